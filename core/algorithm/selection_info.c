@@ -71,7 +71,8 @@ int choose_describe(const struct config *config, const struct selection *selecti
 	own.memory |= rule->memory & COLL_MEM_HOST ? COLL_RULE_HOST_MEMORY : 0;
 	own.memory |= rule->memory & COLL_MEM_CUDA ? COLL_RULE_CUDA_MEMORY : 0;
 	own.cpus |= rule->cpus & RULE_OWN_CPUS ? COLL_RULE_OWN_CPUS : 0;
-	own.cpus |= rule->cpus & RULE_SHARED_CPUS ? COLL_RULE_SHARED_CPUS : 0;
+	own.cpus |= rule->cpus & 1 << CPUS_SHARED ? COLL_RULE_SHARED_CPUS : 0;
+	own.cpus |= rule->cpus & RULE_FEW_CPUS ? COLL_RULE_FEW_CPUS : 0;
 	memcpy(out, &own, out->size < sizeof(own) ? out->size : sizeof(own));
 	return COLL_SUCCESS;
 }
@@ -105,12 +106,12 @@ static uint64_t reachable_size(const struct reachability *r, const struct rule *
 	}
 }
 
-/* In both kinds of memory, on both kinds of processors. */
+/* In both kinds of memory, on all kinds of processors. */
 static int reachable_anywhere(struct reachability *r)
 {
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 2 * CPUS_KINDS; i++) {
 		r->call.memory = i & 1 ? COLL_MEM_CUDA : COLL_MEM_HOST;
-		r->call.shares_cpus = i >> 1;
+		r->call.cpus = i >> 1;
 		if (choose_rule(r->rules, &r->call, r->requirements) == r->wanted)
 			return 1;
 	}

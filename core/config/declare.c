@@ -10,7 +10,7 @@ enum { MS = 1000, S = 1000000 };
 #define CONFIG_LONGEST (INT64_C(1) * CONFIG_LONGEST_SECONDS * S)
 #define CONFIG_RULES_HELP                                                                          \
 	"algorithms and when, the first that matches: NAME [bytes A-B] [block A-B] [ranks A-B] "   \
-	"[nodes A-B] [local A-B] [memory host|cuda] [cpus own|shared], NAME ..."
+	"[nodes A-B] [local A-B] [memory host|cuda] [cpus own|shared|few], NAME ..."
 /* The rules for a kind of collective. */
 #define CONFIG_RULES(key, kind, fallback)                                                          \
 	{                                                                                          \
@@ -109,24 +109,29 @@ const struct config_declared config_core_options[] = {
 	/*
 	 * The last rules of a list are for calls that pass over those before: operations that do
 	 * not commute, then reproducible ones.  tests/bench/README.md has the measurements and the model.
-	 * The line of an option in a file has at most 198 characters, and a user may copy these.
 	 */
 	CONFIG_RULES("allreduce_algorithm", COLL_KIND_ALLREDUCE,
+		     "linear -64K ranks 3- nodes 1 cpus few, "
 		     "linear -4K ranks 3- nodes 1 cpus shared, two_level -32K nodes 2-, "
 		     "recursive_doubling -32K, rabenseifner -128K, ring block 32K-, "
 		     "rabenseifner, gather_reduce -8K, scatter_reduce"),
 	CONFIG_RULES("broadcast_algorithm", COLL_KIND_BROADCAST,
-		     "linear -2K ranks 3-8 nodes 1, linear -4K ranks 3-16 local 1, "
+		     "linear ranks 3- nodes 1 cpus few, linear -2K ranks 3-8 nodes 1, "
+		     "linear -4K ranks 3-16 local 1, "
 		     "binomial -128K, scatter_allgather block 4K- ranks 5-, binomial"),
 	CONFIG_RULES("reduce_algorithm", COLL_KIND_REDUCE,
-		     "linear -1K ranks 3-8 nodes 1, linear -4K ranks 3-16 local 1, "
+		     "linear -64K ranks 3- nodes 1 cpus few, linear -1K ranks 3-8 nodes 1, "
+		     "linear -4K ranks 3-16 local 1, "
 		     "binomial -64K, scatter_gather block 4K- ranks 5-, binomial, "
 		     "binomial_ordered"),
 	CONFIG_RULES("allgather_algorithm", COLL_KIND_ALLGATHER,
-		     "ring ranks -4, linear -512 nodes 1 cpus shared, "
+		     "linear -8K ranks 5- nodes 1 cpus few, "
+		     "linear -512 ranks 5- nodes 1 cpus shared, pairwise ranks -4 nodes 1, "
+		     "pairwise -256K ranks -8 nodes 1, pairwise -256K ranks -8 local 1, "
 		     "ring 4K- nodes 2- local 4-, ring 2K- nodes 2- local 8-, "
 		     "ring 1K- nodes 2- local 16-, recursive_doubling -8K, bruck -8K, ring"),
 	CONFIG_RULES("reduce_scatter_algorithm", COLL_KIND_REDUCE_SCATTER,
+		     "linear -8K ranks 5- nodes 1 cpus few, "
 		     "linear -512 ranks 3- nodes 1 cpus shared, "
 		     "ring 4K- nodes 2- local 4-, ring 2K- nodes 2- local 8-, "
 		     "ring 1K- nodes 2- local 16-, recursive_halving -4K, ring, pairwise"),
@@ -134,7 +139,8 @@ const struct config_declared config_core_options[] = {
 		     "pairwise ranks -8 nodes 1 cpus shared, bruck -2K ranks 4-, pairwise"),
 	CONFIG_RULES("gather_algorithm", COLL_KIND_GATHER, "binomial -1K ranks 64-, linear"),
 	CONFIG_RULES("scatter_algorithm", COLL_KIND_SCATTER, "binomial -1K ranks 64-, linear"),
-	CONFIG_RULES("allgatherv_algorithm", COLL_KIND_ALLGATHERV, "ring"),
+	CONFIG_RULES("allgatherv_algorithm", COLL_KIND_ALLGATHERV,
+		     "pairwise -256K ranks -8 nodes 1, pairwise -256K ranks -8 local 1, ring"),
 	CONFIG_RULES("reduce_scatterv_algorithm", COLL_KIND_REDUCE_SCATTERV, "ring, pairwise"),
 	CONFIG_RULES("alltoallv_algorithm", COLL_KIND_ALLTOALLV, "pairwise"),
 	CONFIG_RULES("gatherv_algorithm", COLL_KIND_GATHERV, "linear"),

@@ -202,6 +202,8 @@ static int rules_cpus(struct word word, struct rule *rule)
 		rule->cpus = RULE_OWN_CPUS;
 	else if (rules_word_is(word, "shared"))
 		rule->cpus = RULE_SHARED_CPUS;
+	else if (rules_word_is(word, "few"))
+		rule->cpus = RULE_FEW_CPUS;
 	else
 		return -1;
 	return 0;
@@ -246,8 +248,9 @@ static int rules_value(struct reader *r, int condition, struct word word, struct
 			       : 0;
 	default:
 		return rules_cpus(word, rule)
-			       ? rules_wrong(r, word,
-					     "says nothing of processors: expected own or shared")
+			       ? rules_wrong(
+					 r, word,
+					 "says nothing of processors: expected own, shared or few")
 			       : 0;
 	}
 }
@@ -385,6 +388,6 @@ int rule_matches(const struct rule *rule, const struct call_description *call)
 	return call->bytes >= rule->bytes_min && call->bytes <= rule->bytes_max &&
 	       call->nranks >= rule->ranks_min && call->nranks <= rule->ranks_max &&
 	       call->nnodes >= rule->nodes_min && call->nnodes <= rule->nodes_max &&
-	       (call->memory & rule->memory) && rule->cpus >> call->shares_cpus & 1 &&
+	       (call->memory & rule->memory) && rule->cpus >> call->cpus & 1 &&
 	       rule_block_matches(rule, call) && rule_local_matches(rule, call);
 }

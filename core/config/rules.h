@@ -15,7 +15,8 @@
  *   nodes A-B           that they live on
  *   local A-B           of these ranks for each node: ranks divided by nodes, rounded down
  *   memory host|cuda    that the buffers are in
- *   cpus own|shared     shared: rank 0's host has fewer processors than ranks, which take turns on them
+ *   cpus own|shared|few shared: the host of rank 0 of the communicator has fewer processors than ranks of the
+ *                       job, which take turns on them; few: shared, and at most two; own: else
  * Both ends of a range are included; "A-", "-B" and "A" alone are ranges too.
  */
 #ifndef CORE_CONFIG_RULES_H
@@ -24,7 +25,7 @@
 #include <stdint.h>
 
 /* The most rules in one text, and in one list. */
-enum { RULES_GIVEN_MAX = 16, RULES_MAX = 24 };
+enum { RULES_GIVEN_MAX = 16, RULES_MAX = 28 };
 
 /* Kinds that have rules: all collectives, in the order of kind_of_place (base/kind.h). */
 enum { RULES_KINDS = 16 };
@@ -41,8 +42,16 @@ struct rule {
 	uint16_t cpus;                /* RULE_*_CPUS bits that match */
 };
 
-/* Bit 0 and 1: of call_description.shares_cpus 0 and 1. */
-enum { RULE_OWN_CPUS = 1 << 0, RULE_SHARED_CPUS = 1 << 1 };
+/* Values of call_description.cpus.  Few: shared, and at most CPUS_FEW_MOST of them. */
+enum { CPUS_OWN, CPUS_SHARED, CPUS_FEW, CPUS_KINDS };
+enum { CPUS_FEW_MOST = 2 };
+
+/* Bits of rule.cpus: 1 << CPUS_*. */
+enum {
+	RULE_OWN_CPUS = 1 << CPUS_OWN,
+	RULE_FEW_CPUS = 1 << CPUS_FEW,
+	RULE_SHARED_CPUS = 1 << CPUS_SHARED | RULE_FEW_CPUS
+};
 
 struct rules {
 	int32_t count;
@@ -56,7 +65,7 @@ struct call_description {
 	int nranks, nnodes;
 	uint64_t bytes;
 	uint32_t memory; /* one COLL_MEM_* bit */
-	int shares_cpus; /* 0 or 1 */
+	int cpus;        /* CPUS_* */
 };
 
 /* The fault of a text of rules. */

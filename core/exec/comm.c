@@ -159,6 +159,7 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	comm->context_id = context_id;
 	comm->rank = rank;
 	comm->nranks = nranks;
+	comm->cpus = context_cpus(context, to_context_rank ? to_context_rank[0] : 0);
 	comm->to_context_rank = calloc((size_t)nranks, sizeof(*comm->to_context_rank));
 	comm->to_comm_rank = calloc((size_t)context->nranks, sizeof(*comm->to_comm_rank));
 	comm->peer_state = calloc((size_t)nranks, 1);

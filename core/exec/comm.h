@@ -107,6 +107,7 @@ struct comm {
 	int *to_context_rank;                 /* rank here -> rank on the context */
 	int *to_comm_rank;                    /* rank on the context -> rank here, or -1 */
 	struct nodes nodes;                   /* on which these ranks run */
+	int cpus;                             /* CPUS_* of the host of rank 0, for rules */
 	struct op *head, *tail;               /* the queue, in order of issue */
 	struct op *op_cache;                  /* finished operations, which calls reuse */
 	struct scratch spare[SCRATCH_SPARES]; /* see scratch.h; those without memory are empty */

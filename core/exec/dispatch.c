@@ -166,7 +166,7 @@ int dispatch_choose(const struct comm *comm, struct call *call)
 					       .nranks = comm->nranks,
 					       .nnodes = comm->nodes.count,
 					       .memory = COLL_MEM_HOST,
-					       .shares_cpus = comm->context->shares_cpus};
+					       .cpus = comm->cpus};
 	int code = dispatch_takes(comm, call);
 
 	if (code)

@@ -85,7 +85,7 @@ struct algo {
 	ROW(COLL_KIND_BROADCAST, "binomial", tree_broadcast, tree_broadcast_cost, 0,               \
 	    "down a binomial tree")                                                                \
 	ROW(COLL_KIND_BROADCAST, "linear", linear_broadcast, linear_broadcast_cost, 0,             \
-	    "straight from root; few ranks, short messages")                                       \
+	    "straight from root; few ranks, or few processors")                                    \
 	ROW(COLL_KIND_BROADCAST, "scatter_allgather", scatter_allgather_broadcast,                 \
 	    scatter_allgather_broadcast_cost, 0,                                                   \
 	    "blocks down a binomial tree, then round a ring; long messages")                       \
@@ -95,7 +95,7 @@ struct algo {
 	    "up a binomial tree that begins at root")                                              \
 	ROW(COLL_KIND_REDUCE, "linear", linear_reduce, linear_reduce_cost,                         \
 	    COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,                                     \
-	    "straight to root; few ranks, short messages; reproducible")                           \
+	    "straight to root; few ranks or processors, short messages; reproducible")             \
 	ROW(COLL_KIND_REDUCE, "binomial_ordered", tree_reduce_ordered, tree_reduce_ordered_cost,   \
 	    COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,                                     \
 	    "up a binomial tree to rank 0 and on to root; reproducible")                           \
@@ -109,8 +109,12 @@ struct algo {
 	    "over doubling distances, any number of ranks; least latency")                         \
 	ROW(COLL_KIND_ALLGATHER, "linear", linear_allgather, linear_allgather_cost, 0,             \
 	    "straight to rank 0 and back; ranks that share processors, short messages")            \
+	ROW(COLL_KIND_ALLGATHER, "pairwise", pairwise_allgather, pairwise_allgather_cost, 0,       \
+	    "every block straight to every rank; few ranks")                                       \
 	ROW(COLL_KIND_ALLGATHERV, "ring", ring_allgather, ring_allgather_cost, 0,                  \
 	    "every block once round a ring")                                                       \
+	ROW(COLL_KIND_ALLGATHERV, "pairwise", pairwise_allgather, pairwise_allgather_cost, 0,      \
+	    "every block straight to every rank")                                                  \
 	ROW(COLL_KIND_REDUCE_SCATTER, "ring", ring_reduce_scatter, ring_reduce_scatter_cost, 0,    \
 	    "every block once round a ring, growing")                                              \
 	ROW(COLL_KIND_REDUCE_SCATTER, "recursive_halving", halving_reduce_scatter,                 \

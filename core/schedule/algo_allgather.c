@@ -135,3 +135,27 @@ void bruck_allgather_cost(const struct work *w, int nranks, size_t elem, struct 
 
 	*c = (struct cost){n * rounds(nranks), n * (n - 1) * w->count * elem};
 }
+
+/* This builder also serves allgatherv. */
+void pairwise_allgather(struct sched *s, const struct work *w)
+{
+	struct blocks b = blocks_of(s, w->count, w->recvcounts, w->recvdispls);
+	struct slice own = sched_slice(SCHED_SEND, 0);
+	size_t len = blocks_len(s, &b, s->rank);
+
+	for (int d = 1; d < s->nranks; d++)
+		segment_send(s, w->kind, ring_rank(s, d), own, len, -1);
+	for (int d = 1; d < s->nranks; d++) {
+		int from = ring_rank(s, -d);
+
+		segment_recv(s, w->kind, from, sched_slice(SCHED_RECV, blocks_off(s, &b, from)),
+			     blocks_len(s, &b, from), -1);
+	}
+	sched_copy(s, sched_slice(SCHED_RECV, blocks_off(s, &b, s->rank)), own, len, -1);
+}
+
+/* As many messages as round the ring. */
+void pairwise_allgather_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	ring_allgather_cost(w, nranks, elem, c);
+}

@@ -45,19 +45,29 @@ static int context_shares_cpus(const struct bootstrap *bootstrap, int rank)
 /*
  * With more ranks on a host than processors, a rank that polls only keeps others from working.  A
  * launcher may have bound each rank to some processors: sets that differ are taken to be disjoint.
- * own: a rank of the host.
+ * own: a rank of the host.  Returns CPUS_*.
  */
-static int context_oversubscribed(const struct bootstrap *bootstrap, int own)
+static int context_count_cpus(const struct bootstrap *bootstrap, int own)
 {
-	int ranks = 0, cpus = 0;
+	int ranks = 0, cpus = 0, unknown = 0;
 
 	for (int r = 0; r < bootstrap_nranks(bootstrap); r++) {
 		if (!context_same_host(bootstrap, r, own))
 			continue;
 		ranks++;
+		unknown |= !bootstrap_peer(bootstrap, r)->cpus;
 		cpus += context_shares_cpus(bootstrap, r) ? 0 : bootstrap_peer(bootstrap, r)->cpus;
 	}
-	return bootstrap_peer(bootstrap, own)->cpus && ranks > cpus;
+	if (unknown || ranks <= cpus)
+		return CPUS_OWN;
+	return cpus > CPUS_FEW_MOST ? CPUS_SHARED : CPUS_FEW;
+}
+
+int context_cpus(const struct context *context, int rank)
+{
+	return context_same_host(context->bootstrap, rank, 0)
+		       ? context->cpus
+		       : context_count_cpus(context->bootstrap, rank);
 }
 
 /* Ranks of one host form a node, or `node_size` consecutive ones; numbered by their first rank. */
@@ -100,7 +110,7 @@ static void context_free(struct context *context)
 static int context_prepare(struct context *context, const struct context_parts *parts)
 {
 	const struct context_client *client = parts->client;
-	int failed;
+	int failed, cpus;
 
 	context->client = client;
 	context->refs = 1;
@@ -112,10 +122,11 @@ static int context_prepare(struct context *context, const struct context_parts *
 	context->selection = parts->selection;
 	context->rank = bootstrap_rank(parts->bootstrap);
 	context->nranks = bootstrap_nranks(parts->bootstrap);
-	context->oversubscribed = context_oversubscribed(parts->bootstrap, context->rank);
-	context->shares_cpus = context_same_host(parts->bootstrap, context->rank, 0)
-				       ? context->oversubscribed
-				       : context_oversubscribed(parts->bootstrap, 0);
+	cpus = context_count_cpus(parts->bootstrap, context->rank);
+	context->oversubscribed = cpus != CPUS_OWN;
+	context->cpus = context_same_host(parts->bootstrap, context->rank, 0)
+				? cpus
+				: context_count_cpus(parts->bootstrap, 0);
 	context->poll_us = context->oversubscribed ? 0 : config_int(parts->config, "poll");
 	context->polls_us = context->poll_us;
 	context->yield_us = config_int(parts->config, "yield");

@@ -114,7 +114,7 @@ struct context {
 	_Atomic uintptr_t
 		progress_owner; /* the thread that last entered: it drives this context while it waits for others */
 	int oversubscribed; /* this host has more ranks than processors */
-	int shares_cpus;    /* rank 0's host has: the same on all ranks, for rules */
+	int cpus;           /* CPUS_* of rank 0's host */
 	int64_t poll_us, yield_us, timeout_us, stall_us;
 	int check_buffers; /* the option */
 	int64_t polls_us; /* how long a wait polls now: poll_us, or less on a processor that ranks share */
@@ -309,6 +309,8 @@ int wait_holds(const struct context *context);
  */
 void wait_help(struct context *context);
 
+/* CPUS_* of the host of a rank: the same on all ranks. */
+int context_cpus(const struct context *context, int rank);
 /* With `progress = thread`: a thread that drives this context until context_unref. */
 int wait_thread_start(struct context *context);
 /* The same without that option, if the context has no such thread yet. */

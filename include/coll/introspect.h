@@ -234,8 +234,12 @@ typedef struct coll_option_info {
 /* Values of coll_rule_info_t.memory, as bits. */
 enum { COLL_RULE_HOST_MEMORY = 1, COLL_RULE_CUDA_MEMORY = 2 };
 
-/* Values of coll_rule_info_t.cpus, as bits.  Shared: rank 0's host has fewer processors than ranks. */
-enum { COLL_RULE_OWN_CPUS = 1, COLL_RULE_SHARED_CPUS = 2 };
+/*
+ * Values of coll_rule_info_t.cpus, as bits.  They tell of the host of the communicator's rank 0, and of the processors on
+ * which ranks of the job may run there.  Shared: they are fewer than these ranks, and more than two.  Few: fewer than these
+ * ranks, and at most two.  Own: else, or unknown.  A rule `cpus shared` has both bits, of shared and of few.
+ */
+enum { COLL_RULE_OWN_CPUS = 1, COLL_RULE_SHARED_CPUS = 2, COLL_RULE_FEW_CPUS = 4 };
 
 /*
  * One rule of the table from which the library chooses an algorithm where it composes a collective

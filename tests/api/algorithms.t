@@ -53,7 +53,8 @@ is "also an algorithm that the user names: status 0" $status 0
 has "with its reason" "$dir/out" \
     'binomial +every call  \(COLL_REDUCE_ALGORITHM\).*never: its results are not repro'
 none "and it is no fault" "$(cat "$dir/err")"
-sed 's/^#\([a-z_]*_algorithm = .\)/\1/; s/^#reproducible = no$/reproducible = yes/' \
+awk '/^#[a-z_]*_algorithm = ./ { on = 1 } /^#reproducible = no$/ { $0 = "#reproducible = yes"; on = 1 }
+    { sub(on ? "^#" : "^$", ""); print } !/\\$/ { on = 0 }' \
     "${top_srcdir:-.}/conf/coll.conf" >"$dir/coll.conf"
 is "coll.conf with its own rules and reproducible mode: all lines" \
     "$(grep -cE '^([a-z_]*_algorithm = .*|reproducible = yes)$' "$dir/coll.conf")" 17
@@ -74,9 +75,9 @@ print(eval(sys.argv[2]))' "$dir/out" "$1" 2>&1
         info --json --ranks 4
     is "JSON: members" "$(json '" ".join(d)')" "rules algorithms"
     is "JSON: the first rule" "$(json '" ".join(str(v) for v in d["rules"][0].values())')" \
-        "allreduce 1 ring 4096 None 0 65536 1 None 1 None 2 8 ['cuda'] ['shared'] COLL_ALLREDUCE_ALGORITHM calls "
+        "allreduce 1 ring 4096 None 0 65536 1 None 1 None 2 8 ['cuda'] ['shared', 'few'] COLL_ALLREDUCE_ALGORITHM calls "
     is "JSON: the second" "$(json '(d["rules"][1]["ranks_max"], d["rules"][1]["memory"], d["rules"][1]["cpus"])')" \
-        "(4, ['host', 'cuda'], ['own', 'shared'])"
+        "(4, ['host', 'cuda'], ['own', 'shared', 'few'])"
     is "JSON: built-in" "$(json 'd["rules"][2]["source"]')" default
     is "JSON: flags" \
         "$(json '[a["flags"] for a in d["algorithms"] if a["name"] == "recursive_doubling"][0]')" \
@@ -91,7 +92,7 @@ COLL_ALLREDUCE_ALGORITHM='ring bytes 4K-, rinng' info
 is "a bad rule: status 1" $status 1
 has "says where, what and what not" "$dir/err" \
     "COLL_ALLREDUCE_ALGORITHM: option 'allreduce_algorithm' .*rule 2: 'rinng' is no algorithm of allreduce: expected one of .*; did you mean 'ring'\?"
-has "and the built-in rules stay" "$dir/out" '^     2  .*32K bytes, 2 nodes or more$'
+has "and the built-in rules stay" "$dir/out" '^     3  .*32K bytes, 2 nodes or more$'
 COLL_ALLTOALLV_ALGORITHM='pairwise bytes 4K-' info
 has "bytes where counts differ" "$dir/err" "'bytes' cannot be used: ranks call this collective"
 COLL_ALLGATHER_ALGORITHM='ring block 4K-' info

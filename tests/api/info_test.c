@@ -251,7 +251,8 @@ static void test_rules(void)
 	ok(rule.nodes_min == 1 && rule.nodes_max == INT32_MAX, "its nodes");
 	ok(rule.local_min == 1 && rule.local_max == INT32_MAX, "its ranks a node");
 	is_int(rule.memory, COLL_RULE_HOST_MEMORY | COLL_RULE_CUDA_MEMORY, "any memory");
-	is_int(rule.cpus, COLL_RULE_OWN_CPUS | COLL_RULE_SHARED_CPUS, "any processors");
+	is_int(rule.cpus, COLL_RULE_OWN_CPUS | COLL_RULE_SHARED_CPUS | COLL_RULE_FEW_CPUS,
+	       "any processors");
 	is_int(coll_info_rule_reach(info, 0, 2, 0, &reach, &why), 0, "its reach");
 	ok(reach >= COLL_REACH_NONE && reach <= COLL_REACH_ORDERED && why, "is said");
 	is_int(coll_info_rule_reach(info, 0, 2, 0, NULL, NULL), COLL_ERR_INVALID_ARGUMENT, "NULL");

@@ -47,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	call.nnodes = 1 + (int)fuzz_up_to(&in, (unsigned)call.nranks - 1);
 	call.bytes = (uint64_t)1 << fuzz_up_to(&in, 40);
 	call.memory = COLL_MEM_HOST;
-	call.shares_cpus = call.nranks % 2;
+	call.cpus = call.nranks % CPUS_KINDS;
 	bytes = in;
 	text = fuzz_memory(in.left + 1);
 	fuzz_take(&in, text, in.left);

@@ -104,6 +104,14 @@ COLL_ALLREDUCE_ALGORITHM='rabenseifner block 4-' model -r 2 -s 8 allreduce
 has "also if it is the user's" '^allreduce +2 +2 +8  \* rabenseifner '
 COLL_ALLREDUCE_ALGORITHM='rabenseifner block 5-' model -r 2 -s 8 allreduce
 has "only where the rule matches" '^allreduce +2 +2 +8    rabenseifner '
+model -r 16 -s 1M --node-size 16 --cores 2 broadcast
+has "two processors are few" '^broadcast +16 +1 +1048576  \* linear '
+model -r 16 -s 1M --node-size 16 --cores 3 broadcast
+has "three are not" '^broadcast +16 +1 +1048576  \* scatter_allgather '
+model -r 4 -s 8 --node-size 4 --cores 3 allreduce
+has "but shared by four ranks" '^allreduce +4 +1 +8  \* linear '
+model -r 4 -s 8 --node-size 4 --cores 4 allreduce
+has "and four are not" '^allreduce +4 +1 +8  \* recursive_doubling '
 none "algorithms that are not for these ranks are left out" \
     "$(timeout 60 "$coll" model -r 3 -s 8 allgather allreduce |
         grep -e '^allgather .*recursive_doubling' -e two_level)"

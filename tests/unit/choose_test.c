@@ -57,14 +57,18 @@ static void test_ranges(void)
 /* Ranks that take turns on processors. */
 static void test_cpus(void)
 {
-	struct rules r = parse(COLL_KIND_BARRIER, "linear cpus shared, linear cpus own, linear");
+	struct rules r = parse(COLL_KIND_BARRIER, "linear cpus shared, linear cpus own, linear, "
+						  "linear cpus few");
 	struct call_description s = {COLL_KIND_BARRIER, 4, 1, 0, COLL_MEM_HOST, 0};
 
 	ok(!rule_matches(&r.rule[0], &s), "each rank has a processor: not shared");
 	ok(rule_matches(&r.rule[1], &s) && rule_matches(&r.rule[2], &s), "own, and any");
-	s.shares_cpus = 1;
+	s.cpus = CPUS_SHARED;
 	ok(rule_matches(&r.rule[0], &s) && rule_matches(&r.rule[2], &s), "they take turns: shared");
-	ok(!rule_matches(&r.rule[1], &s), "not own");
+	ok(!rule_matches(&r.rule[1], &s) && !rule_matches(&r.rule[3], &s), "not own, not few");
+	s.cpus = CPUS_FEW;
+	ok(rule_matches(&r.rule[0], &s) && rule_matches(&r.rule[3], &s),
+	   "one or two: shared and few");
 }
 
 static void test_matches(void)
@@ -373,7 +377,7 @@ struct choice {
 	const char *name;
 };
 
-static void test_choices(const struct choice *want, size_t n, int shares_cpus)
+static void test_choices(const struct choice *want, size_t n, int cpus)
 {
 	struct config *config = load(NULL, 0, "defaults");
 	struct selection t;
@@ -382,13 +386,15 @@ static void test_choices(const struct choice *want, size_t n, int shares_cpus)
 	config_free(config);
 	for (size_t i = 0; i < n; i++) {
 		const struct call_description s = {want[i].kind,  want[i].nranks, want[i].nnodes,
-						   want[i].bytes, COLL_MEM_HOST,  shares_cpus};
+						   want[i].bytes, COLL_MEM_HOST,  cpus};
 		const int row = choose_algorithm(&t, &s, 0);
 
 		is_str(row < 0 ? "nothing" : algo_at(row)->name, want[i].name,
 		       "%s of %llu bytes, %d ranks on %d nodes%s", coll_kind_name(s.kind),
 		       (unsigned long long)s.bytes, s.nranks, s.nnodes,
-		       shares_cpus ? ", shared processors" : "");
+		       cpus == CPUS_FEW ? ", few processors"
+		       : cpus           ? ", shared processors"
+					: "");
 	}
 }
 
@@ -415,6 +421,16 @@ static void test_builtin(void)
 		{COLL_KIND_ALLREDUCE, 64, 8, 32 << 10, "two_level"},
 		{COLL_KIND_ALLREDUCE, 64, 8, (32 << 10) + 1, "rabenseifner"},
 		{COLL_KIND_ALLREDUCE, 64, 64, 32 << 10, "recursive_doubling"},
+		{COLL_KIND_ALLGATHER, 8, 1, 8, "pairwise"},
+		{COLL_KIND_ALLGATHER, 4, 1, 1 << 24, "pairwise"},
+		{COLL_KIND_ALLGATHER, 8, 1, 256 << 10, "pairwise"},
+		{COLL_KIND_ALLGATHER, 8, 1, (256 << 10) + 1, "ring"},
+		{COLL_KIND_ALLGATHER, 8, 8, 256 << 10, "pairwise"},
+		{COLL_KIND_ALLGATHER, 4, 4, 1 << 20, "ring"},
+		{COLL_KIND_ALLGATHER, 9, 9, 1 << 24, "ring"},
+		{COLL_KIND_ALLGATHER, 4, 2, 8, "recursive_doubling"},
+		{COLL_KIND_ALLGATHERV, 8, 1, 8, "pairwise"},
+		{COLL_KIND_ALLGATHERV, 8, 4, 8, "ring"},
 		{COLL_KIND_ALLGATHER, 16, 16, 8 << 10, "recursive_doubling"},
 		{COLL_KIND_ALLGATHER, 16, 1, 8 << 10, "recursive_doubling"},
 		{COLL_KIND_ALLGATHER, 16, 8, 8 << 10, "recursive_doubling"},
@@ -441,7 +457,7 @@ static void test_builtin(void)
 		{COLL_KIND_EXSCAN, 64, 1, 12 << 20, "doubling"},
 		{COLL_KIND_EXSCAN, 64, 1, 16 << 20, "chain"},
 	};
-	test_choices(want, sizeof(want) / sizeof(want[0]), 0);
+	test_choices(want, sizeof(want) / sizeof(want[0]), CPUS_OWN);
 }
 
 /* Ranks that take turns on the processors of one node: short calls go over rank 0. */
@@ -452,18 +468,38 @@ static void test_builtin_shared(void)
 		{COLL_KIND_ALLREDUCE, 3, 1, 4 << 10, "linear"},
 		{COLL_KIND_ALLREDUCE, 3, 1, (4 << 10) + 1, "recursive_doubling"},
 		{COLL_KIND_ALLREDUCE, 64, 8, 8, "two_level"},
-		{COLL_KIND_ALLGATHER, 4, 1, 8, "ring"},
+		{COLL_KIND_ALLGATHER, 4, 1, 8, "pairwise"},
 		{COLL_KIND_ALLGATHER, 5, 1, 512, "linear"},
-		{COLL_KIND_ALLGATHER, 5, 1, 513, "bruck"},
+		{COLL_KIND_ALLGATHER, 5, 1, 513, "pairwise"},
+		{COLL_KIND_ALLGATHER, 9, 1, 513, "bruck"},
 		{COLL_KIND_REDUCE_SCATTER, 3, 1, 512, "linear"},
 		{COLL_KIND_REDUCE_SCATTER, 3, 1, 513, "recursive_halving"},
 		{COLL_KIND_ALLTOALL, 8, 1, 8, "pairwise"},
 		{COLL_KIND_ALLTOALL, 9, 1, 8, "bruck"},
+		{COLL_KIND_BROADCAST, 16, 1, 8, "binomial"},
+		{COLL_KIND_REDUCE, 16, 1, 8, "binomial"},
 		{COLL_KIND_BARRIER, 2, 1, 0, "dissemination"},
 		{COLL_KIND_BARRIER, 3, 1, 0, "linear"},
 		{COLL_KIND_BARRIER, 3, 2, 0, "dissemination"},
 	};
-	test_choices(want, sizeof(want) / sizeof(want[0]), 1);
+	static const struct choice few[] = {
+		{COLL_KIND_ALLREDUCE, 3, 1, 64 << 10, "linear"},
+		{COLL_KIND_ALLREDUCE, 3, 1, (64 << 10) + 1, "rabenseifner"},
+		{COLL_KIND_ALLGATHER, 4, 1, 8, "pairwise"},
+		{COLL_KIND_ALLGATHER, 5, 1, 8 << 10, "linear"},
+		{COLL_KIND_ALLGATHER, 5, 1, (8 << 10) + 1, "pairwise"},
+		{COLL_KIND_REDUCE_SCATTER, 4, 1, 513, "recursive_halving"},
+		{COLL_KIND_REDUCE_SCATTER, 5, 1, 8 << 10, "linear"},
+		{COLL_KIND_REDUCE_SCATTER, 5, 1, (8 << 10) + 1, "ring"},
+		{COLL_KIND_BROADCAST, 2, 1, 8, "binomial"},
+		{COLL_KIND_BROADCAST, 3, 1, 1 << 24, "linear"},
+		{COLL_KIND_BROADCAST, 64, 1, 8, "linear"},
+		{COLL_KIND_BROADCAST, 64, 2, 8, "binomial"},
+		{COLL_KIND_REDUCE, 16, 1, 64 << 10, "linear"},
+		{COLL_KIND_REDUCE, 16, 1, (64 << 10) + 1, "scatter_gather"},
+	};
+	test_choices(want, sizeof(want) / sizeof(want[0]), CPUS_SHARED);
+	test_choices(few, sizeof(few) / sizeof(few[0]), CPUS_FEW);
 }
 
 static void test_reach(void)
@@ -554,6 +590,7 @@ static void fuzz_range(char *text, size_t size, const char *name, int sizes)
 /* Draws valid rules for the kind. */
 static void fuzz_rules(int kind, char *text, size_t size)
 {
+	static const char *const cpus[] = {" cpus own", " cpus shared", " cpus few"};
 	int row[64], rows = 0;
 
 	for (int i = 0; i < algo_count() && rows < 64; i++)
@@ -576,7 +613,7 @@ static void fuzz_rules(int kind, char *text, size_t size)
 		if (fuzz_random(6) == 0)
 			fuzz_add(text, size, fuzz_random(2) ? " memory host" : " memory cuda");
 		if (fuzz_random(6) == 0)
-			fuzz_add(text, size, fuzz_random(2) ? " cpus own" : " cpus shared");
+			fuzz_add(text, size, cpus[fuzz_random(3)]);
 	}
 }
 
@@ -612,8 +649,7 @@ static int fuzz_right(const struct selection *t, const struct call_description *
 			      s->nnodes >= rule->nodes_min && s->nnodes <= rule->nodes_max &&
 			      s->nranks / s->nnodes >= rule->local_min &&
 			      s->nranks / s->nnodes <= rule->local_max &&
-			      (s->memory & rule->memory) == s->memory &&
-			      rule->cpus & (s->shares_cpus ? RULE_SHARED_CPUS : RULE_OWN_CPUS)))
+			      (s->memory & rule->memory) == s->memory && rule->cpus & 1 << s->cpus))
 			return row == candidate;
 	}
 	return row == -1;
@@ -645,7 +681,7 @@ static void test_fuzz_choice(void)
 			s.nnodes = 1 + (int)fuzz_random((uint32_t)s.nranks);
 			s.bytes = (uint64_t)fuzz_random(26) << 10 * fuzz_random(3);
 			s.memory = fuzz_random(4) ? COLL_MEM_HOST : COLL_MEM_CUDA;
-			s.shares_cpus = (int)fuzz_random(2);
+			s.cpus = (int)fuzz_random(CPUS_KINDS);
 			int row = choose_algorithm(&one, &s, need);
 
 			differ += row != choose_algorithm(&other, &s, need);
@@ -659,18 +695,18 @@ static void test_fuzz_choice(void)
 	ok(found > 1000, "%d of them found an algorithm", found);
 }
 
-enum { FUZZ_CALLS = 26 * 3 * 2 * 2 * 2 * 2 };
+enum { FUZZ_CALLS = 26 * 3 * 2 * 2 * 2 * CPUS_KINDS };
 
 /*
- * The i-th of the calls between which a range of fuzz_range can begin or end, in both kinds of memory and on both
+ * The i-th of the calls between which a range of fuzz_range can begin or end, in both kinds of memory and on all
  * kinds of processors.
  */
 static void fuzz_call(struct call_description *s, int i)
 {
 	s->memory = i % 2 ? COLL_MEM_HOST : COLL_MEM_CUDA;
 	i /= 2;
-	s->shares_cpus = i % 2;
-	i /= 2;
+	s->cpus = i % CPUS_KINDS;
+	i /= CPUS_KINDS;
 	s->bytes = ((uint64_t)(i / 12) << 10 * (i / 4 % 3)) + (uint64_t)(i % 2);
 	if (i / 2 % 2)
 		s->bytes *= (uint64_t)s->nranks;
@@ -831,7 +867,7 @@ static void test_altered(void)
 	is_refused(odd_cuts,
 		   "rank 0's option 'enable_gpu_fallback' came as 7, but goes from 0 to 1");
 	is_refused(negative_node, "rank 0's option 'node_size' came as -3, but goes from 0 to");
-	is_refused(many_rules, "rank 0's rules for barrier came as 25, ");
+	is_refused(many_rules, "rank 0's rules for barrier came as 29, ");
 	is_refused(own_rules, "rank 0's rules for allreduce came as ");
 }
 

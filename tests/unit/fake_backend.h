@@ -256,7 +256,7 @@ static void rig_open(struct rig *rig)
 	if (context_make(&rig->context, &parts) || context_open(rig->context))
 		bail_out("cannot make a context: %s", error_text());
 	rig->context->next_context_id = 1;
-	rig->context->shares_cpus = 0; /* the same algorithms on every machine */
+	rig->context->cpus = CPUS_OWN; /* the same algorithms on every machine */
 	context_enter(rig->context);
 	if (comm_new(&rig->comm, rig->context, 0, 0, FAKE_RANKS, NULL))
 		bail_out("cannot make a communicator: %s", error_text());

@@ -107,15 +107,30 @@ static int go_to_place(int rank)
 
 /* ---------------------------------------------------------------------- the bits -- */
 
+/* The number of processors that this process may run on; 0: unknown. */
+static int processors(void)
+{
+	cpu_set_t cpus;
+
+	return sched_getaffinity(0, sizeof(cpus), &cpus) ? 0 : CPU_COUNT(&cpus);
+}
+
 /* member: the n members of the communicator. */
 static int takes_turns(int rank, const int *member, int n)
 {
 	int ranks = 0;
-	cpu_set_t cpus;
 
 	for (int i = 0; i < n; i++)
 		ranks += place[member[i]].host == place[rank].host;
-	return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && ranks > CPU_COUNT(&cpus);
+	return processors() && ranks > processors();
+}
+
+/* The kind of processors of the host of rank 0, for rules. */
+static int expected_cpus(const int *member, int n)
+{
+	if (!takes_turns(member[0], member, n))
+		return CPUS_OWN;
+	return processors() > 2 ? CPUS_SHARED : CPUS_FEW;
 }
 
 static uint8_t expected(int a, int b, int turns)
@@ -144,6 +159,9 @@ static int sees(struct rank *r, coll_comm_t handle, const int *member, int n, co
 					 ((uint8_t *)shares)[i], member[i],
 					 expected(r->rank, member[i], turns));
 	comm = comm_enter(handle, what);
+	if (comm && comm->cpus != expected_cpus(member, n))
+		rank_fail(r, "%s: processors of kind %d, not %d", what, comm->cpus,
+			  expected_cpus(member, n));
 	for (int i = 0; comm && i < n; i++) {
 		int first = 0, leader = comm->nodes.leader[comm->nodes.node[i]];
 
@@ -237,6 +255,7 @@ static void test_processes(void)
 
 static void test_threads(void)
 {
+	const uint8_t all = processors() == 1 ? ALL | COLL_SHARES_PROCESSORS : ALL;
 	coll_comm_t comm[2];
 	coll_config_t config;
 	void *shares;
@@ -246,7 +265,7 @@ static void test_threads(void)
 		bail_out("init_all: %s", coll_get_last_error(NULL));
 	for (int r = 0; r < 2; r++) {
 		is_int(coll_comm_native_handle(comm[r], &shares), COLL_SUCCESS, "its bits");
-		ok(((uint8_t *)shares)[0] == ALL && ((uint8_t *)shares)[1] == ALL,
+		ok(((uint8_t *)shares)[0] == all && ((uint8_t *)shares)[1] == all,
 		   "threads of a process share everything");
 	}
 	for (int r = 0; r < 2; r++)

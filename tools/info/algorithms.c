@@ -90,9 +90,21 @@ static void info_count_range(char *line, size_t size, int32_t min, int32_t max, 
 	info_range(line, size, min > 1 ? low : NULL, max < INT32_MAX ? high : NULL, what);
 }
 
+/* NULL: the rule is for all kinds of processors. */
+static const char *info_cpus(uint32_t cpus)
+{
+	switch (cpus) {
+	case COLL_RULE_OWN_CPUS: return "own";
+	case COLL_RULE_FEW_CPUS: return "few";
+	case COLL_RULE_SHARED_CPUS | COLL_RULE_FEW_CPUS: return "shared";
+	default: return NULL;
+	}
+}
+
 /* Writes "64K to 1M bytes, 4 ranks or more". */
 static void info_conditions(const coll_rule_info_t *r, char *line, size_t size)
 {
+	const char *cpus = info_cpus(r->cpus);
 	char low[32], high[32];
 	size_t len;
 
@@ -113,9 +125,8 @@ static void info_conditions(const coll_rule_info_t *r, char *line, size_t size)
 		snprintf(line + len, size - len, "%s%s memory", len ? ", " : "",
 			 r->memory == COLL_RULE_HOST_MEMORY ? "host" : "cuda");
 	len = strlen(line);
-	if (r->cpus == COLL_RULE_OWN_CPUS || r->cpus == COLL_RULE_SHARED_CPUS)
-		snprintf(line + len, size - len, "%s%s processors", len ? ", " : "",
-			 r->cpus == COLL_RULE_OWN_CPUS ? "own" : "shared");
+	if (cpus)
+		snprintf(line + len, size - len, "%s%s processors", len ? ", " : "", cpus);
 	if (line[0] == '\0')
 		snprintf(line, size, "every call");
 }
@@ -237,6 +248,8 @@ static void info_json_rule(struct json *json, const struct info_rule *r)
 		json_string(json, NULL, "own");
 	if (rule->cpus & COLL_RULE_SHARED_CPUS)
 		json_string(json, NULL, "shared");
+	if (rule->cpus & COLL_RULE_FEW_CPUS)
+		json_string(json, NULL, "few");
 	json_array_end(json);
 	json_string(json, "source", rule->source);
 	if (r->reach >= 0) {

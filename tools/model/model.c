@@ -158,11 +158,13 @@ static void model_one(struct model_work *w, const struct model_call *call)
 		model_print(w, call, &row[i], best, row[i].algorithm == chosen);
 }
 
-static int model_shares_cpus(const struct model_machine *machine, int nranks)
+static uint32_t model_cpus(const struct model_machine *machine, int nranks)
 {
 	const int local = nranks < machine->node_size ? nranks : machine->node_size;
 
-	return machine->cores && local > machine->cores;
+	if (!machine->cores || local <= machine->cores)
+		return COLL_RULE_OWN_CPUS;
+	return machine->cores > 2 ? COLL_RULE_SHARED_CPUS : COLL_RULE_FEW_CPUS;
 }
 
 static void model_all(struct model_work *w)
@@ -182,8 +184,7 @@ static void model_all(struct model_work *w)
 							  .bytes = request->sizes[s]};
 
 				call.nnodes = (call.nranks - 1) / node_size + 1;
-				call.shares_cpus =
-					model_shares_cpus(&request->machine, call.nranks);
+				call.cpus = model_cpus(&request->machine, call.nranks);
 				if (kind == COLL_KIND_BARRIER)
 					call.bytes = 0;
 				model_one(w, &call);

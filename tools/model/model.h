@@ -36,8 +36,8 @@ struct model_machine {
 struct model_call {
 	int kind;
 	int nranks, nnodes;
-	uint64_t bytes;  /* of the count argument */
-	int shares_cpus; /* a node has fewer processors than ranks */
+	uint64_t bytes; /* of the count argument */
+	uint32_t cpus;  /* a COLL_RULE_*_CPUS bit */
 };
 
 /* rules.c: can the call use the algorithm?  Index of the algorithm that the rules choose for the call, or -1. */

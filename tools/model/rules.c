@@ -6,11 +6,10 @@ static int rule_fits(const coll_rule_info_t *rule, const struct model_call *call
 {
 	uint64_t block = call->bytes / (uint64_t)call->nranks;
 	int local = call->nranks / call->nnodes;
-	uint32_t cpus = call->shares_cpus ? COLL_RULE_SHARED_CPUS : COLL_RULE_OWN_CPUS;
 	coll_algorithm_info_t algorithm = {.size = sizeof(algorithm)};
 
 	if (rule->kind != call->kind || !(rule->memory & COLL_RULE_HOST_MEMORY) ||
-	    !(rule->cpus & cpus) || call->bytes < rule->bytes_min ||
+	    !(rule->cpus & call->cpus) || call->bytes < rule->bytes_min ||
 	    call->bytes > rule->bytes_max || block < rule->block_min || block > rule->block_max ||
 	    call->nranks < rule->ranks_min || call->nranks > rule->ranks_max ||
 	    call->nnodes < rule->nodes_min || call->nnodes > rule->nodes_max ||

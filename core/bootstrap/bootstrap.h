@@ -51,6 +51,12 @@ int bootstrap_open_id(struct bootstrap **bootstrap, const char *id, int rank, in
 int bootstrap_open_any_id(struct bootstrap **bootstrap, const char *id, int rank, int nranks,
 			  const char *interface_name, int64_t timeout_ms);
 /*
+ * bootstrap_open_id for an id that has passed through a launcher, whose daemons send it in clear text: the id
+ * alone is no secret.  key: COLL_KEY, which the rendezvous needs beside the id, or "".
+ */
+int bootstrap_open_stored_id(struct bootstrap **bootstrap, const char *id, const char *key,
+			     int rank, int nranks, const char *interface_name, int64_t timeout_ms);
+/*
  * bootstrap_open_id for some ranks of `parent`, one of which made the id.  An abort that the parent
  * watches (bootstrap_watch) ends waits here too, and so does its guard (bootstrap_guard).
  */

@@ -186,14 +186,50 @@ static int star_finish(struct star *t, int code, int64_t deadline, struct bootst
 
 /* ------------------------------------------------------------------------ opening -- */
 
-/*
- * parent: an abort of its watched communicator ends this rendezvous too; or NULL.
- * maker: the rank that made the id; -1: any rank.
- */
-static int star_open_id(struct bootstrap **bootstrap, const struct bootstrap *parent, int maker,
-			const char *id, int rank, int nranks, const char *interface_name,
-			int64_t timeout_ms)
+static void star_text_key(const char *text, uint8_t key[16])
 {
+	static const uint8_t label[16] = "libcoll root key";
+
+	siphash128(label, text, strlen(text), key);
+}
+
+/* How the ranks have got an id, and from whom. */
+struct star_way {
+	int maker;                      /* the rank that made it; -1: any rank */
+	const struct bootstrap *parent; /* among its ranks; or NULL */
+	const char *stored; /* through a launcher: the text of COLL_KEY, or ""; not so: NULL */
+};
+
+/*
+ * The shared key of an id, of which others may know `key` where it has travelled among the parent's ranks or through
+ * a launcher: it then also follows from the parent's key or COLL_KEY.  An abort of the parent's watched communicator
+ * ends this rendezvous too.
+ */
+static void star_id_key(struct star *t, const struct star_way *way, const uint8_t key[16])
+{
+	const struct bootstrap *parent = way->parent;
+	uint8_t own[BOOTSTRAP_KEY_SIZE];
+
+	memcpy(t->shared, key, BOOTSTRAP_KEY_SIZE);
+	t->bootstrap.key_is_secret = 1;
+	if (way->stored != NULL) {
+		star_text_key(way->stored, own);
+		siphash128(own, key, BOOTSTRAP_KEY_SIZE, t->shared);
+		t->bootstrap.key_is_secret = way->stored[0] != '\0';
+	}
+	if (parent != NULL) {
+		siphash128(parent->key, key, BOOTSTRAP_KEY_SIZE, t->shared);
+		t->bootstrap.key_is_secret = parent->key_is_secret;
+		t->bootstrap.aborted = parent->aborted;
+		t->bootstrap.watched = parent->watched;
+		bootstrap_guard(&t->bootstrap, parent->guard, parent->guard_user);
+	}
+}
+
+static int star_open_id(struct bootstrap **bootstrap, const struct star_way *way, const char *id,
+			int rank, int nranks, const char *interface_name, int64_t timeout_ms)
+{
+	const int maker = way->maker;
 	int64_t deadline = clock_deadline(timeout_ms);
 	struct listeners listeners = {.count = 0};
 	uint8_t key[BOOTSTRAP_KEY_SIZE];
@@ -213,17 +249,8 @@ static int star_open_id(struct bootstrap **bootstrap, const struct bootstrap *pa
 		listeners_close(&listeners);
 		return code;
 	}
-	memcpy(t->shared, key, sizeof(key));
-	t->bootstrap.key_is_secret = 1;
+	star_id_key(t, way, key);
 	t->acceptor.listeners = listeners;
-	if (parent != NULL) {
-		/* The id has travelled among the parent's ranks, where others may have read it. */
-		siphash128(parent->key, key, sizeof(key), t->shared);
-		t->bootstrap.key_is_secret = parent->key_is_secret;
-		t->bootstrap.aborted = parent->aborted;
-		t->bootstrap.watched = parent->watched;
-		bootstrap_guard(&t->bootstrap, parent->guard, parent->guard_user);
-	}
 	if (code == 0 && !star_is_root(t))
 		code = star_connect(t, &addrs, 0, deadline, timeout_ms);
 	return star_finish(t, code, deadline, bootstrap);
@@ -232,32 +259,45 @@ static int star_open_id(struct bootstrap **bootstrap, const struct bootstrap *pa
 int bootstrap_open_id(struct bootstrap **bootstrap, const char *id, int rank, int nranks,
 		      const char *interface_name, int64_t timeout_ms)
 {
-	return star_open_id(bootstrap, NULL, 0, id, rank, nranks, interface_name, timeout_ms);
+	const struct star_way way = {.maker = 0};
+
+	return star_open_id(bootstrap, &way, id, rank, nranks, interface_name, timeout_ms);
 }
 
 int bootstrap_open_any_id(struct bootstrap **bootstrap, const char *id, int rank, int nranks,
 			  const char *interface_name, int64_t timeout_ms)
 {
-	return star_open_id(bootstrap, NULL, -1, id, rank, nranks, interface_name, timeout_ms);
+	const struct star_way way = {.maker = -1};
+
+	return star_open_id(bootstrap, &way, id, rank, nranks, interface_name, timeout_ms);
+}
+
+int bootstrap_open_stored_id(struct bootstrap **bootstrap, const char *id, const char *key,
+			     int rank, int nranks, const char *interface_name, int64_t timeout_ms)
+{
+	const struct star_way way = {.stored = key};
+
+	return star_open_id(bootstrap, &way, id, rank, nranks, interface_name, timeout_ms);
 }
 
 int bootstrap_open_derived(struct bootstrap **bootstrap, const struct bootstrap *parent,
 			   const char *id, int rank, int nranks, const char *interface_name,
 			   int64_t timeout_ms)
 {
-	return star_open_id(bootstrap, parent, 0, id, rank, nranks, interface_name, timeout_ms);
+	const struct star_way way = {.parent = parent};
+
+	return star_open_id(bootstrap, &way, id, rank, nranks, interface_name, timeout_ms);
 }
 
 /* Without a key from the user, the port keeps jobs with different ports apart. */
 static void star_root_key(const char *root, const char *key, uint8_t shared[16])
 {
-	static const uint8_t label[16] = "libcoll root key";
 	const char *port = root != NULL ? strrchr(root, ':') : NULL;
 	const char *text = port != NULL ? port : "";
 
 	if (key != NULL && key[0] != '\0')
 		text = key;
-	siphash128(label, text, strlen(text), shared);
+	star_text_key(text, shared);
 }
 
 /* Adds to the error of a failed listen() the remedy that only a user of COLL_ROOT has. */

@@ -23,7 +23,7 @@
 #include "socket/dial.h"
 
 enum {
-	STAR_VERSION = 5,
+	STAR_VERSION = 6,
 	STAR_GRACE_MS = 2000, /* extra wait of a child for the names of the missing ranks */
 	STAR_ASK_MS = 2000    /* extra time for each level below that is asked for them */
 };

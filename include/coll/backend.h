@@ -353,8 +353,8 @@ struct coll_host {
 				 int64_t timeout_ms);
 
 	/*
-	 * Since minor 4: 1 if only the ranks can know `key`.  0: the user gave no secret (COLL_ROOT
-	 * without COLL_KEY), and others can compute the key; or the core is older.
+	 * Since minor 4: 1 if only the ranks can know `key`.  0: the user gave no secret (a launcher
+	 * or COLL_ROOT without COLL_KEY), and others can compute the key; or the core is older.
 	 */
 	uint32_t key_is_secret;
 	uint32_t reserved; /* 0 */

@@ -571,8 +571,9 @@ COLL_API coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, co
  * exit() or by returning from main, as an MPI program must call MPI_Finalize: else the launcher
  * takes it for failed.
  * COLL_KEY (any text) must be the same on all ranks.  Without it only an identifier that is not
- * secret keeps other processes out; if COLL_ROOT is set and rank 0 listens at an address beyond
- * loopback, rank 0 logs a warning.
+ * secret keeps other processes out (through PMIx or PMI an id that the launcher sends in clear
+ * text); if COLL_ROOT is set and rank 0 listens at an address beyond loopback, rank 0 logs a
+ * warning.
  * The rendezvous address serves one communicator at a time: threads of one process must not call
  * this function at the same time.
  * Blocks    As coll_comm_init_rank.

@@ -255,7 +255,7 @@ if can ucx; then
     export COLL_TCP_SECURITY COLL_UCX_PRIORITY
     run_is ucx "tcp.security"
     is "a warning of rank 0 says that ucx does not protect messages" "$(grep -c \
-        "warn: option tcp.security is encrypt, but the ranks use backend 'ucx', which does not protect" \
+        "warn: rank 0: option tcp.security is encrypt, but the ranks use backend 'ucx', which does not protect" \
         "$scratch/out")" 1
     COLL_BACKEND=ucx
     export COLL_BACKEND
@@ -264,7 +264,12 @@ if can ucx; then
     COLL_BACKEND=^tcp
     run_is ucx "tcp.security, tcp excluded"
     is "the same if the user excluded tcp" "$(grep -c "backend 'ucx', which does not protect" "$scratch/out")" 1
-    unset COLL_BACKEND COLL_TCP_SECURITY COLL_UCX_PRIORITY
+    unset COLL_TCP_SECURITY
+    "$build/coll" run -n 3 -- sh -c '[ "$COLL_RANK" = 0 ] || export COLL_TCP_SECURITY=encrypt; exec "$0"' \
+        "$hello" >"$scratch/out" 2>&1
+    is "the first rank that asks for it warns" "$(grep "which does not protect" "$scratch/out" |
+        sed 's/.*\(rank [0-9]*: option\).*/\1/')" "rank 1: option"
+    unset COLL_BACKEND COLL_UCX_PRIORITY
 fi
 
 done_testing

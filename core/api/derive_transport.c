@@ -337,9 +337,14 @@ static int shrink_follow(struct shrink *s, uint32_t *context_id)
 
 static int shrink_agree(struct shrink *s, uint32_t *context_id)
 {
-	s->aborted = atomic_load(&s->comm->aborted);
-	return s->comm->rank == s->leader ? shrink_lead(s, context_id)
-					  : shrink_follow(s, context_id);
+	struct comm *comm = s->comm;
+	int code;
+
+	s->aborted = atomic_load(&comm->aborted);
+	comm->shrunk.waits = 1;
+	code = comm->rank == s->leader ? shrink_lead(s, context_id) : shrink_follow(s, context_id);
+	comm->shrunk.waits = 0;
+	return code;
 }
 
 static int shrink_make(const struct shrink *s, uint32_t context_id, int64_t timeout_us,

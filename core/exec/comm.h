@@ -156,6 +156,7 @@ struct comm {
 		uint32_t context_id;
 		int failed_rank; /* the rank that prevents the new communicator, or -1 */
 		int lost;        /* the rank whose loss ended the last wait for an answer, or -1 */
+		int waits;       /* this rank is in coll_comm_shrink */
 	} shrunk;                /* the leader's last answer */
 	uint64_t birth;    /* tag of messages about ranks that could not make it too; 0: none */
 	int native_groups; /* groups of the backend's own that have not ended yet */

@@ -29,7 +29,7 @@ enum {
 
 enum { SIGNATURE_ROOT_MASK = 0xffffff, SIGNATURE_OPAQUE = 0xff, SIGNATURE_COUNT_BITS = 48 };
 
-static int signature_kind(const uint64_t *meta)
+int signature_kind(const uint64_t *meta)
 {
 	return (int)(meta[0] & 0xff);
 }
@@ -128,8 +128,7 @@ static void signature_redop_name(int op, char *text, size_t size)
 			 op == SIGNATURE_PRE_MUL_SUM ? "pre-multiplied sum" : coll_op_name(op));
 }
 
-/* Kinds that have no further properties. */
-static const char *signature_plain_name(int kind)
+const char *signature_kind_name(int kind)
 {
 	return kind == KIND_SPLIT   ? "comm_split or comm_dup"
 	       : kind == KIND_AWAIT ? "the wait for an event"
@@ -146,7 +145,7 @@ void signature_describe(const struct comm *comm, const struct signature *signatu
 	struct rank_name name;
 
 	if (kind == COLL_KIND_BARRIER || !kind_is_valid(kind)) {
-		snprintf(text, size, "%s", signature_plain_name(kind));
+		snprintf(text, size, "%s", signature_kind_name(kind));
 		return;
 	}
 	if (kind_is_p2p(kind) && !signature->meta[1]) {

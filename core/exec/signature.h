@@ -24,6 +24,10 @@ struct signature signature_of(const struct comm *comm, const struct call *call);
 uint64_t signature_dtype_bits(coll_dtype_t dtype);
 /* The type in a signature's meta[0] and meta[1]. */
 coll_dtype_t signature_dtype(const uint64_t *meta);
+/* The kind in a signature's meta[0]: COLL_KIND_* or KIND_SPLIT. */
+int signature_kind(const uint64_t *meta);
+/* The name of such a kind, or of KIND_AWAIT. */
+const char *signature_kind_name(int kind);
 /* Writes "allreduce of 10 float32 (sum)". */
 void signature_describe(const struct comm *comm, const struct signature *signature, char *text,
 			size_t size);

@@ -130,11 +130,25 @@ static struct position stall_position(const struct comm *comm)
 	return p;
 }
 
+static int32_t stall_elsewhere(const struct comm *comm)
+{
+	if (comm->shrunk.waits)
+		return ELSEWHERE_SHRINK;
+	for (const struct comm *c = comm->context->comms; c; c = c->next)
+		if (c != comm && c->head)
+			return c->head->call.args.kind == KIND_AWAIT
+				       ? KIND_AWAIT
+				       : signature_kind(c->head->call.signature.meta);
+	return ELSEWHERE_NOWHERE;
+}
+
 struct standing stall_standing(const struct comm *comm)
 {
 	struct standing standing = {.here = stall_position(comm)};
 	struct comm *other = pair_lock_other(comm);
 
+	if (standing.here.kind == POSITION_NONE)
+		standing.elsewhere = stall_elsewhere(comm);
 	if (other) {
 		standing.other = stall_position(other);
 		standing.knows_other = 1;

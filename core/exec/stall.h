@@ -33,11 +33,14 @@ struct position {
 	uint32_t stalled; /* STALLED_*: of operations that are not known to be complete */
 };
 
+/* A rank that has no operation in the communicator that was asked may wait in its shrink, or in another communicator. */
+enum { ELSEWHERE_SHRINK = -1, ELSEWHERE_NOWHERE = 0 };
+
 /* Where a rank is in the communicator that was asked, and in the other one of its pair (pair.h). */
 struct standing {
 	struct position here, other;
 	uint32_t knows_other;
-	uint32_t reserved;
+	int32_t elsewhere; /* ELSEWHERE_*, or the kind of the operation in another communicator */
 };
 
 /* Changes when this rank calls something, or when an operation of it moves or ends. */

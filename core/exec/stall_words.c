@@ -128,14 +128,26 @@ void stall_describe_awaited(const struct comm *comm, char *text, size_t size)
 
 /* ------------------------------------------------------------------------ in words -- */
 
-/* "broadcast number 117", or "a message". */
-static void stall_describe_heard(uint64_t heard, char *text, size_t size)
+/* The kind as which the program called a collective: a split is an allgather of the library's. */
+static int stall_called_as(const struct comm *comm, int kind, uint32_t seq)
 {
+	const uint32_t age = comm->seq - seq;
+
+	return comm->native || !age || age > COMM_HISTORY
+		       ? kind
+		       : signature_kind(comm->history[seq % COMM_HISTORY].meta);
+}
+
+/* "broadcast as collective number 117", or "a message". */
+static void stall_describe_heard(const struct comm *comm, uint64_t heard, char *text, size_t size)
+{
+	const uint32_t seq = (uint32_t)heard;
 	int kind = (int)(heard >> 32) - 1;
 
 	if (kind_is_collective(kind))
-		snprintf(text, size, "%s as collective number %llu", kind_name(kind),
-			 (unsigned long long)(heard & UINT32_MAX) + 1);
+		snprintf(text, size, "%s as collective number %llu",
+			 signature_kind_name(stall_called_as(comm, kind, seq)),
+			 (unsigned long long)seq + 1);
 	else
 		snprintf(text, size, "a message");
 }
@@ -196,8 +208,8 @@ static void stall_describe_position(const struct comm *comm, const struct positi
 		return;
 	}
 	if (p->kind < 0) {
-		snprintf(text, size, "has called %u collectives%s and waits in none",
-			 p->hashes.number, memory);
+		snprintf(text, size, "has called %u collective%s%s and waits in none",
+			 p->hashes.number, p->hashes.number == 1 ? "" : "s", memory);
 		return;
 	}
 	signature_describe(comm, &signature, call, sizeof(call));
@@ -225,12 +237,24 @@ static int stall_is_used(const struct standing *s)
 	return s->knows_other && (s->other.kind != POSITION_NONE || s->other.hashes.number);
 }
 
+/* Behind "waits in none": ", but in barrier on another communicator"; or "". */
+static void stall_describe_elsewhere(const struct standing *s, char *text, size_t size)
+{
+	text[0] = '\0';
+	if (s->elsewhere == ELSEWHERE_SHRINK)
+		snprintf(text, size, ", but in coll_comm_shrink");
+	else if (s->elsewhere > 0)
+		snprintf(text, size, ", but in %s on another communicator",
+			 signature_kind_name(s->elsewhere));
+}
+
 static void stall_describe_standing(const struct comm *comm, const struct standing *s, char *text,
 				    size_t size)
 {
-	char here[250], other[250];
+	char here[320], other[250];
 
 	stall_describe_place(comm, 0, &s->here, here, sizeof(here));
+	stall_describe_elsewhere(s, here + strlen(here), sizeof(here) - strlen(here));
 	if (!stall_is_used(s)) {
 		snprintf(text, size, "%s", here);
 		return;
@@ -252,7 +276,7 @@ static void stall_describe_rank(const struct comm *comm, int rank, char *text, s
 	} else if (comm->peer_state[rank] == PEER_LEFT) {
 		snprintf(text, size, "%s has destroyed its communicator", name.text);
 	} else if (comm->heard[rank]) {
-		stall_describe_heard(comm->heard[rank], what, sizeof(what));
+		stall_describe_heard(comm, comm->heard[rank], what, sizeof(what));
 		snprintf(text, size, "%s does not answer, and was last heard from in %s", name.text,
 			 what);
 	} else {

@@ -388,6 +388,78 @@ static void test_warnings(void)
 		diag("%s", log_text());
 }
 
+/* ------------------------------------------------------- ranks that wait somewhere else -- */
+
+/* Rank 0 calls on the communicator, and rank 1 on a dup of it. */
+static void across(struct rank *r)
+{
+	coll_comm_t dup = NULL;
+	int32_t x = 1, y;
+	coll_result_t code = coll_comm_dup(r->comm, &dup);
+
+	if (!code)
+		code = coll_allreduce(&x, &y, 1, COLL_INT32, COLL_SUM, r->rank ? dup : r->comm,
+				      NULL);
+	if (!code)
+		code = coll_sync(r->rank ? dup : r->comm);
+	note(r, code);
+	coll_comm_destroy(dup);
+}
+
+/* Rank 1 calls nothing after the dup until rank 0 has given up. */
+static void after_dup(struct rank *r)
+{
+	coll_comm_t dup = NULL;
+	int32_t x = 1, y;
+	coll_result_t code = coll_comm_dup(r->comm, &dup);
+
+	if (!code && r->rank == 0)
+		code = coll_allreduce(&x, &y, 1, COLL_INT32, COLL_SUM, r->comm, NULL);
+	if (!code && r->rank == 0)
+		code = coll_sync(r->comm);
+	if (r->rank == 1)
+		ranks_sleep(2);
+	note(r, code);
+	coll_comm_destroy(dup);
+}
+
+static void across_shrink(struct rank *r)
+{
+	coll_comm_t shrunk = NULL;
+	int32_t x = 1, y;
+	coll_result_t code;
+
+	if (r->rank == 0) {
+		code = coll_comm_shrink(r->comm, NULL, 0, &shrunk, NULL, 0);
+		note(r, code);
+		coll_comm_destroy(shrunk);
+	} else {
+		code = coll_allreduce(&x, &y, 1, COLL_INT32, COLL_SUM, r->comm, NULL);
+		note_sync(r, code);
+	}
+}
+
+static void test_elsewhere(void)
+{
+	struct outcome outcome;
+
+	setenv("COLL_STALL_AFTER", "0.2s", 1);
+	run(2, across, &outcome);
+	expect(&outcome, 2, COLL_ERR_TIMEOUT, COLL_ERR_PEER_LOST, "and waits in none, ",
+	       "none, but in allreduce on another communicator",
+	       "ranks that wait for each other on two communicators");
+	log_begin();
+	run(2, across_shrink, &outcome);
+	log_end();
+	ok(log_lines("rank 0 has called 0 collectives and waits in none, but in coll_comm_shrink"),
+	   "%s: a rank in shrink", backend);
+	run(2, after_dup, &outcome);
+	expect(&outcome, 2, COLL_ERR_TIMEOUT, COLL_SUCCESS,
+	       "was last heard from in comm_split or comm_dup as collective number 1", "",
+	       "a rank last heard from in a dup");
+	unsetenv("COLL_STALL_AFTER");
+}
+
 /* --------------------------------------------------------------- two ranks that wait for a third -- */
 
 enum { WAITERS = 3, SLEEPS_S = 12 };
@@ -509,6 +581,7 @@ int main(int argc, char **argv)
 		test_groups();
 		test_waits();
 		test_warnings();
+		test_elsewhere();
 		test_two_wait(wait_by_sync, "two ranks wait for a third");
 		test_two_wait(wait_by_test, "two ranks poll for a third");
 		test_left();

@@ -2,8 +2,10 @@
 /* ucx.c - the ucx backend: its table and its options; opening and closing an endpoint. */
 #include "ucx.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 static int32_t ucx_probe(const coll_host_t *host, coll_error_t *err)
 {
@@ -72,6 +74,19 @@ static uint64_t ucx_packed_size(ucp_worker_h worker)
 	return payload > least ? payload : least;
 }
 
+/* UCX's own text does not name the place that is full. */
+static int32_t ucx_no_worker(ucs_status_t status, coll_error_t *err)
+{
+	char what[80] = "cannot make a UCX worker";
+	struct statvfs shm;
+
+	if (!statvfs("/dev/shm", &shm))
+		snprintf(what, sizeof(what),
+			 "cannot make a UCX worker, with %.3g MiB free in /dev/shm",
+			 (double)shm.f_bavail * (double)shm.f_frsize / (1 << 20));
+	return ucx_refused(err, status, what);
+}
+
 static int32_t ucx_open_worker(struct ucx *u, coll_error_t *err)
 {
 	const ucp_worker_params_t params = {
@@ -82,7 +97,7 @@ static int32_t ucx_open_worker(struct ucx *u, coll_error_t *err)
 
 	if (status != UCS_OK) {
 		u->worker = NULL;
-		return ucx_refused(err, status, "cannot make a UCX worker");
+		return ucx_no_worker(status, err);
 	}
 	status = ucx_lib.ucp_dt_create_generic(&ucx_frame_ops, NULL, &u->frame_type);
 	if (status != UCS_OK) {

@@ -136,6 +136,15 @@ static void ucx_set(ucp_config_t *config, const char *variable, const char *key,
 		ucx_lib.ucp_config_modify(config, key, value);
 }
 
+/* The same for a setting of UCX's TCP; key begins with "TCP_", which keys do not have before UCX 1.17. */
+static void ucx_set_tcp(ucp_config_t *config, unsigned minor, const char *key, const char *value)
+{
+	char variable[40];
+
+	snprintf(variable, sizeof(variable), "UCX_%s", key);
+	ucx_set(config, variable, key + (minor < 17 ? strlen("TCP_") : 0), value);
+}
+
 /* Can ranks of one host see the ends of each other's processes? */
 static int ucx_sees_processes(void)
 {
@@ -167,9 +176,9 @@ static void ucx_configure_keepalive(const coll_host_t *host, ucp_config_t *confi
 	ucx_set(config, "UCX_KEEPALIVE_INTERVAL", "KEEPALIVE_INTERVAL", by_kernel ? "inf" : text);
 	if (!use->tcp)
 		return;
-	ucx_set(config, "UCX_TCP_KEEPIDLE", minor < 17 ? "KEEPIDLE" : "TCP_KEEPIDLE", text);
-	ucx_set(config, "UCX_TCP_KEEPINTVL", minor < 17 ? "KEEPINTVL" : "TCP_KEEPINTVL", text);
-	ucx_set(config, "UCX_TCP_KEEPCNT", minor < 17 ? "KEEPCNT" : "TCP_KEEPCNT", count);
+	ucx_set_tcp(config, minor, "TCP_KEEPIDLE", text);
+	ucx_set_tcp(config, minor, "TCP_KEEPINTVL", text);
+	ucx_set_tcp(config, minor, "TCP_KEEPCNT", count);
 }
 
 /* By default UCX's shared memory does not report dead peers, and its TCP takes only short frames. */
@@ -188,15 +197,14 @@ static void ucx_configure(const coll_host_t *host, ucp_config_t *config,
 		ucx_set(config, "UCX_TLS", "TLS", "^tcp");
 	else if (use->devices[0])
 		ucx_set(config, "UCX_NET_DEVICES", "NET_DEVICES", use->devices);
+	/* Else connect() would block for as long as nobody answers: more than two minutes. */
+	if (use->tcp)
+		ucx_set_tcp(config, minor, "TCP_CONN_NB", "y");
 	if (use->shm)
 		ucx_set(config, "UCX_MM_ERROR_HANDLING", "MM_ERROR_HANDLING", "y");
-	/*
-	 * A sent segment must fit into a receive segment, whose default is 64K.  Before UCX 1.17 the keys of
-	 * transports have no prefix.
-	 */
+	/* A sent segment must fit into a receive segment, whose default is 64K. */
 	if (use->tcp && !secure_getenv("UCX_TCP_RX_SEG_SIZE"))
-		ucx_set(config, "UCX_TCP_TX_SEG_SIZE",
-			minor < 17 ? "TX_SEG_SIZE" : "TCP_TX_SEG_SIZE", "64k");
+		ucx_set_tcp(config, minor, "TCP_TX_SEG_SIZE", "64k");
 }
 
 static ucs_status_t ucx_context_make(const coll_host_t *host, uint32_t nranks,

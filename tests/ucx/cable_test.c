@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cable_test.c - ranks whose communicator is idle hear of a cut cable between their hosts: a rank that polls within
- * ten intervals of the option `keepalive`, a rank that makes no call at its next call.
+ * ten intervals of the option `keepalive`, a rank that makes no call at its next call.  And where a network leads
+ * nowhere, the options init_timeout and timeout hold.
  *
  * The hosts are two network namespaces.  Where the test may not make them, or has no ip(8), it is skipped.
  */
@@ -11,15 +12,21 @@
 #include <sched.h>
 #include <sys/mount.h>
 
-enum { HEARS_S = 40, CALL_S = 20, NRANKS = 2 };
+enum { HEARS_S = 40, CALL_S = 20, DARK_S = 40, NRANKS = 2 };
 
 struct scene {
 	_Atomic int ready, wired[NRANKS], up, cut; /* steps that the ranks have made */
-	_Atomic int told[NRANKS];
+	_Atomic int told[NRANKS],
+		lost; /* lost: ranks that have given up the network that leads nowhere */
 	_Atomic int skipped;
 	coll_result_t code[NRANKS];
 	double took[NRANKS];
 	char text[NRANKS][RANKS_TEXT];
+	struct {
+		coll_result_t code;
+		double took;
+		char text[RANKS_TEXT];
+	} dark[NRANKS];
 };
 
 static struct scene *scene;
@@ -47,6 +54,23 @@ static int new_host(void)
 	return unshare(CLONE_NEWNET | CLONE_NEWNS) ||
 	       mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
 	       mount("none", "/sys", "sysfs", 0, NULL) || ip("link set lo up");
+}
+
+/* A second network, where frames go to an address that nobody has. */
+static int wire_nowhere(int rank)
+{
+	char command[100];
+
+	snprintf(command, sizeof(command), "addr add 10.84.2.%d/24 dev dark%d", rank + 1, rank);
+	if (ip(command))
+		return -1;
+	snprintf(command, sizeof(command), "link set dark%d up", rank);
+	if (ip(command))
+		return -1;
+	snprintf(command, sizeof(command),
+		 "neigh add 10.84.2.%d lladdr 02:00:00:00:00:0%d dev dark%d nud permanent",
+		 2 - rank, rank + 1, rank);
+	return ip(command);
 }
 
 /* Gives rank's end of the cable its address, and waits until the kernel says that the cable is in. */
@@ -77,18 +101,50 @@ static int wire(int rank)
 
 /* ------------------------------------------------------------------------- the ranks -- */
 
-static void begin(struct rank *r)
+static void prepare(int rank)
 {
-	static const char *const name[] = {"0", "1"};
-	coll_config_t config;
-
 	setenv("UCX_TLS", "tcp,self", 1);
 	setenv("COLL_UCX_KEEPALIVE", "1s", 1);
 	setenv("COLL_STALL_AFTER", "0", 1);
-	setenv("COLL_ROOT", "10.83.2.1:4711", 1);
 	setenv("COLL_KEY", "cable", 1);
 	setenv("COLL_WORLD_SIZE", "2", 1);
-	setenv("COLL_RANK", name[r->rank], 1);
+	setenv("COLL_RANK", rank ? "1" : "0", 1);
+}
+
+/* UCX's messages go where nobody answers; the ranks meet over the cable. */
+static void go_nowhere(int rank)
+{
+	const double from = ranks_now();
+	coll_comm_t comm = NULL;
+	coll_config_t config;
+	coll_result_t code;
+
+	setenv("COLL_ROOT", "10.83.2.1:4712", 1);
+	setenv("COLL_UCX_INTERFACE", rank ? "dark1" : "dark0", 1);
+	setenv("COLL_INIT_TIMEOUT", "5s", 1);
+	setenv("COLL_TIMEOUT", "5s", 1);
+	ranks_config(&config, "ucx");
+	code = coll_comm_init_env(&comm, &config);
+	if (!code)
+		code = coll_barrier(comm);
+	if (!code)
+		code = coll_sync(comm);
+	scene->dark[rank].code = code;
+	snprintf(scene->dark[rank].text, RANKS_TEXT, "%s", coll_get_last_error(NULL));
+	coll_comm_destroy(comm);
+	scene->dark[rank].took = ranks_now() - from;
+	unsetenv("COLL_UCX_INTERFACE");
+	unsetenv("COLL_INIT_TIMEOUT");
+	unsetenv("COLL_TIMEOUT");
+	atomic_fetch_add(&scene->lost, 1);
+	until(&scene->lost, NRANKS, 200);
+}
+
+static void begin(struct rank *r)
+{
+	coll_config_t config;
+
+	setenv("COLL_ROOT", "10.83.2.1:4711", 1);
 	ranks_config(&config, "ucx");
 	if (rank_did(r, coll_comm_init_env(&r->comm, &config), "init"))
 		sums_to(r, r->comm, 1, NRANKS, "allreduce");
@@ -134,6 +190,8 @@ static void run_rank(int rank)
 {
 	struct rank r = {NULL, rank, NRANKS, NULL, scene->text[rank]};
 
+	prepare(rank);
+	go_nowhere(rank);
 	begin(&r);
 	if (!until(&scene->up, NRANKS, 60) || r.failure[0])
 		exit(1);
@@ -155,15 +213,24 @@ static void rank_one(void)
 	if (new_host())
 		exit(2);
 	atomic_store(&scene->ready, 1);
-	if (!until(&scene->wired[0], 1, 20) || wire(1))
+	if (!until(&scene->wired[0], 1, 20) || wire_nowhere(1) || wire(1))
 		exit(2);
 	run_rank(1);
+}
+
+/* Makes a pair of devices, the second one in the namespace of another process. */
+static int link_to(pid_t other, const char *name)
+{
+	char command[100];
+
+	snprintf(command, sizeof(command), "link add %s0 type veth peer name %s1 netns %d", name,
+		 name, (int)other);
+	return ip(command);
 }
 
 /* Rank 0, in whose namespace the cable is made. */
 static void rank_zero(void)
 {
-	char command[100];
 	pid_t other;
 	int status = 0;
 
@@ -174,9 +241,8 @@ static void rank_zero(void)
 	other = fork();
 	if (other == 0)
 		rank_one();
-	snprintf(command, sizeof(command), "link add coll0 type veth peer name coll1 netns %d",
-		 (int)other);
-	if (other < 0 || !until(&scene->ready, 1, 20) || ip(command) || wire(0)) {
+	if (other < 0 || !until(&scene->ready, 1, 20) || link_to(other, "dark") ||
+	    link_to(other, "coll") || wire_nowhere(0) || wire(0)) {
 		atomic_store(&scene->skipped, 1);
 		if (other > 0)
 			ranks_reap(other, ranks_now(), &status);
@@ -197,12 +263,16 @@ int main(void)
 	pid = fork();
 	if (pid == 0)
 		rank_zero();
-	if (pid < 0 || !ranks_reap(pid, ranks_now() + 200, &status))
+	if (pid < 0 || !ranks_reap(pid, ranks_now() + 400, &status))
 		bail_out("the ranks hang");
 	if (atomic_load(&scene->skipped)) {
 		skip(1, "no network namespaces with a cable between them");
 		return done_testing();
 	}
+	for (int r = 0; r < NRANKS; r++)
+		ok(scene->dark[r].code && scene->dark[r].took < DARK_S,
+		   "rank %d gives up a network that leads nowhere: %d after %.1f s, %s", r,
+		   scene->dark[r].code, scene->dark[r].took, scene->dark[r].text);
 	ok(scene->code[0] == COLL_ERR_PEER_LOST && strstr(scene->text[0], "rank 1 was lost"),
 	   "a rank that polls hears of it: %d after %.1f s, %s", scene->code[0], scene->took[0],
 	   scene->text[0]);

@@ -255,6 +255,9 @@ else
     skip "a plugin with a fault" "built with a sanitizer ($TEST_SANITIZE)"
     skip "launched ranks wait for each other" "built with a sanitizer ($TEST_SANITIZE)"
 fi
+launched nothing "$coll" run -n 2 -- --only header "$build/.libs/coll_tcp.so"
+is "every check is skipped: status 3" "$status" 3
+check "the report says so" grep -q 'not tried: every check was skipped' "$dir/out"
 kit --launched "$build/.libs/coll_tcp.so"
 is "no launcher: status 2" $status 2
 check "no launcher: a sentence" grep -q 'found no launcher' "$dir/err"

@@ -2,6 +2,8 @@
 /* scratch_test.c - large scratch memory is shared by a communicator's calls, and small calls keep their schedules. */
 #include "fake_backend.h"
 
+#include "exec/dispatch.h"
+
 enum { TEST_LARGE = 1 << 20 };
 
 static int test_allocs; /* blocks that exist */
@@ -128,10 +130,63 @@ static void test_small_calls(void)
 	is_int(test_allocs, 0, "nothing is left");
 }
 
+/* Starts the operation and counts the receives into its scratch memory; *wrong: those that lead elsewhere. */
+static int test_receives(struct op *op, int *wrong)
+{
+	const char *at;
+	int receives = 0;
+
+	if (engine_reserve(op))
+		bail_out("no memory");
+	at = op->scratch.at;
+	engine_begin(op);
+	for (int i = 0; i < op->sched.nsteps; i++) {
+		const struct step *step = &op->sched.step[i];
+
+		if ((step->kind != STEP_RECV && step->kind != STEP_RECV_REDUCE) ||
+		    step->dst.buf != SCHED_SCRATCH)
+			continue;
+		receives++;
+		*wrong += op->run[i].u.recv.dst != at + step->dst.off;
+	}
+	return receives;
+}
+
+/* Between two runs another operation may have taken the block. */
+static void test_other_block(void)
+{
+	struct rig *rig = test_rig();
+	int32_t *in = calloc(FAKE_RANKS, TEST_LARGE), *out = calloc(1, TEST_LARGE);
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = COLL_KIND_REDUCE_SCATTER,
+				  .dtype = COLL_INT32,
+				  .op = COLL_SUM,
+				  .sendbuf = in,
+				  .recvbuf = out,
+				  .count = TEST_LARGE / sizeof(*out)};
+	struct scratch other = {0};
+	struct op *op;
+	int wrong = 0;
+
+	if (!in || !out || fake_op(rig->comm, &args, &op) || dispatch_ready(op))
+		bail_out("cannot make an operation: %s", error_text());
+	ok(test_receives(op, &wrong) > 0 && !wrong, "an operation receives into its block");
+	scratch_rest(rig->comm, &op->scratch);
+	scratch_reserve(rig->comm, &other, op->scratch_bytes);
+	ok(test_receives(op, &wrong) > 0 && !wrong, "the next time into another one");
+	scratch_free(rig->comm, &other);
+	op_retire(op);
+	rig_free(rig);
+	is_int(test_allocs, 0, "neither is left");
+	free(in);
+	free(out);
+}
+
 int main(void)
 {
 	test_one_block();
 	test_several_blocks();
 	test_small_calls();
+	test_other_block();
 	return done_testing();
 }

@@ -149,6 +149,30 @@ static void test_refused(void)
 	rig_free(rig);
 }
 
+/* A rank leaves and names more calls than its message has: none is believed, and this rank waits in vain. */
+static void test_calls_missing(void)
+{
+	const coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_BARRIER};
+	struct rig *rig = rig_new(fake_transport);
+	char bytes[sizeof(struct control_body) + sizeof(struct last_calls)] = "";
+	struct control_body *body = (void *)bytes;
+	struct last_calls *calls = (void *)body->text;
+
+	if (fake_issue(rig->comm, &args, 0))
+		bail_out("cannot issue a barrier: %s", error_text());
+	queue_issued(rig->comm);
+	body->kind = CONTROL_LEAVE;
+	calls->number = COMM_HISTORY;
+	for (uint32_t r = 1; r < FAKE_RANKS; r++)
+		fake_message(rig, r, comm_tag_control(0), (struct signature){{0, 0}}, bytes,
+			     sizeof(*body) + offsetof(struct last_calls, call));
+	context_progress(rig->context);
+	is_int(rig->comm->error, COLL_ERR_PEER_LOST, "ranks leave without the calls they name");
+	has_str(rig->comm->error_text, "destroyed its communicator while rank 0 still waits",
+		"no call of theirs differs");
+	rig_free(rig);
+}
+
 int main(void)
 {
 	test_birth(0);
@@ -156,5 +180,6 @@ int main(void)
 	test_birth_without_parent();
 	test_late_answer();
 	test_refused();
+	test_calls_missing();
 	return done_testing();
 }

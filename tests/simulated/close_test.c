@@ -169,6 +169,25 @@ static void test_give_up(const char *how, void (*give_up_so)(void))
 	}
 }
 
+/* A sender that does not give up learns that nobody has received its messages. */
+static void test_returned(void)
+{
+	coll_send_t send = {.header = {.tag = 1, .len = LENGTH},
+			    .buf = payload,
+			    .peer = LEAVER,
+			    .status = COLL_IN_PROGRESS};
+	coll_error_t err;
+
+	begin();
+	is_int(open_rank(SENDER, &err) | open_rank(LEAVER, &err), COLL_SUCCESS, "open");
+	coll_backend_v1.transport->send(eps[SENDER], &send, &err);
+	close_rank(LEAVER);
+	for (int i = 0; i < 10 && send.status == COLL_IN_PROGRESS; i++)
+		coll_backend_v1.transport->progress(eps[SENDER]);
+	is_int(send.status, COLL_ERR_PEER_LOST, "the receiver leaves: the send has failed");
+	close_rank(SENDER);
+}
+
 /* ------------------------------------------------------------------ an open that fails -- */
 
 static int joins_meanwhile;
@@ -215,6 +234,7 @@ int main(void)
 {
 	test_give_up("cancel", cancel_sends);
 	test_give_up("close", close_sender);
+	test_returned();
 	test_failed_open();
 	ok(!sim_groups, "no memory of ranks is left");
 	return done_testing();

@@ -264,6 +264,10 @@ static void test_schedules(void)
 	args.in_place = -1;
 	refused(coll_schedule_create(&args, &schedule), COLL_ERR_INVALID_ARGUMENT,
 		"in_place|0 or 1", "a schedule, in_place -1");
+	args.in_place = 0;
+	args.count = PTRDIFF_MAX / args.elem;
+	refused(coll_schedule_create(&args, &schedule), COLL_ERR_INVALID_ARGUMENT,
+		"does not fit into memory", "a schedule, count fits for one rank, not for two");
 }
 
 static void test_answers(void)

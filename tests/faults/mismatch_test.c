@@ -258,6 +258,18 @@ static void other_kind(struct rank *r)
 	note_sync(r, code);
 }
 
+/* Rank 0 sends rank 1 a whole piece of a message, rank 1 expects two: a short or a last piece would tell. */
+static void whole_pieces(struct rank *r)
+{
+	const size_t piece = (size_t)1 << 20, counts[2] = {0, piece}; /* option segment */
+	char *x = calloc(2, piece);
+	coll_result_t code = coll_scatterv(x, counts, NULL, x, r->rank ? 2 * piece : 0, COLL_INT8,
+					   0, r->comm, NULL);
+
+	note_sync(r, code);
+	free(x);
+}
+
 /* Rank 0 only polls. */
 static void poll_other_roots(struct rank *r)
 {
@@ -338,6 +350,9 @@ static void test_waits(void)
 	expect(&outcome, 2, COLL_ERR_MISMATCH, COLL_ERR_MISMATCH,
 	       "reduce of 1 int32 (sum) with root 0", "reduce of 1 int32 (sum) with root 1",
 	       "each rank believes that it is the root");
+	run(2, whole_pieces, &outcome);
+	expect(&outcome, 2, COLL_ERR_MISMATCH, COLL_SUCCESS, "rank 0 sends 0 bytes to rank 1",
+	       "which expects 1048576", "a scatterv of one whole piece for one of two");
 	run_long(2, other_kind, &outcome);
 	expect(&outcome, 2, COLL_ERR_MISMATCH, COLL_ERR_MISMATCH, "scatter of 1 int32 with root 1",
 	       "gather of 1 int32 with root 1", "a scatter and a gather");

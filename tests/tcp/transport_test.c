@@ -413,6 +413,46 @@ static int test_drop(struct harness *h)
 	return harness_barrier(h);
 }
 
+/* Makes progress until a peer is lost. */
+static int test_wait_lost(struct harness *h, uint32_t peer)
+{
+	int64_t deadline = harness_now_ms() + 20000;
+
+	while (!h->lost[peer] && harness_now_ms() < deadline)
+		h->transport->progress(h->ep);
+	return h->lost[peer] ? 0 : harness_fail(h, "the loss of rank %u was not told", peer);
+}
+
+/* Rank 1 gives up a receive whose message is half there, and rank 0 ends: the receive does not end once more. */
+static int test_drop_lost(struct harness *h)
+{
+	uint64_t len = (uint64_t)16 << 20;
+	uint8_t *buf = calloc(1, len);
+	struct harness_recv recv = {.peer = 0, .tag = 1, .buf = buf, .size = len};
+	int64_t deadline = harness_now_ms() + 20000;
+	coll_send_t send;
+	int code;
+
+	if (h->host.rank == 0) {
+		code = harness_send(h, &send, 1, 1, buf, len) || harness_barrier(h);
+		h->job->backend->close(h->ep, 0);
+		h->ep = NULL;
+		free(buf);
+		return code;
+	}
+	harness_recv(h, &recv);
+	while (!h->flowing && harness_now_ms() < deadline)
+		h->transport->progress(h->ep);
+	code = h->flowing ? 0 : harness_fail(h, "the message did not begin, or came whole");
+	if (h->flowing)
+		h->transport->drop(h->ep, (uintptr_t)h->flowing);
+	code = harness_barrier(h) || code || test_wait_lost(h, 0);
+	if (!code && recv.status != COLL_IN_PROGRESS)
+		code = harness_fail(h, "the receive ended with %d", recv.status);
+	free(buf);
+	return code;
+}
+
 /*
  * Rank 0 sleeps on the plugin's descriptor, and nothing else, while rank 1 begins to read: room to write must
  * wake it.
@@ -446,16 +486,6 @@ static int test_wake_to_write(struct harness *h)
 }
 
 /* ------------------------------------------------------------- the end of peers -- */
-
-/* Makes progress until a peer is lost. */
-static int test_wait_lost(struct harness *h, uint32_t peer)
-{
-	int64_t deadline = harness_now_ms() + 20000;
-
-	while (!h->lost[peer] && harness_now_ms() < deadline)
-		h->transport->progress(h->ep);
-	return h->lost[peer] ? 0 : harness_fail(h, "the loss of rank %u was not told", peer);
-}
 
 /* Rank 1 is killed while it sends and receives; ranks 0 and 2 learn of it and go on. */
 static int test_kill(struct harness *h)
@@ -610,6 +640,8 @@ static void test_end_of_peers(void)
 			test_run(&job, test_name("cancel over", name));
 			job.run = test_drop;
 			test_run(&job, test_name("drop over", name));
+			job.run = test_drop_lost;
+			test_run(&job, test_name("drop, then the end of the peer, over", name));
 			job.run = test_wake_to_write;
 			test_run(&job, test_name("sleep until there is room,", name));
 			job.run = test_leave;

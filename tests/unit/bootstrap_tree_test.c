@@ -552,6 +552,42 @@ static void test_seconds(void)
 	free(t);
 }
 
+/* A rank that says where it listens in a text without room for its end: the place behind the text stays as it is. */
+static void test_long_here(void)
+{
+	static const uint8_t key[HANDSHAKE_KEY_SIZE] = {1};
+	struct star *t = calloc(1, sizeof(*t));
+	struct bootstrap_failure failure = {.code = COLL_SUCCESS};
+	struct star_stream stream = {.sent = 0};
+	struct {
+		struct star_frame head;
+		char text[UNIQUE_ID_TEXT_MAX];
+	} here = {.head = {.type = STAR_HERE, .len = sizeof(here.text), .timeout_ms = UINT32_MAX}};
+	int ends[2];
+
+	if (t == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends))
+		bail_out("socketpair: %s", strerror(errno));
+	t->bootstrap.nranks = 7;
+	t->fd = -1;
+	star_set_handshake(t);
+	if (star_root_init(t))
+		bail_out("%s", error_text());
+	t->acceptor.connected(t->acceptor.owner, 1, ends[0], key);
+	memset(here.text, 'x', sizeof(here.text));
+	star_stream_init(&stream, 0, key, t->body_key);
+	star_seal_body(t->body_key, &here.head, here.text);
+	star_seal(&stream, &here.head);
+	if (write(ends[1], &here, sizeof(here)) != sizeof(here))
+		bail_out("write: %s", strerror(errno));
+	t->conns[1].rank = -1; /* the place behind the text */
+	is_int(star_root_exchange(t, NULL, NULL, 0, &failure, 1000), COLL_ERR_INTERNAL,
+	       "an address without room for its end is refused");
+	is_int(t->conns[1].rank, -1, "and nothing is written behind it");
+	star_children_close(t);
+	close(ends[1]);
+	free(t);
+}
+
 int main(void)
 {
 	test_shape();
@@ -570,5 +606,6 @@ int main(void)
 	test_asked_midway();
 	test_broken_off();
 	test_seconds();
+	test_long_here();
 	return done_testing();
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control_test.c - control messages about communicators that a rank could not make, linked with the layers
- * up to exec alone: each one reaches the communicator that it concerns and no other.
+ * control_test.c - control messages, linked with the layers up to exec alone: those about communicators that a rank could
+ * not make reach the communicator that they concern and no other; what another rank says of itself and of others is
+ * believed only if it can be.
  */
 #include "fake_backend.h"
+
+#include "exec/compare.h"
 
 enum { CHILD_ID = 77, SPLIT_SEQ = 70000 };
 
@@ -173,6 +176,250 @@ static void test_calls_missing(void)
 	rig_free(rig);
 }
 
+static void control(struct rig *rig, uint32_t peer, int kind, const void *bytes, size_t len)
+{
+	struct control_body *body = calloc(1, sizeof(*body) + len);
+
+	if (!body)
+		bail_out("no memory");
+	body->kind = kind;
+	memcpy(body->text, bytes, len);
+	fake_message(rig, peer, comm_tag_control(0), (struct signature){{0, 0}}, body,
+		     sizeof(*body) + len);
+	free(body);
+}
+
+/* Another rank has lost a rank: this rank notes that of a rank that there is, and that has not left. */
+static void test_lost(void)
+{
+	uint8_t states[FAKE_RANKS + 2] = {0}, *own;
+	struct rig *rig = rig_new(fake_transport);
+	const int32_t rank[] = {-1, FAKE_RANKS, 3, 2, 2};
+
+	own = rig->comm->peer_state;
+	rig->comm->peer_state = states + 1;
+	states[1 + 3] = PEER_LEFT;
+	for (int i = 0; i < 3; i++)
+		control(rig, 1, CONTROL_LOST, &rank[i], sizeof(rank[i]));
+	control(rig, 1, CONTROL_LOST, &rank[3], sizeof(rank[3]) - 1);
+	control(rig, 1, CONTROL_LOST, &rank[3], 2 * sizeof(rank[3]));
+	context_progress(rig->context);
+	is_int(states[0], 0, "rank -1 is none");
+	is_int(states[1 + FAKE_RANKS], 0, "nor is one behind the last");
+	is_int(states[1 + 3], PEER_LEFT, "one that has left stays so");
+	is_int(states[1 + 2], PEER_ALIVE, "a message of another length names none");
+	control(rig, 1, CONTROL_LOST, &rank[3], sizeof(rank[3]));
+	context_progress(rig->context);
+	is_int(states[1 + 2], PEER_REPORTED, "rank 2 is lost for another rank");
+	is_int(rig->comm->error, 0, "and this rank goes on");
+	rig->comm->peer_state = own;
+	rig_free(rig);
+}
+
+/* A rank that says twice that it leaves is one rank. */
+static void test_left_twice(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+
+	for (int i = 0; i < 2; i++)
+		fake_control(rig, 2, rig->comm, CONTROL_LEAVE, 0, "");
+	context_progress(rig->context);
+	is_int(rig->comm->nleft, 1, "one rank has left");
+	rig_free(rig);
+}
+
+/* A rank leaves and names more calls than any rank remembers. */
+static void test_too_many_calls(void)
+{
+	struct {
+		struct last_calls calls;
+		struct signature more[8];
+	} last = {.calls = {.number = COMM_HISTORY + 8}};
+	struct rig *rig = rig_new(fake_transport);
+
+	control(rig, 2, CONTROL_LEAVE, &last, sizeof(last));
+	context_progress(rig->context);
+	is_int(rig->comm->nleft, 1, "the rank has left");
+	ok(!rig->comm->last_calls || !rig->comm->last_calls[2], "its calls are not kept");
+	rig_free(rig);
+}
+
+/* -------------------------------------------------------- the calls of a backend's functions */
+
+static void fake_both(struct plugin *plugin)
+{
+	fake_native(plugin);
+	fake_transport(plugin);
+}
+
+/* The call with that number, of any rank. */
+static struct signature call_at(uint32_t number)
+{
+	return (struct signature){{COLL_KIND_BROADCAST, number}};
+}
+
+/* This rank makes calls until there are `number`. */
+static void call_until(struct rig *rig, uint32_t number)
+{
+	while (rig->comm->seq < number) {
+		const struct signature call = call_at(rig->comm->seq++);
+
+		comm_remember(rig->comm, &call);
+	}
+}
+
+static size_t list_bytes(size_t calls)
+{
+	return offsetof(struct compare_list, call) + calls * sizeof(struct signature);
+}
+
+/* Calls as CONTROL_CALLS and CONTROL_LAST carry them, `room` of them; the caller frees them. */
+static struct compare_list *list_new(uint32_t first, uint32_t number, size_t room)
+{
+	struct compare_list *list = calloc(1, list_bytes(room + 1));
+	struct signature *call;
+
+	if (!list)
+		bail_out("no memory");
+	call = (void *)((char *)list + list_bytes(0));
+	list->first = first;
+	list->number = number;
+	for (size_t i = 0; i < room; i++)
+		call[i] = call_at(first + (uint32_t)i);
+	return list;
+}
+
+/* What a rank says of its last calls when it leaves must be whole. */
+static void test_last_calls(void)
+{
+	const struct {
+		uint32_t number;
+		size_t bytes;
+		const char *what;
+	} bad[] = {{3, list_bytes(0) - 1, "no number"},
+		   {3, list_bytes(2), "two of three calls"},
+		   {3, list_bytes(4), "four of three calls"},
+		   {3, list_bytes(3) + 1, "a part of a call"},
+		   {COMPARE_EVERY + 1, list_bytes(COMPARE_EVERY + 1), "more than there may be"}};
+	struct rig *rig = rig_new(fake_both);
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct compare_list *list = list_new(0, bad[i].number, COMPARE_EVERY + 1);
+
+		control(rig, 1, CONTROL_LAST, list, bad[i].bytes);
+		context_progress(rig->context);
+		ok(!rig->comm->compare->left, "last calls: %s", bad[i].what);
+		free(list);
+	}
+	rig_free(rig);
+}
+
+/* Sends calls of rank 1, and returns the text of the failure that follows, or "". */
+static const char *after_calls(struct rig *rig, const struct compare_list *list, size_t bytes)
+{
+	control(rig, 1, CONTROL_CALLS, list, bytes);
+	context_progress(rig->context);
+	return rig->comm->error ? rig->comm->error_text : "";
+}
+
+static void test_calls_malformed(void)
+{
+	struct compare_list *list = list_new(0, 1, COMPARE_EVERY + 1);
+	struct rig *rig = rig_new(fake_both);
+
+	call_until(rig, 1);
+	is_str(after_calls(rig, list, list_bytes(0) - 1), "", "calls without a number");
+	is_str(after_calls(rig, list, list_bytes(COMPARE_EVERY + 1)), "", "too many calls");
+	free(list);
+	rig_free(rig);
+}
+
+/* Rank 1 names its calls, and this rank does not know its own of these numbers: not yet, or not any more. */
+static void test_calls_unknown(int forgotten)
+{
+	const uint32_t calls = forgotten ? COMPARE_CALLS + 1 : 1;
+	struct compare_list *list = list_new(0, 2, 2);
+	struct rig *rig = rig_new(fake_both);
+
+	call_until(rig, calls);
+	if (!forgotten)
+		list->call[1].meta[0] = COLL_KIND_ALLREDUCE;
+	has_str(after_calls(rig, list, list_bytes(forgotten ? 1 : 2)),
+		"the first 2 collectives of rank 1 are others than those of rank 0",
+		"%s: the calls are not compared", forgotten ? "forgotten" : "not made yet");
+	free(list);
+	rig_free(rig);
+}
+
+static void test_hashes_malformed(void)
+{
+	const struct {
+		struct hashes hashes;
+		char more;
+	} sent = {.hashes = {.number = 5}};
+	struct rig *rig = rig_new(fake_both);
+
+	control(rig, 1, CONTROL_HASHES, &sent, sizeof(sent.hashes) - 1);
+	control(rig, 1, CONTROL_HASHES, &sent, sizeof(sent.hashes) + 1);
+	context_progress(rig->context);
+	is_int(rig->comm->compare->number[1], 0, "hashes of another length say nothing");
+	control(rig, 1, CONTROL_HASHES, &sent, sizeof(sent.hashes));
+	context_progress(rig->context);
+	is_int(rig->comm->compare->number[1], 5, "those of the right length do");
+	rig_free(rig);
+}
+
+/* A rank is at its call `number`, a multiple of COMPARE_EVERY, with the calls of this rank or with others. */
+static void ahead(struct rig *rig, uint32_t peer, uint32_t number, int equal)
+{
+	struct hashes hashes = {.number = number, .mark = SIGNATURE_HASH_BEGIN};
+
+	for (uint32_t i = 0; i < number; i++) {
+		const struct signature call = call_at(i);
+
+		hashes.mark = compare_add(hashes.mark, &call);
+	}
+	hashes.mark += !equal;
+	hashes.hash = hashes.mark;
+	control(rig, peer, CONTROL_HASHES, &hashes, sizeof(hashes));
+	context_progress(rig->context);
+}
+
+/* The rank that was sent this rank's calls, since its own differ; 0: none. */
+static int suspect(const struct rig *rig)
+{
+	for (int k = 0; k < rig->fake.sends; k++) {
+		const struct control_body *body = rig->fake.send[k]->buf;
+
+		if (body->kind == CONTROL_CALLS)
+			return (int)rig->fake.send[k]->peer;
+	}
+	return 0;
+}
+
+/* This rank keeps the hash of a rank that is ahead until it is there itself. */
+static void test_ahead(void)
+{
+	struct rig *rig = rig_new(fake_both);
+
+	ahead(rig, 1, COMPARE_EVERY, 0);
+	ahead(rig, 2, COMPARE_EVERY, 1);
+	call_until(rig, COMPARE_EVERY - 1);
+	is_int(suspect(rig), 0, "this rank is behind: it cannot compare");
+	call_until(rig, COMPARE_EVERY);
+	is_int(suspect(rig), 1, "it is there: rank 1 differs, whoever came after it");
+	rig_free(rig);
+
+	rig = rig_new(fake_both);
+	ahead(rig, 1, COMPARE_EVERY, 1);
+	call_until(rig, COMPARE_EVERY);
+	is_int(suspect(rig), 0, "equal calls");
+	ahead(rig, 2, 2 * COMPARE_EVERY, 0);
+	call_until(rig, 2 * COMPARE_EVERY);
+	is_int(suspect(rig), 2, "the next rank that was ahead differs");
+	rig_free(rig);
+}
+
 int main(void)
 {
 	test_birth(0);
@@ -181,5 +428,14 @@ int main(void)
 	test_late_answer();
 	test_refused();
 	test_calls_missing();
+	test_lost();
+	test_left_twice();
+	test_too_many_calls();
+	test_last_calls();
+	test_calls_malformed();
+	test_calls_unknown(0);
+	test_calls_unknown(1);
+	test_hashes_malformed();
+	test_ahead();
 	return done_testing();
 }

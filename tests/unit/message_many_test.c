@@ -215,6 +215,86 @@ static void test_limits(void)
 	rig_free(rig);
 }
 
+/* A limit that is set later, and ends before the one that is known already. */
+static void test_limit_set_later(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	int64_t begun;
+
+	for (int i = 0; i < 2; i++)
+		messages[i] = begin(rig, COLL_KIND_RECV, i);
+	message_set_limit(messages[0], FAR_US);
+	context_progress(rig->context);
+	message_set_limit(messages[1], FAR_US);
+	message_set_limit(messages[1], 1);
+	begun = clock_now_us();
+	while (!messages[1]->done && clock_now_us() - begun < FAR_US / 100)
+		context_progress(rig->context);
+	is_int(messages[1]->code, COLL_ERR_TIMEOUT, "the later limit ends its receive");
+	ok(!messages[0]->done, "the earlier one goes on");
+	is_int(rig->comm->limited, 1, "one message has a limit");
+	message_end_all(rig->comm, COLL_ERR_ABORTED);
+	is_int(rig->comm->limited, 0, "then none");
+	is_int(rig->comm->loose, 0, "and none is to be looked at");
+	forget(2);
+	rig_free(rig);
+}
+
+/* The bytes of a send are under way: it cannot be taken back, and the communicator fails. */
+static void test_limit_of_send(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	const int64_t begun = clock_now_us();
+
+	messages[0] = begin(rig, COLL_KIND_SEND, 0);
+	message_set_limit(messages[0], 1);
+	while (!messages[0]->done && clock_now_us() - begun < FAR_US / 100)
+		context_progress(rig->context);
+	is_int(messages[0]->code, COLL_ERR_TIMEOUT, "the limit ends the send");
+	is_int(rig->comm->error, COLL_ERR_TIMEOUT, "and the communicator");
+	is_int(rig->fake.cancels, 1, "the transport gives it up");
+	forget(1);
+	rig_free(rig);
+}
+
+/* Ranks destroy their communicators: a receive from any of them ends with the last one. */
+static void test_left(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	static int32_t x;
+	const struct message_args args = {.kind = COLL_KIND_RECV,
+					  .buf = &x,
+					  .count = 1,
+					  .dtype = COLL_INT32,
+					  .peer = COLL_ANY_SOURCE,
+					  .tag = COLL_ANY_TAG};
+
+	if (message_new(rig->comm, &args, &messages[0]))
+		bail_out("%s", error_text());
+	message_start(messages[0]);
+	messages[1] = begin(rig, COLL_KIND_SEND, 0);
+	for (uint32_t r = 2; r < FAKE_RANKS; r++)
+		fake_control(rig, r, rig->comm, CONTROL_LEAVE, 0, "");
+	context_progress(rig->context);
+	ok(!messages[0]->done, "rank 1 is still there, and may send");
+	fake_control(rig, 1, rig->comm, CONTROL_LEAVE, 0, "");
+	context_progress(rig->context);
+	is_int(messages[0]->code, COLL_ERR_PEER_LOST, "all have left: the receive ends");
+	fake_complete(rig, 0, COLL_ERR_PEER_LOST);
+	context_progress(rig->context);
+	is_int(messages[1]->code, COLL_ERR_PEER_LOST, "a send to one of them");
+	has_str(messages[1]->text, "rank 1 destroyed its communicator before rank 0 could send",
+		"its text");
+	messages[2] = begin(rig, COLL_KIND_SEND, 1);
+	is_int(messages[2]->code, COLL_ERR_PEER_LOST, "a later send ends at once");
+	is_int(rig->fake.sends, 1, "and the transport does not get it");
+	messages[3] = begin(rig, COLL_KIND_RECV, 1);
+	is_int(messages[3]->code, COLL_ERR_PEER_LOST, "a later receive too");
+	is_int(rig->comm->error, 0, "the communicator goes on");
+	forget(4);
+	rig_free(rig);
+}
+
 /* The limit that ends first is not the one that was set first. */
 static void test_limits_of_operations(void)
 {
@@ -250,6 +330,9 @@ int main(void)
 	test_wait();
 	test_failure();
 	test_limits();
+	test_limit_set_later();
+	test_limit_of_send();
+	test_left();
 	test_limits_of_operations();
 	return done_testing();
 }

@@ -244,6 +244,161 @@ static void test_too_many_calls(void)
 	rig_free(rig);
 }
 
+/* ------------------------------------------------------------------------- ranks that are lost */
+
+/* The kind of the k-th control message that this rank sent, and its receiver. */
+static int sent_kind(const struct rig *rig, int k)
+{
+	return ((const struct control_body *)rig->fake.send[k]->buf)->kind;
+}
+
+/* Rank 1 is lost after rank 2 has left: rank 3, which is still there, is told so and why this rank fails, once. */
+static void test_lost_is_told(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	const coll_host_t *host = &rig->context->host;
+
+	fake_control(rig, 2, rig->comm, CONTROL_LEAVE, 0, "");
+	context_progress(rig->context);
+	host->peer_lost(host, 1, "the cable is cut");
+	host->peer_lost(host, 1, "it is cut again");
+	context_progress(rig->context);
+	is_int(rig->comm->error, COLL_ERR_PEER_LOST, "rank 1 is lost");
+	is_str(rig->comm->error_text, "rank 1 was lost: the cable is cut", "the first cause stays");
+	is_int(rig->comm->peer_state[1], PEER_FAILED, "rank 1 has failed");
+	is_int(rig->fake.sends, 2, "two messages tell of it");
+	for (int k = 0; k < rig->fake.sends; k++)
+		is_int(rig->fake.send[k]->peer, 3, "message %d is for rank 3", k);
+	is_int(sent_kind(rig, 0), CONTROL_LOST, "the loss comes first");
+	is_int(sent_kind(rig, 1), CONTROL_FAIL, "then the failure");
+	fake_control(rig, 3, rig->comm, CONTROL_SHRINK, 0, "0");
+	context_progress(rig->context);
+	is_int(rig->fake.sends, 2, "nobody is told twice");
+	rig_free(rig);
+}
+
+static void test_left_and_lost(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	const coll_host_t *host = &rig->context->host;
+
+	fake_control(rig, 2, rig->comm, CONTROL_LEAVE, 0, "");
+	context_progress(rig->context);
+	host->peer_lost(host, 2, "connection closed");
+	context_progress(rig->context);
+	is_int(rig->comm->error, 0, "the end of a rank that has left is no failure");
+	is_int(rig->comm->peer_state[2], PEER_LEFT, "it has left");
+	is_int(rig->fake.sends, 0, "and nobody is told");
+	rig_free(rig);
+}
+
+/* This rank destroys the communicator: whoever ends now has done so too. */
+static void test_lost_while_leaving(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	const coll_host_t *host = &rig->context->host;
+
+	rig->comm->leaving = 1;
+	host->peer_lost(host, 1, "connection closed");
+	context_progress(rig->context);
+	is_int(rig->comm->error, 0, "a rank ends while this one leaves: no failure");
+	is_int(rig->fake.sends, 0, "and nobody is told");
+	rig_free(rig);
+}
+
+/* A mismatch was found before rank 1 is lost, or before it leaves while this rank waits for it. */
+static void test_mismatch_first(int leaves)
+{
+	const coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_BARRIER};
+	struct rig *rig = rig_new(fake_transport);
+	const coll_host_t *host = &rig->context->host;
+
+	if (fake_issue(rig->comm, &args, 0))
+		bail_out("cannot issue a barrier: %s", error_text());
+	queue_issued(rig->comm);
+	comm_set_pending(rig->comm, COLL_ERR_MISMATCH, "other calls");
+	for (uint32_t r = 1; leaves && r < FAKE_RANKS; r++)
+		fake_control(rig, r, rig->comm, CONTROL_LEAVE, 0, "");
+	if (!leaves)
+		host->peer_lost(host, 1, "connection closed");
+	context_progress(rig->context);
+	is_int(rig->comm->error, COLL_ERR_MISMATCH, "calls differ, then rank 1 %s",
+	       leaves ? "leaves" : "is lost");
+	is_str(rig->comm->error_text, "other calls", "the mismatch is told");
+	rig_free(rig);
+}
+
+/* Another rank's mismatch is this one's.  Later messages of the communicator are not kept. */
+static void test_failed(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	struct comm *child = child_new(rig, CHILD_ID, 1);
+	const struct signature none = {{0, 0}};
+
+	fake_message(rig, 1, comm_tag_collective(child, 0, 0), none, "", 1);
+	is_int((int64_t)rig->context->match.unexpected_count, 0,
+	       "a message of a rank that is not in the communicator is dropped");
+	fake_control(rig, 2, rig->comm, CONTROL_FAIL, COLL_ERR_MISMATCH, "other calls");
+	context_progress(rig->context);
+	is_int(rig->comm->error, COLL_ERR_MISMATCH, "the code of rank 2 is that of all");
+	is_str(rig->comm->error_text, "rank 2: other calls", "and its text");
+	fake_message(rig, 1, comm_tag_collective(rig->comm, 0, 0), none, "", 1);
+	is_int((int64_t)rig->context->match.unexpected_count, 0,
+	       "a message of a communicator that has failed is dropped");
+	child_free(rig, child);
+	rig_free(rig);
+}
+
+/* A rank that has left this communicator may use another one: these messages go to it too. */
+static void test_told_though_left(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+
+	fake_control(rig, 2, rig->comm, CONTROL_LEAVE, 0, "");
+	context_progress(rig->context);
+	comm_send_abort(rig->comm);
+	is_int(rig->fake.sends, 3, "all ranks hear of an abort");
+	comm_send_unmade(rig->comm, 1, COLL_ERR_NO_MEMORY, "no memory");
+	is_int(rig->fake.sends, 6, "and of a communicator that this rank could not make");
+	comm_refuse(rig->comm, CHILD_ID, COLL_ERR_NO_MEMORY, "no memory");
+	is_int(rig->fake.sends, 9, "and of one that it refuses");
+	complete_all(rig);
+	rig->fake.refuse = COLL_ERR_SYSTEM;
+	comm_send_abort(rig->comm);
+	is_int(context_controls_pending(rig->context), 0, "messages that are refused are over");
+	rig->fake.refuse = 0;
+	fake_control(rig, 1, rig->comm, CONTROL_SHRUNK, CHILD_ID, "abc 3");
+	context_progress(rig->context);
+	is_int(rig->fake.sends, 9, "a late answer without a new communicator needs no word");
+	is_int((int64_t)rig->comm->shrunk.hash, 0, "and answers nothing");
+	rig_free(rig);
+}
+
+/* A plugin announces what cannot be. */
+static void test_no_such_rank(void)
+{
+	char *failure[FAKE_RANKS + 1] = {NULL}, **own;
+	const coll_header_t header = {.tag = 5, .len = 1};
+	struct rig *rig = rig_new(fake_transport);
+	const coll_host_t *host = &rig->context->host;
+	coll_sink_t sink;
+	int32_t x = 1;
+
+	is_int(host->arrive(host, FAKE_RANKS, &header, &sink), COLL_ERR_INTERNAL,
+	       "a message of a rank that does not exist is refused");
+	is_int(host->message(host, FAKE_RANKS, &header, "x"), COLL_ERR_INTERNAL,
+	       "also one that has come whole");
+	is_int((int64_t)rig->context->match.unexpected_count, 0, "and none is kept");
+	own = rig->context->failure;
+	rig->context->failure = failure;
+	host->peer_lost(host, FAKE_RANKS, "gone");
+	ok(!failure[FAKE_RANKS], "nor can such a rank be lost");
+	rig->context->failure = own;
+	is_int(host->reduce(host, &x, &x, &x, 1, COLL_INT32, COLL_AVG + 100), COLL_ERR_UNSUPPORTED,
+	       "an operation that does not exist");
+	rig_free(rig);
+}
+
 /* -------------------------------------------------------- the calls of a backend's functions */
 
 static void fake_both(struct plugin *plugin)
@@ -420,6 +575,133 @@ static void test_ahead(void)
 	rig_free(rig);
 }
 
+/* A rank is so far behind that this one knows neither its own calls nor its hashes of then. */
+static void test_behind(uint32_t calls, uint32_t number)
+{
+	struct hashes hashes = {.number = number, .mark = SIGNATURE_HASH_BEGIN};
+	struct rig *rig = rig_new(fake_both);
+
+	call_until(rig, calls);
+	hashes.hash = hashes.mark;
+	for (uint32_t i = 0; i < number; i++) {
+		const struct signature call = call_at(i);
+
+		hashes.hash = compare_add(hashes.hash, &call);
+	}
+	control(rig, 1, CONTROL_HASHES, &hashes, sizeof(hashes));
+	context_progress(rig->context);
+	is_int(suspect(rig), 0, "a rank at call %u with equal calls, this one at %u", number,
+	       calls);
+	is_int(rig->comm->error, 0, "no failure");
+	rig_free(rig);
+}
+
+/* Rank 1 is to name the first call that differs: it gets none that this rank has overwritten. */
+static void test_calls_sent(void)
+{
+	struct rig *rig = rig_new(fake_both);
+	const coll_send_t *send;
+
+	call_until(rig, COMPARE_CALLS + COMPARE_EVERY / 2);
+	compare_send_calls(rig->comm, 1, CONTROL_CALLS, COMPARE_EVERY, COMPARE_EVERY);
+	send = rig->fake.send[rig->fake.sends - 1];
+	is_int((int64_t)send->header.len,
+	       (int64_t)(sizeof(struct control_body) + list_bytes(COMPARE_EVERY / 2)),
+	       "half of the calls are known still");
+	is_int(((const struct compare_list *)(const void *)((const struct control_body *)send->buf)
+			->text)
+		       ->first,
+	       COMPARE_EVERY / 2, "from the first of them on");
+	rig_free(rig);
+}
+
+/* ------------------------------------------- the calls of ranks that have left, of such functions */
+
+/* A rank leaves after `number` calls, the last two of which it names. */
+static void leave(struct rig *rig, uint32_t peer, uint32_t number)
+{
+	const uint32_t named = number < 2 ? number : 2;
+	struct compare_list *list = list_new(number - named, number, named);
+
+	control(rig, peer, CONTROL_LAST, list, list_bytes(named));
+	fake_control(rig, peer, rig->comm, CONTROL_LEAVE, 0, "");
+	context_progress(rig->context);
+	free(list);
+}
+
+/* The rank whose hash this one has kept, or whose calls it has asked for, leaves and names none. */
+static void test_left_unnamed(int asked)
+{
+	struct rig *rig = rig_new(fake_both);
+
+	ahead(rig, 1, COMPARE_EVERY, 0);
+	if (asked)
+		call_until(rig, COMPARE_EVERY);
+	fake_control(rig, 1, rig->comm, CONTROL_LEAVE, 0, "");
+	context_progress(rig->context);
+	if (!asked)
+		call_until(rig, COMPARE_EVERY);
+	is_int(suspect(rig), asked, "%s", asked ? "rank 1 is asked" : "who has left is not asked");
+	context_progress(rig->context);
+	is_int(rig->comm->error, COLL_ERR_MISMATCH, "rank 1 has left with other calls");
+	has_str(rig->comm->error_text,
+		"the first 1024 collectives of rank 1 are others than those of rank 0",
+		"nobody knows which");
+	rig_free(rig);
+}
+
+/* Ranks leave one after the other: only the second one has made less calls. */
+static void test_left_in_turn(void)
+{
+	struct rig *rig = rig_new(fake_both);
+
+	call_until(rig, 2);
+	leave(rig, 2, 2);
+	is_int(rig->comm->error, 0, "rank 2 leaves after the same calls");
+	leave(rig, 1, 1);
+	context_progress(rig->context);
+	is_int(rig->comm->error, COLL_ERR_MISMATCH, "rank 1 leaves and lacks one");
+	has_str(rig->comm->error_text, "as collective number 2, but rank 1 destroyed its",
+		"it is named");
+	rig_free(rig);
+}
+
+/* While this rank waits, its wait tells of the rank that has left; if it has waited for another, the calls differ. */
+static void test_left_meanwhile(int waits)
+{
+	struct rig *rig = rig_new(fake_both);
+
+	call_until(rig, 2);
+	rig->comm->issued++;
+	leave(rig, 1, 1);
+	is_int(rig->comm->pending_code, 0, "rank 1 leaves while an operation is under way");
+	rig->comm->finished++;
+	if (waits)
+		rig->comm->issued++;
+	compare_look_at_left(rig->comm, 0);
+	is_int(rig->comm->pending_code, waits ? 0 : COLL_ERR_MISMATCH, "that operation ends%s",
+	       waits ? ", and the next one waits" : "");
+	rig->comm->finished = rig->comm->issued;
+	rig_free(rig);
+}
+
+/* This rank leaves before calls that a rank which has left has made, and not all of which it has named. */
+static void test_leaves_earlier(void)
+{
+	struct rig *rig = rig_new(fake_both);
+
+	call_until(rig, 1);
+	leave(rig, 1, 100);
+	is_int(rig->comm->error, 0, "rank 1 leaves after 100 calls, which may still come here");
+	compare_look_at_left(rig->comm, 1);
+	is_int(rig->comm->pending_code, COLL_ERR_MISMATCH, "they will not");
+	is_str(rig->comm->pending_text,
+	       "rank 1 called a collective as collective number 2, but rank 0 destroyed its "
+	       "communicator after 1: all ranks must make the same calls in the same order",
+	       "the first of them was not named");
+	rig_free(rig);
+}
+
 int main(void)
 {
 	test_birth(0);
@@ -431,11 +713,28 @@ int main(void)
 	test_lost();
 	test_left_twice();
 	test_too_many_calls();
+	test_lost_is_told();
+	test_left_and_lost();
+	test_lost_while_leaving();
+	test_mismatch_first(0);
+	test_mismatch_first(1);
+	test_failed();
+	test_told_though_left();
+	test_no_such_rank();
 	test_last_calls();
 	test_calls_malformed();
 	test_calls_unknown(0);
 	test_calls_unknown(1);
 	test_hashes_malformed();
 	test_ahead();
+	test_behind(COMPARE_CALLS + 10, 5);
+	test_behind(COMPARE_MARKS * COMPARE_EVERY, 0);
+	test_calls_sent();
+	test_left_unnamed(0);
+	test_left_unnamed(1);
+	test_left_in_turn();
+	test_left_meanwhile(0);
+	test_left_meanwhile(1);
+	test_leaves_earlier();
 	return done_testing();
 }

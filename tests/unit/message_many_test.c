@@ -295,6 +295,105 @@ static void test_left(void)
 	rig_free(rig);
 }
 
+static int called;
+
+static void count_call(void *user, coll_result_t result)
+{
+	(void)user;
+	called += result == COLL_SUCCESS;
+}
+
+static void loose_message(struct rig *rig, int tag, uint64_t len)
+{
+	static const int32_t x = 1;
+	const struct signature signature = {
+		{(uint64_t)COLL_KIND_SEND | signature_dtype_bits(COLL_INT32), (uint64_t)tag}};
+
+	fake_message(rig, 1, comm_tag_loose(rig->comm), signature, &x, len);
+}
+
+/* Threads sleep: they look again at what begins, ends or is given up. */
+static void test_wakes(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+
+	rig->context->sleepers = 1;
+	messages[0] = begin(rig, COLL_KIND_RECV, 0);
+	ok(fake_woken(rig), "a receive begins");
+	is_int(message_cancel(messages[0]), COLL_SUCCESS, "it is given up");
+	ok(fake_woken(rig), "which its own thread must see");
+	messages[1] = begin(rig, COLL_KIND_RECV, 1);
+	(void)fake_woken(rig);
+	loose_message(rig, 1, sizeof(int32_t));
+	context_progress(rig->context);
+	is_int(messages[1]->code, COLL_SUCCESS, "a message comes");
+	ok(fake_woken(rig), "the one that waits for it is woken");
+	messages[2] = begin(rig, COLL_KIND_SEND, 2);
+	(void)fake_woken(rig);
+	fake_complete(rig, 0, COLL_SUCCESS);
+	ok(message_is_done(messages[2]), "another thread finds a send complete");
+	ok(fake_woken(rig), "its own thread is woken");
+	message_call_back(messages[2], count_call, NULL);
+	is_int(called, 1, "a function for a message that is complete is called at once");
+	rig->context->sleepers = 0;
+	forget(3);
+	rig_free(rig);
+}
+
+/* A message is under way to its receive: that cannot be given up, and fails with its sender. */
+static void test_under_way(void)
+{
+	const struct signature signature = {
+		{(uint64_t)COLL_KIND_SEND | signature_dtype_bits(COLL_INT32), 0}};
+	struct rig *rig = rig_new(fake_transport);
+	coll_sink_t sink;
+
+	messages[0] = begin(rig, COLL_KIND_RECV, 0);
+	sink = fake_begin(rig, 1, comm_tag_loose(rig->comm), signature, sizeof(int32_t));
+	is_int(message_cancel(messages[0]), COLL_ERR_INVALID_USAGE, "it cannot be given up");
+	fake_end(rig, sink, COLL_ERR_PEER_LOST);
+	context_progress(rig->context);
+	is_int(messages[0]->code, COLL_ERR_PEER_LOST, "its sender is lost");
+	is_int(rig->comm->error, COLL_ERR_PEER_LOST, "and the communicator fails");
+	forget(1);
+	rig_free(rig);
+}
+
+/* The communicator ends its receives: what comes for them later has none. */
+static void test_ended(void)
+{
+	const struct message_args probe = {.kind = COLL_KIND_NONE, .peer = 1, .tag = 0};
+	struct rig *rig = rig_new(fake_transport);
+	coll_status_t status = {0};
+
+	messages[0] = begin(rig, COLL_KIND_RECV, 0);
+	message_end_all(rig->comm, COLL_ERR_ABORTED);
+	loose_message(rig, 0, 0);
+	is_int(message_probe(rig->comm, &probe, &status), 1, "a later message is kept");
+	is_int(status.dtype, COLL_DTYPE_NONE, "an empty one has no type");
+	is_int((int64_t)status.bytes, 0, "and no bytes");
+	forget(1);
+	rig_free(rig);
+}
+
+/* The send at which the library goes on is complete, and a thread has found it. */
+static void test_next_look(void)
+{
+	struct rig *rig = rig_with_sends();
+	struct message *next;
+
+	context_progress(rig->context);
+	next = rig->comm->next_look;
+	for (int i = 0; i < MANY; i++)
+		if (messages[i] == next)
+			fake_complete(rig, i, COLL_SUCCESS);
+	ok(next && message_is_done(next), "the next send is complete");
+	ok(rig->comm->next_look != next, "the library goes on behind it");
+	message_end_all(rig->comm, COLL_ERR_ABORTED);
+	forget(MANY);
+	rig_free(rig);
+}
+
 /* The limit that ends first is not the one that was set first. */
 static void test_limits_of_operations(void)
 {
@@ -333,6 +432,10 @@ int main(void)
 	test_limit_set_later();
 	test_limit_of_send();
 	test_left();
+	test_wakes();
+	test_under_way();
+	test_ended();
+	test_next_look();
 	test_limits_of_operations();
 	return done_testing();
 }

@@ -249,6 +249,54 @@ static void test_polled_now_and_then(void)
 	rig_free(rig);
 }
 
+/* The companion has told of a failure: an aborted stream passes every marker. */
+static void test_markers_of_aborted(void)
+{
+	struct rig *rig = rig_new(fake_native);
+
+	rig->fake.query_code = COLL_IN_PROGRESS;
+	now(rig, 1);
+	native_want_marker(rig->comm);
+	now(rig, 1);
+	atomic_store(&rig->context->alarm.ended, 1);
+	rig->fake.passed = 1;
+	is_int(native_progress(rig->comm), 0,
+	       "the stream has passed a marker since it was aborted");
+	is_int(finished(rig), 0, "nothing is done");
+	atomic_store(&rig->context->alarm.ended, 0);
+	rig->context->sleepers_have_news = 0;
+	is_int(native_progress(rig->comm), 1, "without an abort it is");
+	is_int(rig->context->sleepers_have_news, 1, "and threads that sleep are to look");
+	rig->fake.query_code = COLL_SUCCESS;
+	rig_free(rig);
+}
+
+static int32_t no_place(void *ep, coll_stream_t stream, coll_error_t *err)
+{
+	struct fake *f = ep;
+
+	(void)stream;
+	return fake_say(err, f->slot_code);
+}
+
+/* A refusal that is this rank's alone does not fail the communicator. */
+static void test_no_place(void)
+{
+	struct rig *rig = rig_new(fake_native);
+	const int own[] = {COLL_ERR_DEVICE, COLL_ERR_NO_MEMORY};
+
+	rig->plugin.native.take_place = no_place;
+	for (int i = 0; i < 2; i++) {
+		rig->fake.slot_code = own[i];
+		is_int(native_take_place(rig->comm, NULL), own[i], "a stream takes no place");
+		is_int(rig->comm->error, 0, "the communicator goes on");
+	}
+	rig->fake.slot_code = COLL_ERR_SYSTEM;
+	is_int(native_take_place(rig->comm, NULL), COLL_ERR_SYSTEM, "the backend is at its end");
+	is_int(rig->comm->error, COLL_ERR_SYSTEM, "so is the communicator");
+	rig_free(rig);
+}
+
 /* While a group is open the backend may keep operations back, and the core does not query it. */
 static void test_deferred(void)
 {
@@ -449,6 +497,8 @@ int main(void)
 	test_old_markers();
 	test_marker_ring();
 	test_polled_now_and_then();
+	test_markers_of_aborted();
+	test_no_place();
 	test_deferred();
 	test_group_holds();
 	test_backend_groups();

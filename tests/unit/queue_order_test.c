@@ -393,6 +393,44 @@ static void test_gone_but_not_needed(void)
 	rig_free(rig);
 }
 
+/* A message that nobody took is dropped with its communicator, and so are those that come after its end. */
+static void test_freed(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	const struct signature none = {{0, 0}};
+	struct comm *other;
+	uint64_t tag;
+
+	if (comm_new(&other, rig->context, 9, 0, FAKE_RANKS, NULL))
+		bail_out("cannot make a communicator");
+	tag = comm_tag_user(other, 0);
+	fake_message(rig, 1, tag, none, NULL, 0);
+	fake_message(rig, 1, comm_tag_user(rig->comm, 0), none, NULL, 0);
+	is_int((int64_t)rig->context->match.unexpected_count, 2, "two messages wait");
+	rig_free_comm(rig, other);
+	is_int((int64_t)rig->context->match.unexpected_count, 1,
+	       "that of the freed communicator is gone");
+	fake_message(rig, 1, tag, none, NULL, 0);
+	is_int((int64_t)rig->context->match.unexpected_count, 1, "and a later one is not kept");
+	rig_free(rig);
+}
+
+/* Ids of communicators: each rank of the context draws its own, as many as the bits of tags leave. */
+static void test_ids(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	struct context *context = rig->context;
+	const uint32_t most = 1u << (TAG_CONTEXT_BITS - 2);
+
+	is_int(comm_most_context_ids(context), most, "four ranks share the ids");
+	context->rank = FAKE_RANKS - 1;
+	context->next_context_id = most - 1;
+	is_int(comm_draw_context_id(context), (1u << TAG_CONTEXT_BITS) - 1, "the last id of all");
+	is_int(comm_draw_context_id(context), UINT32_MAX, "then there is none");
+	context->rank = 0;
+	rig_free(rig);
+}
+
 /* A control message with the first len bytes of a standing. */
 static void fake_standing(struct rig *rig, uint32_t peer, int kind, const struct standing *standing,
 			  size_t len)
@@ -551,6 +589,8 @@ int main(void)
 	test_gone(1);
 	test_gone(0);
 	test_gone_but_not_needed();
+	test_freed();
+	test_ids();
 	test_controls();
 	test_bad_controls();
 	test_wake_ups();

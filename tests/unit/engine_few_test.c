@@ -20,6 +20,8 @@ static unsigned few_at_once; /* bit k: the k-th send completes within send() */
 static int few_refused;      /* the number of the send that is refused, or -1 */
 static int32_t few_value[2]; /* what the sends carried */
 
+static int few_dirty; /* bytes of the plugin's memory in sends that were not 0 */
+
 static void (*few_news)(void *ep); /* what the next progress() does, once */
 
 static int32_t few_transport_progress(void *ep)
@@ -37,6 +39,9 @@ static int32_t few_send(void *ep, coll_send_t *send, coll_error_t *err)
 	struct fake *f = ep;
 	int k = f->sends;
 
+	for (size_t i = 0; i < sizeof(send->plugin); i++)
+		few_dirty += ((const char *)send->plugin)[i] != 0;
+	memset(send->plugin, 0xff, sizeof(send->plugin));
 	if (k == few_refused)
 		return error_fill(err, COLL_ERR_SYSTEM, "no room for send %d", k);
 	if (k < 2)
@@ -178,6 +183,7 @@ static void test_ways(int in_place, int again)
 	is_int(unfinished, 0, "%s%s: every call ends", in_place ? "in place" : "two buffers",
 	       again ? ", the short way" : "");
 	is_int(wrong, 0, "with its result");
+	is_int(few_dirty, 0, "the plugin's memory in a send is cleared each time");
 	is_int(few.op->sched.nsteps, in_place ? 6 : 5,
 	       in_place ? "in place both messages wait in scratch memory"
 			: "the first message is added as it arrives");
@@ -355,6 +361,52 @@ static void test_told(int half, int again)
 	rig_free(few.rig);
 }
 
+/* All comes within the call itself, which repeats an earlier one. */
+static void test_told_at_once(void)
+{
+	struct few few = {.rig = rig_new(few_transport), .again = 1};
+
+	few_warm(&few);
+	few_told = few.rig;
+	few_half = 0;
+	few_news = few_ends;
+	few_issue(&few);
+	is_int(few.rig->comm->error, COLL_ERR_REMOTE, "a repeated call finds the failure");
+	rig_free(few.rig);
+}
+
+/* A receive from any rank takes a message of another rank each time. */
+static void test_any_source(void)
+{
+	struct rig *rig = rig_new(few_transport);
+	struct comm *comm = rig->comm;
+	int32_t got = 0;
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = COLL_KIND_RECV,
+				  .dtype = COLL_INT32,
+				  .root = COLL_ANY_SOURCE,
+				  .recvbuf = &got,
+				  .count = 1};
+	int repeated = 0;
+
+	for (int32_t from = 1; from < FAKE_RANKS; from++) {
+		if (again_issue(comm, &args, NULL)) {
+			repeated++;
+		} else {
+			if (fake_issue(comm, &args, 0))
+				bail_out("%s", error_text());
+			queue_issued(comm);
+		}
+		fake_message(rig, (uint32_t)from, comm_tag_user(comm, 0),
+			     comm->head->call.signature, &from, sizeof(from));
+		context_progress(rig->context);
+		is_int(got, from, "the message of rank %d", from);
+		is_int((int64_t)comm->finished, from, "ends receive %d", from);
+	}
+	is_int(repeated, FAKE_RANKS - 2, "all but the first go the short way");
+	rig_free(rig);
+}
+
 /* ------------------------------------------------------------------ the general way -- */
 
 /* The call goes the general way, and again_issue has done nothing. */
@@ -417,6 +469,13 @@ static void test_beside(void)
 	context->match.controls = 1;
 	ok(few_is_general(&few), "one after a control message");
 	context->match.controls = 0;
+	comm->nleft = 1;
+	ok(few_is_general(&few), "one after a rank has left");
+	comm->nleft = 0;
+	context->busy = (struct comm *)&few; /* another one */
+	ok(few_is_general(&few), "one beside operations of another communicator");
+	context->busy = NULL;
+	comm->busy = 0;
 	comm->loose = 1;
 	ok(few_is_general(&few), "one beside messages outside the order");
 	comm->loose = 0;
@@ -448,6 +507,8 @@ int main(void)
 		test_refused(early, again);
 		test_told(early, again);
 	}
+	test_told_at_once();
+	test_any_source();
 	test_lost_without_memory();
 	test_other_calls();
 	test_beside();

@@ -394,6 +394,41 @@ static void test_next_look(void)
 	rig_free(rig);
 }
 
+/* The program aborts the communicator from another thread: waits for a message end. */
+static void test_aborted(int probes)
+{
+	const struct message_args args = {.kind = COLL_KIND_NONE, .peer = 1, .tag = 0};
+	struct rig *rig = rig_new(fake_transport);
+	coll_status_t status = {0};
+
+	messages[0] = begin(rig, COLL_KIND_RECV, 0);
+	rig->fake.refuse = COLL_ERR_SYSTEM; /* no message is left to wait for */
+	atomic_store(&rig->comm->aborted, 1);
+	is_int(probes ? message_probe_wait(rig->comm, &args, &status) : message_wait(messages[0]),
+	       COLL_ERR_ABORTED, "a %s ends with the abort", probes ? "probe" : "wait");
+	is_int(messages[0]->code, COLL_ERR_ABORTED, "and with it the receive");
+	forget(1);
+	rig_free(rig);
+}
+
+/* The limit of an operation that is complete lies behind one of an operation that is not. */
+static void test_limit_of_complete(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	const int64_t begun = clock_now_us();
+
+	rig->comm->issued = 2;
+	if (limit_add(rig->comm, 2, FAR_US) || limit_add(rig->comm, 1, 1))
+		bail_out("%s", error_text());
+	rig->comm->finished = 1;
+	while (clock_tick_us() <= begun + 1)
+		;
+	is_int(limit_check(rig->comm), 0, "a limit that is over, of an operation that was in time");
+	is_int(rig->comm->error, 0, "no failure");
+	rig->comm->finished = 2;
+	rig_free(rig);
+}
+
 /* The limit that ends first is not the one that was set first. */
 static void test_limits_of_operations(void)
 {
@@ -436,6 +471,9 @@ int main(void)
 	test_under_way();
 	test_ended();
 	test_next_look();
+	test_aborted(0);
+	test_aborted(1);
+	test_limit_of_complete();
 	test_limits_of_operations();
 	return done_testing();
 }

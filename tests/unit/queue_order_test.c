@@ -6,6 +6,7 @@
  */
 #include "fake_backend.h"
 
+#include "exec/callback.h"
 #include "exec/stall.h"
 
 static int32_t in[64], out[64];
@@ -431,6 +432,81 @@ static void test_ids(void)
 	rig_free(rig);
 }
 
+/* Who has left is not asked; an answer counts until this rank has done something. */
+static void test_asking(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+
+	fake_control(rig, 2, rig->comm, CONTROL_LEAVE, 0, "");
+	context_progress(rig->context);
+	stall_ask(rig->comm);
+	is_int(rig->fake.sends, 2, "the ranks that are there are asked");
+	ok(rig->fake.send[0]->peer == 1 && rig->fake.send[1]->peer == 3, "ranks 1 and 3");
+	rig->comm->answered[1] = ANSWERED;
+	stall_ask(rig->comm);
+	is_int(rig->comm->answered[1], ANSWERED_BEFORE, "rank 1 has answered at this place");
+	is_int(rig->comm->answered[3], ANSWERED_NOT, "rank 3 has not");
+	rig->comm->steps++;
+	stall_ask(rig->comm);
+	is_int(rig->comm->answered[1], ANSWERED_NOT, "nor has rank 1 at the next place");
+	rig_free(rig);
+}
+
+/* Another rank's failure is not sent on, unless the endpoint may be closed before that rank has told all. */
+static void test_failure_of_another(int cancels)
+{
+	struct rig *rig = rig_new(fake_transport);
+
+	if (!cancels)
+		rig->plugin.transport.cancel = NULL;
+	fake_control(rig, 1, rig->comm, CONTROL_FAIL, COLL_ERR_SYSTEM, "no disk");
+	context_progress(rig->context);
+	is_int(rig->comm->error, COLL_ERR_REMOTE, "rank 1 has failed");
+	is_int(rig->fake.sends, cancels ? 0 : 3, "a transport %s cancel: the ranks told",
+	       cancels ? "with" : "without");
+	rig_free(rig);
+}
+
+/* An abort ends the destroy of this rank only. */
+static void test_abort_of_leaving(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+
+	rig->comm->leaving = 1;
+	atomic_store(&rig->comm->aborted, 1);
+	comm_check_aborted(rig->comm, UINT64_MAX);
+	is_int(rig->comm->error, COLL_ERR_ABORTED, "an abort while this rank leaves");
+	is_int(rig->fake.sends, 0, "the others may go on");
+	rig_free(rig);
+}
+
+static char order[8];
+
+static void note_call(void *user, coll_result_t result)
+{
+	const size_t n = strlen(order);
+
+	order[n] = result == COLL_SUCCESS ? *(const char *)user : 'x';
+}
+
+/* Functions are called in the order of their operations, those of one in the order in which they were set. */
+static void test_callbacks(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	struct comm *comm = rig->comm;
+
+	comm->issued = 3;
+	if (callback_add(comm, 2, note_call, "c") || callback_add(comm, 1, note_call, "a") ||
+	    callback_add(comm, 1, note_call, "b") || callback_add(comm, 3, note_call, "d"))
+		bail_out("%s", error_text());
+	comm->finished = 2;
+	callback_check(comm);
+	is_str(order, "abc", "the functions of the complete operations");
+	comm_fail(comm, 1, COLL_ERR_SYSTEM, "no disk");
+	is_str(order, "abcx", "and of the one that fails");
+	rig_free(rig);
+}
+
 /* A control message with the first len bytes of a standing. */
 static void fake_standing(struct rig *rig, uint32_t peer, int kind, const struct standing *standing,
 			  size_t len)
@@ -591,6 +667,11 @@ int main(void)
 	test_gone_but_not_needed();
 	test_freed();
 	test_ids();
+	test_asking();
+	test_failure_of_another(1);
+	test_failure_of_another(0);
+	test_abort_of_leaving();
+	test_callbacks();
 	test_controls();
 	test_bad_controls();
 	test_wake_ups();

@@ -372,6 +372,32 @@ static void test_mismatch(int differs, int when)
 	match_free(&m);
 }
 
+/* The message that begins one in pieces: its number, the upper half of meta[0], may be any; the rest must agree. */
+static void test_numbered(int field)
+{
+	const uint64_t number = (uint64_t)9 << 32;
+	coll_header_t header = {.tag = 3, .meta = {1 | number, 2}};
+	struct recv recv = {.tag = 3, .meta = {1, 2}, .numbered = 1};
+	struct match m;
+
+	begin(&m);
+	header.meta[0] += field == 1;
+	header.meta[1] += field == 2;
+	header.len += field == 3;
+	match_post(&m, &recv);
+	match_message(&m, 0, &header, "x");
+	is_int(recv.status, field ? COLL_ERR_MISMATCH : COLL_SUCCESS,
+	       "a message in pieces whose %s",
+	       field == 0   ? "number is its own"
+	       : field == 1 ? "kind differs"
+	       : field == 2 ? "count differs"
+			    : "first message is not empty");
+	if (!field)
+		is_int((int64_t)recv.meta[0], (int64_t)(1 | number), "its number is taken");
+	ok(match_next_done(&m) == &recv, "the receive ends");
+	match_free(&m);
+}
+
 /* ----------------------------------------------------------------------- giving up -- */
 
 static void test_withdraw_posted(int which)
@@ -718,6 +744,8 @@ int main(void)
 	test_device();
 	for (int i = 0; i < 9; i++)
 		test_mismatch(i / 3, i % 3);
+	for (int i = 0; i < 4; i++)
+		test_numbered(i);
 	for (int i = 0; i < 3; i++)
 		test_withdraw_posted(i);
 	for (int i = 0; i < 3; i++)

@@ -227,6 +227,14 @@ static void wrong_lists(struct rank *r)
 	refused(r, coll_allgather_list(y, good, SIZE_MAX / 4, COLL_FLOAT32, r->comm, NULL),
 		"does not fit into memory");
 	refused(r,
+		coll_allgather_list(y, good, (size_t)PTRDIFF_MAX / 4 / (size_t)n + 1, COLL_FLOAT32,
+				    r->comm, NULL),
+		"does not fit into memory");
+	if (n > 2) /* so many for all ranks are few: the product wraps around */
+		refused(r,
+			coll_alltoall(y, x, SIZE_MAX / (size_t)n + 1, COLL_FLOAT32, r->comm, NULL),
+			"does not fit into memory");
+	refused(r,
 		coll_alltoall_list((const void *const *)good, good, 4, COLL_FLOAT32, r->comm, NULL),
 		"alltoall_list: ");
 	bad[last] = (char *)good[last] + 1;

@@ -169,6 +169,9 @@ static void test_registrations(void)
 	ok(handle == NULL, "without a handle");
 	refused(coll_comm_register(comms[0], buffer, SIZE_MAX, &handle), arg, "bytes|large",
 		"registration of all memory");
+	refused(coll_comm_register(comms[0], (void *)sizeof(buffer), (size_t)PTRDIFF_MAX + 1,
+				   &handle),
+		arg, "bytes|large", "registration of more bytes than an object has");
 	refused(coll_comm_register(comms[0], buffer, 8, NULL), arg, "NULL",
 		"registration without a place for the handle");
 	is_int(coll_comm_register(comms[0], buffer, 0, &handle), 0, "registration of no bytes");
@@ -396,6 +399,7 @@ static void test_arrays(void)
 {
 	float x[8] = {0}, y[8] = {0};
 	size_t counts[2] = {2, 2}, over[2] = {0, 1}, huge[2] = {SIZE_MAX, 1};
+	size_t around[2] = {2, SIZE_MAX - 1}, far[2] = {0, SIZE_MAX - 1}; /* the end is 0 */
 
 	refused(coll_allgatherv(x, 2, y, NULL, NULL, COLL_FLOAT32, comms[0], NULL),
 		COLL_ERR_INVALID_ARGUMENT, "recvcounts is NULL", "no counts");
@@ -406,6 +410,11 @@ static void test_arrays(void)
 		COLL_ERR_INVALID_ARGUMENT, "ranks 0 and 1 overlap", "blocks overlap");
 	refused(coll_reduce_scatterv(x, y, huge, COLL_FLOAT32, COLL_SUM, comms[0], NULL),
 		COLL_ERR_INVALID_ARGUMENT, "does not fit into memory", "counts too large");
+	refused(coll_reduce_scatterv(x, y, around, COLL_FLOAT32, COLL_SUM, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "does not fit into memory", "counts that wrap around");
+	refused(coll_allgatherv(x, 2, y, counts, far, COLL_FLOAT32, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "does not fit into memory",
+		"a displacement with which they wrap around");
 	refused(coll_alltoallv(x, counts, NULL, x, counts, over, COLL_FLOAT32, comms[0], NULL),
 		COLL_ERR_INVALID_ARGUMENT, "overlap", "alltoallv not quite in place");
 	refused(coll_alltoallv(x, counts, NULL, y, over, NULL, COLL_FLOAT32, comms[0], NULL),

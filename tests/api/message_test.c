@@ -647,6 +647,30 @@ static void is_probed(struct rank *r)
 	lives(r);
 }
 
+/* The program's status may be of an older size or of a newer one: nothing behind either is written. */
+static void other_sizes(struct rank *r)
+{
+	struct {
+		coll_status_t s;
+		int64_t newer;
+	} status = {{.tag = -7, .bytes = 77, .error = 78, .dtype = 79}, 80};
+	coll_request_t request;
+
+	rank_did(r, coll_isend(NULL, 0, COLL_INT32, r->rank, 3, r->comm, &request), "isend");
+	rank_did(r, coll_wait(request), "wait");
+	status.s.size = offsetof(coll_status_t, bytes);
+	rank_did(r, coll_request_get_status(request, &status.s), "an older status");
+	is(r, status.s.tag, 3, "the tag");
+	is(r, status.s.bytes == 77 && status.s.error == 78 && status.s.dtype == 79, 1,
+	   "what an older program has not is left alone");
+	status.s.size = sizeof(status);
+	rank_did(r, coll_request_get_status(request, &status.s), "a newer status");
+	is(r, (int64_t)status.s.bytes, 0, "the length");
+	is(r, status.newer, 80, "what this library does not know is left alone");
+	coll_request_free(request);
+	lives(r);
+}
+
 /* --------------------------------------------------------------------- arguments -- */
 
 static void refuses(struct rank *r)
@@ -748,6 +772,7 @@ static void run_all(const char *backend)
 	run(backend, 2, is_cancelled, "cancel");
 	run(backend, 2, is_probed, "probe");
 	run(backend, 2, refuses, "wrong arguments");
+	run(backend, 2, other_sizes, "a status of another size");
 }
 
 /* The library's own thread moves the messages. */

@@ -364,6 +364,9 @@ static void splits_with_a_timeout(struct rank *r)
 	config.backend = NULL;
 	config.timeout_ms = 0;
 	is(r, coll_comm_split(r->comm, 0, 0, &child, &config), COLL_ERR_INVALID_ARGUMENT, "0 ms");
+	config.timeout_ms = INT64_MAX;
+	is(r, coll_comm_split(r->comm, 0, 0, &child, &config), COLL_ERR_INVALID_ARGUMENT,
+	   "for ever");
 	config.timeout_ms = r->rank ? 1000 * FAR_S : 300;
 	if (!rank_did(r, coll_comm_split(r->comm, 0, 0, &child, &config), "split"))
 		return;
@@ -405,6 +408,7 @@ static void is_limited(struct rank *r)
 		rank_did(r, coll_recv(&y[i], 1, COLL_INT32, 1, 1, r->comm, NULL), "recv");
 	rank_did(r, coll_group_end(), "end");
 	is(r, coll_request_set_timeout(request, 0), COLL_ERR_INVALID_ARGUMENT, "0 ms");
+	is(r, coll_request_set_timeout(request, INT64_MAX), COLL_ERR_INVALID_ARGUMENT, "for ever");
 	rank_did(r, coll_request_set_timeout(request, 200), "200 ms");
 	is(r, coll_wait(request), COLL_ERR_TIMEOUT, "the wait");
 	is(r, strstr(coll_get_last_error(r->comm), "timed out: it is not complete 0.2 s") != NULL,

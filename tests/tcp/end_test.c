@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * end_test.c - what is left of a connection of the tcp plugin when its peer is gone: a rank can sleep and close at once,
+ * and a peer learns of the end although another process, as a forked child, still holds the socket.
+ */
+#include "../lib/tap.h"
+#include "../lib/transport_harness.h"
+
+#include "tcp.h"
+
+#include <sys/socket.h>
+
+enum { LONG = 16 << 20, SHORT = 100, CLOSE_MS = 20000, QUICK_MS = 5000, LOST_MS = 20000 };
+
+static const char *const small_ring[] = {"ring", "4K", NULL};
+static const char *const no_ring[] = {"ring", "0", NULL};
+static const char *const over_tcp[] = {"unix", "no", "interface", "127.0.0.1", NULL};
+
+static const struct {
+	const char *const *options;
+	const char *name;
+} ways[] = {{small_ring, "shared memory"}, {no_ring, "local sockets"}, {over_tcp, "TCP"}};
+
+static const coll_backend_t *backend;
+
+static int wait_lost(struct harness *h, uint32_t peer)
+{
+	int64_t deadline = harness_now_ms() + LOST_MS;
+
+	while (!h->lost[peer] && harness_now_ms() < deadline)
+		h->transport->progress(h->ep);
+	return h->lost[peer] ? 0 : harness_fail(h, "the loss of rank %u was not told", peer);
+}
+
+static void leave(struct harness *h, int64_t timeout_ms)
+{
+	h->job->backend->close(h->ep, timeout_ms);
+	h->ep = NULL;
+}
+
+/* Messages both ways, until they pass through the ring if there is one. */
+static int talk(struct harness *h)
+{
+	const uint32_t peer = 1 - h->host.rank;
+	uint8_t out[SHORT] = {0}, in[SHORT];
+	int code = 0;
+
+	for (uint64_t i = 0; i < 8 && !code; i++) {
+		struct harness_recv recv = {.peer = peer, .tag = i, .buf = in, .size = SHORT};
+		coll_send_t send;
+
+		harness_recv(h, &recv);
+		code = harness_send(h, &send, peer, i, out, SHORT) ||
+		       harness_wait(h, &send.status) || harness_wait(h, &recv.status) ||
+		       harness_barrier(h);
+	}
+	return code ? harness_fail(h, "the ranks cannot talk") : 0;
+}
+
+/* Sends more than any buffer holds, and prepares to sleep until there is room. */
+static int send_much(struct harness *h, coll_send_t *send, const uint8_t *bytes)
+{
+	if (harness_send(h, send, 1 - h->host.rank, 100, bytes, LONG))
+		return harness_fail(h, "a message is not taken");
+	for (int i = 0; i < 100; i++)
+		if (!h->transport->progress(h->ep) && !h->transport->arm(h->ep))
+			break;
+	return send->status == COLL_IN_PROGRESS
+		       ? 0
+		       : harness_fail(h, "the send is over: %d", send->status);
+}
+
+/* Rank 1 leaves amidst a message to it: rank 0 is rid of the message, and sleeps. */
+static int sleep_after(struct harness *h)
+{
+	const struct tcp *t = h->ep;
+	uint8_t *bytes = calloc(1, LONG);
+	coll_send_t send;
+	int code = talk(h), asleep = 0;
+
+	if (h->host.rank == 0)
+		code = code || send_much(h, &send, bytes);
+	code = harness_barrier(h) || code;
+	if (h->host.rank == 1)
+		leave(h, 0);
+	if (h->host.rank == 0 && !code) {
+		code = wait_lost(h, 1);
+		for (int i = 0; i < 100 && !asleep; i++)
+			asleep = !h->transport->progress(h->ep) && !h->transport->arm(h->ep);
+		if (!code && send.status != COLL_ERR_PEER_LOST)
+			code = harness_fail(h, "the send ends with %d", send.status);
+		if (!code && !asleep)
+			code = harness_fail(h, "the rank never sleeps");
+		if (!code && (t->sending || t->failing || t->write_watches || t->rings))
+			code = harness_fail(h,
+					    "counts: %u sending, %u failing, %u watched, %u rings",
+					    t->sending, t->failing, t->write_watches, t->rings);
+	}
+	free(bytes);
+	return harness_barrier(h) || code;
+}
+
+/* Rank 1 is gone, as rank 0 has not seen yet: closing does not wait for it. */
+static int close_after(struct harness *h)
+{
+	uint8_t *bytes = calloc(1, LONG);
+	int64_t begin;
+	coll_send_t send;
+	int code = talk(h);
+
+	if (h->host.rank == 0)
+		code = code || send_much(h, &send, bytes);
+	code = harness_barrier(h) || code;
+	if (h->host.rank == 1)
+		leave(h, 0);
+	code = harness_barrier(h) || code;
+	if (h->host.rank == 0 && !code) {
+		begin = harness_now_ms();
+		leave(h, CLOSE_MS);
+		begin = harness_now_ms() - begin;
+		if (begin > QUICK_MS)
+			code = harness_fail(h, "close took %d ms", (int)begin);
+	}
+	free(bytes);
+	return harness_barrier(h) || code;
+}
+
+/* Holds the connections of this process, as a child does that it has forked. */
+static void hold_sockets(void)
+{
+	struct sockaddr_storage peer;
+
+	for (int fd = 3; fd < 64; fd++) {
+		socklen_t size = sizeof(peer);
+
+		if (!getpeername(fd, (struct sockaddr *)&peer, &size) && dup2(fd, fd + 100) < 0)
+			bail_out("dup: %s", strerror(errno));
+	}
+}
+
+/* Rank 1 closes. */
+static int held_at_close(struct harness *h)
+{
+	int code = talk(h);
+
+	if (h->host.rank == 1) {
+		hold_sockets();
+		leave(h, 0);
+	} else {
+		code = code || wait_lost(h, 1);
+	}
+	return harness_barrier(h) || code;
+}
+
+/* Rank 0 refuses a message of rank 1, and so loses it. */
+static int held_at_loss(struct harness *h)
+{
+	uint8_t bytes[SHORT] = {0};
+	coll_send_t send;
+	int code = talk(h);
+
+	if (h->host.rank == 0) {
+		hold_sockets();
+		h->refuse_peer = 1;
+	}
+	code = harness_barrier(h) || code;
+	if (h->host.rank == 1 && harness_send(h, &send, 0, 200, bytes, SHORT))
+		code = harness_fail(h, "a message is not taken");
+	code = code || wait_lost(h, 1 - h->host.rank);
+	return harness_barrier(h) || code;
+}
+
+static void check(harness_fn run, const char *what)
+{
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		struct harness_job job = {.backend = backend, .nranks = 2, .run = run};
+		char name[120];
+
+		job.options = ways[i].options;
+		snprintf(name, sizeof(name), "%s, over %s", what, ways[i].name);
+		harness_check(&job, name);
+	}
+}
+
+int main(void)
+{
+	backend = harness_load("tcp");
+	if (!backend)
+		bail_out("cannot load the tcp plugin");
+	check(sleep_after, "a rank that has lost its only peer sleeps");
+	check(close_after, "a rank whose peer has left closes at once");
+	check(held_at_close, "a rank that closes is lost, though its socket is held");
+	check(held_at_loss, "a rank that is refused learns it, though the socket is held");
+	return done_testing();
+}

@@ -237,26 +237,33 @@ static int child_take_head(struct star *t, struct rank_connection *conn)
 
 /* ------------------------------------------------------------------- whole frames -- */
 
+/* The piece of `rank`, which came from that child, has its place in the root's table. */
+static int child_note_placed(struct star *t, const struct rank_connection *conn, uint32_t rank)
+{
+	if (rank >= (uint32_t)t->bootstrap.nranks || t->heard[rank] == STAR_PLACED)
+		return error_set(COLL_ERR_INTERNAL,
+				 "rank %d broke the bootstrap's protocol: it has a piece of "
+				 "rank %u of %d, which was there already or cannot be",
+				 conn->rank, rank, t->bootstrap.nranks);
+	t->heard[rank] = STAR_PLACED;
+	return 0;
+}
+
 /* Puts the blocks of a child's subtree into the root's table. */
 static int child_take_entries(struct star *t, const struct rank_connection *conn)
 {
 	const size_t each = sizeof(uint32_t) + t->len;
+	int code = 0;
 
-	for (size_t at = 0; conn->body != NULL && at < conn->stream.head.len; at += each) {
+	for (size_t at = 0; code == 0 && at < conn->stream.head.len; at += each) {
 		uint32_t rank;
 
 		memcpy(&rank, conn->body + at, sizeof(rank));
-		if (rank >= (uint32_t)t->bootstrap.nranks || t->heard[rank] == STAR_PLACED)
-			return error_set(
-				COLL_ERR_INTERNAL,
-				"rank %d broke the bootstrap's protocol: it has a piece of "
-				"rank %u of %d, which was there already or cannot be",
-				conn->rank, rank, t->bootstrap.nranks);
-		t->heard[rank] = STAR_PLACED;
-		if (t->len > 0) /* a barrier has no table */
+		code = child_note_placed(t, conn, rank);
+		if (code == 0 && t->len > 0) /* a barrier has no table */
 			memcpy(t->table + rank * t->len, conn->body + at + sizeof(rank), t->len);
 	}
-	return 0;
+	return code;
 }
 
 static void child_take_failed(struct star *t, const struct rank_connection *conn)
@@ -286,8 +293,10 @@ static int child_take_piece(struct star *t, struct rank_connection *conn)
 
 	if (conn->stream.head.type == STAR_FAILED)
 		child_take_failed(t, conn);
-	else
+	else if (conn->body != NULL)
 		code = child_take_entries(t, conn);
+	else if (star_is_root(t) && !t->failed)
+		code = child_note_placed(t, conn, (uint32_t)conn->rank);
 	conn->heard = STAR_WHOLE_TREE;
 	if (t->heard[conn->rank] != STAR_PLACED)
 		t->heard[conn->rank] = STAR_WHOLE_TREE;
@@ -359,7 +368,7 @@ void star_children_begin(struct star *t, const void *in, size_t len)
 	t->missing = t->nchildren;
 	t->asked = 0;
 	memset(t->heard, STAR_SILENT, (size_t)t->bootstrap.nranks);
-	t->heard[rank] = star_is_root(t) ? STAR_WHOLE_TREE : STAR_WAITS;
+	t->heard[rank] = star_is_root(t) ? STAR_PLACED : STAR_WAITS;
 	for (int i = 0; i < t->nconns; i++) {
 		t->conns[i].heard = STAR_SILENT;
 		t->conns[i].sent = 0;

@@ -125,6 +125,51 @@ static void test_entries(uint32_t a, uint32_t b, uint32_t c, const char *what)
 	end();
 }
 
+/* Rank 1 sends its piece and that of rank 2, which is a child of the root itself. */
+static void put_claim(void)
+{
+	const uint32_t ranks[] = {1, 2};
+
+	put_child(0,
+		  (struct star_frame){.type = STAR_PIECE,
+				      .round = 1,
+				      .len = sizeof(ranks),
+				      .timeout_ms = UINT32_MAX,
+				      .seat = 1},
+		  ranks);
+}
+
+/* Once the root has the piece of rank 2. */
+static int put_claim_later(void *put)
+{
+	if (t->conns[1].heard == STAR_WHOLE_TREE && !*(int *)put) {
+		*(int *)put = 1;
+		put_claim();
+	}
+	return COLL_SUCCESS;
+}
+
+static void test_claimed(int later)
+{
+	int put = 0;
+
+	begin(0);
+	t->bootstrap.nranks = 4;
+	if (later)
+		bootstrap_guard(&t->bootstrap, put_claim_later, &put);
+	else
+		put_claim();
+	put_child(1,
+		  (struct star_frame){
+			  .type = STAR_PIECE, .round = 1, .timeout_ms = UINT32_MAX, .seat = 2},
+		  NULL);
+	is_int(run_root(), COLL_ERR_INTERNAL, "rank 1 sends the piece of rank 2 %s it has come",
+	       later ? "after" : "before");
+	has_str(error_text(), "broke the bootstrap's protocol: it has a piece of rank 2 of 4",
+		"which is told");
+	end();
+}
+
 /* Another number of pieces than the subtree has ranks. */
 static void test_length(uint32_t ranks)
 {
@@ -154,6 +199,9 @@ static void test_root(void)
 	test_entries(2, 5, UINT32_MAX, "rank 2^32 - 1");
 	test_entries(2, 5, 5, "a rank twice");
 	test_entries(2, 5, 4, "a rank that is below rank 1");
+	test_entries(2, 5, 0, "the root");
+	test_claimed(0);
+	test_claimed(1);
 	test_length(2);
 	test_length(4);
 	begin(0);

@@ -26,10 +26,13 @@ static const coll_backend_t *backend;
 static int wait_lost(struct harness *h, uint32_t peer)
 {
 	int64_t deadline = harness_now_ms() + LOST_MS;
+	int moved = 0;
 
 	while (!h->lost[peer] && harness_now_ms() < deadline)
-		h->transport->progress(h->ep);
-	return h->lost[peer] ? 0 : harness_fail(h, "the loss of rank %u was not told", peer);
+		moved = h->transport->progress(h->ep);
+	if (!h->lost[peer])
+		return harness_fail(h, "the loss of rank %u was not told", peer);
+	return moved ? 0 : harness_fail(h, "progress() says that nothing has happened");
 }
 
 static void leave(struct harness *h, int64_t timeout_ms)
@@ -39,9 +42,8 @@ static void leave(struct harness *h, int64_t timeout_ms)
 }
 
 /* Messages both ways, until they pass through the ring if there is one. */
-static int talk(struct harness *h)
+static int talk_with(struct harness *h, uint32_t peer)
 {
-	const uint32_t peer = 1 - h->host.rank;
 	uint8_t out[SHORT] = {0}, in[SHORT];
 	int code = 0;
 
@@ -51,10 +53,16 @@ static int talk(struct harness *h)
 
 		harness_recv(h, &recv);
 		code = harness_send(h, &send, peer, i, out, SHORT) ||
-		       harness_wait(h, &send.status) || harness_wait(h, &recv.status) ||
-		       harness_barrier(h);
+		       harness_wait(h, &send.status) || harness_wait(h, &recv.status);
 	}
 	return code ? harness_fail(h, "the ranks cannot talk") : 0;
+}
+
+static int talk(struct harness *h)
+{
+	const int code = talk_with(h, 1 - h->host.rank);
+
+	return harness_barrier(h) || code;
 }
 
 /* Sends more than any buffer holds, and prepares to sleep until there is room. */
@@ -98,6 +106,49 @@ static int sleep_after(struct harness *h)
 	}
 	free(bytes);
 	return harness_barrier(h) || code;
+}
+
+/* What is left to do keeps a rank awake: a peer that it has to report, and a message to itself. */
+static int stay_awake(struct harness *h)
+{
+	struct tcp *t = h->ep;
+	uint8_t byte = 0;
+	coll_send_t send;
+	int code = talk(h);
+
+	if (h->host.rank == 1 || code)
+		return harness_barrier(h) || code;
+	harness_send(h, &send, 0, 300, &byte, 1);
+	if (!h->transport->arm(h->ep))
+		code = harness_fail(h, "it sleeps before a message to itself");
+	h->transport->progress(h->ep);
+	tcp_break(t, &t->conn[1], EPIPE);
+	if (!code && !h->transport->arm(h->ep))
+		code = harness_fail(h, "it sleeps before it has told of a lost peer");
+	code = code || wait_lost(h, 1);
+	return harness_barrier(h) || code;
+}
+
+/* Rank 1 leaves, and then rank 2: each is lost once, which the harness verifies. */
+static int one_by_one(struct harness *h)
+{
+	int code = 0;
+
+	for (uint32_t peer = 1; peer < h->host.nranks; peer++) {
+		if (h->host.rank == 0)
+			code = code || talk_with(h, peer);
+		else if (h->host.rank == peer)
+			code = talk_with(h, 0);
+	}
+	code = harness_barrier(h) || code;
+	for (uint32_t peer = 1; peer < h->host.nranks; peer++) {
+		if (h->host.rank == peer)
+			leave(h, 0);
+		if (h->host.rank == 0)
+			code = code || wait_lost(h, peer);
+		code = harness_barrier(h) || code;
+	}
+	return code;
 }
 
 /* Rank 1 is gone, as rank 0 has not seen yet: closing does not wait for it. */
@@ -155,6 +206,7 @@ static int held_at_close(struct harness *h)
 /* Rank 0 refuses a message of rank 1, and so loses it. */
 static int held_at_loss(struct harness *h)
 {
+	struct pollfd fd = {.fd = h->transport->wait_fd(h->ep), .events = POLLIN};
 	uint8_t bytes[SHORT] = {0};
 	coll_send_t send;
 	int code = talk(h);
@@ -167,13 +219,15 @@ static int held_at_loss(struct harness *h)
 	if (h->host.rank == 1 && harness_send(h, &send, 0, 200, bytes, SHORT))
 		code = harness_fail(h, "a message is not taken");
 	code = code || wait_lost(h, 1 - h->host.rank);
+	if (!code && poll(&fd, 1, 0) > 0)
+		code = harness_fail(h, "the lost connection wakes the rank for ever");
 	return harness_barrier(h) || code;
 }
 
-static void check(harness_fn run, const char *what)
+static void check(harness_fn run, uint32_t nranks, const char *what)
 {
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-		struct harness_job job = {.backend = backend, .nranks = 2, .run = run};
+		struct harness_job job = {.backend = backend, .nranks = nranks, .run = run};
 		char name[120];
 
 		job.options = ways[i].options;
@@ -187,9 +241,11 @@ int main(void)
 	backend = harness_load("tcp");
 	if (!backend)
 		bail_out("cannot load the tcp plugin");
-	check(sleep_after, "a rank that has lost its only peer sleeps");
-	check(close_after, "a rank whose peer has left closes at once");
-	check(held_at_close, "a rank that closes is lost, though its socket is held");
-	check(held_at_loss, "a rank that is refused learns it, though the socket is held");
+	check(sleep_after, 2, "a rank that has lost its only peer sleeps");
+	check(stay_awake, 2, "a rank with something to tell stays awake");
+	check(one_by_one, 3, "ranks that leave one by one are lost once each");
+	check(close_after, 2, "a rank whose peer has left closes at once");
+	check(held_at_close, 2, "a rank that closes is lost, though its socket is held");
+	check(held_at_loss, 2, "a rank that is refused learns it, though the socket is held");
 	return done_testing();
 }

@@ -117,6 +117,19 @@ static void test_local_mismatch(void)
 	bootstrap_close(bootstraps[1]);
 }
 
+static void test_too_long(void)
+{
+	struct bootstrap *bootstraps[4];
+	char in[1] = "", out[4];
+
+	bootstrap_open_local(bootstraps, 4);
+	is_int(bootstrap_exchange(bootstraps[0], in, out, SIZE_MAX / 2 / 4 + 1, LONG_MS),
+	       COLL_ERR_INVALID_ARGUMENT, "pieces that fit in memory for fewer ranks only");
+	has_str(error_text(), "bytes from each of 4 ranks do not fit in memory", "is told");
+	for (int r = 0; r < 4; r++)
+		bootstrap_close(bootstraps[r]);
+}
+
 /* -------------------------------------------------------------------- over TCP -- */
 
 /* Rank 0 is this process, which has made the id; the other ranks are children. */
@@ -402,6 +415,33 @@ static void test_altered_head(void)
 	bootstrap_close(bootstrap);
 }
 
+/* Rank 1 fills all facts about itself. */
+static int32_t filled_exchange(void *user, const void *in, void *out, size_t len,
+			       int64_t timeout_ms)
+{
+	char *blocks = out;
+
+	(void)user;
+	(void)timeout_ms;
+	memcpy(blocks, in, len);
+	memcpy(blocks + len, in, len);
+	memset(blocks + len + 16, 'x', sizeof(struct bootstrap_peer));
+	return 0;
+}
+
+static void test_host_without_end(void)
+{
+	const struct bootstrap_peer *peer;
+	struct bootstrap *bootstrap;
+
+	if (bootstrap_open_user(&bootstrap, filled_exchange, NULL, 0, 2, LONG_MS))
+		bail_out("%s", error_text());
+	peer = bootstrap_peer(bootstrap, 1);
+	ok(peer->host[0] == 'x' && memchr(peer->host, '\0', sizeof(peer->host)),
+	   "a rank's host name without an end gets one");
+	bootstrap_close(bootstrap);
+}
+
 /* ------------------------------------------------------------------- giving up -- */
 
 static _Atomic int aborted;
@@ -610,6 +650,8 @@ int main(void)
 	test_user(4);
 	test_user_failing();
 	test_altered_head();
+	test_host_without_end();
+	test_too_long();
 	test_local_timeout();
 	test_local_leaving();
 	test_local_mismatch();

@@ -548,16 +548,17 @@ static void test_controls(void)
 static void test_bad_controls(void)
 {
 	struct rig *rig = rig_new(fake_transport);
-	const struct {
-		struct control_body body;
-		char text[4];
-	} unended = {{CONTROL_FAIL, COLL_ERR_SYSTEM}, {'a', 'b', 'c', 'd'}};
+	_Alignas(struct control_body) char unended[sizeof(struct control_body) + 4] = "";
+	struct control_body *body = (void *)unended;
 	const uint64_t tag = comm_tag_control(rig->comm->context_id);
 	const struct signature none = {{0, 0}};
 
-	fake_message(rig, 1, tag, none, &unended, sizeof(unended));
-	fake_message(rig, 1, tag, none, &unended, sizeof(unended.body));
-	fake_message(rig, 1, tag, none, &unended, 3);
+	body->kind = CONTROL_FAIL;
+	body->code = COLL_ERR_SYSTEM;
+	memcpy(body->text, "abcd", 4);
+	fake_message(rig, 1, tag, none, unended, sizeof(unended));
+	fake_message(rig, 1, tag, none, unended, sizeof(*body));
+	fake_message(rig, 1, tag, none, unended, 3);
 	fake_message(rig, 1, tag, none, NULL, 0);
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_SUCCESS, "control messages that cannot be are ignored");

@@ -105,7 +105,7 @@ void engine_received(struct recv *recv)
 		return;
 	if (recv->numbered)
 		op->pieces_tag = comm_tag_pieces(op->comm, (uint32_t)(recv->meta[0] >> 32));
-	stall_hear(op->comm, op->comm->to_comm_rank[recv->peer], op->call.args.kind, op->seq);
+	stall_hear(op->comm, op->comm->to_comm_rank[recv->peer], op->call.signature.meta, op->seq);
 	engine_finish_step(op, recv->step);
 }
 

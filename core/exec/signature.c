@@ -29,11 +29,6 @@ enum {
 
 enum { SIGNATURE_ROOT_MASK = 0xffffff, SIGNATURE_OPAQUE = 0xff, SIGNATURE_COUNT_BITS = 48 };
 
-int signature_kind(const uint64_t *meta)
-{
-	return (int)(meta[0] & 0xff);
-}
-
 uint64_t signature_dtype_bits(coll_dtype_t dtype)
 {
 	if (dtype_is_opaque(dtype))

@@ -25,7 +25,10 @@ uint64_t signature_dtype_bits(coll_dtype_t dtype);
 /* The type in a signature's meta[0] and meta[1]. */
 coll_dtype_t signature_dtype(const uint64_t *meta);
 /* The kind in a signature's meta[0]: COLL_KIND_* or KIND_SPLIT. */
-int signature_kind(const uint64_t *meta);
+static inline int signature_kind(const uint64_t *meta)
+{
+	return (int)(meta[0] & 0xff);
+}
 /* The name of such a kind, or of KIND_AWAIT. */
 const char *signature_kind_name(int kind);
 /* Writes "allreduce of 10 float32 (sum)". */

@@ -200,7 +200,7 @@ void stall_take_standing(struct comm *comm, int peer, const struct standing *sta
 	}
 	comm->answered[peer] = ANSWERED;
 	if (comm->native && position->kind >= 0)
-		stall_hear(comm, peer, position->kind, position->seq);
+		stall_hear(comm, peer, position->meta, position->seq);
 	if (!comm->standings)
 		comm->standings = calloc((size_t)comm->nranks, sizeof(*comm->standings));
 	if (comm->standings)

@@ -92,10 +92,10 @@ struct standing stall_standing(const struct comm *comm);
  * made the call in which the other one waits (stall_order.c).
  */
 void stall_check_order(struct comm *comm, int peer, const struct standing *theirs);
-/* Notes that a message of an operation has come from a rank. */
-static inline void stall_hear(struct comm *comm, int rank, int kind, uint32_t seq)
+/* Notes that a message of an operation with this signature has come from a rank. */
+static inline void stall_hear(struct comm *comm, int rank, const uint64_t *meta, uint32_t seq)
 {
-	comm->heard[rank] = (uint64_t)(kind + 1) << 32 | seq;
+	comm->heard[rank] = (uint64_t)signature_kind(meta) << 32 | seq;
 }
 
 /*

@@ -128,28 +128,16 @@ void stall_describe_awaited(const struct comm *comm, char *text, size_t size)
 
 /* ------------------------------------------------------------------------ in words -- */
 
-/* The kind as which the program called a collective: a split is an allgather of the library's. */
-static int stall_called_as(const struct comm *comm, int kind, uint32_t seq)
-{
-	const uint32_t age = comm->seq - seq;
-
-	return comm->native || !age || age > COMM_HISTORY
-		       ? kind
-		       : signature_kind(comm->history[seq % COMM_HISTORY].meta);
-}
-
 /* "broadcast as collective number 117", or "a message". */
-static void stall_describe_heard(const struct comm *comm, uint64_t heard, char *text, size_t size)
+static void stall_describe_heard(uint64_t heard, char *text, size_t size)
 {
-	const uint32_t seq = (uint32_t)heard;
-	int kind = (int)(heard >> 32) - 1;
+	int kind = (int)(heard >> 32);
 
-	if (kind_is_collective(kind))
-		snprintf(text, size, "%s as collective number %llu",
-			 signature_kind_name(stall_called_as(comm, kind, seq)),
-			 (unsigned long long)seq + 1);
-	else
+	if (kind_is_p2p(kind))
 		snprintf(text, size, "a message");
+	else
+		snprintf(text, size, "%s as collective number %llu", signature_kind_name(kind),
+			 (unsigned long long)(heard & UINT32_MAX) + 1);
 }
 
 /* The memory of the calls of a communicator of a pair: " on host memory"; or "". */
@@ -276,7 +264,7 @@ static void stall_describe_rank(const struct comm *comm, int rank, char *text, s
 	} else if (comm->peer_state[rank] == PEER_LEFT) {
 		snprintf(text, size, "%s has destroyed its communicator", name.text);
 	} else if (comm->heard[rank]) {
-		stall_describe_heard(comm, comm->heard[rank], what, sizeof(what));
+		stall_describe_heard(comm->heard[rank], what, sizeof(what));
 		snprintf(text, size, "%s does not answer, and was last heard from in %s", name.text,
 			 what);
 	} else {

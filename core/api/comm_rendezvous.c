@@ -98,7 +98,8 @@ static int rendezvous_agree_options(struct context_parts *parts, int *speaks)
 	int64_t timeout_ms = config_int(parts->config, "init_timeout") / 1000;
 	int n = bootstrap_nranks(bootstrap), code, same = 1;
 	const struct selection own = parts->selection;
-	uint64_t brief[3] = {own.table, choose_hash(&own), rendezvous_asks_security(parts) != 0},
+	uint64_t brief[3] = {own.table, choose_hash(&own),
+			     (uint64_t)rendezvous_asks_security(parts)},
 		 (*all)[3];
 
 	*speaks = (int)brief[2];

@@ -7,6 +7,7 @@
  * The test includes the plugin's file, so that it can stop a rank where the rank unlocks its box.
  */
 #include "../lib/transport_harness.h"
+#include "exchange.h"
 
 static int unlock_hooked(pthread_mutex_t *lock);
 static int yield_hooked(void);
@@ -23,7 +24,6 @@ static void free_hooked(void *memory);
 enum { RANKS = 2, SENDER = 0, LEAVER = 1, SENDS = 2, LENGTH = 4 * SIM_EAGER_MAX };
 
 static struct sim_ep *eps[RANKS];
-static uint64_t number; /* that rank 0 gave in its exchange */
 
 /* ------------------------------------------------------------------- the plugin's calls -- */
 
@@ -61,18 +61,6 @@ static void free_hooked(void *memory)
 		free(memory);
 }
 
-static int32_t exchange(const coll_host_t *host, const void *in, void *out, uint64_t len,
-			int64_t timeout_ms, coll_error_t *err)
-{
-	(void)timeout_ms;
-	(void)err;
-	if (host->rank == 0)
-		memcpy(&number, in, sizeof(number));
-	memset(out, 0, len * RANKS);
-	memcpy(out, &number, sizeof(number));
-	return COLL_SUCCESS;
-}
-
 static struct harness ranks[RANKS];
 
 static int32_t open_rank(int rank, coll_error_t *err)
@@ -94,15 +82,10 @@ static void close_rank(int rank)
 
 static void begin(void)
 {
-	static const struct harness_job job = {.backend = &coll_backend_v1, .nranks = RANKS};
-
 	frees = 0;
 	watched = NULL;
 	memset(eps, 0, sizeof(eps));
-	for (uint32_t r = 0; r < RANKS; r++) {
-		harness_host_init(&ranks[r], &job, r);
-		ranks[r].host.exchange = exchange;
-	}
+	exchange_hosts(ranks, RANKS, &coll_backend_v1);
 }
 
 /* --------------------------------------------------------- the sender gives its sends up -- */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * inbox_test.c - the inboxes of three ranks of the simulated backend, step by step in one thread: when a rank may sleep and
- * what wakes it, what it gets of a rank that leaves or that it refuses, and which messages can be given up.
+ * inbox_test.c - the inboxes of three ranks of the simulated backend, step by step in one thread: when a rank may sleep,
+ * and which events wake the rank; which messages of a rank that leaves, or whose message was refused, still come; and
+ * which messages their sender can give up.
  *
  * The test includes the plugin's file: it needs no core and no build tree.
  */
+#include "../lib/open_files.h"
 #include "../lib/transport_harness.h"
+#include "exchange.h"
 
-#include <fcntl.h>
 #include <sys/resource.h>
 
 #include "../../plugins/simulated/simulated.c"
@@ -15,29 +17,11 @@
 enum { RANKS = 3, LONG = 4 * SIM_EAGER_MAX };
 
 static struct harness ranks[RANKS];
-static uint64_t number; /* that rank 0 gave in its exchange */
 static uint8_t payload[SIM_BUDGET + 1], received[SIM_BUDGET + 1];
-
-static int32_t exchange(const coll_host_t *host, const void *in, void *out, uint64_t len,
-			int64_t timeout_ms, coll_error_t *err)
-{
-	(void)timeout_ms;
-	(void)err;
-	if (host->rank == 0)
-		memcpy(&number, in, sizeof(number));
-	memset(out, 0, len * RANKS);
-	memcpy(out, &number, sizeof(number));
-	return COLL_SUCCESS;
-}
 
 static void init(void)
 {
-	static const struct harness_job job = {.backend = &coll_backend_v1, .nranks = RANKS};
-
-	for (uint32_t r = 0; r < RANKS; r++) {
-		harness_host_init(&ranks[r], &job, r);
-		ranks[r].host.exchange = exchange;
-	}
+	exchange_hosts(ranks, RANKS, &coll_backend_v1);
 }
 
 static void begin(void)
@@ -132,7 +116,7 @@ static void test_sleep_while_left(void)
 	end();
 }
 
-/* ---------------------------------------------------------------- what is still there -- */
+/* ------------------------------------------- messages of a rank that has left are still there -- */
 
 /* A long message of rank 2 takes a whole call of progress(), before the last message of rank 1, which has left. */
 static void test_last_message(void)
@@ -249,15 +233,6 @@ static void test_refused(void)
 
 /* ---------------------------------------------------------------------------- opening -- */
 
-static int open_files(void)
-{
-	int n = 0;
-
-	for (int fd = 0; fd < 256; fd++)
-		n += fcntl(fd, F_GETFD) >= 0;
-	return n;
-}
-
 /* Two jobs open at the same time: each rank is in its own. */
 static void test_two_groups(void)
 {
@@ -270,12 +245,12 @@ static void test_two_groups(void)
 	init();
 	memcpy(others, ranks, sizeof(others));
 	for (int r = 0; r < RANKS; r++) {
-		number = r ? numbers[0] : 0;
+		exchange_number = r ? numbers[0] : 0;
 		wrong += coll_backend_v1.open(&ranks[r].host, &ranks[r].ep, &err);
-		numbers[0] = number;
-		number = r ? numbers[1] : 0;
+		numbers[0] = exchange_number;
+		exchange_number = r ? numbers[1] : 0;
 		wrong += coll_backend_v1.open(&others[r].host, &others[r].ep, &err);
-		numbers[1] = number;
+		numbers[1] = exchange_number;
 	}
 	for (int r = 0; r < RANKS; r++) {
 		const struct sim_ep *one = ranks[r].ep, *other = others[r].ep;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * end_test.c - what is left of a connection of the tcp plugin when its peer is gone: a rank can sleep and close at once,
- * and a peer learns of the end although another process, as a forked child, still holds the socket.
+ * end_test.c - a connection of the tcp plugin whose peer has left or was lost: it keeps the rank neither from sleep nor
+ * from closing at once, and the peer learns of the end although another process, as a forked child, holds the socket.
  */
 #include "../lib/tap.h"
 #include "../lib/transport_harness.h"
@@ -78,37 +78,50 @@ static int send_much(struct harness *h, coll_send_t *send, const uint8_t *bytes)
 		       : harness_fail(h, "the send is over: %d", send->status);
 }
 
-/* Rank 1 leaves amidst a message to it: rank 0 is rid of the message, and sleeps. */
-static int sleep_after(struct harness *h)
+/* Rank 1 leaves amidst a message to it, which rank 0 has not seen yet. */
+static int leave_amidst(struct harness *h, coll_send_t *send, const uint8_t *bytes)
 {
-	const struct tcp *t = h->ep;
-	uint8_t *bytes = calloc(1, LONG);
-	coll_send_t send;
-	int code = talk(h), asleep = 0;
+	int code = talk(h);
 
 	if (h->host.rank == 0)
-		code = code || send_much(h, &send, bytes);
+		code = code || send_much(h, send, bytes);
 	code = harness_barrier(h) || code;
 	if (h->host.rank == 1)
 		leave(h, 0);
-	if (h->host.rank == 0 && !code) {
-		code = wait_lost(h, 1);
-		for (int i = 0; i < 100 && !asleep; i++)
-			asleep = !h->transport->progress(h->ep) && !h->transport->arm(h->ep);
-		if (!code && send.status != COLL_ERR_PEER_LOST)
-			code = harness_fail(h, "the send ends with %d", send.status);
-		if (!code && !asleep)
-			code = harness_fail(h, "the rank never sleeps");
-		if (!code && (t->sending || t->failing || t->write_watches || t->rings))
-			code = harness_fail(h,
-					    "counts: %u sending, %u failing, %u watched, %u rings",
-					    t->sending, t->failing, t->write_watches, t->rings);
-	}
+	return code;
+}
+
+/* Rank 0 has lost rank 1: it is rid of the message, and sleeps. */
+static int sleeps(struct harness *h, const coll_send_t *send)
+{
+	const struct tcp *t = h->ep;
+	int asleep = 0;
+
+	for (int i = 0; i < 100 && !asleep; i++)
+		asleep = !h->transport->progress(h->ep) && !h->transport->arm(h->ep);
+	if (send->status != COLL_ERR_PEER_LOST)
+		return harness_fail(h, "the send ends with %d", send->status);
+	if (!asleep)
+		return harness_fail(h, "the rank never sleeps");
+	if (t->sending || t->failing || t->write_watches || t->rings)
+		return harness_fail(h, "counts: %u sending, %u failing, %u watched, %u rings",
+				    t->sending, t->failing, t->write_watches, t->rings);
+	return 0;
+}
+
+static int sleep_after(struct harness *h)
+{
+	uint8_t *bytes = calloc(1, LONG);
+	coll_send_t send;
+	int code = leave_amidst(h, &send, bytes);
+
+	if (h->host.rank == 0)
+		code = code || wait_lost(h, 1) || sleeps(h, &send);
 	free(bytes);
 	return harness_barrier(h) || code;
 }
 
-/* What is left to do keeps a rank awake: a peer that it has to report, and a message to itself. */
+/* A rank does not sleep while it has a lost peer to report, or a message to itself. */
 static int stay_awake(struct harness *h)
 {
 	struct tcp *t = h->ep;
@@ -157,13 +170,8 @@ static int close_after(struct harness *h)
 	uint8_t *bytes = calloc(1, LONG);
 	int64_t begin;
 	coll_send_t send;
-	int code = talk(h);
+	int code = leave_amidst(h, &send, bytes);
 
-	if (h->host.rank == 0)
-		code = code || send_much(h, &send, bytes);
-	code = harness_barrier(h) || code;
-	if (h->host.rank == 1)
-		leave(h, 0);
 	code = harness_barrier(h) || code;
 	if (h->host.rank == 0 && !code) {
 		begin = harness_now_ms();

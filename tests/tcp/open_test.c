@@ -3,10 +3,10 @@
  * open_test.c - ranks of the tcp plugin connect to each other although unknown peers connect too,
  * or report why they cannot.
  */
+#include "../lib/open_files.h"
 #include "../lib/tap.h"
 #include "../lib/transport_harness.h"
 
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <sys/resource.h>
@@ -18,16 +18,7 @@ static int test_fds_before;
 static const char *const test_tcp[] = {"unix", "no", NULL};
 static const char *const test_nowhere[] = {"interface", "nosuch0", NULL};
 
-enum { TEST_UNKNOWN_PEERS = 100, TEST_PROBES = 8, TEST_FDS = 1024 };
-
-static int test_fds(void)
-{
-	int count = 0;
-
-	for (int fd = 0; fd < TEST_FDS; fd++)
-		count += fcntl(fd, F_GETFD) >= 0;
-	return count;
-}
+enum { TEST_UNKNOWN_PEERS = 100, TEST_PROBES = 8 };
 
 /* Every rank sends a word to every other rank. */
 static int test_words(struct harness *h)
@@ -253,7 +244,7 @@ static int test_limit_descriptors(struct harness *h)
 /* Keeps code and text of a failed open, and verifies that open left nothing behind. */
 static int test_keep_error(struct harness *h)
 {
-	int fds = test_fds();
+	int fds = open_files();
 
 	if (h->ep || fds != test_fds_before)
 		return harness_fail(h, "code %d, endpoint %p, %d descriptors instead of %d",
@@ -376,7 +367,7 @@ int main(void)
 	test_backend = harness_load("tcp");
 	if (!test_backend)
 		bail_out("cannot load the tcp plugin");
-	test_fds_before = test_fds();
+	test_fds_before = open_files();
 	test_good(4, NULL, test_invite_unknown_peers, "unknown peers at all addresses");
 	test_good(4, test_tcp, test_invite_unknown_peers, "unknown peers at TCP addresses");
 	harness_check(&(struct harness_job){.backend = test_backend,

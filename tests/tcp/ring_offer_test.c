@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ring_offer_test.c - the frames and offers by which two ranks of the tcp plugin move their stream to shared memory:
- * what a rank refuses of its peer's, where in the stream it sends its own, and which memory counts.
+ * which frames and offers of its peer a rank refuses, where in the stream it sends its own, and which memory counts.
  *
  * The ends of a local socket are the rank's and the peer's; the rest of the plugin is not there.
  */
+#include "../lib/open_files.h"
 #include "../lib/tap.h"
+#include "offer.h"
 
 #include "tcp_ring.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 enum { RANKS = 5, OWN = 0, PEER = 1, RING = 64 << 10, LEAST = 4096, MOST = 1 << 30 };
 
@@ -130,15 +127,6 @@ static void test_frames(void)
 
 /* -------------------------------------------------------------------- offers of a peer -- */
 
-static int open_files(void)
-{
-	int n = 0;
-
-	for (int fd = 0; fd < 256; fd++)
-		n += fcntl(fd, F_GETFD) >= 0;
-	return n;
-}
-
 /* The peer sends memory of the size, and the rank takes it. */
 static int take_offer(off_t size)
 {
@@ -151,20 +139,10 @@ static int take_offer(off_t size)
 	struct msghdr msg = {.msg_iov = &iov,
 			     .msg_iovlen = 1,
 			     .msg_control = control.bytes,
-			     .msg_controllen = sizeof(control.bytes)};
-	struct cmsghdr *part = CMSG_FIRSTHDR(&msg);
-	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+			     .msg_controllen = CMSG_LEN(sizeof(int))};
 
-	part->cmsg_level = SOL_SOCKET;
-	part->cmsg_type = SCM_RIGHTS;
-	part->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(part), &fd, sizeof(fd));
-	if (fd < 0 || ftruncate(fd, size) ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ||
-	    sendmsg(ends[1], &msg, 0) != 1)
+	if (offer_memory(ends[1], &byte, 1, size, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		bail_out("cannot offer memory: %s", strerror(errno));
-	close(fd);
-	msg.msg_controllen = CMSG_LEN(sizeof(int));
 	if (recvmsg(ends[0], &msg, MSG_CMSG_CLOEXEC) != 1)
 		bail_out("the offer does not come: %s", strerror(errno));
 	return tcp_ring_take(&tcp, &conns[PEER], &msg);

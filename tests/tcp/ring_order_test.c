@@ -394,7 +394,7 @@ static void test_writer_sleeps_while_read(void)
 	   "a writer that goes to sleep just after the reader's look at its flag sees the room");
 }
 
-/* --------------------------------------------------- what is not beside the position -- */
+/* ------------------------------------- messages that do not stand beside the position -- */
 
 /* The writer says of the message beside its position that it is longer, or shorter. */
 static void test_other_length(uint64_t len)

@@ -5,12 +5,11 @@
  */
 #include "../lib/tap.h"
 #include "../lib/transport_harness.h"
+#include "offer.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 
 static const coll_backend_t *test_backend;
 
@@ -603,26 +602,8 @@ struct test_fault {
 static int test_offer(const struct test_fault *fault)
 {
 	uint64_t frame[4] = {0, 0, 0, UINT64_MAX};
-	struct iovec iov = {frame, sizeof(frame)};
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = {.bytes = {0}};
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = control.bytes,
-			     .msg_controllen = sizeof(control.bytes)};
-	struct cmsghdr *part = CMSG_FIRSTHDR(&msg);
-	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	part->cmsg_level = SOL_SOCKET;
-	part->cmsg_type = SCM_RIGHTS;
-	part->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(part), &fd, sizeof(fd));
-	if (fd < 0 || ftruncate(fd, fault->size) ||
-	    (fault->seals && fcntl(fd, F_ADD_SEALS, fault->seals)))
-		return 1;
-	return sendmsg(test_socket(), &msg, 0) != (ssize_t)sizeof(frame);
+	return offer_memory(test_socket(), frame, sizeof(frame), fault->size, fault->seals);
 }
 
 static int test_break_rule(struct harness *h, const struct test_fault *fault)

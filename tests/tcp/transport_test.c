@@ -369,6 +369,19 @@ static int test_cancel(struct harness *h)
 	return harness_barrier(h);
 }
 
+/* Gives up the receive whose message comes first, once a part of that message is there. */
+static int test_drop_begun(struct harness *h)
+{
+	int64_t deadline = harness_now_ms() + 20000;
+
+	while (!h->flowing && harness_now_ms() < deadline)
+		h->transport->progress(h->ep);
+	if (!h->flowing)
+		return harness_fail(h, "the first message did not begin, or came whole");
+	h->transport->drop(h->ep, (uintptr_t)h->flowing);
+	return 0;
+}
+
 /*
  * Rank 1 gives up a receive whose message is half there.  The rest of that message touches nothing, and the
  * message behind it arrives.
@@ -393,11 +406,8 @@ static int test_drop(struct harness *h)
 	}
 	harness_recv(h, &first);
 	harness_recv(h, &second);
-	while (!h->flowing && harness_now_ms() < deadline)
-		h->transport->progress(h->ep);
-	if (!h->flowing)
-		return harness_fail(h, "the first message did not begin, or came whole");
-	h->transport->drop(h->ep, (uintptr_t)h->flowing);
+	if (test_drop_begun(h))
+		return -1;
 	memset(buf, 0xee, len);
 	while (second.status == COLL_IN_PROGRESS && harness_now_ms() < deadline)
 		h->transport->progress(h->ep);
@@ -429,7 +439,6 @@ static int test_drop_lost(struct harness *h)
 	uint64_t len = (uint64_t)16 << 20;
 	uint8_t *buf = calloc(1, len);
 	struct harness_recv recv = {.peer = 0, .tag = 1, .buf = buf, .size = len};
-	int64_t deadline = harness_now_ms() + 20000;
 	coll_send_t send;
 	int code;
 
@@ -441,11 +450,7 @@ static int test_drop_lost(struct harness *h)
 		return code;
 	}
 	harness_recv(h, &recv);
-	while (!h->flowing && harness_now_ms() < deadline)
-		h->transport->progress(h->ep);
-	code = h->flowing ? 0 : harness_fail(h, "the message did not begin, or came whole");
-	if (h->flowing)
-		h->transport->drop(h->ep, (uintptr_t)h->flowing);
+	code = test_drop_begun(h);
 	code = harness_barrier(h) || code || test_wait_lost(h, 0);
 	if (!code && recv.status != COLL_IN_PROGRESS)
 		code = harness_fail(h, "the receive ended with %d", recv.status);

@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <sys/mount.h>
 
 enum { HEARS_S = 40, CALL_S = 20, DARK_S = 40, NRANKS = 2 };
@@ -40,10 +41,14 @@ static int until(_Atomic int *mark, int n, double seconds)
 	return atomic_load(mark) >= n;
 }
 
-static int ip(const char *command)
+static int __attribute__((format(printf, 1, 2))) ip(const char *fmt, ...)
 {
-	char line[200];
+	char command[120], line[200];
+	va_list args;
 
+	va_start(args, fmt);
+	vsnprintf(command, sizeof(command), fmt, args);
+	va_end(args);
 	snprintf(line, sizeof(line), "PATH=$PATH:/sbin:/usr/sbin; ip %s >/dev/null 2>&1", command);
 	return system(line);
 }
@@ -59,37 +64,26 @@ static int new_host(void)
 /* A second network, where frames go to an address that nobody has. */
 static int wire_nowhere(int rank)
 {
-	char command[100];
-
-	snprintf(command, sizeof(command), "addr add 10.84.2.%d/24 dev dark%d", rank + 1, rank);
-	if (ip(command))
-		return -1;
-	snprintf(command, sizeof(command), "link set dark%d up", rank);
-	if (ip(command))
-		return -1;
-	snprintf(command, sizeof(command),
-		 "neigh add 10.84.2.%d lladdr 02:00:00:00:00:0%d dev dark%d nud permanent",
-		 2 - rank, rank + 1, rank);
-	return ip(command);
+	return ip("addr add 10.84.2.%d/24 dev dark%d", rank + 1, rank) ||
+	       ip("link set dark%d up", rank) ||
+	       ip("neigh add 10.84.2.%d lladdr 02:00:00:00:00:0%d dev dark%d nud permanent",
+		  2 - rank, rank + 1, rank);
 }
 
 /* Gives rank's end of the cable its address, and waits until the kernel says that the cable is in. */
 static int wire(int rank)
 {
 	double deadline = ranks_now() + 20;
-	char command[100], state[8] = "";
+	char path[100], state[8] = "";
 	int fd;
 
-	snprintf(command, sizeof(command), "addr add 10.83.2.%d/24 dev coll%d", rank + 1, rank);
-	if (ip(command))
-		return -1;
-	snprintf(command, sizeof(command), "link set coll%d up", rank);
-	if (ip(command))
+	if (ip("addr add 10.83.2.%d/24 dev coll%d", rank + 1, rank) ||
+	    ip("link set coll%d up", rank))
 		return -1;
 	atomic_store(&scene->wired[rank], 1);
-	snprintf(command, sizeof(command), "/sys/class/net/coll%d/operstate", rank);
+	snprintf(path, sizeof(path), "/sys/class/net/coll%d/operstate", rank);
 	while (strncmp(state, "up", 2) && ranks_now() < deadline) {
-		fd = open(command, O_RDONLY | O_CLOEXEC);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
 		if (fd < 0 || read(fd, state, sizeof(state) - 1) < 0)
 			state[0] = '\0';
 		if (fd >= 0)
@@ -221,11 +215,7 @@ static void rank_one(void)
 /* Makes a pair of devices, the second one in the namespace of another process. */
 static int link_to(pid_t other, const char *name)
 {
-	char command[100];
-
-	snprintf(command, sizeof(command), "link add %s0 type veth peer name %s1 netns %d", name,
-		 name, (int)other);
-	return ip(command);
+	return ip("link add %s0 type veth peer name %s1 netns %d", name, name, (int)other);
 }
 
 /* Rank 0, in whose namespace the cable is made. */

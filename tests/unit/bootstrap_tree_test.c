@@ -477,6 +477,20 @@ static void test_broken_off(void)
 	free(t);
 }
 
+static const uint8_t root_key[HANDSHAKE_KEY_SIZE] = {1};
+
+/* Writes to the root the first frame of a connection: its head, and behind it the body. */
+static void put_first(int fd, const uint8_t *body_key, struct star_frame *head, size_t size)
+{
+	struct star_stream stream = {.sent = 0};
+
+	star_stream_init(&stream, 0, root_key, body_key);
+	star_seal_body(body_key, head, head + 1);
+	star_seal(&stream, head);
+	if (write(fd, head, size) != (ssize_t)size)
+		bail_out("write: %s", strerror(errno));
+}
+
 /* Sends the root, some time after its round has begun, the pieces of three ranks, with little time left. */
 struct late_child {
 	int fd;
@@ -488,7 +502,6 @@ enum { LATE_CHILD_MS = 300 };
 
 static int send_pieces_late(void *user)
 {
-	static const uint8_t key[HANDSHAKE_KEY_SIZE] = {1};
 	struct late_child *child = user;
 	struct {
 		struct star_frame head;
@@ -499,31 +512,20 @@ static int send_pieces_late(void *user)
 			    .timeout_ms = 50,
 			    .seat = 1},
 		   .ranks = {1, 2, 3}};
-	struct star_stream stream = {.sent = 0};
 
 	if (!child->begin)
 		child->begin = clock_now_ms();
 	if (child->fd < 0 || clock_now_ms() - child->begin < LATE_CHILD_MS)
 		return 0;
-	star_stream_init(&stream, 0, key, child->body_key);
-	star_seal_body(child->body_key, &piece.head, piece.ranks);
-	star_seal(&stream, &piece.head);
-	if (write(child->fd, &piece, sizeof(piece)) != sizeof(piece))
-		bail_out("write: %s", strerror(errno));
+	put_first(child->fd, child->body_key, &piece.head, sizeof(piece));
 	child->fd = -1;
 	return 0;
 }
 
-/* A rank with children says with its pieces how much time is left to it: the root has waited longer than that. */
-static void test_seconds(void)
+/* The root of seven ranks, with a connection to rank 1, whose other end is *end. */
+static struct star *root_of_seven(int *end)
 {
-	static const uint8_t key[HANDSHAKE_KEY_SIZE] = {1};
 	struct star *t = calloc(1, sizeof(*t));
-	struct bootstrap_failure failure = {.code = COLL_SUCCESS};
-	struct late_child child = {.begin = 0};
-	const char *after;
-	double seconds, passed;
-	int64_t begin;
 	int ends[2];
 
 	if (t == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends))
@@ -533,9 +535,31 @@ static void test_seconds(void)
 	star_set_handshake(t);
 	if (star_root_init(t))
 		bail_out("%s", error_text());
-	t->acceptor.connected(t->acceptor.owner, 1, ends[0], key);
+	t->acceptor.connected(t->acceptor.owner, 1, ends[0], root_key);
+	*end = ends[1];
+	return t;
+}
+
+static void root_end(struct star *t, int end)
+{
+	star_children_close(t);
+	close(end);
+	free(t);
+}
+
+/* A rank with children says with its pieces how much time is left to it: the root has waited longer than that. */
+static void test_seconds(void)
+{
+	int end;
+	struct star *t = root_of_seven(&end);
+	struct bootstrap_failure failure = {.code = COLL_SUCCESS};
+	struct late_child child = {.begin = 0};
+	const char *after;
+	double seconds, passed;
+	int64_t begin;
+
 	t->conns[0].seated = 1;
-	child.fd = ends[1];
+	child.fd = end;
 	child.body_key = t->body_key;
 	bootstrap_guard(&t->bootstrap, send_pieces_late, &child);
 	begin = clock_now_ms();
@@ -547,45 +571,27 @@ static void test_seconds(void)
 	/* The text has two digits. */
 	ok(seconds >= LATE_CHILD_MS / 1e3 && seconds < 1.1 * passed,
 	   "the root tells how long it has waited, %.3f s: %s", passed, error_text());
-	star_children_close(t);
-	close(ends[1]);
-	free(t);
+	root_end(t, end);
 }
 
 /* A rank that says where it listens in a text without room for its end: the place behind the text stays as it is. */
 static void test_long_here(void)
 {
-	static const uint8_t key[HANDSHAKE_KEY_SIZE] = {1};
-	struct star *t = calloc(1, sizeof(*t));
+	int end;
+	struct star *t = root_of_seven(&end);
 	struct bootstrap_failure failure = {.code = COLL_SUCCESS};
-	struct star_stream stream = {.sent = 0};
 	struct {
 		struct star_frame head;
 		char text[UNIQUE_ID_TEXT_MAX];
 	} here = {.head = {.type = STAR_HERE, .len = sizeof(here.text), .timeout_ms = UINT32_MAX}};
-	int ends[2];
 
-	if (t == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends))
-		bail_out("socketpair: %s", strerror(errno));
-	t->bootstrap.nranks = 7;
-	t->fd = -1;
-	star_set_handshake(t);
-	if (star_root_init(t))
-		bail_out("%s", error_text());
-	t->acceptor.connected(t->acceptor.owner, 1, ends[0], key);
 	memset(here.text, 'x', sizeof(here.text));
-	star_stream_init(&stream, 0, key, t->body_key);
-	star_seal_body(t->body_key, &here.head, here.text);
-	star_seal(&stream, &here.head);
-	if (write(ends[1], &here, sizeof(here)) != sizeof(here))
-		bail_out("write: %s", strerror(errno));
+	put_first(end, t->body_key, &here.head, sizeof(here));
 	t->conns[1].rank = -1; /* the place behind the text */
 	is_int(star_root_exchange(t, NULL, NULL, 0, &failure, 1000), COLL_ERR_INTERNAL,
 	       "an address without room for its end is refused");
 	is_int(t->conns[1].rank, -1, "and nothing is written behind it");
-	star_children_close(t);
-	close(ends[1]);
-	free(t);
+	root_end(t, end);
 }
 
 int main(void)

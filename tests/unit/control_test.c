@@ -152,41 +152,28 @@ static void test_refused(void)
 	rig_free(rig);
 }
 
+static void control(struct rig *rig, uint32_t peer, int kind, const void *bytes, size_t len)
+{
+	fake_control_bytes(rig, peer, rig->comm, kind, 0, bytes, len);
+}
+
 /* A rank leaves and names more calls than its message has: none is believed, and this rank waits in vain. */
 static void test_calls_missing(void)
 {
 	const coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_BARRIER};
 	struct rig *rig = rig_new(fake_transport);
-	char bytes[sizeof(struct control_body) + sizeof(struct last_calls)] = "";
-	struct control_body *body = (void *)bytes;
-	struct last_calls *calls = (void *)body->text;
+	const struct last_calls calls = {.number = COMM_HISTORY};
 
 	if (fake_issue(rig->comm, &args, 0))
 		bail_out("cannot issue a barrier: %s", error_text());
 	queue_issued(rig->comm);
-	body->kind = CONTROL_LEAVE;
-	calls->number = COMM_HISTORY;
 	for (uint32_t r = 1; r < FAKE_RANKS; r++)
-		fake_message(rig, r, comm_tag_control(0), (struct signature){{0, 0}}, bytes,
-			     sizeof(*body) + offsetof(struct last_calls, call));
+		control(rig, r, CONTROL_LEAVE, &calls, offsetof(struct last_calls, call));
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_PEER_LOST, "ranks leave without the calls they name");
 	has_str(rig->comm->error_text, "destroyed its communicator while rank 0 still waits",
 		"no call of theirs differs");
 	rig_free(rig);
-}
-
-static void control(struct rig *rig, uint32_t peer, int kind, const void *bytes, size_t len)
-{
-	struct control_body *body = calloc(1, sizeof(*body) + len);
-
-	if (!body)
-		bail_out("no memory");
-	body->kind = kind;
-	memcpy(body->text, bytes, len);
-	fake_message(rig, peer, comm_tag_control(0), (struct signature){{0, 0}}, body,
-		     sizeof(*body) + len);
-	free(body);
 }
 
 /* Another rank has lost a rank: this rank notes that of a rank that there is, and that has not left. */
@@ -374,7 +361,7 @@ static void test_told_though_left(void)
 	rig_free(rig);
 }
 
-/* A plugin announces what cannot be. */
+/* A plugin announces messages and the loss of a rank that does not exist, and reduces by no operation. */
 static void test_no_such_rank(void)
 {
 	char *failure[FAKE_RANKS + 1] = {NULL}, **own;

@@ -378,19 +378,26 @@ FAKE_UNUSED static void fake_message(struct rig *rig, uint32_t peer, uint64_t ta
 	fake_end(rig, sink, COLL_SUCCESS);
 }
 
-FAKE_UNUSED static void fake_control(struct rig *rig, uint32_t peer, const struct comm *comm,
-				     int kind, int code, const char *text)
+/* A control message that ends with these bytes. */
+FAKE_UNUSED static void fake_control_bytes(struct rig *rig, uint32_t peer, const struct comm *comm,
+					   int kind, int code, const void *bytes, size_t len)
 {
-	struct control_body *body = calloc(1, sizeof(*body) + strlen(text) + 1);
+	struct control_body *body = calloc(1, sizeof(*body) + len);
 
 	if (!body)
 		bail_out("no memory");
 	body->kind = kind;
 	body->code = code;
-	memcpy(body->text, text, strlen(text) + 1);
+	memcpy(body->text, bytes, len);
 	fake_message(rig, peer, comm_tag_control(comm->context_id), (struct signature){{0, 0}},
-		     body, sizeof(*body) + strlen(text) + 1);
+		     body, sizeof(*body) + len);
 	free(body);
+}
+
+FAKE_UNUSED static void fake_control(struct rig *rig, uint32_t peer, const struct comm *comm,
+				     int kind, int code, const char *text)
+{
+	fake_control_bytes(rig, peer, comm, kind, code, text, strlen(text) + 1);
 }
 
 /* Completes the k-th accepted send. */

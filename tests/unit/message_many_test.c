@@ -215,11 +215,18 @@ static void test_limits(void)
 	rig_free(rig);
 }
 
+static void progress_until_done(struct rig *rig, const struct message *m)
+{
+	const int64_t begun = clock_now_us();
+
+	while (!m->done && clock_now_us() - begun < FAR_US / 100)
+		context_progress(rig->context);
+}
+
 /* A limit that is set later, and ends before the one that is known already. */
 static void test_limit_set_later(void)
 {
 	struct rig *rig = rig_new(fake_transport);
-	int64_t begun;
 
 	for (int i = 0; i < 2; i++)
 		messages[i] = begin(rig, COLL_KIND_RECV, i);
@@ -227,9 +234,7 @@ static void test_limit_set_later(void)
 	context_progress(rig->context);
 	message_set_limit(messages[1], FAR_US);
 	message_set_limit(messages[1], 1);
-	begun = clock_now_us();
-	while (!messages[1]->done && clock_now_us() - begun < FAR_US / 100)
-		context_progress(rig->context);
+	progress_until_done(rig, messages[1]);
 	is_int(messages[1]->code, COLL_ERR_TIMEOUT, "the later limit ends its receive");
 	ok(!messages[0]->done, "the earlier one goes on");
 	is_int(rig->comm->limited, 1, "one message has a limit");
@@ -244,12 +249,10 @@ static void test_limit_set_later(void)
 static void test_limit_of_send(void)
 {
 	struct rig *rig = rig_new(fake_transport);
-	const int64_t begun = clock_now_us();
 
 	messages[0] = begin(rig, COLL_KIND_SEND, 0);
 	message_set_limit(messages[0], 1);
-	while (!messages[0]->done && clock_now_us() - begun < FAR_US / 100)
-		context_progress(rig->context);
+	progress_until_done(rig, messages[0]);
 	is_int(messages[0]->code, COLL_ERR_TIMEOUT, "the limit ends the send");
 	is_int(rig->comm->error, COLL_ERR_TIMEOUT, "and the communicator");
 	is_int(rig->fake.cancels, 1, "the transport gives it up");
@@ -359,7 +362,7 @@ static void test_under_way(void)
 	rig_free(rig);
 }
 
-/* The communicator ends its receives: what comes for them later has none. */
+/* The communicator has ended a receive: a message that comes for it later finds none. */
 static void test_ended(void)
 {
 	const struct message_args probe = {.kind = COLL_KIND_NONE, .peer = 1, .tag = 0};

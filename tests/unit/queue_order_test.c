@@ -511,13 +511,7 @@ static void test_callbacks(void)
 static void fake_standing(struct rig *rig, uint32_t peer, int kind, const struct standing *standing,
 			  size_t len)
 {
-	char bytes[sizeof(struct control_body) + sizeof(*standing)];
-	struct control_body *body = (void *)bytes;
-
-	*body = (struct control_body){.kind = kind};
-	memcpy(body->text, standing, len);
-	fake_message(rig, peer, comm_tag_control(rig->comm->context_id), (struct signature){{0, 0}},
-		     bytes, sizeof(*body) + len);
+	fake_control_bytes(rig, peer, rig->comm, kind, 0, standing, len);
 }
 
 static void test_controls(void)
@@ -548,17 +542,12 @@ static void test_controls(void)
 static void test_bad_controls(void)
 {
 	struct rig *rig = rig_new(fake_transport);
-	_Alignas(struct control_body) char unended[sizeof(struct control_body) + 4] = "";
-	struct control_body *body = (void *)unended;
 	const uint64_t tag = comm_tag_control(rig->comm->context_id);
 	const struct signature none = {{0, 0}};
 
-	body->kind = CONTROL_FAIL;
-	body->code = COLL_ERR_SYSTEM;
-	memcpy(body->text, "abcd", 4);
-	fake_message(rig, 1, tag, none, unended, sizeof(unended));
-	fake_message(rig, 1, tag, none, unended, sizeof(*body));
-	fake_message(rig, 1, tag, none, unended, 3);
+	fake_control_bytes(rig, 1, rig->comm, CONTROL_FAIL, COLL_ERR_SYSTEM, "abcd", 4);
+	fake_control_bytes(rig, 1, rig->comm, CONTROL_FAIL, COLL_ERR_SYSTEM, "", 0);
+	fake_message(rig, 1, tag, none, "abc", 3);
 	fake_message(rig, 1, tag, none, NULL, 0);
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_SUCCESS, "control messages that cannot be are ignored");

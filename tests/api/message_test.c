@@ -789,7 +789,6 @@ static void run_thread(const char *backend)
 
 int main(void)
 {
-	alarm(600);
 	test_lost("tcp");
 	if (ranks_can("ucx"))
 		test_lost("ucx");

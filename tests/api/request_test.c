@@ -549,7 +549,6 @@ static void test_lost(const char *backend)
 
 int main(void)
 {
-	alarm(600);
 	is_int(coll_version_number(), COLL_VERSION_NUMBER, "the header's version");
 	test_lost("tcp");
 	if (ranks_can("ucx"))

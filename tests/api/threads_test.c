@@ -273,7 +273,6 @@ int main(void)
 {
 	static const char *const those[] = {"simulated", "tcp"}, *const these[] = {"ucx", "tcp"};
 
-	alarm(900);
 	test_makers(those);
 	test_one_thread("simulated", 1);
 	test_one_thread("simulated", 8);

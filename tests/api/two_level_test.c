@@ -88,7 +88,6 @@ int main(void)
 		int nranks, size;
 	} nodes[] = {{3, 2}, {4, 2}, {5, 2}, {6, 2}, {8, 2}, {5, 4}, {7, 3}, {9, 3}, {16, 4}};
 
-	alarm(600);
 	setenv("COLL_ALLREDUCE_ALGORITHM", "two_level", 1);
 	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
 		test_nodes(nodes[i].nranks, nodes[i].size, i % 2 ? "1M" : "4K");

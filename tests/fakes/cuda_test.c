@@ -282,7 +282,6 @@ static void test_reset(void)
 
 int main(void)
 {
-	alarm(300);
 	test_init();
 	test_words();
 	test_devices();

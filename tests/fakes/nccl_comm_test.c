@@ -424,7 +424,6 @@ static void test_states(void)
 
 int main(void)
 {
-	alarm(900);
 	setenv("STANDIN_CUDA_DEVICES", "8", 1);
 	test_gone();
 	test_twins();

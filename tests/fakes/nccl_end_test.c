@@ -207,7 +207,6 @@ static void test_misuse(void)
 
 int main(void)
 {
-	alarm(900);
 	setenv("STANDIN_CUDA_DEVICES", "8", 1);
 	/* Tests with processes run first, because a process with threads must not fork. */
 	test_faults();

@@ -201,7 +201,6 @@ static void test_types(void)
 
 int main(void)
 {
-	alarm(900);
 	setenv("STANDIN_CUDA_DEVICES", "8", 1);
 	test_types();
 	return done_testing();

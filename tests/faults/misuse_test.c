@@ -506,7 +506,6 @@ static void test_backend(const char *backend)
 
 int main(void)
 {
-	alarm(600);
 	test_schedules();
 	test_comm_argument(NULL, "NULL");
 	test_comm_argument((coll_comm_t)(uintptr_t)12345, "no handle at all");

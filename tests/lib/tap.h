@@ -12,7 +12,7 @@
  *
  * plan(n) at the start or done_testing() at the end, or both (then the numbers must agree).  main
  * returns done_testing(), so that a failure is also the exit status.  A check returns whether it
- * held.
+ * held.  A program that has not ended after TAP_LIMIT_S seconds is ended.
  */
 #ifndef TESTS_TAP_H
 #define TESTS_TAP_H
@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TAP_FORMAT(at) __attribute__((unused, format(printf, at, at + 1)))
 
@@ -30,6 +31,14 @@ static struct {
 	pthread_mutex_t lock;
 	int planned, run, failed;
 } tap = {PTHREAD_MUTEX_INITIALIZER, 0, 0, 0};
+
+enum { TAP_LIMIT_S = 900 };
+
+/* A test that hangs ends by SIGALRM, and so has failed.  One that takes longer sets an alarm of its own. */
+__attribute__((constructor)) static void tap_limit(void)
+{
+	alarm(TAP_LIMIT_S);
+}
 
 /* Each line goes to stdout at once, so that a fork or an abort neither loses nor repeats it. */
 __attribute__((unused)) static void tap_vprint(const char *prefix, const char *fmt, va_list args)

@@ -383,6 +383,32 @@ static void splits_with_a_timeout(struct rank *r)
 	coll_comm_destroy(child);
 }
 
+/* A wait for a request whose communicator is gone is an error, which keeps no request from being freed. */
+static void outlives(struct rank *r)
+{
+	coll_comm_t child = NULL;
+	coll_request_t requests[2] = {NULL, NULL};
+	int32_t x = 1, index, indices[2], count;
+	const coll_args_t args = sum_of(&x);
+
+	if (!rank_did(r, coll_comm_dup(r->comm, &child), "dup"))
+		return;
+	rank_did(r, coll_request_issue(r->comm, &args, &requests[0]), "issue");
+	rank_did(r, coll_wait(requests[0]), "wait");
+	rank_did(r, coll_request_issue(child, &args, &requests[1]), "issue on the other");
+	rank_did(r, coll_wait(requests[1]), "wait");
+	rank_did(r, coll_comm_destroy(child), "destroy");
+	is(r, coll_wait_any(2, requests, -1, &index), COLL_ERR_INVALID_ARGUMENT, "any");
+	is(r,
+	   strcmp(coll_get_last_error(NULL),
+		  "coll_wait_any: requests[1] is of a communicator that was destroyed"),
+	   0, coll_get_last_error(NULL));
+	is(r, coll_wait_some(2, requests, -1, indices, &count), COLL_ERR_INVALID_ARGUMENT, "some");
+	is(r, coll_wait_for(requests[1], 1), COLL_ERR_INVALID_ARGUMENT, "for");
+	rank_did(r, coll_request_free(requests[0]), "free");
+	rank_did(r, coll_request_free(requests[1]), "free what outlives its communicator");
+}
+
 enum { MESSAGES = 2000 };
 
 /* A message comes each millisecond, so that only the limit ends the wait. */
@@ -527,6 +553,7 @@ static void run_all(const char *backend)
 	run(backend, 2, times_out, "a communicator's own timeout");
 	run(backend, 2, times_out_in_steps, "the timeout of a program that polls");
 	run(backend, 2, splits_with_a_timeout, "a split's own timeout");
+	run(backend, 2, outlives, "requests of a destroyed communicator");
 	run(backend, 2, is_limited, "an operation of limited time");
 	run(backend, 4, names_the_missing, "an operation of limited time names who is missing");
 	run(backend, 5, has_members, "members");

@@ -10,7 +10,14 @@
 
 #include <sys/socket.h>
 
-enum { LONG = 16 << 20, SHORT = 100, CLOSE_MS = 20000, QUICK_MS = 5000, LOST_MS = 20000 };
+enum {
+	LONG = 16 << 20,
+	SHORT = 100,
+	CLOSE_MS = 20000,
+	SHORT_CLOSE_MS = 200,
+	QUICK_MS = 5000,
+	LOST_MS = 20000
+};
 
 static const char *const small_ring[] = {"ring", "4K", NULL};
 static const char *const no_ring[] = {"ring", "0", NULL};
@@ -184,6 +191,26 @@ static int close_after(struct harness *h)
 	return harness_barrier(h) || code;
 }
 
+/* Rank 1 reads nothing of a long message: closing waits for it as long as it may, and no longer. */
+static int close_amidst(struct harness *h)
+{
+	uint8_t *bytes = calloc(1, LONG);
+	int64_t begin;
+	coll_send_t send;
+	int code = talk(h);
+
+	if (h->host.rank == 0 && !code) {
+		code = send_much(h, &send, bytes);
+		begin = harness_now_ms();
+		leave(h, SHORT_CLOSE_MS);
+		begin = harness_now_ms() - begin;
+		if (begin < SHORT_CLOSE_MS || begin > QUICK_MS)
+			code = harness_fail(h, "close took %d ms", (int)begin);
+	}
+	free(bytes);
+	return harness_barrier(h) || code;
+}
+
 /* Holds the connections of this process, as a child does that it has forked. */
 static void hold_sockets(void)
 {
@@ -253,6 +280,7 @@ int main(void)
 	check(stay_awake, 2, "a rank with something to tell stays awake");
 	check(one_by_one, 3, "ranks that leave one by one are lost once each");
 	check(close_after, 2, "a rank whose peer has left closes at once");
+	check(close_amidst, 2, "a rank whose peer does not read closes in time");
 	check(held_at_close, 2, "a rank that closes is lost, though its socket is held");
 	check(held_at_loss, 2, "a rank that is refused learns it, though the socket is held");
 	return done_testing();

@@ -442,7 +442,10 @@ static void is_limited(struct rank *r)
 	coll_request_free(request);
 }
 
-/* The rank that does not come is named, also by a rank that needs data from another one. */
+/*
+ * The rank that does not come is named, also by a rank that needs data from another one.  Of a second the last quarter
+ * is for the answers of the other ranks.
+ */
 static void names_the_missing(struct rank *r)
 {
 	struct shared *shared = r->user;
@@ -456,7 +459,7 @@ static void names_the_missing(struct rank *r)
 		return;
 	}
 	rank_did(r, coll_request_issue(r->comm, &args, &request), "issue");
-	rank_did(r, coll_request_set_timeout(request, 400), "0.4 s");
+	rank_did(r, coll_request_set_timeout(request, 1000), "1 s");
 	code = coll_wait(request);
 	is(r, code == COLL_ERR_TIMEOUT || code == COLL_ERR_REMOTE, 1, "the wait");
 	is(r, strstr(coll_get_last_error(r->comm), "; rank 1 does not answer, and was ") != NULL, 1,

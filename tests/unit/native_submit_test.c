@@ -35,6 +35,13 @@ static int now(struct rig *rig, uint64_t count)
 	return native_now(rig->comm, &known);
 }
 
+/* The same, with a marker before it that tells of the end of all calls so far. */
+static void now_marked(struct rig *rig)
+{
+	native_want_marker(rig->comm);
+	now(rig, 1);
+}
+
 static void queue_call(struct rig *rig, uint64_t count, uint64_t group)
 {
 	const coll_args_t args = call(count);
@@ -133,8 +140,7 @@ static void test_markers(void)
 	struct rig *rig = rig_new(fake_native);
 
 	rig->fake.query_code = COLL_IN_PROGRESS;
-	native_want_marker(rig->comm);
-	now(rig, 1);
+	now_marked(rig);
 	is_int(rig->fake.records, 0, "before the first operation there is nothing to mark");
 	now(rig, 1);
 	native_want_marker(rig->comm);
@@ -163,10 +169,8 @@ static void test_old_markers(void)
 
 	rig->fake.query_code = COLL_IN_PROGRESS;
 	now(rig, 1);
-	for (int i = 0; i < 2; i++) {
-		native_want_marker(rig->comm);
-		now(rig, 1);
-	}
+	for (int i = 0; i < 2; i++)
+		now_marked(rig);
 	rig->fake.query_code = COLL_SUCCESS;
 	native_progress(rig->comm);
 	is_int(finished(rig), 3, "all is done");
@@ -186,10 +190,8 @@ static void test_marker_ring(void)
 
 	rig->fake.query_code = COLL_IN_PROGRESS;
 	now(rig, 1);
-	for (int i = 0; i < MARKERS + 5; i++) {
-		native_want_marker(rig->comm);
-		now(rig, 1);
-	}
+	for (int i = 0; i < MARKERS + 5; i++)
+		now_marked(rig);
 	is_int(rig->fake.records, MARKERS, "there are %d markers", MARKERS);
 	for (int i = 1; i <= 10; i++) {
 		rig->fake.passed = i;
@@ -197,10 +199,8 @@ static void test_marker_ring(void)
 		wrong += finished(rig) != i;
 	}
 	is_int(wrong, 0, "each says how far the backend is");
-	for (int i = 0; i < 10; i++) {
-		native_want_marker(rig->comm);
-		now(rig, 1);
-	}
+	for (int i = 0; i < 10; i++)
+		now_marked(rig);
 	is_int(rig->fake.records, MARKERS + 10, "those passed are used again");
 	is_int(rig->fake.events, MARKERS, "with the same events");
 	rig->fake.passed = MARKERS;
@@ -256,8 +256,7 @@ static void test_markers_of_aborted(void)
 
 	rig->fake.query_code = COLL_IN_PROGRESS;
 	now(rig, 1);
-	native_want_marker(rig->comm);
-	now(rig, 1);
+	now_marked(rig);
 	atomic_store(&rig->context->alarm.ended, 1);
 	rig->fake.passed = 1;
 	is_int(native_progress(rig->comm), 0,
@@ -306,8 +305,7 @@ static void test_deferred(void)
 	native_defer(rig->comm);
 	for (int i = 0; i < 2 * POLL_EACH; i++)
 		now(rig, 1);
-	native_want_marker(rig->comm);
-	now(rig, 1);
+	now_marked(rig);
 	is_int(native_progress(rig->comm), 0, "nothing is known of the stream in a group");
 	is_int(rig->fake.queries + rig->fake.records, 0, "and nothing is asked or marked");
 	native_undefer(rig->comm);
@@ -401,8 +399,7 @@ static void test_no_events(void)
 
 	rig->fake.query_code = COLL_IN_PROGRESS;
 	now(rig, 1);
-	native_want_marker(rig->comm);
-	now(rig, 1);
+	now_marked(rig);
 	is_int(native_progress(rig->comm), 0, "a backend without events is busy as a whole");
 	rig->fake.query_code = COLL_SUCCESS;
 	is_int(native_progress(rig->comm), 1, "or done as a whole");

@@ -311,7 +311,6 @@ RANKS_UNUSED static void device_begin(void)
 	const char *top = getenv("top_builddir");
 	char path[1024];
 
-	alarm(900);
 	top = top ? top : ".";
 	snprintf(path, sizeof(path), "%s/.libs:%s/tests/plugins/.libs", top, top);
 	setenv("COLL_PLUGIN_PATH", path, 1);

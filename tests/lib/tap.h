@@ -12,7 +12,7 @@
  *
  * plan(n) at the start or done_testing() at the end, or both (then the numbers must agree).  main
  * returns done_testing(), so that a failure is also the exit status.  A check returns whether it
- * held.  A program that has not ended after TAP_LIMIT_S seconds is ended.
+ * held.  A program that still runs after TAP_LIMIT_S seconds is ended.
  */
 #ifndef TESTS_TAP_H
 #define TESTS_TAP_H
@@ -34,7 +34,7 @@ static struct {
 
 enum { TAP_LIMIT_S = 900 };
 
-/* A test that hangs ends by SIGALRM, and so has failed.  One that takes longer sets an alarm of its own. */
+/* SIGALRM ends a program that hangs, which so has failed.  A program with another limit sets its own alarm. */
 __attribute__((constructor)) static void tap_limit(void)
 {
 	alarm(TAP_LIMIT_S);

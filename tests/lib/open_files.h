@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* open_files.h - counts the open descriptors of this process, for tests of what is left open. */
+/* open_files.h - the number of descriptors that this process has open: a test compares it before and after a call. */
 #ifndef TESTS_LIB_OPEN_FILES_H
 #define TESTS_LIB_OPEN_FILES_H
 

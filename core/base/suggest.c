@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int suggest_min(int a, int b)
@@ -52,9 +53,13 @@ void suggest_begin(struct suggestion *suggestion, const char *word, size_t same)
 
 void suggest_try(struct suggestion *suggestion, const char *known)
 {
+	const size_t own = strlen(suggestion->word), len = strlen(known);
 	int distance;
 
-	if (!suggestion->word[0] || strlen(known) >= sizeof(suggestion->best))
+	if (own == 0 || len >= sizeof(suggestion->best))
+		return;
+	/* Each letter more or less is an edit. */
+	if (abs((int)own - (int)len) >= suggestion->distance)
 		return;
 	distance = suggest_distance(suggestion->word, known);
 	if (distance >= suggestion->distance)

@@ -4,6 +4,7 @@
 #
 #   make bench                                2 ranks, every operation, 8 B to 128 MiB; about 10 minutes
 #   BENCH_RANKS="2 4 8 16" make bench         these numbers of ranks; BENCH_MINUTES=25 bounds the time
+#                                             from the first measurement on
 #   BENCH_OPS="allreduce group" make bench    these operations only, beside the rows of earlier runs
 #   BENCH_SIZES="8 64K 1M" make bench         these sizes, in bytes
 #   BENCH_ENGINES="tcp bare" make bench       these engines only (the names below)
@@ -262,19 +263,25 @@ for operation in $wanted; do
         sed -i "/^$ranks|$operation|/d" "$rows"
     done
 done
+begin=$SECONDS over=
 for round in $(seq "$rounds"); do
     for ranks in ${BENCH_RANKS:-2}; do
         for set in "${sets[@]}"; do
             set=$(for operation in $set; do case " $wanted " in *" $operation "*) echo "$operation" ;; esac; done | xargs)
             for engine in ${set:+$engines}; do
                 [ -z "${absent[$engine]:-}${slow["$ranks $set $engine"]:-}" ] || continue
-                [ $SECONDS -lt $((${BENCH_MINUTES:-9999} * 60)) ] || continue
+                if [ $((SECONDS - begin)) -ge $((${BENCH_MINUTES:-9999} * 60)) ]; then
+                    over=${over:-"round $round of $rounds, $ranks ranks, $set: $engine"}
+                    continue
+                fi
                 say "$SECONDS s: round $round of $rounds, $ranks ranks, $set: $engine"
                 measure "$ranks" "$set" "$round" "$engine"
             done
         done
     done
 done
+
+[ -z "$over" ] || say "BENCH_MINUTES=$BENCH_MINUTES were over before $over; what follows is not measured"
 
 # ------------------------------------------------------------------ results --
 version() {
@@ -298,9 +305,12 @@ about() {
     [ -z "${BENCH_NS:-}" ] ||
         echo "* Samples count while a cache line takes $BENCH_NS ns between the two processors${near_share:+ (at $near_share % of the looks before the run)}."
     [ "${BENCH_FRESH:-1}" = 0 ] || echo "* Each call has a new input: a rank writes to each cache line of it before."
+    [ -z "$over" ] ||
+        echo "* The time (BENCH_MINUTES) was over before $over; what follows it was not measured."
     echo "* Command: \`BENCH_RANKS=\"${BENCH_RANKS:-2}\" BENCH_OPS=\"$wanted\" BENCH_SIZES=\"$sizes\"" \
-        "BENCH_ROUNDS=$rounds BENCH_MS=$BENCH_MS BENCH_LIMIT=$limit${BENCH_MINUTES:+ BENCH_MINUTES=$BENCH_MINUTES} make bench\`, with" \
-        "${OPENMPI_DIR:+OPENMPI_DIR }${MPICH_DIR:+MPICH_DIR }${UCC_DIR:+UCC_DIR }set to the peers' folders."
+        "${BENCH_ENGINES:+BENCH_ENGINES=\"$BENCH_ENGINES\" }BENCH_ROUNDS=$rounds BENCH_MS=$BENCH_MS BENCH_LIMIT=$limit" \
+        "BENCH_PATIENCE=$BENCH_PATIENCE BENCH_NS=${BENCH_NS:-any}${BENCH_FRESH:+ BENCH_FRESH=$BENCH_FRESH}" \
+        "${BENCH_MINUTES:+BENCH_MINUTES=$BENCH_MINUTES }${OPENMPI_DIR:+OPENMPI_DIR=DIR }${MPICH_DIR:+MPICH_DIR=DIR }${UCC_DIR:+UCC_DIR=DIR }make bench\`."
 }
 
 about >"$work/about"

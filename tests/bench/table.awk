@@ -11,7 +11,7 @@ function sort(list, n,    i, j, t) {
 }
 
 function number(x) {
-	return sprintf(x < 10 ? "%.2f" : x < 100 ? "%.1f" : "%.0f", x)
+	return sprintf(x < 0.1 ? "%.3f" : x < 10 ? "%.2f" : x < 100 ? "%.1f" : "%.0f", x)
 }
 
 function bytes(x) {

@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "transport/fork.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
@@ -407,7 +408,11 @@ static int wait_thread_create(struct context *context)
 	if (!failed)
 		return COLL_SUCCESS;
 	context->has_progress_thread = 0;
-	return error_set(COLL_ERR_SYSTEM, "cannot start the progress thread: %s", strerror(failed));
+	return error_set(
+		COLL_ERR_SYSTEM, "cannot start the progress thread: %s%s", strerror(failed),
+		failed == EAGAIN ? "; raise the limit of processes and threads (ulimit -u, "
+				   "or pids.max of the container)"
+				 : "");
 }
 
 int wait_thread_start(struct context *context)

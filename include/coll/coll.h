@@ -114,6 +114,7 @@
  *                one communicator; their order is the order in which the threads make them, so
  *                threads that share a communicator must agree on one order among themselves.
  *                Different communicators are independent.
+ *                A thread that calls the library needs a stack of 256 KiB at least.
  * Order          A communicator executes its operations in the order in which they were issued;
  *                the messages of coll_isend and coll_irecv are no operations in this sense.
  *                All ranks must issue the same collectives in the same order.  If they do not, the
@@ -1039,6 +1040,10 @@ enum { COLL_ANY_SOURCE = -1 };
  * tag       Any value.
  * Errors    COLL_ERR_MISMATCH fails the communicator if count or dtype differ.  The receiver
  *           notices; the send may be complete before, and return success.
+ *
+ * A send is complete when sendbuf may be written again; the peer may not have received the message.  If the
+ * sender dies (rather than destroys the communicator), messages that the peer has not received by then
+ * may be lost with it, since the loss fails the communicator: how many depends on the backend.
  */
 COLL_API coll_result_t coll_send(const void *sendbuf, size_t count, coll_dtype_t dtype,
 				 int32_t peer, uint32_t tag, coll_comm_t comm,

@@ -265,7 +265,10 @@ static int job_open(struct run_job *job, const struct run_options *options)
 	job->rank = calloc((size_t)options->nranks, sizeof(*job->rank));
 	if (job->rank == NULL || run_writer_open(&job->writer[0], STDOUT_FILENO) ||
 	    run_writer_open(&job->writer[1], STDERR_FILENO)) {
-		fprintf(stderr, "coll run: no memory for %d ranks\n", options->nranks);
+		fprintf(stderr,
+			"coll run: no memory for %d ranks: raise the limit (ulimit -v), or start "
+			"fewer\n",
+			options->nranks);
 		return -1;
 	}
 	for (int r = 0; r < options->nranks; r++)

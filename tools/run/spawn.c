@@ -14,10 +14,34 @@
 #include <unistd.h>
 #include "run/run.h"
 
+/* What to do about an error of the system. */
+static const char *spawn_advice(int error)
+{
+	switch (error) {
+	case EMFILE: return "; raise the limit (ulimit -n), or start fewer ranks";
+	case ENFILE: return "; the machine has too many open files (fs.file-max)";
+	case EAGAIN:
+		return "; raise the limit of processes and threads (ulimit -u, or pids.max of the "
+		       "container), or start fewer ranks";
+	default: return "";
+	}
+}
+
 static int spawn_error(const char *what)
 {
-	fprintf(stderr, "coll run: %s: %s\n", what, strerror(errno));
+	fprintf(stderr, "coll run: %s: %s%s\n", what, strerror(errno), spawn_advice(errno));
 	return -1;
+}
+
+/* What coll run itself needs to start a rank. */
+static int spawn_rank_error(const struct run_job *job, int r, const char *what)
+{
+	const int error = errno;
+	char text[160];
+
+	snprintf(text, sizeof(text), "%s rank %d of %d", what, r, job->options->nranks);
+	errno = error;
+	return spawn_error(text);
 }
 
 /* ----------------------------------------------------------- root and key -- */
@@ -189,16 +213,17 @@ __attribute__((noreturn)) static void child_run(const struct run_job *job, int r
 /*
  * Makes pipes for both outputs: the read ends go to the rank's streams, the write ends to outputs.
  */
-static int spawn_pipes(struct run_rank *rank, int outputs[2])
+static int spawn_pipes(struct run_job *job, int r, int outputs[2])
 {
 	for (int i = 0; i < 2; i++) {
 		int ends[2];
 
 		if (pipe2(ends, O_CLOEXEC) != 0)
-			return spawn_error("cannot make a pipe");
+			return spawn_rank_error(job, r,
+						"cannot make the two pipes for the output of");
 		/* The rank's end stays blocking, as programs expect. */
 		fcntl(ends[0], F_SETFL, O_NONBLOCK);
-		rank->stream[i].fd = ends[0];
+		job->rank[r].stream[i].fd = ends[0];
 		outputs[i] = ends[1];
 	}
 	return 0;
@@ -216,14 +241,14 @@ int run_spawn(struct run_job *job, int r)
 	pid_t launcher = getpid(), pid = -1;
 	int outputs[2] = {-1, -1}, input = -1;
 
-	if (spawn_pipes(rank, outputs) == 0) {
+	if (spawn_pipes(job, r, outputs) == 0) {
 		if (r == 0 && job->options->input)
 			input = run_input_open(&job->input);
 		pid = fork();
 		if (pid == 0)
 			child_run(job, r, launcher, input, outputs);
 		if (pid < 0)
-			spawn_error("cannot start a process");
+			spawn_rank_error(job, r, "cannot start the process of");
 	}
 	spawn_close(outputs[0]);
 	spawn_close(outputs[1]);

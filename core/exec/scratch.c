@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* scratch.c - gives scratch memory to operations, and keeps the large blocks of those that have finished. */
+/* scratch.c - gives scratch memory to operations, and keeps the larger blocks of those that have finished. */
 #include "exec/scratch.h"
 #include "exec/comm.h"
+
+#include <string.h>
 
 void scratch_free(const struct comm *comm, struct scratch *scratch)
 {
@@ -11,41 +13,103 @@ void scratch_free(const struct comm *comm, struct scratch *scratch)
 	*scratch = (struct scratch){0};
 }
 
-void scratch_free_spares(struct comm *comm)
+/* ---------------------------------------------------------------- middle blocks -- */
+
+/* The order, from 0, of the smallest middle blocks of at least `bytes` bytes, which are at most SCRATCH_MIDDLE. */
+static int scratch_order(size_t bytes)
 {
-	for (int i = 0; i < SCRATCH_SPARES; i++)
-		scratch_free(comm, &comm->spare[i]);
+	int order = 0;
+
+	while (((size_t)SCRATCH_SMALL << (order + 1)) < bytes)
+		order++;
+	return order;
 }
 
-/* The smallest spare block of at least `bytes` bytes; else the largest, which is too small, or an empty place. */
-static struct scratch *scratch_find(struct comm *comm, size_t bytes)
+/* Takes a middle block of an order, or of a higher one.  Returns 0 if there is none. */
+static int scratch_take_middle(struct scratch_spares *spares, struct scratch *scratch, int order)
 {
-	struct scratch *best = comm->spare;
+	while (order < SCRATCH_ORDERS && !spares->middle[order])
+		order++;
+	if (order == SCRATCH_ORDERS)
+		return 0;
+	scratch->at = spares->middle[order];
+	scratch->size = (size_t)SCRATCH_SMALL << (order + 1);
+	memcpy(&spares->middle[order], scratch->at, sizeof(void *));
+	spares->kept -= scratch->size;
+	return 1;
+}
 
-	for (struct scratch *spare = best + 1; spare < comm->spare + SCRATCH_SPARES; spare++)
+static void scratch_keep_middle(struct scratch_spares *spares, struct scratch *scratch)
+{
+	void **list = &spares->middle[scratch_order(scratch->size)];
+
+	memcpy(scratch->at, list, sizeof(void *));
+	*list = scratch->at;
+	spares->kept += scratch->size;
+	*scratch = (struct scratch){0};
+}
+
+/* ----------------------------------------------------------------- large blocks -- */
+
+/* The smallest large block of at least `bytes` bytes; else the largest, which is too small, or an empty place. */
+static struct scratch *scratch_find_large(struct scratch_spares *spares, size_t bytes)
+{
+	struct scratch *best = spares->large;
+
+	for (struct scratch *spare = best + 1; spare < spares->large + SCRATCH_SPARES; spare++)
 		if (best->size < bytes ? spare->size > best->size
 				       : spare->size >= bytes && spare->size < best->size)
 			best = spare;
 	return best;
 }
 
+static void scratch_keep_large(struct comm *comm, struct scratch *scratch)
+{
+	struct scratch *least = comm->spares.large, swap;
+
+	for (int i = 1; i < SCRATCH_SPARES; i++)
+		if (comm->spares.large[i].size < least->size)
+			least = &comm->spares.large[i];
+	if (least->size < scratch->size) {
+		swap = *least;
+		*least = *scratch;
+		*scratch = swap;
+	}
+	scratch_free(comm, scratch);
+}
+
+/* -------------------------------------------------------------------- all blocks -- */
+
+/* Takes a spare block of at least `bytes` bytes.  Returns 0 if there is none. */
+static int scratch_take(struct comm *comm, struct scratch *scratch, size_t bytes)
+{
+	struct scratch *large;
+
+	if (bytes <= SCRATCH_MIDDLE &&
+	    scratch_take_middle(&comm->spares, scratch, scratch_order(bytes)))
+		return 1;
+	large = scratch_find_large(&comm->spares, bytes);
+	if (large->size >= bytes) {
+		*scratch = *large;
+		*large = (struct scratch){0};
+		return 1;
+	}
+	if (bytes > SCRATCH_MIDDLE)
+		scratch_free(comm, large); /* the new block takes its place */
+	return 0;
+}
+
 int scratch_reserve(struct comm *comm, struct scratch *scratch, size_t bytes)
 {
 	const coll_host_t *host = &comm->context->host;
-	struct scratch *spare;
 
 	if (bytes <= scratch->size)
 		return COLL_SUCCESS;
 	scratch_free(comm, scratch);
-	if (bytes > SCRATCH_SMALL) {
-		spare = scratch_find(comm, bytes);
-		if (spare->size >= bytes) {
-			*scratch = *spare;
-			*spare = (struct scratch){0};
-			return COLL_SUCCESS;
-		}
-		scratch_free(comm, spare); /* the new block takes its place */
-	}
+	if (bytes > SCRATCH_SMALL && scratch_take(comm, scratch, bytes))
+		return COLL_SUCCESS;
+	if (bytes > SCRATCH_SMALL && bytes <= SCRATCH_MIDDLE)
+		bytes = (size_t)SCRATCH_SMALL << (scratch_order(bytes) + 1);
 	scratch->at = host->alloc(host, bytes);
 	scratch->size = scratch->at ? bytes : 0;
 	return scratch->at ? COLL_SUCCESS : COLL_ERR_NO_MEMORY;
@@ -53,15 +117,20 @@ int scratch_reserve(struct comm *comm, struct scratch *scratch, size_t bytes)
 
 void scratch_rest(struct comm *comm, struct scratch *scratch)
 {
-	struct scratch *least = comm->spare, swap;
+	if (scratch->size > SCRATCH_MIDDLE)
+		scratch_keep_large(comm, scratch);
+	else if (comm->spares.kept + scratch->size <= SCRATCH_KEPT)
+		scratch_keep_middle(&comm->spares, scratch);
+	else
+		scratch_free(comm, scratch);
+}
 
-	for (int i = 1; i < SCRATCH_SPARES; i++)
-		if (comm->spare[i].size < least->size)
-			least = &comm->spare[i];
-	if (least->size < scratch->size) {
-		swap = *least;
-		*least = *scratch;
-		*scratch = swap;
-	}
-	scratch_free(comm, scratch);
+void scratch_free_spares(struct comm *comm)
+{
+	struct scratch middle;
+
+	for (int i = 0; i < SCRATCH_SPARES; i++)
+		scratch_free(comm, &comm->spares.large[i]);
+	while (scratch_take_middle(&comm->spares, &middle, 0))
+		scratch_free(comm, &middle);
 }

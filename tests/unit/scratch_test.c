@@ -4,7 +4,7 @@
 
 #include "exec/dispatch.h"
 
-enum { TEST_LARGE = 1 << 20 };
+enum { TEST_LARGE = 2 * SCRATCH_MIDDLE };
 
 static int test_allocs; /* blocks that exist */
 static void *(*test_alloc_before)(const coll_host_t *host, uint64_t bytes);
@@ -76,6 +76,43 @@ static void test_several_blocks(void)
 	scratch_free(rig->comm, &block[0]);
 	rig_free(rig);
 	is_int(test_allocs, 0, "the communicator frees its blocks");
+}
+
+/* The operations of a group run at the same time; those of the next group take their blocks. */
+static void test_middle_blocks(void)
+{
+	enum { BLOCKS = SCRATCH_KEPT / SCRATCH_MIDDLE + 2, BYTES = SCRATCH_MIDDLE - 100 };
+	struct rig *rig = test_rig();
+	struct scratch block[BLOCKS] = {{0}}, one = {0};
+
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < BLOCKS; i++) {
+			scratch_reserve(rig->comm, &block[i], BYTES);
+			memset(block[i].at, i, BYTES);
+		}
+		is_int(test_allocs, BLOCKS, "each operation of a group has a block");
+		for (int i = 0; i < BLOCKS; i++)
+			scratch_rest(rig->comm, &block[i]);
+		is_int(test_allocs, SCRATCH_KEPT / SCRATCH_MIDDLE,
+		       "as many as are allowed are kept");
+	}
+	scratch_reserve(rig->comm, &one, SCRATCH_SMALL + 1);
+	ok(one.size == SCRATCH_MIDDLE && test_allocs == SCRATCH_KEPT / SCRATCH_MIDDLE,
+	   "an operation that needs less takes one of them");
+	scratch_rest(rig->comm, &one);
+	rig_free(rig);
+	is_int(test_allocs, 0, "the communicator frees its middle blocks");
+	rig = test_rig();
+	for (size_t bytes = SCRATCH_SMALL + 1; bytes <= SCRATCH_MIDDLE; bytes += 4097) {
+		scratch_reserve(rig->comm, &one, bytes);
+		if (one.size < bytes || one.size >= 2 * bytes)
+			break;
+		memset(one.at, 1, one.size);
+		scratch_free(rig->comm, &one);
+	}
+	ok(!one.at,
+	   "a block has at least the bytes that it is asked for, and less than twice as many");
+	rig_free(rig);
 }
 
 /* An allreduce of `count` elements, as it is after it has run. */
@@ -186,6 +223,7 @@ int main(void)
 {
 	test_one_block();
 	test_several_blocks();
+	test_middle_blocks();
 	test_small_calls();
 	test_other_block();
 	return done_testing();

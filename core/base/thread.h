@@ -11,6 +11,9 @@
  */
 int thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
 
+/* What to do about an errno of thread_start: a text that follows strerror's, or "". */
+const char *thread_advice(int failed);
+
 /*
  * A moment between two looks at memory that another processor writes.  A look amid several writes to one cache line
  * takes the line from the writer, which has to fetch it back.

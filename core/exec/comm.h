@@ -104,14 +104,14 @@ struct comm {
 	int asks_place; /* dispatch_asks_place */
 	uint32_t context_id;
 	int rank, nranks;
-	int *to_context_rank;   /* rank here -> rank on the context */
-	int *to_comm_rank;      /* rank on the context -> rank here, or -1 */
-	struct nodes nodes;     /* on which these ranks run */
-	int cpus;               /* CPUS_* of the host of rank 0, for rules */
-	struct op *head, *tail; /* the queue, in order of issue */
-	struct op *op_cache;    /* finished operations, which calls reuse */
-	struct scratch_spares spares;
-	struct op *persistent; /* operations of persistent requests */
+	int *to_context_rank;         /* rank here -> rank on the context */
+	int *to_comm_rank;            /* rank on the context -> rank here, or -1 */
+	struct nodes nodes;           /* on which these ranks run */
+	int cpus;                     /* CPUS_* of the host of rank 0, for rules */
+	struct op *head, *tail;       /* the queue, in order of issue */
+	struct op *op_cache;          /* finished operations, which calls reuse */
+	struct scratch_spares spares; /* scratch memory of finished operations */
+	struct op *persistent;        /* operations of persistent requests */
 	struct redop_table redops;
 	struct registration *registrations;
 	struct callback *callbacks;        /* see callback.h */

@@ -15,12 +15,17 @@ void scratch_free(const struct comm *comm, struct scratch *scratch)
 
 /* ---------------------------------------------------------------- middle blocks -- */
 
+static size_t scratch_size(int order)
+{
+	return (size_t)SCRATCH_SMALL << (order + 1);
+}
+
 /* The order, from 0, of the smallest middle blocks of at least `bytes` bytes, which are at most SCRATCH_MIDDLE. */
 static int scratch_order(size_t bytes)
 {
 	int order = 0;
 
-	while (((size_t)SCRATCH_SMALL << (order + 1)) < bytes)
+	while (scratch_size(order) < bytes)
 		order++;
 	return order;
 }
@@ -33,7 +38,7 @@ static int scratch_take_middle(struct scratch_spares *spares, struct scratch *sc
 	if (order == SCRATCH_ORDERS)
 		return 0;
 	scratch->at = spares->middle[order];
-	scratch->size = (size_t)SCRATCH_SMALL << (order + 1);
+	scratch->size = scratch_size(order);
 	memcpy(&spares->middle[order], scratch->at, sizeof(void *));
 	spares->kept -= scratch->size;
 	return 1;
@@ -109,7 +114,7 @@ int scratch_reserve(struct comm *comm, struct scratch *scratch, size_t bytes)
 	if (bytes > SCRATCH_SMALL && scratch_take(comm, scratch, bytes))
 		return COLL_SUCCESS;
 	if (bytes > SCRATCH_SMALL && bytes <= SCRATCH_MIDDLE)
-		bytes = (size_t)SCRATCH_SMALL << (scratch_order(bytes) + 1);
+		bytes = scratch_size(scratch_order(bytes));
 	scratch->at = host->alloc(host, bytes);
 	scratch->size = scratch->at ? bytes : 0;
 	return scratch->at ? COLL_SUCCESS : COLL_ERR_NO_MEMORY;

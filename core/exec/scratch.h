@@ -2,7 +2,7 @@
 /*
  * scratch.h - the scratch memory of schedules.  A finished operation keeps a small block for the call that repeats
  * it.  Larger blocks go to the communicator, and the next call that needs one takes it: else each kind of call that
- * the program repeats would keep a block.  The communicator keeps a few blocks of any size, and many of middle size,
+ * the program repeats would keep a block.  The communicator keeps a few large blocks, and many of middle size,
  * since the operations of a group run at the same time.
  *
  * The context's lock is held in all functions.

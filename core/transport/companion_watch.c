@@ -367,8 +367,9 @@ static int watcher_start(void)
 		return COLL_SUCCESS;
 	}
 	watcher_free(w);
-	return error_set(COLL_ERR_SYSTEM, "cannot start the thread that watches for lost ranks: %s",
-			 strerror(failed));
+	return error_set(COLL_ERR_SYSTEM,
+			 "cannot start the thread that watches for lost ranks: %s%s",
+			 strerror(failed), thread_advice(failed));
 }
 
 int companion_watch_begin(struct companion *c)

@@ -11,7 +11,6 @@
 #include "base/thread.h"
 #include "transport/fork.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
@@ -408,11 +407,8 @@ static int wait_thread_create(struct context *context)
 	if (!failed)
 		return COLL_SUCCESS;
 	context->has_progress_thread = 0;
-	return error_set(
-		COLL_ERR_SYSTEM, "cannot start the progress thread: %s%s", strerror(failed),
-		failed == EAGAIN ? "; raise the limit of processes and threads (ulimit -u, "
-				   "or pids.max of the container)"
-				 : "");
+	return error_set(COLL_ERR_SYSTEM, "cannot start the progress thread: %s%s",
+			 strerror(failed), thread_advice(failed));
 }
 
 int wait_thread_start(struct context *context)

@@ -7,6 +7,7 @@
  *
  * The ranks are threads.  Arguments: the backends; without any, simulated, tcp and ucx.
  */
+#include "../lib/random.h"
 #include "../lib/ranks.h"
 
 enum { NRANKS = 4, TIMEOUT_MS = 50, LEADER_MS = 10, LONG_MS = 20000, TRIES = 200 };
@@ -17,18 +18,10 @@ struct rounds {
 	_Atomic int ended; /* ranks that have ended the round's calls */
 	coll_result_t shrunk[NRANKS], used[NRANKS];
 	char text[NRANKS][RANKS_TEXT];
-	int whole, parted,
-		given_up; /* rounds in which all, some and no callers got a communicator */
+	/* Rounds in which all, some and no callers got a communicator. */
+	int whole, parted, given_up;
 	int wrong;
 };
-
-static uint64_t state;
-
-static unsigned below(unsigned n)
-{
-	state = state * 6364136223846793005u + 1442695040888963407u;
-	return (unsigned)(state >> 33) % n;
-}
 
 /* What a round does; drawn before the threads start, so that all ranks have the same. */
 struct round {
@@ -44,11 +37,12 @@ static void draw_plan(int rounds)
 {
 	nplanned = rounds;
 	for (int i = 0; i < rounds; i++) {
-		planned[i].excluded = (int)below(NRANKS + 1) - 1;
+		planned[i].excluded = random_below(NRANKS + 1) - 1;
 		for (int r = 0; r < NRANKS; r++)
 			planned[i].delay[r] =
-				below(2) ? 0
-					 : 1e-3 * TIMEOUT_MS + 1e-6 * ((double)below(600) - 200);
+				random_below(2)
+					? 0
+					: 1e-3 * TIMEOUT_MS + 1e-6 * (random_below(600) - 200);
 		planned[i].delay[planned[i].excluded == 0] = 1e-3 * LEADER_MS;
 	}
 }
@@ -156,11 +150,13 @@ static void test_backend(const char *backend)
 {
 	static struct rounds rounds;
 	struct ranks_job job = {backend, NRANKS, 0, late, &rounds};
+	char timeout[16];
 
 	memset(&rounds, 0, sizeof(rounds));
 	pthread_barrier_init(&rounds.barrier, NULL, NRANKS);
 	draw_plan(ranks_small() ? 20 : 60);
-	setenv("COLL_TIMEOUT", "50ms", 1);
+	snprintf(timeout, sizeof(timeout), "%dms", TIMEOUT_MS);
+	setenv("COLL_TIMEOUT", timeout, 1);
 	ranks_ok(&job, "a shrink of all succeeds after late ones");
 	unsetenv("COLL_TIMEOUT");
 	pthread_barrier_destroy(&rounds.barrier);
@@ -176,7 +172,6 @@ int main(int argc, char **argv)
 	char **backends = argc > 1 ? argv + 1 : usual;
 	const int n = argc > 1 ? argc - 1 : 3;
 
-	state = 1;
 	for (int i = 0; i < n; i++)
 		if (ranks_can(backends[i]))
 			test_backend(backends[i]);

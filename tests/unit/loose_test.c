@@ -5,6 +5,7 @@
  */
 #include "transport/match.h"
 
+#include "../lib/random.h"
 #include "../lib/tap.h"
 
 enum { PEERS = 3, TAGS = 3, COMMS = 2, OPEN = 40, STEPS = 4000, SEEDS = 200, MANY = 10000 };
@@ -65,13 +66,6 @@ struct item {
 
 static struct item recvs[OPEN], messages[OPEN];
 static int nrecvs, nmessages;
-static unsigned random_state;
-
-static int random_below(int n)
-{
-	random_state = random_state * 1103515245u + 12345u;
-	return (int)(random_state >> 8) % n;
-}
 
 static void take_out(struct item *items, int *n, int i)
 {

@@ -6,6 +6,7 @@
  */
 #include "transport/match.h"
 
+#include "../lib/random.h"
 #include "../lib/tap.h"
 
 enum { RANKS = 4, LENGTH = 20 };
@@ -588,13 +589,6 @@ struct wanted {
 
 static struct letter letters[LIVE];
 static struct wanted wanted[LIVE];
-static unsigned random_state;
-
-static int random_below(int n)
-{
-	random_state = random_state * 1103515245u + 12345u;
-	return (int)(random_state >> 8) % n;
-}
 
 static int model_fits(const struct wanted *w, const struct letter *l)
 {

@@ -5,6 +5,7 @@
  * schedule allows, with the copies and without.  The user's memory must be the same afterwards,
  * byte by byte, and no byte may be copied needlessly.
  */
+#include "../lib/random.h"
 #include "fake_backend.h"
 
 enum { BYTES = 64, SCRATCH = 32, STEPS = 14, INCOMING = 0x5a, LOG = 4096 };
@@ -12,14 +13,6 @@ enum { BYTES = 64, SCRATCH = 32, STEPS = 14, INCOMING = 0x5a, LOG = 4096 };
 /* The positions of the buffers relative to each other. */
 enum { APART, IN_PLACE, BLOCK_IN_PLACE, PLACES };
 static const char *const places[] = {"apart", "in place", "a block in place"};
-
-static unsigned random_state;
-
-static int random_below(int n)
-{
-	random_state = random_state * 1103515245u + 12345u;
-	return (int)(random_state >> 8) % n;
-}
 
 /* The memory of a schedule: the buffers, wherever they are, and the scratch memory. */
 struct memory {

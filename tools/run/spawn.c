@@ -33,7 +33,7 @@ static int spawn_error(const char *what)
 	return -1;
 }
 
-/* What coll run itself needs to start a rank. */
+/* `what` ends before the name of the rank that cannot be started. */
 static int spawn_rank_error(const struct run_job *job, int r, const char *what)
 {
 	const int error = errno;

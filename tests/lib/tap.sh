@@ -10,6 +10,7 @@
 #   collect NAME COMMAND...     runs it and keeps its output and status in $dir under NAME; with & beside others
 #   take NAME                   then: its status in $status, its output in $dir/out and $dir/err
 #   only_backends DIR NAME...   copies those plugins into a new directory DIR, to be found there alone
+#   is_long                     has `make check-long` started the script, with time for the whole depth?
 #   can NAME                    may that backend be used here?  If not, a check is skipped and says why
 #   done_testing                ends the script; fails if a check did
 # shellcheck shell=sh
@@ -84,6 +85,10 @@ only_backends() {
     done
     COLL_PLUGIN_PATH=$tap_dir
     export COLL_PLUGIN_PATH
+}
+
+is_long() {
+    [ "${TEST_LEVEL-}" = long ]
 }
 
 can() {

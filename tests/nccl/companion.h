@@ -96,7 +96,7 @@ RANKS_UNUSED static void is_quick(double *took, size_t n, const char *name)
 {
 	qsort(took, n, sizeof(took[0]), compare_times);
 	/* A process under a sanitizer ends late. */
-	if (!ok(took[n / 2] * 1e3 < QUICK_MS || ranks_small(), "%s", name))
+	if (!ok(took[n / 2] * 1e3 < QUICK_MS || ranks_sanitized(), "%s", name))
 		diag("the median of %zu times: %.1f ms", n, took[n / 2] * 1e3);
 }
 

@@ -10,8 +10,9 @@ trap 'rm -rf "$dir"' EXIT
 
 # Sanitizers slow the checks down.
 limit=20
-level=
-[ -z "$TEST_SANITIZE" ] || { limit=60 level=--quick; }
+[ -z "$TEST_SANITIZE" ] || limit=60
+level=--quick
+if is_long; then level=; fi
 
 # run NAME ARG...: runs `coll check ARG...`; `take NAME` reads the output.
 run() {
@@ -86,7 +87,7 @@ END
 usable="tcp simulated"
 if can ucx; then usable="$usable ucx"; fi
 own=$build/tests/plugins/.libs
-sodium=$("$coll" info | sed -n '/^ *tcp /,/what/s/.*(\(libsodium [0-9.]*\).*/\1/p')
+sodium=$("$coll" info | sed -n '/^[ *]*tcp /,/what/s/.*(\(libsodium [0-9.]*\).*/\1/p')
 
 # Two runs at a time: half of a run over tcp or simulated is waiting, a run over ucx is computing.
 {

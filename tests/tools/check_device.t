@@ -16,8 +16,9 @@ trap 'rm -rf "$dir"' EXIT
 
 # Sanitizers slow the checks down.
 limit=20
-level=--ranks=1-4
-[ -z "$TEST_SANITIZE" ] || { limit=60 level="--quick --ranks=1-3"; }
+[ -z "$TEST_SANITIZE" ] || limit=60
+level="--quick --ranks=1-3"
+if is_long; then level=--ranks=1-4; fi
 
 # run NAME DEVICES OPTION... PLUGIN: runs `coll check`; `take NAME` reads the output.
 run() {

@@ -388,7 +388,7 @@ kit_passes() {
 
 # own NAME PROGRAM: runs this program of tests/, for own_passes NAME PROGRAM.
 own() {
-    TEST_LEVEL=small collect "$1" timeout 900 "$build/tests/$2" ucx
+    TEST_LEVEL= collect "$1" timeout 900 "$build/tests/$2" ucx
 }
 
 own_passes() {
@@ -398,28 +398,35 @@ own_passes() {
     grep '^# .*median' "$dir/out"
 }
 
-# Two runs at a time, because much of a run is waiting.  tools/check.t has every size over UCX's own choice of transports.
+# Two runs at a time, because much of a run is waiting.  tools/check.t has the kit over UCX's own choice of transports.
 # A short receive queue is full more often, and is made sooner.
+kits=("UCX_TLS=tcp,self, zcopy=65536" "mesh=0")
+collectives=(tcp,self)
+[ -z "$TEST_SANITIZE" ] || collectives=()
+if is_long; then
+    kits+=("UCX_TLS=tcp,self" "UCX_TLS=shm,self" "zcopy=65536")
+    collectives+=(shm,self)
+fi
 {
-    UCX_TLS=tcp,self kit "UCX_TLS=tcp,self"
+    UCX_TLS=tcp,self kit "UCX_TLS=tcp,self, zcopy=65536" --option zcopy=65536
+    if is_long; then
+        UCX_TLS=shm,self kit "UCX_TLS=shm,self"
+        UCX_POSIX_FIFO_SIZE=64 UCX_SYSV_FIFO_SIZE=64 kit "zcopy=65536" --option zcopy=65536
+        UCX_TLS=shm,self own "shm,self" api/collectives_test
+    fi
+} &
+{
     UCX_POSIX_FIFO_SIZE=64 UCX_SYSV_FIFO_SIZE=64 kit "mesh=0" --option mesh=0
+    ! is_long || UCX_TLS=tcp,self kit "UCX_TLS=tcp,self"
     [ -n "$TEST_SANITIZE" ] || UCX_TLS=tcp,self own "tcp,self" api/collectives_test
 } &
-{
-    UCX_TLS=shm,self kit "UCX_TLS=shm,self"
-    UCX_POSIX_FIFO_SIZE=64 UCX_SYSV_FIFO_SIZE=64 kit "zcopy=65536" --option zcopy=65536
-    UCX_TLS=tcp,self kit "UCX_TLS=tcp,self, zcopy=65536" --option zcopy=65536
-    [ -n "$TEST_SANITIZE" ] || UCX_TLS=shm,self own "shm,self" api/collectives_test
-} &
 wait
-for name in "UCX_TLS=tcp,self" "UCX_TLS=shm,self" "mesh=0" "zcopy=65536" \
-    "UCX_TLS=tcp,self, zcopy=65536"; do
+for name in "${kits[@]}"; do
     kit_passes "$name"
 done
-if [ -z "$TEST_SANITIZE" ]; then
-    own_passes "tcp,self" api/collectives_test
-    own_passes "shm,self" api/collectives_test
-fi
+for name in "${collectives[@]}"; do
+    own_passes "$name" api/collectives_test
+done
 
 # ------------------------------------------------------------------ ranks that die
 
@@ -437,11 +444,11 @@ unused | sort >"$dir/before"
 # All runs at once, because each mostly waits.
 COLL_UCX_ZCOPY=64K own "zcopy=64K" faults/peers_test &
 UCX_TLS=tcp,self own "UCX_TLS=tcp,self" faults/peers_test &
-[ -n "$TEST_SANITIZE" ] || UCX_TLS=shm,self own "UCX_TLS=shm,self" faults/peers_test &
+! is_long || UCX_TLS=shm,self own "UCX_TLS=shm,self" faults/peers_test &
 wait
 own_passes "zcopy=64K" faults/peers_test
 own_passes "UCX_TLS=tcp,self" faults/peers_test
-[ -n "$TEST_SANITIZE" ] || own_passes "UCX_TLS=shm,self" faults/peers_test
+! is_long || own_passes "UCX_TLS=shm,self" faults/peers_test
 unused | sort >"$dir/after"
 sleep 2
 unused | sort | comm -12 - "$dir/after" | comm -13 "$dir/before" - >"$dir/left"

@@ -3,11 +3,22 @@
 # bootstrap_tree.t - the tests of the bootstrap once more with trees: a few ranks sit as many would.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+
+# The trees run beside each other, because each run mostly waits.
+programs="bootstrap_test bootstrap_fault_test bootstrap_rank_failed_test"
 for fan in 1 2 3; do
-	for program in bootstrap_test bootstrap_fault_test bootstrap_rank_failed_test; do
-		output=$(TEST_STAR_FAN=$fan "$top_builddir/tests/unit/$program" 2>&1)
-		none "$program, trees of $fan" "$(grep -A 2 '^not ok' <<<"$output")"
-		is "$program is complete" "$(grep -c '^1\.\.' <<<"$output")" 1
+	for program in $programs; do
+		TEST_STAR_FAN=$fan collect "$program.$fan" "$top_builddir/tests/unit/$program"
+	done &
+done
+wait
+for fan in 1 2 3; do
+	for program in $programs; do
+		take "$program.$fan"
+		none "$program, trees of $fan" "$(grep -h -A 2 '^not ok' "$dir/out")"
+		is "$program is complete" "$(grep -c '^1\.\.' "$dir/out")" 1
 	done
 done
 done_testing

@@ -282,6 +282,7 @@ coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks, const int32
 					    .nranks = nranks,
 					    .bootstrap = bootstraps[r],
 					    .uses_cuda = uses_cuda || (devices && devices[r] >= 0),
+					    .device_unnamed = !devices,
 					    .together = 1};
 	}
 	if (!code)

@@ -14,7 +14,8 @@ struct rendezvous {
 	void *user;
 	struct bootstrap *bootstrap; /* a bootstrap that is already open */
 	int uses_cuda; /* 1: the application uses CUDA (device_in_use) or has named a device */
-	int together;  /* one call makes all ranks: it also calls open_all, if the backend has it */
+	int device_unnamed; /* 1: the device of the configuration is the rank's number, and no choice of the application */
+	int together; /* one call makes all ranks: it also calls open_all, if the backend has it */
 };
 
 /* The device that the application has named in its configuration, or -1. */

@@ -339,5 +339,6 @@ int comm_rendezvous(struct context **context, const struct rendezvous *m,
 	code = error_raise(&first);
 	config_warn_unused(parts.config);
 	parts.device = comm_config_device(config);
+	parts.device_named = !m->device_unnamed;
 	return rendezvous_context(context, &parts, code, m->together);
 }

@@ -7,7 +7,7 @@
 #include "api/host_memory.h"
 #include "base/error.h"
 #include "base/handle.h"
-#include "device/caller_stream.h"
+#include "exec/stream_order.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -231,8 +231,10 @@ coll_result_t coll_event_synchronize(coll_event_t event)
 
 coll_result_t coll_stream_wait_event(coll_comm_t handle, coll_stream_t stream, coll_event_t event)
 {
+	const char *what = "coll_stream_wait_event";
+	struct caller_stream found;
 	struct comm *comm;
-	struct event *e = event_enter(event, handle, "coll_stream_wait_event", &comm);
+	struct event *e = event_enter(event, handle, what, &comm);
 	int code;
 
 	if (!e)
@@ -240,16 +242,18 @@ coll_result_t coll_stream_wait_event(coll_comm_t handle, coll_stream_t stream, c
 	code = event_check(e, comm, stream);
 	if (!code && !stream)
 		code = comm_error(comm);
+	if (!code && stream && e->impl->hold)
+		code = stream_order_find(comm, what, stream, NULL, &found);
 	if (!code && stream && e->impl->hold) {
 		comm_leave(comm); /* another communicator may be the one to wait for */
-		code = e->impl->hold(e, stream);
+		code = e->impl->hold(e, &found);
 		handle_unpin(event);
 		return code;
 	}
 	if (!code && stream)
 		code = e->impl->wait(e, comm, stream);
 	event_leave(event, comm);
-	return code || stream ? code : event_poll(event, "coll_stream_wait_event", 1);
+	return code || stream ? code : event_poll(event, what, 1);
 }
 
 coll_result_t coll_comm_wait_event(coll_comm_t handle, coll_event_t event)

@@ -39,7 +39,7 @@ struct event_impl {
 	/*
 	 * Later work of the stream waits for the event; no communicator is entered.  NULL: `wait` does it.
 	 */
-	int (*hold)(struct event *e, coll_stream_t stream);
+	int (*hold)(struct event *e, const struct caller_stream *stream);
 	/*
 	 * COLL_SUCCESS, COLL_IN_PROGRESS or an error; `wait`: blocks until the event is complete.
 	 * Unpins the handle as soon as the event itself is not needed any more.
@@ -73,7 +73,8 @@ int event_outcome(const struct outcome *outcome, uint64_t number, int wait);
 int event_await(struct comm *comm, struct stream_event *stream, struct outcome *outcome,
 		uint64_t number);
 /* Later work of a stream of the program waits for operation `number`. */
-int event_hold_for(const struct outcome *outcome, coll_stream_t stream, uint64_t number);
+int event_hold_for(const struct outcome *outcome, const struct caller_stream *stream,
+		   uint64_t number);
 /* The result of operation `number` of a communicator that is not freed; `wait`: waits for it. */
 int event_poll_comm(struct comm *comm, uint64_t number, int wait);
 

@@ -9,7 +9,6 @@
 #include "api/host_memory.h"
 #include "base/error.h"
 #include "base/handle.h"
-#include "device/caller_stream.h"
 #include "exec/native.h"
 
 #include <stdlib.h>
@@ -75,16 +74,19 @@ int event_host_is_deferred(const struct comm *comm)
 }
 
 /* An event of a stream that is being captured is known to the backend only. */
-static int event_host_record_stream(struct event *e, coll_stream_t stream)
+static int event_host_record_stream(struct event *e, struct comm *comm, coll_stream_t stream)
 {
 	struct stream_event *spare = NULL;
 	const char *what = "coll_event_record_on_stream";
-	int code = caller_stream_check_capture(what, stream);
+	struct caller_stream found;
+	int code = caller_stream_find(what, stream, &comm->context->home, NULL, &found);
 
+	if (!code)
+		code = caller_stream_check_capture(what, &found);
 	if (code == COLL_ERR_INVALID_USAGE)
 		return COLL_SUCCESS;
 	if (!code)
-		code = stream_event_record(&spare, what, stream, &e->stream_event);
+		code = stream_event_record(&spare, what, &found, &e->stream_event);
 	stream_events_free(&spare);
 	return code;
 }
@@ -96,7 +98,7 @@ int event_host_record(struct event *e, struct comm *comm, coll_stream_t stream)
 	if (!host_comm)
 		return COLL_SUCCESS;
 	if (stream)
-		return event_host_record_stream(e, stream);
+		return event_host_record_stream(e, comm, stream);
 	/* A call on host memory, of this communicator or another, may wait for it. */
 	native_want_marker(comm);
 	if (!comm->host_issued)
@@ -201,6 +203,17 @@ int event_host_gate(struct comm *comm, void **gate)
 	return code;
 }
 
+/* Later work of a stream waits for calls on host memory. */
+static int event_host_hold(struct comm *comm, const struct outcome *outcome, coll_stream_t stream,
+			   uint64_t number)
+{
+	struct caller_stream found;
+	int code = caller_stream_find("coll_stream_wait_event", stream, &comm->context->home, NULL,
+				      &found);
+
+	return code ? code : event_hold_for(outcome, &found, number);
+}
+
 /* The backend's own stream waits for a stream that waits for the calls on host memory. */
 static int event_host_close_gate(struct comm *comm, const struct outcome *outcome, uint64_t number)
 {
@@ -208,7 +221,7 @@ static int event_host_close_gate(struct comm *comm, const struct outcome *outcom
 	int code = event_host_gate(comm, &gate);
 
 	if (!code)
-		code = event_hold_for(outcome, gate, number);
+		code = event_host_hold(comm, outcome, gate, number);
 	/* Calls on host memory, also that of the gate, may wait for the operations before it. */
 	if (!code)
 		code = native_mark_wanted(comm);
@@ -266,7 +279,7 @@ int event_host_wait(struct event *e, struct comm *comm, coll_stream_t stream)
 	if (!code && !stream)
 		code = event_host_make(comm);
 	if (!code && p.host_outcome && stream)
-		code = event_hold_for(p.host_outcome, stream, p.host_number);
+		code = event_host_hold(comm, p.host_outcome, stream, p.host_number);
 	else if (!code && p.host_outcome)
 		code = event_host_hold_native(comm, p.host_outcome, p.host_number);
 	if (code || stream) {

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/handle.h"
-#include "device/caller_stream.h"
 #include "exec/pair.h"
 #include "exec/queue.h"
 #include "exec/stall.h"
@@ -38,12 +37,14 @@ static int event_queue_record_stream(struct event *e, struct comm *comm, coll_st
 {
 	const char *what = "coll_event_record_on_stream";
 	struct stream_event *spare = NULL, *event = NULL;
-	int code;
+	struct caller_stream found;
+	int code = stream_order_find(comm, what, stream, NULL, &found);
 
 	context_leave(comm->context); /* the driver may block the thread: see stream_order.h */
-	code = caller_stream_check(what, stream);
 	if (!code)
-		code = stream_event_record(&spare, what, stream, &event);
+		code = caller_stream_check(what, &found);
+	if (!code)
+		code = stream_event_record(&spare, what, &found, &event);
 	stream_events_free(&spare);
 	context_enter(comm->context);
 	if (code)
@@ -126,7 +127,8 @@ static int event_queue_wait(struct event *e, struct comm *comm, coll_stream_t un
 	return event_await(comm, stream, recorded, number);
 }
 
-int event_hold_for(const struct outcome *outcome, coll_stream_t stream, uint64_t number)
+int event_hold_for(const struct outcome *outcome, const struct caller_stream *stream,
+		   uint64_t number)
 {
 	struct comm *comm = handle_pin(HANDLE_COMM, outcome->comm);
 	int code = COLL_SUCCESS;
@@ -145,7 +147,7 @@ int event_hold_for(const struct outcome *outcome, coll_stream_t stream, uint64_t
 	return code;
 }
 
-static int event_queue_hold(struct event *e, coll_stream_t stream)
+static int event_queue_hold(struct event *e, const struct caller_stream *stream)
 {
 	struct stream_event *event;
 	struct outcome *outcome;

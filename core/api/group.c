@@ -3,6 +3,7 @@
 #include "api/group.h"
 #include "exec/native.h"
 #include "exec/queue.h"
+#include "exec/stream_order.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "api/derive.h"
@@ -12,7 +13,8 @@
 
 struct member {
 	coll_comm_t handle;
-	struct comm *comm; /* while the group begins: its handle is pinned */
+	struct comm *comm;           /* while the group begins: its handle is pinned */
+	struct order_group *streams; /* its calls that have streams; or NULL */
 };
 
 static _Atomic uint64_t group_numbers;
@@ -62,18 +64,38 @@ coll_result_t coll_group_start(void)
 	return COLL_SUCCESS;
 }
 
-/*
- * Starts the group's operations on one communicator, inside a group of the backend's own if it has groups.
- * The handle stays pinned until all operations of the group have begun: coll_comm_destroy waits so long.
- */
+/* The handle stays pinned until all operations of the group have begun: coll_comm_destroy waits so long. */
+static int group_enter(struct member *m, uint64_t number)
+{
+	m->comm = comm_enter(m->handle, "coll_group_end");
+	if (!m->comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	m->streams = stream_order_group(m->comm, number);
+	return COLL_SUCCESS;
+}
+
+/* Streams that several communicators share get the first half of the work of all of them. */
+static void group_enter_all(uint64_t number, struct error_first *first)
+{
+	for (int i = 0; i < group.n; i++) {
+		error_note(first, group_enter(&group.members[i], number));
+		if (group.members[i].comm)
+			context_leave(group.members[i].comm->context);
+	}
+}
+
+/* Starts the group's operations on one communicator, inside a group of the backend's own if it has groups. */
 static int group_begin(struct member *m, uint64_t number)
 {
-	struct comm *comm = comm_enter(m->handle, "coll_group_end");
-	int code;
+	struct comm *comm;
+	int code = group.n == 1 ? group_enter(m, number) : COLL_SUCCESS;
 
-	m->comm = comm;
+	comm = m->comm;
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return code;
+	if (group.n > 1)
+		context_enter(comm->context);
+	stream_order_group_end(comm, number, m->streams);
 	native_defer(comm);
 	queue_native_group(comm, 0);
 	op_release(comm, number);
@@ -126,6 +148,8 @@ coll_result_t coll_group_end(void)
 	if (--group.depth)
 		return COLL_SUCCESS;
 	group_set_current(0);
+	if (group.n > 1)
+		group_enter_all(number, &first);
 	for (int i = 0; i < group.n; i++)
 		error_note(&first, group_begin(&group.members[i], number));
 	for (int i = 0; i < group.n; i++)

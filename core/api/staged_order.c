@@ -5,7 +5,6 @@
 #include "api/host_memory.h"
 #include "base/error.h"
 #include "base/kind.h"
-#include "device/caller_stream.h"
 #include "exec/native.h"
 #include "exec/pair.h"
 #include "exec/queue.h"
@@ -39,11 +38,15 @@ static int staged_order_flush(struct comm *comm)
 /* The gate waits for the operations before the call, and for its stream. */
 static int staged_order_begin_streams(struct comm *comm, coll_args_t *args)
 {
+	const char *what = kind_name(args->kind);
+	struct caller_stream found;
 	void *gate = NULL;
 	int code = staged_order_flush(comm);
 
 	if (!code && args->stream)
-		code = caller_stream_check(kind_name(args->kind), args->stream);
+		code = caller_stream_find(what, args->stream, &comm->context->home, NULL, &found);
+	if (!code && args->stream)
+		code = caller_stream_check(what, &found);
 	if (!code)
 		code = event_host_gate(comm, &gate);
 	/* The own stream is not empty again before the call is complete. */

@@ -47,32 +47,99 @@ static int stream_lacks(const char *what, const char *missing)
 			 what, missing);
 }
 
-int caller_stream_check_capture(const char *what, void *stream)
-{
-	struct device_pushed pushed;
-	const char *missing = device_missing();
-	void *context = NULL;
-	int result, status = 0;
+/* ------------------------------------------------------------------- which stream -- */
 
-	if (!cuda_driver.cuStreamIsCapturing)
-		missing = "cuStreamIsCapturing";
+/* Handles up to this one name a default stream. */
+enum { STREAM_DEFAULTS = 2 };
+
+/* The device of device memory, or -1.  Managed memory belongs to no device alone. */
+static int stream_device_of(const void *near)
+{
+	int device = -1;
+
+	return near && device_kind(near, &device) == COLL_MEM_CUDA ? device : -1;
+}
+
+/* The primary context of the home's device, which stays held; *context is NULL after an error. */
+static int stream_primary(struct stream_home *home, void **context)
+{
+	void *none = NULL;
+	int result;
+
+	*context = atomic_load(&home->primary);
+	if (*context)
+		return CUDA_OK;
+	result = cuda_driver.cuDevicePrimaryCtxRetain(context, home->device);
+	if (result)
+		*context = NULL;
+	else if (!atomic_compare_exchange_strong(&home->primary, &none, *context))
+		cuda_driver.cuDevicePrimaryCtxRelease(home->device); /* another thread was first */
+	return result;
+}
+
+/* The context of a default stream: the current one, if it is of the device. */
+static int stream_default_context(struct stream_home *home, const void *near, void **context)
+{
+	const int wanted = home->device < 0 ? stream_device_of(near) : home->device;
+	int current = -1, result = cuda_driver.cuCtxGetCurrent(context), primary = -1;
+
+	if (!result && *context && wanted >= 0)
+		result = cuda_driver.cuCtxGetDevice(&current);
+	if (result || (*context && (wanted < 0 || wanted == current)))
+		return result;
+	if (wanted < 0)
+		return CUDA_INVALID_CONTEXT;
+	if (home->device >= 0)
+		return stream_primary(home, context);
+	result = device_context(near, context, &primary);
+	if (primary >= 0) /* memory of the device exists, so its context stays */
+		cuda_driver.cuDevicePrimaryCtxRelease(primary);
+	return result;
+}
+
+void stream_home_leave(struct stream_home *home)
+{
+	if (atomic_exchange(&home->primary, NULL))
+		cuda_driver.cuDevicePrimaryCtxRelease(home->device);
+}
+
+int caller_stream_find(const char *what, void *handle, struct stream_home *home, const void *near,
+		       struct caller_stream *stream)
+{
+	const char *missing = device_missing();
+	int result;
+
+	*stream = (struct caller_stream){.handle = handle};
+	if (!cuda_driver.cuCtxGetDevice)
+		missing = "cuCtxGetDevice";
 	if (!cuda_driver.cuStreamGetCtx)
 		missing = "cuStreamGetCtx";
 	if (missing)
 		return stream_lacks(what, missing);
-	result = cuda_driver.cuStreamGetCtx(stream, &context);
-	if (!result)
-		result = device_push(&pushed, context);
+	result = (uintptr_t)handle > STREAM_DEFAULTS
+			 ? cuda_driver.cuStreamGetCtx(handle, &stream->context)
+			 : stream_default_context(home, near, &stream->context);
+	return result ? stream_failed(what, result) : COLL_SUCCESS;
+}
+
+int caller_stream_check_capture(const char *what, const struct caller_stream *stream)
+{
+	struct device_pushed pushed;
+	int result, status = 0;
+
+	if (!cuda_driver.cuStreamIsCapturing)
+		return stream_lacks(what, "cuStreamIsCapturing");
+	result = device_push(&pushed, stream->context);
 	if (result)
 		return stream_failed(what, result);
-	result = cuda_driver.cuStreamIsCapturing(stream, &status);
+	result = cuda_driver.cuStreamIsCapturing(stream->handle, &status);
 	device_pop(&pushed);
 	if (status || result == CUDA_CAPTURE_IMPLICIT)
 		return stream_is_captured(what);
 	return result ? stream_failed(what, result) : COLL_SUCCESS;
 }
 
-int caller_stream_check(const char *what, void *stream)
+int caller_stream_check(const char *what, const struct caller_stream *stream)
 {
 	if (!cuda_driver.cuStreamWriteValue32)
 		return stream_lacks(what, "cuStreamWriteValue32_v2");
@@ -102,20 +169,12 @@ int caller_stream_make(int device, void **stream)
 	return stream_failed("a stream of the library", result);
 }
 
-/* Makes the context of the stream current. */
-static int stream_enter(struct device_pushed *pushed, void *stream)
-{
-	void *context = NULL;
-	int result = cuda_driver.cuStreamGetCtx(stream, &context);
-
-	return result ? result : device_push(pushed, context);
-}
-
 void caller_stream_free(int device, void *stream)
 {
 	struct device_pushed pushed;
+	void *context = NULL;
 
-	if (!stream_enter(&pushed, stream)) {
+	if (!cuda_driver.cuStreamGetCtx(stream, &context) && !device_push(&pushed, context)) {
 		cuda_driver.cuStreamDestroy(stream);
 		device_pop(&pushed);
 	}
@@ -151,22 +210,19 @@ static int stream_event_take(struct stream_event **spare, void *context, struct 
 	return result;
 }
 
-int stream_event_record(struct stream_event **spare, const char *what, void *stream,
-			struct stream_event **out)
+int stream_event_record(struct stream_event **spare, const char *what,
+			const struct caller_stream *stream, struct stream_event **out)
 {
 	struct stream_event *event = NULL;
 	struct device_pushed pushed;
-	void *context = NULL;
-	int result = cuda_driver.cuStreamGetCtx(stream, &context);
+	int result = device_push(&pushed, stream->context);
 
 	*out = NULL;
-	if (!result)
-		result = device_push(&pushed, context);
 	if (result)
 		return stream_failed(what, result);
-	result = stream_event_take(spare, context, &event);
+	result = stream_event_take(spare, stream->context, &event);
 	if (!result)
-		result = cuda_driver.cuEventRecord(event->event, stream);
+		result = cuda_driver.cuEventRecord(event->event, stream->handle);
 	device_pop(&pushed);
 	if (result && event) {
 		event->next = *spare;
@@ -200,14 +256,15 @@ int stream_event_query(const struct stream_event *any)
 	return error_set(COLL_ERR_DEVICE, "earlier work of its stream has failed: %s", words);
 }
 
-int stream_event_wait(const struct stream_event *event, const char *what, void *stream)
+int stream_event_wait(const struct stream_event *event, const char *what,
+		      const struct caller_stream *stream)
 {
 	struct device_pushed pushed;
-	int result = stream_enter(&pushed, stream);
+	int result = device_push(&pushed, stream->context);
 
 	if (!result) {
-		result =
-			cuda_driver.cuStreamWaitEvent(stream, stream_event_itself(event)->event, 0);
+		result = cuda_driver.cuStreamWaitEvent(stream->handle,
+						       stream_event_itself(event)->event, 0);
 		device_pop(&pushed);
 	}
 	return result ? stream_failed(what, result) : COLL_SUCCESS;
@@ -255,10 +312,10 @@ void stream_events_free(struct stream_event **list)
 
 /* ----------------------------------------------------------- words and pinned memory -- */
 
-int stream_pin(const char *what, void *stream, size_t bytes, void **pinned)
+int stream_pin(const char *what, const struct caller_stream *stream, size_t bytes, void **pinned)
 {
 	struct device_pushed pushed;
-	int result = stream_enter(&pushed, stream);
+	int result = device_push(&pushed, stream->context);
 
 	*pinned = NULL;
 	if (!result) {
@@ -281,39 +338,41 @@ int stream_pin(const char *what, void *stream, size_t bytes, void **pinned)
 }
 
 /* With unified addresses, which all 64-bit systems have, the device accesses the word at its host address. */
-static int stream_word(const char *what, void *stream,
+static int stream_word(const char *what, const struct caller_stream *stream,
 		       int (*fn)(void *stream, cuda_ptr_t word, unsigned value, unsigned flags),
 		       const _Atomic uint32_t *word, uint32_t value, unsigned flags)
 {
 	struct device_pushed pushed;
-	int result = stream_enter(&pushed, stream);
+	int result = device_push(&pushed, stream->context);
 
 	if (!result) {
-		result = fn(stream, (uintptr_t)word, value, flags);
+		result = fn(stream->handle, (uintptr_t)word, value, flags);
 		device_pop(&pushed);
 	}
 	return result ? stream_failed(what, result) : COLL_SUCCESS;
 }
 
-int stream_wait(const char *what, void *stream, const _Atomic uint32_t *word, uint32_t value)
+int stream_wait(const char *what, const struct caller_stream *stream, const _Atomic uint32_t *word,
+		uint32_t value)
 {
 	return stream_word(what, stream, cuda_driver.cuStreamWaitValue32, word, value,
 			   CUDA_WAIT_GEQ);
 }
 
-int stream_write(const char *what, void *stream, _Atomic uint32_t *word, uint32_t value)
+int stream_write(const char *what, const struct caller_stream *stream, _Atomic uint32_t *word,
+		 uint32_t value)
 {
 	return stream_word(what, stream, cuda_driver.cuStreamWriteValue32, word, value,
 			   CUDA_WRITE_DEFAULT);
 }
 
-int stream_copy(void *stream, uintptr_t dst, uintptr_t src, size_t n)
+int stream_copy(const struct caller_stream *stream, uintptr_t dst, uintptr_t src, size_t n)
 {
 	struct device_pushed pushed;
-	int result = stream_enter(&pushed, stream);
+	int result = device_push(&pushed, stream->context);
 
 	if (!result) {
-		result = cuda_driver.cuMemcpyAsync(dst, src, n, stream);
+		result = cuda_driver.cuMemcpyAsync(dst, src, n, stream->handle);
 		device_pop(&pushed);
 	}
 	return result ? device_copy_failed((void *)dst, (const void *)src, n, result)

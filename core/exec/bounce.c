@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* bounce.c - pinned memory and words for calls with a stream of the program. */
 #include "exec/bounce.h"
-#include "device/caller_stream.h"
 #include "device/device.h"
 #include "exec/op.h"
 #include "base/clock.h"
@@ -142,8 +141,8 @@ static struct bounce *bounce_new(struct bounce **list)
 	return b;
 }
 
-struct bounce *bounce_take(struct bounce **list, struct op *op, const char *what, void *stream,
-			   int may_wait, int *code)
+struct bounce *bounce_take(struct bounce **list, struct op *op, const char *what,
+			   const struct caller_stream *stream, int may_wait, int *code)
 {
 	const int carries = op && bounce_carries(op);
 	const size_t need = carries ? bounce_need(op) : 0;
@@ -159,7 +158,7 @@ struct bounce *bounce_take(struct bounce **list, struct op *op, const char *what
 	if (!b)
 		return NULL;
 	b->what = what;
-	b->stream = stream;
+	b->stream = *stream;
 	b->need = need;
 	b->carries = carries;
 	b->ins = b->outs = 0;
@@ -194,7 +193,7 @@ int bounce_pin(struct bounce *b)
 		return COLL_SUCCESS;
 	while (size < b->need + BOUNCE_ALIGN)
 		size *= 2;
-	code = stream_pin(b->what, b->stream, size, &pinned);
+	code = stream_pin(b->what, &b->stream, size, &pinned);
 	if (code)
 		return code;
 	b->words = pinned;
@@ -205,12 +204,12 @@ int bounce_pin(struct bounce *b)
 
 int bounce_meet(struct bounce *b)
 {
-	return stream_write(b->what, b->stream, &b->words[BOUNCE_MET], b->turn + 1);
+	return stream_write(b->what, &b->stream, &b->words[BOUNCE_MET], b->turn + 1);
 }
 
 int bounce_meet_other(struct bounce *b, const struct bounce *other)
 {
-	return stream_wait(b->what, b->stream, &other->words[BOUNCE_MET], other->turn + 1);
+	return stream_wait(b->what, &b->stream, &other->words[BOUNCE_MET], other->turn + 1);
 }
 
 int bounce_fill(struct bounce *b)
@@ -225,25 +224,25 @@ int bounce_fill(struct bounce *b)
 		b->event = NULL;
 	}
 	for (size_t i = 0; !code && i < b->ins; i++)
-		code = stream_copy(b->stream, (uintptr_t)b->memory + b->copy[i].at, b->copy[i].user,
-				   b->copy[i].len);
+		code = stream_copy(&b->stream, (uintptr_t)b->memory + b->copy[i].at,
+				   b->copy[i].user, b->copy[i].len);
 	if (!code)
-		code = stream_write(b->what, b->stream, &b->words[BOUNCE_ARRIVED], b->turn);
+		code = stream_write(b->what, &b->stream, &b->words[BOUNCE_ARRIVED], b->turn);
 	if (!code)
-		code = stream_event_record(&b->spare, b->what, b->stream, &b->event);
+		code = stream_event_record(&b->spare, b->what, &b->stream, &b->event);
 	b->looked_us = clock_now_us();
 	return code;
 }
 
 int bounce_drain(struct bounce *b, const _Atomic uint32_t *word, uint32_t number)
 {
-	int code = stream_wait(b->what, b->stream, word, number);
+	int code = stream_wait(b->what, &b->stream, word, number);
 
 	for (size_t i = b->ins; !code && i < b->ins + b->outs; i++)
-		code = stream_copy(b->stream, b->copy[i].user, (uintptr_t)b->memory + b->copy[i].at,
-				   b->copy[i].len);
+		code = stream_copy(&b->stream, b->copy[i].user,
+				   (uintptr_t)b->memory + b->copy[i].at, b->copy[i].len);
 	if (!code)
-		code = stream_write(b->what, b->stream, &b->words[BOUNCE_PASSED], b->turn);
+		code = stream_write(b->what, &b->stream, &b->words[BOUNCE_PASSED], b->turn);
 	b->dead = code != COLL_SUCCESS;
 	return code;
 }

@@ -14,13 +14,10 @@
 #ifndef CORE_EXEC_BOUNCE_H
 #define CORE_EXEC_BOUNCE_H
 
-#include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "device/caller_stream.h"
 
 struct comm;
 struct op;
-struct stream_event;
 
 /* A copy between the program's memory and the pinned memory, at an offset. */
 struct bounce_copy {
@@ -34,7 +31,7 @@ struct bounce {
 	struct op *op;            /* which uses it, or NULL */
 	int filling;              /* the calling thread puts work on the stream */
 	int dead;                 /* the driver has refused a part of the work */
-	void *stream;
+	struct caller_stream stream;
 	const char *what; /* the name of the call */
 	_Atomic uint32_t *words;
 	char *memory;
@@ -55,8 +52,8 @@ int bounce_carries(const struct op *op);
  * lists its copies.  It may lack memory until bounce_pin.  NULL: a code in *code, with a message; COLL_IN_PROGRESS, if
  * the call may wait: the others have too much memory, so one of them must become idle first.  The lock is held.
  */
-struct bounce *bounce_take(struct bounce **list, struct op *op, const char *what, void *stream,
-			   int may_wait, int *code);
+struct bounce *bounce_take(struct bounce **list, struct op *op, const char *what,
+			   const struct caller_stream *stream, int may_wait, int *code);
 /* The operation does not use it any more.  The lock is held. */
 void bounce_give_back(struct bounce *b);
 

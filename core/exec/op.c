@@ -280,8 +280,6 @@ int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group)
 
 void op_release(struct comm *comm, uint64_t group)
 {
-	if (comm->order)
-		stream_order_group(comm, group);
 	for (struct op *op = comm->head; op; op = op->next)
 		if (op->state == OP_DEFERRED && op->group == group)
 			op->state = OP_QUEUED;

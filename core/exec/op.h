@@ -44,7 +44,8 @@ struct op {
 	const void *site;    /* the place in the program that called, or NULL */
 	int state;           /* OP_* */
 	struct stream_event *stream_events; /* which must have passed before it starts */
-	struct bounce *bounce;              /* of a call with a stream, over a transport; or NULL */
+	struct caller_stream stream;        /* of a call with a stream, over a transport */
+	struct bounce *bounce;              /* of such a call, or NULL */
 	struct bounce *gates; /* whose streams must have come to the call before it starts */
 	int native;           /* the backend's own function does it while the queue polls */
 	int declined;         /* the backend's own function has refused it: the transport does it */

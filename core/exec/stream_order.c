@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stream_order.c - calls with a stream of the program, over a backend that has a transport. */
 #include "exec/stream_order.h"
-#include "device/caller_stream.h"
 #include "device/device.h"
 #include "exec/bounce.h"
 #include "exec/dispatch.h"
@@ -62,7 +61,8 @@ static void order_set(struct stream_order *order, int word, uint64_t number)
 }
 
 /* Waits compare 32 bits, so they need words near the numbers that they wait for: these begin with `finished`. */
-static struct stream_order *order_new(const char *what, void *stream, uint64_t finished, int *code)
+static struct stream_order *order_new(const char *what, const struct caller_stream *stream,
+				      uint64_t finished, int *code)
 {
 	struct stream_order *order = calloc(1, sizeof(*order));
 	void *word = NULL;
@@ -82,8 +82,19 @@ static struct stream_order *order_new(const char *what, void *stream, uint64_t f
 	return NULL;
 }
 
+int stream_order_find(struct comm *comm, const char *what, void *handle, const void *near,
+		      struct caller_stream *stream)
+{
+	int code;
+
+	order_unlock(comm);
+	code = caller_stream_find(what, handle, &comm->context->home, near, stream);
+	order_lock(comm);
+	return code;
+}
+
 /* The communicator can hold this stream, and moves without the program.  Releases the lock meanwhile. */
-static int order_prepare(struct comm *comm, const char *what, void *stream)
+static int order_prepare(struct comm *comm, const char *what, const struct caller_stream *stream)
 {
 	const int lacks = !comm->order;
 	const uint64_t finished = comm->finished;
@@ -134,7 +145,7 @@ static uint64_t order_before(const struct comm *comm, const void *stream)
 /* The stream waits for an operation, if `number` is not 0.  The lock is not held. */
 static int order_await(const struct comm *comm, const struct bounce *b, uint64_t number)
 {
-	return number ? stream_wait(b->what, b->stream, &comm->order->word[ORDER_COMPLETE],
+	return number ? stream_wait(b->what, &b->stream, &comm->order->word[ORDER_COMPLETE],
 				    (uint32_t)number)
 		      : COLL_SUCCESS;
 }
@@ -145,7 +156,7 @@ static struct bounce *order_take(struct op *op, int may_wait, int *code)
 	*code = bounce_carries(op) ? dispatch_ready(op) : COLL_SUCCESS;
 	return *code ? NULL
 		     : bounce_take(&op->comm->order->bounces, op, kind_name(op->call.args.kind),
-				   op->call.args.stream, may_wait, code);
+				   &op->stream, may_wait, code);
 }
 
 /* A wait for memory that earlier calls have. */
@@ -194,16 +205,22 @@ static struct bounce *order_take_when_due(struct op *op, int *code)
 int stream_order_begin(struct op *op, uint64_t group)
 {
 	struct comm *comm = op->comm;
+	const coll_args_t *a = &op->call.args;
 	struct bounce *b;
 	uint64_t before;
-	int code = order_prepare(comm, kind_name(op->call.args.kind), op->call.args.stream);
+	int code = stream_order_find(comm, kind_name(a->kind), a->stream,
+				     op->call.elements[COLL_BUFFER_SEND] ? a->sendbuf : a->recvbuf,
+				     &op->stream);
+
+	if (!code)
+		code = order_prepare(comm, kind_name(a->kind), &op->stream);
 
 	if (code || group)
 		return code;
 	b = order_take_when_due(op, &code);
 	if (code)
 		return code;
-	before = order_before(comm, b->stream);
+	before = order_before(comm, b->stream.handle);
 	order_unlock(comm);
 	code = bounce_pin(b);
 	if (!code)
@@ -236,7 +253,7 @@ void stream_order_hold(struct comm *comm, struct bounce *b)
 	int code;
 
 	order_note(comm->order, number);
-	comm->order->stream = b->stream;
+	comm->order->stream = b->stream.handle;
 	comm->order->of = number;
 	order_unlock(comm);
 	code = bounce_drain(b, &comm->order->word[ORDER_COPIES], (uint32_t)number);
@@ -248,7 +265,8 @@ void stream_order_hold(struct comm *comm, struct bounce *b)
 		b->op->state = OP_QUEUED;
 }
 
-int stream_order_wait(struct comm *comm, const char *what, void *stream, uint64_t number)
+int stream_order_wait(struct comm *comm, const char *what, const struct caller_stream *stream,
+		      uint64_t number)
 {
 	struct bounce *b = NULL;
 	int code = order_prepare(comm, what, stream);
@@ -286,9 +304,13 @@ static int order_is_in(const struct op *op, uint64_t group)
 /* Has an earlier call of the group the same stream? */
 static int order_is_noted(const struct order_group *calls, size_t i)
 {
-	for (size_t k = 0; k < i; k++)
-		if (calls->call[k]->stream == calls->call[i]->stream)
+	const struct caller_stream *own = &calls->call[i]->stream, *other;
+
+	for (size_t k = 0; k < i; k++) {
+		other = &calls->call[k]->stream;
+		if (other->handle == own->handle && other->context == own->context)
 			return 1;
+	}
 	return 0;
 }
 
@@ -325,7 +347,7 @@ static int order_collect(struct comm *comm, uint64_t group, struct order_group *
 	for (size_t i = 0; i < calls->n && !code; i++)
 		if (!order_is_noted(calls, i) &&
 		    (b = bounce_take(&comm->order->bounces, NULL, calls->call[i]->what,
-				     calls->call[i]->stream, 0, &code)))
+				     &calls->call[i]->stream, 0, &code)))
 			calls->wait[calls->waits++] = b;
 	return code;
 }
@@ -357,7 +379,7 @@ static int order_part(const struct comm *comm, const struct order_group *calls)
 	return code;
 }
 
-/* Puts the work of all calls on their streams.  The lock is not held. */
+/* Puts the first half of the work on the streams.  The lock is not held. */
 static int order_fill_group(const struct comm *comm, const struct order_group *calls)
 {
 	int code = COLL_SUCCESS;
@@ -365,7 +387,7 @@ static int order_fill_group(const struct comm *comm, const struct order_group *c
 	for (size_t i = 0; i < calls->n && !code; i++)
 		code = bounce_pin(calls->call[i]);
 	for (size_t i = 0; i < calls->waits && !code; i++) {
-		code = caller_stream_check(calls->wait[i]->what, calls->wait[i]->stream);
+		code = caller_stream_check(calls->wait[i]->what, &calls->wait[i]->stream);
 		if (!code)
 			code = bounce_pin(calls->wait[i]);
 		if (!code)
@@ -375,6 +397,14 @@ static int order_fill_group(const struct comm *comm, const struct order_group *c
 		code = order_meet(calls);
 	for (size_t i = 0; i < calls->n && !code; i++)
 		code = bounce_fill(calls->call[i]);
+	return code;
+}
+
+/* The second half. */
+static int order_drain_group(const struct comm *comm, const struct order_group *calls)
+{
+	int code = COLL_SUCCESS;
+
 	for (size_t i = 0; i < calls->n && !code; i++)
 		code = bounce_drain(calls->call[i], &comm->order->word[ORDER_COPIES],
 				    (uint32_t)calls->last);
@@ -401,21 +431,48 @@ static void order_gate_group(struct comm *comm, uint64_t group, const struct ord
 		calls->wait[i]->filling = 0;
 }
 
-void stream_order_group(struct comm *comm, uint64_t group)
+static void order_end_group(struct comm *comm, uint64_t group, struct order_group *calls, int code)
 {
-	struct order_group calls = {.n = 0};
-	int code = order_collect(comm, group, &calls);
-
-	if (!code && calls.n) {
-		order_note(comm->order, calls.last);
-		order_unlock(comm);
-		code = order_fill_group(comm, &calls);
-		order_lock(comm);
-	}
-	order_gate_group(comm, group, &calls);
-	free(calls.call);
+	order_gate_group(comm, group, calls);
+	free(calls->call);
+	free(calls);
 	if (code)
 		order_failed(comm, code);
+}
+
+struct order_group *stream_order_group(struct comm *comm, uint64_t group)
+{
+	struct order_group *calls = comm->order ? calloc(1, sizeof(*calls)) : NULL;
+	int code;
+
+	if (!calls) {
+		if (comm->order)
+			order_failed(comm, error_set(COLL_ERR_NO_MEMORY, "no memory for a group"));
+		return NULL;
+	}
+	code = order_collect(comm, group, calls);
+	if (!code && calls->n) {
+		order_note(comm->order, calls->last);
+		order_unlock(comm);
+		code = order_fill_group(comm, calls);
+		order_lock(comm);
+	}
+	if (!code && calls->n)
+		return calls;
+	order_end_group(comm, group, calls, code);
+	return NULL;
+}
+
+void stream_order_group_end(struct comm *comm, uint64_t group, struct order_group *calls)
+{
+	int code;
+
+	if (!calls)
+		return;
+	order_unlock(comm);
+	code = order_drain_group(comm, calls);
+	order_lock(comm);
+	order_end_group(comm, group, calls, code);
 }
 
 /* --------------------------------------------------------------- starting, ending -- */

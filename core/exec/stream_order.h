@@ -15,6 +15,8 @@
 
 #include "exec/op.h"
 
+struct order_group;
+
 /* The lock is held in all of these, except in stream_order_free. */
 
 /*
@@ -29,16 +31,27 @@ int stream_order_begin(struct op *op, uint64_t group);
 void stream_order_hold(struct comm *comm, struct bounce *bounce);
 /*
  * A group ends.  As with NCCL the group is a call on each of its streams: its first operation waits for all
- * of them, and all of them wait for its last operation.  Releases the lock meanwhile.
+ * of them, and all of them wait for its last operation.  The first function puts what comes before the operations on the
+ * streams, and the second one what comes behind them, so that communicators of the group may share a stream: no wait comes
+ * before the work that another communicator needs.  NULL: no operation of the communicator has a stream, or it has failed.
+ * Both release the lock meanwhile.
  */
-void stream_order_group(struct comm *comm, uint64_t group);
+struct order_group *stream_order_group(struct comm *comm, uint64_t group);
+void stream_order_group_end(struct comm *comm, uint64_t group, struct order_group *calls);
+/*
+ * Finds the stream that a handle of the program names for a call of the communicator; near: a buffer of the call, or NULL.
+ * Releases the lock meanwhile.
+ */
+int stream_order_find(struct comm *comm, const char *what, void *handle, const void *near,
+		      struct caller_stream *stream);
 /* Must the operation still wait for a stream?  Fails the communicator if the stream has failed. */
 int stream_order_gated(struct op *op);
 /*
  * Holds a stream until an earlier operation is complete; `what` names the public function.  Releases the lock
  * meanwhile.
  */
-int stream_order_wait(struct comm *comm, const char *what, void *stream, uint64_t number);
+int stream_order_wait(struct comm *comm, const char *what, const struct caller_stream *stream,
+		      uint64_t number);
 /*
  * All steps of the operation are complete: has its stream copied the result?  Fails the communicator if the stream has
  * failed.

@@ -87,6 +87,7 @@ static void context_free(struct context *context)
 {
 	match_free(&context->match);
 	copy_streams_free(&context->copy_streams);
+	stream_home_leave(&context->home);
 	for (int i = 0; i < CONTEXT_FREED; i++)
 		free(context->freed[i]);
 	for (int r = 0; context->failure && r < context->nranks; r++)
@@ -147,6 +148,7 @@ static int context_prepare(struct context *context, const struct context_parts *
 	context->node = calloc((size_t)context->nranks, sizeof(*context->node));
 	context->shares = calloc((size_t)context->nranks, sizeof(*context->shares));
 	host_fill(context, parts->device);
+	context->home.device = parts->device_named ? parts->device : -1;
 	if (!context->failure || !context->node || !context->shares)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", context->nranks);
 	if (context->wake_fd < 0)
@@ -173,7 +175,7 @@ static void context_ask_device(struct context *context)
 
 	context->device = context->host.device;
 	if (native && native->device)
-		context->device = native->device(context->ep);
+		context->home.device = context->device = native->device(context->ep);
 }
 
 /* Reads the properties of the opened endpoint. */
@@ -259,7 +261,8 @@ int context_derive(struct context **out, struct context *parent, struct bootstra
 					    .config = parent->config,
 					    .plugin = parent->plugin,
 					    .selection = parent->selection,
-					    .device = parent->device};
+					    .device = parent->device,
+					    .device_named = parent->home.device >= 0};
 	struct context *context = calloc(1, sizeof(*context));
 
 	*out = context;

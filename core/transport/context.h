@@ -10,6 +10,7 @@
 #include "base/lock.h"
 #include "bootstrap/bootstrap.h"
 #include "algorithm/selection.h"
+#include "device/caller_stream.h"
 #include "transport/match.h"
 #include "base/error.h"
 #include "plugin/plugin.h"
@@ -128,6 +129,7 @@ struct context {
 		*busy; /* those with operations that are not done, and some that were done last */
 	uint32_t next_context_id; /* counts the ids drawn here: see comm_draw_context_id */
 	int32_t device;           /* the device of the endpoint, or the one asked for; -1: none */
+	struct stream_home home;  /* of the default streams that calls name */
 	uint32_t memory;          /* kinds that the endpoint takes: COLL_MEM_* bits */
 	int devices;              /* there is a CUDA driver: a buffer may be device memory */
 	int classify;             /* the memory kinds of buffers must be looked up */
@@ -172,6 +174,7 @@ struct context_parts {
 	const struct plugin *plugin;
 	struct selection selection;
 	int device;
+	int device_named; /* the program has chosen it */
 };
 /*
  * Makes all but the endpoint.  The context takes over bootstrap, config and plugins.  After an error

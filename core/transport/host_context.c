@@ -14,7 +14,10 @@ static int host_context_begin(struct context **out, const struct context *contex
 					    .device = -1};
 	const int code = context_make(out, &parts);
 
-	return code ? code : context_open(*out);
+	if (code)
+		return code;
+	(*out)->home.device = context->home.device;
+	return context_open(*out);
 }
 
 int host_context_open(struct context *context, const struct plugin *plugin)

@@ -397,12 +397,25 @@ typedef struct coll_request *coll_request_t;
 typedef struct coll_event *coll_event_t;
 
 /*
- * A CUDA stream of the program (cudaStream_t), or NULL for the communicator's own stream.
+ * A CUDA stream of the program (cudaStream_t), or one of these values:
+ *
+ * NULL      The communicator's own stream.  It is none of CUDA's default streams: NCCL's functions take
+ *           NULL for the legacy default stream, which is 1 here.
+ * 1         cudaStreamLegacy: the legacy default stream of the communicator's device.
+ * 2         cudaStreamPerThread: the calling thread's own default stream on the communicator's device.
+ *
+ * With 1 and 2 the communicator's device decides, whatever device is current to the calling thread: the
+ * device that the program has named for the communicator (coll_config_t.device, or `devices` of
+ * coll_comm_init_all), or that nccl has chosen.  If the program has named no device, tcp, ucx and
+ * simulated take the device on which the call's send buffer (without one its receive buffer) lies; for host
+ * and managed memory, and for events, they take the device that is current in the call (in a group: not at
+ * its end).  On that device the current context counts, or the primary context if another device's is current.
  *
  * Every backend orders an operation with its stream as NCCL does: the operation begins when the
  * stream's earlier work is complete, and the stream's later work begins when the operation is
- * complete.  The call itself does not wait, but for room in the stream (CUDA).  A group is one operation on each of its streams: it
- * begins when the earlier work of all of them is complete, and all of them wait for all of it.
+ * complete.  The call itself does not wait, but for room in the stream (CUDA).  A group is one
+ * operation on each of its streams: it begins when the earlier work of all of them is complete, and
+ * all of them wait for all of it.  Communicators of a group may share a stream.
  * The buffers may lie in host memory too.  All ranks issue the operations of a communicator in one
  * order, whatever their streams.
  *

@@ -21,6 +21,18 @@ static void device_call(struct rank *r, int64_t *there)
 	rank_did(r, coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL), "device");
 }
 
+/* A stream of the program: a new one, or the default stream of the job. */
+static void *host_stream(const struct rank *r, int device)
+{
+	return r->user ? r->user : nccl_stream(device);
+}
+
+static void host_stream_end(const struct rank *r, int device, void *stream)
+{
+	if (!r->user)
+		nccl_stream_do(device, stream, cuStreamDestroy_v2);
+}
+
 /* A call on the host waits for one on the device, whose stream is held. */
 static void host_after_device(struct rank *r)
 {
@@ -123,7 +135,7 @@ static void device_after_host(struct rank *r)
 {
 	const int device = r->rank % NCCL_DEVICES;
 	int64_t x = 1, y = 1, *there = nccl_new(device, &x, 1);
-	void *stream = nccl_stream(device), *held = nccl_stream(device);
+	void *stream = host_stream(r, device), *held = nccl_stream(device);
 	struct nccl_gate gate = {0};
 	coll_event_t event;
 	coll_request_t request;
@@ -157,7 +169,7 @@ static void device_after_host(struct rank *r)
 		rank_fail(r, "%lld", (long long)nccl_value(device, there));
 	rank_did(r, coll_event_destroy(event), "event_destroy");
 	rank_did(r, coll_sync(r->comm), "sync");
-	nccl_stream_do(device, stream, cuStreamDestroy_v2);
+	host_stream_end(r, device, stream);
 	nccl_stream_do(device, held, cuStreamDestroy_v2);
 	device_free(device, there);
 }
@@ -166,7 +178,7 @@ static void device_after_host(struct rank *r)
 static void host_with_stream(struct rank *r)
 {
 	const int device = r->rank % NCCL_DEVICES;
-	void *stream = nccl_stream(device);
+	void *stream = host_stream(r, device);
 	struct nccl_gate gate = {0};
 	int64_t y = 1;
 
@@ -181,7 +193,7 @@ static void host_with_stream(struct rank *r)
 	if (y != r->nranks)
 		rank_fail(r, "the stream did not wait for the call: %lld", (long long)y);
 	rank_did(r, coll_sync(r->comm), "sync");
-	nccl_stream_do(device, stream, cuStreamDestroy_v2);
+	host_stream_end(r, device, stream);
 }
 
 /* ---------------------------------------------------------------------------- threads -- */
@@ -313,7 +325,7 @@ static void own_requests(struct rank *r)
 static void host_after_stream(struct rank *r)
 {
 	const int device = r->rank % NCCL_DEVICES;
-	void *stream = nccl_stream(device);
+	void *stream = host_stream(r, device);
 	struct nccl_gate gate = {0};
 	coll_event_t event;
 	coll_request_t request;
@@ -336,7 +348,7 @@ static void host_after_stream(struct rank *r)
 	rank_did(r, coll_wait(request), "wait");
 	rank_did(r, coll_request_free(request), "free");
 	rank_did(r, coll_event_destroy(event), "event_destroy");
-	nccl_stream_do(device, stream, cuStreamDestroy_v2);
+	host_stream_end(r, device, stream);
 }
 
 /* The driver refuses the event for which a call on the host would wait. */
@@ -646,6 +658,24 @@ static void test_waiting_threads(void)
 	unsetenv("STANDIN_CUDA_WAIT");
 }
 
+/* Each rank's device decides which default stream is meant, although no context is current in the calls. */
+static void test_default_streams(void)
+{
+	static const struct {
+		void (*fn)(struct rank *r);
+		const char *name;
+	} jobs[] = {{host_after_stream, "a call on the host waits for an event of"},
+		    {host_with_stream, "a call on the host with"},
+		    {device_after_host, "a call on the host, for which waits"}};
+
+	for (int i = 0; i < 3; i++) {
+		nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, jobs[i].fn, CU_STREAM_LEGACY},
+			"%s a legacy default stream", jobs[i].name);
+		nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, jobs[i].fn, CU_STREAM_PER_THREAD},
+			"%s a per-thread default stream", jobs[i].name);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct host_job jobs[] = {
@@ -674,6 +704,7 @@ int main(int argc, char **argv)
 		return done_testing();
 	}
 	test_waiting_threads();
+	test_default_streams();
 	nccl_ok(&(struct nccl_job){1, 1, INIT_EXCHANGE, refused_record, NULL},
 		"the driver refuses an event");
 	nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, own_requests, NULL},

@@ -34,9 +34,12 @@ int star_no_answer(const struct star *t, int64_t timeout_ms)
 
 /* ----------------------------------------------------------------------- sending -- */
 
-/* Waits until the connection is ready; *events: the events that poll found. */
-static int member_poll(const struct star *t, short wanted, int64_t deadline, int64_t timeout_ms,
-		       int *events)
+/*
+ * Waits until the connection is ready, at most until the time `deadline`; *events: the events that poll found.  A connection
+ * that is ready each time, though hardly a byte moves, counts until the time `last`.
+ */
+static int member_poll(const struct star *t, short wanted, int64_t deadline, int64_t last,
+		       int64_t timeout_ms, int *events)
 {
 	int code = bootstrap_check_aborted(&t->bootstrap);
 
@@ -44,17 +47,18 @@ static int member_poll(const struct star *t, short wanted, int64_t deadline, int
 	while (code == 0 && *events == 0) {
 		*events = socket_poll(t->fd, wanted, bootstrap_look(&t->bootstrap, deadline));
 		code = bootstrap_check_aborted(&t->bootstrap);
-		if (code == 0 && *events == 0 && clock_remaining(deadline) == 0)
+		if (code == 0 && clock_remaining(*events == 0 ? deadline : last) == 0)
 			code = star_no_answer(t, timeout_ms);
 	}
 	return code;
 }
 
+/* The parent has as much time again to send the answer as it had to gather the pieces. */
 int star_await_bytes(const struct star *t, int64_t deadline, int64_t timeout_ms)
 {
 	int events;
 
-	return member_poll(t, POLLIN, deadline, timeout_ms, &events);
+	return member_poll(t, POLLIN, deadline, deadline + timeout_ms, timeout_ms, &events);
 }
 
 int star_send_up(struct star *t, struct star_frame head, const void *body, int64_t timeout_ms)
@@ -72,7 +76,8 @@ int star_send_up(struct star *t, struct star_frame head, const void *body, int64
 	star_seal(&t->stream, &head);
 	while (sent < total) {
 		int events;
-		int ended = member_poll(t, POLLIN | POLLOUT, deadline, timeout_ms, &events);
+		int ended =
+			member_poll(t, POLLIN | POLLOUT, deadline, deadline, timeout_ms, &events);
 		ssize_t n;
 
 		if (ended)

@@ -7,6 +7,7 @@
 #include "api/host_memory.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "device/device.h"
 #include "exec/pair.h"
 #include "transport/companion.h"
@@ -36,7 +37,7 @@ static void *init_thread(void *arg)
 static int init_start_all(struct init_rank *all, int nranks)
 {
 	for (int r = 0; r < nranks; r++) {
-		if (pthread_create(&all[r].thread, NULL, init_thread, &all[r])) {
+		if (thread_start(&all[r].thread, init_thread, &all[r])) {
 			for (int i = r; i < nranks;
 			     i++) /* so that the started ranks do not wait for them */
 				bootstrap_close(all[i].rendezvous.bootstrap);

@@ -4,6 +4,7 @@
 #include "api/group.h"
 #include "api/host_memory.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "exec/callback.h"
 
 #include <stdlib.h>
@@ -206,8 +207,7 @@ static void split_free_all(struct split *list, const struct error_first *why)
 static void split_start(struct split_thread *threads, int n)
 {
 	for (int i = 0; i < n; i++) {
-		threads[i].started =
-			!pthread_create(&threads[i].thread, NULL, split_thread, &threads[i]);
+		threads[i].started = !thread_start(&threads[i].thread, split_thread, &threads[i]);
 		if (!threads[i].started)
 			error_note(&threads[i].error,
 				   error_set(COLL_ERR_SYSTEM,

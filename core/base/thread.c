@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* thread.c - threads of the library's own. */
 #include "base/thread.h"
+#include "base/clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A thread of the application that waits for a signal has it sooner. */
+enum { THREAD_PENDING_US = 1000000 };
 
 int thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg)
 {
@@ -16,6 +24,62 @@ int thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg)
 	failed = pthread_create(thread, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return failed;
+}
+
+/* ----------------------------------------------------------------- signals that end -- */
+
+/* By these signals people and systems end a process. */
+static const int thread_ends[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU};
+
+/* A signal that waits for a thread that takes it, and whose action is to end the process; 0: none. */
+static int thread_pending_end(void)
+{
+	struct sigaction action;
+	sigset_t pending;
+
+	if (sigpending(&pending))
+		return 0;
+	for (size_t i = 0; i < sizeof(thread_ends) / sizeof(thread_ends[0]); i++)
+		if (sigismember(&pending, thread_ends[i]) == 1 &&
+		    !sigaction(thread_ends[i], NULL, &action) && action.sa_handler == SIG_DFL)
+			return thread_ends[i];
+	return 0;
+}
+
+/* The kernel shows a main thread that has ended before others as a zombie. */
+static int thread_main_has_ended(void)
+{
+	char text[256];
+	const char *state;
+	ssize_t n;
+	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	state = strrchr(text, ')'); /* behind the name of the program */
+	return state && !strncmp(state, ") Z", 3);
+}
+
+void thread_let_signals_end(void)
+{
+	static _Atomic int64_t since_us; /* a signal has been pending since then; 0: none is */
+	const int sig = thread_pending_end();
+	int64_t since = atomic_load(&since_us);
+	sigset_t set;
+
+	if (!sig || !since) {
+		if (sig || since)
+			atomic_store(&since_us, sig ? clock_now_us() : 0);
+		return;
+	}
+	if (clock_now_us() - since < THREAD_PENDING_US || !thread_main_has_ended())
+		return;
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 const char *thread_advice(int failed)

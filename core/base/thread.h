@@ -6,10 +6,15 @@
 #include <pthread.h>
 
 /*
- * Starts a thread that takes no signals: they are for the application's threads.  The caller joins or detaches it.
- * Returns 0 or an errno.
+ * Starts a thread that blocks all signals: the application's handlers are for its own threads, and a thread of it may wait
+ * with sigwait for a signal that all others block.  The caller joins or detaches the thread.  Returns 0 or an errno.
  */
 int thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
+/*
+ * For such a thread, now and then while nothing moves.  A main thread that has left by pthread_exit takes no signal: if no
+ * other thread takes SIGTERM or the like either, this thread lets it end the process.
+ */
+void thread_let_signals_end(void);
 
 /* What to do about an errno of thread_start: a text that follows strerror's, or "". */
 const char *thread_advice(int failed);

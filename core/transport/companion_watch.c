@@ -330,7 +330,8 @@ static void *watcher_run(void *arg)
 		longest = stop ? 0 : watcher_round(w, &n);
 		pthread_mutex_unlock(&watch_lock);
 		w->fds[0] = (struct pollfd){.fd = w->wake_fd, .events = POLLIN};
-		poll(w->fds, n, longest);
+		if (!poll(w->fds, n, longest))
+			thread_let_signals_end();
 		if (w->fds[0].revents & POLLIN) {
 			got = read(w->wake_fd, &count, sizeof(count));
 			(void)got;

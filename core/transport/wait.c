@@ -295,7 +295,8 @@ static void wait_sleep(struct context *context, int64_t longest_us, int64_t idle
 			      .tv_nsec = set.longest_us % 1000000 * 1000};
 	context->sleepers++;
 	lock_release(&context->lock);
-	ppoll(set.fds, (nfds_t)set.n, &t, NULL);
+	if (!ppoll(set.fds, (nfds_t)set.n, &t, NULL) && is_progress_thread)
+		thread_let_signals_end();
 	wait_lock_again(context, is_progress_thread);
 	/* The last thread to wake drains the eventfd, so that every sleeper has seen it. */
 	if (--context->sleepers == 0 && set.fds[0].revents & POLLIN) {

@@ -115,6 +115,9 @@
  *                threads that share a communicator must agree on one order among themselves.
  *                Different communicators are independent.
  *                A thread that calls the library needs a stack of 256 KiB at least.
+ *                Threads of the library block all signals: the program's own threads take them.  If the main
+ *                thread has left by pthread_exit, and no other thread takes a SIGTERM, SIGINT, SIGHUP, SIGQUIT,
+ *                SIGALRM or SIGXCPU without a handler for a second, that signal ends the process.
  * Order          A communicator executes its operations in the order in which they were issued;
  *                the messages of coll_isend and coll_irecv are no operations in this sense.
  *                All ranks must issue the same collectives in the same order.  If they do not, the

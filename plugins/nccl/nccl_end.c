@@ -4,6 +4,7 @@
  * for the whole device.
  */
 #include "nccl.h"
+#include "base/thread.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -64,7 +65,7 @@ static void nccl_ender_run_until(struct nccl_ender *e, int64_t deadline)
 {
 	pthread_t thread;
 
-	if (pthread_create(&thread, NULL, nccl_ender_run, e)) {
+	if (thread_start(&thread, nccl_ender_run, e)) {
 		nccl_ender_run(e);
 		return;
 	}

@@ -4,6 +4,7 @@
  * end the wait.
  */
 #include "nccl.h"
+#include "base/thread.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,7 +110,7 @@ int32_t nccl_job_start(struct nccl_job *job, coll_error_t *err)
 	pthread_t thread;
 
 	atomic_fetch_add(&job->refs, 1);
-	if (pthread_create(&thread, NULL, nccl_job_main, job)) {
+	if (thread_start(&thread, nccl_job_main, job)) {
 		nccl_job_unref(job);
 		return error_fill(err, COLL_ERR_SYSTEM,
 				  "cannot start a thread for a call of NCCL that may wait for "

@@ -5,6 +5,7 @@
  * it gets no descriptor for a peer.
  */
 #include "ucx.h"
+#include "base/thread.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -103,7 +104,7 @@ int32_t ucx_thread_hold(struct ucx_thread *thread, coll_error_t *err)
 
 	sem_init(&thread->begun, 0, 0);
 	sem_init(&thread->end, 0, 0);
-	code = pthread_create(&thread->id, NULL, ucx_thread_main, thread);
+	code = thread_start(&thread->id, ucx_thread_main, thread);
 	thread->held = !code;
 	if (code)
 		return error_fill(err, COLL_ERR_SYSTEM,

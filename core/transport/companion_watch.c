@@ -3,6 +3,7 @@
 #include "transport/companion_impl.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/siphash.h"
 #include "base/thread.h"
 
@@ -19,8 +20,9 @@ enum {
 	WATCHER_SLEEP_MS = 1000, /* bounds the cost of a missed wake-up */
 	WATCHER_LOCK_MS =
 		5, /* longest wait for the lock of a context whose backend is aborted next */
-	WATCHER_BLIND_MS = 10, /* a transport without a descriptor is polled so often */
-	WATCHER_RETRY_MS = 2,  /* letters that no call takes are tried again so soon */
+	WATCHER_RETURN_MS = 3000, /* an aborted backend returns from its calls sooner */
+	WATCHER_BLIND_MS = 10,    /* a transport without a descriptor is polled so often */
+	WATCHER_RETRY_MS = 2,     /* letters that no call takes are tried again so soon */
 	WATCHER_OUTSIDE_MS =
 		250, /* programs that may wait outside the library are looked at so often */
 	WATCHER_POLL_MS =
@@ -167,6 +169,59 @@ static void companion_check_ended(struct context *w)
 		companion_check_locked(w);
 }
 
+/* The first letter that ends the communicator, as text: 0 if there is none. */
+static int companion_read_end(const struct companion *c, const struct context *w, char *text,
+			      size_t size)
+{
+	int found = 0;
+
+	context_lock(c->context);
+	for (const struct unexpected *e = w->letters; e && !found; e = e->next) {
+		const struct control_body *body = (const void *)e->data;
+		const size_t len = (size_t)e->header.len - sizeof(*body);
+
+		found = w->client->ends(body->kind) && !body->text[len - 1];
+		if (found && strncmp(body->text, "rank ", 5))
+			snprintf(text, size, "rank %d: %s", (int)e->peer, body->text);
+		else if (found)
+			snprintf(text, size, "%s", body->text);
+	}
+	lock_release(&c->context->lock);
+	return found;
+}
+
+/* Does a call still hold the lock of the context, whose backend was aborted?  It cannot tell the program why: the log does. */
+static void companion_tell_why(const struct companion *c, struct context *w)
+{
+	char text[sizeof(w->alarm.text)] = "";
+
+	if (lock_try(&w->lock)) {
+		lock_release(&w->lock);
+		w->alarm.tell_us = 0;
+	} else if (clock_now_us() >= w->alarm.tell_us) {
+		w->alarm.tell_us = 0;
+		if (atomic_load(&w->alarm.code))
+			memcpy(text, w->alarm.text, sizeof(text));
+		if (text[0] || companion_read_end(c, w, text, sizeof(text)))
+			log_error("rank %d: backend '%s' does not return from a call, although the "
+				  "communicator has failed: %s",
+				  w->rank, w->plugin->backend.name, text);
+	}
+}
+
+/* 1: there may be something to tell. */
+static int companion_tell_all(const struct companion *c)
+{
+	int left = 0;
+
+	for (struct context *w = c->watched; w; w = w->next_watched) {
+		if (w->alarm.tell_us)
+			companion_tell_why(c, w);
+		left |= w->alarm.tell_us != 0;
+	}
+	return left;
+}
+
 /* Each context has its alarm or its letter before the first abort, which may take long. */
 static void companion_abort_ended(struct companion *c)
 {
@@ -179,6 +234,8 @@ static void companion_abort_ended(struct companion *c)
 		if (native && native->abort)
 			native->abort(w->ep);
 		atomic_store(&w->alarm.aborted, 1);
+		if (!atomic_load(&w->aborted)) /* by the program */
+			w->alarm.tell_us = clock_now_us() + (int64_t)WATCHER_RETURN_MS * 1000;
 	}
 }
 
@@ -303,7 +360,8 @@ static int watcher_round(struct watcher *w, nfds_t *n)
 			longest = 0;
 		if (companion_check_all(c) && longest > WATCHER_RETRY_MS)
 			longest = WATCHER_RETRY_MS;
-		if (companion_watch_all(c) && longest > WATCHER_OUTSIDE_MS)
+		if ((companion_watch_all(c) | companion_tell_all(c)) &&
+		    longest > WATCHER_OUTSIDE_MS)
 			longest = WATCHER_OUTSIDE_MS;
 		if (!c->context->ep || !t->wait_fd || *n == w->capacity) {
 			longest = longest < WATCHER_BLIND_MS ? longest : WATCHER_BLIND_MS;

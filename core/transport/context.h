@@ -80,6 +80,7 @@ struct alarm {
 	_Atomic int ended; /* ranks are lost, or a letter has come that ends the communicator */
 	char text[512];
 	_Atomic int aborted; /* then the watcher has aborted the backend */
+	int64_t tell_us; /* of the watcher: the log says why if a call holds the lock until then; 0: it need not */
 };
 
 /* context_derive_open runs.  A shrink may follow a failure of the parent, which ends a split. */

@@ -251,6 +251,34 @@ static void blocking_group(struct rank *r)
 	blocking(r, 1, "a thread has not ended its group within 1000 ms of an abort");
 }
 
+/* The companion hears that the other rank has failed, while a call waits in NCCL for its connection: the log says so. */
+static void blocking_told(struct rank *r)
+{
+	struct stage *s = r->user;
+	int64_t x = 1;
+	struct call c = {r, nccl_new(r->rank, &x, 1), 0};
+	pthread_t thread;
+	long before;
+
+	if (r->rank == 1) {
+		until_over(s);
+		rank_did(r, coll_comm_abort(r->comm), "abort");
+		destroy_in_time(r);
+		device_free(r->rank, c.there);
+		return;
+	}
+	log_begin();
+	before = nccl_calls("ncclAllReduce");
+	if (pthread_create(&thread, NULL, call_first, &c))
+		bail_out("cannot start a thread");
+	until_called("ncclAllReduce", before);
+	atomic_store(&s->over, 1);
+	logged(r, "rank 0: backend 'nccl' does not return from a call, although the communicator "
+		  "has failed: rank 1 aborted the communicator");
+	log_end();
+	_exit(0); /* the call does not end */
+}
+
 /* ------------------------------------------------------------------------- a busy device -- */
 
 static void *abort_soon(void *arg)
@@ -296,19 +324,21 @@ int main(int argc, char **argv)
 	const struct {
 		void (*fn)(struct rank *r);
 		const char *blocking, *name;
+		const char *companion;
 	} tests[] = {
-		{behind_work, "no", "an abort of work behind the program's"},
-		{behind_event, "no", "an abort of work behind an event"},
-		{in_full_stream, "no", "an abort of a call that the program's work blocks"},
-		{blocking_call, "yes", "an abort of a call that cannot be aborted"},
-		{blocking_group, "yes", "an abort of a group that cannot be aborted"},
-		{split_beside_work, "no", "an abort during a split, on a busy device"},
+		{behind_work, "no", "an abort of work behind the program's", "none"},
+		{behind_event, "no", "an abort of work behind an event", "none"},
+		{in_full_stream, "no", "an abort of a call that the program's work blocks", "none"},
+		{blocking_call, "yes", "an abort of a call that cannot be aborted", "none"},
+		{blocking_group, "yes", "an abort of a group that cannot be aborted", "none"},
+		{split_beside_work, "no", "an abort during a split, on a busy device", "none"},
+		{blocking_told, "yes", "another rank's failure while a call cannot be aborted",
+		 "tcp"},
 	};
 
 	s->old = argc > 1;
 	nccl_begin(argv, argc > 1 ? argv[1] : ".libs");
 	setenv("COLL_DESTROY_TIMEOUT", "1s", 1);
-	setenv("COLL_COMPANION", "none", 1);
 	setenv("STANDIN_CUDA_ROOM", "16", 1);
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
 		/* Before 2.22 only messages connect ranks late. */
@@ -316,6 +346,7 @@ int main(int argc, char **argv)
 			continue;
 		*s = (struct stage){.old = s->old};
 		setenv("COLL_NCCL_BLOCKING", tests[i].blocking, 1);
+		setenv("COLL_COMPANION", tests[i].companion, 1);
 		nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, tests[i].fn, s}, "%s",
 			tests[i].name);
 	}

@@ -16,15 +16,21 @@ def pkg_config(*flags):
     return shlex.split(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
+def run_path():
+    """The folder of libcoll, if the linker does not look there by itself: programs then need no LD_LIBRARY_PATH."""
+    elsewhere = pkg_config("--libs-only-L")
+    return [f"-Wl,-rpath,{path}" for path in pkg_config("--variable=libdir") if elsewhere]
+
+
 # PyTorch's own headers are not free of warnings.
 SYSTEM_HEADERS = [flag for path in CppExtension("", []).include_dirs for flag in ("-isystem", path)]
 
 extension = CppExtension(
     "coll_torch._C",
     ["coll_torch/process_group.cpp"],
-    depends=[f"coll_torch/{name}.h" for name in ("barrier", "device", "memory", "versions", "work")],
+    depends=[f"coll_torch/{name}.h" for name in ("barrier", "completer", "device", "memory", "versions", "work")],
     extra_compile_args=["-Wall", "-Wextra", *SYSTEM_HEADERS, *pkg_config("--cflags")],
-    extra_link_args=pkg_config("--libs"),
+    extra_link_args=[*pkg_config("--libs"), *run_path()],
 )
 extension.include_dirs = []
 
@@ -38,5 +44,6 @@ setup(
     license="BSD-3-Clause",
     packages=["coll_torch"],
     ext_modules=[extension],
+    entry_points={"torch.backends": ["coll = coll_torch:autoload"]},
     cmdclass={"build_ext": BuildExtension.with_options(use_ninja=False)},
 )

@@ -41,11 +41,12 @@ done
 
 # As the installed coll.pc, for the tree.
 cat >"$dir/coll.pc" <<END
+libdir=$build/.libs
 Name: coll
 Description: libcoll
 Version: $("$build/coll" --version | sed -n '1s/^[^0-9]*\([0-9.]*\).*/\1/p')
 Cflags: -I$(cd "$src" && pwd)/include
-Libs: -L$build/.libs -lcoll
+Libs: -L\${libdir} -lcoll
 END
 PKG_CONFIG_PATH=$dir
 LD_LIBRARY_PATH=$build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -62,6 +63,25 @@ build_wheel() {
 }
 check "it builds" build_wheel || cat "$dir/out"
 none "without a warning of its own" "$(grep 'coll_torch/.*warning:' "$dir/out")"
+check "it finds libcoll by its run path" env -u LD_LIBRARY_PATH "$python" -c 'import torch, coll_torch._C'
+egg_info() {
+    (cd "$dir/torch" && "$python" setup.py -q egg_info --egg-base "$dir/site") >"$dir/out" 2>&1
+}
+autoload() {
+    "$python" - <<'END' >"$dir/out" 2>&1
+import importlib.metadata, sys
+entries = importlib.metadata.entry_points()
+group = "torch.backends"
+entries = entries.select(group=group) if hasattr(entries, "select") else entries.get(group, [])
+for entry in entries:
+    entry.load()()
+import torch.distributed
+assert torch.distributed.Backend.COLL.lower() == "coll"
+assert "coll_torch._C" not in sys.modules, "libcoll is loaded"
+END
+}
+check "it tells its entry points" egg_info || cat "$dir/out"
+check "by the one that PyTorch 2.5 calls 'coll' is a name, and libcoll not loaded" autoload || cat "$dir/out"
 if "$python" -c 'import wheel' 2>/dev/null; then
     check "as a wheel" sh -c 'cd "$1/torch" && cp -R ../site build/ &&
         "$2" setup.py -q bdist_wheel --skip-build && ls dist/*.whl' sh "$dir" "$python"
@@ -111,6 +131,10 @@ has "a wait of limited time raises" "$dir/out" \
 has "the group's timeout raises and names the missing rank" "$dir/out" \
     "^rank 0, wait: $fault: coll:.* Timed out waiting: .*timed out.*1"
 has "also in the future" "$dir/out" "^rank 0, future: ($fault|RuntimeError): .* Timed out "
+job 2 circle
+is "a program ends whose function waits for its own future" "$?" 0
+has "it does not complete that future" "$dir/out" '^rank 0, its own: \[False\]$'
+has "the group's timeout ends what another function waits for" "$dir/out" "^rank 0, nested: .*Timed out waiting: .*1"
 job 3 monitored_over_tcp
 for number in 0 1; do
     for rank in 0 1 2; do

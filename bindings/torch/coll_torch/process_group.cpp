@@ -223,7 +223,7 @@ ProcessGroupColl::ProcessGroupColl(const Store &store, int rank, int size,
 	config.timeout_ms = config.init_timeout_ms = timeout.count();
 	config.options = options;
 	check_result(coll_comm_init_rank(&comm, size, id, rank, &config), "coll:init");
-	comm_ = std::make_shared<Communicator>(comm);
+	comm_ = std::make_shared<Communicator>(comm, timeout);
 	comm_->open();
 	init();
 }
@@ -913,6 +913,7 @@ void ProcessGroupColl::setTimeout(std::chrono::milliseconds timeout)
 {
 	check_result(coll_comm_set_timeout(comm_->handle, timeout.count()), "coll:setTimeout");
 	timeout_ = timeout;
+	comm_->timeout = timeout;
 }
 
 void ProcessGroupColl::abort()

@@ -4,12 +4,12 @@
  *
  * The thread of `progress = thread` moves data, also while the application computes.  A thread in
  * Work::wait moves data itself.  Futures may run functions of the application, which a callback of
- * coll.h must not do: a thread of the communicator completes them, from the first getFuture() on.  Those that it no
- * longer completes, because the communicator is closed, getFuture() or close() completes.
+ * coll.h must not do: the communicator's completer completes them.  After the communicator's end getFuture() does.
  */
 #ifndef COLL_TORCH_WORK_H
 #define COLL_TORCH_WORK_H
 
+#include "completer.h"
 #include "device.h"
 
 #include <c10/core/InferenceMode.h>
@@ -17,7 +17,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -71,7 +70,8 @@ inline void check_result(coll_result_t code, const char *what)
 class Communicator : public std::enable_shared_from_this<Communicator>
 {
       public:
-	explicit Communicator(coll_comm_t comm) : handle(comm)
+	Communicator(coll_comm_t comm, std::chrono::milliseconds timeout)
+	    : handle(comm), timeout(timeout)
 	{
 	}
 
@@ -81,17 +81,21 @@ class Communicator : public std::enable_shared_from_this<Communicator>
 	// Keeps a work, and with it the buffers, until its operation is over.
 	void keep(const WorkRef &work);
 	void ended(CollWork *work, coll_result_t result);
-	// Has the thread complete the work's future as soon as its operation is over.  False: the caller completes it.
+	// The calling thread takes a future.  Throws if no thread can complete it.
+	void take_future();
+	// Has the future of the work completed as soon as the operation is over.  False: the caller completes it.
 	bool complete_later(CollWork *work);
-	// Ends the communicator and the thread, and completes the futures.  The process group calls it before it ends.
+	// Ends the communicator and completes the futures.  Functions of futures have the group's timeout to end.  The
+	// process group calls it before it ends.
 	void close();
 
 	const coll_comm_t handle;
+	std::atomic<std::chrono::milliseconds> timeout; // the group's
 
       private:
 	friend class CollWork;
 
-	void complete_futures();
+	void complete(WorkRef work);
 	// Operations may be under way, though the handle is not valid any more.  The mutex is held.
 	bool is_closing() const
 	{
@@ -101,8 +105,7 @@ class Communicator : public std::enable_shared_from_this<Communicator>
 	std::mutex mutex_;
 	std::condition_variable wake_;
 	std::list<WorkRef> open_, ended_;
-	std::deque<WorkRef> ready_; // works whose future is to be completed
-	std::thread thread_;
+	const std::shared_ptr<Completer> completer_ = std::make_shared<Completer>();
 	bool closing_ = false; // close() has begun
 	bool closed_ = false;  // every operation is over
 	const pid_t process_ =
@@ -251,74 +254,64 @@ inline void Communicator::ended(CollWork *work, coll_result_t result)
 
 	work->over_ = true;
 	work->result_ = result;
-	if (work->future_wanted_) {
-		ready_.push_back(*work->place_);
-		wake_.notify_all();
-	}
+	if (closing_)
+		wake_.notify_all(); // see CollWork::ask
+	if (work->future_wanted_)
+		complete(*work->place_);
 	ended_.splice(ended_.end(), open_, work->place_);
 }
 
-// While the communicator closes there may be no thread.  Then close() completes the futures of the operations that end
-// meanwhile.
+// The mutex is held.
+inline void Communicator::complete(WorkRef work)
+{
+	completer_->add([work = std::move(work)] { work->isCompleted(); });
+}
+
+inline void Communicator::take_future()
+{
+	if (getpid() != process_)
+		return;
+	Completer::may_wait();
+	try {
+		completer_->prepare();
+	} catch (const std::system_error &error) {
+		throw_failure(std::string("coll: no thread to complete a future: ") + error.what());
+	}
+}
+
 inline bool Communicator::complete_later(CollWork *work)
 {
 	std::lock_guard<std::mutex> lock(mutex_);
 
-	if (closed_ || (closing_ && work->over_) || getpid() != process_)
+	if (closed_ || getpid() != process_)
 		return false;
-	if (!thread_.joinable() && !closing_)
-		thread_ = std::thread([self = shared_from_this()] { self->complete_futures(); });
 	work->future_wanted_ = true;
-	if (work->over_) {
-		ready_.push_back(WorkRef::reclaim_copy(work));
-		wake_.notify_all();
-	}
+	if (work->over_)
+		complete(WorkRef::reclaim_copy(work));
 	return true;
-}
-
-inline void Communicator::complete_futures()
-{
-	std::unique_lock<std::mutex> lock(mutex_);
-
-	for (;;) {
-		wake_.wait(lock, [this] { return closed_ || !ready_.empty(); });
-		if (ready_.empty())
-			return;
-		WorkRef work = std::move(ready_.front());
-		ready_.pop_front();
-		lock.unlock();
-		work->isCompleted();
-		work.reset();
-		lock.lock();
-	}
 }
 
 inline void Communicator::close()
 {
 	std::list<WorkRef> ended; // freed after the mutex
 	std::unique_lock<std::mutex> lock(mutex_);
+	const bool first = !closing_;
 
-	if (closing_)
-		return;
 	closing_ = true;
 	if (getpid() != process_) {
-		if (thread_.joinable())
-			thread_.detach();
+		completer_->detach();
 		return;
 	}
-	lock.unlock();
-	coll_comm_destroy(handle); // every operation is over after it
-	lock.lock();
-	closed_ = true;
-	wake_.notify_all();
-	lock.unlock();
-	if (thread_.joinable()) {
-		if (thread_.get_id() == std::this_thread::get_id())
-			thread_.detach();
-		else
-			thread_.join();
+	if (first) {
+		lock.unlock();
+		coll_comm_destroy(handle); // every operation is over after it
+		lock.lock();
+		closed_ = true;
+		wake_.notify_all();
 	}
-	complete_futures(); // those that the thread has not
+	wake_.wait(lock, [this] { return closed_; });
+	lock.unlock();
+	completer_->close(timeout);
 	lock.lock();
 	ended.swap(ended_);
 }
@@ -454,6 +447,8 @@ inline bool CollWork::wait(std::chrono::milliseconds timeout)
 {
 	std::string text;
 
+	if (Completer::is_this_thread() && !isCompleted())
+		Completer::may_wait();
 	if (!settled_) {
 		const bool limited = timeout.count() > 0;
 		const auto end = std::chrono::steady_clock::now() + timeout;
@@ -529,6 +524,8 @@ inline Tensors CollWork::result()
 inline c10::intrusive_ptr<c10::ivalue::Future> CollWork::getFuture()
 {
 	NoGil no_gil;
+	if (!device_ && !settled_)
+		comm_->take_future();
 	std::unique_lock<std::mutex> lock(settling_);
 	auto type = c10::ListType::create(c10::TensorType::get());
 

@@ -134,7 +134,7 @@ void compare_take_calls(struct comm *comm, int rank, const void *bytes, size_t l
 		const uint64_t *theirs = list->call[i].meta;
 
 		if (comm->seq - 1 - seq < COMPARE_CALLS && seq < comm->seq &&
-		    memcmp(theirs, ours, sizeof(struct signature)) != 0)
+		    !match_same_call(theirs, ours))
 			comm_report_call(comm, rank, seq, theirs, ours);
 	}
 	if (!comm->pending_code)

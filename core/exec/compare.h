@@ -56,10 +56,17 @@ static inline struct signature compare_call(const struct signature *signature)
 	return (struct signature){{signature->meta[0] & ~SIGNATURE_ALGORITHM, signature->meta[1]}};
 }
 
-/* The hash with one more call. */
+/*
+ * The hash with one more call.  Where each rank has counts of its own a rank without elements may name another type than
+ * the others, so the hash leaves out the types of these calls.
+ */
 static inline uint64_t compare_add(uint64_t hash, const struct signature *call)
 {
-	return signature_hash(signature_hash(hash, call->meta[0]), call->meta[1]);
+	const int kind = signature_kind(call->meta);
+	const int own_counts = kind >= COLL_KIND_ALLTOALLV && kind <= COLL_KIND_SCATTERV;
+	const uint64_t word = call->meta[0] & ~(own_counts ? MATCH_TYPE_BITS : 0);
+
+	return signature_hash(signature_hash(hash, word), call->meta[1]);
 }
 
 /* The newest collective (comm->seq - 1) was issued. */

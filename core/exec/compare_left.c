@@ -72,7 +72,7 @@ int compare_name_left(struct comm *comm, int rank)
 		const struct signature *theirs = &left->call[seq - left->first];
 		const struct signature *ours = compare_own(comm, seq);
 
-		if (ours && memcmp(theirs, ours, sizeof(*ours)) != 0) {
+		if (ours && !match_same_call(theirs->meta, ours->meta)) {
 			comm_report_call(comm, rank, seq, theirs->meta, ours->meta);
 			return 1;
 		}

@@ -120,7 +120,7 @@ void comm_mismatch(struct context *context, const struct recv *recv, uint32_t pe
 		   const coll_header_t *header)
 {
 	struct comm *comm = comm_of_tag(context, header->tag);
-	int same = !memcmp(recv->meta, header->meta, sizeof(recv->meta));
+	int same = match_same_call(recv->meta, header->meta);
 
 	if (recv->loose)
 		message_misfit(recv, peer, header);
@@ -184,7 +184,7 @@ static int comm_differs(struct comm *comm, int rank, uint32_t seq, const uint64_
 		return 0;
 	seq = comm->seq - 1 - (uint32_t)age;
 	ours = &comm->history[seq % COMM_HISTORY];
-	if (!memcmp(ours->meta, theirs, sizeof(ours->meta)))
+	if (match_same_call(ours->meta, theirs))
 		return 0;
 	comm_report_call(comm, rank, seq, theirs, ours->meta);
 	return 1;
@@ -257,7 +257,7 @@ static void comm_compare_unexpected(void *user, const struct unexpected *e)
 	const uint32_t seq = comm->seq - 1;
 	const struct signature *ours = &comm->history[seq % COMM_HISTORY];
 
-	if (!comm->pending_code && memcmp(e->header.meta, ours->meta, sizeof(ours->meta)))
+	if (!comm->pending_code && !match_same_call(e->header.meta, ours->meta))
 		comm_report_call(comm, comm->to_comm_rank[e->peer], seq, e->header.meta,
 				 ours->meta);
 }

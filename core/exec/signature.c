@@ -5,7 +5,8 @@
  * meta[0]: kind (bits 0-7), data type (8-15), operation (16-31), index of the algorithm plus one
  * (32-39), root (40-63); meta[1]: count, or for v-forms whose counts all ranks know a hash of them.
  * All opaque types have one number in these bits.  The bytes of their elements stand in the place of the
- * operation; in a reduction, which has one, in bits 48-63 of meta[1].
+ * operation; in a reduction, which has one, in bits 48-63 of meta[1].  A rank without elements in a v-form has
+ * MATCH_NO_TYPE.
  */
 #include "exec/signature.h"
 #include "base/dtype.h"
@@ -42,6 +43,8 @@ coll_dtype_t signature_dtype(const uint64_t *meta)
 	const uint64_t size = kind_reduces(signature_kind(meta)) ? meta[1] >> SIGNATURE_COUNT_BITS
 								 : meta[0] >> 16 & 0xffff;
 
+	if (dtype == MATCH_NO_TYPE >> 8)
+		return COLL_DTYPE_NONE;
 	return dtype == SIGNATURE_OPAQUE ? coll_dtype_opaque(size) : dtype;
 }
 
@@ -86,6 +89,23 @@ static uint64_t signature_redop(const struct call *call)
 	return call->redop.premul_sum ? SIGNATURE_PRE_MUL_SUM : (uint64_t)call->redop.op;
 }
 
+/* The bits of the type in meta[0]; for a reduction with an opaque type also those in *count. */
+static uint64_t signature_type(const struct call *call, uint64_t *count)
+{
+	const coll_args_t *a = &call->args;
+
+	if (a->kind == COLL_KIND_BARRIER || (kind_is_p2p(a->kind) && a->count == 0))
+		return 0;
+	if (kind_is_v(a->kind) && !call->elements[COLL_BUFFER_SEND] &&
+	    !call->elements[COLL_BUFFER_RECV])
+		return MATCH_NO_TYPE;
+	if (!kind_reduces(a->kind) || !dtype_is_opaque(a->dtype))
+		return signature_dtype_bits(a->dtype);
+	*count &= (UINT64_C(1) << SIGNATURE_COUNT_BITS) - 1;
+	*count |= (uint64_t)coll_dtype_size(a->dtype) << SIGNATURE_COUNT_BITS;
+	return SIGNATURE_OPAQUE << 8;
+}
+
 struct signature signature_of(const struct comm *comm, const struct call *call)
 {
 	const coll_args_t *a = &call->args;
@@ -93,15 +113,8 @@ struct signature signature_of(const struct comm *comm, const struct call *call)
 	uint64_t kind = (uint64_t)(p2p ? COLL_KIND_SEND : a->kind);
 	uint64_t algorithm = p2p ? 0 : (uint64_t)(call->algorithm + 1);
 	uint64_t root = kind_has_root(a->kind) ? (uint64_t)a->root & SIGNATURE_ROOT_MASK : 0;
-	int typed = a->kind != COLL_KIND_BARRIER && !(p2p && a->count == 0);
-	uint64_t dtype = typed ? signature_dtype_bits(a->dtype) : 0, count;
+	uint64_t count = signature_count(comm, a), dtype = signature_type(call, &count);
 
-	count = signature_count(comm, a);
-	if (kind_reduces(a->kind) && dtype_is_opaque(a->dtype)) {
-		count &= (UINT64_C(1) << SIGNATURE_COUNT_BITS) - 1;
-		count |= (uint64_t)coll_dtype_size(a->dtype) << SIGNATURE_COUNT_BITS;
-		dtype = SIGNATURE_OPAQUE << 8;
-	}
 	if (a->flags & CALL_OF_SPLIT)
 		kind = KIND_SPLIT;
 	return (struct signature){
@@ -136,6 +149,7 @@ void signature_describe(const struct comm *comm, const struct signature *signatu
 	int kind = signature_kind(signature->meta);
 	int op = (int)(signature->meta[0] >> 16 & 0xffff);
 	int root = (int)(signature->meta[0] >> 40);
+	const coll_dtype_t dtype = signature_dtype(signature->meta);
 	char reduction[96] = "", from[64] = "", count[40] = "";
 	struct rank_name name;
 
@@ -152,11 +166,12 @@ void signature_describe(const struct comm *comm, const struct signature *signatu
 	if (kind_has_root(kind))
 		snprintf(from, sizeof(from), " with root %s",
 			 comm_rank_name(comm, root, &name) + strlen("rank "));
-	if (kind < COLL_KIND_ALLGATHERV || kind > COLL_KIND_SCATTERV)
+	if (!kind_is_v(kind))
 		snprintf(count, sizeof(count), "%llu ",
 			 (unsigned long long)signature_count_of(signature->meta));
 	snprintf(text, size, "%s of %s%s%s%s", kind_name(kind), count,
-		 coll_dtype_name(signature_dtype(signature->meta)), reduction, from);
+		 dtype == COLL_DTYPE_NONE ? "no elements" : coll_dtype_name(dtype), reduction,
+		 from);
 }
 
 void call_describe(const struct comm *comm, const struct call *call, char *text, size_t size)

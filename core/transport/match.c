@@ -174,12 +174,17 @@ static int match_adopt_number(struct recv *recv, const coll_header_t *h)
 	return 1;
 }
 
-/* A loose receive takes a message of its type, or of no elements, that is not longer than itself. */
+/*
+ * A loose receive takes a message of its type, or of no elements, that is not longer than itself.  Others take one of the
+ * same call.
+ */
 static int match_adopt(struct recv *recv, const coll_header_t *h)
 {
 	if (recv->numbered)
 		return match_adopt_number(recv, h);
-	if (!recv->loose || h->len > recv->len || (h->len && h->meta[0] != recv->meta[0]))
+	if (!recv->loose)
+		return recv->len == h->len && match_same_call(recv->meta, h->meta);
+	if (h->len > recv->len || (h->len && h->meta[0] != recv->meta[0]))
 		return 0;
 	recv->meta[1] = h->meta[1];
 	recv->len = h->len;

@@ -138,7 +138,8 @@
  *                thread asks the others for it too: operations that can never meet, and those that wait
  *                for a rank which has left, are aborted, and the next call returns why.  A silent rank
  *                does not end such a wait, since nobody knows whether the program waits or computes.
- *                Messages between two ranks are not compared.  With `companion = none` the peers of
+ *                Messages between two ranks are not compared, nor are the types of alltoallv, gatherv
+ *                and scatterv.  With `companion = none` the peers of
  *                a death or an abort see a timeout whose text names no rank, and calls that differ
  *                hang or give wrong data, as the engine has it.
  * Host memory    A backend for device memory only (nccl) leaves calls on host memory to the companion: one
@@ -852,7 +853,8 @@ COLL_API coll_result_t coll_comm_shrink(coll_comm_t comm, const int32_t *exclude
  * sendbuf   Input of this rank.  May be NULL where the call has no elements to send.
  * recvbuf   Output of this rank.  May be NULL where the call has no elements to receive.
  * count     Elements, as each function says; the same on all ranks.
- * dtype     COLL_INT8 to COLL_INT64_INT32, or a type of coll_dtype_opaque(); the same on all ranks.
+ * dtype     COLL_INT8 to COLL_INT64_INT32, or a type of coll_dtype_opaque(); the same on all ranks (but see
+ *           the v-forms).
  * op        COLL_SUM to COLL_MAXLOC, or an operation made on `comm` or for every communicator; the same
  *           operation on all ranks.
  * root      0 to nranks - 1; the same on all ranks.
@@ -943,6 +945,8 @@ COLL_API coll_result_t coll_exscan(const void *sendbuf, void *recvbuf, size_t co
  * ...counts   nranks entries; the library copies them during the call.
  * ...displs   nranks entries, copied too; or NULL: the parts follow one another.  The parts in a
  *             receive buffer must not overlap.
+ * dtype       A rank that has no elements, neither to send nor to receive, may name any type, in reductions any
+ *             that has `op`.  If the others name an opaque type, it names an opaque type too.
  * A rank's count for its own part must be the same for sending and receiving.
  */
 

@@ -368,6 +368,128 @@ static void test_waits(void)
 	       "not heard from: rank 1", "a rank that polls alone");
 }
 
+/* --------------------------------------------------------------------- ranks without elements */
+
+enum { PART = 3 }; /* elements from each rank to each rank */
+
+/* The counts of a rank: the last one has no elements. */
+static size_t counts_of(size_t *counts, const struct rank *r, int rank)
+{
+	for (int i = 0; i < r->nranks; i++)
+		counts[i] = i == r->nranks - 1 || rank == r->nranks - 1 ? 0 : PART;
+	return counts[rank];
+}
+
+/* A v-form; `type` is that of this rank.  There are as many elements as counts_of() says, `from` 12 bytes each. */
+static coll_result_t v_form(struct rank *r, int32_t kind, coll_dtype_t type, const void *from,
+			    void *to)
+{
+	size_t counts[RANKS_MAX], none[RANKS_MAX] = {0}, mine = counts_of(counts, r, r->rank);
+
+	switch (kind) {
+	case COLL_KIND_ALLTOALLV:
+		return coll_alltoallv(from, counts, NULL, to, counts, NULL, type, r->comm, NULL);
+	case COLL_KIND_GATHERV:
+		return coll_gatherv(from, mine, to, counts, NULL, type, 0, r->comm, NULL);
+	case COLL_KIND_SCATTERV:
+		return coll_scatterv(from, counts, NULL, to, mine, type, 0, r->comm, NULL);
+	case COLL_KIND_ALLGATHERV:
+		return coll_allgatherv(NULL, 0, NULL, none, NULL, type, r->comm, NULL);
+	default: return coll_reduce_scatterv(NULL, NULL, none, type, COLL_SUM, r->comm, NULL);
+	}
+}
+
+/* The last rank names types of its own, and comes early and late. */
+static void other_types(struct rank *r)
+{
+	static const int32_t kinds[] = {COLL_KIND_ALLTOALLV, COLL_KIND_GATHERV, COLL_KIND_SCATTERV,
+					COLL_KIND_ALLGATHERV, COLL_KIND_REDUCE_SCATTERV};
+	static const coll_dtype_t own[] = {COLL_INT8, COLL_COMPLEX128, COLL_FLOAT32};
+	const int last = r->rank == r->nranks - 1;
+	char from[PART * RANKS_MAX * 12], to[sizeof(from)];
+	coll_result_t code = COLL_SUCCESS;
+
+	memset(from, 'a' + r->rank, sizeof(from));
+	for (size_t i = 0; !code && i < 2 * sizeof(kinds) / sizeof(kinds[0]); i++) {
+		const int32_t kind = kinds[i / 2];
+		const int reduces = kind == COLL_KIND_REDUCE_SCATTERV, root = r->rank == 0;
+
+		memset(to, '.', sizeof(to));
+		ranks_sleep(i % 2 == (size_t)last ? 0.005 : 0);
+		code = v_form(r, kind,
+			      last      ? own[i % 3]
+			      : reduces ? COLL_INT32
+					: COLL_COMPLEX64,
+			      from, to);
+		if (!code)
+			code = coll_sync(r->comm);
+		if (!code && !last &&
+		    (kind == COLL_KIND_ALLTOALLV || (kind == COLL_KIND_GATHERV && root)) &&
+		    (to[0] != 'a' || to[(r->nranks - 1) * PART * 8 - 1] != 'a' + r->nranks - 2 ||
+		     to[(r->nranks - 1) * PART * 8] != '.'))
+			rank_fail(r, "%s gives %.80s", coll_kind_name(kind), to);
+		if (last && to[0] != '.')
+			rank_fail(r, "%s writes", coll_kind_name(kind));
+	}
+	note(r, code);
+}
+
+/* The same with elements of other sizes whose meaning nobody knows, and lists. */
+static void other_opaque(struct rank *r)
+{
+	const int last = r->rank == r->nranks - 1;
+	void *nowhere[RANKS_MAX] = {0};
+	char from[PART * RANKS_MAX * 12] = "", to[sizeof(from)] = "";
+	coll_result_t code =
+		v_form(r, COLL_KIND_ALLTOALLV, coll_dtype_opaque(last ? 5 : 12), from, to);
+
+	if (!code)
+		code = coll_alltoall_list((const void *const *)nowhere, nowhere, 0,
+					  last ? COLL_INT8 : COLL_FLOAT64, r->comm, NULL);
+	note_sync(r, code);
+}
+
+/* All ranks have elements. */
+static void two_types(struct rank *r)
+{
+	size_t counts[RANKS_MAX];
+	int64_t x[RANKS_MAX] = {0}, y[RANKS_MAX];
+
+	for (int i = 0; i < r->nranks; i++)
+		counts[i] = 1;
+	note_sync(r, coll_alltoallv(x, counts, NULL, y, counts, NULL,
+				    r->rank ? COLL_INT64 : COLL_FLOAT64, r->comm, NULL));
+}
+
+/* Rank 0 has elements for the last rank, which expects none. */
+static void elements_for_none(struct rank *r)
+{
+	size_t counts[RANKS_MAX] = {0};
+	int64_t x[RANKS_MAX] = {0}, y[RANKS_MAX];
+
+	counts[r->nranks - 1] = r->rank == 0;
+	note_sync(r, coll_scatterv(x, counts, NULL, y, 0, r->rank ? COLL_INT8 : COLL_INT64, 0,
+				   r->comm, NULL));
+}
+
+static void test_no_elements(void)
+{
+	struct outcome outcome;
+
+	run(4, other_types, &outcome);
+	expect(&outcome, 4, COLL_SUCCESS, COLL_SUCCESS, "", "",
+	       "v-forms with a rank that has no elements and names another type");
+	run(3, other_opaque, &outcome);
+	expect(&outcome, 3, COLL_SUCCESS, COLL_SUCCESS, "", "", "another opaque type");
+	run_long(3, two_types, &outcome);
+	expect(&outcome, 3, COLL_ERR_MISMATCH, COLL_ERR_MISMATCH, "alltoallv of float64",
+	       "alltoallv of int64", "an alltoallv of two types");
+	run(2, elements_for_none, &outcome);
+	expect(&outcome, 2, COLL_ERR_MISMATCH, COLL_SUCCESS, "scatterv of no elements with root 0",
+	       "rank 0 sends 8 bytes to rank 1, which expects 0",
+	       "elements for a rank that expects none");
+}
+
 /* ------------------------------------------------------------------------------- warnings -- */
 
 /* Rank 1 comes late to the second allreduce. */
@@ -593,6 +715,7 @@ int main(int argc, char **argv)
 			continue;
 		test_operations();
 		test_messages();
+		test_no_elements();
 		test_groups();
 		test_waits();
 		test_warnings();

@@ -19,6 +19,7 @@ trap 'rm -rf "$dir"' EXIT
 # The command of README, for the headers of the tree.
 sed -n 's/^    \(bindgen .*\)/\1/p' "$src/bindings/README.md" >"$dir/command"
 is "README has a command" "$(wc -l <"$dir/command" | tr -d ' ')" 1
+bindgen --help 2>&1 | grep -q -e '--size_t-is-usize' || sed -i 's/ --size_t-is-usize//' "$dir/command"
 generate() {
     (cd "$dir" && eval "$(sed "s|\"\$(pkg-config --variable=includedir coll)|\"$src/include|g" command)")
 }
@@ -32,6 +33,7 @@ none "it has every function of libcoll" "$(
         grep -q "^pub fn $name(" "$dir/flat" || echo "$name"
     done)"
 
+has "a size_t is a usize" "$dir/flat" '^pub fn coll_dtype_size\(.*-> usize'
 # Sizes and bits are unsigned, as the fields that hold them.
 for type in $(sed -n 's/^pub type \(_bindgen_ty_[0-9]*\) =.*c_uint$/\1/p' "$dir/flat"); do
     sed -n "s/^pub const \(COLL_[A-Z0-9_]*\): $type = .*/\1/p" "$dir/flat"

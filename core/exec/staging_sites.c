@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static _Thread_local const void *staging_set; /* by staging_set_site; NULL: none */
 
@@ -65,15 +66,43 @@ void staging_free_sites(struct comm *comm)
 	}
 }
 
+/*
+ * Calls that an interpreter makes by libffi return to libffi, or to the file that has it inside, whatever line of the
+ * program has made them.
+ */
+static int staging_is_interpreter(const char *path)
+{
+	static const char *const names[] = {"libffi", "_ctypes", "_cffi", "libpython", "python"};
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strncmp(name, names[i], strlen(names[i])) == 0)
+			return 1;
+	return 0;
+}
+
+/* Numbers that a program gives to its places: no code has such an address. */
+enum { STAGING_NUMBERS = 65536 };
+
 /* Writes " (called at ./train+0x4711)", in the form that addr2line takes. */
 static void staging_name_site(const void *site, char *text, size_t size)
 {
+	const unsigned long address = (uintptr_t)site;
 	Dl_info where;
 
 	text[0] = '\0';
-	if (site && dladdr(site, &where) && where.dli_fname)
+	if (!site)
+		return;
+	if (address < STAGING_NUMBERS)
+		snprintf(text, size, " (called at place %lu)", address);
+	else if (!dladdr(site, &where) || !where.dli_fname)
+		snprintf(text, size, " (called at 0x%lx)", address);
+	else if (staging_is_interpreter(where.dli_fname))
+		snprintf(text, size,
+			 " (called by an interpreter: coll_set_call_site can name the place)");
+	else
 		snprintf(text, size, " (called at %s+0x%lx)", where.dli_fname,
-			 (unsigned long)((uintptr_t)site - (uintptr_t)where.dli_fbase));
+			 address - (unsigned long)(uintptr_t)where.dli_fbase);
 }
 
 void staging_log(const struct comm *comm, int kind, const void *place, size_t from, size_t to)

@@ -186,7 +186,8 @@
  *                what to do instead.  With the option `enable_gpu_fallback` the library copies such
  *                buffers through host memory instead.  It logs a warning for the first operation from
  *                each place in the program on a communicator, with the address of the call (as
- *                addr2line takes it), and the numbers of all of them when the communicator ends
+ *                addr2line takes it; all calls by libffi, as Python's ctypes makes them, have one place:
+ *                see coll_set_call_site), and the numbers of all of them when the communicator ends
  *                (level info; also in the file of the option `dump`).  It copies pieces of at most
  *                `segment` bytes (4 MiB if `segment` is larger), in both directions at the same
  *                time and beside the messages, on streams of its own; send and receive too go in
@@ -489,11 +490,12 @@ COLL_API const char *coll_error_string(coll_result_t result);
 COLL_API const char *coll_get_last_error(coll_comm_t comm);
 
 /*
- * Names the place in the program for which the calling thread makes its next calls: for a library that
- * stands between a program and this one.  Without it the place of a call is the caller of coll.h.  The
- * warning of operations that are staged through host memory has the place, once for each.
+ * Names the place in the program for which the calling thread makes its next calls: for a library or an
+ * interpreter that stands between a program and this one.  Without it the place of a call is the caller of
+ * coll.h.  The warning of operations that are staged through host memory has the place, once for each.
  *
- * site      An address in the program's code, as a function's return address; NULL: none.
+ * site      An address in the program's code, as a function's return address; or a number of the program's
+ *           choice from 1 to 65,535, say that of a line; NULL: none.
  */
 COLL_API void coll_set_call_site(const void *site);
 

@@ -39,6 +39,8 @@ def load():
     coll.coll_comm_backend.argtypes = [p, ctypes.POINTER(ctypes.c_char_p)]
     coll.coll_allreduce.argtypes = [p, p, size, i32, i32, p, p]
     coll.coll_sync.argtypes = [p]
+    coll.coll_set_call_site.argtypes = [p]
+    coll.coll_set_call_site.restype = None
     coll.coll_comm_destroy.argtypes = [p]
     return coll
 
@@ -91,6 +93,25 @@ def one_of_two(rank, read_end, write_end):
     return wrong
 
 
+def warnings_of_copies(write_end):
+    """Runs in a process of its own, whose log goes to a pipe: sums in memory of the stand-in for a device."""
+    os.dup2(write_end, 2)
+    os.environ.update(COLL_BACKEND="simulated", COLL_ENABLE_GPU_FALLBACK="1")
+    cuda = ctypes.CDLL(os.path.join(builddir, "tests/fakes/.libs/libcuda.so.1"))
+    context, there, comm = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_void_p()
+    if cuda.cuInit(0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or \
+            cuda.cuCtxPushCurrent_v2(context) or cuda.cuMemAlloc_v2(ctypes.byref(there), ctypes.c_size_t(64)):
+        return "the stand-in has no memory"
+    if coll.coll_comm_init_all(ctypes.byref(comm), 1, None, None):
+        return last_error()
+    for site in None, None, 42, 42, 43:
+        coll.coll_set_call_site(site)
+        if coll.coll_allreduce(there.value, there.value, 16, FLOAT32, SUM, comm, None) or coll.coll_sync(comm):
+            return last_error()
+    coll.coll_comm_destroy(comm)
+    return None
+
+
 if "address" in os.environ.get("TEST_SANITIZE", "") or "thread" in os.environ.get(
     "TEST_SANITIZE", ""
 ):
@@ -98,6 +119,23 @@ if "address" in os.environ.get("TEST_SANITIZE", "") or "thread" in os.environ.ge
 
 coll = load()
 ok(True, "libcoll.so %s loads under ctypes" % coll.coll_version_string().decode())
+
+# Before this process has looked for a driver.
+read_end, write_end = os.pipe()
+sys.stdout.flush()
+pid = os.fork()
+if pid == 0:
+    wrong = warnings_of_copies(write_end)
+    if wrong is not None:
+        print("# " + wrong, flush=True)
+    os._exit(wrong is not None)
+os.close(write_end)
+with os.fdopen(read_end) as log:
+    warnings = [line.partition("(called ")[2].partition(")")[0] for line in log if " copies " in line]
+ok(os.waitpid(pid, 0)[1] == 0, "sums on a device")
+interpreter = "by an interpreter: coll_set_call_site can name the place"
+ok(warnings == [interpreter, "at place 42", "at place 43"],
+   "one warning for calls from ctypes, and one for each place that the program names: %s" % warnings)
 
 single = ctypes.c_void_p()
 code = coll.coll_comm_init_all(ctypes.byref(single), 1, None, None)

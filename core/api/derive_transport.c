@@ -181,7 +181,7 @@ static int shrink_over(void *arg)
 		return 1;
 	if (comm->rank == s->leader)
 		return shrink_agreed(s) || shrink_missing(s) >= 0;
-	return comm->shrunk.hash == s->hash || shrink_missing(s) >= 0;
+	return comm->shrunk.answer.hash || shrink_missing(s) >= 0;
 }
 
 /* Waits in slices: another thread may set a new timeout. */
@@ -307,32 +307,71 @@ static int shrink_lead(struct shrink *s, uint32_t *context_id)
 	return lost < 0 ? COLL_SUCCESS : shrink_lost(s, lost);
 }
 
+/*
+ * To the leader: the hash of the list, or 0 if this rank takes part no more.  The messages keep their order, so a 0 also
+ * withdraws a question that the leader gets after its answer, and that must not count in its next call.
+ */
+static void shrink_tell(const struct shrink *s, uint64_t hash)
+{
+	const struct comm *comm = s->comm;
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIx64, hash);
+	context_send_control(comm->context, comm->to_context_rank[s->leader],
+			     comm_tag_control(comm->context_id), CONTROL_SHRINK, 0, text);
+}
+
+/* Asks the leader: 1: *answer is its answer.  0: it has not come in time, or is not awaited any more. */
+static int shrink_ask(struct shrink *s, struct shrunk *answer)
+{
+	struct comm *comm = s->comm;
+
+	comm->shrunk.awaited = s->hash;
+	shrink_tell(s, s->hash);
+	(void)shrink_wait(s);
+	comm->shrunk.awaited = 0;
+	*answer = comm->shrunk.answer;
+	comm->shrunk.answer.hash = 0;
+	if (!answer->hash || answer->failed_rank >= 0)
+		shrink_tell(s, 0);
+	return answer->hash != 0;
+}
+
 static int shrink_follow(struct shrink *s, uint32_t *context_id)
 {
 	struct comm *comm = s->comm;
-	int leader = comm->to_context_rank[s->leader], lost;
-	char text[24];
+	struct shrunk answer;
+	int lost;
 
-	snprintf(text, sizeof(text), "%" PRIx64, s->hash);
-	comm->shrunk.awaited = s->hash;
-	context_send_control(comm->context, leader, comm_tag_control(comm->context_id),
-			     CONTROL_SHRINK, 0, text);
-	(void)shrink_wait(s);
-	comm->shrunk.awaited = 0;
-	if (comm->shrunk.hash == s->hash) {
-		comm->shrunk.hash = 0;
-		*context_id = comm->shrunk.context_id;
-		return comm->shrunk.failed_rank < 0 ? COLL_SUCCESS
-						    : shrink_lost(s, comm->shrunk.failed_rank);
+	if (comm_shrunk_before(comm, s->hash, &answer) || shrink_ask(s, &answer)) {
+		*context_id = answer.context_id;
+		return answer.failed_rank < 0 ? COLL_SUCCESS : shrink_lost(s, answer.failed_rank);
 	}
 	/*
 	 * The leader may have heard of a lost rank in its last communicator, and may never make this call.  A
 	 * late answer is refused, so that no rank waits for this one.
 	 */
 	comm->shrunk.lost = lost = shrink_missing(s);
-	context_send_control(comm->context, leader, comm_tag_control(comm->context_id),
-			     CONTROL_SHRINK, 0, "0");
 	return lost < 0 || shrink_aborted(s) ? shrink_broken(s) : shrink_lost(s, lost);
+}
+
+static int shrink_is_free(void *arg)
+{
+	const struct shrink *s = arg;
+
+	return !s->comm->shrunk.waits || shrink_aborted(s);
+}
+
+/* The place for the answer is of one call: the calls of several threads follow one another. */
+static int shrink_take_turn(struct shrink *s)
+{
+	struct comm *comm = s->comm;
+
+	if (context_wait(comm->context, shrink_is_free, s, comm->timeout_us))
+		return error_set(COLL_ERR_TIMEOUT,
+				 "coll_comm_shrink timed out: another thread of this rank shrinks "
+				 "the same communicator, and has not ended");
+	return comm->shrunk.waits ? shrink_broken(s) : COLL_SUCCESS;
 }
 
 static int shrink_agree(struct shrink *s, uint32_t *context_id)
@@ -341,6 +380,9 @@ static int shrink_agree(struct shrink *s, uint32_t *context_id)
 	int code;
 
 	s->aborted = atomic_load(&comm->aborted);
+	code = shrink_take_turn(s);
+	if (code)
+		return code;
 	comm->shrunk.waits = 1;
 	code = comm->rank == s->leader ? shrink_lead(s, context_id) : shrink_follow(s, context_id);
 	comm->shrunk.waits = 0;

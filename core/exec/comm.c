@@ -232,12 +232,14 @@ static void comm_detach(struct comm *comm)
 	struct context *context = comm->context;
 	const uint64_t context_id = (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT;
 	struct rank_name name;
+	struct shrunk unused;
 	char staged[512];
 
 	if (comm->finished < comm->issued) /* another thread has issued an operation meanwhile */
 		comm_fail(comm, 1, COLL_ERR_ABORTED, "%s destroyed the communicator",
 			  comm_own_name(comm, &name));
 	message_end_all(comm, COLL_ERR_ABORTED);
+	(void)comm_shrunk_before(comm, 0, &unused);
 	for (struct comm **at = &context->comms; *at; at = &(*at)->next)
 		if (*at == comm) {
 			*at = comm->next;

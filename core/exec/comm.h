@@ -67,6 +67,14 @@ struct last_calls {
 	struct signature call[COMM_HISTORY];
 };
 
+/* The answer of the leader of a shrink: see derive_transport.c. */
+struct shrunk {
+	struct shrunk *next;
+	uint64_t hash; /* of the list of excluded ranks */
+	uint32_t context_id;
+	int failed_rank; /* the rank that prevents the new communicator, or -1 */
+};
+
 /* A rank of the communicator as this rank sees it. */
 enum peer_state {
 	PEER_ALIVE,
@@ -151,13 +159,12 @@ struct comm {
 	uint64_t steps;   /* steps ever completed: grows while operations move */
 	uint64_t *shrink; /* per rank: the hash it has sent to this rank; 0: none */
 	struct {
-		/* Hashes of lists of excluded ranks: of this rank's question, of the answer; 0: none. */
-		uint64_t awaited, hash;
-		uint32_t context_id;
-		int failed_rank; /* the rank that prevents the new communicator, or -1 */
-		int lost;        /* the rank whose loss ended the last wait for an answer, or -1 */
-		int waits;       /* this rank is in coll_comm_shrink */
-	} shrunk;                /* the leader's last answer */
+		uint64_t awaited; /* the hash in this rank's question; 0: no answer is awaited */
+		struct shrunk answer;  /* to that question; hash 0: it has not come */
+		struct shrunk *behind; /* answers to calls behind that, which this rank will make */
+		int lost;  /* the rank whose loss ended the last wait for an answer, or -1 */
+		int waits; /* this rank is in coll_comm_shrink */
+	} shrunk;
 	uint64_t birth;    /* tag of messages about ranks that could not make it too; 0: none */
 	int native_groups; /* groups of the backend's own that have not ended yet */
 	int leaving;       /* coll_comm_destroy has begun: a peer that leaves is no failure */
@@ -316,6 +323,11 @@ void comm_send_unmade(struct comm *parent, uint32_t seq, int code, const char *t
  * makes it.  The lock is held.
  */
 void comm_refuse(struct comm *parent, uint32_t context_id, int code, const char *text);
+/*
+ * Takes from comm->shrunk.behind the answer for this hash, and drops the answers before it, of calls that this rank has
+ * not made: 1.  0: there is none.
+ */
+int comm_shrunk_before(struct comm *comm, uint64_t hash, struct shrunk *answer);
 
 /* After the transport has moved: handles control messages and failed peers.  The lock is held. */
 void comm_check(struct comm *comm);

@@ -135,7 +135,7 @@ static void test_late_answer(void)
 	fake_control(rig, 1, rig->comm, CONTROL_SHRUNK, CHILD_ID, "abc -1");
 	context_progress(rig->context);
 	is_int(rig->fake.sends, 0, "an awaited answer: nothing is refused");
-	is_int((long long)rig->comm->shrunk.context_id, CHILD_ID, "its context id is taken");
+	is_int((long long)rig->comm->shrunk.answer.context_id, CHILD_ID, "its context id is taken");
 	rig_free(rig);
 }
 
@@ -357,7 +357,7 @@ static void test_told_though_left(void)
 	fake_control(rig, 1, rig->comm, CONTROL_SHRUNK, CHILD_ID, "abc 3");
 	context_progress(rig->context);
 	is_int(rig->fake.sends, 9, "a late answer without a new communicator needs no word");
-	is_int((int64_t)rig->comm->shrunk.hash, 0, "and answers nothing");
+	is_int((int64_t)rig->comm->shrunk.answer.hash, 0, "and answers nothing");
 	rig_free(rig);
 }
 

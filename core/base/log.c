@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* log.c - log lines on stderr. */
 #include "base/log.h"
+#include "base/interrupt.h"
 
 #include <coll/backend.h>
 
@@ -52,6 +53,7 @@ static void log_write(const char *line, size_t len)
 {
 	const struct timespec now = {0, 0};
 	sigset_t pipe_only, saved, pending;
+	int tries = 0, taken;
 	ssize_t n;
 
 	sigemptyset(&pipe_only);
@@ -60,10 +62,11 @@ static void log_write(const char *line, size_t len)
 	pthread_sigmask(SIG_BLOCK, &pipe_only, &saved);
 	do
 		n = write(STDERR_FILENO, line, len);
-	while (n < 0 && errno == EINTR);
+	while (interrupted(n, &tries));
 	if (n < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
-		while (sigtimedwait(&pipe_only, NULL, &now) < 0 && errno == EINTR)
-			;
+		do
+			taken = sigtimedwait(&pipe_only, NULL, &now);
+		while (interrupted(taken, &tries));
 	pthread_sigmask(SIG_SETMASK, &saved, NULL);
 }
 

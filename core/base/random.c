@@ -8,15 +8,17 @@
 #include <sys/random.h>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 
 int random_bytes(void *out, size_t len)
 {
 	uint8_t *p = out;
+	int tries = 0;
 
 	while (len > 0) {
 		ssize_t n = getrandom(p, len, 0);
 
-		if (n < 0 && errno != EINTR)
+		if (n < 0 && !interrupted(n, &tries))
 			return error_set(COLL_ERR_SYSTEM, "cannot get random bytes: %s",
 					 strerror(errno));
 		if (n > 0) {

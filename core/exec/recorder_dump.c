@@ -7,6 +7,7 @@
 #include "exec/message_recorder.h"
 #include "exec/staging.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/trust.h"
 
@@ -258,11 +259,12 @@ static void dump_fill(struct dump *dump, struct comm *comm)
 static int dump_write(int fd, const struct dump *dump)
 {
 	size_t done = 0;
+	int tries = 0;
 
 	while (done < dump->used) {
 		ssize_t n = write(fd, dump->text + done, dump->used - done);
 
-		if (n < 0 && errno == EINTR)
+		if (interrupted(n, &tries))
 			continue;
 		if (n < 0)
 			return error_set(COLL_ERR_SYSTEM, "%s", strerror(errno));

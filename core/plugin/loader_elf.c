@@ -2,6 +2,7 @@
 /* loader_elf.c - checks that the file of a shared object is complete. */
 #include "plugin/loader.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -20,13 +21,14 @@ enum {
 /* Reads all bytes; -1 on an error and at the end of the file. */
 static int loader_read(int fd, void *out, size_t n, uint64_t offset)
 {
+	int tries = 0;
 	ssize_t got;
 
 	if (offset > INT64_MAX)
 		return -1;
 	do
 		got = pread(fd, out, n, (off_t)offset);
-	while (got < 0 && errno == EINTR);
+	while (interrupted(got, &tries));
 	return got == (ssize_t)n ? 0 : -1;
 }
 

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/plugin_kit.h"
 #include "socket/acceptor.h"
 #include "tcp_cipher.h"

@@ -62,6 +62,7 @@ size_t tcp_recvmsg(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg)
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} control;
 	const struct iovec *one = NULL;
+	int tries = 0;
 	ssize_t n;
 
 	if (t->ring_size && !conn->inet) {
@@ -73,8 +74,8 @@ size_t tcp_recvmsg(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg)
 	do { /* for one piece of memory the kernel needs no list */
 		n = one ? recv(conn->fd, one->iov_base, one->iov_len, MSG_DONTWAIT)
 			: recvmsg(conn->fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
-	if (n < 0 && errno == EAGAIN)
+	} while (interrupted(n, &tries));
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n <= 0) {
 		/* The peer's last bytes are in the ring, not in the socket. */

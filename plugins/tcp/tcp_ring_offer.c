@@ -94,6 +94,7 @@ static int tcp_ring_signal(struct tcp *t, struct tcp_conn *conn, uint64_t kind, 
 	} control = {.bytes = {0}};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 	struct cmsghdr *part;
+	int tries = 0;
 	ssize_t sent;
 
 	if (fd >= 0) {
@@ -107,7 +108,7 @@ static int tcp_ring_signal(struct tcp *t, struct tcp_conn *conn, uint64_t kind, 
 	}
 	do {
 		sent = sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-	} while (sent < 0 && errno == EINTR);
+	} while (interrupted(sent, &tries));
 	if (sent == (ssize_t)iov.iov_len)
 		return 1;
 	/* The kernel takes so few bytes whole or not at all. */

@@ -229,13 +229,11 @@ static void *agree_rank(void *arg)
 	return NULL;
 }
 
-/* Runs all ranks in threads of their own; each must get this result and this text. */
-static void agree(struct world *w, int in_process, int code, const char *name, const char *text,
-		  const char *what)
+/* Runs each rank in a thread of its own. */
+static void on_all_ranks(struct world *w, int in_process, void *(*run)(void *))
 {
 	struct bootstrap *bootstraps[RANKS];
 	pthread_t thread[RANKS];
-	int same = 0;
 
 	if (bootstrap_open_local(bootstraps, RANKS))
 		bail_out("boot: %s", error_text());
@@ -243,16 +241,26 @@ static void agree(struct world *w, int in_process, int code, const char *name, c
 		w[r].bootstrap = bootstraps[r];
 		w[r].in_process = in_process;
 		load_config(&w[r]);
-		if (pthread_create(&thread[r], NULL, agree_rank, &w[r]))
+		if (pthread_create(&thread[r], NULL, run, &w[r]))
 			bail_out("no thread");
 	}
 	for (int r = 0; r < RANKS; r++) {
 		pthread_join(thread[r], NULL);
 		bootstrap_close(bootstraps[r]);
 		config_free(w[r].config);
+	}
+}
+
+/* Each rank must get this result and this text. */
+static void agree(struct world *w, int in_process, int code, const char *name, const char *text,
+		  const char *what)
+{
+	int same = 0;
+
+	on_all_ranks(w, in_process, agree_rank);
+	for (int r = 0; r < RANKS; r++)
 		same += w[r].code == w[0].code && !strcmp(w[r].name, w[0].name) &&
 			!strcmp(w[r].text, w[0].text);
-	}
 	is_int(same, RANKS, "%s: all ranks agree", what);
 	is_int(w[0].code, code, "%s: code", what);
 	is_str(w[0].name, name, "%s: choice", what);
@@ -353,6 +361,84 @@ static void test_agree_lists(void)
 	      "cannot use backend 'simulated': it keeps all ranks in one process",
 	      "simulated,tcp between processes");
 	agree(worlds, 1, 0, "simulated", "", "simulated,tcp in one process");
+}
+
+/* n ranks, of which one has another version of the chosen plugin; -1: none has. */
+static int choose_versions(int n, int odd)
+{
+	struct capabilities_head head;
+	struct capabilities caps[RANKS];
+	struct filter filter = {0};
+	const char *name = NULL;
+	void *table[RANKS];
+	int code;
+
+	make_worlds(worlds);
+	for (int r = 0; r < n; r++) {
+		worlds[r].item[0].backend.version = r == odd ? "1.1" : "1.0";
+		table[r] = capabilities_pack(&worlds[r].list, &filter, "", &head);
+		if (!table[r] || capabilities_unpack(&caps[r], table[r], head.size, r))
+			bail_out("%s", error_text());
+	}
+	code = select_choose(caps, n, &name);
+	for (int r = 0; r < n; r++) {
+		capabilities_free(&caps[r]);
+		free(table[r]);
+	}
+	return code;
+}
+
+/* The version of every rank counts, the last rank's too. */
+static void test_every_version(void)
+{
+	char text[80];
+
+	for (int n = 2; n <= RANKS; n++) {
+		is_int(choose_versions(n, -1), 0, "%d ranks: one version", n);
+		for (int odd = 1; odd < n; odd++) {
+			is_int(choose_versions(n, odd), COLL_ERR_VERSION,
+			       "%d ranks: rank %d has another version", n, odd);
+			snprintf(text, sizeof(text), "version 1.0 on rank 0 but 1.1 on rank %d",
+				 odd);
+			has_str(error_text(), text, "is named");
+		}
+	}
+}
+
+static void *companion_rank(void *arg)
+{
+	struct world *w = arg;
+	const struct plugin *chosen;
+	int by_name;
+
+	w->code = select_companion(w->bootstrap, w->config, &w->list, &chosen, &by_name);
+	snprintf(w->name, sizeof(w->name), "%s", chosen ? chosen->name : "");
+	snprintf(w->text, sizeof(w->text), "%s", w->code ? error_text() : "");
+	return NULL;
+}
+
+/* The user has named the companion tcp, of which one rank has another version. */
+static void companion_versions(int odd)
+{
+	char text[120];
+
+	setenv("COLL_COMPANION", "tcp", 1);
+	make_worlds(worlds);
+	for (int r = 0; r < RANKS; r++) {
+		struct plugin *tcp = &worlds[r].item[2];
+
+		tcp->backend.transport = &tcp->transport;
+		tcp->backend.version = r == odd ? "1.1" : "1.0";
+	}
+	on_all_ranks(worlds, 0, companion_rank);
+	unsetenv("COLL_COMPANION");
+	snprintf(text, sizeof(text),
+		 "the companion 'tcp' has version 1.0 on rank 0 but 1.1 on rank %d", odd);
+	for (int r = 0; r < RANKS; r++) {
+		is_int(worlds[r].code, odd < 0 ? 0 : COLL_ERR_VERSION, "companion: rank %d", r);
+		is_str(worlds[r].name, odd < 0 ? "tcp" : "", "companion: rank %d's choice", r);
+		has_str(worlds[r].text, odd < 0 ? "" : text, "companion: rank %d's text", r);
+	}
 }
 
 static void test_agree_versions(void)
@@ -694,6 +780,10 @@ int main(void)
 	test_agree_errors();
 	test_agree_lists();
 	test_agree_versions();
+	test_every_version();
+	companion_versions(-1);
+	companion_versions(1);
+	companion_versions(RANKS - 1);
 	test_good_table();
 	test_damaged_tables();
 	test_wrong_numbers();

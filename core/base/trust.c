@@ -3,84 +3,31 @@
 #include "base/trust.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/trust_impl.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <unistd.h>
 
 enum { TRUST_LINKS = 40 };
 
 struct trust_walk {
 	struct trust *trust;
+	struct trust_owners owners;
+	const char *path; /* as the caller wrote it */
 	int is_plugin;
 	int links_only;
 	int links;
+	int closed; /* the last directory belongs to a good owner, and nobody else may write there */
 	char at[2 * PATH_MAX]; /* the part that was judged, without links; "": the root directory */
 	char rest[PATH_MAX];   /* the names that follow */
 };
 
-/* ---------------------------------------------------------------------- owners -- */
-
-static int trust_is_secure(void)
-{
-	return getauxval(AT_SECURE) != 0;
-}
-
-static int trust_is_privileged(void)
-{
-	return geteuid() == 0 || trust_is_secure();
-}
-
-static int trust_owns(uid_t uid, const char *path)
-{
-	struct stat st;
-
-	return !stat(path, &st) && st.st_uid == uid;
-}
-
-/* Does the user own the file of the running libcoll? */
-static int trust_owns_library(uid_t uid)
-{
-	static const char here;
-	Dl_info where;
-
-	return dladdr(&here, &where) && where.dli_fname && trust_owns(uid, where.dli_fname);
-}
-
-static int trust_is_owner(uid_t uid)
-{
-	if (uid == 0)
-		return 1;
-	if (uid == geteuid())
-		return !trust_is_secure() || getuid() != uid;
-	return !trust_is_privileged() && (trust_owns(uid, "/") || trust_owns_library(uid));
-}
-
-/* Returns the bits of the mode that let others write. */
-static mode_t trust_others(const struct stat *st, int sticky_is_safe)
-{
-	if (S_ISLNK(st->st_mode))
-		return 0;
-	if (S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX) && sticky_is_safe)
-		return 0;
-	return st->st_mode & (S_IWOTH | S_IWGRP);
-}
-
-/* ------------------------------------------------------------------ COLL_TRUST -- */
-
-/* Is the path the tree itself, or below it?  Both are without links. */
-static int trust_is_below(const char *path, const char *tree)
-{
-	const size_t len = strcmp(tree, "/") == 0 ? 0 : strlen(tree);
-
-	return !strncmp(path, tree, len) && (path[len] == '/' || path[len] == '\0');
-}
+/* -------------------------------------------------------------------- COLL_TRUST -- */
 
 static void trust_warn_once(const char *tree)
 {
@@ -123,41 +70,108 @@ static int trust_is_named(const char *path)
 
 /* -------------------------------------------------------------------- judgement -- */
 
+/* Returns the bits of the mode that let others write. */
+static mode_t trust_others(const struct stat *st, int sticky_is_safe)
+{
+	if (S_ISLNK(st->st_mode))
+		return 0;
+	if (S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX) && sticky_is_safe)
+		return 0;
+	return st->st_mode & (S_IWOTH | S_IWGRP);
+}
+
+/* Does the user namespace hide the owner? */
+static int trust_is_hidden(const struct trust_walk *walk, const struct stat *st)
+{
+	return walk->owners.hidden && st->st_uid == walk->owners.nobody;
+}
+
+/*
+ * Is a hidden owner as good as root?  Nobody can change a symbolic link in a directory where nobody else may write.
+ */
+static int trust_is_good_place(const struct trust_walk *walk, const char *path,
+			       const struct stat *st)
+{
+	if (!trust_is_hidden(walk, st))
+		return 0;
+	return S_ISLNK(st->st_mode) ? walk->closed : trust_is_placed(&walk->owners, path, st);
+}
+
 /* "another user owns the file '/x' (owner 1000, mode 0644)" */
-static void trust_describe(char text[TRUST_NOTE_SIZE], const char *path, const struct stat *st)
+static void trust_describe(const struct trust_walk *walk, char text[TRUST_NOTE_SIZE],
+			   const char *path, const struct stat *st)
 {
 	const char *kind = S_ISDIR(st->st_mode)   ? "directory"
 			   : S_ISLNK(st->st_mode) ? "symbolic link"
 						  : "file";
+	const char *fault =
+		trust_is_owner(&walk->owners, st->st_uid) || trust_is_good_place(walk, path, st)
+			? "others may write to"
+		: trust_is_hidden(walk, st) ? "an unknown user owns"
+					    : "another user owns";
 
-	snprintf(text, TRUST_NOTE_SIZE, "%s the %s '%.400s' (owner %u, mode %04o)",
-		 trust_is_owner(st->st_uid) ? "others may write to" : "another user owns", kind,
+	snprintf(text, TRUST_NOTE_SIZE, "%s the %s '%.400s' (owner %u, mode %04o)", fault, kind,
 		 path, (unsigned)st->st_uid, (unsigned)st->st_mode & 07777);
 }
 
-static int trust_refuse(const char *path, const struct stat *st)
+/* No chown gives a number to an owner whom the user namespace hides. */
+static int trust_refuse_hidden(const struct trust_walk *walk, const char *fault)
 {
-	char fault[TRUST_NOTE_SIZE], owner[64];
+	const char *slash = strrchr(walk->path, '/');
+	const int len = slash > walk->path ? (int)(slash - walk->path) : 1;
 
-	trust_describe(fault, path, st);
-	snprintf(owner, sizeof(owner), geteuid() ? "root or user %u" : "root", (unsigned)geteuid());
+	if (trust_is_secure())
+		return error_set(COLL_ERR_PERMISSION,
+				 "refused for safety: %s; the user namespace of this process has "
+				 "no number for the owner (/proc/self/uid_map: %s)",
+				 fault, walk->owners.map[0] ? walk->owners.map : "empty");
+	return error_set(COLL_ERR_PERMISSION,
+			 "refused for safety: %s; the user namespace of this process has no "
+			 "number for the owner (/proc/self/uid_map: %s), and chown cannot change "
+			 "that: set COLL_TRUST=%.*s if you trust all who can change it",
+			 fault, walk->owners.map[0] ? walk->owners.map : "empty",
+			 len < 200 ? len : 200, slash ? walk->path : ".");
+}
+
+static int trust_refuse(const struct trust_walk *walk, const char *path, const struct stat *st)
+{
+	const unsigned user = (unsigned)geteuid(), nobody = (unsigned)walk->owners.nobody;
+	char fault[TRUST_NOTE_SIZE], owner[64] = "root", shared[120] = "";
+
+	trust_describe(walk, fault, path, st);
+	if (trust_is_hidden(walk, st) && !trust_is_good_place(walk, path, st))
+		return trust_refuse_hidden(walk, fault);
+	if (user && user != nobody)
+		snprintf(owner, sizeof(owner), "root or user %u", user);
+	if (st->st_uid == nobody)
+		snprintf(shared, sizeof(shared),
+			 "; %u stands for every user without a number here, so it is nobody's",
+			 nobody);
 	return error_set(
 		COLL_ERR_PERMISSION,
 		"refused for safety: %s; %s must own the path and nobody else may write to "
-		"it: use chown or chmod go-w%s",
+		"it: use chown or chmod go-w%s%s",
 		fault, owner,
 		trust_is_secure() ? ""
 				  : ", or name the tree in COLL_TRUST if you trust "
-				    "all who can change it");
+				    "all who can change it",
+		shared);
 }
 
 /* Keeps the first note. */
-static void trust_note(struct trust *trust, const char *path, const struct stat *st, int by_group)
+static void trust_note(struct trust_walk *walk, const char *path, const struct stat *st,
+		       int by_group)
 {
-	if (trust->note[0])
+	if (walk->trust->note[0])
 		return;
-	trust_describe(trust->note, path, st);
-	trust->by_group = by_group;
+	trust_describe(walk, walk->trust->note, path, st);
+	walk->trust->by_group = by_group;
+}
+
+/* A private group has the number of its user. */
+static int trust_is_private(const struct trust_walk *walk, const struct stat *st)
+{
+	return st->st_gid == st->st_uid && st->st_gid != walk->owners.nogroup;
 }
 
 /* in_place: the step is the file, or the directory that holds the file. */
@@ -167,17 +181,21 @@ static int trust_judge(struct trust_walk *walk, const char *path, const struct s
 	const int sticky_is_safe = !(in_place && walk->is_plugin);
 	const mode_t others = trust_others(st, sticky_is_safe);
 	const int group_only = !(others & S_IWOTH) && !trust_is_privileged();
+	const int owner = trust_is_owner(&walk->owners, st->st_uid);
+	const int good = owner || trust_is_good_place(walk, path, st);
 
+	if (!S_ISLNK(st->st_mode))
+		walk->closed = good && !(st->st_mode & (S_IWOTH | S_IWGRP));
 	if (walk->links_only && !S_ISLNK(st->st_mode))
 		return COLL_SUCCESS;
-	if (trust_is_owner(st->st_uid) && (!others || group_only)) {
-		if (others && in_place && st->st_gid != st->st_uid)
-			trust_note(walk->trust, path, st, 1);
+	if (good && (!others || (owner && group_only))) {
+		if (others && in_place && !trust_is_private(walk, st))
+			trust_note(walk, path, st, 1);
 		return COLL_SUCCESS;
 	}
 	if (!trust_is_named(walk->at))
-		return trust_refuse(path, st);
-	trust_note(walk->trust, path, st, 0);
+		return trust_refuse(walk, path, st);
+	trust_note(walk, path, st, 0);
 	return COLL_SUCCESS;
 }
 
@@ -272,6 +290,8 @@ static int trust_go(struct trust_walk *walk, const char *path)
 	int code;
 
 	memset(walk->trust, 0, sizeof(*walk->trust));
+	walk->path = path;
+	trust_owners_read(&walk->owners);
 	code = trust_begin(walk, path);
 	if (!code)
 		code = trust_look(walk, 0);
@@ -284,6 +304,7 @@ static int trust_go(struct trust_walk *walk, const char *path)
 		if (!code && trust_take_name(walk))
 			code = trust_look(walk, last);
 	}
+	trust_owners_free(&walk->owners);
 	return code;
 }
 

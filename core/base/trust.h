@@ -13,6 +13,18 @@
  * namespace without root.  Groups may write, since a umask of 002 is common; a note says so, unless the
  * group has the number of the owner, as private groups have.
  *
+ * In a user namespace (rootless containers, `unshare -Ur`, bubblewrap) Linux shows one number, the overflow uid
+ * (65534), for every user whom /proc/self/uid_map leaves out: root of the host and a stranger look alike.  So this
+ * number is nobody's and never a good owner, not even in a process that has it, nor outside of such namespaces.  If
+ * the map leaves users out, and no user has the number itself, three places are good whoever owns them, if
+ * only the owner may write there:
+ *   the directories above the running libcoll, and above the user's own home directory ($HOME): their owners
+ *     control the process, or the user, anyway;
+ *   symbolic links in a directory that passes the rule and to which only its owner may write;
+ *   if libcoll's own owner is hidden, too: the files below the directory that holds libcoll, where `make install` puts
+ *     plugins, and the system's configuration directory.
+ * A set-uid or set-gid program has no such places.
+ *
  * The environment variable COLL_TRUST, "/home/ci/src:/opt/x", names trees that others control and that the
  * user trusts.  The rule does not hold for these trees, for the directories above them, and for a symbolic
  * link that the variable names itself.  A set-uid or set-gid program ignores the variable.
@@ -22,8 +34,8 @@
  *
  * Not protected: the libraries that a plugin depends on or opens itself; access lists of NFSv4 (those of
  * POSIX show as the rights of the group); file systems that lie about owners; a descriptor that the
- * former owner of a file still has open for writing; in a user namespace, owners without a number there,
- * who all look alike; processes with capabilities, but without user 0.
+ * former owner of a file still has open for writing; in a user namespace, a file below libcoll's directory that root
+ * of the host gave to a stranger; processes with capabilities, but without user 0.
  */
 #ifndef CORE_BASE_TRUST_H
 #define CORE_BASE_TRUST_H

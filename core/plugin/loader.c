@@ -9,6 +9,7 @@
  */
 #include "plugin/loader.h"
 #include "base/error.h"
+#include "base/self.h"
 
 #include <dlfcn.h>
 #include <ltdl.h>
@@ -168,16 +169,10 @@ const void *loader_symbol(struct loader_file *file, const char *name, char *else
 
 void loader_home(char *dir, size_t size)
 {
-	char *real = NULL, *slash;
-	Dl_info where;
+	char *path = self_path(), *slash = path ? strrchr(path, '/') : NULL;
 
 	dir[0] = '\0';
-	if (dladdr(&loader, &where) && where.dli_fname)
-		real = realpath(where.dli_fname, NULL);
-	slash = real ? strrchr(real, '/') : NULL;
-	if (slash) {
-		*slash = '\0';
-		snprintf(dir, size, "%s", real);
-	}
-	free(real);
+	if (slash)
+		snprintf(dir, size, "%.*s", (int)(slash - path), path);
+	free(path);
 }

@@ -122,6 +122,42 @@ else
     skip "JSON" "no python3"
 fi
 
+# ------------------------------------------- a user namespace that hides root
+
+# rootless ARGUMENT...: a user who is root in a user namespace with no other user runs an installed `coll`.
+rootless() {
+    status=0
+    HOME=/ PATH=$dir/lib:$PATH LD_LIBRARY_PATH=$dir/lib timeout 60 setpriv --reuid=64123 --regid=64123 --clear-groups \
+        unshare -Ur "$@" >"$dir/out" 2>"$dir/err" </dev/null || status=$?
+}
+mkdir "$dir/lib" "$dir/lib/v1" "$dir/lib/etc" "$dir/theirs"
+cp -L "${top_builddir:-.}"/.libs/libcoll.so.1 "${top_builddir:-.}/.libs/coll" "$dir/lib/"
+cp "$plugins"/coll_tcp.so "$dir/lib/v1/"
+cp "$plugins"/coll_tcp.so "$dir/theirs/"
+chmod -R go=u-w "$dir"
+export COLL_SYSCONFDIR=$dir/lib/etc
+rootless true
+if [ "$(id -u)" != 0 ] || [ $status -ne 0 ]; then
+    skip "a user namespace that hides root" "needs root, setpriv and user namespaces"
+else
+    chown -R 64124 "$dir/theirs"
+    echo 'timeout = 9s' >"$dir/lib/etc/coll.conf"
+    COLL_PLUGIN_PATH=$dir/lib/v1 rootless coll info
+    is "an installed libcoll takes the plugins below it: status 0" $status 0
+    has "and root's coll.conf" "$dir/out" "^  timeout +9s  \($dir/lib/etc/coll.conf:1\)"
+    COLL_PLUGIN_PATH=$dir/theirs rootless coll info
+    is "a stranger's plugin is refused: status 1" $status 1
+    has "the text names the map and the remedy" "$dir/out" \
+        "why not .*an unknown user owns the directory '$dir/theirs' .*uid_map: 0 64123 1.* set COLL_TRUST=$dir/theirs if"
+    COLL_TRUST=$dir/theirs COLL_PLUGIN_PATH=$dir/theirs rootless coll info
+    is "with that variable it is taken: status 0" $status 0
+    mv "$dir/lib/etc" "$dir/etc"
+    COLL_SYSCONFDIR=$dir/etc COLL_PLUGIN_PATH=$dir/lib/v1 rootless coll info
+    is "a coll.conf elsewhere is refused: status 1" $status 1
+    has "with the same remedy" "$dir/out" "etc/coll.conf: .* set COLL_TRUST=$dir/etc if"
+fi
+unset COLL_SYSCONFDIR
+
 # ----------------------------------------------------------------- wrong usage
 
 info --jsno

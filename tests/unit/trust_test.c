@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * trust_test.c - which files a process may use: owners and modes of every step of a path, links,
- * COLL_TRUST; as root, as an ordinary user, and in a set-uid or set-gid program.
+ * COLL_TRUST; as root, as an ordinary user, in a set-uid or set-gid program, and in a user namespace.
  */
 #include "base/trust.h"
 #include "base/error.h"
@@ -13,7 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-enum { USER = 65534, OTHER = 65533 };
+enum { USER = 65532, OTHER = 65533 };
 
 /* ---------------------------------------------------------------------- helpers -- */
 
@@ -251,66 +251,102 @@ static void test_user(void)
 		bail_out("seteuid");
 	bad("a/b/file", "another user owns the directory", place_of("a/b", OTHER, "0755"),
 	    "user: another user's directory");
-	has_str(error_text(), "; root or user 65534 must own", "says who should own it");
+	has_str(error_text(), "; root or user 65532 must own", "says who should own it");
 	if (seteuid(0))
 		bail_out("seteuid");
 }
 
 /* ------------------------------------------------ copies of this program, run by a user -- */
 
-/* Enters a user namespace that has a number for the user only, so that root's files seem to be nobody's. */
-static int enter_namespace(void)
+/* Enters a user namespace without a number for anybody, or with the number `as` for the user only. */
+static int enter_namespace(const char *as)
 {
+	const uid_t user = geteuid();
 	char map[64];
-	int fd;
+	int fd, bad;
 
-	snprintf(map, sizeof(map), "%d %d 1", (int)getuid(), (int)getuid());
 	if (prctl(PR_SET_DUMPABLE, 1) || unshare(CLONE_NEWUSER))
 		return -1;
+	if (strcmp(as, "nobody") == 0)
+		return 0;
+	snprintf(map, sizeof(map), "%d %d 1", strcmp(as, "root") ? (int)user : 0, (int)user);
 	fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
-	return fd < 0 || write(fd, map, strlen(map)) < 0 ? -1 : 0;
+	bad = fd < 0 || write(fd, map, strlen(map)) < 0;
+	if (fd >= 0)
+		close(fd);
+	return bad;
 }
+
+enum { CHILD_CANNOT = 77, CHILD_JUDGED = 1, CHILD_SAID = 2 };
 
 /*
- * trust_test PATH WANT plain|secure|namespace: exits with 0 if the judgement of the path is the wanted code,
- * and with 77 if the program should be set-uid or set-gid, or in a user namespace, and cannot be.
+ * trust_test PATH WANT TEXT MANNER...: judges the path in these manners: "secure" in a set-uid or set-gid program,
+ * "self", "root" and "nobody" in a user namespace, as a user of that name.  Exits with 0 if the judgement is the
+ * wanted code with that text, and with CHILD_CANNOT where the manner is not possible.
  */
-static int child(const char *path, const char *want, const char *manner)
+static int child(char **argv)
 {
-	if (strcmp(manner, "secure") == 0 && !getauxval(AT_SECURE))
-		return 77;
-	if (strcmp(manner, "namespace") == 0 && enter_namespace())
-		return 77;
-	return trust_check(path, 1, &trust) != atoi(want);
+	int code;
+
+	for (char **manner = argv + 4; *manner; manner++) {
+		if (strcmp(*manner, "secure") == 0 && !getauxval(AT_SECURE))
+			return CHILD_CANNOT;
+		if (strcmp(*manner, "secure") && strcmp(*manner, "plain") &&
+		    enter_namespace(*manner))
+			return CHILD_CANNOT;
+	}
+	code = trust_check(argv[1], 1, &trust);
+	if (code != atoi(argv[2]) || !strstr(error_text(), argv[3]))
+		diag("%d: %s", code, error_text());
+	fflush(stdout);
+	if (code != atoi(argv[2]))
+		return CHILD_JUDGED;
+	return strstr(error_text(), argv[3]) ? 0 : CHILD_SAID;
 }
 
-/* Runs a copy of this program, of that owner and mode, as a user. */
-static void run_copy(const char *manner, int user, int owner, int bits, const char *file, int want,
-		     const char *what)
+/* A copy of this program, and with it of libcoll. */
+struct copy {
+	const char *place;
+	int owner, bits;
+	const char *manner, *within; /* of child; within: NULL, or the user in a user namespace */
+	const char *called;          /* NULL, or the name by which a shell has found it in PATH */
+};
+
+/* Runs the copy as a user: it judges the file and finds that code and text. */
+static void run(struct copy copy, int user, const char *file, int want, const char *text,
+		const char *what)
 {
 	char code[16];
 	pid_t pid;
 	int status;
 
-	place_file("/proc/self/exe", "copy");
-	own("copy", owner);
-	mode("copy", bits);
+	place_file("/proc/self/exe", copy.place);
+	own(copy.place, copy.owner);
+	mode(copy.place, copy.bits);
 	snprintf(code, sizeof(code), "%d", want);
+	fflush(stdout);
 	pid = fork();
 	if (!pid) {
 		if (setgid((gid_t)user) || setuid((uid_t)user))
 			_exit(99);
-		execl(at("copy"), at("copy"), at(file), code, manner, (char *)NULL);
-		_exit(errno == EACCES ? 77 : 98);
+		execl(at(copy.place), copy.called ? copy.called : at(copy.place), at(file), code,
+		      text, copy.manner, copy.within, (char *)NULL);
+		_exit(errno == EACCES ? CHILD_CANNOT : 98);
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
 		bail_out("no child");
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+	if (WIFEXITED(status) && WEXITSTATUS(status) == CHILD_CANNOT)
 		skip(1, "no programs of other users, set-uid ones or user namespaces here (%s)",
 		     dir);
 	else
 		is_int(status, 0, "%s", what);
-	unlink(at("copy"));
+	unlink(at(copy.place));
+}
+
+static void run_copy(const char *manner, int user, int owner, int bits, const char *file, int want,
+		     const char *what)
+{
+	run((struct copy){"copy", owner, bits, manner, NULL, NULL}, user, file, want, "", what);
 }
 
 static void as_user(int owner, int bits, const char *file, int want, const char *what)
@@ -338,8 +374,6 @@ static void test_programs(void)
 	as_user(0, 02755, "p/root", 0, "set-gid: root's file");
 	as_user(0, 02755, "p/user", COLL_ERR_PERMISSION,
 		"set-gid: a file of the caller is refused");
-	run_copy("namespace", OTHER, OTHER, 0755, "p/root", 0,
-		 "a user namespace without root: root's file");
 	mode("p/root", 0664);
 	as_user(0, 0755, "p/root", 0, "user: a group may write");
 	as_user(0, 02755, "p/root", COLL_ERR_PERMISSION, "set-gid: no group may write");
@@ -348,6 +382,134 @@ static void test_programs(void)
 	as_user(0, 0755, "p/other", 0, "user: COLL_TRUST takes another user's file");
 	as_user(0, 02755, "p/user", COLL_ERR_PERMISSION, "set-gid: COLL_TRUST is ignored");
 	unsetenv("COLL_TRUST");
+}
+
+/* A program that a shell finds in PATH has a name without '/', like a stranger's file in the current directory. */
+static void test_found_in_path(void)
+{
+	const struct copy found = {"copy", 0, 0755, "plain", NULL, "named"};
+
+	make_dir("cwd");
+	put("cwd/named", "x", 1);
+	own("cwd/named", OTHER);
+	if (chdir(at("cwd")))
+		bail_out("chdir");
+	run(found, USER, "p/other", COLL_ERR_PERMISSION, "another user owns",
+	    "user: the owner of a file with the program's name is a stranger");
+	if (chdir("/"))
+		bail_out("chdir");
+}
+
+/* ------------------------------------------------- users without a number, and nobody -- */
+
+/* The number that stands for every user without a number here. */
+static int nobody(void)
+{
+	FILE *file = fopen("/proc/sys/kernel/overflowuid", "r");
+	int number = 65534;
+
+	if (!file || fscanf(file, "%d", &number) != 1)
+		diag("no overflowuid: %d", number);
+	if (file)
+		fclose(file);
+	return number;
+}
+
+/* Files of nobody may be files of anybody, also for a process that is nobody. */
+static void test_nobody(void)
+{
+	const int none = nobody();
+	const struct copy plain = {"copy", 0, 0755, "plain", NULL, NULL},
+			  theirs = {"copy", none, 0755, "plain", NULL, NULL};
+	char text[80];
+
+	snprintf(text, sizeof(text), "; root must own the path");
+	put("p/nobody", "x", 1);
+	own("p/nobody", none);
+	run(plain, none, "p/nobody", COLL_ERR_PERMISSION, text, "nobody: the own file is refused");
+	snprintf(text, sizeof(text), "; %d stands for every user without a number here", none);
+	run(plain, none, "p/nobody", COLL_ERR_PERMISSION, text, "with the reason");
+	run(plain, none, "p/root", 0, "", "nobody: root's file");
+	run(theirs, USER, "p/nobody", COLL_ERR_PERMISSION, text,
+	    "user: a file of nobody, who owns libcoll, is refused");
+	run(plain, USER, "p/nobody", COLL_ERR_PERMISSION, text, "user: a file of nobody");
+}
+
+/* Files of root, of the user and of a stranger, in places that the namespace hides the owners of. */
+static void make_places(void)
+{
+	make_dir("lib");
+	make_dir("lib/plugins");
+	put("lib/plugins/file", "x", 1);
+	put("lib/plugins/open", "x", 1);
+	mode("lib/plugins/open", 0664);
+	make_dir("mine");
+	own("mine", USER);
+	put("mine/file", "x", 1);
+	own("mine/file", USER);
+	make_link("../mine", "lib/mine");
+	make_dir("sticky/lib");
+	make_link("../mine", "sticky/mine");
+	own("sticky/mine", OTHER);
+	make_dir("theirs");
+	own("theirs", OTHER);
+	put("theirs/file", "x", 1);
+	own("theirs/file", OTHER);
+	make_dir("home");
+	make_dir("home/user");
+	own("home/user", USER);
+	put("home/user/file", "x", 1);
+	own("home/user/file", USER);
+	make_dir("home/other");
+	own("home/other", OTHER);
+	put("home/other/file", "x", 1);
+	own("home/other/file", OTHER);
+}
+
+/* In a user namespace with a number for one user only, who is called `as` there, or for none. */
+static void test_namespace(const char *as)
+{
+	const int named = strcmp(as, "nobody") != 0;
+	const struct copy roots = {"lib/copy", 0, 0755, "plain", as, NULL},
+			  users = {"lib/copy", USER, 0755, "plain", as, NULL},
+			  others = {"lib/copy", OTHER, 04755, "secure", as, NULL},
+			  sticky = {"sticky/lib/copy", 0, 0755, "plain", as, NULL};
+	char text[200];
+
+	diag("a user namespace in which the user is %s", as);
+	snprintf(text, sizeof(text), "(/proc/self/uid_map: %s%s), and chown cannot change that: ",
+		 named ? (strcmp(as, "root") ? "65532" : "0") : "empty", named ? " 65532 1" : "");
+	run(roots, USER, "theirs/file", COLL_ERR_PERMISSION, text, "a stranger's file is refused");
+	snprintf(text, sizeof(text), "set COLL_TRUST=%s if you trust", at("theirs"));
+	run(roots, USER, "theirs/file", COLL_ERR_PERMISSION, text, "the text has the remedy");
+	snprintf(text, sizeof(text), "an unknown user owns the directory '%s' (owner %d", at("p"),
+		 nobody());
+	run(roots, USER, "p/root", COLL_ERR_PERMISSION, text, "so is root's: they look alike");
+	run(roots, USER, "lib/plugins/file", 0, "", "but not beside root's libcoll");
+	run(roots, USER, "lib/plugins/open", COLL_ERR_PERMISSION, "others may write to the file",
+	    "unless a group may write to it");
+	run(users, USER, "lib/plugins/file", named ? COLL_ERR_PERMISSION : 0,
+	    named ? "an unknown user owns" : "", "a libcoll of the user says nothing of root");
+	run(others, USER, "lib/plugins/file", COLL_ERR_PERMISSION, "an unknown user owns",
+	    "set-uid: refused beside libcoll, too");
+	setenv("COLL_TRUST", at("theirs"), 1);
+	run(roots, USER, "theirs/file", 0, "", "COLL_TRUST takes it");
+	run(others, USER, "theirs/file", COLL_ERR_PERMISSION, "an unknown user owns",
+	    "set-uid: COLL_TRUST is ignored");
+	unsetenv("COLL_TRUST");
+	if (!named)
+		return;
+	run(roots, USER, "mine/file", 0, "", "the user's own file");
+	run(roots, USER, "lib/mine/file", 0, "", "by root's link");
+	run(sticky, USER, "sticky/mine/file", COLL_ERR_PERMISSION,
+	    "an unknown user owns the symbolic link", "not by a stranger's link");
+	setenv("HOME", at("theirs"), 1);
+	run(roots, USER, "home/user/file", COLL_ERR_PERMISSION, at("home"),
+	    "a directory above the own files counts");
+	setenv("HOME", at("home/user"), 1);
+	run(roots, USER, "home/user/file", 0, "", "but not above the user's home");
+	run(roots, USER, "home/other/file", COLL_ERR_PERMISSION, at("home/other"),
+	    "nor is another home good for that");
 }
 
 /* The root directory counts as every other. */
@@ -375,8 +537,8 @@ static void test_root_directory(void)
 
 int main(int argc, char **argv)
 {
-	if (argc > 3)
-		_exit(child(argv[1], argv[2], argv[3]));
+	if (argc > 4)
+		_exit(child(argv));
 	plugin_dir_begin();
 	make_tree();
 	test_modes();
@@ -387,6 +549,12 @@ int main(int argc, char **argv)
 		test_owners();
 		test_user();
 		test_programs();
+		test_found_in_path();
+		test_nobody();
+		make_places();
+		test_namespace("user");
+		test_namespace("root");
+		test_namespace("nobody");
 		test_root_directory();
 	} else {
 		skip(1, "files of other users need root");

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* self.c - finds the file of the running libcoll. */
+#include "base/self.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Returns the path in a line of /proc/self/maps if the line's range holds the address; else NULL. */
+static const char *self_in_line(char *line, uintptr_t address)
+{
+	uintptr_t first, end;
+	char *path = strchr(line, '/');
+
+	line[strcspn(line, "\n")] = '\0';
+	if (!path || sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &first, &end) != 2)
+		return NULL;
+	return address >= first && address < end ? path : NULL;
+}
+
+/*
+ * The kernel knows the file.  dladdr() may have a name that is relative to a former directory; for a program that a
+ * shell found in PATH it has the bare name, which in the current directory may be anybody's file.
+ */
+char *self_path(void)
+{
+	static const char here;
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[PATH_MAX + 128], *found = NULL;
+	const char *path;
+
+	while (maps && !found && fgets(line, sizeof(line), maps)) {
+		path = self_in_line(line, (uintptr_t)&here);
+		found = path ? realpath(path, NULL) : NULL;
+	}
+	if (maps)
+		fclose(maps);
+	return found;
+}

@@ -6,6 +6,8 @@
 #include <coll/backend.h>
 
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,6 +19,18 @@ enum { LOG_LINE_SIZE = 1200 };
 
 static atomic_int log_limit = COLL_LOG_WARN;
 static atomic_int log_rank = -1;
+static pthread_once_t log_once = PTHREAD_ONCE_INIT;
+static int log_is_closed; /* there was no stderr when the library was first called */
+
+static void log_look(void)
+{
+	log_is_closed = fcntl(STDERR_FILENO, F_GETFD) < 0;
+}
+
+void log_open(void)
+{
+	pthread_once(&log_once, log_look);
+}
 
 void log_set_level(int level)
 {
@@ -56,6 +70,9 @@ static void log_write(const char *line, size_t len)
 	int tries = 0, taken;
 	ssize_t n;
 
+	log_open();
+	if (log_is_closed)
+		return;
 	sigemptyset(&pipe_only);
 	sigaddset(&pipe_only, SIGPIPE);
 	sigpending(&pending);

@@ -9,6 +9,11 @@
 #include <stdarg.h>
 #include <stdint.h>
 
+/*
+ * Looks once, at the library's first call, whether the process has a stderr.  If not, no line is written ever: a file
+ * of the program may get the number 2 later.
+ */
+void log_open(void);
 /* Levels are COLL_LOG_* of backend.h. */
 void log_set_level(int level);
 int log_level(void);

@@ -13,6 +13,7 @@
 #include "bootstrap/launch_impl.h"
 #include "bootstrap/pmi.h"
 #include "bootstrap/pmix.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 
 static int launch_port(const char *job)
@@ -148,7 +149,7 @@ static int launch_parent(int pid, char name[32])
 
 	name[0] = '\0';
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	file = fopen(path, "re");
+	file = descriptor_read(path);
 	if (file == NULL)
 		return 0;
 	if (fgets(line, sizeof(line), file) != NULL) { /* the line: 42 (name) S 41 ... */

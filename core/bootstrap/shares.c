@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* shares.c - which things two ranks share: the process, the host, namespaces of the kernel. */
 #include "bootstrap/bootstrap_impl.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/siphash.h"
 
@@ -35,7 +36,7 @@ struct shares_facts {
 
 static int shares_read_boot_id(char boot_id[SHARES_UUID])
 {
-	int fd = open(SHARES_BOOT_ID, O_RDONLY | O_CLOEXEC), whole;
+	int fd = descriptor_lift(open(SHARES_BOOT_ID, O_RDONLY | O_CLOEXEC)), whole;
 
 	if (fd < 0)
 		return 0;

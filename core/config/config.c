@@ -318,6 +318,7 @@ int config_load(const coll_config_t *app, struct config **out)
 	struct config *config = calloc(1, sizeof(*config));
 	int code;
 
+	log_open();
 	*out = NULL;
 	if (!config)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the configuration");

@@ -8,6 +8,7 @@
  * value together that goes on in further lines: libinih gets the first one, and empty lines.
  */
 #include "config/config_impl.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/trust.h"
 
@@ -397,7 +398,7 @@ const char *config_read_stream(struct config *config, const char *path, FILE *st
 
 void config_read_file(struct config *config, const char *path, int needed)
 {
-	const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	const int fd = descriptor_lift(open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
 	const char *wrong = fd < 0 ? strerror(errno) : file_check_kind(fd);
 	FILE *stream = NULL;
 

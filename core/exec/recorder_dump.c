@@ -6,6 +6,7 @@
 #include "exec/recorder.h"
 #include "exec/message_recorder.h"
 #include "exec/staging.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
@@ -30,7 +31,7 @@ enum {
 /* A link of another user could lead to any directory of this user. */
 static int dump_open_directory(const char *path)
 {
-	int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd = descriptor_lift(open(path, O_PATH | O_DIRECTORY | O_CLOEXEC));
 
 	if (fd < 0 || faccessat(fd, ".", W_OK | X_OK, AT_EACCESS))
 		error_set(COLL_ERR_SYSTEM, "%s", strerror(errno));
@@ -104,8 +105,9 @@ static int dump_open(const struct comm *comm, int directory, char name[DUMP_NAME
 			snprintf(again, sizeof(again), "-%d", n);
 		snprintf(name, DUMP_NAME_SIZE, "coll-%016llx-comm-%s-rank-%d-pid-%ld%s.txt", job,
 			 id, comm->rank, (long)getpid(), again);
-		fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-			    0600);
+		fd = descriptor_lift(openat(directory, name,
+					    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+					    0600));
 		if (fd < 0 && errno != EEXIST)
 			break;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* loader_elf.c - checks that the file of a shared object is complete. */
 #include "plugin/loader.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 
@@ -79,7 +80,7 @@ static int loader_check_fd(const char *path, int fd)
 
 int loader_check_length(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), code;
+	int fd = descriptor_lift(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)), code;
 
 	if (fd < 0)
 		return error_set(COLL_ERR_PLUGIN, "cannot load '%s': %s", path, strerror(errno));

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/random.h"
 
@@ -385,8 +386,8 @@ static int acceptor_accept_one(struct acceptor *a, int listener, int *code)
 	memset(p, 0, sizeof(*p));
 	p->peer.len = sizeof(p->peer.sa);
 	p->place = -1;
-	p->fd = accept4(listener, (struct sockaddr *)&p->peer.sa, &p->peer.len,
-			SOCK_NONBLOCK | SOCK_CLOEXEC);
+	p->fd = descriptor_lift(accept4(listener, (struct sockaddr *)&p->peer.sa, &p->peer.len,
+					SOCK_NONBLOCK | SOCK_CLOEXEC));
 	if (p->fd < 0 && socket_is_exhausted(errno))
 		return acceptor_out_of_files(a, errno);
 	if (p->fd < 0)

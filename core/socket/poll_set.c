@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "socket/socket.h"
 
@@ -72,7 +73,7 @@ static void poll_set_control(struct poll_set *set, int operation, int place)
 /* From now on the set waits by epoll.  A set of few descriptors needs no further one for epoll itself. */
 static void poll_set_enter_epoll(struct poll_set *set)
 {
-	set->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	set->epoll_fd = descriptor_lift(epoll_create1(EPOLL_CLOEXEC));
 	if (set->epoll_fd < 0) {
 		poll_set_leave_epoll(set);
 		return;

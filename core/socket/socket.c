@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 
 const char *socket_why(int err, char buf[SOCKET_WHY_SIZE])
@@ -24,7 +25,7 @@ int socket_is_exhausted(int err)
 
 int socket_new(int family)
 {
-	return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	return descriptor_lift(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
 static int socket_bind_listen(int fd, struct address *address)

@@ -2,6 +2,7 @@
 /* companion_watch.c - the thread that watches for lost ranks, and for what other ranks say of their failures. */
 #include "transport/companion_impl.h"
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/siphash.h"
@@ -416,7 +417,7 @@ static int watcher_start(void)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a thread");
 	w->fds = calloc(1, sizeof(*w->fds));
 	w->capacity = 1;
-	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	w->wake_fd = descriptor_lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (!w->fds || w->wake_fd < 0)
 		failed = w->fds ? errno : ENOMEM;
 	if (!failed)

@@ -5,6 +5,7 @@
 #include "transport/host_context.h"
 #include "device/device.h"
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "device/copy_stream.h"
 #include "base/log.h"
@@ -137,7 +138,7 @@ static int context_prepare(struct context *context, const struct context_parts *
 	context->fallback = config_int(parts->config, "enable_gpu_fallback") != 0;
 	context->devices = device_open();
 	context->failure = calloc((size_t)context->nranks, sizeof(*context->failure));
-	context->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	context->wake_fd = descriptor_lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	failed = errno;
 	match_init(&context->match);
 	context->match.check_unexpected = client->check_unexpected;

@@ -444,7 +444,9 @@ typedef struct coll_transport {
 	 * steps.
 	 *
 	 * wait_fd   Returns a descriptor that becomes readable when progress() has work.  It is the
-	 *           same for the whole life of ep.  The core only polls it.
+	 *           same for the whole life of ep.  The core only polls it.  A good plugin keeps
+	 *           its descriptors above 2 (F_DUPFD_CLOEXEC): a daemon has closed stderr, and
+	 *           a line that anybody prints would go into the plugin's descriptor.
 	 * arm       The core calls it directly before it sleeps.  Returns 0 if nothing is pending
 	 *           and the descriptor will report all work from now on; 1 if the core must call
 	 *           progress again first.

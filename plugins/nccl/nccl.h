@@ -15,6 +15,7 @@
 #include <coll/backend.h>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/plugin_kit.h"
 #include "device/driver.h"

@@ -74,7 +74,7 @@ int nccl_built_for(const char *path)
 {
 	elf_header_t *header = NULL;
 	elf_section_t *sections = NULL;
-	int fd = open(path, O_RDONLY | O_CLOEXEC), found = 0;
+	int fd = descriptor_lift(open(path, O_RDONLY | O_CLOEXEC)), found = 0;
 
 	if (fd < 0)
 		return 0;

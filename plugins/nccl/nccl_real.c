@@ -64,7 +64,7 @@ static void *real_in_folders(const char *name)
 /* The loader's cache: /etc/ld.so.cache has the paths of all libraries as text, each with its NUL. */
 static void *real_in_cache(const char *name)
 {
-	FILE *file = fopen("/etc/ld.so.cache", "re");
+	FILE *file = descriptor_read("/etc/ld.so.cache");
 	void *library = NULL;
 	char *path = NULL;
 	size_t room = 0, length = strlen(name);

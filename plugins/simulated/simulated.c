@@ -9,6 +9,7 @@
  */
 #include <coll/backend.h>
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -372,6 +373,18 @@ static void sim_group_free(struct sim_group *group)
 }
 
 /* Returns a new group, to which the caller refers; NULL: no memory, or no descriptor. */
+/* Above 2: a process that has closed its stderr must not print into the descriptor. */
+static int sim_event_fd(void)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), high;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	close(fd);
+	return high;
+}
+
 static struct sim_group *sim_group_new(uint32_t nranks)
 {
 	struct sim_group *group = calloc(1, sizeof(*group) + nranks * sizeof(group->box[0]));
@@ -383,7 +396,7 @@ static struct sim_group *sim_group_new(uint32_t nranks)
 	group->refs = 1;
 	for (uint32_t r = 0; r < nranks; r++) {
 		pthread_mutex_init(&group->box[r].lock, NULL);
-		group->box[r].event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		group->box[r].event_fd = sim_event_fd();
 		good &= group->box[r].event_fd >= 0;
 	}
 	if (!good) {

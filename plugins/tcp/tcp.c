@@ -54,7 +54,7 @@ static int32_t tcp_new(const coll_host_t *host, struct tcp **out, coll_error_t *
 	t->host = host;
 	t->rank = host->rank;
 	t->nranks = host->nranks;
-	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	t->epoll_fd = descriptor_lift(epoll_create1(EPOLL_CLOEXEC));
 	if (t->epoll_fd < 0)
 		return error_fill(err, COLL_ERR_SYSTEM, "cannot make an epoll descriptor: %s%s",
 				  strerror(errno), error_remedy(errno));

@@ -16,6 +16,7 @@
 #include <coll/backend.h>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/plugin_kit.h"

@@ -152,7 +152,7 @@ static int tcp_ring_file(uint64_t size)
 		errno = EFBIG;
 		return -1;
 	}
-	fd = memfd_create("coll-tcp", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fd = descriptor_lift(memfd_create("coll-tcp", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (fd < 0)
 		return -1;
 	/* Without the allocation a lack of memory would be a SIGBUS later. */
@@ -218,7 +218,7 @@ static int tcp_ring_fd_of(struct msghdr *msg)
 	    part->cmsg_len != CMSG_LEN(sizeof(int)))
 		return -1;
 	memcpy(&fd, CMSG_DATA(part), sizeof(fd));
-	return fd;
+	return descriptor_lift(fd);
 }
 
 int tcp_ring_take(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg)

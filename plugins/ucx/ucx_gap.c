@@ -33,7 +33,7 @@ void ucx_calls_open(struct ucx *u)
 	void *page = MAP_FAILED;
 
 	u->calls_of_ucx = &u->calls_unshared;
-	u->calls_fd = memfd_create("coll-ucx", MFD_CLOEXEC);
+	u->calls_fd = descriptor_lift(memfd_create("coll-ucx", MFD_CLOEXEC));
 	if (u->calls_fd >= 0 && !ftruncate(u->calls_fd, UCX_CALLS_SIZE))
 		page = mmap(NULL, UCX_CALLS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, u->calls_fd,
 			    0);
@@ -60,7 +60,7 @@ static void ucx_calls_map(struct ucx *u, struct ucx_peer *peer)
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", record->pid, record->calls_fd);
 	if (record->calls_fd >= 0)
-		fd = open(path, O_RDONLY | O_CLOEXEC);
+		fd = descriptor_lift(open(path, O_RDONLY | O_CLOEXEC));
 	if (fd >= 0) {
 		page = mmap(NULL, UCX_CALLS_SIZE, PROT_READ, MAP_SHARED, fd, 0);
 		close(fd);
@@ -249,8 +249,8 @@ static int ucx_queue_map(const struct ucx *u, struct ucx_queue *queue, uint64_t 
 /* Looks for the queue in UCX's shared memory: lines such as "7f00-7f30 rw-s ... /dev/shm/ucx_shm_posix_1". */
 static void ucx_find_queue(struct ucx *u, const struct sockaddr_un *name, socklen_t length)
 {
-	int memory_fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-	FILE *maps = memory_fd < 0 ? NULL : fopen("/proc/self/maps", "re");
+	int memory_fd = descriptor_lift(open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
+	FILE *maps = memory_fd < 0 ? NULL : descriptor_read("/proc/self/maps");
 	char line[512], modes[5];
 	uint64_t begin, end;
 

@@ -39,7 +39,7 @@ static int ucx_watched(int epoll_fd, int (*visit)(int fd, void *arg), void *arg,
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", epoll_fd);
-	file = depth ? fopen(path, "re") : NULL;
+	file = depth ? descriptor_read(path) : NULL;
 	while (file && fgets(line, sizeof(line), file))
 		if (sscanf(line, "tfd: %d", &fd) == 1)
 			n += visit(fd, arg) + ucx_watched(fd, visit, arg, depth - 1);

@@ -148,8 +148,8 @@ int32_t ucx_wait_open(struct ucx *u, coll_error_t *err)
 		u->efd = -1;
 		return ucx_refused(err, status, "cannot get UCX's descriptor to wait on");
 	}
-	u->wait_fd = epoll_create1(EPOLL_CLOEXEC);
-	u->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	u->wait_fd = descriptor_lift(epoll_create1(EPOLL_CLOEXEC));
+	u->timer_fd = descriptor_lift(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	if (u->wait_fd < 0 || u->timer_fd < 0)
 		return error_fill(
 			err, COLL_ERR_SYSTEM,

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* descriptor.c - new descriptors leave the numbers of stdin, stdout and stderr to the program. */
+#include "base/descriptor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+int descriptor_lift(int fd)
+{
+	int high, err;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	err = errno;
+	close(fd);
+	errno = err;
+	return high;
+}
+
+FILE *descriptor_read(const char *path)
+{
+	int fd = descriptor_lift(open(path, O_RDONLY | O_CLOEXEC)), err;
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+
+	if (fd >= 0 && !file) {
+		err = errno;
+		close(fd);
+		errno = err;
+	}
+	return file;
+}

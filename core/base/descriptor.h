@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * descriptor.h - keeps the library's descriptors above 2.  A process may have closed 0, 1 or 2, and the system gives
+ * out the lowest free number: text for stderr would then go into a socket of the library.
+ */
+#ifndef CORE_BASE_DESCRIPTOR_H
+#define CORE_BASE_DESCRIPTOR_H
+
+#include <stdio.h>
+
+/*
+ * Takes a new descriptor, or -1 with errno.  Returns the descriptor; for 0 to 2 it closes the descriptor and returns
+ * a copy with a higher number, which is close-on-exec.  Returns -1 with errno if there is none.
+ */
+int descriptor_lift(int fd);
+/* Opens a file to read, close-on-exec; NULL with errno. */
+FILE *descriptor_read(const char *path);
+
+#endif

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # check_bad.t - each plugin of tests/plugins/bad has one fault, and `coll check` names that one and no other: the
-# line "fails: CHECK" at the top of its file says which.  With the line "needs: libcuda.so.1" it is checked over the
+# line "fails: CHECK" at the top of its file says which.  With --stop, checks of later groups do not repeat it.  With the line "needs: libcuda.so.1" it is checked over the
 # stand-in for the CUDA driver.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
@@ -29,7 +29,7 @@ failures_of() {
             -iquote "$src/core" -o "$scratch/coll_$name.so" "$src/tests/plugins/bad/coll_$name.c" \
             "$build/.libs/libcore_socket.a" "$build/.libs/libcore_base.a" -Wl,--exclude-libs,ALL \
             >"$scratch/$name.tap" 2>&1 &&
-            LD_LIBRARY_PATH=$(driver_of "$name")$LD_LIBRARY_PATH "$build/coll" check --quick \
+            LD_LIBRARY_PATH=$(driver_of "$name")$LD_LIBRARY_PATH "$build/coll" check --quick --stop \
                 --ranks 1-2 "$scratch/coll_$name.so" >>"$scratch/$name.tap" 2>&1
         sed -n 's/^not ok [0-9]* - \([a-z0-9-]*\):.*/\1/p' "$scratch/$name.tap" >"$scratch/$name"
         grep -q '^1\.\.' "$scratch/$name.tap" || echo "no report" >>"$scratch/$name"

@@ -98,7 +98,7 @@ has "without a driver they are, with a reason" "$dir/out" \
 
 # spoilt FAULT CHECKS: with this fault, nccl fails these checks (a pattern) and passes all others.
 spoilt() {
-    local found all=native-takes,device-memory,device-host,device-context,stream-order,stream-group,stream-events
+    local found all=native-takes,native-place,device-memory,device-host,device-context,stream-order,stream-group,stream-events
     # shellcheck disable=SC2086 # flags are words
     ${TEST_CC:-cc} $TEST_CFLAGS -fPIC -fvisibility=hidden -shared -pthread -DSPOILT="$1" \
         -D_GNU_SOURCE -Dcoll_backend_v1=spoilt_good -I"$src/include" -iquote "$src/core" \
@@ -126,6 +126,7 @@ stream-event-states"
     spoilt WAIT "stream-events"
     spoilt QUERY "stream-event-states"
     spoilt TAKES "native-takes"
+    spoilt FLAGS "native-place"
 fi
 
 # ------------------------------------------------------------------ the unspoilt plugin
@@ -134,7 +135,7 @@ wait
 take whole
 passes "nccl on four devices"
 has "nccl: collectives were verified" "$dir/out" ' [0-9]{4,} collectives verified'
-for name in native-takes coll-alltoallv message-order group-tensors event-not-early comm-split comm-shrink \
+for name in native-takes native-place coll-alltoallv message-order group-tensors event-not-early comm-split comm-shrink \
     op-scaled device-memory device-host device-context stream-order stream-group stream-events \
     stream-event-states fault-killed fault-abort \
     coll-scan coll-exscan op-user-commutative op-user-in-order op-opaque value-reproducible message-tags \

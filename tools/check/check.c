@@ -14,6 +14,7 @@ enum {
 	CHECK_ONLY_MAX = 256,
 	CHECK_KEYS_MAX = 64,
 	CHECK_TIMEOUT_MS = 20000,
+	CHECK_WAITED_MAX = 3, /* so many failures that take their whole time end the run */
 	CHECK_DEFAULT_RANKS = 5,
 	CHECK_QUICK_RANKS = 2
 };
@@ -36,7 +37,8 @@ static const char check_help[] =
 	"  -q, --quick            use fewer ranks and skip long checks\n"
 	"  -L, --launched         be one rank of a job that mpirun, srun or coll run has started:\n"
 	"                         the checks through coll.h on all its ranks; rank 0 reports\n"
-	"  -a, --all              run the later groups of checks too after a failure\n"
+	"  -s, --stop             after a failure skip the later groups of checks\n"
+	"  -a, --all              skip no check because another check has failed\n"
 	"  -t, --timeout SECONDS  time after which a check counts as hung (default 20)\n"
 	"  -h, --help             show this help and exit\n"
 	"\n"
@@ -44,17 +46,23 @@ static const char check_help[] =
 	"wrong, 3 if no check could open an endpoint, for example for want of devices.\n";
 
 static const struct option check_long[] = {
-	{"ranks", required_argument, NULL, 'r'}, {"list", no_argument, NULL, 'l'},
-	{"only", required_argument, NULL, 'o'},  {"option", required_argument, NULL, 'x'},
-	{"quick", no_argument, NULL, 'q'},       {"all", no_argument, NULL, 'a'},
-	{"launched", no_argument, NULL, 'L'},    {"timeout", required_argument, NULL, 't'},
-	{"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
+	{"ranks", required_argument, NULL, 'r'},
+	{"list", no_argument, NULL, 'l'},
+	{"only", required_argument, NULL, 'o'},
+	{"option", required_argument, NULL, 'x'},
+	{"quick", no_argument, NULL, 'q'},
+	{"all", no_argument, NULL, 'a'},
+	{"stop", no_argument, NULL, 's'},
+	{"launched", no_argument, NULL, 'L'},
+	{"timeout", required_argument, NULL, 't'},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
 };
 
-/* The checks that have failed so far. */
+/* The checks that have failed so far, and how many of these waited in vain for their whole time. */
 struct check_broken {
 	const struct check *check[CHECK_ONLY_MAX];
-	int count;
+	int count, waited;
 };
 
 struct check_line {
@@ -139,6 +147,7 @@ static int check_set(struct check_line *line, int option, char **argv)
 	case 'x': return check_set_option(line, optarg);
 	case 'q': line->options.quick = 1; return 0;
 	case 'a': line->options.all = 1; return 0;
+	case 's': line->options.stop = 1; return 0;
 	case 'L': line->launched = 1; return 0;
 	case 'h': line->help = 1; return 0;
 	case 't':
@@ -180,7 +189,7 @@ static int check_read_line(struct check_line *line, int argc, char **argv)
 						.timeout_ms = CHECK_TIMEOUT_MS,
 						.needs = check_needs}};
 	o->keys = line->keys;
-	while ((option = getopt_long(argc, argv, ":r:lo:x:qaLt:h", check_long, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, ":r:lo:x:qasLt:h", check_long, NULL)) != -1) {
 		status = check_set(line, option, argv);
 		if (status || line->help)
 			return status;
@@ -190,6 +199,8 @@ static int check_read_line(struct check_line *line, int argc, char **argv)
 	if (line->launched && (o->ranks_said || line->list))
 		return tool_usage("check", "--launched takes the launcher's ranks and runs checks: "
 					   "it does not go with --ranks or --list");
+	if (o->all && o->stop)
+		return tool_usage("check", "--stop does not go with --all");
 	if (line->list && optind == argc)
 		return 0;
 	if (argc - optind != 1)
@@ -242,14 +253,18 @@ static int check_wanted(const struct check_line *line, const struct check *check
 	return !line->only_count;
 }
 
-/* Returns the failed check on which this check rests, or NULL. */
+/* Returns the failed check because of which this check is skipped, or NULL. */
 static const struct check *check_rests_on(const struct check_line *line, const struct check *check,
 					  const struct check_broken *broken)
 {
-	for (int i = 0; i < broken->count && !line->options.all; i++)
-		if (broken->check[i]->group < check->group ||
-		    (check->rests && !strcmp(broken->check[i]->name, check->rests)))
-			return broken->check[i];
+	for (int i = 0; i < broken->count && !line->options.all; i++) {
+		const struct check *failed = broken->check[i];
+
+		if (failed->group < check->group
+			    ? failed->ground || line->options.stop
+			    : check->rests && !strcmp(failed->name, check->rests))
+			return failed;
+	}
 	return NULL;
 }
 
@@ -263,6 +278,11 @@ static void check_one(const struct check_line *line, const struct check *check,
 	if (below)
 		snprintf(result->text, sizeof(result->text), "'%s' failed; mend that first",
 			 below->name);
+	else if (broken->waited >= CHECK_WAITED_MAX && !line->options.all)
+		snprintf(result->text, sizeof(result->text),
+			 "%d checks failed after their whole time; mend these first, or give "
+			 "--all",
+			 broken->waited);
 	else if (check->slow && line->options.quick)
 		snprintf(result->text, sizeof(result->text), "takes long");
 	else
@@ -291,6 +311,24 @@ static void check_count(struct check_sum *sum, int counts, const struct check_re
 		snprintf(sum->why, sizeof(sum->why), "%s", result->text);
 }
 
+static void check_note(struct check_broken *broken, const struct check *check,
+		       const struct check_result *result)
+{
+	broken->waited += result->waited;
+	if (broken->count < CHECK_ONLY_MAX)
+		broken->check[broken->count++] = check;
+}
+
+/* A fault that one group finds may fail checks of the later groups. */
+static void check_advise(const struct check_broken *broken)
+{
+	const struct check *first = broken->check[0];
+
+	if (broken->count > 1 && broken->check[broken->count - 1]->group > first->group)
+		printf("# mend '%s' first: failures of later groups may follow from it\n",
+		       first->name);
+}
+
 static void check_group(const struct check_line *line, int group, struct check_sum *sum)
 {
 	const int first = line->options.launch ? CHECK_API : CHECK_ENDPOINT;
@@ -303,9 +341,8 @@ static void check_group(const struct check_line *line, int group, struct check_s
 			check_one(line, check, &sum->broken, &result);
 			check_print(++sum->total, check, &result);
 			check_count(sum, group >= first, &result);
-			if (result.verdict == CHECK_NOT_PASSED &&
-			    sum->broken.count < CHECK_ONLY_MAX)
-				sum->broken.check[sum->broken.count++] = check;
+			if (result.verdict == CHECK_NOT_PASSED)
+				check_note(&sum->broken, check, &result);
 		}
 }
 
@@ -340,6 +377,7 @@ static int check_report(struct check_line *line)
 	for (int group = 0; group <= CHECK_API; group++)
 		check_group(line, group, &sum);
 	printf("1..%d\n", sum.total);
+	check_advise(&sum.broken);
 	printf("# %d checks in %d runs: %d passed, %d failed, %d skipped; %lld collectives "
 	       "verified; %.1f s\n",
 	       sum.total, sum.cases, sum.passed, sum.total - sum.passed - sum.skipped, sum.skipped,

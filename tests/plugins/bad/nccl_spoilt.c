@@ -6,7 +6,7 @@
  */
 #undef coll_backend_v1
 
-enum { CONTEXT = 1, STREAM, RECORD, WAIT, QUERY, TAKES };
+enum { CONTEXT = 1, STREAM, RECORD, WAIT, QUERY, TAKES, FLAGS };
 
 static int32_t spoilt_call(void *ep, const coll_args_t *args, coll_error_t *err)
 {
@@ -39,6 +39,8 @@ static int32_t spoilt_takes(void *ep, const coll_args_t *args, coll_error_t *err
 {
 	if (SPOILT == TAKES && args->count > 1 << 30)
 		return error_fill(err, COLL_ERR_UNSUPPORTED, "too long");
+	if (SPOILT == FLAGS && args->flags & ~(uint32_t)COLL_ARGS_IN_PLACE)
+		return error_fill(err, COLL_ERR_UNSUPPORTED, "an unknown flag");
 	return nccl_takes(ep, args, err);
 }
 

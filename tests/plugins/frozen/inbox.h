@@ -40,6 +40,7 @@ struct inbox_ep {
 	const coll_host_t *host;
 	struct inbox_world *world;
 	struct inbox *own;
+	uint8_t closed[]; /* for each rank: it is lost, or the host has refused a message of it */
 };
 
 static int32_t inbox_fail(coll_error_t *err, int32_t code, const char *text)
@@ -95,16 +96,22 @@ static int32_t inbox_send(void *ep, coll_send_t *send, coll_error_t *err)
 	return COLL_SUCCESS;
 }
 
-static void inbox_deliver(const coll_host_t *host, const struct inbox_message *m)
+static void inbox_deliver(struct inbox_ep *ep, const struct inbox_message *m)
 {
+	const coll_host_t *host = ep->host;
 	coll_sink_t sink;
 
-	if (m->last) {
-		host->peer_lost(host, m->from, "it has closed its inbox");
+	if (m->last || ep->closed[m->from]) {
+		if (!ep->closed[m->from])
+			host->peer_lost(host, m->from, "it has closed its inbox");
+		ep->closed[m->from] = 1;
 		return;
 	}
-	if (host->arrive(host, m->from, &m->header, &sink))
+	if (host->arrive(host, m->from, &m->header, &sink)) {
+		ep->closed[m->from] = 1;
+		host->peer_lost(host, m->from, "it sent nonsense");
 		return;
+	}
 	if (sink.buf && m->header.len)
 		memcpy(sink.buf, m->bytes, m->header.len);
 	else if (m->header.len)
@@ -119,7 +126,7 @@ static int32_t inbox_progress(void *ep_)
 	int32_t moved = 0;
 
 	for (; moved < 64 && (m = inbox_take(ep->own)); moved++) {
-		inbox_deliver(ep->host, m);
+		inbox_deliver(ep, m);
 		free(m);
 	}
 	return moved > 0;
@@ -186,7 +193,7 @@ static void inbox_release(struct inbox_world *world, uint32_t nranks, uint32_t r
 /* Rank 0 makes the inboxes; the others learn their address, good in the whole process. */
 static int32_t inbox_open(const coll_host_t *host, void **out, coll_error_t *err)
 {
-	struct inbox_ep *ep = calloc(1, sizeof(*ep));
+	struct inbox_ep *ep = calloc(1, sizeof(*ep) + host->nranks);
 	uint64_t *all = host->alloc(host, host->nranks * sizeof(*all));
 	uint64_t own = host->rank ? 0 : (uintptr_t)inbox_make(host->nranks);
 	int32_t code = COLL_ERR_NO_MEMORY;

@@ -154,6 +154,42 @@ static void lost_expect_status(struct check_ep *ep, uint32_t gone, const coll_se
 			ep->rank, gone);
 }
 
+static void lost_status_rank(struct check_case *c, int rank)
+{
+	struct check_ep *ep = check_ep_new(c, rank, 0);
+	uint32_t gone = (uint32_t)c->nranks - 1;
+	coll_error_t err = {.size = sizeof(err)};
+	coll_send_t *send = check_memory(sizeof(*send));
+	uint8_t *buf = check_payload(LOST_LEN, 1);
+	int sent = 0, bad = check_open(ep) || check_barrier(c, rank, &ep->step);
+
+	if (!bad && rank != (int)gone) {
+		check_send_fill(send, gone, 1, buf, LOST_LEN);
+		sent = !check_send_raw(ep, send, &err);
+	}
+	check_barrier(c, rank, &ep->step);
+	if (rank == (int)gone)
+		check_close(ep, 0);
+	check_barrier(c, rank, &ep->step);
+	if (sent)
+		lost_expect_status(ep, gone, send);
+	check_barrier(c, rank, &ep->step);
+	check_close(ep, 0);
+	check_ep_free(ep);
+	free(buf);
+	free(send);
+}
+
+static void lost_status(struct check_case *c)
+{
+	const char *text;
+
+	if (check_plugin(c, &text)->transport.cancel)
+		check_skip(c, "the plugin has transport->cancel: the core gives up such sends");
+	else
+		check_ranks(c, lost_status_rank);
+}
+
 /* A send to a rank that has left ends: send refuses it, or sets its status. */
 static void lost_send_rank(struct check_case *c, int rank)
 {
@@ -177,8 +213,6 @@ static void lost_send_rank(struct check_case *c, int rank)
 	if (!survives)
 		check_close(ep, 0);
 	check_barrier(c, rank, &ep->step);
-	if (sent[0] && !ep->t->cancel)
-		lost_expect_status(ep, gone, &send[0]);
 	if (survives) {
 		check_send_fill(&send[1], gone, 2, buf, LOST_LEN);
 		sent[1] = !check_send_raw(ep, &send[1], &err);
@@ -327,6 +361,20 @@ const struct check check_lost_checks[] = {
 	 .ranks_min = 2,
 	 .ranks_max = 3,
 	 .run = lost_send},
+	{.name = "lost-status",
+	 .rests = "lost-send",
+	 .says = "without cancel all sends to a lost rank have their status once peer_lost is "
+		 "called",
+	 .promise = "coll_transport_t.cancel",
+	 .group = CHECK_FAULTS,
+	 .since = 4,
+	 .older = "if a send to a lost rank has no status, the core closes the endpoint",
+	 .needs = CHECK_TRANSPORT,
+	 .bare = "the engine announces no loss of a rank: the companion does",
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .ranks_max = 3,
+	 .run = lost_status},
 	{.name = "lost-dies",
 	 .says = "peer_lost names a rank that is killed, and arrived fails its half messages",
 	 .promise = "coll_host_t.arrived",

@@ -10,6 +10,7 @@
 #include "base/siphash.h"
 #include "check/host/host.h"
 #include "lib/tool.h"
+#include "oracle/oracle.h"
 
 enum { HOST_SLEEP_US = 200, HOST_WORLD_STEPS = CHECK_STEPS / 4 };
 enum {
@@ -140,12 +141,18 @@ static void host_free(const coll_host_t *host, void *ptr, uint64_t bytes)
 	free(ptr);
 }
 
-/* The kit has no reductions: a transport does not need them, and a native engine has its own. */
+/* The kit reduces types of one number. */
 static int32_t host_reduce(const coll_host_t *host, void *dst, const void *left, const void *right,
 			   uint64_t count, int32_t dtype, int32_t op)
 {
-	(void)host, (void)dst, (void)left, (void)right, (void)count, (void)dtype, (void)op;
-	return COLL_ERR_UNSUPPORTED;
+	(void)host;
+	if (op == COLL_AVG)
+		op = COLL_SUM;
+	if (op < COLL_SUM || oracle_parts(dtype) > 1 || oracle_format(dtype)->dtype != dtype ||
+	    !oracle_op_fits(op, dtype))
+		return COLL_ERR_UNSUPPORTED;
+	oracle_reduce_all(oracle_format(dtype), op, dst, left, right, count, 1);
+	return COLL_SUCCESS;
 }
 
 /* ------------------------------------------------------------------ receiving -- */

@@ -219,6 +219,15 @@ static void load_needs_parts(struct check_case *c, const struct check_plugin *pl
 	}
 }
 
+/* A promise holds for the plugins whose header has it. */
+static void load_needs_minor(struct check_case *c, const struct check_plugin *plugin)
+{
+	if (plugin->backend.abi_minor < c->check->since)
+		check_skip(c, "a promise since ABI %d.%u, and the plugin is of ABI %d.%u: %s",
+			   COLL_BACKEND_ABI_MAJOR, c->check->since, COLL_BACKEND_ABI_MAJOR,
+			   plugin->backend.abi_minor, c->check->older);
+}
+
 void check_needs(struct check_case *c)
 {
 	const struct check_plugin *plugin;
@@ -232,6 +241,7 @@ void check_needs(struct check_case *c)
 		return;
 	}
 	load_needs_parts(c, plugin);
+	load_needs_minor(c, plugin);
 	if (c->processes && plugin->backend.flags & COLL_BACKEND_IN_PROCESS)
 		check_skip(c, "the plugin works within one process only");
 	if (c->check->group > CHECK_TABLE)

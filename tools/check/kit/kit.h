@@ -31,8 +31,9 @@
 enum { CHECK_RANKS = 16, CHECK_TEXT = 600, CHECK_STEPS = 512, CHECK_RECORD = 4096 };
 
 /*
- * Groups run in this order.  When a check fails, the kit skips the groups after its own (unless
- * --all), because they depend on it and would only report the same fault again.
+ * Groups run in this order.  When a check fails, the later groups still run, although some of their
+ * checks may report the same fault again: the report names the first failed group, and with --stop the later
+ * groups are skipped.
  */
 enum check_group {
 	CHECK_FILE,     /* the file and its exported symbols, before any of its code runs */
@@ -86,6 +87,14 @@ struct check {
 	enum check_group group;
 	/* an earlier check of the same group: if that check fails, the kit skips this one */
 	const char *rests;
+	/* 1: if this check fails, the kit skips the later groups, because no check of them could pass */
+	int ground;
+	/*
+	 * The minor of the ABI that came with the promise.  The kit does not ask a plugin of an older minor for it;
+	 * `older` says how the core treats such a plugin.
+	 */
+	uint32_t since;
+	const char *older;
 	unsigned needs; /* CHECK_TRANSPORT | ... */
 	const char *
 		bare; /* without CHECK_CARRIED: why a plugin that has no transport group needs no such check */
@@ -115,7 +124,9 @@ struct check_options {
 	char dir[4096];   /* its directory */
 	char name[32];    /* <name> of coll_<name>.so; "" if the file has no such name */
 	int ranks_min, ranks_max, ranks_said;
-	int quick, all;
+	int quick;
+	int all;  /* no check is skipped because another check has failed */
+	int stop; /* a failed check skips the groups after its own */
 	const struct check_launch
 		*launch;         /* a launcher has started the ranks: launched.h; or NULL */
 	int64_t timeout_ms;      /* limit for one case; a case that takes longer counts as hung */
@@ -193,6 +204,7 @@ struct check_case {
 __attribute__((format(printf, 2, 3))) void check_fail(struct check_case *c, const char *fmt, ...);
 __attribute__((format(printf, 2, 3))) void check_skip(struct check_case *c, const char *fmt, ...);
 int check_failed(const struct check_case *c);
+int check_skipped(const struct check_case *c);
 
 /* ------------------------------------------------------------------ ranks -- */
 
@@ -250,6 +262,7 @@ enum check_verdict { CHECK_PASSED, CHECK_NOT_PASSED, CHECK_SKIPPED };
 struct check_result {
 	enum check_verdict verdict;
 	int cases, skipped;
+	int waited; /* 1: the failed case took a time limit, its own or that of the check; 0 under a launcher */
 	long long calls;             /* number of collectives that were verified on all ranks */
 	char text[CHECK_TEXT + 200]; /* the reason for a failure or a skip */
 	char skip[CHECK_TEXT];

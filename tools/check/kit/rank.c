@@ -52,6 +52,11 @@ void check_skip(struct check_case *c, const char *fmt, ...)
 	va_end(args);
 }
 
+int check_skipped(const struct check_case *c)
+{
+	return atomic_load(&c->shared->skipped) != 0;
+}
+
 int check_failed(const struct check_case *c)
 {
 	return atomic_load(&c->shared->failed) != 0;

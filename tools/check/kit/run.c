@@ -22,7 +22,8 @@ struct run {
 	pid_t pid;
 	int output_fd;
 	int hung;
-	int status; /* of waitpid */
+	int64_t begin; /* ms */
+	int status;    /* of waitpid */
 	char output[RUN_OUTPUT];
 };
 
@@ -122,7 +123,7 @@ static void run_relay(struct launched_relay *relay, int ended)
 static void run_watch(struct run *run)
 {
 	static struct launched_relay relay;
-	int64_t deadline = tool_now_ms() + run->c.options->timeout_ms;
+	int64_t deadline = run->begin + run->c.options->timeout_ms;
 	siginfo_t info;
 
 	relay = (struct launched_relay){.launch = run->c.options->launch, .c = &run->c};
@@ -245,6 +246,8 @@ static void run_report(struct run *run, struct check_result *result)
 	result->calls += atomic_load(&run->c.shared->calls);
 	if (run_conclude(run, text, sizeof(text))) {
 		result->verdict = CHECK_NOT_PASSED;
+		result->waited =
+			!run->c.options->launch && tool_now_ms() - run->begin >= run->c.timeout_ms;
 		snprintf(result->text, sizeof(result->text), "%s%s",
 			 run_case_name(&run->c, name, sizeof(name)), text);
 		snprintf(result->output, sizeof(result->output), "%s", run->output);
@@ -266,6 +269,7 @@ static int run_one(struct run *run, struct check_result *result)
 	run->c.shared = shared;
 	run->output_fd = memfd_create("coll check", MFD_CLOEXEC);
 	fflush(NULL);
+	run->begin = tool_now_ms();
 	run->pid = shared == MAP_FAILED || run->output_fd < 0 ? -1 : fork();
 	if (run->pid == 0)
 		run_child(run);

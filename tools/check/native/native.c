@@ -267,38 +267,71 @@ static int32_t native_ask(struct check_ep *ep, int32_t kind, int32_t dtype, uint
 	return code;
 }
 
-static void native_takes_rank(struct check_ep *ep)
+enum { NATIVE_DTYPES = 4 };
+static const int32_t native_dtypes[NATIVE_DTYPES] = {COLL_INT8, COLL_INT16, COLL_FLOAT32,
+						     COLL_FLOAT8E4M3};
+
+/* Calls `one` for each kind and some types, as long as the check has not failed. */
+static void native_ask_all(struct check_ep *ep,
+			   void (*one)(struct check_ep *ep, int32_t kind, int32_t dtype))
 {
-	static const int32_t dtypes[] = {COLL_INT8, COLL_INT16, COLL_FLOAT32, COLL_FLOAT8E4M3};
-	static const uint32_t places[] = {0, COLL_ARGS_IN_PLACE};
 	int64_t begin = tool_now_ms();
-	int32_t bare;
 
 	if (!ep->plugin->native.takes) {
 		check_skip(ep->c, "the plugin has no native->takes");
 		return;
 	}
 	for (int32_t kind = COLL_KIND_ALLREDUCE; kind <= COLL_KIND_RECV; kind++)
-		for (size_t i = 0; i < 8 && !check_failed(ep->c); i++) {
-			bare = native_ask(ep, kind, dtypes[i / 2], places[i % 2], 1);
-			if (native_ask(ep, kind, dtypes[i / 2], places[i % 2], 0) != bare)
-				check_fail(ep->c,
-					   "rank %d: takes answers another thing for kind %d and "
-					   "dtype %d with other buffers and counts",
-					   ep->rank, kind, dtypes[i / 2]);
-			if (native_ask(ep, kind, dtypes[i / 2], places[i % 2] | 1u << 31, 1) !=
-			    bare)
-				check_fail(ep->c,
-					   "rank %d: takes answers another thing for kind %d and "
-					   "dtype %d with a flag that it does not know",
-					   ep->rank, kind, dtypes[i / 2]);
-		}
+		for (int i = 0; i < NATIVE_DTYPES && !check_failed(ep->c); i++)
+			one(ep, kind, native_dtypes[i]);
 	native_in_time(ep, "takes", begin, NATIVE_BOUND_MS);
+}
+
+/* Two calls that differ in nothing that takes may read get one answer. */
+static void native_ask_twice(struct check_ep *ep, int32_t kind, int32_t dtype, uint32_t flags)
+{
+	if (native_ask(ep, kind, dtype, flags, 0) != native_ask(ep, kind, dtype, flags, 1))
+		check_fail(ep->c,
+			   "rank %d: takes answers another thing for kind %d and dtype %d with "
+			   "other buffers and counts",
+			   ep->rank, kind, dtype);
+}
+
+static void native_takes_one(struct check_ep *ep, int32_t kind, int32_t dtype)
+{
+	native_ask_twice(ep, kind, dtype, 0);
+}
+
+static void native_takes_rank(struct check_ep *ep)
+{
+	native_ask_all(ep, native_takes_one);
 }
 
 static void native_takes(struct check_case *c)
 {
 	check_endpoints(c, native_takes_rank);
+}
+
+static void native_place_one(struct check_ep *ep, int32_t kind, int32_t dtype)
+{
+	native_ask_twice(ep, kind, dtype, COLL_ARGS_IN_PLACE);
+	for (uint32_t place = 0; place <= COLL_ARGS_IN_PLACE; place += COLL_ARGS_IN_PLACE)
+		if (native_ask(ep, kind, dtype, place | 1u << 31, 1) !=
+		    native_ask(ep, kind, dtype, place, 1))
+			check_fail(ep->c,
+				   "rank %d: takes answers another thing for kind %d and dtype %d "
+				   "with a flag that it does not know",
+				   ep->rank, kind, dtype);
+}
+
+static void native_place_rank(struct check_ep *ep)
+{
+	native_ask_all(ep, native_place_one);
+}
+
+static void native_place(struct check_case *c)
+{
+	check_endpoints(c, native_place_rank);
 }
 
 const struct check check_native_checks[] = {
@@ -318,13 +351,24 @@ const struct check check_native_checks[] = {
 	 .ranks_max = 2,
 	 .run = native_group},
 	{.name = "native-takes",
-	 .says = "takes judges a call by kind, type, operation, root and place alone",
+	 .says = "takes judges a call by kind, type, operation and root alone",
 	 .promise = "coll_native_t.takes",
 	 .group = CHECK_NATIVE_GROUP,
 	 .needs = CHECK_NATIVE,
 	 .ways = CHECK_EITHER,
 	 .ranks_max = 2,
 	 .run = native_takes},
+	{.name = "native-place",
+	 .rests = "native-takes",
+	 .says = "takes may judge a call by its place too, and ignores other flags",
+	 .promise = "COLL_ARGS_IN_PLACE",
+	 .group = CHECK_NATIVE_GROUP,
+	 .since = 4,
+	 .older = "its takes gets no flag",
+	 .needs = CHECK_NATIVE,
+	 .ways = CHECK_EITHER,
+	 .ranks_max = 2,
+	 .run = native_place},
 	{.name = "native-abort",
 	 .says = "abort comes from any thread, more than once, and ends in time",
 	 .promise = "coll_native_t.abort",

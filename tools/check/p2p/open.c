@@ -182,6 +182,7 @@ const struct check check_open_checks[] = {
 	 .says = "all ranks open an endpoint and close it",
 	 .promise = "coll_backend_t.open",
 	 .group = CHECK_ENDPOINT,
+	 .ground = 1,
 	 .ways = CHECK_EITHER,
 	 .run = open_close},
 	{.name = "open-endpoint",

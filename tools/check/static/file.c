@@ -175,6 +175,7 @@ const struct check check_file_checks[] = {
 	 .says = "the file loads with all symbols resolved at once",
 	 .promise = COLL_BACKEND_SYMBOL,
 	 .group = CHECK_FILE,
+	 .ground = 1,
 	 .run = file_load},
 	{.name = NULL},
 };

@@ -95,6 +95,7 @@ const struct check check_options_checks[] = {
 	 .says = "the options are well formed, and their defaults valid",
 	 .promise = "coll_option_t",
 	 .group = CHECK_TABLE,
+	 .ground = 1,
 	 .run = options_form},
 	{.name = "options-given",
 	 .says = "the plugin declares the options given to the kit",

@@ -215,6 +215,41 @@ signal_test TERM "$loop"
 is "SIGTERM ends ranks that do not handle it" $status 143
 check "and nobody is left" all_gone "$dir/pids"
 
+# The launcher gets one signal only.
+rm -f "$dir/pids"
+"$coll" run --timeout 120 --grace 0.3 -n 2 bash -c "trap '' TERM; $loop" >"$dir/out" 2>"$dir/err" </dev/null &
+launcher=$!
+wait_lines "$dir/pids" 2
+kill -TERM $launcher
+wait $launcher
+is "ranks that ignore SIGTERM are killed after --grace" $? 143
+check "and nobody is left" all_gone "$dir/pids"
+is "which is said" "$(cat "$dir/err")" \
+    "coll run: ending the job: its processes have not ended 0.3 s after signal 15 (Terminated)"
+
+rm -f "$dir/pids"
+"$coll" run --timeout 120 --grace 60 -n 2 bash -c "trap 'sleep 0.2; echo tidy; exit 0' TERM; $loop" \
+    >"$dir/out" 2>"$dir/err" </dev/null &
+launcher=$!
+wait_lines "$dir/pids" 2
+kill -TERM $launcher
+wait $launcher
+is "ranks that end within it decide the status" \
+    "$? $(grep -c '^coll run' "$dir/err") $(grep -c tidy "$dir/out")" "0 0 2"
+
+# A shell starts its background processes with SIGINT ignored.
+rm -f "$dir/pids"
+"$coll" run --timeout 120 --grace 0.1 -n 1 bash -c 'echo $$ >>'"$dir"'/pids; until [ -e '"$dir"'/go ]; do sleep 0.05; done' \
+    >"$dir/out" 2>"$dir/err" </dev/null &
+launcher=$!
+wait_lines "$dir/pids" 1
+kill -INT $launcher
+sleep 0.5
+touch "$dir/go"
+wait $launcher
+is "a signal that was ignored before coll run began ends nothing" "$? $(cat "$dir/err")" "0 "
+rm -f "$dir/go"
+
 rm -f "$dir/pids" "$dir/heard"
 "$coll" run --timeout 120 --grace 0.2 -n 2 bash -c "trap 'echo >>$dir/heard' HUP; trap '' TERM; $loop" \
     >"$dir/out" 2>"$dir/err" </dev/null &
@@ -344,12 +379,13 @@ def read_until(fd, word):
     return seen
 
 coll, mode = sys.argv[1:]
+programs = {"interrupt": "echo ready; exec sleep 1000", "ignore": "trap '' INT; echo ready; exec sleep 1000",
+            "type": "echo ready; exec cat"}
 pid, fd = pty.fork()
 if pid == 0:
-    program = "echo ready; exec sleep 1000" if mode == "interrupt" else "echo ready; exec cat"
-    os.execv(coll, [coll, "run", "-n", "2", "sh", "-c", program])
+    os.execv(coll, [coll, "run", "--grace", "0.3", "-n", "2", "sh", "-c", programs[mode]])
 read_until(fd, b"[1] ready")
-os.write(fd, b"\x03" if mode == "interrupt" else b"typed\n")
+os.write(fd, b"typed\n" if mode == "type" else b"\x03")
 if mode == "type":
     print(b"[0] typed" in read_until(fd, b"[0] typed"))
     os.write(fd, b"\x04")
@@ -358,11 +394,13 @@ print(os.WEXITSTATUS(os.waitpid(pid, 0)[1]))
 END
     is "Ctrl-C on a terminal ends the job" \
         "$(timeout 120 python3 "$dir/terminal.py" "$coll" interrupt)" 130
+    is "also if the ranks ignore it" "$(timeout 120 python3 "$dir/terminal.py" "$coll" ignore)" 130
     is "what is typed reaches rank 0, until Ctrl-D" \
         "$(timeout 120 python3 "$dir/terminal.py" "$coll" type)" "True
 0"
 else
     skip "Ctrl-C on a terminal ends the job" "no python3"
+    skip "also if the ranks ignore it" "no python3"
     skip "what is typed reaches rank 0, until Ctrl-D" "no python3"
 fi
 

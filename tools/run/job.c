@@ -41,9 +41,15 @@ static void job_forward(struct run_job *job, int signo)
 	if (signo != SIGINT && signo != SIGTERM && signo != SIGHUP)
 		return;
 	job->interrupt = signo;
-	/* The ranks decide how to respond to the first signal; a second signal ends the job. */
-	if (++job->interrupts == 1)
+	/*
+	 * The ranks decide how to respond to the first signal, but in the grace period.  SIGHUP has none: a program
+	 * that ignores it is to outlive its terminal.  A second signal ends the job.
+	 */
+	if (++job->interrupts == 1) {
+		if (signo != SIGHUP && !sigismember(&job->ignored, signo))
+			run_interrupt(job);
 		return;
+	}
 	run_fail(job, 128 + signo, "ending the job: a second signal came, %d (%s)", signo,
 		 strsignal(signo));
 	run_terminate(job);
@@ -73,6 +79,37 @@ static int job_is_over(const struct run_job *job)
 	return job->alive == 0 && job->leftovers.n == 0;
 }
 
+/* Gives the processes that the ranks left behind their time, whatever the ranks have got of theirs. */
+static void job_linger(struct run_job *job, int64_t now)
+{
+	if (job->stage > RUN_INTERRUPTED || job->alive > 0 ||
+	    (job->stage == RUN_RUNNING && job->deadline))
+		return;
+	job->stage = RUN_RUNNING;
+	job->deadline = now + JOB_LINGER_MS;
+}
+
+/* Ends the stage whose time is over.  Returns 0, or -1 if there is nothing left to wait for. */
+static int job_end_stage(struct run_job *job)
+{
+	switch (job->stage) {
+	case RUN_RUNNING:
+		run_say(job, "ending %d process%s that the ranks left behind", job->leftovers.n,
+			job->leftovers.n == 1 ? "" : "es");
+		run_terminate(job);
+		return 0;
+	case RUN_INTERRUPTED:
+		run_fail(job, 128 + job->interrupt,
+			 "ending the job: its processes have not ended %g s after signal %d (%s)",
+			 (double)job->options->grace_ms / 1000, job->interrupt,
+			 strsignal(job->interrupt));
+		run_kill(job);
+		return 0;
+	case RUN_TERMINATING: run_kill(job); return 0;
+	default: return -1;
+	}
+}
+
 /* Does all work that is due now.  Returns 0, or -1 if there is nothing left to wait for. */
 static int job_tick(struct run_job *job)
 {
@@ -82,26 +119,15 @@ static int job_tick(struct run_job *job)
 		run_look_at_leftovers(job, 0);
 	if (job_is_over(job))
 		return 0;
-	if (job->timeout_at && now >= job->timeout_at && job->stage == RUN_RUNNING) {
+	if (job->timeout_at && now >= job->timeout_at && job->stage < RUN_TERMINATING) {
 		run_fail(job, JOB_TIMEOUT_STATUS, "the job was ended after %g seconds (--timeout)",
 			 (double)job->options->timeout_ms / 1000);
 		run_terminate(job);
 	}
-	if (job->stage == RUN_RUNNING && job->alive == 0 && job->deadline == 0)
-		job->deadline = now + JOB_LINGER_MS;
+	job_linger(job, now);
 	if (job->stage == RUN_KILLING)
 		run_kill(job);
-	if (job->deadline == 0 || now < job->deadline)
-		return 0;
-	if (job->stage == RUN_RUNNING) {
-		run_say(job, "ending %d process%s that the ranks left behind", job->leftovers.n,
-			job->leftovers.n == 1 ? "" : "es");
-		run_terminate(job);
-	} else if (job->stage == RUN_TERMINATING)
-		run_kill(job);
-	else
-		return -1;
-	return 0;
+	return job->deadline == 0 || now < job->deadline ? 0 : job_end_stage(job);
 }
 
 static int job_wait_ms(const struct run_job *job)
@@ -112,7 +138,7 @@ static int job_wait_ms(const struct run_job *job)
 		return JOB_LOOK_MS;
 	if (job->deadline)
 		next = job->deadline - now;
-	if (job->timeout_at && job->stage == RUN_RUNNING && job->timeout_at - now < next)
+	if (job->timeout_at && job->stage < RUN_TERMINATING && job->timeout_at - now < next)
 		next = job->timeout_at - now;
 	/* No signal tells the launcher that the shell has put it into the foreground. */
 	if (job->input.from >= 0 && !run_input_wants(&job->input) && next > JOB_INPUT_MS)
@@ -246,6 +272,10 @@ static int job_take_signals(struct run_job *job)
 		sigaddset(&mask, job_forwarded[i]);
 	/* If the parent had SIGCHLD ignored, the kernel would discard exit statuses. */
 	signal(SIGCHLD, SIG_DFL);
+	sigemptyset(&job->ignored);
+	for (int i = 0; i < JOB_FORWARDED; i++)
+		if (!sigaction(job_forwarded[i], NULL, &old) && old.sa_handler == SIG_IGN)
+			sigaddset(&job->ignored, job_forwarded[i]);
 	sigaction(SIGPIPE, NULL, &old);
 	job->sigpipe_ignored = old.sa_handler == SIG_IGN;
 	signal(SIGPIPE, SIG_IGN);

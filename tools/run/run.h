@@ -78,7 +78,12 @@ struct run_children {
 	int n, space;
 };
 
-enum run_stage { RUN_RUNNING, RUN_TERMINATING, RUN_KILLING };
+enum run_stage {
+	RUN_RUNNING,
+	RUN_INTERRUPTED, /* the user has asked for the end; the ranks have the grace period to end by themselves */
+	RUN_TERMINATING, /* every process has got SIGTERM */
+	RUN_KILLING
+};
 
 struct run_cpu {
 	int package, core; /* -1: unknown */
@@ -104,7 +109,9 @@ struct run_job {
 	int interrupts; /* SIGINT, SIGTERM, SIGHUP seen */
 	int interrupt;  /* the last of them */
 	enum run_stage stage;
-	int64_t deadline;   /* end of the stage, ms; 0: none */
+	int64_t deadline; /* end of the stage, ms; 0: none */
+	sigset_t
+		ignored; /* signals that were ignored when the launcher began: they begin no grace period */
 	int64_t timeout_at; /* 0: none */
 	struct run_writer writer[2];
 	struct run_input input;
@@ -162,9 +169,11 @@ int run_list_inherited(struct run_children *inherited);
 void run_look_at_leftovers(struct run_job *job, int signo);
 /* Records the ranks that have exited; the first failure decides the status and ends the job. */
 void run_look_at_ranks(struct run_job *job);
+/* Begins the grace period for ranks that have got a signal of the user. */
+void run_interrupt(struct run_job *job);
 /*
  * Sends SIGTERM to every process of the job and, after the grace period, calls run_kill, which
- * sends SIGKILL.
+ * sends SIGKILL.  The grace period of an interrupted job has begun already.
  */
 void run_terminate(struct run_job *job);
 void run_kill(struct run_job *job);

@@ -179,12 +179,20 @@ void run_look_at_leftovers(struct run_job *job, int signo)
 		kill(job->leftovers.pid[i], signo);
 }
 
-void run_terminate(struct run_job *job)
+void run_interrupt(struct run_job *job)
 {
 	if (job->stage != RUN_RUNNING)
 		return;
-	job->stage = RUN_TERMINATING;
+	job->stage = RUN_INTERRUPTED;
 	job->deadline = tool_now_ms() + job->options->grace_ms;
+}
+
+void run_terminate(struct run_job *job)
+{
+	if (job->stage >= RUN_TERMINATING)
+		return;
+	run_interrupt(job);
+	job->stage = RUN_TERMINATING;
 	run_signal_groups(job, SIGTERM);
 	run_look_at_leftovers(job, SIGTERM);
 	/* A stopped process gets SIGTERM only after SIGCONT. */

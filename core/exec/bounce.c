@@ -77,7 +77,8 @@ static int bounce_plan(struct bounce *b, struct op *op)
 		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", b->what);
 	b->ins = bounce_list(op, STEP_COPY_IN, b->copy);
 	if (op->call.staged & 1 << STAGING_SCALAR) {
-		b->scalar = (op->staging.need + BOUNCE_ALIGN - 1) / BOUNCE_ALIGN * BOUNCE_ALIGN;
+		b->scalar =
+			(op->staging.stage.need + BOUNCE_ALIGN - 1) / BOUNCE_ALIGN * BOUNCE_ALIGN;
 		b->copy[b->ins++] = (struct bounce_copy){(uintptr_t)op->staging.scalar, b->scalar,
 							 coll_dtype_size(op->call.args.dtype)};
 	}
@@ -94,7 +95,7 @@ int bounce_carries(const struct op *op)
 static size_t bounce_need(struct op *op)
 {
 	staging_layout(op);
-	return op->staging.need + 2 * BOUNCE_ALIGN;
+	return op->staging.stage.need + 2 * BOUNCE_ALIGN;
 }
 
 /* --------------------------------------------------------------- taking, giving back -- */

@@ -215,7 +215,7 @@ int dispatch_build(struct op *op)
 	s->scale = op->call.kind->reduces && redop_divides_inputs(&op->call.redop);
 	algo_build(algo, s, &w);
 	if (op->call.staged)
-		stage_schedule(op);
+		staging_schedule(op);
 	return s->error;
 }
 

@@ -2,7 +2,7 @@
 /*
  * staging.c - operations on device memory: the memory kinds of the buffers, the decision whether the
  * backend reaches them, and host memory that stands in for a buffer that the backend does not reach, if
- * the user allows it.  stage_schedule.c adds the copies to the schedule, staging_copy.c runs them.
+ * the user allows it.  schedule/stage.c adds the copies to the schedule, staging_copy.c runs them.
  */
 #include "device/device.h"
 #include "exec/staging.h"
@@ -16,6 +16,9 @@
 #include <string.h>
 
 enum { STAGING_ALIGN = 64 };
+
+/* The longest copy: the cancellation of an operation waits for the copies in flight. */
+#define STAGING_COPY_MAX ((size_t)4 << 20)
 
 /* ------------------------------------------------------- the used parts of buffers -- */
 
@@ -40,21 +43,16 @@ static int staging_block(const struct op *op, int buf, int i, size_t *off, size_
 	return 1;
 }
 
-/* Finds the address of the first used byte, and the address after the last. */
-struct staging_span {
-	uintptr_t begin, end;
-};
-
 static uintptr_t staging_address(const struct op *op, int buf)
 {
 	return buf == COLL_BUFFER_RECV ? (uintptr_t)op->call.args.recvbuf
 				       : (uintptr_t)op->call.args.sendbuf;
 }
 
-static struct staging_span staging_span(const struct op *op, int buf)
+static struct stage_span staging_span(const struct op *op, int buf)
 {
 	uintptr_t base = staging_address(op, buf);
-	struct staging_span span = {UINTPTR_MAX, 0};
+	struct stage_span span = {UINTPTR_MAX, 0};
 	size_t off, len;
 
 	for (int i = 0; staging_block(op, buf, i, &off, &len); i++) {
@@ -63,7 +61,7 @@ static struct staging_span staging_span(const struct op *op, int buf)
 		span.begin = base + off < span.begin ? base + off : span.begin;
 		span.end = base + off + len > span.end ? base + off + len : span.end;
 	}
-	return span.end ? span : (struct staging_span){0, 0};
+	return span.end ? span : (struct stage_span){0, 0};
 }
 
 /* ------------------------------------------------------------------- kinds of memory -- */
@@ -180,7 +178,7 @@ int staging_look(struct op *op)
 	if (!kind_is_valid(op->call.args.kind))
 		return COLL_SUCCESS;
 	for (int buf = 0; !code && buf <= COLL_BUFFER_RECV; buf++) {
-		struct staging_span span = staging_span(op, buf);
+		struct stage_span span = staging_span(op, buf);
 
 		if (span.end)
 			code = staging_look_at(op, buf, span.begin);
@@ -251,66 +249,37 @@ static int staging_alloc(struct op *op, size_t bytes, uintptr_t near)
 	return COLL_SUCCESS;
 }
 
-/* The list of which a buffer is, or in place is a part; -1: none. */
-static int staging_list(const struct op *op, int buf)
-{
-	const int other = buf == COLL_BUFFER_SEND ? COLL_BUFFER_RECV : COLL_BUFFER_SEND;
-
-	return op->call.list & 1 << buf                          ? buf
-	       : op->call.in_place && op->call.list & 1 << other ? other
-								 : -1;
-}
-
-/* Where this rank's block of a list begins in the staging memory. */
-static size_t staging_own_block(const struct op *op)
-{
-	return (size_t)op->comm->rank * op->call.args.count * coll_dtype_size(op->call.args.dtype);
-}
-
 uintptr_t staging_user_at(const struct op *op, int part, size_t off)
 {
-	const coll_args_t *a = &op->call.args;
-	const int list = staging_list(op, part);
-	const size_t elem = coll_dtype_size(a->dtype), block = a->count * elem;
-	const size_t *displs = list == COLL_BUFFER_RECV ? a->recvdispls : a->senddispls;
-
-	if (list < 0)
-		return op->staging.user[part] + off;
-	off -= op->staging.at[list];
-	return staging_address(op, list) + displs[off / block] * elem + off % block;
+	return stage_user_at(&op->staging.stage, part, off);
 }
 
-/* Places the staged buffers.  In place they keep their offset to each other; the blocks of a list follow one another. */
 void staging_layout(struct op *op)
 {
-	struct staging_span span[2] = {{0, 0}, {0, 0}};
-	struct staging *staging = &op->staging;
-	size_t gap, size;
-	int both;
+	const coll_args_t *a = &op->call.args;
+	const size_t elem = coll_dtype_size(a->dtype);
+	struct stage *stage = &op->staging.stage;
 
-	for (int buf = 0; buf <= COLL_BUFFER_RECV; buf++)
-		if (op->call.staged & 1 << buf)
-			span[buf] = staging_span(op, buf);
-	both = op->call.in_place && span[0].end && span[1].end;
-	if (both && op->call.list) {
-		span[0] = span[1] = span[op->call.list & 1 << COLL_BUFFER_RECV ? 1 : 0];
-	} else if (both) {
-		span[0].begin = span[0].begin < span[1].begin ? span[0].begin : span[1].begin;
-		span[0].end = span[0].end > span[1].end ? span[0].end : span[1].end;
-		span[1] = span[0];
-	}
-	size = span[0].end - span[0].begin;
-	gap = both ? 0 : (size + STAGING_ALIGN - 1) / STAGING_ALIGN * STAGING_ALIGN;
-	staging->need = both ? size : gap + span[1].end - span[1].begin;
+	*stage = (struct stage){.staged = op->call.staged &
+					  (1 << COLL_BUFFER_SEND | 1 << COLL_BUFFER_RECV),
+				.in_place = op->call.in_place,
+				.rank = op->comm->rank,
+				.list = op->call.list,
+				.block = a->count * elem,
+				.elem = elem,
+				.displs = {a->senddispls, a->recvdispls}};
 	for (int buf = 0; buf <= COLL_BUFFER_RECV; buf++) {
-		size_t begin = buf ? gap : 0;
-
-		staging->near[buf] = span[buf].begin;
-		staging->user[buf] = span[buf].begin - begin;
-		staging->at[buf] = begin + staging_address(op, buf) - span[buf].begin;
-		if (both && staging_list(op, buf) >= 0)
-			staging->at[buf] = op->call.list & 1 << buf ? 0 : staging_own_block(op);
+		stage->address[buf] = staging_address(op, buf);
+		if (stage->staged & 1 << buf)
+			stage->span[buf] = staging_span(op, buf);
 	}
+	stage_place(stage);
+}
+
+void staging_schedule(struct op *op)
+{
+	staging_layout(op);
+	stage_schedule(&op->sched, &op->staging.stage, STAGING_COPY_MAX);
 }
 
 static void staging_find_bases(struct op *op)
@@ -318,7 +287,7 @@ static void staging_find_bases(struct op *op)
 	struct staging *staging = &op->staging;
 
 	for (int buf = 0; buf <= COLL_BUFFER_RECV; buf++)
-		staging->base[buf] = (char *)((uintptr_t)staging->start + staging->at[buf]);
+		staging->base[buf] = (char *)((uintptr_t)staging->start + staging->stage.at[buf]);
 }
 
 /* Allocates the memory and finds the copy streams to and from it, unless the call's stream makes the copies. */
@@ -330,22 +299,22 @@ static int staging_place(struct op *op)
 	    code;
 
 	staging_layout(op);
-	if (!staging->need)
+	if (!staging->stage.need)
 		return COLL_SUCCESS;
 	if (op->bounce && op->bounce->carries) {
 		staging->start = op->bounce->memory;
 		staging_find_bases(op);
 		return COLL_SUCCESS;
 	}
-	code = staging_alloc(op, staging->need, staging->near[in]);
+	code = staging_alloc(op, staging->stage.need, staging->stage.near[in]);
 	staging->start = staging->memory;
 	if (!code)
 		code = copy_stream_find(copy_streams, COPY_STREAM_IN,
-					(const void *)staging->near[in],
+					(const void *)staging->stage.near[in],
 					&staging->copy_stream[COPY_STREAM_IN]);
 	if (!code && op->call.staged & 1 << COLL_BUFFER_RECV)
 		code = copy_stream_find(copy_streams, COPY_STREAM_OUT,
-					(const void *)staging->near[COLL_BUFFER_RECV],
+					(const void *)staging->stage.near[COLL_BUFFER_RECV],
 					&staging->copy_stream[COPY_STREAM_OUT]);
 	if (!code)
 		staging_find_bases(op);

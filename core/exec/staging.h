@@ -7,6 +7,7 @@
 #define CORE_EXEC_STAGING_H
 
 #include "device/copy_stream.h"
+#include "schedule/stage.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,13 +27,10 @@ struct staging {
 	char *start; /* the memory of this call: `memory`, or that of the operation's bounce */
 	char *memory;
 	size_t size; /* size of the memory; 0: none */
-	size_t need; /* bytes that this call needs */
 	int pinned;
-	size_t at[2];  /* where in the memory the buffers would begin: modulo 2^N */
-	char *base[2]; /* the beginnings as addresses, which replace the user's in steps */
-	uintptr_t user
-		[2]; /* base of the user's buffer: an offset in the memory added to it gives the user's byte */
-	uintptr_t near[2];  /* address of the first byte used */
+	struct stage
+		stage; /* the place of each buffer in the memory, and the bytes that this call needs */
+	char *base[2]; /* the beginnings of the buffers there, which replace the user's in steps */
 	const void *scalar; /* the factor of the operation, on the device */
 	struct copy_stream *copy_stream[COPY_STREAMS];
 	/*
@@ -56,8 +54,8 @@ void staging_layout(struct op *op);
  * which the byte stands.
  */
 uintptr_t staging_user_at(const struct op *op, int part, size_t off);
-/* Adds the copies to and from staged buffers to an operation's schedule (stage_schedule.c). */
-void stage_schedule(struct op *op);
+/* Adds the copies to and from staged buffers to an operation's schedule. */
+void staging_schedule(struct op *op);
 
 /* The warnings (staging_sites.c).  Counts a staged operation: 1 if it is the first of its kind from its place. */
 int staging_count_one(struct comm *comm, int kind, const void *site);

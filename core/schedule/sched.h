@@ -35,7 +35,7 @@ enum {
 	STEP_REDUCE = COLL_STEP_REDUCE,           /* dst = src op other */
 	STEP_COPY = COLL_STEP_COPY,               /* dst = src */
 	STEP_FINISH = COLL_STEP_FINISH,           /* last step of the reduction at dst: divide */
-	/* Appended by stage_schedule.c for staged device buffers, never by an algorithm. */
+	/* Appended by stage.c for staged device buffers, never by an algorithm. */
 	STEP_COPY_IN = 64, /* from the device buffer to its staging memory */
 	STEP_COPY_OUT = 65 /* from staging memory to the device buffer */
 };

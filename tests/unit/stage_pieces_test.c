@@ -184,11 +184,11 @@ static void run_staged(int i, void *user)
 		run_step(&r->op->sched, i, r->stand_in);
 		return;
 	}
-	theirs = (uint8_t *)(r->op->staging.user[step->dst.buf] + step->dst.off);
+	theirs = (uint8_t *)(r->op->staging.stage.user[step->dst.buf] + step->dst.off);
 	at = theirs - r->user->user;
 	r->wrong += step->len > r->op->sched.segment; /* too long to be waited for */
 	if (at < 0 || at + (long)step->len > 2 * BYTES ||
-	    step->dst.off + step->len > r->op->staging.need) {
+	    step->dst.off + step->len > r->op->staging.stage.need) {
 		r->wrong++;
 		return;
 	}
@@ -307,12 +307,12 @@ static int compare(int place, int staged)
 	needed(&r.op->sched, nsteps, &plain, staged, need);
 	wrong += run_all(&r.op->sched, run_plain, &plain_steps);
 	r.op->call.staged = staged;
-	stage_schedule(r.op);
+	staging_schedule(r.op);
 	memset(run.memory, 0xdd, sizeof(run.memory)); /* bytes that no copy has brought in */
 	for (int buf = 0; buf < 2; buf++)
-		stand_in.buf[buf] =
-			staged & 1 << buf ? run.memory + r.op->staging.at[buf] : user.buf[buf];
-	wrong += r.op->staging.need > sizeof(run.memory);
+		stand_in.buf[buf] = staged & 1 << buf ? run.memory + r.op->staging.stage.at[buf]
+						      : user.buf[buf];
+	wrong += r.op->staging.stage.need > sizeof(run.memory);
 	wrong += run_all(&r.op->sched, run_staged, &run);
 	wrong += run.wrong + (memcmp(plain.user, user.user, sizeof(user.user)) != 0);
 	wrong += memcmp(plain.sent, stand_in.sent, (size_t)nsteps * 16) != 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stage_schedule.c - copies to and from a device as steps of a schedule.
+ * stage.c - copies to and from a device as steps of a schedule.
  *
  * Algorithms know nothing of devices: their steps read and write staging memory, which stands in for
  * the buffers.  The ranges that the steps touch determine the copies:
@@ -14,12 +14,11 @@
  * them, on this rank or through other ranks.  So a copy out waits for the copy in of the same bytes
  * without an edge of its own, also where the buffers of a scaled reduction overlap.
  */
-#include "exec/op.h"
+#include "schedule/stage.h"
 
 #include <stdlib.h>
 
-/* The longest copy: the cancellation of an operation waits for the copies in flight. */
-#define STAGE_COPY_MAX ((size_t)4 << 20)
+enum { STAGE_ALIGN = 64 };
 
 /* A maximal interval of staging memory that every step reads or writes entirely or not at all. */
 struct stage_cell {
@@ -36,8 +35,8 @@ struct stage_copy {
 	size_t cell, ncells, len;
 };
 
-struct stage_schedule {
-	struct op *op;
+struct stage_work {
+	const struct stage *stage;
 	struct sched *s;
 	int nsteps; /* the algorithm's */
 	size_t most;
@@ -57,37 +56,100 @@ struct stage_range {
 /* A step touches at most so many ranges. */
 enum { STAGE_RANGES = 3 };
 
+/* ---------------------------------------------------------------------- placing -- */
+
+/* The list of which a buffer is, or in place is a part; -1: none. */
+static int stage_list(const struct stage *stage, int buf)
+{
+	const int other = buf == SCHED_SEND ? SCHED_RECV : SCHED_SEND;
+
+	return stage->list & 1 << buf                        ? buf
+	       : stage->in_place && stage->list & 1 << other ? other
+							     : -1;
+}
+
+uintptr_t stage_user_at(const struct stage *stage, int part, size_t off)
+{
+	const int list = stage_list(stage, part);
+	const size_t block = stage->block;
+
+	if (list < 0)
+		return stage->user[part] + off;
+	off -= stage->at[list];
+	return stage->address[list] + stage->displs[list][off / block] * stage->elem + off % block;
+}
+
+/* Finds the spans that the staging memory holds: in place both buffers share one. */
+static int stage_spans(const struct stage *stage, struct stage_span span[2])
+{
+	int both;
+
+	for (int buf = SCHED_SEND; buf <= SCHED_RECV; buf++)
+		span[buf] = stage->staged & 1 << buf ? stage->span[buf] : (struct stage_span){0, 0};
+	both = stage->in_place && span[0].end && span[1].end;
+	if (both && stage->list) {
+		span[0] = span[1] = span[stage->list & 1 << SCHED_RECV ? 1 : 0];
+	} else if (both) {
+		span[0].begin = span[0].begin < span[1].begin ? span[0].begin : span[1].begin;
+		span[0].end = span[0].end > span[1].end ? span[0].end : span[1].end;
+		span[1] = span[0];
+	}
+	return both;
+}
+
+/* In place the buffers keep their offset to each other. */
+void stage_place(struct stage *stage)
+{
+	struct stage_span span[2];
+	int both = stage_spans(stage, span);
+	size_t size = span[0].end - span[0].begin;
+	size_t gap = both ? 0 : (size + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
+
+	stage->need = both ? size : gap + span[1].end - span[1].begin;
+	for (int buf = SCHED_SEND; buf <= SCHED_RECV; buf++) {
+		size_t begin = buf ? gap : 0;
+
+		stage->near[buf] = span[buf].begin;
+		stage->user[buf] = span[buf].begin - begin;
+		stage->at[buf] = begin + stage->address[buf] - span[buf].begin;
+		if (both && stage_list(stage, buf) >= 0)
+			stage->at[buf] =
+				stage->list & 1 << buf ? 0 : (size_t)stage->rank * stage->block;
+	}
+}
+
 /* ------------------------------------------------------------ ranges of the steps -- */
 
-static int stage_add(const struct op *op, struct stage_range *range, int n, struct slice at,
+static int stage_add(const struct stage *stage, struct stage_range *range, int n, struct slice at,
 		     size_t len, int writes)
 {
-	size_t begin = op->staging.at[at.buf == SCHED_RECV] + at.off;
+	size_t begin = stage->at[at.buf == SCHED_RECV] + at.off;
 
-	if (!len || at.buf == SCHED_SCRATCH || !(op->call.staged & 1 << at.buf))
+	if (!len || at.buf == SCHED_SCRATCH || !(stage->staged & 1 << at.buf))
 		return n;
 	range[n] = (struct stage_range){begin, begin + len, (int)at.buf, writes};
 	return n + 1;
 }
 
 /* Lists the ranges that a step touches, first those that it reads; returns their number. */
-static int stage_ranges(const struct op *op, int i, struct stage_range *range)
+static int stage_ranges(const struct stage_work *w, int i, struct stage_range *range)
 {
-	const struct step *step = &op->sched.step[i];
+	const struct stage *stage = w->stage;
+	const struct step *step = &w->s->step[i];
 	size_t len = step->len;
 	int n = 0;
 
 	switch (step->kind) {
-	case STEP_SEND: return stage_add(op, range, n, step->src, len, 0);
+	case STEP_SEND: return stage_add(stage, range, n, step->src, len, 0);
 	case STEP_RECV: break;
-	case STEP_FINISH: n = stage_add(op, range, n, step->dst, len, 0); break;
-	case STEP_REDUCE: n = stage_add(op, range, n, step->other, len, 0); /* fall through */
-	default: n = stage_add(op, range, n, step->src, len, 0); break;
+	case STEP_FINISH: n = stage_add(stage, range, n, step->dst, len, 0); break;
+	case STEP_REDUCE: n = stage_add(stage, range, n, step->other, len, 0); /* fall through */
+	default: n = stage_add(stage, range, n, step->src, len, 0); break;
 	}
-	n = stage_add(op, range, n, step->dst, len, 1);
+	n = stage_add(stage, range, n, step->dst, len, 1);
 	/* A copy in place does nothing, unless it scales. */
 	if (step->kind == STEP_COPY && n == 2 && range[0].begin == range[1].begin &&
-	    !sched_scales(&op->sched, step->src))
+	    !sched_scales(w->s, step->src))
 		return 0;
 	return n;
 }
@@ -104,13 +166,13 @@ static int stage_compare_cuts(const void *a, const void *b)
 /*
  * Lists the begins and ends of all ranges, and cuts between them so that no cell is longer than a copy.
  */
-static size_t stage_all_cuts(const struct stage_schedule *w, size_t *cuts)
+static size_t stage_all_cuts(const struct stage_work *w, size_t *cuts)
 {
 	struct stage_range range[STAGE_RANGES];
 	size_t n = 0;
 
 	for (int i = 0; i < w->nsteps; i++)
-		for (int k = stage_ranges(w->op, i, range) - 1; k >= 0; k--)
+		for (int k = stage_ranges(w, i, range) - 1; k >= 0; k--)
 			for (size_t at = range[k].begin;; at += w->most) {
 				int last = range[k].end - at <= w->most;
 
@@ -127,7 +189,7 @@ static size_t stage_all_cuts(const struct stage_schedule *w, size_t *cuts)
 	return n;
 }
 
-static int stage_cut(struct stage_schedule *w)
+static int stage_cut(struct stage_work *w)
 {
 	size_t n = stage_all_cuts(w, NULL), unique = 0;
 
@@ -148,17 +210,17 @@ static int stage_cut(struct stage_schedule *w)
 }
 
 /* Returns the cell that begins at a cut. */
-static struct stage_cell *stage_find(const struct stage_schedule *w, size_t begin)
+static struct stage_cell *stage_find(const struct stage_work *w, size_t begin)
 {
 	const size_t *cut = bsearch(&begin, w->cuts, w->ncuts, sizeof(begin), stage_compare_cuts);
 
 	return &w->cell[cut - w->cuts];
 }
 
-static void stage_mark(struct stage_schedule *w, int i)
+static void stage_mark(struct stage_work *w, int i)
 {
 	struct stage_range range[STAGE_RANGES];
-	int n = stage_ranges(w->op, i, range);
+	int n = stage_ranges(w, i, range);
 
 	for (int k = 0; k < n; k++)
 		for (struct stage_cell *c = stage_find(w, range[k].begin); c->begin < range[k].end;
@@ -185,25 +247,24 @@ static int stage_is_copied(const struct stage_cell *c, int kind)
 }
 
 /* The buffer to which a place in the staging memory belongs; in place both are the same. */
-static int stage_part(const struct op *op, size_t begin)
+static int stage_part(const struct stage *stage, size_t begin)
 {
-	return begin >= op->staging.near[SCHED_RECV] - op->staging.user[SCHED_RECV] ? SCHED_RECV
-										    : SCHED_SEND;
+	return begin >= stage->near[SCHED_RECV] - stage->user[SCHED_RECV] ? SCHED_RECV : SCHED_SEND;
 }
 
 /* Does a cell continue a copy?  The blocks of a list follow one another in staging memory only. */
-static int stage_continues(const struct stage_schedule *w, const struct stage_copy *last,
+static int stage_continues(const struct stage_work *w, const struct stage_copy *last,
 			   const struct stage_cell *c, int part)
 {
 	const size_t begin = w->cell[last->cell].begin;
 
 	return last->len + c[1].begin - c->begin <= w->most && last->part == part &&
-	       staging_user_at(w->op, part, c->begin) ==
-		       staging_user_at(w->op, part, begin) + last->len;
+	       stage_user_at(w->stage, part, c->begin) ==
+		       stage_user_at(w->stage, part, begin) + last->len;
 }
 
 /* Joins consecutive cells to copies of at most w->most bytes. */
-static void stage_join(struct stage_schedule *w, int kind)
+static void stage_join(struct stage_work *w, int kind)
 {
 	struct stage_copy *last = NULL;
 
@@ -211,7 +272,7 @@ static void stage_join(struct stage_schedule *w, int kind)
 	for (size_t k = 0; k + 1 < w->ncuts; k++) {
 		const struct stage_cell *c = &w->cell[k];
 		size_t len = c[1].begin - c->begin;
-		int part = stage_part(w->op, c->begin);
+		int part = stage_part(w->stage, c->begin);
 
 		if (!stage_is_copied(c, kind)) {
 			last = NULL;
@@ -237,7 +298,7 @@ static int stage_compare_copies(const void *a, const void *b)
 }
 
 /* Appends the copies of a kind; copies in are sorted by the first step that needs them. */
-static void stage_append(struct stage_schedule *w, int kind)
+static void stage_append(struct stage_work *w, int kind)
 {
 	stage_join(w, kind);
 	if (kind == STEP_COPY_IN)
@@ -257,10 +318,10 @@ static void stage_append(struct stage_schedule *w, int kind)
 
 /* A step waits for the copies in of its ranges.  The caller goes from the last step to the first, since the
  * engine takes edges last to first and the first step must become ready first. */
-static void stage_wait_in(struct stage_schedule *w, int i)
+static void stage_wait_in(struct stage_work *w, int i)
 {
 	struct stage_range range[STAGE_RANGES];
-	int n = stage_ranges(w->op, i, range), last = -1;
+	int n = stage_ranges(w, i, range), last = -1;
 
 	for (int k = 0; k < n && !range[k].writes; k++)
 		for (const struct stage_cell *c = stage_find(w, range[k].begin);
@@ -273,7 +334,7 @@ static void stage_wait_in(struct stage_schedule *w, int i)
 		}
 }
 
-static void stage_wait_out(struct stage_schedule *w)
+static void stage_wait_out(struct stage_work *w)
 {
 	for (size_t k = 0; k + 1 < w->ncuts; k++) {
 		const struct stage_cell *c = &w->cell[k];
@@ -287,13 +348,13 @@ static void stage_wait_out(struct stage_schedule *w)
  * Splits a copy from buffer to buffer that no other step depends on, like the copy of a rank's own block,
  * so that its beginning is copied out while its end is copied in.
  */
-static void stage_split(struct stage_schedule *w, int i)
+static void stage_split(struct stage_work *w, int i)
 {
 	struct step whole = w->s->step[i];
 	size_t most = w->most;
 
 	if (whole.kind != STEP_COPY || whole.src.buf != SCHED_SEND || whole.dst.buf != SCHED_RECV ||
-	    whole.earlier || whole.edge >= 0 || whole.len <= most || w->op->call.in_place)
+	    whole.earlier || whole.edge >= 0 || whole.len <= most || w->stage->in_place)
 		return;
 	w->s->step[i].len = most;
 	for (size_t off = most; off < whole.len; off += most)
@@ -302,25 +363,24 @@ static void stage_split(struct stage_schedule *w, int i)
 			   whole.len - off < most ? whole.len - off : most, -1);
 }
 
-static void stage_order(struct stage_schedule *w)
+static void stage_order(struct stage_work *w)
 {
 	for (int i = w->nsteps - 1; i >= 0; i--)
 		stage_wait_in(w, i);
 	stage_wait_out(w);
 }
 
-void stage_schedule(struct op *op)
+void stage_schedule(struct sched *s, const struct stage *stage, size_t longest)
 {
-	struct stage_schedule w = {.op = op, .s = &op->sched, .nsteps = op->sched.nsteps};
+	struct stage_work w = {.stage = stage, .s = s, .nsteps = s->nsteps};
 
-	w.most = w.s->segment < STAGE_COPY_MAX ? w.s->segment : STAGE_COPY_MAX;
-	staging_layout(op);
+	w.most = s->segment < longest ? s->segment : longest;
 	for (int i = 0; i < w.nsteps; i++)
 		stage_split(&w, i);
-	w.nsteps = w.s->nsteps;
-	if (!w.s->error && stage_cut(&w)) {
-		w.s->error = COLL_ERR_NO_MEMORY;
-	} else if (!w.s->error) {
+	w.nsteps = s->nsteps;
+	if (!s->error && stage_cut(&w)) {
+		s->error = COLL_ERR_NO_MEMORY;
+	} else if (!s->error) {
 		for (int i = 0; i < w.nsteps; i++)
 			stage_mark(&w, i);
 		stage_append(&w, STEP_COPY_IN);

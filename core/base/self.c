@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* self.c - finds the file of the running libcoll. */
 #include "base/self.h"
+#include "base/descriptor.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -27,7 +28,7 @@ static const char *self_in_line(char *line, uintptr_t address)
 char *self_path(void)
 {
 	static const char here;
-	FILE *maps = fopen("/proc/self/maps", "re");
+	FILE *maps = descriptor_read("/proc/self/maps");
 	char line[PATH_MAX + 128], *found = NULL;
 	const char *path;
 

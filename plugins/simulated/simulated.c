@@ -372,7 +372,6 @@ static void sim_group_free(struct sim_group *group)
 	free(group);
 }
 
-/* Returns a new group, to which the caller refers; NULL: no memory, or no descriptor. */
 /* Above 2: a process that has closed its stderr must not print into the descriptor. */
 static int sim_event_fd(void)
 {
@@ -385,6 +384,7 @@ static int sim_event_fd(void)
 	return high;
 }
 
+/* Returns a new group, to which the caller refers; NULL: no memory, or no descriptor. */
 static struct sim_group *sim_group_new(uint32_t nranks)
 {
 	struct sim_group *group = calloc(1, sizeof(*group) + nranks * sizeof(group->box[0]));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* thread.c - threads of the library's own. */
 #include "base/thread.h"
+#include "base/descriptor.h"
 #include "base/clock.h"
 
 #include <errno.h>
@@ -52,7 +53,7 @@ static int thread_main_has_ended(void)
 	char text[256];
 	const char *state;
 	ssize_t n;
-	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	int fd = descriptor_lift(open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
 
 	if (fd < 0)
 		return 0;

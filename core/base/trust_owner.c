@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* trust_owner.c - the users whom a process knows, and places whose owner a user namespace hides. */
+#include "base/descriptor.h"
 #include "base/trust_impl.h"
 #include "base/self.h"
 
@@ -27,7 +28,7 @@ int trust_is_privileged(void)
 
 static uint32_t trust_read_number(const char *path)
 {
-	FILE *file = fopen(path, "re");
+	FILE *file = descriptor_read(path);
 	uint32_t number;
 
 	if (!file || fscanf(file, "%" SCNu32, &number) != 1)
@@ -40,7 +41,7 @@ static uint32_t trust_read_number(const char *path)
 /* Sets `hidden` and `map`.  Without /proc no owner is taken for hidden. */
 static void trust_read_map(struct trust_owners *owners)
 {
-	FILE *file = fopen("/proc/self/uid_map", "re");
+	FILE *file = descriptor_read("/proc/self/uid_map");
 	uint32_t inside, outside, count;
 	size_t used = 0;
 

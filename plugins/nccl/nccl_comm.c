@@ -101,7 +101,7 @@ static int32_t nccl_begin_comm(struct nccl *n, coll_error_t *err)
 	nccl_config_t config = nccl_config(1);
 	int result;
 
-	/* On the heap, because NCCL may still write to it after an abort. */
+	/* On the heap, because NCCL may still write to it after an error or an abort. */
 	n->making = calloc(1, sizeof(*n->making));
 	if (!n->making)
 		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory for an endpoint");
@@ -117,14 +117,12 @@ static int32_t nccl_complete_comm(struct nccl *n, int64_t deadline, coll_error_t
 	int32_t code = nccl_wait_comm_ready(n, n->host, nccl_remaining(deadline), err);
 	nccl_comm_t base = n->base;
 
-	/* In any case: after a failure NCCL leaves a communicator to abort. */
-	if (code != COLL_ERR_TIMEOUT && code != COLL_ERR_ABORTED) {
-		n->comm = *n->making;
-		free(n->making);
-		n->making = NULL;
-	}
+	/* Without the state of the call nobody knows whether NCCL has ended it: see nccl_abort_making. */
 	if (code)
 		return code;
+	n->comm = *n->making;
+	free(n->making);
+	n->making = NULL;
 	if (!n->comm)
 		return error_fill(
 			err, COLL_ERR_INTERNAL,

@@ -148,29 +148,26 @@ void nccl_free_memory(struct nccl *n, struct nccl_scratch *memory, int64_t deadl
 	nccl_ender_unref(e);
 }
 
-/* Returns 1 if the abort is done. */
+/* Returns 1 if NCCL has aborted it. */
 static int nccl_abort_one(struct nccl *n, nccl_comm_t comm, int64_t deadline)
 {
 	struct nccl_ender *e = nccl_ender_start(n->context, comm, nccl_ender_abort, deadline);
-	int done = 1;
+	int done = !e || atomic_load(&e->done);
+	const int result = !e ? nccl_lib.ncclCommAbort(comm) : done ? e->result : NCCL_SUCCESS;
 
-	if (e)
-		done = atomic_load(&e->done);
-	else
-		nccl_lib.ncclCommAbort(comm);
 	if (!done)
 		kit_log(n->host, COLL_LOG_ERROR,
 			"rank %u: NCCL's abort has not returned within %d ms and goes on in the "
 			"background: do not reuse the buffers of pending calls",
 			n->rank, NCCL_ABORT_MS);
-	else if (e && e->result)
+	else if (result)
 		kit_log(n->host, COLL_LOG_ERROR,
 			"rank %u: NCCL has refused to abort its communicator (%s): do not reuse "
 			"the "
 			"buffers of pending calls",
-			n->rank, nccl_lib.ncclGetErrorString(e->result));
+			n->rank, nccl_lib.ncclGetErrorString(result));
 	nccl_ender_unref(e);
-	return done;
+	return done && !result;
 }
 
 enum nccl_ended nccl_finish_comm(struct nccl *n, nccl_comm_t comm, int64_t deadline,
@@ -205,16 +202,18 @@ static void nccl_abort_made(struct nccl *n, nccl_comm_t comm, int64_t deadline)
 	nccl_ender_unref(e);
 }
 
-/* Ends the making of a communicator.  If NCCL does not end it, it may still write to *making. */
+/*
+ * Ends the making of a communicator, and that communicator, which NCCL leaves there after a failure too.  If NCCL does not
+ * end the making, it may still write to *making.
+ */
 static void nccl_abort_making(struct nccl *n, nccl_comm_t base, int64_t deadline)
 {
 	nccl_comm_t *making = n->making;
 
 	n->making = NULL;
 	/* Before 2.27 only the thread that has begun a call can end it; here it is the calling thread. */
-	if (nccl_lib.version < NCCL_2_27)
-		nccl_lib.ncclCommAbort(base);
-	else if (!nccl_abort_one(n, base, deadline))
+	if (nccl_lib.version < NCCL_2_27 ? nccl_lib.ncclCommAbort(base)
+					 : !nccl_abort_one(n, base, deadline))
 		return;
 	if (!making)
 		return;

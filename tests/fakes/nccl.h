@@ -6,12 +6,14 @@
  * Environment variables, read at each use:
  *   STANDIN_NCCL_VERSION=22809       the version of ncclGetVersion, and its set of functions
  *   STANDIN_NCCL_DELAY_US=300        most time until a non-blocking communicator is ready
- *   STANDIN_NCCL_FAULT=ncclAllReduce:3@4[,...]   the 4th call of that function fails with 3
+ *   STANDIN_NCCL_FAULT=ncclAllReduce:3@4[,...]   the 4th call of that function fails with 3;
+ *                                    3@4/ncclCommSplit: the 4th after the first call of the other one
  *   STANDIN_NCCL_ASYNC=6@2           the 2nd launch fails with 6 while it runs, and hangs
  *   STANDIN_NCCL_RUNTIME=35          the CUDA runtime inside refuses the driver with this error
  *   STANDIN_NCCL_CONF=0              NCCL_COMM_BLOCKING in a file nccl.conf
  *   STANDIN_NCCL_INIT_HANG=1         no communicator is ever complete
  *   STANDIN_NCCL_SHRINK_MS=300       least duration of a shrink
+ *   STANDIN_NCCL_SPLIT_MS=300        the same of a split
  *   STANDIN_NCCL_MUTE=1              operations of rank 1 never run
  *   STANDIN_NCCL_CONNECT=0           first uses of a connection do not wait for the peer
  *   NCCL_HOSTID, NCCL_CHECK_POINTERS, NCCL_COMM_BLOCKING   as in NCCL

@@ -22,6 +22,7 @@ static struct {
 	pthread_mutex_t lock;
 	char names[CALL_FUNCTIONS][CALL_NAME];
 	long counts[CALL_FUNCTIONS];
+	long before[CALL_FUNCTIONS][CALL_FUNCTIONS]; /* the counts at the first call of each */
 	long launches;
 	char error[CALL_TEXT];
 } call = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -38,17 +39,48 @@ int call_version(void)
 	return (int)call_env("STANDIN_NCCL_VERSION", CALL_VERSION);
 }
 
-/* The result with which the n-th call of fn must fail, from "function:result@n[,...]". */
+/* The place of a function in the tables, or of a free one.  The lock is held. */
+static int call_find(const char *fn)
+{
+	int i;
+
+	for (i = 0; i < CALL_FUNCTIONS - 1 && call.names[i][0]; i++)
+		if (strcmp(call.names[i], fn) == 0)
+			break;
+	return i;
+}
+
+/* The calls of fn before the first one of the other function; -1: that was not called yet. */
+static long call_before(const char *fn, const char *other)
+{
+	long n = -1;
+	int i;
+
+	pthread_mutex_lock(&call.lock);
+	i = call_find(other);
+	if (call.counts[i])
+		n = call.before[i][call_find(fn)];
+	pthread_mutex_unlock(&call.lock);
+	return n;
+}
+
+/* The result with which the n-th call of fn must fail, from "function:result@n[/other][,...]". */
 static int call_planned(const char *fn, long n)
 {
 	const char *at = getenv("STANDIN_NCCL_FAULT");
 	size_t len = strlen(fn);
-	long result, nth;
+	char other[CALL_NAME];
+	long result, nth, before;
+	int parts;
 
-	for (; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-		if (strncmp(at, fn, len) == 0 && at[len] == ':' &&
-		    sscanf(at + len + 1, "%ld@%ld", &result, &nth) == 2 && nth == n)
+	for (; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+		if (strncmp(at, fn, len) != 0 || at[len] != ':')
+			continue;
+		parts = sscanf(at + len + 1, "%ld@%ld/%31[^,]", &result, &nth, other);
+		before = parts == 3 ? call_before(fn, other) : 0;
+		if (parts >= 2 && before >= 0 && nth == n - before)
 			return call_fail((int)result, "%s: planned failure of call %ld", fn, n);
+	}
 	return NCCL_SUCCESS;
 }
 
@@ -58,10 +90,10 @@ int call_count(const char *fn)
 	int i;
 
 	pthread_mutex_lock(&call.lock);
-	for (i = 0; i < CALL_FUNCTIONS - 1 && call.names[i][0]; i++)
-		if (strcmp(call.names[i], fn) == 0)
-			break;
+	i = call_find(fn);
 	snprintf(call.names[i], sizeof(call.names[i]), "%s", fn);
+	if (!call.counts[i])
+		memcpy(call.before[i], call.counts, sizeof(call.counts));
 	n = ++call.counts[i];
 	pthread_mutex_unlock(&call.lock);
 	return call_planned(fn, n);

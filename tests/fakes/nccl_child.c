@@ -73,11 +73,11 @@ static void child_slot_shrunk(const struct child_job *job)
 	}
 }
 
-static void child_shrink_slowly(const struct halt *halt)
+static void child_wait(const char *variable, const struct halt *halt)
 {
 	const struct timespec delay = {0, 1000000};
 
-	for (long n = call_env("STANDIN_NCCL_SHRINK_MS", 0); n > 0 && !halt_asked(halt); n--)
+	for (long n = call_env(variable, 0); n > 0 && !halt_asked(halt); n--)
 		nanosleep(&delay, NULL);
 }
 
@@ -89,11 +89,13 @@ static int child_make(struct child_job *job, const struct halt *halt)
 	int code = NCCL_SUCCESS;
 
 	if (!job->shrinks)
+		child_wait("STANDIN_NCCL_SPLIT_MS", &all);
+	if (!job->shrinks)
 		code = rendezvous_gather(parent->rendezvous, &mine, wishes, sizeof(mine), &all);
 	if (code || !job->child)
 		return code;
 	if (job->shrinks)
-		child_shrink_slowly(&all);
+		child_wait("STANDIN_NCCL_SHRINK_MS", &all);
 	if (job->shrinks)
 		child_slot_shrunk(job);
 	else
@@ -113,6 +115,10 @@ static int child_run(struct job *job, const struct halt *halt)
 		share_unref(self->child->parent);
 		self->child->parent = NULL;
 	}
+	/* The program may read the place meanwhile; it must not write to it, or free it. */
+	if (*self->out)
+		call_misuse("%s: the place for the new communicator was changed meanwhile",
+			    self->shrinks ? "ncclCommShrink" : "ncclCommSplit");
 	*self->out = self->child;
 	self->child = NULL;
 	return code;

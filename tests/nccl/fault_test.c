@@ -377,6 +377,24 @@ static void versions_differ(struct rank *r)
 	nothing_left(r);
 }
 
+/* The state of a split cannot be read while NCCL makes the communicator, and with `abort` that cannot be aborted either. */
+static void split_unknown(struct rank *r)
+{
+	const int *abort = r->user;
+
+	if (r->rank == 1) {
+		setenv("STANDIN_NCCL_SPLIT_MS", "100", 1);
+		setenv("STANDIN_NCCL_FAULT",
+		       *abort ? "ncclCommGetAsyncError:4@1/ncclCommSplit,ncclCommAbort:3@1"
+			      : "ncclCommGetAsyncError:4@1/ncclCommSplit",
+		       1);
+	}
+	nccl_fails(r, init(r), COLL_ERR_INVALID_ARGUMENT, "rank 1: ", "init");
+	ranks_sleep(*abort ? 0.3 : 0); /* the split goes on */
+	if (!*abort)
+		nothing_left(r);
+}
+
 /* NCCL never connects the ranks. */
 static void init_hangs(struct rank *r)
 {
@@ -423,6 +441,10 @@ static void test_init(void)
 		"nccl.conf makes all communicators non-blocking: refused");
 	nccl_ok(&(struct nccl_job){2, 1, INIT_NONE, versions_differ, NULL},
 		"ranks with different versions of NCCL: both are named");
+	nccl_ok(&(struct nccl_job){2, 1, INIT_NONE, split_unknown, &(int){0}},
+		"ncclCommGetAsyncError fails while NCCL makes the communicator");
+	nccl_ok(&(struct nccl_job){2, 1, INIT_NONE, split_unknown, &(int){1}},
+		"and NCCL refuses to abort it");
 	setenv("COLL_INIT_TIMEOUT", "1s", 1);
 	nccl_ok(&(struct nccl_job){2, 1, INIT_NONE, init_hangs, NULL},
 		"NCCL never connects: init_timeout");

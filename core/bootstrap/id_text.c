@@ -18,7 +18,8 @@ enum {
 	ID_IPV6 = 1,
 	ID_LOCALHOST = 2, /* 127.0.0.1 or ::1, which has no bytes */
 	ID_PORT = 4,      /* another port than the id's */
-	ID_BITS = 7
+	ID_MORE = 8, /* of the first address: there was no room for all addresses of the host */
+	ID_BITS = 15
 };
 /* The bytes of an id, and the least of them: a key, a port and an address without bytes. */
 enum { ID_BYTES_MAX = 90, ID_BYTES_MIN = BOOTSTRAP_KEY_SIZE + 3 };
@@ -111,14 +112,16 @@ static int id_take(const uint8_t **at, const uint8_t *end, void *to, size_t n)
 }
 
 static int id_take_address(const uint8_t **at, const uint8_t *end, uint16_t port,
-			   struct address *address)
+			   struct address_list *list)
 {
 	const uint32_t ipv4 = htonl(INADDR_LOOPBACK);
+	struct address *address = &list->item[list->count];
 	uint16_t own = htons(port);
 	uint8_t bits, ip[16];
 	size_t size;
 
-	if (!id_take(at, end, &bits, 1) || bits & ~ID_BITS)
+	if (list->count == ADDRESS_INET_MAX || !id_take(at, end, &bits, 1) || bits & ~ID_BITS ||
+	    (bits & ID_MORE && list->count > 0))
 		return 0;
 	size = bits & ID_IPV6 ? 16 : 4;
 	memcpy(ip, bits & ID_IPV6 ? (const void *)&in6addr_loopback : (const void *)&ipv4, size);
@@ -127,6 +130,8 @@ static int id_take_address(const uint8_t **at, const uint8_t *end, uint16_t port
 		return 0;
 	address_set_ip(address, ip, size, ntohs(own));
 	address->loopback = address_is_loopback(address);
+	list->more |= (bits & ID_MORE) != 0;
+	list->count++;
 	return 1;
 }
 
@@ -136,8 +141,8 @@ static int id_take_address(const uint8_t **at, const uint8_t *end, uint16_t port
  * Of more addresses than have space the best are kept, and those of this host alone, which cost a byte each: a host
  * can always reach itself.
  */
-int unique_id_print(const uint8_t key[BOOTSTRAP_KEY_SIZE], const struct address_list *addresses,
-		    char *id, size_t size)
+int unique_id_print(const uint8_t key[BOOTSTRAP_KEY_SIZE], struct address_list *addresses, char *id,
+		    size_t size)
 {
 	const uint16_t port = address_port(&addresses->item[0]), port_be = htons(port);
 	uint8_t bytes[ID_BYTES_MAX], one[32];
@@ -156,12 +161,18 @@ int unique_id_print(const uint8_t key[BOOTSTRAP_KEY_SIZE], const struct address_
 			reserved -= n;
 		} else if (used + n + reserved > sizeof(bytes)) {
 			address_format(&addresses->item[i], dropped);
-			log_info("a unique id has no space for the address %s of this host",
-				 dropped);
+			address_list_leave_out(addresses, dropped);
 			continue;
 		}
 		memcpy(bytes + used, one, n);
 		used += n;
+	}
+	if (addresses->more) {
+		bytes[BOOTSTRAP_KEY_SIZE + 2] |= ID_MORE;
+		log_info("a unique id has no room for all addresses of this host, without: %s; if "
+			 "other ranks need one of these, name its interface in the option "
+			 "interface",
+			 addresses->left_out);
 	}
 	memcpy(text, id_prefix, sizeof(id_prefix));
 	id_encode(bytes, used, text + sizeof(id_prefix) - 1);
@@ -199,9 +210,9 @@ int unique_id_parse(const char *id, uint8_t key[BOOTSTRAP_KEY_SIZE], struct addr
 		return id_bad("it is cut off or has other characters");
 	id_take(&at, end, key, BOOTSTRAP_KEY_SIZE);
 	id_take(&at, end, &port, sizeof(port));
-	for (addresses->count = 0; at < end; addresses->count++)
-		if (addresses->count == ADDRESS_INET_MAX ||
-		    !id_take_address(&at, end, ntohs(port), &addresses->item[addresses->count]))
+	*addresses = (struct address_list){.count = 0};
+	while (at < end)
+		if (!id_take_address(&at, end, ntohs(port), addresses))
 			return id_bad("its addresses are wrong");
 	return 0;
 }

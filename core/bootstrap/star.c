@@ -232,6 +232,7 @@ static int star_open_id(struct bootstrap **bootstrap, const struct star_way *way
 	const int maker = way->maker;
 	int64_t deadline = clock_deadline(timeout_ms);
 	struct listeners listeners = {.count = 0};
+	char left_out[ADDRESS_LEFT_OUT_SIZE] = "";
 	uint8_t key[BOOTSTRAP_KEY_SIZE];
 	struct address_list addrs;
 	struct star *t = NULL;
@@ -241,7 +242,7 @@ static int star_open_id(struct bootstrap **bootstrap, const struct star_way *way
 	unique_id_drop_inherited();
 	code = unique_id_parse(id, key, &addrs);
 	if (code == 0 && (maker < 0 || rank == maker))
-		code = unique_id_take(key, rank, maker >= 0 || nranks == 1, &listeners);
+		code = unique_id_take(key, rank, maker >= 0 || nranks == 1, &listeners, left_out);
 	root = listeners.count > 0 ? rank : maker;
 	if (code == 0)
 		code = star_new(&t, rank, nranks, root, interface_name);
@@ -251,6 +252,7 @@ static int star_open_id(struct bootstrap **bootstrap, const struct star_way *way
 	}
 	star_id_key(t, way, key);
 	t->acceptor.listeners = listeners;
+	memcpy(t->left_out, left_out, sizeof(t->left_out));
 	if (code == 0 && !star_is_root(t))
 		code = star_connect(t, &addrs, 0, deadline, timeout_ms);
 	return star_finish(t, code, deadline, bootstrap);
@@ -298,117 +300,6 @@ static void star_root_key(const char *root, const char *key, uint8_t shared[16])
 	if (key != NULL && key[0] != '\0')
 		text = key;
 	star_text_key(text, shared);
-}
-
-/* Adds to the error of a failed listen() the remedy that only a user of COLL_ROOT has. */
-static int star_listen_error(int code, int err)
-{
-	if (err != EADDRINUSE)
-		return code;
-	return error_set(code,
-			 "%s; another program has that port: end it, or give COLL_ROOT another "
-			 "port",
-			 error_text());
-}
-
-static int star_listen_each(struct star *t, struct address_list *addrs)
-{
-	for (int i = 0; i < addrs->count; i++) {
-		int fd, err = 0;
-		int code = socket_listen(&addrs->item[i], NULL, NULL, &fd, &err);
-
-		/* The address is not one of this host's, or this host lacks the family. */
-		if (code && (err == EADDRNOTAVAIL || err == EAFNOSUPPORT))
-			continue;
-		if (code)
-			return star_listen_error(code, err);
-		t->acceptor.listeners.fd[t->acceptor.listeners.count++] = fd;
-	}
-	return 0;
-}
-
-/* Replaces root's addresses with the interface's; loopback addresses stay, which no other host reaches. */
-static int star_take_interface(const char *interface_name, struct address_list *addrs)
-{
-	const struct address_list root = *addrs;
-	int code = address_of_interfaces(interface_name, addrs);
-
-	if (code)
-		return code;
-	for (int i = 0; i < addrs->count; i++)
-		address_set_port(&addrs->item[i], address_port(&root.item[0]));
-	for (int i = 0; i < root.count && addrs->count < ADDRESS_MAX; i++)
-		if (address_is_loopback(&root.item[i]) &&
-		    !address_list_has(addrs, (const struct sockaddr *)&root.item[i].sa))
-			addrs->item[addrs->count++] = root.item[i];
-	return 0;
-}
-
-/*
- * Is root the name of a host that has only loopback addresses here?  Debian's /etc/hosts gives a host's own name
- * 127.0.1.1, while the other hosts know its real address.
- */
-static int star_is_own_name(const char *root, const struct address_list *addrs)
-{
-	struct address unused;
-
-	for (int i = 0; i < addrs->count; i++)
-		if (!address_is_loopback(&addrs->item[i]))
-			return 0;
-	return strcasestr(root, "localhost") == NULL && address_parse(root, "", &unused) != 0;
-}
-
-/*
- * Rank 0 listens at the addresses of root, or of the interface, and at no others, unless other hosts know root by
- * addresses that this host does not have.  Launchers on one host name a loopback address as root, whatever the
- * interface is.
- */
-static int star_listen_root(struct star *t, const char *root, const char *interface_name,
-			    struct address_list *addrs)
-{
-	const int chosen = interface_name != NULL && interface_name[0] != '\0';
-	const int own_name = !chosen && star_is_own_name(root, addrs);
-	uint16_t port;
-	int code = 0, err;
-
-	if (chosen)
-		code = star_take_interface(interface_name, addrs);
-	if (code)
-		return code;
-	port = address_port(&addrs->item[0]);
-	if (!own_name)
-		code = star_listen_each(t, addrs);
-	if (code || t->acceptor.listeners.count > 0)
-		return code;
-	/* The network may translate the address that the members use. */
-	log_info("%s %s: listening at port %u of all interfaces", root,
-		 own_name ? "has only loopback addresses on this host"
-			  : "is not an address of this host",
-		 (unsigned)port);
-	code = socket_listen_any(port, &t->acceptor.listeners.fd[0], &port, &err);
-	if (code)
-		return star_listen_error(code, err);
-	t->acceptor.listeners.count = 1;
-	return 0;
-}
-
-/* Without a key from the user, every process that reaches a listening socket can join. */
-static void star_warn_open(const struct listeners *listeners)
-{
-	char text[ADDRESS_TEXT_SIZE];
-	struct address address;
-
-	for (int i = 0; i < listeners->count; i++) {
-		address.len = sizeof(address.sa);
-		if (getsockname(listeners->fd[i], (struct sockaddr *)&address.sa, &address.len) ||
-		    address_is_loopback(&address))
-			continue;
-		address_format(&address, text);
-		log_warn("rank 0 listens at %s and COLL_KEY is not set: anyone who reaches this "
-			 "port may join the job; set COLL_KEY to the same secret text on all ranks",
-			 text);
-		return;
-	}
 }
 
 int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const char *root_origin,

@@ -69,6 +69,8 @@ struct star {
 	uint8_t shared[BOOTSTRAP_KEY_SIZE];   /* from the id, or from COLL_KEY */
 	uint8_t body_key[BOOTSTRAP_KEY_SIZE]; /* for the bodies of frames */
 	struct handshake handshake;
+	char left_out
+		[ADDRESS_LEFT_OUT_SIZE]; /* the addresses for which the root's id has no room */
 	int seat, nchildren;
 	uint32_t round;
 	int64_t looked; /* when star_failure_waits last looked at the connections */
@@ -139,6 +141,18 @@ ssize_t star_write_frame(int fd, const struct star_frame *head, const void *body
 
 /* How long a rank waits beyond its deadline for the root's answer, in ms. */
 int64_t star_grace(const struct star *t);
+
+/* ---- star_listen.c: rank 0 of an address ---- */
+
+/*
+ * Rank 0 listens at the addresses of root, or of the interface, and at no others, unless other hosts know root by
+ * addresses that this host does not have.  Launchers on one host name a loopback address as root, whatever the
+ * interface is.
+ */
+int star_listen_root(struct star *t, const char *root, const char *interface_name,
+		     struct address_list *addrs);
+/* Without a key from the user, every process that reaches a listening socket can join: says so. */
+void star_warn_open(const struct listeners *listeners);
 
 /* ---- star_member.c: towards the parent ---- */
 
@@ -218,20 +232,23 @@ int star_give_seat(struct star *t, struct rank_connection *conn);
 
 /* ---- id_text.c ---- */
 
-/* id: receives the text.  COLL_ERR_INVALID_ARGUMENT: it needs more than `size` bytes with its NUL. */
-int unique_id_print(const uint8_t key[BOOTSTRAP_KEY_SIZE], const struct address_list *addresses,
-		    char *id, size_t size);
+/*
+ * id: receives the text.  COLL_ERR_INVALID_ARGUMENT: it needs more than `size` bytes with its NUL.  Addresses without
+ * room join addresses->left_out, and a log line names these.
+ */
+int unique_id_print(const uint8_t key[BOOTSTRAP_KEY_SIZE], struct address_list *addresses, char *id,
+		    size_t size);
 int unique_id_parse(const char *id, uint8_t key[BOOTSTRAP_KEY_SIZE],
 		    struct address_list *addresses);
 
 /* ---- unique_id.c ---- */
 
 /*
- * Hands over the listening sockets that this process made for the id, or none if the process of another rank did;
- * must: that is an error.
+ * Hands over the listening sockets that this process made for the id, and the addresses for which the id has no room;
+ * or no sockets if the process of another rank made the id; must: that is an error.
  */
 int unique_id_take(const uint8_t key[BOOTSTRAP_KEY_SIZE], int rank, int must,
-		   struct listeners *listeners);
+		   struct listeners *listeners, char left_out[ADDRESS_LEFT_OUT_SIZE]);
 /* Listens at every address of the chosen interface; without a choice one socket listens at all addresses. */
 int unique_id_listen(const char *interface_name, struct listeners *listeners,
 		     struct address_list *addresses);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* star_root.c - the root: it gives the ranks their seats and makes the table of all pieces. */
+#include <stdio.h>
 #include <string.h>
 #include "bootstrap/star.h"
 #include "base/error.h"
@@ -80,6 +81,8 @@ static int root_is_excused(const struct star *t, int seat)
 /* The time is up: names the ranks that are missing. */
 static int root_overdue(struct star *t)
 {
+	char note[ACCEPTOR_NOTE_SIZE];
+
 	/* From the leaves to the root, so that a seat's judgement sees its parent's own. */
 	for (int seat = t->nconns; seat > 0; seat--) {
 		const int rank = root_at_seat(t, seat)->rank;
@@ -87,8 +90,11 @@ static int root_overdue(struct star *t)
 		if (t->heard[rank] == STAR_SILENT && root_is_excused(t, seat))
 			t->heard[rank] = STAR_WAITS;
 	}
-	return bootstrap_timeout_error(t->heard, t->bootstrap.nranks, t->timeout_ms,
-				       t->acceptor.note);
+	snprintf(note, sizeof(note), "%s", t->acceptor.note);
+	if (!note[0] && t->left_out[0])
+		snprintf(note, sizeof(note),
+			 "the unique id has no room for %s (see option interface)", t->left_out);
+	return bootstrap_timeout_error(t->heard, t->bootstrap.nranks, t->timeout_ms, note);
 }
 
 /* ----------------------------------------------------------------------- exchange -- */

@@ -24,20 +24,52 @@ static const char *sit_peer(int peer, char text[SIT_PEER_SIZE])
 static int sit_not_connected(const struct star *t, int peer, int code)
 {
 	char text[BOOTSTRAP_TEXT_SIZE], who[SIT_PEER_SIZE];
+	const char *advice = "";
 
 	snprintf(text, sizeof(text), "%s", error_text());
+	if (code == COLL_ERR_PEER_LOST)
+		advice =
+			peer < 0
+				? " (it has ended, it is no rank of the job, all its ranks are "
+				  "there "
+				  "already, or the job has already failed: read the messages of "
+				  "the "
+				  "other ranks)"
+				: " (it has ended, all its ranks are there already, or the job has "
+				  "already failed: read the messages of the other ranks)";
 	return error_set(code, "rank %d cannot meet %s: %s%s", t->bootstrap.rank,
-			 sit_peer(peer, who), text,
-			 code == COLL_ERR_PEER_LOST
-				 ? " (it has ended, all its ranks are there already, or the "
-				   "job has already failed: read the messages of the other ranks)"
-				 : "");
+			 sit_peer(peer, who), text, advice);
+}
+
+/* The time is up. */
+static int sit_timed_out(const struct star *t, const struct dial *dial, int peer,
+			 int64_t timeout_ms)
+{
+	char seconds[24], peer_text[SIT_PEER_SIZE], report[DIAL_REPORT_SIZE], advice[200] = "";
+	const char *who = sit_peer(peer, peer_text);
+
+	dial_report(dial, report);
+	if (peer < 0 && dial_meets_silence(dial))
+		snprintf(advice, sizeof(advice),
+			 " (the process that made the unique id must be a rank of the job, and has "
+			 "not "
+			 "called coll_comm_init_rank with the id yet)");
+	else if (dial_misses_peer(dial))
+		snprintf(advice, sizeof(advice),
+			 " (%s has not started yet, or the job has already failed: read the "
+			 "messages of "
+			 "the other ranks)",
+			 peer < 0 ? "it" : who);
+	return error_set(COLL_ERR_TIMEOUT,
+			 "timed out: %s of %d has not been heard from after %s s; "
+			 "%s%s%s%s",
+			 who, t->bootstrap.nranks, bootstrap_seconds(timeout_ms, seconds),
+			 dial->note, dial->note[0] && report[0] ? "; " : "", report, advice);
 }
 
 static int sit_wait(struct star *t, struct dial *dial, struct poll_set *set, int peer,
 		    int64_t deadline, int64_t timeout_ms)
 {
-	char seconds[24], who[SIT_PEER_SIZE];
 	int code = dial_begin(dial);
 
 	while (code == 0 && dial->fd < 0) {
@@ -51,14 +83,7 @@ static int sit_wait(struct star *t, struct dial *dial, struct poll_set *set, int
 			code = dial_advance(dial, set);
 		}
 		if (code == 0 && dial->fd < 0 && clock_remaining(deadline) == 0)
-			return error_set(
-				COLL_ERR_TIMEOUT,
-				"timed out: %s of %d has not been heard from after %s s; %s "
-				"(%s has not started yet, or the job has already "
-				"failed: read the messages of the other ranks)",
-				sit_peer(peer, who), t->bootstrap.nranks,
-				bootstrap_seconds(timeout_ms, seconds), dial->note,
-				peer < 0 ? "it" : who);
+			return sit_timed_out(t, dial, peer, timeout_ms);
 	}
 	return code ? sit_not_connected(t, peer, code) : 0;
 }

@@ -16,6 +16,7 @@ struct id_entry {
 	pid_t pid; /* the process that owns the sockets; a forked child has only copies */
 	uint8_t key[BOOTSTRAP_KEY_SIZE];
 	struct listeners listeners;
+	char left_out[ADDRESS_LEFT_OUT_SIZE];
 };
 
 /* The list owns an id's sockets between coll_get_unique_id and coll_comm_init_rank. */
@@ -89,13 +90,14 @@ static int id_used_by(const uint8_t key[BOOTSTRAP_KEY_SIZE])
 }
 
 int unique_id_take(const uint8_t key[BOOTSTRAP_KEY_SIZE], int rank, int must,
-		   struct listeners *listeners)
+		   struct listeners *listeners, char left_out[ADDRESS_LEFT_OUT_SIZE])
 {
 	struct id_entry *e = id_remove(key);
 	const int user = e == NULL ? id_used_by(key) : -1;
 
 	if (e != NULL) {
 		*listeners = e->listeners;
+		memcpy(left_out, e->left_out, sizeof(e->left_out));
 		id_note_used(key, rank);
 		free(e);
 		return 0;
@@ -152,6 +154,8 @@ int bootstrap_make_id(char *id, size_t size, const char *interface_name)
 		code = unique_id_listen(interface_name, &e->listeners, &addrs);
 	if (code == 0)
 		code = unique_id_print(e->key, &addrs, id, size);
+	if (code == 0)
+		memcpy(e->left_out, addrs.left_out, sizeof(e->left_out));
 	if (code) {
 		id_free(e);
 		return code;

@@ -222,6 +222,11 @@ static int acceptor_check_rank(const struct acceptor *a, const struct handshake_
 		return error_set(COLL_ERR_UNSUPPORTED,
 				 "the machine of rank %u has another byte order than rank %u's",
 				 rank, hs->rank);
+	if (rank == hs->rank && nranks != hs->nranks)
+		return error_set(COLL_ERR_INVALID_USAGE,
+				 "two processes have rank %u, one of %u ranks and one of %u: give "
+				 "each process a rank of its own",
+				 rank, hs->nranks, nranks);
 	if (nranks != hs->nranks)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "the number of ranks differs: %u on rank %u, %u on rank %u",
@@ -326,7 +331,8 @@ static int acceptor_recv_answer(struct acceptor *a, int i)
 	}
 	p->got += (size_t)n;
 	if (!handshake_has_magic(a->hs, answer, p->got)) {
-		acceptor_drop(a, i, "it does not speak this protocol", 1);
+		acceptor_drop(a, i, "it does not speak this protocol",
+			      memcmp(answer, handshake_knock, sizeof(handshake_knock) - 1) != 0);
 		return 0;
 	}
 	version = handshake_version(a->hs, answer, p->got);

@@ -15,7 +15,7 @@
 enum {
 	ACCEPTOR_PENDING_SPARE = 64, /* connections without a proof, besides one for each rank */
 	ACCEPTOR_PENDING_MAX = 256,  /* the most together */
-	ACCEPTOR_NOTE_SIZE = 300
+	ACCEPTOR_NOTE_SIZE = 320
 };
 
 /* Listening sockets. */

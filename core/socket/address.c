@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* address.c - addresses of this host's interfaces and of host names, and their texts. */
+/* address.c - addresses of sockets and of host names, and their texts. */
 #include "socket/address.h"
 
 #include <arpa/inet.h>
-#include <ifaddrs.h>
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -91,17 +90,24 @@ void address_local(const char *name, struct address *out)
 
 void address_format(const struct address *addr, char buf[ADDRESS_TEXT_SIZE])
 {
-	char ip[INET6_ADDRSTRLEN];
-	int v6 = addr->sa.ss_family == AF_INET6;
+	char ip[INET6_ADDRSTRLEN], scope[IF_NAMESIZE] = "";
+	struct address plain = *addr;
+	int v6;
 
 	if (addr->sa.ss_family == AF_UNIX) {
 		strcpy(buf, "a local socket");
 		return;
 	}
+	/* A socket of both families shows IPv4 addresses in IPv6's form. */
+	address_set(&plain, (const struct sockaddr *)&addr->sa, address_port(addr));
+	addr = &plain;
+	v6 = addr->sa.ss_family == AF_INET6;
 	if (inet_ntop(addr->sa.ss_family, address_sa_ip(&addr->sa), ip, sizeof(ip)) == NULL)
 		strcpy(ip, "?");
-	snprintf(buf, ADDRESS_TEXT_SIZE, "%s%s%s:%u", v6 ? "[" : "", ip, v6 ? "]" : "",
-		 (unsigned)address_port(addr));
+	if (v6)
+		if_indextoname(((const struct sockaddr_in6 *)&addr->sa)->sin6_scope_id, scope);
+	snprintf(buf, ADDRESS_TEXT_SIZE, "%s%s%s%s%s:%u", v6 ? "[" : "", ip, scope[0] ? "%" : "",
+		 scope, v6 ? "]" : "", (unsigned)address_port(addr));
 }
 
 void address_format_peer(int fd, char buf[ADDRESS_TEXT_SIZE])
@@ -164,28 +170,74 @@ int address_list_has(const struct address_list *list, const struct sockaddr *sa)
 	return 0;
 }
 
-static void address_add(struct address_list *out, const struct sockaddr *sa, uint16_t port,
-			int loopback)
+void address_set(struct address *address, const struct sockaddr *sa, uint16_t port)
 {
-	struct address *addr = &out->item[out->count];
+	const struct in6_addr *ip = address_sa_ip(sa);
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address->sa;
 
-	if (address_list_has(out, sa)) /* the resolver may return an address twice */
+	if (sa->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(ip)) {
+		address_set_ip(address, &ip->s6_addr[12], sizeof(struct in_addr), port);
 		return;
-	if (out->count == ADDRESS_INET_MAX ||
-	    (sa->sa_family != AF_INET && sa->sa_family != AF_INET6))
+	}
+	address_set_ip(address, ip, address_sa_ip_size(sa), port);
+	if (sa->sa_family == AF_INET6)
+		in6->sin6_scope_id = ((const struct sockaddr_in6 *)sa)->sin6_scope_id;
+}
+
+int address_list_add(struct address_list *list, const struct address *address)
+{
+	if (address_list_has(list, (const struct sockaddr *)&address->sa))
+		return 1;
+	if (list->count == ADDRESS_INET_MAX)
+		return 0;
+	list->item[list->count++] = *address;
+	return 1;
+}
+
+void address_list_leave_out(struct address_list *list, const char *text)
+{
+	size_t used = strlen(list->left_out);
+
+	list->more = 1;
+	if (used + strlen(text) + sizeof(", ...") + 2 > sizeof(list->left_out)) {
+		if (used > 0 && list->left_out[used - 1] != '.')
+			strcpy(list->left_out + used, ", ...");
 		return;
-	memset(addr, 0, sizeof(*addr));
-	memcpy(&addr->sa, sa,
-	       sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-					 : sizeof(struct sockaddr_in));
-	address_set_port(addr, port);
-	addr->loopback = loopback;
-	out->count++;
+	}
+	snprintf(list->left_out + used, sizeof(list->left_out) - used, "%s%s", used ? ", " : "",
+		 text);
+}
+
+/* A link-local address means another host on each interface. */
+static int address_lacks_interface(const struct address *address)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&address->sa;
+
+	return address->sa.ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) &&
+	       in6->sin6_scope_id == 0;
+}
+
+/* The numeric address names an interface that this host does not have. */
+static int address_wrong_interface(const char *text, const char *what, const char *host)
+{
+	const char *percent = strchr(host, '%');
+	char ip[INET6_ADDRSTRLEN] = "";
+	struct in6_addr unused;
+
+	if (percent == NULL || (size_t)(percent - host) >= sizeof(ip))
+		return 0;
+	memcpy(ip, host, (size_t)(percent - host));
+	if (inet_pton(AF_INET6, ip, &unused) != 1)
+		return 0;
+	return error_set(COLL_ERR_CONFIG, "%s '%.100s': this host has no network interface '%.64s'",
+			 what, text, percent + 1);
 }
 
 static int address_fail(const char *text, const char *what, const char *host, int rc,
 			int64_t timeout_ms)
 {
+	if (address_wrong_interface(text, what, host))
+		return COLL_ERR_CONFIG;
 	if (rc == RESOLVE_TIMED_OUT)
 		return error_set(COLL_ERR_TIMEOUT,
 				 "%s '%.100s': timed out: the name server has not answered within "
@@ -197,22 +249,45 @@ static int address_fail(const char *text, const char *what, const char *host, in
 			 text, host, rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
 }
 
+/* Returns 1 if the address is of no use without the name of an interface. */
+static int address_take(struct address_list *out, const struct addrinfo *found, uint16_t port)
+{
+	char text[ADDRESS_TEXT_SIZE];
+	struct address address;
+
+	if (found->ai_family != AF_INET && found->ai_family != AF_INET6)
+		return 0;
+	address_set(&address, found->ai_addr, port);
+	if (address_lacks_interface(&address))
+		return 1;
+	if (!address_list_add(out, &address)) {
+		address_format(&address, text);
+		address_list_leave_out(out, text);
+	}
+	return 0;
+}
+
 static int address_lookup(const char *text, const char *what, int flags, int64_t timeout_ms,
 			  struct address_list *out)
 {
 	struct addrinfo hints = {.ai_flags = flags, .ai_socktype = SOCK_STREAM}, *list = NULL;
 	struct address_text t;
-	int rc = address_split(text, what, &t);
+	int rc = address_split(text, what, &t), lacking = 0;
 
-	out->count = 0;
+	*out = (struct address_list){.count = 0};
 	if (rc)
 		return rc;
 	rc = resolve(t.host, &hints, timeout_ms, &list);
 	if (rc != 0)
 		return address_fail(text, what, t.host, rc, timeout_ms);
 	for (struct addrinfo *a = list; a != NULL; a = a->ai_next)
-		address_add(out, a->ai_addr, t.port, 0);
+		lacking |= address_take(out, a, t.port);
 	freeaddrinfo(list);
+	if (out->count == 0 && lacking)
+		return error_set(COLL_ERR_CONFIG,
+				 "%s '%.100s': a link-local address needs the name of this host's "
+				 "interface to it, as in [fe80::1%%eth0]:4000",
+				 what, text);
 	if (out->count == 0)
 		return error_set(COLL_ERR_SYSTEM, "%s '%.100s': the host has no IP address", what,
 				 text);
@@ -233,98 +308,4 @@ int address_resolve(const char *text, const char *what, int64_t timeout_ms,
 		    struct address_list *out)
 {
 	return address_lookup(text, what, 0, timeout_ms, out);
-}
-
-/* ----------------------------------------------------------------- interfaces -- */
-
-/*
- * Order of use: IPv4, IPv6, then loopback; -1: not usable.  A link-local IPv6 address is not usable,
- * because it means another host in every network.
- */
-static int address_class(const struct ifaddrs *i)
-{
-	const struct sockaddr *sa = i->ifa_addr;
-	int loopback = (i->ifa_flags & IFF_LOOPBACK) != 0;
-
-	if (sa == NULL || !(i->ifa_flags & IFF_UP))
-		return -1;
-	if (sa->sa_family == AF_INET)
-		return loopback ? 2 : 0;
-	if (sa->sa_family != AF_INET6 ||
-	    IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)sa)->sin6_addr))
-		return -1;
-	return loopback ? 3 : 1;
-}
-
-static void address_ip_text(const struct ifaddrs *i, char buf[INET6_ADDRSTRLEN])
-{
-	struct sockaddr_storage sa = {0};
-
-	memcpy(&sa, i->ifa_addr,
-	       i->ifa_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-						  : sizeof(struct sockaddr_in));
-	if (inet_ntop(sa.ss_family, address_sa_ip(&sa), buf, INET6_ADDRSTRLEN) == NULL)
-		buf[0] = '\0';
-}
-
-/* Without a name only interfaces that run count: without a carrier they reach no host. */
-static int address_is_called(const struct ifaddrs *i, const char *name)
-{
-	char ip[INET6_ADDRSTRLEN];
-
-	if (name == NULL || name[0] == '\0')
-		return (i->ifa_flags & IFF_RUNNING) != 0;
-	if (strcmp(i->ifa_name, name) == 0)
-		return 1;
-	address_ip_text(i, ip);
-	return strcmp(ip, name) == 0;
-}
-
-static int address_no_interface(const struct ifaddrs *list, const char *name)
-{
-	char known[400] = "", ip[INET6_ADDRSTRLEN];
-	size_t used = 0;
-
-	for (const struct ifaddrs *i = list; i != NULL; i = i->ifa_next) {
-		if (address_class(i) < 0 || used + 80 > sizeof(known))
-			continue;
-		address_ip_text(i, ip);
-		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s (%s)",
-					 used ? ", " : "", i->ifa_name, ip);
-	}
-	if (name == NULL || name[0] == '\0')
-		return error_set(COLL_ERR_SYSTEM, "this host has no network interface with an IP "
-						  "address, not even a loopback");
-	return error_set(COLL_ERR_CONFIG,
-			 "interface '%.64s' is not one of this host's usable ones: %s", name,
-			 known);
-}
-
-int address_of_interfaces(const char *name, struct address_list *out)
-{
-	/* The list keeps space for two loopback addresses, so that a host can always reach itself. */
-	static const int limit[4] = {ADDRESS_INET_MAX - 2, ADDRESS_INET_MAX - 2,
-				     ADDRESS_INET_MAX - 1, ADDRESS_INET_MAX};
-	struct ifaddrs *list = NULL;
-	int code = 0, err;
-
-	out->count = 0;
-	if (getifaddrs(&list) < 0) {
-		err = errno;
-		error_set(COLL_ERR_SYSTEM, "cannot list the network interfaces: %s%s",
-			  strerror(err), error_remedy(err));
-		errno = err;
-		return COLL_ERR_SYSTEM;
-	}
-	for (int class = 0; class < 4; class ++)
-		for (const struct ifaddrs *i = list; i != NULL; i = i->ifa_next)
-			if (address_class(i) == class && out->count < limit[class] &&
-			    address_is_called(i, name))
-				address_add(out, i->ifa_addr, 0,
-					    (i->ifa_flags & IFF_LOOPBACK) != 0);
-	if (out->count == 0)
-		code = address_no_interface(list, name);
-	freeifaddrs(list);
-	errno = 0;
-	return code;
 }

@@ -12,7 +12,8 @@
 enum {
 	ADDRESS_INET_MAX = 8, /* most IP addresses in a list */
 	ADDRESS_MAX = 9,      /* and one local (AF_UNIX) socket */
-	ADDRESS_TEXT_SIZE = 64
+	ADDRESS_TEXT_SIZE = 80,
+	ADDRESS_LEFT_OUT_SIZE = 200
 };
 
 struct address {
@@ -24,13 +25,15 @@ struct address {
 struct address_list {
 	struct address item[ADDRESS_MAX]; /* best first */
 	int count;
+	int more;                             /* the host has others, for which there was no room */
+	char left_out[ADDRESS_LEFT_OUT_SIZE]; /* names of these, as far as they are known */
 };
 
 /*
  * IP addresses of this host that others can use, port 0: of the interface or address `name`, or, if
- * it is NULL or "", of all interfaces that run, loopback last.  A name that does not exist is an
- * error that lists those that do.  errno is set: to the reason why the system does not list its
- * interfaces, or to 0.
+ * it is NULL or "", of all interfaces that run: first those that the default route uses, then one of each
+ * interface and family, loopback last.  A name that does not exist is an error that lists those that do.
+ * errno is set: to the reason why the system does not list its interfaces, or to 0.
  */
 int address_of_interfaces(const char *name, struct address_list *out);
 /* "1.2.3.4:80" or "[::1]:80", numbers only; `what` begins the error text. */
@@ -56,6 +59,12 @@ int address_is_loopback(const struct address *address);
 const void *address_ip(const struct address *address);
 /* Has the list this IP address, with any port? */
 int address_list_has(const struct address_list *list, const struct sockaddr *sa);
+/* Appends the address unless the list has it; 0: there is no room. */
+int address_list_add(struct address_list *list, const struct address *address);
+/* Notes an address for which there was no room. */
+void address_list_leave_out(struct address_list *list, const char *text);
+/* Makes an address of a socket address with an IP address.  An IPv4 address in IPv6's form becomes IPv4. */
+void address_set(struct address *address, const struct sockaddr *sa, uint16_t port);
 /* Makes an address of 4 (IPv4) or 16 bytes (IPv6). */
 void address_set_ip(struct address *address, const void *ip, size_t size, uint16_t port);
 

@@ -20,6 +20,7 @@ enum {
 	DIAL_CONNECT_MS = 3000, /* longest time of a connect() before the attempt begins again */
 	DIAL_LONGEST_PAUSE_MS = 50, /* pause between two tries of one address */
 	DIAL_SPARE_PAUSE_MS = 20,   /* pause of an attempt that may not open a socket yet */
+	DIAL_KNOCK_MS = 2000,       /* silence of a listener before it is asked who it is */
 	DIAL_TRIES = 3              /* refusals in a row after which a listening peer has ended */
 };
 
@@ -35,6 +36,7 @@ int dial_begin(struct dial *dial)
 		dial->attempts[i].fd = -1;
 		dial->attempts[i].place = -1;
 		dial->attempts[i].start = now + (int64_t)i * DIAL_HEAD_START_MS;
+		dial->attempts[i].since = now;
 	}
 	return dial->id ? 0 : random_bytes(&dial->id, sizeof(dial->id));
 }
@@ -87,44 +89,58 @@ static void dial_reschedule(struct dial *dial, int64_t delay_ms, int earlier)
 	}
 }
 
-/* Ends the attempts at an address for good; `code` and dial->note have the reason. */
+/* Ends the attempts at an address for good. */
 static void dial_give_up(struct dial *dial, struct dial_attempt *y, int code)
 {
 	dial_close(dial, y);
 	y->state = DIAL_OUT;
-	dial->code = code;
-	for (int i = 0; i < dial->addresses.count; i++)
-		if (dial->named && code != COLL_ERR_PEER_LOST &&
-		    dial->attempts[i].state == DIAL_IDLE)
-			dial->attempts[i].state = DIAL_OUT;
+	/* That nobody listens at one address says less than a fault of this host, or who listens at another one. */
+	if (!dial->code || dial->code == COLL_ERR_PEER_LOST)
+		dial->code = code;
 	dial_reschedule(dial, 0, 1);
 }
 
-__attribute__((format(printf, 3, 4))) static void dial_note(struct dial *dial,
-							    const struct dial_attempt *y,
-							    const char *fmt, ...)
+/* Ends the attempts at an address where another program or another job listens; the first such note stays. */
+__attribute__((format(printf, 4, 5))) static void dial_blame(struct dial *dial,
+							     struct dial_attempt *y, int code,
+							     const char *fmt, ...)
 {
 	char address[ADDRESS_TEXT_SIZE];
+	const int first = dial->note[0] == '\0';
 	va_list args;
 	int used;
 
 	address_format(dial_address(dial, y), address);
-	used = snprintf(dial->note, sizeof(dial->note), "%s", address);
+	used = snprintf(dial->note, first ? sizeof(dial->note) : 0, "%s", address);
 	va_start(args, fmt);
-	vsnprintf(dial->note + used, sizeof(dial->note) - (size_t)used, fmt, args);
+	if (first)
+		vsnprintf(dial->note + used, sizeof(dial->note) - (size_t)used, fmt, args);
 	va_end(args);
+	if (first)
+		dial->code = code;
+	for (int i = 0; i < dial->addresses.count; i++)
+		if (dial->named && code != COLL_ERR_PEER_LOST &&
+		    dial->attempts[i].state == DIAL_IDLE)
+			dial->attempts[i].state = DIAL_OUT;
+	dial_give_up(dial, y, code);
+}
+
+/* Can no later try of this address work either? */
+static int dial_is_hopeless(int why)
+{
+	return why == EAFNOSUPPORT || why == EINVAL;
 }
 
 /* Ends a failed attempt and schedules the next one.  refused: no process listens at the address. */
-static void dial_retry(struct dial *dial, struct dial_attempt *y, const char *why, int refused)
+static void dial_retry(struct dial *dial, struct dial_attempt *y, int why, int refused)
 {
 	dial_close(dial, y);
 	y->state = DIAL_IDLE;
-	dial_note(dial, y, ": %s", why);
+	dial_reason_add(y, why);
 	y->tries++;
 	y->refusals = refused ? y->refusals + 1 : 0;
-	if (!dial->retry && y->refusals >= DIAL_TRIES) {
-		dial_give_up(dial, y, COLL_ERR_PEER_LOST);
+	if (dial_is_hopeless(why) || (!dial->retry && y->refusals >= DIAL_TRIES)) {
+		dial_give_up(dial, y, dial_is_hopeless(why) ? COLL_ERR_SYSTEM : COLL_ERR_PEER_LOST);
 		return;
 	}
 	y->pause_ms = y->pause_ms == 0 ? 1 : 2 * y->pause_ms;
@@ -132,13 +148,6 @@ static void dial_retry(struct dial *dial, struct dial_attempt *y, const char *wh
 		y->pause_ms = DIAL_LONGEST_PAUSE_MS;
 	y->start = clock_now_ms() + y->pause_ms;
 	dial_reschedule(dial, 0, 1);
-}
-
-static void dial_retry_errno(struct dial *dial, struct dial_attempt *y, int err, int refused)
-{
-	char why[SOCKET_WHY_SIZE];
-
-	dial_retry(dial, y, socket_why(err, why), refused);
 }
 
 /* ----------------------------------------------------------------- connecting -- */
@@ -158,7 +167,7 @@ static int dial_no_socket(struct dial *dial, struct dial_attempt *y, int err, in
 	char address[ADDRESS_TEXT_SIZE], why[SOCKET_WHY_SIZE];
 
 	if (!socket_is_exhausted(err)) {
-		dial_retry_errno(dial, y, err, 1);
+		dial_retry(dial, y, err, 1);
 		return 0;
 	}
 	if (open > 0) {
@@ -204,14 +213,14 @@ static int dial_answer(struct dial *dial, struct dial_attempt *y)
 	y->got = 0;
 	/* A new connection takes so few bytes at once, unless it is broken. */
 	if (socket_write(y->fd, answer, sizeof(*answer)) != sizeof(*answer))
-		dial_retry_errno(dial, y, errno, 0);
+		dial_retry(dial, y, errno, 0);
 	return 0;
 }
 
 static int dial_connected(struct dial *dial, struct dial_attempt *y)
 {
 	y->state = DIAL_CHALLENGE;
-	dial_note(dial, y, " accepts connections, but nobody answers");
+	y->start = clock_now_ms();
 	/*
 	 * A local socket that accepts belongs to the peer and is the fastest way to it: no other address
 	 * starts.
@@ -248,7 +257,7 @@ static int dial_check_connected(struct dial *dial, struct dial_attempt *y)
 
 	if (!err && !dial_is_own_echo(y->fd))
 		return dial_connected(dial, y);
-	dial_retry_errno(dial, y, err ? err : ECONNREFUSED, 1);
+	dial_retry(dial, y, err ? err : ECONNREFUSED, 1);
 	return 0;
 }
 
@@ -271,7 +280,7 @@ static int dial_start(struct dial *dial, struct dial_attempt *y)
 		dial->hs->tune(dial->hs->user, y->fd, family, dial->local);
 	if (socket_connect(y->fd, address) < 0) {
 		/* EAGAIN: the listener's queue is full. */
-		dial_retry_errno(dial, y, errno, errno != EAGAIN);
+		dial_retry(dial, y, errno, errno != EAGAIN);
 		return 0;
 	}
 	y->state = DIAL_CONNECTING;
@@ -283,6 +292,28 @@ static int dial_start(struct dial *dial, struct dial_attempt *y)
 
 /* ------------------------------------------------------------------ the proof -- */
 
+/*
+ * Most servers speak first, but a web server waits for a question.  A listener of libcoll that comes late drops the
+ * connection for it, and this rank connects again.
+ */
+static void dial_knock(struct dial *dial, struct dial_attempt *y)
+{
+	dial->knocked = 1;
+	socket_write(y->fd, handshake_knock, sizeof(handshake_knock) - 1);
+}
+
+/* Is it time to ask the silent listener whether it is a web server? */
+static int dial_should_knock(const struct dial *dial, const struct dial_attempt *y, int64_t now)
+{
+	return y->state == DIAL_CHALLENGE && dial->named && !dial->knocked &&
+	       now - y->start >= DIAL_KNOCK_MS;
+}
+
+static int dial_is_web_server(const void *answer)
+{
+	return memcmp(answer, "HTTP/", 5) == 0;
+}
+
 /* Receives the challenge and sends the answer. */
 static int dial_recv_challenge(struct dial *dial, struct dial_attempt *y)
 {
@@ -292,24 +323,22 @@ static int dial_recv_challenge(struct dial *dial, struct dial_attempt *y)
 	uint32_t version;
 
 	if (n < 0) {
-		dial_retry_errno(dial, y, errno, 0);
+		dial_retry(dial, y, errno, 0);
 		return 0;
 	}
 	y->got += (size_t)n;
 	if (!handshake_has_magic(hs, challenge, y->got)) {
-		dial_note(dial, y,
-			  " does not speak libcoll's %s protocol: another program has that port",
-			  hs->name);
-		dial_give_up(dial, y, COLL_ERR_INVALID_ARGUMENT);
+		dial_blame(dial, y, COLL_ERR_INVALID_ARGUMENT,
+			   "%s does not speak libcoll's %s protocol: another program has that port",
+			   dial_is_web_server(challenge) ? ", a web server," : "", hs->name);
 		return 0;
 	}
 	version = handshake_version(hs, challenge, y->got);
 	if (version != hs->version) {
-		dial_note(dial, y,
-			  ": rank %u's libcoll speaks %s protocol %u, but this rank's speaks %u: "
-			  "install the same libcoll on all hosts",
-			  dial->peer, hs->name, version, hs->version);
-		dial_give_up(dial, y, COLL_ERR_UNSUPPORTED);
+		dial_blame(dial, y, COLL_ERR_UNSUPPORTED,
+			   ": rank %u's libcoll speaks %s protocol %u, but this rank's speaks %u: "
+			   "install the same libcoll on all hosts",
+			   dial->peer, hs->name, version, hs->version);
 		return 0;
 	}
 	if (y->got < sizeof(*challenge))
@@ -329,7 +358,7 @@ static void dial_confirm(struct dial *dial, struct dial_attempt *y)
 	if (!dial_is_brief(dial, y)) {
 		handshake_seal(dial->hs, &y->messages, HANDSHAKE_CONFIRM, confirm->mac);
 		if (socket_write(y->fd, confirm, sizeof(*confirm)) != sizeof(*confirm)) {
-			dial_retry_errno(dial, y, errno, 0);
+			dial_retry(dial, y, errno, 0);
 			return;
 		}
 	}
@@ -359,17 +388,16 @@ static int dial_recv_verdict(struct dial *dial, struct dial_attempt *y)
 	int code;
 
 	if (n < 0) {
-		dial_retry_errno(dial, y, errno, 0);
+		dial_retry(dial, y, errno, 0);
 		return 0;
 	}
 	y->got += (size_t)n;
 	if (y->got < sizeof(*verdict))
 		return 0;
 	if (!handshake_is_sealed(dial->hs, &y->messages, HANDSHAKE_VERDICT)) {
-		dial_note(dial, y,
-			  " belongs to another job: its key differs (COLL_KEY, or the unique id, "
-			  "must be the same on all ranks)");
-		dial_give_up(dial, y, COLL_ERR_PERMISSION);
+		dial_blame(dial, y, COLL_ERR_PERMISSION,
+			   " belongs to another job: its key differs (COLL_KEY, or the unique id, "
+			   "must be the same on all ranks)");
 		return 0;
 	}
 	if (le32toh(verdict->type) == HANDSHAKE_ACCEPTED) {
@@ -379,14 +407,23 @@ static int dial_recv_verdict(struct dial *dial, struct dial_attempt *y)
 	code = verdict->code ? (int)le32toh((uint32_t)verdict->code) : COLL_ERR_REMOTE;
 	/* The peer does not listen there, but it may at another address; else the peer tells of a rank that it lost. */
 	if (code == COLL_ERR_PEER_LOST && !dial_is_at_peer(dial, y)) {
-		dial_note(dial, y, ": %.*s", HANDSHAKE_TEXT_SIZE - 1, verdict->text);
-		dial_give_up(dial, y, code);
+		dial_blame(dial, y, code, ": %.*s", HANDSHAKE_TEXT_SIZE - 1, verdict->text);
 		return 0;
 	}
 	return error_set(code, "%.*s", HANDSHAKE_TEXT_SIZE - 1, verdict->text);
 }
 
 /* ------------------------------------------------------------------- the turns -- */
+
+/* No address leads to the peer. */
+static int dial_fail(const struct dial *dial)
+{
+	char report[DIAL_REPORT_SIZE];
+
+	dial_report(dial, report);
+	return error_set(dial->code ? dial->code : COLL_ERR_PEER_LOST, "%s%s%s", dial->note,
+			 dial->note[0] && report[0] ? "; " : "", report);
+}
 
 int dial_prepare(struct dial *dial, struct poll_set *set)
 {
@@ -398,7 +435,9 @@ int dial_prepare(struct dial *dial, struct poll_set *set)
 		struct dial_attempt *y = &dial->attempts[i];
 
 		if (y->state == DIAL_CONNECTING && now - y->start >= DIAL_CONNECT_MS)
-			dial_retry_errno(dial, y, ETIMEDOUT, 0);
+			dial_retry(dial, y, ETIMEDOUT, 0);
+		if (dial_should_knock(dial, y, now))
+			dial_knock(dial, y);
 		if (y->state == DIAL_IDLE && y->start <= now)
 			code = dial_start(dial, y);
 	}
@@ -410,13 +449,13 @@ int dial_prepare(struct dial *dial, struct poll_set *set)
 			poll_set_wake(set, y->start);
 		if (y->state == DIAL_CONNECTING)
 			poll_set_wake(set, y->start + DIAL_CONNECT_MS);
+		if (y->state == DIAL_CHALLENGE && dial->named && !dial->knocked)
+			poll_set_wake(set, y->start + DIAL_KNOCK_MS);
 		if (y->fd >= 0)
 			poll_set_watch(set, &y->place, y->fd,
 				       y->state == DIAL_CONNECTING ? POLLOUT : POLLIN);
 	}
-	if (code == 0 && left == 0)
-		code = error_set(dial->code ? dial->code : COLL_ERR_PEER_LOST, "%s", dial->note);
-	return code;
+	return code || left ? code : dial_fail(dial);
 }
 
 int dial_advance(struct dial *dial, const struct poll_set *set)

@@ -14,9 +14,17 @@
 
 #include "socket/handshake.h"
 
-enum { DIAL_NOTE_SIZE = 320 };
+enum { DIAL_NOTE_SIZE = 320, DIAL_REPORT_SIZE = 420, DIAL_REASONS = 3 };
 
 enum dial_state { DIAL_IDLE, DIAL_CONNECTING, DIAL_CHALLENGE, DIAL_VERDICT, DIAL_OUT };
+
+/* The reason for failed tries of one address: an errno, 0 for a closed connection, or one of these. */
+enum { DIAL_SILENT = -1 }; /* it accepts connections, but nobody answers */
+
+struct dial_reason {
+	int why;
+	int64_t ms; /* the time that passed in tries which ended so */
+};
 
 /* The attempt to connect to one address. */
 struct dial_attempt {
@@ -24,11 +32,14 @@ struct dial_attempt {
 	int fd;
 	int place;     /* in the poll set; -1: not in the set */
 	int extra;     /* the socket counts against dial->extra_sockets */
-	int64_t start; /* IDLE: when to connect; CONNECTING: when connecting began */
-	int pause_ms;  /* pause before the next try */
-	int tries;     /* number of failed tries */
-	int refusals;  /* number of refused tries in a row */
-	size_t got;    /* bytes received of the current message */
+	int64_t start; /* IDLE: when to connect; else: when the state began */
+	int64_t since; /* when the last try failed, or the dial began */
+	struct dial_reason reason[DIAL_REASONS]; /* in the order of their first times */
+	int nreasons;
+	int pause_ms; /* pause before the next try */
+	int tries;    /* number of failed tries */
+	int refusals; /* number of refused tries in a row */
+	size_t got;   /* bytes received of the current message */
 	struct handshake_messages messages;
 };
 
@@ -44,16 +55,17 @@ struct dial {
 	/* Random, and one for all dials of this process to an acceptor; 0: dial_begin() draws it. */
 	uint64_t id;
 	struct dial_attempt *attempts; /* [addresses.count], from dial_begin to dial_end */
-	int code;                      /* the code of the failure that ended an address for good */
-	int no_descriptor;             /* the failure: socket() found no descriptor */
-	struct poll_set *set;          /* with the sockets of the attempts */
+	int code; /* of the failure that ended an address for good: the gravest of all addresses */
+	int no_descriptor;    /* the failure: socket() found no descriptor */
+	int knocked;          /* a silent listener has been asked whether it is a web server */
+	struct poll_set *set; /* with the sockets of the attempts */
 
 	int fd;                       /* the connection; -1: none yet */
 	int family;                   /* of its socket */
 	char text[ADDRESS_TEXT_SIZE]; /* the address of the connection */
 	uint8_t salt[HANDSHAKE_SALT_SIZE];
 	uint8_t key[HANDSHAKE_KEY_SIZE]; /* the session key of the connection */
-	char note[DIAL_NOTE_SIZE];       /* the last event, for messages */
+	char note[DIAL_NOTE_SIZE];       /* who listens in the peer's place; "": nobody known */
 };
 
 /*
@@ -68,7 +80,21 @@ int dial_begin(struct dial *dial);
 int dial_prepare(struct dial *dial, struct poll_set *set);
 /* Handles the events of the set; returns codes like dial_prepare. */
 int dial_advance(struct dial *dial, const struct poll_set *set);
+/*
+ * Says for each address why it has not led to the peer, and for how long: the reason that took most of the time, as the
+ * last try may have failed for another one.
+ */
+void dial_report(const struct dial *dial, char text[DIAL_REPORT_SIZE]);
+/* Is the reason at some address that the peer does not answer there, and not the state of this host? */
+int dial_misses_peer(const struct dial *dial);
+/* Is there an address where somebody accepts connections and says nothing? */
+int dial_meets_silence(const struct dial *dial);
 /* Ends all attempts, before the poll set ends.  The caller keeps dial->fd, which has left the set. */
 void dial_end(struct dial *dial);
+
+/* ---- dial_reason.c, for dial.c ---- */
+
+/* A try has failed. */
+void dial_reason_add(struct dial_attempt *attempt, int why);
 
 #endif

@@ -90,6 +90,9 @@ struct handshake_confirm {
 	uint8_t mac[HANDSHAKE_MAC_SIZE];
 };
 
+/* A dialler sends this question to a listener that says nothing: a web server answers it. */
+static const char handshake_knock[] = "GET / HTTP/1.0\r\n\r\n";
+
 /* The messages of one connection, in their order. */
 struct handshake_messages {
 	struct handshake_challenge challenge;

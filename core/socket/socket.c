@@ -45,6 +45,11 @@ static int socket_listen_error(const struct address *address, int err)
 	char text[ADDRESS_TEXT_SIZE], why[SOCKET_WHY_SIZE];
 
 	address_format(address, text);
+	if (err == EADDRINUSE && address->sa.ss_family != AF_UNIX && address_port(address) == 0)
+		return error_set(COLL_ERR_SYSTEM,
+				 "cannot listen at %s: no local port is free (see "
+				 "net.ipv4.ip_local_port_range)",
+				 text);
 	return error_set(COLL_ERR_SYSTEM, "cannot listen at %s: %s%s", text, socket_why(err, why),
 			 error_remedy(err));
 }

@@ -551,8 +551,9 @@ enum { COLL_UNIQUE_ID_SIZE = 512 };
  * id        Receives the text: at most 128 bytes with its NUL, as many as an ncclUniqueId has.
  * size      Bytes at id.
  *
- * The id holds the addresses at which the calling process listens and a random 128-bit key; of very
- * many addresses it holds the first.  The program passes the id to the other ranks in private, since
+ * The id holds the addresses at which the calling process listens and a random 128-bit key.  Of very
+ * many addresses it holds that of the default route and one each of the first interfaces, or those of
+ * the option `interface`; a log line of level info names the others.  The program passes the id to the other ranks in private, since
  * any process that has the id can take part.  The calling process starts listening and must then run
  * a rank of the communicator, whichever.  One id makes one communicator.  An id that is never used
  * costs one open socket (with the option `interface`: one for each address of it) until the process
@@ -587,7 +588,9 @@ COLL_API coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, co
  * with launchers that set PMIx's variables only.  Through PMI's key-value store it does so with
  * launchers that set PMI_FD: MPICH on several hosts (others: untried).  Flux, PALS and MVAPICH
  * without PMI_FD do not say where rank 0 is and need COLL_ROOT on several hosts.  A launcher that
- * speaks PMIx where the library is missing is an error.  A process that used PMIx or PMI must end by
+ * speaks PMIx where the library is missing is an error.  White space around the value of a variable
+ * does not count.  The tasks of a Slurm job on one host, and torchrun's ranks on one host, meet there
+ * whether its name resolves or not.  A process that used PMIx or PMI must end by
  * exit() or by returning from main, as an MPI program must call MPI_Finalize: else the launcher
  * takes it for failed.
  * COLL_KEY (any text) must be the same on all ranks.  Without it only an identifier that is not

@@ -49,7 +49,7 @@ struct tcp_mesh {
 	int extra_sockets;
 	uint32_t connected;
 	int32_t suspected; /* the code of the first rank that cannot be reached; 0: none */
-	char suspected_text[320];
+	char suspected_text[440];
 	int64_t grace; /* when it becomes the failure of this rank */
 	int64_t probe; /* time of the next liveness probes */
 	int64_t deadline;
@@ -61,7 +61,7 @@ struct tcp_mesh {
 __attribute__((format(printf, 3, 4))) static void tcp_mesh_fail(struct tcp_mesh *mesh, int32_t code,
 								const char *fmt, ...)
 {
-	char text[400];
+	char text[sizeof(mesh->err->text)];
 	va_list args;
 
 	if (mesh->code)
@@ -264,9 +264,11 @@ static void tcp_mesh_dial_advance(struct tcp_mesh *mesh, uint32_t peer)
 static void tcp_mesh_timed_out(struct tcp_mesh *mesh)
 {
 	const struct tcp *t = mesh->t;
-	const char *why = mesh->acceptor.note, *join = "";
-	char list[200] = "";
+	const char *join = "";
+	char list[200] = "", why[DIAL_REPORT_SIZE], report[DIAL_REPORT_SIZE];
 	size_t used = 0;
+
+	snprintf(why, sizeof(why), "%s", mesh->acceptor.note);
 
 	for (uint32_t i = 0; i < t->nranks; i++) {
 		if (i == t->rank || t->conn[i].fd >= 0)
@@ -277,8 +279,10 @@ static void tcp_mesh_timed_out(struct tcp_mesh *mesh)
 		}
 		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%u", join, i);
 		join = ", ";
-		if (i < t->rank && mesh->dials[i].note[0])
-			why = mesh->dials[i].note;
+		if (i < t->rank)
+			dial_report(&mesh->dials[i], report);
+		if (i < t->rank && report[0])
+			memcpy(why, report, sizeof(why));
 	}
 	tcp_mesh_fail(mesh, COLL_ERR_TIMEOUT,
 		      "rank %u timed out: not connected with rank %s after %lld ms%s%s%s", t->rank,

@@ -53,6 +53,10 @@ static void test_no_rank(void)
 	   "the maker has no rank: the others have a timeout");
 	has_str(text, "the maker of the unique id (usually rank 0) of 2 has not been heard from",
 		"which says whom they miss");
+	has_str(text, "accepts connections, but nobody answers",
+		"and that the id's socket listens");
+	has_str(text, "(the process that made the unique id must be a rank of the job",
+		"so the maker may be no rank");
 	munmap(text, RANKS_TEXT);
 }
 

@@ -209,6 +209,7 @@ static void test_many_addresses(void)
 	is_int(unique_id_parse(id, read_key, &read), 0, "is read: %s", id);
 	ok(memcmp(key, read_key, sizeof(key)) == 0, "its key");
 	is_int(read.count, 7, "all but one of its addresses");
+	ok(read.more && strcmp(list.left_out, text[5]) == 0, "which is told");
 	for (int i = 0; i < read.count; i++) {
 		address_format(&read.item[i], one);
 		is_str(one, text[kept[i]], "address %d", i);

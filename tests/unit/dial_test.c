@@ -634,6 +634,73 @@ static void test_local_first(void)
 	site_close(&inet);
 }
 
+/* Dials until `end`; the site accepts connections meanwhile, and says nothing. */
+static void dial_until(struct dial *dial, struct poll_set *set, int64_t end)
+{
+	while (clock_now_ms() < end) {
+		poll_set_begin(set, end);
+		if (dial_prepare(dial, set))
+			bail_out("%s", error_text());
+		poll_set_wait(set);
+		if (dial_advance(dial, set))
+			bail_out("%s", error_text());
+	}
+}
+
+/* Nobody listens for a long time, and then somebody who says nothing, for a short one. */
+static void test_lasting(void)
+{
+	struct site site;
+	struct handshake hs;
+	struct dial dial = {.retry = 1, .named = 1};
+	struct pollfd fds[ADDRESS_MAX];
+	struct poll_set set;
+	char report[DIAL_REPORT_SIZE], address[ADDRESS_TEXT_SIZE];
+	int fd = site_listen(&site, NULL), err;
+
+	close(fd);
+	site_handshake(&hs, 3, job_key);
+	dial.hs = &hs;
+	dial.peer = 1;
+	dial.addresses = (struct address_list){.item = {site.address, site.address}, .count = 2};
+	address_set_port(&dial.addresses.item[1], 1);
+	poll_set_init_small(&set, fds, ADDRESS_MAX);
+	if (dial_begin(&dial))
+		bail_out("%s", error_text());
+	dial_until(&dial, &set, clock_now_ms() + 500);
+	ok(dial_misses_peer(&dial) && !dial_meets_silence(&dial), "nobody listens");
+	if (socket_listen(&site.address, NULL, NULL, &site.acceptor.listeners.fd[0], &err))
+		bail_out("%s", error_text());
+	dial_until(&dial, &set, clock_now_ms() + 150);
+	dial_report(&dial, report);
+	address_format(&site.address, address);
+	ok(strstr(report, address) == report, "the report begins with the first address: %s",
+	   report);
+	has_str(report + strlen(address), ": Connection refused (for 0.",
+		"the reason is the lasting one, with its time");
+	has_str(report, "127.0.0.1:1: Connection refused", "the second address has a reason too");
+	ok(strstr(report, "nobody answers") == NULL, "the last reason did not last");
+	dial_end(&dial);
+	site_close(&site);
+}
+
+/* An address that can never work ends at once, and names the reason. */
+static void test_hopeless(void)
+{
+	static const uint8_t local[16] = {0xfe, 0x80, [15] = 1};
+	struct address address;
+	struct site site = {.fd = -1};
+	struct site *const sites[] = {&site};
+	struct dial dial = {.retry = 1, .named = 1};
+	int code;
+
+	address_set_ip(&address, local, sizeof(local), 1);
+	site.address = address;
+	ok(meet(&dial, sites, 1, &code) < QUICK_MS && code == COLL_ERR_SYSTEM,
+	   "a link-local address without interface");
+	has_str(error_text(), "[fe80::1]:1: ", "the error names it: %s", error_text());
+}
+
 int main(void)
 {
 	test_swallow();
@@ -651,5 +718,7 @@ int main(void)
 	test_all_lead_there(0);
 	test_all_lead_there(8);
 	test_local_first();
+	test_lasting();
+	test_hopeless();
 	return done_testing();
 }

@@ -5,6 +5,7 @@
  * Every launcher sets rank and size; launch_root.c finds the place where the ranks meet.  COLL_ROOT and
  * COLL_KEY always win.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,29 +32,52 @@ const char *launch_get(const char *name)
 {
 	const char *value = name != NULL ? secure_getenv(name) : NULL;
 
+	while (value != NULL && isspace((unsigned char)*value))
+		value++;
 	return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+size_t launch_length(const char *value)
+{
+	size_t n = strlen(value);
+
+	while (n > 0 && isspace((unsigned char)value[n - 1]))
+		n--;
+	return n;
+}
+
+const char *launch_text(const char *name, char *text, size_t size)
+{
+	const char *value = launch_get(name);
+
+	snprintf(text, size, "%.*s", value != NULL ? (int)launch_length(value) : 0,
+		 value != NULL ? value : "");
+	return text;
 }
 
 int launch_same(const char *a, const char *b)
 {
 	a = launch_get(a);
 	b = launch_get(b);
-	return a != NULL && b != NULL && strcmp(a, b) == 0;
+	return a != NULL && b != NULL && launch_length(a) == launch_length(b) &&
+	       strncmp(a, b, launch_length(a)) == 0;
 }
 
 static int launch_number(const char *name, int64_t min, int64_t max, int *out)
 {
 	const char *text = launch_get(name);
-	char *end;
+	char *end, shown[64];
 	long long value;
 
 	errno = 0;
 	value = strtoll(text, &end, 10);
-	if (errno != 0 || end == text || *end != '\0' || value < min || value > max)
+	if (errno != 0 || end == text || end != text + launch_length(text) || value < min ||
+	    value > max)
 		return error_set(COLL_ERR_CONFIG,
 				 "environment variable %s is '%.40s', but must be a number from "
 				 "%lld to %lld",
-				 name, text, (long long)min, (long long)max);
+				 name, launch_text(name, shown, sizeof(shown)), (long long)min,
+				 (long long)max);
 	*out = (int)value;
 	return 0;
 }
@@ -86,11 +110,16 @@ static int launch_is_in_pals(void)
 	return launch_get("PMI_RANK") && !launch_same("PMI_RANK", "PALS_RANKID");
 }
 
+static int launch_is_one(const char *name)
+{
+	char text[8];
+
+	return strcmp(launch_text(name, text, sizeof(text)), "1") == 0;
+}
+
 static int launch_count_flux(const struct launch *launch)
 {
-	const char *nodes = launch_get("FLUX_JOB_NNODES");
-
-	return nodes != NULL && strcmp(nodes, "1") == 0 ? launch->nranks : -1;
+	return launch_is_one("FLUX_JOB_NNODES") ? launch->nranks : -1;
 }
 
 /* The numbers that PMIx's library knows; without the library nobody knows them. */
@@ -124,6 +153,8 @@ static int launch_count_slurm(const struct launch *launch)
 	const char *node = launch_get("SLURM_NODEID");
 	long at = node != NULL ? strtol(node, NULL, 10) : -1;
 
+	if (launch_is_one("SLURM_STEP_NUM_NODES"))
+		return launch->nranks;
 	while (p != NULL && at >= 0) {
 		char *end;
 		long tasks = strtol(p, &end, 10), nodes = 1;
@@ -206,6 +237,8 @@ static const struct launcher launchers[] = {
 	{.who = "PMIx", .rank = "PMIX_RANK", .ask = launch_ask_pmix, .meet = launch_meet_pmix},
 };
 
+enum { LAUNCHERS = sizeof(launchers) / sizeof(launchers[0]) };
+
 static int launch_applies(const struct launcher *l)
 {
 	if (l->only_if != NULL && !launch_get(l->only_if) && !launch_get(l->only_if_too))
@@ -258,21 +291,21 @@ static int launch_find_root(const struct launcher *l, struct launch *launch)
 	const char *root = launch_get("COLL_ROOT"), *key = launch_get("COLL_KEY");
 	int code = 0;
 
-	if (root != NULL && strlen(root) >= sizeof(launch->root))
+	if (root != NULL && launch_length(root) >= sizeof(launch->root))
 		return error_set(COLL_ERR_CONFIG, "COLL_ROOT is longer than %zu characters",
 				 sizeof(launch->root) - 1);
-	if (key != NULL && strlen(key) >= sizeof(launch->key))
+	if (key != NULL && launch_length(key) >= sizeof(launch->key))
 		return error_set(COLL_ERR_CONFIG, "COLL_KEY is longer than %zu characters",
 				 sizeof(launch->key) - 1);
 	if (launch->nranks == 1)
 		return 0;
 	launch->root_origin = "COLL_ROOT";
 	if (root != NULL)
-		strcpy(launch->root, root);
+		launch_text("COLL_ROOT", launch->root, sizeof(launch->root));
 	else
 		code = l->meet(launch);
 	if (key != NULL)
-		strcpy(launch->key, key);
+		launch_text("COLL_KEY", launch->key, sizeof(launch->key));
 	launch->key_is_secret = key != NULL;
 	return code;
 }
@@ -290,10 +323,51 @@ static int launch_alone(void)
 /* The launcher that has started this process; NULL: none. */
 static const struct launcher *launch_find(void)
 {
-	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
-		if (launch_applies(&launchers[i]))
-			return &launchers[i];
+	for (const struct launcher *l = launchers; l < launchers + LAUNCHERS; l++)
+		if (launch_applies(l))
+			return l;
 	return NULL;
+}
+
+/* Reads the numbers that a launcher's variables have; 0: they are no numbers, or there is no rank. */
+static int launch_numbers(const struct launcher *l, const char *size, struct launch *found)
+{
+	return launch_get(l->rank) && launch_number(l->rank, 0, INT32_MAX, &found->rank) == 0 &&
+	       (size == NULL || launch_number(size, 1, INT32_MAX, &found->nranks) == 0);
+}
+
+/* "torchrun's RANK and WORLD_SIZE say rank 0 of 2"; *found: these numbers.  0: they are none. */
+static int launch_describe(const struct launcher *l, struct launch *found, char *text, size_t size)
+{
+	const char *of = launch_get(l->size)       ? l->size
+			 : launch_get(l->size_too) ? l->size_too
+						   : NULL;
+
+	if (!launch_numbers(l, of, found))
+		return 0;
+	snprintf(text, size, "%s's %s%s%s say rank %d of %d", l->who, l->rank, of ? " and " : "",
+		 of ? of : "", found->rank, found->nranks);
+	return 1;
+}
+
+int launch_disagrees(const struct launch *launch, char *text, size_t size)
+{
+	const struct launcher *first = launch_find();
+	struct launch one = *launch, other = *launch;
+	char says[150], says_else[150];
+
+	if (first == NULL || !launch_describe(first, &one, says, sizeof(says)))
+		return 0;
+	for (const struct launcher *l = first + 1; l < launchers + LAUNCHERS; l++) {
+		if (!launch_applies(l) ||
+		    !launch_describe(l, &other, says_else, sizeof(says_else)) ||
+		    (other.rank == one.rank && other.nranks == one.nranks))
+			continue;
+		snprintf(text, size, "; two launchers disagree: %s, which counts, but %s", says,
+			 says_else);
+		return 1;
+	}
+	return 0;
 }
 
 int launch_detect_ranks(struct launch *launch)

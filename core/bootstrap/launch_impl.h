@@ -8,10 +8,20 @@
 
 #include "bootstrap/bootstrap.h"
 
-/* The value of an environment variable; NULL if it is unset or empty, or if name is NULL. */
+/*
+ * The value of an environment variable without white space before it; NULL if it is unset or white space only, or if
+ * name is NULL.
+ */
 const char *launch_get(const char *name);
+/* The number of bytes of a value of launch_get without the white space behind it. */
+size_t launch_length(const char *value);
+/* The value without white space around it, in `text`; "" if launch_get returns NULL. */
+const char *launch_text(const char *name, char *text, size_t size);
 /* Are two variables set and equal? */
 int launch_same(const char *a, const char *b);
+
+/* Do the variables of another launcher say another rank or number of ranks?  Then the text says so. */
+int launch_disagrees(const struct launch *launch, char *text, size_t size);
 
 /* Each fills launch->root and launch->key, or returns an error that asks for COLL_ROOT. */
 int launch_meet_coll(struct launch *launch);

@@ -85,13 +85,34 @@ static int launch_open_store(struct bootstrap **bootstrap, const struct launch *
 	return code;
 }
 
+/* Adds to the error where the address comes from, and whether two launchers give this process different ranks. */
+static int launch_explain(const struct launch *launch, int code)
+{
+	char text[ERROR_TEXT_SIZE], where[500] = "", other[400] = "";
+
+	snprintf(text, sizeof(text), "%s", error_text());
+	launch_disagrees(launch, other, sizeof(other));
+	/* The user need not know the address that follows from other variables than COLL_ROOT. */
+	if (code == COLL_ERR_TIMEOUT && launch->root[0] &&
+	    strcmp(launch->root_origin, "COLL_ROOT") != 0)
+		snprintf(where, sizeof(where), "; the ranks meet at %s (%s)", launch->root,
+			 launch->root_origin);
+	return error_set(code, "%.*s%s%s", (int)(sizeof(text) - 1 - strlen(where) - strlen(other)),
+			 text, where, other);
+}
+
 int bootstrap_open_launch(struct bootstrap **bootstrap, const struct launch *launch,
 			  const char *interface_name, int64_t timeout_ms)
 {
+	int code;
+
 	*bootstrap = NULL;
 	if (launch->store)
-		return launch_open_store(bootstrap, launch, interface_name, timeout_ms);
-	return bootstrap_open_root(bootstrap, launch->root, launch->root_origin,
-				   launch->key[0] ? launch->key : NULL, launch->key_is_secret,
-				   launch->rank, launch->nranks, interface_name, timeout_ms);
+		code = launch_open_store(bootstrap, launch, interface_name, timeout_ms);
+	else
+		code = bootstrap_open_root(bootstrap, launch->root, launch->root_origin,
+					   launch->key[0] ? launch->key : NULL,
+					   launch->key_is_secret, launch->rank, launch->nranks,
+					   interface_name, timeout_ms);
+	return code ? launch_explain(launch, code) : code;
 }

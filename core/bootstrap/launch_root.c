@@ -15,6 +15,7 @@
 #include "bootstrap/pmix.h"
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "socket/address.h"
 
 static int launch_port(const char *job)
 {
@@ -54,27 +55,51 @@ int launch_meet_coll(struct launch *launch)
 			 launch->rank, launch->nranks);
 }
 
+static int launch_is_here(const struct launch *launch)
+{
+	return launch->local_nranks == launch->nranks;
+}
+
+/* An address that every host has for itself. */
+static const char *launch_loopback(void)
+{
+	struct address_list unused;
+
+	return address_of_interfaces("127.0.0.1", &unused) && !address_of_interfaces("::1", &unused)
+		       ? "::1"
+		       : "127.0.0.1";
+}
+
 /* torchrun's own store listens at MASTER_PORT, so another port is needed. */
 int launch_meet_torchrun(struct launch *launch)
 {
-	const char *host = launch_get("MASTER_ADDR"), *port = launch_get("MASTER_PORT");
-	const char *run = launch_get("TORCHELASTIC_RUN_ID");
-	const char *restart = launch_get("TORCHELASTIC_RESTART_COUNT");
-	char job[256];
+	char host[256], port[16], run[100], restart[24], job[256];
+	struct address unused;
 
-	if (host == NULL || port == NULL)
+	launch_text("MASTER_ADDR", host, sizeof(host));
+	launch_text("MASTER_PORT", port, sizeof(port));
+	launch_text("TORCHELASTIC_RUN_ID", run, sizeof(run));
+	launch_text("TORCHELASTIC_RESTART_COUNT", restart, sizeof(restart));
+	if (!host[0] || !port[0])
 		return error_set(COLL_ERR_CONFIG,
 				 "RANK is %d and WORLD_SIZE is %d, but %s is not set: set "
 				 "MASTER_ADDR and MASTER_PORT (torchrun does), or COLL_ROOT to "
 				 "host:port of rank 0",
 				 launch->rank, launch->nranks,
-				 host == NULL ? "MASTER_ADDR" : "MASTER_PORT");
-	snprintf(job, sizeof(job), "torchrun %.100s %.8s %.80s %.20s", host, port, run ? run : "",
-		 restart ? restart : "");
-	return launch_derive(launch, host,
-			     "host: MASTER_ADDR; port: a hash of MASTER_ADDR, MASTER_PORT and the "
-			     "run, as the launcher may use MASTER_PORT itself",
-			     job);
+				 !host[0] ? "MASTER_ADDR" : "MASTER_PORT");
+	snprintf(job, sizeof(job), "torchrun %.100s %.8s %.80s %.20s", host, port, run, restart);
+	launch_derive(
+		launch, host,
+		"host: MASTER_ADDR; port: a hash of MASTER_ADDR, MASTER_PORT and the run, as the "
+		"launcher may use MASTER_PORT itself",
+		job);
+	/* A container need not know the name of its own host. */
+	if (launch_is_here(launch) && address_parse(launch->root, "", &unused))
+		launch_derive(launch, launch_loopback(),
+			      "this host, as LOCAL_WORLD_SIZE is WORLD_SIZE; port: a hash of "
+			      "MASTER_ADDR, MASTER_PORT and the run",
+			      job);
+	return COLL_SUCCESS;
 }
 
 /*
@@ -83,9 +108,9 @@ int launch_meet_torchrun(struct launch *launch)
  */
 static int launch_meet_here(struct launch *launch, const char *job)
 {
-	if (launch->local_nranks == launch->nranks)
-		return launch_derive(launch, "127.0.0.1", "this host; port: a hash of the job",
-				     job);
+	if (launch_is_here(launch))
+		return launch_derive(launch, launch_loopback(),
+				     "this host; port: a hash of the job", job);
 	if (!pmi_is_launcher() && launch_get("PMI_FD"))
 		return launch_ask_root(launch, "PMI_FD names no open connection to the launcher's "
 					       "daemon, which knows where rank 0 is");
@@ -98,12 +123,12 @@ static int launch_meet_here(struct launch *launch, const char *job)
 /* The same, where a variable holds the identity of the job. */
 static int launch_meet_job(struct launch *launch, const char *label, const char *variable)
 {
-	const char *id = launch_get(variable);
-	char job[256], why[100];
+	char id[201], job[256], why[100];
 
 	snprintf(why, sizeof(why), "%s does not say which job this is", variable);
-	snprintf(job, sizeof(job), "%s %.200s", label, id ? id : "");
-	if (id == NULL && launch->local_nranks == launch->nranks)
+	launch_text(variable, id, sizeof(id));
+	snprintf(job, sizeof(job), "%s %s", label, id);
+	if (!id[0] && launch_is_here(launch))
 		return launch_ask_root(launch, why);
 	return launch_meet_here(launch, job);
 }
@@ -180,11 +205,12 @@ static int launch_hydra_proxy(void)
 
 static int launch_slurm_host(const char *variable, char host[256])
 {
-	const char *p = launch_get(variable);
+	char list[4096];
+	const char *p = launch_text(variable, list, sizeof(list));
 	size_t n = 0;
 
 	/* The first host of a list such as "node[03-07,9],other" or "rack[1-2]node[1-4]". */
-	while (p != NULL && *p != '\0' && *p != ',' && n < 255) {
+	while (*p != '\0' && *p != ',' && n < 255) {
 		const char *bracket = *p == '[' ? strchr(p, ']') : NULL;
 		size_t len = bracket != NULL ? strcspn(p + 1, "-,]") : 1;
 
@@ -192,7 +218,7 @@ static int launch_slurm_host(const char *variable, char host[256])
 			return error_set(COLL_ERR_CONFIG,
 					 "%s is '%.100s', which is not a list of hosts: set "
 					 "COLL_ROOT to host:port of rank 0",
-					 variable, launch_get(variable));
+					 variable, list);
 		memcpy(host + n, bracket != NULL ? p + 1 : p, len);
 		n += len;
 		p = (bracket != NULL ? bracket : p) + 1;
@@ -205,8 +231,7 @@ int launch_meet_slurm(struct launch *launch)
 {
 	const int of_step = launch_get("SLURM_STEP_NODELIST") != NULL;
 	const char *nodes = of_step ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
-	const char *id = launch_get("SLURM_JOB_ID"), *step = launch_get("SLURM_STEP_ID");
-	char host[256], job[256];
+	char host[256], job[256], id[100], step[100];
 	int code = launch_slurm_host(nodes, host);
 
 	if (code)
@@ -214,9 +239,14 @@ int launch_meet_slurm(struct launch *launch)
 	if (host[0] == '\0')
 		return launch_ask_root(launch, "neither SLURM_STEP_NODELIST nor "
 					       "SLURM_JOB_NODELIST says on which hosts");
-	if (id == NULL)
+	if (!launch_text("SLURM_JOB_ID", id, sizeof(id))[0])
 		return launch_ask_root(launch, "SLURM_JOB_ID does not say which job this is");
-	snprintf(job, sizeof(job), "slurm %.100s.%.100s", id, step ? step : "0");
+	launch_text("SLURM_STEP_ID", step, sizeof(step));
+	snprintf(job, sizeof(job), "slurm %s.%s", id, step[0] ? step : "0");
+	if (launch_is_here(launch))
+		return launch_derive(launch, launch_loopback(),
+				     "this host, which has all tasks; port: a hash of the job",
+				     job);
 	return launch_derive(
 		launch, host,
 		of_step ? "host: the first of SLURM_STEP_NODELIST; port: a hash of the job"

@@ -44,7 +44,9 @@ static int pmi_fd(void)
 	char *end;
 	long fd = text ? strtol(text, &end, 10) : -1;
 
-	return text && end != text && *end == '\0' && fd > 2 && fd < 1 << 20 ? (int)fd : -1;
+	return text && end != text && end == text + launch_length(text) && fd > 2 && fd < 1 << 20
+		       ? (int)fd
+		       : -1;
 }
 
 int pmi_is_launcher(void)

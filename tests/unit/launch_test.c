@@ -46,6 +46,7 @@ static const char *const variables[] = {"COLL_RANK",
 					"MV2_COMM_WORLD_LOCAL_SIZE",
 					"MPIRUN_ID",
 					"SLURM_NODEID",
+					"SLURM_STEP_NUM_NODES",
 					"SLURM_TASKS_PER_NODE",
 					"SLURM_STEP_TASKS_PER_NODE",
 					"PMIX_RANK",
@@ -100,6 +101,17 @@ static const struct good goods[] = {
 	{"RANK=1 WORLD_SIZE=2 MASTER_ADDR=::1 MASTER_PORT=29500", "torchrun", 1, 2, -1,
 	 "[::1]:", NULL},
 	{"RANK=1 WORLD_SIZE=2 COLL_ROOT=b:2", "torchrun", 1, 2, -1, "b:2", ""},
+	/* On one host no name need resolve. */
+	{"RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=29500",
+	 "torchrun", 1, 2, 1, "127.0.0.1:", "torchrun h 29500  "},
+	{"RANK=1 WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=10.1.2.3 MASTER_PORT=29500",
+	 "torchrun", 1, 2, -1, "10.1.2.3:", NULL},
+	{"SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_NODEID=0 "
+	 "SLURM_STEP_TASKS_PER_NODE=2 SLURM_STEP_NODELIST=a",
+	 "Slurm", 1, 2, -1, "127.0.0.1:", "slurm 7.0"},
+	{"SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=1 "
+	 "SLURM_STEP_NODELIST=a",
+	 "Slurm", 1, 2, -1, "127.0.0.1:", "slurm 7.0"},
 	{"OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=3 "
 	 "OMPI_COMM_WORLD_LOCAL_SIZE=4 PMIX_NAMESPACE=123",
 	 "Open MPI", 3, 4, 3, "127.0.0.1:", "openmpi 123"},
@@ -214,6 +226,33 @@ static void test_good(const struct good *g)
 		is_str(l.key, g->key, "its key");
 	is_int(l.key_is_secret, l.nranks > 1 && strstr(g->environment, "COLL_KEY="),
 	       "only COLL_KEY makes the key a secret");
+}
+
+/* White space around every value changes nothing: the lines of a file, and YAML's blocks, end in a newline. */
+static void test_white_space(const struct good *g)
+{
+	struct launch plain, wide;
+	char text[1024], *to = text;
+
+	environment(g->environment);
+	launch_detect(&plain);
+	for (const char *from = g->environment; *from && to < text + sizeof(text) - 8; from++) {
+		if (*from == ' ')
+			*to++ = '\n';
+		*to++ = *from;
+		if (*from == '=' && from[1] != ' ')
+			*to++ = '\t';
+	}
+	to = stpcpy(to, "\r\n") - (g->environment[0] ? 0 : 2);
+	*to = '\0';
+	environment(text);
+	if (!is_int(launch_detect(&wide), 0, "white space around %s", g->environment))
+		diag("%s", error_text());
+	ok(wide.rank == plain.rank && wide.nranks == plain.nranks &&
+		   wide.local_rank == plain.local_rank && wide.local_nranks == plain.local_nranks,
+	   "the same numbers");
+	is_str(wide.root, plain.root, "the same address");
+	is_str(wide.key, plain.key, "the same key");
 }
 
 /* coll_get_launch_info: needs no rendezvous address, and knows the place of a process on its own. */
@@ -483,8 +522,10 @@ int main(int argc, char **argv)
 
 	if (argc == 3 && strcmp(argv[1], "as-rank") == 0)
 		return as_rank(atoi(argv[2]));
-	for (size_t i = 0; i < sizeof(goods) / sizeof(goods[0]); i++)
+	for (size_t i = 0; i < sizeof(goods) / sizeof(goods[0]); i++) {
 		test_good(&goods[i]);
+		test_white_space(&goods[i]);
+	}
 	for (size_t i = 0; i < sizeof(locals) / sizeof(locals[0]); i++)
 		test_local(&locals[i]);
 	for (size_t i = 0; i < sizeof(bads) / sizeof(bads[0]); i++)

@@ -3,7 +3,7 @@
  * launch.c - which rank this process is, as its launcher says in the environment.
  *
  * Every launcher sets rank and size; launch_root.c finds the place where the ranks meet.  COLL_ROOT and
- * COLL_KEY always win.
+ * COLL_KEY always win, but those of `coll run` do not hold for the ranks of a launcher below it.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -19,6 +19,7 @@ struct launcher {
 	const char *rank, *size, *size_too; /* variables; size_too replaces an unset size */
 	const char *local_rank, *local_size;
 	const char *only_if, *only_if_too; /* at least one must be set, unless both are NULL */
+	const char *job;                   /* identifies the job; NULL: no variable does */
 	/* This launcher has started another one further down in the table, which started the process. */
 	int (*passed_over)(void);
 	/* Asks the launcher for the numbers that no variable holds: all but the rank. */
@@ -171,7 +172,10 @@ static int launch_count_slurm(const struct launch *launch)
 	return -1;
 }
 
-/* The first launcher that applies counts.  A launcher further down may have started it. */
+/*
+ * The first launcher that applies counts.  A launcher further down may have started it.  The first launcher of the table
+ * is `coll run`, which records how it left the variables of the others.
+ */
 static const struct launcher launchers[] = {
 	{.who = "coll run",
 	 .rank = "COLL_RANK",
@@ -184,18 +188,21 @@ static const struct launcher launchers[] = {
 	 .size = "WORLD_SIZE",
 	 .local_rank = "LOCAL_RANK",
 	 .local_size = "LOCAL_WORLD_SIZE",
+	 .job = "TORCHELASTIC_RUN_ID",
 	 .meet = launch_meet_torchrun},
 	{.who = "Open MPI",
 	 .rank = "OMPI_COMM_WORLD_RANK",
 	 .size = "OMPI_COMM_WORLD_SIZE",
 	 .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
 	 .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE",
+	 .job = "PMIX_NAMESPACE",
 	 .meet = launch_meet_openmpi},
 	{.who = "Flux",
 	 .rank = "FLUX_TASK_RANK",
 	 .size = "FLUX_JOB_SIZE",
 	 .local_rank = "FLUX_TASK_LOCAL_ID",
 	 .only_if = "FLUX_TASK_RANK",
+	 .job = "FLUX_JOB_ID",
 	 .passed_over = launch_is_in_flux,
 	 .count_local = launch_count_flux,
 	 .meet = launch_meet_flux},
@@ -205,6 +212,7 @@ static const struct launcher launchers[] = {
 	 .local_rank = "PALS_LOCAL_RANKID",
 	 .local_size = "PALS_LOCAL_SIZE",
 	 .only_if = "PALS_RANKID",
+	 .job = "PALS_APID",
 	 .passed_over = launch_is_in_pals,
 	 .meet = launch_meet_pals},
 	{.who = "MPICH",
@@ -219,6 +227,7 @@ static const struct launcher launchers[] = {
 	 .size = "MV2_COMM_WORLD_SIZE",
 	 .local_rank = "MV2_COMM_WORLD_LOCAL_RANK",
 	 .local_size = "MV2_COMM_WORLD_LOCAL_SIZE",
+	 .job = "MPIRUN_ID",
 	 .meet = launch_meet_mvapich},
 	/*
 	 * Slurm sets the variables in batch scripts and shells of an allocation too, but only a step has
@@ -231,10 +240,15 @@ static const struct launcher launchers[] = {
 	 .local_rank = "SLURM_LOCALID",
 	 .only_if = "SLURM_STEP_ID",
 	 .only_if_too = "SLURM_STEPID",
+	 .job = "SLURM_JOB_ID",
 	 .count_local = launch_count_slurm,
 	 .meet = launch_meet_slurm},
 	/* prterun, and every other launcher that speaks PMIx. */
-	{.who = "PMIx", .rank = "PMIX_RANK", .ask = launch_ask_pmix, .meet = launch_meet_pmix},
+	{.who = "PMIx",
+	 .rank = "PMIX_RANK",
+	 .job = "PMIX_NAMESPACE",
+	 .ask = launch_ask_pmix,
+	 .meet = launch_meet_pmix},
 };
 
 enum { LAUNCHERS = sizeof(launchers) / sizeof(launchers[0]) };
@@ -246,6 +260,21 @@ static int launch_applies(const struct launcher *l)
 	if (l->passed_over != NULL && l->passed_over())
 		return 0;
 	return launch_get(l->rank) || launch_get(l->size);
+}
+
+/* Has this launcher started the process below `coll run`? */
+static int launch_is_below(const struct launcher *l)
+{
+	return launch_is_newer(l->rank) || launch_is_newer(l->size) ||
+	       launch_is_newer(l->size_too) || launch_is_newer(l->local_rank) ||
+	       launch_is_newer(l->local_size) || launch_is_newer(l->only_if) ||
+	       launch_is_newer(l->only_if_too) || launch_is_newer(l->job);
+}
+
+/* COLL_ROOT or COLL_KEY, unless it is of `coll run` and the launcher is below. */
+static const char *launch_get_for(const struct launcher *l, const char *name)
+{
+	return l != launchers && launch_is_left(name) ? NULL : launch_get(name);
 }
 
 /* Reads, or asks for, the number of ranks; *size becomes its name for messages. */
@@ -288,7 +317,7 @@ static int launch_read_ranks(const struct launcher *l, struct launch *launch)
 
 static int launch_find_root(const struct launcher *l, struct launch *launch)
 {
-	const char *root = launch_get("COLL_ROOT"), *key = launch_get("COLL_KEY");
+	const char *root = launch_get_for(l, "COLL_ROOT"), *key = launch_get_for(l, "COLL_KEY");
 	int code = 0;
 
 	if (root != NULL && launch_length(root) >= sizeof(launch->root))
@@ -320,13 +349,20 @@ static int launch_alone(void)
 	return 0;
 }
 
+/* Are the variables of this launcher for this process, and not for `coll run` above it? */
+static int launch_counts(const struct launcher *l)
+{
+	return launch_applies(l) && (!launch_is_below_run() || launch_is_below(l));
+}
+
 /* The launcher that has started this process; NULL: none. */
 static const struct launcher *launch_find(void)
 {
 	for (const struct launcher *l = launchers; l < launchers + LAUNCHERS; l++)
-		if (launch_applies(l))
+		if (launch_counts(l))
 			return l;
-	return NULL;
+	/* No launcher below `coll run`.  The launchers above it do not count. */
+	return launch_is_below_run() && launch_applies(launchers) ? launchers : NULL;
 }
 
 /* Reads the numbers that a launcher's variables have; 0: they are no numbers, or there is no rank. */
@@ -359,7 +395,7 @@ int launch_disagrees(const struct launch *launch, char *text, size_t size)
 	if (first == NULL || !launch_describe(first, &one, says, sizeof(says)))
 		return 0;
 	for (const struct launcher *l = first + 1; l < launchers + LAUNCHERS; l++) {
-		if (!launch_applies(l) ||
+		if (!launch_counts(l) ||
 		    !launch_describe(l, &other, says_else, sizeof(says_else)) ||
 		    (other.rank == one.rank && other.nranks == one.nranks))
 			continue;

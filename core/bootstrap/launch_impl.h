@@ -23,6 +23,12 @@ int launch_same(const char *a, const char *b);
 /* Do the variables of another launcher say another rank or number of ranks?  Then the text says so. */
 int launch_disagrees(const struct launch *launch, char *text, size_t size);
 
+/* Has `coll run` started this process, itself or through another launcher? (launch_below.c) */
+int launch_is_below_run(void);
+/* Has the variable the value with which `coll run` left it, or another?  0 and 0 without `coll run`, and for NULL. */
+int launch_is_left(const char *name);
+int launch_is_newer(const char *name);
+
 /* Each fills launch->root and launch->key, or returns an error that asks for COLL_ROOT. */
 int launch_meet_coll(struct launch *launch);
 int launch_meet_torchrun(struct launch *launch);

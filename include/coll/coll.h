@@ -583,7 +583,9 @@ COLL_API coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, co
  * The library reads COLL_RANK, COLL_WORLD_SIZE and COLL_ROOT (host:port of rank 0), which `coll
  * run` sets, else the variables of torchrun, Open MPI, Flux, PALS, MPICH (PMI), MVAPICH or Slurm
  * (Flux, PALS and MVAPICH: untried), or asks a launcher that speaks PMIx (prterun) through its
- * library, libpmix.so.2.  Without any of them the communicator has one rank.
+ * library, libpmix.so.2.  Without any of them the communicator has one rank.  A launcher that a
+ * rank of `coll run` has started counts before `coll run`, and COLL_ROOT and COLL_KEY of `coll run`
+ * do not hold for its ranks.
  * Through PMIx rank 0 also tells the other ranks where it is: with Open MPI on several hosts, and
  * with launchers that set PMIx's variables only.  Through PMI's key-value store it does so with
  * launchers that set PMI_FD: MPICH on several hosts (others: untried).  Flux, PALS and MVAPICH

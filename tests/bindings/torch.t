@@ -202,11 +202,11 @@ fi
 
 awk '/^```python$/ { on = 1; next } /^```$/ { on = 0 } on' "$src/bindings/README.md" >"$dir/sum.py"
 is "README's program has five lines" "$(wc -l <"$dir/sum.py" | tr -d ' ')" 5
-MASTER_ADDR=127.0.0.1
-MASTER_PORT=$("$python" -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
-export MASTER_ADDR MASTER_PORT
-timeout 300 "$build/coll" run --no-prefix -n 4 -- sh -c \
-    'RANK=$COLL_RANK WORLD_SIZE=$COLL_WORLD_SIZE exec "$@"' sh "$python" "$dir/sum.py" >"$dir/out" 2>&1
+unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT
+timeout 300 "$build/coll" run --no-prefix -n 4 -- "$python" "$dir/sum.py" >"$dir/out" 2>&1
 is "it prints the sum on four ranks" "$(grep -c '^sum: 4.0$' "$dir/out")" 4
+sed 's/"coll"/"gloo"/' "$dir/sum.py" >"$dir/gloo.py"
+timeout 300 "$build/coll" run --no-prefix -n 2 -- "$python" "$dir/gloo.py" >"$dir/out" 2>&1
+is "a program of another backend starts under coll run too" "$(grep -c '^sum: 2.0$' "$dir/out")" 2
 
 done_testing

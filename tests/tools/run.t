@@ -76,6 +76,100 @@ is "--backend and --env" "$(cat "$dir/out")" "^tcp 1 x=y k"
 job --no-prefix -n 1 -- sh -c 'echo "$1"' sh --no-prefix
 is "what follows the program is the program's" "$(cat "$dir/out")" "--no-prefix"
 
+# ------------------------------------------------------------ PyTorch's variables
+
+# What the tests inherit is not the user's.
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
+
+job -n 2 sh -c 'echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR'
+is "each rank has torchrun's variables" "$(sort "$dir/out")" "[0] 0 2 0 2 127.0.0.1
+[1] 1 2 1 2 127.0.0.1"
+job --no-prefix -n 2 sh -c 'echo ${COLL_ROOT#*:} $MASTER_PORT'
+is "with one MASTER_PORT" "$(sort -u "$dir/out" | grep -cE '^[0-9]+ [0-9]+$')" 1
+none "which is not COLL_ROOT's" "$(awk '$1 == $2' "$dir/out")"
+if command -v python3 >/dev/null; then
+    job --no-prefix -n 1 python3 -c 'import os, socket
+port = int(os.environ["MASTER_PORT"])
+for family, address in (socket.AF_INET6, "::"), (socket.AF_INET, "127.0.0.1"):
+    if family == socket.AF_INET6 and not socket.has_dualstack_ipv6(): continue
+    s = socket.socket(family); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind((address, port)); s.listen(); s.close()
+s = socket.socket()
+try: s.bind(("", port)); print("another program may take it")
+except OSError: print("reserved")'
+    is "rank 0 may listen there, and no other program" "$(cat "$dir/out" "$dir/err")" "reserved"
+else
+    skip "rank 0 may listen there, and no other program" "no python3"
+fi
+export MASTER_ADDR=user MASTER_PORT=1 RANK=7
+job --no-prefix -n 2 -e LOCAL_RANK=5 -e WORLD_SIZE=9 \
+    sh -c 'echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR $MASTER_PORT'
+is "variables that the user has set stay" "$(sort -u "$dir/out")" "7 9 5 2 user 1"
+unset MASTER_ADDR MASTER_PORT RANK
+job --no-prefix -n 1 -e MASTER_ADDR=user -- "$coll" run --no-prefix -n 2 sh -c 'echo $RANK $WORLD_SIZE $MASTER_ADDR'
+is "those of another coll run above are not the user's" "$(sort "$dir/out")" "0 2 127.0.0.1
+1 2 127.0.0.1"
+
+# ------------------------------------------------------------------ other launchers
+
+hello=${top_builddir:-.}/tests/examples/hello
+sums() {
+    sed -nE 's/^(\[[0-9]+\] )?(rank [0-9]+: the sum of all ranks is [0-9]+), .*/\2/p' "$dir/out" | sort | xargs
+}
+first="rank 0: the sum of all ranks is 1"
+second="rank 1: the sum of all ranks is 1"
+
+# torchrun SIZE: sets the variables that torchrun sets for its ranks, and starts them.
+cat >"$dir/torchrun" <<'END'
+for ((r = 0; r < $1; r++)); do
+    RANK=$r WORLD_SIZE=$1 LOCAL_RANK=$r LOCAL_WORLD_SIZE=$1 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((1000 + COLL_RANK)) \
+        TORCHELASTIC_RUN_ID=none "$2" &
+done
+wait
+END
+job -n 1 bash "$dir/torchrun" 2 "$hello"
+is "a launcher below coll run gives the ranks" "$(sums)" "$first $second"
+is "without a word" "$(cat "$dir/err")" ""
+job -n 2 bash "$dir/torchrun" 2 "$hello"
+is "also if each has as many ranks as coll run" "$(sums)" "$first $first $second $second"
+is "without a word, too" "$(cat "$dir/err")" ""
+if mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
+    job -n 1 mpirun --allow-run-as-root --oversubscribe -np 2 "$hello"
+    is "mpirun below coll run gives the ranks" "$(sums)" "$first $second"
+else
+    skip "mpirun below coll run gives the ranks" "Open MPI is not installed"
+fi
+for program in mpiexec.hydra mpiexec.mpich; do
+    command -v $program >/dev/null && break
+done
+if command -v $program >/dev/null; then
+    job -n 1 $program -n 2 "$hello"
+    is "so does MPICH's mpiexec" "$(sums)" "$first $second"
+else
+    skip "so does MPICH's mpiexec" "MPICH is not installed"
+fi
+job --no-prefix -n 2 sh -c 'COLL_RANK=$((1 - COLL_RANK)) exec "$0"' "$hello"
+is "a user below coll run may change its variables" "$(sums)" "$first $second"
+
+# variables FIELD...: prints the variables that core/bootstrap/launch.c has in these fields.
+variables() {
+    local field
+    for field; do
+        sed -n "s/.*\.$field = \"\([A-Z0-9_]*\)\".*/\1/p" "${top_srcdir:-.}/core/bootstrap/launch.c"
+    done | grep -v '^COLL_' | sort -u
+}
+# shellcheck disable=SC2046 # assignments
+export $(variables rank | sed 's/$/=3/') $(variables size size_too | sed 's/$/=4/') SLURM_STEP_ID=0
+job -n 2 "$hello"
+is "launchers above coll run do not count" "$(sums)" "$first $second"
+# shellcheck disable=SC2046 # names
+unset $(variables rank size size_too) SLURM_STEP_ID
+job --no-prefix -n 1 sh -c 'echo "$COLL_RUN"'
+none "coll run records every variable by which the library knows launchers" \
+    "$(tr ' ' '\n' <"$dir/out" | sed 's/=.*//' | sort >"$dir/recorded"
+        variables rank size size_too local_rank local_size only_if only_if_too job | comm -23 - "$dir/recorded")"
+job --no-prefix -n 1 -e COLL_KEY=mine sh -c 'echo "$COLL_RUN" | grep -c mine'
+is "but no key of the user" "$(cat "$dir/out")" 0
+
 if [ -r /proc/self/status ]; then
     job --no-prefix -n 1 --bind-to core sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status
     check "--bind-to core leaves one core" grep -qxE '[0-9]+' "$dir/out"

@@ -290,6 +290,7 @@ static int job_open(struct run_job *job, const struct run_options *options)
 				.watchdog_fd = -1,
 				.exec_fd = {-1, -1},
 				.port_fd = -1,
+				.torch_fd = -1,
 				.signal_fd = -1,
 				.input = {.from = -1, .to = -1}};
 	job->rank = calloc((size_t)options->nranks, sizeof(*job->rank));

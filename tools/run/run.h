@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run.h - the parts of `coll run`: options (run.c), starting processes (spawn.c, bind.c, nccl.c), the job's life
+ * run.h - the parts of `coll run`: options (run.c), starting processes (spawn.c, bind.c, environment.c, nccl.c), the job's life
  * (job.c), its processes (watch.c), its output and input (output.c).
  */
 #ifndef TOOLS_RUN_H
@@ -118,9 +118,11 @@ struct run_job {
 	/* used by spawn.c */
 	struct run_cpus cpus;
 	pid_t watchdog;
-	int watchdog_fd;   /* the watchdog kills the job when this pipe closes */
-	int exec_fd[2];    /* a child writes errno here if its exec fails */
-	int port_fd;       /* socket that reserves the port of COLL_ROOT */
+	int watchdog_fd; /* the watchdog kills the job when this pipe closes */
+	int exec_fd[2];  /* a child writes errno here if its exec fails */
+	int port_fd;     /* socket that reserves the port of COLL_ROOT */
+	int torch_fd;    /* and of MASTER_PORT */
+	char torch_port[8];
 	char root[64];     /* COLL_ROOT */
 	char key[33];      /* COLL_KEY */
 	char nccl[4096];   /* the folder of libcoll's libnccl.so.2, or "" */
@@ -137,6 +139,9 @@ int run_job(const struct run_options *options);
 void run_bind_prepare(struct run_cpus *cpus, enum run_bind how);
 /* Binds this process, which becomes rank r. */
 void run_bind(const struct run_cpus *cpus, enum run_bind how, int r, int nranks);
+
+/* environment.c: sets the variables of this process, which becomes rank r. */
+void run_environment(const struct run_job *job, int r);
 
 /* nccl.c: finds the folder of libcoll's libnccl.so.2.  Returns 0, or -1 after a line on stderr. */
 int run_find_nccl(char *folder, size_t size);

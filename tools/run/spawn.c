@@ -47,24 +47,35 @@ static int spawn_rank_error(const struct run_job *job, int r, const char *what)
 /* ----------------------------------------------------------- root and key -- */
 
 /*
- * The socket stays bound for the life of the job, without listening.  So the kernel gives the port
- * to no process that asks for any port, while rank 0, which like the launcher sets SO_REUSEADDR,
- * can bind and listen there.
+ * Finds a free port.  The socket stays bound for the life of the job, without listening.  So the kernel gives the port
+ * to no process that asks for any port, while rank 0, if it sets SO_REUSEADDR as the launcher does, can bind and listen
+ * there.
  */
-static int spawn_reserve_port(struct run_job *job)
+static int spawn_reserve_port(int *fd, uint32_t address, char port[8])
 {
 	struct sockaddr_in addr = {.sin_family = AF_INET};
 	socklen_t len = sizeof(addr);
 	int one = 1;
 
-	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	job->port_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (job->port_fd < 0 ||
-	    setsockopt(job->port_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
-	    bind(job->port_fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 ||
-	    getsockname(job->port_fd, (struct sockaddr *)&addr, &len) != 0)
-		return spawn_error("cannot find a free port on 127.0.0.1");
-	snprintf(job->root, sizeof(job->root), "127.0.0.1:%u", (unsigned)ntohs(addr.sin_port));
+	addr.sin_addr.s_addr = htonl(address);
+	*fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (*fd < 0 || setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+	    bind(*fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 ||
+	    getsockname(*fd, (struct sockaddr *)&addr, &len) != 0)
+		return spawn_error("cannot find a free port");
+	snprintf(port, 8, "%u", (unsigned)ntohs(addr.sin_port));
+	return 0;
+}
+
+/* Rank 0 of a PyTorch program listens on all addresses. */
+static int spawn_reserve_ports(struct run_job *job)
+{
+	char port[8];
+
+	if (spawn_reserve_port(&job->port_fd, INADDR_LOOPBACK, port) ||
+	    spawn_reserve_port(&job->torch_fd, INADDR_ANY, job->torch_port))
+		return -1;
+	snprintf(job->root, sizeof(job->root), "127.0.0.1:%s", port);
 	return 0;
 }
 
@@ -140,48 +151,6 @@ static int spawn_watchdog(struct run_job *job)
 
 /* ------------------------------------------------------------------- rank -- */
 
-static void child_set_int(const char *name, int value)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%d", value);
-	setenv(name, text, 1);
-}
-
-/* The folder comes first in the path of libraries. */
-static void child_set_nccl(const char *folder)
-{
-	const char *path = getenv("LD_LIBRARY_PATH");
-	size_t size = strlen(folder) + (path ? strlen(path) : 0) + 2;
-	char *whole = malloc(size);
-
-	if (!whole)
-		_exit(1);
-	snprintf(whole, size, "%s%s%s", folder, path && path[0] ? ":" : "", path ? path : "");
-	setenv("LD_LIBRARY_PATH", whole, 1);
-	free(whole);
-}
-
-static void child_environment(const struct run_job *job, int r)
-{
-	const struct run_options *o = job->options;
-
-	child_set_int("COLL_RANK", r);
-	child_set_int("COLL_WORLD_SIZE", o->nranks);
-	child_set_int("COLL_LOCAL_RANK", r);
-	child_set_int("COLL_LOCAL_WORLD_SIZE", o->nranks);
-	setenv("COLL_ROOT", job->root, 1);
-	setenv("COLL_KEY", job->key, 1);
-	if (o->backend != NULL)
-		setenv("COLL_BACKEND", o->backend, 1);
-	/* All ranks are on this host, so UCX registers no memory with a network card (plugins/ucx/README.md). */
-	setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 0);
-	for (int i = 0; i < o->env_count; i++)
-		putenv(o->env[i]);
-	if (job->nccl[0])
-		child_set_nccl(job->nccl);
-}
-
 /* Runs in the new process.  input: descriptor for standard input, or -1: none. */
 __attribute__((noreturn)) static void child_run(const struct run_job *job, int r, pid_t launcher,
 						int input, const int *outputs)
@@ -198,7 +167,7 @@ __attribute__((noreturn)) static void child_run(const struct run_job *job, int r
 	if (dup2(input, STDIN_FILENO) < 0 || dup2(outputs[0], STDOUT_FILENO) < 0 ||
 	    dup2(outputs[1], STDERR_FILENO) < 0)
 		_exit(1);
-	child_environment(job, r);
+	run_environment(job, r);
 	run_bind(&job->cpus, job->options->bind, r, job->options->nranks);
 	setrlimit(RLIMIT_NOFILE, &job->files);
 	signal(SIGPIPE, job->sigpipe_ignored ? SIG_IGN : SIG_DFL);
@@ -299,7 +268,7 @@ int run_prepare(struct run_job *job)
 	if (job->options->nccl && run_find_nccl(job->nccl, sizeof(job->nccl)) != 0)
 		return -1;
 	run_bind_prepare(&job->cpus, job->options->bind);
-	if (spawn_reserve_port(job) || spawn_make_key(job) || spawn_watchdog(job))
+	if (spawn_reserve_ports(job) || spawn_make_key(job) || spawn_watchdog(job))
 		return -1;
 	if (pipe2(job->exec_fd, O_CLOEXEC | O_NONBLOCK) != 0)
 		return spawn_error("cannot make a pipe");
@@ -317,4 +286,5 @@ void run_unprepare(struct run_job *job)
 	spawn_close(job->exec_fd[0]);
 	spawn_close(job->exec_fd[1]);
 	spawn_close(job->port_fd);
+	spawn_close(job->torch_fd);
 }

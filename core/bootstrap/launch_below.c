@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * launch_below.c - the launchers below `coll run`.
+ *
+ * A program may be started by torchrun or mpirun, which `coll run` has started.  Then it has the variables of both.  So
+ * `coll run` records in COLL_RUN how it left the variables of all launchers, as " NAME=value ... NAME ", where a name
+ * alone is a variable that was not set.  A variable that differs now was set by a launcher below.
+ */
+#include <stdio.h>
+#include <string.h>
+#include "bootstrap/launch_impl.h"
+
+static const char *below_record(void)
+{
+	return launch_get("COLL_RUN");
+}
+
+int launch_is_below_run(void)
+{
+	return below_record() != NULL;
+}
+
+int launch_is_left(const char *name)
+{
+	const char *record = below_record(), *value = launch_get(name);
+	char word[600];
+
+	if (record == NULL || value == NULL)
+		return 0;
+	return snprintf(word, sizeof(word), " %s=%s ", name, value) < (int)sizeof(word) &&
+	       strstr(record, word) != NULL;
+}
+
+int launch_is_newer(const char *name)
+{
+	const char *record = below_record();
+	char word[100];
+
+	if (record == NULL || name == NULL || launch_is_left(name))
+		return 0;
+	snprintf(word, sizeof(word), " %s ", name);
+	if (strstr(record, word) != NULL)
+		return launch_get(name) != NULL;
+	/* A variable that the record does not name counts as unchanged. */
+	snprintf(word, sizeof(word), " %s=", name);
+	return strstr(record, word) != NULL;
+}

@@ -61,6 +61,7 @@ static ncclResult_t comm_new(int device, struct ncclComm **out)
 
 	if (!comm)
 		return fail(ncclSystemError, "no memory for a communicator");
+	beside_use();
 	code = cuda_retain(device, &comm->bridge.context);
 	if (code) {
 		free(comm);
@@ -149,6 +150,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
 	if (!id)
 		return fail(ncclInvalidArgument, "ncclGetUniqueId: uniqueId is NULL");
+	beside_use();
 	memset(id, 0, sizeof(*id));
 	return from_coll(coll_get_unique_id(id->internal, sizeof(id->internal)));
 }

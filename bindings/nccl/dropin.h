@@ -56,6 +56,9 @@ const char *last_error(void);
 /* Makes the text of another thread's error this thread's last one. */
 void error_keep(const char *text);
 
+/* The program begins to use this library: the first time, tells the user of another NCCL in the process. */
+void beside_use(void);
+
 /* ---------------------------------------------------------------- communicators -- */
 
 struct ncclComm {

@@ -64,6 +64,78 @@ has "coll run --nccl starts one rank, with the drop-in first in its path" "$dir/
 coll run --nccl --no-prefix -n 2 -e LD_LIBRARY_PATH=/x -- sh -c 'echo "$LD_LIBRARY_PATH"'
 is "or more, also before a path of --env" "$(sort -u "$dir/out")" "$dropin:/x"
 
+# ---- programs that find NVIDIA's library by themselves: the stand-in has its place ----
+
+cat >"$dir/which.c" <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+int ncclGetUniqueId(void *id);
+int which(void)
+{
+	static char id[128];
+	Dl_info at;
+	int code = dladdr((void *)ncclGetUniqueId, &at) ? ncclGetUniqueId(id) : -1;
+
+	return printf("%s %d\n", at.dli_fname, code), fflush(stdout), 0;
+}
+END
+cat >"$dir/linked.c" <<'END'
+int which(void);
+int main(void) { return which(); }
+END
+# open LIBRARY...: opens each, and calls which() of the last; without it, asks the first for a function by name.
+cat >"$dir/open.c" <<'END'
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+int main(int argc, char **argv)
+{
+	void *h = 0, *first = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL);
+	for (int i = 1; i < argc; i++)
+		if (!(h = dlopen(argv[i], RTLD_NOW | RTLD_GLOBAL)))
+			return puts(dlerror()), 1;
+	int (*which)(void) = (int (*)(void))dlsym(h, "which"), *own = dlsym(first, "ncclGetUniqueId");
+	return which ? which() : printf("asked for %d\n", own != 0) < 0;
+}
+END
+themselves() {
+    "$cc" -shared -fPIC -o "$dir/libwhich.so" "$dir/which.c" -L "$dropin" -lnccl -Wl,-rpath-link,"$build/.libs" &&
+        "$cc" -o "$dir/linked" "$dir/linked.c" -L "$dir" -lwhich -Wl,--disable-new-dtags "-Wl,-rpath,$dir:$fakes" \
+            -Wl,-rpath-link,"$build/.libs" &&
+        "$cc" -o "$dir/open" "$dir/open.c" -ldl
+}
+if [ -n "$TEST_SANITIZE" ]; then
+    skip "programs that find NVIDIA's library by themselves" "sanitizers allow no library before them"
+elif check "programs that find NVIDIA's library by themselves" themselves; then
+    "$dir/linked" >"$dir/out" 2>&1
+    has "by RPATH: without coll run it is NVIDIA's" "$dir/out" "^$fakes/libnccl.so.2"
+    coll run --nccl --backend tcp --no-prefix "$dir/linked"
+    is "with coll run --nccl it is libcoll's" "$(cat "$dir/out")" "$dropin/libnccl.so.2 0"
+    env LD_PRELOAD="$dir/libwhich.so" LD_LIBRARY_PATH="$fakes" "$build/coll" run --nccl --no-prefix sh -c 'echo "$LD_PRELOAD"' >"$dir/out" 2>&1
+    is "the user's LD_PRELOAD stays" "$(cat "$dir/out")" "$dir/libwhich.so:$dropin/libnccl.so.2"
+
+    # As CuPy: it opens NVIDIA's library by a path, and then a module that is linked with it.
+    coll run --nccl --backend tcp --no-prefix "$dir/open" "$fakes/libnccl.so.2" "$dir/libwhich.so"
+    is "by a path, and a module that is linked with NCCL: it is libcoll's" "$(sed '/^libcoll/d' "$dir/out")" "$dropin/libnccl.so.2 0"
+    is "and the other library is named" "$(sed '/^libcoll/!d' "$dir/out")" \
+        "libcoll's NCCL: this process has opened $fakes/libnccl.so.2 too: functions that it looks up there do not reach libcoll"
+    coll run --nccl --backend tcp --no-prefix "$dir/open" "$fakes/libnccl.so.2"
+    is "a program that looks its functions up there gets NVIDIA's, and is told" "$(cat "$dir/out")" "asked for 1
+libcoll's NCCL: this process has opened $fakes/libnccl.so.2 and has made no communicator through libcoll: its calls of NCCL did not reach libcoll"
+    env LD_PRELOAD="$fakes/libnccl.so.2" LD_LIBRARY_PATH="$fakes" "$build/coll" run --nccl --no-prefix "$dir/linked" >"$dir/out" 2>&1
+    has "another library that is loaded first is named" "$dir/out" \
+        "^libcoll's NCCL: $fakes/libnccl.so.2 was loaded first and takes the calls: take it out of LD_PRELOAD"
+    coll run --nccl --backend tcp --no-prefix true
+    is "a program without NCCL gets no word" "$(cat "$dir/out")" ""
+    mkdir "$dir/a b" && cp -P "$build"/.libs/libcoll.so* "$dir/a b" && mkdir -p "$dir/a b/coll/nccl" &&
+        cp -P "$dropin"/libnccl.so* "$dir/a b/coll/nccl"
+    env LD_LIBRARY_PATH="$dir/a b" "$build/.libs/coll" run --nccl --no-prefix sh -c 'echo "$LD_PRELOAD"' >"$dir/out" 2>&1
+    is "a folder that LD_PRELOAD cannot name is said" "$(cat "$dir/out")" \
+        "coll run: --nccl: LD_PRELOAD cannot name a library in '$dir/a b/coll/nccl': programs that find NVIDIA's by an RPATH keep it"
+fi
+
 mkdir "$dir/lone" && cp -P "$build"/.libs/libcoll.so* "$dir/lone"
 env LD_LIBRARY_PATH="$dir/lone" "$build/.libs/coll" run --nccl true >"$dir/out" 2>&1
 is "without the drop-in it starts nothing" $? 1

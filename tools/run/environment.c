@@ -170,5 +170,8 @@ void run_environment(const struct run_job *job, int r)
 		putenv(o->env[i]);
 	if (job->nccl[0])
 		environment_add_path("LD_LIBRARY_PATH", job->nccl, 1);
+	/* An RPATH, or a path that the program opens, wins over LD_LIBRARY_PATH. */
+	if (job->nccl_preload[0])
+		environment_add_path("LD_PRELOAD", job->nccl_preload, 0);
 	environment_record(job);
 }

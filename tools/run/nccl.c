@@ -27,7 +27,21 @@ static int nccl_beside(char *folder)
 	return snprintf(folder, PATH_MAX, "%s", path) < PATH_MAX ? 0 : -1;
 }
 
-int run_find_nccl(char *folder, size_t size)
+/* LD_PRELOAD separates its libraries by blanks and colons. */
+static void nccl_name_preload(struct run_job *job)
+{
+	job->nccl_preload[0] = '\0';
+	if (strpbrk(job->nccl, " \t\n:") == NULL)
+		snprintf(job->nccl_preload, sizeof(job->nccl_preload), "%s/libnccl.so.2",
+			 job->nccl);
+	else
+		fprintf(stderr,
+			"coll run: --nccl: LD_PRELOAD cannot name a library in '%s': programs that "
+			"find NVIDIA's by an RPATH keep it\n",
+			job->nccl);
+}
+
+int run_find_nccl(struct run_job *job)
 {
 	char beside[PATH_MAX], path[PATH_MAX + 64], whole[PATH_MAX];
 
@@ -38,8 +52,11 @@ int run_find_nccl(char *folder, size_t size)
 		if (!realpath(path, whole))
 			continue;
 		snprintf(path, sizeof(path), "%s/libnccl.so.2", whole);
-		if (!access(path, R_OK) && (size_t)snprintf(folder, size, "%s", whole) < size)
-			return 0;
+		if (access(path, R_OK) || (size_t)snprintf(job->nccl, sizeof(job->nccl), "%s",
+							   whole) >= sizeof(job->nccl))
+			continue;
+		nccl_name_preload(job);
+		return 0;
 	}
 	fprintf(stderr,
 		"coll run: --nccl: libcoll's libnccl.so.2 is not in %s/%s; install libcoll again\n",

@@ -123,9 +123,10 @@ struct run_job {
 	int port_fd;     /* socket that reserves the port of COLL_ROOT */
 	int torch_fd;    /* and of MASTER_PORT */
 	char torch_port[8];
-	char root[64];     /* COLL_ROOT */
-	char key[33];      /* COLL_KEY */
-	char nccl[4096];   /* the folder of libcoll's libnccl.so.2, or "" */
+	char root[64];                /* COLL_ROOT */
+	char key[33];                 /* COLL_KEY */
+	char nccl[4096];              /* the folder of libcoll's libnccl.so.2, or "" */
+	char nccl_preload[4096 + 16]; /* and its path; "": LD_PRELOAD cannot name it */
 	sigset_t old_mask; /* settings that the launcher changes and each rank gets back */
 	struct rlimit files;
 	int sigpipe_ignored;
@@ -143,8 +144,8 @@ void run_bind(const struct run_cpus *cpus, enum run_bind how, int r, int nranks)
 /* environment.c: sets the variables of this process, which becomes rank r. */
 void run_environment(const struct run_job *job, int r);
 
-/* nccl.c: finds the folder of libcoll's libnccl.so.2.  Returns 0, or -1 after a line on stderr. */
-int run_find_nccl(char *folder, size_t size);
+/* nccl.c: finds libcoll's libnccl.so.2.  Returns 0, or -1 after a line on stderr. */
+int run_find_nccl(struct run_job *job);
 
 /*
  * spawn.c: reserves the port, makes the key, starts the watchdog.  Returns 0, or -1 after a line on

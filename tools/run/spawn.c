@@ -265,7 +265,7 @@ int run_prepare(struct run_job *job)
 		return spawn_error("cannot become the reaper of the job's processes");
 	if (run_list_inherited(&job->inherited) != 0)
 		return spawn_error("cannot list the processes that are not the job's");
-	if (job->options->nccl && run_find_nccl(job->nccl, sizeof(job->nccl)) != 0)
+	if (job->options->nccl && run_find_nccl(job) != 0)
 		return -1;
 	run_bind_prepare(&job->cpus, job->options->bind);
 	if (spawn_reserve_ports(job) || spawn_make_key(job) || spawn_watchdog(job))

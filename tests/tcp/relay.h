@@ -36,6 +36,7 @@ struct relay {
 	size_t skip[2];     /* bytes of the handshake: to the listener, from the listener */
 	uint8_t *seen;      /* RELAY_SEEN bytes: the bytes to the listener as they came */
 	size_t *seen_count; /* of them */
+	int *changed;       /* how often the relay changed what it passed on */
 	/* The rest is the relay's own. */
 	int outer, inner; /* the taken listening socket, and the port of the new one */
 	int fd[2];        /* the connection from the dialler, and to the listener */
@@ -67,8 +68,10 @@ __attribute__((unused)) static int relay_unit(struct relay *r, size_t i)
 
 	if (i == 1 && (r->change == RELAY_DROP || r->change == RELAY_SWAP)) {
 		memcpy(r->held, r->unit, RELAY_UNIT);
+		++*r->changed;
 		return 0;
 	}
+	*r->changed += unit != r->unit || (i == 1 && r->change == RELAY_REPEAT);
 	if (relay_write(r->fd[1], unit, RELAY_UNIT))
 		return -1;
 	if (i == 1 && r->change == RELAY_REPEAT)
@@ -86,10 +89,13 @@ __attribute__((unused)) static int relay_change(struct relay *r, uint8_t *bytes,
 		r->seen[(*r->seen_count)++] = bytes[i];
 	if (r->change == RELAY_TRUNCATE && at + n > r->at) {
 		relay_write(r->fd[1], bytes, r->at - at);
+		++*r->changed;
 		return -1;
 	}
-	if (r->change == RELAY_FLIP && at <= r->at && r->at < at + n)
+	if (r->change == RELAY_FLIP && at <= r->at && r->at < at + n) {
 		bytes[r->at - at] ^= 4;
+		++*r->changed;
+	}
 	if (r->change < RELAY_DROP)
 		return relay_write(r->fd[1], bytes, n);
 	for (size_t i = 0; i < n && !code; i++, at++) {

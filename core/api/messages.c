@@ -27,10 +27,11 @@ static int messages_check_peer(const struct comm *comm, const char *what,
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "%s: peer is %d, but ranks go from 0 to %d", what, a->peer,
 				 comm->nranks - 1);
-	if (a->tag < 0 && (sends || a->tag != COLL_ANY_TAG))
+	if (a->tag == COLL_ANY_TAG && sends)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
-				 "%s: tag is %d, but tags go from 0 to %d", what, a->tag,
-				 INT32_MAX);
+				 "%s: tag is COLL_ANY_TAG (-1, or 4294967295): a message needs "
+				 "another tag",
+				 what);
 	return COLL_SUCCESS;
 }
 

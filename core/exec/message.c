@@ -69,7 +69,7 @@ static void message_start_send(struct message *m)
 
 	*send = (coll_send_t){
 		.header = {.tag = comm_tag_loose(comm),
-			   .meta = {message_type(a), (uint64_t)a->tag},
+			   .meta = {message_type(a), (uint32_t)a->tag},
 			   .len = a->count * coll_dtype_size(a->dtype)},
 		.buf = m->staged  ? m->staged->memory
 		       : a->count ? a->buf
@@ -123,7 +123,7 @@ static struct recv message_recv(const struct comm *comm, const struct message_ar
 	return (struct recv){
 		.tag = comm_tag_loose(comm),
 		.meta = {message_type(a),
-			 a->tag == COLL_ANY_TAG ? MATCH_ANY_TAG : (uint64_t)a->tag},
+			 a->tag == COLL_ANY_TAG ? MATCH_ANY_TAG : (uint32_t)a->tag},
 		.len = a->count * coll_dtype_size(a->dtype),
 		.peer = a->peer == COLL_ANY_SOURCE ? COLL_ANY_SOURCE
 						   : comm->to_context_rank[a->peer],

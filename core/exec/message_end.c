@@ -32,7 +32,7 @@ void message_describe(const struct comm *comm, const struct message_args *a, cha
 	char tag[32] = "any tag";
 
 	if (a->tag != COLL_ANY_TAG)
-		snprintf(tag, sizeof(tag), "tag %d", a->tag);
+		snprintf(tag, sizeof(tag), "tag %u", (uint32_t)a->tag);
 	if (a->kind == COLL_KIND_NONE)
 		snprintf(text, size, "coll_probe of a message from %s with %s", peer, tag);
 	else
@@ -148,19 +148,20 @@ void message_misfit(const struct recv *recv, uint32_t peer, const coll_header_t 
 {
 	struct message *m = message_of(recv);
 	const int dtype = signature_dtype(h->meta), source = m->comm->to_comm_rank[peer];
-	const int tag = (int)h->meta[1];
+	const uint32_t tag = (uint32_t)h->meta[1];
 	struct rank_name own, sender;
 	char what[160];
 
 	message_describe(m->comm, &m->args, what, sizeof(what));
-	m->status = (coll_status_t){.source = source, .tag = tag, .bytes = h->len, .dtype = dtype};
+	m->status = (coll_status_t){
+		.source = source, .tag = (int32_t)tag, .bytes = h->len, .dtype = dtype};
 	if (dtype != m->args.dtype)
-		message_note(m, "%s: %s: %s sent %s with tag %d, but the types must be equal",
+		message_note(m, "%s: %s: %s sent %s with tag %u, but the types must be equal",
 			     comm_own_name(m->comm, &own), what,
 			     comm_rank_name(m->comm, source, &sender), coll_dtype_name(dtype), tag);
 	else
 		message_note(m,
-			     "%s: %s: %s sent %llu bytes with tag %d, but the receive has "
+			     "%s: %s: %s sent %llu bytes with tag %u, but the receive has "
 			     "room for %llu: coll_probe tells the size of a message",
 			     comm_own_name(m->comm, &own), what,
 			     comm_rank_name(m->comm, source, &sender), (unsigned long long)h->len,

@@ -195,9 +195,10 @@ static void dump_add_message(struct dump *dump, const struct comm *comm,
 	char what[160];
 
 	message_describe(comm, a, what, sizeof(what));
-	dump_add(dump, "- - %s %s - %zu %zu %d %d %s",
+	dump_add(dump, "- - %s %s - %zu %zu %d %lld %s",
 		 a->kind == COLL_KIND_SEND ? "isend" : "irecv", coll_dtype_name(a->dtype), a->count,
-		 a->count * size, a->peer, a->tag,
+		 a->count * size, a->peer,
+		 a->tag == COLL_ANY_TAG ? -1LL : (long long)(uint32_t)a->tag,
 		 !record->ended_us ? "running"
 		 : record->code    ? "failed"
 				   : "done");

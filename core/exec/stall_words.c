@@ -176,7 +176,7 @@ static void stall_describe_loose(const struct comm *comm, const struct position 
 	char tag[32] = "any tag";
 
 	if ((int32_t)p->tag != COLL_ANY_TAG)
-		snprintf(tag, sizeof(tag), "tag %d", (int32_t)p->tag);
+		snprintf(tag, sizeof(tag), "tag %u", p->tag);
 	snprintf(text, size, "waits in %s from %s with %s",
 		 p->kind == POSITION_PROBE ? "coll_probe of a message" : "coll_irecv",
 		 comm_rank_name(comm, p->peer, &name), tag);

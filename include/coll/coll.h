@@ -1132,7 +1132,8 @@ enum { COLL_ANY_TAG = -1 };
  * count     May be 0; the receive may be longer.
  * dtype     The same on both sides; a message of no elements has no type.
  * peer      0 to nranks - 1; the own rank is allowed.
- * tag       0 to 2,147,483,647.
+ * tag       Any 32 bits but those of COLL_ANY_TAG.  A program whose tags are unsigned passes their bits; only
+ *           4,294,967,295, whose bits are those of COLL_ANY_TAG, cannot be the tag of such a message.
  * request   Becomes the request, which the program frees with coll_request_free(); NULL on an error.  A
  *           request that is freed before its message is complete leaves the message under way.
  * Returns   COLL_ERR_UNSUPPORTED if the buffer is device or managed memory without that option, or if
@@ -1147,7 +1148,7 @@ COLL_API coll_result_t coll_isend(const void *sendbuf, size_t count, coll_dtype_
  *
  * recvbuf   The bytes behind those of a shorter message keep their values.
  * peer      0 to nranks - 1, or COLL_ANY_SOURCE.
- * tag       0 to 2,147,483,647, or COLL_ANY_TAG.
+ * tag       As coll_isend, or COLL_ANY_TAG.
  */
 COLL_API coll_result_t coll_irecv(void *recvbuf, size_t count, coll_dtype_t dtype, int32_t peer,
 				  int32_t tag, coll_comm_t comm, coll_request_t *request);
@@ -1156,7 +1157,7 @@ COLL_API coll_result_t coll_irecv(void *recvbuf, size_t count, coll_dtype_t dtyp
 typedef struct coll_status {
 	uint64_t size;  /* sizeof(coll_status_t) of the program */
 	int32_t source; /* the sender's rank; -1: not known */
-	int32_t tag;    /* -1: not known */
+	int32_t tag;    /* the bits of the tag; -1: not known */
 	uint64_t bytes; /* length of the message */
 	int32_t error;  /* result of the request, or COLL_IN_PROGRESS */
 	int32_t dtype;  /* of the message; -1: it has no elements, or is not known */
@@ -1183,7 +1184,7 @@ COLL_API coll_result_t coll_request_cancel(coll_request_t request);
  * Waits for a message of coll_isend that no receive has matched, and leaves it where it is.
  *
  * peer      0 to nranks - 1, or COLL_ANY_SOURCE.
- * tag       0 to 2,147,483,647, or COLL_ANY_TAG.
+ * tag       As coll_isend, or COLL_ANY_TAG.
  * status    Receives source, tag, length and type.  The bytes may still be under way.  Unless another
  *           thread receives it before, the next coll_irecv of this source and tag receives the message.
  * Blocks    Until there is one; after `timeout` without progress the communicator fails.

@@ -5,7 +5,7 @@
  */
 #include "../lib/ranks.h"
 
-enum { FAR_S = 60, LARGE = 300001, LAST_TAG = INT32_MAX };
+enum { FAR_S = 60, LARGE = 300001, LAST_TAG = -2 }; /* the last of unsigned tags */
 
 /* What the threads of a job share. */
 struct shared {
@@ -164,8 +164,8 @@ static void keeps_order(struct rank *r)
 
 static void chooses_tags(struct rank *r)
 {
-	enum { TAGS = 4, EACH = 3 };
-	static const int tags[TAGS] = {0, 1, 70000, LAST_TAG};
+	enum { TAGS = 6, EACH = 3 };
+	static const int tags[TAGS] = {0, 1, 70000, INT32_MAX, INT32_MIN, LAST_TAG};
 	int32_t x[TAGS][EACH];
 	coll_request_t requests[TAGS][EACH];
 
@@ -179,8 +179,10 @@ static void chooses_tags(struct rank *r)
 			requests[t][k] = receives(r, &x[t][k], 1, 1, tags[t]);
 	for (int t = 0; t < TAGS && r->rank < 2; t++)
 		for (int k = 0; k < EACH; k++) {
-			ends(r, requests[t][k], COLL_SUCCESS, "message");
+			is(r, coll_wait(requests[t][k]), COLL_SUCCESS, "message");
 			is(r, x[t][k], 10 * t + k, "the message of its tag");
+			has_status(r, requests[t][k], 1, tags[t], 4, COLL_SUCCESS);
+			coll_request_free(requests[t][k]);
 		}
 }
 
@@ -479,12 +481,13 @@ static void times_out(struct rank *r)
 
 	if (r->rank == 0) {
 		rank_did(r, coll_comm_set_timeout(r->comm, 200), "200 ms");
-		request = receives(r, &y, 1, 1, 8);
+		request = receives(r, &y, 1, 1, LAST_TAG);
 		while (ranks_now() < begun + 0.5)
 			rank_did(r, coll_test(request, &done), "a test does not time out");
 		is(r, coll_wait_for(request, 300), COLL_IN_PROGRESS, "nor does a limited wait");
 		is(r, coll_wait(request), COLL_ERR_TIMEOUT, "the communicator's timeout");
-		says(r, "coll_irecv of 1 int32 from rank 1 with tag 8 timed out", "the text");
+		says(r, "coll_irecv of 1 int32 from rank 1 with tag 4294967294 timed out",
+		     "the text");
 		says(r, "still needs data from: rank 1", "the text");
 		rank_did(r, coll_comm_get_async_error(r->comm, &error), "error");
 		is(r, error, COLL_ERR_TIMEOUT, "the communicator has failed");
@@ -683,17 +686,15 @@ static void refuses(struct rank *r)
 	is(r, coll_isend(&x, 1, COLL_INT32, -1, 0, r->comm, &request), bad, "send to any");
 	is(r, request == NULL, 1, "no request");
 	is(r, coll_isend(&x, 1, COLL_INT32, r->nranks, 0, r->comm, &request), bad, "peer");
-	is(r, coll_isend(&x, 1, COLL_INT32, 0, -1, r->comm, &request), bad, "any tag");
+	is(r, coll_isend(&x, 1, COLL_INT32, 0, COLL_ANY_TAG, r->comm, &request), bad, "any tag");
+	says(r, "tag is COLL_ANY_TAG", "the text");
 	is(r, coll_irecv(&x, 1, COLL_INT32, -2, 0, r->comm, &request), bad, "peer -2");
-	is(r, coll_irecv(&x, 1, COLL_INT32, 0, -2, r->comm, &request), bad, "tag -2");
-	says(r, "tag is -2", "the text");
 	is(r, coll_irecv(&x, 1, 99, 0, 0, r->comm, &request), bad, "type");
 	is(r, coll_irecv(NULL, 1, COLL_INT32, 0, 0, r->comm, &request), bad, "recvbuf");
 	is(r, coll_isend(NULL, 1, COLL_INT32, 0, 0, r->comm, &request), bad, "sendbuf");
 	is(r, coll_isend(&x, SIZE_MAX, COLL_INT32, 0, 0, r->comm, &request), bad, "count");
 	is(r, coll_isend(&x, 1, COLL_INT32, 0, 0, r->comm, NULL), bad, "request");
 	is(r, coll_isend(&x, 1, COLL_INT32, 0, 0, NULL, &request), bad, "comm");
-	is(r, coll_probe(0, -2, r->comm, &s), bad, "probe of tag -2");
 	is(r, coll_probe(0, 0, r->comm, NULL), bad, "no status");
 	is(r, coll_iprobe(0, 0, r->comm, NULL, &s), bad, "no found");
 	is(r, coll_iprobe(0, 0, r->comm, &found, &small), bad, "a status without its size");

@@ -103,9 +103,9 @@ coll_result_t coll_red_op_create_pre_mul_sum(coll_op_t *op, const void *scalar, 
 	if (wrong)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_red_op_create_pre_mul_sum: %s",
 				 wrong);
-	if (!reduce_supports(dtype, COLL_SUM))
+	if (!reduce_supports(dtype, COLL_SUM) || dtype == COLL_BOOL)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
-				 "coll_red_op_create_pre_mul_sum: %s has no sum",
+				 "coll_red_op_create_pre_mul_sum: %s has no pre-multiplied sum",
 				 coll_dtype_name(dtype));
 	if (residence == COLL_SCALAR_HOST_IMMEDIATE)
 		memcpy(like.value, scalar, coll_dtype_size(dtype));

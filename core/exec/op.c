@@ -158,9 +158,11 @@ static int op_plan(struct op *op)
 		op->sched_ready = op->prepared = 0;
 		code = call->kind ? dispatch_choose(op->comm, call) : COLL_SUCCESS;
 		call->signature = signature_of(op->comm, call);
+		/* A call that is repeated goes to an engine as it is, with the operation's own number. */
 		call->cacheable = call->kind && !code && !call->args.sendcounts &&
 				  !call->args.recvcounts && !call->redop.fn &&
-				  !call->redop.premul_sum;
+				  !call->redop.premul_sum &&
+				  !(op->comm->native && call->redop.made);
 	}
 	op->sched_ready &= in_place == call->in_place;
 	call->in_place = in_place;

@@ -371,6 +371,13 @@ PAIR_OF(int64_int32, int64_t, int32_t rest;)
 #define LOGICAL_COLUMNS(name)                                                                      \
 	[REDUCE_LAND] = name##_land, [REDUCE_LOR] = name##_lor, [REDUCE_LXOR] = name##_lxor
 
+/* A sum or the greatest of truths is true if one is, a product or the least if all are. */
+#define BOOL_ROW                                                                                   \
+	{                                                                                          \
+		[COLL_SUM] = bool_lor, [COLL_PROD] = bool_land, [COLL_MAX] = bool_lor,             \
+		[COLL_MIN] = bool_land, LOGICAL_COLUMNS(bool),                                     \
+	}
+
 #define INTEGER_ROW(name)                                                                          \
 	{                                                                                          \
 		[COLL_SUM] = name##_sum, [COLL_PROD] = name##_prod, [COLL_MAX] = name##_max,       \
@@ -396,7 +403,7 @@ const struct reduce_kernels REDUCE_TABLE = {
 		[COLL_FLOAT8E5M2] = FLOAT_ROW(e5m2),
 		[REDUCE_INT16] = INTEGER_ROW(int16),
 		[REDUCE_UINT16] = INTEGER_ROW(uint16),
-		[REDUCE_BOOL] = {LOGICAL_COLUMNS(bool)},
+		[REDUCE_BOOL] = BOOL_ROW,
 		[REDUCE_COMPLEX64] = COMPLEX_ROW(complex64, f32),
 		[REDUCE_COMPLEX128] = COMPLEX_ROW(complex128, f64),
 		[REDUCE_FLOAT32_INT32] = PAIR_ROW(float32_int32),

@@ -106,6 +106,20 @@ struct redop *redop_made(const struct redop_table *table, int op)
 
 static int redop_find_everywhere(const char *what, int op, struct redop *redop);
 
+/* The logical operation that a sum, product, maximum or minimum of bools is: a backend's own functions know this one. */
+static int redop_of_bool(int dtype, int op)
+{
+	if (dtype != COLL_BOOL)
+		return op;
+	switch (op) {
+	case COLL_SUM:
+	case COLL_MAX: return COLL_LOR;
+	case COLL_PROD:
+	case COLL_MIN: return COLL_LAND;
+	default: return op;
+	}
+}
+
 int redop_find(const struct redop_table *table, const char *what, int dtype, int op,
 	       struct redop *redop)
 {
@@ -122,6 +136,8 @@ int redop_find(const struct redop_table *table, const char *what, int dtype, int
 		      "coll_red_op_create_user";
 	*redop = (struct redop){.dtype = dtype, .op = op};
 	if (op < REDOP_FIRST && reduce_supports(dtype, op)) {
+		redop->native = redop_of_bool(dtype, op);
+		redop->made = redop->native != op;
 		redop->kernel = reduce_kernel(dtype, op);
 		redop->elem = coll_dtype_size(dtype);
 		return COLL_SUCCESS;

@@ -25,8 +25,8 @@ struct redop {
 	uint32_t number;    /* counts the application's operations on the communicator, from 1 */
 	int ordered;        /* does not commute: operands must come in rank order */
 	int premul_sum;     /* inputs are multiplied by the scalar first */
-	int made;           /* the backend has an operation of its own for it */
-	int32_t native;     /* the number of the backend's operation */
+	int made;           /* for a backend's own functions it has another number */
+	int32_t native;     /* that number */
 	const void *scalar; /* address, read when the operation begins; NULL: see `value` */
 	uint8_t value[16];
 };

@@ -512,7 +512,7 @@ typedef struct coll_transport {
  * it are complete.  A plugin of an older minor gets no type and no operation that came after it, here
  * or in `takes`: since minor 4 COLL_BOOL to COLL_INT64_INT32, and COLL_LAND to COLL_MAXLOC.  No plugin
  * gets an opaque type (coll_dtype_opaque): the core does such calls over the transport group alone.
- * In alltoallv, gatherv and scatterv a rank without elements may have another dtype than the other ranks, so
+ * SUM and MAX of COLL_BOOL come as COLL_LOR, PROD and MIN as COLL_LAND.  In alltoallv, gatherv and scatterv a rank without elements may have another dtype than the other ranks, so
  * these slots take a call whatever its dtype is, or take none.
  *
  * For a backend with a transport the core calls these slots for the communicator for which it

@@ -332,9 +332,10 @@ typedef int32_t coll_op_t;
  * (nccl) rounds in its own way, and its MIN and MAX may lose a NaN.
  *
  * The logical operations take 0 as false and everything else as true; the result of two elements or
- * more is 1 or 0.  Where one rank alone contributes (a communicator of 1 rank, rank 0 of a scan), its
- * element is the result as it is.  nccl has LAND and LOR of COLL_BOOL only, whose result may be another
- * byte than 1 if an input is.
+ * more is 1 or 0.  Of COLL_BOOL, SUM and MAX are LOR, PROD and MIN are LAND, as in PyTorch and NumPy: so
+ * no sum of true elements wraps around to false.  Where one rank alone contributes (a communicator of 1 rank, rank 0 of a scan), its
+ * element is the result as it is.  nccl has LAND and LOR of COLL_BOOL only (and SUM, PROD, MAX and MIN of
+ * it), whose result may be another byte than 1 if an input is.
  *
  * Complex types have SUM, PROD and AVG; they have no order, so no MIN and MAX.  A product is
  * (ac - bd) + (ad + bc)i, each step rounded to the type.
@@ -350,7 +351,7 @@ enum {
 	COLL_PROD = 1,
 	COLL_MAX = 2,
 	COLL_MIN = 3,
-	COLL_AVG = 4,
+	COLL_AVG = 4,     /* not of COLL_BOOL */
 	COLL_BAND = 32,   /* bitwise, integer types only */
 	COLL_BOR = 33,    /* bitwise, integer types only */
 	COLL_BXOR = 34,   /* bitwise, integer types only */
@@ -1489,7 +1490,7 @@ enum {
  *
  * op         Becomes the operation, valid on this communicator and for this dtype until
  *            coll_red_op_destroy().
- * scalar     One element of dtype.  The ranks may have different scalars.
+ * scalar     One element of dtype, which is not COLL_BOOL.  The ranks may have different scalars.
  * residence  COLL_SCALAR_HOST_IMMEDIATE: the library reads *scalar during this call.
  *            COLL_SCALAR_DEVICE: the library reads *scalar whenever an operation begins; it may lie
  *            in any kind of memory that the backend takes.

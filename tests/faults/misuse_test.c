@@ -79,8 +79,10 @@ static void test_types(void)
 		"bitwise and of floats");
 	refused(coll_allreduce(x, x, 1, COLL_FLOAT32, COLL_LAND, c, NULL), arg, "op|land|float32",
 		"logical and of floats");
-	refused(coll_allreduce(x, x, 1, COLL_BOOL, COLL_SUM, c, NULL), arg, "op|sum|bool",
-		"a sum of bools");
+	refused(coll_allreduce(x, x, 1, COLL_BOOL, COLL_AVG, c, NULL), arg, "op|avg|bool",
+		"an average of bools");
+	refused(coll_allreduce(x, x, 1, COLL_BOOL, COLL_BOR, c, NULL), arg, "op|bor|bool",
+		"bitwise or of bools");
 	refused(coll_allreduce(x, x, 0, COLL_COMPLEX64, COLL_MAX, c, NULL), arg,
 		"op|max|complex64|no order", "the greatest of complex numbers");
 	refused(coll_allreduce(x, x, 0, COLL_INT32_INT32, COLL_MIN, c, NULL), arg,
@@ -88,7 +90,7 @@ static void test_types(void)
 	refused(coll_allreduce(x, x, 0, COLL_FLOAT32, COLL_MINLOC, c, NULL), arg,
 		"op|minloc|float32", "the place of the least of numbers");
 	refused(coll_red_op_create_pre_mul_sum(&op, x, COLL_BOOL, COLL_SCALAR_HOST_IMMEDIATE, c),
-		arg, "bool has no sum", "a pre-multiplied sum of bools");
+		arg, "bool has no pre-multiplied sum", "a pre-multiplied sum of bools");
 	refused(coll_allreduce(x, x, 1, COLL_FLOAT32, 256, c, NULL), arg, "op|256",
 		"an operation that was not made");
 	refused(coll_allreduce(x, x, 1, COLL_FLOAT32, COLL_SUM, c, x), arg, "stream",

@@ -351,17 +351,22 @@ static void coll_no_op(struct rank *r)
 	device_free(r->rank, there);
 }
 
-/* All and any of bools are NCCL's least and greatest of bytes. */
+/*
+ * All and any of bools are NCCL's least and greatest of bytes, and so are products and sums.  Each call is made twice: an
+ * engine gets a repeated call on a way of its own.
+ */
 static void coll_bool(struct rank *r)
 {
+	static const int32_t ops[] = {COLL_LAND, COLL_LOR, COLL_SUM, COLL_PROD, COLL_MIN, COLL_MAX};
+
 	for (int k = 0; k < ORACLE_SLOTS; k++)
-		for (int i = 0; i < 2 * 2 && oracle_reduces(oracle_kinds[k]); i++)
+		for (int i = 0; i < 6 * 2 * 2 && oracle_reduces(oracle_kinds[k]); i++)
 			case_holds((struct nccl_case){.r = r,
 						      .kind = oracle_kinds[k],
 						      .dtype = COLL_BOOL,
-						      .op = i % 2 ? COLL_LOR : COLL_LAND,
+						      .op = ops[i / 4],
 						      .root = r->nranks - 1,
-						      .in_place = i / 2,
+						      .in_place = i / 2 % 2,
 						      .count = CASE_COUNT});
 }
 

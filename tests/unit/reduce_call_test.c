@@ -71,6 +71,10 @@ static void test_examples(void)
 	is_int((int64_t)test_one(COLL_INT32, COLL_AVG, 3, 4), 7, "an average is summed up first");
 	is_int((int64_t)test_one(COLL_INT64, COLL_LAND, 1u << 31, 4), 1, "int64: 2^31 land 4 is 1");
 	is_int((int64_t)test_one(COLL_BOOL, COLL_LXOR, 2, 1), 0, "bool: two true bytes, lxor");
+	is_int((int64_t)test_one(COLL_BOOL, COLL_SUM, 128, 128), 1, "bool: a sum is or");
+	is_int((int64_t)test_one(COLL_BOOL, COLL_MAX, 0, 2), 1, "bool: max is or");
+	is_int((int64_t)test_one(COLL_BOOL, COLL_PROD, 16, 16), 1, "bool: a product is and");
+	is_int((int64_t)test_one(COLL_BOOL, COLL_MIN, 2, 0), 0, "bool: min is and");
 }
 
 static void test_divide(void)
@@ -165,14 +169,16 @@ static void test_supports(void)
 					known = 1;
 					whole = !oracle_formats[i].mantissa;
 				}
-			known &= (op >= COLL_SUM && op <= COLL_AVG && dtype != COLL_BOOL) ||
-				 (whole && op >= COLL_BAND && op <= COLL_LXOR &&
-				  (dtype != COLL_BOOL || op >= COLL_LAND));
+			known &= dtype == COLL_BOOL
+					 ? (op >= COLL_SUM && op <= COLL_MIN) ||
+						   (op >= COLL_LAND && op <= COLL_LXOR)
+					 : (op >= COLL_SUM && op <= COLL_AVG) ||
+						   (whole && op >= COLL_BAND && op <= COLL_LXOR);
 			good &= reduce_supports(dtype, op) == known;
 		}
 	}
-	ok(good, "reduce_supports: every type and operation, bitwise ones for integers only, bool "
-		 "logical");
+	ok(good, "reduce_supports: every type and operation, bitwise ones for integers only, of "
+		 "bool neither these nor averages");
 }
 
 static void test_names(void)

@@ -116,9 +116,10 @@ static uint64_t data_truth(const struct oracle_format *f, const struct oracle_da
 			   uint64_t hash)
 {
 	const uint64_t draw = hash % ((uint64_t)d->nranks + 1);
-	const int is_true = d->op == COLL_LAND  ? draw != 0
-			    : d->op == COLL_LOR ? draw == 0
-						: (int)(hash >> 32 & 1);
+	const int32_t op = oracle_op_of(d->op, f->dtype);
+	const int is_true = op == COLL_LAND  ? draw != 0
+			    : op == COLL_LOR ? draw == 0
+					     : (int)(hash >> 32 & 1);
 	uint64_t other = oracle_mix(hash, 2) & oracle_mask(f);
 
 	if (!is_true)
@@ -162,7 +163,7 @@ static uint64_t data_input(const struct oracle_format *f, const struct oracle_da
 		return data_pair(f, d, i, hash);
 	if (oracle_is_complex(d->dtype) && d->op == COLL_PROD)
 		return oracle_code(f, data_complex_factor(d, rank, i));
-	if (oracle_op_is_logical(d->op))
+	if (oracle_op_is_logical(oracle_op_of(d->op, f->dtype)))
 		return data_truth(f, d, hash);
 	if (f->mantissa && d->inputs == ORACLE_ROUGH)
 		return data_rough(f, d, hash);

@@ -101,6 +101,15 @@ int oracle_op_is_logical(int32_t op)
 	return op == COLL_LAND || op == COLL_LOR || op == COLL_LXOR;
 }
 
+int32_t oracle_op_of(int32_t op, int32_t dtype)
+{
+	if (dtype != COLL_BOOL)
+		return op;
+	return op == COLL_SUM || op == COLL_MAX    ? COLL_LOR
+	       : op == COLL_PROD || op == COLL_MIN ? COLL_LAND
+						   : op;
+}
+
 int oracle_op_fits(int32_t op, int32_t dtype)
 {
 	const int places = op == COLL_MINLOC || op == COLL_MAXLOC;
@@ -111,8 +120,10 @@ int oracle_op_fits(int32_t op, int32_t dtype)
 		return op == COLL_SUM || op == COLL_PROD || op == COLL_AVG || op == ORACLE_MOVE;
 	if (format_opaque(dtype))
 		return op == ORACLE_MOVE;
-	if (dtype == COLL_BOOL || (oracle_op_is_logical(op) && oracle_format(dtype)->mantissa))
-		return dtype == COLL_BOOL && (oracle_op_is_logical(op) || op == ORACLE_MOVE);
+	if (dtype == COLL_BOOL)
+		return oracle_op_is_logical(oracle_op_of(op, dtype)) || op == ORACLE_MOVE;
+	if (oracle_op_is_logical(op) && oracle_format(dtype)->mantissa)
+		return 0;
 	return !oracle_format(dtype)->mantissa ||
 	       (op != COLL_BAND && op != COLL_BOR && op != COLL_BXOR);
 }
@@ -262,6 +273,7 @@ static uint64_t format_reduce_integer(const struct oracle_format *f, int32_t op,
 
 uint64_t oracle_reduce(const struct oracle_format *f, int32_t op, uint64_t a, uint64_t b, int n)
 {
+	op = oracle_op_of(op, f->dtype);
 	return f->mantissa ? format_reduce_float(f, op, a, b, n)
 			   : format_reduce_integer(f, op, a, b, n) & oracle_mask(f);
 }

@@ -55,6 +55,8 @@ int oracle_is_complex(int32_t dtype);
 int oracle_is_pair(int32_t dtype);
 /* Does the type have the operation? */
 int oracle_op_fits(int32_t op, int32_t dtype);
+/* A sum, product, maximum or minimum of bools as the logical operation that it is; others as they are. */
+int32_t oracle_op_of(int32_t op, int32_t dtype);
 /* Is the operation COLL_LAND, COLL_LOR or COLL_LXOR? */
 int oracle_op_is_logical(int32_t op);
 /* Does the collective, if it reduces, have the operation? */

@@ -280,6 +280,7 @@ static void op_scaled(struct api_rank *r)
 {
 	for (int t = 0; t < ORACLE_FORMATS; t++)
 		if (oracle_op_fits(COLL_SUM, oracle_formats[t].dtype) &&
+		    oracle_formats[t].dtype != COLL_BOOL &&
 		    (!op_scaled_type(r, oracle_formats[t].dtype, COLL_SCALAR_HOST_IMMEDIATE) ||
 		     !op_scaled_type(r, oracle_formats[t].dtype, COLL_SCALAR_DEVICE)))
 			return;

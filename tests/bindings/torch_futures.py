@@ -44,7 +44,7 @@ def futures():
 
 
 def earlier():
-    """The function of the first message's future waits for the second message, whose future another thread has taken."""
+    """The function of one message's future waits for another message, whose future another thread has taken."""
     peer, tensors = RANK ^ 1, [torch.zeros(1), torch.zeros(1)]
     first, second = (GROUP().recv([x], peer, tag).get_future() for tag, x in enumerate(tensors))
     both = first.then(lambda _: second.then(lambda _: sum(tensors)).wait())

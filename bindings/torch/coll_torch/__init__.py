@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """PyTorch's backend "coll": torch.distributed.init_process_group("coll").
 
-PyTorch 2.5 and later import this module by its entry point "torch.backends" whenever a program imports torch; with earlier
-versions the program imports it.  So the module only registers a name: libcoll is loaded with the first process group.
+PyTorch 2.5 and later import this module by its entry point "torch.backends" whenever a program imports torch; with
+earlier versions the program imports it.  So the module only registers a name: libcoll is loaded with the first process
+group.
 """
 
 

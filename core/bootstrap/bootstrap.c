@@ -223,8 +223,35 @@ static int bootstrap_weight(int code)
 	case COLL_ERR_REMOTE: return 0;
 	case COLL_ERR_PEER_LOST:
 	case COLL_ERR_TIMEOUT: return 1;
-	default: return 2;
+	case BOOTSTRAP_REMOTE: return 2;
+	default: return 3;
 	}
+}
+
+static int bootstrap_public_code(int code)
+{
+	return code == BOOTSTRAP_REMOTE ? COLL_ERR_REMOTE : code;
+}
+
+int bootstrap_failed(const struct bootstrap_failure *failure)
+{
+	return error_set(bootstrap_public_code(failure->code), "%s", failure->text);
+}
+
+/* Does the code say that another rank is the cause? */
+static int bootstrap_blames(int code)
+{
+	return bootstrap_weight(code) < bootstrap_weight(COLL_ERR_INTERNAL);
+}
+
+int bootstrap_failed_too(const struct bootstrap_failure *failure, int code)
+{
+	if (!failure->code || failure->code == COLL_ERR_REMOTE)
+		return code;
+	if (!bootstrap_blames(failure->code))
+		return bootstrap_failed(failure);
+	return error_set(bootstrap_public_code(failure->code), "%s; %s", failure->text,
+			 error_text());
 }
 
 void bootstrap_merge_failure(struct bootstrap_failure *failure, int rank, int code,
@@ -234,7 +261,7 @@ void bootstrap_merge_failure(struct bootstrap_failure *failure, int rank, int co
 
 	if (failure->code && (weight == known ? rank >= failure->rank : weight < known))
 		return;
-	failure->code = code > 0 ? code : COLL_ERR_INTERNAL;
+	failure->code = code > 0 || code == BOOTSTRAP_REMOTE ? code : COLL_ERR_INTERNAL;
 	failure->rank = rank;
 	if (text[0] != '\0')
 		snprintf(failure->text, sizeof(failure->text), "%s", text);
@@ -272,7 +299,7 @@ static int bootstrap_exchange_kind(struct bootstrap *bootstrap, const void *in, 
 		snprintf(bootstrap->failure, sizeof(bootstrap->failure), "%s", error_text());
 	}
 	bootstrap->rank_failed = !code && failure->code;
-	return bootstrap->rank_failed ? error_set(failure->code, "%s", failure->text) : code;
+	return bootstrap->rank_failed ? bootstrap_failed(failure) : code;
 }
 
 int bootstrap_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
@@ -308,14 +335,16 @@ int bootstrap_exchange_fail(struct bootstrap *bootstrap, int code, const char *t
 		 BOOTSTRAP_TEXT_SIZE - 32, own);
 	bootstrap->rank_failed = bootstrap->nranks == 1;
 	if (bootstrap->nranks == 1 || bootstrap->failed)
-		return error_set(code, "%s", own);
+		return error_set(bootstrap_public_code(code), "%s", own);
 	told = bootstrap_exchange_kind(bootstrap, NULL, NULL, 0, &failure, timeout_ms);
 	if (code == COLL_ERR_ABORTED) /* only on this rank */
 		return error_set(code, "%s", own);
 	/* The rank only knows that another one failed: the exchange may name that one. */
-	if (!bootstrap->rank_failed && told && code == COLL_ERR_REMOTE)
+	if (bootstrap->rank_failed || (told && code == COLL_ERR_REMOTE) || told == code)
 		return told;
-	return bootstrap->rank_failed ? told : error_set(code, "%s", own);
+	if (told && bootstrap_blames(code))
+		return error_set(bootstrap_public_code(code), "%s; %s", own, error_text());
+	return error_set(code, "%s", own);
 }
 
 void bootstrap_close(struct bootstrap *bootstrap)

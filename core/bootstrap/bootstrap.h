@@ -121,11 +121,15 @@ int bootstrap_exchange(struct bootstrap *bootstrap, const void *in, void *out, s
 /*
  * Takes part in the other ranks' next exchange, whatever its length, with a failure in place of bytes:
  * the exchange of every rank then returns the code and "rank R: TEXT" of the lowest failed rank.  A code
- * that blames another rank (COLL_ERR_REMOTE, _PEER_LOST, _TIMEOUT) counts only if no failed rank has
- * a better one.  Returns the same; if the ranks cannot exchange, `code` and `text`, or with
- * COLL_ERR_REMOTE the reason why they cannot.  Of COLL_ERR_ABORTED the other ranks get COLL_ERR_REMOTE, and this
- * rank gets its own code and text.
+ * that blames another rank (COLL_ERR_REMOTE, _PEER_LOST, _TIMEOUT, BOOTSTRAP_REMOTE) counts only if no failed rank has
+ * a better one.  Returns the same; if the ranks cannot exchange, `code` and `text`, with the reason why they cannot if the
+ * code blames another rank, and of COLL_ERR_REMOTE that reason alone.  Of COLL_ERR_ABORTED the other ranks get
+ * COLL_ERR_REMOTE, and this rank gets its own code and text.
  */
+enum {
+	BOOTSTRAP_REMOTE =
+		-COLL_ERR_REMOTE /* a COLL_ERR_REMOTE whose text is the cause, and no echo of another rank's */
+};
 int bootstrap_exchange_fail(struct bootstrap *bootstrap, int code, const char *text,
 			    int64_t timeout_ms);
 /*

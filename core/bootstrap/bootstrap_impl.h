@@ -12,7 +12,7 @@ enum { BOOTSTRAP_TEXT_SIZE = 1024, BOOTSTRAP_LOOK_MS = 100 };
 
 /* The failure that a rank passes to an exchange in place of bytes, and that all ranks then return. */
 struct bootstrap_failure {
-	int code; /* COLL_SUCCESS: no rank has failed */
+	int code; /* COLL_SUCCESS: no rank has failed; BOOTSTRAP_REMOTE: see bootstrap_failed */
 	int rank;
 	char text[BOOTSTRAP_TEXT_SIZE];
 };
@@ -70,6 +70,13 @@ int bootstrap_check_aborted(const struct bootstrap *bootstrap);
 int64_t bootstrap_look(const struct bootstrap *bootstrap, int64_t deadline);
 /* The code that the other ranks get for this rank's failure. */
 int bootstrap_remote_code(int code);
+/* Returns the code of the failure, with its text. */
+int bootstrap_failed(const struct bootstrap_failure *failure);
+/*
+ * The error of an exchange that has failed with `code` and error_text(), although a rank has come with a failure.  Ranks may
+ * be missing because of that failure; if it blames other ranks, the missing ones may be those.
+ */
+int bootstrap_failed_too(const struct bootstrap_failure *failure, int code);
 
 /* Keeps in *failure that of two failures which all ranks return.  text: "" if there is none. */
 void bootstrap_merge_failure(struct bootstrap_failure *failure, int rank, int code,

@@ -122,11 +122,8 @@ static int local_wait_round(const struct bootstrap *bootstrap, struct local_grou
 			code = bootstrap_check_aborted(bootstrap);
 		if (code == 0 && late)
 			code = bootstrap_timeout_error(group->here, group->nranks, timeout_ms, "");
-		/* A rank may be missing because of the failure that another rank has put in. */
-		if (code && failure->code)
-			code = error_set(failure->code, "%s", failure->text);
 		if (code)
-			return local_fail(group, code);
+			return local_fail(group, bootstrap_failed_too(failure, code));
 		late = clock_cond_wait(&group->changed, &group->lock,
 				       bootstrap_look(bootstrap, deadline)) &&
 		       !clock_remaining(deadline);

@@ -17,7 +17,7 @@ int star_lost_error(const struct star *t, int rank, const char *address, int err
 
 	/* It has said why it ends. */
 	if (failure != NULL && failure->code && failure->rank == rank)
-		return error_set(failure->code, "%s", failure->text);
+		return bootstrap_failed(failure);
 	if (t->bootstrap.met)
 		snprintf(who, sizeof(who), "pid %d on %s", (int)peer->pid, peer->host);
 	else

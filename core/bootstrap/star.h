@@ -106,6 +106,8 @@ struct star {
 	int missing;      /* number of children whose piece has not come */
 	int asked;        /* the children that are silent have been asked who is missing */
 	int64_t patience; /* when the wait for their answers ends */
+	int hurries;      /* the parent has said that a rank has failed */
+	int hurried;      /* the children that are silent have been told so */
 	uint64_t bytes;   /* to and from children and visitors */
 };
 

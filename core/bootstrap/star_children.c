@@ -367,6 +367,7 @@ void star_children_begin(struct star *t, const void *in, size_t len)
 	t->failed = t->failure->code != COLL_SUCCESS;
 	t->missing = t->nchildren;
 	t->asked = 0;
+	t->hurries = t->hurried = 0;
 	memset(t->heard, STAR_SILENT, (size_t)t->bootstrap.nranks);
 	t->heard[rank] = star_is_root(t) ? STAR_PLACED : STAR_WAITS;
 	for (int i = 0; i < t->nconns; i++) {
@@ -423,11 +424,28 @@ int star_ask(struct star *t)
 	return waits && clock_remaining(t->patience) > 0;
 }
 
+/*
+ * A rank has failed: children that have not come may wait for that rank in their plugins.  The frame makes them look here
+ * (star_member_failure_waits).
+ */
+static void star_hurry(struct star *t)
+{
+	const struct star_frame who = {.type = STAR_WHO, .round = t->round, .code = 1};
+
+	if (t->hurried || !(t->hurries || t->failure->code))
+		return;
+	t->hurried = 1;
+	for (int i = 0; i < t->nconns; i++)
+		if (t->conns[i].fd >= 0 && t->conns[i].seated && t->conns[i].heard == STAR_SILENT)
+			(void)star_send_down(t, &t->conns[i], who, NULL);
+}
+
 int star_gather(struct star *t, int (*overdue)(struct star *t))
 {
 	int code = 0, told = 0;
 
 	while (code == 0 && t->missing > 0) {
+		star_hurry(t);
 		code = star_step(t, told       ? clock_deadline(BOOTSTRAP_LOOK_MS)
 				    : t->asked ? t->patience
 					       : t->deadline);

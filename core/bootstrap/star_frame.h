@@ -39,9 +39,9 @@ struct star_frame {
 	uint32_t round;
 	uint64_t len;        /* number of the bytes that follow */
 	uint32_t timeout_ms; /* to the parent: the time that is left; UINT32_MAX: a longer one */
-	int32_t code;        /* FAILED and FAILURE; a message follows */
-	uint32_t rank;       /* FAILED: the rank that has failed */
-	uint32_t seat;       /* to the parent in a tree: the sender's */
+	int32_t code; /* FAILED and FAILURE; a message follows.  WHO: 1: no question, but a rank has failed */
+	uint32_t rank; /* FAILED: the rank that has failed */
+	uint32_t seat; /* to the parent in a tree: the sender's */
 	uint8_t body_mac[HANDSHAKE_MAC_SIZE];
 	uint8_t mac[HANDSHAKE_MAC_SIZE];
 };

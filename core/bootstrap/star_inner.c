@@ -91,9 +91,8 @@ int star_inner_exchange(struct star *t, const void *in, void *out, size_t len,
 	t->entries = NULL;
 	if (code == 0)
 		return 0;
-	/* As at the root: the failure that a rank has sent may be the reason for this error. */
-	if (!t->ended && failure->code && failure->code != COLL_ERR_REMOTE)
-		code = error_set(failure->code, "%s", failure->text);
+	if (!t->ended)
+		code = bootstrap_failed_too(failure, code);
 	/* The parent first: it tells all ranks that are not below this one. */
 	if (!t->ended)
 		star_tell_parent(t, STAR_FAILURE, bootstrap_remote_code(code), error_text());

@@ -180,8 +180,12 @@ static int member_take_frame(struct star *t)
 {
 	switch (t->stream.head.type) {
 	case STAR_WHO:
-		t->waits_too = 1;
-		t->deadline = clock_now_ms();
+		if (t->stream.head.code) {
+			t->hurries = 1;
+		} else {
+			t->waits_too = 1;
+			t->deadline = clock_now_ms();
+		}
 		star_stream_next(&t->stream);
 		return 0;
 	case STAR_TABLE:

@@ -121,11 +121,5 @@ int star_root_exchange(struct star *t, const void *in, void *out, size_t len,
 	}
 	if (code == 0)
 		code = star_scatter(t, body, body_len, failure->code);
-	/*
-	 * A rank may be missing because of the failure that another rank has sent.  But if ranks only
-	 * know that another one failed, the missing rank is the one.
-	 */
-	if (code && failure->code && failure->code != COLL_ERR_REMOTE)
-		code = error_set(failure->code, "%s", failure->text);
-	return code ? star_fail(t, code) : 0;
+	return code ? star_fail(t, bootstrap_failed_too(failure, code)) : 0;
 }

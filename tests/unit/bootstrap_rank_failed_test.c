@@ -33,6 +33,18 @@ static const struct plan plans[] = {
 	 2,
 	 8,
 	 0},
+	{"one that has the cause from another library",
+	 {COLL_ERR_REMOTE, COLL_ERR_TIMEOUT, BOOTSTRAP_REMOTE, COLL_ERR_PEER_LOST},
+	 COLL_ERR_REMOTE,
+	 2,
+	 8,
+	 0},
+	{"that and a better one",
+	 {0, BOOTSTRAP_REMOTE, 0, COLL_ERR_DEVICE},
+	 COLL_ERR_DEVICE,
+	 3,
+	 8,
+	 0},
 	{"two because of others", {0, COLL_ERR_REMOTE, COLL_ERR_REMOTE}, COLL_ERR_REMOTE, 1, 8, 0},
 	{"all",
 	 {COLL_ERR_ABI, COLL_ERR_SYSTEM, COLL_ERR_SYSTEM, COLL_ERR_REMOTE},
@@ -160,6 +172,77 @@ static void test_missing(void)
 	}
 }
 
+/* The other ranks wait elsewhere, and look now and then whether a rank has failed. */
+static int work_looking(struct bootstrap *b, void *arg)
+{
+	int64_t end = clock_deadline(LONG_MS);
+
+	(void)arg;
+	if (bootstrap_rank(b) == 2)
+		return bootstrap_exchange_fail(b, BOOTSTRAP_REMOTE, "no network", LONG_MS);
+	while (!bootstrap_failure_waits(b)) {
+		if (!clock_remaining(end))
+			return error_set(COLL_ERR_INTERNAL, "nobody has told it");
+		pause_ms(5);
+	}
+	return bootstrap_exchange_fail(b, COLL_ERR_REMOTE, "another rank failed", LONG_MS);
+}
+
+static void test_looking(void)
+{
+	struct rank_child children[RANKS];
+	char root[64];
+	struct rank_args args = {
+		.root = root, .nranks = RANKS, .timeout_ms = LONG_MS, .work = work_looking};
+
+	snprintf(root, sizeof(root), "127.0.0.1:%d", free_port());
+	for (int r = 0; r < RANKS; r++)
+		children[r] = rank_spawn(&args, r);
+	for (int r = 0; r < RANKS; r++) {
+		struct rank_result result = rank_collect(children[r]);
+
+		is_int(result.code, COLL_ERR_REMOTE, "rank 2 fails: rank %d sees it", r);
+		is_str(result.text, "rank 2: no network", "and hears why");
+	}
+}
+
+/* Rank 1 has waited in vain, in its plugin, for rank 2, which does not come to the exchange either. */
+static int work_in_vain(struct bootstrap *b, void *arg)
+{
+	char in[8] = "", out[8 * RANKS];
+
+	(void)arg;
+	switch (bootstrap_rank(b)) {
+	case 1: return bootstrap_exchange_fail(b, COLL_ERR_TIMEOUT, "nobody is there", 300);
+	case 2: pause_ms(LONG_MS);
+	}
+	return bootstrap_exchange(b, in, out, sizeof(in), 300);
+}
+
+static void test_in_vain(void)
+{
+	struct rank_child children[RANKS];
+	char root[64];
+	struct rank_args args = {
+		.root = root, .nranks = RANKS, .timeout_ms = LONG_MS, .work = work_in_vain};
+
+	snprintf(root, sizeof(root), "127.0.0.1:%d", free_port());
+	for (int r = 0; r < RANKS; r++)
+		children[r] = rank_spawn(&args, r);
+	for (int r = 0; r < 2; r++) {
+		struct rank_result result = rank_collect(children[r]);
+
+		is_int(result.code, COLL_ERR_TIMEOUT, "rank 2 is stopped: rank %d", r);
+		has_str(result.text, "rank 2 of 4 has not been heard from", "it is named");
+		/* In a tree rank 1 may wait for those below it before it says so. */
+		if (!r && star_shape.flat != 1)
+			has_str(result.text, "rank 1: nobody is there; ", "beside the failure");
+	}
+	kill(children[2].pid, SIGKILL);
+	rank_collect(children[2]);
+	rank_collect(children[3]);
+}
+
 /* ------------------------------------------------------------------ ranks in threads -- */
 
 struct thread {
@@ -236,6 +319,8 @@ int main(void)
 		test_threads(&plans[i], 1, "over the caller's exchange");
 	}
 	test_missing();
+	test_looking();
+	test_in_vain();
 	test_alone();
 	return done_testing();
 }

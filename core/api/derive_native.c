@@ -11,8 +11,10 @@
 #include "api/host_memory.h"
 #include "base/clock.h"
 #include "exec/pair.h"
+#include "exec/stall.h"
 #include "transport/companion.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -74,6 +76,14 @@ static int derive_native_check(void *user)
 	if (s->opened && now - s->failed_us < DERIVE_GRACE_US)
 		return COLL_SUCCESS;
 	return comm_error(s->comm);
+}
+
+/* The backend connects the ranks: has another rank failed meanwhile, and so come to the next exchange? */
+static int derive_native_split_failed(void *user)
+{
+	struct derive_meeting *s = user;
+
+	return derive_native_check(s) || bootstrap_failure_waits(s->bootstrap);
 }
 
 /* The ranks vote as they do over a transport.  Meanwhile the parent is not entered. */
@@ -174,21 +184,6 @@ static int derive_native_meet_all(struct derive_meeting *s)
 
 /* ------------------------------------------------------------------ the endpoints -- */
 
-/* A rank without a colour takes part in the backend's split too. */
-static int derive_native_no_color(struct derive_meeting *s)
-{
-	struct context *context = s->comm->context;
-	const coll_native_t *native = context->plugin->backend.native;
-	coll_error_t err = error_blank();
-	void *none = NULL;
-	int code;
-
-	if (!native->split)
-		return COLL_SUCCESS;
-	code = native->split(context->ep, COLL_SPLIT_NOCOLOR, s->own.key, NULL, &none, &err);
-	return code ? error_take(code, &err) : COLL_SUCCESS;
-}
-
 /* Makes the communicator of the new context, and takes over both. */
 static int derive_native_comm(struct derive_meeting *s, coll_comm_t *out)
 {
@@ -225,12 +220,17 @@ static int derive_native_host_comm(struct derive_meeting *s)
 
 static int derive_native_open(struct derive_meeting *s, coll_comm_t *out)
 {
-	const struct context_making making = {.color = s->own.color, .key = s->own.key};
+	const struct context_making making = {.color = s->own.color,
+					      .key = s->own.key,
+					      .failed = derive_native_split_failed,
+					      .user = s};
 	int code;
 
+	/* A rank without a colour takes part in the backend's split too. */
 	if (!s->context)
-		return derive_native_no_color(s);
-	code = context_derive_open(s->context, &making);
+		return host_told_code(s->comm->context,
+				      context_split_nothing(s->comm->context, &making));
+	code = host_told_code(s->context, context_derive_open(s->context, &making));
 	/* Only the rank that failed passes its failure on. */
 	if (code && s->context->remote.code && !s->context->told_failure)
 		code = COLL_ERR_REMOTE;
@@ -302,11 +302,45 @@ static int derive_native_finish(struct comm *comm, struct split *split)
 
 /* ---------------------------------------------------------------------- survivors -- */
 
+/* Another survivor that fails fails its communicator for host memory, which is made before. */
+static int derive_native_shrink_failed(void *user)
+{
+	const struct derive_meeting *s = user;
+	struct comm *host_comm = s->host_comm;
+	int failed;
+
+	if (!host_comm || !lock_try(&host_comm->context->lock))
+		return 0;
+	context_progress(host_comm->context);
+	failed = host_comm->error != 0;
+	lock_release(&host_comm->context->lock);
+	return failed;
+}
+
+/* The reason why the backend's shrink has failed: that of another survivor, or the survivors that are silent. */
+static int derive_native_shrink_cause(struct comm *host_comm, int code)
+{
+	char own[ERROR_TEXT_SIZE], silent[320] = "";
+
+	snprintf(own, sizeof(own), "%s", error_text());
+	context_enter(host_comm->context);
+	if (code == COLL_ERR_TIMEOUT)
+		stall_name_silent(host_comm, silent, sizeof(silent));
+	if (code == COLL_ERR_TIMEOUT || code == COLL_ERR_REMOTE)
+		comm_check(host_comm);
+	if (host_comm->error && (code == COLL_ERR_TIMEOUT || code == COLL_ERR_REMOTE))
+		code = comm_error(host_comm);
+	else
+		error_set(code, "%s%s", own, silent);
+	context_leave(host_comm->context);
+	return code;
+}
+
 static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excluded,
 				   coll_comm_t *out)
 {
 	struct context *context = s->comm->context;
-	struct context_making making = {0};
+	struct context_making making = {.failed = derive_native_shrink_failed, .user = s};
 	int32_t *exclude = calloc((size_t)s->comm->nranks, sizeof(*exclude));
 	struct bootstrap *bootstrap;
 	int code;
@@ -362,8 +396,10 @@ static int derive_native_shrink_host_comm(struct derive_meeting *s, const uint8_
 /* The other survivors may have both: theirs fail. */
 static void derive_native_drop_host_comm(struct comm *host_comm, int code)
 {
+	struct rank_name name;
+
 	context_enter(host_comm->context);
-	comm_fail(host_comm, 0, code, "rank %d: %s", host_comm->rank, error_text());
+	comm_fail(host_comm, 0, code, "%s: %s", comm_own_name(host_comm, &name), error_text());
 	comm_flush(host_comm);
 	context_leave(host_comm->context);
 	host_memory_free(host_comm);
@@ -384,6 +420,8 @@ static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int6
 	s.members = calloc((size_t)comm->nranks, sizeof(*s.members));
 	if (!code)
 		code = derive_native_survivors(&s, excluded, out);
+	if (s.host_comm && code)
+		code = derive_native_shrink_cause(s.host_comm, code);
 	if (s.host_comm)
 		derive_native_drop_host_comm(s.host_comm, code);
 	if (s.context)

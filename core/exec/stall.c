@@ -61,8 +61,8 @@ void stall_check_left_native(struct comm *comm)
 
 /* ----------------------------------------------------------------- asking the others -- */
 
-/* The answers to a question are awaited for so long at most. */
-enum { STALL_ANSWER_US = 100000 };
+/* The answers to a question are awaited for so long at most; by a call that gives up, for so long. */
+enum { STALL_ANSWER_US = 100000, STALL_LAST_ANSWER_US = 1000000 };
 
 /* A wait looks at the clock, and at the timeout, which may have changed, after so long at most. */
 enum { STALL_SLICE_US = 1000000 };
@@ -257,6 +257,26 @@ void stall_name_behind(struct comm *comm, char *text, size_t size)
 		comm_check(comm);
 	} while (!comm->error && !stall_all_answered(comm) && clock_now_us() < deadline);
 	stall_describe_behind(comm, text, size);
+}
+
+void stall_name_silent(struct comm *comm, char *text, size_t size)
+{
+	const int64_t deadline = clock_now_us() + STALL_LAST_ANSWER_US;
+	char silent[256];
+
+	text[0] = '\0';
+	if (!stall_can_ask(comm) || comm->error)
+		return;
+	stall_ask(comm);
+	do {
+		context_progress(comm->context);
+		comm_check(comm);
+		poll(NULL, 0, 1);
+	} while (!comm->error && !stall_all_answered(comm) && clock_now_us() < deadline);
+	if (comm->error || stall_all_answered(comm))
+		return;
+	stall_list_ranks(comm, comm->answered, ANSWERED_NOT, silent, sizeof(silent));
+	snprintf(text, size, "; not heard from: %s", silent);
 }
 
 static void stall_time_out_native(struct comm *comm, int64_t timeout_us)

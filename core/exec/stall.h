@@ -117,6 +117,12 @@ void stall_describe_missing(struct comm *comm, int asked, char *text, size_t siz
  */
 void stall_name_behind(struct comm *comm, char *text, size_t size);
 
+/*
+ * Asks the other ranks where they are, awaits their answers for a second, and writes "; not heard from: rank 2" about those
+ * that do not answer, or "".
+ */
+void stall_name_silent(struct comm *comm, char *text, size_t size);
+
 /* Fails the communicator if the backend's functions wait for a rank that has left. */
 void stall_check_left_native(struct comm *comm);
 /* Fails the communicator if a running operation needs data from a rank that has left. */

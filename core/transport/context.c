@@ -199,23 +199,38 @@ int context_make(struct context **out, const struct context_parts *parts)
 	return context_prepare(context, parts);
 }
 
+/* Around the plugin's function that connects the ranks, and may ask whether another rank has failed (host->aborted). */
+static void context_open_begin(struct context *context, const struct context_making *making)
+{
+	context->opener = pthread_self();
+	context->making = making;
+	atomic_store(&context->given_up, 0);
+	atomic_store(&context->opening, 1);
+}
+
+/* Returns the code of the function, with a text. */
+static int context_open_end(struct context *context, int code, const coll_error_t *err)
+{
+	atomic_store(&context->opening, 0);
+	context->making = NULL;
+	if (code != host_open_code(context, code))
+		return error_set(COLL_ERR_REMOTE, "another rank failed while the ranks were "
+						  "connecting");
+	return code ? error_take(code, err) : COLL_SUCCESS;
+}
+
 int context_open(struct context *context)
 {
 	coll_error_t err = error_blank();
 	int code;
 
 	plugin_will_finish(context->plugin);
-	context->opener = pthread_self();
-	atomic_store(&context->opening, 1);
+	context_open_begin(context, NULL);
 	code = context->plugin->backend.open(&context->host, &context->ep, &err);
-	atomic_store(&context->opening, 0);
-	if (code != host_open_code(context, code))
-		return error_set(COLL_ERR_REMOTE, "another rank failed while the ranks were "
-						  "connecting");
-	if (code)
-		return error_take(code, &err);
-	context_begin(context);
-	return COLL_SUCCESS;
+	code = context_open_end(context, code, &err);
+	if (!code)
+		context_begin(context);
+	return code;
 }
 
 int context_all_ok(const struct context *context, struct bootstrap *bootstrap, int code,
@@ -226,7 +241,8 @@ int context_all_ok(const struct context *context, struct bootstrap *bootstrap, i
 	 */
 	if (context && context->remote.code)
 		return error_raise(&context->remote);
-	return bootstrap_all_ok(bootstrap, code, timeout_ms);
+	return bootstrap_all_ok(bootstrap, context ? host_told_code(context, code) : code,
+				timeout_ms);
 }
 
 int context_open_all(struct context *const *contexts, int n)
@@ -288,16 +304,31 @@ static int context_derive_native(struct context *context, const struct context_m
 	coll_error_t err = error_blank();
 	int code;
 
+	context_open_begin(context, making);
 	if (making->exclude)
 		code = native->shrink(parent, making->exclude, making->n, &context->host,
 				      &context->ep, &err);
 	else
 		code = native->split(parent, making->color, making->key, &context->host,
 				     &context->ep, &err);
-	if (code)
-		return error_take(code, &err);
-	context_begin(context);
-	return COLL_SUCCESS;
+	code = context_open_end(context, code, &err);
+	if (!code)
+		context_begin(context);
+	return code;
+}
+
+int context_split_nothing(struct context *context, const struct context_making *making)
+{
+	const coll_native_t *native = context->plugin->backend.native;
+	coll_error_t err = error_blank();
+	void *none = NULL;
+	int code;
+
+	if (!native->split)
+		return COLL_SUCCESS;
+	context_open_begin(context, making);
+	code = native->split(context->ep, COLL_SPLIT_NOCOLOR, making->key, NULL, &none, &err);
+	return context_open_end(context, code, &err);
 }
 
 int context_derive_open(struct context *context, const struct context_making *making)

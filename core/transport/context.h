@@ -108,10 +108,11 @@ struct context {
 	_Atomic int lock_waiters; /* threads that wait for the lock */
 	_Atomic int stop;         /* tells the progress thread to end */
 	_Atomic int aborted;
-	_Atomic int opening;  /* the plugin's open runs, on the thread `opener` */
+	_Atomic int opening;  /* the plugin's open, split or shrink runs, on the thread `opener` */
 	_Atomic int given_up; /* while it ran, the plugin was told that another rank has failed */
 	pthread_t opener;
-	_Atomic int deriving;     /* enum context_deriving: the loss of a rank ends it */
+	const struct context_making *making; /* of that split or shrink; else NULL */
+	_Atomic int deriving;                /* enum context_deriving: the loss of a rank ends it */
 	_Atomic int constructing; /* not open yet: an abort of its parent aborts it too */
 	_Atomic uintptr_t
 		progress_owner; /* the thread that last entered: it drives this context while it waits for others */
@@ -202,9 +203,17 @@ struct context_making {
 	int32_t color, key;
 	const int32_t *exclude; /* for a shrink, else NULL */
 	int32_t n;
+	/*
+	 * Has another rank failed, so that the backend's function will not end?  The thread of context_derive_open calls it
+	 * while it waits in that function.
+	 */
+	int (*failed)(void *user);
+	void *user;
 };
 int context_derive(struct context **context, struct context *parent, struct bootstrap *bootstrap);
 int context_derive_open(struct context *context, const struct context_making *making);
+/* The part of a rank that gets no communicator in the split of this context. */
+int context_split_nothing(struct context *context, const struct context_making *making);
 /*
  * Frees a context whose open has failed on some rank.  The bootstrap, the plugins and the configuration go
  * back to the caller, who may open another backend with them.
@@ -358,5 +367,7 @@ void host_fill(struct context *context, int device);
  * host->aborted() told the plugin of another rank's failure.
  */
 int host_open_code(const struct context *context, int code);
+/* The code for the other ranks: BOOTSTRAP_REMOTE if the plugin itself has said COLL_ERR_REMOTE. */
+int host_told_code(const struct context *context, int code);
 
 #endif

@@ -70,6 +70,12 @@ int host_open_code(const struct context *context, int code)
 		       : code;
 }
 
+int host_told_code(const struct context *context, int code)
+{
+	return code == COLL_ERR_REMOTE && !atomic_load(&context->given_up) ? BOOTSTRAP_REMOTE
+									   : code;
+}
+
 static int32_t host_exchange_fail(const coll_host_t *host, int32_t code, const char *text,
 				  int64_t timeout_ms)
 {
@@ -77,10 +83,11 @@ static int32_t host_exchange_fail(const coll_host_t *host, int32_t code, const c
 
 	context->told_failure = 1;
 	if (!context->remote.code)
-		host_note_failure(
-			context,
-			bootstrap_exchange_fail(context->bootstrap, host_open_code(context, code),
-						text ? text : coll_error_string(code), timeout_ms));
+		host_note_failure(context,
+				  bootstrap_exchange_fail(
+					  context->bootstrap,
+					  host_told_code(context, host_open_code(context, code)),
+					  text ? text : coll_error_string(code), timeout_ms));
 	return code;
 }
 
@@ -105,7 +112,9 @@ static int host_other_failed(struct context *context)
 	/* Another thread must not look at the connections on which this one may run an exchange. */
 	if (!atomic_load(&context->opening) || !pthread_equal(context->opener, pthread_self()))
 		return 0;
-	if (!atomic_load(&context->given_up) && bootstrap_failure_waits(context->bootstrap))
+	if (!atomic_load(&context->given_up) &&
+	    (context->making ? context->making->failed(context->making->user)
+			     : bootstrap_failure_waits(context->bootstrap)))
 		atomic_store(&context->given_up, 1);
 	return atomic_load(&context->given_up);
 }

@@ -260,8 +260,9 @@ struct coll_host {
 
 	/*
 	 * Returns non-zero once a thread aborts the communicator (within split and shrink also the
-	 * communicator from which the new communicator is made), and within open, on its thread,
-	 * once another rank is known to have failed.  Code that blocks must then end.  Any thread.
+	 * communicator from which the new communicator is made), and within open, split and
+	 * shrink, on their thread, once another rank is known to have failed.  Code that blocks
+	 * must then end.  Any thread.
 	 * Since minor 4, for a backend without a transport: within a slot that waits for other
 	 * ranks the plugin calls it again and again, with no lock of its own held, since the core
 	 * moves operations of its other endpoints here, and polls this one.

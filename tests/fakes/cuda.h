@@ -223,11 +223,12 @@ STANDIN_API int standin_stream_record(void *stream, int (*fn)(void *arg), void (
 STANDIN_API void *standin_touch(const void *ptr, size_t n);
 
 /*
- * Counters for tests: copies and pieces of work ever queued on streams, live pieces of pinned
- * memory, holders of a context, live streams and events made by cuStreamCreate and cuEventCreate,
- * contexts on the calling thread's stack.
+ * Counters for tests: copies and pieces of work ever queued on streams, pieces of memory ever
+ * allocated by cuMemAlloc, live pieces of pinned memory, holders of a context, live streams and
+ * events made by cuStreamCreate and cuEventCreate, contexts on the calling thread's stack.
  */
 STANDIN_API unsigned long standin_copies(void);
+STANDIN_API unsigned long standin_allocations(void);
 STANDIN_API unsigned long standin_works(void);
 STANDIN_API int standin_pinned(void);
 STANDIN_API int standin_held(int device);

@@ -10,6 +10,7 @@
 static struct standin_memory *standin_memories;
 static struct standin_memory *standin_graves; /* freed memory that running work may still use */
 static unsigned long standin_ids;
+static _Atomic unsigned long standin_allocated; /* by cuMemAlloc */
 
 /* --------------------------------------------------------- beginning and ending -- */
 
@@ -137,6 +138,8 @@ int cuMemAlloc_v2(CUdeviceptr *ptr, size_t bytes)
 	int code = standin_alloc(&at, bytes, CU_MEMORYTYPE_DEVICE, 0);
 
 	*ptr = (uintptr_t)at;
+	if (!code)
+		standin_allocated++;
 	return code;
 }
 
@@ -314,6 +317,11 @@ int cuPointerGetAttributes(unsigned n, const int *names, void **values, CUdevice
 }
 
 /* --------------------------------------------------------------- queries by tests -- */
+
+unsigned long standin_allocations(void)
+{
+	return standin_allocated;
+}
 
 int standin_pinned(void)
 {

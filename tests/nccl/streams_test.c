@@ -6,6 +6,7 @@
 #include "host.h"
 
 enum { BLOCK = 3000, MOST = BLOCK * 4 }; /* elements: of one rank's part, and of all */
+enum { GROUPS = 10 };
 
 /* The kinds of calls.  Each works on the same memory, and finds there the result of the one before it. */
 enum { NATIVE, IN_PLACE, UNALIGNED, STAGED, KINDS, EMPTY = KINDS };
@@ -171,16 +172,101 @@ static void random_rows(struct rank *r)
 	end(&d);
 }
 
+/* ------------------------------------------------------------------- device memory -- */
+
+/* Groups of calls that need device memory for copies: each group uses that of the one before it again. */
+static void groups(struct rank *r)
+{
+	struct data d = {0};
+	unsigned long before = 0;
+
+	begin(r, &d);
+	fill(r, &d, 0);
+	for (int round = 0; round < GROUPS && !r->failure[0]; round++) {
+		rank_did(r, coll_group_start(), "group_start");
+		for (int i = 0; i < 2; i++)
+			rank_did(r, call(r, &d, IN_PLACE, d.streams[i]), names[IN_PLACE]);
+		rank_did(r, coll_group_end(), "group_end");
+		wait_all(r, &d);
+		if (!round)
+			before = standin_allocations();
+	}
+	if (standin_allocations() != before)
+		rank_fail(r, "%lu allocations of device memory in %d groups like the first",
+			  standin_allocations() - before, GROUPS - 1);
+	end(&d);
+}
+
+/* ------------------------------------------------------------------------- threads -- */
+
+/* A call of another thread, on that thread's default stream. */
+struct other {
+	struct rank *r;
+	const struct data *d;
+	int kind;
+	struct nccl_gate *gate; /* to be opened once the call is made */
+};
+
+static void *call_in_thread(void *arg)
+{
+	struct other *o = arg;
+
+	rank_did(o->r, call(o->r, o->d, o->kind, CU_STREAM_PER_THREAD), names[o->kind]);
+	nccl_open(o->gate);
+	if (nccl_stream_do(o->d->device, CU_STREAM_PER_THREAD, cuStreamSynchronize))
+		rank_fail(o->r, "the other thread's stream has failed");
+	return NULL;
+}
+
+/* One handle names the default streams of both threads.  That of the first one is held until both calls are made. */
+static void try_threads(struct rank *r, struct data *d, int first, int second)
+{
+	struct nccl_gate gate = {0};
+	struct other other = {r, d, second, &gate};
+	char what[80];
+	pthread_t thread;
+
+	snprintf(what, sizeof(what), "%s, then %s by another thread", names[first], names[second]);
+	fill(r, d, first);
+	nccl_gate(&gate, d->device, CU_STREAM_PER_THREAD);
+	rank_did(r, call(r, d, first, CU_STREAM_PER_THREAD), what);
+	if (pthread_create(&thread, NULL, call_in_thread, &other))
+		bail_out("cannot start a thread");
+	pthread_join(thread, NULL);
+	if (nccl_stream_do(d->device, CU_STREAM_PER_THREAD, cuStreamSynchronize))
+		rank_fail(r, "the stream has failed");
+	refer(r, d, first);
+	refer(r, d, second);
+	compare(r, d, what);
+}
+
+static void threads(struct rank *r)
+{
+	struct data d = {0};
+
+	begin(r, &d);
+	/* Once NCCL has connected the ranks, no call waits for others. */
+	for (int kind = 0; kind < STAGED; kind++)
+		rank_did(r, call(r, &d, kind, NULL), names[kind]);
+	wait_all(r, &d);
+	for (int i = 0; i < STAGED * STAGED && !r->failure[0]; i++)
+		try_threads(r, &d, i / STAGED, i % STAGED);
+	end(&d);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct host_job jobs[] = {{pairs, "two calls on two streams", 1},
 					       {random_rows, "rows of calls on three streams", 1},
+					       {threads, "default streams of two threads", 1},
 					       {NULL, NULL, 0}};
 
 	(void)argc;
 	setenv("COLL_ENABLE_GPU_FALLBACK", "1", 1);
 	setenv("COLL_LOG", "error", 0);
 	nccl_begin(argv, ".libs");
+	nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, groups, NULL},
+		"device memory for copies, in groups");
 	host_run(jobs);
 	return done_testing();
 }

@@ -14,6 +14,13 @@
 
 enum { MANY = 100000, COUNT = 16 };
 
+/*
+ * When the operations of a slow queue end, in ms: each but the last while the wait awaits answers to the question that it has
+ * asked after 100, 400, 800, 1600 ms.  The last one ends after the timeout.
+ */
+static const int slow_ms[] = {150, 450, 850, 1650, 2400};
+enum { SLOW = sizeof(slow_ms) / sizeof(slow_ms[0]) };
+
 static float data[4 * COUNT];
 
 static struct null_handle *handle_of(coll_comm_t comm)
@@ -313,6 +320,45 @@ static void test_timeout(void)
 }
 
 /* A call that once was right does not hide a wrong argument now. */
+/* Ends the operations one by one. */
+static void *end_slowly(void *arg)
+{
+	struct null_handle *h = arg;
+
+	for (int i = 0; i < SLOW; i++) {
+		usleep((useconds_t)(slow_ms[i] - (i ? slow_ms[i - 1] : 0)) * 1000);
+		atomic_store(&h->done, i + 1);
+	}
+	return NULL;
+}
+
+/* A long queue: each operation that ends begins the timeout of the wait anew, and the question to other ranks. */
+static void test_slow_queue(void)
+{
+	coll_request_t requests[SLOW];
+	struct null_handle *h;
+	coll_comm_t comm;
+	pthread_t thread;
+	int bad = 0;
+
+	setenv("COLL_TIMEOUT", "2s", 1);
+	setenv("COLL_STALL_AFTER", "100ms", 1);
+	h = open_null(&comm, "null");
+	for (int i = 0; i < SLOW; i++)
+		bad += issue(comm) || coll_get_request(comm, &requests[i]);
+	is_int(bad, 0, "a slow queue is issued");
+	if (pthread_create(&thread, NULL, end_slowly, h))
+		bail_out("cannot start a thread");
+	is_int(coll_sync(comm), 0, "its wait lasts longer than the timeout");
+	pthread_join(thread, NULL);
+	for (int i = 0; i < SLOW; i++)
+		bad += coll_request_free(requests[i]) != 0;
+	is_int(bad, 0, "the requests are freed");
+	close_null(comm);
+	unsetenv("COLL_STALL_AFTER");
+	unsetenv("COLL_TIMEOUT");
+}
+
 static void test_arguments(void)
 {
 	coll_comm_t comm;
@@ -538,6 +584,7 @@ int main(void)
 	test_failure();
 	test_refusal();
 	test_timeout();
+	test_slow_queue();
 	test_arguments();
 	test_group_order();
 	test_group_not_asked();

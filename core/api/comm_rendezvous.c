@@ -24,6 +24,7 @@ static int rendezvous_bootstrap(struct bootstrap **bootstrap, const struct rende
 	const char *interface_name =
 		failed && (m->rank > 0 || m->id) ? NULL : config_string(config, "interface");
 
+	bootstrap_set_stall(config_int(config, "stall_after") / 1000);
 	*bootstrap = m->bootstrap;
 	if (m->bootstrap)
 		return COLL_SUCCESS;

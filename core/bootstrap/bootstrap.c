@@ -62,14 +62,27 @@ int bootstrap_self(struct bootstrap_peer *peer)
 
 /* ---------------------------------------------------------------------- errors -- */
 
+static _Atomic int64_t bootstrap_stall_ms;
+
+void bootstrap_set_stall(int64_t ms)
+{
+	atomic_store(&bootstrap_stall_ms, ms);
+}
+
+int64_t bootstrap_stall_time(void)
+{
+	const int64_t ms = atomic_load(&bootstrap_stall_ms);
+
+	return ms > 0 ? clock_deadline(ms) : INT64_MAX;
+}
+
 const char *bootstrap_seconds(int64_t ms, char buf[24])
 {
 	snprintf(buf, 24, ms < 9950 ? "%.2g" : "%.0f", (double)ms / 1000);
 	return buf;
 }
 
-/* "2, 5-7" for the ranks whose heard[] is 0; ends in "..." if there is no more room. */
-static int bootstrap_list_missing(char *buf, size_t size, const uint8_t *heard, int nranks)
+int bootstrap_list_missing(char *buf, size_t size, const uint8_t *heard, int nranks)
 {
 	size_t used = 0;
 	int missing = 0;

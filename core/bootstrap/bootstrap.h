@@ -94,6 +94,12 @@ void bootstrap_watch(struct bootstrap *bootstrap, const _Atomic int *aborted);
  */
 void bootstrap_guard(struct bootstrap *bootstrap, int (*check)(void *user), void *user);
 
+/*
+ * Of all bootstraps of this process: a wait of that time is told in the log, by the rank that knows who is missing.  0:
+ * none is.
+ */
+void bootstrap_set_stall(int64_t ms);
+
 int bootstrap_rank(const struct bootstrap *bootstrap);
 int bootstrap_nranks(const struct bootstrap *bootstrap);
 /* Facts about a rank, known after open. */

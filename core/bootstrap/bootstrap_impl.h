@@ -58,6 +58,10 @@ int bootstrap_meet(struct bootstrap *bootstrap, int64_t timeout_ms);
 int bootstrap_self(struct bootstrap_peer *peer);
 /* Fills in the hashes of the things that the calling process may share with others (shares.c). */
 void bootstrap_read_things(struct bootstrap_peer *peer);
+/* When a wait that begins now is to be told in the log; INT64_MAX: never. */
+int64_t bootstrap_stall_time(void);
+/* "2, 5-7" for the ranks whose heard[] is 0; ends in "..." if there is no more room.  Returns their number. */
+int bootstrap_list_missing(char *buf, size_t size, const uint8_t *heard, int nranks);
 /* COLL_ERR_TIMEOUT with the names of the ranks whose heard[] is 0.  note: text to append, or "". */
 int bootstrap_timeout_error(const uint8_t *heard, int nranks, int64_t timeout_ms, const char *note);
 

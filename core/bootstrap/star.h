@@ -23,7 +23,7 @@
 #include "socket/dial.h"
 
 enum {
-	STAR_VERSION = 6,
+	STAR_VERSION = 7,
 	STAR_GRACE_MS = 2000, /* extra wait of a child for the names of the missing ranks */
 	STAR_ASK_MS = 2000    /* extra time for each level below that is asked for them */
 };
@@ -58,6 +58,7 @@ struct rank_connection {
 	struct star_frame answer; /* the head of this round's table or failure, for this child */
 	size_t sent;              /* bytes sent of it and of its body */
 	int told;                 /* the FAILURE has been sent */
+	int says;                 /* it has answered the question of a stalled round */
 	uint8_t *body; /* of the frame that comes, unless it has its place in the table; or NULL */
 	char here[UNIQUE_ID_TEXT_MAX];
 };
@@ -108,7 +109,12 @@ struct star {
 	int64_t patience; /* when the wait for their answers ends */
 	int hurries;      /* the parent has said that a rank has failed */
 	int hurried;      /* the children that are silent have been told so */
-	uint64_t bytes;   /* to and from children and visitors */
+	/* A stalled round: when the root asks its children; who has been heard from; when the wait for answers ends. */
+	int64_t stall_at;
+	uint8_t *stall_heard; /* [nranks] while answers are awaited; else NULL */
+	int64_t stall_end;
+	int stall_asked; /* the parent has asked */
+	uint64_t bytes;  /* to and from children and visitors */
 };
 
 /* ---- star.c ---- */
@@ -205,6 +211,21 @@ int star_ask(struct star *t);
 int star_children_failure_waits(struct star *t);
 void star_children_close(struct star *t);
 
+/* ---- star_stall.c: ranks that are late, for the log ---- */
+
+/* A round begins. */
+void star_stall_begin(struct star *t);
+/* When the loop of star_gather must look again. */
+int64_t star_stall_wake(const struct star *t);
+/*
+ * While pieces are missing: the root asks its silent children, and logs which ranks are missing; inner ranks pass the
+ * question down and the answers up.
+ */
+int star_stall(struct star *t);
+/* A child has answered. */
+void star_stall_take(struct star *t, struct rank_connection *conn);
+void star_stall_end(struct star *t);
+
 /* ---- star_answer.c: to the children ---- */
 
 /* Sends the child a frame if it fits into the socket's buffer; returns 1 if it did. */
@@ -231,6 +252,8 @@ int star_root_exchange(struct star *t, const void *in, void *out, size_t len,
 		       struct bootstrap_failure *failure, int64_t timeout_ms);
 /* A rank has said where it listens: gives it its seat, and a seat to those that waited for this. */
 int star_give_seat(struct star *t, struct rank_connection *conn);
+/* Marks in heard[] the ranks that cannot be blamed for their silence. */
+void star_excuse(const struct star *t, uint8_t *heard);
 
 /* ---- id_text.c ---- */
 

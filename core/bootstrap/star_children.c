@@ -72,6 +72,7 @@ void star_children_close(struct star *t)
 	free(t->unsent);
 	free(t->conn_at);
 	free(t->entries);
+	star_stall_end(t);
 	poll_set_free(&t->polls);
 }
 
@@ -198,7 +199,7 @@ static int child_take_heard_head(struct star *t, struct rank_connection *conn)
 				 "rank %d broke the bootstrap's protocol: it has heard from %llu "
 				 "ranks of %d",
 				 conn->rank, (unsigned long long)head->len, t->bootstrap.nranks);
-	if (clock_remaining(t->deadline) > 0) {
+	if (head->code != STAR_STALLED && clock_remaining(t->deadline) > 0) {
 		t->deadline = clock_now_ms();
 		t->timeout_ms = head->timeout_ms;
 	}
@@ -322,7 +323,12 @@ static int child_take_frame(struct star *t, struct rank_connection *conn)
 		conn->here[conn->stream.head.len] = '\0';
 		code = star_give_seat(t, conn);
 		break;
-	case STAR_HEARD: child_take_heard(t, conn); break;
+	case STAR_HEARD:
+		if (conn->stream.head.code == STAR_STALLED)
+			star_stall_take(t, conn);
+		else
+			child_take_heard(t, conn);
+		break;
 	case STAR_FAILURE: code = child_take_failure(conn); break;
 	default: code = child_take_piece(t, conn); break;
 	}
@@ -368,6 +374,7 @@ void star_children_begin(struct star *t, const void *in, size_t len)
 	t->missing = t->nchildren;
 	t->asked = 0;
 	t->hurries = t->hurried = 0;
+	star_stall_begin(t);
 	memset(t->heard, STAR_SILENT, (size_t)t->bootstrap.nranks);
 	t->heard[rank] = star_is_root(t) ? STAR_PLACED : STAR_WAITS;
 	for (int i = 0; i < t->nconns; i++) {
@@ -430,7 +437,7 @@ int star_ask(struct star *t)
  */
 static void star_hurry(struct star *t)
 {
-	const struct star_frame who = {.type = STAR_WHO, .round = t->round, .code = 1};
+	const struct star_frame who = {.type = STAR_WHO, .round = t->round, .code = STAR_HURRY};
 
 	if (t->hurried || !(t->hurries || t->failure->code))
 		return;
@@ -448,7 +455,9 @@ int star_gather(struct star *t, int (*overdue)(struct star *t))
 		star_hurry(t);
 		code = star_step(t, told       ? clock_deadline(BOOTSTRAP_LOOK_MS)
 				    : t->asked ? t->patience
-					       : t->deadline);
+					       : star_stall_wake(t));
+		if (code == 0 && t->missing > 0 && !t->asked)
+			code = star_stall(t);
 		if (code || t->missing == 0 || clock_remaining(t->deadline) > 0)
 			continue;
 		if (told || !star_ask(t)) {
@@ -456,6 +465,7 @@ int star_gather(struct star *t, int (*overdue)(struct star *t))
 			told = 1;
 		}
 	}
+	star_stall_end(t);
 	/*
 	 * Closes the listeners before any rank has the table: with it a rank may begin another
 	 * rendezvous.  After a failure children may still come: star_fail tells them.

@@ -26,7 +26,8 @@ enum star_type {
 	STAR_TABLE = 2,
 	STAR_FAILURE = 3,
 	STAR_FAILED = 4,
-	STAR_WHO = 5, /* to a child: the time is up; who has been heard from? */
+	STAR_WHO =
+		5, /* to a child: the time is up, or a code says else; who has been heard from? */
 	STAR_HEARD =
 		6, /* the answer, also unasked when the child's time is up: a byte a rank, an enum star_heard */
 	STAR_HERE =
@@ -34,12 +35,18 @@ enum star_type {
 	STAR_SEAT = 8 /* round 0, from the root: a struct star_seat */
 };
 
+/* The code of a WHO for which nobody's time is up. */
+enum star_why {
+	STAR_STALLED = 1, /* only the log waits for the answer, which has the code too */
+	STAR_HURRY = 2    /* no question: a rank has failed */
+};
+
 struct star_frame {
 	uint32_t type;
 	uint32_t round;
 	uint64_t len;        /* number of the bytes that follow */
 	uint32_t timeout_ms; /* to the parent: the time that is left; UINT32_MAX: a longer one */
-	int32_t code; /* FAILED and FAILURE; a message follows.  WHO: 1: no question, but a rank has failed */
+	int32_t code; /* FAILED and FAILURE: a message follows; WHO and HEARD: an enum star_why or 0 */
 	uint32_t rank; /* FAILED: the rank that has failed */
 	uint32_t seat; /* to the parent in a tree: the sender's */
 	uint8_t body_mac[HANDSHAKE_MAC_SIZE];

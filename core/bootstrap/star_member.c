@@ -180,8 +180,10 @@ static int member_take_frame(struct star *t)
 {
 	switch (t->stream.head.type) {
 	case STAR_WHO:
-		if (t->stream.head.code) {
+		if (t->stream.head.code == STAR_HURRY) {
 			t->hurries = 1;
+		} else if (t->stream.head.code == STAR_STALLED) {
+			t->stall_asked = 1;
 		} else {
 			t->waits_too = 1;
 			t->deadline = clock_now_ms();

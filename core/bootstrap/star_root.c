@@ -68,14 +68,25 @@ int star_give_seat(struct star *t, struct rank_connection *conn)
  * Nobody hears from the ranks below a silent one; those below one whose piece has come are there; those that
  * wait for the seat of their parent have been heard from.
  */
-static int root_is_excused(const struct star *t, int seat)
+static int root_is_excused(const struct star *t, const uint8_t *heard, int seat)
 {
 	const struct rank_connection *conn = root_at_seat(t, seat);
 	const int parent = star_tree_parent(seat, t->bootstrap.nranks);
 
 	if (!conn->seated && conn->here[0] != '\0')
 		return 1;
-	return parent != 0 && t->heard[root_at_seat(t, parent)->rank] != STAR_WAITS;
+	return parent != 0 && heard[root_at_seat(t, parent)->rank] != STAR_WAITS;
+}
+
+void star_excuse(const struct star *t, uint8_t *heard)
+{
+	/* From the leaves to the root, so that a seat's judgement sees its parent's own. */
+	for (int seat = t->nconns; seat > 0; seat--) {
+		const int rank = root_at_seat(t, seat)->rank;
+
+		if (heard[rank] == STAR_SILENT && root_is_excused(t, heard, seat))
+			heard[rank] = STAR_WAITS;
+	}
 }
 
 /* The time is up: names the ranks that are missing. */
@@ -83,13 +94,7 @@ static int root_overdue(struct star *t)
 {
 	char note[ACCEPTOR_NOTE_SIZE];
 
-	/* From the leaves to the root, so that a seat's judgement sees its parent's own. */
-	for (int seat = t->nconns; seat > 0; seat--) {
-		const int rank = root_at_seat(t, seat)->rank;
-
-		if (t->heard[rank] == STAR_SILENT && root_is_excused(t, seat))
-			t->heard[rank] = STAR_WAITS;
-	}
+	star_excuse(t, t->heard);
 	snprintf(note, sizeof(note), "%s", t->acceptor.note);
 	if (!note[0] && t->left_out[0])
 		snprintf(note, sizeof(note),

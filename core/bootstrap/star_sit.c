@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "bootstrap/star.h"
 
 /* ------------------------------------------------------------------ connecting -- */
@@ -67,9 +68,28 @@ static int sit_timed_out(const struct star *t, const struct dial *dial, int peer
 			 dial->note, dial->note[0] && report[0] ? "; " : "", report, advice);
 }
 
+/*
+ * Long before the time is up the log says why this rank has not come.  If the reason is that nobody answers, it is the same
+ * on all ranks, and rank 1 tells it for all.
+ */
+static void sit_say_late(const struct star *t, const struct dial *dial, int peer)
+{
+	const int alike = dial_misses_peer(dial) && t->bootstrap.rank > 1;
+	char who[SIT_PEER_SIZE], report[DIAL_REPORT_SIZE];
+
+	dial_report(dial, report);
+	if (alike)
+		log_info("rank %d has not reached %s yet: %s", t->bootstrap.rank,
+			 sit_peer(peer, who), report);
+	else
+		log_warn("rank %d has not reached %s yet: %s", t->bootstrap.rank,
+			 sit_peer(peer, who), report);
+}
+
 static int sit_wait(struct star *t, struct dial *dial, struct poll_set *set, int peer,
 		    int64_t deadline, int64_t timeout_ms)
 {
+	int64_t stall_at = bootstrap_stall_time();
 	int code = dial_begin(dial);
 
 	while (code == 0 && dial->fd < 0) {
@@ -77,10 +97,15 @@ static int sit_wait(struct star *t, struct dial *dial, struct poll_set *set, int
 		if (code)
 			return code;
 		poll_set_begin(set, bootstrap_look(&t->bootstrap, deadline));
+		poll_set_wake(set, stall_at);
 		code = dial_prepare(dial, set);
 		if (code == 0) {
 			poll_set_wait(set);
 			code = dial_advance(dial, set);
+		}
+		if (code == 0 && dial->fd < 0 && clock_remaining(stall_at) == 0) {
+			sit_say_late(t, dial, peer);
+			stall_at = INT64_MAX;
 		}
 		if (code == 0 && dial->fd < 0 && clock_remaining(deadline) == 0)
 			return sit_timed_out(t, dial, peer, timeout_ms);

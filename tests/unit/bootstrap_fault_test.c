@@ -9,6 +9,7 @@
 #include <netinet/tcp.h>
 #include "bootstrap/star.h"
 #include "base/error.h"
+#include "../lib/log_capture.h"
 #include "bootstrap_harness.h"
 
 /* Runs the ranks of the list (ends with -1), each as a child; results in the same order. */
@@ -37,7 +38,13 @@ static void test_missing_at_start(void)
 	char root[64];
 	struct rank_args args = root_args(root, 8, 3000);
 
+	bootstrap_set_stall(1500);
+	log_begin();
 	run_some(&args, there, results);
+	log_end();
+	bootstrap_set_stall(0);
+	has_str(log_text(), "rank 0 waits for ranks 2, 5-7 of 8, not heard from for 1.",
+		"before the time is up, rank 0 logs who is missing");
 	for (int i = 0; there[i] >= 0; i++) {
 		is_int(results[i].code, COLL_ERR_TIMEOUT, "rank %d does not wait for ever",
 		       there[i]);
@@ -54,7 +61,13 @@ static void test_no_root(void)
 	char root[64], id[COLL_UNIQUE_ID_SIZE];
 	struct rank_args args = root_args(root, 2, 300);
 
+	bootstrap_set_stall(100);
+	log_begin();
 	run_some(&args, there, &result);
+	log_end();
+	bootstrap_set_stall(0);
+	has_str(log_text(), "rank 1 has not reached rank 0 yet: 127.0.0.1:",
+		"before its time is up, rank 1 logs why it has not come");
 	is_int(result.code, COLL_ERR_TIMEOUT, "no rank 0");
 	has_str(result.text,
 		"timed out: rank 0 of 2 has not been heard from after 0.3 s; 127.0.0.1:",

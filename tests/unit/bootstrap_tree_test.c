@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include "bootstrap/star.h"
 #include "base/error.h"
+#include "../lib/log_capture.h"
 #include "bootstrap_harness.h"
 
 /* -------------------------------------------------------------------------- the shape -- */
@@ -233,10 +234,53 @@ static void test_missing(void)
 	struct rank_args args = {.root = root, .nranks = FEW, .timeout_ms = 3000};
 
 	snprintf(root, sizeof(root), "127.0.0.1:%d", free_port());
+	bootstrap_set_stall(1500);
+	log_begin();
 	run_few(&args, absent, results);
+	log_end();
+	bootstrap_set_stall(0);
 	is_int(count_others(results, -1, COLL_ERR_TIMEOUT,
 			    "timed out: ranks 3, 8-9 of 12 have not been heard from after"),
 	       0, "who never came is named on every rank, and nobody else");
+	has_str(log_text(), "rank 0 waits for ranks 3, 8-9 of 12, not heard from for 1.",
+		"long before rank 0 has logged who is missing");
+	is_int(log_lines("waits for"), 1, "and nobody else has");
+}
+
+/* A rank comes to the exchange once rank 0 has logged that it waits for this rank and no other. */
+static int work_late(struct bootstrap *bootstrap, void *arg)
+{
+	const int me = bootstrap_rank(bootstrap), late = *(const int *)arg;
+	const int64_t end = clock_deadline(LONG_MS / 2);
+	char line[64];
+
+	snprintf(line, sizeof(line), "waits for rank %d of %d,", late, FEW);
+	while (me == late && !strstr(log_text(), line) && clock_remaining(end) > 0)
+		pause_ms(10);
+	return bootstrap_exchange(bootstrap, NULL, NULL, 0, LONG_MS);
+}
+
+static void test_late(int late)
+{
+	struct rank_result results[FEW];
+	char root[64];
+	struct rank_args args = {.root = root,
+				 .nranks = FEW,
+				 .timeout_ms = LONG_MS,
+				 .work = work_late,
+				 .arg = &late};
+	int64_t start = clock_now_ms();
+
+	snprintf(root, sizeof(root), "127.0.0.1:%d", free_port());
+	bootstrap_set_stall(200);
+	log_begin();
+	run_few(&args, NULL, results);
+	log_end();
+	bootstrap_set_stall(0);
+	is_int(count_others(results, -1, 0, ""), 0, "rank %d is late: all ranks wait for it", late);
+	ok(clock_now_ms() - start < LONG_MS / 2, "and rank 0 logs for whom");
+	if (clock_now_ms() - start >= LONG_MS / 2)
+		diag("%s", log_text());
 }
 
 /* The rank that does not exchange, the one whose time is short, and their times. */
@@ -601,6 +645,9 @@ int main(void)
 	test_65536();
 	star_shape = (struct star_shape){.flat = 1, .fan = FEW_FAN};
 	test_missing();
+	test_late(1);
+	test_late(7);
+	test_late(11);
 	test_silent(0, -1);
 	test_silent(1, -1);
 	test_silent(7, -1);

@@ -4,6 +4,7 @@
  * the launcher's store, where rank 0 puts a unique id for the others.
  */
 #include "base/error.h"
+#include "base/log.h"
 #include "bootstrap/bootstrap_impl.h"
 #include "bootstrap/launch_impl.h"
 #include "bootstrap/launch_store.h"
@@ -26,14 +27,14 @@ static int launch_store_id(const struct launch_store *store, const char *key,
 	error_note(&first, code);
 	snprintf(text, sizeof(text), "%c%.480s", launch_failed_mark, error_text());
 	error_note(&first, store->put(key, code ? text : id));
-	error_note(&first, store->fence(timeout_ms));
+	error_note(&first, store->fence(timeout_ms, bootstrap_stall_time()));
 	return error_raise(&first);
 }
 
 static int launch_fetch_id(const struct launch_store *store, const char *key,
 			   char id[COLL_UNIQUE_ID_SIZE], int64_t timeout_ms)
 {
-	int code = store->fence(timeout_ms);
+	int code = store->fence(timeout_ms, INT64_MAX); /* rank 0 logs for all */
 
 	if (!code)
 		code = store->get(key, id, COLL_UNIQUE_ID_SIZE, timeout_ms);
@@ -52,6 +53,13 @@ static int launch_no_store(const struct launch *launch)
 			 "%s has started this process as rank %d of %d, and only %s knows where "
 			 "rank 0 is (%s): set COLL_ROOT to host:port of rank 0 on all ranks",
 			 launch->who, launch->rank, launch->nranks, launch->store->name, why);
+}
+
+void launch_store_stalled(const struct launch_store *store)
+{
+	log_warn("rank 0 still waits: not all ranks of the launcher's job have come to "
+		 "coll_comm_init_env, and %s does not say which",
+		 store->name);
 }
 
 int launch_store_timed_out(const struct launch_store *store, int64_t timeout_ms)

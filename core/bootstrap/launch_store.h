@@ -19,8 +19,11 @@ struct launch_store {
 	int (*connect)(void);
 	/* Stores a text. */
 	int (*put)(const char *key, const char *text);
-	/* Waits for all ranks of the job, and brings the texts that they have stored to this host. */
-	int (*fence)(int64_t timeout_ms);
+	/*
+	 * Waits for all ranks of the job, and brings the texts that they have stored to this host.  At the time
+	 * stall_at it calls launch_store_stalled(), and waits on.
+	 */
+	int (*fence)(int64_t timeout_ms, int64_t stall_at);
 	/* Reads the text that rank 0 stored before the fence. */
 	int (*get)(const char *key, char *text, size_t size, int64_t timeout_ms);
 };
@@ -28,6 +31,8 @@ struct launch_store {
 extern const struct launch_store pmix_store; /* pmix.c */
 extern const struct launch_store pmi_store;  /* pmi.c */
 
+/* Logs that ranks have not come to the fence. */
+void launch_store_stalled(const struct launch_store *store);
 /* COLL_ERR_TIMEOUT for a fence whose time is over. */
 int launch_store_timed_out(const struct launch_store *store, int64_t timeout_ms);
 

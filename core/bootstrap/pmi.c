@@ -76,8 +76,13 @@ static int pmi_send(int fd, const char *line)
 		       : pmi_failed("has closed its connection, or does not read from it");
 }
 
+/* How long an answer is awaited, and when a wait is told. */
+struct pmi_wait {
+	int64_t deadline, stall_at;
+};
+
 /* Waits for a byte and reads it: 1; 0: the connection has ended; -1: the deadline has passed. */
-static int pmi_receive_byte(int fd, char *byte, int64_t deadline)
+static int pmi_receive_byte(int fd, char *byte, struct pmi_wait *wait)
 {
 	for (;;) {
 		struct pollfd ready = {.fd = fd, .events = POLLIN};
@@ -86,18 +91,24 @@ static int pmi_receive_byte(int fd, char *byte, int64_t deadline)
 
 		if (got >= 0 || (errno != EAGAIN && errno != EINTR))
 			return got > 0;
-		left = clock_remaining(deadline);
+		left = clock_remaining(wait->deadline);
 		if (left == 0)
 			return -1;
+		if (clock_remaining(wait->stall_at) == 0) {
+			launch_store_stalled(&pmi_store);
+			wait->stall_at = INT64_MAX;
+		}
+		if (clock_remaining(wait->stall_at) < left)
+			left = clock_remaining(wait->stall_at);
 		poll(&ready, 1, left > 60000 ? 60000 : (int)left);
 	}
 }
 
 /* Reads one line of at most size - 1 bytes, without its end.  Returns a code; 1: the deadline has passed. */
-static int pmi_receive(int fd, char *line, size_t size, int64_t deadline)
+static int pmi_receive(int fd, char *line, size_t size, struct pmi_wait *wait)
 {
 	for (size_t n = 0; n < size; n++) {
-		int got = pmi_receive_byte(fd, &line[n], deadline);
+		int got = pmi_receive_byte(fd, &line[n], wait);
 
 		if (got < 0)
 			pmi_broken = 1; /* the answer may come too late */
@@ -131,15 +142,15 @@ static int pmi_read(const char *answer, const char *key, char *value, size_t siz
  * within timeout_ms.
  */
 static int pmi_ask_locked(const char *question, const char *expected, char answer[PMI_LINE],
-			  int64_t timeout_ms)
+			  int64_t timeout_ms, int64_t stall_at)
 {
-	const int64_t deadline = clock_deadline(timeout_ms);
+	struct pmi_wait wait = {clock_deadline(timeout_ms), stall_at};
 	char command[64] = "", rc[16] = "0";
 	int code, fd = pmi_fd();
 
 	code = pmi_broken ? pmi_failed("has not answered before") : pmi_send(fd, question);
 	if (!code)
-		code = pmi_receive(fd, answer, PMI_LINE, deadline);
+		code = pmi_receive(fd, answer, PMI_LINE, &wait);
 	if (!code) {
 		pmi_read(answer, "cmd", command, sizeof(command));
 		pmi_read(answer, "rc", rc, sizeof(rc));
@@ -154,12 +165,12 @@ static int pmi_ask_locked(const char *question, const char *expected, char answe
 }
 
 static int pmi_ask(const char *question, const char *expected, char answer[PMI_LINE],
-		   int64_t timeout_ms)
+		   int64_t timeout_ms, int64_t stall_at)
 {
 	int code;
 
 	pthread_mutex_lock(&pmi_lock);
-	code = pmi_ask_locked(question, expected, answer, timeout_ms);
+	code = pmi_ask_locked(question, expected, answer, timeout_ms, stall_at);
 	pthread_mutex_unlock(&pmi_lock);
 	return code;
 }
@@ -167,7 +178,7 @@ static int pmi_ask(const char *question, const char *expected, char answer[PMI_L
 /* The same, of the daemon alone. */
 static int pmi_ask_daemon(const char *question, const char *expected, char answer[PMI_LINE])
 {
-	int code = pmi_ask(question, expected, answer, PMI_ANSWER_MS);
+	int code = pmi_ask(question, expected, answer, PMI_ANSWER_MS, INT64_MAX);
 
 	return code != 1
 		       ? code
@@ -224,7 +235,7 @@ static void pmi_finalize(void)
 	    now.st_ino != pmi_socket.st_ino || pthread_mutex_trylock(&pmi_lock))
 		return;
 	pmi_user = 0;
-	pmi_ask_locked("cmd=finalize\n", "finalize_ack", answer, PMI_END_MS);
+	pmi_ask_locked("cmd=finalize\n", "finalize_ack", answer, PMI_END_MS, INT64_MAX);
 	pthread_mutex_unlock(&pmi_lock);
 }
 
@@ -263,10 +274,10 @@ static int pmi_put(const char *key, const char *text)
 	return pmi_ask_daemon(question, "put_result", answer);
 }
 
-static int pmi_fence(int64_t timeout_ms)
+static int pmi_fence(int64_t timeout_ms, int64_t stall_at)
 {
 	char answer[PMI_LINE];
-	int code = pmi_ask("cmd=barrier_in\n", "barrier_out", answer, timeout_ms);
+	int code = pmi_ask("cmd=barrier_in\n", "barrier_out", answer, timeout_ms, stall_at);
 
 	return code != 1 ? code : launch_store_timed_out(&pmi_store, timeout_ms);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pmix.c - the key-value store of a PMIx launcher. */
 #include "bootstrap/pmix.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/late.h"
 #include "bootstrap/launch_impl.h"
@@ -218,13 +219,16 @@ static void pmix_get_done(int status, struct pmix_abi_value *value, void *user)
  * answer's text in `text` unless that is NULL.
  */
 static int pmix_finish(struct pmix_answer *answer, int status, char *text, size_t size,
-		       int64_t timeout_ms)
+		       int64_t timeout_ms, int64_t stall_at)
 {
+	const int64_t deadline = clock_deadline(timeout_ms);
 	int code = COLL_SUCCESS;
 
 	if (status != PMIX_ABI_SUCCESS)
 		pmix_answer_give(answer, status, ""); /* PMIx will not */
-	if (!late_wait(&answer->late, timeout_ms))
+	if (stall_at < deadline && !late_wait(&answer->late, clock_remaining(stall_at)))
+		launch_store_stalled(&pmix_store);
+	if (!late_wait(&answer->late, clock_remaining(deadline)))
 		code = launch_store_timed_out(&pmix_store, timeout_ms);
 	else if (answer->status != PMIX_ABI_SUCCESS)
 		code = pmix_refused("cannot get rank 0's address", answer->status);
@@ -234,7 +238,7 @@ static int pmix_finish(struct pmix_answer *answer, int status, char *text, size_
 	return code;
 }
 
-static int pmix_fence(int64_t timeout_ms)
+static int pmix_fence(int64_t timeout_ms, int64_t stall_at)
 {
 	struct pmix_answer *answer = pmix_answer_new();
 	static const struct pmix_abi_info collect = {
@@ -244,7 +248,7 @@ static int pmix_fence(int64_t timeout_ms)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for rank 0's address");
 	return pmix_finish(answer,
 			   pmix_lib.PMIx_Fence_nb(NULL, 0, &collect, 1, pmix_fence_done, answer),
-			   NULL, 0, timeout_ms);
+			   NULL, 0, timeout_ms, stall_at);
 }
 
 static int pmix_get(const char *key, char *text, size_t size, int64_t timeout_ms)
@@ -256,7 +260,7 @@ static int pmix_get(const char *key, char *text, size_t size, int64_t timeout_ms
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for rank 0's address");
 	root.rank = 0;
 	return pmix_finish(answer, pmix_lib.PMIx_Get_nb(&root, key, NULL, 0, pmix_get_done, answer),
-			   text, size, timeout_ms);
+			   text, size, timeout_ms, INT64_MAX);
 }
 
 const struct launch_store pmix_store = {"PMIx", pmix_connect, pmix_put, pmix_fence, pmix_get};

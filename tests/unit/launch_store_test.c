@@ -27,9 +27,10 @@ static int store_put(const char *key, const char *text)
 	return write(store_pipe[1], text, strlen(text) + 1) > 0 ? COLL_SUCCESS : COLL_ERR_SYSTEM;
 }
 
-static int store_fence(int64_t timeout_ms)
+static int store_fence(int64_t timeout_ms, int64_t stall_at)
 {
 	(void)timeout_ms;
+	(void)stall_at;
 	return COLL_SUCCESS;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pmi_test.c - the store of a launcher that speaks PMI version 1: its answers are written ahead into the socket. */
 #include "bootstrap/pmi.h"
+#include "base/clock.h"
 #include "base/error.h"
-#include "../lib/tap.h"
+#include "../lib/log_capture.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -43,7 +44,7 @@ static void test_questions(void)
 	ok(pmi_is_launcher(), "PMI_FD is a socket");
 	is_int(pmi_store.connect(), COLL_SUCCESS, "the name of the key-value space");
 	is_int(pmi_store.put("k", "no %=[::1]:7,a_b-c/\xc3\xa4"), COLL_SUCCESS, "a text is stored");
-	is_int(pmi_store.fence(1000), COLL_SUCCESS, "all ranks meet");
+	is_int(pmi_store.fence(1000, INT64_MAX), COLL_SUCCESS, "all ranks meet");
 	n = write(daemon_fd, "cmd=get_result rc=0 msg=success value=no%20%25%3Dx\n", 51);
 	is_int(pmi_store.get("k", text, sizeof(text), 1000), COLL_SUCCESS, "a text is read");
 	is_str(text, "no %=x", "with the characters that a value cannot have");
@@ -83,7 +84,7 @@ static void test_bad(const struct bad *bad)
 		if (!code)
 			code = pmi_store.put("k", "text");
 		if (!code)
-			code = pmi_store.fence(1000);
+			code = pmi_store.fence(1000, INT64_MAX);
 		if (code == bad->code && strstr(error_text(), bad->text))
 			_exit(0);
 		diag("code %d: %s", code, error_text());
@@ -114,7 +115,11 @@ static void test_long_text(void)
 static void test_silence(void)
 {
 	start("");
-	is_int(pmi_store.fence(20), COLL_ERR_TIMEOUT, "ranks that do not come");
+	log_begin();
+	is_int(pmi_store.fence(60, clock_deadline(20)), COLL_ERR_TIMEOUT, "ranks that do not come");
+	log_end();
+	is_int(log_lines("rank 0 still waits: not all ranks of the launcher's job have come"), 1,
+	       "are logged before the time is up");
 	has_str(error_text(), "not all ranks of the launcher's job have met through PMI",
 		"are told");
 	is_int(write(daemon_fd, "cmd=barrier_out\n", 16), 16, "a late answer");
@@ -137,7 +142,7 @@ static void test_fifty_days(void)
 	start("");
 	if (pthread_create(&thread, NULL, answer_late, NULL))
 		bail_out("no thread");
-	is_int(pmi_store.fence(((int64_t)1 << 32) + 1), COLL_SUCCESS,
+	is_int(pmi_store.fence(((int64_t)1 << 32) + 1, INT64_MAX), COLL_SUCCESS,
 	       "ranks that may take 50 days");
 	pthread_join(thread, NULL);
 }

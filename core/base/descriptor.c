@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 int descriptor_lift(int fd)
@@ -30,4 +31,11 @@ FILE *descriptor_read(const char *path)
 		errno = err;
 	}
 	return file;
+}
+
+int descriptor_may_grow(uint64_t size)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) || size <= limit.rlim_cur;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * descriptor.h - keeps the library's descriptors above 2.  A process may have closed 0, 1 or 2, and the system gives
+ * descriptor.h - keeps the library's descriptors above 2, and knows how large a file may be.  A process may have closed 0, 1 or 2, and the system gives
  * out the lowest free number: text for stderr would then go into a socket of the library.
  */
 #ifndef CORE_BASE_DESCRIPTOR_H
 #define CORE_BASE_DESCRIPTOR_H
 
+#include <stdint.h>
 #include <stdio.h>
 
 /*
@@ -15,5 +16,10 @@
 int descriptor_lift(int fd);
 /* Opens a file to read, close-on-exec; NULL with errno. */
 FILE *descriptor_read(const char *path);
+/*
+ * May a file of this process have that size (ulimit -f)?  The kernel answers a larger one with SIGXFSZ, which ends the
+ * process, also for a file in memory alone.
+ */
+int descriptor_may_grow(uint64_t size);
 
 #endif

@@ -62,28 +62,42 @@ static const char *log_name(int level)
 	}
 }
 
-/* SIGPIPE must not end the program if the reader of stderr has closed the pipe. */
-static void log_write(const char *line, size_t len)
+/* Takes back the signal that a write of this thread has caused. */
+static void log_unsignal(int signal)
 {
 	const struct timespec now = {0, 0};
-	sigset_t pipe_only, saved, pending;
+	sigset_t one;
 	int tries = 0, taken;
+
+	sigemptyset(&one);
+	sigaddset(&one, signal);
+	do
+		taken = sigtimedwait(&one, NULL, &now);
+	while (interrupted(taken, &tries));
+}
+
+/* No signal must end the program if the reader of stderr has closed the pipe, or its file may not grow (ulimit -f). */
+static void log_write(const char *line, size_t len)
+{
+	sigset_t quiet, saved, pending;
+	int tries = 0;
 	ssize_t n;
 
 	log_open();
 	if (log_is_closed)
 		return;
-	sigemptyset(&pipe_only);
-	sigaddset(&pipe_only, SIGPIPE);
+	sigemptyset(&quiet);
+	sigaddset(&quiet, SIGPIPE);
+	sigaddset(&quiet, SIGXFSZ);
 	sigpending(&pending);
-	pthread_sigmask(SIG_BLOCK, &pipe_only, &saved);
+	pthread_sigmask(SIG_BLOCK, &quiet, &saved);
 	do
 		n = write(STDERR_FILENO, line, len);
 	while (interrupted(n, &tries));
 	if (n < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
-		do
-			taken = sigtimedwait(&pipe_only, NULL, &now);
-		while (interrupted(taken, &tries));
+		log_unsignal(SIGPIPE);
+	else if (n < 0 && errno == EFBIG && !sigismember(&pending, SIGXFSZ))
+		log_unsignal(SIGXFSZ);
 	pthread_sigmask(SIG_SETMASK, &saved, NULL);
 }
 

@@ -264,6 +264,8 @@ static int dump_write(int fd, const struct dump *dump)
 	size_t done = 0;
 	int tries = 0;
 
+	if (!descriptor_may_grow(dump->used))
+		return error_set(COLL_ERR_SYSTEM, "%s (ulimit -f)", strerror(EFBIG));
 	while (done < dump->used) {
 		ssize_t n = write(fd, dump->text + done, dump->used - done);
 

@@ -17,7 +17,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -135,20 +134,12 @@ void tcp_ring_settle(struct tcp *t, struct tcp_conn *conn)
 		conn->out_on = tcp_ring_signal(t, conn, TCP_FRAME_SWITCH, -1);
 }
 
-/* The kernel would answer a file above the limit with a signal, which ends the process. */
-static int tcp_ring_exceeds_limit(uint64_t size)
-{
-	struct rlimit limit;
-
-	return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < TCP_RING_CONTROL + size;
-}
-
 /* Makes a file of the size that no process can resize: its descriptor, or -1 with errno. */
 static int tcp_ring_file(uint64_t size)
 {
 	int reason = EINTR, fd;
 
-	if (tcp_ring_exceeds_limit(size)) {
+	if (!descriptor_may_grow(TCP_RING_CONTROL + size)) {
 		errno = EFBIG;
 		return -1;
 	}

@@ -119,12 +119,16 @@ void ucx_log_handler_install(void)
 
 /* ------------------------------------------------------------------- the context -- */
 
+/* The largest file of UCX's shared memory is about 5 MiB by default (UCX 1.13: killed with 4 MiB, not with 8). */
+enum { UCX_FILE_MOST = 64 << 20 };
+
 /* Facts about the transports that UCX uses here. */
 struct ucx_transports {
 	int trial;    /* not known yet: the context shows them */
 	int one_host; /* all ranks share one host: no port is needed */
 	int shm, tcp; /* UCX has this transport */
 	int rdma;     /* one of the transports of InfiniBand and RoCE */
+	int no_posix; /* this process cannot make the files of UCX's shared memory */
 	char devices
 		[UCX_DEVICES_SIZE]; /* the network devices to use, separated by commas; "": all */
 };
@@ -151,7 +155,7 @@ static int ucx_sees_processes(void)
 	int fd = -1;
 
 #ifdef SYS_pidfd_open
-	fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	fd = descriptor_lift((int)syscall(SYS_pidfd_open, getpid(), 0));
 #endif
 	if (fd >= 0)
 		close(fd);
@@ -194,8 +198,10 @@ static void ucx_configure(const coll_host_t *host, ucp_config_t *config,
 		ucx_set(config, "UCX_RCACHE_ENABLE", "RCACHE_ENABLE", "n");
 	/* With TCP, UCX listens on every address of the host as long as the worker lives. */
 	if (use->one_host)
-		ucx_set(config, "UCX_TLS", "TLS", "^tcp");
-	else if (use->devices[0])
+		ucx_set(config, "UCX_TLS", "TLS", use->no_posix ? "^tcp,posix" : "^tcp");
+	else if (use->no_posix)
+		ucx_set(config, "UCX_TLS", "TLS", "^posix");
+	if (!use->one_host && use->devices[0])
 		ucx_set(config, "UCX_NET_DEVICES", "NET_DEVICES", use->devices);
 	/* Else connect() would block for as long as nobody answers: more than two minutes. */
 	if (use->tcp)
@@ -283,10 +289,23 @@ int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, int one_host,
 		  (strstr(text, "- posix/") || strstr(text, "- sysv/") || strstr(text, "- xpmem/"));
 	use.tcp = text && strstr(text, "- tcp/");
 	use.rdma = text && (strstr(text, "- rc") || strstr(text, "- dc") || strstr(text, "- ud"));
+	use.no_posix = text && strstr(text, "- posix/") && !descriptor_may_grow(UCX_FILE_MOST);
 	if (text && interface_name[0])
 		ucx_list_devices(text, interface_name, use.devices);
 	free(text);
 	ucx_lib.ucp_cleanup(*context);
+	*context = NULL;
+	if (use.no_posix && secure_getenv("UCX_TLS"))
+		return error_fill(
+			err, COLL_ERR_SYSTEM,
+			"UCX's transport posix, which UCX_TLS allows, makes files of up to "
+			"%d MiB, but this process may not (ulimit -f): raise the limit, or "
+			"leave posix out (UCX_TLS=^posix)",
+			UCX_FILE_MOST >> 20);
+	if (use.no_posix)
+		kit_log(host, COLL_LOG_INFO,
+			"UCX's transport posix stays unused: its files in shared memory may "
+			"exceed this process's limit of file sizes (ulimit -f)");
 	return ucx_context_make_logged(host, nranks, &use, context, err);
 }
 

@@ -34,7 +34,8 @@ void ucx_calls_open(struct ucx *u)
 
 	u->calls_of_ucx = &u->calls_unshared;
 	u->calls_fd = descriptor_lift(memfd_create("coll-ucx", MFD_CLOEXEC));
-	if (u->calls_fd >= 0 && !ftruncate(u->calls_fd, UCX_CALLS_SIZE))
+	if (u->calls_fd >= 0 && descriptor_may_grow(UCX_CALLS_SIZE) &&
+	    !ftruncate(u->calls_fd, UCX_CALLS_SIZE))
 		page = mmap(NULL, UCX_CALLS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, u->calls_fd,
 			    0);
 	if (page != MAP_FAILED)

@@ -378,10 +378,23 @@ if [ -r /proc/self/stat ] && mkfifo "$dir/fifo"; then
     wait $launcher
     is "a signal before all output is written is a failure" $? 143
     has "and named" "$dir/err" '^coll run: .*15 (Terminated)'
+
+    # One signal, while the ranks still run.
+    rm -f "$dir/pids"
+    "$coll" run --timeout 120 --grace 0.3 --no-prefix -n 1 \
+        sh -c 'head -c 200000 /dev/zero; echo $$ >>'"$dir"'/pids; exec sleep 1000' \
+        >"$dir/fifo" 2>"$dir/err" </dev/null 3>&- &
+    launcher=$!
+    wait_lines "$dir/pids" 1
+    kill -TERM $launcher
+    wait $launcher
+    is "nor does such a reader outlive --grace" "$? $(tail -n 1 "$dir/err")" \
+        "143 coll run: rank 0 was killed by signal 15 (Terminated)"
     exec 3>&-
 else
     skip "a signal before all output is written is a failure" "no /proc"
     skip "and named" "no /proc"
+    skip "nor does such a reader outlive --grace" "no /proc"
 fi
 
 # --------------------------------------------------------------- nothing left

@@ -46,8 +46,10 @@ static void job_forward(struct run_job *job, int signo)
 	 * that ignores it is to outlive its terminal.  A second signal ends the job.
 	 */
 	if (++job->interrupts == 1) {
-		if (signo != SIGHUP && !sigismember(&job->ignored, signo))
+		if (signo != SIGHUP && !sigismember(&job->ignored, signo)) {
 			run_interrupt(job);
+			job->drained_at = tool_now_ms() + job->options->grace_ms;
+		}
 		return;
 	}
 	run_fail(job, 128 + signo, "ending the job: a second signal came, %d (%s)", signo,
@@ -238,18 +240,29 @@ static void job_flush(struct run_writer *writer)
 		run_writer_flush(writer);
 }
 
+/* How long the reader of the output may take; -1: as long as it likes. */
+static int job_drain_ms(const struct run_job *job)
+{
+	int64_t left = job->drained_at - tool_now_ms();
+
+	if (!job->drained_at)
+		return -1;
+	return left < 0 ? 0 : left > INT32_MAX ? INT32_MAX : (int)left;
+}
+
 /*
  * Passes on the rest of the pipes' contents.  All writers have ended, so each pipe reaches its end;
  * the launcher still handles signals, because its reader may be slow.
  */
 static void job_drain(struct run_job *job, struct pollfd *set)
 {
-	int before = job->interrupts;
+	int before = job->interrupts, wait_ms;
 
-	while (job_has_output(job) && job->interrupts == before) {
+	while (job_has_output(job) && job->interrupts == before &&
+	       (wait_ms = job_drain_ms(job)) != 0) {
 		job_fill_poll(job, set);
-		poll(set, (nfds_t)(JOB_POLL_RANKS + 2 * job->started), -1);
-		job_serve_poll(job, set);
+		if (poll(set, (nfds_t)(JOB_POLL_RANKS + 2 * job->started), wait_ms) > 0)
+			job_serve_poll(job, set);
 	}
 	job_close_streams(job);
 	if (job->writer[0].used > 0)

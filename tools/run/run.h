@@ -113,6 +113,7 @@ struct run_job {
 	sigset_t
 		ignored; /* signals that were ignored when the launcher began: they begin no grace period */
 	int64_t timeout_at; /* 0: none */
+	int64_t drained_at; /* the time until which the output is passed on; 0: until its end */
 	struct run_writer writer[2];
 	struct run_input input;
 	/* used by spawn.c */

@@ -122,7 +122,7 @@ elif check "programs that find NVIDIA's library by themselves" themselves; then
     is "and the other library is named" "$(sed '/^libcoll/!d' "$dir/out")" \
         "libcoll's NCCL: this process has opened $fakes/libnccl.so.2 too: functions that it looks up there do not reach libcoll"
     coll run --nccl --backend tcp --no-prefix "$dir/open" "$fakes/libnccl.so.2"
-    is "a program that looks its functions up there gets NVIDIA's, and is told" "$(cat "$dir/out")" "asked for 1
+    is "a program that looks its functions up there gets NVIDIA's, and is told" "$(sort "$dir/out")" "asked for 1
 libcoll's NCCL: this process has opened $fakes/libnccl.so.2 and has made no communicator through libcoll: its calls of NCCL did not reach libcoll"
     env LD_PRELOAD="$fakes/libnccl.so.2" LD_LIBRARY_PATH="$fakes" "$build/coll" run --nccl --no-prefix "$dir/linked" >"$dir/out" 2>&1
     has "another library that is loaded first is named" "$dir/out" \

@@ -206,10 +206,10 @@ int32_t ucx_arm(void *ep)
 	if (status != UCS_OK && !sending && !u->gone)
 		return 1;
 	/*
-	 * A send that waits in UCX for room in the queue of a rank that has ended keeps UCX busy for good.  UCX then
-	 * leaves its descriptor readable, so the timer alone ends the sleep.
+	 * A send that waits in UCX for room in a queue keeps UCX busy.  UCX then leaves its descriptor readable, so the
+	 * timer alone ends the sleep.
 	 */
-	ucx_watch_efd(u, status == UCS_OK || !u->gone);
+	ucx_watch_efd(u, status == UCS_OK);
 	/* Setting the timer also clears an earlier expiration. */
 	ucx_set_timer(u, sending || status != UCS_OK ? UCX_RETRY_NS : 0);
 	return 0;

@@ -379,6 +379,7 @@ HARNESS_FN int32_t harness_send(struct harness *h, coll_send_t *send, uint32_t p
 	send->header.len = len;
 	send->buf = len ? buf : NULL;
 	send->peer = peer;
+	send->memory = COLL_MEM_HOST;
 	send->status = COLL_IN_PROGRESS;
 	return h->transport->send(h->ep, send, &err);
 }

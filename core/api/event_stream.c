@@ -48,9 +48,7 @@ static int event_stream_flush(struct comm *comm)
 	int deferred = event_host_is_deferred(comm);
 
 	queue_run(comm);
-	for (const struct op *op = comm->head; op; op = op->next)
-		deferred |= op->state == OP_DEFERRED || op->state == OP_QUEUED;
-	if (deferred)
+	if (deferred || comm->waiting)
 		return error_set(COLL_ERR_INVALID_USAGE,
 				 "the communicator has operations that begin with "
 				 "coll_group_end: use its events before or after the group");

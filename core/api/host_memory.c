@@ -216,9 +216,9 @@ void host_memory_help(struct context *context, struct comm *comm)
 	if (!host)
 		return;
 	context_enter(host);
-	if (host->busy && comm && comm->pair)
+	if ((host->busy || host->resting) && comm && comm->pair)
 		pair_drive(comm);
-	else if (host->busy)
+	else if (host->busy || host->resting)
 		context_progress(host);
 	context_leave(host);
 	if (comm)

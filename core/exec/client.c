@@ -3,6 +3,7 @@
 #include "exec/again.h"
 #include "exec/engine.h"
 #include "exec/message.h"
+#include "exec/moving.h"
 #include "exec/native.h"
 #include "exec/queue.h"
 #include "exec/stall.h"
@@ -13,31 +14,70 @@ static void client_check(struct context *context)
 		comm_check(c);
 }
 
+/*
+ * A call looks at so many communicators that do not move, the next call at the next ones: a program may have thousands with
+ * operations under way.
+ */
+enum { CLIENT_LOOKS = 64 };
+
+static int client_move(struct comm *comm)
+{
+	const int moved = comm->loose ? message_progress(comm) : 0;
+
+	return moved | queue_progress(comm);
+}
+
+/* The communicators before `first` become the last ones of context->busy; `before` is the last of them. */
+static void client_rotate(struct context *context, struct comm *first, struct comm *before)
+{
+	context->last_busy->next_busy = context->busy;
+	context->last_busy = before;
+	before->next_busy = NULL;
+	context->busy = first;
+}
+
+/* Only messages move it, and others are there: messages find it.  What is alone stays, for again_poll. */
+static int client_may_rest(const struct context *context, const struct comm *comm)
+{
+	return (context->busy != comm || comm->next_busy) && moving_is_at_rest(comm);
+}
+
 static int client_advance(struct context *context)
 {
-	struct comm **at = &context->busy, *c;
-	int moved = 0;
+	struct comm *before = NULL, *c = context->busy, *next;
+	int moved = 0, looks = CLIENT_LOOKS, one;
 
-	while ((c = *at)) {
-		if (c->loose)
-			moved |= message_progress(c);
-		else if (c->finished == c->issued) {
-			*at = c->next_busy;
-			c->busy = 0;
-			continue;
+	for (; c && looks; c = next) {
+		next = c->next_busy;
+		if (!c->loose && (c->finished == c->issued || c->error)) {
+			comm_unlist_busy(c, before, COMM_IDLE);
+		} else if (client_may_rest(context, c)) {
+			c->head->rests = 1;
+			comm_unlist_busy(c, before, COMM_RESTS);
+		} else {
+			one = client_move(c);
+			looks -= !one;
+			moved |= one;
+			next = c->next_busy;
+			before = c;
 		}
-		moved |= queue_progress(c);
-		at = &c->next_busy;
 	}
+	if (c)
+		client_rotate(context, c, before);
 	return moved;
 }
 
 static int client_look(struct context *context)
 {
-	int moved = 0;
+	int n = 0, moved = 0;
 
-	for (struct comm *c = context->busy; c; c = c->next_busy)
-		moved |= message_look_at_all(c);
+	for (const struct comm *c = context->busy; c && n <= CLIENT_LOOKS; c = c->next_busy)
+		n++;
+	for (struct comm *c = context->busy; c; c = c->next_busy) {
+		if (n > CLIENT_LOOKS)
+			moved |= client_move(c);
+		moved |= message_look_at_all(c) | queue_look_at_all(c);
+	}
 	return moved;
 }
 

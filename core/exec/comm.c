@@ -195,6 +195,44 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	return COLL_SUCCESS;
 }
 
+void comm_list_busy(struct comm *comm)
+{
+	struct context *context = comm->context;
+
+	context->resting -= comm->busy == COMM_RESTS;
+	comm->busy = COMM_BUSY;
+	comm->next_busy = context->busy;
+	context->busy = comm;
+	if (!comm->next_busy)
+		context->last_busy = comm;
+}
+
+void comm_unlist_busy(struct comm *comm, struct comm *before, int to)
+{
+	struct context *context = comm->context;
+
+	*(before ? &before->next_busy : &context->busy) = comm->next_busy;
+	if (context->last_busy == comm)
+		context->last_busy = before;
+	comm->busy = to;
+	context->resting += to == COMM_RESTS;
+}
+
+static void comm_forget_busy(struct comm *comm)
+{
+	struct comm *before = NULL;
+
+	if (comm->busy == COMM_RESTS) {
+		comm->context->resting--;
+		comm->busy = COMM_IDLE;
+	}
+	if (comm->busy == COMM_IDLE)
+		return;
+	for (struct comm *c = comm->context->busy; c != comm; c = c->next_busy)
+		before = c;
+	comm_unlist_busy(comm, before, COMM_IDLE);
+}
+
 static void comm_free_ops(struct op *op)
 {
 	while (op) {
@@ -245,11 +283,7 @@ static void comm_detach(struct comm *comm)
 			*at = comm->next;
 			break;
 		}
-	for (struct comm **at = &context->busy; *at; at = &(*at)->next_busy)
-		if (*at == comm) {
-			*at = comm->next_busy;
-			break;
-		}
+	comm_forget_busy(comm);
 	staging_count(comm, staged, sizeof(staged));
 	if (staged[0])
 		log_info("%s: operations that copied CUDA memory through host memory: %s",
@@ -372,7 +406,7 @@ int comm_is_deferred(const struct comm *comm, uint64_t number)
 {
 	const uint64_t group = group_current();
 
-	for (const struct op *op = comm->head; group && op && op->number <= number; op = op->next)
+	for (const struct op *op = comm->held; group && op && op->number <= number; op = op->next)
 		if (op->state == OP_DEFERRED && op->group == group)
 			return 1;
 	return 0;

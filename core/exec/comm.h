@@ -45,6 +45,12 @@ struct outside {
 	int asked;        /* the others were asked, and the rank is still there */
 };
 
+/* Running operations: see moving.h. */
+struct op_list {
+	struct op *first, *last;
+	int count;
+};
+
 /* Open messages outside the order of the operations, the oldest first. */
 struct message_list {
 	struct message *first, *last;
@@ -112,14 +118,19 @@ struct comm {
 	int asks_place; /* dispatch_asks_place */
 	uint32_t context_id;
 	int rank, nranks;
-	int *to_context_rank;         /* rank here -> rank on the context */
-	int *to_comm_rank;            /* rank on the context -> rank here, or -1 */
-	struct nodes nodes;           /* on which these ranks run */
-	int cpus;                     /* CPUS_* of the host of rank 0, for rules */
-	struct op *head, *tail;       /* the queue, in order of issue */
-	struct op *op_cache;          /* finished operations, which calls reuse */
-	struct scratch_spares spares; /* scratch memory of finished operations */
-	struct op *persistent;        /* operations of persistent requests */
+	int *to_context_rank;          /* rank here -> rank on the context */
+	int *to_comm_rank;             /* rank on the context -> rank here, or -1 */
+	struct nodes nodes;            /* on which these ranks run */
+	int cpus;                      /* CPUS_* of the host of rank 0, for rules */
+	struct op *head, *tail;        /* the queue, in order of issue */
+	struct op *waiting;            /* of the queue, the oldest that has not begun, or NULL */
+	struct op *held;               /* of the queue, the oldest in state OP_DEFERRED, or NULL */
+	struct op_list woken, in_turn; /* of the queue, the running ones to be looked at */
+	struct op *collective;         /* no older collective runs, unless this one has left */
+	uint64_t collective_number;    /* its number */
+	struct op *op_cache;           /* finished operations, which calls reuse */
+	struct scratch_spares spares;  /* scratch memory of finished operations */
+	struct op *persistent;         /* operations of persistent requests */
 	struct redop_table redops;
 	struct registration *registrations;
 	struct callback *callbacks;        /* see callback.h */
@@ -148,8 +159,9 @@ struct comm {
 	uint8_t *peer_state;            /* per rank: enum peer_state */
 	struct last_calls **last_calls; /* per rank: of a rank that has left, or NULL; NULL: none */
 	int nleft;                      /* ranks in state PEER_LEFT */
-	uint8_t *answered;              /* per rank: enum answered */
-	uint64_t asked_place;           /* counts what this rank had done when it asked last */
+	int left_awaited; /* a receive waits for one of them, as stall_check_left has not seen yet */
+	uint8_t *answered;    /* per rank: enum answered */
+	uint64_t asked_place; /* counts what this rank had done when it asked last */
 	uint64_t *heard; /* per rank: the last operation of which a message came: see stall.h */
 	struct standing *standings; /* per rank: the last one heard of; NULL: none */
 	int stalled; /* waits and polls for which the others were asked, and that have not moved since: see stall_waits */
@@ -169,7 +181,7 @@ struct comm {
 	int native_groups; /* groups of the backend's own that have not ended yet */
 	int leaving;       /* coll_comm_destroy has begun: a peer that leaves is no failure */
 	struct comm *next; /* the next communicator of the context */
-	int busy;          /* in the context's list of busy communicators */
+	int busy;          /* enum comm_busy */
 	struct comm *next_busy;
 	/* Messages outside the order, which are open: see message.h. */
 	struct message_list sends, recvs;
@@ -189,15 +201,18 @@ struct comm {
 	struct message_recorder *message_recorder; /* NULL: no message has ended yet */
 };
 
+/* COMM_RESTS: has operations, and is in context->busy again once a message for them has come (moving.h). */
+enum comm_busy { COMM_IDLE, COMM_BUSY, COMM_RESTS };
+
+void comm_list_busy(struct comm *comm);
 /* From now on context_progress moves the communicator, until nothing is left to move. */
 static inline void comm_set_busy(struct comm *comm)
 {
-	if (!comm->busy) {
-		comm->busy = 1;
-		comm->next_busy = comm->context->busy;
-		comm->context->busy = comm;
-	}
+	if (comm->busy != COMM_BUSY)
+		comm_list_busy(comm);
 }
+/* Takes it out of context->busy; before: the communicator before it there, or NULL.  to: COMM_IDLE or COMM_RESTS. */
+void comm_unlist_busy(struct comm *comm, struct comm *before, int to);
 
 /* Counts an operation, and returns its number. */
 static inline uint64_t comm_count(struct comm *comm)

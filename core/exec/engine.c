@@ -2,6 +2,7 @@
 /* engine.c - runs schedules: starts the steps whose predecessors are complete, and never blocks. */
 #include "exec/engine.h"
 #include "exec/message.h"
+#include "exec/moving.h"
 #include "exec/stall.h"
 #include "device/device.h"
 #include "base/error.h"
@@ -90,6 +91,21 @@ void engine_peer_failed(struct comm *comm, int rank, int code)
 			  cause ? cause : "a message failed");
 }
 
+/* A receive that has failed, one before pieces, or one of an operation that rests: 0 if it has failed. */
+static int engine_received_rare(struct op *op, const struct recv *recv)
+{
+	/* A mismatch or a failed copy has set the communicator's pending failure. */
+	if (recv->status && recv->status != COLL_ERR_MISMATCH && !recv->broken)
+		engine_peer_failed(op->comm, op->comm->to_comm_rank[recv->peer], recv->status);
+	if (recv->status)
+		return 0;
+	if (op->rests)
+		moving_wake(op);
+	if (recv->numbered)
+		op->pieces_tag = comm_tag_pieces(op->comm, (uint32_t)(recv->meta[0] >> 32));
+	return 1;
+}
+
 void engine_received(struct recv *recv)
 {
 	struct op *op = recv->op;
@@ -98,13 +114,8 @@ void engine_received(struct recv *recv)
 		message_received(recv);
 		return;
 	}
-	/* A mismatch or a failed copy has set the communicator's pending failure. */
-	if (recv->status && recv->status != COLL_ERR_MISMATCH && !recv->broken)
-		engine_peer_failed(op->comm, op->comm->to_comm_rank[recv->peer], recv->status);
-	if (recv->status)
+	if ((recv->status | recv->numbered | op->rests) && !engine_received_rare(op, recv))
 		return;
-	if (recv->numbered)
-		op->pieces_tag = comm_tag_pieces(op->comm, (uint32_t)(recv->meta[0] >> 32));
 	stall_hear(op->comm, op->comm->to_comm_rank[recv->peer], op->call.signature.meta, op->seq);
 	engine_finish_step(op, recv->step);
 }
@@ -244,6 +255,8 @@ static void engine_recv(struct op *op, int i)
 	if (step->len > ENGINE_LONG)
 		context_flush(comm->context); /* the message may be here, and is then reduced now */
 	match_post(&comm->context->match, recv);
+	if (comm->nleft && recv->state == RECV_POSTED && step->peer >= 0)
+		comm->left_awaited |= comm->peer_state[step->peer] == PEER_LEFT;
 }
 
 static void engine_reduce(struct op *op, const struct step *step)

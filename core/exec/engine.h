@@ -19,12 +19,16 @@ static inline int engine_can_repeat(const struct op *op)
 {
 	return op->repeats && op->base[SCHED_SCRATCH] == op->scratch.at;
 }
+/* Can a step of a running operation start or end without a message that is still to come, or to be taken? */
+static inline int engine_may_move_alone(const struct op *op)
+{
+	return (op->ready_count | op->local_count | op->ready_sends_count | op->sending_count) ||
+	       op->call.staged;
+}
 /* Can a step of a running operation start or end without a further message? */
 static inline int engine_may_move(const struct op *op)
 {
-	return op->steps_left &&
-	       ((op->ready_count | op->local_count | op->ready_sends_count | op->sending_count) ||
-		op->call.staged || op->comm->context->match.done);
+	return op->steps_left && (engine_may_move_alone(op) || op->comm->context->match.done);
 }
 /* A running send: has its message, or the one before its pieces, been handed to the transport? */
 static inline int engine_has_sent(const struct op *op)

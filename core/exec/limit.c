@@ -42,6 +42,7 @@ int limit_add(struct comm *comm, uint64_t number, int64_t timeout_us)
 		comm->limits_look_us = next;
 	*(comm->limits ? &comm->last_limit->next : &comm->limits) = limit;
 	comm->last_limit = limit;
+	comm_set_busy(comm);
 	return COLL_SUCCESS;
 }
 

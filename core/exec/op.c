@@ -239,6 +239,10 @@ static void op_append(struct op *op, uint64_t group)
 	else
 		comm->head = op;
 	comm->tail = op;
+	if (!comm->waiting)
+		comm->waiting = op;
+	if (op->state == OP_DEFERRED && !comm->held)
+		comm->held = op;
 }
 
 static void op_append_barrier(struct comm *comm, uint64_t group)
@@ -280,11 +284,26 @@ int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group)
 	return code;
 }
 
+static struct op *op_find_held(struct op *op)
+{
+	while (op && op->state != OP_DEFERRED)
+		op = op->next;
+	return op;
+}
+
 void op_release(struct comm *comm, uint64_t group)
 {
-	for (struct op *op = comm->head; op; op = op->next)
+	for (struct op *op = comm->held; op; op = op->next)
 		if (op->state == OP_DEFERRED && op->group == group)
 			op->state = OP_QUEUED;
+	comm->held = op_find_held(comm->held);
+}
+
+void op_release_one(struct op *op)
+{
+	if (op->state == OP_DEFERRED)
+		op->state = OP_QUEUED;
+	op->comm->held = op_find_held(op->comm->held);
 }
 
 /* ------------------------------------------------------------- persistent and cached -- */

@@ -35,6 +35,9 @@ struct stream_event;
 struct op {
 	struct op *next;
 	struct comm *comm;
+	int rests;            /* nobody looks at it until a message for it has come: see moving.h */
+	struct op_list *list; /* of its communicator, in which the operation is; or NULL */
+	struct op *list_next, *list_prev;
 	struct call call;
 	uint64_t number;     /* number of the operation in the communicator, from 1 */
 	uint64_t group;      /* operations of one group run at the same time; 0: alone */
@@ -130,6 +133,8 @@ static inline void op_retire(struct op *op)
 void op_free(struct op *op);
 /* A group has ended: its operations may begin. */
 void op_release(struct comm *comm, uint64_t group);
+/* The same for an operation whose stream has its work. */
+void op_release_one(struct op *op);
 
 /* Moves an operation that waits for one of another communicator (await.c). */
 enum { AWAIT_IDLE, AWAIT_MOVED, AWAIT_DONE };

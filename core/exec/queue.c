@@ -6,9 +6,13 @@
 #include "exec/dispatch.h"
 #include "exec/engine.h"
 #include "exec/limit.h"
+#include "exec/moving.h"
 #include "exec/native.h"
 #include "exec/stream_order.h"
 #include "base/error.h"
+
+/* A call looks at so many operations of comm->in_turn that do not move, the next call at the next ones. */
+enum { QUEUE_LOOKS = 64 };
 
 static void queue_begin(struct op *op)
 {
@@ -164,15 +168,19 @@ static void queue_start(struct op *op)
  * them.  A collective waits until the one that is TAG_SEQ_APART before it has ended, so that the barriers
  * do their work.
  */
-static int queue_is_ahead(const struct comm *comm, const struct op *op)
+static int queue_is_ahead(struct comm *comm, const struct op *op)
 {
-	const struct op *oldest = comm->head;
+	struct op *oldest = comm->head;
 
 	if (op->number - oldest->number < TAG_SEQ_APART || !kind_is_collective(op->call.args.kind))
 		return 0;
+	if (comm->collective && comm->collective_number > oldest->number)
+		oldest = comm->collective;
 	while (oldest != op &&
 	       (oldest->state == OP_DONE || !kind_is_collective(oldest->call.args.kind)))
 		oldest = oldest->next;
+	comm->collective = oldest;
+	comm->collective_number = oldest->number;
 	return op->seq - oldest->seq >= TAG_SEQ_APART;
 }
 
@@ -190,7 +198,7 @@ static int queue_would_overtake(const struct comm *comm, const struct op *op)
 }
 
 /* May `op` run beside the operations before it? */
-static int queue_may_start(const struct comm *comm, const struct op *op)
+static int queue_may_start(struct comm *comm, const struct op *op)
 {
 	const struct op *head = comm->head;
 
@@ -213,6 +221,7 @@ static void queue_pop(struct comm *comm, struct op *op)
 	comm->head = op->next;
 	if (!comm->head)
 		comm->tail = NULL;
+	moving_leave(op);
 	if (op->state == OP_DONE) {
 		comm->finished = op->number;
 		if (comm->order)
@@ -290,34 +299,85 @@ int queue_progress(struct comm *comm)
 	return moved | queue_run(comm);
 }
 
-int queue_run(struct comm *comm)
+/* Looks at those of the list, at most at `looks` that do not move: 1 if any moved. */
+static int queue_look(struct comm *comm, struct op_list *list, int looks)
+{
+	struct op *op;
+	int moved = 0, one;
+
+	for (int n = list->count; n > 0 && looks > 0 && !comm->error; n--) {
+		op = moving_take(list);
+		if (op == comm->head)
+			continue;
+		one = queue_advance(op);
+		if (op->state == OP_RUNNING)
+			moving_after_look(op);
+		looks -= !one;
+		moved |= one;
+	}
+	return moved;
+}
+
+static int queue_look_at_head(struct op *op)
+{
+	return op && op->state == OP_RUNNING && !op->native && queue_advance(op);
+}
+
+/* Looks at the running operations that may move. */
+static int queue_look_at_running(struct comm *comm, int looks)
+{
+	int moved = queue_look_at_head(comm->head);
+
+	if (!comm->error)
+		moved |= queue_look(comm, &comm->in_turn, looks);
+	while (comm->woken.first && !comm->error)
+		moved |= queue_look(comm, &comm->woken, comm->woken.count);
+	return moved;
+}
+
+/* Starts the operations whose turn has come, in their order. */
+static int queue_start_waiting(struct comm *comm)
 {
 	int moved = 0;
+	struct op *op;
+
+	while (!comm->error && (op = comm->waiting) && queue_may_start(comm, op) &&
+	       !((op->stream_events || op->gates) && stream_order_gated(op))) {
+		queue_start(op);
+		moved = 1;
+		if (op->state == OP_QUEUED || comm->error)
+			break;
+		comm->waiting = op->next;
+		if (op->state == OP_RUNNING && !op->native) {
+			queue_advance(op);
+			if (op->state == OP_RUNNING && op != comm->head)
+				moving_after_look(op);
+		}
+		queue_pop_done(comm);
+	}
+	return moved;
+}
+
+int queue_run(struct comm *comm)
+{
+	int moved;
 
 	if (comm->error)
 		return 0;
-	for (struct op *op = comm->head; op && !comm->error;) {
-		if (op->state == OP_QUEUED &&
-		    (!queue_may_start(comm, op) ||
-		     ((op->stream_events || op->gates) && stream_order_gated(op))))
-			break;
-		if (op->state == OP_DEFERRED)
-			break;
-		if (op->state == OP_QUEUED) {
-			queue_start(op);
-			moved = 1;
-		}
-		if (op->state == OP_QUEUED)
-			break;
-		if (!comm->error && op->state == OP_RUNNING && !op->native)
-			moved |= queue_advance(op);
-		op = op->next;
-		if (!op || op->state <= OP_QUEUED)
-			queue_pop_done(comm);
-	}
-	if (comm->nleft && comm->head)
+	moved = queue_look_at_running(comm, QUEUE_LOOKS);
+	queue_pop_done(comm);
+	moved |= queue_start_waiting(comm);
+	if (comm->nleft && comm->head && (comm->left_awaited || comm->compare)) {
+		comm->left_awaited = 0;
 		stall_check_left(comm);
+	}
 	return moved;
+}
+
+int queue_look_at_all(struct comm *comm)
+{
+	return comm->in_turn.count > QUEUE_LOOKS && !comm->error &&
+	       queue_look(comm, &comm->in_turn, comm->in_turn.count);
 }
 
 /* Starts a plain operation before which there is none: QUEUE_WAITS if only messages move it on, 0 if there is none. */
@@ -330,6 +390,8 @@ static int queue_start_only(struct comm *comm)
 	    comm->nleft || op->call.args.kind == KIND_AWAIT || op->stream_events || op->gates)
 		return 0;
 	queue_start(op);
+	if (op->state != OP_QUEUED)
+		comm->waiting = NULL;
 	return !comm->error && op->steps_left && !engine_may_move(op) ? QUEUE_WAITS : QUEUE_MOVES;
 }
 
@@ -366,7 +428,9 @@ void queue_cancel(struct comm *comm)
 		if (op->stream_events || op->gates)
 			stream_order_drop(op);
 		op->state = OP_DONE;
+		moving_leave(op);
 	}
+	comm->waiting = comm->held = NULL;
 	if (comm->order)
 		stream_order_release(comm, comm->issued);
 }

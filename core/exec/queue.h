@@ -11,6 +11,8 @@
 int queue_progress(struct comm *comm);
 /* The same, but does not poll a backend for operations it does whole. */
 int queue_run(struct comm *comm);
+/* Before a thread sleeps: looks at the operations that queue_progress may not have looked at: 1 if any moved. */
+int queue_look_at_all(struct comm *comm);
 /* After an operation was enqueued: starts it if it can start, then moves the context. */
 void queue_issued(struct comm *comm);
 /* Begins (end 0) or ends (end 1) a group of the backend's own, if the backend has groups. */

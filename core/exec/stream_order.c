@@ -33,6 +33,9 @@ struct stream_order {
 	uint64_t number; /* the last operation for which a stream waits */
 	void *stream;    /* of the operation `of`, the last one with a stream */
 	uint64_t of;
+	const struct op
+		*settled; /* the last one before which all need only copies, unless it has left */
+	uint64_t settled_number; /* its number */
 };
 
 /* -------------------------------------------------------------------- beginning -- */
@@ -261,8 +264,8 @@ void stream_order_hold(struct comm *comm, struct bounce *b)
 	b->filling = 0;
 	if (code)
 		order_failed(comm, code);
-	if (b->op && b->op->state == OP_DEFERRED)
-		b->op->state = OP_QUEUED;
+	if (b->op)
+		op_release_one(b->op);
 }
 
 int stream_order_wait(struct comm *comm, const char *what, const struct caller_stream *stream,
@@ -276,6 +279,7 @@ int stream_order_wait(struct comm *comm, const char *what, const struct caller_s
 	if (code)
 		return code;
 	order_note(comm->order, number);
+	comm_set_busy(comm);
 	order_unlock(comm);
 	code = bounce_pin(b);
 	if (!code)
@@ -306,8 +310,8 @@ static int order_is_noted(const struct order_group *calls, size_t i)
 {
 	const struct caller_stream *own = &calls->call[i]->stream, *other;
 
-	for (size_t k = 0; k < i; k++) {
-		other = &calls->call[k]->stream;
+	for (size_t k = 0; k < calls->waits; k++) {
+		other = &calls->wait[k]->stream;
 		if (other->handle == own->handle && other->context == own->context)
 			return 1;
 	}
@@ -318,7 +322,7 @@ static size_t order_count(struct comm *comm, uint64_t group, struct order_group 
 {
 	size_t n = 0;
 
-	for (const struct op *op = comm->head; op; op = op->next)
+	for (const struct op *op = comm->held; op; op = op->next)
 		if (order_is_in(op, group)) {
 			n += op->call.args.stream != NULL;
 			calls->before = calls->last ? calls->before : op->number - 1;
@@ -339,7 +343,7 @@ static int order_collect(struct comm *comm, uint64_t group, struct order_group *
 	calls->call = n ? calloc(2 * n, sizeof(struct bounce *)) : NULL;
 	if (n && !calls->call)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a group");
-	for (struct op *op = n ? comm->head : NULL; op && !code; op = op->next)
+	for (struct op *op = n ? comm->held : NULL; op && !code; op = op->next)
 		if (order_is_in(op, group) && op->call.args.stream &&
 		    (b = order_take(op, 0, &code)))
 			calls->call[calls->n++] = b;
@@ -416,7 +420,7 @@ static int order_drain_group(const struct comm *comm, const struct order_group *
 /* The first operation of the group waits for all streams. */
 static void order_gate_group(struct comm *comm, uint64_t group, const struct order_group *calls)
 {
-	struct op *first = comm->head;
+	struct op *first = comm->held;
 
 	while (first && !order_is_in(first, group))
 		first = first->next;
@@ -541,20 +545,33 @@ void stream_order_release(struct comm *comm, uint64_t number)
 	order_set(comm->order, ORDER_COMPLETE, number);
 }
 
+static int order_is_settled(const struct op *op)
+{
+	return op->state == OP_DONE || (op->state == OP_RUNNING && !op->steps_left && !op->native);
+}
+
+/* Releases the copies of the results of operations before which none has a step left. */
+static void order_settle(struct comm *comm)
+{
+	struct stream_order *order = comm->order;
+	const struct op *ahead = comm->head;
+
+	if (order->settled && order->settled_number > ahead->number)
+		ahead = order->settled;
+	while (ahead && order_is_settled(ahead)) {
+		order_set(order, ORDER_COPIES, ahead->number);
+		order->settled = ahead;
+		order->settled_number = ahead->number;
+		ahead = ahead->next;
+	}
+}
+
 int stream_order_drained(struct op *op)
 {
 	struct comm *comm = op->comm;
-	const struct op *ahead = comm->head;
-	uint64_t number = 0;
 	int code;
 
-	while (ahead && (ahead->state == OP_DONE ||
-			 (ahead->state == OP_RUNNING && !ahead->steps_left && !ahead->native))) {
-		number = ahead->number;
-		ahead = ahead->next;
-	}
-	if (number)
-		order_set(comm->order, ORDER_COPIES, number);
+	order_settle(comm);
 	code = bounce_has_passed(op->bounce, order_may_ask(comm));
 	if (code && code != COLL_IN_PROGRESS)
 		(void)order_cannot(op, code, "end");

@@ -127,8 +127,9 @@ struct context {
 	struct selection selection; /* rank 0's selection */
 	struct match match;
 	struct comm *comms;
-	struct comm
-		*busy; /* those with operations that are not done, and some that were done last */
+	/* Those whose operations may move, and some that were done last. */
+	struct comm *busy, *last_busy;
+	int resting;              /* others, whose operations only wait for messages */
 	uint32_t next_context_id; /* counts the ids drawn here: see comm_draw_context_id */
 	int32_t device;           /* the device of the endpoint, or the one asked for; -1: none */
 	struct stream_home home;  /* of the default streams that calls name */

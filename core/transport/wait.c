@@ -105,7 +105,7 @@ static int wait_take(const struct context *context, struct context *l)
 	if (l == context || (!mine && context->host_context != l && l->host_context != context) ||
 	    !lock_try(&l->lock))
 		return 0;
-	if (mine || context->host_context == l || l->busy)
+	if (mine || context->host_context == l || l->busy || l->resting)
 		return 1;
 	lock_release(&l->lock);
 	return 0;
@@ -181,7 +181,8 @@ static int wait_arm(struct context *context, struct wait_set *set)
 	const coll_transport_t *t = context->plugin->backend.transport;
 	int blind = !context->ep || !t || !t->wait_fd;
 
-	if (blind && context->busy && context->plugin->backend.flags & COLL_BACKEND_POLL)
+	if (blind && (context->busy || context->resting) &&
+	    context->plugin->backend.flags & COLL_BACKEND_POLL)
 		return 0;
 	if (context->client->look(context)) {
 		context->progress_count++;

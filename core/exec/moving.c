@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* moving.c - the lists of running operations that are to be looked at. */
+#include "exec/moving.h"
+#include "exec/engine.h"
+
+static void moving_append(struct op_list *list, struct op *op)
+{
+	op->list = list;
+	op->list_next = NULL;
+	op->list_prev = list->last;
+	*(list->last ? &list->last->list_next : &list->first) = op;
+	list->last = op;
+	list->count++;
+}
+
+static void moving_unlink(struct op *op)
+{
+	struct op_list *list = op->list;
+
+	*(op->list_prev ? &op->list_prev->list_next : &list->first) = op->list_next;
+	*(op->list_next ? &op->list_next->list_prev : &list->last) = op->list_prev;
+	list->count--;
+	op->list = NULL;
+}
+
+void moving_wake(struct op *op)
+{
+	op->rests = 0;
+	comm_set_busy(op->comm);
+	if (op->list)
+		moving_unlink(op);
+	if (op != op->comm->head)
+		moving_append(&op->comm->woken, op);
+}
+
+void moving_after_look(struct op *op)
+{
+	op->rests = 1;
+	if (!op->steps_left || engine_may_move_alone(op))
+		moving_append(&op->comm->in_turn, op);
+}
+
+void moving_leave(struct op *op)
+{
+	if (op->list)
+		moving_unlink(op);
+	op->rests = 0;
+}
+
+struct op *moving_take(struct op_list *list)
+{
+	struct op *op = list->first;
+
+	if (op)
+		moving_leave(op);
+	return op;
+}
+
+int moving_is_at_rest(const struct comm *comm)
+{
+	const struct op *op = comm->head;
+	const void *objects = (void *)((uintptr_t)comm->limits | (uintptr_t)comm->order |
+				       (uintptr_t)comm->native | (uintptr_t)comm->woken.first |
+				       (uintptr_t)comm->in_turn.first | (uintptr_t)comm->compare);
+
+	return !objects && !comm->error && !comm->loose && op && op->state == OP_RUNNING &&
+	       !op->native && op->call.args.kind != KIND_AWAIT && op->steps_left &&
+	       !engine_may_move(op);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * moving.h - which of the running operations of a communicator are looked at.  A group may have thousands, and most of
+ * them only wait for messages.
+ *
+ * The oldest operation of the queue is looked at with its communicator.  Of the others, comm->woken has those for which
+ * a message has come: all of them are looked at.  comm->in_turn has those that move without a message, because a send or a
+ * copy is under way: a few are looked at, in turn.  All others rest.
+ *
+ * The lock is held in all functions.
+ */
+#ifndef CORE_EXEC_MOVING_H
+#define CORE_EXEC_MOVING_H
+
+#include "exec/op.h"
+
+/* A message has come for an operation that rests or is looked at in turn: it and its communicator are looked at. */
+void moving_wake(struct op *op);
+/* After a look at a running operation: puts it into comm->in_turn, or lets it rest. */
+void moving_after_look(struct op *op);
+/* Takes an operation out of its list. */
+void moving_leave(struct op *op);
+/* Takes the first operation out of a list; NULL: there is none. */
+struct op *moving_take(struct op_list *list);
+/* Does nothing of the communicator move until a message comes?  Then its operations may rest. */
+int moving_is_at_rest(const struct comm *comm);
+
+#endif

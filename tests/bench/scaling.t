@@ -1,0 +1,57 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# scaling.t - four times as many operations, communicators, requests and the like cost about four times as many
+# instructions, as callgrind counts them.  A cost that grows with the square would be sixteen times as much.
+. "${top_srcdir:-.}/tests/lib/tap.sh"
+
+# The most tenths of a cost for four times as many.  The work of UCX depends on how its queues fill.
+most_of() {
+    if [ "$1" = ucx ]; then echo 60; else echo 43; fi
+}
+
+command -v valgrind >/dev/null || skip_all "valgrind is not installed"
+[ -z "$TEST_SANITIZE" ] || skip_all "built with a sanitizer ($TEST_SANITIZE)"
+
+build=$(cd "${top_builddir:-.}" && pwd)
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+
+# shellcheck disable=SC2086 # the compiler's flags are a list
+check "the program builds" ${TEST_CC:-cc} ${TEST_CFLAGS:-} -I"${top_srcdir:-.}/include" -o "$dir/scaling" \
+    "${top_srcdir:-.}/tests/bench/scaling.c" -L"$build/.libs" "-Wl,-rpath,$build/.libs" -lcoll
+
+# costs FILE: prints "few_NAME COST" and "many_NAME COST", with all that these functions call.
+costs() {
+    awk '/^c?fn=\([0-9]+\) / { id = $1; sub(/^c?fn=/, "", id); name[id] = $2 }
+        /^cfn=/ { id = $1; sub(/^cfn=/, "", id); called = name[id] }
+        counts { if (called ~ /^(few|many)_/) print called, $2; counts = 0 }
+        /^calls=/ { counts = 1 }' "$1"
+}
+
+# scale BACKEND THINGS...
+scale() {
+    backend=$1
+    shift
+    COLL_BACKEND=$backend valgrind --tool=callgrind --callgrind-out-file="$dir/out" "$dir/scaling" "$@" \
+        >"$dir/log" 2>&1 || none "$backend: the program runs" "$(cat "$dir/log")"
+    costs "$dir/out" >"$dir/costs"
+    for thing in "$@"; do
+        few=$(sed -n "s/^few_$thing //p" "$dir/costs")
+        many=$(sed -n "s/^many_$thing //p" "$dir/costs")
+        times=$((${many:-100} * 10 / ${few:-1}))
+        echo "# $backend, $thing: $few and $many instructions, $((times / 10)).$((times % 10)) times"
+        check "$backend: four times the $(echo "$thing" | tr _ ' ') cost about four times as much" \
+            test "$times" -le "$(most_of "$backend")"
+    done
+}
+
+# shellcheck disable=SC2086 # a list
+for backend in tcp simulated ucx; do
+    if [ "$backend" = ucx ] && [ ! -e "$build/.libs/coll_ucx.so" ]; then
+        skip "$backend" "it is not built"
+        continue
+    fi
+    scale $backend operations groups operations_beside_one_that_left
+done
+
+done_testing

@@ -74,7 +74,7 @@ static int rendezvous_take_selection(struct bootstrap *bootstrap, const struct c
 /* The value of option `security` if it asks the backend to protect messages; else NULL. */
 static const char *rendezvous_security(const struct config *config, const struct plugin *plugin)
 {
-	const char *value = plugin->code && !plugin->unprobed
+	const char *value = plugin->code && !plugin->unwanted
 				    ? NULL
 				    : config_backend_string(config, &plugin->backend, "security");
 
@@ -162,18 +162,17 @@ static int rendezvous_go_without(const struct context *context, int by_name, int
 
 /*
  * Opens the companion of a backend without a transport, and the endpoint for calls on host memory.  A rank alone
- * needs nobody to watch it.  Sets *by_name if the user has named the companion.
+ * needs nobody to watch it.
  */
 static int rendezvous_open_companion(struct context *context, const struct context_parts *parts,
-				     int *by_name)
+				     const struct companion_wish *wish)
 {
 	const struct plugin *plugin;
-	int named, code;
+	int named = wish->named, code;
 
 	if (parts->plugin->backend.transport)
 		return COLL_SUCCESS;
-	code = select_companion(parts->bootstrap, parts->config, parts->plugins, &plugin, &named);
-	*by_name |= named;
+	code = select_companion(parts->bootstrap, parts->config, parts->plugins, wish, &plugin);
 	if (code || !plugin)
 		return code;
 	if (context->nranks > 1) {
@@ -197,14 +196,24 @@ static int rendezvous_open(struct context **context, const struct context_parts 
 			   int together, int *by_name)
 {
 	int64_t timeout_ms = config_int(parts->config, "init_timeout") / 1000;
+	struct companion_wish wish = {.named = 0};
 	struct error_first first = {0};
-	int code = context_make(context, parts);
+	int code = COLL_SUCCESS;
 
+	*context = NULL;
+	if (!parts->plugin->backend.transport)
+		code = select_companion_wish(parts->bootstrap, parts->config, parts->plugins,
+					     &wish);
+	if (code)
+		return code;
+	code = context_make(context, parts);
 	if (!code && !(together && parts->plugin->backend.open_all))
 		code = context_open(*context);
 	error_note(&first, context_all_ok(*context, parts->bootstrap, code, timeout_ms));
-	if (!first.code)
-		error_note(&first, rendezvous_open_companion(*context, parts, by_name));
+	if (!first.code) {
+		*by_name |= wish.named;
+		error_note(&first, rendezvous_open_companion(*context, parts, &wish));
+	}
 	if (!first.code)
 		return COLL_SUCCESS;
 	if (*context)

@@ -124,13 +124,22 @@ static void info_note_failure(int *code, char text[1024], int failure)
 	snprintf(text, 1024, "%s", error_text());
 }
 
-/*
- * A probe may open a vendor's library, so the core does not probe a backend that the option `backend` rules out.
- * The core probes every other backend, also those that it takes only by name.
- */
+/* The core probes every backend that the option `backend` does not rule out, also those that it takes only by name. */
 static int info_wants(const struct config *config, const char *name)
 {
-	return select_wants(config, name) == PLUGIN_RULED_OUT ? PLUGIN_RULED_OUT : PLUGIN_BY_NAME;
+	const int wants = select_wants(config, name);
+
+	return wants == PLUGIN_BY_PRIORITY ? PLUGIN_BY_NAME : wants;
+}
+
+/* `coll info` asks for children, since it is to show the plugins that crash. */
+static int info_load(struct coll_info *info, int uses_cuda)
+{
+	const char *probe = secure_getenv("COLL_INFO_PROBE");
+
+	if (probe && !strcmp(probe, "child"))
+		return plugins_survey(info->config, info_wants, uses_cuda, &info->plugins);
+	return plugins_load(info->config, info_wants, uses_cuda, &info->plugins);
 }
 
 /* A fault of the configuration is the status, but everything else is still collected. */
@@ -141,7 +150,7 @@ static int info_fill(struct coll_info *info, int code, int uses_cuda)
 
 	snprintf(text, sizeof(text), "%s", error_text());
 	info_note_failure(&code, text, choose_compile(info->config, &info->selection));
-	loaded = plugins_load(info->config, info_wants, uses_cuda, &info->plugins);
+	loaded = info_load(info, uses_cuda);
 	if (!info->plugins || loaded == COLL_ERR_NO_MEMORY) /* options may lack values */
 		return loaded;
 	info_note_failure(&code, text, loaded);
@@ -209,7 +218,8 @@ static int info_available(struct config *config, const char *name)
 		plugins_free(plugins);
 		return code;
 	}
-	/* Another backend's probe may open a vendor's library and take half a second. */
+	/* Another backend's plugin may open a vendor's library and take half a second. */
+	plugins_open(plugins, config, name);
 	plugin = plugins_probe(plugins, config, name);
 	if (!plugin)
 		code = select_unknown(plugins, name);

@@ -204,16 +204,20 @@ static char *config_variable(struct config *config, const char *name)
 	return variable;
 }
 
-/* The new option, the old one if it is declared again, or NULL for lack of memory. */
-static struct config_option *config_add_option(struct config *config, const char *section,
+/*
+ * The option without a value but its default, or the old one if it is declared again; NULL for lack of memory.
+ * *added: it is new.
+ */
+static struct config_option *config_new_option(struct config *config, const char *section,
 					       const struct config_declared *declared,
-					       int64_t number)
+					       int64_t number, int *added)
 {
 	char *name =
 		config_text(config, "%s%s%s", section, section[0] ? "." : "", declared->spec.key);
 	struct config_option *option = name ? config_find(config, name) : NULL, *more;
 	char *variable;
 
+	*added = 0;
 	if (!name || option) {
 		free(name);
 		return option;
@@ -232,8 +236,23 @@ static struct config_option *config_add_option(struct config *config, const char
 					 .declared = *declared,
 					 .value = declared->spec.fallback,
 					 .number = number};
-	config_apply(config, option);
-	config_follow(config, option);
+	*added = 1;
+	return option;
+}
+
+/* The same with its value in force. */
+static struct config_option *config_add_option(struct config *config, const char *section,
+					       const struct config_declared *declared,
+					       int64_t number)
+{
+	int added;
+	struct config_option *option = config_new_option(config, section, declared, number, &added);
+
+	if (option && (added || option->unread)) {
+		option->unread = 0;
+		config_apply(config, option);
+		config_follow(config, option);
+	}
 	return option;
 }
 
@@ -251,14 +270,14 @@ static void config_declare_option(struct config *config, const char *section,
 		config_add_option(config, section, declared, number);
 }
 
+static const struct config_declared config_priority_declared = {
+	.spec = {.key = "priority", .type = COLL_OPTION_INT, .min = INT32_MIN, .max = INT32_MAX}};
+
 static const struct config_option *config_declare_priority(struct config *config,
 							   const char *section)
 {
-	static const struct config_declared priority = {.spec = {.key = "priority",
-								 .type = COLL_OPTION_INT,
-								 .min = INT32_MIN,
-								 .max = INT32_MAX}};
-	struct config_option *option = config_add_option(config, section, &priority, 0);
+	struct config_option *option =
+		config_add_option(config, section, &config_priority_declared, 0);
 
 	if (option)
 		option->is_priority = 1;
@@ -273,6 +292,16 @@ int config_priority(struct config *config, const char *section, int32_t *priorit
 		return 0;
 	*priority = (int32_t)option->number;
 	return 1;
+}
+
+void config_accept(struct config *config, const char *section)
+{
+	int added;
+	struct config_option *option =
+		config_new_option(config, section, &config_priority_declared, 0, &added);
+
+	if (option && added)
+		option->is_priority = option->unread = 1;
 }
 
 /* A backend's STRING option with the unit "a|b|c" takes one of these words, and has no unit. */

@@ -35,7 +35,13 @@ int config_declare(struct config *config, const char *section, const coll_option
 int config_priority(struct config *config, const char *section, int32_t *priority);
 
 /*
- * To be called when every backend that was found has declared its options, or its priority at least.
+ * Accepts the section of a backend whose plugin is not opened, or cannot be, without a look at its values and its
+ * variables.  The section is read after all if the backend declares its options later.
+ */
+void config_accept(struct config *config, const char *section);
+
+/*
+ * To be called when every backend that was found has declared its options, or its section is accepted.
  * A section that no backend has is COLL_ERR_CONFIG if its name is like a known name, else a warning.
  */
 int config_check_sections(struct config *config);

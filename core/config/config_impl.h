@@ -32,6 +32,7 @@ struct config_option {
 	char *variable; /* "COLL_TIMEOUT", "COLL_TCP_INTERFACE" */
 	struct config_declared declared;
 	int is_priority;    /* not a real option: it marks a declared section */
+	int unread;         /* with is_priority: the section is accepted unread (config_accept) */
 	const char *value;  /* the value in force: spec.fallback, or the text of a given value */
 	const char *source; /* NULL: the default */
 	int64_t number;     /* value as a number; of a choice: its index */

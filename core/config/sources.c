@@ -21,6 +21,7 @@ const char *const config_reserved[] = {"COLL_RANK",
 				       "COLL_KEY",
 				       "COLL_CONFIG",
 				       "COLL_SYSCONFDIR",
+				       "COLL_INFO_PROBE",
 				       "COLL_ISA",
 				       "COLL_TRUST",
 				       NULL};

@@ -178,6 +178,19 @@ static void config_check_section(struct config *config, const struct config_valu
 		config_report_section(config, value);
 }
 
+/* Is it a variable of a section that is accepted unread?  Such a variable begins with the section's name. */
+static int config_is_unread(const struct config *config, const char *variable)
+{
+	for (int i = 0; i < config->noptions; i++) {
+		const struct config_option *option = &config->option[i];
+
+		if (option->unread && !strncmp(variable, option->variable,
+					       strlen(option->variable) - strlen("PRIORITY")))
+			return 1;
+	}
+	return 0;
+}
+
 /* Is the value the first one of its source for an undeclared section? */
 static int config_begins_unused_section(const struct config *config,
 					const struct config_value *value)
@@ -218,7 +231,7 @@ static void config_review_unused(struct config *config,
 
 		if (value->used)
 			continue;
-		if (value->source == SOURCE_ENVIRONMENT)
+		if (value->source == SOURCE_ENVIRONMENT && !config_is_unread(config, value->name))
 			config_report_variable(config, value->name);
 		else if (config_begins_unused_section(config, value))
 			report_section(config, value);

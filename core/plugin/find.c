@@ -88,7 +88,8 @@ static const struct plugin *plugin_earlier(const struct plugin_list *list, const
 	return NULL;
 }
 
-static void plugin_evaluate(struct plugin_search *search, struct plugin *plugin, int error)
+/* Refuses a file that cannot be a plugin, or not the first of its name. */
+static void plugin_evaluate(const struct plugin_search *search, struct plugin *plugin, int error)
 {
 	const struct plugin *earlier = plugin_earlier(search->list, plugin->name);
 
@@ -105,22 +106,30 @@ static void plugin_evaluate(struct plugin_search *search, struct plugin *plugin,
 			      "'%s' is not used: '%s' has the same name and its directory comes "
 			      "first",
 			      plugin->path, earlier->path);
-	else
-		plugin_load(search, plugin);
 }
 
-/* Returns 1 if the file is a candidate: not a directory or another special file. */
-static int plugin_try(struct plugin_search *search, const char *dir, const char *file)
+/* Writes the path of a file.  Returns 0, or ENAMETOOLONG. */
+static int plugin_join(char path[4096], const char *dir, const char *file)
+{
+	return snprintf(path, 4096, "%s/%s", dir, file) < 4096 ? 0 : ENAMETOOLONG;
+}
+
+/*
+ * Returns 1 if the file is a candidate: not a directory or another special file.  written: the directory as its
+ * option names it.
+ */
+static int plugin_try(struct plugin_search *search, const char *dir, const char *written,
+		      const char *file)
 {
 	struct plugin *plugin = plugin_new_item(search);
 	struct stat st;
-	int error = 0;
+	int error;
 
 	if (!plugin)
 		return 0;
-	if ((size_t)snprintf(plugin->path, sizeof(plugin->path), "%s/%s", dir, file) >=
-	    sizeof(plugin->path))
-		error = ENAMETOOLONG;
+	error = plugin_join(plugin->path, dir, file);
+	if (!error)
+		error = plugin_join(plugin->written, written, file);
 	if (!error && stat(plugin->path, &st))
 		error = errno;
 	if (!error && !S_ISREG(st.st_mode))
@@ -159,9 +168,8 @@ static void plugin_search_dir(struct plugin_search *search, const char *dir, con
 		plugin_note(search, "plugin directory '%.400s' (%.200s) cannot be read: %s", dir,
 			    by, strerror(errno));
 	} else if (!plugin_is_searched(search->list, real)) {
-		search->written = dir;
 		for (int i = 0; i < n; i++)
-			found += plugin_try(search, real, entry[i]->d_name);
+			found += plugin_try(search, real, dir, entry[i]->d_name);
 		plugin_note(search, "plugin directory '%.400s' (%.200s): %d plugin%s", real, by,
 			    found, found == 1 ? "" : "s");
 	}

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "plugin/loader.h"
 #include "base/log.h"
-#include "base/trust.h"
 #include "plugin/plugin_impl.h"
 
 #include <stdarg.h>
@@ -34,21 +33,18 @@ int plugin_refuse_error(struct plugin *plugin, int code)
  * Judges the path without links, by which the file is opened.  Then judges the path with the directory as its
  * option names it: another user's symbolic link there could lead to any directory.
  */
-static int plugin_check_path(const struct plugin_search *search, const struct plugin *plugin,
-			     struct trust *trust)
+static int plugin_check_path(const struct plugin *plugin, struct trust *trust)
 {
-	char written[2 * sizeof(plugin->path)];
 	const int code = trust_check(plugin->path, 1, trust);
 
-	snprintf(written, sizeof(written), "%s%s", search->written, strrchr(plugin->path, '/'));
-	return code ? code : trust_check(written, 1, trust);
+	return code ? code : trust_check(plugin->written, 1, trust);
 }
 
 /* Nobody may run code that other users can change. */
 static int plugin_check_safe(struct plugin_search *search, struct plugin *plugin,
 			     struct trust *trust)
 {
-	const int code = plugin_check_path(search, plugin, trust);
+	const int code = plugin_check_path(plugin, trust);
 
 	if (code)
 		return plugin_refuse_error(plugin, code);
@@ -100,26 +96,35 @@ static int plugin_refuse_symbol(struct plugin *plugin, struct loader_file *file,
 			     plugin->path, COLL_BACKEND_SYMBOL);
 }
 
-void plugin_load(struct plugin_search *search, struct plugin *plugin)
+void plugin_open(struct plugin *plugin, const struct trust *trust)
 {
 	const coll_backend_t *table;
 	struct loader_file *file;
-	struct trust trust;
 	char elsewhere[512];
 	int code, first;
 
-	if (plugin_check_safe(search, plugin, &trust))
-		return;
 	code = loader_open(plugin->path, &file, &first);
 	if (code) {
 		plugin_refuse_error(plugin, code);
 		return;
 	}
-	if (first && trust.by_group)
-		log_warn("plugin '%s' can be changed by a group: %s", plugin->path, trust.note);
+	if (first && trust->by_group)
+		log_warn("plugin '%s' can be changed by a group: %s", plugin->path, trust->note);
 	table = loader_symbol(file, COLL_BACKEND_SYMBOL, elsewhere, sizeof(elsewhere));
 	if (table)
 		plugin_take(plugin, table);
 	else
 		plugin_refuse_symbol(plugin, file, elsewhere);
+}
+
+void plugin_load(struct plugin_search *search, struct plugin *plugin)
+{
+	struct trust trust;
+
+	if (plugin_check_safe(search, plugin, &trust))
+		return;
+	if (search->in_children)
+		plugin_survey(plugin, &trust, search->config);
+	else
+		plugin_open(plugin, &trust);
 }

@@ -73,13 +73,12 @@ static void plugin_set_priority(struct plugin *plugin, struct config *config, in
 /* A user's wrong value fails the whole list; a plugin's wrong declaration refuses only this plugin. */
 static int plugin_declare(struct plugin *plugin, struct config *config)
 {
-	int32_t priority;
 	int code;
 
-	/* The section of a plugin that cannot be loaded is a known one. */
+	/* The section of a plugin that is not open is a known one. */
 	if (!plugin_is_loaded(plugin)) {
 		if (plugin->name[0])
-			config_priority(config, plugin->name, &priority);
+			config_accept(config, plugin->name);
 		return COLL_SUCCESS;
 	}
 	code = config_declare(config, plugin->name, plugin->options, plugin->backend.option_count);
@@ -123,26 +122,94 @@ const char *plugin_idle(const struct plugin_list *list, const struct plugin *plu
 	       "named a device: name the backend with COLL_BACKEND";
 }
 
-/* Probing may load a vendor's libraries, so the core does not probe a plugin that the user ruled out. */
+/* Probing may initialise CUDA, so the core does not probe an idle plugin. */
 static void plugin_ask(const struct plugin_list *list, struct plugin *plugin,
 		       const struct config *config, plugin_wants wants)
 {
-	const int wanted = wants(config, plugin->name);
 	const char *idle = plugin_idle(list, plugin);
 
 	if (plugin->code)
 		return;
-	plugin->unprobed = wanted == PLUGIN_RULED_OUT;
-	if (plugin->unprobed)
-		plugin_refuse(plugin, COLL_ERR_CONFIG, "it was not probed, since %s rules it out",
-			      config_source(config, "backend"));
-	else if (wanted == PLUGIN_BY_PRIORITY && idle)
+	if (idle && wants(config, plugin->name) == PLUGIN_BY_PRIORITY)
 		plugin_refuse(plugin, COLL_ERR_UNSUPPORTED, "%s", idle);
 	else
 		plugin_probe(plugin, config);
 }
 
-int plugins_place(struct plugin_list *list, struct config *config, int one_host)
+/* -------------------------------------------------------------------- opening -- */
+
+static int plugin_is_wanted(struct plugin_search *search, const struct plugin *plugin,
+			    plugin_wants wants)
+{
+	const int wanted = wants ? wants(search->config, plugin->name) : PLUGIN_RULED_OUT;
+
+	search->no_memory |= wanted == PLUGIN_NO_MEMORY;
+	return wanted;
+}
+
+static void plugin_rule_out(struct plugin *plugin, const struct config *config, const char *left)
+{
+	plugin_refuse(plugin, COLL_ERR_CONFIG, "it was not %s, since %s rules it out", left,
+		      config_source(config, "backend"));
+	plugin->unwanted = 1;
+}
+
+/* The plugin is wanted after all. */
+static void plugin_want(struct plugin *plugin)
+{
+	plugin->unwanted = 0;
+	plugin->code = COLL_SUCCESS;
+	plugin->reason[0] = '\0';
+}
+
+static struct plugin *plugin_find(const struct plugin_list *list, const char *name)
+{
+	const struct plugin *found = plugins_find(list, name);
+
+	return found ? &list->item[found - list->item] : NULL;
+}
+
+/* Has an open plugin no transport, so that it needs a companion? */
+static int plugin_needs_companion(const struct plugin_list *list)
+{
+	int needs = 0;
+
+	for (int i = 0; i < list->count; i++)
+		needs |= plugin_is_loaded(&list->item[i]) && !list->item[i].backend.transport;
+	return needs;
+}
+
+/* The companion is open beside its backend, also if a list of backends lacks it; it is probed when it is asked for. */
+static void plugin_open_companion(struct plugin_search *search, plugin_wants wants)
+{
+	struct plugin *plugin =
+		plugin_find(search->list, config_string(search->config, "companion"));
+
+	if (!plugin || !plugin->unwanted || !plugin_needs_companion(search->list) ||
+	    plugin_is_wanted(search, plugin, wants) <= PLUGIN_EXCLUDED)
+		return;
+	plugin_want(plugin);
+	plugin_load(search, plugin);
+	if (!plugin->code)
+		plugin_rule_out(plugin, search->config, "probed");
+}
+
+static void plugin_open_all(struct plugin_search *search, plugin_wants wants)
+{
+	for (int i = 0; i < search->list->count; i++) {
+		struct plugin *plugin = &search->list->item[i];
+
+		if (plugin->code)
+			continue;
+		if (plugin_is_wanted(search, plugin, wants) <= PLUGIN_RULED_OUT)
+			plugin_rule_out(plugin, search->config, "opened");
+		else
+			plugin_load(search, plugin);
+	}
+	plugin_open_companion(search, wants);
+}
+
+static int plugin_order(struct plugin_list *list, struct config *config, int one_host)
 {
 	for (int i = 0; i < list->count; i++)
 		plugin_set_priority(&list->item[i], config, one_host && !list->uses_cuda);
@@ -151,18 +218,26 @@ int plugins_place(struct plugin_list *list, struct config *config, int one_host)
 		       : COLL_SUCCESS;
 }
 
-int plugins_load(struct config *config, plugin_wants wants, int uses_cuda, struct plugin_list **out)
+int plugins_place(struct plugin_list *list, struct config *config, int one_host)
 {
-	struct plugin_search search = {.config = config, .list = calloc(1, sizeof(*search.list))};
-	struct plugin_list *list = search.list;
+	return plugin_order(list, config, one_host);
+}
+
+static int plugin_load_all(struct plugin_search *search, plugin_wants wants, int uses_cuda,
+			   struct plugin_list **out)
+{
+	struct config *config = search->config;
+	struct plugin_list *list = calloc(1, sizeof(*list));
 	struct error_first fault = {0};
 
 	*out = NULL;
+	search->list = list;
 	if (list) {
 		list->uses_cuda = uses_cuda;
-		plugin_find_all(&search);
+		plugin_find_all(search);
+		plugin_open_all(search, wants);
 	}
-	if (!list || search.no_memory || plugins_place(list, config, 0)) {
+	if (!list || search->no_memory || plugin_order(list, config, 0)) {
 		plugins_free(list);
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the list of plugins");
 	}
@@ -174,12 +249,30 @@ int plugins_load(struct config *config, plugin_wants wants, int uses_cuda, struc
 	return error_raise(&fault);
 }
 
+int plugins_load(struct config *config, plugin_wants wants, int uses_cuda,
+		 struct plugin_list **list)
+{
+	struct plugin_search search = {.config = config};
+
+	return plugin_load_all(&search, wants, uses_cuda, list);
+}
+
+int plugins_survey(struct config *config, plugin_wants wants, int uses_cuda,
+		   struct plugin_list **list)
+{
+	struct plugin_search search = {.config = config, .in_children = 1};
+
+	return plugin_load_all(&search, wants, uses_cuda, list);
+}
+
 void plugins_free(struct plugin_list *list)
 {
 	if (!list)
 		return;
-	for (int i = 0; i < list->count; i++)
+	for (int i = 0; i < list->count; i++) {
 		free(list->item[i].options);
+		free(list->item[i].answer);
+	}
 	free(list->item);
 	free(list->note);
 	free(list);
@@ -199,17 +292,30 @@ const struct plugin *plugins_find(const struct plugin_list *list, const char *na
 	return NULL;
 }
 
+void plugins_open(struct plugin_list *list, struct config *config, const char *name)
+{
+	struct plugin_search search = {.config = config, .list = list};
+	struct plugin *plugin = plugin_find(list, name);
+	int code;
+
+	if (!plugin || !plugin->unwanted || plugin_is_loaded(plugin))
+		return;
+	plugin_want(plugin);
+	plugin_load(&search, plugin);
+	plugin_link_groups(plugin);
+	plugin_set_priority(plugin, config, 0);
+	code = plugin_declare(plugin, config);
+	if (code)
+		plugin_refuse_error(plugin, code);
+}
+
 const struct plugin *plugins_probe(struct plugin_list *list, const struct config *config,
 				   const char *name)
 {
-	const struct plugin *found = plugins_find(list, name);
-	struct plugin *plugin = found ? &list->item[found - list->item] : NULL;
+	struct plugin *plugin = plugin_find(list, name);
 
-	if (plugin && plugin->unprobed) {
-		plugin->unprobed = 0;
-		plugin->code = COLL_SUCCESS;
-		plugin->reason[0] = '\0';
-	}
+	if (plugin && plugin->unwanted && plugin_is_loaded(plugin))
+		plugin_want(plugin);
 	if (plugin && !plugin->code)
 		plugin_probe(plugin, config);
 	return plugin;

@@ -2,6 +2,9 @@
 /*
  * plugin.h - finds plugin files, loads them for good, and keeps the true reason why a file was refused.
  *
+ * The name of a file is the name of its backend, so a file whose backend the user has ruled out is not opened: the
+ * libraries of a vendor may crash already there.
+ *
  * A file is opened at most once per process and never unloaded; the process-wide table of loaded
  * files is the core's only mutable global besides the log level, behind one lock that is never held
  * across plugin code.
@@ -13,7 +16,8 @@
 
 struct plugin {
 	char path[4096];
-	char name[32]; /* the name in the file's name; "" if this is no valid name */
+	char written[4096]; /* the same file in its directory as an option names that */
+	char name[32];      /* the name in the file's name; "" if this is no valid name */
 	/*
 	 * Copies in the core's own sizes.  A slot that the plugin lacks is NULL.  backend.transport and
 	 * backend.native point to the copies below, or are NULL.
@@ -23,11 +27,12 @@ struct plugin {
 	coll_native_t native;
 	coll_option_t *options; /* backend.options points here */
 	int code;               /* COLL_SUCCESS, or the code of its refusal or of its probe */
-	int unprobed;           /* refused unprobed, as plugins_load did not want it */
+	int unwanted;           /* refused unopened, or unprobed, as plugins_load did not want it */
 	char reason[768];       /* the message of code */
 	int32_t priority;       /* the priority in force */
 	char priority_source[512];
 	char info[256]; /* the line of backend->info, after plugins_describe; or "" */
+	char *answer; /* NULL, or what the child of plugins_survey wrote: it has the strings of the table */
 };
 
 struct plugin_list {
@@ -39,13 +44,22 @@ struct plugin_list {
 	int note_count;
 };
 
-/* May the caller use a backend of that name?  The core does not probe other plugins. */
-enum { PLUGIN_RULED_OUT = 0, PLUGIN_BY_PRIORITY = 1, PLUGIN_BY_NAME = 2 };
+/*
+ * May the caller use a backend of that name?  The core does not open other plugins; of these it opens the companion
+ * of a backend without a transport all the same, unless it is excluded by name.
+ */
+enum {
+	PLUGIN_NO_MEMORY = -2, /* no memory for the answer */
+	PLUGIN_EXCLUDED = -1,
+	PLUGIN_RULED_OUT = 0,
+	PLUGIN_BY_PRIORITY = 1,
+	PLUGIN_BY_NAME = 2
+};
 typedef int (*plugin_wants)(const struct config *config, const char *name);
 
 /*
- * Loads the plugins in the directories of `plugin_path` (or in the built-in one), declares their options
- * in config, reads their priorities and probes those that `wants` allows (NULL: none).  uses_cuda: the application
+ * Finds the plugins in the directories of `plugin_path` (or in the built-in one), loads those that `wants` allows
+ * (NULL: none), declares their options in config, reads their priorities and probes them.  uses_cuda: the application
  * uses CUDA as far as device_in_use and coll_config_t.device show.  The list is sorted by priority,
  * highest first, then by name.  It is made even if every plugin was refused; the return is an error only
  * for lack of memory or for a fault in config found while declaring.  A faulty value is not in force, so the plugins
@@ -54,8 +68,13 @@ typedef int (*plugin_wants)(const struct config *config, const char *name);
 int plugins_load(struct config *config, plugin_wants wants, int uses_cuda,
 		 struct plugin_list **list);
 /*
- * Sets the priorities for ranks that all run on one host, or for ranks on several, and sorts the list anew: pointers
- * into the list are void.  plugins_load sets those for several hosts.  In a program that uses CUDA both are the same,
+ * The same, but opens and probes each plugin in a child process, and asks for its info.  The tables have no functions
+ * to call then: this is for a process with one thread that only looks.
+ */
+int plugins_survey(struct config *config, plugin_wants wants, int uses_cuda,
+		   struct plugin_list **list);
+/*
+ * Sets the priorities for ranks that all run on one host, or for ranks on several, and sorts the list anew: pointers into the list are void.  plugins_load sets those for several hosts.  In a program that uses CUDA both are the same,
  * since coll_backend_t.host_priority is about host memory.
  */
 int plugins_place(struct plugin_list *list, struct config *config, int one_host);
@@ -71,7 +90,15 @@ const char *plugin_idle(const struct plugin_list *list, const struct plugin *plu
 const struct plugin *plugins_find(const struct plugin_list *list, const char *name);
 /* The backend is about to be used: its `finish` will be called when the process ends. */
 void plugin_will_finish(const struct plugin *plugin);
-/* Probes the entry of that backend name, though plugins_load did not want it, and returns it; or NULL. */
+/*
+ * Loads the entry of that backend name and declares its options, though plugins_load did not want it; a wrong
+ * value is the reason of its refusal then.
+ */
+void plugins_open(struct plugin_list *list, struct config *config, const char *name);
+/*
+ * Probes the entry of that backend name, which is open, though plugins_load did not want it, and returns it; or
+ * NULL.
+ */
 const struct plugin *plugins_probe(struct plugin_list *list, const struct config *config,
 				   const char *name);
 

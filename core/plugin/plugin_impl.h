@@ -3,13 +3,14 @@
 #ifndef CORE_PLUGIN_PLUGIN_IMPL_H
 #define CORE_PLUGIN_PLUGIN_IMPL_H
 
+#include "base/trust.h"
 #include "plugin/plugin.h"
 
 /* A list of plugins while it is made. */
 struct plugin_search {
 	struct config *config;
 	struct plugin_list *list;
-	const char *written; /* the directory that is searched, as its option names it */
+	int in_children; /* opens and probes each plugin in a child process */
 	int no_memory;
 };
 
@@ -23,8 +24,10 @@ void plugin_note(struct plugin_search *search, const char *fmt, ...)
 
 /* ---- load.c */
 
-/* Opens plugin->path and takes the table over, or refuses the plugin. */
+/* Opens plugin->path, if this process may trust the file, and takes the table over; or refuses the plugin. */
 void plugin_load(struct plugin_search *search, struct plugin *plugin);
+/* The same without a look at the path, which is trusted for that reason. */
+void plugin_open(struct plugin *plugin, const struct trust *trust);
 
 /* Marks the plugin as refused; returns code. */
 int plugin_refuse(struct plugin *plugin, int code, const char *fmt, ...)
@@ -48,5 +51,10 @@ int plugin_take(struct plugin *plugin, const coll_backend_t *table);
 void plugin_probe(struct plugin *plugin, const struct config *config);
 /* Calls the plugin's `info` for the line that describes it. */
 void plugin_ask_info(struct plugin *plugin, const struct config *config);
+
+/* ---- survey.c */
+
+/* The same as plugin_open, plugin_probe and plugin_ask_info, in a child process. */
+void plugin_survey(struct plugin *plugin, const struct trust *trust, struct config *config);
 
 #endif

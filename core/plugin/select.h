@@ -16,7 +16,7 @@ int select_local(const struct config *config, const struct plugin_list *list, in
 		 const struct plugin **chosen, char (*why)[768]);
 
 /*
- * Does the option `backend` allow a backend of that name?  PLUGIN_RULED_OUT if it lists others, or
+ * Does the option `backend` allow a backend of that name?  PLUGIN_RULED_OUT if it lists others, PLUGIN_EXCLUDED if it
  * excludes the name.
  */
 int select_wants(const struct config *config, const char *name);
@@ -39,13 +39,22 @@ int select_agree(struct bootstrap *bootstrap, const struct config *config,
 		 const struct plugin_list *list, int in_process, int local_code,
 		 const struct plugin **chosen, int *by_name);
 
+/* The option `companion`: the transport that watches over the ranks of a backend without one. */
+struct companion_wish {
+	char name[16];
+	int32_t named; /* 1: the user has set it; then a companion that a rank cannot use is an error */
+};
+
 /*
- * Collective, for a backend without a transport: the transport that watches over the ranks (option
- * `companion`), or NULL for none.  *by_name: the user has set the option; then a companion that a rank
- * cannot use is an error.
+ * Collective, for a backend without a transport: the companion that all ranks use, which is rank 0's.  To be called
+ * before an endpoint opens: a plugin that was ruled out is opened now, and declares its options in config.
  */
+int select_companion_wish(struct bootstrap *bootstrap, struct config *config,
+			  struct plugin_list *list, struct companion_wish *wish);
+/* Collective: the companion if every rank can use it, or NULL for none. */
 int select_companion(struct bootstrap *bootstrap, const struct config *config,
-		     struct plugin_list *list, const struct plugin **chosen, int *by_name);
+		     struct plugin_list *list, const struct companion_wish *wish,
+		     const struct plugin **chosen);
 
 /*
  * Some rank could not open the chosen backend, as error_text() says: the next choice leaves it out.  All ranks

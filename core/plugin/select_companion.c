@@ -8,12 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The option `companion` of one rank. */
-struct companion_wish {
-	char name[16];
-	int32_t named; /* 1: the user has set it */
-};
-
 /* May a rank use the chosen one? */
 struct companion_offer {
 	char version[32];
@@ -32,9 +26,8 @@ static int companion_exchange(struct bootstrap *bootstrap, const struct config *
 	return bootstrap_exchange(bootstrap, own, all, size, timeout_ms);
 }
 
-/* All ranks use rank 0's. */
-static int companion_agree(struct bootstrap *bootstrap, const struct config *config,
-			   struct companion_wish *wish)
+int select_companion_wish(struct bootstrap *bootstrap, struct config *config,
+			  struct plugin_list *list, struct companion_wish *wish)
 {
 	struct companion_wish own = {
 		.named = strcmp(config_source(config, "companion"), "default") != 0};
@@ -52,6 +45,8 @@ static int companion_agree(struct bootstrap *bootstrap, const struct config *con
 		log_warn("rank %d: option companion is %s, but rank 0's is %s; all ranks use "
 			 "rank 0's",
 			 bootstrap_rank(bootstrap), own.name, wish->name);
+	if (!code && select_wants(config, wish->name) != PLUGIN_EXCLUDED)
+		plugins_open(list, config, wish->name);
 	return code;
 }
 
@@ -112,26 +107,25 @@ static void companion_log_none(int code)
 }
 
 int select_companion(struct bootstrap *bootstrap, const struct config *config,
-		     struct plugin_list *list, const struct plugin **chosen, int *by_name)
+		     struct plugin_list *list, const struct companion_wish *wish,
+		     const struct plugin **chosen)
 {
-	struct companion_wish wish = {.named = 0};
 	struct companion_offer own = {.code = 0}, *all;
-	int code = companion_agree(bootstrap, config, &wish), offers;
+	int code, offers;
 
 	*chosen = NULL;
-	*by_name = wish.named;
-	if (code || !strcmp(wish.name, "none"))
-		return code;
+	if (!strcmp(wish->name, "none"))
+		return COLL_SUCCESS;
 	all = calloc((size_t)bootstrap_nranks(bootstrap), sizeof(*all));
-	companion_fill_offer(config, list, wish.name, &own);
+	companion_fill_offer(config, list, wish->name, &own);
 	code = companion_exchange(bootstrap, config, &own, all, sizeof(own));
-	offers = code ? code : companion_check_offers(all, bootstrap_nranks(bootstrap), wish.name);
+	offers = code ? code : companion_check_offers(all, bootstrap_nranks(bootstrap), wish->name);
 	free(all);
-	if (code || (offers && wish.named))
+	if (code || (offers && wish->named))
 		return offers;
 	if (offers && bootstrap_rank(bootstrap) == 0)
 		companion_log_none(offers);
 	if (!offers)
-		*chosen = plugins_find(list, wish.name);
+		*chosen = plugins_find(list, wish->name);
 	return COLL_SUCCESS;
 }

@@ -95,15 +95,16 @@ void filter_free(struct filter *filter)
 int select_wants(const struct config *config, const char *name)
 {
 	struct filter filter;
+	const int code = filter_parse(config, &filter);
 	int wants = PLUGIN_BY_PRIORITY;
 
-	/* A malformed list is an error of select_agree or select_local, so this allows all names. */
-	if (!filter_parse(config, &filter) && filter.n) {
-		if (filter_has(&filter, name) == filter.excludes)
-			wants = PLUGIN_RULED_OUT;
-		else if (!filter.excludes)
-			wants = PLUGIN_BY_NAME;
-	}
+	/* A malformed list is an error of select_agree or select_local: no backend will be used. */
+	if (code)
+		wants = code == COLL_ERR_NO_MEMORY ? PLUGIN_NO_MEMORY : PLUGIN_RULED_OUT;
+	else if (filter.excludes && filter_has(&filter, name))
+		wants = PLUGIN_EXCLUDED;
+	else if (filter.n && !filter.excludes)
+		wants = filter_has(&filter, name) ? PLUGIN_BY_NAME : PLUGIN_RULED_OUT;
 	filter_free(&filter);
 	return wants;
 }

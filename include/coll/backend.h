@@ -23,7 +23,9 @@
  * folder plugins/simulated.
  *
  * A backend lives as follows.  The core loads the file once and calls probe(), which says whether
- * this process can use the backend.  When all ranks have agreed on the backend, the core calls
+ * this process can use the backend.  The file's name is the backend's name, so the core does not open
+ * a file that the user's option `backend` rules out, except the companion of a backend without a
+ * transport (option `companion`).  When all ranks have agreed on the backend, the core calls
  * open() on every rank; open() makes the rank's endpoint (`ep`).  The core passes the endpoint to
  * all other slots and ends it with close().  When the process ends the core calls finish().
  *
@@ -112,7 +114,8 @@ enum {
  * plugin does not declare it.  A STRING option with the key "interface" has the value of the core's
  * option `interface` unless the user sets it.  A STRING option that takes one of a few words names
  * them in `unit`, separated by '|' ("none|integrity|encrypt"): the core refuses every other value
- * with its source, also if another backend is chosen.  A core before ABI 1.4 takes every value.
+ * with its source.  A core before ABI 1.4 takes every value.  The core accepts the section of a plugin
+ * that it does not open, unread.
  */
 typedef struct coll_option {
 	const char *key;      /* lower case, '_' between words */

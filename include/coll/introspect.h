@@ -180,9 +180,13 @@ typedef struct coll_info *coll_info_t;
  * A bad option, file or plugin is no error of this function: the picture is made and reports the
  * fault (coll_info_note, coll_info_verdict).
  *
- * The library probes every backend except those that the option `backend` rules out, since a probe may
- * open a vendor's library.  Such a backend has all fields that its table gives; `usable` is 0, and `reason`
- * names the option.
+ * The library opens and probes every plugin except those that the option `backend` rules out, since a
+ * vendor's library may crash in either.  Such a plugin is shown unopened: it has `name`, `path` and `choice`,
+ * `usable` is 0, and `reason` names the option.
+ *
+ * If the environment variable COLL_INFO_PROBE is "child", as the program `coll info` sets it, the library
+ * opens and probes each plugin in a child process, for 5 seconds at most.  Then `reason` says so if the
+ * probe crashed, exited or did not return.  A program with more than one thread must not set the variable.
  *
  * Errors: COLL_ERR_INVALID_ARGUMENT, COLL_ERR_NO_MEMORY.
  */

@@ -176,9 +176,48 @@ static void test_options(void)
 	coll_info_destroy(info);
 	info = make(dir, "good");
 	is_int(backend(info, "unable").usable, 0, "not usable");
-	has_str(backend(info, "unable").reason, "it was not probed", "since it is ruled out");
+	has_str(backend(info, "unable").reason, "it was not opened", "since it is ruled out");
 	coll_info_destroy(info);
 	unsetenv("COLL_GOOD_LANES");
+}
+
+/* A plugin that is ruled out is not opened: it may crash already there. */
+static void test_unopened(void)
+{
+	static const char *const backends[] = {"good", "^fatal", "good,^fatal"};
+	coll_backend_info_t b;
+	coll_info_t info;
+
+	make_dir("fatal");
+	place("coll_good.so", "fatal/coll_good.so");
+	place("coll_fatal.so", "fatal/coll_fatal.so");
+	setenv("STUB_FATAL", "load", 1);
+	setenv("COLL_FATAL_LANES", "many", 1);
+	for (int i = 0; i < 3; i++) {
+		info = make(at("fatal"), backends[i]);
+		b = backend(info, "fatal");
+		is_int(b.usable, 0, "%s: not usable", backends[i]);
+		is_int(b.code, COLL_ERR_CONFIG, "%s: its code", backends[i]);
+		is_str(b.reason, "it was not opened, since application rules it out",
+		       "%s: its reason", backends[i]);
+		is_str(b.path, at("fatal/coll_fatal.so"), "%s: its file", backends[i]);
+		is_str(b.version, "", "%s: no version", backends[i]);
+		ok(!has_note(info, "COLL_FATAL_LANES"), "%s: nobody reads its options",
+		   backends[i]);
+		is_int(backend(info, "good").usable, i < 2, "%s: the other one", backends[i]);
+		coll_info_destroy(info);
+	}
+	setenv("COLL_PLUGIN_PATH", at("fatal"), 1);
+	is_int(coll_backend_available("good", NULL, 0), 0, "asking for one opens no other");
+	unsetenv("STUB_FATAL");
+	is_int(coll_backend_available("fatal", NULL, 0), COLL_ERR_CONFIG,
+	       "asking for it reads its section");
+	unsetenv("COLL_FATAL_LANES");
+	is_int(coll_backend_available("fatal", NULL, 0), 0, "it is available then");
+	unsetenv("COLL_PLUGIN_PATH");
+	info = make(at("fatal"), NULL);
+	is_int(backend(info, "fatal").usable, 1, "not ruled out: it is opened");
+	coll_info_destroy(info);
 }
 
 static void test_misuse(void)
@@ -216,7 +255,7 @@ static void test_available(void)
 	is_str(reason, "libfabulous.so.3: cannot open shared object file", "reason");
 	is_int(coll_backend_available("gud", reason, sizeof(reason)), COLL_ERR_NOT_FOUND,
 	       "no such");
-	has_str(reason, "found: unable, good, newer, broken", "those that exist");
+	has_str(reason, "found: broken, good, newer, unable", "those that exist");
 	is_int(coll_backend_available("broken", reason, 12), COLL_ERR_PLUGIN, "refused");
 	is_str(reason, "cannot load", "a reason that is cut off");
 	is_int(coll_backend_available("good", NULL, 0), 0, "no room for a reason");
@@ -283,6 +322,7 @@ int main(void)
 	test_in_process();
 	test_options();
 	test_rules();
+	test_unopened();
 	test_misuse();
 	test_available();
 	plugin_dir_end();

@@ -50,16 +50,45 @@ has "with a suggestion" "$dir/err" "no option is called 'timeuot', did you mean 
 
 # -------------------------------------------------------------------- failures
 
-printf '\n[tcp]\nsecurity = strong\n' >"$dir/strong.conf"
-for backend in '' ^tcp simulated; do
-    COLL_BACKEND=$backend COLL_CONFIG=$dir/strong.conf info
-    is "tcp.security = strong, backend '$backend': status 1" $status 1
-    has "the file, the line and the words" "$dir/out" \
-        "strong.conf:3: option 'tcp.security' has the value 'strong': expected one of none, integrity, encrypt"
-done
-COLL_BACKEND=^tcp COLL_TCP_SECURITY=strong info
+printf '\n[tcp]\nsecurity = strong\nnosuch = 1\npriority = high\n' >"$dir/strong.conf"
+COLL_CONFIG=$dir/strong.conf info
+is "tcp.security = strong: status 1" $status 1
+has "the file, the line and the words" "$dir/out" \
+    "strong.conf:3: option 'tcp.security' has the value 'strong': expected one of none, integrity, encrypt"
+COLL_TCP_SECURITY=strong info
 is "the same in the environment: status 1" $status 1
 has "the variable" "$dir/out" "COLL_TCP_SECURITY: option 'tcp.security' has the value 'strong'"
+for backend in ^tcp simulated; do
+    COLL_BACKEND=$backend COLL_CONFIG=$dir/strong.conf COLL_TCP_NOSUCH=1 info
+    is "$backend: nobody reads the section of a plugin that is ruled out" $status 0
+    none "and nobody complains of it" "$(grep -hE 'strong.conf:[0-9]|TCP_NOSUCH' "$dir/out" "$dir/err")"
+done
+# ------------------------------------------ plugins that crash, exit or hang
+
+mkdir "$dir/fatal"
+cp "$plugins/coll_tcp.so" "${top_builddir:-.}/tests/plugins/.libs/coll_fatal.so" "$dir/fatal/"
+for manner in load crash exit hang; do
+    COLL_PLUGIN_PATH=$dir/fatal STUB_FATAL=$manner collect "$manner" timeout 60 "$coll" info &
+done
+STUB_FATAL=load COLL_PLUGIN_PATH=$dir/fatal collect model timeout 60 "$coll" model -r 2 -s 8 allreduce &
+COLL_PLUGIN_PATH=$dir/fatal collect harmless timeout 60 "$coll" info &
+wait
+for manner in "load crashed: signal 6" "crash crashed: signal 6" "exit exited with status 3" "hang did not return in 5 s"; do
+    take "${manner%% *}"
+    is "${manner%% *}: status 0" "$status" 0
+    has "${manner%% *}: the reason" "$dir/out" "^      why not +its probe ${manner#* }.*; set COLL_BACKEND=\^fatal"
+    has "${manner%% *}: another backend is chosen" "$dir/out" '^  \* tcp '
+done
+take model
+is "coll model survives it, too" "$status" 0
+take harmless
+has "the table comes from the child" "$dir/out" '^  [ *] fatal 1.0: usable$'
+has "its priority" "$dir/out" '^      priority +40, set by plugin$'
+has "what it can" "$dir/out" '^      can +transport, host-memory$'
+has "its options" "$dir/out" '^  fatal.lanes +1$'
+STUB_FATAL=load COLL_BACKEND=tcp COLL_PLUGIN_PATH=$dir/fatal info
+is "a plugin that is ruled out: status 0" $status 0
+has "it is not opened" "$dir/out" 'why not +it was not opened, since COLL_BACKEND rules it out$'
 
 COLL_BACKEND=nosuch info
 is "a backend that does not exist: status 1" $status 1

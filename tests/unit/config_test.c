@@ -211,6 +211,42 @@ static void test_wrong_sections(void)
 		       "before them");
 }
 
+/* The section of a plugin that is not opened is accepted unread, until the plugin is opened. */
+static void test_accepted(void)
+{
+	struct config *config;
+	int32_t priority = 77;
+
+	put("user.conf", "[net]\nlanes = many\nnosuch = 1\npriority = high\n");
+	setenv("COLL_CONFIG", at("user.conf"), 1);
+	setenv("COLL_NET_NOSUCH", "1", 1);
+	setenv("COLL_NETTLE_NOSUCH", "1", 1);
+	config = load(NULL, 0, "a section with faults");
+	config_accept(config, "net");
+	is_int(config_check_sections(config), 0, "the section of a plugin that is not opened");
+	ok(!has_note(config, "COLL_NET_NOSUCH") && !has_note(config, "user.conf:3"), "is unread");
+	ok(has_note(config, "COLL_NETTLE_NOSUCH is set"), "another variable is noted");
+	is_str(config_string(config, "net.lanes"), NULL, "nothing of it is in force");
+	is_int(declare_net(config), COLL_ERR_CONFIG, "the plugin is opened after all");
+	has_str(error_text(), "user.conf:4: option 'net.priority' has the value 'high'", "first");
+	ok(has_note(config, "user.conf:2: option 'net.lanes' has the value 'many'"), "second");
+	ok(has_note(config, "user.conf:3: unknown option 'net.nosuch'"), "third");
+	ok(has_note(config, "COLL_NET_NOSUCH is set, but"), "and its variable");
+	config_free(config);
+
+	setenv("COLL_NET_PRIORITY", "7", 1);
+	config = load(NULL, 0, "a priority");
+	config_accept(config, "net");
+	ok(config_priority(config, "net", &priority) && priority == 7, "is read late, too");
+	config_accept(config, "net");
+	ok(config_priority(config, "net", &priority) && priority == 7, "and stays");
+	config_free(config);
+	unsetenv("COLL_NET_PRIORITY");
+	unsetenv("COLL_NET_NOSUCH");
+	unsetenv("COLL_NETTLE_NOSUCH");
+	unsetenv("COLL_CONFIG");
+}
+
 static void test_application(void)
 {
 	static const char *const bad[][3] = {
@@ -398,6 +434,7 @@ int main(int argc, char **argv)
 	test_sections();
 	test_interface();
 	test_wrong_sections();
+	test_accepted();
 	test_application();
 	test_environment();
 	test_describe();

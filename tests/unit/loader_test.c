@@ -665,6 +665,75 @@ static void test_other_owner_path(void)
 	unsetenv("COLL_TRUST");
 }
 
+/* ------------------------------------------------------------------------ companions -- */
+
+static int companion_wanted; /* the answer for the companion */
+
+static int companion_wants(const struct config *config, const char *name)
+{
+	(void)config;
+	return strcmp(name, "tcp") ? PLUGIN_BY_NAME : companion_wanted;
+}
+
+/* Loads a directory with the backend `beside` and with tcp. */
+static struct found companion_find(const char *beside)
+{
+	struct found found = {0};
+	coll_config_t app;
+
+	coll_config_init(&app, sizeof(app));
+	app.plugin_path = at(beside);
+	if (config_load(&app, &found.config))
+		bail_out("configuration: %s", error_text());
+	found.code = plugins_load(found.config, companion_wants, 1, &found.list);
+	return found;
+}
+
+static void companion_is(const char *beside, int wanted, int open, const char *reason,
+			 const char *what)
+{
+	struct found found;
+	const struct plugin *p;
+
+	companion_wanted = wanted;
+	found = companion_find(beside);
+	p = plugins_find(found.list, "tcp");
+	is_int(p->backend.size != 0, open, "%s: %s", what, open ? "opened" : "not opened");
+	is_int(p->code, COLL_ERR_CONFIG, "%s: ruled out", what);
+	has_str(p->reason, reason, "%s: the reason", what);
+	p = plugins_probe(found.list, found.config, "tcp");
+	is_int(p->code, open ? 0 : COLL_ERR_CONFIG, "%s: probed", what);
+	plugins_open(found.list, found.config, "tcp");
+	p = plugins_probe(found.list, found.config, "tcp");
+	is_int(p->code, 0, "%s: opened late", what);
+	ok(p->backend.transport == &p->transport, "%s: its own tables", what);
+	is_str(config_string(found.config, "tcp.unix"), "yes", "%s: its options", what);
+	done(&found);
+}
+
+/* A list that lacks the companion of a backend without a transport does not rule it out wholly. */
+static void test_companions(void)
+{
+	const char *top = getenv("top_builddir");
+	char tcp[512];
+
+	snprintf(tcp, sizeof(tcp), "%s/.libs/coll_tcp.so", top ? top : ".");
+	make_dir("engine");
+	place("coll_ondevice.so", "engine/coll_ondevice.so");
+	place_file(tcp, "engine/coll_tcp.so");
+	make_dir("transport");
+	place("coll_good.so", "transport/coll_good.so");
+	place_file(tcp, "transport/coll_tcp.so");
+	companion_is("engine", PLUGIN_RULED_OUT, 1, "it was not probed", "beside an engine");
+	companion_is("engine", PLUGIN_EXCLUDED, 0, "it was not opened", "excluded by name");
+	companion_is("transport", PLUGIN_RULED_OUT, 0, "it was not opened", "beside a transport");
+	setenv("COLL_COMPANION", "none", 1);
+	companion_is("engine", PLUGIN_RULED_OUT, 0, "it was not opened", "no companion");
+	setenv("COLL_COMPANION", "ucx", 1);
+	companion_is("engine", PLUGIN_RULED_OUT, 0, "it was not opened", "another companion");
+	unsetenv("COLL_COMPANION");
+}
+
 /* ------------------------------------------------------------------------- threads -- */
 
 enum { THREADS = 8 };
@@ -727,6 +796,7 @@ int main(void)
 	test_permissions();
 	test_other_owner();
 	test_other_owner_path();
+	test_companions();
 	test_threads();
 	plugin_dir_end();
 	return done_testing();

@@ -408,10 +408,12 @@ static void test_every_version(void)
 static void *companion_rank(void *arg)
 {
 	struct world *w = arg;
-	const struct plugin *chosen;
-	int by_name;
+	const struct plugin *chosen = NULL;
+	struct companion_wish wish;
 
-	w->code = select_companion(w->bootstrap, w->config, &w->list, &chosen, &by_name);
+	w->code = select_companion_wish(w->bootstrap, w->config, &w->list, &wish);
+	if (!w->code)
+		w->code = select_companion(w->bootstrap, w->config, &w->list, &wish, &chosen);
 	snprintf(w->name, sizeof(w->name), "%s", chosen ? chosen->name : "");
 	snprintf(w->text, sizeof(w->text), "%s", w->code ? error_text() : "");
 	return NULL;

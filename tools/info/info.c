@@ -289,6 +289,7 @@ static int info_show(const struct info_request *request)
 	const char *message;
 	int status;
 
+	tool_probe_apart();
 	if (coll_info_create(NULL, &info) != COLL_SUCCESS) {
 		fprintf(stderr, "coll info: %s\n", coll_get_last_error(NULL));
 		return 1;

@@ -196,3 +196,8 @@ int64_t tool_now_ms(void)
 {
 	return tool_now_ns() / 1000000;
 }
+
+void tool_probe_apart(void)
+{
+	setenv("COLL_INFO_PROBE", "child", 1);
+}

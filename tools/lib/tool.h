@@ -38,6 +38,12 @@ int tool_parse_size(const char *text, uint64_t *bytes);
 /* Parses seconds, also with a fraction, into milliseconds. */
 int tool_parse_seconds(const char *text, int64_t *ms);
 
+/*
+ * From now on coll_info_create() opens and probes each plugin in a child process, so that the library of a vendor may
+ * crash or hang there.
+ */
+void tool_probe_apart(void);
+
 /* CLOCK_MONOTONIC. */
 int64_t tool_now_ns(void);
 int64_t tool_now_ms(void);

@@ -195,6 +195,7 @@ static int model_show(const struct model_request *request)
 {
 	struct model_work w = {.request = request, .json = {.out = stdout}};
 
+	tool_probe_apart();
 	if (coll_info_create(NULL, &w.info) != COLL_SUCCESS) {
 		fprintf(stderr, "coll model: %s\n", coll_get_last_error(NULL));
 		return 1;

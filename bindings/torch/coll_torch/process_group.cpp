@@ -90,6 +90,8 @@ class ProcessGroupColl : public BackendBase
 	virtual void abort();
 	virtual void shutdown()
 	{
+		NoGil no_gil;
+
 		comm_->close();
 	}
 

@@ -71,39 +71,18 @@ static int rendezvous_take_selection(struct bootstrap *bootstrap, const struct c
 	return COLL_SUCCESS;
 }
 
-/* The value of option `security` if it asks the backend to protect messages; else NULL. */
-static const char *rendezvous_security(const struct config *config, const struct plugin *plugin)
-{
-	const char *value = plugin->code && !plugin->unwanted
-				    ? NULL
-				    : config_backend_string(config, &plugin->backend, "security");
-
-	return value && value[0] && strcmp(value, "none") ? value : NULL;
-}
-
-static int rendezvous_asks_security(const struct context_parts *parts)
-{
-	for (int i = 0; i < parts->plugins->count; i++)
-		if (rendezvous_security(parts->config, &parts->plugins->item[i]))
-			return 1;
-	return 0;
-}
-
 /*
  * Every rank chooses algorithms and builds schedules with rank 0's values.  parts->selection: this rank's
- * own, then rank 0's.  *speaks: this rank is the first of those that ask for option `security`.
+ * own, then rank 0's.
  */
-static int rendezvous_agree_options(struct context_parts *parts, int *speaks)
+static int rendezvous_agree_options(struct context_parts *parts)
 {
 	struct bootstrap *bootstrap = parts->bootstrap;
 	int64_t timeout_ms = config_int(parts->config, "init_timeout") / 1000;
 	int n = bootstrap_nranks(bootstrap), code, same = 1;
 	const struct selection own = parts->selection;
-	uint64_t brief[3] = {own.table, choose_hash(&own),
-			     (uint64_t)rendezvous_asks_security(parts)},
-		 (*all)[3];
+	uint64_t brief[2] = {own.table, choose_hash(&own)}, (*all)[2];
 
-	*speaks = (int)brief[2];
 	all = calloc((size_t)n, sizeof(*all));
 	if (!all)
 		return rendezvous_no_memory(bootstrap, timeout_ms);
@@ -116,8 +95,6 @@ static int rendezvous_agree_options(struct context_parts *parts, int *speaks)
 					 r, bootstrap_rank(bootstrap), coll_version_string());
 		same &= all[r][1] == all[0][1];
 	}
-	for (int r = 0; !code && r < bootstrap_rank(bootstrap); r++)
-		*speaks &= !all[r][2];
 	free(all);
 	return code || same ? code
 			    : rendezvous_take_selection(bootstrap, parts->config, &own,
@@ -246,36 +223,11 @@ static int rendezvous_choose_again(struct context_parts *parts, int open_code, i
 }
 
 /*
- * The user of some rank asked one backend to protect messages (option `security`), but the ranks use another backend,
- * which does not: that must not happen in silence, even if COLL_BACKEND names or excludes it, since the option may come
- * from somebody else's file.
- */
-static void rendezvous_warn_unprotected(const struct context_parts *parts)
-{
-	const coll_backend_t *used = &parts->plugin->backend;
-
-	if (bootstrap_in_process(parts->bootstrap))
-		return;
-	for (int i = 0; i < parts->plugins->count; i++) {
-		const struct plugin *plugin = &parts->plugins->item[i];
-		const char *value = rendezvous_security(parts->config, plugin),
-			   *name = plugin->backend.name;
-
-		if (value && strcmp(name, used->name))
-			log_warn("rank %d: option %s.security is %s, but the ranks use backend "
-				 "'%s', which does not protect messages: set backend = %s, or "
-				 "%s.security = none",
-				 bootstrap_rank(parts->bootstrap), name, value, used->name, name,
-				 name);
-	}
-}
-
-/*
  * Chooses a backend and opens it.  One that was chosen by priority and that some rank cannot open is given
- * up by all ranks, and the next one is opened.  `code`: see rendezvous_context; speaks: rendezvous_agree_options.
+ * up by all ranks, and the next one is opened.  `code`: see rendezvous_context.
  */
 static int rendezvous_choose_and_open(struct context **context, struct context_parts *parts,
-				      int code, int together, int *speaks)
+				      int code, int together)
 {
 	int by_name, open_code;
 
@@ -283,7 +235,7 @@ static int rendezvous_choose_and_open(struct context **context, struct context_p
 		code = rendezvous_place(parts);
 	code = rendezvous_choose(parts, code, &by_name);
 	if (!code)
-		code = rendezvous_agree_options(parts, speaks);
+		code = rendezvous_agree_options(parts);
 	while (!code) {
 		open_code = rendezvous_open(context, parts, together, &by_name);
 		if (!open_code || !rendezvous_may_go_on(parts, by_name, open_code))
@@ -300,14 +252,10 @@ static int rendezvous_choose_and_open(struct context **context, struct context_p
 static int rendezvous_context(struct context **context, struct context_parts *parts, int code,
 			      int together)
 {
-	int speaks = 0;
-
 	*context = NULL;
-	code = rendezvous_choose_and_open(context, parts, code, together, &speaks);
+	code = rendezvous_choose_and_open(context, parts, code, together);
 	if (code)
 		rendezvous_free_parts(parts);
-	else if (speaks)
-		rendezvous_warn_unprotected(parts);
 	return code;
 }
 

@@ -337,6 +337,7 @@ void config_declare_core(struct config *config)
 	for (int i = 0; i < config_core_count; i++)
 		config_declare_option(config, "", &config_core_options[i]);
 	config_report_unknown(config, "");
+	config_check_security(config);
 	config_report_unused(config);
 	if (config->too_many)
 		config_report(config, COLL_ERR_CONFIG, "%s", config->too_many);

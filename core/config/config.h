@@ -72,6 +72,19 @@ const char *config_backend_string(const struct config *config, const coll_backen
 int64_t config_backend_int(const struct config *config, const coll_backend_t *backend,
 			   const char *key);
 
+/*
+ * The key `security` of any section, also of a backend that is not open or not here: the user asks that backend to
+ * protect messages.
+ */
+struct config_security {
+	char section[64];
+	const char *value, *source;
+};
+/* The index-th section whose value in force asks for protection; 0: there are no more. */
+int config_security(const struct config *config, int index, struct config_security *out);
+/* Does a value of such an option ask for protection?  Not "none" or "no". */
+int config_asks(const char *value);
+
 /* For coll_info: every declared option except the priorities, in order of declaration. */
 int config_count(const struct config *config);
 int config_describe(const struct config *config, int index, coll_option_info_t *out);

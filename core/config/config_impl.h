@@ -128,6 +128,11 @@ void config_report_unknown(struct config *config, const char *section);
 /* Replaces the diagnostics about values that belong to no declared option. */
 void config_report_unused(struct config *config);
 
+/* ---- security.c */
+
+/* A fault for the variable COLL_SECURITY: who sets it wants protection, and no option has that name. */
+void config_check_security(struct config *config);
+
 /* ---- declare.c */
 
 extern const struct config_declared config_core_options[];

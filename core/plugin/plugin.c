@@ -209,6 +209,12 @@ static void plugin_open_all(struct plugin_search *search, plugin_wants wants)
 	plugin_open_companion(search, wants);
 }
 
+static void plugin_secure_all(struct plugin_list *list, const struct config *config, int one_host)
+{
+	for (int i = 0; i < list->count; i++)
+		plugin_secure(&list->item[i], config, one_host);
+}
+
 static int plugin_order(struct plugin_list *list, struct config *config, int one_host)
 {
 	for (int i = 0; i < list->count; i++)
@@ -220,6 +226,7 @@ static int plugin_order(struct plugin_list *list, struct config *config, int one
 
 int plugins_place(struct plugin_list *list, struct config *config, int one_host)
 {
+	plugin_secure_all(list, config, one_host);
 	return plugin_order(list, config, one_host);
 }
 
@@ -242,6 +249,7 @@ static int plugin_load_all(struct plugin_search *search, plugin_wants wants, int
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the list of plugins");
 	}
 	error_note(&fault, plugin_declare_all(list, config));
+	plugin_secure_all(list, config, 0);
 	for (int i = 0; fault.code != COLL_ERR_NO_MEMORY && wants && i < list->count; i++)
 		plugin_ask(list, &list->item[i], config, wants);
 	plugin_log(list);

@@ -29,7 +29,8 @@ struct plugin {
 	int code;               /* COLL_SUCCESS, or the code of its refusal or of its probe */
 	int unwanted;           /* refused unopened, or unprobed, as plugins_load did not want it */
 	char reason[768];       /* the message of code */
-	int32_t priority;       /* the priority in force */
+	char unsafe[700]; /* "", or why no ranks on several hosts use it (option `security`) */
+	int32_t priority; /* the priority in force */
 	char priority_source[512];
 	char info[256]; /* the line of backend->info, after plugins_describe; or "" */
 	char *answer; /* NULL, or what the child of plugins_survey wrote: it has the strings of the table */
@@ -74,7 +75,8 @@ int plugins_load(struct config *config, plugin_wants wants, int uses_cuda,
 int plugins_survey(struct config *config, plugin_wants wants, int uses_cuda,
 		   struct plugin_list **list);
 /*
- * Sets the priorities for ranks that all run on one host, or for ranks on several, and sorts the list anew: pointers into the list are void.  plugins_load sets those for several hosts.  In a program that uses CUDA both are the same,
+ * Sets the priorities for ranks that all run on one host, or for ranks on several, and which backends protect
+ * messages as the option `security` asks, and sorts the list anew: pointers into the list are void.  plugins_load sets those for several hosts.  In a program that uses CUDA both are the same,
  * since coll_backend_t.host_priority is about host memory.
  */
 int plugins_place(struct plugin_list *list, struct config *config, int one_host);

@@ -57,4 +57,9 @@ void plugin_ask_info(struct plugin *plugin, const struct config *config);
 /* The same as plugin_open, plugin_probe and plugin_ask_info, in a child process. */
 void plugin_survey(struct plugin *plugin, const struct trust *trust, struct config *config);
 
+/* ---- select_security.c */
+
+/* Sets plugin->unsafe.  one_host: all ranks run on one host, whose connections count as safe. */
+void plugin_secure(struct plugin *plugin, const struct config *config, int one_host);
+
 #endif

@@ -60,6 +60,7 @@ static void select_why(const struct plugin_list *list, const struct plugin *p,
 		       char *why)
 {
 	const int named = filter_has(filter, p->name);
+	const int unsafe = !in_process && !p->code && p->unsafe[0];
 	const char *idle = plugin_idle(list, p);
 	const uint32_t flags = in_process ? 0 : p->backend.flags;
 
@@ -70,6 +71,8 @@ static void select_why(const struct plugin_list *list, const struct plugin *p,
 	else if (flags & COLL_BACKEND_IN_PROCESS && !p->code)
 		snprintf(why, SELECT_WHY,
 			 "passed over: only for ranks that all live in one process");
+	else if (unsafe && (named || !filter->n || filter->excludes))
+		snprintf(why, SELECT_WHY, "passed over: %s", p->unsafe);
 	else if (filter->n && !filter->excludes && named)
 		select_why_named(p, chosen, filter, why);
 	else if (filter->n && !filter->excludes)

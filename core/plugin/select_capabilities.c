@@ -15,7 +15,7 @@
 
 enum {
 	/* Increase it with every change that all ranks must share, also in message headers. */
-	CAPABILITIES_PROTOCOL = 7,
+	CAPABILITIES_PROTOCOL = 8,
 	CAPABILITIES_LONGEST = 700,      /* bytes of a string: there may be thousands of ranks */
 	CAPABILITIES_LARGEST = 256 << 10 /* bytes of a table */
 };
@@ -74,6 +74,10 @@ static int capabilities_check(const struct plugin_list *list, const struct plugi
 	if (idle) {
 		snprintf(reason, size, "%s", idle);
 		return COLL_ERR_UNSUPPORTED;
+	}
+	if (elsewhere[0] && plugin->unsafe[0]) {
+		snprintf(reason, size, "%s", plugin->unsafe);
+		return COLL_ERR_CONFIG;
 	}
 	return COLL_SUCCESS;
 }

@@ -115,7 +115,13 @@ enum {
  * option `interface` unless the user sets it.  A STRING option that takes one of a few words names
  * them in `unit`, separated by '|' ("none|integrity|encrypt"): the core refuses every other value
  * with its source.  A core before ABI 1.4 takes every value.  The core accepts the section of a plugin
- * that it does not open, unread.
+ * that it does not open, and reads its key "security" only.
+ *
+ * The key "security" belongs to a backend that can protect messages between hosts.  Its value asks for
+ * protection, unless it is unset, "none", "no", "off", "false" or "0".  If the user asks so in any
+ * section, ranks on several hosts use only backends that declare the key and whose own value asks for
+ * protection; they keep it between hosts, or fail in open.  Ranks that all run on one host use any
+ * backend.
  */
 typedef struct coll_option {
 	const char *key;      /* lower case, '_' between words */

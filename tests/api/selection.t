@@ -55,6 +55,7 @@ alone_is() {
 
 # two_networks PROGRAM: runs a rank here in a new network namespace, and a rank in another.  77: not possible here.
 two_networks() {
+    rm -f "$scratch/made"
     # shellcheck disable=SC2016 # the inner shell expands it
     timeout 60 unshare -n sh -c '
         # Until the file is there, the process may still be in the namespace of this shell.
@@ -240,7 +241,7 @@ else
     is "an interface other than the loopback one: ranks on one host meet" "$status" 0
 fi
 
-# ---- messages that the user wants protected, over a backend that does not protect them ----
+# ---- messages between hosts that the user wants protected, and a backend that does not protect them ----
 if [ -e "$build/.libs/coll_ucx.so" ]; then
     only_backends "$scratch/both" tcp ucx
 fi
@@ -260,18 +261,67 @@ if can ucx; then
         is "2 ranks in two network namespaces run over ucx" \
             "$(grep -c 'backend ucx$' "$scratch/out")" 2
     fi
-    COLL_TCP_SECURITY=encrypt COLL_UCX_PRIORITY=200
-    export COLL_TCP_SECURITY COLL_UCX_PRIORITY
-    run_is ucx "tcp.security"
-    is "a warning of rank 0 says that ucx does not protect messages" "$(grep -c \
-        "warn: rank 0: option tcp.security is encrypt, but the ranks use backend 'ucx', which does not protect" \
-        "$scratch/out")" 1
+    export COLL_TCP_SECURITY=encrypt
+    COLL_UCX_PRIORITY=200 run_is ucx "tcp.security, all ranks on one host"
+    none "connections within a host count as safe" "$(grep security "$scratch/out")"
+    COLL_BACKEND=ucx run_is ucx "the same by name"
     unset COLL_TCP_SECURITY
-    "$build/coll" run -n 3 -- sh -c '[ "$COLL_RANK" = 0 ] || export COLL_TCP_SECURITY=encrypt; exec "$0"' \
-        "$hello" >"$scratch/out" 2>&1
-    is "the first rank that asks for it warns" "$(grep "which does not protect" "$scratch/out" |
-        sed 's/.*\(rank [0-9]*: option\).*/\1/')" "rank 1: option"
-    unset COLL_BACKEND COLL_UCX_PRIORITY
+
+    # ask NAME RANK0 RANK1: runs a rank in each of two networks, with these assignments.
+    printf '#!/bin/sh\neval "export $(if [ "$COLL_RANK" = 0 ]; then echo "$ASK0"; else echo "$ASK1"; fi)"\nexec "%s"\n' \
+        "$hello" >"$scratch/ask"
+    chmod +x "$scratch/ask"
+    ask() {
+        name=$1
+        status=0
+        ASK0=$2 ASK1=$3 COLL_KEY=selection.$$ COLL_INIT_TIMEOUT=30s two_networks "$scratch/ask" \
+            >"$scratch/out" 2>&1 || status=$?
+    }
+    # told TEXT: both ranks print it.
+    told() {
+        is "$name: each rank is told '$1'" "$(grep -cF -- "$1" "$scratch/out")" 2
+    }
+    over() {
+        is "$name: 2 ranks in two network namespaces run over $1" "$(grep -c "backend $1\$" "$scratch/out")" 2
+    }
+    plain="option tcp.security is encrypt (COLL_TCP_SECURITY), but 'ucx' does not protect messages between hosts"
+    ask "nobody asks for protection" A= A=
+    if [ $status -eq 77 ] || grep -q '^unshare:' "$scratch/out"; then
+        skip "protection between hosts" "no network namespaces here"
+    elif ! "$build/coll" info | grep -q 'security by'; then
+        over ucx
+        ask "tcp.security without libsodium" COLL_TCP_SECURITY=encrypt COLL_TCP_SECURITY=encrypt
+        told "option tcp.security is encrypt, which needs libsodium"
+    else
+        over ucx
+        ask "tcp.security" COLL_TCP_SECURITY=encrypt COLL_TCP_SECURITY=encrypt
+        over tcp
+        ask "tcp.security = none" COLL_TCP_SECURITY=none COLL_TCP_SECURITY=none
+        over ucx
+        printf '[tcp]\nsecurity = encrypt\n' >"$scratch/security.conf"
+        file="COLL_CONFIG=$scratch/security.conf"
+        ask "tcp.security in a file" "$file" "$file"
+        over tcp
+        ask "tcp.security, none in the environment" "$file COLL_TCP_SECURITY=none" "$file COLL_TCP_SECURITY=none"
+        over ucx
+        ask "tcp.security, ucx by name" "COLL_BACKEND=ucx COLL_TCP_SECURITY=encrypt" \
+            "COLL_BACKEND=ucx COLL_TCP_SECURITY=encrypt"
+        told "rank 0 cannot use backend 'ucx': $plain"
+        ask "tcp.security in a file, ucx by name" "$file COLL_BACKEND=ucx" "$file COLL_BACKEND=ucx"
+        told "option tcp.security is encrypt ($scratch/security.conf:2), but 'ucx' does not protect"
+        ask "tcp.security, tcp excluded" "COLL_BACKEND=^tcp COLL_TCP_SECURITY=encrypt" \
+            "COLL_BACKEND=^tcp COLL_TCP_SECURITY=encrypt"
+        told "'ucx': rank 0: $plain"
+        ask "only rank 1 asks" A= COLL_TCP_SECURITY=encrypt
+        told "option tcp.security differs: none on rank 0, encrypt on rank 1"
+        ask "only rank 1 asks, ucx by name" COLL_BACKEND=ucx "COLL_BACKEND=ucx COLL_TCP_SECURITY=encrypt"
+        told "rank 1 cannot use backend 'ucx': $plain"
+        ask "a backend that is not here is asked" COLL_OTHER_SECURITY=yes COLL_OTHER_SECURITY=yes
+        told "'tcp': rank 0: option other.security is yes (COLL_OTHER_SECURITY), but option tcp.security asks for no"
+        ask "the ranks ask different backends" COLL_TCP_SECURITY=encrypt COLL_OTHER_SECURITY=yes
+        told "'ucx': rank 0: $plain"
+        told "'tcp': rank 1: option other.security is yes"
+    fi
 fi
 
 done_testing

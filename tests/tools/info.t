@@ -63,6 +63,12 @@ for backend in ^tcp simulated; do
     is "$backend: nobody reads the section of a plugin that is ruled out" $status 0
     none "and nobody complains of it" "$(grep -hE 'strong.conf:[0-9]|TCP_NOSUCH' "$dir/out" "$dir/err")"
 done
+COLL_SECURITY=encrypt info
+is "COLL_SECURITY, which is no option: status 1" $status 1
+has "the text names the right one" "$dir/out" "COLL_SECURITY is set, but .* set COLL_TCP_SECURITY"
+COLL_SECURITY=none info
+is "COLL_SECURITY=none asks for nothing: status 0" $status 0
+
 # ------------------------------------------ plugins that crash, exit or hang
 
 mkdir "$dir/fatal"

@@ -247,6 +247,56 @@ static void test_accepted(void)
 	unsetenv("COLL_CONFIG");
 }
 
+/* The sections that ask for protection: "net=yes (COLL_NET_SECURITY) ...". */
+static void asks(const char *file, const char *const *options, const char *want)
+{
+	struct config_security asked;
+	struct config *config;
+	coll_config_t app;
+	char all[400] = "";
+
+	put("user.conf", file);
+	setenv("COLL_CONFIG", at("user.conf"), 1);
+	coll_config_init(&app, sizeof(app));
+	app.options = options;
+	config = load(&app, 0, want);
+	for (int i = 0; config_security(config, i, &asked); i++) {
+		const char *slash = strrchr(asked.source, '/');
+
+		snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s=%s (%s)", i ? " " : "",
+			 asked.section, asked.value, slash ? slash + 1 : asked.source);
+	}
+	is_str(all, want, "asks for protection: %s", want);
+	config_free(config);
+	unsetenv("COLL_CONFIG");
+}
+
+static void test_security(void)
+{
+	static const char *const options[] = {"net.security=full", "other.security=off", NULL};
+	static const char *const offs[] = {"none", "no", "NO", "off", "false", "0"};
+	char file[80];
+
+	asks("", NULL, "");
+	asks("[net]\nsecurity = some\n", NULL, "net=some (user.conf:2)");
+	asks("[net]\nSecurity = some\n[other]\nsecurity = x\n", NULL,
+	     "net=some (user.conf:2) other=x (user.conf:4)");
+	asks("[net]\nsecurity_level = some\n", NULL, "");
+	for (size_t i = 0; i < sizeof(offs) / sizeof(offs[0]); i++) {
+		snprintf(file, sizeof(file), "[net]\nsecurity = some\nsecurity = %s\n", offs[i]);
+		asks(file, NULL, "");
+	}
+	setenv("COLL_NET_SECURITY", "much", 1);
+	setenv("COLL_TWO_WORDS_SECURITY", "yes", 1);
+	asks("[net]\nsecurity = some\n", NULL,
+	     "net=much (COLL_NET_SECURITY) two_words=yes (COLL_TWO_WORDS_SECURITY)");
+	unsetenv("COLL_TWO_WORDS_SECURITY");
+	asks("[other]\nsecurity = x\n", options, "net=full (application)");
+	setenv("COLL_NET_SECURITY", "none", 1);
+	asks("[net]\nsecurity = some\n", NULL, "");
+	unsetenv("COLL_NET_SECURITY");
+}
+
 static void test_application(void)
 {
 	static const char *const bad[][3] = {
@@ -435,6 +485,7 @@ int main(int argc, char **argv)
 	test_interface();
 	test_wrong_sections();
 	test_accepted();
+	test_security();
 	test_application();
 	test_environment();
 	test_describe();

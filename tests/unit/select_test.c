@@ -37,6 +37,7 @@ static void add(struct world *w, const char *name, int priority, uint32_t flags)
 	p->priority = priority;
 	p->backend = (coll_backend_t){.size = sizeof(p->backend), .name = name, .version = "1.0"};
 	p->backend.flags = flags;
+	p->backend.priority = priority;
 	p->backend.memory = COLL_MEM_HOST;
 }
 
@@ -458,7 +459,7 @@ static void test_agree_versions(void)
 	head.protocol++;
 	snprintf(head.version, sizeof(head.version), "9.9.9");
 	is_int(capabilities_check_head(&head, 7), COLL_ERR_VERSION, "another libcoll");
-	has_str(error_text(), "rank 7 runs libcoll 9.9.9 (protocol 8)", "is named");
+	has_str(error_text(), "rank 7 runs libcoll 9.9.9 (protocol 9)", "is named");
 	has_str(error_text(), coll_version_string(), "and this one");
 	memset(head.version, 'x', sizeof(head.version));
 	is_int(capabilities_check_head(&head, 7), COLL_ERR_VERSION, "a version without an end");
@@ -466,6 +467,81 @@ static void test_agree_versions(void)
 	memset(&head, 0, sizeof(head));
 	is_int(capabilities_check_head(&head, 7), COLL_ERR_VERSION, "a head of zeros");
 	has_str(error_text(), "rank 7 runs libcoll ? (protocol 0)", "has no version");
+}
+
+/* ---------------------------------------------------- messages that are protected -- */
+
+static const coll_option_t security_option = {
+	.key = "security", .fallback = "none", .unit = "none|encrypt", .type = COLL_OPTION_STRING};
+
+/* The backends as plugins_load leaves them: tcp has the option `security`; ucx is as given. */
+static void secure(struct world *w, const coll_native_t *native, int one_host)
+{
+	struct plugin *tcp = &w->item[2];
+
+	load_config(w);
+	tcp->backend.options = &security_option;
+	tcp->backend.option_count = 1;
+	tcp->backend.transport = &tcp->transport;
+	w->item[0].backend.native = native;
+	w->item[0].backend.transport = native ? NULL : &w->item[0].transport;
+	if (config_declare(w->config, "tcp", &security_option, 1))
+		bail_out("%s", error_text());
+	if (plugins_place(&w->list, w->config, one_host))
+		bail_out("%s", error_text());
+}
+
+/* One process that chooses: the backend, and why the first one was passed over. */
+static void secured(const char *backend, int one_host, int in_process, const char *name,
+		    const char *text, const char *what)
+{
+	static const coll_native_t engine;
+	const struct plugin *chosen;
+	static struct world w;
+
+	make_world(&w, backend);
+	secure(&w, NULL, one_host);
+	memset(why, 0, sizeof(why));
+	select_local(w.config, &w.list, in_process, &chosen, why);
+	is_str(chosen ? chosen->name : NULL, name, "%s: choice", what);
+	has_str(chosen ? why[0] : error_text(), text, "%s: text", what);
+	config_free(w.config);
+	if (one_host || in_process || strcmp(name ? name : "", "tcp"))
+		return;
+	make_world(&w, backend);
+	secure(&w, &engine, one_host);
+	select_local(w.config, &w.list, in_process, &chosen, why);
+	is_str(chosen ? chosen->name : NULL, name, "%s, an engine: choice", what);
+	has_str(why[0],
+		"but the messages that 'ucx' itself sends between hosts cannot be protected",
+		"%s, an engine: has its own sentence", what);
+	config_free(w.config);
+}
+
+static void test_security(void)
+{
+	static const char plain[] =
+		"option tcp.security is encrypt (COLL_TCP_SECURITY), but 'ucx' does not protect";
+
+	setenv("COLL_TCP_SECURITY", "encrypt", 1);
+	secured(NULL, 0, 0, "tcp", plain, "between hosts");
+	secured(NULL, 1, 0, "ucx", "highest priority", "within a host");
+	secured("simulated", 0, 1, "simulated", "", "within a process");
+	secured("ucx", 0, 0, NULL, plain, "by name");
+	secured("ucx", 1, 0, "ucx", "", "by name within a host");
+	secured("^tcp", 0, 0, NULL, plain, "the protecting one is excluded");
+	setenv("COLL_TCP_SECURITY", "none", 1);
+	secured(NULL, 0, 0, "ucx", "highest priority", "none");
+	setenv("COLL_OTHER_SECURITY", "encrypt", 1);
+	secured(NULL, 0, 0, NULL,
+		"'tcp': option other.security is encrypt (COLL_OTHER_SECURITY), "
+		"but option tcp.security asks for no protection",
+		"a backend that is not here");
+	setenv("COLL_TCP_SECURITY", "encrypt", 1);
+	secured(NULL, 0, 0, "tcp", "", "both are asked, and one is here");
+	unsetenv("COLL_OTHER_SECURITY");
+	unsetenv("COLL_TCP_SECURITY");
+	secured(NULL, 0, 0, "ucx", "highest priority", "nothing said");
 }
 
 /* ------------------------------------------------------------ tables from others -- */
@@ -786,6 +862,7 @@ int main(void)
 	companion_versions(-1);
 	companion_versions(1);
 	companion_versions(RANKS - 1);
+	test_security();
 	test_good_table();
 	test_damaged_tables();
 	test_wrong_numbers();

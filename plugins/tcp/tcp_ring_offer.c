@@ -185,12 +185,11 @@ void tcp_ring_offer(struct tcp *t, struct tcp_conn *conn)
 /* ---------------------------------------------------------------- taking an offer -- */
 
 /* Returns why the file is no ring, or NULL with the size of its data. */
-static const char *tcp_ring_check(int fd, uint64_t *size)
+static const char *tcp_ring_check(int fd, int seals, uint64_t *size)
 {
-	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 
-	if (seals < 0 || (seals & tcp_ring_seals) != tcp_ring_seals)
+	if ((seals & tcp_ring_seals) != tcp_ring_seals)
 		return "it offered shared memory without the seals against a change of its size";
 	if (fstat(fd, &st) || st.st_size < TCP_RING_CONTROL + TCP_RING_LEAST ||
 	    st.st_size > (off_t)TCP_RING_CONTROL + TCP_RING_MOST)
@@ -212,20 +211,36 @@ static int tcp_ring_fd_of(struct msghdr *msg)
 	return descriptor_lift(fd);
 }
 
+/* Returns why the offer is invalid, or NULL.  A process that may not read the seals stays on the socket. */
+static const char *tcp_ring_accept(struct tcp *t, struct tcp_conn *conn, int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS), reason = errno;
+	const char *fault;
+	uint64_t size;
+
+	if (conn->out.control)
+		return "it offered shared memory twice";
+	if (seals < 0) {
+		tcp_ring_offer_tell(t, strerror(reason));
+		return NULL;
+	}
+	fault = tcp_ring_check(fd, seals, &size);
+	if (!fault && tcp_ring_map(&conn->out, fd, size))
+		tcp_ring_offer_tell(t, strerror(errno));
+	return fault;
+}
+
 int tcp_ring_take(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg)
 {
 	int fd = tcp_ring_fd_of(msg);
 	const char *fault;
-	uint64_t size;
 
 	if (fd < 0) {
 		if (msg->msg_flags & MSG_CTRUNC)
 			tcp_ring_offer_tell(t, "the process has no free file descriptor");
 		return 0;
 	}
-	fault = conn->out.control ? "it offered shared memory twice" : tcp_ring_check(fd, &size);
-	if (!fault && tcp_ring_map(&conn->out, fd, size))
-		tcp_ring_offer_tell(t, strerror(errno));
+	fault = tcp_ring_accept(t, conn, fd);
 	close(fd);
 	if (!fault) {
 		tcp_ring_settle(t, conn);

@@ -279,8 +279,8 @@ static int dial_start(struct dial *dial, struct dial_attempt *y)
 	if (dial->hs->tune)
 		dial->hs->tune(dial->hs->user, y->fd, family, dial->local);
 	if (socket_connect(y->fd, address) < 0) {
-		/* EAGAIN: the listener's queue is full. */
-		dial_retry(dial, y, errno, errno != EAGAIN);
+		/* EAGAIN: the listener's queue is full.  EADDRNOTAVAIL: this host has no port for the socket. */
+		dial_retry(dial, y, errno, errno != EAGAIN && errno != EADDRNOTAVAIL);
 		return 0;
 	}
 	y->state = DIAL_CONNECTING;

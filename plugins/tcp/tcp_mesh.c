@@ -261,15 +261,28 @@ static void tcp_mesh_dial_advance(struct tcp_mesh *mesh, uint32_t peer)
 
 /* ------------------------------------------------------------------- the loop -- */
 
+/* Writes why the rank could not be dialled.  Returns 1 if that is the state of this host, not of the rank. */
+static int tcp_mesh_dial_reason(const struct tcp_mesh *mesh, uint32_t peer,
+				char why[DIAL_REPORT_SIZE])
+{
+	char report[DIAL_REPORT_SIZE];
+
+	dial_report(&mesh->dials[peer], report);
+	if (!report[0])
+		return 0;
+	snprintf(why, DIAL_REPORT_SIZE, "%s", report);
+	return !dial_misses_peer(&mesh->dials[peer]);
+}
+
 static void tcp_mesh_timed_out(struct tcp_mesh *mesh)
 {
 	const struct tcp *t = mesh->t;
 	const char *join = "";
-	char list[200] = "", why[DIAL_REPORT_SIZE], report[DIAL_REPORT_SIZE];
+	char list[200] = "", why[DIAL_REPORT_SIZE];
 	size_t used = 0;
+	int own_fault = 0;
 
 	snprintf(why, sizeof(why), "%s", mesh->acceptor.note);
-
 	for (uint32_t i = 0; i < t->nranks; i++) {
 		if (i == t->rank || t->conn[i].fd >= 0)
 			continue;
@@ -280,11 +293,10 @@ static void tcp_mesh_timed_out(struct tcp_mesh *mesh)
 		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%u", join, i);
 		join = ", ";
 		if (i < t->rank)
-			dial_report(&mesh->dials[i], report);
-		if (i < t->rank && report[0])
-			memcpy(why, report, sizeof(why));
+			own_fault |= tcp_mesh_dial_reason(mesh, i, why);
 	}
-	tcp_mesh_fail(mesh, COLL_ERR_TIMEOUT,
+	/* Of all ranks' failures the one of a rank that knows the reason is told. */
+	tcp_mesh_fail(mesh, own_fault ? COLL_ERR_SYSTEM : COLL_ERR_TIMEOUT,
 		      "rank %u timed out: not connected with rank %s after %lld ms%s%s%s", t->rank,
 		      list, (long long)t->host->timeout_ms, *why ? " (" : "", why, *why ? ")" : "");
 }

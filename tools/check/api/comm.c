@@ -237,7 +237,7 @@ const struct check check_api_comm[] = {
 	 CHECK_API, .ways = CHECK_EITHER, .ranks_min = 2, .run = api_run,
 	 .plan = &comm_shrink_plan},
 	{"comm-shrink-dead", "the survivors of a dead rank form a new communicator",
-	 "coll.h, coll_comm_shrink", CHECK_API, .ways = CHECK_PROCESSES, .ranks_min = 2,
-	 .run = api_run, .plan = &comm_shrink_dead_plan},
+	 "coll.h, coll_comm_shrink", CHECK_API, .needs = CHECK_SURVIVES, .ways = CHECK_PROCESSES,
+	 .ranks_min = 2, .run = api_run, .plan = &comm_shrink_dead_plan},
 	{.name = NULL},
 };

@@ -66,7 +66,12 @@ enum check_need {
 	 * The check is of calls that a companion carries beside a plugin without a transport group: it runs on host
 	 * memory there.  Instead of CHECK_TRANSPORT, if it has both.
 	 */
-	CHECK_CARRIED = 16384
+	CHECK_CARRIED = 16384,
+	/*
+	 * The endpoint outlives the loss of a rank: the plugin has cancel, or gives the sends to the rank their status, as
+	 * ABI 1.4 promises.
+	 */
+	CHECK_SURVIVES = 32768
 };
 
 /* How the ranks of a check run. */

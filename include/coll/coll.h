@@ -571,7 +571,7 @@ COLL_API coll_result_t coll_get_unique_id(char *id, size_t size);
  * rank      0 to nranks - 1; each rank has its own number.
  * config    Settings of the application, or NULL.
  * Blocks    Until all ranks have arrived; each step takes at most init_timeout.  The text of a
- *           timeout names the ranks not heard from.
+ *           timeout names the ranks not heard from; after `stall_after` a log line of rank 0 does.
  * Errors    All ranks that arrived get an error if one of them does.
  */
 COLL_API coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, const char *id,

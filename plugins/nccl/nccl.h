@@ -142,6 +142,12 @@ struct nccl_scratch {
 	int captured; /* the work of a graph uses it */
 };
 
+/* The place for a communicator that NCCL makes.  It is never freed if NCCL has not ended that after an abort. */
+struct nccl_making {
+	nccl_comm_t comm;
+	struct nccl_making *next;
+};
+
 struct nccl_result; /* of a reduction, not yet copied to the caller's buffer */
 
 struct nccl {
@@ -166,8 +172,7 @@ struct nccl {
 	pthread_mutex_t lock;
 	nccl_comm_t comm; /* NULL: not made yet, or aborted */
 	nccl_comm_t base; /* while the endpoint is made: the non-blocking parent of comm */
-	nccl_comm_t *
-		making; /* where NCCL puts comm; leaked if NCCL has not ended that after an abort */
+	struct nccl_making *making; /* where NCCL puts comm; or NULL */
 	int call_pending;     /* NCCL may not have completed the last call on base, else on comm */
 	struct nccl_job *job; /* the last call, while it runs in a thread of its own; else NULL */
 	int failed;           /* the result with which a job has failed, or 0 */

@@ -105,7 +105,7 @@ static int32_t nccl_begin_comm(struct nccl *n, coll_error_t *err)
 	n->making = calloc(1, sizeof(*n->making));
 	if (!n->making)
 		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory for an endpoint");
-	result = nccl_lib.ncclCommSplit(n->base, 0, (int)n->rank, n->making, &config);
+	result = nccl_lib.ncclCommSplit(n->base, 0, (int)n->rank, &n->making->comm, &config);
 	/* NCCL returns success for a split that it has only begun. */
 	n->call_pending = !nccl_failed(result);
 	return nccl_record_result(n, result, "ncclCommSplit", err);
@@ -120,7 +120,7 @@ static int32_t nccl_complete_comm(struct nccl *n, int64_t deadline, coll_error_t
 	/* Without the state of the call nobody knows whether NCCL has ended it: see nccl_abort_making. */
 	if (code)
 		return code;
-	n->comm = *n->making;
+	n->comm = n->making->comm;
 	free(n->making);
 	n->making = NULL;
 	if (!n->comm)

@@ -204,21 +204,26 @@ static void nccl_abort_made(struct nccl *n, nccl_comm_t comm, int64_t deadline)
 
 /*
  * Ends the making of a communicator, and that communicator, which NCCL leaves there after a failure too.  If NCCL does not
- * end the making, it may still write to *making.
+ * end the making, it may still write to *making, which then stays.
  */
 static void nccl_abort_making(struct nccl *n, nccl_comm_t base, int64_t deadline)
 {
-	nccl_comm_t *making = n->making;
+	static struct nccl_making *_Atomic left;
+	struct nccl_making *making = n->making;
+	int refused;
 
 	n->making = NULL;
 	/* Before 2.27 only the thread that has begun a call can end it; here it is the calling thread. */
-	if (nccl_lib.version < NCCL_2_27 ? nccl_lib.ncclCommAbort(base)
-					 : !nccl_abort_one(n, base, deadline))
-		return;
+	refused = nccl_lib.version < NCCL_2_27 ? nccl_lib.ncclCommAbort(base)
+					       : !nccl_abort_one(n, base, deadline);
 	if (!making)
 		return;
-	if (*making)
-		nccl_abort_one(n, *making, deadline);
+	if (refused) {
+		making->next = atomic_exchange(&left, making);
+		return;
+	}
+	if (making->comm)
+		nccl_abort_one(n, making->comm, deadline);
 	free(making);
 }
 

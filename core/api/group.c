@@ -74,27 +74,28 @@ static int group_enter(struct member *m, uint64_t number)
 	return COLL_SUCCESS;
 }
 
-/* Streams that several communicators share get the first half of the work of all of them. */
-static void group_enter_all(uint64_t number, struct error_first *first)
+/*
+ * Streams that several communicators share get the first half of the work of all of them.  A communicator that cannot be
+ * entered is tried again in its turn: the group reports the first error in the order of its calls.
+ */
+static void group_enter_all(uint64_t number)
 {
-	for (int i = 0; i < group.n; i++) {
-		error_note(first, group_enter(&group.members[i], number));
-		if (group.members[i].comm)
+	for (int i = 0; i < group.n; i++)
+		if (!group_enter(&group.members[i], number))
 			context_leave(group.members[i].comm->context);
-	}
 }
 
 /* Starts the group's operations on one communicator, inside a group of the backend's own if it has groups. */
 static int group_begin(struct member *m, uint64_t number)
 {
 	struct comm *comm;
-	int code = group.n == 1 ? group_enter(m, number) : COLL_SUCCESS;
+	int code;
 
+	if (m->comm)
+		context_enter(m->comm->context);
+	else if (group_enter(m, number))
+		return COLL_ERR_INVALID_ARGUMENT;
 	comm = m->comm;
-	if (!comm)
-		return code;
-	if (group.n > 1)
-		context_enter(comm->context);
 	stream_order_group_end(comm, number, m->streams);
 	native_defer(comm);
 	queue_native_group(comm, 0);
@@ -149,7 +150,7 @@ coll_result_t coll_group_end(void)
 		return COLL_SUCCESS;
 	group_set_current(0);
 	if (group.n > 1)
-		group_enter_all(number, &first);
+		group_enter_all(number);
 	for (int i = 0; i < group.n; i++)
 		error_note(&first, group_begin(&group.members[i], number));
 	for (int i = 0; i < group.n; i++)

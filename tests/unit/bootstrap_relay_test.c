@@ -57,6 +57,7 @@ struct flow {
 	int direction;
 	int handshake; /* messages of the handshake that are still to come */
 	int frames;
+	int extra; /* of these, frames that may come at any time or not at all: STAR_WHO */
 	size_t have;
 	uint8_t bytes[BUFFER];
 	uint8_t first[BUFFER]; /* the first frame */
@@ -138,7 +139,9 @@ static void relay_attack(struct flow *flow, struct flow *back, size_t len)
 static void relay_frame(int link, struct flow *flow, size_t len)
 {
 	struct flow *back = &relay.flow[link][!flow->direction];
-	int attacked = flow->direction == attack.direction && flow->frames == attack.frame;
+	const int extra = ((struct star_frame *)flow->bytes)->type == STAR_WHO;
+	int attacked = !extra && flow->direction == attack.direction &&
+		       flow->frames - flow->extra == attack.frame;
 
 	if (attacked && attack.kind == EXCHANGE) {
 		relay_exchange(flow, &relay.flow[!link][flow->direction]);
@@ -156,6 +159,7 @@ static void relay_frame(int link, struct flow *flow, size_t len)
 	else
 		relay_write(flow->to, flow->bytes, len);
 	flow->frames++;
+	flow->extra += extra;
 	flow->have -= len;
 	memmove(flow->bytes, flow->bytes + len, flow->have);
 }

@@ -33,6 +33,25 @@ FILE *descriptor_read(const char *path)
 	return file;
 }
 
+int descriptor_pipe(int ends[2])
+{
+	int err;
+
+	if (pipe2(ends, O_CLOEXEC))
+		return -1;
+	ends[0] = descriptor_lift(ends[0]);
+	err = errno;
+	ends[1] = descriptor_lift(ends[1]);
+	if (ends[0] >= 0 && ends[1] >= 0)
+		return 0;
+	err = ends[0] < 0 ? err : errno;
+	for (int i = 0; i < 2; i++)
+		if (ends[i] >= 0)
+			close(ends[i]);
+	errno = err;
+	return -1;
+}
+
 int descriptor_may_grow(uint64_t size)
 {
 	struct rlimit limit;

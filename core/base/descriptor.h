@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * descriptor.h - keeps the library's descriptors above 2, and knows how large a file may be.  A process may have closed 0, 1 or 2, and the system gives
- * out the lowest free number: text for stderr would then go into a socket of the library.
+ * descriptor.h - keeps the library's descriptors above 2, and knows how large a file may be.  A process may have closed
+ * 0, 1 or 2, and the system gives out the lowest free number: text for stderr would then go into a socket of the library.
  */
 #ifndef CORE_BASE_DESCRIPTOR_H
 #define CORE_BASE_DESCRIPTOR_H
@@ -16,6 +16,8 @@
 int descriptor_lift(int fd);
 /* Opens a file to read, close-on-exec; NULL with errno. */
 FILE *descriptor_read(const char *path);
+/* Makes a pipe whose ends are close-on-exec: 0, or -1 with errno. */
+int descriptor_pipe(int ends[2]);
 /*
  * May a file of this process have that size (ulimit -f)?  The kernel answers a larger one with SIGXFSZ, which ends the
  * process, also for a file in memory alone.

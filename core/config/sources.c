@@ -12,19 +12,10 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-const char *const config_reserved[] = {"COLL_RANK",
-				       "COLL_WORLD_SIZE",
-				       "COLL_ROOT",
-				       "COLL_LOCAL_RANK",
-				       "COLL_LOCAL_WORLD_SIZE",
-				       "COLL_RUN",
-				       "COLL_KEY",
-				       "COLL_CONFIG",
-				       "COLL_SYSCONFDIR",
-				       "COLL_INFO_PROBE",
-				       "COLL_ISA",
-				       "COLL_TRUST",
-				       NULL};
+const char *const config_reserved[] = {
+	"COLL_RANK", "COLL_WORLD_SIZE", "COLL_ROOT",   "COLL_LOCAL_RANK", "COLL_LOCAL_WORLD_SIZE",
+	"COLL_RUN",  "COLL_KEY",        "COLL_CONFIG", "COLL_SYSCONFDIR", "COLL_INFO_PROBE",
+	"COLL_ISA",  "COLL_TRUST",      NULL};
 
 /* A variable's value, or NULL if it is unset, empty or not to be trusted (a set-uid program). */
 static const char *config_env(const char *name)

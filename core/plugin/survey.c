@@ -7,6 +7,7 @@
  * byte 1 and its text with NUL, or a byte 0 for NULL.  The parent trusts no length.
  */
 #include "plugin/plugin_impl.h"
+#include "base/descriptor.h"
 #include "base/clock.h"
 
 #include <errno.h>
@@ -248,7 +249,7 @@ static int survey_start(struct survey *s, struct plugin *plugin, const struct tr
 	int ends[2];
 
 	s->bytes = malloc(SURVEY_LARGEST);
-	if (!s->bytes || pipe2(ends, O_CLOEXEC))
+	if (!s->bytes || descriptor_pipe(ends))
 		return -1;
 	fflush(NULL); /* or a child that calls exit() writes the same again */
 	s->pid = fork();

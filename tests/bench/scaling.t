@@ -6,7 +6,7 @@
 
 # The most tenths of a cost for four times as many.  The work of UCX depends on how its queues fill.
 most_of() {
-    if [ "$1" = ucx ]; then echo 60; else echo 43; fi
+    if [ "$1" = ucx ]; then echo 80; else echo 43; fi
 }
 
 command -v valgrind >/dev/null || skip_all "valgrind is not installed"

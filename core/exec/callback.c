@@ -6,9 +6,15 @@
 
 #include <stdlib.h>
 
+/*
+ * Those of a communicator are a pairing heap, since a program may have thousands and add them in any order: the first of
+ * all is in front, and each is before its children.
+ */
 struct callback {
-	struct callback *next; /* the list is in the order of the operations */
-	uint64_t number;
+	struct callback *next; /* in a list, or among the children of the same one */
+	struct callback *child;
+	uint64_t number,
+		order; /* of the operation; of the callback among all of the communicator */
 	coll_request_fn fn;
 	void *user;
 };
@@ -24,16 +30,61 @@ struct callback *callback_new(coll_request_fn fn, void *user)
 	return callback;
 }
 
+static int callback_is_before(const struct callback *a, const struct callback *b)
+{
+	return a->number != b->number ? a->number < b->number : a->order < b->order;
+}
+
+/* Both are heaps, or NULL. */
+static struct callback *callback_merge(struct callback *a, struct callback *b)
+{
+	struct callback *first = a, *second = b;
+
+	if (!a || !b)
+		return a ? a : b;
+	if (callback_is_before(b, a)) {
+		first = b;
+		second = a;
+	}
+	second->next = first->child;
+	first->child = second;
+	return first;
+}
+
+/* The children of one that is taken: in pairs, and then the pairs from the last to the first. */
+static struct callback *callback_merge_children(struct callback *child)
+{
+	struct callback *pairs = NULL, *all = NULL, *a, *b;
+
+	while ((a = child)) {
+		b = a->next;
+		child = b ? b->next : NULL;
+		a = callback_merge(a, b);
+		a->next = pairs;
+		pairs = a;
+	}
+	while ((a = pairs)) {
+		pairs = a->next;
+		all = callback_merge(all, a);
+	}
+	return all;
+}
+
+static struct callback *callback_take(struct comm *comm)
+{
+	struct callback *first = comm->callbacks;
+
+	comm->callbacks = callback_merge_children(first->child);
+	return first;
+}
+
 void callback_insert(struct comm *comm, uint64_t number, struct callback *callback, void *user)
 {
-	struct callback **at = &comm->callbacks;
-
-	while (*at && (*at)->number <= number)
-		at = &(*at)->next;
 	callback->number = number;
+	callback->order = comm->callbacks_added++;
 	callback->user = user;
-	callback->next = *at;
-	*at = callback;
+	callback->child = NULL;
+	comm->callbacks = callback_merge(comm->callbacks, callback);
 }
 
 int callback_add(struct comm *comm, uint64_t number, coll_request_fn fn, void *user)
@@ -60,39 +111,40 @@ void callback_call(struct comm *comm)
 	struct callback *first;
 
 	while ((first = comm->callbacks) && (first->number <= comm->finished || comm->error)) {
-		comm->callbacks = first->next;
+		callback_take(comm);
 		callback_run(first, first->number <= comm->finished ? COLL_SUCCESS : comm->error);
 	}
 }
 
+/* A list is a ring of which the caller has the last. */
 int callback_append(struct callback **list, coll_request_fn fn, void *user)
 {
-	struct callback *callback = callback_new(fn, user), **at = list;
+	struct callback *callback = callback_new(fn, user), *last = *list;
 
 	if (!callback)
 		return COLL_ERR_NO_MEMORY;
-	while (*at)
-		at = &(*at)->next;
-	*at = callback;
+	callback->next = last ? last->next : callback;
+	if (last)
+		last->next = callback;
+	*list = callback;
 	return COLL_SUCCESS;
 }
 
 void callback_end(struct callback **list, coll_result_t result)
 {
-	struct callback *first;
+	struct callback *last, *first;
 
-	while ((first = *list)) {
-		*list = first->next;
+	while ((last = *list)) {
+		first = last->next;
+		last->next = first->next;
+		if (first == last)
+			*list = NULL;
 		callback_run(first, result);
 	}
 }
 
 void callback_free(struct comm *comm)
 {
-	while (comm->callbacks) {
-		struct callback *next = comm->callbacks->next;
-
-		free(comm->callbacks);
-		comm->callbacks = next;
-	}
+	while (comm->callbacks)
+		free(callback_take(comm));
 }

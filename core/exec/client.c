@@ -14,6 +14,24 @@ static void client_check(struct context *context)
 		comm_check(c);
 }
 
+/* Messages about communicators that could not be made concern any of them. */
+static void client_take_controls(struct context *context)
+{
+	const struct match *m = &context->match;
+	int all = m->controls > MATCH_CONTROLS_SEEN;
+	struct comm *comm;
+
+	for (int i = 0; i < m->controls && !all; i++)
+		all = comm_tag_is_birth(m->control[i]);
+	if (all)
+		client_check(context);
+	for (int i = 0; i < m->controls && !all; i++) {
+		comm = comm_of_tag(context, m->control[i]);
+		if (comm)
+			comm_check(comm);
+	}
+}
+
 /*
  * A call looks at so many communicators that do not move, the next call at the next ones: a program may have thousands with
  * operations under way.
@@ -139,6 +157,7 @@ const struct context_client comm_context_client = {
 	.check_unexpected = comm_check_unexpected,
 	.mismatch = comm_mismatch,
 	.check = client_check,
+	.controls = client_take_controls,
 	.poll = again_poll,
 	.advance = client_advance,
 	.look = client_look,

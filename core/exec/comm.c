@@ -145,6 +145,54 @@ void comm_flush(struct comm *comm)
 
 /* ------------------------------------------------------------ making, entering -- */
 
+static struct comm **comm_slot(const struct context *context, uint32_t id)
+{
+	const uint32_t odd =
+		0x9e3779b1; /* spreads the bits: ids count up, from a rank's first on */
+
+	return (struct comm **)&context->comm_of_id[id * odd >> (32 - CONTEXT_COMMS_BITS)];
+}
+
+struct comm *comm_of_tag(const struct context *context, uint64_t tag)
+{
+	const uint32_t id = (uint32_t)(tag >> TAG_CONTEXT_SHIFT);
+	struct comm *comm = *comm_slot(context, id);
+
+	while (comm && comm->context_id != id)
+		comm = comm->next_of_id;
+	return comm;
+}
+
+void comm_enlist(struct comm *comm)
+{
+	struct context *context = comm->context;
+	struct comm **slot = comm_slot(context, comm->context_id);
+
+	comm->next_of_id = *slot;
+	*slot = comm;
+	comm->next = context->comms;
+	if (comm->next)
+		comm->next->prev = comm;
+	context->comms = comm;
+	comm->listed = 1;
+}
+
+/* A communicator that could not be made is in no list. */
+static void comm_delist(struct comm *comm)
+{
+	struct context *context = comm->context;
+	struct comm **at = comm_slot(context, comm->context_id);
+
+	if (!comm->listed)
+		return;
+	while (*at != comm)
+		at = &(*at)->next_of_id;
+	*at = comm->next_of_id;
+	*(comm->prev ? &comm->prev->next : &context->comms) = comm->next;
+	if (comm->next)
+		comm->next->prev = comm->prev;
+}
+
 int comm_new(struct comm **out, struct context *context, uint32_t context_id, int rank, int nranks,
 	     const int *to_context_rank)
 {
@@ -189,9 +237,10 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	}
 	if (!context->comms && context->plugins)
 		recorder_check_dump(comm);
-	comm->next = context->comms;
-	context->comms = comm;
-	context->pending_events = 1; /* messages for the new communicator may have come already */
+	comm_enlist(comm);
+	/* Messages for it may have come already.  Who makes a further one looks by comm_check: the others have no news. */
+	if (!comm->derived)
+		context->pending_events = 1;
 	return COLL_SUCCESS;
 }
 
@@ -278,11 +327,7 @@ static void comm_detach(struct comm *comm)
 			  comm_own_name(comm, &name));
 	message_end_all(comm, COLL_ERR_ABORTED);
 	(void)comm_shrunk_before(comm, 0, &unused);
-	for (struct comm **at = &context->comms; *at; at = &(*at)->next)
-		if (*at == comm) {
-			*at = comm->next;
-			break;
-		}
+	comm_delist(comm);
 	comm_forget_busy(comm);
 	staging_count(comm, staged, sizeof(staged));
 	if (staged[0])

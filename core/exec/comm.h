@@ -133,7 +133,9 @@ struct comm {
 	struct op *persistent;         /* operations of persistent requests */
 	struct redop_table redops;
 	struct registration *registrations;
-	struct callback *callbacks;        /* see callback.h */
+	struct callback *callbacks; /* see callback.h */
+	uint64_t callbacks_added;
+	uint64_t joined;                   /* the last group with a call of the communicator */
 	struct limit *limits, *last_limit; /* see limit.h */
 	int64_t limits_look_us;            /* none of them is to be looked at before */
 	uint64_t staged[KIND_LAST +
@@ -180,8 +182,10 @@ struct comm {
 	uint64_t birth;    /* tag of messages about ranks that could not make it too; 0: none */
 	int native_groups; /* groups of the backend's own that have not ended yet */
 	int leaving;       /* coll_comm_destroy has begun: a peer that leaves is no failure */
-	struct comm *next; /* the next communicator of the context */
-	int busy;          /* enum comm_busy */
+	int listed;        /* it is in context->comms */
+	struct comm *next, *prev; /* in that list */
+	struct comm *next_of_id;  /* in its slot of context->comm_of_id */
+	int busy;                 /* enum comm_busy */
 	struct comm *next_busy;
 	/* Messages outside the order, which are open: see message.h. */
 	struct message_list sends, recvs;
@@ -213,6 +217,11 @@ static inline void comm_set_busy(struct comm *comm)
 }
 /* Takes it out of context->busy; before: the communicator before it there, or NULL.  to: COMM_IDLE or COMM_RESTS. */
 void comm_unlist_busy(struct comm *comm, struct comm *before, int to);
+
+/* Puts it into the context's list, and into the table where comm_of_tag finds it. */
+void comm_enlist(struct comm *comm);
+/* The communicator whose messages have this tag; NULL: none on this context. */
+struct comm *comm_of_tag(const struct context *context, uint64_t tag);
 
 /* Counts an operation, and returns its number. */
 static inline uint64_t comm_count(struct comm *comm)

@@ -8,15 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct comm *comm_of_tag(struct context *context, uint64_t tag)
-{
-	struct comm *c = context->comms;
-
-	while (c && c->context_id != tag >> TAG_CONTEXT_SHIFT)
-		c = c->next;
-	return c;
-}
-
 _Static_assert((int)CONTEXT_FREED *CONTEXT_FREED_PIECE == 1 << TAG_CONTEXT_BITS, "room for all");
 
 /* Without memory for the bit, late messages stay in memory until the context closes. */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 struct registration {
-	struct registration *next; /* of the communicator */
+	struct registration *next, *prev; /* of the communicator */
 	struct comm *comm;
 	void *handle;
 	void *of_backend; /* the backend's own handle, or NULL */
@@ -103,6 +103,8 @@ int registration_add(struct comm *comm, void *buf, size_t bytes, void **handle)
 		return code;
 	}
 	r->next = comm->registrations;
+	if (r->next)
+		r->next->prev = r;
 	comm->registrations = r;
 	*handle = r->handle;
 	return COLL_SUCCESS;
@@ -120,7 +122,7 @@ int registration_is_of(const struct comm *comm, void *handle)
 
 int registration_remove(struct comm *comm, void *handle)
 {
-	struct registration *r, **at;
+	struct registration *r;
 
 	if (!handle)
 		return COLL_SUCCESS;
@@ -134,9 +136,9 @@ int registration_remove(struct comm *comm, void *handle)
 				 "coll_comm_deregister: handle is a registration of another "
 				 "communicator: pass the communicator that registered the memory");
 	}
-	for (at = &comm->registrations; *at != r; at = &(*at)->next)
-		;
-	*at = r->next;
+	*(r->prev ? &r->prev->next : &comm->registrations) = r->next;
+	if (r->next)
+		r->next->prev = r->prev;
 	/* Only threads that have another communicator's lock can have it pinned now, for a moment. */
 	handle_retire(handle);
 	registration_end(r);

@@ -166,15 +166,19 @@ static int redop_place(struct redop_table *table)
 {
 	struct redop **bigger;
 
-	for (int i = 0; i < table->n; i++)
-		if (!table->made[i])
-			return i;
+	while (table->first_free < table->n && table->made[table->first_free])
+		table->first_free++;
+	if (table->first_free < table->n)
+		return table->first_free;
 	if (table->n == REDOP_MOST)
 		return -1;
-	bigger = realloc(table->made, ((size_t)table->n + 1) * sizeof(*bigger));
-	if (!bigger)
-		return -1;
-	table->made = bigger;
+	if (table->n == table->room) {
+		bigger = realloc(table->made, ((size_t)table->room * 2 + 4) * sizeof(*bigger));
+		if (!bigger)
+			return -1;
+		table->made = bigger;
+		table->room = table->room * 2 + 4;
+	}
 	table->made[table->n] = NULL;
 	return table->n++;
 }
@@ -197,8 +201,12 @@ int redop_add(struct redop_table *table, const struct redop *redop)
 
 void redop_remove(struct redop_table *table, int op)
 {
-	free(table->made[op - REDOP_FIRST]);
-	table->made[op - REDOP_FIRST] = NULL;
+	const int place = op - REDOP_FIRST;
+
+	free(table->made[place]);
+	table->made[place] = NULL;
+	if (place < table->first_free)
+		table->first_free = place;
 }
 
 void redop_free_all(struct redop_table *table)

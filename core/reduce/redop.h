@@ -34,7 +34,8 @@ struct redop {
 /* The operations that an application has made on one communicator.  All zero: none. */
 struct redop_table {
 	struct redop **made; /* NULL: destroyed */
-	int n;
+	int n, room;
+	int first_free;   /* no earlier one is destroyed */
 	uint32_t numbers; /* of the application's functions, ever added */
 };
 

@@ -115,6 +115,7 @@ static const struct context_client companion_client = {
 	.check_unexpected = companion_check_unexpected,
 	.mismatch = companion_mismatch,
 	.check = companion_check,
+	.controls = companion_check,
 	.advance = companion_advance,
 	.look = companion_advance,
 	.shut = companion_check,

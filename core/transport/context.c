@@ -472,11 +472,30 @@ int context_send_more(struct context *context, coll_send_t *send, coll_error_t *
 	return t->send_more(context->ep, send, err);
 }
 
+static int context_has_alarm(const struct context *context)
+{
+	return atomic_load_explicit(&context->alarm.news, memory_order_relaxed);
+}
+
 /* Has the companion news since the last call? */
 static int context_is_alarmed(struct context *context)
 {
-	return atomic_load_explicit(&context->alarm.news, memory_order_relaxed) &&
-	       atomic_exchange(&context->alarm.news, 0);
+	return context_has_alarm(context) && atomic_exchange(&context->alarm.news, 0);
+}
+
+/* 1: control messages have come. */
+static int context_take_news(struct context *context)
+{
+	const int alarmed = context_is_alarmed(context), controls = context->match.controls != 0;
+
+	if (context->pending_events || alarmed || !controls) {
+		context->pending_events = 0;
+		context->client->check(context);
+	} else {
+		context->client->controls(context);
+	}
+	context->match.controls = 0;
+	return controls;
 }
 
 int context_progress(struct context *context)
@@ -489,12 +508,8 @@ int context_progress(struct context *context)
 		moved = t->progress(context->ep);
 	while ((recv = match_next_done(&context->match)))
 		context->client->received(recv);
-	if (context->pending_events || context->match.controls || context_is_alarmed(context)) {
-		context->pending_events = 0;
-		context->client->check(context);
-		controls = context->match.controls != 0;
-		context->match.controls = 0;
-	}
+	if (context->pending_events || context->match.controls || context_has_alarm(context))
+		controls = context_take_news(context);
 	if (context->controls)
 		controls |= context_reap_controls(context);
 	moved |= controls;

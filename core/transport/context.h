@@ -44,8 +44,10 @@ struct context_client {
 	/* A message has come that does not fit the receive posted for it. */
 	void (*mismatch)(struct context *context, const struct recv *recv, uint32_t peer,
 			 const coll_header_t *header);
-	/* Control messages have come, a peer has failed, or a message did not fit. */
+	/* A peer has failed, a message did not fit, or any control messages have come. */
 	void (*check)(struct context *context);
+	/* Nothing but control messages has come: match.control has the tags of the first of them. */
+	void (*controls)(struct context *context);
 	/* Does all that context_progress would do now: 1.  0: does nothing, and context_progress is to be called. */
 	int (*poll)(struct context *context);
 	/* Moves operations on: 1 if anything moved. */
@@ -68,6 +70,9 @@ struct context_client {
 	/* Does a control message of this kind end the communicator?  Any thread may ask, without the lock. */
 	int (*ends)(int kind);
 };
+
+/* Slots of a hash table of the communicators of a context. */
+enum { CONTEXT_COMMS_BITS = 10 };
 
 /* Ids of freed communicators are bits in CONTEXT_FREED pieces, each allocated when first needed. */
 enum { CONTEXT_FREED_PIECE = 1 << 15, CONTEXT_FREED = 1 << 11 };
@@ -127,6 +132,7 @@ struct context {
 	struct selection selection; /* rank 0's selection */
 	struct match match;
 	struct comm *comms;
+	struct comm *comm_of_id[1 << CONTEXT_COMMS_BITS]; /* the first of each slot */
 	/* Those whose operations may move, and some that were done last. */
 	struct comm *busy, *last_busy;
 	int resting;              /* others, whose operations only wait for messages */

@@ -559,13 +559,21 @@ void match_data(struct match *m, uint64_t cookie, const void *bytes, uint64_t n)
 	}
 }
 
+static void match_note_control(struct match *m, uint64_t tag)
+{
+	if (m->controls < MATCH_CONTROLS_SEEN)
+		m->control[m->controls] = tag;
+	m->controls++;
+}
+
 static void match_unexpected_arrived(struct match *m, struct unexpected *e, int status)
 {
 	struct recv *recv = e->recv;
 
 	if (!recv && !e->dropped && !status) {
 		e->complete = 1;
-		m->controls += (e->header.tag & MATCH_CONTROL) != 0;
+		if (e->header.tag & MATCH_CONTROL)
+			match_note_control(m, e->header.tag);
 		return;
 	}
 	if (recv && !status)

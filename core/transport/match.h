@@ -100,7 +100,7 @@ struct unexpected {
 
 struct context;
 
-enum { MATCH_BUCKETS = 256 };
+enum { MATCH_BUCKETS = 256, MATCH_CONTROLS_SEEN = 64 };
 
 /* Tags with this bit are control messages: match_take returns them, no receive matches them. */
 #define MATCH_CONTROL ((uint64_t)1 << 36)
@@ -120,8 +120,9 @@ struct match {
 	struct unexpected *partial; /* incomplete messages that are matched or dropped */
 	struct store store;         /* their memory */
 	struct recv *done, **done_end;
-	uint64_t unexpected_count; /* messages in the lists above */
-	int controls;              /* complete control messages among them */
+	uint64_t unexpected_count;             /* messages in the lists above */
+	int controls;                          /* complete control messages among them */
+	uint64_t control[MATCH_CONTROLS_SEEN]; /* the tags of the first of these */
 	/* The functions of struct context_client that concern messages, and their context. */
 	int (*check_unexpected)(struct context *context, uint32_t peer,
 				const coll_header_t *header);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARM = 4, FEW = 250, MANY = 1000, RANKS = 3 };
+enum { WARM = 4, FEW = 250, MANY = 1000, RANKS = 3, PARTS = 2, CALLBACKS = 4 };
 
 static coll_comm_t comms[RANKS];
 static int32_t in[RANKS][MANY], out[RANKS][MANY];
@@ -29,6 +29,14 @@ static void sync_all(void)
 {
 	for (int r = 0; r < RANKS; r++)
 		MUST(coll_sync(comms[r]));
+}
+
+static void wait_all(int n, coll_request_t *requests)
+{
+	for (int i = 0; i < n; i++) {
+		MUST(coll_wait(requests[i]));
+		MUST(coll_request_free(requests[i]));
+	}
 }
 
 static void allreduce(int r, int i)
@@ -70,10 +78,7 @@ static void operations_beside_one_that_left(int n)
 
 	for (int r = 0; r < RANKS; r++)
 		MUST(coll_comm_idup(comms[r], &dups[r], NULL, &requests[r]));
-	for (int r = 0; r < RANKS; r++) {
-		MUST(coll_wait(requests[r]));
-		MUST(coll_request_free(requests[r]));
-	}
+	wait_all(RANKS, requests);
 	MUST(coll_comm_destroy(dups[RANKS - 1]));
 	MUST(coll_group_start());
 	for (int i = 0; i < n; i++) {
@@ -85,6 +90,118 @@ static void operations_beside_one_that_left(int n)
 		MUST(coll_sync(dups[r]));
 	for (int r = 0; r < RANKS - 1; r++)
 		MUST(coll_comm_destroy(dups[r]));
+}
+
+/* A message that its receiver does not await yet, and an allreduce, on each of many communicators. */
+static void communicators(int n)
+{
+	static coll_comm_t dups[MANY][RANKS];
+	static coll_request_t made[RANKS], sent[MANY];
+	coll_request_t received;
+	coll_status_t status;
+	int32_t found;
+
+	n /= PARTS;
+	for (int i = 0; i < n; i++) {
+		for (int r = 0; r < RANKS; r++)
+			MUST(coll_comm_idup(comms[r], &dups[i][r], NULL, &made[r]));
+		wait_all(RANKS, made);
+	}
+	for (int i = 0; i < n; i++) {
+		MUST(coll_isend(&in[0][i], 1, COLL_INT32, 1, 0, dups[i][0], &sent[i]));
+		MUST(coll_iprobe(0, 0, dups[i][1], &found, &status));
+	}
+	for (int i = 0; i < n; i++) {
+		MUST(coll_irecv(&out[1][i], 1, COLL_INT32, 0, 0, dups[i][1], &received));
+		wait_all(1, &received);
+	}
+	wait_all(n, sent);
+	for (int r = 0; r < RANKS; r++)
+		for (int i = 0; i < n; i++)
+			MUST(coll_allreduce(&in[r][i], &out[r][i], 1, COLL_INT32, COLL_SUM,
+					    dups[i][r], NULL));
+	for (int i = 0; i < n; i++)
+		for (int r = 0; r < RANKS; r++)
+			MUST(coll_sync(dups[i][r]));
+	for (int i = 0; i < n; i++)
+		for (int r = 0; r < RANKS; r++)
+			MUST(coll_comm_destroy(dups[i][r]));
+}
+
+static void count(void *user, coll_result_t result)
+{
+	*(int *)user += result == COLL_SUCCESS;
+}
+
+/* Several functions for each request. */
+static void callbacks(int n)
+{
+	static coll_request_t requests[MANY];
+	int called = 0;
+
+	for (int i = 0; i < n; i++) {
+		allreduce(0, i);
+		MUST(coll_get_request(comms[0], &requests[i]));
+	}
+	for (int k = 0; k < CALLBACKS; k++)
+		for (int i = 0; i < n; i++)
+			MUST(coll_request_set_callback(requests[i], count, &called));
+	for (int r = 1; r < RANKS; r++)
+		for (int i = 0; i < n; i++)
+			allreduce(r, i);
+	sync_all();
+	if (called != CALLBACKS * n)
+		check(COLL_ERR_INTERNAL, "functions were not called");
+	for (int i = 0; i < n; i++)
+		MUST(coll_request_free(requests[i]));
+}
+
+/* Calls on many communicators in one group. */
+static void communicators_of_a_group(int n)
+{
+	static coll_comm_t dups[MANY][RANKS];
+	static coll_request_t made[MANY][RANKS];
+
+	n /= PARTS;
+	MUST(coll_group_start());
+	for (int i = 0; i < n; i++)
+		for (int r = 0; r < RANKS; r++)
+			MUST(coll_comm_idup(comms[r], &dups[i][r], NULL, &made[i][r]));
+	MUST(coll_group_end());
+	for (int i = 0; i < n; i++)
+		wait_all(RANKS, made[i]);
+	MUST(coll_group_start());
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < MANY; k += MANY / 4)
+			for (int r = 0; r < RANKS; r++)
+				MUST(coll_allreduce(&in[r][k], &out[r][k], 1, COLL_INT32, COLL_SUM,
+						    dups[i][r], NULL));
+	MUST(coll_group_end());
+	for (int i = 0; i < n; i++)
+		for (int r = 0; r < RANKS; r++)
+			MUST(coll_comm_destroy(dups[i][r]));
+}
+
+static void registrations(int n)
+{
+	static void *handles[MANY];
+
+	for (int i = 0; i < n; i++)
+		MUST(coll_comm_register(comms[0], &in[0][i], sizeof(in[0][i]), &handles[i]));
+	for (int i = 0; i < n; i++)
+		MUST(coll_comm_deregister(comms[0], handles[i]));
+}
+
+static void reductions(int n)
+{
+	static coll_op_t ops[MANY];
+	const int32_t two = 2;
+
+	for (int i = 0; i < n; i++)
+		MUST(coll_red_op_create_pre_mul_sum(&ops[i], &two, COLL_INT32,
+						    COLL_SCALAR_HOST_IMMEDIATE, comms[0]));
+	for (int i = 0; i < n; i++)
+		MUST(coll_red_op_destroy(ops[i], comms[0]));
 }
 
 /* --------------------------------------------------------------------------- running -- */
@@ -102,6 +219,11 @@ static void operations_beside_one_that_left(int n)
 THING(operations)
 THING(groups)
 THING(operations_beside_one_that_left)
+THING(communicators)
+THING(callbacks)
+THING(communicators_of_a_group)
+THING(registrations)
+THING(reductions)
 
 static const struct thing {
 	const char *name;
@@ -111,9 +233,9 @@ static const struct thing {
 	{                                                                                          \
 #name, few_##name, many_##name                                                     \
 	}
-	ROW(operations),
-	ROW(groups),
-	ROW(operations_beside_one_that_left),
+	ROW(operations),    ROW(groups),     ROW(operations_beside_one_that_left),
+	ROW(communicators), ROW(callbacks),  ROW(communicators_of_a_group),
+	ROW(registrations), ROW(reductions),
 };
 
 static const struct thing *find(const char *name)

@@ -38,7 +38,7 @@ scale() {
     for thing in "$@"; do
         few=$(sed -n "s/^few_$thing //p" "$dir/costs")
         many=$(sed -n "s/^many_$thing //p" "$dir/costs")
-        times=$((${many:-100} * 10 / ${few:-1}))
+        times=$((${many:-1000} * 10 / ${few:-1}))
         echo "# $backend, $thing: $few and $many instructions, $((times / 10)).$((times % 10)) times"
         check "$backend: four times the $(echo "$thing" | tr _ ' ') cost about four times as much" \
             test "$times" -le "$(most_of "$backend")"
@@ -51,7 +51,8 @@ for backend in tcp simulated ucx; do
         skip "$backend" "it is not built"
         continue
     fi
-    scale $backend operations groups operations_beside_one_that_left
+    scale $backend operations groups operations_beside_one_that_left communicators
 done
+scale tcp callbacks communicators_of_a_group registrations reductions
 
 done_testing

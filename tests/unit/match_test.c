@@ -132,8 +132,8 @@ static struct context *make_context(struct bootstrap *bootstraps[2], struct comm
 	context->nranks = 2;
 	context->refused = -1;
 	context->failure = lost;
-	context->comms = comm;
 	comm->context = context;
+	comm_enlist(comm);
 	match_init(&context->match);
 	context->match.check_unexpected = comm_check_unexpected;
 	context->match.no_memory = comm_no_memory;

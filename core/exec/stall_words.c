@@ -268,7 +268,11 @@ static void stall_describe_rank(const struct comm *comm, int rank, char *text, s
 		snprintf(text, size, "%s does not answer, and was last heard from in %s", name.text,
 			 what);
 	} else {
-		snprintf(text, size, "%s does not answer, and was never heard from%s%s", name.text,
+		/* Operations that are complete may have had its data from another rank. */
+		snprintf(text, size, "%s does not answer, and %s%s%s", name.text,
+			 comm->finished && !comm->native && !comm->pair
+				 ? "has sent nothing directly to this rank"
+				 : "was never heard from",
 			 comm->pair ? " in a call" : "", stall_memory(comm, comm->native != NULL));
 	}
 }

@@ -249,6 +249,44 @@ static void test_places(void)
 	    "the others know of the probe");
 }
 
+/* ------------------------------------------------------------------- who was heard from -- */
+
+static _Atomic int sum_failed;
+
+/* In the ring, rank 0 has its data from rank 2 alone.  Rank 1 takes part in ten sums, and not in one more. */
+static int sum_without_one(coll_comm_t comm, int rank)
+{
+	int64_t x = 1;
+	int code = COLL_SUCCESS;
+
+	for (int i = 0; i < 11 && !code; i++) {
+		if (i == 10 && rank == 1) {
+			while (!atomic_load(&sum_failed))
+				ranks_sleep(0.001);
+			return COLL_SUCCESS;
+		}
+		code = coll_allreduce(&x, &x, 1, COLL_INT64, COLL_BAND, comm, NULL);
+		code = code ? code : coll_sync(comm);
+	}
+	atomic_store(&sum_failed, 1);
+	return code;
+}
+
+static void test_heard(void)
+{
+	static struct scene scene = {.of_world = 1};
+
+	atomic_store(&sum_failed, 0);
+	setenv("COLL_ALLREDUCE_ALGORITHM", "ring", 1);
+	run(&scene, sum_without_one);
+	unsetenv("COLL_ALLREDUCE_ALGORITHM");
+	has(scene.text[0], "rank 1 does not answer, and has sent nothing directly to this rank",
+	    "a rank with which sums are complete, though no message has come from it");
+	has(log_text(),
+	    "rank 1 does not answer, and was last heard from in allreduce as collective",
+	    "a rank whose messages have come");
+}
+
 int main(int argc, char **argv)
 {
 	const char *const usual[] = {"simulated", "tcp"};
@@ -262,6 +300,7 @@ int main(int argc, char **argv)
 		test_unreceived();
 		test_shrink();
 		test_places();
+		test_heard();
 	}
 	return done_testing();
 }

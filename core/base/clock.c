@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* clock.c - the monotonic clock. */
 #include "base/clock.h"
+#include "base/cancel.h"
 
 #include <errno.h>
 #include <time.h>
@@ -45,6 +46,15 @@ int64_t clock_remaining(int64_t deadline)
 	return deadline > now ? deadline - now : 0;
 }
 
+void clock_nap(int64_t us)
+{
+	CANCEL_OFF;
+	const struct timespec time = {.tv_sec = (time_t)(us / 1000000),
+				      .tv_nsec = (long)(us % 1000000) * 1000};
+
+	nanosleep(&time, NULL);
+}
+
 void clock_cond_init(pthread_cond_t *cond)
 {
 	pthread_condattr_t attr;
@@ -57,6 +67,7 @@ void clock_cond_init(pthread_cond_t *cond)
 
 int clock_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t deadline)
 {
+	CANCEL_OFF;
 	const struct timespec until = {.tv_sec = (time_t)(deadline / 1000),
 				       .tv_nsec = (long)(deadline % 1000) * 1000000};
 

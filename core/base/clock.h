@@ -15,9 +15,15 @@ int64_t clock_deadline(int64_t timeout_ms);
 /* Milliseconds until the deadline, at least 0. */
 int64_t clock_remaining(int64_t deadline);
 
+/* Sleeps so long; a thread of the program is not cancelled there. */
+void clock_nap(int64_t us);
+
 /* Makes a condition variable for clock_cond_wait. */
 void clock_cond_init(pthread_cond_t *cond);
-/* Waits for a signal, with the lock held, until the deadline of clock_deadline: 1 if it has passed. */
+/*
+ * Waits for a signal, with the lock held, until the deadline of clock_deadline: 1 if it has passed.  A thread of the program
+ * is not cancelled there.
+ */
 int clock_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t deadline);
 /* Takes the lock, or returns 0 if another thread keeps it for ms milliseconds. */
 int clock_lock_within(pthread_mutex_t *lock, int ms);

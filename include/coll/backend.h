@@ -46,6 +46,10 @@
  *                communicator).  The core serialises all calls for one endpoint, on changing
  *                threads; calls for different endpoints run at the same time.  Exception: the core
  *                may call native->abort at any time.
+ * Cancelling     The program may cancel a thread (pthread_cancel).  A call of the system that is a cancellation
+ *                point would then end the thread inside the plugin, with the locks of the core.  The core
+ *                prevents that around open and close, and in a wait that has begun to sleep.  Around such
+ *                calls in the other functions the plugin disables it (pthread_setcancelstate).
  * Blocking       No function may block, except open, close and the functions whose comments say
  *                "may block".  These block at most for the timeout that they are given.  A native
  *                slot that finds its engine still connecting to a peer may wait for the peer, at

@@ -7,7 +7,6 @@
 #include "base/thread.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 /*
  * Runs one call to NCCL that ends a communicator, or its work, in a thread of its own, because such a call waits
@@ -381,8 +380,6 @@ enum nccl_reached { NCCL_REACHED, NCCL_IN_CALL, NCCL_IN_GROUP };
  */
 static enum nccl_reached nccl_reach(struct nccl *n, int64_t deadline)
 {
-	const struct timespec pause = {.tv_nsec = 1000000};
-
 	for (;;) {
 		if (!clock_lock_within(&n->lock, (int)clock_remaining(deadline)))
 			return NCCL_IN_CALL;
@@ -391,7 +388,7 @@ static enum nccl_reached nccl_reach(struct nccl *n, int64_t deadline)
 		pthread_mutex_unlock(&n->lock);
 		if (!clock_remaining(deadline))
 			return NCCL_IN_GROUP;
-		nanosleep(&pause, NULL);
+		clock_nap(1000);
 	}
 }
 

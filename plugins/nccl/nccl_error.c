@@ -4,7 +4,6 @@
 
 #include <sched.h>
 #include <stdio.h>
-#include <time.h>
 
 enum { NCCL_YIELDS = 64, NCCL_SLEEP_US = 20, NCCL_SLEEP_MAX_US = 1000 };
 
@@ -40,11 +39,9 @@ int32_t nccl_cuda_refused(coll_error_t *err, int result, const char *what)
 void nccl_backoff(unsigned round)
 {
 	unsigned us = round < NCCL_YIELDS ? 0 : (round - NCCL_YIELDS + 1) * NCCL_SLEEP_US;
-	struct timespec t = {.tv_nsec = 1000 *
-					(long)(us < NCCL_SLEEP_MAX_US ? us : NCCL_SLEEP_MAX_US)};
 
 	if (us)
-		nanosleep(&t, NULL);
+		clock_nap(us < NCCL_SLEEP_MAX_US ? us : NCCL_SLEEP_MAX_US);
 	else
 		sched_yield();
 }

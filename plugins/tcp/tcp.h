@@ -15,6 +15,7 @@
 
 #include <coll/backend.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"

@@ -19,6 +19,7 @@ const char *tcp_why(int error)
 
 void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why)
 {
+	CANCEL_OFF;
 	const coll_host_t *host = t->host;
 
 	t->failing -= conn->send_errno != 0;
@@ -62,7 +63,7 @@ size_t tcp_recvmsg(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg)
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} control;
 	const struct iovec *one = NULL;
-	int tries = 0;
+	int tries = 0, cancels;
 	ssize_t n;
 
 	if (t->ring_size && !conn->inet) {
@@ -71,10 +72,12 @@ size_t tcp_recvmsg(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg)
 	} else if (msg->msg_iovlen == 1) {
 		one = msg->msg_iov;
 	}
+	cancels = cancel_disable();
 	do { /* for one piece of memory the kernel needs no list */
 		n = one ? recv(conn->fd, one->iov_base, one->iov_len, MSG_DONTWAIT)
 			: recvmsg(conn->fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	} while (interrupted(n, &tries));
+	cancel_restore(cancels);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n <= 0) {
@@ -306,14 +309,16 @@ static void tcp_receive_socket(struct tcp *t, struct tcp_conn *conn)
 static void tcp_receive_sockets(struct tcp *t)
 {
 	struct epoll_event events[TCP_EVENTS];
-	int n;
+	int n, cancels;
 
 	if (t->nranks <= TCP_DIRECT + 1) {
 		for (uint32_t i = 0; i < t->nranks && t->budget; i++)
 			tcp_receive_socket(t, &t->conn[i]);
 		return;
 	}
+	cancels = cancel_disable();
 	n = epoll_wait(t->epoll_fd, events, TCP_EVENTS, 0);
+	cancel_restore(cancels);
 	/* A peer beyond the budget stays ready, and epoll returns it first next time. */
 	for (int i = 0; i < n && t->budget; i++)
 		tcp_receive_socket(t, &t->conn[events[i].data.u32]);

@@ -31,6 +31,13 @@ static const int tcp_ring_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 static _Atomic uint64_t tcp_ring_bytes; /* of all rings that this process has made */
 
+static void tcp_ring_close(int fd)
+{
+	CANCEL_OFF;
+
+	close(fd);
+}
+
 static void tcp_ring_unmap(struct tcp_ring *ring)
 {
 	if (ring->control)
@@ -93,7 +100,7 @@ static int tcp_ring_signal(struct tcp *t, struct tcp_conn *conn, uint64_t kind, 
 	} control = {.bytes = {0}};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 	struct cmsghdr *part;
-	int tries = 0;
+	int tries = 0, cancels;
 	ssize_t sent;
 
 	if (fd >= 0) {
@@ -105,9 +112,11 @@ static int tcp_ring_signal(struct tcp *t, struct tcp_conn *conn, uint64_t kind, 
 		part->cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(part), &fd, sizeof(fd));
 	}
+	cancels = cancel_disable();
 	do {
 		sent = sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 	} while (interrupted(sent, &tries));
+	cancel_restore(cancels);
 	if (sent == (ssize_t)iov.iov_len)
 		return 1;
 	/* The kernel takes so few bytes whole or not at all. */
@@ -127,7 +136,7 @@ void tcp_ring_settle(struct tcp *t, struct tcp_conn *conn)
 	if (conn->fd < 0 || conn->send_errno || (!conn->out_on && !tcp_ring_is_between(conn)))
 		return;
 	if (conn->offering && tcp_ring_signal(t, conn, TCP_FRAME_NOTE, conn->offer_fd)) {
-		close(conn->offer_fd);
+		tcp_ring_close(conn->offer_fd);
 		conn->offering = 0;
 	}
 	if (conn->out.control && !conn->out_on && !conn->send_errno)
@@ -137,6 +146,7 @@ void tcp_ring_settle(struct tcp *t, struct tcp_conn *conn)
 /* Makes a file of the size that no process can resize: its descriptor, or -1 with errno. */
 static int tcp_ring_file(uint64_t size)
 {
+	CANCEL_OFF;
 	int reason = EINTR, fd;
 
 	if (!descriptor_may_grow(TCP_RING_CONTROL + size)) {
@@ -174,7 +184,7 @@ void tcp_ring_offer(struct tcp *t, struct tcp_conn *conn)
 		tcp_ring_offer_tell(t, strerror(errno));
 		atomic_fetch_sub(&tcp_ring_bytes, size);
 		if (fd >= 0)
-			close(fd);
+			tcp_ring_close(fd);
 		return;
 	}
 	conn->offer_fd = fd;
@@ -241,7 +251,7 @@ int tcp_ring_take(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg)
 		return 0;
 	}
 	fault = tcp_ring_accept(t, conn, fd);
-	close(fd);
+	tcp_ring_close(fd);
 	if (!fault) {
 		tcp_ring_settle(t, conn);
 		return 0;
@@ -306,7 +316,7 @@ void tcp_ring_free(struct tcp *t, struct tcp_conn *conn)
 	if (conn->in.control)
 		atomic_fetch_sub(&tcp_ring_bytes, conn->in.size);
 	if (conn->offering)
-		close(conn->offer_fd);
+		tcp_ring_close(conn->offer_fd);
 	for (uint32_t i = 0; conn->in_on && i < t->rings; i++)
 		if (t->ring_peers[i] == conn->peer) {
 			t->ring_peers[i] = t->ring_peers[--t->rings];

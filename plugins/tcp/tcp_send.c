@@ -101,15 +101,17 @@ void tcp_fail_sends(struct tcp *t, struct tcp_conn *conn, int32_t status)
 size_t tcp_sendmsg(struct tcp *t, struct tcp_conn *conn, const struct msghdr *msg)
 {
 	const struct iovec *one = msg->msg_iovlen == 1 && !msg->msg_control ? msg->msg_iov : NULL;
-	int tries = 0;
+	int tries = 0, cancels;
 	ssize_t sent;
 
 	if (conn->out_on)
 		return tcp_ring_write(t, conn, msg);
+	cancels = cancel_disable();
 	do { /* of one piece of memory the kernel needs no list */
 		sent = one ? send(conn->fd, one->iov_base, one->iov_len, TCP_FLAGS)
 			   : sendmsg(conn->fd, msg, TCP_FLAGS);
 	} while (interrupted(sent, &tries));
+	cancel_restore(cancels);
 	if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS && errno != ENOMEM)
 		tcp_break(t, conn, errno);
 	if (sent <= 0)

@@ -15,6 +15,7 @@
 
 #include <coll/backend.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
@@ -205,7 +206,8 @@ struct ucx {
 	uint32_t connect_back; /* peers that sent a first frame and have no endpoint yet */
 	uint32_t new_peers;    /* peers that sent a first frame since the last ucx_probe_accepted */
 	int shm;               /* at least one peer is reached by shared memory */
-	uint32_t failing;      /* peers with a failure that progress() has not reported yet */
+	int sockets; /* at least one peer is reached otherwise: UCX makes calls of the system while it polls */
+	uint32_t failing; /* peers with a failure that progress() has not reported yet */
 	struct ucx *next_log_endpoint; /* see ucx_log_handler_add */
 	uint64_t calls;                /* number of calls of progress() */
 	uint32_t idle;                 /* number of the last calls in a row that moved nothing */
@@ -490,6 +492,15 @@ void ucx_calls_map_all(struct ucx *u);
 /* Closes the descriptor, once all ranks have mapped the memory. */
 void ucx_calls_unpublish(struct ucx *u);
 void ucx_calls_close(struct ucx *u);
+
+/*
+ * Where UCX makes calls of the system whenever it polls or sends, a thread of the program is not cancelled there: it would
+ * keep UCX and the core locked.  Over shared memory UCX makes them seldom, and a poll is too short to look after that.
+ */
+static inline int ucx_uncancel(const struct ucx *u)
+{
+	return u->sockets ? cancel_disable() : CANCEL_KEPT;
+}
 
 /*
  * Each call of UCX that may send is between these two.  They nest: ucx_leave gets the result of its ucx_enter, which

@@ -358,6 +358,7 @@ static int ucx_may_fill(const struct ucx_peer *peer)
 
 void ucx_gap_advance(struct ucx *u)
 {
+	CANCEL_OFF;
 	int n = 0;
 
 	if (u->gap == UCX_GAP_EXPECTED)

@@ -6,14 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
 	UCX_FORCE_CLOSE_MS = 1000, /* longest wait for a forced close */
 	UCX_LINGER_MS = 200,       /* longest wait at the close for the goodbyes of TCP peers */
 	UCX_HANDSHAKE_MS = 5000,   /* longest wait for the hellos; later ones do no harm */
 	UCX_AWAIT_SPIN_MS = 2, /* polls so long after something has moved, then sleeps in steps */
-	UCX_AWAIT_PAUSE_NS = 200 * 1000
+	UCX_AWAIT_PAUSE_US = 200
 };
 
 /* ------------------------------------------------------------------- connecting -- */
@@ -97,8 +96,10 @@ static void ucx_learn_transport(struct ucx *u, struct ucx_peer *peer)
 		if (!ucx_segments_set())
 			peer->frame = UCX_SHM_FRAME;
 	} else if (!strcmp(name, "tcp")) {
+		u->sockets = 1;
 		peer->frame = UCX_TCP_FRAME;
 	} else {
+		u->sockets = 1;
 		peer->remote = 1;
 		peer->zcopy = u->zcopy ? u->zcopy : UCX_RDMA_ZCOPY;
 	}
@@ -108,6 +109,7 @@ static void ucx_learn_transport(struct ucx *u, struct ucx_peer *peer)
 
 static void ucx_connect_new(struct ucx *u, struct ucx_peer *peer, coll_error_t *err)
 {
+	CANCEL_OFF;
 	const coll_host_t *before;
 	const ucp_ep_params_t params = {
 		.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
@@ -251,7 +253,6 @@ static int ucx_all_received(const struct ucx *u, const struct ucx_peer *peer)
 
 int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_ms)
 {
-	const struct timespec pause = {.tv_nsec = UCX_AWAIT_PAUSE_NS};
 	int64_t now = clock_now_ms(), deadline = now + timeout_ms, moved = now;
 	int inside = u->inside, outermost;
 
@@ -267,7 +268,7 @@ int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_
 		else if (now < moved + UCX_AWAIT_SPIN_MS)
 			sched_yield();
 		else
-			nanosleep(&pause, NULL);
+			clock_nap(UCX_AWAIT_PAUSE_US);
 	}
 	ucx_leave(u, outermost);
 	u->inside = inside;
@@ -313,6 +314,7 @@ static void ucx_begin_close(struct ucx_peer *peer)
 
 void ucx_force_close(struct ucx *u, struct ucx_peer *peer)
 {
+	CANCEL_OFF;
 	int outermost = ucx_enter(u);
 
 	peer->pending.bytes = NULL;
@@ -349,6 +351,7 @@ static void ucx_lose(struct ucx *u, struct ucx_peer *peer)
  */
 void ucx_reap_failed(struct ucx *u)
 {
+	CANCEL_OFF;
 	for (uint32_t i = 0; i < u->nranks; i++) {
 		struct ucx_peer *peer = &u->peer[i];
 

@@ -55,6 +55,7 @@ int ucx_each_watched(int epoll_fd, int (*visit)(int fd, void *arg), void *arg)
 
 void ucx_probe_accepted(struct ucx *u)
 {
+	CANCEL_OFF;
 	int64_t alive_us = u->host->option_int(u->host, "keepalive");
 	int every_s = (int)((alive_us + 999999) / 1000000);
 	int n;

@@ -275,11 +275,13 @@ static int32_t ucx_send_inside(struct ucx *u, coll_send_t *send, coll_error_t *e
 int32_t ucx_send(void *ep, coll_send_t *send, coll_error_t *err)
 {
 	struct ucx *u = ep;
+	const int cancels = ucx_uncancel(u);
 	int outermost = ucx_enter(u);
 	int32_t code;
 
 	code = ucx_send_inside(u, send, err);
 	ucx_leave(u, outermost);
+	cancel_restore(cancels);
 	return code;
 }
 

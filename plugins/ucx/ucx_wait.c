@@ -29,6 +29,7 @@ enum {
 /* Polls UCX again only after many bytes: over TCP a poll that finds none costs a system call. */
 static void ucx_poll(struct ucx *u)
 {
+	const int cancels = ucx_uncancel(u);
 	uint64_t before;
 	int round = 0;
 
@@ -37,6 +38,7 @@ static void ucx_poll(struct ucx *u)
 		ucx_lib.ucp_worker_progress(u->worker);
 	} while (u->received - before >= UCX_POLL_AGAIN && u->received < UCX_BUDGET &&
 		 ++round < UCX_ROUNDS);
+	cancel_restore(cancels);
 }
 
 int32_t ucx_progress(void *ep)
@@ -100,6 +102,7 @@ void ucx_watch(struct ucx *u, struct ucx_peer *peer)
 
 void ucx_unwatch(struct ucx *u, struct ucx_peer *peer)
 {
+	CANCEL_OFF;
 	if (peer->pidfd < 0)
 		return;
 	/* A forked child may hold the descriptor: then close() alone does not remove it from epoll. */
@@ -110,6 +113,7 @@ void ucx_unwatch(struct ucx *u, struct ucx_peer *peer)
 
 void ucx_poll_peers(struct ucx *u)
 {
+	CANCEL_OFF;
 	struct epoll_event events[UCX_EVENTS];
 	int n = epoll_wait(u->wait_fd, events, UCX_EVENTS, 0);
 

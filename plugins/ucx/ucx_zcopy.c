@@ -271,6 +271,7 @@ static void ucx_zcopy_end(struct ucx *u, const struct ucx_peer *closed_peer)
 
 void ucx_zcopy_advance(struct ucx *u)
 {
+	CANCEL_OFF;
 	for (struct ucx_zrecv *z = u->zrecv; z; z = z->next)
 		if (!z->accepted)
 			ucx_zcopy_accept(u, z);
@@ -324,6 +325,7 @@ static void ucx_zcopy_copy(struct ucx *u, struct ucx_zsend *z, const coll_send_t
 
 int ucx_zcopy_cancel(struct ucx *u, coll_send_t *send)
 {
+	CANCEL_OFF;
 	struct ucx_zsend *z = u->zsend;
 
 	while (z && z->send != send)

@@ -17,11 +17,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
 	SIM_BUDGET = 8 << 20, /* bytes that one progress() copies: about a millisecond */
-	SIM_EAGER_MAX = 1024  /* the sender copies messages of at most this many bytes */
+	SIM_EAGER_MAX = 1024, /* the sender copies messages of at most this many bytes */
+	SIM_PIECE =
+		1 << 20, /* a copy of a longer message shows after so many bytes that it goes on */
+	SIM_GONE_MS = 900, /* the thread of a copy that does not go on for so long is gone */
+	/* So is a thread that keeps the lock of a box for so many waits; it needs the lock for moments. */
+	SIM_LOCK_WAITS = 9,
+	SIM_LOCK_MS = 100
 };
 
 /* A queue of sends, linked through the first word of send->plugin. */
@@ -37,10 +44,12 @@ struct sim_box {
 	_Atomic int filled; /* a queue has a message: the owner reads it before it takes the lock */
 	/* The message in another rank's memory that this rank is copying; never dereferenced. */
 	const coll_send_t *current;
-	uint32_t current_from; /* that rank */
-	int asleep;            /* the rank sleeps on the descriptor */
+	uint32_t current_from;   /* that rank */
+	_Atomic uint32_t pieces; /* copied by this rank: the number changes while a copy goes on */
+	int asleep;              /* the rank sleeps on the descriptor */
 	int event_fd;
 	int closed;
+	_Atomic int broken; /* a thread has left the library with the lock */
 };
 
 /* The memory that all ranks of a communicator share; the last rank that refers to it frees it. */
@@ -65,6 +74,35 @@ struct sim_ep {
 
 /* The state of another rank: open, known to have closed, reported to the core as lost. */
 enum { SIM_OPEN, SIM_CLOSED, SIM_REPORTED };
+
+/* ------------------------------------------------------------------- boxes -- */
+
+/*
+ * Takes the lock of a box: 0 if the box is broken.  Several short waits: a debugger that stops all threads may use up one
+ * of them.
+ */
+static int sim_lock(struct sim_box *box)
+{
+	struct timespec until;
+
+	if (!pthread_mutex_trylock(&box->lock))
+		return 1;
+	for (int i = 0; i < SIM_LOCK_WAITS && !atomic_load(&box->broken); i++) {
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += SIM_LOCK_MS * 1000000L;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		if (!pthread_mutex_timedlock(&box->lock, &until))
+			return 1;
+	}
+	atomic_store(&box->broken, 1);
+	return 0;
+}
+
+static void sim_unlock(struct sim_box *box)
+{
+	pthread_mutex_unlock(&box->lock);
+}
 
 /* ------------------------------------------------------------------ queues -- */
 
@@ -115,13 +153,21 @@ static int sim_remove(struct sim_queue *q, const coll_send_t *victim, uint32_t f
 	return removed;
 }
 
-/* Wakes the owner of a box whose lock is held. */
+/*
+ * Wakes the owner of a box whose lock is held.  A thread that pthread_cancel ended in the call of the system would keep the
+ * lock.
+ */
 static void sim_wake(struct sim_box *box)
 {
 	uint64_t one = 1;
+	int cancels;
 
-	if (box->asleep && write(box->event_fd, &one, sizeof(one)) == sizeof(one))
+	if (!box->asleep)
+		return;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
+	if (write(box->event_fd, &one, sizeof(one)) == sizeof(one))
 		box->asleep = 0;
+	pthread_setcancelstate(cancels, NULL);
 }
 
 /* ------------------------------------------------------------------ sending -- */
@@ -142,22 +188,29 @@ static coll_send_t *sim_copy(coll_send_t *send)
 	return copy;
 }
 
-static int32_t sim_send(void *ep_, coll_send_t *send, coll_error_t *err)
+/* Puts the message into the inbox of its receiver; 0: that has closed. */
+static int sim_deliver(struct sim_ep *ep, struct sim_box *to, coll_send_t *send)
 {
-	struct sim_ep *ep = ep_;
-	struct sim_box *to = &ep->group->box[send->peer];
 	int closed;
 
-	send->plugin[SIM_FROM] = ep->host->rank;
-	pthread_mutex_lock(&to->lock);
+	if (!sim_lock(to))
+		return 0;
 	closed = to->closed || ep->closed[send->peer] == SIM_REPORTED;
 	if (!closed) {
 		atomic_store_explicit(&to->filled, 1, memory_order_relaxed);
 		sim_push(&to->inbox, send->header.len <= SIM_EAGER_MAX ? sim_copy(send) : send);
 		sim_wake(to);
 	}
-	pthread_mutex_unlock(&to->lock);
-	if (!closed)
+	sim_unlock(to);
+	return !closed;
+}
+
+static int32_t sim_send(void *ep_, coll_send_t *send, coll_error_t *err)
+{
+	struct sim_ep *ep = ep_;
+
+	send->plugin[SIM_FROM] = ep->host->rank;
+	if (sim_deliver(ep, &ep->group->box[send->peer], send))
 		return COLL_SUCCESS;
 	snprintf(err->text, sizeof(err->text),
 		 "rank %u has closed its endpoint, or sent an invalid message before",
@@ -165,19 +218,55 @@ static int32_t sim_send(void *ep_, coll_send_t *send, coll_error_t *err)
 	return err->code = COLL_ERR_PEER_LOST;
 }
 
-/* Waits until rank `to` no longer copies from `victim` (NULL: from any message of this rank). */
+/* Does rank `to` copy from `victim` (NULL: from any message of this rank)?  gone: the copy has ended without its thread. */
+static int sim_is_copied(const struct sim_ep *ep, struct sim_box *to, const coll_send_t *victim,
+			 int gone)
+{
+	int busy;
+
+	if (!sim_lock(to))
+		return 0;
+	busy = to->current && (victim ? to->current == victim : to->current_from == ep->host->rank);
+	if (busy && gone)
+		to->current = NULL;
+	sim_unlock(to);
+	return busy && !gone;
+}
+
+/*
+ * Waits until rank `to` no longer copies from `victim` (NULL: from any message of this rank).  A thread that has left the
+ * library in the midst of a copy, by a jump out of a signal's handler or by its own end, is not waited for.
+ */
 static void sim_wait_copied(struct sim_ep *ep, struct sim_box *to, const coll_send_t *victim)
 {
-	int busy = 1;
+	const struct timespec ms = {.tv_nsec = 1000000};
+	uint32_t pieces = atomic_load(&to->pieces);
+	int cancels, naps = 0;
 
-	while (busy) {
-		pthread_mutex_lock(&to->lock);
-		busy = to->current &&
-		       (victim ? to->current == victim : to->current_from == ep->host->rank);
-		pthread_mutex_unlock(&to->lock);
-		if (busy)
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
+	while (sim_is_copied(ep, to, victim, naps > SIM_GONE_MS)) {
+		if (pieces != atomic_load(&to->pieces))
+			naps = 0;
+		pieces = atomic_load(&to->pieces);
+		if (naps++)
+			nanosleep(&ms, NULL);
+		else
 			sched_yield();
 	}
+	pthread_setcancelstate(cancels, NULL);
+}
+
+/* Takes `victim` out of a queue of the box: see sim_remove. */
+static int sim_remove_from(struct sim_box *box, struct sim_queue *q, const coll_send_t *victim,
+			   uint32_t from)
+{
+	int removed;
+
+	if (!sim_lock(box))
+		return 0;
+	removed = sim_remove(q, victim, from);
+	sim_unlock(box);
+	return removed;
 }
 
 static void sim_cancel(void *ep_, coll_send_t *send)
@@ -185,13 +274,9 @@ static void sim_cancel(void *ep_, coll_send_t *send)
 	struct sim_ep *ep = ep_;
 	struct sim_box *to = &ep->group->box[send->peer];
 
-	pthread_mutex_lock(&to->lock);
-	sim_remove(&to->inbox, send, 0);
-	pthread_mutex_unlock(&to->lock);
+	sim_remove_from(to, &to->inbox, send, 0);
 	sim_wait_copied(ep, to, send);
-	pthread_mutex_lock(&ep->box->lock);
-	sim_remove(&ep->box->done, send, 0);
-	pthread_mutex_unlock(&ep->box->lock);
+	sim_remove_from(ep->box, &ep->box->done, send, 0);
 }
 
 /* One progress() copies a whole message, so there is no half received message to drop. */
@@ -218,24 +303,46 @@ static coll_send_t *sim_take(struct sim_box *box)
 	return send;
 }
 
-/* Returns a message to its sender, which may then reuse the memory. */
+/* Ends the copy: is `send` still the message that its sender waits for? */
+static int sim_is_current(struct sim_box *box, const coll_send_t *send)
+{
+	int is;
+
+	if (!sim_lock(box))
+		return 0;
+	is = box->current == send;
+	sim_unlock(box);
+	return is;
+}
+
+/* Returns a message to its sender, unless that has given it up meanwhile and has reused the memory. */
 static void sim_return_send(struct sim_ep *ep, coll_send_t *send, int failed)
 {
-	struct sim_box *sender = &ep->group->box[send->plugin[SIM_FROM]];
+	struct sim_box *sender = &ep->group->box[ep->box->current_from];
 
-	if (send->plugin[SIM_EAGER]) {
-		free(send);
+	atomic_fetch_add(&ep->box->pieces, 1);
+	if (!sim_is_current(ep->box, send))
 		return;
+	if (sim_lock(sender)) {
+		send->plugin[SIM_FAILED] = (uint64_t)failed;
+		sim_push(&sender->done, send);
+		atomic_store_explicit(&sender->filled, 1, memory_order_relaxed);
+		sim_wake(sender);
+		sim_unlock(sender);
 	}
-	pthread_mutex_lock(&sender->lock);
-	send->plugin[SIM_FAILED] = (uint64_t)failed;
-	sim_push(&sender->done, send);
-	atomic_store_explicit(&sender->filled, 1, memory_order_relaxed);
-	sim_wake(sender);
-	pthread_mutex_unlock(&sender->lock);
-	pthread_mutex_lock(&ep->box->lock);
-	ep->box->current = NULL;
-	pthread_mutex_unlock(&ep->box->lock);
+	if (sim_lock(ep->box)) {
+		ep->box->current = NULL;
+		sim_unlock(ep->box);
+	}
+}
+
+/* Ends with a message that sim_take has taken out of the own inbox. */
+static void sim_end(struct sim_ep *ep, coll_send_t *send, int eager, int failed)
+{
+	if (eager)
+		free(send);
+	else
+		sim_return_send(ep, send, failed);
 }
 
 /* Reports a rank that sent an invalid message, and takes no further messages of that rank. */
@@ -245,10 +352,28 @@ static void sim_refuse_peer(struct sim_ep *ep, uint32_t from)
 	ep->host->peer_lost(ep->host, from, "it sent an invalid message");
 }
 
+/* Hands the payload over in pieces: see sim_wait_copied. */
+static void sim_copy_payload(struct sim_ep *ep, const coll_sink_t *sink, const coll_send_t *send)
+{
+	const uint64_t len = send->header.len;
+	const uint8_t *from = send->buf;
+
+	for (uint64_t at = 0, n; at < len; at += n) {
+		n = len - at < SIM_PIECE ? len - at : SIM_PIECE;
+		if (sink->buf)
+			memcpy((uint8_t *)sink->buf + at, from + at, n);
+		else
+			ep->host->data(ep->host, sink->cookie, from + at, n);
+		if (n == SIM_PIECE)
+			atomic_fetch_add(&ep->box->pieces, 1);
+	}
+}
+
 static void sim_receive(struct sim_ep *ep, coll_send_t *send)
 {
 	const coll_host_t *host = ep->host;
 	uint32_t from = (uint32_t)send->plugin[SIM_FROM];
+	const int eager = send->plugin[SIM_EAGER] != 0;
 	int lost = ep->closed[from] == SIM_REPORTED;
 	coll_sink_t sink;
 
@@ -256,13 +381,10 @@ static void sim_receive(struct sim_ep *ep, coll_send_t *send)
 		lost = 1;
 		sim_refuse_peer(ep, from);
 	} else if (!lost) {
-		if (sink.buf && send->header.len)
-			memcpy(sink.buf, send->buf, send->header.len);
-		else if (send->header.len)
-			host->data(host, sink.cookie, send->buf, send->header.len);
+		sim_copy_payload(ep, &sink, send);
 		host->arrived(host, sink.cookie, COLL_SUCCESS);
 	}
-	sim_return_send(ep, send, lost);
+	sim_end(ep, send, eager, lost);
 }
 
 /* Notes the ranks that have closed.  All their messages are in the inbox by now. */
@@ -271,11 +393,14 @@ static void sim_note_closed(struct sim_ep *ep)
 	ep->close_count_seen = atomic_load(&ep->group->close_count);
 	for (uint32_t r = 0; r < ep->group->nranks; r++) {
 		struct sim_box *box = &ep->group->box[r];
+		int closed = 1;
 
-		pthread_mutex_lock(&box->lock);
-		if (box->closed && ep->closed[r] == SIM_OPEN)
+		if (sim_lock(box)) {
+			closed = box->closed;
+			sim_unlock(box);
+		}
+		if (closed && ep->closed[r] == SIM_OPEN)
 			ep->closed[r] = SIM_CLOSED;
-		pthread_mutex_unlock(&box->lock);
 	}
 }
 
@@ -291,10 +416,44 @@ static int sim_report_closed(struct sim_ep *ep)
 	return 1;
 }
 
+/* No message comes any more: a thread of this rank, or of one that sends to it, has left the library with the box. */
+static void sim_break(struct sim_ep *ep)
+{
+	for (uint32_t r = 0; r < ep->group->nranks; r++)
+		if (r != ep->host->rank && ep->closed[r] == SIM_OPEN)
+			ep->closed[r] = SIM_CLOSED;
+	ep->has_closed_peers = 1;
+}
+
+/*
+ * Takes what is in the own box: ends this rank's messages that were received, and sets *send to one that has come, or
+ * NULL.  Returns 1 if there may be more.
+ */
+static int sim_take_all(struct sim_ep *ep, coll_send_t **send, int *moved)
+{
+	struct sim_box *box = ep->box;
+	coll_send_t *done;
+	int more;
+
+	*send = NULL;
+	if (!sim_lock(box)) {
+		sim_break(ep);
+		return 0;
+	}
+	while ((done = sim_pop(&box->done))) {
+		done->status = done->plugin[SIM_FAILED] ? COLL_ERR_PEER_LOST : COLL_SUCCESS;
+		*moved = 1;
+	}
+	*send = sim_take(box);
+	more = box->inbox.first != NULL;
+	atomic_store_explicit(&box->filled, more, memory_order_relaxed);
+	sim_unlock(box);
+	return more;
+}
+
 static int32_t sim_progress(void *ep_)
 {
 	struct sim_ep *ep = ep_;
-	struct sim_box *box = ep->box;
 	uint64_t bytes = 0;
 	coll_send_t *send;
 	int moved = 0, more = 1;
@@ -302,19 +461,11 @@ static int32_t sim_progress(void *ep_)
 	if (ep->close_count_seen != atomic_load(&ep->group->close_count)) {
 		sim_note_closed(ep);
 		ep->has_closed_peers = 1;
-	} else if (!atomic_load_explicit(&box->filled, memory_order_relaxed)) {
+	} else if (!atomic_load_explicit(&ep->box->filled, memory_order_relaxed)) {
 		more = 0;
 	}
 	while (more && bytes < SIM_BUDGET) {
-		pthread_mutex_lock(&box->lock);
-		while ((send = sim_pop(&box->done))) {
-			send->status = send->plugin[SIM_FAILED] ? COLL_ERR_PEER_LOST : COLL_SUCCESS;
-			moved = 1;
-		}
-		send = sim_take(box);
-		more = box->inbox.first != NULL;
-		atomic_store_explicit(&box->filled, more, memory_order_relaxed);
-		pthread_mutex_unlock(&box->lock);
+		more = sim_take_all(ep, &send, &moved);
 		if (send) {
 			bytes += send->header.len;
 			moved = 1;
@@ -340,14 +491,15 @@ static int32_t sim_arm(void *ep_)
 	uint64_t count;
 	int busy;
 
-	pthread_mutex_lock(&box->lock);
+	if (!sim_lock(box))
+		return 1;
 	busy = box->inbox.first || box->done.first || ep->has_closed_peers ||
 	       ep->close_count_seen != atomic_load(&ep->group->close_count);
 	/* Empties the descriptor, which may be empty already. */
 	if (!busy && read(box->event_fd, &count, sizeof(count)) != sizeof(count))
 		count = 0;
 	box->asleep = !busy;
-	pthread_mutex_unlock(&box->lock);
+	sim_unlock(box);
 	return busy;
 }
 
@@ -501,18 +653,21 @@ static void sim_leave(struct sim_ep *ep)
 	coll_send_t *send;
 
 	do {
-		pthread_mutex_lock(&box->lock);
-		box->closed = 1;
-		send = sim_take(box);
-		pthread_mutex_unlock(&box->lock);
+		send = NULL;
+		if (sim_lock(box)) {
+			box->closed = 1;
+			send = sim_take(box);
+			sim_unlock(box);
+		}
 		if (send)
-			sim_return_send(ep, send, 1);
+			sim_end(ep, send, send->plugin[SIM_EAGER] != 0, 1);
 	} while (send);
 	atomic_fetch_add(&ep->group->close_count, 1);
 	for (uint32_t r = 0; r < ep->group->nranks; r++) {
-		pthread_mutex_lock(&ep->group->box[r].lock);
+		if (!sim_lock(&ep->group->box[r]))
+			continue;
 		sim_wake(&ep->group->box[r]);
-		pthread_mutex_unlock(&ep->group->box[r].lock);
+		sim_unlock(&ep->group->box[r]);
 	}
 }
 
@@ -524,9 +679,7 @@ static int sim_recall_sends(struct sim_ep *ep)
 	for (uint32_t r = 0; r < ep->group->nranks; r++) {
 		struct sim_box *box = &ep->group->box[r];
 
-		pthread_mutex_lock(&box->lock);
-		any |= sim_remove(&box->inbox, NULL, ep->host->rank);
-		pthread_mutex_unlock(&box->lock);
+		any |= sim_remove_from(box, &box->inbox, NULL, ep->host->rank);
 		sim_wait_copied(ep, box, NULL);
 	}
 	return any;

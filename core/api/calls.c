@@ -324,6 +324,7 @@ coll_result_t coll_recv(void *recvbuf, size_t count, coll_dtype_t dtype, int32_t
 
 /* -------------------------------------------------------------------- waiting -- */
 
+/* May return CONTEXT_LOST; the thread may be cancelled meanwhile. */
 static int call_wait_all(struct comm *comm)
 {
 	int code = comm_error(comm);
@@ -337,7 +338,7 @@ static int call_wait_all(struct comm *comm)
 	if (!code && comm->staged_number)
 		code = staged_order_wait(comm);
 	if (!code)
-		code = comm_wait(comm, comm->issued);
+		code = comm_wait_or_leave(comm, comm->issued, NULL);
 	return code || !comm->host_comm ? code : host_memory_wait(comm, 0);
 }
 
@@ -349,6 +350,8 @@ coll_result_t coll_sync(coll_comm_t handle)
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = call_wait_all(comm);
+	if (code == CONTEXT_LOST)
+		return comm_leave_lost(comm);
 	comm_leave(comm);
 	return code;
 }
@@ -367,6 +370,8 @@ coll_result_t coll_barrier(coll_comm_t handle)
 		code = call_issue(comm, &args, NULL, &issued);
 	if (!code)
 		code = call_wait_all(comm);
+	if (code == CONTEXT_LOST)
+		return comm_leave_lost(comm);
 	comm_leave(comm);
 	return code;
 }

@@ -9,6 +9,7 @@
 #include "api/derive.h"
 #include "api/group.h"
 #include "api/request.h"
+#include "base/cancel.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "exec/callback.h"
@@ -64,7 +65,7 @@ static int isplit_block(struct split *split)
 
 static void isplit_drop_request(coll_request_t *handle, struct request *request)
 {
-	handle_retire(*handle);
+	handle_end(*handle, "a request");
 	*handle = NULL;
 	split_unref(request->split);
 	free(request);
@@ -72,6 +73,7 @@ static void isplit_drop_request(coll_request_t *handle, struct request *request)
 
 static int isplit_call(coll_comm_t handle, const struct split_args *args, coll_request_t *request)
 {
+	CANCEL_OFF;
 	struct comm *comm = comm_enter(handle, args->function);
 	const struct request like = {.comm = handle};
 	struct request *r = NULL;

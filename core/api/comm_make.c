@@ -5,6 +5,7 @@
  */
 #include "api/comm_make.h"
 #include "api/host_memory.h"
+#include "base/cancel.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -103,7 +104,7 @@ int init_comm(coll_comm_t *out, struct context *context, struct comm *host_comm)
 	if (!code)
 		companion_watch(context);
 	if (code) {
-		host_memory_free(host_comm);
+		(void)host_memory_free(host_comm, 0); /* no other thread knows it */
 		if (comm)
 			comm_free(comm);
 		context_unref(context, 0);
@@ -189,6 +190,7 @@ static int init_check(const char *what, const coll_comm_t *comm, int nranks, int
 coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, const char *id, int32_t rank,
 				  const coll_config_t *config)
 {
+	CANCEL_OFF;
 	struct rendezvous m = {.rank = rank, .nranks = nranks, .id = id};
 	int code = init_check("coll_comm_init_rank", comm, nranks, rank);
 
@@ -201,6 +203,7 @@ coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, const char 
 
 coll_result_t coll_comm_init_env(coll_comm_t *comm, const coll_config_t *config)
 {
+	CANCEL_OFF;
 	struct launch launch;
 	struct rendezvous m = {.env = &launch};
 	int code = init_check("coll_comm_init_env", comm, 1, 0);
@@ -220,6 +223,7 @@ coll_result_t coll_comm_init_env(coll_comm_t *comm, const coll_config_t *config)
 coll_result_t coll_get_launch_info(int32_t *rank, int32_t *nranks, int32_t *local_rank,
 				   int32_t *local_nranks)
 {
+	CANCEL_OFF;
 	struct launch launch;
 	int code = launch_detect_ranks(&launch);
 	int alone = launch.nranks == 1;
@@ -242,6 +246,7 @@ coll_result_t coll_comm_init_exchange(coll_comm_t *comm, int32_t nranks, int32_t
 				      coll_exchange_fn exchange, void *user,
 				      const coll_config_t *config)
 {
+	CANCEL_OFF;
 	struct rendezvous m = {.rank = rank, .nranks = nranks, .exchange = exchange, .user = user};
 	int code = init_check("coll_comm_init_exchange", comm, nranks, rank);
 
@@ -256,6 +261,7 @@ coll_result_t coll_comm_init_exchange(coll_comm_t *comm, int32_t nranks, int32_t
 coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks, const int32_t *devices,
 				 const coll_config_t *config)
 {
+	CANCEL_OFF;
 	int code = init_check("coll_comm_init_all", comms, nranks, 0);
 	struct init_rank *all = NULL;
 	struct bootstrap **bootstraps = NULL;

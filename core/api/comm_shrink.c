@@ -2,6 +2,7 @@
 /* comm_shrink.c - coll_comm_shrink: a communicator for the survivors of a failure. */
 #include "api/derive.h"
 #include "api/group.h"
+#include "base/cancel.h"
 #include "base/error.h"
 
 #include <stdlib.h>
@@ -47,6 +48,7 @@ static int shrink_exclude(const struct comm *comm, const int32_t *exclude, int32
 coll_result_t coll_comm_shrink(coll_comm_t handle, const int32_t *exclude, int32_t nexclude,
 			       coll_comm_t *newcomm, const coll_config_t *config, int32_t flags)
 {
+	CANCEL_OFF;
 	struct comm *comm = comm_enter(handle, "coll_comm_shrink");
 	uint8_t *excluded;
 	int64_t timeout_us = 0;

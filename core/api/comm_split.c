@@ -3,6 +3,7 @@
 #include "api/derive.h"
 #include "api/group.h"
 #include "api/host_memory.h"
+#include "base/cancel.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "exec/callback.h"
@@ -277,6 +278,7 @@ static int split_distribute(struct split *list, struct split_thread *threads, st
 
 int split_end_all(struct split *list)
 {
+	CANCEL_OFF;
 	struct error_first first = {0};
 	struct split_thread *threads;
 	struct split *here = NULL;
@@ -304,6 +306,7 @@ int split_end_all(struct split *list)
 
 static int split_call(coll_comm_t handle, const struct split_args *args)
 {
+	CANCEL_OFF;
 	struct comm *comm = comm_enter(handle, args->function);
 	struct split *split;
 	int code;

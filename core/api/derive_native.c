@@ -402,7 +402,7 @@ static void derive_native_drop_host_comm(struct comm *host_comm, int code)
 	comm_fail(host_comm, 0, code, "%s: %s", comm_own_name(host_comm, &name), error_text());
 	comm_flush(host_comm);
 	context_leave(host_comm->context);
-	host_memory_free(host_comm);
+	(void)host_memory_free(host_comm, 0); /* no other thread knows it */
 }
 
 static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,

@@ -5,12 +5,13 @@
  */
 #include "api/event.h"
 #include "api/host_memory.h"
+#include "base/cancel.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "exec/stream_order.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 /* Events of a backend order the work of its streams, so only a backend without a transport has them. */
 static const struct event_impl *event_impl_of(const struct comm *comm)
@@ -109,7 +110,7 @@ int event_outcome(const struct outcome *outcome, uint64_t number, int wait)
 	int code = outcome_result(outcome, number);
 
 	while (wait && code == COLL_IN_PROGRESS) {
-		nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+		clock_nap(100);
 		code = outcome_result(outcome, number);
 	}
 	return code;
@@ -127,6 +128,7 @@ static void event_free(struct event *e)
 
 coll_result_t coll_event_create(coll_comm_t handle, coll_event_t *event)
 {
+	CANCEL_OFF;
 	struct comm *comm = comm_enter(handle, "coll_event_create");
 	struct event *e;
 	int code = COLL_SUCCESS;
@@ -156,10 +158,14 @@ coll_result_t coll_event_create(coll_comm_t handle, coll_event_t *event)
 coll_result_t coll_event_destroy(coll_event_t event)
 {
 	struct event *e = event_pin(event, "coll_event_destroy");
+	int code;
 
 	if (!e)
 		return COLL_ERR_INVALID_ARGUMENT;
-	if (handle_retire(event))
+	code = handle_end(event, "an event");
+	if (code == HANDLE_HELD)
+		return COLL_SUCCESS;
+	if (code)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_event_destroy: another thread is destroying it already");
 	event_free(e);
@@ -226,11 +232,13 @@ coll_result_t coll_event_query(coll_event_t event)
 
 coll_result_t coll_event_synchronize(coll_event_t event)
 {
+	CANCEL_OFF;
 	return event_poll(event, "coll_event_synchronize", 1);
 }
 
 coll_result_t coll_stream_wait_event(coll_comm_t handle, coll_stream_t stream, coll_event_t event)
 {
+	CANCEL_OFF;
 	const char *what = "coll_stream_wait_event";
 	struct caller_stream found;
 	struct comm *comm;

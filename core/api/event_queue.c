@@ -12,8 +12,6 @@
 #include "exec/stall.h"
 #include "exec/stream_order.h"
 
-#include <time.h>
-
 enum { EVENT_QUEUE_POLL_US = 50 };
 
 static int event_queue_make(struct event *e, struct comm *comm)
@@ -187,12 +185,11 @@ int event_poll_comm(struct comm *comm, uint64_t number, int wait)
 
 static int event_queue_poll_stream(const struct stream_event *event, int64_t timeout_us, int wait)
 {
-	const struct timespec pause = {.tv_nsec = EVENT_QUEUE_POLL_US * 1000};
 	const int64_t end = clock_now_us() + timeout_us;
 	int code = stream_event_query(event);
 
 	while (wait && code == COLL_IN_PROGRESS && clock_now_us() < end) {
-		nanosleep(&pause, NULL);
+		clock_nap(EVENT_QUEUE_POLL_US);
 		code = stream_event_query(event);
 	}
 	if (wait && code == COLL_IN_PROGRESS)

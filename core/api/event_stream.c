@@ -191,7 +191,7 @@ static void event_stream_poll_comm(struct event_stream_query *q, uint64_t number
 	context_progress(comm->context);
 	q->busy_us = clock_now_us();
 	if (!event_stream_complete(q) && wait)
-		comm_wait_until(comm, event_stream_is_over, q);
+		(void)comm_wait_until(&(struct comm_wait){.comm = comm}, event_stream_is_over, q);
 	else if (q->code == COLL_IN_PROGRESS)
 		stall_poll(comm);
 	if (q->code != COLL_IN_PROGRESS && comm->finished < number && native_may_be_aborted(comm))

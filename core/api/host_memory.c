@@ -38,17 +38,19 @@ int host_memory_new(struct context *context, struct comm **host_comm)
 	return code;
 }
 
-void host_memory_free(struct comm *host_comm)
+int host_memory_free(struct comm *host_comm, int64_t timeout_us)
 {
 	struct context *context = host_comm ? host_comm->context : NULL;
 
 	if (!host_comm)
-		return;
+		return COLL_SUCCESS;
 	pair_end(host_comm);
 	handle_pin(HANDLE_COMM, host_comm->handle);
-	handle_retire(host_comm->handle);
+	if (handle_retire(host_comm->handle, timeout_us))
+		return HANDLE_HELD;
 	comm_free(host_comm);
 	context_unref(context, 0); /* the native context holds it too */
+	return COLL_SUCCESS;
 }
 
 /* --------------------------------------------------------------------- the choice -- */

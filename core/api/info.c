@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* info.c - makes a coll_info_t: the configuration, backends and algorithms that this process would use now. */
 #include "api/info.h"
+#include "base/cancel.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "device/device.h"
@@ -173,6 +174,7 @@ static int info_fill(struct coll_info *info, int code, int uses_cuda)
 
 coll_result_t coll_info_create(const coll_config_t *config, coll_info_t *out)
 {
+	CANCEL_OFF;
 	struct coll_info *info;
 	int uses_cuda, code;
 
@@ -202,7 +204,7 @@ void coll_info_destroy(coll_info_t handle)
 {
 	struct coll_info *info = handle_pin(HANDLE_INFO, handle);
 
-	if (info && !handle_retire(handle))
+	if (info && !handle_end(handle, "a coll_info_t"))
 		info_free(info);
 }
 
@@ -231,6 +233,7 @@ static int info_available(struct config *config, const char *name)
 
 coll_result_t coll_backend_available(const char *name, char *reason, size_t size)
 {
+	CANCEL_OFF;
 	struct config *config = NULL;
 	int code;
 

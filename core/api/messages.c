@@ -5,6 +5,7 @@
 #include "device/device.h"
 #include "exec/message.h"
 #include "exec/staging.h"
+#include "base/cancel.h"
 #include "base/error.h"
 
 #include <string.h>
@@ -240,6 +241,7 @@ static int messages_probe(coll_comm_t handle, const char *what, const struct mes
 
 coll_result_t coll_probe(int32_t peer, int32_t tag, coll_comm_t comm, coll_status_t *status)
 {
+	CANCEL_OFF;
 	const struct message_args args = {.kind = COLL_KIND_NONE, .peer = peer, .tag = tag};
 	const int code = messages_check_status("coll_probe", status);
 

@@ -201,7 +201,7 @@ coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
 		r->number = issued.number;
 		native_want_marker(comm);
 	} else if (r) {
-		handle_retire(*request);
+		handle_end(*request, "a request");
 		*request = NULL;
 		free(r);
 	}
@@ -346,7 +346,8 @@ coll_result_t coll_test(coll_request_t request, int32_t *done)
 	return done ? code : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_test: done is NULL");
 }
 
-static int request_wait(const struct request *r, struct comm *comm)
+/* May return CONTEXT_LOST; the thread may be cancelled meanwhile. */
+static int request_wait(const struct request *r, struct comm *comm, coll_request_t handle)
 {
 	int code;
 
@@ -354,8 +355,8 @@ static int request_wait(const struct request *r, struct comm *comm)
 		return error_set(
 			COLL_ERR_INVALID_USAGE,
 			"a wait inside a group would never end: call coll_group_end first");
-	code = comm_wait(comm, r->number);
-	return request_is_over(r, comm) ? request_result(r) : code;
+	code = comm_wait_or_leave(comm, r->number, handle);
+	return code != CONTEXT_LOST && request_is_over(r, comm) ? request_result(r) : code;
 }
 
 coll_result_t coll_wait(coll_request_t request)
@@ -367,11 +368,15 @@ coll_result_t coll_wait(coll_request_t request)
 	if (!r)
 		return COLL_ERR_INVALID_ARGUMENT;
 	if (r->message)
-		code = message_wait(r->message);
+		code = message_wait_or_leave(r->message, request);
 	else if (request_is_over(r, comm))
 		code = request_result(r);
 	else
-		code = request_wait(r, comm);
+		code = request_wait(r, comm, request);
+	if (code == CONTEXT_LOST) {
+		handle_unpin(request);
+		return comm_leave_lost(comm);
+	}
 	request_leave(request, comm);
 	return code;
 }
@@ -424,11 +429,15 @@ coll_result_t coll_request_free(coll_request_t request)
 {
 	struct request *r = request ? handle_pin(HANDLE_REQUEST, request) : NULL;
 	struct comm *comm;
+	int code;
 
 	if (!r)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_request_free: request is %s",
 				 handle_trouble(request));
-	if (handle_retire(request))
+	code = handle_end(request, "a request");
+	if (code == HANDLE_HELD)
+		return COLL_SUCCESS;
+	if (code)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_request_free: another thread is freeing it already");
 	comm = r->op ? comm_enter(r->comm, "coll_request_free") : NULL;

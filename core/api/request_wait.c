@@ -30,7 +30,8 @@ struct waits {
 	int n;
 	struct waited *item; /* one for each of the n requests */
 	int pinned;
-	int unlimited; /* only the communicators limit the time */
+	int unlimited;  /* only the communicators limit the time */
+	int64_t end_us; /* of the caller's limit, by clock_now_us; INT64_MAX: none */
 	int64_t slice_us;
 	struct context *locked; /* whose lock this thread holds, or NULL */
 	struct waited few[WAITS_FEW];
@@ -95,18 +96,40 @@ static int waits_open(struct waits *w)
 
 /* ----------------------------------------------------------------- the waiting -- */
 
-/* Gives up the lock and takes that of `context` (NULL: none), which this thread drives from now on. */
-static void waits_lock(struct waits *w, struct context *context)
+/* How long a thread that keeps the lock is waited for: as long as for another rank, and not beyond the caller's limit. */
+static int64_t waits_patience(const struct waits *w, const struct context *context)
 {
-	if (w->locked == context)
-		return;
+	const int64_t left = w->end_us - clock_now_us();
+
+	return left > context->timeout_us ? context->timeout_us : left > 1 ? left : 1;
+}
+
+static void waits_unlock(struct waits *w)
+{
 	if (w->locked)
 		context_leave(w->locked);
+	w->locked = NULL;
+}
+
+/* Gives up the lock and takes that of `context`, which this thread drives from now on.  0: it is not free in time. */
+static int waits_lock(struct waits *w, struct context *context)
+{
+	if (w->locked == context)
+		return 1;
+	waits_unlock(w);
+	if (!lock_try(&context->lock) && !context_await_lock(context, waits_patience(w, context)))
+		return 0;
 	w->locked = context;
-	if (!context)
-		return;
-	context_enter(context);
+	context_entered(context);
 	context_progress(context);
+	return 1;
+}
+
+/* Another thread has kept the lock of the communicator until the caller's limit (0), or for as long as a rank may. */
+static int waits_lost(struct waits *w, const struct comm *comm)
+{
+	w->locked = NULL;
+	return clock_now_us() >= w->end_us ? 0 : -comm_lost(comm);
 }
 
 static int waited_is_over(const struct waited *item)
@@ -134,7 +157,8 @@ static int waits_look(struct waits *w, int waits)
 
 		if (!item->request)
 			continue;
-		waits_lock(w, item->comm->context);
+		if (!waits_lock(w, item->comm->context))
+			return waits_lost(w, item->comm);
 		item->over = waited_is_over(item);
 		over += item->over;
 		if (item->over)
@@ -174,22 +198,56 @@ static int waits_done(void *arg)
 	return 0;
 }
 
+/* The thread is cancelled in its wait: its call ends as if it returned. */
+static void waits_cancelled(struct waits *const *waits)
+{
+	if (!*waits || !wait_is_cancelled())
+		return;
+	waits_unlock(*waits);
+	waits_close(*waits);
+}
+
+/* One wait: CONTEXT_LOST, or 0 whether the time is over or not. */
+static int waits_wait(struct waits *w, int64_t left)
+{
+	__attribute__((cleanup(waits_cancelled))) struct waits *waits = w;
+	int code;
+
+	code = context_wait_or_leave(w->locked, waits_done, w,
+				     left < w->slice_us ? left : w->slice_us,
+				     waits_patience(w, w->locked));
+	waits = NULL;
+	return code == CONTEXT_LOST ? code : COLL_SUCCESS;
+}
+
+/* A communicator of the context whose lock this thread had. */
+static const struct comm *waits_comm(const struct waits *w)
+{
+	int i = 0;
+
+	while (!w->item[i].request || w->item[i].comm->context != w->locked)
+		i++;
+	return w->item[i].comm;
+}
+
 /* timeout_ms: -1: none.  Returns as waits_look; 0: the time is over. */
 static int waits_run(struct waits *w, int64_t timeout_ms)
 {
 	const int64_t now = timeout_ms ? clock_now_us() : 0;
-	const int64_t end = timeout_ms < 0 || timeout_ms > (INT64_MAX - now) / 1000
-				    ? INT64_MAX
-				    : now + timeout_ms * 1000;
 	int64_t left;
 	int over;
 
+	if (timeout_ms > 0 && timeout_ms <= (INT64_MAX - now) / 1000)
+		w->end_us = now + timeout_ms * 1000;
 	w->unlimited = timeout_ms < 0;
 	while (!(over = waits_look(w, timeout_ms != 0)) && timeout_ms) {
-		left = end - clock_now_us();
+		left = w->end_us - clock_now_us();
 		if (left <= 0)
 			break;
-		context_wait(w->locked, waits_done, w, left < w->slice_us ? left : w->slice_us);
+		if (waits_wait(w, left)) {
+			over = waits_lost(w, waits_comm(w));
+			break;
+		}
 	}
 	return over;
 }
@@ -200,7 +258,8 @@ static int waits_result(struct waits *w, const struct waited *item)
 	struct comm *comm = item->comm;
 	const struct request *request = item->request;
 
-	waits_lock(w, comm->context);
+	if (!waits_lock(w, comm->context))
+		return comm_lost(comm);
 	if (!request_is_over(request, comm)) {
 		comm_check_aborted(comm, request->message ? UINT64_MAX : request->number);
 		comm_flush(comm);
@@ -238,7 +297,7 @@ static int waits_some(struct waits *w, int64_t timeout_ms, int32_t *indices, int
 		if (!code)
 			code = waits_result(w, &w->item[i]);
 	}
-	waits_lock(w, NULL);
+	waits_unlock(w);
 	waits_close(w);
 	return code;
 }
@@ -246,7 +305,8 @@ static int waits_some(struct waits *w, int64_t timeout_ms, int32_t *indices, int
 coll_result_t coll_wait_some(int32_t n, const coll_request_t *requests, int64_t timeout_ms,
 			     int32_t *indices, int32_t *count)
 {
-	struct waits w = {.what = "coll_wait_some", .requests = requests, .n = n};
+	struct waits w = {
+		.end_us = INT64_MAX, .what = "coll_wait_some", .requests = requests, .n = n};
 
 	if (!count || (n > 0 && !indices))
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_wait_some: %s is NULL",
@@ -257,7 +317,8 @@ coll_result_t coll_wait_some(int32_t n, const coll_request_t *requests, int64_t 
 coll_result_t coll_wait_any(int32_t n, const coll_request_t *requests, int64_t timeout_ms,
 			    int32_t *index)
 {
-	struct waits w = {.what = "coll_wait_any", .requests = requests, .n = n};
+	struct waits w = {
+		.end_us = INT64_MAX, .what = "coll_wait_any", .requests = requests, .n = n};
 	int32_t count;
 
 	if (!index)
@@ -268,7 +329,8 @@ coll_result_t coll_wait_any(int32_t n, const coll_request_t *requests, int64_t t
 
 coll_result_t coll_wait_for(coll_request_t request, int64_t timeout_ms)
 {
-	struct waits w = {.what = "coll_wait_for", .requests = &request, .n = 1};
+	struct waits w = {
+		.end_us = INT64_MAX, .what = "coll_wait_for", .requests = &request, .n = 1};
 	int32_t index, count;
 
 	if (!request)

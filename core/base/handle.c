@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* handle.c - the table of slots behind handles. */
 #include "base/handle.h"
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 static pthread_mutex_t handle_lock = PTHREAD_MUTEX_INITIALIZER;
 struct handle_slot *_Atomic handle_chunks[HANDLE_CHUNKS];
@@ -80,11 +81,15 @@ int handle_none(const char *what)
 	return error_set(COLL_ERR_NO_MEMORY, "no memory for %s", what);
 }
 
-int handle_retire(void *handle)
+/* The objects of requests, events and the like are not freed if a thread has them pinned for so long. */
+enum { HANDLE_LONGEST_US = 2000000 };
+
+int handle_retire(void *handle, int64_t timeout_us)
 {
 	uint32_t number = (uint32_t)(uintptr_t)handle - 1;
 	struct handle_slot *slot = handle_find(number);
 	uint64_t state = atomic_load(&slot->state);
+	int64_t end = 0;
 
 	do {
 		if (!handle_type(state)) {
@@ -93,14 +98,30 @@ int handle_retire(void *handle)
 		}
 	} while (!atomic_compare_exchange_weak(&slot->state, &state,
 					       state & ~((uint64_t)0xff << HANDLE_PIN_BITS)));
-	while ((atomic_load(&slot->state) & HANDLE_PINS) > 1)
-		nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+	while ((atomic_load(&slot->state) & HANDLE_PINS) > 1) {
+		if (!end)
+			end = clock_now_us() + timeout_us;
+		if (clock_now_us() >= end)
+			return HANDLE_HELD;
+		clock_nap(100);
+	}
 	atomic_fetch_sub(&slot->state, 1);
 	pthread_mutex_lock(&handle_lock);
 	slot->next_free = handle_free;
 	handle_free = number + 1;
 	pthread_mutex_unlock(&handle_lock);
 	return 0;
+}
+
+int handle_end(void *handle, const char *what)
+{
+	const int code = handle_retire(handle, HANDLE_LONGEST_US);
+
+	if (code == HANDLE_HELD)
+		log_warn("%s is not freed: for %d s a thread has been in a call with it, or a "
+			 "thread has left such a call by siglongjmp or its own end",
+			 what, HANDLE_LONGEST_US / 1000000);
+	return code;
 }
 
 void handle_bar(void)

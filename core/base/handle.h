@@ -90,11 +90,18 @@ static inline void handle_unpin(void *handle)
 {
 	atomic_fetch_sub(&handle_find((uint32_t)(uintptr_t)handle - 1)->state, 1);
 }
+
+/* The result of a handle_retire after which another thread still has the handle pinned. */
+enum { HANDLE_HELD = 1 };
+
 /*
- * Makes the handle invalid, waits until only the caller has it pinned, and ends the one pin of the
- * caller.  Returns 0, or -1 if another thread has retired the handle.
+ * Makes the handle invalid, waits until only the caller has it pinned, timeout_us at most, and ends the one pin of the
+ * caller.  Returns 0, or -1 if another thread has retired the handle.  HANDLE_HELD: a thread is still in a call with the
+ * handle, or has left such a call by a jump or its own end: the object must never be freed.
  */
-int handle_retire(void *handle);
+int handle_retire(void *handle, int64_t timeout_us);
+/* The same with a time limit for objects that have none.  A line of the log says that `what` is not freed. */
+int handle_end(void *handle, const char *what);
 
 /*
  * The calling thread is about to run a callback of the program, while it holds a lock: until handle_unbar handle_pin

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* log.c - log lines on stderr. */
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/interrupt.h"
 
@@ -65,6 +66,7 @@ static const char *log_name(int level)
 /* Takes back the signal that a write of this thread has caused. */
 static void log_unsignal(int signal)
 {
+	CANCEL_OFF;
 	const struct timespec now = {0, 0};
 	sigset_t one;
 	int tries = 0, taken;

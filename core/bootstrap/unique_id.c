@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "bootstrap/star.h"
 #include "config/config.h"
+#include "base/cancel.h"
 #include "base/error.h"
 
 struct id_entry {
@@ -184,6 +185,7 @@ int bootstrap_check_interface(const struct config *config)
 
 COLL_API coll_result_t coll_get_unique_id(char *id, size_t size)
 {
+	CANCEL_OFF;
 	struct config *config = NULL;
 	int code;
 

@@ -143,6 +143,16 @@ void comm_flush(struct comm *comm)
 		context_wait(comm->context, comm_controls_sent, comm, COMM_FLUSH_US);
 }
 
+int comm_flush_or_leave(struct comm *comm)
+{
+	if (!comm->error || !comm->context->ep)
+		return COLL_SUCCESS;
+	return context_wait_or_leave(comm->context, comm_controls_sent, comm, COMM_FLUSH_US,
+				     COMM_FLUSH_US) == CONTEXT_LOST
+		       ? CONTEXT_LOST
+		       : COLL_SUCCESS;
+}
+
 /* ------------------------------------------------------------ making, entering -- */
 
 static struct comm **comm_slot(const struct context *context, uint32_t id)
@@ -386,6 +396,22 @@ void comm_free_unmade(struct comm *comm)
 	comm_release(comm);
 }
 
+int comm_lost(const struct comm *comm)
+{
+	return error_set(atomic_load(&comm->aborted) ? COLL_ERR_ABORTED : COLL_ERR_TIMEOUT,
+			 "timed out: another thread is in a call on the same connections and has "
+			 "not given them back, or a thread has left its call there by siglongjmp "
+			 "or its own end: then abort and destroy the communicators");
+}
+
+int comm_leave_lost(const struct comm *comm)
+{
+	const int code = comm_lost(comm);
+
+	handle_unpin(comm->handle);
+	return code;
+}
+
 static struct comm *comm_unknown(coll_comm_t handle, const char *what)
 {
 	error_set(COLL_ERR_INVALID_ARGUMENT, "%s: comm is %s", what, handle_trouble(handle));
@@ -399,14 +425,30 @@ struct comm *comm_pin(coll_comm_t handle, const char *what)
 	return comm ? comm : comm_unknown(handle, what);
 }
 
+/* Another thread has the lock.  NULL, with the pin ended: it has kept the lock for longer than any wait lasts. */
+static __attribute__((noinline)) struct comm *comm_enter_slowly(struct comm *comm)
+{
+	if (context_await_lock(comm->context, comm->timeout_us)) {
+		context_entered(comm->context);
+		return comm;
+	}
+	atomic_store(&comm->context->lost, 1);
+	(void)comm_leave_lost(comm);
+	return NULL;
+}
+
 /* Pins by itself: every call of a program comes by here, and comm_pin costs 25 instructions (tests/bench/small_calls.t). */
 struct comm *comm_enter(coll_comm_t handle, const char *what)
 {
 	struct comm *comm = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
+	struct context *context;
 
 	if (!comm)
 		return comm_unknown(handle, what);
-	context_enter(comm->context);
+	context = comm->context;
+	if (!lock_try(&context->lock))
+		return comm_enter_slowly(comm);
+	context_entered(context);
 	return comm;
 }
 
@@ -466,34 +508,95 @@ void comm_check_aborted(struct comm *comm, uint64_t number)
 			  comm_own_name(comm, &name));
 }
 
-void comm_wait_until(struct comm *comm, int (*done)(void *arg), void *arg)
-{
+/* What a cancelled thread has to undo; wait NULL: nothing. */
+struct comm_waiting {
+	const struct comm_wait *wait;
 	struct stall stall;
-	int64_t slice;
+};
 
-	stall_begin(&stall);
-	do
-		slice = stall_slice(&stall, comm);
-	while (context_wait(comm->context, done, arg, slice) &&
-	       !stall_step(&stall, comm, comm->context->idle_us));
-	stall_end(&stall, comm);
+/* The thread is cancelled in its sleep: its call ends as if it returned. */
+static void comm_wait_cancelled(struct comm_waiting *waiting)
+{
+	const struct comm_wait *wait = waiting->wait;
+
+	if (!wait || !wait_is_cancelled())
+		return;
+	stall_end(&waiting->stall, wait->comm);
+	comm_leave(wait->comm);
+	if (wait->handle)
+		handle_unpin(wait->handle);
 }
 
-int comm_wait(struct comm *comm, uint64_t number)
+/* The other ranks are asked where they are, and the communicator fails after its timeout. */
+static int comm_wait_stalls(const struct comm_wait *wait, struct stall *stall)
 {
+	struct comm *comm = wait->comm;
+	int over;
+
+	comm->waited = wait->message;
+	over = stall_step(stall, comm, comm->context->idle_us);
+	comm->waited = NULL;
+	return over;
+}
+
+int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *arg)
+{
+	__attribute__((cleanup(comm_wait_cancelled))) struct comm_waiting waiting = {.wait = wait};
+	struct comm *comm = wait->comm;
+	int64_t slice;
+	int code;
+
+	stall_begin(&waiting.stall);
+	do {
+		slice = stall_slice(&waiting.stall, comm);
+		code = context_wait_or_leave(comm->context, done, arg, slice,
+					     wait->leaves ? comm->timeout_us : 0);
+	} while (code > 0 && !comm_wait_stalls(wait, &waiting.stall));
+	waiting.wait = NULL;
+	if (code == CONTEXT_LOST)
+		return code;
+	stall_end(&waiting.stall, comm);
+	return COLL_SUCCESS;
+}
+
+/* The operation is not done at the first look. */
+static int comm_wait_long(const struct comm_wait *wait, uint64_t number)
+{
+	struct comm *comm = wait->comm;
 	struct comm_goal goal = {comm, number};
 
-	/* One look before all preparations: the message that a small call waits for may be there. */
-	if (comm->finished < number)
-		again_poll(comm->context);
-	if (comm->finished >= number && !comm->error)
-		return COLL_SUCCESS;
 	if (comm_is_deferred(comm, number))
 		return error_set(
 			COLL_ERR_INVALID_USAGE,
 			"a wait inside a group would never end: call coll_group_end first");
-	comm_wait_until(comm, comm_reached, &goal);
+	if (comm_wait_until(wait, comm_reached, &goal))
+		return CONTEXT_LOST;
 	comm_check_aborted(comm, number);
-	comm_flush(comm);
+	if (!wait->leaves)
+		comm_flush(comm);
+	else if (comm_flush_or_leave(comm))
+		return CONTEXT_LOST;
 	return comm_error(comm);
+}
+
+/* One look before all preparations: the message that a small call waits for may be there. */
+static inline int comm_look(struct comm *comm, uint64_t number)
+{
+	if (comm->finished < number)
+		again_poll(comm->context);
+	return comm->finished >= number && !comm->error;
+}
+
+int comm_wait(struct comm *comm, uint64_t number)
+{
+	const struct comm_wait wait = {.comm = comm};
+
+	return comm_look(comm, number) ? COLL_SUCCESS : comm_wait_long(&wait, number);
+}
+
+int comm_wait_or_leave(struct comm *comm, uint64_t number, void *handle)
+{
+	const struct comm_wait wait = {.comm = comm, .leaves = 1, .handle = handle};
+
+	return comm_look(comm, number) ? COLL_SUCCESS : comm_wait_long(&wait, number);
 }

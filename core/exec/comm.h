@@ -312,8 +312,12 @@ uint32_t comm_draw_context_id(struct context *context);
 /* The ids that each rank of the context can draw: 2^(26 - ceil(log2 nranks)). */
 uint32_t comm_most_context_ids(const struct context *context);
 
-/* Waits, for a bounded time, until the control messages about a failure have been sent. */
+/*
+ * Waits, for a bounded time, until the control messages about a failure have been sent.  The second is a
+ * context_wait_or_leave: 0, or CONTEXT_LOST.
+ */
 void comm_flush(struct comm *comm);
+int comm_flush_or_leave(struct comm *comm);
 
 /*
  * Notes a failure that comm_check raises: for code that runs inside the transport, which must not be
@@ -415,10 +419,12 @@ void comm_free_unmade(struct comm *comm);
 
 /* Pins a handle's communicator.  NULL with an error if the handle is not valid; `what` names the public function. */
 struct comm *comm_pin(coll_comm_t handle, const char *what);
-/* The same, and takes its context's lock. */
+/* The same, and takes its context's lock.  NULL also if another thread has left the library with the lock. */
 struct comm *comm_enter(coll_comm_t handle, const char *what);
 void comm_leave(struct comm *comm);
-
+/* The error of a thread that could not get the lock: COLL_ERR_TIMEOUT or COLL_ERR_ABORTED.  The second ends its pin too. */
+int comm_lost(const struct comm *comm);
+int comm_leave_lost(const struct comm *comm);
 /* Threads with an open group: without one, no call looks for the memory of its thread. */
 extern _Atomic int group_threads;
 uint64_t group_of_thread(void);
@@ -440,12 +446,25 @@ static inline int comm_error(struct comm *comm)
 void comm_check_aborted(struct comm *comm, uint64_t number);
 /* Does the open group of this thread contain one of the operations up to `number`? */
 int comm_is_deferred(const struct comm *comm, uint64_t number);
-/* Waits until operation `number` is done; the lock is held. */
+/* A wait of a call that has entered the communicator. */
+struct comm_wait {
+	struct comm *comm;
+	const struct message *message; /* the one that is waited for; NULL: none */
+	/*
+	 * A context_wait_or_leave.  CONTEXT_LOST: the call returns comm_leave_lost.  A thread that is cancelled leaves the
+	 * communicator.
+	 */
+	int leaves;
+	void *handle; /* that the call has pinned too; NULL: none */
+};
+
+/* Waits until operation `number` is done; the lock is held.  The second leaves. */
 int comm_wait(struct comm *comm, uint64_t number);
+int comm_wait_or_leave(struct comm *comm, uint64_t number, void *handle);
 /*
  * Waits until done(arg), which includes that the communicator has failed or was aborted.  The others are asked, and the
- * communicator fails after its timeout, as in comm_wait.  The lock is held.
+ * communicator fails after its timeout, as in comm_wait.  The lock is held.  0, or CONTEXT_LOST.
  */
-void comm_wait_until(struct comm *comm, int (*done)(void *arg), void *arg);
+int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *arg);
 
 #endif

@@ -176,38 +176,17 @@ static int message_is_over(void *arg)
 	return message_is_done(m) || m->comm->error || atomic_load(&m->comm->aborted);
 }
 
-/* The other ranks are asked where they are, and the communicator fails after its timeout. */
-static int message_stalls(struct stall *stall, const struct message *m)
+int message_wait_or_leave(struct message *m, void *handle)
 {
-	int over;
+	const struct comm_wait wait = {
+		.comm = m->comm, .message = m, .leaves = 1, .handle = handle};
 
-	m->comm->waited = m;
-	over = stall_step(stall, m->comm, m->comm->context->idle_us);
-	m->comm->waited = NULL;
-	return over;
-}
-
-/* over: is the wait for the message over? */
-static void message_wait_until(struct message *m, int (*over)(void *arg))
-{
-	struct comm *comm = m->comm;
-	struct stall stall;
-	int64_t slice;
-
-	stall_begin(&stall);
-	do
-		slice = stall_slice(&stall, comm);
-	while (context_wait(comm->context, over, m, slice) && !message_stalls(&stall, m));
-	stall_end(&stall, comm);
-}
-
-int message_wait(struct message *m)
-{
-	if (!m->done)
-		message_wait_until(m, message_is_over);
+	if (!m->done && comm_wait_until(&wait, message_is_over, m))
+		return CONTEXT_LOST;
 	if (!m->done)
 		comm_check_aborted(m->comm, UINT64_MAX);
-	comm_flush(m->comm);
+	if (comm_flush_or_leave(m->comm))
+		return CONTEXT_LOST;
 	return m->done ? message_result(m) : comm_error(m->comm);
 }
 
@@ -235,23 +214,30 @@ static int message_probed(void *arg)
 	       message_check_left(m);
 }
 
+/* On the heap: other threads look at it, also after this one has left the library by a jump. */
 int message_probe_wait(struct comm *comm, const struct message_args *args, coll_status_t *status)
 {
-	struct message m = {.comm = comm, .args = *args};
+	struct message *m = calloc(1, sizeof(*m));
+	const struct comm_wait wait = {.comm = comm, .message = m};
 	int code;
 
-	m.u.in.recv = message_recv(comm, args);
-	m.u.in.recv.state = RECV_POSTED; /* for the descriptions */
-	comm->probing = &m;
-	message_wait_until(&m, message_probed);
-	if (comm->probing == &m)
+	if (!m)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a coll_probe");
+	m->comm = comm;
+	m->args = *args;
+	m->u.in.recv = message_recv(comm, args);
+	m->u.in.recv.state = RECV_POSTED; /* for the descriptions */
+	comm->probing = m;
+	(void)comm_wait_until(&wait, message_probed, m);
+	if (comm->probing == m)
 		comm->probing = NULL;
 	comm_check_aborted(comm, UINT64_MAX);
 	comm_flush(comm);
-	code = m.done ? message_result(&m) : comm_error(comm);
-	free(m.text);
+	code = m->done ? message_result(m) : comm_error(comm);
 	if (!code)
-		*status = m.status;
+		*status = m->status;
+	free(m->text);
+	free(m);
 	return code;
 }
 

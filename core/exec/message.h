@@ -57,8 +57,8 @@ void message_unref(struct message *message);
 void message_start(struct message *message);
 /* Reports a message that is done: its code, with the text.  COLL_IN_PROGRESS if it is not. */
 int message_result(const struct message *message);
-/* Waits until it is done. */
-int message_wait(struct message *message);
+/* Waits until it is done; leaves as comm_wait_or_leave. */
+int message_wait_or_leave(struct message *message, void *handle);
 /* Ends a receive for which no message has come: COLL_ERR_INVALID_USAGE if it cannot be ended. */
 int message_cancel(struct message *message);
 /* Calls fn once the message is done; during this call if it is done already. */

@@ -6,6 +6,7 @@
 #include "exec/recorder.h"
 #include "exec/message_recorder.h"
 #include "exec/staging.h"
+#include "base/cancel.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/interrupt.h"
@@ -300,6 +301,7 @@ static int dump_make(struct comm *comm, int directory, char name[DUMP_NAME_SIZE]
 
 void recorder_dump(struct comm *comm, const char *path, int loud)
 {
+	CANCEL_OFF;
 	char name[DUMP_NAME_SIZE] = "";
 	struct rank_name own;
 	int directory = dump_open_directory(path);

@@ -98,7 +98,7 @@ int registration_add(struct comm *comm, void *buf, size_t bytes, void **handle)
 	code = registration_begin(r, buf, bytes);
 	if (code) {
 		handle_pin(HANDLE_REGISTRATION, r->handle);
-		handle_retire(r->handle);
+		handle_end(r->handle, "a registration");
 		free(r);
 		return code;
 	}
@@ -140,8 +140,8 @@ int registration_remove(struct comm *comm, void *handle)
 	if (r->next)
 		r->next->prev = r->prev;
 	/* Only threads that have another communicator's lock can have it pinned now, for a moment. */
-	handle_retire(handle);
-	registration_end(r);
+	if (!handle_end(handle, "a registration"))
+		registration_end(r);
 	return COLL_SUCCESS;
 }
 

@@ -7,11 +7,11 @@
 #include "exec/staging.h"
 #include "exec/engine.h"
 #include "exec/message_staging.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 
 #include <stdio.h>
-#include <time.h>
 
 enum {
 	STAGING_CANCEL_US = 1000000, /* an abort must be over within about a second */
@@ -227,7 +227,6 @@ static void staging_copy_abandon(const struct comm *comm, struct copy_stream *co
 
 void staging_copy_await(struct comm *comm, const void *owner)
 {
-	const struct timespec pause = {.tv_nsec = STAGING_POLL_US * 1000};
 	int64_t deadline = clock_now_us() + STAGING_CANCEL_US;
 	struct copy_stream *copy_stream;
 
@@ -235,7 +234,7 @@ void staging_copy_await(struct comm *comm, const void *owner)
 		if (staging_copy_reap(comm->context))
 			continue;
 		if (clock_now_us() < deadline)
-			nanosleep(&pause, NULL);
+			clock_nap(STAGING_POLL_US);
 		else
 			staging_copy_abandon(comm, copy_stream);
 	}

@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,7 +252,7 @@ void stall_name_behind(struct comm *comm, char *text, size_t size)
 		return;
 	stall_ask(comm);
 	do {
-		poll(NULL, 0, 1);
+		clock_nap(1000);
 		comm_check(comm);
 	} while (!comm->error && !stall_all_answered(comm) && clock_now_us() < deadline);
 	stall_describe_behind(comm, text, size);
@@ -271,7 +270,7 @@ void stall_name_silent(struct comm *comm, char *text, size_t size)
 	do {
 		context_progress(comm->context);
 		comm_check(comm);
-		poll(NULL, 0, 1);
+		clock_nap(1000);
 	} while (!comm->error && !stall_all_answered(comm) && clock_now_us() < deadline);
 	if (comm->error || stall_all_answered(comm))
 		return;

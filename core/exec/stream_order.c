@@ -10,7 +10,6 @@
 #include "base/log.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 /* The last look at the word by a stream that was released comes within microseconds, unless the device is busy. */
 enum { ORDER_LEAVE_US = 100000, ORDER_POLL_US = 20 };
@@ -189,7 +188,6 @@ static int order_look_at_time(struct order_room *room, const struct op *op)
 /* As order_take, once earlier calls with streams have left enough memory.  Releases the lock while it waits. */
 static struct bounce *order_take_when_due(struct op *op, int *code)
 {
-	const struct timespec pause = {.tv_nsec = ORDER_ROOM_US * 1000};
 	struct comm *comm = op->comm;
 	struct order_room room = {0};
 	struct bounce *b = order_take(op, 1, code);
@@ -197,7 +195,7 @@ static struct bounce *order_take_when_due(struct op *op, int *code)
 	while (*code == COLL_IN_PROGRESS &&
 	       (*code = order_look_at_time(&room, op)) == COLL_IN_PROGRESS) {
 		order_unlock(comm);
-		nanosleep(&pause, NULL);
+		clock_nap(ORDER_ROOM_US);
 		order_lock(comm);
 		*code = comm_error(comm);
 		b = *code ? NULL : order_take(op, 1, code);
@@ -604,12 +602,11 @@ int stream_order_park(struct comm *comm, void *pinned)
 /* Waits until the stream has looked at the word for the last time, at most until the time `deadline`. */
 static int order_has_passed(struct bounce *b, int64_t deadline)
 {
-	const struct timespec pause = {.tv_nsec = ORDER_POLL_US * 1000};
 
 	while (bounce_has_passed(b, 1) == COLL_IN_PROGRESS) {
 		if (clock_now_us() > deadline)
 			return 0;
-		nanosleep(&pause, NULL);
+		clock_nap(ORDER_POLL_US);
 	}
 	return 1;
 }

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,7 +193,7 @@ static int64_t companion_say_leave(struct companion *c, int64_t timeout_ms)
 		companion_tell(c, COMPANION_LEAVE);
 	c->has_left = 1;
 	while (companion_is_sending(c) && clock_remaining(deadline) > 0)
-		poll(NULL, 0, 1);
+		clock_nap(1000);
 	lock_release(&c->context->lock);
 	return deadline;
 }

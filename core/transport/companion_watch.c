@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* companion_watch.c - the thread that watches for lost ranks, and for what other ranks say of their failures. */
 #include "transport/companion_impl.h"
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
@@ -115,7 +116,7 @@ void companion_await(const struct context *context, int64_t timeout_ms)
 
 	while (context->companion && !atomic_load(&context->alarm.ended) &&
 	       clock_remaining(deadline) > 0)
-		poll(NULL, 0, 1);
+		clock_nap(1000);
 }
 
 static int companion_owes_abort(const struct context *context)
@@ -134,7 +135,7 @@ void companion_shrink_begin(struct context *context, const struct context_making
 	while (companion_owes_abort(context) && clock_remaining(deadline) > 0) {
 		pthread_mutex_unlock(&watch_lock);
 		companion_wake(context->companion);
-		poll(NULL, 0, 1);
+		clock_nap(1000);
 		pthread_mutex_lock(&watch_lock);
 	}
 	context->shrinking = making;
@@ -320,6 +321,7 @@ void companion_poll(const struct context *context)
 
 static void watcher_wake(int wake_fd)
 {
+	CANCEL_OFF;
 	uint64_t one = 1;
 	ssize_t n = write(wake_fd, &one, sizeof(one));
 

@@ -4,6 +4,7 @@
 #include "transport/context.h"
 #include "transport/host_context.h"
 #include "device/device.h"
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
@@ -387,14 +388,46 @@ static int64_t context_meet_to_close(const struct context *context, int64_t time
 	return clock_remaining(deadline);
 }
 
+/*
+ * A thread that is gone, or that is still in a call, may use the context.  What the kernel has for the endpoint is given
+ * back if no thread has the lock; only the memory is kept.
+ */
+static void context_leave_behind(struct context *context, int64_t timeout_ms)
+{
+	if (!context->plugin->backend.transport || !context_lock_within(context, timeout_ms))
+		return;
+	context_close_endpoint(context, timeout_ms);
+	lock_release(&context->lock);
+	wait_abandon(context);
+	if (context->has_progress_thread)
+		pthread_detach(context->thread);
+	atomic_store(&context->stop, 1);
+	context_wake(context);
+}
+
+/* 0: a thread has left the library while it drove other contexts beside its own, and keeps the list of them. */
+static int context_leave_list(struct context *context)
+{
+	const int left = wait_remove(context);
+
+	if (!left)
+		log_warn("rank %d: the memory of a communicator is not freed, since a thread has "
+			 "left a call by siglongjmp or its own end",
+			 context->rank);
+	return left;
+}
+
 void context_unref(struct context *context, int64_t timeout_ms)
 {
 	struct context *parent = context->parent;
 
 	if (atomic_fetch_sub(&context->refs, 1) > 1)
 		return;
+	if (atomic_load(&context->abandoned) || !context_leave_list(context)) {
+		context_leave_behind(context, timeout_ms);
+		return;
+	}
 	wait_thread_stop(context);
-	wait_remove(context);
 	companion_forget(context);
 	context_close_endpoint(context, context_meet_to_close(context, timeout_ms));
 	if (context->companion && !parent)
@@ -408,13 +441,15 @@ void context_unref(struct context *context, int64_t timeout_ms)
 
 void context_withdraw(struct context *context, int64_t timeout_ms)
 {
-	wait_remove(context);
+	const int removed = wait_remove(context);
+
 	context_close_endpoint(context, timeout_ms);
 	bootstrap_watch(context->bootstrap, NULL);
 	context->bootstrap = NULL;
 	context->plugins = NULL;
 	context->config = NULL;
-	context_unref(context, 0);
+	if (removed)
+		context_unref(context, 0);
 }
 
 void context_shut(struct context *context)
@@ -423,24 +458,6 @@ void context_shut(struct context *context)
 		return;
 	context_close_endpoint(context, 0);
 	context->client->shut(context);
-}
-
-void context_lock_slowly(struct context *context)
-{
-	/* A waiting or progress thread would take the lock again at once if it did not see this thread. */
-	atomic_fetch_add(&context->lock_waiters, 1);
-	lock_acquire(&context->lock);
-	atomic_fetch_sub(&context->lock_waiters, 1);
-}
-
-int context_lock_within(struct context *context, int64_t timeout_ms)
-{
-	int got;
-
-	atomic_fetch_add(&context->lock_waiters, 1);
-	got = lock_within(&context->lock, timeout_ms * 1000);
-	atomic_fetch_sub(&context->lock_waiters, 1);
-	return got;
 }
 
 static int context_reap_controls(struct context *context)
@@ -527,6 +544,7 @@ int context_progress(struct context *context)
 
 void context_wake(struct context *context)
 {
+	CANCEL_OFF;
 	uint64_t one = 1;
 	ssize_t n = write(context->wake_fd, &one, sizeof(one));
 

@@ -110,8 +110,14 @@ struct context {
 	uint64_t control_count;  /* of these, the calls in which control messages came or went */
 	pthread_t thread;        /* the library's own thread, if has_progress_thread */
 	int has_progress_thread;
-	_Atomic int lock_waiters; /* threads that wait for the lock */
-	_Atomic int stop;         /* tells the progress thread to end */
+	int wakes_in_vain;          /* since the last time that wake_fd was drained */
+	_Atomic int lock_waiters;   /* threads that wait for the lock */
+	_Atomic int yields_in_vain; /* times that no thread has taken the lock although one waits */
+	_Atomic int
+		lost; /* nobody gives the lock back: waits for it are short, until one gets it */
+	_Atomic int
+		abandoned; /* a lost thread may still use the context, so that it is never freed */
+	_Atomic int stop;  /* tells the progress thread to end */
 	_Atomic int aborted;
 	_Atomic int opening;  /* the plugin's open, split or shrink runs, on the thread `opener` */
 	_Atomic int given_up; /* while it ran, the plugin was told that another rank has failed */
@@ -126,9 +132,11 @@ struct context {
 	int64_t poll_us, yield_us, timeout_us, stall_us;
 	int check_buffers; /* the option */
 	int64_t polls_us; /* how long a wait polls now: poll_us, or less on a processor that ranks share */
-	int64_t idle_us;   /* the last context_wait timed out when nothing had moved for so long */
-	int64_t now_us;    /* see context_now */
-	int now_is_recent; /* now_us was read in this call, or in this round of a wait */
+	int64_t idle_us; /* the last context_wait timed out when nothing had moved for so long */
+	int64_t rested_us,
+		rested_at_us;       /* the same with the waits right before it, and when it ended */
+	int64_t now_us;             /* see context_now */
+	int now_is_recent;          /* now_us was read in this call, or in this round of a wait */
 	struct selection selection; /* rank 0's selection */
 	struct match match;
 	struct comm *comms;
@@ -242,6 +250,11 @@ static inline void context_lock(struct context *context)
 }
 /* The same, but returns 0 if the lock is not free within timeout_ms. */
 int context_lock_within(struct context *context, int64_t timeout_ms);
+/*
+ * The same with a limit that only a thread exceeds which computes in a function of the program, or has left the library by a
+ * jump or its own end.  Ends early if `lost` is set; a caller that has waited for long sets it then.
+ */
+int context_await_lock(struct context *context, int64_t patience_us);
 /* Notes that the calling thread, which has just taken the lock, drives this context. */
 static inline void context_entered(struct context *context)
 {
@@ -314,8 +327,25 @@ void context_notify(struct context *context);
  * Waits until done(arg) is non-zero: polls, then yields, then sleeps, driving all contexts of this
  * thread.  COLL_SUCCESS, or COLL_ERR_TIMEOUT (no text) after timeout_us, whatever has moved meanwhile;
  * sets context->idle_us then.  The lock is held, and given up while yielding and sleeping.
+ *
+ * context_wait_or_leave is for callers that can leave amid the wait.  The thread may be cancelled while it sleeps: see
+ * wait_is_cancelled.  CONTEXT_LOST: the lock, which the caller does not hold any more, is not free after patience_us, since
+ * another thread has left the library with it.
  */
-int context_wait(struct context *context, int (*done)(void *arg), void *arg, int64_t timeout_us);
+enum { CONTEXT_LOST = -1 };
+int context_wait_or_leave(struct context *context, int (*done)(void *arg), void *arg,
+			  int64_t timeout_us, int64_t patience_us);
+static inline int context_wait(struct context *context, int (*done)(void *arg), void *arg,
+			       int64_t timeout_us)
+{
+	return context_wait_or_leave(context, done, arg, timeout_us, 0);
+}
+
+/*
+ * Is the calling thread being cancelled, in the sleep of a context_wait_or_leave?  For functions that attribute cleanup
+ * calls while the thread leaves: it holds the lock.
+ */
+int wait_is_cancelled(void);
 
 /*
  * Does the calling thread, inside of context_wait or wait_help for this context, drive another one?  It holds the lock of
@@ -337,9 +367,12 @@ int wait_thread_start(struct context *context);
 int wait_thread_need(struct context *context);
 void wait_thread_stop(struct context *context);
 
-/* The list of contexts (wait.c). */
+/* The list of contexts (wait_list.c). */
 void wait_add(struct context *context);
-void wait_remove(struct context *context);
+/* 0: a thread has left the library with the list, so that the context must not be freed. */
+int wait_remove(struct context *context);
+/* No thread drives the context any more, which is never freed. */
+void wait_abandon(struct context *context);
 /* Around fork: the list is locked across it; in the child the contexts' descriptors are closed. */
 void wait_fork_lock(void);
 void wait_fork_unlock(void);

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait.c - waiting: first polling, then yielding the processor, then sleeping.  A thread that waits
- * on one context also drives the other contexts it is responsible for, so that one thread can hold
- * several ranks of a communicator, or wait for several communicators in any order.
+ * wait.c - waiting: first polling, then yielding the processor, then sleeping.
  */
-#include "transport/context.h"
+#include "transport/wait_impl.h"
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "transport/fork.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -37,112 +35,12 @@ enum {
 	WAIT_SHARED_MOST_US = 500,
 	WAIT_SHARED_POLL_US = 1,
 	WAIT_UNLOCKED_US = 50, /* between two waits inside a backend: other threads take the lock */
-	WAIT_PATIENCE_US = 1000
+	WAIT_PATIENCE_US = 1000,
+	WAIT_YIELDS_US = 10000, /* longest time in which other threads are let take the lock */
+	/* So many of these in a row without anyone who takes it, or so many wake-ups, mean that a thread is gone. */
+	WAIT_YIELDS_IN_VAIN = 100,
+	WAIT_WAKES_IN_VAIN = 1000
 };
-
-static pthread_mutex_t wait_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct context *wait_contexts;
-static struct context *
-	wait_inherited; /* in a child process: the parent's contexts, so that they stay reachable; never used */
-
-void wait_add(struct context *context)
-{
-	fork_watch();
-	pthread_mutex_lock(&wait_lock);
-	context->next = wait_contexts;
-	wait_contexts = context;
-	pthread_mutex_unlock(&wait_lock);
-}
-
-void wait_remove(struct context *context)
-{
-	pthread_mutex_lock(&wait_lock);
-	for (struct context **at = &wait_contexts; *at; at = &(*at)->next)
-		if (*at == context) {
-			*at = context->next;
-			break;
-		}
-	pthread_mutex_unlock(&wait_lock);
-}
-
-void wait_fork_lock(void)
-{
-	pthread_mutex_lock(&wait_lock);
-}
-
-void wait_fork_unlock(void)
-{
-	pthread_mutex_unlock(&wait_lock);
-}
-
-void wait_forked(void)
-{
-	for (struct context *l = wait_contexts; l; l = l->next) {
-		const coll_transport_t *t = l->plugin->backend.transport;
-
-		if (l->ep && t && t->forked)
-			t->forked(l->ep);
-	}
-	wait_inherited = wait_contexts;
-	wait_contexts = NULL;
-}
-
-static int wait_is_mine(struct context *context)
-{
-	return atomic_load_explicit(&context->progress_owner, memory_order_relaxed) ==
-	       (uintptr_t)pthread_self();
-}
-
-/*
- * Takes the lock of a context that a thread which waits on `context` drives too, unless another thread has it.  These are the
- * thread's own; and of a native endpoint and that for host memory the other one, whose calls are of the same communicators,
- * whichever thread has made them.
- */
-static int wait_take(const struct context *context, struct context *l)
-{
-	const int mine = wait_is_mine(l);
-
-	if (l == context || (!mine && context->host_context != l && l->host_context != context) ||
-	    !lock_try(&l->lock))
-		return 0;
-	if (mine || context->host_context == l || l->busy || l->resting)
-		return 1;
-	lock_release(&l->lock);
-	return 0;
-}
-
-/* The context that this thread waits on, and whose lock it holds, while it drives others. */
-static _Thread_local const struct context *wait_sweeps;
-
-int wait_holds(const struct context *context)
-{
-	return wait_sweeps == context;
-}
-
-/* Drives contexts beside `context`, except those that another thread has locked. */
-static int wait_sweep(struct context *context)
-{
-	int moved = 0;
-
-	wait_sweeps = context;
-	pthread_mutex_lock(&wait_lock);
-	for (struct context *l = wait_contexts; l; l = l->next) {
-		if (!wait_take(context, l))
-			continue;
-		l->now_is_recent = 0;
-		moved |= context_progress(l);
-		lock_release(&l->lock);
-	}
-	pthread_mutex_unlock(&wait_lock);
-	wait_sweeps = NULL;
-	return moved;
-}
-
-void wait_help(struct context *context)
-{
-	if (!context->plugin->backend.transport && !wait_sweeps && wait_is_mine(context))
-		wait_sweep(context);
-}
 
 /* The descriptors and the limits of one sleep. */
 struct wait_set {
@@ -207,40 +105,83 @@ static int wait_is_at_rest(const struct context *context)
 	       !context->client->awaits(context);
 }
 
+static int wait_arm_other(struct context *other, void *user)
+{
+	struct wait_set *set = user;
+
+	return set->n == WAIT_CONTEXTS || wait_is_at_rest(other) || wait_arm(other, set);
+}
+
 /* Adds the descriptors of all contexts that the thread drives: 0 if one has work.  `context` is locked. */
 static int wait_arm_all(struct context *context, struct wait_set *set)
 {
-	int idle = wait_arm(context, set);
-
-	pthread_mutex_lock(&wait_lock);
-	for (struct context *l = wait_contexts; l && idle && set->n < WAIT_CONTEXTS; l = l->next) {
-		if (!wait_take(context, l))
-			continue;
-		idle = wait_is_at_rest(l) || wait_arm(l, set);
-		lock_release(&l->lock);
-	}
-	pthread_mutex_unlock(&wait_lock);
-	return idle;
+	return wait_arm(context, set) && wait_each(context, wait_arm_other, set);
 }
+
+/* ----------------------------------------------------------------------- the lock -- */
+
+/* One call of context_wait or context_wait_or_leave. */
+struct waiting {
+	struct context *context;
+	int is_progress_thread;
+	int64_t patience_us; /* 0: this call never leaves */
+	int lost;            /* the lock has not come back */
+	int64_t rested_us;   /* nothing has moved for so long in the waits right before */
+	int uncancelled;     /* the thread is not cancelled, but in sleeps of a call that leaves */
+	int cancel_before;
+};
 
 /*
  * Takes the lock that this waiting thread has left to others.  The thread that holds it polls for this thread too,
  * but does not look at what this thread waits for.  So a caller's thread asks for the lock after
  * WAIT_PATIENCE_US; asked for at once, the lock would change hands with every poll.
  */
-static void wait_lock_again(struct context *context, int is_progress_thread)
+static void wait_lock_again(struct waiting *w)
 {
-	if (is_progress_thread)
-		lock_acquire(&context->lock);
-	else if (!lock_within(&context->lock, WAIT_PATIENCE_US))
-		context_lock(context);
+	struct lock *lock = &w->context->lock;
+
+	if (w->is_progress_thread)
+		lock_acquire(lock);
+	else if (w->patience_us)
+		w->lost = !lock_within(lock, WAIT_PATIENCE_US) &&
+			  !context_await_lock(w->context, w->patience_us);
+	else if (!lock_within(lock, WAIT_PATIENCE_US))
+		context_lock(w->context);
+}
+
+/*
+ * Lets other threads take the lock.  A thread that has left the library by a jump while it waited for the lock stays
+ * counted: once nobody has taken the lock for long, nobody waits for it.
+ */
+static void wait_yield_lock(struct waiting *w)
+{
+	struct context *context = w->context;
+	int64_t until = 0;
+
+	if (!atomic_load(&context->lock_waiters))
+		return;
+	lock_release(&context->lock);
+	for (int i = 1; atomic_load(&context->lock_waiters) && !atomic_load(&context->stop); i++) {
+		sched_yield();
+		if (i % WAIT_SWEEP)
+			continue;
+		until = until ? until : clock_now_us() + WAIT_YIELDS_US;
+		if (clock_now_us() < until)
+			continue;
+		if (atomic_fetch_add(&context->yields_in_vain, 1) >= WAIT_YIELDS_IN_VAIN)
+			atomic_store(&context->lock_waiters, 0);
+		break;
+	}
+	if (!atomic_load(&context->lock_waiters))
+		atomic_store(&context->yields_in_vain, 0);
+	wait_lock_again(w);
 }
 
 /* A backend without a transport may wait by itself: 1 if it did. */
-static int wait_in_backend(struct context *context)
+static int wait_in_backend(struct waiting *w)
 {
+	struct context *context = w->context;
 	const coll_backend_t *b = &context->plugin->backend;
-	const struct timespec unlocked = {.tv_nsec = WAIT_UNLOCKED_US * 1000};
 	coll_error_t err = error_blank();
 	int busy = context->client->busy(context);
 
@@ -249,10 +190,12 @@ static int wait_in_backend(struct context *context)
 	if (busy && !b->native->sync(context->ep, 1, &err)) /* query reports the same error */
 		return 1;
 	lock_release(&context->lock);
-	nanosleep(&unlocked, NULL);
-	wait_lock_again(context, 0);
+	clock_nap(WAIT_UNLOCKED_US);
+	wait_lock_again(w);
 	return 1;
 }
+
+/* ---------------------------------------------------------------- yielding, sleeping -- */
 
 /* Another thread ran for `took` microseconds when this one yielded: how long shall the waits poll from now on? */
 static int64_t wait_adapt(const struct context *context, int64_t took)
@@ -264,71 +207,127 @@ static int64_t wait_adapt(const struct context *context, int64_t took)
 }
 
 /* Lets another thread run, also one that waits for the lock. */
-static void wait_yield(struct context *context, int is_progress_thread)
+static void wait_yield(struct waiting *w)
 {
+	struct context *context = w->context;
 	int64_t took;
 
 	lock_release(&context->lock);
 	took = clock_now_us();
 	sched_yield();
 	took = clock_now_us() - took;
-	wait_lock_again(context, is_progress_thread);
-	context->polls_us = wait_adapt(context, took);
+	wait_lock_again(w);
+	if (!w->lost)
+		context->polls_us = wait_adapt(context, took);
 }
 
-static void wait_sleep(struct context *context, int64_t longest_us, int64_t idle_us,
-		       int is_progress_thread)
+/*
+ * After a sleep.  The last thread to wake drains the eventfd, so that every sleeper has seen it.  A thread that has left
+ * the library by a jump while it slept stays counted: threads that wake in vain again and again drain it too.
+ */
+static void wait_woken(struct context *context, const struct pollfd *wake)
 {
-	struct wait_set set = {.n = 1, .longest_us = longest_us, .blind_us = wait_blind(idle_us)};
-	struct timespec t;
 	uint64_t count;
 	ssize_t got;
 
-	set.fds[0] = (struct pollfd){.fd = context->wake_fd, .events = POLLIN};
-	/* The progress thread does not wait inside the backend: its operations move without a thread. */
-	if (!is_progress_thread && wait_in_backend(context))
+	context->sleepers -= context->sleepers > 0;
+	if (!(wake->revents & POLLIN))
 		return;
-	if (!wait_arm_all(context, &set)) {
-		wait_yield(context, is_progress_thread);
+	if (context->sleepers && ++context->wakes_in_vain < WAIT_WAKES_IN_VAIN)
 		return;
-	}
-	t = (struct timespec){.tv_sec = set.longest_us / 1000000,
-			      .tv_nsec = set.longest_us % 1000000 * 1000};
-	context->sleepers++;
-	lock_release(&context->lock);
-	if (!ppoll(set.fds, (nfds_t)set.n, &t, NULL) && is_progress_thread)
-		thread_let_signals_end();
-	wait_lock_again(context, is_progress_thread);
-	/* The last thread to wake drains the eventfd, so that every sleeper has seen it. */
-	if (--context->sleepers == 0 && set.fds[0].revents & POLLIN) {
-		got = read(context->wake_fd, &count, sizeof(count));
-		(void)got;
-	}
+	context->sleepers = context->wakes_in_vain = 0;
+	got = read(context->wake_fd, &count, sizeof(count));
+	(void)got;
 }
 
-/* Lets other threads take the lock. */
-static void wait_yield_lock(struct context *context, int is_progress_thread)
+static _Thread_local int wait_cancelled;
+
+int wait_is_cancelled(void)
 {
-	if (!atomic_load(&context->lock_waiters))
+	return wait_cancelled;
+}
+
+struct wait_sleep {
+	struct waiting *w;
+	struct wait_set *set;
+};
+
+/* The thread was cancelled in its sleep: the functions that it is in leave as after a wait. */
+static void wait_cancel(void *arg)
+{
+	const struct wait_sleep *sleep = arg;
+	struct context *context = sleep->w->context;
+
+	wait_cancelled = context_await_lock(context, context->timeout_us);
+	if (!wait_cancelled)
 		return;
+	sleep->set->fds[0].revents = 0;
+	wait_woken(context, &sleep->set->fds[0]);
+}
+
+/* Sleeps on the descriptors; the thread is cancelled here only. */
+static void wait_poll(struct waiting *w, struct wait_set *set)
+{
+	const struct timespec t = {.tv_sec = set->longest_us / 1000000,
+				   .tv_nsec = set->longest_us % 1000000 * 1000};
+	struct wait_sleep sleep = {w, set};
+
+	if (!w->patience_us) {
+		if (!ppoll(set->fds, (nfds_t)set->n, &t, NULL) && w->is_progress_thread)
+			thread_let_signals_end();
+		return;
+	}
+	pthread_cleanup_push(wait_cancel, &sleep);
+	cancel_restore(w->cancel_before);
+	ppoll(set->fds, (nfds_t)set->n, &t, NULL);
+	cancel_disable();
+	pthread_cleanup_pop(0);
+}
+
+static void wait_sleep(struct waiting *w, int64_t longest_us, int64_t idle_us)
+{
+	struct wait_set set = {.n = 1, .longest_us = longest_us, .blind_us = wait_blind(idle_us)};
+	struct context *context = w->context;
+
+	set.fds[0] = (struct pollfd){.fd = context->wake_fd, .events = POLLIN};
+	/* The progress thread does not wait inside the backend: its operations move without a thread. */
+	if (!w->is_progress_thread && wait_in_backend(w))
+		return;
+	if (!wait_arm_all(context, &set)) {
+		wait_yield(w);
+		return;
+	}
+	context->sleepers++;
 	lock_release(&context->lock);
-	while (atomic_load(&context->lock_waiters) && !atomic_load(&context->stop))
-		sched_yield();
-	wait_lock_again(context, is_progress_thread);
+	wait_poll(w, &set);
+	wait_lock_again(w);
+	if (!w->lost)
+		wait_woken(context, &set.fds[0]);
+}
+
+/* ---------------------------------------------------------------------- the wait -- */
+
+/* The thread stops polling: from now on it makes calls of the system that could end it. */
+static void wait_uncancel(struct waiting *w)
+{
+	if (!w->uncancelled)
+		w->cancel_before = cancel_disable();
+	w->uncancelled = 1;
 }
 
 /* One idle moment, `idle` microseconds after something last moved. */
-static void wait_pause(struct context *context, int64_t idle, int64_t left, int is_progress_thread)
+static void wait_pause(struct waiting *w, int64_t idle, int64_t left)
 {
+	const struct context *context = w->context;
 	int64_t longest = (int64_t)WAIT_SLEEP_MS * 1000;
 
 	if (idle < context->polls_us)
 		return;
-	if (idle < context->poll_us + context->yield_us) {
-		wait_yield(context, is_progress_thread);
-		return;
-	}
-	wait_sleep(context, left < longest ? left : longest, idle, is_progress_thread);
+	wait_uncancel(w);
+	if (idle < context->poll_us + context->yield_us)
+		wait_yield(w);
+	else
+		wait_sleep(w, left < longest ? left : longest, idle);
 }
 
 /* The progress thread waits until it is told to stop. */
@@ -343,23 +342,36 @@ static int64_t wait_end(int64_t now, int64_t timeout_us)
 	return timeout_us < INT64_MAX - now ? now + timeout_us : INT64_MAX;
 }
 
-int context_wait(struct context *context, int (*done)(void *arg), void *arg, int64_t timeout_us)
+/*
+ * A caller that waits in slices goes on where the last one ended: if each slice polled and yielded anew, a rank on a busy
+ * host would give its processor away again and again, and sleep too seldom to be preferred when it wakes.
+ */
+static int64_t wait_rested(const struct context *context, int64_t now)
 {
+	return now - context->rested_at_us < WAIT_PATIENCE_US ? context->rested_us : 0;
+}
+
+/* As context_wait_or_leave, but for the state of cancellation. */
+static int wait_run(struct waiting *w, int (*done)(void *arg), void *arg, int64_t timeout_us)
+{
+	struct context *context = w->context;
 	int64_t end = 0, last = 0, idle = 0, now;
 	uint64_t calls = context->progress_count, moves = context_moves(context);
 	unsigned rounds = 0;
-	int is_progress_thread = done == wait_stopped, moved;
+	int moved;
 
 	while (!done(arg)) {
 		/* Now and then all is looked at. */
 		if ((rounds + 1) % WAIT_SWEEP == 0 || !context->client->poll(context))
 			context_progress(context);
-		wait_yield_lock(context, is_progress_thread);
+		wait_yield_lock(w);
+		if (w->lost)
+			return CONTEXT_LOST;
 		moved = context->progress_count != calls; /* any thread may have moved it */
 		calls = context->progress_count;
 		if (context_moves(context) != moves) {
 			moves = context_moves(context);
-			last = idle = 0;
+			last = idle = w->rested_us = 0;
 		}
 		if (++rounds % WAIT_SWEEP && (moved || idle < context->polls_us)) {
 			if (!moved)
@@ -369,8 +381,10 @@ int context_wait(struct context *context, int (*done)(void *arg), void *arg, int
 		now = clock_now_us();
 		context->now_us = now;
 		context->now_is_recent = 1;
-		if (!end)
+		if (!end) {
 			end = wait_end(now, timeout_us);
+			w->rested_us = wait_rested(context, now);
+		}
 		if (!last)
 			last = now;
 		idle = now - last;
@@ -378,14 +392,31 @@ int context_wait(struct context *context, int (*done)(void *arg), void *arg, int
 			moved |= wait_sweep(context);
 		if (now >= end) {
 			context->idle_us = idle;
+			context->rested_us = w->rested_us + idle;
+			context->rested_at_us = now;
 			return done(arg) ? COLL_SUCCESS : COLL_ERR_TIMEOUT;
 		}
 		if (moved)
 			continue;
-		context->now_is_recent = idle < context->polls_us;
-		wait_pause(context, idle, end - now, is_progress_thread);
+		context->now_is_recent = w->rested_us + idle < context->polls_us;
+		wait_pause(w, w->rested_us + idle, end - now);
+		if (w->lost)
+			return CONTEXT_LOST;
 	}
 	return COLL_SUCCESS;
+}
+
+int context_wait_or_leave(struct context *context, int (*done)(void *arg), void *arg,
+			  int64_t timeout_us, int64_t patience_us)
+{
+	struct waiting w = {.context = context,
+			    .is_progress_thread = done == wait_stopped,
+			    .patience_us = patience_us};
+	const int code = wait_run(&w, done, arg, timeout_us);
+
+	if (w.uncancelled)
+		cancel_restore(w.cancel_before);
+	return code;
 }
 
 /* ------------------------------------------------------- a thread of the library's own -- */

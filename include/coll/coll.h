@@ -118,6 +118,26 @@
  *                Threads of the library block all signals: the program's own threads take them.  If the main
  *                thread has left by pthread_exit, and no other thread takes a SIGTERM, SIGINT, SIGHUP, SIGQUIT,
  *                SIGALRM or SIGXCPU without a handler for a second, that signal ends the process.
+ * Cancelling     pthread_cancel ends a thread while the thread sleeps in coll_sync, coll_barrier, coll_wait,
+ *                coll_wait_some, coll_wait_any or coll_wait_for (deferred cancellation).  The thread leaves
+ *                nothing behind: operations go on, and other threads use the communicator as before.
+ *                Elsewhere the thread ends after its call, in the next cancellation point of the program.
+ *                UCX and NCCL make calls of the system of their own: a thread that such a call ends has
+ *                left as by a jump.
+ * Jumps          A program may leave a call by siglongjmp out of a signal's handler, as far as the C library
+ *                allows (POSIX: not out of malloc and other functions that are not safe in handlers).  A
+ *                thread that ends itself in a function of the program, by pthread_exit, leaves so too.  Of the
+ *                communicator of the call only coll_comm_abort and coll_comm_destroy may be used after
+ *                that, by any thread.  The destroy takes `destroy_timeout`, keeps all memory that the lost
+ *                call may still use, and logs one line.  Other communicators:
+ *                If the thread was asleep in its call, all others can be used.
+ *                If it was moving data, it keeps a lock of the connections.  Of the communicators made from
+ *                one another (split, dup, shrink) only abort and destroy may be used then; an abort
+ *                returns COLL_ERR_TIMEOUT.  The waits that Cancelling names end on other threads
+ *                with the abort, or after `timeout`; so do calls that begin later, with an error.  Other
+ *                calls of other threads on these connections may never return.  The same holds for a
+ *                communicator from another coll_comm_init_* whose data the thread was moving meanwhile, as
+ *                the last thread that used it.  All others can be used.
  * Order          A communicator executes its operations in the order in which they were issued;
  *                the messages of coll_isend and coll_irecv are no operations in this sense.
  *                All ranks must issue the same collectives in the same order.  If they do not, the
@@ -674,6 +694,8 @@ COLL_API coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks,
  *           warning.  So it does with a call of another thread that is still inside a backend without a
  *           transport (nccl), say a shrink: an abort ends that.  It drops messages that have come and
  *           that no call has received, and logs a warning with their number and the first one's sender.
+ *           Calls of other threads on the communicator end meanwhile.  If one has not ended by then, or
+ *           never will (see Jumps), the library frees nothing that this call may use, and logs a warning.
  * Errors    COLL_ERR_MISMATCH: this rank has made other collectives than another rank (see Order), and no
  *           call has returned that before; a line of the log says so too.
  */
@@ -687,8 +709,9 @@ COLL_API coll_result_t coll_comm_destroy(coll_comm_t comm);
  * buffers when the call has returned.  The program may call it again, and must still destroy the
  * communicator.
  * Blocks    A second at most.
- * Errors    COLL_ERR_TIMEOUT: a call into a backend without a transport has not returned within
- *           that second; the abort takes effect when it does.
+ * Errors    COLL_ERR_TIMEOUT: another thread has not given the connections back within that second: it
+ *           is in a call into a backend without a transport, or in a function of the program, or has
+ *           left its call (see Jumps).  The abort takes effect when the call returns.
  */
 COLL_API coll_result_t coll_comm_abort(coll_comm_t comm);
 
@@ -1405,12 +1428,17 @@ COLL_API coll_result_t coll_request_set_callback(coll_request_t request, coll_re
  * Of coll_irecv only the request ends, if no message has come: see coll_isend.
  * The limit stays when the request is freed.  Of a persistent request it is the operation started
  * last.  The library looks at the limit whenever a thread moves the communicator; a sleeping thread
- * looks every 0.1 s.  Shortly before the end, at most 0.25 s, it asks the other ranks where they are, so
+ * wakes for it.  Shortly before the end, at most 0.25 s, it asks the other ranks where they are, so
  * that the text can name those that do not answer and those that have not made the call.
  */
 COLL_API coll_result_t coll_request_set_timeout(coll_request_t request, int64_t timeout_ms);
 
-/* Frees a request.  An operation under way continues, and the call does not wait for it. */
+/*
+ * Frees a request.  An operation under way continues, and the call does not wait for it.
+ *
+ * Blocks    While another thread is in a call with the request, 2 s at most: then the library keeps the
+ *           request's memory and logs a warning.
+ */
 COLL_API coll_result_t coll_request_free(coll_request_t request);
 
 /* --------------------------------------------------------------------- events -- */
@@ -1434,7 +1462,7 @@ COLL_API coll_result_t coll_request_free(coll_request_t request);
  */
 COLL_API coll_result_t coll_event_create(coll_comm_t comm, coll_event_t *event);
 
-/* Destroys an event. */
+/* Destroys an event.  Blocks as coll_request_free. */
 COLL_API coll_result_t coll_event_destroy(coll_event_t event);
 
 /*

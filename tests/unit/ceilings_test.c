@@ -22,7 +22,7 @@ static int fill(void)
 static void retire(void *handle)
 {
 	if (handle_pin(HANDLE_REQUEST, handle))
-		handle_retire(handle);
+		handle_end(handle, "a handle");
 }
 
 /* comm: keeps one handle. */

@@ -279,7 +279,7 @@ FAKE_UNUSED static void rig_free_comm(struct rig *rig, struct comm *comm)
 	void *handle = comm->handle;
 
 	context_leave(rig->context);
-	if (!handle_pin(HANDLE_COMM, handle) || handle_retire(handle))
+	if (!handle_pin(HANDLE_COMM, handle) || handle_end(handle, "a communicator"))
 		bail_out("a communicator has no handle");
 	comm_free(comm);
 	context_enter(rig->context);

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm_end.c - aborting and destroying communicators.
+ *
+ * A thread of the program may have left the library amid a call, by siglongjmp or by its own end.  It keeps the handle
+ * pinned, and perhaps the lock.  Nothing here waits for it without a limit: what it may still use is left behind.
+ */
+#include "api/host_memory.h"
+#include "device/device.h"
+#include "exec/compare.h"
+#include "exec/pair.h"
+#include "exec/queue.h"
+#include "exec/registration.h"
+#include "exec/stall_words.h"
+#include "base/cancel.h"
+#include "base/error.h"
+#include "base/handle.h"
+#include "base/log.h"
+#include "transport/companion.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* -------------------------------------------------- ending a call of another thread -- */
+
+/* An abort waits so long for a thread that is inside the backend. */
+enum { ABORT_MS = 1000 };
+
+/* A backend without a transport may be in a call that only its own abort ends. */
+static int abort_native(struct comm *comm)
+{
+	struct context *context = comm->context;
+	const coll_native_t *native = context->plugin->backend.native;
+
+	atomic_store(&context->aborted, 1); /* no other communicator uses the context */
+	comm_send_abort(comm);
+	if (comm->pair)
+		pair_release(comm);
+	if (native->abort && context->ep)
+		native->abort(context->ep);
+	context_wake(context);
+	if (context_lock_within(context, ABORT_MS))
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_TIMEOUT,
+			 "coll_comm_abort timed out: a call into backend '%s' has not returned "
+			 "within %d ms; "
+			 "the abort takes effect when it does",
+			 context->plugin->backend.name, ABORT_MS);
+}
+
+static void abort_mark_one(struct comm *comm)
+{
+	atomic_fetch_add(&comm->aborted, 1);
+	context_wake(comm->context);
+}
+
+/* Before the lock: a waiting thread releases the lock when it sees the mark. */
+static void abort_mark(struct comm *comm)
+{
+	abort_mark_one(comm);
+	if (comm->host_comm)
+		abort_mark_one(comm->host_comm);
+}
+
+/* ------------------------------------------------------------------ destroying -- */
+
+enum { DESTROY_LEAST_US = 500000 };
+
+struct destroy_goal {
+	struct comm *comm;
+	uint64_t number; /* the last operation issued before the call */
+};
+
+/* Nobody waits for receives outside the order: they end with the communicator. */
+static int destroy_is_idle(const struct comm *comm, uint64_t number)
+{
+	return comm->error || atomic_load(&comm->aborted) ||
+	       (comm->finished >= number && !comm->sends.first);
+}
+
+static int destroy_idle(void *arg)
+{
+	const struct destroy_goal *goal = arg;
+
+	return destroy_is_idle(goal->comm, goal->number);
+}
+
+static int destroy_told(void *arg)
+{
+	return !context_controls_pending(arg);
+}
+
+static int64_t destroy_remaining(int64_t deadline)
+{
+	const int64_t left = deadline - clock_now_us();
+
+	return left > 0 ? left : 0;
+}
+
+/* CONTEXT_LOST, or 0 whether the time is over or not. */
+static int destroy_wait(struct comm *comm, int (*done)(void *arg), void *arg, int64_t timeout_us)
+{
+	const int64_t patience_us = timeout_us > DESTROY_LEAST_US ? timeout_us : DESTROY_LEAST_US;
+	const int code = context_wait_or_leave(comm->context, done, arg, timeout_us, patience_us);
+
+	return code == CONTEXT_LOST ? code : COLL_SUCCESS;
+}
+
+/* The rest of the time, but at least DESTROY_LEAST_US, so that control messages can be sent. */
+static int64_t destroy_left(int64_t deadline, int64_t timeout_us)
+{
+	const int64_t left = destroy_remaining(deadline);
+	const int64_t least = timeout_us < DESTROY_LEAST_US ? timeout_us : DESTROY_LEAST_US;
+
+	return left > least ? left : least;
+}
+
+/* A message that this rank does not receive any more is lost, and its sender has been told nothing. */
+static void destroy_warn_untaken(const struct comm *comm)
+{
+	struct untaken untaken;
+	struct rank_name name;
+
+	if (comm->error || !*stall_untaken(comm, &untaken))
+		return;
+	log_warn("%s destroys a communicator with %u message%s that no call has received%s",
+		 comm_own_name(comm, &name), untaken.messages, untaken.messages == 1 ? "" : "s",
+		 untaken.text);
+}
+
+/* Takes what the other ranks have said until now: of failures, and of their last calls when they left. */
+static void destroy_look(struct comm *comm)
+{
+	if (!comm->compare)
+		return;
+	context_progress(comm->context);
+	companion_poll(comm->context);
+	comm_check(comm);
+	if (comm->error)
+		return;
+	compare_look_at_left(comm, 1);
+	if (comm->pending_code)
+		comm_check(comm);
+}
+
+/*
+ * Waits for the operations, then tells the other ranks that this rank leaves: from then on its silence is
+ * no failure.  After a failure a message before tells of that failure, for ranks that do not know it.  Returns
+ * COLL_ERR_MISMATCH if the calls of this rank differ from those of another, as functions of the backend's own cannot
+ * tell, and no call has told the program.  CONTEXT_LOST: another thread has left the library with the lock.
+ */
+static int destroy_finish(struct comm *comm, int told, int64_t timeout_us, int64_t deadline)
+{
+	struct context *context = comm->context;
+	struct destroy_goal goal = {comm, comm->issued};
+	struct rank_name name;
+
+	pair_check(comm); /* the other one may have failed, and told the others */
+	if (destroy_wait(comm, destroy_idle, &goal, destroy_remaining(deadline)))
+		return CONTEXT_LOST;
+	if (!destroy_is_idle(comm, goal.number)) {
+		log_warn("%s destroys a communicator whose operations are not complete after %.3g "
+			 "s; "
+			 "they are dropped",
+			 comm_own_name(comm, &name), (double)timeout_us / 1e6);
+		comm_fail(comm, 0, COLL_ERR_ABORTED,
+			  "%s destroyed its communicator with operations under way",
+			  comm_own_name(comm, &name));
+	}
+	destroy_look(comm);
+	comm->leaving = 1;
+	if (comm->error)
+		comm_send_control(comm, CONTROL_FAIL, comm->error, comm->error_text);
+	comm_send_leave(comm);
+	if (destroy_wait(comm, destroy_told, context, destroy_left(deadline, timeout_us)))
+		return CONTEXT_LOST;
+	destroy_warn_untaken(comm);
+	destroy_look(comm);
+	if (comm->error != COLL_ERR_MISMATCH || !comm->compare || told)
+		return COLL_SUCCESS;
+	log_warn("%s", comm->error_text);
+	return comm_error(comm);
+}
+
+/* Ends the waits of other threads, if there are any.  The lock is held, and is not any more. */
+static void destroy_leave(struct comm *comm)
+{
+	atomic_fetch_add(&comm->aborted, 1);
+	context_wake(comm->context);
+	context_leave(comm->context);
+}
+
+/* Takes the lock: 0 if it is not free in time. */
+static int destroy_lock(struct comm *comm, int64_t timeout_us, int64_t deadline)
+{
+	struct context *context = comm->context;
+
+	if (!lock_try(&context->lock) &&
+	    !context_await_lock(context, destroy_left(deadline, timeout_us)))
+		return 0;
+	context_entered(context);
+	return 1;
+}
+
+/* Returns CONTEXT_LOST as destroy_finish. */
+static int destroy_host_comm(struct comm *host_comm, int64_t timeout_us, int64_t deadline)
+{
+	if (!host_comm)
+		return COLL_SUCCESS;
+	if (!destroy_lock(host_comm, timeout_us, deadline) ||
+	    destroy_finish(host_comm, 1, timeout_us, deadline) == CONTEXT_LOST)
+		return CONTEXT_LOST;
+	destroy_leave(host_comm);
+	return COLL_SUCCESS;
+}
+
+/* Does the program know of the communicator's failure? */
+static int destroy_is_told(const struct comm *comm, int64_t timeout_us, int64_t deadline)
+{
+	struct comm *host_comm = comm->host_comm;
+	int told = comm->error_is_told;
+
+	if (!host_comm || !destroy_lock(host_comm, timeout_us, deadline))
+		return told;
+	told |= host_comm->error_is_told;
+	context_leave(host_comm->context);
+	return told;
+}
+
+/*
+ * Enters the communicator.  A thread may be in a call of the backend that keeps the lock, say a shrink: at the time `deadline`
+ * an abort ends that call.  Returns CONTEXT_LOST if the lock is not free in time.
+ */
+static int destroy_enter(struct comm *comm, int64_t timeout_us, int64_t deadline)
+{
+	struct context *context = comm->context;
+	struct rank_name name;
+
+	if (destroy_lock(comm, timeout_us, deadline))
+		return COLL_SUCCESS;
+	if (context->plugin->backend.transport)
+		return CONTEXT_LOST;
+	log_warn("%s destroys a communicator while another thread's call is inside backend "
+		 "'%s'; an abort ends the call",
+		 comm_own_name(comm, &name), context->plugin->backend.name);
+	abort_mark(comm);
+	if (abort_native(comm))
+		return CONTEXT_LOST;
+	comm_fail(comm, 1, COLL_ERR_ABORTED, "%s destroyed the communicator",
+		  comm_own_name(comm, &name));
+	context_entered(context);
+	return COLL_SUCCESS;
+}
+
+/* All that needs the lock: a result of destroy_finish. */
+static int destroy_run(struct comm *comm, int64_t timeout_us, int64_t deadline)
+{
+	struct comm *host_comm = comm->host_comm;
+	int code = destroy_enter(comm, timeout_us, deadline);
+
+	if (code)
+		return code;
+	code = destroy_finish(comm, destroy_is_told(comm, timeout_us, deadline), timeout_us,
+			      deadline);
+	if (code == CONTEXT_LOST)
+		return code;
+	destroy_leave(comm);
+	return destroy_host_comm(host_comm, timeout_us, deadline) == CONTEXT_LOST ? CONTEXT_LOST
+										  : code;
+}
+
+/*
+ * A thread that is gone, or still in a call, may use the communicator: it is never freed.  The handle is not valid any
+ * more.
+ */
+static void destroy_leave_behind(struct comm *comm, int64_t timeout_us, int64_t left_us)
+{
+	struct context *context = comm->context;
+	struct rank_name name;
+
+	log_warn("%s destroys a communicator whose memory is not freed: for %.3g s another thread "
+		 "has been in a call, or a thread has left its call by siglongjmp or its own end",
+		 comm_own_name(comm, &name), (double)timeout_us / 1e6);
+	atomic_fetch_add(&comm->aborted, 1);
+	context_wake(context);
+	atomic_store(&context->abandoned, 1);
+	companion_leave(context, left_us / 1000);
+	context_unref(context, left_us / 1000);
+}
+
+coll_result_t coll_comm_destroy(coll_comm_t handle)
+{
+	CANCEL_OFF;
+	struct comm *comm = comm_pin(handle, "coll_comm_destroy");
+	struct error_first first = {0};
+	struct context *context;
+	int64_t timeout_us, deadline;
+	int lost, retired;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	context = comm->context;
+	timeout_us = config_int(context->config, "destroy_timeout");
+	deadline = clock_now_us() + timeout_us;
+	error_note(&first, destroy_run(comm, timeout_us, deadline));
+	lost = first.code == CONTEXT_LOST;
+	retired = handle_retire(handle, lost ? 0 : destroy_left(deadline, timeout_us));
+	if (retired < 0)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_comm_destroy: another thread is destroying it already");
+	if (lost || retired == HANDLE_HELD ||
+	    host_memory_free(comm->host_comm, destroy_left(deadline, timeout_us))) {
+		destroy_leave_behind(comm, timeout_us,
+				     lost ? 0 : destroy_left(deadline, timeout_us));
+		return lost ? COLL_SUCCESS : error_raise(&first);
+	}
+	event_host_free(comm);
+	comm_free(comm);
+	companion_leave(context, destroy_left(deadline, timeout_us) / 1000);
+	context_unref(context, destroy_left(deadline, timeout_us) / 1000);
+	return error_raise(&first);
+}
+
+/* ----------------------------------------------------------------------- aborting -- */
+
+/* Takes the lock, which a thread may keep that is in a call, or that has left the library. */
+static int abort_lock(struct comm *comm)
+{
+	struct context *context = comm->context;
+
+	if (context_await_lock(context, (int64_t)ABORT_MS * 1000))
+		return COLL_SUCCESS;
+	atomic_store(&context->lost, 1);
+	return error_set(COLL_ERR_TIMEOUT,
+			 "coll_comm_abort timed out: for %d ms another thread has been in a call "
+			 "on the same connections, or a thread has left its call by siglongjmp or "
+			 "its own end; the abort takes effect when the call returns",
+			 ABORT_MS);
+}
+
+/* The native one has failed: so does the other one now, and ends the messages of the program. */
+static int abort_host_comm(struct comm *host_comm)
+{
+	int code = host_comm ? abort_lock(host_comm) : COLL_SUCCESS;
+
+	if (code || !host_comm)
+		return code;
+	pair_check(host_comm);
+	if (!comm_flush_or_leave(host_comm))
+		context_leave(host_comm->context);
+	return COLL_SUCCESS;
+}
+
+coll_result_t coll_comm_abort(coll_comm_t handle)
+{
+	CANCEL_OFF;
+	struct comm *comm = comm_pin(handle, "coll_comm_abort");
+	struct rank_name name;
+	int code;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	abort_mark(comm);
+	code = comm->context->plugin->backend.transport ? abort_lock(comm) : abort_native(comm);
+	if (!code) {
+		/* abort_native has told the others already. */
+		comm_fail(comm, comm->native != NULL, COLL_ERR_ABORTED,
+			  "%s aborted the communicator", comm_own_name(comm, &name));
+		if (!comm_flush_or_leave(comm))
+			context_leave(comm->context);
+		code = abort_host_comm(comm->host_comm);
+	}
+	handle_unpin(handle);
+	return code;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* wait_impl.h - what the files of a wait share. */
+#ifndef CORE_TRANSPORT_WAIT_IMPL_H
+#define CORE_TRANSPORT_WAIT_IMPL_H
+
+#include "transport/context.h"
+
+/* Drives contexts beside `context`, except those that another thread has locked: 1 if anything moved. */
+int wait_sweep(struct context *context);
+
+/*
+ * Calls look for each of these contexts, which is locked meanwhile, until look returns 0.  Returns the last result, or 0 if
+ * the list of contexts is not free.
+ */
+int wait_each(struct context *context, int (*look)(struct context *other, void *user), void *user);
+
+#endif

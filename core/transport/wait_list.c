@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wait_list.c - the list of all contexts: a thread that waits on one context also drives the other contexts that it is
+ * responsible for, so that one thread can hold several ranks of a communicator, or wait for several communicators in any
+ * order.
+ *
+ * A thread that leaves the library by a jump in the midst of that keeps the lock of the list.  Nobody waits for it without
+ * a limit.
+ */
+#include "transport/wait_impl.h"
+#include "base/log.h"
+#include "transport/fork.h"
+
+enum {
+	WAIT_LIST_US = 1000,           /* longest wait for the list in a wait for a context */
+	WAIT_LIST_LONGEST_US = 1000000 /* and where the list is changed */
+};
+
+static struct lock wait_lock; /* of the list */
+static _Atomic int
+	wait_lost; /* nobody gives the list back: waits for it are short, until one gets it */
+static struct context *wait_contexts;
+static struct context
+	*wait_left; /* those that are not driven any more and never freed: they stay reachable */
+
+/* The context that this thread waits on, and whose lock it holds, while it drives others. */
+static _Thread_local const struct context *wait_sweeps;
+
+/* Takes the list: 0 if it is not free in time.  A thread that was in a sweep has left that by a jump, and has the list. */
+static int wait_list_take(int64_t timeout_us)
+{
+	const int has = wait_sweeps != NULL;
+	int got;
+
+	wait_sweeps = NULL;
+	if (has || lock_try(&wait_lock))
+		return 1;
+	if (atomic_load(&wait_lost) && timeout_us > WAIT_LIST_US)
+		timeout_us = WAIT_LIST_US;
+	got = lock_within(&wait_lock, timeout_us);
+	if (got || timeout_us > WAIT_LIST_US)
+		atomic_store(&wait_lost, !got);
+	return got;
+}
+
+/* Without the list another thread may be in it: it finds the new context or not. */
+void wait_add(struct context *context)
+{
+	int got;
+
+	fork_watch();
+	got = wait_list_take(WAIT_LIST_LONGEST_US);
+	context->next = wait_contexts;
+	wait_contexts = context;
+	if (got)
+		lock_release(&wait_lock);
+}
+
+static void wait_unlink(struct context *context)
+{
+	for (struct context **at = &wait_contexts; *at; at = &(*at)->next)
+		if (*at == context) {
+			*at = context->next;
+			break;
+		}
+}
+
+int wait_remove(struct context *context)
+{
+	if (!wait_list_take(WAIT_LIST_LONGEST_US))
+		return 0;
+	wait_unlink(context);
+	lock_release(&wait_lock);
+	return 1;
+}
+
+void wait_abandon(struct context *context)
+{
+	if (!wait_list_take(WAIT_LIST_US))
+		return;
+	wait_unlink(context);
+	context->next = wait_left;
+	wait_left = context;
+	lock_release(&wait_lock);
+}
+
+static int wait_forks; /* the list is locked for a fork */
+
+void wait_fork_lock(void)
+{
+	wait_forks = wait_list_take(WAIT_LIST_LONGEST_US);
+}
+
+void wait_fork_unlock(void)
+{
+	if (wait_forks)
+		lock_release(&wait_lock);
+}
+
+/* The parent's contexts are never used. */
+void wait_forked(void)
+{
+	struct context *last = NULL;
+
+	for (struct context *l = wait_contexts; l; l = l->next) {
+		const coll_transport_t *t = l->plugin->backend.transport;
+
+		if (l->ep && t && t->forked)
+			t->forked(l->ep);
+		last = l;
+	}
+	if (last) {
+		last->next = wait_left;
+		wait_left = wait_contexts;
+	}
+	wait_contexts = NULL;
+	wait_forks = 1;
+}
+
+/* ------------------------------------------------------------------------ a sweep -- */
+
+static int wait_is_mine(struct context *context)
+{
+	return atomic_load_explicit(&context->progress_owner, memory_order_relaxed) ==
+	       (uintptr_t)pthread_self();
+}
+
+/*
+ * Takes the lock of a context that a thread which waits on `context` drives too, unless another thread has it.  These are the
+ * thread's own; and of a native endpoint and that for host memory the other one, whose calls are of the same communicators,
+ * whichever thread has made them.
+ */
+static int wait_take(const struct context *context, struct context *l)
+{
+	const int mine = wait_is_mine(l);
+
+	if (l == context || (!mine && context->host_context != l && l->host_context != context) ||
+	    !lock_try(&l->lock))
+		return 0;
+	if (mine || context->host_context == l || l->busy || l->resting)
+		return 1;
+	lock_release(&l->lock);
+	return 0;
+}
+
+int wait_holds(const struct context *context)
+{
+	return wait_sweeps == context;
+}
+
+int wait_sweep(struct context *context)
+{
+	int moved = 0;
+
+	if (!wait_list_take(WAIT_LIST_US))
+		return 0;
+	wait_sweeps = context;
+	for (struct context *l = wait_contexts; l; l = l->next) {
+		if (!wait_take(context, l))
+			continue;
+		l->now_is_recent = 0;
+		moved |= context_progress(l);
+		lock_release(&l->lock);
+	}
+	wait_sweeps = NULL;
+	lock_release(&wait_lock);
+	return moved;
+}
+
+void wait_help(struct context *context)
+{
+	if (!context->plugin->backend.transport && !wait_sweeps && wait_is_mine(context))
+		wait_sweep(context);
+}
+
+int wait_each(struct context *context, int (*look)(struct context *other, void *user), void *user)
+{
+	int go_on = 1;
+
+	if (!wait_list_take(WAIT_LIST_US))
+		return 0;
+	for (struct context *l = wait_contexts; l && go_on; l = l->next) {
+		if (!wait_take(context, l))
+			continue;
+		go_on = look(l, user);
+		lock_release(&l->lock);
+	}
+	lock_release(&wait_lock);
+	return go_on;
+}

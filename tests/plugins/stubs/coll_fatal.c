@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * coll_fatal.c - ends or stops the process, as the variable STUB_FATAL says: "load" when the file is opened, as a
- * library of a vendor may do, or "crash", "exit" or "hang" in its probe.
+ * library of a vendor may do, or "crash", "exit" or "hang" in its probe.  "talk": it only prints to stderr there.
  */
 #include "stub.h"
 
@@ -29,6 +29,8 @@ static int32_t fatal_probe(const coll_host_t *host, coll_error_t *err)
 		abort();
 	if (fatal_is("exit"))
 		exit(3);
+	if (fatal_is("talk") && write(STDERR_FILENO, "words", 5) < 0)
+		return COLL_SUCCESS; /* stderr is closed */
 	while (fatal_is("hang"))
 		pause();
 	return COLL_SUCCESS;

@@ -12,7 +12,7 @@ reduce 1090
 allgather 1280
 reduce_scatter 1200
 alltoall 1280
-message 1000"
+message 1040"
 
 command -v valgrind >/dev/null || skip_all "valgrind is not installed"
 [ -z "$TEST_SANITIZE" ] || skip_all "built with a sanitizer ($TEST_SANITIZE)"

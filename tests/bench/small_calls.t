@@ -8,7 +8,7 @@
 # half of both.
 limits="allreduce 1200
 broadcast 1060
-reduce 1090
+reduce 1130
 allgather 1280
 reduce_scatter 1200
 alltoall 1280

@@ -3,7 +3,8 @@
  * introspect.h - how the library decides: its backends, its options, its algorithms.
  *
  * coll.h includes this header at its end, so a program need not include it.  The programs
- * `coll info` and `coll prove` are built on these functions alone.
+ * `coll info` and `coll prove` are built on these functions; for device buffers that are staged, `coll prove` adds
+ * the copies with the library's own code.
  *
  * Conventions for all functions of this header
  *

@@ -437,7 +437,7 @@ const struct prove_mutant prove_mutants[] = {
 	{"wrong-offset", "allgather", "ring", PROVE_RESULT, 4, 9, .plant = bug_wrong_offset},
 	{"out-of-bounds", "broadcast", "binomial", PROVE_RESULT, 4, 9, .plant = bug_out_of_bounds},
 	{"gap-written", "gatherv", "linear", PROVE_RESULT, 4, 9, .plant = bug_writes_gap,
-	 .gaps = 1},
+	 .displs = PROVE_GAPS},
 	{"missing-reduction", "allreduce", "recursive_doubling", PROVE_RESULT, 4, 9,
 	 .plant = bug_missing_reduction},
 	{"double-reduction", "allreduce", "recursive_doubling", PROVE_RESULT, 4, 9,

@@ -19,7 +19,9 @@ void prove_reserve(struct prove *p, int nranks)
 	free(p->senddispls);
 	free(p->recvcounts);
 	free(p->recvdispls);
+	free(p->joined);
 	p->nodes = prove_grow(NULL, &(int){0}, (int)n, sizeof(*p->nodes));
+	p->joined = prove_grow(NULL, &(int){0}, (int)n, sizeof(*p->joined));
 	p->sendcounts = prove_grow(NULL, &(int){0}, (int)(n * n), sizeof(*p->sendcounts));
 	p->senddispls = prove_grow(NULL, &(int){0}, (int)(n * n), sizeof(*p->senddispls));
 	p->recvcounts = prove_grow(NULL, &(int){0}, (int)(n * n), sizeof(*p->recvcounts));
@@ -33,6 +35,23 @@ static int build_is_in_place(const struct prove_case *c, int rank)
 	return c->form == PROVE_IN_PLACE || (c->form == PROVE_MIXED && rank % 2);
 }
 
+/* Staged buffers of a rank, whether or not it uses them.  In place both are in the same memory. */
+static int build_staged(const struct prove_case *c, const struct prove_rank *r)
+{
+	const int send = 1 << COLL_BUFFER_SEND, recv = 1 << COLL_BUFFER_RECV;
+
+	if (c->staged == PROVE_UNSTAGED)
+		return 0;
+	if (c->staged == PROVE_STAGED)
+		return send | recv;
+	switch (r->rank % 4) {
+	case 0: return send | recv;
+	case 1: return 0;
+	case 2: return r->in_place ? send | recv : send;
+	default: return r->in_place ? 0 : recv;
+	}
+}
+
 static void build_ranks(struct prove *p)
 {
 	const struct prove_case *c = p->c;
@@ -44,6 +63,7 @@ static void build_ranks(struct prove *p)
 
 		r->rank = !pairs ? i : i ? c->peer : c->root;
 		r->in_place = build_is_in_place(c, i);
+		r->staged = build_staged(c, r);
 		r->algorithm = c->algorithm;
 		if (pairs && (c->info->kind == COLL_KIND_SEND) == (i == 1))
 			r->algorithm = p->mate_algorithm;
@@ -58,6 +78,8 @@ static int build_schedule(struct prove *p, int actor)
 	coll_schedule_args_t args;
 
 	prove_spec_args(p, actor, &args);
+	if (p->builder && p->builder->args && p->builder->is_wrong(p->c))
+		p->builder->args(p, actor, &args);
 	if (coll_schedule_create(&args, &r->schedule) != COLL_SUCCESS) {
 		prove_fail(p, PROVE_RESULT, "rank %d has no schedule: %s", r->rank,
 			   coll_get_last_error(NULL));
@@ -117,17 +139,27 @@ static void build_links(struct prove *p)
 	}
 }
 
-int prove_build(struct prove *p)
+/* The arguments of all ranks. */
+static void build_arguments(struct prove *p)
 {
 	prove_reserve(p, p->c->nranks);
 	prove_spec_nodes(p);
 	prove_spec_counts(p);
 	build_ranks(p);
+}
+
+int prove_build(struct prove *p)
+{
+	build_arguments(p);
 	for (int i = 0; i < p->nactors; i++) {
 		if (build_schedule(p, i) != 0)
 			return -1;
 		prove_spec_rank(p, i);
+		if (p->rank[i].staged)
+			prove_stage(p, i);
 	}
+	if (p->builder && p->builder->steps && p->builder->is_wrong(p->c))
+		p->builder->steps(p);
 	if (p->mutant != NULL && p->mutant->plant != NULL && !p->mutant->plant(p))
 		return -1;
 	build_number(p);
@@ -140,6 +172,7 @@ void prove_unbuild(struct prove *p)
 	for (int i = 0; i < p->nactors; i++) {
 		coll_schedule_destroy(p->rank[i].schedule);
 		p->rank[i].schedule = NULL;
+		prove_unstage(&p->rank[i]);
 	}
 	while (p->nmutant_arrays > 0)
 		free(p->mutant_arrays[--p->nmutant_arrays]);
@@ -152,33 +185,50 @@ static int match_is_message(const coll_step_t *s)
 	return s->kind <= COLL_STEP_RECV_REDUCE;
 }
 
+/* The number of pairs of ranks that have a schedule. */
+static int match_pairs(const struct prove *p)
+{
+	return prove_kind_pairs(p->c->info->kind) ? 1 : p->c->nranks * p->c->nranks;
+}
+
 /* The number of a pair of ranks; the sender comes first. */
 static int match_pair(const struct prove *p, int g, const coll_step_t *s)
 {
 	int rank = p->rank[p->event[g].owner].rank, n = p->c->nranks;
 
+	if (prove_kind_pairs(p->c->info->kind))
+		return 0;
 	return s->kind == COLL_STEP_SEND ? rank * n + s->peer : s->peer * n + rank;
+}
+
+/* Does the message go between ranks of the case? */
+static int match_is_known(const struct prove *p, int g, const coll_step_t *s)
+{
+	if (!prove_kind_pairs(p->c->info->kind))
+		return s->peer >= 0 && s->peer < p->c->nranks;
+	return s->peer == (p->event[g].owner ? p->c->root : p->c->peer) &&
+	       (s->kind == COLL_STEP_SEND) == (p->event[g].owner == 0);
 }
 
 /* Counts the sends of each pair; afterwards pair[i] is the first slot of pair i. */
 static int match_count(struct prove *p)
 {
-	int n = p->c->nranks, sum = 0;
+	int pairs = match_pairs(p), sum = 0;
 
-	p->pair = prove_grow(p->pair, &p->cap_pairs, n * n + 1, sizeof(*p->pair));
-	memset(p->pair, 0, ((size_t)n * (size_t)n + 1) * sizeof(*p->pair));
+	p->pair = prove_grow(p->pair, &p->cap_pairs, pairs + 1, sizeof(*p->pair));
+	memset(p->pair, 0, ((size_t)pairs + 1) * sizeof(*p->pair));
 	for (int g = 0; g < p->nsteps; g++) {
 		const coll_step_t *s = prove_step(p, g);
 
-		if (match_is_message(s) && (s->peer < 0 || s->peer >= n)) {
-			prove_fail_step(p, PROVE_MESSAGES, g, "names rank %d, which does not exist",
+		if (match_is_message(s) && !match_is_known(p, g, s)) {
+			prove_fail_step(p, PROVE_MESSAGES, g, "names rank %d, which has no part",
 					s->peer);
 			return -1;
 		}
 		if (s->kind == COLL_STEP_SEND)
 			p->pair[match_pair(p, g, s)]++;
 	}
-	for (int i = 0; i <= n * n; i++) {
+	for (int i = 0; i <= pairs; i++) {
 		int sends = p->pair[i];
 
 		p->pair[i] = sum;
@@ -240,14 +290,14 @@ static void match_recvs(struct prove *p)
 }
 
 /*
- * Compares the messages with the formula of the algorithm: the formula of the root, with the counts
- * of all ranks; for SEND and RECV those of both rows.
+ * Messages and bytes by the formula of the algorithm: the formula of the root, with the counts of all ranks; for SEND
+ * and RECV those of both rows.
  */
-static void match_cost(struct prove *p, uint64_t messages, uint64_t bytes)
+static void match_formula(struct prove *p, uint64_t *messages, uint64_t *bytes)
 {
 	int kind = p->c->info->kind, actors = prove_kind_pairs(kind) ? 2 : 1;
-	uint64_t want = 0, volume = 0;
 
+	*messages = *bytes = 0;
 	for (int i = 0; i < actors; i++) {
 		coll_schedule_args_t args;
 		uint64_t m = 0, b = 0;
@@ -256,9 +306,23 @@ static void match_cost(struct prove *p, uint64_t messages, uint64_t bytes)
 		if (coll_schedule_cost(&args, &m, &b) != COLL_SUCCESS)
 			prove_fail(p, PROVE_MESSAGES, "there is no formula: %s",
 				   coll_get_last_error(NULL));
-		want += m;
-		volume += b;
+		*messages += m;
+		*bytes += b;
 	}
+}
+
+void prove_formula(struct prove *p, const struct prove_case *c, uint64_t *messages, uint64_t *bytes)
+{
+	p->c = c;
+	build_arguments(p);
+	match_formula(p, messages, bytes);
+}
+
+static void match_cost(struct prove *p, uint64_t messages, uint64_t bytes)
+{
+	uint64_t want, volume;
+
+	match_formula(p, &want, &volume);
 	if (!p->c->segment && messages != want)
 		prove_fail(p, PROVE_MESSAGES, "%llu messages are sent, the formula says %llu",
 			   (unsigned long long)messages, (unsigned long long)want);
@@ -288,6 +352,8 @@ int prove_match(struct prove *p)
 					"sends a message that no rank receives");
 	}
 	p->totals.messages += messages;
+	if (prove_kind_pairs(p->c->info->kind))
+		prove_pieces(p);
 	sound = !(p->failed & 1u << PROVE_MESSAGES);
 	match_cost(p, messages, bytes);
 	return sound ? 0 : -1;

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* case.c - runs one case from schedules to verdict, and enumerates the cases of an algorithm. */
+/* case.c - runs one case from schedules to verdict, and the properties in which cases differ. */
 #include <string.h>
 #include "prove/prove.h"
 
-enum { CASE_CUTS = 3, CASE_LAYOUTS = 5, CASE_MANY_CUTS_RANKS = 5 };
+enum { CASE_LAYOUTS = 5, CASE_ELEMS = 4 };
 
-/* Bytes of an element.  With the last a few elements are as long as a long message. */
-enum { CASE_ELEM = 4, CASE_LONG_ELEM = 64 << 10 };
+/*
+ * Bytes of an element, the longest only up to a count: some algorithms want scratch memory for the data of all ranks
+ * of all ranks, which must fit into 64 bits.  Lengths of pieces are no multiple of the odd one.  With the longest a few elements are as
+ * long as a long message.
+ */
+enum { CASE_ODD_ELEM = 12, CASE_LONG_ELEM = 64 << 10, CASE_LONG_COUNT = 1 << 21 };
 
 void prove_one(struct prove *p, const struct prove_case *c)
 {
@@ -26,50 +30,38 @@ void prove_one(struct prove *p, const struct prove_case *c)
 			prove_bounded(p);
 		p->totals.steps += (uint64_t)p->nsteps;
 	}
+	if (p->failed)
+		p->wrong = *c;
 	prove_unbuild(p);
 }
 
-/* -------------------------------------------------------------------- cases -- */
+/* --------------------------------------------------------------- properties -- */
 
-/* Number of values of each property of a case. */
-struct case_space {
-	uint64_t roots; /* or number of pairs of ranks */
-	int counts, forms, cuts, averages, layouts, vectors, gaps;
-	uint64_t rest; /* product of all numbers but roots */
-};
-
-static struct case_space case_space_of(const struct prove_plan *plan,
-				       const coll_algorithm_info_t *info)
+void prove_case_sizes(const struct prove_plan *plan, const coll_algorithm_info_t *info, int nranks,
+		      uint64_t size[PROVE_PROPERTIES])
 {
-	struct case_space s = {.roots = 1, .counts = plan->ncounts, .forms = 1, .cuts = CASE_CUTS};
-	uint64_t n = (uint64_t)plan->nranks;
+	int kind = info->kind, vector = prove_kind_vector(kind);
+	uint64_t n = (uint64_t)nranks;
 
-	if (prove_kind_rooted(info->kind))
-		s.roots = n;
-	if (prove_kind_pairs(info->kind))
-		s.roots = n * n;
-	s.cuts += n <= CASE_MANY_CUTS_RANKS;
-	s.forms = prove_kind_forms(info->kind);
-	s.averages = prove_kind_reduces(info->kind) && !prove_kind_scans(info->kind)
-			     ? PROVE_AVERAGES
-			     : 1;
-	s.layouts = info->flags & COLL_ALGORITHM_NODES ? CASE_LAYOUTS : 1;
-	s.vectors = prove_kind_vector(info->kind) ? PROVE_VECTORS : 1;
-	s.gaps = prove_kind_vector(info->kind) && info->kind != COLL_KIND_REDUCE_SCATTERV ? 2 : 1;
-	if (info->kind == COLL_KIND_BARRIER)
-		s.counts = s.cuts = 1;
-	s.rest = (uint64_t)s.counts * (uint64_t)s.forms * (uint64_t)s.cuts * (uint64_t)s.averages *
-		 (uint64_t)s.layouts * (uint64_t)s.vectors * (uint64_t)s.gaps;
-	return s;
-}
-
-/* Returns the next digit of a number in a mixed base. */
-static int case_digit(uint64_t *number, int base)
-{
-	int digit = (int)(*number % (uint64_t)base);
-
-	*number /= (uint64_t)base;
-	return digit;
+	for (int i = 0; i < PROVE_PROPERTIES; i++)
+		size[i] = 1;
+	if (kind == COLL_KIND_BARRIER)
+		return;
+	if (prove_kind_rooted(kind))
+		size[PROVE_ROOT] = n;
+	if (prove_kind_pairs(kind))
+		size[PROVE_ROOT] = n * n;
+	size[PROVE_COUNT] = (uint64_t)plan->ncounts;
+	size[PROVE_PLACE] = (uint64_t)prove_kind_forms(kind);
+	size[PROVE_PIECES] = PROVE_MANY;
+	if (prove_kind_reduces(kind) && !prove_kind_scans(kind))
+		size[PROVE_AVERAGE] = PROVE_AVERAGES;
+	if (info->flags & COLL_ALGORITHM_NODES)
+		size[PROVE_NODES] = CASE_LAYOUTS;
+	size[PROVE_VECTOR] = vector ? PROVE_VECTORS : 1;
+	size[PROVE_DISPLS] = vector ? PROVE_DISPLACEMENTS : 1;
+	size[PROVE_ELEM] = CASE_ELEMS;
+	size[PROVE_STAGING] = PROVE_STAGINGS;
 }
 
 /*
@@ -82,60 +74,46 @@ static int case_has_blocks(int kind)
 	       kind != COLL_KIND_REDUCE && !prove_kind_pairs(kind);
 }
 
-/*
- * The length of a piece, such that a block has two or three pieces or, without blocks, the whole
- * has four.  With few ranks a block can also have more pieces than a rank has sends in flight.
- */
-static uint64_t case_segment(const struct prove_case *c, int cut)
+/* The length of a piece in elements.  Few pieces: two of a block or, without blocks, four of the whole. */
+static uint64_t case_segment(const struct prove_case *c, uint64_t value)
 {
-	uint64_t pieces = cut == 3 ? 100 : 2;
-
-	if (!cut)
-		return 0;
-	if (!case_has_blocks(c->info->kind))
-		pieces = cut == 1 ? 4 : pieces * (uint64_t)c->nranks;
-	else if (cut == 2)
-		pieces = 3;
-	return c->count / pieces + 1;
-}
-
-/* Fills a case with combination `number` of all properties but the root. */
-static void case_fill(struct prove_case *c, const struct prove_plan *plan,
-		      const struct case_space *s, uint64_t number)
-{
-	int cut;
-
-	c->count = s->counts > 1 || plan->ncounts == 1
-			   ? plan->counts[case_digit(&number, s->counts)]
-			   : 0;
-	c->layout = s->layouts > 1 ? 1 + case_digit(&number, s->layouts) : 0;
-	c->form = case_digit(&number, s->forms);
-	cut = case_digit(&number, s->cuts);
-	c->average = case_digit(&number, s->averages);
-	c->vector = case_digit(&number, s->vectors);
-	c->gaps = case_digit(&number, s->gaps);
-	c->segment = case_segment(c, cut);
-}
-
-static uint64_t case_common(uint64_t a, uint64_t b)
-{
-	while (b) {
-		uint64_t rest = a % b;
-
-		a = b;
-		b = rest;
+	switch (value) {
+	case PROVE_WHOLE: return 0;
+	case PROVE_FEW: return c->count / (case_has_blocks(c->info->kind) ? 2 : 4) + 1;
+	case PROVE_SOME: return c->count / (3 * (uint64_t)c->shares) + 1;
+	case PROVE_MANY: return c->count / (PROVE_MANY_PIECES * (uint64_t)c->shares);
+	default: return c->count / (PROVE_MOST_PIECES * (uint64_t)c->shares);
 	}
-	return a;
 }
 
-/* A stride that visits all of `rest` numbers, with the first visits spread evenly. */
-static uint64_t case_stride(uint64_t rest)
+void prove_case_shares(struct prove *p, struct prove_case *c)
 {
-	uint64_t stride = rest * 618 / 1000 + 1;
+	enum { COUNT = 1 << 20 };
+	uint64_t messages, bytes;
 
-	while (case_common(stride, rest) != 1)
-		stride++;
-	return stride;
+	c->shares = 1;
+	c->count = COUNT;
+	c->elem = 1;
+	prove_formula(p, c, &messages, &bytes);
+	c->messages = messages;
+	c->volume = (bytes + COUNT - 1) / COUNT;
+	if (case_has_blocks(c->info->kind) || !bytes)
+		return;
+	if (c->flags & COLL_ALGORITHM_NODES)
+		c->shares = c->nranks; /* a phase may have blocks although others have none */
+	else
+		c->shares = (int)((messages * COUNT + bytes / 2) / bytes);
+	if (c->shares < 1)
+		c->shares = 1;
+}
+
+/* The blocks of a list are equally long; reduce_scatterv has displacements in a list only. */
+static void case_fit_list(struct prove_case *c)
+{
+	if (c->info->kind == COLL_KIND_REDUCE_SCATTERV && c->displs == PROVE_GAPS)
+		c->displs = PROVE_LIST;
+	if (c->displs == PROVE_LIST)
+		c->vector = PROVE_EQUAL;
 }
 
 /* Are some but not all ranks alone on their node? */
@@ -173,46 +151,26 @@ static int case_fits(struct prove *p, struct prove_case *c)
 	return 0;
 }
 
-static uint64_t case_elem(uint64_t i)
+int prove_case_fill(struct prove *p, struct prove_case *c, const struct prove_plan *plan,
+		    const uint64_t value[PROVE_PROPERTIES])
 {
-	if (i % 16 == 3)
-		return CASE_LONG_ELEM;
-	return i % 8 == 7 ? CASE_ELEM : 1;
-}
+	static const uint64_t elems[CASE_ELEMS] = {1, 4, CASE_ODD_ELEM, CASE_LONG_ELEM};
 
-static uint64_t case_cost(const struct prove *p)
-{
-	return p->totals.steps + 16 * p->totals.cases * (uint64_t)p->nactors;
-}
-
-int prove_cases(struct prove *p, const struct prove_plan *plan, const coll_algorithm_info_t *info)
-{
-	struct case_space s = case_space_of(plan, info);
-	uint64_t stride = case_stride(s.rest), all = s.roots * s.rest, period, begin, i;
-	/* Counts and layouts are the first digits of a combination, so that all their pairs come first. */
-	uint64_t pairs = (uint64_t)s.counts * (uint64_t)s.layouts;
-	uint64_t least = s.roots > pairs ? s.roots : pairs;
-	struct prove_case c = {.algorithm = plan->algorithm, .info = info, .flags = info->flags};
-
-	memset(&p->totals, 0, sizeof(p->totals));
-	prove_reserve(p, plan->nranks);
-	c.nranks = plan->nranks;
-	begin = (uint64_t)plan->nranks * 7;
-	period = all / case_common(s.roots, s.rest);
-	for (i = 0; i < all && (i < least || case_cost(p) < plan->budget); i++) {
-		/* Visits all roots in order; the second pass meets other combinations. */
-		uint64_t root = (i + i / period + begin) % s.roots;
-
-		case_fill(&c, plan, &s, (i % s.rest) * stride % s.rest);
-		c.root = (int)(root % (uint64_t)plan->nranks);
-		c.peer = (int)(root / (uint64_t)plan->nranks);
-		c.elem = case_elem(i);
-		c.segment *= c.elem;
-		if (!case_fits(p, &c))
-			continue;
-		prove_one(p, &c);
-		if (p->failed)
-			return 0;
-	}
-	return i == all;
+	c->root = (int)(value[PROVE_ROOT] % (uint64_t)c->nranks);
+	c->peer = (int)(value[PROVE_ROOT] / (uint64_t)c->nranks);
+	c->count = c->info->kind == COLL_KIND_BARRIER ? 0 : plan->counts[value[PROVE_COUNT]];
+	c->form = (int)value[PROVE_PLACE];
+	c->average = (int)value[PROVE_AVERAGE];
+	c->layout = c->flags & COLL_ALGORITHM_NODES ? 1 + (int)value[PROVE_NODES] : 0;
+	c->vector = (int)value[PROVE_VECTOR];
+	c->displs = (int)value[PROVE_DISPLS];
+	case_fit_list(c);
+	c->staged = (int)value[PROVE_STAGING];
+	c->elem = elems[value[PROVE_ELEM]];
+	if (c->elem == CASE_LONG_ELEM && c->count > CASE_LONG_COUNT)
+		c->elem = 1;
+	c->segment = case_segment(c, value[PROVE_PIECES]) * c->elem;
+	if (c->segment && c->elem == CASE_ODD_ELEM)
+		c->segment += CASE_ODD_ELEM / 2 - 1; /* the library rounds it down */
+	return case_fits(p, c);
 }

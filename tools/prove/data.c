@@ -3,13 +3,18 @@
  * data.c - applies the steps to the ranks' symbolic memory, and compares the outputs with their
  * specification.
  */
-#include <stdlib.h>
-#include <string.h>
 #include "prove/prove.h"
 
 /* ------------------------------------------------------------------ places -- */
 
 static const char *const data_buffers[] = {"send buffer", "receive buffer", "scratch memory"};
+
+/* Do the bytes of a staged buffer lie in the staging memory? */
+static int data_is_staged(const struct prove_rank *r, uint64_t at, uint64_t len)
+{
+	return at >= r->staging && at - r->staging <= r->staging_size &&
+	       len <= r->staging_size - (at - r->staging);
+}
 
 /* The address of len bytes of a buffer; reports a range outside of the buffer and returns -1. */
 static int64_t data_place(struct prove *p, int step, uint32_t buffer, uint64_t off, uint64_t len)
@@ -25,6 +30,14 @@ static int64_t data_place(struct prove *p, int step, uint32_t buffer, uint64_t o
 			(unsigned long long)len, (unsigned long long)off,
 			buffer > COLL_BUFFER_SCRATCH ? "unknown buffer" : data_buffers[buffer],
 			buffer > COLL_BUFFER_SCRATCH ? 0ull : (unsigned long long)r->size[buffer]);
+		return -1;
+	}
+	if (r->staged & 1 << buffer && !data_is_staged(r, r->base[buffer] + off, len)) {
+		prove_fail_step(p, PROVE_RESULT, step,
+				"touches %llu bytes at %llu of the %s, for which there is no "
+				"staging memory",
+				(unsigned long long)len, (unsigned long long)off,
+				data_buffers[buffer]);
 		return -1;
 	}
 	return (int64_t)(r->base[buffer] + off);
@@ -59,13 +72,18 @@ static int data_is_output(const struct prove_rank *r, uint64_t at, uint64_t len)
 	return 1;
 }
 
-/* A step may write to scratch memory and to output bytes. */
+/*
+ * A step may write to scratch memory and to output bytes.  The staging memory of the receive buffer may hold
+ * anything, since its copies out are steps themselves.
+ */
 static int64_t data_target(struct prove *p, int step, const coll_step_t *s)
 {
 	const struct prove_rank *r = &p->rank[p->event[step].owner];
 	int64_t at = data_place(p, step, s->dst_buffer, s->dst, s->bytes);
 
 	if (at < 0 || !s->bytes || s->dst_buffer == COLL_BUFFER_SCRATCH)
+		return at;
+	if (r->staged & 1 << COLL_BUFFER_RECV && s->dst_buffer == COLL_BUFFER_RECV)
 		return at;
 	if (data_is_output(r, (uint64_t)at, s->bytes))
 		return at;
@@ -176,6 +194,31 @@ static void data_reduce(struct prove *p, int step, const coll_step_t *s)
 	prove_memory_write(p, step, (uint64_t)dst, &p->sum);
 }
 
+/* A copy between staging memory and the buffer for which it stands. */
+static void data_stage(struct prove *p, int step, const coll_step_t *s)
+{
+	const struct prove_rank *r = &p->rank[p->event[step].owner];
+	uint64_t own = r->staging + s->dst;
+	uint64_t user = prove_staged_at(r, (int)s->dst_buffer, s->dst);
+
+	if (!data_is_staged(r, own, s->bytes) || user >= r->staging ||
+	    s->bytes > r->staging - user) {
+		prove_fail_step(p, PROVE_RESULT, step,
+				"copies from or to memory that is not there");
+	} else if (s->kind == PROVE_COPY_IN) {
+		prove_memory_read(p, step, user, s->bytes, &p->a);
+		prove_memory_write(p, step, own, &p->a);
+	} else if (!data_is_output(r, user, s->bytes)) {
+		prove_fail_step(p, PROVE_RESULT, step,
+				"copies to byte %llu of the %s, where no output lies",
+				(unsigned long long)(user - r->user[s->dst_buffer]),
+				data_buffers[s->dst_buffer]);
+	} else {
+		prove_memory_read(p, step, own, s->bytes, &p->a);
+		prove_memory_write(p, step, user, &p->a);
+	}
+}
+
 static void data_finish(struct prove *p, int step, const coll_step_t *s)
 {
 	int64_t dst = data_target(p, step, s);
@@ -223,6 +266,8 @@ static void data_step(struct prove *p, int step)
 	case COLL_STEP_REDUCE: data_reduce(p, step, s); break;
 	case COLL_STEP_COPY: data_copy(p, step, s); break;
 	case COLL_STEP_FINISH: data_finish(p, step, s); break;
+	case PROVE_COPY_IN:
+	case PROVE_COPY_OUT: data_stage(p, step, s); break;
 	default: prove_fail_step(p, PROVE_RESULT, step, "is of no known kind"); break;
 	}
 }
@@ -232,7 +277,7 @@ static void data_step(struct prove *p, int step)
 static void data_wrong(struct prove *p, const struct prove_rank *r, uint64_t at,
 		       const struct prove_extent *want, uint64_t index, const struct prove_run *run)
 {
-	unsigned long long byte = at - r->base[COLL_BUFFER_RECV];
+	unsigned long long byte = at - r->user[COLL_BUFFER_RECV];
 	char have[256] = "the old content";
 
 	if (run->node == PROVE_BAD)
@@ -260,7 +305,7 @@ static void data_same(struct prove *p, const struct prove_rank *r, uint64_t at, 
 		      const struct prove_run *run)
 {
 	const struct prove_rank *zero = &p->rank[0];
-	uint64_t shift = zero->base[COLL_BUFFER_RECV] - r->base[COLL_BUFFER_RECV];
+	uint64_t shift = zero->user[COLL_BUFFER_RECV] - r->user[COLL_BUFFER_RECV];
 
 	for (int i = prove_memory_find(zero, at + shift); zero->run[i].at < end + shift; i++) {
 		char have[160], other[160];
@@ -271,7 +316,7 @@ static void data_same(struct prove *p, const struct prove_rank *r, uint64_t at, 
 		prove_expr_text(&p->expr, zero->run[i].node, other, sizeof(other));
 		prove_fail(p, PROVE_ORDER,
 			   "rank %d, output byte %llu: rank 0 has %s, this rank has %s: other bits",
-			   r->rank, (unsigned long long)(at - r->base[COLL_BUFFER_RECV]), other,
+			   r->rank, (unsigned long long)(at - r->user[COLL_BUFFER_RECV]), other,
 			   have);
 		return;
 	}
@@ -303,63 +348,10 @@ void prove_data(struct prove *p)
 	prove_expr_begin(&p->expr, p->nactors);
 	p->nreaders = 0;
 	for (int i = 0; i < p->nactors; i++)
-		prove_memory_begin(p, &p->rank[i]);
+		prove_memory_begin(&p->rank[i]);
 	for (int k = 0; k < p->ordered; k++)
 		data_step(p, p->order[k]);
 	for (int i = 0; i < p->nactors; i++)
 		for (int k = 0; k < p->rank[i].outs; k++)
 			data_check(p, i, &p->rank[i].out[k]);
-}
-
-/* ----------------------------------------------------------------- barrier -- */
-
-/*
- * No rank may leave a barrier before all ranks have entered.  `heard` holds for each step the ranks
- * that have certainly entered when the step is complete.
- */
-static void barrier_step(struct prove *p, uint8_t *heard, size_t n, int step)
-{
-	const struct prove_rank *r = &p->rank[p->event[step].owner];
-	const coll_step_t *s = prove_step(p, step);
-	uint8_t *row = heard + n * (size_t)step;
-
-	row[p->event[step].owner] = 1;
-	for (uint32_t k = 0; k < s->after_count; k++)
-		for (size_t i = 0; i < n; i++)
-			row[i] |= heard[n * (size_t)(r->first + s->after[k]) + i];
-	if (s->kind == COLL_STEP_RECV)
-		for (size_t i = 0; i < n; i++)
-			row[i] |= heard[n * (size_t)p->event[step].mate + i];
-}
-
-static void barrier_leave(struct prove *p, const uint8_t *heard, size_t n,
-			  const struct prove_rank *r)
-{
-	for (size_t i = 0; i < n; i++) {
-		int has = r->rank == (int)i;
-
-		for (int k = 0; k < r->nsteps && !has; k++)
-			has = heard[n * (size_t)(r->first + k) + i];
-		if (!has)
-			prove_fail(p, PROVE_RESULT, "rank %d may leave before rank %d has entered",
-				   r->rank, (int)i);
-	}
-}
-
-void prove_barrier(struct prove *p)
-{
-	size_t n = (size_t)p->nactors;
-	int cap = 0;
-	uint8_t *heard = prove_grow(NULL, &cap, p->nsteps + 1, n);
-
-	memset(heard, 0, n * (size_t)p->nsteps);
-	/*
-	 * When a send completes, that send and all steps before it have started; nothing else is
-	 * certain.
-	 */
-	for (int k = 0; k < p->ordered; k++)
-		barrier_step(p, heard, n, p->order[k]);
-	for (int i = 0; i < p->nactors; i++)
-		barrier_leave(p, heard, n, &p->rank[i]);
-	free(heard);
 }

@@ -46,11 +46,20 @@ static void memory_open(struct prove_rank *r, int i, int more)
 	r->runs += more;
 }
 
-/* Index of the run that begins exactly at `at`; splits a run if there is none. */
-static int memory_split(struct prove_rank *r, uint64_t at)
+/* The same, where the run is often one of the next after run i. */
+static int memory_find_next(const struct prove_rank *r, uint64_t at, int i)
 {
-	int i = prove_memory_find(r, at);
+	enum { NEAR = 4 };
 
+	for (int k = i; k < i + NEAR && k + 1 < r->runs; k++)
+		if (r->run[k + 1].at > at)
+			return k;
+	return prove_memory_find(r, at);
+}
+
+/* Makes run i, which holds `at`, begin exactly there; returns its index then. */
+static int memory_split_run(struct prove_rank *r, uint64_t at, int i)
+{
 	if (r->run[i + 1].at == at)
 		return i + 1;
 	if (r->run[i].at == at)
@@ -62,47 +71,78 @@ static int memory_split(struct prove_rank *r, uint64_t at)
 	return i + 1;
 }
 
-void prove_memory_begin(struct prove *p, struct prove_rank *r)
+/* Index of the run that begins exactly at `at`; splits a run if there is none. */
+static int memory_split(struct prove_rank *r, uint64_t at)
 {
-	uint64_t send = r->base[COLL_BUFFER_SEND], size = r->size[COLL_BUFFER_SEND];
-	uint64_t end = r->base[COLL_BUFFER_SCRATCH] + r->size[COLL_BUFFER_SCRATCH] + 1;
+	return memory_split_run(r, at, prove_memory_find(r, at));
+}
+
+/* The same for the end of bytes that begin with run i. */
+static int memory_split_end(struct prove_rank *r, uint64_t at, int i)
+{
+	return memory_split_run(r, at, memory_find_next(r, at, i));
+}
+
+void prove_memory_begin(struct prove_rank *r)
+{
 	struct prove_run unset = {.node = PROVE_UNSET, .writer = -1, .readers = -1};
-	int actor = (int)(r - p->rank), i;
 
 	r->run = prove_grow(r->run, &r->cap_runs, 4, sizeof(*r->run));
 	r->runs = 2;
 	r->run[0] = r->run[1] = unset;
-	r->run[1].at = end;
-	if (!size)
-		return;
-	i = memory_split(r, send);
-	memory_split(r, send + size);
-	r->run[i].node = actor;
-	r->run[i].index = 0;
+	r->run[1].at = r->end + 1;
+	for (int k = 0; k < r->ins; k++) {
+		int i = memory_split(r, r->in[k].at);
+
+		memory_split_end(r, r->in[k].at + r->in[k].len, i);
+		r->run[i].node = r->in[k].symbol;
+		r->run[i].index = r->in[k].index;
+	}
 }
 
 /* ------------------------------------------------------------------- races -- */
 
+/* The memory in which an address lies, and its beginning. */
+static const char *memory_name(const struct prove_rank *r, uint64_t at, uint64_t *begin)
+{
+	*begin = r->staging;
+	if (at >= *begin)
+		return "staging memory";
+	*begin = r->base[COLL_BUFFER_SCRATCH];
+	if (at >= *begin)
+		return "scratch memory";
+	*begin = r->user[COLL_BUFFER_RECV];
+	if (at >= *begin && at < *begin + r->size[COLL_BUFFER_RECV])
+		return "receive buffer";
+	*begin = r->user[COLL_BUFFER_SEND];
+	return "send buffer";
+}
+
 static void memory_race(struct prove *p, int earlier, int step, const char *did, const char *does,
 			uint64_t at)
 {
-	const struct prove_rank *r = &p->rank[p->event[step].owner];
-	static const char *const names[] = {"send buffer", "receive buffer", "scratch memory"};
 	char text[128];
-	int buffer = COLL_BUFFER_SCRATCH;
+	uint64_t begin;
+	const char *name = memory_name(&p->rank[p->event[step].owner], at, &begin);
 
-	while (buffer > 0 && (at < r->base[buffer] || at >= r->base[buffer] + r->size[buffer]))
-		buffer--;
 	prove_step_text(p, earlier, text, sizeof(text));
 	prove_fail_step(p, PROVE_RACE, step,
 			"%s byte %llu of the %s, which %s %s: neither is certain to be complete "
 			"before the other begins",
-			does, (unsigned long long)(at - r->base[buffer]), names[buffer], text, did);
+			does, (unsigned long long)(at - begin), name, text, did);
+}
+
+/* After the first race the others cost long searches, and tell nothing new. */
+static int memory_has_race(const struct prove *p)
+{
+	return (p->failed & 1u << PROVE_RACE) != 0;
 }
 
 static void memory_after_writer(struct prove *p, int step, const struct prove_run *run,
 				const char *does)
 {
+	if (memory_has_race(p))
+		return;
 	if (run->writer < 0 || run->writer == step || prove_before(p, run->writer, step))
 		return;
 	memory_race(p, run->writer, step, "writes", does, run->at);
@@ -110,11 +150,9 @@ static void memory_after_writer(struct prove *p, int step, const struct prove_ru
 
 static void memory_after_readers(struct prove *p, int step, const struct prove_run *run)
 {
-	for (int k = run->readers; k >= 0; k = p->reader[k].next)
-		if (p->reader[k].to != step && !prove_before(p, p->reader[k].to, step)) {
+	for (int k = run->readers; k >= 0 && !memory_has_race(p); k = p->reader[k].next)
+		if (p->reader[k].to != step && !prove_before(p, p->reader[k].to, step))
 			memory_race(p, p->reader[k].to, step, "reads", "writes", run->at);
-			return;
-		}
 }
 
 /* ---------------------------------------------------------------- accesses -- */
@@ -138,7 +176,7 @@ void prove_memory_read(struct prove *p, int step, uint64_t at, uint64_t len,
 	if (!len)
 		return;
 	i = memory_split(r, at);
-	memory_split(r, at + len);
+	memory_split_end(r, at + len, i);
 	for (; r->run[i].at < at + len; i++) {
 		struct prove_run *run = &r->run[i];
 
@@ -159,7 +197,7 @@ void prove_memory_write(struct prove *p, int step, uint64_t at, const struct pro
 	if (!in->len)
 		return;
 	i = memory_split(r, at);
-	end = memory_split(r, at + in->len);
+	end = memory_split_end(r, at + in->len, i);
 	for (int k = i; k < end; k++) {
 		memory_after_writer(p, step, &r->run[k], "writes");
 		memory_after_readers(p, step, &r->run[k]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mutant.c - tests the prover: plants each bug in a schedule that was proven just before, and
- * expects the fitting check to fail.
+ * mutant.c - tests the prover: plants each bug in a schedule that was proven just before, and lets each wrong
+ * builder build the schedules of a whole proof.  The fitting check must fail.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,15 @@
 #include "prove/prove.h"
 #include "lib/tool.h"
 
-static const char *mutant_expected(const struct prove_mutant *m)
+/* The report on a mutant. */
+struct mutant {
+	const char *name, *kind, *algorithm;
+	int check;
+	const char *proof; /* the command that tries the case */
+	const char *wrong; /* NULL: caught by the expected check */
+};
+
+static const char *mutant_expected(const struct mutant *m)
 {
 	return m->check < PROVE_CHECKS ? prove_check_names[m->check] : "none";
 }
@@ -44,7 +52,8 @@ static const char *mutant_try(struct prove *p, const struct prove_mutant *m)
 	c.segment = (uint64_t)m->segment;
 	c.form = m->form;
 	c.average = m->average;
-	c.gaps = m->gaps;
+	c.displs = m->displs;
+	c.staged = m->staged;
 	prove_one(p, &c);
 	if (p->failed)
 		return "WRONG WITHOUT IT";
@@ -59,23 +68,68 @@ static const char *mutant_try(struct prove *p, const struct prove_mutant *m)
 	return p->failed & 1u << m->check ? NULL : "CAUGHT BY ANOTHER CHECK";
 }
 
-static void mutant_print(const struct prove *p, const struct prove_mutant *m, const char *wrong)
+/* Tries the numbers of ranks of a proof one after the other, up to the first fault. */
+static void mutant_prove(struct prove *p, const struct prove_builder *b, int algorithm,
+			 const coll_algorithm_info_t *info)
 {
-	printf("%-24s %-9s %s\n", m->name, mutant_expected(m), wrong ? wrong : "caught");
+	struct prove_plan plan = {.level = (enum prove_level)b->level, .seed = 1};
+
+	plan.counts = prove_counts;
+	plan.ncounts = prove_ncounts;
+	prove_plan_ranks(&plan, 1, 0);
+	for (int n = b->from; n <= b->to && !p->failed; n++)
+		if (prove_set_has(&plan.ranks, n))
+			prove_sweeps(p, &plan, algorithm, info, n);
+}
+
+/* The same for a wrong builder. */
+static const char *mutant_try_builder(struct prove *p, const struct prove_builder *b)
+{
+	coll_algorithm_info_t info;
+	struct prove right = {0};
+	int algorithm = mutant_algorithm(b->kind, b->algorithm, &info);
+	const char *wrong = NULL;
+
+	p->failed = 0;
+	snprintf(p->planted, sizeof(p->planted), "%s", b->fault);
+	if (algorithm < 0)
+		return "NO SUCH ALGORITHM";
+	p->mate_algorithm = right.mate_algorithm = prove_partner(info.kind);
+	p->builder = b;
+	mutant_prove(p, b, algorithm, &info);
+	p->builder = NULL;
+	if (!p->failed)
+		return "SURVIVED";
+	prove_one(&right, &p->wrong);
+	if (right.failed)
+		wrong = "WRONG WITHOUT IT";
+	else if (!(p->failed & 1u << b->check))
+		wrong = "CAUGHT BY ANOTHER CHECK";
+	prove_free(&right);
+	return wrong;
+}
+
+static void mutant_print(const struct prove *p, const struct mutant *m)
+{
+	printf("%-24s %-9s %s\n", m->name, mutant_expected(m), m->wrong ? m->wrong : "caught");
 	printf("    planted: %s/%s, %s\n", m->kind, m->algorithm, p->planted);
+	if (m->proof)
+		printf("    tried by: %s\n", m->proof);
 	for (int k = 0; k < PROVE_CHECKS; k++)
-		if (p->failed & 1u << k && (k == m->check || wrong))
+		if (p->failed & 1u << k && (k == m->check || m->wrong))
 			printf("    %s: %s\n", prove_check_names[k], p->text[k]);
 }
 
-static void mutant_print_json(struct json *json, const struct prove *p,
-			      const struct prove_mutant *m, const char *wrong)
+static void mutant_print_json(struct json *json, const struct prove *p, const struct mutant *m)
 {
 	json_object(json, NULL);
 	json_string(json, "name", m->name);
+	json_string(json, "algorithm", m->algorithm);
+	json_string(json, "collective", m->kind);
 	json_string(json, "planted", p->planted);
+	json_string(json, "proof", m->proof ? m->proof : "");
 	json_string(json, "check", mutant_expected(m));
-	json_string(json, "verdict", wrong ? wrong : "caught");
+	json_string(json, "verdict", m->wrong ? m->wrong : "caught");
 	json_object(json, "failures");
 	for (int k = 0; k < PROVE_CHECKS; k++)
 		if (p->failed & 1u << k)
@@ -86,48 +140,84 @@ static void mutant_print_json(struct json *json, const struct prove *p,
 
 static int mutant_unknown(const char *name)
 {
-	const char *names[64];
+	const char *names[128];
 	size_t n = 0;
 
-	for (; prove_mutants[n].name != NULL && n < 63; n++)
-		names[n] = prove_mutants[n].name;
+	for (int i = 0; prove_mutants[i].name != NULL && n < 127; i++)
+		names[n++] = prove_mutants[i].name;
+	for (int i = 0; prove_builders[i].name != NULL && n < 127; i++)
+		names[n++] = prove_builders[i].name;
 	names[n] = NULL;
 	return tool_usage("prove", "no mutant '%s'%s", name, tool_did_you_mean(name, names));
+}
+
+/* The mutants that are tried, and the report on them. */
+struct mutant_work {
+	const char *name;  /* NULL: all */
+	struct json *json; /* NULL: as text */
+	struct prove p;
+	int tried, caught;
+};
+
+static void mutant_report(struct mutant_work *w, const struct mutant *m)
+{
+	if (!w->tried && w->json) {
+		json_object(w->json, NULL);
+		json_array(w->json, "mutants");
+	} else if (!w->tried) {
+		printf("%-24s %-9s %s\n", "mutant", "check", "verdict");
+	}
+	w->tried++;
+	w->caught += m->wrong == NULL;
+	if (w->json)
+		mutant_print_json(w->json, &w->p, m);
+	else
+		mutant_print(&w->p, m);
+}
+
+static void mutant_try_bugs(struct mutant_work *w)
+{
+	for (const struct prove_mutant *m = prove_mutants; m->name != NULL; m++) {
+		struct mutant report = {m->name, m->kind, m->algorithm, m->check, NULL, NULL};
+
+		if (w->name ? strcmp(w->name, m->name) != 0 : m->check == PROVE_CHECKS)
+			continue;
+		report.wrong = mutant_try(&w->p, m);
+		mutant_report(w, &report);
+	}
+}
+
+static void mutant_try_builders(struct mutant_work *w)
+{
+	static const char *const proofs[PROVE_LEVELS] = {"coll prove --quick", "coll prove",
+							 "coll prove --long"};
+
+	for (const struct prove_builder *b = prove_builders; b->name != NULL; b++) {
+		struct mutant report = {b->name,  b->kind,          b->algorithm,
+					b->check, proofs[b->level], NULL};
+
+		if (w->name && strcmp(w->name, b->name) != 0)
+			continue;
+		report.wrong = mutant_try_builder(&w->p, b);
+		mutant_report(w, &report);
+	}
 }
 
 int prove_try_mutants(const char *name, int json)
 {
 	struct json out = {.out = stdout};
-	struct prove p = {0};
-	int tried = 0, caught = 0;
+	struct mutant_work w = {.name = name, .json = json ? &out : NULL};
 
-	for (const struct prove_mutant *m = prove_mutants; m->name != NULL; m++) {
-		const char *wrong;
-
-		if (name ? strcmp(name, m->name) != 0 : m->check == PROVE_CHECKS)
-			continue;
-		if (json && !tried) {
-			json_object(&out, NULL);
-			json_array(&out, "mutants");
-		}
-		if (!json && !tried)
-			printf("%-24s %-9s %s\n", "mutant", "check", "verdict");
-		wrong = mutant_try(&p, m);
-		tried++;
-		caught += wrong == NULL;
-		if (json)
-			mutant_print_json(&out, &p, m, wrong);
-		else
-			mutant_print(&p, m, wrong);
-	}
-	prove_free(&p);
-	if (!tried)
+	mutant_try_bugs(&w);
+	mutant_try_builders(&w);
+	prove_free(&w.p);
+	if (!w.tried)
 		return mutant_unknown(name);
 	if (json) {
 		json_array_end(&out);
 		json_object_end(&out);
 	} else {
-		printf("\n%d of %d mutants caught by the check that fits\n", caught, tried);
+		printf("\n%d of %d mutants caught by the check that fits\n", w.caught, w.tried);
 	}
-	return caught == tried ? 0 : 1;
+	return w.caught == w.tried ? 0 : 1;
 }

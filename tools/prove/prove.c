@@ -8,25 +8,25 @@
 #include "prove/prove.h"
 #include "lib/tool.h"
 
-enum { PROVE_RANKS_MAX = 1024, PROVE_JOBS_MAX = 64, PROVE_RANKS = 64 };
+enum { PROVE_JOBS_MAX = 64 };
 
-/* Budget of steps for an algorithm with one number of ranks; see prove_cases. */
-enum { PROVE_BUDGET = 150000, PROVE_BUDGET_QUICK = 4000, PROVE_ALL_RANKS = 6 };
+/* With the longest element, such a count on the most ranks fits into memory. */
+#define PROVE_COUNT_MAX ((int64_t)1 << 36)
 
 /*
  * A builder that goes another way from some length on is proven on both: see LEVEL_LONG and LEVEL_BLOCK of
- * algo_level.c.
+ * algo_level.c.  Lengths beyond 32 bits, and with more bits than a float keeps.
  */
-static const uint64_t prove_counts[] = {0,   1,   2,   3,    7,    8,     64,    97,
-					127, 255, 256, 1000, 1024, 65535, 65536, 100003};
-
-enum { PROVE_COUNTS = sizeof(prove_counts) / sizeof(prove_counts[0]) };
+const uint64_t prove_counts[] = {0,     1,      2,       3,          7,         8,    64,
+				 97,    127,    255,     256,        1000,      1024, 65535,
+				 65536, 100003, 2097152, 8589934592, 8589934605};
+const int prove_ncounts = sizeof(prove_counts) / sizeof(prove_counts[0]);
 
 struct prove_work {
 	struct prove_row *row;
-	int rows, first_ranks, last_ranks, jobs, quick, json;
+	struct prove_plan plan;
+	int rows, first_ranks, last_ranks, jobs, json;
 	uint64_t count;
-	int one_count;
 	const char *algorithm, *mutant;
 	int mutants;
 	pthread_mutex_t lock;
@@ -45,9 +45,11 @@ static const char prove_help[] =
 	"  messages  sends fit receives; their number and volume equal the formula\n"
 	"\n"
 	"  -a, --algorithm NAME  prove only NAME: a collective, or COLLECTIVE/ALGORITHM\n"
-	"  -r, --ranks A-B       numbers of ranks, default 1-64\n"
-	"  -c, --count N         try only this count; default 16 counts from 0 to 100003\n"
+	"  -r, --ranks A-B       numbers of ranks; default some from 1 to 257\n"
+	"  -c, --count N         try only this count; default 19 counts from 0 to 2^33\n"
 	"  -q, --quick           try fewer numbers of ranks and fewer cases of each\n"
+	"  -l, --long            try more of both; takes minutes\n"
+	"      --seed N          draw other cases; default 1\n"
 	"  -j, --jobs N          number of threads; default one for each processor\n"
 	"      --mutants         plant bugs instead, and show which check catches each bug\n"
 	"      --mutant NAME     plant only this bug\n"
@@ -59,12 +61,7 @@ static const char prove_help[] =
 
 /* -------------------------------------------------------------------- work -- */
 
-static int prove_quick_ranks(int n)
-{
-	return n <= 9 || n == 12 || n == 16 || n == 17;
-}
-
-static int prove_partner(int kind)
+int prove_partner(int kind)
 {
 	coll_algorithm_info_t info;
 	int other = kind == COLL_KIND_SEND ? COLL_KIND_RECV : COLL_KIND_SEND;
@@ -77,7 +74,7 @@ static int prove_partner(int kind)
 	return -1;
 }
 
-static void prove_keep(struct prove_row *row, const struct prove *p, int nranks, int complete)
+static void prove_keep(struct prove_row *row, const struct prove *p, int nranks, unsigned swept)
 {
 	row->totals.cases += p->totals.cases;
 	row->totals.elements += p->totals.elements;
@@ -89,12 +86,10 @@ static void prove_keep(struct prove_row *row, const struct prove *p, int nranks,
 		row->totals.sends = p->totals.sends;
 	if (!p->totals.cases)
 		return;
-	if (!row->least || nranks < row->least)
-		row->least = nranks;
-	if (nranks > row->most)
-		row->most = nranks;
-	if (!complete && (!row->sampled || nranks < row->sampled))
-		row->sampled = nranks;
+	prove_set_add(&row->ranks, nranks);
+	for (int i = 0; i < PROVE_SWEEPS; i++)
+		if (swept & 1u << i)
+			prove_set_add(&row->swept[i], nranks);
 	if (!p->failed || (row->failed_ranks && row->failed_ranks < nranks))
 		return;
 	row->failed_ranks = nranks;
@@ -107,7 +102,7 @@ static void prove_keep(struct prove_row *row, const struct prove *p, int nranks,
  */
 static int prove_take(struct prove_work *w, int *index, int *nranks)
 {
-	int items = w->rows * (w->last_ranks - w->first_ranks + 1), item;
+	int items = w->rows * PROVE_RANKS_MAX, item;
 
 	do {
 		pthread_mutex_lock(&w->lock);
@@ -116,42 +111,25 @@ static int prove_take(struct prove_work *w, int *index, int *nranks)
 		if (item < 0)
 			return -1;
 		*index = item % w->rows;
-		*nranks = w->last_ranks - item / w->rows;
-	} while (!w->row[*index].wanted || (w->quick && !prove_quick_ranks(*nranks)));
+		*nranks = PROVE_RANKS_MAX - item / w->rows;
+	} while (!w->row[*index].wanted || !prove_set_has(&w->plan.ranks, *nranks));
 	return 0;
-}
-
-/* Few ranks are cheap, so every combination is proven. */
-static uint64_t prove_budget(const struct prove_work *w, const struct prove_row *row, int nranks)
-{
-	if (w->quick)
-		return PROVE_BUDGET_QUICK;
-	if (nranks <= PROVE_ALL_RANKS)
-		return UINT64_MAX;
-	if (prove_kind_pairs(row->info.kind)) /* a single message: all pairs of ranks suffice */
-		return 0;
-	return PROVE_BUDGET / 4 + (uint64_t)PROVE_BUDGET * (uint64_t)nranks / PROVE_RANKS;
 }
 
 static void *prove_thread(void *arg)
 {
 	struct prove_work *w = arg;
 	struct prove p = {0};
-	struct prove_plan plan = {.counts = prove_counts, .ncounts = PROVE_COUNTS};
+	int index, nranks;
 
-	if (w->one_count) {
-		plan.counts = &w->count;
-		plan.ncounts = 1;
-	}
-	while (prove_take(w, &plan.algorithm, &plan.nranks) == 0) {
-		struct prove_row *row = &w->row[plan.algorithm];
-		int complete;
+	while (prove_take(w, &index, &nranks) == 0) {
+		struct prove_row *row = &w->row[index];
+		unsigned swept;
 
-		plan.budget = prove_budget(w, row, plan.nranks);
 		p.mate_algorithm = prove_partner(row->info.kind);
-		complete = prove_cases(&p, &plan, &row->info);
+		swept = prove_sweeps(&p, &w->plan, index, &row->info, nranks);
 		pthread_mutex_lock(&w->lock);
-		prove_keep(row, &p, plan.nranks, complete);
+		prove_keep(row, &p, nranks, swept);
 		pthread_mutex_unlock(&w->lock);
 	}
 	prove_free(&p);
@@ -215,10 +193,11 @@ static int prove_all(struct prove_work *w)
 	int status = prove_rows(w);
 
 	if (status == 0) {
+		prove_plan_ranks(&w->plan, w->first_ranks, w->last_ranks);
 		pthread_mutex_init(&w->lock, NULL);
 		prove_run_threads(w);
 		pthread_mutex_destroy(&w->lock);
-		status = prove_table(w->row, w->rows, w->json) != 0;
+		status = prove_table(&w->plan, w->row, w->rows, w->json) != 0;
 	}
 	free(w->row);
 	return status;
@@ -235,13 +214,15 @@ static int prove_parse_ranks(struct prove_work *w, const char *text)
 	return 0;
 }
 
-enum { PROVE_OPTION_MUTANTS = 256, PROVE_OPTION_MUTANT, PROVE_OPTION_JSON };
+enum { PROVE_OPTION_MUTANTS = 256, PROVE_OPTION_MUTANT, PROVE_OPTION_SEED, PROVE_OPTION_JSON };
 
 static const struct option prove_options[] = {
 	{"algorithm", required_argument, NULL, 'a'},
 	{"ranks", required_argument, NULL, 'r'},
 	{"count", required_argument, NULL, 'c'},
 	{"quick", no_argument, NULL, 'q'},
+	{"long", no_argument, NULL, 'l'},
+	{"seed", required_argument, NULL, PROVE_OPTION_SEED},
 	{"jobs", required_argument, NULL, 'j'},
 	{"mutants", no_argument, NULL, PROVE_OPTION_MUTANTS},
 	{"mutant", required_argument, NULL, PROVE_OPTION_MUTANT},
@@ -259,12 +240,19 @@ static int prove_set(struct prove_work *w, int option, const char *value)
 	case 'a': w->algorithm = value; return 0;
 	case 'r': return prove_parse_ranks(w, value);
 	case 'c':
-		w->one_count = 1;
-		if (tool_parse_int(value, 0, INT32_MAX, &number) != 0)
+		if (tool_parse_int(value, 0, PROVE_COUNT_MAX, &number) != 0)
 			return -1;
 		w->count = (uint64_t)number;
+		w->plan.counts = &w->count;
+		w->plan.ncounts = 1;
 		return 0;
-	case 'q': w->quick = 1; return 0;
+	case 'q': w->plan.level = PROVE_QUICK; return 0;
+	case 'l': w->plan.level = PROVE_LONG; return 0;
+	case PROVE_OPTION_SEED:
+		if (tool_parse_int(value, 0, INT64_MAX, &number) != 0)
+			return -1;
+		w->plan.seed = (uint64_t)number;
+		return 0;
 	case 'j':
 		if (tool_parse_int(value, 1, PROVE_JOBS_MAX, &number) != 0)
 			return -1;
@@ -278,14 +266,16 @@ static int prove_set(struct prove_work *w, int option, const char *value)
 
 static int prove_main(int argc, char **argv)
 {
-	struct prove_work w = {.first_ranks = 1, .last_ranks = PROVE_RANKS};
+	struct prove_work w = {.plan = {.level = PROVE_USUAL, .seed = 1, .counts = prove_counts}};
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	int option;
 
+	w.plan.ncounts = prove_ncounts;
+	w.first_ranks = 1;
 	w.jobs = processors < 1                ? 1
 		 : processors > PROVE_JOBS_MAX ? PROVE_JOBS_MAX
 					       : (int)processors;
-	while ((option = getopt_long(argc, argv, ":a:r:c:qj:h", prove_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, ":a:r:c:qlj:h", prove_options, NULL)) != -1) {
 		if (option == ':' || option == '?')
 			return tool_bad_option("prove", option, argv, prove_options);
 		if (option == 'h') {
@@ -295,8 +285,9 @@ static int prove_main(int argc, char **argv)
 		if (prove_set(&w, option, optarg) != 0)
 			return tool_usage("prove", "'%s' is no value for %s", optarg,
 					  option == 'r'   ? "--ranks: 1-64, at most 1024"
-					  : option == 'c' ? "--count"
-							  : "--jobs: 1 to 64");
+					  : option == 'c' ? "--count: 0 to 2^36"
+					  : option == 'j' ? "--jobs: 1 to 64"
+							  : "--seed");
 	}
 	if (optind < argc)
 		return tool_usage("prove", "unexpected argument '%s'", argv[optind]);

@@ -30,11 +30,20 @@ enum { PROVE_OUT_OF_PLACE = 0, PROVE_IN_PLACE = 1, PROVE_MIXED = 2 };
 /* The forms of counts of the v-forms. */
 enum { PROVE_EQUAL = 0, PROVE_RAGGED = 1, PROVE_ZEROS = 2, PROVE_ONE = 3, PROVE_VECTORS = 4 };
 
+/* Displacements of the v-forms; a list of buffers is a v-form with equal counts. */
+enum { PROVE_CONTIGUOUS = 0, PROVE_GAPS = 1, PROVE_LIST = 2, PROVE_DISPLACEMENTS = 3 };
+
+/* The buffers that are staged: none, all, or by the rank both, one or none. */
+enum { PROVE_UNSTAGED = 0, PROVE_STAGED = 1, PROVE_STAGED_MIXED = 2, PROVE_STAGINGS = 3 };
+
 /*
  * Averages, as in coll_schedule_args_t: of integers, whose sums are finished; of floats, whose inputs are
  * scaled.
  */
 enum { PROVE_NO_AVERAGE = 0, PROVE_FINISHED = 1, PROVE_SCALED = 2, PROVE_AVERAGES = 3 };
+
+/* Kinds of steps beside COLL_STEP_*: copies of dst from a staged buffer to its staging memory, and back. */
+enum { PROVE_COPY_IN = 64, PROVE_COPY_OUT = 65 };
 
 enum { PROVE_TEXT_MAX = 1024 };
 
@@ -50,11 +59,15 @@ struct prove_case {
 	int average;   /* PROVE_NO_AVERAGE, ... */
 	int layout;    /* layout of ranks on nodes, from 1 on; 0: each rank on a node of its own */
 	int node_size; /* consecutive ranks of a node; 0: as layout says */
-	/* v-forms: the form of counts; 1 if displacements are permuted, with gaps */
-	int vector, gaps;
+	/* v-forms: the form of counts, and of displacements */
+	int vector, displs;
+	int staged; /* PROVE_UNSTAGED, ... */
+	/* of the algorithm on these ranks: its messages, its volume in counts, and into how many blocks it cuts a whole */
+	uint64_t messages, volume;
+	int shares;
 };
 
-/* Output bytes [at, at + len) of a rank's memory that the operation must produce. */
+/* Bytes [at, at + len) of a rank's memory: inputs, or output that the operation must produce. */
 struct prove_extent {
 	uint64_t at, len;
 	uint64_t index; /* offset of the input bytes in the send buffer */
@@ -75,18 +88,28 @@ struct prove_run {
 
 enum { PROVE_UNSET = -1, PROVE_BAD = -2 }; /* PROVE_BAD: the fault is already reported */
 
-/* One rank.  Its three buffers lie in one address space, so that overlapping buffers share runs. */
+/*
+ * One rank.  Its buffers, its scratch memory and its staging memory lie in one address space, so that
+ * overlapping buffers share runs.
+ */
 struct prove_rank {
 	int rank;
 	int algorithm;
 	int in_place;
+	int staged; /* bit 1 << buffer: the steps use staging memory in place of the buffer */
 	coll_schedule_t schedule;
 	coll_step_t *step;
 	int nsteps, cap_steps;
-	int first; /* number of the rank's first step among the steps of all ranks */
-	uint64_t base[3], size[3];
-	struct prove_extent *out; /* by address */
-	int outs, cap_outs;
+	int first;        /* number of the rank's first step among the steps of all ranks */
+	uint64_t user[2]; /* the send and the receive buffer of the call */
+	uint64_t base[3], size[3]; /* the buffers of the steps */
+	uint64_t end;              /* of all memory */
+	uint64_t staging, staging_size;
+	struct stage *stage; /* of a rank with staged buffers */
+	int32_t *after;      /* the steps for which its steps wait */
+	int cap_after;
+	struct prove_extent *in, *out; /* by address */
+	int ins, cap_ins, outs, cap_outs;
 	struct prove_run *run; /* the last run only marks the end of memory */
 	int runs, cap_runs;
 	/* number of sends in flight; heads of two lists: see prove_bounded */
@@ -149,13 +172,27 @@ struct prove_mutant {
 	const char *name;
 	const char *kind, *algorithm;
 	int check; /* the check that must catch the bug */
-	int nranks, count, segment, form, average, gaps;
+	int nranks, count, segment, form, average, displs, staged;
 	uint32_t claims; /* flags that the table claims wrongly, or lacks */
 	/*
 	 * Plants the bug and describes its place with prove_planted; returns 0 if there is no place
 	 * for the bug.
 	 */
 	int (*plant)(struct prove *p);
+};
+
+/* A builder that is wrong in a few of all cases, so that the cases of the proof must contain one of them. */
+struct prove_builder {
+	const char *name;
+	const char *kind, *algorithm;
+	const char *fault; /* a description */
+	int check;
+	int level;    /* the shortest proof that must find the fault */
+	int from, to; /* the numbers of ranks to try */
+	int (*is_wrong)(const struct prove_case *c);
+	/* The fault: in the arguments of the builder, or in its steps; the other is NULL. */
+	void (*args)(const struct prove *p, int actor, coll_schedule_args_t *args);
+	void (*steps)(struct prove *p);
 };
 
 struct prove_totals {
@@ -167,12 +204,15 @@ struct prove_totals {
 struct prove {
 	const struct prove_case *c;
 	const struct prove_mutant *mutant;
+	const struct prove_builder *builder;
+	struct prove_case wrong; /* the last case with a fault */
 	char planted[PROVE_TEXT_MAX];
 	/* for SEND the algorithm that receives, for RECV the algorithm that sends */
 	int mate_algorithm;
 	/* arguments of the case */
 	int32_t *nodes;
 	size_t *sendcounts, *senddispls, *recvcounts, *recvdispls; /* nranks rows of each */
+	size_t *joined; /* displacements of a staged list: its blocks follow one another */
 	int cap_ranks;
 	/* the schedules */
 	struct prove_rank *rank;
@@ -208,6 +248,11 @@ extern const char *const prove_check_names[PROVE_CHECKS];
 
 /* prove.c: does the name, COLLECTIVE or COLLECTIVE/ALGORITHM, stand for the algorithm?  NULL: for all. */
 int prove_wanted(const coll_algorithm_info_t *info, const char *name);
+/* The counts of a plan, ascending. */
+extern const uint64_t prove_counts[];
+extern const int prove_ncounts;
+/* The algorithm at the other end of a send or receive; -1 for other kinds. */
+int prove_partner(int kind);
 
 /* util.c: memory (exits if there is none) and messages. */
 void *prove_grow(void *array, int *cap, int want, size_t size);
@@ -226,22 +271,37 @@ int prove_kind_scans(int kind); /* SCAN and EXSCAN */
 int prove_kind_rooted(int kind);
 int prove_kind_pairs(int kind); /* SEND and RECV */
 int prove_kind_vector(int kind);
+int prove_kind_matrix(int kind); /* a block from each rank to each */
 int prove_kind_forms(int kind);
 /* A reduction on that rank combines the inputs of so many ranks, from rank 0 on. */
 int prove_spec_inputs(const struct prove *p, int actor);
-/* Fill the arrays of the case. */
-void prove_spec_counts(struct prove *p);
-void prove_spec_nodes(struct prove *p);
 /* Sets the buffers of a rank, their place in memory, and the expected output. */
 void prove_spec_rank(struct prove *p, int actor);
 void prove_spec_args(const struct prove *p, int actor, coll_schedule_args_t *args);
+/* counts.c: fill the arrays of the case. */
+void prove_spec_counts(struct prove *p);
+void prove_spec_nodes(struct prove *p);
 
 /* build.c: the schedules of all ranks, and their messages (check 5).  Faults go to prove_fail. */
 void prove_reserve(struct prove *p, int nranks);
 int prove_build(struct prove *p);
+/* The messages and bytes of all ranks by the formula, if no message is cut. */
+void prove_formula(struct prove *p, const struct prove_case *c, uint64_t *messages,
+		   uint64_t *bytes);
 /* Returns 0 if every message has a send and a receive that fit. */
 int prove_match(struct prove *p);
 void prove_unbuild(struct prove *p);
+
+/* staged.c: adds the copies of a rank with staged buffers to its steps, and its staging memory. */
+void prove_stage(struct prove *p, int actor);
+/* The address for which the byte at offset `off` of the staging memory stands. */
+uint64_t prove_staged_at(const struct prove_rank *r, int part, uint64_t off);
+void prove_unstage(struct prove_rank *r);
+/* For a wrong builder: the blocks of a staged list are taken for one block. */
+void prove_forget_lists(struct prove_rank *r);
+
+/* pieces.c: the order of the messages of SEND and RECV in pieces, which have one tag (check 5). */
+void prove_pieces(struct prove *p);
 
 /* run.c: maximal execution (check 3). */
 int prove_run(struct prove *p);
@@ -253,10 +313,12 @@ void prove_bounded(struct prove *p);
 
 /* data.c: the effect of the steps on memory (checks 1 and 2). */
 void prove_data(struct prove *p);
+
+/* barrier.c: does every rank wait for all others (check 1)? */
 void prove_barrier(struct prove *p);
 
 /* memory.c */
-void prove_memory_begin(struct prove *p, struct prove_rank *r);
+void prove_memory_begin(struct prove_rank *r);
 /* Records that a step reads or writes len bytes at an address of its rank (check 4). */
 void prove_memory_read(struct prove *p, int step, uint64_t at, uint64_t len,
 		       struct prove_pieces *out);
@@ -281,29 +343,97 @@ void prove_expr_text(const struct prove_expr *e, int32_t node, char *text, size_
  */
 int prove_expr_check(struct prove *p, int actor, uint64_t index, int32_t node);
 
-/* case.c: one case, and all cases of an algorithm with one number of ranks. */
-void prove_one(struct prove *p, const struct prove_case *c);
-struct prove_plan {
-	int algorithm;
-	int nranks;
-	const uint64_t *counts;
-	int ncounts;
-	/*
-	 * limit on the approximate number of steps; beyond it prove_cases takes a sample of the
-	 * combinations
-	 */
-	uint64_t budget;
+/* ------------------------------------------------------------------- the cases -- */
+
+/* The properties in which the cases of an algorithm differ. */
+enum prove_property {
+	PROVE_ROOT, /* or the pair of ranks */
+	PROVE_COUNT,
+	PROVE_PLACE,
+	PROVE_PIECES,
+	PROVE_AVERAGE,
+	PROVE_NODES,
+	PROVE_VECTOR,
+	PROVE_DISPLS,
+	PROVE_ELEM,
+	PROVE_STAGING,
+	PROVE_PROPERTIES
 };
-/* Stops at the first fault.  Returns 1 if every combination was proven, 0 if a sample was. */
-int prove_cases(struct prove *p, const struct prove_plan *plan, const coll_algorithm_info_t *info);
+
+/* Values of PROVE_PIECES: the pieces of a block, or nearly; those from PROVE_MANY on only where a sweep asks for them. */
+enum { PROVE_WHOLE = 0, PROVE_FEW = 1, PROVE_SOME = 2, PROVE_MANY = 3, PROVE_MOST = 4 };
+enum { PROVE_MANY_PIECES = 40, PROVE_MOST_PIECES = 140 };
+
+/* The shortest proof, the usual one, the longest. */
+enum prove_level { PROVE_QUICK, PROVE_USUAL, PROVE_LONG, PROVE_LEVELS };
+
+/* A sweep visits every combination of some properties; the others are drawn at random. */
+enum prove_sweep {
+	PROVE_SWEEP_ALL,    /* every combination, but for the element and for staging */
+	PROVE_SWEEP_PAIRS,  /* every root with every count and place */
+	PROVE_SWEEP_ROOTS,  /* every root */
+	PROVE_SWEEP_COUNTS, /* every count with every layout of nodes */
+	PROVE_SWEEP_PIECES, /* PROVE_MANY_PIECES */
+	PROVE_SWEEP_MOST,   /* PROVE_MOST_PIECES */
+	PROVE_SWEEP_STAGED, /* staged buffers */
+	PROVE_SWEEP_MORE,   /* further cases */
+	PROVE_SWEEPS
+};
+
+enum { PROVE_RANKS_MAX = 1024 };
+
+/* A set of numbers of ranks. */
+struct prove_set {
+	uint64_t bit[PROVE_RANKS_MAX / 64 + 1];
+};
+
+struct prove_plan {
+	enum prove_level level;
+	uint64_t seed;
+	const uint64_t *counts; /* ascending */
+	int ncounts;
+	struct prove_set ranks;
+	struct prove_set
+		sample; /* some of these, with PROVE_SWEEP_PAIRS although that takes long */
+};
+
+/* case.c: one case, and the values of its properties. */
+void prove_one(struct prove *p, const struct prove_case *c);
+/* The number of values of each property, of an algorithm on some ranks. */
+void prove_case_sizes(const struct prove_plan *plan, const coll_algorithm_info_t *info, int nranks,
+		      uint64_t size[PROVE_PROPERTIES]);
+/* Finds `messages` and `shares` of a case whose other members are set. */
+void prove_case_shares(struct prove *p, struct prove_case *c);
+/* Fills a case, whose algorithm and ranks are set, with the values; returns 0 if the algorithm does not support it. */
+int prove_case_fill(struct prove *p, struct prove_case *c, const struct prove_plan *plan,
+		    const uint64_t value[PROVE_PROPERTIES]);
+
+/* set.c */
+int prove_set_has(const struct prove_set *set, int nranks);
+void prove_set_add(struct prove_set *set, int nranks);
+/* Writes "1-64, 96"; "none". */
+void prove_set_text(const struct prove_set *set, char *text, size_t size);
+
+/* plan.c: the numbers of ranks of a plan whose level and seed are set; last 0: those of the level. */
+void prove_plan_ranks(struct prove_plan *plan, int first, int last);
+/* Does the plan have the sweep for an algorithm on so many ranks?  cost: its steps, about. */
+int prove_plan_has(const struct prove_plan *plan, enum prove_sweep sweep, int nranks,
+		   uint64_t cost);
+/* The i-th number that a seed draws. */
+uint64_t prove_draw(uint64_t seed, uint64_t i);
+/* The cost after which the sweep PROVE_SWEEP_MORE ends. */
+uint64_t prove_plan_more(const struct prove_plan *plan, int nranks);
+
+/* sweep.c: proves the cases of an algorithm on some ranks up to the first fault.  Returns bits 1 << sweep: those complete. */
+unsigned prove_sweeps(struct prove *p, const struct prove_plan *plan, int algorithm,
+		      const coll_algorithm_info_t *info, int nranks);
 
 /* One algorithm of the table, and its results. */
 struct prove_row {
 	coll_algorithm_info_t info;
 	int wanted;
-	int least, most; /* ranks */
-	/* smallest number of ranks for which a sample was proven; 0: every combination was */
-	int sampled;
+	struct prove_set ranks; /* with a case */
+	struct prove_set swept[PROVE_SWEEPS];
 	int failed_ranks;
 	struct prove_totals totals;
 	unsigned failed; /* failed checks for the smallest number of ranks that failed */
@@ -314,14 +444,21 @@ struct prove_row {
  * table.c: prints the rows; returns the number of algorithms that are not proven, or -1 if none was
  * tried.
  */
-int prove_table(const struct prove_row *row, int rows, int json);
+int prove_table(const struct prove_plan *plan, const struct prove_row *row, int rows, int json);
+
+/* tried.c: prints which cases were tried. */
+extern const char *const prove_sweep_names[PROVE_SWEEPS];
+void prove_tried(const struct prove_plan *plan, const struct prove_row *row, int rows);
 
 /*
  * bugs.c: the array ends with a NULL name; the entry without a check changes nothing and must pass.
  */
 extern const struct prove_mutant prove_mutants[];
 
-/* mutant.c: tries the mutant of that name, or all if name is NULL.  Returns the exit status. */
+/* builders.c: ends with a NULL name. */
+extern const struct prove_builder prove_builders[];
+
+/* mutant.c: tries the mutant or wrong builder of that name, or all if name is NULL.  Returns the exit status. */
 int prove_try_mutants(const char *name, int json);
 
 #endif

@@ -46,49 +46,9 @@ int prove_kind_forms(int kind)
 	return prove_kind_rooted(kind) ? 2 : 3;
 }
 
-/* ------------------------------------------------------------------ counts -- */
-
-/*
- * Number of elements from rank i to rank j, for the kinds where both matter; symmetric, as in place
- * requires.
- */
-static size_t spec_between(const struct prove_case *c, int i, int j)
+int prove_kind_matrix(int kind)
 {
-	size_t most = c->count;
-
-	switch (c->vector) {
-	case PROVE_RAGGED: return (size_t)(7 * (i + j) + i * j) % (most + 1);
-	case PROVE_ZEROS: return (i + j) % 2 ? most : 0;
-	case PROVE_ONE: return i + j == c->nranks - 1 && (i == 0 || j == 0) ? most : 0;
-	default: return most;
-	}
-}
-
-/* Number of elements of rank i. */
-static size_t spec_of(const struct prove_case *c, int i)
-{
-	size_t most = c->count;
-
-	switch (c->vector) {
-	case PROVE_RAGGED: return (size_t)(5 * i + c->nranks) % (most + 1);
-	case PROVE_ZEROS: return i % 2 ? most : 0;
-	case PROVE_ONE: return i == c->nranks / 2 ? most : 0;
-	default: return most;
-	}
-}
-
-static void spec_displs(const struct prove_case *c, const size_t *counts, size_t *displs)
-{
-	size_t at = 0;
-
-	for (int k = 0; k < c->nranks; k++) {
-		int i = c->gaps ? (2 * c->nranks - 2 - k) % c->nranks : k;
-
-		if (c->gaps)
-			at += (size_t)k % 3;
-		displs[i] = at;
-		at += counts[i];
-	}
+	return kind == COLL_KIND_ALLTOALL || kind == COLL_KIND_ALLTOALLV;
 }
 
 int prove_spec_inputs(const struct prove *p, int actor)
@@ -100,49 +60,49 @@ int prove_spec_inputs(const struct prove *p, int actor)
 	}
 }
 
-static int spec_is_alltoall(int kind)
+/* --------------------------------------------------------------- arguments -- */
+
+/* Displacements for the builder: a staged list lies in one piece. */
+static const size_t *spec_displs_of(const struct prove *p, int actor, int buffer)
 {
-	return kind == COLL_KIND_ALLTOALL || kind == COLL_KIND_ALLTOALLV;
+	size_t n = (size_t)p->c->nranks;
+	size_t row = p->c->info->kind == COLL_KIND_ALLTOALLV ? n * (size_t)actor : 0;
+
+	if (p->c->displs == PROVE_LIST && p->rank[actor].staged & 1 << buffer)
+		return p->joined;
+	return (buffer == COLL_BUFFER_SEND ? p->senddispls : p->recvdispls) + row;
 }
 
-void prove_spec_counts(struct prove *p)
+static void spec_args_vector(const struct prove *p, int actor, coll_schedule_args_t *args)
 {
 	const struct prove_case *c = p->c;
-	size_t n = (size_t)c->nranks;
-	int rows = spec_is_alltoall(c->info->kind) ? c->nranks : 1;
+	int kind = c->info->kind, root = p->rank[actor].rank == c->root;
+	size_t row = kind == COLL_KIND_ALLTOALLV ? (size_t)c->nranks * (size_t)actor : 0;
 
-	for (int r = 0; r < rows; r++) {
-		size_t *send = p->sendcounts + n * (size_t)r;
-
-		for (int i = 0; i < c->nranks; i++)
-			send[i] = rows > 1 ? spec_between(c, r, i) : spec_of(c, i);
-		spec_displs(c, send, p->senddispls + n * (size_t)r);
+	args->count = p->sendcounts[p->rank[actor].rank];
+	if (kind == COLL_KIND_ALLTOALLV || kind == COLL_KIND_REDUCE_SCATTERV)
+		args->count = 0;
+	if ((kind == COLL_KIND_GATHERV || kind == COLL_KIND_SCATTERV) && !root)
+		return;
+	if (kind == COLL_KIND_ALLTOALLV || kind == COLL_KIND_SCATTERV) {
+		args->sendcounts = p->sendcounts + row;
+		args->senddispls = spec_displs_of(p, actor, COLL_BUFFER_SEND);
 	}
-	memcpy(p->recvcounts, p->sendcounts, n * (size_t)rows * sizeof(*p->recvcounts));
-	memcpy(p->recvdispls, p->senddispls, n * (size_t)rows * sizeof(*p->recvdispls));
-}
-
-void prove_spec_nodes(struct prove *p)
-{
-	static const int32_t uneven[] = {7, 2, 2, 2, 5, 5, 5, 5, 5, 0};
-	int last = sizeof(uneven) / sizeof(uneven[0]) - 1;
-
-	for (int r = 0; r < p->c->nranks; r++)
-		switch (p->c->node_size ? 0 : p->c->layout) {
-		case 0: p->nodes[r] = r / (p->c->node_size ? p->c->node_size : 1); break;
-		case 1: p->nodes[r] = r / 2; break;
-		case 2: p->nodes[r] = r / 4; break;
-		case 3: p->nodes[r] = uneven[r < last ? r : last]; break;
-		case 4: p->nodes[r] = r % 2; break;
-		default: p->nodes[r] = (r * r + r / 3) % 5; break; /* scattered */
-		}
+	if (kind != COLL_KIND_SCATTERV) {
+		args->recvcounts = p->recvcounts + row;
+		args->recvdispls = spec_displs_of(p, actor, COLL_BUFFER_RECV);
+	}
+	if (kind == COLL_KIND_REDUCE_SCATTERV) {
+		args->recvdispls = NULL;
+		if (c->displs == PROVE_LIST)
+			args->senddispls = spec_displs_of(p, actor, COLL_BUFFER_SEND);
+	}
 }
 
 void prove_spec_args(const struct prove *p, int actor, coll_schedule_args_t *args)
 {
 	const struct prove_case *c = p->c;
 	const struct prove_rank *r = &p->rank[actor];
-	size_t row = c->info->kind == COLL_KIND_ALLTOALLV ? (size_t)c->nranks * (size_t)actor : 0;
 
 	*args = (coll_schedule_args_t){.size = sizeof(*args), .algorithm = r->algorithm};
 	args->nranks = c->nranks;
@@ -156,27 +116,8 @@ void prove_spec_args(const struct prove *p, int actor, coll_schedule_args_t *arg
 	args->in_place = r->in_place;
 	args->average = c->average;
 	args->nodes = c->layout || c->node_size ? p->nodes : NULL;
-	if (!prove_kind_vector(c->info->kind))
-		return;
-	args->count = p->sendcounts[r->rank];
-	switch (c->info->kind) {
-	case COLL_KIND_ALLTOALLV:
-	case COLL_KIND_REDUCE_SCATTERV: args->count = 0; break;
-	case COLL_KIND_GATHERV:
-	case COLL_KIND_SCATTERV:
-		if (r->rank != c->root)
-			return;
-	}
-	if (c->info->kind == COLL_KIND_ALLTOALLV || c->info->kind == COLL_KIND_SCATTERV) {
-		args->sendcounts = p->sendcounts + row;
-		args->senddispls = p->senddispls + row;
-	}
-	if (c->info->kind != COLL_KIND_SCATTERV) {
-		args->recvcounts = p->recvcounts + row;
-		args->recvdispls = p->recvdispls + row;
-	}
-	if (c->info->kind == COLL_KIND_REDUCE_SCATTERV)
-		args->recvdispls = NULL;
+	if (prove_kind_vector(c->info->kind))
+		spec_args_vector(p, actor, args);
 }
 
 /* ----------------------------------------------------------------- buffers -- */
@@ -191,16 +132,6 @@ static size_t spec_end(const struct prove_case *c, const size_t *counts, const s
 	return end;
 }
 
-/* Number of elements before those of rank r. */
-static size_t spec_before(const struct prove *p, int rank)
-{
-	size_t at = 0;
-
-	for (int i = 0; i < rank; i++)
-		at += p->recvcounts[i];
-	return at;
-}
-
 /*
  * Sizes of the send and receive buffers in elements, and the offset of this rank's own part in the
  * larger buffer.
@@ -208,7 +139,7 @@ static size_t spec_before(const struct prove *p, int rank)
 static void spec_sizes(const struct prove *p, int rank, size_t *send, size_t *recv, size_t *own)
 {
 	const struct prove_case *c = p->c;
-	size_t row = spec_is_alltoall(c->info->kind) ? (size_t)c->nranks * (size_t)rank : 0;
+	size_t row = prove_kind_matrix(c->info->kind) ? (size_t)c->nranks * (size_t)rank : 0;
 	const size_t *counts = p->sendcounts + row, *displs = p->senddispls + row;
 	size_t all = spec_end(c, counts, displs);
 	int root = rank == c->root;
@@ -221,7 +152,10 @@ static void spec_sizes(const struct prove *p, int rank, size_t *send, size_t *re
 	case COLL_KIND_REDUCE: *recv = root ? c->count : 0; break;
 	case COLL_KIND_EXSCAN: *recv = rank ? c->count : 0; break;
 	case COLL_KIND_ALLTOALL:
-	case COLL_KIND_ALLTOALLV: *send = *recv = all; break;
+	case COLL_KIND_ALLTOALLV:
+		*send = all;
+		*recv = spec_end(c, p->recvcounts + row, p->recvdispls + row);
+		break;
 	case COLL_KIND_ALLGATHER:
 	case COLL_KIND_ALLGATHERV:
 	case COLL_KIND_GATHER:
@@ -238,9 +172,9 @@ static void spec_sizes(const struct prove *p, int rank, size_t *send, size_t *re
 		break;
 	case COLL_KIND_REDUCE_SCATTER:
 	case COLL_KIND_REDUCE_SCATTERV:
-		*send = spec_before(p, c->nranks);
+		*send = all;
 		*recv = counts[rank];
-		*own = spec_before(p, rank);
+		*own = displs[rank];
 		break;
 	}
 }
@@ -257,18 +191,23 @@ static void spec_place(const struct prove *p, struct prove_rank *r, size_t own)
 	int gathers = kind == COLL_KIND_ALLGATHER || kind == COLL_KIND_ALLGATHERV ||
 		      kind == COLL_KIND_GATHER || kind == COLL_KIND_GATHERV;
 
-	r->base[COLL_BUFFER_SEND] = r->base[COLL_BUFFER_RECV] = 0;
+	r->user[COLL_BUFFER_SEND] = r->user[COLL_BUFFER_RECV] = 0;
 	if (r->in_place)
-		r->base[gathers ? COLL_BUFFER_SEND : COLL_BUFFER_RECV] = own * p->c->elem;
+		r->user[gathers ? COLL_BUFFER_SEND : COLL_BUFFER_RECV] = own * p->c->elem;
 	else
-		r->base[COLL_BUFFER_RECV] = r->size[COLL_BUFFER_SEND] + GUARD;
+		r->user[COLL_BUFFER_RECV] = r->size[COLL_BUFFER_SEND] + GUARD;
+	r->base[COLL_BUFFER_SEND] = r->user[COLL_BUFFER_SEND];
+	r->base[COLL_BUFFER_RECV] = r->user[COLL_BUFFER_RECV];
 	r->base[COLL_BUFFER_SCRATCH] =
-		GUARD + spec_max(r->base[COLL_BUFFER_SEND] + r->size[COLL_BUFFER_SEND],
-				 r->base[COLL_BUFFER_RECV] + r->size[COLL_BUFFER_RECV]);
+		GUARD + spec_max(r->user[COLL_BUFFER_SEND] + r->size[COLL_BUFFER_SEND],
+				 r->user[COLL_BUFFER_RECV] + r->size[COLL_BUFFER_RECV]);
 	r->size[COLL_BUFFER_SCRATCH] = coll_schedule_scratch(r->schedule);
+	r->staging = r->base[COLL_BUFFER_SCRATCH] + r->size[COLL_BUFFER_SCRATCH] + GUARD;
+	r->staging_size = 0;
+	r->end = r->staging;
 }
 
-/* ----------------------------------------------------------------- outputs -- */
+/* ------------------------------------------------------- inputs and outputs -- */
 
 static void spec_out(const struct prove *p, struct prove_rank *r, size_t at, size_t len,
 		     int32_t symbol, size_t index)
@@ -278,8 +217,19 @@ static void spec_out(const struct prove *p, struct prove_rank *r, size_t at, siz
 	if (!len)
 		return;
 	r->out = prove_grow(r->out, &r->cap_outs, r->outs + 1, sizeof(*r->out));
-	r->out[r->outs++] = (struct prove_extent){r->base[COLL_BUFFER_RECV] + at * elem, len * elem,
+	r->out[r->outs++] = (struct prove_extent){r->user[COLL_BUFFER_RECV] + at * elem, len * elem,
 						  index * elem, symbol};
+}
+
+static void spec_in(const struct prove *p, struct prove_rank *r, int actor, size_t at, size_t len)
+{
+	uint64_t elem = p->c->elem;
+
+	if (!len)
+		return;
+	r->in = prove_grow(r->in, &r->cap_ins, r->ins + 1, sizeof(*r->in));
+	r->in[r->ins++] = (struct prove_extent){r->user[COLL_BUFFER_SEND] + at * elem, len * elem,
+						at * elem, actor};
 }
 
 static int spec_compare(const void *a, const void *b)
@@ -293,14 +243,39 @@ static int spec_compare(const void *a, const void *b)
 static void spec_out_each(const struct prove *p, struct prove_rank *r, int actor)
 {
 	size_t n = (size_t)p->c->nranks;
-	int matrix = spec_is_alltoall(p->c->info->kind);
+	int matrix = prove_kind_matrix(p->c->info->kind);
 	size_t row = matrix ? n * (size_t)actor : 0;
 
 	for (size_t i = 0; i < n; i++)
 		spec_out(p, r, p->recvdispls[row + i], p->recvcounts[row + i], (int32_t)i,
 			 matrix ? p->senddispls[n * i + (size_t)actor] : 0);
-	if (p->c->gaps)
+	if (p->c->displs != PROVE_CONTIGUOUS && r->outs > 1)
 		qsort(r->out, (size_t)r->outs, sizeof(*r->out), spec_compare);
+}
+
+/* Between the blocks of a v-form's send buffer there are no inputs. */
+static void spec_in_each(const struct prove *p, struct prove_rank *r, int actor)
+{
+	size_t n = (size_t)p->c->nranks;
+	size_t row = prove_kind_matrix(p->c->info->kind) ? n * (size_t)actor : 0;
+
+	for (size_t i = 0; i < n; i++)
+		spec_in(p, r, actor, p->senddispls[row + i], p->sendcounts[row + i]);
+	if (r->ins > 1)
+		qsort(r->in, (size_t)r->ins, sizeof(*r->in), spec_compare);
+}
+
+static void spec_inputs(const struct prove *p, struct prove_rank *r, int actor, size_t send)
+{
+	int kind = p->c->info->kind;
+	int blocks = kind == COLL_KIND_ALLTOALLV || kind == COLL_KIND_SCATTERV ||
+		     kind == COLL_KIND_REDUCE_SCATTERV;
+
+	r->ins = 0;
+	if (send && blocks && p->c->displs != PROVE_CONTIGUOUS)
+		spec_in_each(p, r, actor);
+	else
+		spec_in(p, r, actor, 0, send);
 }
 
 void prove_spec_rank(struct prove *p, int actor)
@@ -317,6 +292,7 @@ void prove_spec_rank(struct prove *p, int actor)
 	r->size[COLL_BUFFER_SEND] = send * c->elem;
 	r->size[COLL_BUFFER_RECV] = recv * c->elem;
 	spec_place(p, r, own);
+	spec_inputs(p, r, actor, send);
 	r->outs = 0;
 	if (!recv)
 		return;

@@ -12,14 +12,31 @@ static const char *table_verdict(const struct prove_row *row)
 	return row->totals.cases ? "proven" : "no case";
 }
 
+/* Returns how many numbers of ranks are in a set, with the first and the last. */
+static int table_ranks(const struct prove_set *set, int *least, int *most)
+{
+	int numbers = 0;
+
+	*least = *most = 0;
+	for (int n = 1; n <= PROVE_RANKS_MAX; n++) {
+		if (!prove_set_has(set, n))
+			continue;
+		*least = *least ? *least : n;
+		*most = n;
+		numbers++;
+	}
+	return numbers;
+}
+
 static void table_print_row(const struct prove_row *row)
 {
 	char name[64], ranks[32] = "-";
+	int least, most, numbers = table_ranks(&row->ranks, &least, &most);
 
 	snprintf(name, sizeof(name), "%s/%s", coll_kind_name(row->info.kind), row->info.name);
-	if (row->totals.cases)
-		snprintf(ranks, sizeof(ranks), "%d-%d", row->least, row->most);
-	printf("%-34s %7s %8llu %12llu %11llu %5d  %s\n", name, ranks,
+	if (numbers)
+		snprintf(ranks, sizeof(ranks), "%d-%d", least, most);
+	printf("%-34s %7s %7d %8llu %19llu %11llu %5d  %s\n", name, ranks, numbers,
 	       (unsigned long long)row->totals.cases, (unsigned long long)row->totals.elements,
 	       (unsigned long long)row->totals.messages, row->totals.sends, table_verdict(row));
 	for (int k = 0; k < PROVE_CHECKS; k++)
@@ -27,45 +44,54 @@ static void table_print_row(const struct prove_row *row)
 			printf("    %s: %s\n", prove_check_names[k], row->text[k]);
 }
 
-static void table_print_notes(const struct prove_totals *sum, int proven, int failed, int sampled)
+static void table_print_notes(const struct prove_totals *sum, int proven, int failed)
 {
 	printf("\n%d proven, %d unproven: %llu cases, %llu output elements, %llu messages\n",
 	       proven, failed, (unsigned long long)sum->cases, (unsigned long long)sum->elements,
 	       (unsigned long long)sum->messages);
+	printf("numbers: of how many numbers of ranks there is a case\n");
 	printf("sends: so many of one rank in flight suffice, whichever of them start first\n");
-	if (sampled > 1)
-		printf("Below %d ranks: every combination of root, count, counts of the v-forms,\n"
-		       "place, pieces, average and nodes.  From there on a sample of them:\n",
-		       sampled);
-	else if (sampled)
-		printf("A sample of the combinations of root, count, place, pieces and so on:\n");
-	if (sampled)
-		printf("every root, every count, every layout of nodes with each count, and each "
-		       "of\n"
-		       "the others occur for every number of ranks.\n");
 }
 
-static int table_print(const struct prove_row *row, int rows)
+static int table_print(const struct prove_plan *plan, const struct prove_row *row, int rows)
 {
 	struct prove_totals sum = {0};
-	int proven = 0, failed = 0, sampled = 0;
+	int proven = 0, failed = 0;
 
-	printf("%-34s %7s %8s %12s %11s %5s  %s\n", "algorithm", "ranks", "cases", "elements",
-	       "messages", "sends", "verdict");
+	printf("%-34s %7s %7s %8s %19s %11s %5s  %s\n", "algorithm", "ranks", "numbers", "cases",
+	       "elements", "messages", "sends", "verdict");
 	for (int i = 0; i < rows; i++) {
 		if (!row[i].wanted)
 			continue;
 		table_print_row(&row[i]);
-		if (row[i].sampled && (!sampled || row[i].sampled < sampled))
-			sampled = row[i].sampled;
 		sum.cases += row[i].totals.cases;
 		sum.elements += row[i].totals.elements;
 		sum.messages += row[i].totals.messages;
 		failed += row[i].failed != 0;
 		proven += !row[i].failed && row[i].totals.cases;
 	}
-	table_print_notes(&sum, proven, failed, sampled);
+	table_print_notes(&sum, proven, failed);
+	prove_tried(plan, row, rows);
 	return proven + failed ? failed : -1;
+}
+
+/* The numbers of ranks of the row, and those of each sweep. */
+static void table_json_ranks(struct json *json, const struct prove_row *row)
+{
+	char text[4 * PROVE_RANKS_MAX];
+	int least, most;
+
+	table_ranks(&row->ranks, &least, &most);
+	json_int(json, "ranks_from", least);
+	json_int(json, "ranks_to", most);
+	prove_set_text(&row->ranks, text, sizeof(text));
+	json_string(json, "ranks", text);
+	json_object(json, "tried");
+	for (int i = 0; i < PROVE_SWEEPS; i++) {
+		prove_set_text(&row->swept[i], text, sizeof(text));
+		json_string(json, prove_sweep_names[i], text);
+	}
+	json_object_end(json);
 }
 
 static void table_json_row(struct json *json, const struct prove_row *row)
@@ -73,9 +99,7 @@ static void table_json_row(struct json *json, const struct prove_row *row)
 	json_object(json, NULL);
 	json_string(json, "collective", coll_kind_name(row->info.kind));
 	json_string(json, "algorithm", row->info.name);
-	json_int(json, "ranks_from", row->least);
-	json_int(json, "ranks_to", row->most);
-	json_int(json, "sampled_from", row->sampled);
+	table_json_ranks(json, row);
 	json_int(json, "cases", (int64_t)row->totals.cases);
 	json_int(json, "elements", (int64_t)row->totals.elements);
 	json_int(json, "messages", (int64_t)row->totals.messages);
@@ -90,12 +114,17 @@ static void table_json_row(struct json *json, const struct prove_row *row)
 	json_object_end(json);
 }
 
-static int table_json(const struct prove_row *row, int rows)
+static int table_json(const struct prove_plan *plan, const struct prove_row *row, int rows)
 {
 	struct json json = {.out = stdout};
 	int proven = 0, failed = 0;
 
 	json_object(&json, NULL);
+	json_int(&json, "seed", (int64_t)plan->seed);
+	json_array(&json, "counts");
+	for (int i = 0; i < plan->ncounts; i++)
+		json_int(&json, NULL, (int64_t)plan->counts[i]);
+	json_array_end(&json);
 	json_array(&json, "algorithms");
 	for (int i = 0; i < rows; i++) {
 		if (!row[i].wanted)
@@ -109,7 +138,7 @@ static int table_json(const struct prove_row *row, int rows)
 	return proven + failed ? failed : -1;
 }
 
-int prove_table(const struct prove_row *row, int rows, int json)
+int prove_table(const struct prove_plan *plan, const struct prove_row *row, int rows, int json)
 {
-	return json ? table_json(row, rows) : table_print(row, rows);
+	return json ? table_json(plan, row, rows) : table_print(plan, row, rows);
 }

@@ -31,16 +31,19 @@ void prove_step_text(const struct prove *p, int step, char *text, size_t size)
 {
 	static const char *const kinds[] = {
 		"send to",      "receive from", "receive and reduce from",
-		"local reduce", "copy",         "finish"};
+		"local reduce", "copy",         "finish",
+		"copy in",      "copy out"};
 	const coll_step_t *s = prove_step(p, step);
+	int kind =
+		s->kind < PROVE_COPY_IN ? s->kind : COLL_STEP_FINISH + 1 + s->kind - PROVE_COPY_IN;
 	int i = step - p->rank[p->event[step].owner].first;
 	unsigned long long bytes = s->bytes;
 
 	if (s->kind <= COLL_STEP_RECV_REDUCE)
-		snprintf(text, size, "step %d (%s %d, message %u, %llu bytes)", i, kinds[s->kind],
+		snprintf(text, size, "step %d (%s %d, message %u, %llu bytes)", i, kinds[kind],
 			 s->peer, s->message, bytes);
 	else
-		snprintf(text, size, "step %d (%s, %llu bytes)", i, kinds[s->kind], bytes);
+		snprintf(text, size, "step %d (%s, %llu bytes)", i, kinds[kind], bytes);
 }
 
 static const char *prove_form_text(int form)
@@ -53,6 +56,8 @@ static const char *prove_form_text(int form)
 void prove_case_text(const struct prove_case *c, char *text, size_t size)
 {
 	static const char *const vectors[] = {"equal", "ragged", "every other 0", "all but one 0"};
+	static const char *const displs[] = {"", ", permuted with gaps", ", a list"};
+	static const char *const staged[] = {"", ", staged", ", some ranks staged"};
 	size_t n;
 
 	n = (size_t)snprintf(text, size, "%s %s, %d ranks, count %llu",
@@ -60,7 +65,7 @@ void prove_case_text(const struct prove_case *c, char *text, size_t size)
 			     (unsigned long long)c->count);
 	if (prove_kind_vector(c->info->kind))
 		n += (size_t)snprintf(text + n, size - n, " (%s%s)", vectors[c->vector],
-				      c->gaps ? ", permuted with gaps" : "");
+				      displs[c->displs]);
 	if (prove_kind_rooted(c->info->kind))
 		n += (size_t)snprintf(text + n, size - n, ", root %d", c->root);
 	if (prove_kind_pairs(c->info->kind))
@@ -74,7 +79,7 @@ void prove_case_text(const struct prove_case *c, char *text, size_t size)
 				      (unsigned long long)c->segment);
 	if (c->layout)
 		n += (size_t)snprintf(text + n, size - n, ", layout of nodes %d", c->layout);
-	snprintf(text + n, size - n, "%s",
+	snprintf(text + n, size - n, "%s%s", staged[c->staged],
 		 c->average == PROVE_FINISHED ? ", average"
 		 : c->average == PROVE_SCALED ? ", average of scaled inputs"
 					      : "");
@@ -123,6 +128,8 @@ void prove_free(struct prove *p)
 {
 	for (int i = 0; i < p->cap_ranks; i++) {
 		free(p->rank[i].step);
+		free(p->rank[i].after);
+		free(p->rank[i].in);
 		free(p->rank[i].out);
 		free(p->rank[i].run);
 	}
@@ -132,6 +139,7 @@ void prove_free(struct prove *p)
 	free(p->senddispls);
 	free(p->recvcounts);
 	free(p->recvdispls);
+	free(p->joined);
 	free(p->event);
 	free(p->link);
 	free(p->pair);

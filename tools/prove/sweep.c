@@ -156,6 +156,9 @@ static int sweep_run(struct prove *p, struct prove_case *c, const struct prove_p
 	return p->totals.cases > before;
 }
 
+/* Steps of a case from which on its messages are whole: a gigabyte holds ten times as many. */
+enum { SWEEP_HEAVY = 100000 };
+
 /* Draws further cases until so many steps are proven; at least one, with the last root, and with whole messages if these are many. */
 static int sweep_more(struct prove *p, struct prove_case *c, const struct prove_plan *plan,
 		      const struct sweep_space *space)
@@ -167,7 +170,7 @@ static int sweep_more(struct prove *p, struct prove_case *c, const struct prove_
 		sweep_values(space, &sweeps[PROVE_SWEEP_MORE], i, value);
 		if (!i)
 			value[PROVE_ROOT] = space->size[PROVE_ROOT] - 1;
-		if (2 * c->messages > most)
+		if (2 * c->messages > SWEEP_HEAVY)
 			value[PROVE_PIECES] = PROVE_WHOLE;
 		if (!prove_case_fill(p, c, plan, value))
 			continue;

@@ -7,13 +7,13 @@ coll=${top_builddir:-.}/coll
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 
-# Sanitizers make the prover many times slower.  TEST_LONG asks for the longest proof, which takes minutes.
+# Sanitizers make the prover many times slower.  `make check-long` runs the longest proof, which takes minutes.
 level=
 most=257
 if [ -n "${TEST_SANITIZE:-}" ]; then
     level=--quick
     most=65
-elif [ -n "${TEST_LONG:-}" ]; then
+elif is_long; then
     level=--long
 fi
 

@@ -159,6 +159,26 @@ static void run_self(struct rank *r)
 		check(r, y, r->rank, sizeof(y));
 }
 
+/* Groups of a receive and a send: the send is the last to end now and then, and other groups have its memory after it. */
+static void run_pairs(struct rank *r)
+{
+	unsigned char x[4093], y[4093];
+
+	fill(x, r->rank, sizeof(x));
+	for (int round = 0; round < 150; round++) {
+		const int self = round % 3 == 1;
+		const int to = self ? r->rank : (r->rank + 1) % r->nranks;
+		const int from = self ? r->rank : (r->rank + r->nranks - 1) % r->nranks;
+
+		coll_group_start();
+		if (!recv_bytes(r, y, sizeof(y), round % 2 ? COLL_ANY_SOURCE : from, TAG) ||
+		    !send_bytes(r, x, sizeof(x), to, TAG) || !grouped(r) ||
+		    !rank_did(r, coll_barrier(r->comm), "barrier") ||
+		    !check(r, y, from, sizeof(y)))
+			return;
+	}
+}
+
 /* Every rank sends to every rank in one group, together with a collective. */
 static void run_all_pairs(struct rank *r)
 {
@@ -308,6 +328,7 @@ static const struct {
 	{"tags choose, order within a tag is kept", run_tags},
 	{"receive from any source", run_any_source},
 	{"messages to oneself", run_self},
+	{"groups of a receive and a send", run_pairs},
 	{"all pairs beside a collective in one group", run_all_pairs},
 	{"requests: test and wait", run_requests},
 	{"a persistent request", run_persistent},

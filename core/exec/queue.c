@@ -12,7 +12,7 @@
 #include "base/error.h"
 
 /* A call looks at so many operations of comm->in_turn that do not move, the next call at the next ones. */
-enum { QUEUE_LOOKS = 64 };
+enum { QUEUE_LOOKS = 16 };
 
 static void queue_begin(struct op *op)
 {

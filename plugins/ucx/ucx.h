@@ -97,8 +97,12 @@ struct ucx_frame {
 	uint64_t size;
 };
 
-struct ucx_zsend;
-struct ucx_zrecv;
+/* Messages without frames: see ucx_zcopy.c. */
+struct ucx_transfer;
+struct ucx_transfers {
+	struct ucx_transfer *first, *last;
+	int count;
+};
 
 struct ucx;
 
@@ -143,7 +147,10 @@ struct ucx_peer {
 	int begun;
 	void *request;
 	struct ucx_message_head head;
-	uint32_t offers; /* number of offers to it so far */
+	uint32_t offers;              /* number of offers to it so far */
+	struct ucx_transfers offered; /* of these, those that it has not accepted */
+	struct ucx_transfers
+		awaited; /* its offers that this rank has accepted, without their data */
 	struct ucx_frame pending;
 	struct send_rest rest; /* is sent before the first message */
 
@@ -213,9 +220,10 @@ struct ucx {
 	uint32_t idle;                 /* number of the last calls in a row that moved nothing */
 	struct ucx_peer *busy;
 	struct ucx_deferred *deferred, **deferred_end;
-	struct ucx_zsend *zsend;
-	struct ucx_zrecv *zrecv;
-	int efd; /* the descriptor of the UCP worker */
+	int transfers;                          /* messages without frames, to and from all peers */
+	struct ucx_transfers unanswered;        /* offers of the peers */
+	struct ucx_transfers sending, fetching; /* what UCX moves */
+	int efd;                                /* the descriptor of the UCP worker */
 	int timer_fd;
 	int wait_fd; /* epoll over efd, timer_fd and the pidfds */
 	int no_signals; /* a rank that shares memory is in another network: its signals do not arrive */
@@ -462,6 +470,9 @@ void ucx_loop_back(struct ucx *u);
 
 /* ------------------------------------------------------------------ ucx_zcopy.c -- */
 
+/* In the plugin's words of a send: the transfer that it is, or 0. */
+enum { UCX_SEND_TRANSFER = 1 };
+
 /* Notes the send as offered and puts the number of the offer into peer->head; 0, or an error code. */
 int ucx_zcopy_offer(struct ucx *u, struct ucx_peer *peer, coll_send_t *send);
 /* Handle an OFFER, an ACCEPT and a DATA frame; `number` is the number of the offer. */
@@ -476,9 +487,9 @@ void ucx_zcopy_advance(struct ucx *u);
 int ucx_zcopy_cancel(struct ucx *u, coll_send_t *send);
 int ucx_zcopy_drop(struct ucx *u, uint64_t cookie);
 /* Ends the transfers of a peer whose connection is closed. */
-void ucx_zcopy_fail(struct ucx *u, const struct ucx_peer *peer);
+void ucx_zcopy_fail(struct ucx *u, struct ucx_peer *peer);
 /* Does UCX still move a message to or from the peer? */
-int ucx_zcopy_pending(const struct ucx *u, const struct ucx_peer *peer);
+int ucx_zcopy_pending(struct ucx *u, struct ucx_peer *peer);
 /* Are all offered messages sent, but for those to failed peers? */
 int ucx_zcopy_sent(const struct ucx *u);
 void ucx_zcopy_free(struct ucx *u);

@@ -55,7 +55,7 @@ int32_t ucx_progress(void *ep)
 	ucx_poll(u);
 	if (u->connect_back)
 		ucx_connect_back(u);
-	if (u->zsend || u->zrecv)
+	if (u->transfers)
 		ucx_zcopy_advance(u);
 	if (u->busy)
 		ucx_send_all(u);
@@ -199,7 +199,7 @@ int32_t ucx_arm(void *ep)
 {
 	struct ucx *u = ep;
 	/* Is UCX to be asked again after a moment? */
-	int sending = u->busy || u->zsend || u->zrecv || u->gap || u->no_signals;
+	int sending = u->busy || u->transfers || u->gap || u->no_signals;
 	ucs_status_t status;
 
 	if (u->deferred || u->failing || ucx_has_work(&u->peer[u->rank]))

@@ -13,32 +13,107 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct ucx_zsend {
-	struct ucx_zsend *next;
+/* A transfer is in one list: `offered` or `awaited` of its peer, or `unanswered`, `sending` or `fetching` of the endpoint. */
+struct ucx_transfer {
+	struct ucx_transfer *next, *prev;
+	struct ucx_transfers *list;
 	struct ucx_peer *peer;
-	struct ucx_sender from; /* the header of DATA, with the number of the offer */
-	coll_send_t *send;      /* NULL once cancelled */
-	uint8_t *copy;          /* the payload of a cancelled send; NULL: none */
+	/* The header of DATA, or of ACCEPT, with the number of this rank's offer, or the peer's. */
+	struct ucx_sender from;
 	uint64_t len;
-	int accepted;
 	void *request; /* NULL once complete */
 	ucs_status_t status;
+
+	coll_send_t *send; /* NULL once cancelled */
+	uint8_t *copy;     /* the payload of a cancelled send; NULL: none */
+
+	int receives; /* else the members above are used, below those of a receive */
+	coll_sink_t sink;
+	int dropped;
+	void *accept_request; /* of the ACCEPT; NULL once complete */
+	uint8_t *staging;     /* memory for the payload if the receive has no buffer */
 };
 
-struct ucx_zrecv {
-	struct ucx_zrecv *next;
-	struct ucx_peer *peer;
-	struct ucx_sender from; /* the header of ACCEPT, with the number of the peer's offer */
-	coll_sink_t sink;
-	uint64_t len;
-	int dropped;
-	int accepted;         /* the ACCEPT was handed to UCX */
-	void *accept_request; /* of the ACCEPT; NULL once complete */
-	int fetching;         /* DATA has come: UCX fetches the payload */
-	uint8_t *staging;     /* memory for the payload if the receive has no buffer */
-	void *request;        /* NULL once complete */
-	ucs_status_t status;
-};
+/* A call of ucx_zcopy_advance looks at so many transfers that are not complete, the next call at the next ones. */
+enum { UCX_LOOKS = 64 };
+
+/* ------------------------------------------------------------------------ lists -- */
+
+static void ucx_unlist(struct ucx_transfer *z)
+{
+	struct ucx_transfers *list = z->list;
+
+	*(z->prev ? &z->prev->next : &list->first) = z->next;
+	*(z->next ? &z->next->prev : &list->last) = z->prev;
+	list->count--;
+}
+
+/* Moves the transfer to the end of a list. */
+static void ucx_list(struct ucx_transfer *z, struct ucx_transfers *list)
+{
+	if (z->list)
+		ucx_unlist(z);
+	z->list = list;
+	z->next = NULL;
+	z->prev = list->last;
+	*(list->last ? &list->last->next : &list->first) = z;
+	list->last = z;
+	list->count++;
+}
+
+static struct ucx_transfer *ucx_transfer_new(struct ucx *u, struct ucx_peer *peer, uint64_t len,
+					     uint32_t number)
+{
+	struct ucx_transfer *z = calloc(1, sizeof(*z));
+
+	if (!z)
+		return NULL;
+	z->peer = peer;
+	z->len = len;
+	z->from = peer->head.from;
+	z->from.number = number;
+	z->status = UCS_INPROGRESS;
+	u->transfers++;
+	return z;
+}
+
+static void ucx_transfer_free(struct ucx *u, struct ucx_transfer *z)
+{
+	uint8_t *memory = z->receives ? z->staging : z->copy;
+
+	if (z->list)
+		ucx_unlist(z);
+	if (memory)
+		u->host->free(u->host, memory, z->len);
+	u->transfers--;
+	free(z);
+}
+
+/* Offers are accepted, and their data come, mostly in the order of the offers. */
+static struct ucx_transfer *ucx_find_number(const struct ucx_transfers *list, uint32_t number)
+{
+	struct ucx_transfer *z = list->first;
+
+	while (z && z->from.number != number)
+		z = z->next;
+	return z;
+}
+
+/* Does visit(z, arg) for all transfers of the peer; it may end the transfer. */
+static void ucx_each_of(struct ucx *u, struct ucx_peer *peer,
+			void (*visit)(struct ucx *u, struct ucx_transfer *z, void *arg), void *arg)
+{
+	struct ucx_transfers *lists[] = {&peer->offered, &peer->awaited, &u->unanswered,
+					 &u->sending, &u->fetching};
+	struct ucx_transfer *next;
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		for (struct ucx_transfer *z = lists[i]->first; z; z = next) {
+			next = z->next;
+			if (z->peer == peer)
+				visit(u, z, arg);
+		}
+}
 
 /* Splits the result of a UCX call that starts a transfer into request and status. */
 static void ucx_request_begin(void *answer, void **request, ucs_status_t *status)
@@ -51,18 +126,14 @@ static void ucx_request_begin(void *answer, void **request, ucs_status_t *status
 
 int ucx_zcopy_offer(struct ucx *u, struct ucx_peer *peer, coll_send_t *send)
 {
-	struct ucx_zsend *z = calloc(1, sizeof(*z));
+	struct ucx_transfer *z = ucx_transfer_new(u, peer, send->header.len, peer->offers);
 
 	if (!z)
 		return COLL_ERR_NO_MEMORY;
-	z->peer = peer;
 	z->send = send;
-	z->len = send->header.len;
-	z->from = peer->head.from;
-	z->from.number = peer->offers++;
-	peer->head.from.number = z->from.number;
-	z->next = u->zsend;
-	u->zsend = z;
+	send->plugin[UCX_SEND_TRANSFER] = (uintptr_t)z;
+	peer->head.from.number = peer->offers++;
+	ucx_list(z, &peer->offered);
 	return COLL_SUCCESS;
 }
 
@@ -74,17 +145,15 @@ void ucx_zcopy_accepted(struct ucx *u, struct ucx_peer *peer, uint32_t number)
 				UCP_OP_ATTR_FLAG_MULTI_SEND,
 		.flags = UCP_AM_SEND_FLAG_RNDV,
 	};
-	struct ucx_zsend *z = u->zsend;
+	struct ucx_transfer *z = ucx_find_number(&peer->offered, number);
 
 	if (peer->failure)
 		return; /* its offers may have been given up */
-	while (z && (z->peer != peer || z->from.number != number || z->accepted))
-		z = z->next;
 	if (!z || !peer->ep) {
 		ucx_refuse(u, peer, "it accepted a message that this rank had not offered");
 		return;
 	}
-	z->accepted = 1;
+	ucx_list(z, &u->sending);
 	param.memory_type = ucx_memory_type(z->copy ? COLL_MEM_HOST : z->send->memory);
 	ucx_request_begin(ucx_lib.ucp_am_send_nbx(peer->ep, UCX_AM_DATA, &z->from, sizeof(z->from),
 						  z->copy ? z->copy : z->send->buf, z->len, &param),
@@ -96,37 +165,33 @@ void ucx_zcopy_accepted(struct ucx *u, struct ucx_peer *peer, uint32_t number)
 void ucx_zcopy_offered(struct ucx *u, struct ucx_peer *peer, uint32_t number,
 		       const coll_header_t *header)
 {
-	struct ucx_zrecv *z = calloc(1, sizeof(*z));
+	struct ucx_transfer *z = ucx_transfer_new(u, peer, header->len, number);
 
 	if (!z || peer->receiving || !header->len) {
 		ucx_refuse(u, peer,
 			   z ? "it offered an invalid message"
 			     : "this rank has no memory for its message");
-		free(z);
+		if (z)
+			ucx_transfer_free(u, z);
 		return;
 	}
-	z->peer = peer;
-	z->len = header->len;
-	z->from = peer->head.from;
-	z->from.number = number;
-	z->status = UCS_INPROGRESS;
+	z->receives = 1;
 	if (u->host->arrive(u->host, peer->rank, header, &z->sink)) {
-		free(z);
+		ucx_transfer_free(u, z);
 		ucx_refuse(u, peer, "it sent an invalid message");
 		return;
 	}
 	u->moved = 1;
-	z->next = u->zrecv;
-	u->zrecv = z;
+	ucx_list(z, &u->unanswered);
 }
 
-static void ucx_zcopy_accept(struct ucx *u, struct ucx_zrecv *z)
+static void ucx_zcopy_accept(struct ucx *u, struct ucx_transfer *z)
 {
 	const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
 					   .flags = UCP_AM_SEND_FLAG_EAGER};
 	ucs_status_t status;
 
-	z->accepted = 1;
+	ucx_list(z, &z->peer->awaited);
 	if (!ucx_connect(u, z->peer->rank, NULL)) {
 		ucx_fail(u, z->peer, "UCX has no endpoint for it");
 		return;
@@ -143,16 +208,14 @@ ucs_status_t ucx_zcopy_data(struct ucx *u, struct ucx_peer *peer, uint32_t numbe
 			    uint64_t len)
 {
 	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE};
-	struct ucx_zrecv *z = u->zrecv;
+	struct ucx_transfer *z = ucx_find_number(&peer->awaited, number);
 	void *target;
 
-	while (z && (z->peer != peer || z->from.number != number || z->fetching))
-		z = z->next;
 	if (!z || z->len != len) {
 		ucx_refuse(u, peer, "it sent data that it had not offered");
 		return UCS_ERR_CANCELED;
 	}
-	z->fetching = 1;
+	ucx_list(z, &u->fetching);
 	z->status = UCS_OK;
 	if (z->dropped)
 		return UCS_OK;
@@ -172,25 +235,29 @@ ucs_status_t ucx_zcopy_data(struct ucx *u, struct ucx_peer *peer, uint32_t numbe
 
 /* ------------------------------------------------------------------------ ending -- */
 
-static int ucx_zsend_done(void *arg)
+/* Of one in u->sending or u->fetching. */
+static int ucx_transfer_done(struct ucx_transfer *z)
 {
-	struct ucx_zsend *z = arg;
-
-	return z->accepted && ucx_request_done(&z->request, &z->status);
-}
-
-static int ucx_zrecv_done(void *arg)
-{
-	struct ucx_zrecv *z = arg;
-
-	return ucx_request_done(&z->accept_request, NULL) && z->fetching &&
+	return ucx_request_done(&z->accept_request, NULL) &&
 	       ucx_request_done(&z->request, &z->status);
 }
 
-static void ucx_zsend_end(struct ucx *u, struct ucx_zsend *z)
+static int ucx_send_done(void *arg)
+{
+	struct ucx_transfer *z = arg;
+
+	return z->list != &z->peer->offered && ucx_transfer_done(z);
+}
+
+static int ucx_fetch_done(void *arg)
+{
+	return ucx_transfer_done(arg);
+}
+
+static void ucx_send_end(struct ucx *u, struct ucx_transfer *z)
 {
 	struct ucx_peer *peer = z->peer;
-	int good = z->accepted && z->status == UCS_OK;
+	int good = z->list == &u->sending && z->status == UCS_OK;
 
 	if (z->send)
 		z->send->status = good ? COLL_SUCCESS : COLL_ERR_PEER_LOST;
@@ -199,13 +266,9 @@ static void ucx_zsend_end(struct ucx *u, struct ucx_zsend *z)
 			 ucx_lib.ucs_status_string(z->status));
 		ucx_fail(u, peer, peer->text);
 	}
-	if (z->copy)
-		u->host->free(u->host, z->copy, z->len);
-	u->moved = 1;
-	free(z);
 }
 
-static void ucx_zrecv_end(struct ucx *u, struct ucx_zrecv *z)
+static void ucx_receive_end(struct ucx *u, struct ucx_transfer *z)
 {
 	const coll_host_t *host = u->host;
 	int32_t status = z->status == UCS_OK ? COLL_SUCCESS : COLL_ERR_PEER_LOST;
@@ -216,91 +279,109 @@ static void ucx_zrecv_end(struct ucx *u, struct ucx_zrecv *z)
 		host->arrived(host, z->sink.cookie, status);
 	if (status)
 		ucx_fail(u, z->peer, "UCX could not fetch from it");
-	if (z->staging)
-		host->free(host, z->staging, z->len);
-	u->moved = 1;
 	u->received += z->len;
 	z->peer->last_seen = u->calls;
-	free(z);
+}
+
+static void ucx_transfer_end(struct ucx *u, struct ucx_transfer *z)
+{
+	if (z->receives)
+		ucx_receive_end(u, z);
+	else
+		ucx_send_end(u, z);
+	u->moved = 1;
+	ucx_transfer_free(u, z);
 }
 
 /*
  * After its connection was closed: does UCX still use the transfer?  Then the core gets its status now, and the
  * struct stays until UCX has completed it or the endpoint is freed.
  */
-static int ucx_zsend_is_stuck(struct ucx_zsend *z)
-{
-	if (!z->request)
-		return 0;
-	if (z->send)
-		z->send->status = COLL_ERR_PEER_LOST;
-	z->send = NULL;
-	return 1;
-}
-
-static int ucx_zrecv_is_stuck(struct ucx *u, struct ucx_zrecv *z)
+static int ucx_is_stuck(struct ucx *u, struct ucx_transfer *z)
 {
 	if (!z->request && !z->accept_request)
 		return 0;
-	if (!z->dropped)
+	if (z->send)
+		z->send->status = COLL_ERR_PEER_LOST;
+	if (z->receives && !z->dropped)
 		u->host->arrived(u->host, z->sink.cookie, COLL_ERR_PEER_LOST);
-	z->dropped = z->fetching = 1;
+	z->send = NULL;
+	z->dropped = 1;
+	if (z->receives && z->list != &u->fetching)
+		ucx_list(z, &u->fetching);
 	return 1;
 }
 
-/* Ends all complete transfers, and all transfers of `closed_peer`. */
-static void ucx_zcopy_end(struct ucx *u, const struct ucx_peer *closed_peer)
+static void ucx_transfer_fail(struct ucx *u, struct ucx_transfer *z, void *arg)
 {
-	for (struct ucx_zsend **at = &u->zsend, *z; (z = *at);) {
-		if (!ucx_zsend_done(z) && (z->peer != closed_peer || ucx_zsend_is_stuck(z))) {
-			at = &z->next;
+	const int moves = z->list == &u->sending || z->list == &u->fetching;
+
+	(void)arg;
+	if ((moves && ucx_transfer_done(z)) || !ucx_is_stuck(u, z))
+		ucx_transfer_end(u, z);
+}
+
+void ucx_zcopy_fail(struct ucx *u, struct ucx_peer *peer)
+{
+	ucx_each_of(u, peer, ucx_transfer_fail, NULL);
+}
+
+static void ucx_zcopy_end(struct ucx *u, struct ucx_transfers *list)
+{
+	int looks = UCX_LOOKS;
+
+	for (int n = list->count; n > 0 && looks; n--) {
+		struct ucx_transfer *z = list->first;
+
+		if (ucx_transfer_done(z)) {
+			ucx_transfer_end(u, z);
 			continue;
 		}
-		*at = z->next;
-		ucx_zsend_end(u, z);
-	}
-	for (struct ucx_zrecv **at = &u->zrecv, *z; (z = *at);) {
-		if (!ucx_zrecv_done(z) && (z->peer != closed_peer || ucx_zrecv_is_stuck(u, z))) {
-			at = &z->next;
-			continue;
-		}
-		*at = z->next;
-		ucx_zrecv_end(u, z);
+		ucx_list(z, list);
+		looks--;
 	}
 }
 
 void ucx_zcopy_advance(struct ucx *u)
 {
 	CANCEL_OFF;
-	for (struct ucx_zrecv *z = u->zrecv; z; z = z->next)
-		if (!z->accepted)
-			ucx_zcopy_accept(u, z);
-	ucx_zcopy_end(u, NULL);
+	while (u->unanswered.first)
+		ucx_zcopy_accept(u, u->unanswered.first);
+	ucx_zcopy_end(u, &u->sending);
+	ucx_zcopy_end(u, &u->fetching);
 }
 
-void ucx_zcopy_fail(struct ucx *u, const struct ucx_peer *peer)
+static void ucx_transfer_pending(struct ucx *u, struct ucx_transfer *z, void *arg)
 {
-	ucx_zcopy_end(u, peer);
+	int *pending = arg;
+
+	(void)u;
+	*pending |= !ucx_request_done(&z->request, &z->status) ||
+		    !ucx_request_done(&z->accept_request, NULL);
 }
 
-int ucx_zcopy_pending(const struct ucx *u, const struct ucx_peer *peer)
+int ucx_zcopy_pending(struct ucx *u, struct ucx_peer *peer)
 {
 	int pending = 0;
 
-	for (struct ucx_zsend *z = u->zsend; z; z = z->next)
-		pending |= z->peer == peer && !ucx_request_done(&z->request, &z->status);
-	for (struct ucx_zrecv *z = u->zrecv; z; z = z->next)
-		pending |= z->peer == peer && (!ucx_request_done(&z->request, &z->status) ||
-					       !ucx_request_done(&z->accept_request, NULL));
+	ucx_each_of(u, peer, ucx_transfer_pending, &pending);
 	return pending;
+}
+
+static int ucx_all_sent_of(const struct ucx_transfers *list)
+{
+	for (struct ucx_transfer *z = list->first; z; z = z->next)
+		if (!z->peer->failure && !z->peer->bye_received && !ucx_send_done(z))
+			return 0;
+	return 1;
 }
 
 int ucx_zcopy_sent(const struct ucx *u)
 {
-	for (struct ucx_zsend *z = u->zsend; z; z = z->next)
-		if (!z->peer->failure && !z->peer->bye_received && !ucx_zsend_done(z))
+	for (uint32_t i = 0; u->transfers && i < u->nranks; i++)
+		if (!ucx_all_sent_of(&u->peer[i].offered))
 			return 0;
-	return 1;
+	return ucx_all_sent_of(&u->sending);
 }
 
 /* -------------------------------------------------------------------- giving up -- */
@@ -316,7 +397,7 @@ static void ucx_zcopy_end_or_close(struct ucx *u, struct ucx_peer *peer, int (*d
 }
 
 /* Copies the payload of a cancelled send that the peer has not accepted yet: the copy is sent instead. */
-static void ucx_zcopy_copy(struct ucx *u, struct ucx_zsend *z, const coll_send_t *send)
+static void ucx_zcopy_copy(struct ucx *u, struct ucx_transfer *z, const coll_send_t *send)
 {
 	z->copy = u->host->alloc(u->host, z->len);
 	if (!z->copy || ucx_copy_payload(u, z->copy, send, 0, z->len))
@@ -326,49 +407,56 @@ static void ucx_zcopy_copy(struct ucx *u, struct ucx_zsend *z, const coll_send_t
 int ucx_zcopy_cancel(struct ucx *u, coll_send_t *send)
 {
 	CANCEL_OFF;
-	struct ucx_zsend *z = u->zsend;
+	struct ucx_transfer *z = (struct ucx_transfer *)(uintptr_t)send->plugin[UCX_SEND_TRANSFER];
 
-	while (z && z->send != send)
-		z = z->next;
 	if (!z)
 		return 0;
-	if (!z->accepted)
+	if (z->list == &z->peer->offered)
 		ucx_zcopy_copy(u, z, send);
 	else
-		ucx_zcopy_end_or_close(u, z->peer, ucx_zsend_done, z);
+		ucx_zcopy_end_or_close(u, z->peer, ucx_send_done, z);
 	z->send = NULL;
 	return 1;
 }
 
-int ucx_zcopy_drop(struct ucx *u, uint64_t cookie)
+static struct ucx_transfer *ucx_find_cookie(const struct ucx_transfers *list, uint64_t cookie)
 {
-	struct ucx_zrecv *z = u->zrecv;
+	struct ucx_transfer *z = list->first;
 
 	while (z && (z->dropped || z->sink.cookie != cookie))
 		z = z->next;
+	return z;
+}
+
+int ucx_zcopy_drop(struct ucx *u, uint64_t cookie)
+{
+	struct ucx_transfer *z = ucx_find_cookie(&u->fetching, cookie);
+
+	if (!z)
+		z = ucx_find_cookie(&u->unanswered, cookie);
+	for (uint32_t i = 0; u->transfers && !z && i < u->nranks; i++)
+		z = ucx_find_cookie(&u->peer[i].awaited, cookie);
 	if (!z)
 		return 0;
 	z->dropped = 1;
-	if (z->fetching && !z->staging)
-		ucx_zcopy_end_or_close(u, z->peer, ucx_zrecv_done, z);
+	if (z->list == &u->fetching && !z->staging)
+		ucx_zcopy_end_or_close(u, z->peer, ucx_fetch_done, z);
 	return 1;
+}
+
+static void ucx_free_list(struct ucx *u, struct ucx_transfers *list)
+{
+	while (list->first)
+		ucx_transfer_free(u, list->first);
 }
 
 void ucx_zcopy_free(struct ucx *u)
 {
-	struct ucx_zsend *s;
-	struct ucx_zrecv *r;
-
-	while ((s = u->zsend)) {
-		u->zsend = s->next;
-		if (s->copy)
-			u->host->free(u->host, s->copy, s->len);
-		free(s);
+	for (uint32_t i = 0; u->peer && i < u->nranks; i++) {
+		ucx_free_list(u, &u->peer[i].offered);
+		ucx_free_list(u, &u->peer[i].awaited);
 	}
-	while ((r = u->zrecv)) {
-		u->zrecv = r->next;
-		if (r->staging)
-			u->host->free(u->host, r->staging, r->len);
-		free(r);
-	}
+	ucx_free_list(u, &u->unanswered);
+	ucx_free_list(u, &u->sending);
+	ucx_free_list(u, &u->fetching);
 }

@@ -7,91 +7,100 @@
 #include "base/error.h"
 #include "base/handle.h"
 
-#include <stdlib.h>
-
 enum {
-	WAITS_FEW = 16, /* more requests need memory */
 	/* Between two slices stall_poll sees to the deadline, and has the other ranks asked where they are. */
 	WAITS_SLICE_US = 50000,
 	/* Of several contexts: no descriptor tells this thread that another thread has completed an operation. */
 	WAITS_SHORT_US = 2000
 };
 
-/* An entry of the program's array; both objects are pinned.  request is NULL where the entry is NULL. */
-struct waited {
-	struct request *request;
-	struct comm *comm;
-	int over; /* complete, or its communicator has failed */
-};
-
+/*
+ * A program may wait for one of thousands, again and again, and may have changed the array, so each call pins all requests.
+ * A communicator is pinned only if it is another one than that of the request before, and nothing is kept of either.
+ */
 struct waits {
 	const char *what; /* the public function */
 	const coll_request_t *requests;
 	int n;
-	struct waited *item; /* one for each of the n requests */
-	int pinned;
-	int unlimited;  /* only the communicators limit the time */
-	int64_t end_us; /* of the caller's limit, by clock_now_us; INT64_MAX: none */
+	int pinned;        /* so many entries are pinned, unless they are NULL */
+	struct comm *last; /* the communicator of the last of these; NULL: all are NULL */
+	int unlimited;     /* only the communicators limit the time */
+	int mixed;         /* not all of one communicator, or one of them is a split's */
+	uint64_t moves;    /* of the communicator, if not mixed, at the last look at all requests */
+	int64_t end_us;    /* of the caller's limit, by clock_now_us; INT64_MAX: none */
 	int64_t slice_us;
 	struct context *locked; /* whose lock this thread holds, or NULL */
-	struct waited few[WAITS_FEW];
 };
 
 /* ---------------------------------------------------------------- the entries -- */
 
+/* Of an entry that is pinned and not NULL. */
+static struct request *waits_request(const struct waits *w, int i)
+{
+	return handle_object(w->requests[i]);
+}
+
+/* The communicator of a pinned request; before: that of another one, which is likely to be the same, or NULL. */
+static struct comm *waits_comm(const struct request *request, struct comm *before)
+{
+	return before && before->handle == request->comm ? before : handle_object(request->comm);
+}
+
+static int waits_refuse(const struct waits *w, int i, const struct request *request)
+{
+	return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: requests[%d] is %s", w->what, i,
+			 request ? "of a communicator that was destroyed"
+				 : handle_trouble(w->requests[i]));
+}
+
 static int waits_pin(struct waits *w, int i)
 {
-	struct request *request = handle_pin(HANDLE_REQUEST, w->requests[i]);
-	struct comm *comm = request ? handle_pin(HANDLE_COMM, request->comm) : NULL;
+	const struct request *request = handle_pin(HANDLE_REQUEST, w->requests[i]);
+	struct comm *comm = w->last;
+	int code;
 
-	if (!comm) {
-		error_set(COLL_ERR_INVALID_ARGUMENT, "%s: requests[%d] is %s", w->what, i,
-			  request ? "of a communicator that was destroyed"
-				  : handle_trouble(w->requests[i]));
+	if (request && (!comm || comm->handle != request->comm))
+		comm = handle_pin(HANDLE_COMM, request->comm);
+	if (!request || !comm) {
+		code = waits_refuse(w, i, request);
 		if (request)
 			handle_unpin(w->requests[i]);
-		return COLL_ERR_INVALID_ARGUMENT;
+		return code;
 	}
-	w->item[i] = (struct waited){request, comm, 0};
-	w->pinned++;
+	if (w->last && w->last->context != comm->context)
+		w->slice_us = WAITS_SHORT_US;
+	w->mixed |= (w->last && w->last != comm) || request->split;
+	w->last = comm;
 	return COLL_SUCCESS;
 }
 
-static void waits_close(struct waits *w)
-{
-	for (int i = 0; i < w->n; i++) {
-		if (!w->item[i].request)
-			continue;
-		handle_unpin(w->item[i].comm->handle);
-		handle_unpin(w->requests[i]);
-	}
-	if (w->item != w->few)
-		free(w->item);
-}
-
-/* Pins all; an error leaves nothing to close. */
+/* Pins all, since each must be valid. */
 static int waits_open(struct waits *w)
 {
-	const struct context *first = NULL;
 	int code = COLL_SUCCESS;
 
-	w->item = w->n > WAITS_FEW ? calloc((size_t)w->n, sizeof(*w->item)) : w->few;
 	w->slice_us = WAITS_SLICE_US;
-	if (!w->item)
-		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory for %d requests", w->what,
-				 w->n);
-	for (int i = 0; !code && i < w->n; i++) {
+	for (; !code && w->pinned < w->n; w->pinned += !code)
+		if (w->requests[w->pinned])
+			code = waits_pin(w, w->pinned);
+	return code;
+}
+
+static void waits_unpin(const struct waits *w)
+{
+	coll_comm_t before = NULL;
+
+	for (int i = 0; i < w->pinned; i++) {
+		coll_comm_t handle;
+
 		if (!w->requests[i])
 			continue;
-		code = waits_pin(w, i);
-		if (!code && first && first != w->item[i].comm->context)
-			w->slice_us = WAITS_SHORT_US;
-		if (!code)
-			first = w->item[i].comm->context;
+		handle = waits_request(w, i)->comm;
+		if (handle != before)
+			handle_unpin(handle);
+		before = handle;
+		handle_unpin(w->requests[i]);
 	}
-	if (code)
-		waits_close(w);
-	return code;
 }
 
 /* ----------------------------------------------------------------- the waiting -- */
@@ -132,64 +141,79 @@ static int waits_lost(struct waits *w, const struct comm *comm)
 	return clock_now_us() >= w->end_us ? 0 : -comm_lost(comm);
 }
 
-static int waited_is_over(const struct waited *item)
+static int waits_is_over(const struct request *request, const struct comm *comm)
 {
-	const struct comm *comm = item->comm;
-
-	return comm->error || atomic_load(&comm->aborted) || request_is_over(item->request, comm);
+	return comm->error || atomic_load(&comm->aborted) || request_is_over(request, comm);
 }
 
 /* Only a wait without a limit of its own ends after the communicator's timeout for want of a message. */
-static void waits_poll(const struct waits *w, const struct waited *item)
+static void waits_poll(const struct waits *w, const struct request *request, struct comm *comm)
 {
-	item->comm->waited = w->unlimited ? item->request->message : NULL;
-	stall_poll(item->comm);
-	item->comm->waited = NULL;
+	comm->waited = w->unlimited ? request->message : NULL;
+	stall_poll(comm);
+	comm->waited = NULL;
 }
 
-/* Returns the number of entries that are over, or the negative of an error. */
-static int waits_look(struct waits *w, int waits)
+/* Changes whenever a request of the communicator that is no split's may have ended. */
+static uint64_t waits_moves(const struct comm *comm)
 {
+	return comm->steps + comm->finished;
+}
+
+/*
+ * Looks at the entries, in their order, up to `most` that are over, whose indices it writes.  Returns their number, or
+ * the negative of an error.
+ */
+static int waits_look(struct waits *w, int waits, int32_t *indices, int most)
+{
+	struct comm *comm = NULL, *polled = NULL;
 	int over = 0;
 
-	for (int i = 0; i < w->n; i++) {
-		struct waited *item = &w->item[i];
+	for (int i = 0; i < w->n && over < most; i++) {
+		const struct request *request;
 
-		if (!item->request)
+		if (!w->requests[i])
 			continue;
-		if (!waits_lock(w, item->comm->context))
-			return waits_lost(w, item->comm);
-		item->over = waited_is_over(item);
-		over += item->over;
-		if (item->over)
+		request = waits_request(w, i);
+		comm = waits_comm(request, comm);
+		if (w->locked != comm->context && !waits_lock(w, comm->context))
+			return waits_lost(w, comm);
+		if (waits_is_over(request, comm)) {
+			indices[over++] = i;
 			continue;
-		if (waits && request_is_deferred(item->request, item->comm))
+		}
+		if (waits && request_is_deferred(request, comm))
 			return -error_set(
 				COLL_ERR_INVALID_USAGE,
 				"%s: requests[%d] is of a group that is open, so the wait "
 				"would never end: call coll_group_end first",
 				w->what, i);
-		waits_poll(w, item);
+		if (comm != polled)
+			waits_poll(w, request, comm);
+		polled = comm;
 	}
+	w->moves = comm ? waits_moves(comm) : 0;
 	return over;
 }
 
 /* Is an entry over?  An entry whose context another thread has locked is looked at in the next round. */
-static int waits_done(void *arg)
+static int waits_any_over(const struct waits *w)
 {
-	const struct waits *w = arg;
+	struct comm *comm = NULL;
 
 	for (int i = 0; i < w->n; i++) {
-		const struct waited *item = &w->item[i];
+		const struct request *request;
 		struct context *context;
 		int over;
 
-		if (!item->request)
+		if (!w->requests[i])
 			continue;
-		context = item->comm->context;
+		request = waits_request(w, i);
+		comm = waits_comm(request, comm);
+		context = comm->context;
 		if (context != w->locked && !lock_try(&context->lock))
 			continue;
-		over = waited_is_over(item);
+		over = waits_is_over(request, comm);
 		if (context != w->locked)
 			lock_release(&context->lock);
 		if (over)
@@ -198,13 +222,25 @@ static int waits_done(void *arg)
 	return 0;
 }
 
+static int waits_done(void *arg)
+{
+	struct waits *w = arg;
+	const struct comm *comm = w->last;
+
+	if (!w->mixed && !comm->error && !atomic_load(&comm->aborted) &&
+	    w->moves == waits_moves(comm))
+		return 0;
+	w->moves = waits_moves(comm);
+	return waits_any_over(w);
+}
+
 /* The thread is cancelled in its wait: its call ends as if it returned. */
 static void waits_cancelled(struct waits *const *waits)
 {
 	if (!*waits || !wait_is_cancelled())
 		return;
 	waits_unlock(*waits);
-	waits_close(*waits);
+	waits_unpin(*waits);
 }
 
 /* One wait: CONTEXT_LOST, or 0 whether the time is over or not. */
@@ -221,17 +257,18 @@ static int waits_wait(struct waits *w, int64_t left)
 }
 
 /* A communicator of the context whose lock this thread had. */
-static const struct comm *waits_comm(const struct waits *w)
+static const struct comm *waits_comm_of(const struct waits *w, const struct context *context)
 {
-	int i = 0;
+	const struct comm *comm = NULL;
 
-	while (!w->item[i].request || w->item[i].comm->context != w->locked)
-		i++;
-	return w->item[i].comm;
+	for (int i = 0; !comm || comm->context != context; i++)
+		if (w->requests[i])
+			comm = waits_comm(waits_request(w, i), NULL);
+	return comm;
 }
 
-/* timeout_ms: -1: none.  Returns as waits_look; 0: the time is over. */
-static int waits_run(struct waits *w, int64_t timeout_ms)
+/* timeout_ms: -1: none.  Returns as waits_look; 0: the time is over, or all entries are NULL. */
+static int waits_run(struct waits *w, int64_t timeout_ms, int32_t *indices, int most)
 {
 	const int64_t now = timeout_ms ? clock_now_us() : 0;
 	int64_t left;
@@ -240,12 +277,12 @@ static int waits_run(struct waits *w, int64_t timeout_ms)
 	if (timeout_ms > 0 && timeout_ms <= (INT64_MAX - now) / 1000)
 		w->end_us = now + timeout_ms * 1000;
 	w->unlimited = timeout_ms < 0;
-	while (!(over = waits_look(w, timeout_ms != 0)) && timeout_ms) {
+	while (!(over = waits_look(w, timeout_ms != 0, indices, most)) && timeout_ms && w->last) {
 		left = w->end_us - clock_now_us();
 		if (left <= 0)
 			break;
 		if (waits_wait(w, left)) {
-			over = waits_lost(w, waits_comm(w));
+			over = waits_lost(w, waits_comm_of(w, w->locked));
 			break;
 		}
 	}
@@ -253,10 +290,10 @@ static int waits_run(struct waits *w, int64_t timeout_ms)
 }
 
 /* The result of an operation that is over. */
-static int waits_result(struct waits *w, const struct waited *item)
+static int waits_result(struct waits *w, int i)
 {
-	struct comm *comm = item->comm;
-	const struct request *request = item->request;
+	const struct request *request = waits_request(w, i);
+	struct comm *comm = waits_comm(request, NULL);
 
 	if (!waits_lock(w, comm->context))
 		return comm_lost(comm);
@@ -283,22 +320,17 @@ static int waits_some(struct waits *w, int64_t timeout_ms, int32_t *indices, int
 				 : timeout_ms < -1 ? "timeout_ms is less than -1"
 						   : "requests is NULL");
 	code = waits_open(w);
-	if (code)
-		return code;
-	over = w->pinned ? waits_run(w, timeout_ms) : 0;
+	over = code ? 0 : waits_run(w, timeout_ms, indices, most);
 	if (over < 0)
 		code = -over;
-	else if (!over && w->pinned)
+	else if (!over && !code && w->last)
 		code = COLL_IN_PROGRESS;
-	for (int i = 0; i < w->n && over > 0 && *count < most; i++) {
-		if (!w->item[i].over)
-			continue;
-		indices[(*count)++] = i;
-		if (!code)
-			code = waits_result(w, &w->item[i]);
-	}
+	else
+		*count = over;
+	for (int k = 0; k < over && !code; k++)
+		code = waits_result(w, indices[k]);
 	waits_unlock(w);
-	waits_close(w);
+	waits_unpin(w);
 	return code;
 }
 

@@ -86,6 +86,12 @@ static inline void *handle_pin(int type, void *handle)
 	return slot->object;
 }
 
+/* The object of a handle that the caller has pinned. */
+static inline void *handle_object(void *handle)
+{
+	return handle_find((uint32_t)(uintptr_t)handle - 1)->object;
+}
+
 static inline void handle_unpin(void *handle)
 {
 	atomic_fetch_sub(&handle_find((uint32_t)(uintptr_t)handle - 1)->state, 1);

@@ -1377,6 +1377,8 @@ COLL_API coll_result_t coll_wait_for(coll_request_t request, int64_t timeout_ms)
  * Returns      The result of that operation, as coll_wait; COLL_IN_PROGRESS if the time was over.
  * Blocks       Until a request is complete or a communicator has failed.  The wait moves all of
  *              these communicators.
+ * Cost         Each call looks at all n entries, since the program may have changed them.  For thousands
+ *              of requests use coll_wait_some, which reports all that are complete at once.
  */
 COLL_API coll_result_t coll_wait_any(int32_t n, const coll_request_t *requests, int64_t timeout_ms,
 				     int32_t *index);

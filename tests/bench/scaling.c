@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARM = 4, FEW = 250, MANY = 1000, RANKS = 3, PARTS = 2, CALLBACKS = 4 };
+enum { WARM = 4, FEW = 250, MANY = 1000, RANKS = 3, PARTS = 4, CALLBACKS = 4 };
 
 static coll_comm_t comms[RANKS];
 static int32_t in[RANKS][MANY], out[RANKS][MANY];
@@ -206,8 +206,18 @@ static void reductions(int n)
 
 /* --------------------------------------------------------------------------- running -- */
 
+#define THINGS(X)                                                                                  \
+	X(operations)                                                                              \
+	X(groups)                                                                                  \
+	X(operations_beside_one_that_left)                                                         \
+	X(communicators)                                                                           \
+	X(communicators_of_a_group)                                                                \
+	X(callbacks)                                                                               \
+	X(registrations)                                                                           \
+	X(reductions)
+
 /* Functions of their own, so that a profile tells their costs apart. */
-#define THING(name)                                                                                \
+#define FUNCTIONS(name)                                                                            \
 	static __attribute__((noinline, noclone)) void few_##name(void)                            \
 	{                                                                                          \
 		name(FEW);                                                                         \
@@ -216,27 +226,13 @@ static void reductions(int n)
 	{                                                                                          \
 		name(MANY);                                                                        \
 	}
-THING(operations)
-THING(groups)
-THING(operations_beside_one_that_left)
-THING(communicators)
-THING(callbacks)
-THING(communicators_of_a_group)
-THING(registrations)
-THING(reductions)
+THINGS(FUNCTIONS)
 
+#define ROW(name) {#name, few_##name, many_##name},
 static const struct thing {
 	const char *name;
 	void (*few)(void), (*many)(void);
-} things[] = {
-#define ROW(name)                                                                                  \
-	{                                                                                          \
-#name, few_##name, many_##name                                                     \
-	}
-	ROW(operations),    ROW(groups),     ROW(operations_beside_one_that_left),
-	ROW(communicators), ROW(callbacks),  ROW(communicators_of_a_group),
-	ROW(registrations), ROW(reductions),
-};
+} things[] = {THINGS(ROW)};
 
 static const struct thing *find(const char *name)
 {

@@ -5,7 +5,7 @@
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
 # The most tenths of a cost for four times as many.
-most=45
+most=43
 
 command -v valgrind >/dev/null || skip_all "valgrind is not installed"
 [ -z "$TEST_SANITIZE" ] || skip_all "built with a sanitizer ($TEST_SANITIZE)"

@@ -5,9 +5,9 @@
  * out of place, every root, buffers of any alignment with guards around them; also random calls of
  * all kinds.
  *
- * TEST_LEVEL=small makes fewer calls; TEST_BIG=1 adds calls with more than 2^31 elements, which
- * take 4.5 GiB of memory.  TEST_SEED=N makes random calls only, beginning with the call that a
- * failure named "seed N".
+ * TEST_LEVEL=long makes more calls; TEST_BIG=1 adds calls with more than 2^31 elements, which take
+ * 4.5 GiB of memory.  TEST_SEED=N makes random calls only, beginning with the call that a failure
+ * named "seed N".
  */
 #include <inttypes.h>
 #include "../lib/calls.h"

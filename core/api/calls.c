@@ -125,7 +125,7 @@ static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_
 	int code;
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = again_issue(comm, args, site) ? comm_error(comm)
 					     : call_issue_any(comm, args, site, &issued);
 	comm_leave(comm);
@@ -348,7 +348,7 @@ coll_result_t coll_sync(coll_comm_t handle)
 	int code;
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = call_wait_all(comm);
 	if (code == CONTEXT_LOST)
 		return comm_leave_lost(comm);
@@ -364,7 +364,7 @@ coll_result_t coll_barrier(coll_comm_t handle)
 	int code;
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = call_wait_all(comm);
 	if (!code)
 		code = call_issue(comm, &args, NULL, &issued);

@@ -298,7 +298,7 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 	int lost, retired;
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	context = comm->context;
 	timeout_us = config_int(context->config, "destroy_timeout");
 	deadline = clock_now_us() + timeout_us;
@@ -359,7 +359,7 @@ coll_result_t coll_comm_abort(coll_comm_t handle)
 	int code;
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	abort_mark(comm);
 	code = comm->context->plugin->backend.transport ? abort_lock(comm) : abort_native(comm);
 	if (!code) {

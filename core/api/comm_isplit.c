@@ -84,7 +84,7 @@ static int isplit_call(coll_comm_t handle, const struct split_args *args, coll_r
 	if (request)
 		*request = NULL;
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	blocks = derive_of(comm)->blocks;
 	code = request ? request_new(request, &like, &r)
 		       : error_set(COLL_ERR_INVALID_ARGUMENT, "%s: request is NULL",

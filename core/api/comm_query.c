@@ -23,7 +23,7 @@ coll_result_t coll_comm_get_async_error(coll_comm_t handle, coll_result_t *error
 	struct comm *comm = comm_enter(handle, "coll_comm_get_async_error");
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	context_progress(comm->context);
 	queue_check_engine(comm);
 	(void)stall_ask_outside(comm);
@@ -69,7 +69,7 @@ coll_result_t coll_comm_members(coll_comm_t handle, int32_t *ranks)
 	struct comm *comm = comm_enter(handle, "coll_comm_members");
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	for (int r = 0; ranks && r < comm->nranks; r++) {
 		const int at = comm->to_context_rank[r];
 
@@ -101,7 +101,7 @@ coll_result_t coll_comm_get_failed(coll_comm_t handle, int32_t *ranks, int32_t c
 	int code = COLL_SUCCESS;
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	if (!count || capacity < 0 || (capacity && !ranks))
 		code = error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_get_failed: %s",
 				 !count         ? "count is NULL"
@@ -129,7 +129,7 @@ coll_result_t coll_comm_set_timeout(coll_comm_t handle, int64_t timeout_ms)
 	int code = COLL_SUCCESS;
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	if (timeout_ms < 1 || timeout_ms > INT64_C(1000) * CONFIG_LONGEST_SECONDS)
 		code = error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_comm_set_timeout: timeout_ms is %lld, but must be from 1 to "
@@ -149,7 +149,7 @@ coll_result_t coll_comm_count(coll_comm_t handle, int32_t *nranks)
 	struct comm *comm = comm_query_enter(handle, nranks, "coll_comm_count");
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	*nranks = comm->nranks;
 	comm_leave(comm);
 	return COLL_SUCCESS;
@@ -160,7 +160,7 @@ coll_result_t coll_comm_user_rank(coll_comm_t handle, int32_t *rank)
 	struct comm *comm = comm_query_enter(handle, rank, "coll_comm_user_rank");
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	*rank = comm->rank;
 	comm_leave(comm);
 	return COLL_SUCCESS;
@@ -171,7 +171,7 @@ coll_result_t coll_comm_device(coll_comm_t handle, int32_t *device)
 	struct comm *comm = comm_query_enter(handle, device, "coll_comm_device");
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	*device = comm->context->memory & COLL_MEM_CUDA ? comm->context->device : -1;
 	comm_leave(comm);
 	return COLL_SUCCESS;
@@ -182,7 +182,7 @@ coll_result_t coll_comm_backend(coll_comm_t handle, const char **name)
 	struct comm *comm = comm_query_enter(handle, name, "coll_comm_backend");
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	*name = comm->context->plugin->backend.name; /* the plugin's own string: never unloaded */
 	comm_leave(comm);
 	return COLL_SUCCESS;
@@ -195,7 +195,7 @@ coll_result_t coll_comm_native_handle(coll_comm_t handle, void **native)
 	int code = COLL_SUCCESS;
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	n = comm_native(comm);
 	*native = n && n->handle ? n->handle(comm->context->ep) : NULL;
 	if (!*native)
@@ -215,7 +215,7 @@ coll_result_t coll_comm_register(coll_comm_t handle, void *buf, size_t bytes, vo
 	int code, device;
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	if (comm->host_comm && buf && bytes && comm->context->devices &&
 	    device_kind(buf, &device) == COLL_MEM_HOST)
 		comm = host_memory_switch(comm);
@@ -231,7 +231,7 @@ coll_result_t coll_comm_deregister(coll_comm_t handle, void *registration)
 	int code;
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	if (comm->host_comm && registration_is_of(comm->host_comm, registration))
 		comm = host_memory_switch(comm);
 	code = registration_remove(comm, registration);

@@ -57,7 +57,7 @@ coll_result_t coll_comm_shrink(coll_comm_t handle, const int32_t *exclude, int32
 	if (newcomm)
 		*newcomm = NULL;
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = shrink_check(exclude, nexclude, newcomm, flags);
 	if (!code)
 		code = derive_config("coll_comm_shrink", config, &timeout_us);

@@ -134,7 +134,7 @@ int split_new(struct comm *comm, const struct split_args *args, struct split **o
 int split_finish(struct split *split)
 {
 	struct comm *comm = comm_enter(split->parent, "coll_comm_split");
-	int code = comm ? split->derive->finish(comm, split) : COLL_ERR_INVALID_ARGUMENT;
+	int code = comm ? split->derive->finish(comm, split) : error_code();
 
 	split_end(split, code);
 	if (comm)
@@ -314,7 +314,7 @@ static int split_call(coll_comm_t handle, const struct split_args *args)
 	if (args->newcomm)
 		*args->newcomm = NULL;
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = split_new(comm, args, &split);
 	comm_leave(comm);
 	if (code)

@@ -136,7 +136,7 @@ coll_result_t coll_event_create(coll_comm_t handle, coll_event_t *event)
 	if (event)
 		*event = NULL;
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	e = event ? calloc(1, sizeof(*e)) : NULL;
 	if (e) {
 		pthread_mutex_init(&e->lock, NULL);
@@ -161,7 +161,7 @@ coll_result_t coll_event_destroy(coll_event_t event)
 	int code;
 
 	if (!e)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = handle_end(event, "an event");
 	if (code == HANDLE_HELD)
 		return COLL_SUCCESS;
@@ -179,7 +179,7 @@ coll_result_t coll_event_record(coll_event_t event, coll_comm_t handle)
 	int code;
 
 	if (!e)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = event_check(e, comm, NULL);
 	if (!code)
 		code = e->impl->record(e, comm, NULL);
@@ -204,7 +204,7 @@ coll_result_t coll_event_record_on_stream(coll_event_t event, coll_comm_t handle
 	int code;
 
 	if (!e)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = event_check(e, comm, stream);
 	if (!code && !stream)
 		code = comm_error(comm);
@@ -246,7 +246,7 @@ coll_result_t coll_stream_wait_event(coll_comm_t handle, coll_stream_t stream, c
 	int code;
 
 	if (!e)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = event_check(e, comm, stream);
 	if (!code && !stream)
 		code = comm_error(comm);
@@ -271,7 +271,7 @@ coll_result_t coll_comm_wait_event(coll_comm_t handle, coll_event_t event)
 	int code;
 
 	if (!e)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = event_check(e, comm, NULL);
 	if (!code)
 		code = e->impl->wait(e, comm, NULL);

@@ -69,7 +69,7 @@ static int group_enter(struct member *m, uint64_t number)
 {
 	m->comm = comm_enter(m->handle, "coll_group_end");
 	if (!m->comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	m->streams = stream_order_group(m->comm, number);
 	return COLL_SUCCESS;
 }
@@ -94,7 +94,7 @@ static int group_begin(struct member *m, uint64_t number)
 	if (m->comm)
 		context_enter(m->comm->context);
 	else if (group_enter(m, number))
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	comm = m->comm;
 	stream_order_group_end(comm, number, m->streams);
 	native_defer(comm);

@@ -95,7 +95,7 @@ coll_result_t coll_info_backend(coll_info_t handle, int32_t index, coll_backend_
 	int code;
 
 	if (!info)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = info_backend(info, index, out);
 	handle_unpin(handle);
 	return code;
@@ -119,7 +119,7 @@ coll_result_t coll_info_option(coll_info_t handle, int32_t index, coll_option_in
 	int code;
 
 	if (!info)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = config_describe(info->config, index, out);
 	handle_unpin(handle);
 	return code;
@@ -143,7 +143,7 @@ coll_result_t coll_info_rule(coll_info_t handle, int32_t index, coll_rule_info_t
 	int code;
 
 	if (!info)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = choose_describe(info->config, &info->selection, index, out);
 	handle_unpin(handle);
 	return code;
@@ -156,7 +156,7 @@ coll_result_t coll_info_rule_reach(coll_info_t handle, int32_t index, int32_t nr
 	int code;
 
 	if (!info)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = choose_reachable(&info->selection, index, nranks, nnodes, reach, why);
 	handle_unpin(handle);
 	return code;
@@ -211,7 +211,7 @@ coll_result_t coll_info_verdict(coll_info_t handle, const char **sentence)
 	if (sentence)
 		*sentence = info ? info->sentence : "";
 	if (!info)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = info->code ? error_set(info->code, "%s", info->sentence) : COLL_SUCCESS;
 	handle_unpin(handle);
 	return code;

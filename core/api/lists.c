@@ -335,7 +335,7 @@ static coll_result_t list_call(coll_comm_t handle, const char *name, const coll_
 	int code, end;
 
 	if (!l.comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	l.args.size = sizeof(l.args);
 	l.args.flags = CALL_OF_LIST;
 	l.elem = coll_dtype_size(args->dtype);

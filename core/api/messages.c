@@ -100,7 +100,7 @@ static int messages_begin(coll_comm_t handle, const char *what, struct message_a
 	if (request)
 		*request = NULL;
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = comm_error(comm);
 	comm = host_memory_switch(comm);
 	like.comm = comm->handle;
@@ -171,7 +171,8 @@ static struct message *messages_enter(coll_request_t request, const char *what, 
 {
 	struct request *r = request_enter(request, what, comm);
 
-	*code = COLL_ERR_INVALID_ARGUMENT;
+	if (!r)
+		*code = error_code();
 	if (!r || r->message)
 		return r ? r->message : NULL;
 	*code = error_set(COLL_ERR_INVALID_USAGE,
@@ -221,7 +222,7 @@ static int messages_probe(coll_comm_t handle, const char *what, const struct mes
 	int code;
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = comm_error(comm);
 	comm = host_memory_switch(comm);
 	if (!code)

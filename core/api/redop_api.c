@@ -71,7 +71,7 @@ static int redop_api_add(coll_comm_t handle, const char *what, struct redop *lik
 	int code, number = -1;
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = comm_error(comm);
 	if (!code)
 		code = redop_api_make_native(comm, what, like, scalar, residence);
@@ -158,7 +158,7 @@ coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t handle)
 					   "coll_red_op_destroy: op %d is destroyed", op);
 	comm = comm_enter(handle, "coll_red_op_destroy");
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	redop = redop_made(&comm->redops, op);
 	if (!redop) {
 		code = error_set(COLL_ERR_INVALID_ARGUMENT,

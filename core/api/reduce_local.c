@@ -19,7 +19,7 @@ static int local_find(coll_comm_t handle, int dtype, int op, struct redop *redop
 		return redop_find(&none, local_name, dtype, op, redop);
 	comm = comm_enter(handle, local_name);
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = redop_find(&comm->redops, local_name, dtype, op, redop);
 	comm_leave(comm);
 	return code;

@@ -158,7 +158,7 @@ coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,
 	if (request)
 		*request = NULL;
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = request ? request_take_args("coll_request_init", args, &full)
 		       : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_request_init: request is NULL");
 	if (!code)
@@ -188,7 +188,7 @@ coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
 	if (request)
 		*request = NULL;
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = request ? request_take_args("coll_request_issue", args, &full)
 		       : error_set(COLL_ERR_INVALID_ARGUMENT,
 				   "coll_request_issue: request is NULL");
@@ -241,7 +241,7 @@ static int request_begin_on_host(coll_comm_t native, struct comm *host_comm)
 	int code;
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = comm_error(comm);
 	if (!code)
 		code = event_host_begin(comm);
@@ -289,7 +289,7 @@ coll_result_t coll_request_start(coll_request_t request)
 	int code;
 
 	if (!r)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	code = comm_error(comm);
 	if (!code && (!r->op || r->starting || request_is_under_way(comm, r)))
 		code = error_set(COLL_ERR_INVALID_USAGE, "coll_request_start: the request %s",
@@ -311,7 +311,7 @@ coll_result_t coll_get_request(coll_comm_t handle, coll_request_t *request)
 	struct issued newest;
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	newest = host_memory_newest(comm);
 	like.comm = newest.comm;
 	like.number = newest.number;
@@ -329,7 +329,7 @@ coll_result_t coll_test(coll_request_t request, int32_t *done)
 	int code, over;
 
 	if (!r)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	context_progress(comm->context);
 	if (comm->finished < r->number) {
 		host_memory_help(comm->context, comm);
@@ -366,7 +366,7 @@ coll_result_t coll_wait(coll_request_t request)
 	int code;
 
 	if (!r)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	if (r->message)
 		code = message_wait_or_leave(r->message, request);
 	else if (request_is_over(r, comm))
@@ -388,7 +388,7 @@ coll_result_t coll_request_set_callback(coll_request_t request, coll_request_fn 
 	int code;
 
 	if (!r)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	if (!fn)
 		code = error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_request_set_callback: fn is NULL");
@@ -411,7 +411,7 @@ coll_result_t coll_request_set_timeout(coll_request_t request, int64_t timeout_m
 	int code = COLL_SUCCESS;
 
 	if (!r)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return error_code();
 	if (timeout_ms < 1 || timeout_ms > INT64_C(1000) * CONFIG_LONGEST_SECONDS)
 		code = error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_request_set_timeout: timeout_ms is %lld, but must be from 1 "

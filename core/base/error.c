@@ -8,6 +8,7 @@
 #include <string.h>
 
 static _Thread_local char error_last[ERROR_TEXT_SIZE];
+static _Thread_local int error_last_code;
 
 int error_set(int code, const char *fmt, ...)
 {
@@ -20,6 +21,7 @@ int error_set(int code, const char *fmt, ...)
 		text[0] = '\0';
 	va_end(args);
 	memcpy(error_last, text, strlen(text) + 1);
+	error_last_code = code;
 	return code;
 }
 
@@ -33,6 +35,11 @@ int error_take(int code, const coll_error_t *err)
 const char *error_text(void)
 {
 	return error_last;
+}
+
+int error_code(void)
+{
+	return error_last_code;
 }
 
 void error_note(struct error_first *first, int code)

@@ -16,6 +16,8 @@ int error_take(int code, const coll_error_t *err);
 const char *error_remedy(int err);
 /* The calling thread's last text; "" at first. */
 const char *error_text(void);
+/* The code of that text, for callers of functions that return NULL with an error set. */
+int error_code(void);
 
 enum { ERROR_TEXT_SIZE = 1024 };
 

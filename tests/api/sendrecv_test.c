@@ -173,8 +173,7 @@ static void run_pairs(struct rank *r)
 		coll_group_start();
 		if (!recv_bytes(r, y, sizeof(y), round % 2 ? COLL_ANY_SOURCE : from, TAG) ||
 		    !send_bytes(r, x, sizeof(x), to, TAG) || !grouped(r) ||
-		    !rank_did(r, coll_barrier(r->comm), "barrier") ||
-		    !check(r, y, from, sizeof(y)))
+		    !rank_did(r, coll_barrier(r->comm), "barrier") || !check(r, y, from, sizeof(y)))
 			return;
 	}
 }

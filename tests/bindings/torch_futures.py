@@ -170,7 +170,10 @@ def hooks():
 def circle():
     """On rank 0 a function waits for its own future, and another one for a call that rank 1 does not make."""
     init()
-    own, first, second = [], summed(), summed()
+    own = []
+    if RANK == 1:
+        meets("attached")  # a future that is complete would run its function at once
+    first, second = summed(), summed()
     if RANK == 0:
         def waits(_):
             GROUP().set_timeout(datetime.timedelta(seconds=2))
@@ -178,6 +181,7 @@ def circle():
 
         own.append(first.then(lambda _: own[0].wait()))
         second = second.then(waits)
+        meets("attached")
     print(f"rank {RANK}, nested: {attempt(second.wait)[1]}", flush=True)
     meets("told")
     print(f"rank {RANK}, its own: {[future.done() for future in own]}", flush=True)

@@ -81,6 +81,7 @@ static void log_unsignal(int signal)
 /* No signal must end the program if the reader of stderr has closed the pipe, or its file may not grow (ulimit -f). */
 static void log_write(const char *line, size_t len)
 {
+	CANCEL_OFF;
 	sigset_t quiet, saved, pending;
 	int tries = 0;
 	ssize_t n;

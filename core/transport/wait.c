@@ -280,7 +280,8 @@ static void wait_poll(struct waiting *w, struct wait_set *set)
 	pthread_cleanup_push(wait_cancel, &sleep);
 	cancel_restore(w->cancel_before);
 	ppoll(set->fds, (nfds_t)set->n, &t, NULL);
-	cancel_disable();
+	w->cancel_before =
+		cancel_disable(); /* the process may have got its second thread meanwhile */
 	pthread_cleanup_pop(0);
 }
 

@@ -86,9 +86,10 @@ void wait_abandon(struct context *context)
 
 static int wait_forks; /* the list is locked for a fork */
 
+/* A thread in a sweep has the list: a function of the program, for a reduction, may fork. */
 void wait_fork_lock(void)
 {
-	wait_forks = wait_list_take(WAIT_LIST_LONGEST_US);
+	wait_forks = !wait_sweeps && wait_list_take(WAIT_LIST_LONGEST_US);
 }
 
 void wait_fork_unlock(void)
@@ -114,7 +115,7 @@ void wait_forked(void)
 		wait_left = wait_contexts;
 	}
 	wait_contexts = NULL;
-	wait_forks = 1;
+	wait_forks = !wait_sweeps;
 }
 
 /* ------------------------------------------------------------------------ a sweep -- */

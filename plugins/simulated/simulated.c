@@ -23,8 +23,9 @@
 enum {
 	SIM_BUDGET = 8 << 20, /* bytes that one progress() copies: about a millisecond */
 	SIM_EAGER_MAX = 1024, /* the sender copies messages of at most this many bytes */
-	SIM_PIECE =
-		1 << 20, /* a copy of a longer message shows after so many bytes that it goes on */
+	/* A copy of a longer message shows after so many bytes that it goes on; a reduction may be a slow function. */
+	SIM_PIECE = 1 << 20,
+	SIM_REDUCED = 16 << 10,
 	SIM_GONE_MS = 900, /* the thread of a copy that does not go on for so long is gone */
 	/* So is a thread that keeps the lock of a box for so many waits; it needs the lock for moments. */
 	SIM_LOCK_WAITS = 9,
@@ -77,6 +78,14 @@ enum { SIM_OPEN, SIM_CLOSED, SIM_REPORTED };
 
 /* ------------------------------------------------------------------- boxes -- */
 
+/* This thread has the lock: a thread that kept it for too long has come back. */
+static int sim_locked(struct sim_box *box)
+{
+	if (atomic_load_explicit(&box->broken, memory_order_relaxed))
+		atomic_store(&box->broken, 0);
+	return 1;
+}
+
 /*
  * Takes the lock of a box: 0 if the box is broken.  Several short waits: a debugger that stops all threads may use up one
  * of them.
@@ -86,14 +95,14 @@ static int sim_lock(struct sim_box *box)
 	struct timespec until;
 
 	if (!pthread_mutex_trylock(&box->lock))
-		return 1;
+		return sim_locked(box);
 	for (int i = 0; i < SIM_LOCK_WAITS && !atomic_load(&box->broken); i++) {
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_nsec += SIM_LOCK_MS * 1000000L;
 		until.tv_sec += until.tv_nsec / 1000000000;
 		until.tv_nsec %= 1000000000;
 		if (!pthread_mutex_timedlock(&box->lock, &until))
-			return 1;
+			return sim_locked(box);
 	}
 	atomic_store(&box->broken, 1);
 	return 0;
@@ -355,16 +364,16 @@ static void sim_refuse_peer(struct sim_ep *ep, uint32_t from)
 /* Hands the payload over in pieces: see sim_wait_copied. */
 static void sim_copy_payload(struct sim_ep *ep, const coll_sink_t *sink, const coll_send_t *send)
 {
-	const uint64_t len = send->header.len;
+	const uint64_t len = send->header.len, piece = sink->buf ? SIM_PIECE : SIM_REDUCED;
 	const uint8_t *from = send->buf;
 
 	for (uint64_t at = 0, n; at < len; at += n) {
-		n = len - at < SIM_PIECE ? len - at : SIM_PIECE;
+		n = len - at < piece ? len - at : piece;
 		if (sink->buf)
 			memcpy((uint8_t *)sink->buf + at, from + at, n);
 		else
 			ep->host->data(ep->host, sink->cookie, from + at, n);
-		if (n == SIM_PIECE)
+		if (n == piece)
 			atomic_fetch_add(&ep->box->pieces, 1);
 	}
 }

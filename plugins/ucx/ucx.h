@@ -218,6 +218,8 @@ struct ucx {
 	struct ucx *next_log_endpoint; /* see ucx_log_handler_add */
 	uint64_t calls;                /* number of calls of progress() */
 	uint32_t idle;                 /* number of the last calls in a row that moved nothing */
+	uint32_t
+		busy_arms; /* so often was UCX busy when this rank was to sleep, since something has moved */
 	struct ucx_peer *busy;
 	struct ucx_deferred *deferred, **deferred_end;
 	int transfers;                          /* messages without frames, to and from all peers */

@@ -62,6 +62,7 @@ int32_t ucx_progress(void *ep)
 	if (ucx_has_work(&u->peer[u->rank]))
 		ucx_loop_back(u);
 	u->idle = u->moved ? 0 : u->idle + 1;
+	u->busy_arms = u->moved ? 0 : u->busy_arms;
 	if (u->new_peers && u->idle >= UCX_PROBE_AFTER)
 		ucx_probe_accepted(u);
 	if (u->poll_peers || u->idle % UCX_POLL_PEERS_EVERY == UCX_POLL_PEERS_EVERY - 1)
@@ -207,7 +208,8 @@ int32_t ucx_arm(void *ep)
 	status = ucx_lib.ucp_worker_arm(u->worker);
 	/* A rank that died in the middle of a frame keeps UCX busy until ucx_gap.c has closed the gap. */
 	u->poll_peers = 1;
-	if (status != UCS_OK && !sending && !u->gone)
+	/* A message may have come since ucx_progress: it looks again before this rank sleeps by the timer alone. */
+	if (status != UCS_OK && !u->gone && (!sending || !u->busy_arms++))
 		return 1;
 	/*
 	 * A send that waits in UCX for room in a queue keeps UCX busy.  UCX then leaves its descriptor readable, so the

@@ -430,6 +430,7 @@ static struct ucx_transfer *ucx_find_cookie(const struct ucx_transfers *list, ui
 
 int ucx_zcopy_drop(struct ucx *u, uint64_t cookie)
 {
+	CANCEL_OFF;
 	struct ucx_transfer *z = ucx_find_cookie(&u->fetching, cookie);
 
 	if (!z)

@@ -136,6 +136,8 @@ int split_finish(struct split *split)
 	struct comm *comm = comm_enter(split->parent, "coll_comm_split");
 	int code = comm ? split->derive->finish(comm, split) : error_code();
 
+	if (!comm) /* the exchange may still write to the split, which is kept */
+		atomic_fetch_add(&split->refs, 1);
 	split_end(split, code);
 	if (comm)
 		comm_leave(comm);

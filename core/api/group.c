@@ -18,7 +18,7 @@ struct member {
 };
 
 static _Atomic uint64_t group_numbers;
-/* A communicator is a member twice if another thread has used it in a group of its own meanwhile, which does no harm. */
+/* A communicator is a member twice if another thread has used it in a group of its own meanwhile: it is begun twice then. */
 static _Thread_local struct {
 	int depth;
 	int n, cap;

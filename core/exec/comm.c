@@ -14,6 +14,7 @@
 #include "exec/staging.h"
 #include "exec/stall.h"
 #include "exec/stream_order.h"
+#include "base/cancel.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/log.h"
@@ -121,6 +122,8 @@ void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 		comm_send_control(comm, CONTROL_FAIL, code, comm->error_text);
 	if (comm->pair)
 		pair_release(comm);
+	if (comm->busy == COMM_RESTS) /* the next look finds that it has nothing to do */
+		comm_list_busy(comm);
 	queue_cancel(comm);
 	callback_check(comm);
 	message_end_all(comm, code);
@@ -143,8 +146,11 @@ void comm_flush(struct comm *comm)
 		context_wait(comm->context, comm_controls_sent, comm, COMM_FLUSH_US);
 }
 
+/* Waits for half a second at most; its callers could not end a thread that is cancelled here in order. */
 int comm_flush_or_leave(struct comm *comm)
 {
+	CANCEL_OFF;
+
 	if (!comm->error || !comm->context->ep)
 		return COLL_SUCCESS;
 	return context_wait_or_leave(comm->context, comm_controls_sent, comm, COMM_FLUSH_US,

@@ -41,6 +41,8 @@ int pair_make(struct comm *comm, struct comm *host_comm)
 	comm->pair = pair;
 	context_lock(pair->host); /* its progress thread knows host_comm */
 	host_comm->pair = pair;
+	if (host_comm->error) /* another rank has told of a failure meanwhile */
+		pair_failed(host_comm);
 	context_leave(pair->host);
 	return COLL_SUCCESS;
 }

@@ -307,6 +307,8 @@ static int queue_look(struct comm *comm, struct op_list *list, int looks)
 
 	for (int n = list->count; n > 0 && looks > 0 && !comm->error; n--) {
 		op = moving_take(list);
+		if (!op)
+			break;
 		if (op == comm->head)
 			continue;
 		one = queue_advance(op);

@@ -35,6 +35,7 @@ struct stream_order {
 	const struct op
 		*settled; /* the last one before which all need only copies, unless it has left */
 	uint64_t settled_number; /* its number */
+	uint64_t group;          /* the last group whose streams it has looked at */
 };
 
 /* -------------------------------------------------------------------- beginning -- */
@@ -444,12 +445,16 @@ static void order_end_group(struct comm *comm, uint64_t group, struct order_grou
 
 struct order_group *stream_order_group(struct comm *comm, uint64_t group)
 {
-	struct order_group *calls = comm->order ? calloc(1, sizeof(*calls)) : NULL;
+	struct order_group *calls;
 	int code;
 
+	/* A communicator may be a member of the group twice (group.c). */
+	if (!comm->order || comm->order->group == group)
+		return NULL;
+	comm->order->group = group;
+	calls = calloc(1, sizeof(*calls));
 	if (!calls) {
-		if (comm->order)
-			order_failed(comm, error_set(COLL_ERR_NO_MEMORY, "no memory for a group"));
+		order_failed(comm, error_set(COLL_ERR_NO_MEMORY, "no memory for a group"));
 		return NULL;
 	}
 	code = order_collect(comm, group, calls);

@@ -172,12 +172,13 @@ test_words() {
     has "UCX_LOG_LEVEL is the user's" "$dir/out" 'UCX +INFO'
 }
 
-# few_descriptors COMMAND: runs it in two ranks with small limits on open files, and prints what a killed run printed.
+# few_descriptors COMMAND: runs it in two ranks with small limits on open files, and prints what a killed run printed.  The
+# ranks close what make has open.
 few_descriptors() {
     local n
 
     for n in 6 8 10 14 18 22; do
-        timeout 60 "$coll" run --no-prefix -n 2 -- sh -c "ulimit -n $n; exec $1" \
+        timeout 60 "$coll" run --no-prefix -n 2 -- sh -c "exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-; ulimit -n $n; exec $1" \
             >"$dir/few.$n" 2>&1
         ! grep -q 'killed by signal' "$dir/few.$n" || sed "s/^/limit $n: /" "$dir/few.$n"
     done

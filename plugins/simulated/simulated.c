@@ -25,7 +25,7 @@ enum {
 	SIM_EAGER_MAX = 1024, /* the sender copies messages of at most this many bytes */
 	/* A copy of a longer message shows after so many bytes that it goes on; a reduction may be a slow function. */
 	SIM_PIECE = 1 << 20,
-	SIM_REDUCED = 16 << 10,
+	SIM_REDUCED = 64 << 10,
 	SIM_GONE_MS = 900, /* the thread of a copy that does not go on for so long is gone */
 	/* So is a thread that keeps the lock of a box for so many waits; it needs the lock for moments. */
 	SIM_LOCK_WAITS = 9,

@@ -664,15 +664,19 @@ static void test_two_wait(void (*fn)(struct rank *r), const char *what)
 
 /* ------------------------------------------------------------------- ranks that have left -- */
 
-/* Rank 2 has another root, and calls `wait` seconds late; the others destroy their communicators at once. */
+/*
+ * Rank 2 has another root, and calls `wait` seconds late; the others destroy their communicators at once, so the broadcast
+ * ends after this function.
+ */
 static void root_then_destroy(struct rank *r, double wait)
 {
-	int32_t x = 1;
+	static int32_t numbers[3];
+	int32_t *x = &numbers[r->rank];
 	coll_result_t code;
 
 	if (r->rank == 2)
 		ranks_sleep(wait);
-	code = coll_broadcast(&x, &x, 1, COLL_INT32, r->rank == 2, r->comm, NULL);
+	code = coll_broadcast(x, x, 1, COLL_INT32, r->rank == 2, r->comm, NULL);
 	if (r->rank == 2)
 		note_sync(r, code);
 }

@@ -20,8 +20,9 @@ enum {
 	UCX_POLL_PEERS_EVERY = 512, /* calls of progress() that moved nothing */
 	UCX_PROBE_AFTER = 64,       /* such calls, until new connections get their probes */
 	UCX_EVENTS = 16,            /* ended processes that one epoll_wait() returns */
-	UCX_RETRY_NS = 500 * 1000,  /* longest sleep while UCX's queue to a peer is full */
-	UCX_ROUNDS = 64             /* most calls of ucp_worker_progress() in one progress() */
+	UCX_BUSY_ARMS = 200,
+	UCX_RETRY_NS = 500 * 1000, /* longest sleep while UCX's queue to a peer is full */
+	UCX_ROUNDS = 64            /* most calls of ucp_worker_progress() in one progress() */
 };
 
 /* --------------------------------------------------------------------- progress -- */
@@ -208,8 +209,11 @@ int32_t ucx_arm(void *ep)
 	status = ucx_lib.ucp_worker_arm(u->worker);
 	/* A rank that died in the middle of a frame keeps UCX busy until ucx_gap.c has closed the gap. */
 	u->poll_peers = 1;
-	/* A message may have come since ucx_progress: it looks again before this rank sleeps by the timer alone. */
-	if (status != UCS_OK && !u->gone && (!sending || !u->busy_arms++))
+	/*
+	 * A message may have come since ucx_progress, or a running peer may make room soon.  So the rank gives way and asks
+	 * again some times before it sleeps by the timer alone.
+	 */
+	if (status != UCS_OK && !u->gone && (!sending || u->busy_arms++ < UCX_BUSY_ARMS))
 		return 1;
 	/*
 	 * A send that waits in UCX for room in a queue keeps UCX busy.  UCX then leaves its descriptor readable, so the

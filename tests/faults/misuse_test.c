@@ -275,6 +275,57 @@ static void test_schedules(void)
 		"does not fit into memory", "a schedule, count fits for one rank, not for two");
 }
 
+/* Does rank `rank` of a v-form with root 0 need sendcounts (0), senddispls (1), recvcounts (2) or recvdispls (3)? */
+static int schedule_needs(int32_t kind, int rank, int array)
+{
+	switch (kind) {
+	case COLL_KIND_ALLTOALLV: return 1;
+	case COLL_KIND_SCATTERV: return rank == 0 && array < 2;
+	case COLL_KIND_GATHERV: return rank == 0 && array >= 2;
+	case COLL_KIND_ALLGATHERV: return array >= 2;
+	case COLL_KIND_REDUCE_SCATTERV: return array == 2;
+	default: return -1;
+	}
+}
+
+/* The part of each rank with one array at a time missing. */
+static void schedule_without(int32_t algorithm, const coll_algorithm_info_t *info, int rank)
+{
+	static const size_t counts[4] = {1, 1, 1, 1}, displs[2] = {0, 1};
+	int good = 1;
+
+	for (int array = 0; array < 4; array++) {
+		coll_schedule_args_t args = {.size = sizeof(args),
+					     .algorithm = algorithm,
+					     .nranks = 2,
+					     .rank = rank,
+					     .count = 1,
+					     .elem = 4,
+					     .sendcounts = array == 0 ? NULL : counts,
+					     .senddispls = array == 1 ? NULL : displs,
+					     .recvcounts = array == 2 ? NULL : counts,
+					     .recvdispls = array == 3 ? NULL : displs};
+		const int needed = schedule_needs(info->kind, rank, array);
+		const coll_result_t want = needed ? COLL_ERR_INVALID_ARGUMENT : COLL_SUCCESS;
+		coll_schedule_t schedule = NULL;
+
+		good = good && coll_schedule_create(&args, &schedule) == want &&
+		       (!needed || coll_schedule_cost(&args, NULL, NULL) == want);
+		coll_schedule_destroy(schedule);
+	}
+	ok(good, "a schedule of %s %s: rank %d of 2 needs its arrays and no others",
+	   coll_kind_name(info->kind), info->name, rank);
+}
+
+static void test_schedule_arrays(void)
+{
+	coll_algorithm_info_t info = {.size = sizeof(info)};
+
+	for (int32_t i = 0; !coll_algorithm(i, &info); i++)
+		for (int rank = 0; rank < 2 && schedule_needs(info.kind, 0, 0) >= 0; rank++)
+			schedule_without(i, &info, rank);
+}
+
 static void test_answers(void)
 {
 	const coll_result_t arg = COLL_ERR_INVALID_ARGUMENT;
@@ -509,6 +560,7 @@ static void test_backend(const char *backend)
 int main(void)
 {
 	test_schedules();
+	test_schedule_arrays();
 	test_comm_argument(NULL, "NULL");
 	test_comm_argument((coll_comm_t)(uintptr_t)12345, "no handle at all");
 	test_backend("simulated");

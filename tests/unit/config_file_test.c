@@ -7,6 +7,8 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 
+#include "../lib/open_files.h"
+
 /* Loads a user's file with this content and expects an error whose text has `piece`. */
 static void refuse(const char *text, const char *piece)
 {
@@ -547,6 +549,8 @@ static void test_fuzz(void)
 
 int main(void)
 {
+	const int before = open_files();
+
 	config_dir_begin();
 	test_lines();
 	test_refused_lines();
@@ -556,6 +560,7 @@ int main(void)
 	test_line_numbers();
 	test_refused_files();
 	test_changeable_files();
+	is_int(open_files(), before, "no file stays open, whatever is wrong with it");
 	test_sample();
 	test_fuzz();
 	config_dir_end();

@@ -487,7 +487,8 @@ static void secure(struct world *w, const coll_native_t *native, int one_host)
 	w->item[0].backend.transport = native ? NULL : &w->item[0].transport;
 	if (config_declare(w->config, "tcp", &security_option, 1))
 		bail_out("%s", error_text());
-	if (plugins_place(&w->list, w->config, one_host))
+	/* The library looks for the first time before it knows the hosts. */
+	if (plugins_place(&w->list, w->config, 0) || plugins_place(&w->list, w->config, one_host))
 		bail_out("%s", error_text());
 }
 

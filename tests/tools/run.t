@@ -221,6 +221,9 @@ is "empty lines and a last line without end" "$(cat "$dir/out")" "[0] a
 head -c 300000 /dev/urandom >"$dir/random"
 job --no-prefix -n 1 cat "$dir/random"
 check "without prefix all bytes pass unchanged" cmp "$dir/random" "$dir/out"
+head -c 100000 /dev/zero >"$dir/zeros"
+job --no-prefix -n 1 cat "$dir/zeros"
+check "so does a line that is longer than the pieces of lines with prefix" cmp "$dir/zeros" "$dir/out"
 job -n 1 cat "$dir/random"
 # Removes the prefix of lines and of pieces of lines, and the end of line that may be added at the
 # end.

@@ -333,6 +333,18 @@ wait $launcher
 is "ranks that end within it decide the status" \
     "$? $(grep -c '^coll run' "$dir/err") $(grep -c tidy "$dir/out")" "0 0 2"
 
+# The rank is silent, so that nothing but the clock wakes the launcher.  It survives the first SIGTERM only.
+rm -f "$dir/pids"
+"$coll" run --timeout 2 --grace 600 -n 1 bash -c 'trap "trap - TERM" TERM
+    echo $$ >>'"$dir"'/pids; for i in {1..50}; do sleep 0.2; done; : >'"$dir"'/late' \
+    >"$dir/out" 2>"$dir/err" </dev/null &
+launcher=$!
+wait_lines "$dir/pids" 1
+kill -TERM $launcher
+wait $launcher
+is "--timeout ends the job also in the time of --grace after a signal" \
+    "$? $([ -e "$dir/late" ] && echo "too late")" "124 "
+
 # A shell starts its background processes with SIGINT ignored.
 rm -f "$dir/pids"
 "$coll" run --timeout 120 --grace 0.1 -n 1 bash -c 'echo $$ >>'"$dir"'/pids; until [ -e '"$dir"'/go ]; do sleep 0.05; done' \

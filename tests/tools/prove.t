@@ -125,6 +125,10 @@ none "with nothing else in it" "$(grep -E '^[a-z_]+/' "$dir/out" | grep -v '^all
 tried() {
     sed -n "/^  $1/{n;s/^ *//;p;}" "$dir/out"
 }
+prove --ranks 1
+is "one rank alone" "$status" 0
+none "every algorithm but that for several nodes is proven with it" \
+    "$(grep -E '^[a-z_]+/' "$dir/out" | grep -vE '^allreduce/two_level | 1-1 .* proven$')"
 prove --algorithm broadcast/binomial --ranks 65-66
 is "many ranks alone" "$status" 0
 is "not all combinations are tried with them" "$(tried 'every combination')" none

@@ -225,6 +225,18 @@ static void run_rank(int rank)
 	exit(r.failure[0] != '\0');
 }
 
+/* Not where the root directory is no mount point, as after chroot. */
+static int can_hide_mounts(void)
+{
+	int status = 1;
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(unshare(CLONE_NEWNS) || namespaces_hide_mounts());
+	waitpid(child, &status, 0);
+	return status == 0;
+}
+
 static void test_processes(void)
 {
 	double deadline = ranks_now() + 2 * WAIT_S;
@@ -233,6 +245,10 @@ static void test_processes(void)
 
 	if (namespaces_enter(CLONE_NEWNS)) {
 		skip(NRANKS, "no namespaces here: %s", strerror(errno));
+		return;
+	}
+	if (!can_hide_mounts()) {
+		skip(NRANKS, "no mounts of its own here");
 		return;
 	}
 	fflush(stdout);

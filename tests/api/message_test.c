@@ -470,6 +470,43 @@ static void is_limited(struct rank *r)
 	lives(r);
 }
 
+/*
+ * Rank 1 makes no calls.  The limit of a receive ends first, and only its request; then that of a send whose bytes are
+ * still under way, and with it the communicator.
+ */
+static void is_limited_twice(struct rank *r)
+{
+	enum { LENGTH = 32 << 20, SHORT_MS = 50, LONG_MS = 400, MOST_MS = 10000 };
+	const struct shared *shared = r->user;
+	const double deadline = ranks_now() + FAR_S;
+	coll_request_t in, out;
+	coll_result_t error = COLL_SUCCESS;
+	char *x;
+	int32_t y;
+
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	rank_did(r, coll_sync(r->comm), "sync");
+	while (r->rank && atomic_load(&shared->phase) < 1 && ranks_now() < deadline)
+		ranks_sleep(0.001);
+	x = r->rank ? NULL : calloc(1, LENGTH);
+	if (!x)
+		return;
+	in = receives(r, &y, 1, 1, 5);
+	rank_did(r, coll_isend(x, LENGTH, COLL_INT8, 1, 6, r->comm, &out), "isend");
+	rank_did(r, coll_request_set_timeout(out, LONG_MS), "limit of the send");
+	rank_did(r, coll_request_set_timeout(in, SHORT_MS), "limit of the receive");
+	is(r, coll_wait(in), COLL_ERR_TIMEOUT, "the receive");
+	is(r, coll_wait_for(out, MOST_MS), COLL_ERR_TIMEOUT, "the send");
+	says(r, "its bytes are still under way", "the text");
+	rank_did(r, coll_comm_get_async_error(r->comm, &error), "error");
+	is(r, error, COLL_ERR_TIMEOUT, "the communicator");
+	coll_request_free(in);
+	coll_request_free(out);
+	begins(r, 1);
+	rank_did(r, coll_comm_abort(r->comm), "abort");
+	free(x);
+}
+
 /* ------------------------------------------------------------------------ failures -- */
 
 static void times_out(struct rank *r)
@@ -776,6 +813,18 @@ static void run_all(const char *backend)
 	run(backend, 2, other_sizes, "a status of another size");
 }
 
+/* Ranks in processes, so that a rank which makes no calls moves no data. */
+static void run_process(const char *backend)
+{
+	struct ranks_job job = {.backend = backend,
+				.nranks = 2,
+				.processes = 1,
+				.fn = is_limited_twice,
+				.user = ranks_memory(sizeof(struct shared))};
+
+	ranks_ok(&job, "a receive and a send of limited time");
+}
+
 /* The library's own thread moves the messages. */
 static void run_thread(const char *backend)
 {
@@ -793,6 +842,9 @@ int main(void)
 	test_lost("tcp");
 	if (ranks_can("ucx"))
 		test_lost("ucx");
+	run_process("tcp");
+	if (ranks_can("ucx"))
+		run_process("ucx");
 	run_all("simulated");
 	run_all("tcp");
 	if (ranks_can("ucx"))

@@ -5,6 +5,8 @@
  */
 #include "../lib/ranks.h"
 
+#include <malloc.h>
+
 enum { FAR_S = 60, LARGE = 300001, LAST_TAG = -2 }; /* the last of unsigned tags */
 
 /* What the threads of a job share. */
@@ -227,6 +229,36 @@ static void writes_to_itself(struct rank *r)
 	ends(r, out, COLL_SUCCESS, "send");
 	ends(r, in, COLL_SUCCESS, "receive");
 	is(r, y, x, "message");
+}
+
+/* Memory of the C library that is in use. */
+static size_t memory_in_use(void)
+{
+	const struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
+/* Messages that have come take no memory, however many there were. */
+static void leaves_nothing(struct rank *r)
+{
+	enum { SOME = 100, MANY = 20000, LITTLE = 65536 };
+	size_t before = 0, after;
+	int32_t x = 1, y = 0;
+
+	for (int i = 0; i < SOME + MANY && !r->failure[0]; i++) {
+		coll_request_t in, out;
+
+		if (i == SOME)
+			before = memory_in_use();
+		in = i % 2 ? NULL : receives(r, &y, 1, r->rank, i);
+		out = sends(r, &x, 1, r->rank, i);
+		ends(r, in ? in : receives(r, &y, 1, r->rank, i), COLL_SUCCESS, "receive");
+		ends(r, out, COLL_SUCCESS, "send");
+	}
+	after = memory_in_use();
+	if (after > before + LITTLE)
+		rank_fail(r, "%d messages have left %zu bytes", MANY, after - before);
 }
 
 /* ------------------------------------------------------------- any, status, length -- */
@@ -796,6 +828,7 @@ static void run_all(const char *backend)
 	run(backend, 2, chooses_tags, "tags choose");
 	run(backend, 3, are_apart, "apart from operations and other communicators");
 	run(backend, 1, writes_to_itself, "messages to oneself");
+	run(backend, 1, leaves_nothing, "many messages, one after the other");
 	run(backend, 4, takes_any, "any source, any tag, the status, shorter messages");
 	run(backend, 2, survives_misfits, "messages that do not fit");
 	run(backend, 2, has_many, "many at once");

@@ -77,6 +77,26 @@ static void test_operation(void)
 	close_comms();
 }
 
+/* The limit that ends first is that of the operation which was issued last. */
+static void test_later_operation(void)
+{
+	coll_request_t requests[2] = {NULL, NULL};
+	int64_t x = 1, y[2];
+
+	open_comms();
+	for (int i = 0; i < 2; i++) {
+		coll_allreduce(&x, &y[i], 1, COLL_INT64, COLL_SUM, comms[0], NULL);
+		coll_get_request(comms[0], &requests[i]);
+	}
+	is_int(coll_request_set_timeout(requests[0], FAR_MS / 2), 0, "%s: a late limit", backend);
+	limit(requests[1]);
+	is_int(coll_wait_for(requests[1], FAR_MS / 10), COLL_ERR_TIMEOUT,
+	       "%s: the second operation is late", backend);
+	for (int i = 0; i < 2; i++)
+		coll_request_free(requests[i]);
+	close_comms();
+}
+
 static void test_message(void)
 {
 	coll_request_t request = NULL;
@@ -178,6 +198,7 @@ int main(int argc, char **argv)
 		if (!ranks_can(backend))
 			continue;
 		test_operation();
+		test_later_operation();
 		test_message();
 		test_without_limit();
 		test_kept_lock();

@@ -240,6 +240,37 @@ static int refusals(struct play *p)
 	       rank_fail(p->r, "an operation that is destroyed was taken");
 }
 
+/* One sum that scales takes the place of another, with its number: each scales by its own factor until it is destroyed. */
+static int scales(struct play *p)
+{
+	coll_comm_t comm = p->r->comm;
+	int64_t x = 1, y = 0;
+	coll_op_t op, before = 0;
+
+	for (int64_t factor = 2; factor < 4; factor++, before = op) {
+		if (!rank_did(p->r,
+			      coll_red_op_create_pre_mul_sum(&op, &factor, COLL_INT64,
+							     COLL_SCALAR_HOST_IMMEDIATE, comm),
+			      "a sum that scales"))
+			return 0;
+		if (before && op != before)
+			return rank_fail(p->r, "its number is another");
+		for (int i = 0; i < 2; i++)
+			if (!rank_did(p->r, coll_allreduce(&x, &y, 1, COLL_INT64, op, comm, NULL),
+				      "a scaled sum") ||
+			    !rank_did(p->r, coll_sync(comm), "sync"))
+				return 0;
+		if (y != factor * p->r->nranks)
+			return rank_fail(p->r, "the scaled sum is %lld", (long long)y);
+		if (!rank_did(p->r, coll_red_op_destroy(op, comm), "destroy the operation"))
+			return 0;
+		if (coll_allreduce(&x, &y, 1, COLL_INT64, op, comm, NULL) !=
+		    COLL_ERR_INVALID_ARGUMENT)
+			return rank_fail(p->r, "a sum that is destroyed was taken");
+	}
+	return 1;
+}
+
 static void play(struct rank *r)
 {
 	struct play *p = calloc(1, sizeof(*p));
@@ -256,7 +287,7 @@ static void play(struct rank *r)
 			good = change_own(p);
 	}
 	if (good)
-		good = refusals(p);
+		good = refusals(p) && scales(p);
 	if (!good)
 		coll_comm_abort(r->comm);
 	free(p);

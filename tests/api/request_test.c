@@ -3,6 +3,7 @@
  * request_test.c - requests of single operations: waits for some of several and for a limited time,
  * callbacks; timeouts of a communicator; the members of a communicator and its lost ranks.
  */
+#include "../lib/log_capture.h"
 #include "../lib/ranks.h"
 
 enum { FAR_S = 60, FEW = 20 };
@@ -529,6 +530,8 @@ static void knows_the_lost(struct rank *r)
 	rank_did(r, coll_comm_get_failed(r->comm, ranks, 1, &count), "one");
 	is(r, count, 1, "one is lost");
 	is(r, ranks[0], 2, "its number");
+	rank_did(r, coll_comm_get_failed(r->comm, NULL, 0, &count), "the number alone");
+	is(r, count, 1, "one is counted without room for it");
 }
 
 /* ------------------------------------------------------------------------- main -- */
@@ -556,7 +559,10 @@ static void run_all(const char *backend)
 	run(backend, 2, times_out, "a communicator's own timeout");
 	run(backend, 2, times_out_in_steps, "the timeout of a program that polls");
 	run(backend, 2, splits_with_a_timeout, "a split's own timeout");
+	log_begin();
 	run(backend, 2, outlives, "requests of a destroyed communicator");
+	log_end();
+	is_int(log_lines("a request is not freed"), 0, "%s: those requests are freed", backend);
 	run(backend, 2, is_limited, "an operation of limited time");
 	run(backend, 4, names_the_missing, "an operation of limited time names who is missing");
 	run(backend, 5, has_members, "members");

@@ -480,6 +480,22 @@ static void test_arrays(void)
 		COLL_ERR_INVALID_ARGUMENT, "sendcounts is NULL", "root without counts");
 }
 
+/* A block of no elements lies nowhere: its displacement makes the buffers no longer. */
+static void test_empty_blocks(void)
+{
+	const size_t none[2] = {0, 0}, away[2] = {5, 5};
+	int taken = 0;
+
+	coll_group_start();
+	for (int r = 0; r < 2; r++)
+		taken += !coll_alltoallv(NULL, none, away, NULL, none, away, COLL_INT32, comms[r],
+					 NULL);
+	ok(taken == 2, "no elements, no buffers, and displacements: %s",
+	   taken == 2 ? "" : coll_get_last_error(NULL));
+	coll_group_end();
+	ok(!coll_sync(comms[0]) && !coll_sync(comms[1]), "which moves nothing");
+}
+
 /* Operations created at run time. */
 static void test_own_operations(void)
 {
@@ -549,6 +565,7 @@ static void test_backend(const char *backend)
 	test_own_kinds();
 	test_answers();
 	test_arrays();
+	test_empty_blocks();
 	test_own_operations();
 	test_shrink();
 	works("all of them");

@@ -211,6 +211,32 @@ static void two_streams(struct rank *r)
 	device_free(0, there);
 }
 
+/* Calls on streams of two devices in turn. */
+static void two_devices(struct rank *r)
+{
+	int64_t *there[2], x = r->rank + 1;
+	void *stream[2];
+
+	for (int d = 0; d < 2; d++) {
+		there[d] = device_new(d, sizeof(x), 0);
+		stream[d] = stream_new(d);
+		device_move(d, there[d], &x, sizeof(x));
+	}
+	for (int i = 0; i < 6 && !r->failure[0]; i++) {
+		sum_on(r, there[i % 2], stream[i % 2]);
+		rank_did(r, coll_sync(r->comm), "sync");
+	}
+	for (int d = 0; d < 2; d++) {
+		if (stream_do(d, stream[d], cuStreamSynchronize))
+			rank_fail(r, "the stream of device %d has failed", d);
+		device_move(d, &x, there[d], sizeof(x));
+		if (x != sum_of(r) * r->nranks * r->nranks)
+			rank_fail(r, "the sum on device %d is %lld", d, (long long)x);
+		stream_do(d, stream[d], cuStreamDestroy_v2);
+		device_free(d, there[d]);
+	}
+}
+
 /* Many calls without a wait; the buffers grow, so that the library's own memory must grow too. */
 static void many_calls(struct rank *r)
 {
@@ -900,6 +926,7 @@ static void test_order(const char *backend)
 		{order_of_one, "the stream's work before and behind a call"},
 		{call_returns, "a call with a busy stream returns"},
 		{two_streams, "two streams, and the communicator's own"},
+		{two_devices, "streams of two devices in turn"},
 		{many_calls, "many calls, and memory that is freed when the device is idle"},
 		{groups, "a group on two streams"},
 		{requests, "persistent requests"},

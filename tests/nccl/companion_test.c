@@ -85,10 +85,12 @@ static void death_unseen(struct rank *r)
 	destroy(r);
 }
 
-/* Communicators split from the first one have its companion; one without the dead rank goes on. */
+/* Communicators split from the first one have its companion, and have one reason; one without the dead rank goes on. */
 static void death_in_split(struct rank *r)
 {
 	coll_comm_t pair = NULL, dup = NULL;
+	char words[RANKS_TEXT];
+	const char *reason;
 
 	rank_did(r, coll_comm_dup(r->comm, &dup), "dup");
 	rank_did(r, coll_comm_split(r->comm, r->rank / 2, -r->rank, &pair, NULL), "split");
@@ -96,9 +98,10 @@ static void death_in_split(struct rank *r)
 	if (r->rank == 3)
 		die(r);
 	nccl_fails(r, call_until_failure(r, dup), COLL_ERR_PEER_LOST, "rank 3 was lost", "the dup");
+	reason = strstr(coll_get_last_error(NULL), "was lost: ");
+	snprintf(words, sizeof(words), "rank 0 (world rank 3) %s", reason ? reason : "was lost: ?");
 	if (r->rank == 2)
-		nccl_fails(r, call_until_failure(r, pair), COLL_ERR_PEER_LOST,
-			   "rank 0 (world rank 3) was lost", "the pair");
+		nccl_fails(r, call_until_failure(r, pair), COLL_ERR_PEER_LOST, words, "the pair");
 	else
 		nccl_sums(r, pair, r->rank, 2, 4, "the other pair");
 	rank_did(r, coll_comm_destroy(pair), "destroy the pair");

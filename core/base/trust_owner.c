@@ -127,19 +127,45 @@ int trust_is_below(const char *path, const char *tree)
 	return !strncmp(path, tree, len) && (path[len] == '/' || path[len] == '\0');
 }
 
+/* Could anybody have put a file there?  A directory from the first `len` characters on is writable for all, as /tmp is. */
+static int trust_is_open(const char *path, size_t len)
+{
+	char *dir = strdup(path);
+	int open = !dir;
+	struct stat st;
+
+	for (size_t i = len; !open; i++) {
+		if (i == len || path[i] == '/') {
+			dir[i] = '\0';
+			open = stat(dir, &st) || st.st_mode & S_IWOTH;
+			dir[i] = path[i];
+		}
+		if (!path[i])
+			break;
+	}
+	free(dir);
+	return open;
+}
+
+/* Is the path the directory of the first `len` characters of `tree`, or below it, where only its owner puts files? */
+static int trust_is_installed(const char *path, const char *tree, size_t len)
+{
+	return len && !strncmp(path, tree, len) && (path[len] == '/' || !path[len]) &&
+	       !trust_is_open(path, len);
+}
+
 /* Is the path below the directory that holds libcoll? */
 static int trust_is_beside(const char *path, const char *library)
 {
 	const char *slash = strrchr(library, '/');
-	const size_t len = slash ? (size_t)(slash - library) : 0;
 
-	return len && !strncmp(path, library, len) && path[len] == '/';
+	return slash && trust_is_installed(path, library, (size_t)(slash - library));
 }
 
 /*
  * The owner of a directory above libcoll can replace libcoll, and the owner of a directory above the user's home
  * can replace all that the user runs.  Files beside a libcoll whose owner is hidden as well are taken for
- * files of its installer, and so are the system's configuration files.
+ * files of its installer, and so are the system's configuration files; but not where anybody may put files.
  */
 int trust_is_placed(const struct trust_owners *owners, const char *path, const struct stat *st)
 {
@@ -150,5 +176,6 @@ int trust_is_placed(const struct trust_owners *owners, const char *path, const s
 		return 1;
 	return trust_owns(owners->nobody, owners->library) &&
 	       (trust_is_beside(path, owners->library) ||
-		(owners->config && trust_is_below(path, owners->config)));
+		(owners->config &&
+		 trust_is_installed(path, owners->config, strlen(owners->config))));
 }

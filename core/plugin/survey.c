@@ -74,6 +74,7 @@ static void survey_child(struct plugin *plugin, const struct trust *trust, struc
 {
 	FILE *out = fdopen(fd, "w");
 
+	dup2(STDERR_FILENO, STDOUT_FILENO); /* the program's output may be JSON */
 	plugin_open(plugin, trust);
 	if (!plugin->code) {
 		config_declare(config, plugin->name, plugin->options, plugin->backend.option_count);

@@ -94,6 +94,8 @@ has "what it can" "$dir/out" '^      can +transport, host-memory$'
 has "its options" "$dir/out" '^  fatal.lanes +1$'
 STUB_FATAL=talk COLL_PLUGIN_PATH=$dir/fatal timeout 60 "$coll" info >"$dir/out" <&- 2>&-
 has "without stdin and stderr: nothing that a probe prints is taken for its answer" "$dir/out" '^  [ *] fatal 1.0: usable$'
+STUB_FATAL=say COLL_PLUGIN_PATH=$dir/fatal timeout 60 "$coll" info --json >"$dir/out" 2>"$dir/err"
+is "what a probe prints is no output of coll info" "$(grep -c words "$dir/out") $(grep -c words "$dir/err")" "0 1"
 STUB_FATAL=load COLL_BACKEND=tcp COLL_PLUGIN_PATH=$dir/fatal info
 is "a plugin that is ruled out: status 0" $status 0
 has "it is not opened" "$dir/out" 'why not +it was not opened, since COLL_BACKEND rules it out$'

@@ -443,6 +443,12 @@ static void make_places(void)
 	put("lib/plugins/file", "x", 1);
 	put("lib/plugins/open", "x", 1);
 	mode("lib/plugins/open", 0664);
+	make_dir("lib/drop");
+	mode("lib/drop", 01777);
+	make_dir("lib/drop/theirs");
+	put("lib/drop/theirs/file", "x", 1);
+	own("lib/drop/theirs/file", OTHER);
+	own("lib/drop/theirs", OTHER);
 	make_dir("mine");
 	own("mine", USER);
 	put("mine/file", "x", 1);
@@ -488,6 +494,8 @@ static void test_namespace(const char *as)
 	run(roots, USER, "lib/plugins/file", 0, "", "but not beside root's libcoll");
 	run(roots, USER, "lib/plugins/open", COLL_ERR_PERMISSION, "others may write to the file",
 	    "unless a group may write to it");
+	run(roots, USER, "lib/drop/theirs/file", COLL_ERR_PERMISSION, "an unknown user owns",
+	    "or anybody may make files there");
 	run(users, USER, "lib/plugins/file", named ? COLL_ERR_PERMISSION : 0,
 	    named ? "an unknown user owns" : "", "a libcoll of the user says nothing of root");
 	run(others, USER, "lib/plugins/file", COLL_ERR_PERMISSION, "an unknown user owns",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * coll_fatal.c - ends or stops the process, as the variable STUB_FATAL says: "load" when the file is opened, as a
- * library of a vendor may do, or "crash", "exit" or "hang" in its probe.  "talk": it only prints to stderr there.
+ * library of a vendor may do, or "crash", "exit" or "hang" in its probe.  "talk": it only prints to stderr there;
+ * "say": to stdout.
  */
 #include "stub.h"
 
@@ -31,6 +32,8 @@ static int32_t fatal_probe(const coll_host_t *host, coll_error_t *err)
 		exit(3);
 	if (fatal_is("talk") && write(STDERR_FILENO, "words", 5) < 0)
 		return COLL_SUCCESS; /* stderr is closed */
+	if (fatal_is("say") && write(STDOUT_FILENO, "words", 5) < 0)
+		return COLL_ERR_SYSTEM;
 	while (fatal_is("hang"))
 		pause();
 	return COLL_SUCCESS;

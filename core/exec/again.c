@@ -2,7 +2,6 @@
 /* again.c - the short way of small calls: see again.h. */
 #include "exec/again.h"
 #include "exec/engine.h"
-#include "exec/moving.h"
 
 /* Has the context nothing to look at but messages for this communicator? */
 static inline int again_is_quiet(const struct comm *comm)
@@ -26,8 +25,6 @@ static inline void again_end(struct comm *comm, struct op *op)
 	comm->finished = op->number;
 	op->record.ended_us = comm->context->now_us;
 	recorder_add(&comm->recorder, op->number, &op->record);
-	if (op->rests) /* it was not the oldest of its group once */
-		moving_leave(op);
 	op_retire(op);
 }
 

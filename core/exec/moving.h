@@ -18,8 +18,6 @@
 void moving_wake(struct op *op);
 /* After a look at a running operation: puts it into comm->in_turn, or lets it rest. */
 void moving_after_look(struct op *op);
-/* Takes an operation out of its list. */
-void moving_leave(struct op *op);
 /* Takes the first operation out of a list; NULL: there is none. */
 struct op *moving_take(struct op_list *list);
 /* Does nothing of the communicator move until a message comes?  Then its operations may rest. */

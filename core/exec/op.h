@@ -117,10 +117,14 @@ int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group);
 /* Keeps the operation and its schedule for a persistent request; the second function ends this. */
 void op_make_persistent(struct op *op);
 void op_end_persistent(struct op *op);
-/* The operation is out of the queue: later calls may reuse it. */
+/* Takes an operation out of its list (moving.h). */
+void moving_leave(struct op *op);
+/* The operation is out of the queue, and of the lists of moving.h: later calls may reuse it. */
 static inline void op_retire(struct op *op)
 {
 	op->state = OP_IDLE;
+	if (op->rests || op->list)
+		moving_leave(op);
 	if (op->bounce)
 		bounce_give_back(op->bounce);
 	if (op->persistent)

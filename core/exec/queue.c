@@ -221,7 +221,6 @@ static void queue_pop(struct comm *comm, struct op *op)
 	comm->head = op->next;
 	if (!comm->head)
 		comm->tail = NULL;
-	moving_leave(op);
 	if (op->state == OP_DONE) {
 		comm->finished = op->number;
 		if (comm->order)

@@ -2,7 +2,6 @@
 /* comm_query.c - questions about communicators. */
 #include "api/host_memory.h"
 #include "device/device.h"
-#include "exec/compare.h"
 #include "exec/pair.h"
 #include "exec/queue.h"
 #include "exec/registration.h"
@@ -10,11 +9,8 @@
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/handle.h"
-#include "base/log.h"
-#include "transport/companion.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* --------------------------------------------------------------------- questions -- */
 

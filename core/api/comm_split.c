@@ -17,33 +17,12 @@ static int split_before(const struct split_vote *all, int a, int b)
 	return all[a].key != all[b].key ? all[a].key < all[b].key : a < b;
 }
 
-/* Of the heap's first n ranks, in which the latest is in front, moves the one at `at` to its place. */
-static void split_sift(const struct split_vote *all, int *ranks, int n, int at)
+/* For qsort_r: two ranks by their votes. */
+static int split_compare(const void *a, const void *b, void *all)
 {
-	const int rank = ranks[at];
-	int later;
+	const int first = *(const int *)a, second = *(const int *)b;
 
-	for (; (later = 2 * at + 1) < n; at = later) {
-		if (later + 1 < n && split_before(all, ranks[later], ranks[later + 1]))
-			later++;
-		if (!split_before(all, rank, ranks[later]))
-			break;
-		ranks[at] = ranks[later];
-	}
-	ranks[at] = rank;
-}
-
-static void split_sort(const struct split_vote *all, int *ranks, int n)
-{
-	for (int at = n / 2 - 1; at >= 0; at--)
-		split_sift(all, ranks, n, at);
-	for (int last = n - 1; last > 0; last--) {
-		const int rank = ranks[0];
-
-		ranks[0] = ranks[last];
-		ranks[last] = rank;
-		split_sift(all, ranks, last, 0);
-	}
+	return split_before(all, second, first) - split_before(all, first, second);
 }
 
 int split_order(const struct split_vote *all, int n, int self, int *ranks, int *place)
@@ -57,7 +36,8 @@ int split_order(const struct split_vote *all, int n, int self, int *ranks, int *
 		ranks[members++] = r;
 	}
 	if (!sorted)
-		split_sort(all, ranks, members);
+		qsort_r(ranks, (size_t)members, sizeof(*ranks), split_compare,
+			(void *)(uintptr_t)all);
 	for (int at = 0; at < members; at++)
 		if (ranks[at] == self)
 			*place = at;

@@ -120,11 +120,15 @@ int trust_is_owner(const struct trust_owners *owners, uid_t uid)
 	return !trust_is_privileged() && (trust_owns(uid, "/") || trust_owns_library(uid));
 }
 
+/* The tree is the first `len` characters of `tree`. */
+static int trust_is_within(const char *path, const char *tree, size_t len)
+{
+	return !strncmp(path, tree, len) && (path[len] == '/' || path[len] == '\0');
+}
+
 int trust_is_below(const char *path, const char *tree)
 {
-	const size_t len = strcmp(tree, "/") == 0 ? 0 : strlen(tree);
-
-	return !strncmp(path, tree, len) && (path[len] == '/' || path[len] == '\0');
+	return trust_is_within(path, tree, strcmp(tree, "/") == 0 ? 0 : strlen(tree));
 }
 
 /* Could anybody have put a file there?  A directory from the first `len` characters on is writable for all, as /tmp is. */
@@ -150,8 +154,7 @@ static int trust_is_open(const char *path, size_t len)
 /* Is the path the directory of the first `len` characters of `tree`, or below it, where only its owner puts files? */
 static int trust_is_installed(const char *path, const char *tree, size_t len)
 {
-	return len && !strncmp(path, tree, len) && (path[len] == '/' || !path[len]) &&
-	       !trust_is_open(path, len);
+	return len && trust_is_within(path, tree, len) && !trust_is_open(path, len);
 }
 
 /* Is the path below the directory that holds libcoll? */

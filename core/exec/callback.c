@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 /*
- * Those of a communicator are a pairing heap, since a program may have thousands and add them in any order: the first of
- * all is in front, and each is before its children.
+ * A communicator's callbacks are a pairing heap, since a program may add thousands of callbacks in any order: the first
+ * callback is in front, and each callback is before its children.
  */
 struct callback {
 	struct callback *next; /* in a list, or among the children of the same one */
@@ -38,17 +38,13 @@ static int callback_is_before(const struct callback *a, const struct callback *b
 /* Both are heaps, or NULL. */
 static struct callback *callback_merge(struct callback *a, struct callback *b)
 {
-	struct callback *first = a, *second = b;
-
 	if (!a || !b)
 		return a ? a : b;
-	if (callback_is_before(b, a)) {
-		first = b;
-		second = a;
-	}
-	second->next = first->child;
-	first->child = second;
-	return first;
+	if (callback_is_before(b, a))
+		return callback_merge(b, a);
+	b->next = a->child;
+	a->child = b;
+	return a;
 }
 
 /* The children of one that is taken: in pairs, and then the pairs from the last to the first. */

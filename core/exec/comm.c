@@ -140,23 +140,25 @@ static int comm_controls_sent(void *arg)
 	return !comm->context->ep || !context_controls_pending(comm->context);
 }
 
-void comm_flush(struct comm *comm)
+static int comm_flush_within(struct comm *comm, int64_t patience_us)
 {
-	if (comm->error && comm->context->ep)
-		context_wait(comm->context, comm_controls_sent, comm, COMM_FLUSH_US);
+	if (!comm->error || !comm->context->ep)
+		return COLL_SUCCESS;
+	return context_wait_or_leave(comm->context, comm_controls_sent, comm, COMM_FLUSH_US,
+				     patience_us);
 }
 
-/* Waits for half a second at most; its callers could not end a thread that is cancelled here in order. */
+void comm_flush(struct comm *comm)
+{
+	(void)comm_flush_within(comm, 0);
+}
+
+/* The callers have nothing that would undo their work for a thread that is cancelled in this wait. */
 int comm_flush_or_leave(struct comm *comm)
 {
 	CANCEL_OFF;
 
-	if (!comm->error || !comm->context->ep)
-		return COLL_SUCCESS;
-	return context_wait_or_leave(comm->context, comm_controls_sent, comm, COMM_FLUSH_US,
-				     COMM_FLUSH_US) == CONTEXT_LOST
-		       ? CONTEXT_LOST
-		       : COLL_SUCCESS;
+	return comm_flush_within(comm, COMM_FLUSH_US) == CONTEXT_LOST ? CONTEXT_LOST : COLL_SUCCESS;
 }
 
 /* ------------------------------------------------------------ making, entering -- */

@@ -607,7 +607,6 @@ int stream_order_park(struct comm *comm, void *pinned)
 /* Waits until the stream has looked at the word for the last time, at most until the time `deadline`. */
 static int order_has_passed(struct bounce *b, int64_t deadline)
 {
-
 	while (bounce_has_passed(b, 1) == COLL_IN_PROGRESS) {
 		if (clock_now_us() > deadline)
 			return 0;

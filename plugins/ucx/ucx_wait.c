@@ -20,7 +20,7 @@ enum {
 	UCX_POLL_PEERS_EVERY = 512, /* calls of progress() that moved nothing */
 	UCX_PROBE_AFTER = 64,       /* such calls, until new connections get their probes */
 	UCX_EVENTS = 16,            /* ended processes that one epoll_wait() returns */
-	UCX_BUSY_ARMS = 200,
+	UCX_BUSY_ARMS = 200, /* so often a rank gives way before it sleeps while UCX is busy */
 	UCX_RETRY_NS = 500 * 1000, /* longest sleep while UCX's queue to a peer is full */
 	UCX_ROUNDS = 64            /* most calls of ucp_worker_progress() in one progress() */
 };
@@ -62,8 +62,9 @@ int32_t ucx_progress(void *ep)
 		ucx_send_all(u);
 	if (ucx_has_work(&u->peer[u->rank]))
 		ucx_loop_back(u);
-	u->idle = u->moved ? 0 : u->idle + 1;
-	u->busy_arms = u->moved ? 0 : u->busy_arms;
+	u->idle++;
+	if (u->moved)
+		u->idle = u->busy_arms = 0;
 	if (u->new_peers && u->idle >= UCX_PROBE_AFTER)
 		ucx_probe_accepted(u);
 	if (u->poll_peers || u->idle % UCX_POLL_PEERS_EVERY == UCX_POLL_PEERS_EVERY - 1)

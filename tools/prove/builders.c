@@ -128,22 +128,21 @@ static int is_one_pair(const struct prove_case *c)
 	return c->nranks == 37 && c->root == 11 && c->count * c->elem == 97;
 }
 
-/* The index of the nth step of a kind of a rank, from 0 on, or -1. */
-static int builder_find(const struct prove_rank *r, int kind, int nth)
+/* The nth step of a kind of a rank, from 0 on, or NULL. */
+static coll_step_t *builder_find(struct prove_rank *r, int kind, int nth)
 {
 	for (int i = 0; i < r->nsteps; i++)
 		if (r->step[i].kind == kind && nth-- == 0)
-			return i;
-	return -1;
+			return &r->step[i];
+	return NULL;
 }
 
 static void steps_overrun(struct prove *p)
 {
-	struct prove_rank *root = &p->rank[p->c->root];
-	int i = builder_find(root, COLL_STEP_RECV, 0);
+	coll_step_t *s = builder_find(&p->rank[p->c->root], COLL_STEP_RECV, 0);
 
-	if (i >= 0)
-		root->step[i].dst++;
+	if (s)
+		s->dst++;
 }
 
 static int is_pieces_in_place(const struct prove_case *c)
@@ -153,10 +152,10 @@ static int is_pieces_in_place(const struct prove_case *c)
 
 static void steps_early_receive(struct prove *p)
 {
-	int i = builder_find(&p->rank[0], COLL_STEP_RECV, 0);
+	coll_step_t *s = builder_find(&p->rank[0], COLL_STEP_RECV, 0);
 
-	if (i >= 0)
-		p->rank[0].step[i].after_count = 0;
+	if (s)
+		s->after_count = 0;
 }
 
 static int is_cut(const struct prove_case *c)
@@ -194,20 +193,20 @@ static int is_staged(const struct prove_case *c)
 static void steps_no_copy_in(struct prove *p)
 {
 	for (int actor = 0; actor < p->nactors; actor++) {
-		int i = builder_find(&p->rank[actor], PROVE_COPY_IN, 0);
+		coll_step_t *s = builder_find(&p->rank[actor], PROVE_COPY_IN, 0);
 
-		if (i >= 0)
-			p->rank[actor].step[i].bytes = 0;
+		if (s)
+			s->bytes = 0;
 	}
 }
 
 static void steps_early_copy_out(struct prove *p)
 {
 	for (int actor = 0; actor < p->nactors; actor++) {
-		int i = builder_find(&p->rank[actor], PROVE_COPY_OUT, 0);
+		coll_step_t *s = builder_find(&p->rank[actor], PROVE_COPY_OUT, 0);
 
-		if (i >= 0)
-			p->rank[actor].step[i].after_count = 0;
+		if (s)
+			s->after_count = 0;
 	}
 }
 
@@ -229,27 +228,26 @@ static int is_staged_pieces(const struct prove_case *c)
 
 static void steps_early_piece(struct prove *p)
 {
-	int i = builder_find(&p->rank[1], COLL_STEP_RECV, 1);
+	coll_step_t *s = builder_find(&p->rank[1], COLL_STEP_RECV, 1);
 
-	if (i >= 0)
-		p->rank[1].step[i].after_count = 0;
+	if (s)
+		s->after_count = 0;
 }
 
 static void steps_swapped_pieces(struct prove *p)
 {
-	struct prove_rank *r = &p->rank[0];
-	int i = builder_find(r, COLL_STEP_SEND, 1), k = builder_find(r, COLL_STEP_SEND, 2);
-	coll_step_t was;
+	coll_step_t *second = builder_find(&p->rank[0], COLL_STEP_SEND, 1);
+	coll_step_t *third = builder_find(&p->rank[0], COLL_STEP_SEND, 2), was;
 
-	if (k < 0)
+	if (!third)
 		return;
-	was = r->step[i];
-	r->step[i].src = r->step[k].src;
-	r->step[i].after = r->step[k].after;
-	r->step[i].after_count = r->step[k].after_count;
-	r->step[k].src = was.src;
-	r->step[k].after = was.after;
-	r->step[k].after_count = was.after_count;
+	was = *second;
+	second->src = third->src;
+	second->after = third->after;
+	second->after_count = third->after_count;
+	third->src = was.src;
+	third->after = was.after;
+	third->after_count = was.after_count;
 }
 
 /* Members in order: name, collective, algorithm, fault, check, proof, numbers of ranks; then the cases. */

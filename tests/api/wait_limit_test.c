@@ -6,6 +6,7 @@
  * The test's ppoll stands before that of the C library, and notes how long the library asks to sleep.  Both ranks are in
  * this process.  Arguments: the backends; without any, simulated and tcp.
  */
+#include "../lib/kept_lock.h"
 #include "../lib/ranks.h"
 
 #include <dlfcn.h>
@@ -130,21 +131,6 @@ static void test_without_limit(void)
 
 /* ---------------------------------------------------------------- a lock that is kept -- */
 
-static _Atomic int inside, goes;
-
-static void reduce(void *user, const void *left, void *inout, size_t count, coll_dtype_t dtype)
-{
-	(void)left;
-	(void)inout;
-	(void)count;
-	(void)dtype;
-	if (!user)
-		return;
-	atomic_store(&inside, 1);
-	while (!atomic_load(&goes))
-		ranks_sleep(0.001);
-}
-
 static int64_t numbers[NRANKS];
 
 static void *add(void *arg)
@@ -152,7 +138,7 @@ static void *add(void *arg)
 	const int r = arg == NULL;
 	coll_op_t op;
 
-	if (!coll_red_op_create_user(&op, reduce, arg, 1, comms[r]) &&
+	if (!coll_red_op_create_user(&op, kept_reduce, arg, 1, comms[r]) &&
 	    !coll_allreduce(&numbers[r], &numbers[r], 1, COLL_INT64, op, comms[r], NULL))
 		coll_sync(comms[r]);
 	return NULL;
@@ -165,19 +151,18 @@ static void test_kept_lock(void)
 	pthread_t threads[NRANKS];
 	int64_t x;
 
-	atomic_store(&inside, 0);
-	atomic_store(&goes, 0);
+	kept_begin();
 	open_comms();
 	coll_irecv(&x, 1, COLL_INT64, 1, 3, comms[0], &request);
 	for (int r = 0; r < NRANKS; r++)
-		if (pthread_create(&threads[r], NULL, add, r ? NULL : &inside))
+		if (pthread_create(&threads[r], NULL, add, r ? NULL : &kept_inside))
 			bail_out("cannot start a thread");
-	while (!atomic_load(&inside))
+	while (!atomic_load(&kept_inside))
 		ranks_sleep(0.001);
 	is_int(coll_wait_for(request, LIMIT_MS), COLL_IN_PROGRESS,
 	       "%s: coll_wait_for ends while another thread is in a function of the program",
 	       backend);
-	atomic_store(&goes, 1);
+	atomic_store(&kept_goes, 1);
 	for (int r = 0; r < NRANKS; r++)
 		pthread_join(threads[r], NULL);
 	is_int(coll_wait_for(request, 1), COLL_IN_PROGRESS, "%s: and later as well", backend);

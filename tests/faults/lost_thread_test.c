@@ -8,6 +8,7 @@
  *
  * Both ranks are in this process.  Argument: a backend; without any, all of them.
  */
+#include "../lib/kept_lock.h"
 #include "../lib/log_capture.h"
 #include "../lib/open_files.h"
 #include "../lib/random.h"
@@ -329,31 +330,13 @@ static void test_request_of_jump(void)
 
 enum { COUNT = 4096 };
 
-static int exits;                /* the thread ends in the function */
-static _Atomic int inside, goes; /* a thread is in the function; the function may return */
 static int64_t numbers[2 * NRANKS][COUNT];
-
-/* user: NULL, or the function does not return for a while. */
-static void reduce(void *user, const void *left, void *inout, size_t count, coll_dtype_t dtype)
-{
-	(void)left;
-	(void)inout;
-	(void)count;
-	(void)dtype;
-	if (!user)
-		return;
-	atomic_store(&inside, 1);
-	while (!atomic_load(&goes))
-		if (exits)
-			pthread_exit(NULL);
-		else
-			ranks_sleep(0.001);
-}
 
 static int reduction(int rank)
 {
 	coll_op_t op;
-	int code = coll_red_op_create_user(&op, reduce, rank ? NULL : &inside, 1, comms[rank]);
+	int code = coll_red_op_create_user(&op, kept_reduce, rank ? NULL : &kept_inside, 1,
+					   comms[rank]);
 
 	return code ? code
 		    : coll_allreduce(numbers[2 * rank], numbers[2 * rank + 1], COUNT, COLL_INT64,
@@ -370,8 +353,7 @@ static void reduce_sync(struct thread *t)
 
 static void enter_function(struct thread *t, coll_comm_t dups[NRANKS])
 {
-	atomic_store(&inside, 0);
-	atomic_store(&goes, 0);
+	kept_begin();
 	coll_group_start();
 	for (int r = 0; r < NRANKS; r++)
 		coll_comm_dup(comms[r], &dups[r]);
@@ -384,7 +366,7 @@ static void await_inside(void)
 {
 	coll_result_t failure;
 
-	while (!atomic_load(&inside)) {
+	while (!atomic_load(&kept_inside)) {
 		coll_comm_get_async_error(comms[1], &failure); /* moves its data */
 		ranks_sleep(0.001);
 	}
@@ -396,7 +378,7 @@ static void test_lost_lock(const char *options, int by_exit)
 	coll_comm_t dups[NRANKS];
 	struct thread t, other;
 
-	exits = by_exit;
+	kept_exits = by_exit;
 	log_begin();
 	open_comms(options, TIMEOUT_MS);
 	enter_function(&t, dups);
@@ -423,7 +405,7 @@ static void test_lost_lock_of_wait(const char *options)
 	coll_comm_t dups[NRANKS];
 	struct thread t, other;
 
-	exits = 0;
+	kept_exits = 0;
 	log_begin();
 	open_comms(options, FAR_MS);
 	enter_function(&t, dups);
@@ -432,7 +414,7 @@ static void test_lost_lock_of_wait(const char *options)
 	await_sleep(&other);
 	pthread_kill(other.id, SIGUSR1);
 	join(&other);
-	atomic_store(&goes, 1);
+	atomic_store(&kept_goes, 1);
 	is_int(coll_sync(comms[1]), 0, "%s, %s: rank 1 goes on", backend, how);
 	is_int(join(&t), 0, "%s, %s: so does the thread with the lock", backend, how);
 	is_int(t.code, 0, "%s, %s: and ends its call", backend, how);

@@ -288,14 +288,22 @@ has "with a sentence saying so" "$dir/err" 'ended after 0.3 seconds'
 
 # -------------------------------------------------------------------- signals
 
-signal_test() {
+# signal_job SIGNAL RANKS ARGUMENT...: starts coll run, and sends SIGNAL to it alone once RANKS have written to pids.
+signal_job() {
+    local signal=$1 ranks=$2
+
+    shift 2
     rm -f "$dir/pids"
-    "$coll" run --timeout 120 -n 2 bash -c "$2" >"$dir/out" 2>"$dir/err" </dev/null &
+    "$coll" run "$@" >"$dir/out" 2>"$dir/err" </dev/null &
     local launcher=$!
-    wait_lines "$dir/pids" 2
-    kill "-$1" $launcher
+    wait_lines "$dir/pids" "$ranks"
+    kill "-$signal" $launcher
     wait $launcher
     status=$?
+}
+
+signal_test() {
+    signal_job "$1" 2 --timeout 120 -n 2 bash -c "$2"
 }
 loop='echo $$ >>'"$dir"'/pids; while :; do sleep 0.05; done'
 
@@ -312,38 +320,21 @@ is "SIGTERM ends ranks that do not handle it" $status 143
 check "and nobody is left" all_gone "$dir/pids"
 
 # The launcher gets one signal only.
-rm -f "$dir/pids"
-"$coll" run --timeout 120 --grace 0.3 -n 2 bash -c "trap '' TERM; $loop" >"$dir/out" 2>"$dir/err" </dev/null &
-launcher=$!
-wait_lines "$dir/pids" 2
-kill -TERM $launcher
-wait $launcher
-is "ranks that ignore SIGTERM are killed after --grace" $? 143
+signal_job TERM 2 --timeout 120 --grace 0.3 -n 2 bash -c "trap '' TERM; $loop"
+is "ranks that ignore SIGTERM are killed after --grace" $status 143
 check "and nobody is left" all_gone "$dir/pids"
 is "which is said" "$(cat "$dir/err")" \
     "coll run: ending the job: its processes have not ended 0.3 s after signal 15 (Terminated)"
 
-rm -f "$dir/pids"
-"$coll" run --timeout 120 --grace 60 -n 2 bash -c "trap 'sleep 0.2; echo tidy; exit 0' TERM; $loop" \
-    >"$dir/out" 2>"$dir/err" </dev/null &
-launcher=$!
-wait_lines "$dir/pids" 2
-kill -TERM $launcher
-wait $launcher
+signal_job TERM 2 --timeout 120 --grace 60 -n 2 bash -c "trap 'sleep 0.2; echo tidy; exit 0' TERM; $loop"
 is "ranks that end within it decide the status" \
-    "$? $(grep -c '^coll run' "$dir/err") $(grep -c tidy "$dir/out")" "0 0 2"
+    "$status $(grep -c '^coll run' "$dir/err") $(grep -c tidy "$dir/out")" "0 0 2"
 
 # The rank is silent, so that nothing but the clock wakes the launcher.  It survives the first SIGTERM only.
-rm -f "$dir/pids"
-"$coll" run --timeout 2 --grace 600 -n 1 bash -c 'trap "trap - TERM" TERM
-    echo $$ >>'"$dir"'/pids; for i in {1..50}; do sleep 0.2; done; : >'"$dir"'/late' \
-    >"$dir/out" 2>"$dir/err" </dev/null &
-launcher=$!
-wait_lines "$dir/pids" 1
-kill -TERM $launcher
-wait $launcher
+signal_job TERM 1 --timeout 2 --grace 600 -n 1 bash -c 'trap "trap - TERM" TERM
+    echo $$ >>'"$dir"'/pids; for i in {1..50}; do sleep 0.2; done; : >'"$dir"'/late'
 is "--timeout ends the job also in the time of --grace after a signal" \
-    "$? $([ -e "$dir/late" ] && echo "too late")" "124 "
+    "$status $([ -e "$dir/late" ] && echo "too late")" "124 "
 
 # A shell starts its background processes with SIGINT ignored.
 rm -f "$dir/pids"

@@ -2,8 +2,9 @@
 /*
  * comm_end.c - aborting and destroying communicators.
  *
- * A thread of the program may have left the library amid a call, by siglongjmp or by its own end.  It keeps the handle
- * pinned, and perhaps the lock.  Nothing here waits for it without a limit: what it may still use is left behind.
+ * A thread of the program may have left the library amid a call, by siglongjmp or by its own end.  Such a thread keeps the
+ * handle pinned, and perhaps the lock.  These functions wait for such a thread with a limit only, and never free memory
+ * that the thread may still use.
  */
 #include "api/host_memory.h"
 #include "device/device.h"
@@ -146,8 +147,8 @@ static void destroy_look(struct comm *comm)
 /*
  * Waits for the operations, then tells the other ranks that this rank leaves: from then on its silence is
  * no failure.  After a failure a message before tells of that failure, for ranks that do not know it.  Returns
- * COLL_ERR_MISMATCH if the calls of this rank differ from those of another, as functions of the backend's own cannot
- * tell, and no call has told the program.  CONTEXT_LOST: another thread has left the library with the lock.
+ * COLL_ERR_MISMATCH if this rank's calls differ from another rank's calls, no call has told the program, and the backend has
+ * functions of its own, which do not compare calls.  CONTEXT_LOST: another thread has left the library with the lock.
  */
 static int destroy_finish(struct comm *comm, int told, int64_t timeout_us, int64_t deadline)
 {
@@ -155,7 +156,8 @@ static int destroy_finish(struct comm *comm, int told, int64_t timeout_us, int64
 	struct destroy_goal goal = {comm, comm->issued};
 	struct rank_name name;
 
-	pair_check(comm); /* the other one may have failed, and told the others */
+	pair_check(
+		comm); /* the pair's other communicator may have failed, and have told the other ranks */
 	if (destroy_wait(comm, destroy_idle, &goal, destroy_remaining(deadline)))
 		return CONTEXT_LOST;
 	if (!destroy_is_idle(comm, goal.number)) {
@@ -338,7 +340,7 @@ static int abort_lock(struct comm *comm)
 			 ABORT_MS);
 }
 
-/* The native one has failed: so does the other one now, and ends the messages of the program. */
+/* The native communicator has failed: now host_comm fails too, and ends the program's messages. */
 static int abort_host_comm(struct comm *host_comm)
 {
 	int code = host_comm ? abort_lock(host_comm) : COLL_SUCCESS;

@@ -25,9 +25,9 @@ struct waits {
 	int pinned;        /* so many entries are pinned, unless they are NULL */
 	struct comm *last; /* the communicator of the last of these; NULL: all are NULL */
 	int unlimited;     /* only the communicators limit the time */
-	int mixed;         /* not all of one communicator, or one of them is a split's */
-	uint64_t moves;    /* of the communicator, if not mixed, at the last look at all requests */
-	int64_t end_us;    /* of the caller's limit, by clock_now_us; INT64_MAX: none */
+	int mixed;      /* the requests have several communicators, or one request is a split's */
+	uint64_t moves; /* of the communicator, if not mixed, at the last look at all requests */
+	int64_t end_us; /* of the caller's limit, by clock_now_us; INT64_MAX: none */
 	int64_t slice_us;
 	struct context *locked; /* whose lock this thread holds, or NULL */
 };

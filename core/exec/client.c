@@ -14,7 +14,7 @@ static void client_check(struct context *context)
 		comm_check(c);
 }
 
-/* Messages about communicators that could not be made concern any of them. */
+/* A control message about a communicator that could not be made concerns every communicator. */
 static void client_take_controls(struct context *context)
 {
 	const struct match *m = &context->match;

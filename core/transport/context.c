@@ -405,7 +405,7 @@ static void context_leave_behind(struct context *context, int64_t timeout_ms)
 	context_wake(context);
 }
 
-/* 0: a thread has left the library while it drove other contexts beside its own, and keeps the list of them. */
+/* Returns 0 if a thread has left the library while it drove other contexts, and so keeps the list of contexts locked. */
 static int context_leave_list(struct context *context)
 {
 	const int left = wait_remove(context);

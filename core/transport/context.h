@@ -46,7 +46,7 @@ struct context_client {
 			 const coll_header_t *header);
 	/* A peer has failed, a message did not fit, or any control messages have come. */
 	void (*check)(struct context *context);
-	/* Nothing but control messages has come: match.control has the tags of the first of them. */
+	/* Nothing but control messages has come: match.control has the first control messages' tags. */
 	void (*controls)(struct context *context);
 	/* Does all that context_progress would do now: 1.  0: does nothing, and context_progress is to be called. */
 	int (*poll)(struct context *context);

@@ -37,8 +37,9 @@ enum {
 	WAIT_UNLOCKED_US = 50, /* between two waits inside a backend: other threads take the lock */
 	WAIT_PATIENCE_US = 1000,
 	WAIT_YIELDS_US = 10000, /* longest time in which other threads are let take the lock */
-	/* So many of these in a row without anyone who takes it, or so many wake-ups, mean that a thread is gone. */
+	/* A counted thread has left the library if no thread takes the lock in so many such times, */
 	WAIT_YIELDS_IN_VAIN = 100,
+	/* or if threads wake so often before one of them drains the eventfd. */
 	WAIT_WAKES_IN_VAIN = 1000
 };
 

@@ -435,8 +435,8 @@ static void sim_break(struct sim_ep *ep)
 }
 
 /*
- * Takes what is in the own box: ends this rank's messages that were received, and sets *send to one that has come, or
- * NULL.  Returns 1 if there may be more.
+ * Looks into this rank's box: ends the messages that other ranks have received, and sets *send to a message that has come,
+ * or to NULL.  Returns 1 if more messages may be there.
  */
 static int sim_take_all(struct sim_ep *ep, coll_send_t **send, int *moved)
 {

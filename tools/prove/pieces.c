@@ -22,7 +22,8 @@ static int pieces_wait(const struct prove_rank *r, int i, int earlier)
 
 /*
  * The last step that a step waits for, or -1.  Copies in are complete in the order of their numbers, and the first
- * message of a receive is complete before any piece; what else completes when is not known: reports it.
+ * message of a receive is complete before any piece.  A step that waits for any other step is reported, since nobody knows
+ * when that other step is complete.
  */
 static int pieces_after(struct prove *p, int actor, int i, int first)
 {

@@ -11,6 +11,7 @@
 #include "exec/native.h"
 #include "exec/queue.h"
 #include "exec/stream_order.h"
+#include "exec/comm_wait.h"
 
 /* -------------------------------------------------------- one public operation -- */
 

@@ -13,6 +13,9 @@
 #include "exec/queue.h"
 #include "exec/registration.h"
 #include "exec/stall_words.h"
+#include "exec/comm_life.h"
+#include "exec/comm_wait.h"
+#include "exec/control.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/handle.h"
@@ -36,7 +39,7 @@ static int abort_native(struct comm *comm)
 	atomic_store(&context->aborted, 1); /* no other communicator uses the context */
 	comm_send_abort(comm);
 	if (comm->pair)
-		pair_release(comm);
+		comm_release_streams(comm);
 	if (native->abort && context->ep)
 		native->abort(context->ep);
 	context_wake(context);

@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "device/device.h"
 #include "exec/pair.h"
+#include "exec/comm_life.h"
 #include "transport/companion.h"
 
 #include <stdlib.h>

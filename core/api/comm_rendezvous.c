@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "exec/comm.h"
+#include "exec/control.h"
 #include "plugin/select.h"
 #include "transport/companion.h"
 #include "transport/host_context.h"

@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "exec/pair.h"
 #include "exec/stall.h"
+#include "exec/comm_wait.h"
+#include "exec/control.h"
 #include "transport/companion.h"
 
 #include <stdio.h>

@@ -17,6 +17,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "exec/op.h"
+#include "exec/comm_life.h"
+#include "exec/comm_wait.h"
+#include "exec/control.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/handle.h"
 #include "exec/native.h"
+#include "exec/comm_wait.h"
 
 #include <stdlib.h>
 

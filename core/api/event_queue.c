@@ -11,6 +11,7 @@
 #include "exec/queue.h"
 #include "exec/stall.h"
 #include "exec/stream_order.h"
+#include "exec/comm_wait.h"
 
 enum { EVENT_QUEUE_POLL_US = 50 };
 

@@ -7,6 +7,8 @@
 #include "exec/native.h"
 #include "exec/queue.h"
 #include "exec/stall.h"
+#include "exec/comm_wait.h"
+#include "exec/control.h"
 
 /* A waiting thread polls the event so often before it sleeps inside the backend. */
 enum { EVENT_STREAM_POLLS = 64 };

@@ -4,6 +4,7 @@
 #include "exec/native.h"
 #include "exec/queue.h"
 #include "exec/stream_order.h"
+#include "exec/moving.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "api/derive.h"

@@ -10,6 +10,8 @@
 #include "exec/native.h"
 #include "exec/pair.h"
 #include "exec/stall.h"
+#include "exec/comm_life.h"
+#include "exec/comm_wait.h"
 
 #include <stdlib.h>
 

@@ -9,6 +9,7 @@
 #include "exec/queue.h"
 #include "exec/stall.h"
 #include "exec/stream_order.h"
+#include "exec/comm_wait.h"
 #include "base/error.h"
 #include "api/derive.h"
 #include "api/group.h"

@@ -4,6 +4,7 @@
 #include "exec/message.h"
 #include "exec/op.h"
 #include "exec/stall.h"
+#include "exec/comm_wait.h"
 #include "base/error.h"
 #include "base/handle.h"
 

@@ -8,6 +8,7 @@
 #include "exec/native.h"
 #include "exec/pair.h"
 #include "exec/queue.h"
+#include "exec/comm_wait.h"
 
 int staged_order_refuse(const coll_args_t *args, const char *where)
 {

@@ -17,6 +17,9 @@ enum { COPY_STREAM_IN, COPY_STREAM_OUT, COPY_STREAMS };
 /* Most copies in flight on a copy stream: enough to keep a device busy, and few to wait for. */
 enum { COPY_STREAM_DEPTH = 16 };
 
+/* In place of a code. */
+enum { COPY_LOST = -1 };
+
 struct copy_stream {
 	struct copy_stream *next;
 	int way;
@@ -25,8 +28,13 @@ struct copy_stream {
 	void *stream;
 	void *event[COPY_STREAM_DEPTH];
 	struct stream_copy {
+		/*
+		 * For copies.h: the copy has ended, with a code and its message.  COPY_LOST: the device does not end it, and may
+		 * use the memory for ever.
+		 */
+		void (*ended)(const struct stream_copy *copy, int code);
 		void *owner;
-		int step; /* the owner of the copy */
+		int step; /* of the owner */
 		void *dst;
 		const void *src;
 		size_t n;

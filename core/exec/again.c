@@ -2,6 +2,7 @@
 /* again.c - the short way of small calls: see again.h. */
 #include "exec/again.h"
 #include "exec/engine.h"
+#include "exec/history.h"
 
 /* Has the context nothing to look at but messages for this communicator? */
 static inline int again_is_quiet(const struct comm *comm)

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* client.c - the reports of a context to its communicators: see struct context_client. */
 #include "exec/again.h"
+#include "exec/control.h"
+#include "exec/failure.h"
+#include "exec/history.h"
 #include "exec/engine.h"
 #include "exec/message.h"
 #include "exec/moving.h"
 #include "exec/native.h"
 #include "exec/queue.h"
 #include "exec/stall.h"
+
+#include <stdio.h>
 
 static void client_check(struct context *context)
 {
@@ -145,6 +150,66 @@ static int client_watch(struct context *context)
 	return busy;
 }
 
+static void client_mismatch(struct context *context, const struct recv *recv, uint32_t peer,
+			    const coll_header_t *header)
+{
+	struct comm *comm = comm_of_tag(context, header->tag);
+	int same = match_same_call(recv->meta, header->meta);
+
+	if (recv->loose)
+		message_misfit(recv, peer, header);
+	if (!comm || recv->loose)
+		return;
+	if (header->tag & TAG_USER)
+		comm_report_message(comm, comm->to_comm_rank[peer], header->tag, header->meta,
+				    recv->meta);
+	else if (same)
+		comm_report_lengths(comm, recv, peer, header);
+	else
+		comm_report_call(comm, comm->to_comm_rank[peer], recv->op->seq, header->meta,
+				 recv->meta);
+}
+
+/*
+ * The communicator of the message fails: the fault is this rank's.  A communicator that is still being
+ * made cannot fail: then the connection has to end, and context->failure names the cause.
+ */
+static int client_no_memory(struct context *context, uint32_t peer, const coll_header_t *header)
+{
+	struct comm *comm = comm_of_tag(context, header->tag);
+	struct rank_name name, own;
+	char text[512];
+
+	if (!comm) {
+		context->refused = (int)peer;
+		context->refused_len = header->len;
+		return COLL_ERR_NO_MEMORY;
+	}
+	snprintf(text, sizeof(text),
+		 "%s has no memory to keep a message of %llu bytes from %s, which came before %s "
+		 "waited for it: give %s more memory, or call receives earlier",
+		 comm_own_name(comm, &own), (unsigned long long)header->len,
+		 comm_rank_name(comm, comm->to_comm_rank[peer], &name), own.text, own.text);
+	comm_set_pending(comm, COLL_ERR_NO_MEMORY, text);
+	return COLL_SUCCESS;
+}
+
+static int client_check_unexpected(struct context *context, uint32_t peer, const coll_header_t *h)
+{
+	struct comm *comm = comm_of_tag(context, h->tag);
+	uint32_t seq = (uint32_t)(h->tag >> TAG_SEQ_SHIFT) & TAG_SEQ_MASK;
+
+	if (!comm && !comm_tag_is_birth(h->tag))
+		return comm_was_freed(context, (uint32_t)(h->tag >> TAG_CONTEXT_SHIFT));
+	if (h->tag & MATCH_CONTROL)
+		return 0;
+	if (comm_tag_is_loose(h->tag)) /* a thread may sleep in coll_probe */
+		context->sleepers_have_news = 1;
+	if (comm->error || comm->pending_code || comm->to_comm_rank[peer] < 0)
+		return 1;
+	return !(h->tag & TAG_USER) && comm_differs(comm, comm->to_comm_rank[peer], seq, h->meta);
+}
+
 static int client_ends(int kind)
 {
 	return kind == CONTROL_FAIL || kind == CONTROL_UNMADE;
@@ -153,9 +218,9 @@ static int client_ends(int kind)
 const struct context_client comm_context_client = {
 	.received = engine_received,
 	.fill = engine_fill,
-	.no_memory = comm_no_memory,
-	.check_unexpected = comm_check_unexpected,
-	.mismatch = comm_mismatch,
+	.no_memory = client_no_memory,
+	.check_unexpected = client_check_unexpected,
+	.mismatch = client_mismatch,
 	.check = client_check,
 	.controls = client_take_controls,
 	.poll = again_poll,

@@ -152,8 +152,9 @@ struct comm {
 	struct signature history[COMM_HISTORY]; /* signatures of the last collectives, by seq */
 	int error;
 	char error_text[768];
-	int error_is_remote; /* the others know of the failure */
-	int error_is_told;   /* a call of the program has returned the failure */
+	int error_is_remote;                /* the others know of the failure */
+	int error_is_told;                  /* a call of the program has returned the failure */
+	void (*end_all)(struct comm *comm); /* ends what is under way when the communicator fails */
 	int pending_code; /* a failure seen where the transport may not be called; see comm_check */
 	char pending_text[768];
 	/* Counts aborts, and the destroy: one more ends the shrink of an aborted communicator. */
@@ -218,8 +219,13 @@ static inline void comm_set_busy(struct comm *comm)
 /* Takes it out of context->busy; before: the communicator before it there, or NULL.  to: COMM_IDLE or COMM_RESTS. */
 void comm_unlist_busy(struct comm *comm, struct comm *before, int to);
 
+/* It is freed next: it leaves the list of busy communicators. */
+void comm_forget_busy(struct comm *comm);
+
 /* Puts it into the context's list, and into the table where comm_of_tag finds it. */
 void comm_enlist(struct comm *comm);
+/* Takes it out of both.  A communicator that could not be made is in neither. */
+void comm_delist(struct comm *comm);
 /* The communicator whose messages have this tag; NULL: none on this context. */
 struct comm *comm_of_tag(const struct context *context, uint64_t tag);
 
@@ -313,13 +319,6 @@ uint32_t comm_draw_context_id(struct context *context);
 uint32_t comm_most_context_ids(const struct context *context);
 
 /*
- * Waits, for a bounded time, until the control messages about a failure have been sent.  The second is a
- * context_wait_or_leave: 0, or CONTEXT_LOST.
- */
-void comm_flush(struct comm *comm);
-int comm_flush_or_leave(struct comm *comm);
-
-/*
  * Notes a failure that comm_check raises: for code that runs inside the transport, which must not be
  * called from there.  By then another rank's message may have told the cause.  The first failure stays.
  */
@@ -337,9 +336,6 @@ void comm_send_abort(struct comm *comm);
  * lock is held.
  */
 void comm_send_lost(struct comm *comm, int lost);
-/* Tells them that this rank leaves.  The lock is held. */
-void comm_send_leave(struct comm *comm);
-
 /*
  * Tells the ranks of the parent that this rank could not make its communicator of the split with this
  * number: each communicator of that split that contains this rank fails.  The lock is held.
@@ -351,24 +347,9 @@ void comm_send_unmade(struct comm *parent, uint32_t seq, int code, const char *t
  * makes it.  The lock is held.
  */
 void comm_refuse(struct comm *parent, uint32_t context_id, int code, const char *text);
-/*
- * Takes from comm->shrunk.behind the answer for this hash, and drops the answers before it, of calls that this rank has
- * not made: 1.  0: there is none.
- */
-int comm_shrunk_before(struct comm *comm, uint64_t hash, struct shrunk *answer);
-
-/* After the transport has moved: handles control messages and failed peers.  The lock is held. */
-void comm_check(struct comm *comm);
-
-/* See struct context_client. */
-extern const struct context_client comm_context_client;
-int comm_no_memory(struct context *context, uint32_t peer, const coll_header_t *header);
-int comm_check_unexpected(struct context *context, uint32_t peer, const coll_header_t *header);
-void comm_mismatch(struct context *context, const struct recv *recv, uint32_t peer,
-		   const coll_header_t *header);
-
 /* A communicator was freed: messages with its context id are dropped from now on. */
 void comm_note_freed(struct context *context, uint32_t context_id);
+int comm_was_freed(const struct context *context, uint32_t context_id);
 
 /*
  * "rank 1", or "rank 1 (world rank 3)" where the communicator numbers the rank in its own way.  COLL_ANY_SOURCE is "any
@@ -378,25 +359,6 @@ const char *comm_rank_name(const struct comm *comm, int rank, struct rank_name *
 /* The same of this rank. */
 const char *comm_own_name(const struct comm *comm, struct rank_name *name);
 
-/* Fails the communicator soon if collective `seq` of that rank, by its signature, is another one here. */
-void comm_compare(struct comm *comm, int rank, uint32_t seq, const uint64_t *meta);
-/* CONTROL_LEAVE: keeps the calls of a rank that has left; compares them: 1 if one is another here. */
-void comm_keep_last_calls(struct comm *comm, int rank, const void *bytes, size_t len);
-int comm_compare_last_calls(struct comm *comm, int rank);
-void comm_free_last_calls(struct comm *comm);
-/* Fails the communicator soon: that rank's collective `seq`, by its signature, is another one than ours. */
-void comm_report_call(struct comm *comm, int rank, uint32_t seq, const uint64_t *theirs,
-		      const uint64_t *ours);
-/* Compares the newest collective with the messages that came for it, and notes it for the ranks' comparison. */
-void comm_compare_newest(struct comm *comm);
-/* Notes the signature of the newest collective (comm->seq - 1) and compares messages that came for it. */
-static inline void comm_remember(struct comm *comm, const struct signature *signature)
-{
-	comm->history[(comm->seq - 1) % COMM_HISTORY] = *signature;
-	if (comm->compare || comm->context->match.unexpected_count)
-		comm_compare_newest(comm);
-}
-
 /*
  * The backend's own functions, or NULL.  They work on all ranks of an endpoint and in one order, so the
  * communicators that share it over a transport leave them to the first.
@@ -405,17 +367,6 @@ static inline const coll_native_t *comm_native(const struct comm *comm)
 {
 	return comm->derived ? NULL : comm->context->plugin->backend.native;
 }
-
-/*
- * Makes a communicator on an opened context.  to_context_rank: the context ranks of its nranks ranks,
- * copied; NULL: all.  On an error the caller frees *comm unless it is NULL.  The lock is held; comm_free
- * takes it itself, comm_free_unmade does not.
- */
-int comm_new(struct comm **comm, struct context *context, uint32_t context_id, int rank, int nranks,
-	     const int *to_context_rank);
-void comm_free(struct comm *comm);
-/* Frees what comm_new left after an error; the lock is held. */
-void comm_free_unmade(struct comm *comm);
 
 /* Pins a handle's communicator.  NULL with an error if the handle is not valid; `what` names the public function. */
 struct comm *comm_pin(coll_comm_t handle, const char *what);
@@ -441,30 +392,5 @@ static inline int comm_error(struct comm *comm)
 	comm->error_is_told |= comm->error != 0;
 	return comm->error ? error_set(comm->error, "%s", comm->error_text) : COLL_SUCCESS;
 }
-
-/* Fails the communicator if another thread has aborted it before operation `number` was done. */
-void comm_check_aborted(struct comm *comm, uint64_t number);
-/* Does the open group of this thread contain one of the operations up to `number`? */
-int comm_is_deferred(const struct comm *comm, uint64_t number);
-/* A wait of a call that has entered the communicator. */
-struct comm_wait {
-	struct comm *comm;
-	const struct message *message; /* the one that is waited for; NULL: none */
-	/*
-	 * A context_wait_or_leave.  CONTEXT_LOST: the call returns comm_leave_lost.  A thread that is cancelled leaves the
-	 * communicator.
-	 */
-	int leaves;
-	void *handle; /* that the call has pinned too; NULL: none */
-};
-
-/* Waits until operation `number` is done; the lock is held.  The second leaves. */
-int comm_wait(struct comm *comm, uint64_t number);
-int comm_wait_or_leave(struct comm *comm, uint64_t number, void *handle);
-/*
- * Waits until done(arg), which includes that the communicator has failed or was aborted.  The others are asked, and the
- * communicator fails after its timeout, as in comm_wait.  The lock is held.  0, or CONTEXT_LOST.
- */
-int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *arg);
 
 #endif

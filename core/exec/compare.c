@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* compare.c - hashes of the calls of each rank: their exchange, and the first calls that differ. */
 #include "exec/compare.h"
+#include "exec/failure.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -60,18 +61,6 @@ struct hashes compare_hashes(const struct comm *comm)
 }
 
 /* ------------------------------------------------------------------- a difference -- */
-
-void compare_report_unnamed(struct comm *comm, int rank, uint32_t number)
-{
-	struct rank_name name, own;
-	char text[320];
-
-	snprintf(text, sizeof(text),
-		 "the first %u collectives of %s are others than those of %s: all ranks "
-		 "must make the same calls in the same order",
-		 number, comm_rank_name(comm, rank, &name), comm_own_name(comm, &own));
-	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
-}
 
 int compare_send_calls(struct comm *comm, int rank, int kind, uint32_t number, uint32_t most)
 {

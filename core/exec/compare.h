@@ -95,8 +95,6 @@ int compare_lacks(const struct comm *comm, int rank, uint32_t seq);
 void compare_leave(struct comm *comm);
 /* Sends a rank the calls before `number` that are still known here, `most` (up to COMPARE_EVERY) of them. */
 int compare_send_calls(struct comm *comm, int rank, int kind, uint32_t number, uint32_t most);
-/* The first `number` calls of the rank and of this one differ, and nobody knows any more which. */
-void compare_report_unnamed(struct comm *comm, int rank, uint32_t number);
 
 /* --- compare_left.c: ranks that have left the communicator, which nobody can ask. */
 

@@ -4,6 +4,7 @@
  * them when they left, because nobody can ask them any more.
  */
 #include "exec/compare.h"
+#include "exec/failure.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* control.c - control messages: how ranks tell each other of failures, of leaving and of new communicators. */
+#include "exec/control.h"
 #include "exec/compare.h"
+#include "exec/history.h"
 #include "exec/message.h"
 #include "exec/pair.h"
 #include "exec/stall.h"
@@ -10,33 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A control tag of the parent whose lower bits, 0 in its others, are the number of the split and a 1. */
-uint64_t comm_tag_birth(uint32_t parent_context_id, uint32_t seq)
-{
-	return comm_tag_control(parent_context_id) | (uint64_t)seq << 1 | 1;
-}
-
-int comm_tag_is_birth(uint64_t tag)
-{
-	return tag & MATCH_CONTROL && tag & 1;
-}
-
 /* ------------------------------------------------------------------ sending -- */
-
-/* left_too: also to ranks that have left the communicator. */
-static void comm_send_others(struct comm *comm, int left_too, uint64_t tag, int kind, int code,
-			     const char *text)
-{
-	for (int r = 0; r < comm->nranks; r++)
-		if (r != comm->rank && (left_too || comm->peer_state[r] != PEER_LEFT))
-			context_send_control(comm->context, comm->to_context_rank[r], tag, kind,
-					     code, text);
-}
-
-void comm_send_control(struct comm *comm, int kind, int code, const char *text)
-{
-	comm_send_others(comm, 0, comm_tag_control(comm->context_id), kind, code, text);
-}
 
 void comm_send_leave(struct comm *comm)
 {
@@ -56,39 +32,6 @@ void comm_send_leave(struct comm *comm)
 				comm->context, comm->to_context_rank[r],
 				comm_tag_control(comm->context_id), CONTROL_LEAVE, &calls,
 				offsetof(struct last_calls, call) + n * sizeof(calls.call[0]));
-}
-
-/* A rank that has left the parent may still use the new communicator. */
-void comm_send_unmade(struct comm *parent, uint32_t seq, int code, const char *text)
-{
-	comm_send_others(parent, 1, comm_tag_birth(parent->context_id, seq), CONTROL_UNMADE, code,
-			 text);
-}
-
-void comm_refuse(struct comm *parent, uint32_t context_id, int code, const char *text)
-{
-	comm_send_others(parent, 1, comm_tag_control(context_id), CONTROL_UNMADE, code, text);
-}
-
-void comm_send_abort(struct comm *comm)
-{
-	struct rank_name name;
-	char text[96];
-
-	snprintf(text, sizeof(text), "%s aborted the communicator", comm_own_name(comm, &name));
-	comm_send_others(comm, 1, comm_tag_control(comm->context_id), CONTROL_FAIL,
-			 COLL_ERR_ABORTED, text);
-}
-
-void comm_send_lost(struct comm *comm, int lost)
-{
-	const int32_t rank = lost;
-
-	for (int r = 0; r < comm->nranks; r++)
-		if (r != comm->rank && comm->peer_state[r] < PEER_LEFT)
-			context_send_struct(comm->context, comm->to_context_rank[r],
-					    comm_tag_control(comm->context_id), CONTROL_LOST, &rank,
-					    sizeof(rank));
 }
 
 /* ------------------------------------------------------------------ taking -- */

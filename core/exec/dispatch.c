@@ -193,6 +193,20 @@ static size_t dispatch_segment(const struct comm *comm, int kind)
 	return kind_is_p2p(kind) && !selection->cuts_messages ? SIZE_MAX : selection->segment;
 }
 
+/*
+ * The displacements of a v-form's blocks in the buffer that the steps use: staging memory and the scaled copy of
+ * a list have no gaps.
+ */
+static const size_t *dispatch_displs(const struct op *op, int buf)
+{
+	const int bit = 1 << buf;
+	const int scaled = buf == COLL_BUFFER_SEND && op->call.redop.premul_sum;
+
+	if (op->call.list & bit && (op->call.staged & bit || scaled))
+		return op->arrays + 4 * (size_t)op->comm->nranks;
+	return buf == COLL_BUFFER_SEND ? op->call.args.senddispls : op->call.args.recvdispls;
+}
+
 int dispatch_build(struct op *op)
 {
 	const struct comm *comm = op->comm;
@@ -206,9 +220,9 @@ int dispatch_build(struct op *op)
 		return error_set(COLL_ERR_INTERNAL, "no algorithm for kind %d", a->kind);
 	w.in_place = op->call.in_place;
 	w.sendcounts = a->sendcounts;
-	w.senddispls = op_displs(op, COLL_BUFFER_SEND);
+	w.senddispls = dispatch_displs(op, COLL_BUFFER_SEND);
 	w.recvcounts = a->recvcounts;
-	w.recvdispls = op_displs(op, COLL_BUFFER_RECV);
+	w.recvdispls = dispatch_displs(op, COLL_BUFFER_RECV);
 	w.nodes = &comm->nodes;
 	sched_reset(s, comm->rank, comm->nranks, elem, dispatch_segment(comm, a->kind));
 	s->finish = op->call.kind->reduces && redop_divides_result(&op->call.redop);

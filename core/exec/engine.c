@@ -111,7 +111,7 @@ void engine_received(struct recv *recv)
 	struct op *op = recv->op;
 
 	if (!op) {
-		message_received(recv);
+		((struct loose_recv *)recv)->received(recv);
 		return;
 	}
 	if ((recv->status | recv->numbered | op->rests) && !engine_received_rare(op, recv))

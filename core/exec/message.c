@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* message.c - messages outside the order of the operations: how they are made, started and waited for. */
+/* message.c - messages outside the order of the operations: how they are made and started. */
 #include "exec/message_staging.h"
 #include "exec/callback.h"
 #include "exec/engine.h"
-#include "exec/stall.h"
 #include "base/error.h"
 
 #include <stdlib.h>
@@ -21,15 +20,6 @@ int message_new(struct comm *comm, const struct message_args *args, struct messa
 	m->status = (coll_status_t){
 		.source = -1, .tag = -1, .error = COLL_IN_PROGRESS, .dtype = COLL_DTYPE_NONE};
 	return args->staged ? message_stage(m) : COLL_SUCCESS;
-}
-
-void message_unref(struct message *m)
-{
-	if (!m || atomic_fetch_sub(&m->refs, 1) > 1)
-		return;
-	message_unstage(m); /* it has not started */
-	free(m->text);
-	free(m);
 }
 
 /* ------------------------------------------------------------------ starting -- */
@@ -118,7 +108,7 @@ int message_start_held(struct comm *comm)
 	return moved;
 }
 
-static struct recv message_recv(const struct comm *comm, const struct message_args *a)
+struct recv message_recv(const struct comm *comm, const struct message_args *a)
 {
 	return (struct recv){
 		.tag = comm_tag_loose(comm),
@@ -143,6 +133,7 @@ void message_start(struct message *m)
 		message_start_send(m);
 	} else {
 		m->u.in.recv = message_recv(m->comm, &m->args);
+		m->u.in.received = message_received;
 		if (m->staged)
 			m->u.in.recv.dst = m->staged->memory;
 		match_post(&context->match, &m->u.in.recv);
@@ -153,7 +144,7 @@ void message_start(struct message *m)
 		context_wake(context);
 }
 
-/* ------------------------------------------------------------------- waiting -- */
+/* ------------------------------------------------------------------- ending, probing -- */
 
 int message_result(const struct message *m)
 {
@@ -169,29 +160,6 @@ int message_result(const struct message *m)
 				       : coll_error_string(m->code));
 }
 
-static int message_is_over(void *arg)
-{
-	struct message *m = arg;
-
-	return message_is_done(m) || m->comm->error || atomic_load(&m->comm->aborted);
-}
-
-int message_wait_or_leave(struct message *m, void *handle)
-{
-	const struct comm_wait wait = {
-		.comm = m->comm, .message = m, .leaves = 1, .handle = handle};
-
-	if (!m->done && comm_wait_until(&wait, message_is_over, m))
-		return CONTEXT_LOST;
-	if (!m->done)
-		comm_check_aborted(m->comm, UINT64_MAX);
-	if (comm_flush_or_leave(m->comm))
-		return CONTEXT_LOST;
-	return m->done ? message_result(m) : comm_error(m->comm);
-}
-
-/* ------------------------------------------------------------------- probing -- */
-
 int message_probe(struct comm *comm, const struct message_args *args, coll_status_t *status)
 {
 	const struct recv recv = message_recv(comm, args);
@@ -204,41 +172,6 @@ int message_probe(struct comm *comm, const struct message_args *args, coll_statu
 	status->bytes = e->header.len;
 	status->dtype = e->header.len ? signature_dtype(e->header.meta) : COLL_DTYPE_NONE;
 	return 1;
-}
-
-static int message_probed(void *arg)
-{
-	struct message *m = arg;
-
-	return message_is_over(arg) || message_probe(m->comm, &m->args, &m->status) ||
-	       message_check_left(m);
-}
-
-/* On the heap: other threads look at it, also after this one has left the library by a jump. */
-int message_probe_wait(struct comm *comm, const struct message_args *args, coll_status_t *status)
-{
-	struct message *m = calloc(1, sizeof(*m));
-	const struct comm_wait wait = {.comm = comm, .message = m};
-	int code;
-
-	if (!m)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for a coll_probe");
-	m->comm = comm;
-	m->args = *args;
-	m->u.in.recv = message_recv(comm, args);
-	m->u.in.recv.state = RECV_POSTED; /* for the descriptions */
-	comm->probing = m;
-	(void)comm_wait_until(&wait, message_probed, m);
-	if (comm->probing == m)
-		comm->probing = NULL;
-	comm_check_aborted(comm, UINT64_MAX);
-	comm_flush(comm);
-	code = m->done ? message_result(m) : comm_error(comm);
-	if (!code)
-		*status = m->status;
-	free(m->text);
-	free(m);
-	return code;
 }
 
 /* ------------------------------------------------------------ callbacks, limits -- */

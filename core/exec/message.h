@@ -57,8 +57,6 @@ void message_unref(struct message *message);
 void message_start(struct message *message);
 /* Reports a message that is done: its code, with the text.  COLL_IN_PROGRESS if it is not. */
 int message_result(const struct message *message);
-/* Waits until it is done; leaves as comm_wait_or_leave. */
-int message_wait_or_leave(struct message *message, void *handle);
 /* Ends a receive for which no message has come: COLL_ERR_INVALID_USAGE if it cannot be ended. */
 int message_cancel(struct message *message);
 /* Calls fn once the message is done; during this call if it is done already. */
@@ -66,10 +64,10 @@ int message_call_back(struct message *message, coll_request_fn fn, void *user);
 /* Ends the message after timeout_us. */
 void message_set_limit(struct message *message, int64_t timeout_us);
 
+/* The receive of a coll_irecv or coll_probe with these arguments. */
+struct recv message_recv(const struct comm *comm, const struct message_args *args);
 /* Looks for a message that a receive with these arguments would get: 1 if there is one; fills the status. */
 int message_probe(struct comm *comm, const struct message_args *args, coll_status_t *status);
-/* Waits for such a message. */
-int message_probe_wait(struct comm *comm, const struct message_args *args, coll_status_t *status);
 
 /*
  * Ends messages whose time is over, and sends that are complete: 1 if any.  A call looks at a few sends, the next call at
@@ -80,7 +78,7 @@ int message_progress(struct comm *comm);
 int message_look_at_all(struct comm *comm);
 /* Is the message done?  Looks at a send. */
 int message_is_done(struct message *message);
-/* A loose receive has completed (struct context_client). */
+/* A receive outside the order has completed: struct loose_recv. */
 void message_received(struct recv *recv);
 /* A message has come that the receive cannot take: it is the receive's error. */
 void message_misfit(const struct recv *recv, uint32_t peer, const coll_header_t *header);
@@ -89,6 +87,17 @@ void message_peer_left(struct comm *comm);
 /* Ends all messages of the communicator, which has failed or is being destroyed. */
 void message_end_all(struct comm *comm, int code);
 
+/* For message.c (message_end.c): the message is over.  fmt NULL: the communicator's failure is the reason. */
+void message_end(struct message *message, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* For message_progress.c: starts the sends that nothing holds any more: 1 if any. */
+int message_start_held(struct comm *comm);
+/* For message.c: ends a receive that no rank can meet any more: 1 if it did. */
+int message_check_left(struct message *message);
+/* --- message_words.c: what a message waits for. */
+
+/* Is it a receive for which no message has come? */
+int message_is_posted(const struct message *message);
 /* Writes, of the arguments, "coll_irecv of 4 int32 from rank 1 with tag 7". */
 void message_describe(const struct comm *comm, const struct message_args *args, char *text,
 		      size_t size);
@@ -97,14 +106,11 @@ int message_mark_awaited(const struct message *message, uint8_t *from);
 /* For a rank without operations: its coll_probe, else its oldest open receive, is its position. */
 void message_position(const struct comm *comm, struct position *position);
 
-/* For message.c (message_end.c): the message is over.  fmt NULL: the communicator's failure is the reason. */
-void message_end(struct message *message, int code, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-/* For message_progress.c: starts the sends that nothing holds any more: 1 if any. */
-int message_start_held(struct comm *comm);
-/* For message.c: ends a receive that no rank can meet any more: 1 if it did. */
-int message_check_left(struct message *message);
-/* For message.c: is it a receive for which no message has come? */
-int message_is_posted(const struct message *message);
+/* --- message_wait.c */
+
+/* Waits until it is done; leaves as comm_wait_or_leave. */
+int message_wait_or_leave(struct message *message, void *handle);
+/* Waits for such a message. */
+int message_probe_wait(struct comm *comm, const struct message_args *args, coll_status_t *status);
 
 #endif

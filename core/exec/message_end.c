@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* message_end.c - how messages outside the order of the operations end, and their names in texts. */
+/* message_end.c - how messages outside the order of the operations end. */
 #include "exec/message_recorder.h"
 #include "exec/message_staging.h"
 #include "exec/callback.h"
 #include "exec/engine.h"
-#include "exec/stall.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -17,53 +16,16 @@ static struct message *message_of(const struct recv *recv)
 	return (struct message *)((uintptr_t)recv - offsetof(struct message, u.in.recv));
 }
 
-int message_is_posted(const struct message *m)
-{
-	return m->args.kind == COLL_KIND_RECV && m->u.in.recv.state == RECV_POSTED;
-}
-
-/* -------------------------------------------------------------------- in words -- */
-
-void message_describe(const struct comm *comm, const struct message_args *a, char *text,
-		      size_t size)
-{
-	struct rank_name name;
-	const char *peer = comm_rank_name(comm, a->peer, &name);
-	char tag[32] = "any tag";
-
-	if (a->tag != COLL_ANY_TAG)
-		snprintf(tag, sizeof(tag), "tag %u", (uint32_t)a->tag);
-	if (a->kind == COLL_KIND_NONE)
-		snprintf(text, size, "coll_probe of a message from %s with %s", peer, tag);
-	else
-		snprintf(text, size, "%s of %zu %s %s %s with %s",
-			 a->kind == COLL_KIND_SEND ? "coll_isend" : "coll_irecv", a->count,
-			 coll_dtype_name(a->dtype), a->kind == COLL_KIND_SEND ? "to" : "from", peer,
-			 tag);
-}
-
-int message_mark_awaited(const struct message *m, uint8_t *from)
-{
-	if (m->args.peer == COLL_ANY_SOURCE)
-		return 0;
-	from[m->args.peer] = 1;
-	return 1;
-}
-
-void message_position(const struct comm *comm, struct position *position)
-{
-	const struct message *m = comm->probing ? comm->probing : comm->recvs.first;
-
-	if (!m)
-		return;
-	position->kind = comm->probing ? POSITION_PROBE : POSITION_IRECV;
-	position->meta[0] = m->u.in.recv.meta[0];
-	position->meta[1] = m->args.count;
-	position->peer = m->args.peer;
-	position->tag = (uint32_t)m->args.tag;
-}
-
 /* ------------------------------------------------------------------------ ends -- */
+
+void message_unref(struct message *m)
+{
+	if (!m || atomic_fetch_sub(&m->refs, 1) > 1)
+		return;
+	message_unstage(m); /* it has not started */
+	free(m->text);
+	free(m);
+}
 
 static void message_unlink(struct message *m)
 {

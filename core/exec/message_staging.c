@@ -4,6 +4,7 @@
  * to host memory before it starts, those of a receive from host memory before it ends.
  */
 #include "exec/message_staging.h"
+#include "exec/copies.h"
 #include "exec/staging.h"
 #include "device/device.h"
 #include "base/error.h"
@@ -157,16 +158,13 @@ static void staged_ended(struct staged *s, int code)
 		snprintf(s->text, sizeof(s->text), "%s", error_text());
 }
 
-void message_copied(struct message *m, int code)
+static void message_copied(const struct stream_copy *copy, int code)
 {
-	staged_ended(m->staged, code);
-}
+	struct message *m = copy->owner;
 
-void message_copy_abandoned(struct message *m)
-{
-	error_set(COLL_ERR_DEVICE, "a device does not end its copies");
-	m->staged->memory = NULL;
-	staged_ended(m->staged, COLL_ERR_DEVICE);
+	if (code == COPY_LOST)
+		m->staged->memory = NULL;
+	staged_ended(m->staged, code == COPY_LOST ? COLL_ERR_DEVICE : code);
 }
 
 static void staged_start(struct message *m)
@@ -174,8 +172,8 @@ static void staged_start(struct message *m)
 	struct staged *s = m->staged;
 	const int sends = m->args.kind == COLL_KIND_SEND;
 	const struct stream_copy copy = {
+		.ended = message_copied,
 		.owner = m,
-		.step = STAGING_OF_MESSAGE,
 		.dst = sends ? s->memory : m->args.buf,
 		.src = sends ? m->args.buf : s->memory,
 		.n = sends ? m->args.count * coll_dtype_size(m->args.dtype)
@@ -208,7 +206,7 @@ static void staged_end(struct message *m)
 int message_copy_progress(struct comm *comm)
 {
 	struct message *next;
-	int moved = staging_copy_reap(comm->context);
+	int moved = copies_reap(comm->context);
 
 	for (struct message *m = comm->copying; m; m = next) {
 		next = m->next_copy;
@@ -230,7 +228,7 @@ void message_copy_cancel(struct message *m)
 	if (!message_is_copying(m))
 		return;
 	if (m->staged->state == STAGED_RUNS)
-		staging_copy_await(m->comm, m);
+		copies_await(m->comm, m);
 	staged_leave(m);
 	m->staged->state = STAGED_IDLE;
 }

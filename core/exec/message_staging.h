@@ -44,8 +44,4 @@ static inline int message_is_copying(const struct message *message)
 	return message->staged && message->staged->state != STAGED_IDLE;
 }
 
-/* For staging_copy.c: the copy has ended; its device does not end it. */
-void message_copied(struct message *message, int code);
-void message_copy_abandoned(struct message *message);
-
 #endif

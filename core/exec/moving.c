@@ -67,3 +67,25 @@ int moving_is_at_rest(const struct comm *comm)
 	       !op->native && op->call.args.kind != KIND_AWAIT && op->steps_left &&
 	       !engine_may_move(op);
 }
+
+static struct op *op_find_held(struct op *op)
+{
+	while (op && op->state != OP_DEFERRED)
+		op = op->next;
+	return op;
+}
+
+void op_release(struct comm *comm, uint64_t group)
+{
+	for (struct op *op = comm->held; op; op = op->next)
+		if (op->state == OP_DEFERRED && op->group == group)
+			op->state = OP_QUEUED;
+	comm->held = op_find_held(comm->held);
+}
+
+void op_release_one(struct op *op)
+{
+	if (op->state == OP_DEFERRED)
+		op->state = OP_QUEUED;
+	op->comm->held = op_find_held(op->comm->held);
+}

@@ -14,6 +14,11 @@
 
 #include "exec/op.h"
 
+/* A group has ended: its operations may begin. */
+void op_release(struct comm *comm, uint64_t group);
+/* The same for an operation whose stream has its work. */
+void op_release_one(struct op *op);
+
 /* A message has come for an operation that rests or is looked at in turn: it and its communicator are looked at. */
 void moving_wake(struct op *op);
 /* After a look at a running operation: puts it into comm->in_turn, or lets it rest. */

@@ -6,6 +6,7 @@
 #include "exec/extent.h"
 #include "exec/native.h"
 #include "exec/stream_order.h"
+#include "exec/history.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -105,16 +106,6 @@ static int op_copy_arrays(struct op *op, size_t n)
 	for (size_t r = 0; op->call.list && r < n; r++)
 		op->arrays[4 * n + r] = r * a->count;
 	return COLL_SUCCESS;
-}
-
-const size_t *op_displs(const struct op *op, int buf)
-{
-	const int bit = 1 << buf;
-	const int scaled = buf == COLL_BUFFER_SEND && op->call.redop.premul_sum;
-
-	if (op->call.list & bit && (op->call.staged & bit || scaled))
-		return op->arrays + 4 * (size_t)op->comm->nranks;
-	return buf == COLL_BUFFER_SEND ? op->call.args.senddispls : op->call.args.recvdispls;
 }
 
 /* ------------------------------------------------------------ making and queueing -- */
@@ -282,28 +273,6 @@ int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group)
 	if (!code)
 		op_enqueue(op, group);
 	return code;
-}
-
-static struct op *op_find_held(struct op *op)
-{
-	while (op && op->state != OP_DEFERRED)
-		op = op->next;
-	return op;
-}
-
-void op_release(struct comm *comm, uint64_t group)
-{
-	for (struct op *op = comm->held; op; op = op->next)
-		if (op->state == OP_DEFERRED && op->group == group)
-			op->state = OP_QUEUED;
-	comm->held = op_find_held(comm->held);
-}
-
-void op_release_one(struct op *op)
-{
-	if (op->state == OP_DEFERRED)
-		op->state = OP_QUEUED;
-	op->comm->held = op_find_held(op->comm->held);
 }
 
 /* ------------------------------------------------------------- persistent and cached -- */

@@ -96,11 +96,6 @@ int op_make(struct comm *comm, const struct call *call, struct op **op);
  * buffers are looked up again: the program may have freed a buffer and allocated another there.
  */
 struct op *op_again(struct comm *comm, const coll_args_t *args);
-/*
- * The displacements of a v-form's blocks in the buffer that the steps use: staging memory and the scaled copy of
- * a list have no gaps.
- */
-const size_t *op_displs(const struct op *op, int buf);
 /* Without barriers a root that never waits could get any number of broadcasts ahead of the others. */
 static inline int op_needs_barrier(const struct comm *comm, const coll_args_t *args)
 {
@@ -135,10 +130,6 @@ static inline void op_retire(struct op *op)
 	op->comm->op_cache = op;
 }
 void op_free(struct op *op);
-/* A group has ended: its operations may begin. */
-void op_release(struct comm *comm, uint64_t group);
-/* The same for an operation whose stream has its work. */
-void op_release_one(struct op *op);
 
 /* Moves an operation that waits for one of another communicator (await.c). */
 enum { AWAIT_IDLE, AWAIT_MOVED, AWAIT_DONE };

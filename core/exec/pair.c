@@ -2,7 +2,6 @@
 /* pair.c - passes failures between a native communicator and that of its calls on host memory. */
 #include "exec/pair.h"
 #include "base/error.h"
-#include "exec/stream_order.h"
 #include "transport/companion.h"
 
 #include <stdio.h>
@@ -115,13 +114,14 @@ void pair_note_held(const struct comm *host_comm, uint64_t number)
 		pair_raise(&host_comm->pair->held, number);
 }
 
-void pair_release(const struct comm *comm)
+uint64_t pair_streams_wait(const struct comm *comm)
 {
 	const struct pair *pair = comm->pair;
 	const uint64_t staged = atomic_load(&pair->staged), held = atomic_load(&pair->held);
 
-	if ((staged || held) && pair_is_native(comm) && pair->host_comm->order)
-		stream_order_release(pair->host_comm, staged > held ? staged : held);
+	if (!pair_is_native(comm))
+		return 0;
+	return staged > held ? staged : held;
 }
 
 void pair_end(const struct comm *host_comm)
@@ -200,7 +200,7 @@ static void pair_help_native(const struct pair *pair)
 	    !lock_try(&native->lock))
 		return;
 	native->now_is_recent = 0;
-	native->client->check(native);
+	context_check(native);
 	lock_release(&native->lock);
 }
 

@@ -30,10 +30,10 @@ void pair_note_staged(const struct comm *comm, uint64_t number);
 /* A stream waits for operation `number` of a communicator, whose lock is held.  Accepts one without a pair. */
 void pair_note_held(const struct comm *host_comm, uint64_t number);
 /*
- * The native one fails: streams do not wait for calls of host_comm any longer, for which the backend's abort would wait.
- * Its lock is held, or its handle pinned.
+ * Of the native one: the last operation of host_comm for which a stream may wait, or 0.  Its lock is held, or its handle
+ * pinned.  0 for host_comm.
  */
-void pair_release(const struct comm *comm);
+uint64_t pair_streams_wait(const struct comm *comm);
 /* host_comm is freed next; no lock is held.  Accepts a communicator without a pair. */
 void pair_end(const struct comm *host_comm);
 /*

@@ -75,6 +75,8 @@ void recorder_end_all(struct comm *comm, uint64_t before);
 /* Writes "allreduce of 10 float32 (sum)" or "recv of 4 int32 from rank 2 with tag 7". */
 void recorder_describe(const struct comm *comm, const struct recorded *op, char *text, size_t size);
 
+/* --- recorder_dump.c */
+
 /*
  * The first communicator on its context was made: warns if the option `dump` names no directory in which this
  * process can make files.
@@ -85,8 +87,5 @@ void recorder_check_dump(struct comm *comm);
  * option `dump` writes all of them to a file.
  */
 void recorder_report(struct comm *comm, int loud);
-
-/* For recorder.c (recorder_dump.c): writes the file. */
-void recorder_dump(struct comm *comm, const char *directory, int loud);
 
 #endif

@@ -299,7 +299,7 @@ static int dump_make(struct comm *comm, int directory, char name[DUMP_NAME_SIZE]
 	return code;
 }
 
-void recorder_dump(struct comm *comm, const char *path, int loud)
+static void recorder_dump(struct comm *comm, const char *path, int loud)
 {
 	CANCEL_OFF;
 	char name[DUMP_NAME_SIZE] = "";
@@ -315,4 +315,75 @@ void recorder_dump(struct comm *comm, const char *path, int loud)
 		(loud ? log_warn : log_info)("%s has written its last operations to '%s/%s'",
 					     comm_own_name(comm, &own), path, name);
 	close(directory);
+}
+
+/* -------------------------------------------------------------------------- the report -- */
+
+/* The log line names so many operations at most: the oldest hold up the others. */
+enum { RECORDER_NAMED = 3 };
+
+/* " number 7, allreduce of 10 float32 (sum), running for 3.2 s;".  The text has room for five of them. */
+static size_t recorder_name(const struct comm *comm, const struct recorded *op, uint64_t number,
+			    int64_t now, char *text, size_t size)
+{
+	const int64_t since = op->ended_us     ? op->ended_us
+			      : op->started_us ? op->started_us
+					       : op->issued_us;
+	char what[160];
+
+	recorder_describe(comm, op, what, sizeof(what));
+	return (size_t)snprintf(text, size, " number %llu, %s, %s %.3g s%s",
+				(unsigned long long)number, what,
+				op->ended_us     ? "done"
+				: op->started_us ? "running for"
+						 : "issued",
+				(double)(now > since ? now - since : 0) / 1e6,
+				op->started_us && !op->ended_us ? ";" : " ago;");
+}
+
+static void recorder_log(struct comm *comm, int loud)
+{
+	const int64_t now = clock_now_us();
+	const uint64_t newest = comm->issued, before = recorder_before(comm);
+	const struct recorded *op, *last = NULL;
+	const struct op *from = NULL;
+	struct rank_name name;
+	uint64_t undone = 0, done = 0;
+	char text[800] = "";
+	size_t at = 0;
+
+	for (uint64_t n = before + 1; (op = recorder_find(comm, n, &from)); n++)
+		if (op->ended_us) {
+			last = op;
+			done = n;
+		} else if (undone++ < RECORDER_NAMED)
+			at += recorder_name(comm, op, n, now, text + at, sizeof(text) - at);
+	if (!undone)
+		return;
+	if (undone > RECORDER_NAMED)
+		at += (size_t)snprintf(text + at, sizeof(text) - at, " ...;");
+	if (last) {
+		at += (size_t)snprintf(text + at, sizeof(text) - at, " the last that is done:");
+		at += recorder_name(comm, last, done, now, text + at, sizeof(text) - at);
+	}
+	text[at - 1] = '\0';
+	(loud ? log_warn : log_info)("%s: %llu of the last %llu operations of the failed "
+				     "communicator are not done:%s",
+				     comm_own_name(comm, &name), (unsigned long long)undone,
+				     (unsigned long long)(newest - before), text);
+}
+
+void recorder_report(struct comm *comm, int loud)
+{
+	const char *directory = config_string(comm->context->config, "dump");
+	char saved[ERROR_TEXT_SIZE]; /* the call that has found the failure may have its own */
+
+	if (!comm->issued && !comm->message_recorder)
+		return;
+	recorder_log(comm, loud);
+	if (!directory || !directory[0])
+		return;
+	snprintf(saved, sizeof(saved), "%s", error_text());
+	recorder_dump(comm, directory, loud);
+	error_set(COLL_SUCCESS, "%s", saved);
 }

@@ -83,12 +83,4 @@ int staging_copy_run(struct op *op);
 /* Waits, for a bounded time, until no copy of the operation is in flight. */
 void staging_copy_cancel(struct op *op);
 
-/*
- * Copies of messages (message_staging.c) share the copy streams: their `owner` is the message, their `step` this.  The
- * second function completes ended copies of any owner: 1 if there were any.  The third waits as staging_copy_cancel.
- */
-enum { STAGING_OF_MESSAGE = -1 };
-int staging_copy_reap(struct context *context);
-void staging_copy_await(struct comm *comm, const void *owner);
-
 #endif

@@ -2,6 +2,7 @@
 /* stall.c - operations that do not move: when the other ranks are asked, and when the wait is over. */
 #include "exec/stall.h"
 #include "exec/compare.h"
+#include "exec/history.h"
 #include "exec/message.h"
 #include "exec/native.h"
 #include "exec/pair.h"
@@ -253,7 +254,7 @@ void stall_name_behind(struct comm *comm, char *text, size_t size)
 	stall_ask(comm);
 	do {
 		clock_nap(1000);
-		comm_check(comm);
+		context_check(comm->context);
 	} while (!comm->error && !stall_all_answered(comm) && clock_now_us() < deadline);
 	stall_describe_behind(comm, text, size);
 }
@@ -269,7 +270,7 @@ void stall_name_silent(struct comm *comm, char *text, size_t size)
 	stall_ask(comm);
 	do {
 		context_progress(comm->context);
-		comm_check(comm);
+		context_check(comm->context);
 		clock_nap(1000);
 	} while (!comm->error && !stall_all_answered(comm) && clock_now_us() < deadline);
 	if (comm->error || stall_all_answered(comm))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stream_order.c - calls with a stream of the program, over a backend that has a transport. */
+#include "exec/moving.h"
 #include "exec/stream_order.h"
 #include "device/device.h"
 #include "exec/bounce.h"

@@ -318,6 +318,11 @@ static inline int context_flush(struct context *context)
 
 /* Moves messages and operations without blocking: 1 if any moved.  The lock is held. */
 int context_progress(struct context *context);
+/* Has the communicators take their control messages, and look for lost ranks.  The lock is held. */
+static inline void context_check(struct context *context)
+{
+	context->client->check(context);
+}
 /* Wakes every thread that sleeps on the context.  Any thread may call it, with or without the lock. */
 void context_wake(struct context *context);
 /* The same, and client->check comes with the next context_progress. */

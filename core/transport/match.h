@@ -79,6 +79,7 @@ static inline int match_same_call(const uint64_t *a, const uint64_t *b)
 /* A receive with `loose`: match finds its place in the index from the receive. */
 struct loose_recv {
 	struct recv recv;
+	void (*received)(struct recv *recv); /* the receive has completed; called with the lock */
 	struct loose_place place;
 };
 

@@ -9,7 +9,6 @@ most=6
 # The folders whose circles are larger; none of them may grow.
 larger='api 13
 bootstrap 8
-exec 32
 transport 9'
 
 ls "$libs"/libcore_*.a >/dev/null 2>&1 || skip_all "the archives of core's folders are not built"

@@ -7,6 +7,8 @@
 #include "fake_backend.h"
 
 #include "exec/compare.h"
+#include "exec/comm_life.h"
+#include "exec/history.h"
 
 enum { CHILD_ID = 77, SPLIT_SEQ = 70000 };
 

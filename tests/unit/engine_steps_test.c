@@ -5,6 +5,9 @@
  * messages that come early, in pieces or wrong, operations cancelled in each state.
  */
 #include "fake_backend.h"
+#include "exec/control.h"
+#include "exec/comm_life.h"
+#include "exec/history.h"
 
 enum { ELEM = sizeof(int32_t) };
 
@@ -510,7 +513,7 @@ static void test_ambiguous(void)
 	header.meta[1] = op->call.signature.meta[1] + 1;
 	op_enqueue(op, 0);
 	rig->comm->issued += TAG_SEQ_APART;
-	is_int(comm_check_unexpected(rig->context, 1, &header), 0,
+	is_int(comm_context_client.check_unexpected(rig->context, 1, &header), 0,
 	       "with so much under way the message is kept");
 	is_int(rig->comm->pending_code, 0, "and nothing is said against it");
 	fake_message(rig, 1, comm_tag_collective(rig->comm, 1, 0), another_count(op), in, ELEM);
@@ -521,7 +524,8 @@ static void test_ambiguous(void)
 	comm_remember(rig->comm, &op->call.signature);
 	is_int(rig->comm->pending_code, COLL_ERR_MISMATCH, "with less under way it is a mismatch");
 	rig->comm->pending_code = 0;
-	is_int(comm_check_unexpected(rig->context, 1, &header), 1, "and so is the first one");
+	is_int(comm_context_client.check_unexpected(rig->context, 1, &header), 1,
+	       "and so is the first one");
 	rig_free(rig);
 }
 
@@ -542,14 +546,16 @@ static void test_history(void)
 		comm_remember(rig->comm, &op->call.signature);
 	}
 	header.tag = comm_tag_collective(rig->comm, 0, 0);
-	is_int(comm_check_unexpected(rig->context, 1, &header), 1,
+	is_int(comm_context_client.check_unexpected(rig->context, 1, &header), 1,
 	       "a message of the %dth collective ago is compared", COMM_HISTORY);
 	rig->comm->pending_code = 0;
 	rig->comm->seq++;
 	comm_remember(rig->comm, &op->call.signature);
-	is_int(comm_check_unexpected(rig->context, 1, &header), 0, "an older one is not");
+	is_int(comm_context_client.check_unexpected(rig->context, 1, &header), 0,
+	       "an older one is not");
 	header.tag = comm_tag_collective(rig->comm, rig->comm->seq, 0);
-	is_int(comm_check_unexpected(rig->context, 1, &header), 0, "nor one of a later collective");
+	is_int(comm_context_client.check_unexpected(rig->context, 1, &header), 0,
+	       "nor one of a later collective");
 	rig_free(rig);
 }
 

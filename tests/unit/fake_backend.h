@@ -14,6 +14,8 @@
 #include "exec/engine.h"
 #include "exec/native.h"
 #include "exec/queue.h"
+#include "exec/comm_life.h"
+#include "exec/control.h"
 
 #include "../lib/tap.h"
 

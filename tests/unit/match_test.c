@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* match_test.c - the sender that a receive from any source reports; messages without a receive. */
+#include "exec/control.h"
 #include "exec/comm.h"
 
 #include "../lib/tap.h"
@@ -101,7 +102,7 @@ static void test_freed(void)
 	comm_note_freed(context, (1u << TAG_CONTEXT_BITS) - 1);
 	for (uint32_t c = 0; c < 3000; c++) {
 		header.tag = comm_tag_control(c);
-		if (comm_check_unexpected(context, 0, &header))
+		if (comm_context_client.check_unexpected(context, 0, &header))
 			dropped++;
 		else
 			kept += c % 2;
@@ -109,7 +110,8 @@ static void test_freed(void)
 	is_int(dropped, 1500, "messages for freed communicators are dropped");
 	is_int(kept, 1500, "those for communicators still to be made are kept");
 	header.tag = comm_tag_control((1u << TAG_CONTEXT_BITS) - 1);
-	is_int(comm_check_unexpected(context, 0, &header), 1, "the last context of all");
+	is_int(comm_context_client.check_unexpected(context, 0, &header), 1,
+	       "the last context of all");
 	for (int i = 0; i < CONTEXT_FREED; i++)
 		free(context->freed[i]);
 	free(context);
@@ -135,8 +137,8 @@ static struct context *make_context(struct bootstrap *bootstraps[2], struct comm
 	comm->context = context;
 	comm_enlist(comm);
 	match_init(&context->match);
-	context->match.check_unexpected = comm_check_unexpected;
-	context->match.no_memory = comm_no_memory;
+	context->match.check_unexpected = comm_context_client.check_unexpected;
+	context->match.no_memory = comm_context_client.no_memory;
 	context->match.context = context;
 	host_fill(context, -1);
 	return context;

@@ -7,6 +7,7 @@
 #include "fake_backend.h"
 
 #include "exec/limit.h"
+#include "exec/moving.h"
 
 enum { POLL_EACH = 256, MARKERS = 16 };
 

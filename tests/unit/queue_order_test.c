@@ -8,6 +8,10 @@
 
 #include "exec/callback.h"
 #include "exec/stall.h"
+#include "exec/comm_life.h"
+#include "exec/comm_wait.h"
+#include "exec/control.h"
+#include "exec/moving.h"
 
 static int32_t in[64], out[64];
 

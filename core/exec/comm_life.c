@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* comm_life.c - how a communicator is made, what its failure ends, and how it is freed, each by the parts that hang on it. */
+#include "exec/comm_life.h"
+#include "exec/callback.h"
+#include "exec/compare.h"
+#include "exec/control.h"
+#include "exec/dispatch.h"
+#include "exec/history.h"
+#include "exec/limit.h"
+#include "exec/message_staging.h"
+#include "exec/native.h"
+#include "exec/pair.h"
+#include "exec/queue.h"
+#include "exec/registration.h"
+#include "exec/staging.h"
+#include "exec/stream_order.h"
+#include "base/error.h"
+#include "base/handle.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+
+void comm_release_streams(const struct comm *comm)
+{
+	const uint64_t number = comm->pair ? pair_streams_wait(comm) : 0;
+
+	if (number && comm->host_comm->order)
+		stream_order_release(comm->host_comm, number);
+}
+
+/* The communicator has failed. */
+static void comm_end_all(struct comm *comm)
+{
+	comm_release_streams(comm);
+	if (comm->busy == COMM_RESTS) /* the next look finds that it has nothing to do */
+		comm_list_busy(comm);
+	queue_cancel(comm);
+	callback_check(comm);
+	message_end_all(comm, comm->error);
+	if (comm->pair)
+		pair_failed(comm);
+	context_wake(comm->context);
+	recorder_report(comm, !comm->error_is_remote && comm->error != COLL_ERR_ABORTED);
+}
+
+int comm_new(struct comm **out, struct context *context, uint32_t context_id, int rank, int nranks,
+	     const int *to_context_rank)
+{
+	struct comm *comm = calloc(1, sizeof(*comm));
+
+	*out = comm;
+	if (!comm)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+	comm->context = context;
+	comm->end_all = comm_end_all;
+	comm->timeout_us = context->timeout_us;
+	comm->shrunk.lost = -1;
+	comm->context_id = context_id;
+	comm->rank = rank;
+	comm->nranks = nranks;
+	comm->cpus = context_cpus(context, to_context_rank ? to_context_rank[0] : 0);
+	comm->to_context_rank = calloc((size_t)nranks, sizeof(*comm->to_context_rank));
+	comm->to_comm_rank = calloc((size_t)context->nranks, sizeof(*comm->to_comm_rank));
+	comm->peer_state = calloc((size_t)nranks, 1);
+	comm->answered = calloc((size_t)nranks, 1);
+	comm->heard = calloc((size_t)nranks, sizeof(*comm->heard));
+	comm->shrink = calloc((size_t)nranks, sizeof(*comm->shrink));
+	if (comm->to_context_rank && comm->to_comm_rank && comm->peer_state && comm->answered &&
+	    comm->heard && comm->shrink &&
+	    !nodes_make(&comm->nodes, context->node, to_context_rank, nranks))
+		comm->handle = handle_new(HANDLE_COMM, comm);
+	if (comm->handle)
+		comm->outcome = outcome_new(comm->handle);
+	if (!comm->outcome)
+		return handle_none("a communicator");
+	if (!context->plugin->backend.transport && native_new(&comm->native))
+		return COLL_ERR_NO_MEMORY;
+	comm->derived = context->comms != NULL;
+	comm->asks_place = dispatch_asks_place(comm);
+	if (comm_native(comm) && (!comm->native || context->companion) && nranks > 1 &&
+	    compare_new(comm))
+		return COLL_ERR_NO_MEMORY;
+	for (int r = 0; r < context->nranks; r++)
+		comm->to_comm_rank[r] = -1;
+	for (int r = 0; r < nranks; r++) {
+		comm->to_context_rank[r] = to_context_rank ? to_context_rank[r] : r;
+		comm->to_comm_rank[comm->to_context_rank[r]] = r;
+	}
+	if (!context->comms && context->plugins)
+		recorder_check_dump(comm);
+	comm_enlist(comm);
+	/* Messages for it may have come already.  Who makes a further one looks by comm_check: the others have no news. */
+	if (!comm->derived)
+		context->pending_events = 1;
+	return COLL_SUCCESS;
+}
+
+static void comm_free_ops(struct op *op)
+{
+	while (op) {
+		struct op *next = op->next;
+
+		op_free(op);
+		op = next;
+	}
+}
+
+/* Persistent operations are freed here, and not as a part of the queue. */
+static void comm_free_persistent(struct op *op)
+{
+	while (op) {
+		struct op *next = op->persistent_next;
+
+		op_free(op);
+		op = next;
+	}
+}
+
+/* Takes persistent operations out of the queue. */
+static void comm_drop_persistent(struct comm *comm)
+{
+	for (struct op **at = &comm->head; *at;)
+		if ((*at)->persistent)
+			*at = (*at)->next;
+		else
+			at = &(*at)->next;
+}
+
+/* The lock is held. */
+static void comm_detach(struct comm *comm)
+{
+	struct context *context = comm->context;
+	const uint64_t context_id = (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT;
+	struct rank_name name;
+	struct shrunk unused;
+	char staged[512];
+
+	if (comm->finished < comm->issued) /* another thread has issued an operation meanwhile */
+		comm_fail(comm, 1, COLL_ERR_ABORTED, "%s destroyed the communicator",
+			  comm_own_name(comm, &name));
+	message_end_all(comm, COLL_ERR_ABORTED);
+	(void)comm_shrunk_before(comm, 0, &unused);
+	comm_delist(comm);
+	comm_forget_busy(comm);
+	staging_count(comm, staged, sizeof(staged));
+	if (staged[0])
+		log_info("%s: operations that copied CUDA memory through host memory: %s",
+			 comm_own_name(comm, &name), staged);
+	staging_free_sites(comm);
+	match_forget(&context->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context_id);
+	comm_note_freed(context, comm->context_id);
+	native_free(comm);
+	compare_free(comm);
+	registration_remove_all(comm);
+	if (comm->outcome)
+		outcome_end(comm->outcome, comm);
+}
+
+static void comm_release(struct comm *comm)
+{
+	outcome_unref(comm->outcome);
+	comm_drop_persistent(comm);
+	comm_free_ops(comm->head);
+	comm_free_ops(comm->op_cache);
+	comm_free_persistent(comm->persistent);
+	message_free_staged(comm);
+	scratch_free_spares(comm);
+	stream_order_free(comm);
+	redop_free_all(&comm->redops);
+	nodes_free(&comm->nodes);
+	free(comm->to_context_rank);
+	free(comm->to_comm_rank);
+	free(comm->peer_state);
+	free(comm->answered);
+	free(comm->heard);
+	free(comm->standings);
+	comm_free_last_calls(comm);
+	free(comm->shrink);
+	callback_free(comm);
+	limit_free(comm);
+	free(comm->message_recorder);
+	pair_free(comm);
+	free(comm);
+}
+
+void comm_free(struct comm *comm)
+{
+	struct context *context = comm->context;
+
+	context_lock(context);
+	comm_detach(comm);
+	lock_release(&context->lock);
+	comm_release(comm);
+}
+
+void comm_free_unmade(struct comm *comm)
+{
+	comm_detach(comm);
+	comm_release(comm);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* comm_life.h - how a communicator is made and freed. */
+#ifndef CORE_EXEC_COMM_LIFE_H
+#define CORE_EXEC_COMM_LIFE_H
+
+#include "exec/comm.h"
+
+/*
+ * Makes a communicator on an opened context.  to_context_rank: the context ranks of its nranks ranks,
+ * copied; NULL: all.  On an error the caller frees *comm unless it is NULL.  The lock is held; comm_free
+ * takes it itself, comm_free_unmade does not.
+ */
+int comm_new(struct comm **comm, struct context *context, uint32_t context_id, int rank, int nranks,
+	     const int *to_context_rank);
+void comm_free(struct comm *comm);
+/* Frees what comm_new left after an error; the lock is held. */
+void comm_free_unmade(struct comm *comm);
+
+/*
+ * The backend will be aborted, which would wait for streams that wait for calls of host_comm: these streams wait no longer.
+ * The lock is held, or the handle pinned.
+ */
+void comm_release_streams(const struct comm *comm);
+
+#endif

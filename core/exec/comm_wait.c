@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* comm_wait.c - waits for the operations of a communicator, and for its control messages about a failure. */
+#include "exec/comm_wait.h"
+#include "exec/again.h"
+#include "exec/stall.h"
+#include "base/cancel.h"
+#include "base/error.h"
+#include "base/handle.h"
+
+/*
+ * The longest wait for the control messages about a failure: the process may not call again for long.
+ * An abort must be over within a second.
+ */
+enum { COMM_FLUSH_US = 500000 };
+
+static int comm_controls_sent(void *arg)
+{
+	const struct comm *comm = arg;
+
+	return !comm->context->ep || !context_controls_pending(comm->context);
+}
+
+static int comm_flush_within(struct comm *comm, int64_t patience_us)
+{
+	if (!comm->error || !comm->context->ep)
+		return COLL_SUCCESS;
+	return context_wait_or_leave(comm->context, comm_controls_sent, comm, COMM_FLUSH_US,
+				     patience_us);
+}
+
+void comm_flush(struct comm *comm)
+{
+	(void)comm_flush_within(comm, 0);
+}
+
+/* The callers have nothing that would undo their work for a thread that is cancelled in this wait. */
+int comm_flush_or_leave(struct comm *comm)
+{
+	CANCEL_OFF;
+
+	return comm_flush_within(comm, COMM_FLUSH_US) == CONTEXT_LOST ? CONTEXT_LOST : COLL_SUCCESS;
+}
+
+struct comm_goal {
+	struct comm *comm;
+	uint64_t number;
+};
+
+static int comm_reached(void *arg)
+{
+	struct comm_goal *goal = arg;
+	struct comm *comm = goal->comm;
+
+	return comm->finished >= goal->number || comm->error || atomic_load(&comm->aborted);
+}
+
+int comm_is_deferred(const struct comm *comm, uint64_t number)
+{
+	const uint64_t group = group_current();
+
+	for (const struct op *op = comm->held; group && op && op->number <= number; op = op->next)
+		if (op->state == OP_DEFERRED && op->group == group)
+			return 1;
+	return 0;
+}
+
+void comm_check_aborted(struct comm *comm, uint64_t number)
+{
+	struct rank_name name;
+
+	if (atomic_load(&comm->aborted) && comm->finished < number)
+		comm_fail(comm, comm->leaving, COLL_ERR_ABORTED, "%s aborted the communicator",
+			  comm_own_name(comm, &name));
+}
+
+/* What a cancelled thread has to undo; wait NULL: nothing. */
+struct comm_waiting {
+	const struct comm_wait *wait;
+	struct stall stall;
+};
+
+/* The thread is cancelled in its sleep: its call ends as if it returned. */
+static void comm_wait_cancelled(struct comm_waiting *waiting)
+{
+	const struct comm_wait *wait = waiting->wait;
+
+	if (!wait || !wait_is_cancelled())
+		return;
+	stall_end(&waiting->stall, wait->comm);
+	comm_leave(wait->comm);
+	if (wait->handle)
+		handle_unpin(wait->handle);
+}
+
+/* The other ranks are asked where they are, and the communicator fails after its timeout. */
+static int comm_wait_stalls(const struct comm_wait *wait, struct stall *stall)
+{
+	struct comm *comm = wait->comm;
+	int over;
+
+	comm->waited = wait->message;
+	over = stall_step(stall, comm, comm->context->idle_us);
+	comm->waited = NULL;
+	return over;
+}
+
+int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *arg)
+{
+	__attribute__((cleanup(comm_wait_cancelled))) struct comm_waiting waiting = {.wait = wait};
+	struct comm *comm = wait->comm;
+	int64_t slice;
+	int code;
+
+	stall_begin(&waiting.stall);
+	do {
+		slice = stall_slice(&waiting.stall, comm);
+		code = context_wait_or_leave(comm->context, done, arg, slice,
+					     wait->leaves ? comm->timeout_us : 0);
+	} while (code > 0 && !comm_wait_stalls(wait, &waiting.stall));
+	waiting.wait = NULL;
+	if (code == CONTEXT_LOST)
+		return code;
+	stall_end(&waiting.stall, comm);
+	return COLL_SUCCESS;
+}
+
+/* The operation is not done at the first look. */
+static int comm_wait_long(const struct comm_wait *wait, uint64_t number)
+{
+	struct comm *comm = wait->comm;
+	struct comm_goal goal = {comm, number};
+
+	if (comm_is_deferred(comm, number))
+		return error_set(
+			COLL_ERR_INVALID_USAGE,
+			"a wait inside a group would never end: call coll_group_end first");
+	if (comm_wait_until(wait, comm_reached, &goal))
+		return CONTEXT_LOST;
+	comm_check_aborted(comm, number);
+	if (!wait->leaves)
+		comm_flush(comm);
+	else if (comm_flush_or_leave(comm))
+		return CONTEXT_LOST;
+	return comm_error(comm);
+}
+
+/* One look before all preparations: the message that a small call waits for may be there. */
+static inline int comm_look(struct comm *comm, uint64_t number)
+{
+	if (comm->finished < number)
+		again_poll(comm->context);
+	return comm->finished >= number && !comm->error;
+}
+
+int comm_wait(struct comm *comm, uint64_t number)
+{
+	const struct comm_wait wait = {.comm = comm};
+
+	return comm_look(comm, number) ? COLL_SUCCESS : comm_wait_long(&wait, number);
+}
+
+int comm_wait_or_leave(struct comm *comm, uint64_t number, void *handle)
+{
+	const struct comm_wait wait = {.comm = comm, .leaves = 1, .handle = handle};
+
+	return comm_look(comm, number) ? COLL_SUCCESS : comm_wait_long(&wait, number);
+}

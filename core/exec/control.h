@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * control.h - what a rank does with the control messages of the others, and with the loss of one.  comm.h has the
+ * functions that send them.
+ */
+#ifndef CORE_EXEC_CONTROL_H
+#define CORE_EXEC_CONTROL_H
+
+#include "exec/comm.h"
+
+/*
+ * Takes from comm->shrunk.behind the answer for this hash, and drops the answers before it, of calls that this rank has
+ * not made: 1.  0: there is none.
+ */
+int comm_shrunk_before(struct comm *comm, uint64_t hash, struct shrunk *answer);
+
+/* After the transport has moved: handles control messages and failed peers.  The lock is held. */
+void comm_check(struct comm *comm);
+
+/* Tells them that this rank leaves.  The lock is held. */
+void comm_send_leave(struct comm *comm);
+
+/* See struct context_client: client.c. */
+extern const struct context_client comm_context_client;
+
+#endif

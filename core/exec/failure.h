@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * failure.h - the sentences for calls that do not fit, which fail the communicator soon (comm_set_pending).  The lock is
+ * held in all functions.
+ */
+#ifndef CORE_EXEC_FAILURE_H
+#define CORE_EXEC_FAILURE_H
+
+#include "exec/comm.h"
+
+/* Fails the communicator soon: that rank's collective `seq`, by its signature, is another one than ours. */
+void comm_report_call(struct comm *comm, int rank, uint32_t seq, const uint64_t *theirs,
+		      const uint64_t *ours);
+/* The first `number` calls of the rank and of this one differ, and nobody knows any more which. */
+void compare_report_unnamed(struct comm *comm, int rank, uint32_t number);
+/* theirs: the signature in a message of `rank`; ours: the signature that this rank's recv expected. */
+void comm_report_message(struct comm *comm, int rank, uint64_t tag, const uint64_t *theirs,
+			 const uint64_t *ours);
+/* The calls agree, but the counts of the v-form do not. */
+void comm_report_lengths(struct comm *comm, const struct recv *recv, uint32_t peer,
+			 const coll_header_t *header);
+
+#endif

@@ -308,6 +308,9 @@ static void with_stream(struct rank *r)
 }
 
 /* Rank 0 makes no staged call and aborts: the others' streams do not wait any longer. */
+static _Atomic int
+	aborted_past; /* ranks that are done with all before the calls that the abort ends */
+
 static void aborted(struct rank *r)
 {
 	const int device = r->rank % NCCL_DEVICES;
@@ -317,10 +320,14 @@ static void aborted(struct rank *r)
 
 	nccl_works(r);
 	if (r->rank) {
+		atomic_fetch_add(&aborted_past, 1);
 		code = coll_allreduce(there, there, 1, COLL_INT64, COLL_BOR, r->comm, stream);
 		if (!code)
 			code = coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL);
 	} else {
+		while (atomic_load(&aborted_past) < r->nranks - 1)
+			ranks_sleep(0.001);
+		atomic_store(&aborted_past, 0);
 		ranks_sleep(0.05);
 		rank_did(r, coll_comm_abort(r->comm), "abort");
 	}

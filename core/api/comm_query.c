@@ -2,6 +2,7 @@
 /* comm_query.c - questions about communicators. */
 #include "api/host_memory.h"
 #include "device/device.h"
+#include "exec/native.h"
 #include "exec/pair.h"
 #include "exec/queue.h"
 #include "exec/registration.h"
@@ -21,7 +22,7 @@ coll_result_t coll_comm_get_async_error(coll_comm_t handle, coll_result_t *error
 	if (!comm)
 		return error_code();
 	context_progress(comm->context);
-	queue_check_engine(comm);
+	native_check(comm);
 	(void)stall_ask_outside(comm);
 	host_memory_progress(comm);
 	if (error)

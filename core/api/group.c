@@ -99,7 +99,7 @@ static int group_begin(struct member *m, uint64_t number)
 	comm = m->comm;
 	stream_order_group_end(comm, number, m->streams);
 	native_defer(comm);
-	queue_native_group(comm, 0);
+	native_group(comm, 0);
 	op_release(comm, number);
 	queue_issued(comm);
 	code = comm_error(comm);
@@ -114,7 +114,7 @@ static int group_finish(struct comm *comm, int alone)
 	if (!comm)
 		return COLL_SUCCESS;
 	context_enter(comm->context);
-	queue_native_group(comm, 1);
+	native_group(comm, 1);
 	if (alone)
 		native_undefer(comm);
 	code = comm_error(comm);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* again.c - the short way of small calls: see again.h. */
 #include "exec/again.h"
-#include "exec/engine.h"
+#include "exec/steps.h"
 #include "exec/history.h"
 
 /* Has the context nothing to look at but messages for this communicator? */
@@ -47,9 +47,9 @@ static inline int again_move(struct comm *comm, struct op *op)
 	int moved = 0;
 
 	while ((recv = match_next_done(&comm->context->match)))
-		engine_received(recv);
-	if (engine_may_move(op))
-		moved = engine_run(op);
+		steps_received(recv);
+	if (steps_may_move(op))
+		moved = steps_run(op);
 	if (!op->steps_left && !comm->error)
 		again_end(comm, op);
 	return moved;
@@ -63,7 +63,7 @@ static inline struct op *again_find(struct comm *comm, const coll_args_t *args)
 	for (int n = 1; (op = *at) && n <= OP_CACHE_SIZE; n++, at = &op->next) {
 		if (call_compare(&op->call, args) < CALL_SAME)
 			continue;
-		if (!engine_can_repeat(op))
+		if (!steps_can_repeat(op))
 			return NULL;
 		if (comm->context
 			    ->classify) /* there may be other memory at the same addresses now */
@@ -108,7 +108,7 @@ int again_issue(struct comm *comm, const coll_args_t *args, const void *site)
 		return 0;
 	op->site = site;
 	again_append(comm, op);
-	engine_again(op);
+	steps_again(op);
 	again_date(op);
 	again_progress(context);
 	if (!again_is_over(context))
@@ -125,8 +125,7 @@ int again_poll(struct context *context)
 	struct op *op = comm ? comm->head : NULL;
 	int moved;
 
-	if (!op || op->next || op->state != OP_RUNNING || !op->repeats || op->native ||
-	    !again_is_quiet(comm))
+	if (!op || op->next || op->state != OP_RUNNING || !op->repeats || !again_is_quiet(comm))
 		return 0;
 	moved = again_progress(context);
 	/* Without context_progress, the answer to a control message would wait for the end of a sleep. */

@@ -9,6 +9,8 @@
 #include "exec/native.h"
 #include "exec/pair.h"
 
+enum { AWAIT_IDLE, AWAIT_MOVED, AWAIT_DONE };
+
 static int await_done(struct op *op)
 {
 	outcome_unref(op->awaited);
@@ -46,7 +48,7 @@ static int await_outcome(struct op *op)
 	return code ? await_failed(op, code, outcome->error_text) : await_done(op);
 }
 
-int await_check(struct op *op)
+static int await_check(struct op *op)
 {
 	struct context *context = op->comm->context;
 	const coll_comm_t handle = op->awaited ? op->awaited->comm : NULL;
@@ -76,3 +78,24 @@ int await_check(struct op *op)
 	handle_unpin(handle);
 	return state;
 }
+
+static enum engine_start await_start(struct op *op)
+{
+	op_begin(op);
+	return ENGINE_STARTED;
+}
+
+static int await_advance(struct op *op)
+{
+	const int state = await_check(op);
+
+	if (state == AWAIT_DONE)
+		op_end(op);
+	return state != AWAIT_IDLE;
+}
+
+const struct engine await_engine = {
+	.name = "await",
+	.start = await_start,
+	.advance = await_advance,
+};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* call.c - descriptions of calls that the library itself makes. */
+#include "engine.h"
 #include "exec/call.h"
 #include "exec/extent.h"
 
@@ -11,6 +12,8 @@ struct call call_of_library(const struct comm *comm, const coll_args_t *args)
 		call.kind = kind_at(args->kind);
 		call.elements[COLL_BUFFER_SEND] = extent_elements(comm, args, 0);
 		call.elements[COLL_BUFFER_RECV] = extent_elements(comm, args, 1);
+	} else {
+		call.engine = ENGINE_AWAIT;
 	}
 	return call;
 }

@@ -44,6 +44,7 @@ struct call {
 	int in_place;               /* the buffers overlap as coll.h allows */
 	int cacheable;              /* call_compare may find it equal to a later call */
 	int algorithm;              /* index in the table of algorithms, or -1 */
+	int engine;                 /* enum engine_index */
 	native_fn slot;             /* the backend's function for the whole call, or NULL */
 	struct signature signature; /* the name of the call for messages */
 };

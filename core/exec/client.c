@@ -4,7 +4,7 @@
 #include "exec/control.h"
 #include "exec/failure.h"
 #include "exec/history.h"
-#include "exec/engine.h"
+#include "exec/steps.h"
 #include "exec/message.h"
 #include "exec/moving.h"
 #include "exec/native.h"
@@ -115,9 +115,8 @@ static void client_shut(struct context *context)
 static int client_awaits(const struct context *context)
 {
 	for (const struct comm *c = context->busy; c; c = c->next_busy)
-		if (c->head && (c->head->call.args.kind == KIND_AWAIT || c->head->native ||
-				c->head->stream_events || c->head->gates ||
-				(c->head->bounce && !c->head->steps_left)))
+		if (c->head && (!c->head->engine->by_messages || c->head->stream_events ||
+				c->head->gates || (c->head->bounce && !c->head->steps_left)))
 			return 1;
 	return 0;
 }
@@ -216,8 +215,8 @@ static int client_ends(int kind)
 }
 
 const struct context_client comm_context_client = {
-	.received = engine_received,
-	.fill = engine_fill,
+	.received = steps_received,
+	.fill = steps_fill,
 	.no_memory = client_no_memory,
 	.check_unexpected = client_check_unexpected,
 	.mismatch = client_mismatch,

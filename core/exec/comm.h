@@ -5,6 +5,7 @@
 
 #include "schedule/nodes.h"
 #include "transport/context.h"
+#include "engine.h"
 #include "exec/call.h"
 #include "exec/outcome.h"
 #include "exec/recorder.h"
@@ -99,6 +100,7 @@ enum answered {
 struct comm {
 	coll_comm_t handle;
 	struct context *context;
+	const struct engine *engine[ENGINES]; /* NULL: the communicator has none of this kind */
 	struct native *native; /* for a backend without a transport (native.h); else NULL */
 	struct compare
 		*compare; /* for a backend's own functions, if messages can be sent; else NULL */

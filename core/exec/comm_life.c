@@ -4,11 +4,12 @@
 #include "exec/callback.h"
 #include "exec/compare.h"
 #include "exec/control.h"
-#include "exec/dispatch.h"
+#include "exec/composed.h"
 #include "exec/history.h"
 #include "exec/limit.h"
 #include "exec/message_staging.h"
 #include "exec/native.h"
+#include "exec/native_slot.h"
 #include "exec/pair.h"
 #include "exec/queue.h"
 #include "exec/registration.h"
@@ -76,7 +77,11 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	if (!context->plugin->backend.transport && native_new(&comm->native))
 		return COLL_ERR_NO_MEMORY;
 	comm->derived = context->comms != NULL;
-	comm->asks_place = dispatch_asks_place(comm);
+	comm->engine[ENGINE_COMPOSED] = &composed_engine;
+	comm->engine[ENGINE_AWAIT] = &await_engine;
+	if (comm_native(comm))
+		comm->engine[ENGINE_NATIVE] = comm->native ? &native_engine : &polled_engine;
+	comm->asks_place = native_asks_place(comm);
 	if (comm_native(comm) && (!comm->native || context->companion) && nranks > 1 &&
 	    compare_new(comm))
 		return COLL_ERR_NO_MEMORY;

@@ -2,7 +2,7 @@
 /* message.c - messages outside the order of the operations: how they are made and started. */
 #include "exec/message_staging.h"
 #include "exec/callback.h"
-#include "exec/engine.h"
+#include "exec/steps.h"
 #include "base/error.h"
 
 #include <stdlib.h>

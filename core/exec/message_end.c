@@ -3,7 +3,7 @@
 #include "exec/message_recorder.h"
 #include "exec/message_staging.h"
 #include "exec/callback.h"
-#include "exec/engine.h"
+#include "exec/steps.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -83,7 +83,7 @@ void message_received(struct recv *recv)
 		return;
 	}
 	if (recv->status) {
-		engine_peer_failed(comm, comm->to_comm_rank[recv->peer], recv->status);
+		steps_peer_failed(comm, comm->to_comm_rank[recv->peer], recv->status);
 		return;
 	}
 	m->status = (coll_status_t){.source = comm->to_comm_rank[recv->peer],
@@ -152,7 +152,7 @@ int message_check_left(struct message *m)
 	message_describe(comm, &m->args, what, sizeof(what));
 	comm_own_name(comm, &own);
 	if (m->args.kind != COLL_KIND_NONE) /* a probe is in no list */
-		engine_cancel_recv(comm->context, &m->u.in.recv);
+		steps_cancel_recv(comm->context, &m->u.in.recv);
 	if (m->args.peer == COLL_ANY_SOURCE)
 		message_end(m, COLL_ERR_PEER_LOST,
 			    "all other ranks destroyed their communicators while %s waited in "
@@ -185,7 +185,7 @@ int message_cancel(struct message *m)
 				 : m->args.kind == COLL_KIND_SEND
 					 ? "a send has started and cannot be cancelled"
 					 : "a message for the receive is under way");
-	engine_cancel_recv(context, &m->u.in.recv);
+	steps_cancel_recv(context, &m->u.in.recv);
 	message_end(m, COLL_ERR_ABORTED, "the program cancelled the receive");
 	if (context->sleepers)
 		context_wake(context);
@@ -210,13 +210,13 @@ void message_end_all(struct comm *comm, int code)
 	while ((m = comm->sends.first)) {
 		message_copy_cancel(m);
 		if (!m->unsent)
-			engine_cancel_send(comm->context, &m->u.send);
+			steps_cancel_send(comm->context, &m->u.send);
 		if (m == comm->sends.first)
 			message_end(m, code, NULL);
 	}
 	while ((m = comm->recvs.first)) {
 		message_copy_cancel(m);
-		engine_cancel_recv(comm->context, &m->u.in.recv);
+		steps_cancel_recv(comm->context, &m->u.in.recv);
 		if (m == comm->recvs.first)
 			message_end(m, code, NULL);
 	}

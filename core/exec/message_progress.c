@@ -4,7 +4,7 @@
  * receive, but of a send it only sets the status: sends must be looked at.
  */
 #include "exec/message_staging.h"
-#include "exec/engine.h"
+#include "exec/steps.h"
 #include "base/clock.h"
 
 /*
@@ -31,7 +31,7 @@ static int message_check_limit(struct message *m, int64_t now)
 	comm_own_name(comm, &own);
 	message_describe(comm, &m->args, what, sizeof(what));
 	if (message_is_posted(m)) {
-		engine_cancel_recv(comm->context, &m->u.in.recv);
+		steps_cancel_recv(comm->context, &m->u.in.recv);
 		message_end(m, COLL_ERR_TIMEOUT,
 			    "%s: %s timed out: no message has come %.3g s after the program "
 			    "limited its time",
@@ -91,7 +91,7 @@ static int message_check_send(struct message *m)
 			    "%s destroyed its communicator before %s could send to it",
 			    comm_rank_name(comm, m->args.peer, &name), comm_own_name(comm, &own));
 	} else {
-		engine_peer_failed(comm, m->args.peer, status);
+		steps_peer_failed(comm, m->args.peer, status);
 	}
 	return 1;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* moving.c - the lists of running operations that are to be looked at. */
 #include "exec/moving.h"
-#include "exec/engine.h"
 
 static void moving_append(struct op_list *list, struct op *op)
 {
@@ -36,7 +35,7 @@ void moving_wake(struct op *op)
 void moving_after_look(struct op *op)
 {
 	op->rests = 1;
-	if (!op->steps_left || engine_may_move_alone(op))
+	if (!op->engine->rests || !op->engine->rests(op))
 		moving_append(&op->comm->in_turn, op);
 }
 
@@ -64,8 +63,7 @@ int moving_is_at_rest(const struct comm *comm)
 				       (uintptr_t)comm->in_turn.first | (uintptr_t)comm->compare);
 
 	return !objects && !comm->error && !comm->loose && op && op->state == OP_RUNNING &&
-	       !op->native && op->call.args.kind != KIND_AWAIT && op->steps_left &&
-	       !engine_may_move(op);
+	       op->engine->rests && op->engine->rests(op) && !comm->context->match.done;
 }
 
 static struct op *op_find_held(struct op *op)

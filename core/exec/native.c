@@ -101,3 +101,11 @@ void native_describe(const struct comm *comm, char *text, size_t size)
 		 kind_name(n->last.kind), (unsigned long long)n->last.count,
 		 coll_dtype_name(n->last.dtype));
 }
+
+void native_abort(struct comm *comm)
+{
+	const coll_native_t *native = comm_native(comm);
+
+	if (native->abort && comm->context->ep)
+		native->abort(comm->context->ep);
+}

@@ -13,6 +13,9 @@
 
 /* The lock is held in all of these. */
 
+/* The engine of a backend without a transport (native_submit.c), and of one with a transport (native_polled.c). */
+extern const struct engine native_engine, polled_engine;
+
 /* The state of a communicator whose backend has no transport. */
 int native_new(struct native **out);
 void native_free(struct comm *comm);
@@ -61,6 +64,13 @@ int native_take_place(struct comm *comm, void *stream);
  */
 void native_defer(struct comm *comm);
 void native_undefer(struct comm *comm);
+
+/* Begins (end 0) or ends (end 1) a group of the backend's own, if the backend has groups. */
+void native_group(struct comm *comm, int end);
+/* Asks the backend's own engine for a failure, also while no operation is in flight. */
+void native_check(struct comm *comm);
+/* The communicator has failed: ends the work of the backend, if it can. */
+void native_abort(struct comm *comm);
 
 /* Writes "3 operations in the hands of backend 'nccl', the last allreduce of 10 float32". */
 void native_describe(const struct comm *comm, char *text, size_t size);

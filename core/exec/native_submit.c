@@ -4,6 +4,7 @@
 #include "exec/callback.h"
 #include "exec/comm_wait.h"
 #include "exec/compare.h"
+#include "exec/op.h"
 #include "exec/stall.h"
 #include "transport/companion.h"
 #include "base/error.h"
@@ -214,3 +215,71 @@ void native_undefer(struct comm *comm)
 {
 	comm->deferred--;
 }
+
+/* -------------------------------------------------------------------- the engine -- */
+
+static enum engine_start native_start(struct op *op)
+{
+	coll_args_t args = op->call.args;
+
+	if (op->call.redop.made)
+		args.op = op->call.redop.native;
+	if (native_submit(op->comm, op->number, op->call.slot, &args)) {
+		op->state = OP_SUBMITTED;
+		op->record.started_us = context_now(op->comm->context);
+	}
+	return ENGINE_STARTED;
+}
+
+static int native_move(struct comm *comm)
+{
+	const int moved = native_progress(comm);
+
+	if (comm->nleft && !comm->error)
+		stall_check_left_native(comm);
+	return moved;
+}
+
+void native_check(struct comm *comm)
+{
+	const coll_native_t *native = comm_native(comm);
+	coll_error_t err = error_blank();
+	int code;
+
+	if (!native || !native->async_error || !comm->context->ep || comm->error)
+		return;
+	code = native->async_error(comm->context->ep, &err);
+	if (code)
+		native_fail(comm, code, &err);
+}
+
+void native_group(struct comm *comm, int end)
+{
+	const coll_native_t *native = comm_native(comm);
+	coll_error_t err;
+	int code;
+
+	/* A begun group is ended also after a failure: it belongs to the thread, not to the endpoint. */
+	if (!native || !native->group_begin || !comm->context->ep)
+		return;
+	if (end ? !comm->native_groups : comm->error)
+		return;
+	error_clear(&err);
+	code = end ? native->group_end(comm->context->ep, &err)
+		   : native->group_begin(comm->context->ep, &err);
+	if (end)
+		comm->native_groups--;
+	else
+		comm->native_groups += !code;
+	if (code && !comm->error)
+		native_fail(comm, code, &err);
+}
+
+const struct engine native_engine = {
+	.name = "native",
+	.start = native_start,
+	.progress = native_move,
+	.busy = native_busy,
+	.abort = native_abort,
+	.keeps_order = 1,
+};

@@ -217,7 +217,7 @@ static void op_append(struct op *op, uint64_t group)
 	op->next = NULL;
 	op->number = comm_count(comm);
 	op->group = group;
-	op->native = op->declined = 0;
+	op->engine = comm->engine[op->call.engine];
 	op->state = group || op->bounce ? OP_DEFERRED : OP_QUEUED;
 	if (kind_is_collective(op->call.args.kind)) {
 		op->seq = op->record.seq_or_tag = comm->seq++;

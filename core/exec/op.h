@@ -3,6 +3,7 @@
 #ifndef CORE_EXEC_OP_H
 #define CORE_EXEC_OP_H
 
+#include "engine.h"
 #include "exec/bounce.h"
 #include "exec/call.h"
 #include "exec/comm.h"
@@ -49,10 +50,9 @@ struct op {
 	struct stream_event *stream_events; /* which must have passed before it starts */
 	struct caller_stream stream;        /* of a call with a stream, over a transport */
 	struct bounce *bounce;              /* of such a call, or NULL */
-	struct bounce *gates; /* whose streams must have come to the call before it starts */
-	int native;           /* the backend's own function does it while the queue polls */
-	int declined;         /* the backend's own function has refused it: the transport does it */
-	struct recorded record; /* for the recorder, when the operation leaves the queue */
+	struct bounce *gates;        /* whose streams must have come to the call before it starts */
+	const struct engine *engine; /* executes it; set when it is appended to the queue */
+	struct recorded record;      /* for the recorder, when the operation leaves the queue */
 	struct sched sched;
 	int sched_ready; /* the schedule belongs to this call */
 	int prepared;    /* the engine has run this schedule, and `run` keeps its constant parts */
@@ -69,7 +69,7 @@ struct op {
 	int local_count;
 	int32_t *sending; /* steps whose send is in flight */
 	int sending_count;
-	int started;       /* engine_start comes yet to the steps from this one on */
+	int started;       /* steps_start comes yet to the steps from this one on */
 	int failed_send;   /* a step whose send has failed, or -1 */
 	int steps_left;    /* steps that are not complete */
 	char *base[3];     /* addresses of send, receive and scratch memory */
@@ -88,6 +88,20 @@ struct op {
 };
 
 /* The context's lock is held in all of these. */
+
+/* For an engine: the operation runs from now on. */
+static inline void op_begin(struct op *op)
+{
+	op->state = OP_RUNNING;
+	op->record.started_us = context_now(op->comm->context);
+}
+/* For an engine: the operation is complete. */
+static inline void op_end(struct op *op)
+{
+	op->state = OP_DONE;
+	/* The time of the last reading: short operations would feel one more. */
+	op->record.ended_us = op->comm->context->now_us;
+}
 
 /* Makes an idle operation for a checked call; copies the arrays. */
 int op_make(struct comm *comm, const struct call *call, struct op **op);
@@ -131,8 +145,7 @@ static inline void op_retire(struct op *op)
 }
 void op_free(struct op *op);
 
-/* Moves an operation that waits for one of another communicator (await.c). */
-enum { AWAIT_IDLE, AWAIT_MOVED, AWAIT_DONE };
-int await_check(struct op *op);
+/* The engine of operations that wait for one of another communicator (await.c). */
+extern const struct engine await_engine;
 
 #endif

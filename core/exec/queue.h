@@ -15,10 +15,6 @@ int queue_run(struct comm *comm);
 int queue_look_at_all(struct comm *comm);
 /* After an operation was enqueued: starts it if it can start, then moves the context. */
 void queue_issued(struct comm *comm);
-/* Begins (end 0) or ends (end 1) a group of the backend's own, if the backend has groups. */
-void queue_native_group(struct comm *comm, int end);
-/* Asks the backend's own engine for a failure, also while no operation is in flight. */
-void queue_check_engine(struct comm *comm);
 /* Ends every operation of the communicator. */
 void queue_cancel(struct comm *comm);
 

@@ -6,7 +6,7 @@
  */
 #include "device/device.h"
 #include "exec/staging.h"
-#include "exec/dispatch.h"
+#include "exec/native_slot.h"
 #include "exec/op.h"
 #include "exec/stream_order.h"
 #include "base/error.h"
@@ -153,7 +153,7 @@ static int staging_decide(struct op *op, int buf, uint32_t kind, int device)
 	if (kind != COLL_MEM_HOST &&
 	    (!reached || kind_reduces(op->call.args.kind) || staging_keeps_from_driver(op)))
 		op->call.staged |= 1 << buf;
-	if (reached && (!(op->call.staged & 1 << buf) || dispatch_slot(op->comm, &op->call)))
+	if (reached && (!(op->call.staged & 1 << buf) || native_slot(op->comm, &op->call)))
 		return COLL_SUCCESS;
 	if (kind != COLL_MEM_HOST && context->fallback && context->plugin->backend.transport)
 		return COLL_SUCCESS;

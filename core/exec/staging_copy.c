@@ -6,7 +6,7 @@
  */
 #include "exec/staging.h"
 #include "exec/copies.h"
-#include "exec/engine.h"
+#include "exec/steps.h"
 #include "base/error.h"
 
 #include <stdio.h>
@@ -58,7 +58,7 @@ static void staging_copy_done(struct op *op, int i)
 
 	if (op->call.redop.premul_sum && step->kind == STEP_COPY_IN)
 		staging_copy_scale(op, step);
-	engine_complete(op, i);
+	steps_complete(op, i);
 }
 
 static void staging_copy_lost(struct op *op)

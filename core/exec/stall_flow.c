@@ -35,11 +35,16 @@ static void flow_see_incomplete(void *user, uint32_t peer)
 	flow_see(user, (int)peer);
 }
 
+static int flow_runs(const struct op *op)
+{
+	return op->state == OP_RUNNING && op->engine->by_messages;
+}
+
 /* Looks at the receives of `comm`, which may be another communicator of the endpoint. */
 static void flow_see_comm(struct flow *flow, const struct comm *comm)
 {
 	for (const struct op *op = comm->head; op; op = op->next)
-		for (int i = 0; stall_runs(op) && i < op->sched.nsteps; i++)
+		for (int i = 0; flow_runs(op) && i < op->sched.nsteps; i++)
 			if (op->sched.step[i].kind == STEP_RECV ||
 			    op->sched.step[i].kind == STEP_RECV_REDUCE)
 				flow_see_recv(flow, &op->run[i].u.recv);
@@ -51,7 +56,7 @@ static void flow_see_comm(struct flow *flow, const struct comm *comm)
 static int flow_is_open(const struct comm *comm)
 {
 	for (const struct op *op = comm->head; op; op = op->next)
-		if (op->state == OP_RUNNING && (op->sending_count || !stall_runs(op)))
+		if (op->state == OP_RUNNING && (op->sending_count || !op->engine->by_messages))
 			return 1;
 	return comm->native || comm->sends.first;
 }

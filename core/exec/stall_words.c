@@ -9,36 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The backend's own function waits for ranks that have not called it: marks them in `from`. */
-static int stall_mark_callers(const struct comm *comm, const struct op *op, uint8_t *from)
-{
-	int any = 0;
-
-	if (op->state != OP_RUNNING || !op->native || !kind_is_collective(op->call.args.kind))
-		return 0;
-	for (int r = 0; r < comm->nranks; r++)
-		if (compare_lacks(comm, r, op->seq))
-			any = from[r] = 1;
-	return any;
-}
-
 int stall_mark_awaited(const struct comm *comm, uint8_t *from)
 {
 	int any = comm->waited && message_mark_awaited(comm->waited, from);
 
-	for (const struct op *op = comm->head; op; op = op->next) {
-		any |= stall_mark_callers(comm, op, from);
-		for (int i = 0; stall_runs(op) && i < op->sched.nsteps; i++) {
-			const struct step *step = &op->sched.step[i];
-			const struct recv *recv = &op->run[i].u.recv;
-
-			if ((step->kind != STEP_RECV && step->kind != STEP_RECV_REDUCE) ||
-			    recv->state != RECV_POSTED || recv->peer == COLL_ANY_SOURCE)
-				continue;
-			from[comm->to_comm_rank[recv->peer]] = 1;
-			any = 1;
-		}
-	}
+	for (const struct op *op = comm->head; op; op = op->next)
+		if (op->state == OP_RUNNING && op->engine->awaits)
+			any |= op->engine->awaits(op, from);
 	return any;
 }
 

@@ -15,12 +15,6 @@ struct untaken {
 
 /* The lock is held in all of these. */
 
-/* Does the engine run the operation's schedule? */
-static inline int stall_runs(const struct op *op)
-{
-	return op->state == OP_RUNNING && !op->native && op->call.args.kind != KIND_AWAIT;
-}
-
 /* Marks in `from` (nranks bytes) the ranks for which an operation still waits: 1 if there are any. */
 int stall_mark_awaited(const struct comm *comm, uint8_t *from);
 /* Writes "rank 1, 4": the ranks whose entry in marks[] is `mark`; or "none". */

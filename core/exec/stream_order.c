@@ -4,7 +4,7 @@
 #include "exec/stream_order.h"
 #include "device/device.h"
 #include "exec/bounce.h"
-#include "exec/dispatch.h"
+#include "exec/composed.h"
 #include "exec/stall.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -157,7 +157,7 @@ static int order_await(const struct comm *comm, const struct bounce *b, uint64_t
 /* The pinned memory and words of an operation; a schedule lists the copies. */
 static struct bounce *order_take(struct op *op, int may_wait, int *code)
 {
-	*code = bounce_carries(op) ? dispatch_ready(op) : COLL_SUCCESS;
+	*code = bounce_carries(op) ? composed_ready(op) : COLL_SUCCESS;
 	return *code ? NULL
 		     : bounce_take(&op->comm->order->bounces, op, kind_name(op->call.args.kind),
 				   &op->stream, may_wait, code);
@@ -551,7 +551,8 @@ void stream_order_release(struct comm *comm, uint64_t number)
 
 static int order_is_settled(const struct op *op)
 {
-	return op->state == OP_DONE || (op->state == OP_RUNNING && !op->steps_left && !op->native);
+	return op->state == OP_DONE ||
+	       (op->state == OP_RUNNING && !op->steps_left && op->engine->by_messages);
 }
 
 /* Releases the copies of the results of operations before which none has a step left. */

@@ -5,7 +5,7 @@
  * the queue and by the short way of again.h.
  */
 #include "exec/again.h"
-#include "exec/dispatch.h"
+#include "exec/composed.h"
 #include "exec/limit.h"
 
 #include "fake_backend.h"
@@ -207,7 +207,7 @@ static void test_no_copy(int in_place)
 	struct op *op;
 	int copies = 0;
 
-	if (fake_op(rig->comm, &args, &op) || dispatch_build(op))
+	if (fake_op(rig->comm, &args, &op) || composed_build(op))
 		bail_out("cannot make an operation: %s", error_text());
 	for (int i = 0; i < op->sched.nsteps; i++)
 		copies += op->sched.step[i].kind == STEP_COPY;

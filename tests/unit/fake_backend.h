@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/handle.h"
-#include "exec/engine.h"
+#include "exec/steps.h"
 #include "exec/native.h"
 #include "exec/queue.h"
 #include "exec/comm_life.h"

@@ -351,13 +351,13 @@ static void test_backend_groups(void)
 {
 	struct rig *rig = rig_new(fake_native);
 
-	queue_native_group(rig->comm, 1);
+	native_group(rig->comm, 1);
 	is_int(rig->fake.ends, 0, "without a begin there is no end");
-	queue_native_group(rig->comm, 0);
+	native_group(rig->comm, 0);
 	comm_fail(rig->comm, 1, COLL_ERR_ABORTED, "given up");
-	queue_native_group(rig->comm, 1);
+	native_group(rig->comm, 1);
 	ok(rig->fake.begins == 1 && rig->fake.ends == 1, "what was begun is ended after a failure");
-	queue_native_group(rig->comm, 0);
+	native_group(rig->comm, 0);
 	is_int(rig->fake.begins, 1, "and nothing is begun");
 	rig_free(rig);
 }

@@ -2,7 +2,7 @@
 /* scratch_test.c - large scratch memory is shared by a communicator's calls, and small calls keep their schedules. */
 #include "fake_backend.h"
 
-#include "exec/dispatch.h"
+#include "exec/composed.h"
 
 enum { TEST_LARGE = 2 * SCRATCH_MIDDLE };
 
@@ -173,10 +173,10 @@ static int test_receives(struct op *op, int *wrong)
 	const char *at;
 	int receives = 0;
 
-	if (engine_reserve(op))
+	if (steps_reserve(op))
 		bail_out("no memory");
 	at = op->scratch.at;
-	engine_begin(op);
+	steps_begin(op);
 	for (int i = 0; i < op->sched.nsteps; i++) {
 		const struct step *step = &op->sched.step[i];
 
@@ -205,7 +205,7 @@ static void test_other_block(void)
 	struct op *op;
 	int wrong = 0;
 
-	if (!in || !out || fake_op(rig->comm, &args, &op) || dispatch_ready(op))
+	if (!in || !out || fake_op(rig->comm, &args, &op) || composed_ready(op))
 		bail_out("cannot make an operation: %s", error_text());
 	ok(test_receives(op, &wrong) > 0 && !wrong, "an operation receives into its block");
 	scratch_rest(rig->comm, &op->scratch);

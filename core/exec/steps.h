@@ -1,56 +1,56 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine.h - the one engine that runs schedules without blocking. */
-#ifndef CORE_EXEC_ENGINE_H
-#define CORE_EXEC_ENGINE_H
+/* steps.h - the one engine that runs schedules without blocking. */
+#ifndef CORE_EXEC_STEPS_H
+#define CORE_EXEC_STEPS_H
 
 #include "exec/op.h"
 
 /* The context's lock is held in all of these. */
 
 /* Allocates the arrays and the scratch memory for an operation's schedule. */
-int engine_reserve(struct op *op);
+int steps_reserve(struct op *op);
 /* Prepares an operation whose arrays exist to run. */
-void engine_begin(struct op *op);
+void steps_begin(struct op *op);
 /* Starts the first steps of a running operation, or makes them ready. */
-void engine_start(struct op *op);
-/* Both, for an operation that was complete and can repeat: most of what engine_begin sets is as it left it. */
-void engine_again(struct op *op);
-static inline int engine_can_repeat(const struct op *op)
+void steps_start(struct op *op);
+/* Both, for an operation that was complete and can repeat: most of what steps_begin sets is as it left it. */
+void steps_again(struct op *op);
+static inline int steps_can_repeat(const struct op *op)
 {
 	return op->repeats && op->base[SCHED_SCRATCH] == op->scratch.at;
 }
 /* Can a step of a running operation start or end without a message that is still to come, or to be taken? */
-static inline int engine_may_move_alone(const struct op *op)
+static inline int steps_may_move_alone(const struct op *op)
 {
 	return (op->ready_count | op->local_count | op->ready_sends_count | op->sending_count) ||
 	       op->call.staged;
 }
 /* Can a step of a running operation start or end without a further message? */
-static inline int engine_may_move(const struct op *op)
+static inline int steps_may_move(const struct op *op)
 {
-	return op->steps_left && (engine_may_move_alone(op) || op->comm->context->match.done);
+	return op->steps_left && (steps_may_move_alone(op) || op->comm->context->match.done);
 }
 /* A running send: has its message, or the one before its pieces, been handed to the transport? */
-static inline int engine_has_sent(const struct op *op)
+static inline int steps_has_sent(const struct op *op)
 {
 	return op->pieces_tag || op->sending_count || !op->steps_left;
 }
 /* A step is complete: makes ready the steps that waited for it alone. */
-void engine_complete(struct op *op, int step);
+void steps_complete(struct op *op, int step);
 /* Runs the steps that can run: 1 if any moved. */
-int engine_run(struct op *op);
+int steps_run(struct op *op);
 /* A posted receive of an operation has completed (struct context_client). */
-void engine_received(struct recv *recv);
+void steps_received(struct recv *recv);
 /* Copies bytes to the device memory of a receive (struct context_client). */
-int engine_fill(const struct recv *recv, void *dst, const void *bytes, uint64_t n);
+int steps_fill(const struct recv *recv, void *dst, const void *bytes, uint64_t n);
 /*
  * A message to or from a rank has failed, and so does the communicator.  Usually the transport has reported the
  * cause.
  */
-void engine_peer_failed(struct comm *comm, int rank, int code);
-/* Ends an operation, a receive or a send: nothing touches its buffers afterwards. */
-void engine_cancel_op(struct op *op);
-void engine_cancel_recv(struct context *context, struct recv *recv);
-void engine_cancel_send(struct context *context, coll_send_t *send);
+void steps_peer_failed(struct comm *comm, int rank, int code);
+/* Ends a running operation, a receive or a send: nothing touches its buffers afterwards. */
+void steps_cancel_op(struct op *op);
+void steps_cancel_recv(struct context *context, struct recv *recv);
+void steps_cancel_send(struct context *context, coll_send_t *send);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine.c - runs schedules: starts the steps whose predecessors are complete, and never blocks. */
-#include "exec/engine.h"
+/* steps.c - runs schedules: starts the steps whose predecessors are complete, and never blocks. */
+#include "exec/steps.h"
 #include "exec/message.h"
 #include "exec/moving.h"
 #include "exec/stall.h"
@@ -13,27 +13,27 @@
 
 enum {
 	/* The transport has at most so many sends of one operation at a time. */
-	ENGINE_SENDS = 64,
+	STEPS_SENDS = 64,
 	/* Before work on more bytes than this, all messages leave: about 10 microseconds. */
-	ENGINE_LONG = 64 << 10,
+	STEPS_LONG = 64 << 10,
 	/* So many steps of so many bytes each start without lists. */
-	ENGINE_FEW = 8,
-	ENGINE_SHORT = 4 << 10
+	STEPS_FEW = 8,
+	STEPS_SHORT = 4 << 10
 };
 
-static int engine_is_recv(const struct step *step)
+static int steps_is_recv(const struct step *step)
 {
 	return step->kind == STEP_RECV || step->kind == STEP_RECV_REDUCE;
 }
 
-static char *engine_at(const struct op *op, struct slice slice)
+static char *steps_at(const struct op *op, struct slice slice)
 {
 	return op->base[slice.buf] ? op->base[slice.buf] + slice.off : NULL;
 }
 
 /* ------------------------------------------------------------ ready and complete -- */
 
-static void engine_make_ready(struct op *op, int step)
+static void steps_make_ready(struct op *op, int step)
 {
 	int at = op->ready_sends_head + op->ready_sends_count;
 
@@ -45,7 +45,7 @@ static void engine_make_ready(struct op *op, int step)
 		op->local[op->local_count++] = step;
 		return;
 	}
-	if (engine_is_recv(&op->sched.step[step])) {
+	if (steps_is_recv(&op->sched.step[step])) {
 		op->ready[op->ready_count++] = step;
 		return;
 	}
@@ -53,7 +53,7 @@ static void engine_make_ready(struct op *op, int step)
 	op->ready_sends_count++;
 }
 
-static inline void engine_finish_step(struct op *op, int step)
+static inline void steps_finish_step(struct op *op, int step)
 {
 	const struct sched *s = &op->sched;
 
@@ -63,16 +63,16 @@ static inline void engine_finish_step(struct op *op, int step)
 		int later = s->edge[e].later;
 
 		if (--op->run[later].earlier == 0 && later < op->started)
-			engine_make_ready(op, later);
+			steps_make_ready(op, later);
 	}
 }
 
-void engine_complete(struct op *op, int step)
+void steps_complete(struct op *op, int step)
 {
-	engine_finish_step(op, step);
+	steps_finish_step(op, step);
 }
 
-void engine_peer_failed(struct comm *comm, int rank, int code)
+void steps_peer_failed(struct comm *comm, int rank, int code)
 {
 	const char *cause = comm->context->failure[comm->to_context_rank[rank]];
 	struct rank_name name, own;
@@ -92,11 +92,11 @@ void engine_peer_failed(struct comm *comm, int rank, int code)
 }
 
 /* A receive that has failed, one before pieces, or one of an operation that rests: 0 if it has failed. */
-static int engine_received_rare(struct op *op, const struct recv *recv)
+static int steps_received_rare(struct op *op, const struct recv *recv)
 {
 	/* A mismatch or a failed copy has set the communicator's pending failure. */
 	if (recv->status && recv->status != COLL_ERR_MISMATCH && !recv->broken)
-		engine_peer_failed(op->comm, op->comm->to_comm_rank[recv->peer], recv->status);
+		steps_peer_failed(op->comm, op->comm->to_comm_rank[recv->peer], recv->status);
 	if (recv->status)
 		return 0;
 	if (op->rests)
@@ -106,7 +106,7 @@ static int engine_received_rare(struct op *op, const struct recv *recv)
 	return 1;
 }
 
-void engine_received(struct recv *recv)
+void steps_received(struct recv *recv)
 {
 	struct op *op = recv->op;
 
@@ -114,14 +114,14 @@ void engine_received(struct recv *recv)
 		((struct loose_recv *)recv)->received(recv);
 		return;
 	}
-	if ((recv->status | recv->numbered | op->rests) && !engine_received_rare(op, recv))
+	if ((recv->status | recv->numbered | op->rests) && !steps_received_rare(op, recv))
 		return;
 	stall_hear(op->comm, op->comm->to_comm_rank[recv->peer], op->call.signature.meta, op->seq);
-	engine_finish_step(op, recv->step);
+	steps_finish_step(op, recv->step);
 }
 
 /* A copy to or from a device.  If it fails, the communicator fails when the transport has moved. */
-static int engine_copy(struct comm *comm, void *dst, const void *src, size_t n)
+static int steps_copy(struct comm *comm, void *dst, const void *src, size_t n)
 {
 	int code = device_copy(dst, src, n);
 	struct rank_name name;
@@ -134,22 +134,22 @@ static int engine_copy(struct comm *comm, void *dst, const void *src, size_t n)
 	return code;
 }
 
-int engine_fill(const struct recv *recv, void *dst, const void *bytes, uint64_t n)
+int steps_fill(const struct recv *recv, void *dst, const void *bytes, uint64_t n)
 {
-	return engine_copy(recv->op->comm, dst, bytes, n);
+	return steps_copy(recv->op->comm, dst, bytes, n);
 }
 
 /* ------------------------------------------------------------------- the steps -- */
 
 /* A send or receive in pieces: its first step is the message without bytes. */
-static int engine_has_pieces(const struct op *op)
+static int steps_has_pieces(const struct op *op)
 {
 	const struct sched *s = &op->sched;
 
 	return kind_is_p2p(op->call.args.kind) && s->nsteps > 1 && s->step[1].kind < STEP_COPY_IN;
 }
 
-static uint64_t engine_tag(const struct op *op, const struct step *step)
+static uint64_t steps_tag(const struct op *op, const struct step *step)
 {
 	return op->pieces_tag && step != op->sched.step ? op->pieces_tag
 							: op->tag | (step->msg & TAG_MSG_MASK);
@@ -159,7 +159,7 @@ static uint64_t engine_tag(const struct op *op, const struct step *step)
  * Fills the parts of messages and receives that are the same each time the schedule runs.  A call that repeats an
  * earlier one has its signature, its kinds of memory and its operation.
  */
-static void engine_prepare_step(struct op *op, int i)
+static void steps_prepare_step(struct op *op, int i)
 {
 	const struct step *step = &op->sched.step[i];
 	coll_send_t *send = &op->run[i].u.send;
@@ -172,13 +172,13 @@ static void engine_prepare_step(struct op *op, int i)
 		send->peer = (uint32_t)op->comm->to_context_rank[step->peer];
 		send->memory = step->len ? op->where[step->src.buf] : COLL_MEM_HOST;
 	}
-	if (!engine_is_recv(step))
+	if (!steps_is_recv(step))
 		return;
 	memcpy(recv->meta, op->call.signature.meta, sizeof(recv->meta));
 	recv->len = step->len;
 	recv->op = op;
 	recv->step = i;
-	recv->numbered = i == 0 && engine_has_pieces(op);
+	recv->numbered = i == 0 && steps_has_pieces(op);
 	if (step->len && op->where[step->dst.buf] != COLL_MEM_HOST)
 		recv->device = op->where[step->dst.buf];
 	if (step->kind == STEP_RECV_REDUCE) {
@@ -193,7 +193,7 @@ static void engine_prepare_step(struct op *op, int i)
 	}
 }
 
-static void engine_send_failed(const struct op *op, int i, int code, const coll_error_t *err)
+static void steps_send_failed(const struct op *op, int i, int code, const coll_error_t *err)
 {
 	struct comm *comm = op->comm;
 	struct rank_name name, own;
@@ -206,7 +206,7 @@ static void engine_send_failed(const struct op *op, int i, int code, const coll_
 }
 
 /* Hands over the message of a step, whose tag is set, by a function of the transport: `send`, or context_send_more. */
-static inline int engine_hand_over(struct op *op, coll_send_t *send, coll_error_t *err, int more)
+static inline int steps_hand_over(struct op *op, coll_send_t *send, coll_error_t *err, int more)
 {
 	struct context *context = op->comm->context;
 
@@ -216,53 +216,53 @@ static inline int engine_hand_over(struct op *op, coll_send_t *send, coll_error_
 		    : context->plugin->backend.transport->send(context->ep, send, err);
 }
 
-/* `code` is that of engine_hand_over. */
-static inline void engine_handed_over(struct op *op, int i, int code, const coll_error_t *err)
+/* `code` is that of steps_hand_over. */
+static inline void steps_handed_over(struct op *op, int i, int code, const coll_error_t *err)
 {
 	if (!code && op->run[i].u.send.status == COLL_SUCCESS)
-		engine_finish_step(op, i);
+		steps_finish_step(op, i);
 	else if (!code)
 		op->sending[op->sending_count++] = i;
 	else
-		engine_send_failed(op, i, code, err);
+		steps_send_failed(op, i, code, err);
 }
 
-static void engine_send(struct op *op, int i)
+static void steps_send(struct op *op, int i)
 {
 	coll_send_t *send = &op->run[i].u.send;
 	coll_error_t err;
 
 	error_clear(&err);
-	send->header.tag = engine_tag(op, &op->sched.step[i]);
+	send->header.tag = steps_tag(op, &op->sched.step[i]);
 	if (op->pieces_tag && !i)
 		send->header.meta[0] = op->call.signature.meta[0] | op->pieces_tag << 32;
 	/* Only a message that others may follow waits for them: a lone one leaves before anything else is done. */
-	engine_handed_over(op, i, engine_hand_over(op, send, &err, op->next != NULL), &err);
+	steps_handed_over(op, i, steps_hand_over(op, send, &err, op->next != NULL), &err);
 }
 
-static void engine_recv(struct op *op, int i)
+static void steps_recv(struct op *op, int i)
 {
 	const struct step *step = &op->sched.step[i];
 	struct recv *recv = &op->run[i].u.recv;
 	struct comm *comm = op->comm;
 
-	recv->tag = engine_tag(op, step);
+	recv->tag = steps_tag(op, step);
 	recv->peer = step->peer < 0 ? COLL_ANY_SOURCE : comm->to_context_rank[step->peer];
 	if (op->pieces_tag) /* the pieces come from the rank that the message before them came from */
 		recv->peer = op->run[0].u.recv.peer;
 	if (recv->numbered)
 		recv->meta[0] = op->call.signature.meta[0];
-	if (step->len > ENGINE_LONG)
+	if (step->len > STEPS_LONG)
 		context_flush(comm->context); /* the message may be here, and is then reduced now */
 	match_post(&comm->context->match, recv);
 	if (comm->nleft && recv->state == RECV_POSTED && step->peer >= 0)
 		comm->left_awaited |= comm->peer_state[step->peer] == PEER_LEFT;
 }
 
-static void engine_reduce(struct op *op, const struct step *step)
+static void steps_reduce(struct op *op, const struct step *step)
 {
-	char *dst = engine_at(op, step->dst), *src = engine_at(op, step->src);
-	char *other = engine_at(op, step->other);
+	char *dst = steps_at(op, step->dst), *src = steps_at(op, step->src);
+	char *other = steps_at(op, step->other);
 	const struct redop *redop = &op->call.redop;
 	size_t count = step->len / op->sched.elem;
 
@@ -275,22 +275,22 @@ static void engine_reduce(struct op *op, const struct step *step)
 }
 
 /* A step without a peer.  A copy that fails does not complete: the communicator fails. */
-static void engine_local(struct op *op, int i)
+static void steps_local(struct op *op, int i)
 {
 	const struct step *step = &op->sched.step[i];
-	char *dst = engine_at(op, step->dst), *src = engine_at(op, step->src);
+	char *dst = steps_at(op, step->dst), *src = steps_at(op, step->src);
 
-	if (step->kind == STEP_COPY && step->len <= ENGINE_SHORT && !op->sched.scale &&
+	if (step->kind == STEP_COPY && step->len <= STEPS_SHORT && !op->sched.scale &&
 	    (op->where[step->dst.buf] | op->where[step->src.buf]) == COLL_MEM_HOST) {
 		if (step->len && dst != src)
 			memcpy(dst, src, step->len);
-		engine_finish_step(op, i);
+		steps_finish_step(op, i);
 		return;
 	}
-	if (step->len > ENGINE_LONG)
+	if (step->len > STEPS_LONG)
 		context_flush(op->comm->context);
 	if (step->kind == STEP_REDUCE) {
-		engine_reduce(op, step);
+		steps_reduce(op, step);
 	} else if (step->kind == STEP_FINISH) {
 		redop_divide(&op->call.redop, dst, dst, step->len / op->sched.elem,
 			     op->comm->nranks);
@@ -300,15 +300,15 @@ static void engine_local(struct op *op, int i)
 	} else if (step->kind == STEP_COPY && step->len && dst != src) {
 		if ((op->where[step->dst.buf] | op->where[step->src.buf]) == COLL_MEM_HOST)
 			memcpy(dst, src, step->len);
-		else if (engine_copy(op->comm, dst, src, step->len))
+		else if (steps_copy(op->comm, dst, src, step->len))
 			return;
 	}
-	engine_finish_step(op, i);
+	steps_finish_step(op, i);
 }
 
 /* ------------------------------------------------------------ one operation -- */
 
-static int engine_reap_sends(struct op *op)
+static int steps_reap_sends(struct op *op)
 {
 	int in_flight = 0, moved = 0, n = op->sending_count;
 
@@ -324,13 +324,13 @@ static int engine_reap_sends(struct op *op)
 		if (status)
 			op->failed_send = i;
 		else
-			engine_finish_step(op, i);
+			steps_finish_step(op, i);
 	}
 	op->sending_count = in_flight;
 	return moved;
 }
 
-static void engine_report_send(struct op *op)
+static void steps_report_send(struct op *op)
 {
 	int i = op->failed_send, peer = op->sched.step[i].peer;
 	struct comm *comm = op->comm;
@@ -342,65 +342,65 @@ static void engine_report_send(struct op *op)
 			  "%s destroyed its communicator before %s could send to it",
 			  comm_rank_name(comm, peer, &name), comm_own_name(comm, &own));
 	else
-		engine_peer_failed(comm, peer, op->run[i].u.send.status);
+		steps_peer_failed(comm, peer, op->run[i].u.send.status);
 }
 
 /* Can a step start without a further event? */
-static int engine_has_ready(const struct op *op)
+static int steps_has_ready(const struct op *op)
 {
 	return (op->ready_count | op->local_count) != 0 ||
-	       (op->ready_sends_count && op->sending_count < ENGINE_SENDS);
+	       (op->ready_sends_count && op->sending_count < STEPS_SENDS);
 }
 
-static int engine_run_ready(struct op *op)
+static int steps_run_ready(struct op *op)
 {
 	int moved = op->ready_count > 0;
 
-	while (op->ready_sends_count && op->sending_count < ENGINE_SENDS && !op->comm->error) {
+	while (op->ready_sends_count && op->sending_count < STEPS_SENDS && !op->comm->error) {
 		int i = op->ready_sends[op->ready_sends_head];
 
 		if (++op->ready_sends_head == op->cap_steps)
 			op->ready_sends_head = 0;
 		op->ready_sends_count--;
-		engine_send(op, i);
+		steps_send(op, i);
 		moved = 1;
 	}
 	for (int k = 0; k < op->ready_count && !op->comm->error; k++)
-		engine_recv(op, op->ready[k]);
+		steps_recv(op, op->ready[k]);
 	op->ready_count = 0;
 	return moved;
 }
 
-int engine_run(struct op *op)
+int steps_run(struct op *op)
 {
 	struct recv *recv;
 	int moved = 0, again;
 
 	do {
-		again = engine_run_ready(op);
+		again = steps_run_ready(op);
 		if (op->sending_count)
-			again |= engine_reap_sends(op);
+			again |= steps_reap_sends(op);
 		if (op->failed_send >= 0) {
-			engine_report_send(op);
+			steps_report_send(op);
 			return 1;
 		}
 		while ((recv = match_next_done(&op->comm->context->match)))
-			engine_received(recv);
+			steps_received(recv);
 		if (op->comm->error)
 			return 1;
 		if (op->local_count) {
-			engine_local(op, op->local[--op->local_count]);
+			steps_local(op, op->local[--op->local_count]);
 			again = 1;
 		}
 		if (op->call.staged)
 			again |= staging_copy_run(op);
 		moved |= again;
-	} while (again && op->steps_left && (op->call.staged || engine_has_ready(op)));
+	} while (again && op->steps_left && (op->call.staged || steps_has_ready(op)));
 	return moved;
 }
 
 /* Bytes of a pre-multiplied sum's scaled input, which lies behind the schedule's own scratch memory. */
-static size_t engine_scaled_bytes(const struct op *op)
+static size_t steps_scaled_bytes(const struct op *op)
 {
 	if (!op->call.redop.premul_sum)
 		return 0;
@@ -408,7 +408,7 @@ static size_t engine_scaled_bytes(const struct op *op)
 }
 
 /* Scales the input of a pre-multiplied sum; the blocks of a list lie one behind the other in the copy. */
-static void engine_scale(const struct op *op, char *to, const char *input, size_t bytes)
+static void steps_scale(const struct op *op, char *to, const char *input, size_t bytes)
 {
 	const size_t elem = op->sched.elem, count = op->call.args.count;
 
@@ -425,7 +425,7 @@ static void engine_scale(const struct op *op, char *to, const char *input, size_
  * Bytes for long elements that come in parts, one for each step.  They lie behind the schedule's own scratch memory:
  * only the application's functions reduce long elements, and such a reduction has no scaled input.
  */
-static size_t engine_carry_bytes(const struct op *op)
+static size_t steps_carry_bytes(const struct op *op)
 {
 	const struct recv *recv = NULL;
 
@@ -434,7 +434,7 @@ static size_t engine_carry_bytes(const struct op *op)
 	return (size_t)op->sched.nsteps * op->sched.elem;
 }
 
-int engine_reserve(struct op *op)
+int steps_reserve(struct op *op)
 {
 	int n = op->sched.nsteps;
 
@@ -452,14 +452,14 @@ int engine_reserve(struct op *op)
 		op->local = op->ready_sends + n;
 		op->sending = op->local + n;
 	}
-	op->scratch_bytes = op->sched.scratch + engine_scaled_bytes(op) + engine_carry_bytes(op);
+	op->scratch_bytes = op->sched.scratch + steps_scaled_bytes(op) + steps_carry_bytes(op);
 	return scratch_reserve(op->comm, &op->scratch, op->scratch_bytes);
 }
 
 /* Finds the buffers of the schedule: staging memory, or a scaled copy of the input, may stand for the caller's. */
-static void engine_find_buffers(struct op *op)
+static void steps_find_buffers(struct op *op)
 {
-	size_t scaled = engine_scaled_bytes(op);
+	size_t scaled = steps_scaled_bytes(op);
 
 	op->where[SCHED_SCRATCH] = COLL_MEM_HOST;
 	for (int buf = SCHED_SEND; buf <= SCHED_RECV; buf++) {
@@ -471,62 +471,62 @@ static void engine_find_buffers(struct op *op)
 	if (scaled) {
 		char *input = op->base[SCHED_SEND];
 
-		if (scaled > ENGINE_LONG)
+		if (scaled > STEPS_LONG)
 			context_flush(op->comm->context);
 		op->base[SCHED_SEND] = (char *)op->scratch.at + op->sched.scratch;
 		/* A staged input is scaled when its copy in ends: see staging_copy.c. */
 		if (!(op->call.staged & 1 << SCHED_SEND))
-			engine_scale(op, op->base[SCHED_SEND], input, scaled);
+			steps_scale(op, op->base[SCHED_SEND], input, scaled);
 	}
 	if (op->call.staged)
 		staging_copy_begin(op);
 }
 
 /* Fills in the addresses of messages and receives, which are the same while the buffers of the call are. */
-static void engine_place_step(struct op *op, int i)
+static void steps_place_step(struct op *op, int i)
 {
 	const struct step *step = &op->sched.step[i];
 	struct recv *recv = &op->run[i].u.recv;
 
 	if (step->kind == STEP_SEND)
-		op->run[i].u.send.buf = step->len ? engine_at(op, step->src) : NULL;
-	if (!engine_is_recv(step))
+		op->run[i].u.send.buf = step->len ? steps_at(op, step->src) : NULL;
+	if (!steps_is_recv(step))
 		return;
-	recv->dst = engine_at(op, step->dst);
+	recv->dst = steps_at(op, step->dst);
 	if (step->kind != STEP_RECV_REDUCE)
 		return;
-	recv->own = engine_at(op, step->src);
+	recv->own = steps_at(op, step->src);
 	if (op->sched.elem > sizeof(recv->carry))
 		recv->long_carry =
 			(uint8_t *)op->scratch.at + op->sched.scratch + (size_t)i * op->sched.elem;
 }
 
 /* Few and short: before long steps all messages leave, in whichever order the algorithm has appended them. */
-static int engine_is_few(const struct op *op)
+static int steps_is_few(const struct op *op)
 {
 	const struct sched *s = &op->sched;
-	int few = s->nsteps <= ENGINE_FEW && !op->call.staged;
+	int few = s->nsteps <= STEPS_FEW && !op->call.staged;
 
 	for (int i = 0; few && i < s->nsteps; i++)
-		few = s->step[i].len <= ENGINE_SHORT;
+		few = s->step[i].len <= STEPS_SHORT;
 	return few;
 }
 
-static void engine_prepare(struct op *op)
+static void steps_prepare(struct op *op)
 {
-	op->few = engine_is_few(op);
+	op->few = steps_is_few(op);
 	for (int i = 0; i < op->sched.nsteps; i++)
-		engine_prepare_step(op, i);
+		steps_prepare_step(op, i);
 	op->prepared = 1;
 }
 
-static uint64_t engine_op_tag(const struct op *op)
+static uint64_t steps_op_tag(const struct op *op)
 {
 	return kind_is_p2p(op->call.args.kind) ? comm_tag_user(op->comm, op->call.args.tag)
 					       : comm_tag_collective(op->comm, op->seq, 0);
 }
 
-void engine_begin(struct op *op)
+void steps_begin(struct op *op)
 {
 	const struct sched *s = &op->sched;
 	const int placed = op->placed && op->base[SCHED_SCRATCH] == op->scratch.at;
@@ -535,9 +535,9 @@ void engine_begin(struct op *op)
 	op->base[SCHED_RECV] = op->call.args.recvbuf;
 	op->base[SCHED_SCRATCH] = op->scratch.at;
 	if (!op->prepared || op->call.staged || op->call.redop.premul_sum)
-		engine_find_buffers(op);
-	op->tag = engine_op_tag(op);
-	op->pieces_tag = op->call.args.kind == COLL_KIND_SEND && engine_has_pieces(op)
+		steps_find_buffers(op);
+	op->tag = steps_op_tag(op);
+	op->pieces_tag = op->call.args.kind == COLL_KIND_SEND && steps_has_pieces(op)
 				 ? comm_tag_pieces(op->comm, ++op->comm->cut_messages)
 				 : 0;
 	op->ready_count = op->ready_sends_head = op->ready_sends_count = 0;
@@ -546,23 +546,23 @@ void engine_begin(struct op *op)
 	op->steps_left = s->nsteps;
 	op->started = s->nsteps;
 	if (!op->prepared)
-		engine_prepare(op);
+		steps_prepare(op);
 	for (int i = 0; i < s->nsteps; i++) {
 		op->run[i].earlier = s->step[i].earlier;
 		if (!placed)
-			engine_place_step(op, i);
-		if (engine_is_recv(&s->step[i]))
+			steps_place_step(op, i);
+		if (steps_is_recv(&s->step[i]))
 			op->run[i].u.recv.state = RECV_IDLE;
 	}
 	op->placed = !op->call.staged && !op->call.redop.premul_sum;
-	op->repeats = op->placed && op->few && !op->call.slot && !engine_has_pieces(op);
+	op->repeats = op->placed && op->few && !op->call.slot && !steps_has_pieces(op);
 }
 
 /*
  * Few steps start in the order in which the algorithm has appended them: a step that completes at once has released
- * the later ones when their turn comes.  Those that must wait are released by engine_complete, as in any schedule.
+ * the later ones when their turn comes.  Those that must wait are released by steps_complete, as in any schedule.
  */
-static void engine_start_few(struct op *op)
+static void steps_start_few(struct op *op)
 {
 	for (int i = 0; i < op->sched.nsteps && !op->comm->error; i++) {
 		const struct step *step = &op->sched.step[i];
@@ -571,16 +571,16 @@ static void engine_start_few(struct op *op)
 		if (op->run[i].earlier)
 			continue;
 		if (step->kind == STEP_SEND)
-			engine_send(op, i);
-		else if (engine_is_recv(step))
-			engine_recv(op, i);
+			steps_send(op, i);
+		else if (steps_is_recv(step))
+			steps_recv(op, i);
 		else
-			engine_local(op, i);
+			steps_local(op, i);
 	}
 	op->started = op->sched.nsteps;
 }
 
-void engine_again(struct op *op)
+void steps_again(struct op *op)
 {
 	struct match *match = &op->comm->context->match;
 	const struct sched *s = &op->sched;
@@ -590,7 +590,7 @@ void engine_again(struct op *op)
 	coll_error_t err;
 
 	error_clear(&err);
-	op->tag = engine_op_tag(op);
+	op->tag = steps_op_tag(op);
 	op->steps_left = n;
 	for (int i = 0; s->nedges && i < n; i++)
 		run[i].earlier = step[i].earlier;
@@ -600,35 +600,34 @@ void engine_again(struct op *op)
 			continue;
 		if (step->kind == STEP_SEND) {
 			run->u.send.header.tag = op->tag | step->msg;
-			engine_handed_over(op, i, engine_hand_over(op, &run->u.send, &err, 0),
-					   &err);
-		} else if (engine_is_recv(step)) {
+			steps_handed_over(op, i, steps_hand_over(op, &run->u.send, &err, 0), &err);
+		} else if (steps_is_recv(step)) {
 			run->u.recv.tag = op->tag | step->msg;
 			if (step->peer < 0)
 				run->u.recv.peer = COLL_ANY_SOURCE;
 			match_post_ordered(match, &run->u.recv);
 		} else {
-			engine_local(op, i);
+			steps_local(op, i);
 		}
 	}
 }
 
-void engine_start(struct op *op)
+void steps_start(struct op *op)
 {
 	const struct sched *s = &op->sched;
 
 	if (op->few) {
-		engine_start_few(op);
+		steps_start_few(op);
 		return;
 	}
 	for (int i = 0; i < s->nsteps; i++)
 		if (!s->step[i].earlier)
-			engine_make_ready(op, i);
+			steps_make_ready(op, i);
 }
 
 /* ------------------------------------------------------------------ cancelling -- */
 
-void engine_cancel_recv(struct context *context, struct recv *recv)
+void steps_cancel_recv(struct context *context, struct recv *recv)
 {
 	const coll_transport_t *t = context->plugin->backend.transport;
 	const uint64_t cookie = match_withdraw(&context->match, recv);
@@ -639,7 +638,7 @@ void engine_cancel_recv(struct context *context, struct recv *recv)
 		context_shut(context);
 }
 
-void engine_cancel_send(struct context *context, coll_send_t *send)
+void steps_cancel_send(struct context *context, coll_send_t *send)
 {
 	const coll_transport_t *t = context->plugin->backend.transport;
 
@@ -651,16 +650,14 @@ void engine_cancel_send(struct context *context, coll_send_t *send)
 		context_shut(context);
 }
 
-void engine_cancel_op(struct op *op)
+void steps_cancel_op(struct op *op)
 {
 	struct context *context = op->comm->context;
 
-	if (op->state != OP_RUNNING || op->native || op->call.args.kind == KIND_AWAIT)
-		return;
 	for (int k = 0; k < op->sending_count; k++)
-		engine_cancel_send(context, &op->run[op->sending[k]].u.send);
+		steps_cancel_send(context, &op->run[op->sending[k]].u.send);
 	for (int i = 0; op->cap_steps && i < op->sched.nsteps; i++)
-		if (engine_is_recv(&op->sched.step[i]))
-			engine_cancel_recv(context, &op->run[i].u.recv);
+		if (steps_is_recv(&op->sched.step[i]))
+			steps_cancel_recv(context, &op->run[i].u.recv);
 	staging_copy_cancel(op);
 }

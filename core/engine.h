@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine.h - what executes the calls of a communicator.
+ *
+ * A call becomes an operation (exec/op.h), and waits for its turn in the queue of its communicator (exec/queue.h).  The
+ * queue then hands the operation to an engine, and knows nothing else of how it is done:
+ *
+ *     ENGINE_NATIVE    the backend does the whole call by its own function (coll_native_t)
+ *     ENGINE_COMPOSED  the library does it by the steps of a schedule, over the backend's transport (coll_transport_t)
+ *     ENGINE_AWAIT     there is no call: the operation waits for one of another communicator
+ *
+ * dispatch_choose chooses the engine of a call when its operation is made.  The queue starts an operation when it is the
+ * oldest, when it belongs to the group of the oldest, or behind a running one of the same engine if that keeps their
+ * order.  The life of an operation, in the words of op.h:
+ *
+ *     OP_QUEUED -> start -> OP_RUNNING -> advance or progress -> OP_DONE
+ *                        -> OP_SUBMITTED: the engine ends it, in the order of the starts; it leaves the queue at once
+ *
+ * A new engine is a file like await.c with one of these structs, a value of enum engine_index, and a line in comm_life.c.
+ *
+ * The context's lock is held in all functions.  None of them waits, but for a slot of a backend that blocks (backend.h).
+ * A function that fails calls comm_fail, and all operations of the communicator are over.
+ */
+#ifndef CORE_ENGINE_H
+#define CORE_ENGINE_H
+
+#include <stdint.h>
+
+struct comm;
+struct op;
+
+/* The engines of a communicator: comm->engine[]. */
+enum engine_index { ENGINE_NATIVE, ENGINE_COMPOSED, ENGINE_AWAIT, ENGINES };
+
+/* The result of `start`. */
+enum engine_start {
+	ENGINE_STARTED, /* the operation has another state now, or the communicator has failed */
+	ENGINE_HELD,    /* not yet: the queue asks again */
+	ENGINE_DECLINED, /* the engine cannot do it: the queue hands it to ENGINE_COMPOSED when it is the oldest */
+};
+
+struct engine {
+	const char *name;
+
+	/* --- one operation */
+
+	/* Starts an operation in state OP_QUEUED: OP_RUNNING (op_begin) or OP_SUBMITTED afterwards. */
+	enum engine_start (*start)(struct op *op);
+	/*
+	 * Moves a running operation: 1 if anything moved; op_end once it is done.  NULL: `progress` ends the operations, and
+	 * nothing is to be done for a single one.
+	 */
+	int (*advance)(struct op *op);
+	/* Does nothing of a running operation move until a message comes?  Then nobody looks at it.  NULL: never so. */
+	int (*rests)(const struct op *op);
+	/* Marks in `ranks`, a byte per rank, those for which a running operation waits: 1 if there are any.  NULL: unknown. */
+	int (*awaits)(const struct op *op, uint8_t *ranks);
+	/* Ends a running operation: nothing touches its buffers afterwards.  NULL: `abort` does that. */
+	void (*cancel)(struct op *op);
+
+	/* --- all operations of a communicator; NULL: the engine has nothing to do for them */
+
+	/* Ends the operations that the backend has completed: 1 if any. */
+	int (*progress)(struct comm *comm);
+	/* Has the backend operations in its hands that have left the queue? */
+	int (*busy)(const struct comm *comm);
+	/* The communicator has failed: ends the backend's work. */
+	void (*abort)(struct comm *comm);
+
+	/* --- properties */
+
+	int keeps_order; /* it runs operations in the order of their starts: one may be started behind a running one */
+	int by_messages; /* the transport's descriptor wakes a thread that waits for an operation */
+};
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* composed.c - the engine that does calls by messages: see composed.h. */
+#include "exec/composed.h"
+#include "exec/op.h"
+#include "exec/steps.h"
+#include "exec/stream_order.h"
+#include "base/dtype.h"
+#include "base/error.h"
+
+/* ------------------------------------------------------------------ the algorithm -- */
+
+/*
+ * Bytes of the call's count argument, for rules.  0 for kinds whose ranks may call with different
+ * counts: no rule asks for their bytes.
+ */
+static uint64_t composed_bytes(const struct comm *comm, const coll_args_t *a)
+{
+	uint64_t elem = coll_dtype_size(a->dtype), sum = 0;
+
+	if (!rules_take_bytes(a->kind))
+		return 0;
+	if (a->kind != COLL_KIND_ALLGATHERV && a->kind != COLL_KIND_REDUCE_SCATTERV)
+		return a->count * elem;
+	for (int r = 0; r < comm->nranks; r++)
+		sum += a->recvcounts[r];
+	return sum * elem / (uint64_t)comm->nranks;
+}
+
+int composed_choose(const struct comm *comm, struct call *call)
+{
+	const struct selection *selection = &comm->context->selection;
+	const coll_args_t *a = &call->args;
+	uint32_t reproducible = choose_requirements(selection, a->kind);
+	uint32_t requirements = reproducible | (call->redop.ordered ? COLL_ALGORITHM_ORDERED : 0);
+	uint32_t kinds = call->memory[COLL_BUFFER_SEND] | call->memory[COLL_BUFFER_RECV];
+	struct call_description description = {.kind = a->kind,
+					       .nranks = comm->nranks,
+					       .nnodes = comm->nodes.count,
+					       .memory = COLL_MEM_HOST,
+					       .cpus = comm->cpus,
+					       .bytes = composed_bytes(comm, a)};
+
+	if (kinds & ~(uint32_t)COLL_MEM_HOST)
+		description.memory = kinds & COLL_MEM_CUDA ? COLL_MEM_CUDA : COLL_MEM_CUDA_MANAGED;
+	call->algorithm = choose_algorithm(selection, &description, requirements);
+	if (call->slot || call->algorithm >= 0 || !comm->context->plugin->backend.transport)
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_UNSUPPORTED, "%s: this version has no algorithm for it%s",
+			 call->kind->name,
+			 reproducible   ? " whose results are reproducible"
+			 : requirements ? " that combines the ranks' inputs in their order"
+					: "");
+}
+
+/* ------------------------------------------------------------------- starting -- */
+
+/* Is an earlier message of the group to the same rank, of the same tag, still on its way from a device? */
+static int composed_would_overtake(const struct comm *comm, const struct op *op)
+{
+	const coll_args_t *a = &op->call.args;
+
+	for (const struct op *e = comm->head; a->kind == COLL_KIND_SEND && e != op; e = e->next)
+		if (e->call.args.kind == COLL_KIND_SEND && e->state == OP_RUNNING &&
+		    e->call.staged && e->call.args.root == a->root && e->call.args.tag == a->tag &&
+		    !steps_has_sent(e))
+			return 1;
+	return 0;
+}
+
+/* An operation runs only once all its arrays exist, so that a failure before needs no cancellation. */
+static int composed_prepare(struct op *op)
+{
+	struct comm *comm = op->comm;
+	struct rank_name name;
+	int code = composed_ready(op);
+
+	if (!code && (!op->prepared || op->scratch.size < op->scratch_bytes))
+		code = steps_reserve(op);
+	if (code) {
+		comm_fail(comm, 0, code, "%s: no memory for the schedule",
+			  comm_own_name(comm, &name));
+		return code;
+	}
+	if (op->call.staged) {
+		context_flush(comm->context); /* staging memory may take long to allocate */
+		code = staging_begin(op);
+	}
+	if (code)
+		comm_fail(comm, 0, code, "%s: %s", comm_own_name(comm, &name), error_text());
+	return code;
+}
+
+static enum engine_start composed_start(struct op *op)
+{
+	if (op->comm->staged[COLL_KIND_SEND] && composed_would_overtake(op->comm, op))
+		return ENGINE_HELD;
+	if (composed_prepare(op))
+		return ENGINE_STARTED;
+	steps_begin(op);
+	op_begin(op);
+	steps_start(op);
+	return ENGINE_STARTED;
+}
+
+/* ------------------------------------------------------------------- running -- */
+
+static int composed_advance(struct op *op)
+{
+	const int moved = steps_may_move(op) && steps_run(op);
+
+	if (!op->comm->error && !op->steps_left && (!op->bounce || stream_order_drained(op)))
+		op_end(op);
+	return moved;
+}
+
+/* The copies of a result to a device may come after the last step. */
+static int composed_rests(const struct op *op)
+{
+	return op->steps_left && !steps_may_move_alone(op);
+}
+
+static int composed_awaits(const struct op *op, uint8_t *ranks)
+{
+	const struct comm *comm = op->comm;
+	int any = 0;
+
+	for (int i = 0; i < op->sched.nsteps; i++) {
+		const struct step *step = &op->sched.step[i];
+		const struct recv *recv = &op->run[i].u.recv;
+
+		if ((step->kind != STEP_RECV && step->kind != STEP_RECV_REDUCE) ||
+		    recv->state != RECV_POSTED || recv->peer == COLL_ANY_SOURCE)
+			continue;
+		ranks[comm->to_comm_rank[recv->peer]] = 1;
+		any = 1;
+	}
+	return any;
+}
+
+const struct engine composed_engine = {
+	.name = "composed",
+	.start = composed_start,
+	.advance = composed_advance,
+	.rests = composed_rests,
+	.awaits = composed_awaits,
+	.cancel = steps_cancel_op,
+	.by_messages = 1,
+};

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* composed_build.c - the schedule of an operation: the steps of its algorithm and the copies of staged buffers. */
+#include "exec/composed.h"
+#include "exec/op.h"
+#include "schedule/algo.h"
+#include "base/error.h"
+
+/* All ranks cut the messages of send and receive, or none: neither rank knows the other's memory. */
+static size_t composed_segment(const struct comm *comm, int kind)
+{
+	const struct selection *selection = &comm->context->selection;
+
+	return kind_is_p2p(kind) && !selection->cuts_messages ? SIZE_MAX : selection->segment;
+}
+
+/*
+ * The displacements of a v-form's blocks in the buffer that the steps use: staging memory and the scaled copy of
+ * a list have no gaps.
+ */
+static const size_t *composed_displs(const struct op *op, int buf)
+{
+	const int bit = 1 << buf;
+	const int scaled = buf == COLL_BUFFER_SEND && op->call.redop.premul_sum;
+
+	if (op->call.list & bit && (op->call.staged & bit || scaled))
+		return op->arrays + 4 * (size_t)op->comm->nranks;
+	return buf == COLL_BUFFER_SEND ? op->call.args.senddispls : op->call.args.recvdispls;
+}
+
+int composed_build(struct op *op)
+{
+	const struct comm *comm = op->comm;
+	const coll_args_t *a = &op->call.args;
+	const struct algo *algo = algo_at(op->call.algorithm);
+	struct sched *s = &op->sched;
+	size_t elem = a->kind == COLL_KIND_BARRIER ? 1 : coll_dtype_size(a->dtype);
+	struct work w = {.kind = a->kind, .root = a->root, .count = a->count};
+
+	if (!algo)
+		return error_set(COLL_ERR_INTERNAL, "no algorithm for kind %d", a->kind);
+	w.in_place = op->call.in_place;
+	w.sendcounts = a->sendcounts;
+	w.senddispls = composed_displs(op, COLL_BUFFER_SEND);
+	w.recvcounts = a->recvcounts;
+	w.recvdispls = composed_displs(op, COLL_BUFFER_RECV);
+	w.nodes = &comm->nodes;
+	sched_reset(s, comm->rank, comm->nranks, elem, composed_segment(comm, a->kind));
+	s->finish = op->call.kind->reduces && redop_divides_result(&op->call.redop);
+	s->scale = op->call.kind->reduces && redop_divides_inputs(&op->call.redop);
+	algo_build(algo, s, &w);
+	if (op->call.staged)
+		staging_schedule(op);
+	return s->error;
+}
+
+int composed_ready(struct op *op)
+{
+	int code = COLL_SUCCESS;
+
+	if (!op->sched_ready) {
+		code = composed_build(op);
+		op->prepared = 0;
+	}
+	op->sched_ready = !code;
+	return code;
+}

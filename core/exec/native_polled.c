@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * native_polled.c - the engine of a backend that has a transport and does some whole calls by its own functions.  Such
+ * operations stay in the queue, and are complete when the backend's stream has passed the last of them.
+ */
+#include "exec/compare.h"
+#include "exec/native.h"
+#include "exec/op.h"
+#include "base/error.h"
+
+static enum engine_start polled_start(struct op *op)
+{
+	coll_args_t args = op->call.args;
+	coll_error_t err = error_blank();
+	int code;
+
+	if (op->call.redop.made)
+		args.op = op->call.redop.native;
+	args.stream = NULL; /* the queue keeps the order with the stream */
+	code = op->call.slot(op->comm->context->ep, &args, &err);
+	if (code == COLL_ERR_UNSUPPORTED)
+		return ENGINE_DECLINED;
+	if (code)
+		native_fail(op->comm, code, &err);
+	else
+		op_begin(op);
+	return ENGINE_STARTED;
+}
+
+static int polled_is_running(const struct op *op)
+{
+	return op && op->state == OP_RUNNING && op->engine == &polled_engine;
+}
+
+static int polled_progress(struct comm *comm)
+{
+	const coll_native_t *native = comm_native(comm);
+	coll_error_t err = error_blank();
+	int code;
+
+	if (!polled_is_running(comm->head) || comm->deferred)
+		return 0;
+	code = native->query(comm->context->ep, &err);
+	if (code == COLL_IN_PROGRESS)
+		code = native->async_error ? native->async_error(comm->context->ep, &err) : 0;
+	else
+		for (struct op *op = comm->head; !code && polled_is_running(op); op = op->next)
+			op_end(op);
+	if (code)
+		native_fail(comm, code, &err);
+	return 0;
+}
+
+/* The function waits for ranks that have not called it. */
+static int polled_awaits(const struct op *op, uint8_t *ranks)
+{
+	const struct comm *comm = op->comm;
+	int any = 0;
+
+	if (!kind_is_collective(op->call.args.kind))
+		return 0;
+	for (int r = 0; r < comm->nranks; r++)
+		if (compare_lacks(comm, r, op->seq))
+			any = ranks[r] = 1;
+	return any;
+}
+
+const struct engine polled_engine = {
+	.name = "polled",
+	.start = polled_start,
+	.awaits = polled_awaits,
+	.progress = polled_progress,
+	.abort = native_abort,
+	.keeps_order = 1,
+};

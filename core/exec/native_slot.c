@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* native_slot.c - the backend's own functions for whole calls: which of them takes a call. */
+#include "exec/native_slot.h"
+#include "base/dtype.h"
+#include "base/error.h"
+#include "exec/comm.h"
+#include "exec/extent.h"
+
+/* A plugin of an older minor knows no flag of the arguments. */
+enum { NATIVE_PLACE_MINOR = 4 };
+
+static native_fn native_kind_slot(const coll_native_t *n, int kind)
+{
+	if (!n)
+		return NULL;
+	switch (kind) {
+	case COLL_KIND_ALLREDUCE: return n->allreduce;
+	case COLL_KIND_BROADCAST: return n->broadcast;
+	case COLL_KIND_REDUCE: return n->reduce;
+	case COLL_KIND_ALLGATHER: return n->allgather;
+	case COLL_KIND_REDUCE_SCATTER: return n->reduce_scatter;
+	case COLL_KIND_ALLTOALL: return n->alltoall;
+	case COLL_KIND_GATHER: return n->gather;
+	case COLL_KIND_SCATTER: return n->scatter;
+	case COLL_KIND_ALLGATHERV: return n->allgatherv;
+	case COLL_KIND_REDUCE_SCATTERV: return n->reduce_scatterv;
+	case COLL_KIND_ALLTOALLV: return n->alltoallv;
+	case COLL_KIND_GATHERV: return n->gatherv;
+	case COLL_KIND_SCATTERV: return n->scatterv;
+	case COLL_KIND_BARRIER: return n->barrier;
+	case COLL_KIND_SEND: return n->send;
+	case COLL_KIND_RECV: return n->recv;
+	default: return NULL;
+	}
+}
+
+native_fn native_slot_of_kind(const struct comm *comm, int kind)
+{
+	/* A backend does not say how its own reduction groups the operands. */
+	if (choose_requirements(&comm->context->selection, kind))
+		return NULL;
+	return native_kind_slot(comm_native(comm), kind);
+}
+
+int native_has_kind(const struct comm *comm, int kind)
+{
+	return native_kind_slot(comm->context->plugin->backend.native, kind) != NULL;
+}
+
+/* Is the plugin's minor new enough for the type and the operation?  *name becomes that of the newer. */
+static int native_knows(const coll_backend_t *b, const struct call *call, const char **name)
+{
+	const coll_args_t *a = &call->args;
+
+	if (!call->kind || a->kind == COLL_KIND_BARRIER)
+		return 1;
+	*name = coll_dtype_name(a->dtype);
+	if (dtype_is_opaque(a->dtype) || dtype_since(a->dtype) > b->abi_minor)
+		return 0;
+	*name = coll_op_name(a->op);
+	return !call->kind->reduces || op_since(a->op) <= b->abi_minor;
+}
+
+/* A backend that has made its own version of an operation knows it by its own number. */
+native_fn native_slot(const struct comm *comm, const struct call *call)
+{
+	int custom = call->redop.fn || call->redop.premul_sum;
+	const char *name;
+
+	if ((call->memory[COLL_BUFFER_SEND] | call->memory[COLL_BUFFER_RECV]) &
+	    ~comm->context->memory)
+		return NULL;
+	if (!native_knows(&comm->context->plugin->backend, call, &name))
+		return NULL;
+	/* For a backend the parts of reduce_scatterv follow one another. */
+	if (call->args.kind == COLL_KIND_REDUCE_SCATTERV && call->args.senddispls)
+		return NULL;
+	return custom && !call->redop.made ? NULL : native_slot_of_kind(comm, call->args.kind);
+}
+
+int native_asks_place(const struct comm *comm)
+{
+	const coll_backend_t *b = &comm->context->plugin->backend;
+
+	return !b->transport && b->native && b->native->takes && b->abi_minor >= NATIVE_PLACE_MINOR;
+}
+
+/* Asks a backend without a transport whether it will do the call. */
+int native_takes_call(const struct comm *comm, const struct call *call)
+{
+	const struct context *context = comm->context;
+	const coll_backend_t *b = &context->plugin->backend;
+	coll_error_t err = error_blank();
+	coll_args_t args = call->args;
+	const char *name;
+	int code;
+
+	if (b->transport || !b->native)
+		return COLL_SUCCESS;
+	if (call->kind && dtype_is_opaque(args.dtype))
+		return error_set(COLL_ERR_UNSUPPORTED,
+				 "%s: backend '%s' has no opaque types, and no transport on which "
+				 "the library could move %s: move the bytes as COLL_UINT8, or "
+				 "choose another backend with COLL_BACKEND",
+				 call->kind->name, b->name, coll_dtype_name(args.dtype));
+	if (!native_knows(b, call, &name))
+		return error_set(COLL_ERR_UNSUPPORTED,
+				 "%s: backend '%s' does not know %s: its plugin was built for ABI "
+				 "1.%u; build it anew, or choose another backend with COLL_BACKEND",
+				 call->kind->name, b->name, name, b->abi_minor);
+	if (call->redop.fn || (call->redop.premul_sum && !call->redop.made))
+		return error_set(COLL_ERR_UNSUPPORTED,
+				 "%s: backend '%s' reduces by itself and cannot do this: scale or "
+				 "combine the data outside the collective",
+				 call->kind->name, b->name);
+	if (!b->native->takes)
+		return COLL_SUCCESS;
+	if (call->redop.made)
+		args.op = call->redop.native;
+	args.flags =
+		comm->asks_place && extent_is_in_place(comm, &call->args) ? COLL_ARGS_IN_PLACE : 0;
+	code = b->native->takes(context->ep, &args, &err);
+	return code ? error_take(code, &err) : COLL_SUCCESS;
+}

@@ -12,6 +12,9 @@
 #include "config/config.h"
 
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <unistd.h>
 
 enum { INTERFACES = 10 };
 
@@ -28,6 +31,31 @@ static int ip(const char *fmt, ...)
 	return system(line);
 }
 
+static int count_running(void)
+{
+	struct ifaddrs *all;
+	int n = 0;
+
+	if (getifaddrs(&all))
+		return 0;
+	for (const struct ifaddrs *i = all; i; i = i->ifa_next)
+		n += i->ifa_name[0] == 'e' && i->ifa_addr && i->ifa_addr->sa_family == AF_PACKET &&
+		     i->ifa_flags & IFF_RUNNING;
+	freeifaddrs(all);
+	return n;
+}
+
+/* The kernel tells of a link some time after it is up. */
+static int await_running(void)
+{
+	for (int tries = 0; count_running() < INTERFACES; tries++) {
+		if (tries == 10000)
+			return 1;
+		usleep(1000);
+	}
+	return 0;
+}
+
 /* Interfaces e0 to e9, each with an address 10.7.N.1; e0 has three more. */
 static int make_host(void)
 {
@@ -39,7 +67,7 @@ static int make_host(void)
 		bad = ip("link set e%d up", i) || ip("addr add 10.7.%d.1/24 dev e%d", i, i);
 	for (int i = 2; !bad && i < 5; i++)
 		bad = ip("addr add 10.7.0.%d/24 dev e0", i);
-	return bad;
+	return bad || await_running();
 }
 
 static const char *text_of(const struct address_list *list, int i)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ceilings_test.c - the most handles of a process and the most communicators on one set of connections:
- * the last one is made, the next one is an error that names the ceiling, and room that is freed is used.
+ * the last one is made, the next one is an error that names the ceiling, and room that is freed is used.  A handle
+ * that has ended stays invalid, however often its place is used again.
  */
 #include "base/handle.h"
 #include "exec/comm.h"
@@ -52,6 +53,24 @@ static void test_handles(coll_comm_t comm)
 	       "below the ceiling there is no memory");
 	is_str(coll_get_last_error(NULL), "no memory for a request",
 	       "and the error says only this");
+}
+
+/* The generations of a place are told apart by more than 16 bits. */
+static void test_ended(void)
+{
+	enum { TIMES = 70000 };
+	void *ended = handle_new(HANDLE_REQUEST, &handles[0]), *again;
+	int same_place = 0, valid = 0;
+
+	retire(ended);
+	for (int i = 0; i < TIMES; i++) {
+		again = handle_new(HANDLE_REQUEST, &handles[1]);
+		same_place += (uint32_t)(uintptr_t)again == (uint32_t)(uintptr_t)ended;
+		valid += handle_pin(HANDLE_REQUEST, ended) != NULL;
+		retire(again);
+	}
+	is_int(same_place, TIMES, "the place of an ended handle is used again");
+	is_int(valid, 0, "the ended handle stays invalid");
 }
 
 static void test_context_ids(void)
@@ -106,6 +125,7 @@ int main(void)
 	if (coll_comm_init_all(&comm, 1, NULL, NULL))
 		bail_out("%s", coll_get_last_error(NULL));
 	test_communicators(comm);
+	test_ended();
 	test_handles(comm);
 	is_int(coll_comm_destroy(comm), COLL_SUCCESS, "destroy");
 	return done_testing();

@@ -91,6 +91,22 @@ static void differs(struct rank *r)
 		rank_fail(r, "%d: %s", code, coll_get_last_error(NULL));
 }
 
+/* In all more operations than there may be at a time. */
+static void test_reuse(void)
+{
+	enum { TIMES = 100, OPS = 1000 };
+	static coll_op_t op[OPS];
+	int failed = 0;
+
+	for (int i = 0; i < TIMES && !failed; i++) {
+		for (int k = 0; k < OPS; k++)
+			failed += coll_red_op_create_user(&op[k], add, NULL, 1, NULL) != 0;
+		for (int k = 0; k < OPS && !failed; k++)
+			failed += coll_red_op_destroy(op[k], NULL) != 0;
+	}
+	is_int(failed, 0, "operations that are destroyed in the order of creation leave room");
+}
+
 static void test_backend(const char *backend, int processes, int nranks)
 {
 	ranks_ok(&(struct ranks_job){backend, nranks, processes, everywhere, NULL},
@@ -123,5 +139,6 @@ int main(void)
 	is_int(coll_red_op_create_user(&op_add, add, NULL, 1, NULL), 0, "a new one");
 	is_int(coll_red_op_destroy(op_add, NULL), 0, "destroyed");
 	is_int(coll_red_op_destroy(op_first, NULL), 0, "the other one too");
+	test_reuse();
 	return done_testing();
 }

@@ -3,6 +3,7 @@
  * misuse_test.c - wrong arguments and calls in the wrong order: each gives the right code and a
  * message that names the argument, and the communicator still works afterwards.
  */
+#include <malloc.h>
 #include <string.h>
 #include "../lib/ranks.h"
 
@@ -273,6 +274,31 @@ static void test_schedules(void)
 	args.count = PTRDIFF_MAX / args.elem;
 	refused(coll_schedule_create(&args, &schedule), COLL_ERR_INVALID_ARGUMENT,
 		"does not fit into memory", "a schedule, count fits for one rank, not for two");
+}
+
+/* A layout that the algorithm rules out: all ranks on one node. */
+static void test_schedule_nodes(void)
+{
+	enum { TIMES = 100, RANKS = 4096, SLACK = 1 << 20 };
+	static const int32_t nodes[RANKS];
+	coll_algorithm_info_t info = {.size = sizeof(info)};
+	coll_schedule_args_t args = {
+		.size = sizeof(args), .nranks = RANKS, .count = 1, .elem = 4, .nodes = nodes};
+	coll_schedule_t schedule = NULL;
+	size_t before, after;
+
+	while (!coll_algorithm(args.algorithm, &info) && !(info.flags & COLL_ALGORITHM_NODES))
+		args.algorithm++;
+	refused(coll_schedule_create(&args, &schedule), COLL_ERR_INVALID_ARGUMENT,
+		"not for so many ranks and nodes", "a schedule for nodes, all ranks on one");
+	before = mallinfo2().uordblks;
+	for (int i = 0; i < TIMES; i++) {
+		coll_schedule_create(&args, &schedule);
+		coll_schedule_cost(&args, NULL, NULL);
+	}
+	after = mallinfo2().uordblks;
+	ok(after < before + SLACK, "refused schedules keep no memory: %zu bytes, then %zu", before,
+	   after);
 }
 
 /* Does rank `rank` of a v-form with root 0 need sendcounts (0), senddispls (1), recvcounts (2) or recvdispls (3)? */
@@ -577,6 +603,7 @@ static void test_backend(const char *backend)
 int main(void)
 {
 	test_schedules();
+	test_schedule_nodes();
 	test_schedule_arrays();
 	test_comm_argument(NULL, "NULL");
 	test_comm_argument((coll_comm_t)(uintptr_t)12345, "no handle at all");

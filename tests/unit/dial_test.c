@@ -684,6 +684,36 @@ static void test_lasting(void)
 	site_close(&site);
 }
 
+/* A stranger that sends a byte from time to time is dropped as early as one that says nothing. */
+static void test_slow_stranger(void)
+{
+	enum { LIFE_MS = 2000 };
+	struct pollfd fds[ADDRESS_MAX + 100];
+	struct poll_set set;
+	struct site site;
+	int fd = socket_new(AF_INET);
+
+	site_open(&site, NULL, job_key);
+	if (socket_connect(fd, &site.address))
+		bail_out("connect: %s", strerror(errno));
+	poll_set_init_small(&set, fds, ADDRESS_MAX + 100);
+	for (int i = 0; i < 2; i++) {
+		poll_set_begin(&set, clock_now_ms() + LONG_MS);
+		acceptor_prepare(&site.acceptor, &set);
+		poll_set_wait(&set);
+		acceptor_advance(&site.acceptor, &set);
+		if (i == 0) {
+			is_int(site.acceptor.npending, 1, "a stranger is let in");
+			site.acceptor.pending[0].since -= LIFE_MS;
+			if (socket_write(fd, site.hs.magic, 1) != 1)
+				bail_out("write: %s", strerror(errno));
+		}
+	}
+	is_int(site.acceptor.npending, 0, "a byte does not prolong its time");
+	site_close(&site);
+	close(fd);
+}
+
 /* An address that can never work ends at once, and names the reason. */
 static void test_hopeless(void)
 {
@@ -719,6 +749,7 @@ int main(void)
 	test_all_lead_there(8);
 	test_local_first();
 	test_lasting();
+	test_slow_stranger();
 	test_hopeless();
 	return done_testing();
 }

@@ -416,6 +416,45 @@ static void test_altered_head(void)
 	bootstrap_close(bootstrap);
 }
 
+/* Of the calls of an exchange; each takes a while. */
+struct slow {
+	int calls;
+	int64_t timeout_ms[2];
+};
+
+enum { SLOW_MS = 20 };
+
+static int32_t slow_exchange(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)
+{
+	struct slow *slow = user;
+
+	if (slow->calls < 2)
+		slow->timeout_ms[slow->calls] = timeout_ms;
+	slow->calls++;
+	memcpy(out, in, len);
+	memcpy((char *)out + len, in, len);
+	pause_ms(SLOW_MS);
+	return 0;
+}
+
+/* A long piece takes two calls of the application's function: the second gets the time that is left. */
+static void test_time_left(void)
+{
+	static char in[4 * BLOCK], out[2 * sizeof(in)];
+	struct bootstrap *bootstrap;
+	struct slow slow = {0};
+
+	if (bootstrap_open_user(&bootstrap, slow_exchange, &slow, 0, 2, LONG_MS))
+		bail_out("%s", error_text());
+	slow.calls = 0;
+	is_int(bootstrap_exchange(bootstrap, in, out, sizeof(in), LONG_MS), 0, "a long piece");
+	is_int(slow.calls, 2, "two calls");
+	ok(slow.timeout_ms[1] <= slow.timeout_ms[0] - SLOW_MS,
+	   "the first may take %d ms, the second %d ms", (int)slow.timeout_ms[0],
+	   (int)slow.timeout_ms[1]);
+	bootstrap_close(bootstrap);
+}
+
 /* Rank 1 fills all facts about itself. */
 static int32_t filled_exchange(void *user, const void *in, void *out, size_t len,
 			       int64_t timeout_ms)
@@ -651,6 +690,7 @@ int main(void)
 	test_user(4);
 	test_user_failing();
 	test_altered_head();
+	test_time_left();
 	test_host_without_end();
 	test_too_long();
 	test_local_timeout();

@@ -524,6 +524,13 @@ static void test_directories(void)
 	ok(has_note(&found, at("second"), ": 2 plugins"), "candidates counted");
 	done(&found);
 
+	make_dir("second/below");
+	place("coll_unable.so", "second/below/coll_unable.so");
+	snprintf(path, sizeof(path), "%s:%s", at("second/below"), at("second"));
+	found = find(path);
+	is_int(found.list->count, 3, "a directory above an earlier one is searched");
+	done(&found);
+
 	put("file", "", 0);
 	found = find(at("file"));
 	ok(has_note(&found, at("file"), "Not a directory"), "a file is no directory");

@@ -145,7 +145,7 @@ if command -v python3 >/dev/null; then
     info --json -o timeout
     is "JSON: one option" "$(json '[o["name"] for o in d]')" "['timeout']"
 
-    odd=$(printf '"\\\001\377\303\251\355\240\200')
+    odd=$(printf '"\\\001\377\303\251\342\202z\360\220\200z\355\240\200')
     mkdir "$dir/$odd"
     cp "$dir/plugins/coll_text.so" "$dir/$odd/"
     COLL_PLUGIN_PATH=$dir/$odd info --json
@@ -153,7 +153,7 @@ if command -v python3 >/dev/null; then
     is "JSON: well-formed for any bytes" \
         "$(json 'ascii([o["value"] for o in d["options"] if o["name"] == "plugin_path"][0]
             .rsplit("/", 1)[1])')" \
-        "'\"\\\\\\x01\\ufffd\\xe9\\ufffd\\ufffd\\ufffd'"
+        "'\"\\\\\\x01\\ufffd\\xe9\\ufffd\\ufffdz\\ufffd\\ufffd\\ufffdz\\ufffd\\ufffd\\ufffd'"
     COLL_BACKEND=nosuch info --json
     is "JSON: a failed verdict" "$(json '(d["verdict"]["ok"], d["verdict"]["code"] != 0)')" \
         "(False, True)"

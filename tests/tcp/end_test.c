@@ -213,6 +213,27 @@ static int close_amidst(struct harness *h)
 	return harness_barrier(h) || code;
 }
 
+/* Rank 0 gives up the only message that it has kept back: nothing is left to send. */
+static int close_cancelled(struct harness *h)
+{
+	coll_error_t err = {.size = sizeof(err)};
+	uint8_t bytes[SHORT] = {0};
+	coll_send_t send = {.header = {.tag = 100, .len = SHORT},
+			    .buf = bytes,
+			    .peer = 1,
+			    .status = COLL_IN_PROGRESS,
+			    .memory = COLL_MEM_HOST};
+	int code = talk(h);
+
+	if (h->host.rank == 0 && !code) {
+		if (h->transport->send_more(h->ep, &send, &err))
+			code = harness_fail(h, "a message is not taken");
+		h->transport->cancel(h->ep, &send);
+		code = code || leave_timed(h, CLOSE_MS, 0);
+	}
+	return harness_barrier(h) || code;
+}
+
 /* Holds the connections of this process, as a child does that it has forked. */
 static void hold_sockets(void)
 {
@@ -283,6 +304,7 @@ int main(void)
 	check(one_by_one, 3, "ranks that leave one by one are lost once each");
 	check(close_after, 2, "a rank whose peer has left closes at once");
 	check(close_amidst, 2, "a rank whose peer does not read closes in time");
+	check(close_cancelled, 2, "a rank that has cancelled what it kept back closes at once");
 	check(held_at_close, 2, "a rank that closes is lost, though its socket is held");
 	check(held_at_loss, 2, "a rank that is refused learns it, though the socket is held");
 	return done_testing();

@@ -31,6 +31,7 @@ static void test_find(void)
 	check_found("lo", COLL_SUCCESS, "lo", "");
 	check_found("127.0.0.1", COLL_SUCCESS, "lo", "");
 	check_found("nosuch0", COLL_ERR_CONFIG, "", "no network interface 'nosuch0'");
+	check_found("l", COLL_ERR_CONFIG, "", "no network interface 'l'");
 	check_found("127.0.0", COLL_ERR_CONFIG, "", "no network interface '127.0.0'");
 	check_found("an interface with a very long name", COLL_ERR_CONFIG, "", "very long name");
 }

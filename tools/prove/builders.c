@@ -90,6 +90,19 @@ static void args_bytes(const struct prove *p, int actor, coll_schedule_args_t *a
 	args->elem = 1;
 }
 
+/* Of send and receive: two ranks, neither of which is rank 0. */
+static int is_pair_1_2(const struct prove_case *c)
+{
+	return c->root == 1 && c->peer == 2;
+}
+
+static void args_one_less(const struct prove *p, int actor, coll_schedule_args_t *args)
+{
+	(void)p;
+	(void)actor;
+	args->count -= args->count > 0;
+}
+
 /* --------------------------------------------------------------------------- steps -- */
 
 static int is_many_pieces(const struct prove_case *c)
@@ -291,5 +304,7 @@ const struct prove_builder prove_builders[] = {
 	{"swapped-pieces", "send", "direct",
 	 "sends the second staged piece before the first, with the same tag", PROVE_MESSAGES,
 	 PROVE_USUAL, 1, PROVE_RANKS_MAX, is_staged_pieces, .steps = steps_swapped_pieces},
+	{"pair-1-2", "send", "direct", "from rank 1 to rank 2 the last element is left out",
+	 PROVE_RESULT, PROVE_USUAL, 3, PROVE_RANKS_MAX, is_pair_1_2, .args = args_one_less},
 	{.name = NULL},
 };

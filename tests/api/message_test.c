@@ -261,6 +261,38 @@ static void leaves_nothing(struct rank *r)
 		rank_fail(r, "%d messages have left %zu bytes", MANY, after - before);
 }
 
+/* Nor do messages that were too long, and of which the first bytes had come when they met their receive. */
+static void drops_misfits(struct rank *r)
+{
+	enum { MESSAGES = 8, LENGTH = 16 << 20 };
+	char *x = calloc(1, LENGTH);
+	coll_status_t s = {.size = sizeof(s)};
+	coll_request_t request = NULL;
+	size_t before;
+
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	rank_did(r, coll_sync(r->comm), "sync");
+	before = memory_in_use();
+	for (int i = 0; x && i < MESSAGES && !r->failure[0]; i++) {
+		if (r->rank) {
+			rank_did(r, coll_isend(x, LENGTH, COLL_INT8, 0, i, r->comm, &request),
+				 "isend");
+			ends(r, request, COLL_SUCCESS, "send");
+			continue;
+		}
+		rank_did(r, coll_probe(1, i, r->comm, &s), "probe");
+		rank_did(r, coll_irecv(x, 1, COLL_INT8, 1, i, r->comm, &request), "irecv");
+		ends(r, request, COLL_ERR_MISMATCH, "a message that is too long");
+	}
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	rank_did(r, coll_sync(r->comm), "sync");
+	if (!r->rank && memory_in_use() > before + LENGTH)
+		rank_fail(r, "%d messages have left %zu bytes", MESSAGES, memory_in_use() - before);
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	rank_did(r, coll_sync(r->comm), "sync");
+	free(x);
+}
+
 /* ------------------------------------------------------------- any, status, length -- */
 
 static void takes_any(struct rank *r)
@@ -483,12 +515,15 @@ static void is_limited(struct rank *r)
 {
 	int32_t x = 6, y = 0;
 	coll_request_t request;
+	double begun;
 
 	if (r->rank == 0) {
 		request = receives(r, &y, 1, 1, 5);
-		is(r, coll_wait_for(request, 10), COLL_IN_PROGRESS, "no message");
+		is(r, coll_wait_for(request, 60), COLL_IN_PROGRESS, "no message");
+		begun = ranks_now();
 		rank_did(r, coll_request_set_timeout(request, 50), "limit");
 		is(r, coll_wait(request), COLL_ERR_TIMEOUT, "the limit");
+		is(r, ranks_now() - begun > 0.049, 1, "it counts from the call that set it");
 		says(r, "timed out", "the text");
 		says(r, "coll_irecv of 1 int32 from rank 1 with tag 5", "the text");
 		has_status(r, request, -1, -1, 0, COLL_ERR_TIMEOUT);
@@ -831,6 +866,7 @@ static void run_all(const char *backend)
 	run(backend, 1, leaves_nothing, "many messages, one after the other");
 	run(backend, 4, takes_any, "any source, any tag, the status, shorter messages");
 	run(backend, 2, survives_misfits, "messages that do not fit");
+	run(backend, 2, drops_misfits, "the memory of messages that do not fit");
 	run(backend, 2, has_many, "many at once");
 	run(backend, 2, calls_back, "callbacks");
 	run(backend, 2, calls_back_wrongly, "a callback that calls the library");

@@ -258,7 +258,7 @@ static void hear(void *user, coll_result_t result)
 static void hears(struct rank *r)
 {
 	struct heard heard = {0};
-	struct mark mark[4] = {{&heard, 0}, {&heard, 1}, {&heard, 2}, {&heard, 3}};
+	struct mark mark[5] = {{&heard, 0}, {&heard, 1}, {&heard, 2}, {&heard, 3}, {&heard, 4}};
 	coll_request_t first, second, broken;
 	int32_t x[3] = {1, 1, 1};
 	coll_args_t args = sum_of(&x[0]);
@@ -283,8 +283,8 @@ static void hears(struct rank *r)
 	is(r, heard.count, 3, "it was called at once");
 	is(r, heard.result[0] | heard.result[1] | heard.result[2], 0, "results");
 	is(r, coll_request_set_callback(second, NULL, NULL), COLL_ERR_INVALID_ARGUMENT, "no fn");
-	rank_did(r, coll_request_free(second), "free");
 	if (r->rank) {
+		rank_did(r, coll_request_free(second), "free");
 		begins(r, 2);
 		reaches(r, 3); /* rank 0 waits for a rank that is alive */
 	}
@@ -297,6 +297,10 @@ static void hears(struct rank *r)
 	is(r, heard.count, 4, "the abort ended the operation");
 	is(r, heard.result[3], COLL_ERR_ABORTED, "with its code");
 	is(r, coll_wait_for(broken, 1), COLL_ERR_ABORTED, "the wait says the same");
+	rank_did(r, coll_request_set_callback(second, hear, &mark[4]), "one that was complete");
+	is(r, heard.count, 5, "it was called at once");
+	is(r, heard.result[4], COLL_SUCCESS, "the failure came after the end of the operation");
+	rank_did(r, coll_request_free(second), "free");
 	begins(r, 3);
 	rank_did(r, coll_request_free(broken), "free");
 }

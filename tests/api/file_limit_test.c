@@ -4,6 +4,7 @@
  * memory, log lines and the record of a failure are files too, and no signal ends the process.
  */
 #include "../lib/log_capture.h"
+#include "../lib/open_files.h"
 #include "../lib/ranks.h"
 
 #include <sys/resource.h>
@@ -54,9 +55,13 @@ static void run_process(const char *backend, struct ranks_shared *shared, int ra
 static void run_threads(const char *backend, struct ranks_shared *shared)
 {
 	struct ranks_job job = {.backend = backend, .nranks = NRANKS, .fn = use};
+	const int files = open_files();
 
 	limit_files();
 	ranks_run_threads(&job, shared);
+	if (open_files() != files)
+		snprintf(shared->failure[0], RANKS_TEXT, "%d descriptors are left open",
+			 open_files() - files);
 	_exit(0);
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * wait_limit_test.c - a wait does not last beyond a limit: a thread never goes to sleep for longer than the next limit of
- * an operation or a message is away; and coll_wait_for ends while another thread keeps the lock of the communicator.
+ * an operation or a message is away, nor once more after the message that it waits for; and coll_wait_for ends while
+ * another thread keeps the lock of the communicator.
  *
- * The test's ppoll stands before that of the C library, and notes how long the library asks to sleep.  Both ranks are in
- * this process.  Arguments: the backends; without any, simulated and tcp.
+ * The test's ppoll stands before that of the C library, and notes how long the library asks to sleep, and how often
+ * nothing wakes it.  Both ranks are in this process.  Arguments: the backends; without any, simulated and tcp.
  */
 #include "../lib/kept_lock.h"
 #include "../lib/ranks.h"
@@ -20,18 +21,28 @@ static coll_comm_t comms[NRANKS];
 
 /* ------------------------------------------------------------------------ sleeps -- */
 
-static int64_t longest_us; /* of the sleeps since the limit was set */
+static int64_t longest_us;           /* of the sleeps since the limit was set */
+static int in_vain;                  /* the sleeps that lasted to their end */
+static void *(*at_sleep)(void *arg); /* a thread runs it before the next sleep */
 
 __attribute__((visibility("default"))) int ppoll(struct pollfd *fds, nfds_t n,
 						 const struct timespec *t, const sigset_t *mask)
 {
 	static int (*real)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
 	const int64_t us = t ? (int64_t)t->tv_sec * 1000000 + t->tv_nsec / 1000 : INT64_MAX;
+	void *(*first)(void *arg) = at_sleep;
+	pthread_t thread;
+	int events;
 
+	at_sleep = NULL;
+	if (first && (pthread_create(&thread, NULL, first, NULL) || pthread_join(thread, NULL)))
+		bail_out("no thread");
 	if (!real)
 		*(void **)&real = dlsym(RTLD_NEXT, "ppoll");
 	longest_us = us > longest_us ? us : longest_us;
-	return real(fds, n, t, mask);
+	events = real(fds, n, t, mask);
+	in_vain += !events;
+	return events;
 }
 
 static void open_comms(void)
@@ -112,6 +123,43 @@ static void test_message(void)
 	close_comms();
 }
 
+static coll_request_t sent;
+
+static void *send_message(void *arg)
+{
+	static const int64_t x = 5;
+
+	coll_isend(&x, 1, COLL_INT64, 0, 3, comms[1], &sent);
+	return arg;
+}
+
+static void receive_message(const char *what)
+{
+	coll_request_t request = NULL;
+	int32_t index = -1;
+	int64_t x = 0;
+
+	coll_irecv(&x, 1, COLL_INT64, 1, 3, comms[0], &request);
+	in_vain = 0;
+	is_int(coll_wait_any(1, &request, FAR_MS, &index), 0, "%s: %s", backend, what);
+	is_int(x, 5, "%s: its number", backend);
+	coll_request_free(request);
+	is_int(coll_wait(sent), 0, "%s: it is sent", backend);
+	coll_request_free(sent);
+}
+
+/* With the first message a backend may still make the way for those that follow. */
+static void test_wait_any(void)
+{
+	open_comms();
+	send_message(NULL);
+	receive_message("a message is there");
+	at_sleep = send_message;
+	receive_message("a message comes while the thread sleeps");
+	is_int(in_vain, 0, "%s: no sleep follows", backend);
+	close_comms();
+}
+
 /* Without a limit a sleep is longer: else the checks above check nothing. */
 static void test_without_limit(void)
 {
@@ -185,6 +233,7 @@ int main(int argc, char **argv)
 		test_operation();
 		test_later_operation();
 		test_message();
+		test_wait_any();
 		test_without_limit();
 		test_kept_lock();
 	}

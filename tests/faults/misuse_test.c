@@ -479,6 +479,7 @@ static void test_arrays(void)
 	float x[8] = {0}, y[8] = {0};
 	size_t counts[2] = {2, 2}, over[2] = {0, 1}, huge[2] = {SIZE_MAX, 1};
 	size_t around[2] = {2, SIZE_MAX - 1}, far[2] = {0, SIZE_MAX - 1}; /* the end is 0 */
+	size_t apart[2] = {0, 2}, fewer[2] = {2, 1};
 
 	refused(coll_allgatherv(x, 2, y, NULL, NULL, COLL_FLOAT32, comms[0], NULL),
 		COLL_ERR_INVALID_ARGUMENT, "recvcounts is NULL", "no counts");
@@ -496,6 +497,8 @@ static void test_arrays(void)
 		"a displacement with which they wrap around");
 	refused(coll_alltoallv(x, counts, NULL, x, counts, over, COLL_FLOAT32, comms[0], NULL),
 		COLL_ERR_INVALID_ARGUMENT, "overlap", "alltoallv not quite in place");
+	refused(coll_alltoallv(x, counts, apart, x, fewer, apart, COLL_FLOAT32, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "overlap", "alltoallv whose blocks shrink in place");
 	refused(coll_alltoallv(x, counts, NULL, y, over, NULL, COLL_FLOAT32, comms[0], NULL),
 		COLL_ERR_INVALID_ARGUMENT, "is 2 elements by sendcounts|0 by recvcounts[0]",
 		"own part of alltoallv");

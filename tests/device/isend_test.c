@@ -104,6 +104,28 @@ static void every_memory(struct rank *r)
 				exchange(r, &places[k], lengths[i], how & 1, how & 2);
 }
 
+/* The pinned memory of a message serves the next one, however many there were. */
+static void keeps_memory(struct rank *r)
+{
+	enum { TIMES = 40 };
+	void *out = words_new(0, 0, 1), *in = words_new(0, -1, 1);
+	int pinned = 0;
+
+	for (int i = 0; i < TIMES; i++) {
+		coll_request_t receives = irecv(r, in, 1, r->rank, TAG);
+
+		ended(r, isend(r, out, 1, r->rank, TAG), "isend");
+		ended(r, receives, "irecv");
+		if (!i)
+			pinned = standin_pinned();
+	}
+	if (!pinned || standin_pinned() != pinned)
+		rank_fail(r, "%d pieces of pinned memory, %d after the first message",
+			  standin_pinned(), pinned);
+	place_free(0, out);
+	place_free(0, in);
+}
+
 /* ------------------------------------------------------------------------- order -- */
 
 /* Each copy takes 5 ms, so that messages of the host could overtake those of the device. */
@@ -363,6 +385,7 @@ static void test_hangs(void)
 static void test_backend(const char *backend)
 {
 	ranks_ok(&(struct ranks_job){backend, 3, 0, every_memory, NULL}, "every kind of memory");
+	ranks_ok(&(struct ranks_job){backend, 1, 0, keeps_memory, NULL}, "one after the other");
 	ranks_ok(&(struct ranks_job){backend, 3, 0, many, NULL}, "many");
 	ranks_ok(&(struct ranks_job){backend, 2, 0, does_not_fit, NULL},
 		 "messages that do not fit");

@@ -548,6 +548,26 @@ static void test_group_errors(void)
 	good(ncclGroupEnd(), "an empty group");
 }
 
+/* libcoll refuses a call of a group: the group fails, and the calls behind it are issued. */
+static void test_wrong_call_in_group(void)
+{
+	int correct = 1;
+
+	ranks_set();
+	ncclGroupStart();
+	for (int r = 0; r < N; r++) {
+		must(ncclBroadcast(ranks[r].in, ranks[r].out, COUNT, ncclInt32, N, ranks[r].comm,
+				   (cudaStream_t)ranks[r].stream),
+		     "ncclBroadcast");
+		must(issue(ALLREDUCE, r, (cudaStream_t)ranks[r].stream), "ncclAllReduce");
+	}
+	wrong(ncclGroupEnd(), ncclInvalidArgument, "root");
+	ranks_sync(0);
+	for (int r = 0; r < N; r++)
+		correct &= right(ALLREDUCE, r);
+	ok(correct, "the calls behind a wrong one run");
+}
+
 /* ------------------------------------------------------------------------- absent -- */
 
 static void test_absent(void)
@@ -742,6 +762,7 @@ int main(void)
 	test_errors();
 	test_failed_init();
 	test_group_errors();
+	test_wrong_call_in_group();
 	test_absent();
 	ranks_end();
 	return done_testing();

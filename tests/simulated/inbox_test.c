@@ -10,8 +10,23 @@
 #include "../lib/transport_harness.h"
 #include "exchange.h"
 
+#include <pthread.h>
 #include <sys/resource.h>
 
+/* Runs as soon as the next lock is free, as another thread might. */
+static void (*after_unlock)(void);
+
+static int unlock(pthread_mutex_t *lock)
+{
+	void (*fn)(void) = after_unlock;
+	const int code = pthread_mutex_unlock(lock);
+
+	after_unlock = NULL;
+	if (fn)
+		fn();
+	return code;
+}
+#define pthread_mutex_unlock unlock
 #include "../../plugins/simulated/simulated.c"
 
 enum { RANKS = 3, LONG = 4 * SIM_EAGER_MAX };
@@ -96,6 +111,30 @@ static void test_sleep(void)
 	progress(1);
 	is_int(send.status, COLL_SUCCESS, "then it is");
 	is_int(arm(1) | awake(1), 0, "and it sleeps");
+	end();
+}
+
+static coll_send_t late;
+
+static void send_late(void)
+{
+	harness_send(&ranks[1], &late, 0, 2, payload, 8);
+}
+
+/* A message comes as soon as the rank has taken the last one out of its box. */
+static void test_late_message(void)
+{
+	struct harness_recv recv;
+	coll_send_t send;
+
+	begin();
+	post(0, 1, 2, 8, &recv);
+	harness_send(&ranks[1], &send, 0, 1, payload, 8);
+	after_unlock = send_late;
+	progress(0);
+	is_int(recv.status, COLL_IN_PROGRESS, "a rank takes what was in its box");
+	progress(0);
+	is_int(recv.status, COLL_SUCCESS, "and finds what has come since");
 	end();
 }
 
@@ -269,6 +308,7 @@ static void test_two_groups(void)
 static void test_no_descriptors(void)
 {
 	struct rlimit limit, none;
+	const int files = open_files();
 	coll_error_t err[2];
 	int code[2];
 
@@ -286,11 +326,13 @@ static void test_no_descriptors(void)
 		       "and says why");
 	}
 	end();
+	is_int(open_files(), files, "no other descriptor was closed");
 }
 
 int main(void)
 {
 	test_sleep();
+	test_late_message();
 	test_sleep_while_left();
 	test_last_message();
 	test_long_of_left();

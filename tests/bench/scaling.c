@@ -70,6 +70,27 @@ static void groups(int n)
 	sync_all();
 }
 
+/* Long messages of one group, for which the program asks before anybody receives them. */
+static void messages_that_wait(int n)
+{
+	static char from[20000], to[sizeof(from)];
+	coll_request_t last;
+	int32_t done;
+
+	MUST(coll_group_start());
+	for (int i = 0; i < n; i++)
+		MUST(coll_send(from, sizeof(from), COLL_INT8, 1, 0, comms[0], NULL));
+	MUST(coll_group_end());
+	MUST(coll_get_request(comms[0], &last));
+	for (int i = 0; i < n; i++)
+		MUST(coll_test(last, &done));
+	for (int i = 0; i < n; i++)
+		MUST(coll_recv(to, sizeof(to), COLL_INT8, 0, 0, comms[1], NULL));
+	for (int r = 1; r >= 0; r--)
+		MUST(coll_sync(comms[r]));
+	MUST(coll_request_free(last));
+}
+
 /* A rank leaves while the others have a group of messages. */
 static void operations_beside_one_that_left(int n)
 {
@@ -209,6 +230,7 @@ static void reductions(int n)
 #define THINGS(X)                                                                                  \
 	X(operations)                                                                              \
 	X(groups)                                                                                  \
+	X(messages_that_wait)                                                                      \
 	X(operations_beside_one_that_left)                                                         \
 	X(communicators)                                                                           \
 	X(communicators_of_a_group)                                                                \

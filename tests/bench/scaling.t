@@ -48,7 +48,7 @@ scale() {
 
 scale tcp operations groups operations_beside_one_that_left communicators communicators_of_a_group callbacks \
     registrations reductions
-scale simulated operations groups operations_beside_one_that_left communicators
+scale simulated operations groups messages_that_wait operations_beside_one_that_left communicators
 if [ -e "$build/.libs/coll_ucx.so" ]; then
     scale ucx operations groups operations_beside_one_that_left communicators
     COLL_UCX_ZCOPY=1 scale ucx operations

@@ -2,7 +2,6 @@
 /* again.c - the short way of small calls: see again.h. */
 #include "exec/again.h"
 #include "exec/steps.h"
-#include "exec/history.h"
 
 /* Has the context nothing to look at but messages for this communicator? */
 static inline int again_is_quiet(const struct comm *comm)

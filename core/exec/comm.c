@@ -172,7 +172,7 @@ void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 	cancels = !transport || transport->cancel;
 	if (!quiet || !cancels)
 		comm_send_control(comm, CONTROL_FAIL, code, comm->error_text);
-	comm->end_all(comm);
+	comm->client->failed(comm);
 }
 
 /* ------------------------------------------------------------ finding, entering -- */

@@ -97,9 +97,49 @@ enum answered {
 	ANSWERED_BEFORE /* an earlier one, since when this rank has done nothing */
 };
 
+/*
+ * What a communicator, its queue and its waits need of the files that stand right of them: memory of devices, algorithms,
+ * streams of the program, questions to other ranks.  comm_life.c hands the functions over.  The lock is held in all of
+ * them.
+ */
+struct comm_client {
+	/* Finds the kinds of memory of an operation's buffers: call.memory and call.staged. */
+	int (*locate)(struct op *op);
+	/* Chooses the engine of a call: see dispatch_choose. */
+	int (*choose)(const struct comm *comm, struct call *call);
+	/* The newest collective is issued: compares it with the messages that came for it. */
+	void (*issued)(struct comm *comm);
+	/* The communicator has failed: ends all that is under way. */
+	void (*failed)(struct comm *comm);
+	/* An operation with a bounce leaves the queue. */
+	void (*retire)(struct op *op);
+	/* Frees the memory of an operation that the queue does not know of. */
+	void (*free)(struct op *op);
+
+	/* --- streams of the program: see stream_order.h.  Called only for operations and communicators that have some. */
+	void (*hold)(struct op *op);
+	int (*gated)(struct op *op);
+	void (*drop)(struct op *op);
+	void (*release)(struct comm *comm, uint64_t number);
+	int (*watch)(struct comm *comm);
+
+	/* --- waits: see stall.h */
+	int64_t (*slice)(struct stall *stall, const struct comm *comm);
+	int (*step)(struct stall *stall, struct comm *comm, int64_t idle_us);
+	/* A rank has left: fails the communicator if a running operation needs it. */
+	void (*check_left)(struct comm *comm);
+	/* Asks the other ranks where they are. */
+	void (*ask)(struct comm *comm);
+	/* Writes whom the rank waits for; asked: the ranks were asked a moment ago. */
+	void (*describe_missing)(struct comm *comm, int asked, char *text, size_t size);
+	/* Writes what this rank waits for. */
+	void (*describe_own)(const struct comm *comm, char *text, size_t size);
+};
+
 struct comm {
 	coll_comm_t handle;
 	struct context *context;
+	const struct comm_client *client;
 	const struct engine *engine[ENGINES]; /* NULL: the communicator has none of this kind */
 	struct native *native; /* for a backend without a transport (native.h); else NULL */
 	struct compare
@@ -154,9 +194,8 @@ struct comm {
 	struct signature history[COMM_HISTORY]; /* signatures of the last collectives, by seq */
 	int error;
 	char error_text[768];
-	int error_is_remote;                /* the others know of the failure */
-	int error_is_told;                  /* a call of the program has returned the failure */
-	void (*end_all)(struct comm *comm); /* ends what is under way when the communicator fails */
+	int error_is_remote; /* the others know of the failure */
+	int error_is_told;   /* a call of the program has returned the failure */
 	int pending_code; /* a failure seen where the transport may not be called; see comm_check */
 	char pending_text[768];
 	/* Counts aborts, and the destroy: one more ends the shrink of an aborted communicator. */
@@ -210,6 +249,20 @@ struct comm {
 
 /* COMM_RESTS: has operations, and is in context->busy again once a message for them has come (moving.h). */
 enum comm_busy { COMM_IDLE, COMM_BUSY, COMM_RESTS };
+
+/* A wait begins: the rest is set when it has lasted for a slice. */
+static inline void stall_begin(struct stall *stall)
+{
+	stall->since_us = 0;
+	stall->asked_us = 0;
+	stall->counted = 0;
+}
+/* The wait is over, or something has moved. */
+static inline void stall_end(struct stall *stall, struct comm *comm)
+{
+	comm->stalled -= stall->counted;
+	stall->counted = 0;
+}
 
 void comm_list_busy(struct comm *comm);
 /* From now on context_progress moves the communicator, until nothing is left to move. */
@@ -360,6 +413,14 @@ int comm_was_freed(const struct context *context, uint32_t context_id);
 const char *comm_rank_name(const struct comm *comm, int rank, struct rank_name *name);
 /* The same of this rank. */
 const char *comm_own_name(const struct comm *comm, struct rank_name *name);
+
+/* Notes the signature of the newest collective (comm->seq - 1) and compares messages that came for it. */
+static inline void comm_remember(struct comm *comm, const struct signature *signature)
+{
+	comm->history[(comm->seq - 1) % COMM_HISTORY] = *signature;
+	if (comm->compare || comm->context->match.unexpected_count)
+		comm->client->issued(comm);
+}
 
 /*
  * The backend's own functions, or NULL.  They work on all ranks of an endpoint and in one order, so the

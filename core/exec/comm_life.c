@@ -4,6 +4,7 @@
 #include "exec/callback.h"
 #include "exec/compare.h"
 #include "exec/control.h"
+#include "exec/dispatch.h"
 #include "exec/composed.h"
 #include "exec/history.h"
 #include "exec/limit.h"
@@ -14,6 +15,7 @@
 #include "exec/queue.h"
 #include "exec/registration.h"
 #include "exec/staging.h"
+#include "exec/stall.h"
 #include "exec/stream_order.h"
 #include "base/error.h"
 #include "base/handle.h"
@@ -44,6 +46,63 @@ static void comm_end_all(struct comm *comm)
 	recorder_report(comm, !comm->error_is_remote && comm->error != COLL_ERR_ABORTED);
 }
 
+/* A backend without a transport takes most buffers as they are. */
+static int comm_locate(struct op *op)
+{
+	struct call *call = &op->call;
+
+	if (!op->comm->native || !call->kind || call->redop.premul_sum ||
+	    !native_takes(op->comm, call))
+		return staging_look(op);
+	call->memory[COLL_BUFFER_SEND] = call->memory[COLL_BUFFER_RECV] = 0;
+	return COLL_SUCCESS;
+}
+
+static void comm_describe_oldest(const struct comm *comm, char *text, size_t size)
+{
+	if (comm->head)
+		call_describe(comm, &comm->head->call, text, size);
+	else
+		native_describe(comm, text, size);
+}
+
+static void comm_retire(struct op *op)
+{
+	bounce_give_back(op->bounce);
+}
+
+static void comm_free_memory(struct op *op)
+{
+	if (op->bounce)
+		bounce_give_back(op->bounce);
+	staging_free(op);
+}
+
+static void comm_hold(struct op *op)
+{
+	stream_order_hold(op->comm, op->bounce);
+}
+
+static const struct comm_client comm_parts = {
+	.locate = comm_locate,
+	.choose = dispatch_choose,
+	.issued = comm_compare_newest,
+	.failed = comm_end_all,
+	.retire = comm_retire,
+	.free = comm_free_memory,
+	.hold = comm_hold,
+	.gated = stream_order_gated,
+	.drop = stream_order_drop,
+	.release = stream_order_release,
+	.watch = stream_order_watch,
+	.slice = stall_slice,
+	.step = stall_step,
+	.check_left = stall_check_left,
+	.ask = stall_ask,
+	.describe_missing = stall_describe_missing,
+	.describe_own = comm_describe_oldest,
+};
+
 int comm_new(struct comm **out, struct context *context, uint32_t context_id, int rank, int nranks,
 	     const int *to_context_rank)
 {
@@ -53,7 +112,7 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	if (!comm)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
 	comm->context = context;
-	comm->end_all = comm_end_all;
+	comm->client = &comm_parts;
 	comm->timeout_us = context->timeout_us;
 	comm->shrunk.lost = -1;
 	comm->context_id = context_id;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm_wait.c - waits for the operations of a communicator, and for its control messages about a failure. */
 #include "exec/comm_wait.h"
-#include "exec/again.h"
-#include "exec/stall.h"
+#include "exec/op.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/handle.h"
@@ -99,7 +98,7 @@ static int comm_wait_stalls(const struct comm_wait *wait, struct stall *stall)
 	int over;
 
 	comm->waited = wait->message;
-	over = stall_step(stall, comm, comm->context->idle_us);
+	over = comm->client->step(stall, comm, comm->context->idle_us);
 	comm->waited = NULL;
 	return over;
 }
@@ -113,7 +112,7 @@ int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *
 
 	stall_begin(&waiting.stall);
 	do {
-		slice = stall_slice(&waiting.stall, comm);
+		slice = comm->client->slice(&waiting.stall, comm);
 		code = context_wait_or_leave(comm->context, done, arg, slice,
 					     wait->leaves ? comm->timeout_us : 0);
 	} while (code > 0 && !comm_wait_stalls(wait, &waiting.stall));
@@ -148,7 +147,7 @@ static int comm_wait_long(const struct comm_wait *wait, uint64_t number)
 static inline int comm_look(struct comm *comm, uint64_t number)
 {
 	if (comm->finished < number)
-		again_poll(comm->context);
+		comm->context->client->poll(comm->context);
 	return comm->finished >= number && !comm->error;
 }
 

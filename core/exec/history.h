@@ -18,12 +18,5 @@ void comm_free_last_calls(struct comm *comm);
 int comm_differs(struct comm *comm, int rank, uint32_t seq, const uint64_t *theirs);
 /* Compares the newest collective with the messages that came for it, and notes it for the ranks' comparison. */
 void comm_compare_newest(struct comm *comm);
-/* Notes the signature of the newest collective (comm->seq - 1) and compares messages that came for it. */
-static inline void comm_remember(struct comm *comm, const struct signature *signature)
-{
-	comm->history[(comm->seq - 1) % COMM_HISTORY] = *signature;
-	if (comm->compare || comm->context->match.unexpected_count)
-		comm_compare_newest(comm);
-}
 
 #endif

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* limit.c - operations that must be complete by a time that the program has set. */
 #include "exec/limit.h"
-#include "exec/native.h"
 #include "exec/op.h"
-#include "exec/stall.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -62,11 +60,8 @@ static void limit_fail(struct comm *comm, const struct limit *limit)
 	char what[160], missing[512];
 	struct rank_name name;
 
-	stall_describe_missing(comm, limit->asked, missing, sizeof(missing));
-	if (comm->head)
-		call_describe(comm, &comm->head->call, what, sizeof(what));
-	else
-		native_describe(comm, what, sizeof(what));
+	comm->client->describe_missing(comm, limit->asked, missing, sizeof(missing));
+	comm->client->describe_own(comm, what, sizeof(what));
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
 		  "%s: operation number %llu timed out: it is not complete %.3g s after the "
 		  "program limited its time; the rank is at %s%s",
@@ -77,7 +72,7 @@ static void limit_fail(struct comm *comm, const struct limit *limit)
 /* One question serves all limits that end in the time for its answers. */
 static void limit_ask(struct comm *comm, int64_t now)
 {
-	stall_ask(comm);
+	comm->client->ask(comm);
 	for (struct limit *l = comm->limits; l; l = l->next)
 		l->asked |= l->end_us <= now + LIMIT_ANSWER_US;
 }

@@ -2,11 +2,7 @@
 /* op.c - operations: from a checked call to a place in the communicator's queue. */
 #include "exec/op.h"
 #include "base/error.h"
-#include "exec/dispatch.h"
 #include "exec/extent.h"
-#include "exec/native.h"
-#include "exec/stream_order.h"
-#include "exec/history.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +12,8 @@ enum { OP_SMALL = 64 << 10 };
 
 void op_free(struct op *op)
 {
-	if (op->bounce)
-		bounce_give_back(op->bounce);
+	op->comm->client->free(op);
 	scratch_free(op->comm, &op->scratch);
-	staging_free(op);
 	outcome_unref(op->awaited);
 	sched_free(&op->sched);
 	free(op->run);
@@ -110,10 +104,7 @@ static int op_copy_arrays(struct op *op, size_t n)
 
 /* ------------------------------------------------------------ making and queueing -- */
 
-/*
- * Finds the memory kinds of the buffers.  A plan for other kinds of memory does not fit any more.  A
- * backend without a transport takes most buffers as they are.
- */
+/* Finds the memory kinds of the buffers.  A plan for other kinds of memory does not fit any more. */
 static int op_locate(struct op *op)
 {
 	struct call *call = &op->call;
@@ -123,13 +114,8 @@ static int op_locate(struct op *op)
 
 	call->memory[COLL_BUFFER_SEND] = call->memory[COLL_BUFFER_RECV] = COLL_MEM_HOST;
 	call->staged = 0;
-	if (op->comm->context->classify) {
-		if (op->comm->native && call->kind && !call->redop.premul_sum &&
-		    native_takes(op->comm, call))
-			call->memory[COLL_BUFFER_SEND] = call->memory[COLL_BUFFER_RECV] = 0;
-		else
-			code = staging_look(op);
-	}
+	if (op->comm->context->classify)
+		code = op->comm->client->locate(op);
 	if (call->memory[COLL_BUFFER_SEND] != send || call->memory[COLL_BUFFER_RECV] != recv ||
 	    call->staged != staged)
 		call->cacheable = 0;
@@ -147,7 +133,7 @@ static int op_plan(struct op *op)
 		call->cacheable = 0;
 	if (!code && !call->cacheable) {
 		op->sched_ready = op->prepared = 0;
-		code = call->kind ? dispatch_choose(op->comm, call) : COLL_SUCCESS;
+		code = call->kind ? op->comm->client->choose(op->comm, call) : COLL_SUCCESS;
 		call->signature = signature_of(op->comm, call);
 		/* A call that is repeated goes to an engine as it is, with the operation's own number. */
 		call->cacheable = call->kind && !code && !call->args.sendcounts &&
@@ -260,7 +246,7 @@ uint64_t op_enqueue(struct op *op, uint64_t group)
 	op_append(op, group);
 	number = op->number;
 	if (op->bounce)
-		stream_order_hold(comm, op->bounce);
+		comm->client->hold(op);
 	return number;
 }
 

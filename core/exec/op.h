@@ -135,7 +135,7 @@ static inline void op_retire(struct op *op)
 	if (op->rests || op->list)
 		moving_leave(op);
 	if (op->bounce)
-		bounce_give_back(op->bounce);
+		op->comm->client->retire(op);
 	if (op->persistent)
 		return;
 	if (op->scratch.size > SCRATCH_SMALL)

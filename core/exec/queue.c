@@ -2,10 +2,8 @@
 /* queue.c - a communicator's operations in their order: their start, their progress, their end. */
 #include "exec/queue.h"
 #include "exec/callback.h"
-#include "exec/stall.h"
 #include "exec/limit.h"
 #include "exec/moving.h"
-#include "exec/stream_order.h"
 
 /* A call looks at so many operations of comm->in_turn that do not move, the next call at the next ones. */
 enum { QUEUE_LOOKS = 16 };
@@ -90,7 +88,7 @@ static void queue_pop(struct comm *comm, struct op *op)
 	if (op->state == OP_DONE) {
 		comm->finished = op->number;
 		if (comm->order)
-			stream_order_release(comm, op->number);
+			comm->client->release(comm, op->number);
 		comm->context->sleepers_have_news = 1;
 	}
 	recorder_add(&comm->recorder, op->number, &op->record);
@@ -144,7 +142,7 @@ int queue_progress(struct comm *comm)
 	}
 	/* Before the limits: what a backend's own engine has completed is not late. */
 	moved = queue_progress_native(comm);
-	if (comm->error || limit_check(comm) || (comm->order && stream_order_watch(comm)))
+	if (comm->error || limit_check(comm) || (comm->order && comm->client->watch(comm)))
 		return moved;
 	return moved | queue_run(comm);
 }
@@ -194,7 +192,7 @@ static int queue_start_waiting(struct comm *comm)
 	struct op *op;
 
 	while (!comm->error && (op = comm->waiting) && queue_may_start(comm, op) &&
-	       !((op->stream_events || op->gates) && stream_order_gated(op))) {
+	       !((op->stream_events || op->gates) && comm->client->gated(op))) {
 		if (!queue_start(op))
 			break;
 		moved = 1;
@@ -222,7 +220,7 @@ int queue_run(struct comm *comm)
 	moved |= queue_start_waiting(comm);
 	if (comm->nleft && comm->head && (comm->left_awaited || comm->compare)) {
 		comm->left_awaited = 0;
-		stall_check_left(comm);
+		comm->client->check_left(comm);
 	}
 	return moved;
 }
@@ -279,11 +277,11 @@ void queue_cancel(struct comm *comm)
 		if (op->state == OP_RUNNING && op->engine->cancel)
 			op->engine->cancel(op);
 		if (op->stream_events || op->gates)
-			stream_order_drop(op);
+			comm->client->drop(op);
 		op->state = OP_DONE;
 		moving_leave(op);
 	}
 	comm->waiting = comm->held = NULL;
 	if (comm->order)
-		stream_order_release(comm, comm->issued);
+		comm->client->release(comm, comm->issued);
 }

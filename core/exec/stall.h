@@ -48,19 +48,6 @@ static inline uint64_t stall_place(const struct comm *comm)
 {
 	return comm->issued + comm->finished + comm->steps;
 }
-/* A wait begins: the rest is set when it has lasted for a slice. */
-static inline void stall_begin(struct stall *stall)
-{
-	stall->since_us = 0;
-	stall->asked_us = 0;
-	stall->counted = 0;
-}
-/* The wait is over, or something has moved. */
-static inline void stall_end(struct stall *stall, struct comm *comm)
-{
-	comm->stalled -= stall->counted;
-	stall->counted = 0;
-}
 /* How long the wait may last until stall_step is called, whatever moves meanwhile. */
 int64_t stall_slice(struct stall *stall, const struct comm *comm);
 /*

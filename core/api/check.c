@@ -160,12 +160,11 @@ static int check_own_counts(const struct kind *k, const struct comm *comm, const
 /* Counts and displacements of the v-forms, displacements filled in where the user gave none. */
 static int check_arrays(const struct kind *k, const struct comm *comm, const coll_args_t *a)
 {
-	int root = comm->rank == a->root;
-	int sends = a->kind == COLL_KIND_ALLTOALLV || (a->kind == COLL_KIND_SCATTERV && root);
-	int recvs = a->kind != COLL_KIND_SCATTERV && (a->kind != COLL_KIND_GATHERV || root);
+	const int sends = kind_gives_sendcounts(k, comm->rank == a->root);
+	const int recvs = kind_gives_recvcounts(k, comm->rank == a->root);
 	int one, other;
 
-	if (!kind_is_v(a->kind) || a->flags & CALL_OF_LIST)
+	if (!(k->sendcounts || k->recvcounts) || a->flags & CALL_OF_LIST)
 		return COLL_SUCCESS;
 	if ((sends && !a->sendcounts) || (recvs && !a->recvcounts))
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %scounts is NULL", k->name,

@@ -1,37 +1,72 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kind.h - the kinds of operation (COLL_KIND_*) and their properties, in one table. */
+/* kind.h - the kinds of operation (COLL_KIND_*) and their properties. */
 #ifndef CORE_BASE_KIND_H
 #define CORE_BASE_KIND_H
 
-#include <coll/coll.h>
+#include "base/tables.h"
 
 #include <stdint.h>
 
 /* The greatest number of a kind, and how many kinds are collectives. */
 enum { KIND_LAST = COLL_KIND_EXSCAN, KIND_COLLECTIVES = KIND_LAST - 2 };
 
-/* Blocks of `count` elements that a buffer holds: none, one, or one per rank. */
-enum { KIND_NONE, KIND_ONE, KIND_EACH };
-
+/* A row of the table of kinds. */
 struct kind {
 	const char *name;
 	int send, recv;           /* KIND_NONE, KIND_ONE, KIND_EACH */
 	int send_root, recv_root; /* 1: only the root uses this buffer */
 	int has_root, reduces;
+	int sendcounts, recvcounts; /* 1: the call has this array */
+	int own_counts;             /* 1: no rank knows the counts of all others */
 };
 
-int kind_is_valid(int kind);
+extern const struct kind kind_table[];
+/* The forms with lists of buffers, by the v-form that serves them: only the name differs ("allgather_list"). */
+extern const struct kind kind_list_table[];
+
+static inline int kind_is_valid(int kind)
+{
+	return kind >= COLL_KIND_ALLREDUCE && kind <= KIND_LAST;
+}
 /* The properties of a valid kind. */
-const struct kind *kind_at(int kind);
-/* The same for the v-form that serves a list of buffers: only its name differs ("allgather_list"). */
-const struct kind *kind_list_at(int kind);
+static inline const struct kind *kind_at(int kind)
+{
+	return &kind_table[kind];
+}
+static inline const struct kind *kind_list_at(int kind)
+{
+	return &kind_list_table[kind];
+}
 /* "allreduce"; "?" for a kind that is not valid. */
 const char *kind_name(int kind);
 /* The predicates below are 0 for a kind that is not valid. */
-int kind_has_root(int kind);
-int kind_reduces(int kind);
-/* Does each rank have a count of its own (allgatherv to scatterv)? */
-int kind_is_v(int kind);
+static inline int kind_has_root(int kind)
+{
+	return kind_is_valid(kind) && kind_table[kind].has_root;
+}
+static inline int kind_reduces(int kind)
+{
+	return kind_is_valid(kind) && kind_table[kind].reduces;
+}
+/* Is there a count for each rank (allgatherv to scatterv)? */
+static inline int kind_is_v(int kind)
+{
+	return kind_is_valid(kind) && (kind_table[kind].sendcounts || kind_table[kind].recvcounts);
+}
+/* Does each rank know its own counts only (alltoallv, gatherv, scatterv)? */
+static inline int kind_has_own_counts(int kind)
+{
+	return kind_is_valid(kind) && kind_table[kind].own_counts;
+}
+/* Does a rank, which is the root or not, give the counts of the blocks in its send or in its receive buffer? */
+static inline int kind_gives_sendcounts(const struct kind *kind, int is_root)
+{
+	return kind->sendcounts && (is_root || !kind->has_root);
+}
+static inline int kind_gives_recvcounts(const struct kind *kind, int is_root)
+{
+	return kind->recvcounts && (is_root || !kind->has_root);
+}
 /* Send or receive. */
 static inline int kind_is_p2p(int kind)
 {

@@ -32,8 +32,7 @@ struct reader {
 
 int rules_take_bytes(int kind)
 {
-	return kind != COLL_KIND_ALLTOALLV && kind != COLL_KIND_GATHERV &&
-	       kind != COLL_KIND_SCATTERV && kind != COLL_KIND_BARRIER;
+	return kind != COLL_KIND_BARRIER && !kind_has_own_counts(kind);
 }
 
 int rules_take_block(int kind)

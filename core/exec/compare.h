@@ -62,8 +62,7 @@ static inline struct signature compare_call(const struct signature *signature)
  */
 static inline uint64_t compare_add(uint64_t hash, const struct signature *call)
 {
-	const int kind = signature_kind(call->meta);
-	const int own_counts = kind >= COLL_KIND_ALLTOALLV && kind <= COLL_KIND_SCATTERV;
+	const int own_counts = kind_has_own_counts(signature_kind(call->meta));
 	const uint64_t word = call->meta[0] & ~(own_counts ? MATCH_TYPE_BITS : 0);
 
 	return signature_hash(signature_hash(hash, word), call->meta[1]);

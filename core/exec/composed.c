@@ -19,7 +19,7 @@ static uint64_t composed_bytes(const struct comm *comm, const coll_args_t *a)
 
 	if (!rules_take_bytes(a->kind))
 		return 0;
-	if (a->kind != COLL_KIND_ALLGATHERV && a->kind != COLL_KIND_REDUCE_SCATTERV)
+	if (!kind_is_v(a->kind))
 		return a->count * elem;
 	for (int r = 0; r < comm->nranks; r++)
 		sum += a->recvcounts[r];

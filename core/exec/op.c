@@ -67,16 +67,17 @@ static void op_fill_displs(const size_t *counts, const size_t **displs, size_t *
 static void op_drop_unused(const struct comm *comm, struct call *call)
 {
 	coll_args_t *a = &call->args;
-	int root = comm->rank == a->root;
+	const int is_root = comm->rank == a->root;
 
-	if (a->kind != COLL_KIND_ALLTOALLV && !(a->kind == COLL_KIND_SCATTERV && root)) {
+	if (!call->kind) /* a wait, without arguments */
+		return;
+	if (!kind_gives_sendcounts(call->kind, is_root)) {
 		a->sendcounts = NULL;
 		a->senddispls = call->list & 1 << COLL_BUFFER_SEND ? a->senddispls : NULL;
 	}
-	if (a->kind < COLL_KIND_ALLGATHERV || a->kind > COLL_KIND_GATHERV ||
-	    (a->kind == COLL_KIND_GATHERV && !root))
-		a->recvcounts = a->recvdispls = NULL;
-	if (a->kind == COLL_KIND_REDUCE_SCATTERV)
+	if (!kind_gives_recvcounts(call->kind, is_root))
+		a->recvcounts = NULL;
+	if (!a->recvcounts || call->kind->recv != KIND_EACH)
 		a->recvdispls = NULL;
 }
 

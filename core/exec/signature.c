@@ -69,14 +69,10 @@ static uint64_t signature_hash_counts(const size_t *counts, int n)
 
 static uint64_t signature_count(const struct comm *comm, const coll_args_t *a)
 {
-	switch (a->kind) {
-	case COLL_KIND_ALLGATHERV:
-	case COLL_KIND_REDUCE_SCATTERV: return signature_hash_counts(a->recvcounts, comm->nranks);
-	case COLL_KIND_ALLTOALLV:
-	case COLL_KIND_GATHERV:
-	case COLL_KIND_SCATTERV: return 0; /* each rank knows other counts */
-	default: return a->count;
-	}
+	if (!kind_is_v(a->kind))
+		return a->count;
+	return kind_has_own_counts(a->kind) ? 0
+					    : signature_hash_counts(a->recvcounts, comm->nranks);
 }
 
 static uint64_t signature_redop(const struct call *call)

@@ -2,6 +2,7 @@
 /* schedule_api.c - coll_algorithm* and coll_schedule_*: algorithms and schedules for users. */
 #include "schedule/algo.h"
 #include "base/error.h"
+#include "base/kind.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,16 +55,15 @@ static int schedule_wrong(const char *what)
 
 static int schedule_check_arrays(const coll_schedule_args_t *a, int kind)
 {
-	int root = a->rank == a->root;
-	int sends = kind == COLL_KIND_ALLTOALLV || (kind == COLL_KIND_SCATTERV && root);
-	int recvs = kind == COLL_KIND_ALLTOALLV || (kind == COLL_KIND_GATHERV && root) ||
-		    kind == COLL_KIND_ALLGATHERV;
+	const struct kind *k = kind_at(kind);
+	const int sends = kind_gives_sendcounts(k, a->rank == a->root);
+	const int recvs = kind_gives_recvcounts(k, a->rank == a->root);
 
 	if (sends && (!a->sendcounts || !a->senddispls))
 		return schedule_wrong("sendcounts or senddispls is NULL");
-	if (recvs && (!a->recvcounts || !a->recvdispls))
+	if (recvs && k->recv == KIND_EACH && (!a->recvcounts || !a->recvdispls))
 		return schedule_wrong("recvcounts or recvdispls is NULL");
-	if (kind == COLL_KIND_REDUCE_SCATTERV && !a->recvcounts)
+	if (recvs && !a->recvcounts)
 		return schedule_wrong("recvcounts is NULL");
 	return COLL_SUCCESS;
 }
@@ -82,7 +82,7 @@ static int schedule_check(const coll_schedule_args_t *a, const struct algo *algo
 		return schedule_wrong("in_place must be 0 or 1");
 	if (a->average < 0 || a->average > 2)
 		return schedule_wrong("average must be 0, 1 or 2");
-	if (a->average && (algo->kind == COLL_KIND_SCAN || algo->kind == COLL_KIND_EXSCAN))
+	if (a->average && kind_is_scan(algo->kind))
 		return schedule_wrong("average must be 0 for scan and exscan");
 	return schedule_check_arrays(a, algo->kind);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* segment.c - blocks and their segments, places in a tree and on a ring, folding. */
 #include "schedule/segment.h"
+#include "base/kind.h"
 
 struct blocks blocks_of(const struct sched *s, size_t count, const size_t *counts,
 			const size_t *displs)
@@ -30,10 +31,7 @@ uint64_t blocks_others(const size_t *counts, size_t count, int nranks, int but)
 
 int segment_count(const struct sched *s, int kind, size_t len)
 {
-	int between_two = kind == COLL_KIND_ALLTOALLV || kind == COLL_KIND_GATHERV ||
-			  kind == COLL_KIND_SCATTERV;
-
-	return between_two ? (int)(len / s->segment + 1) : sched_segments(s, len);
+	return kind_has_own_counts(kind) ? (int)(len / s->segment + 1) : sched_segments(s, len);
 }
 
 void segment_send(struct sched *s, int kind, int peer, struct slice src, size_t len, int after)

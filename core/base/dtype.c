@@ -7,33 +7,13 @@
 
 struct dtype_entry {
 	uint16_t size; /* 0: no data type has this number */
-	uint16_t since;
+	uint8_t since, family;
 	const char *name;
 };
 
-static const struct dtype_entry dtype_table[] = {
-	[COLL_INT8] = {1, 0, "int8"},
-	[COLL_UINT8] = {1, 0, "uint8"},
-	[COLL_INT16] = {2, 0, "int16"},
-	[COLL_UINT16] = {2, 0, "uint16"},
-	[COLL_INT32] = {4, 0, "int32"},
-	[COLL_UINT32] = {4, 0, "uint32"},
-	[COLL_INT64] = {8, 0, "int64"},
-	[COLL_UINT64] = {8, 0, "uint64"},
-	[COLL_BOOL] = {1, 4, "bool"},
-	[COLL_COMPLEX64] = {8, 4, "complex64"},
-	[COLL_COMPLEX128] = {16, 4, "complex128"},
-	[COLL_FLOAT32_INT32] = {8, 4, "float32_int32"},
-	[COLL_FLOAT64_INT32] = {16, 4, "float64_int32"},
-	[COLL_INT32_INT32] = {8, 4, "int32_int32"},
-	[COLL_INT64_INT32] = {16, 4, "int64_int32"},
-	[COLL_FLOAT16] = {2, 0, "float16"},
-	[COLL_BFLOAT16] = {2, 0, "bfloat16"},
-	[COLL_FLOAT32] = {4, 0, "float32"},
-	[COLL_FLOAT64] = {8, 0, "float64"},
-	[COLL_FLOAT8E4M3] = {1, 0, "float8e4m3"},
-	[COLL_FLOAT8E5M2] = {1, 0, "float8e5m2"},
-};
+#define DTYPE_ENTRY(number, name, bytes, since, family, ...)                                       \
+	[number] = {bytes, since, family, #name},
+static const struct dtype_entry dtype_table[] = {DTYPES(DTYPE_ENTRY)};
 
 static const struct dtype_entry *dtype_find(coll_dtype_t dtype)
 {
@@ -41,6 +21,22 @@ static const struct dtype_entry *dtype_find(coll_dtype_t dtype)
 
 	return dtype >= 0 && (size_t)dtype < n && dtype_table[dtype].size ? &dtype_table[dtype]
 									  : NULL;
+}
+
+enum dtype_family dtype_family(coll_dtype_t dtype)
+{
+	const struct dtype_entry *entry = dtype_find(dtype);
+
+	if (entry)
+		return entry->family;
+	return dtype_is_opaque(dtype) ? DTYPE_OPAQUE : DTYPE_UNKNOWN;
+}
+
+uint32_t dtype_since(coll_dtype_t dtype)
+{
+	const struct dtype_entry *entry = dtype_find(dtype);
+
+	return entry ? entry->since : 0;
 }
 
 size_t coll_dtype_size(coll_dtype_t dtype)
@@ -81,34 +77,40 @@ const char *coll_dtype_name(coll_dtype_t dtype)
 	return dtype_opaque_names[dtype - COLL_OPAQUE];
 }
 
-const char *coll_op_name(coll_op_t op)
+/* -------------------------------------------------------------------- operations -- */
+
+struct op_entry {
+	uint8_t since, family;
+	const char *name; /* NULL: no operation has this number */
+};
+
+#define OP_ENTRY(number, name, since, family) [number] = {since, family, #name},
+static const struct op_entry op_table[] = {OPS(OP_ENTRY)};
+
+static const struct op_entry *op_find(coll_op_t op)
 {
-	switch (op) {
-	case COLL_SUM: return "sum";
-	case COLL_PROD: return "prod";
-	case COLL_MAX: return "max";
-	case COLL_MIN: return "min";
-	case COLL_AVG: return "avg";
-	case COLL_BAND: return "band";
-	case COLL_BOR: return "bor";
-	case COLL_BXOR: return "bxor";
-	case COLL_LAND: return "land";
-	case COLL_LOR: return "lor";
-	case COLL_LXOR: return "lxor";
-	case COLL_MINLOC: return "minloc";
-	case COLL_MAXLOC: return "maxloc";
-	default: return "?";
-	}
+	const size_t n = sizeof(op_table) / sizeof(op_table[0]);
+
+	return op >= 0 && (size_t)op < n && op_table[op].name ? &op_table[op] : NULL;
 }
 
-uint32_t dtype_since(coll_dtype_t dtype)
+const char *coll_op_name(coll_op_t op)
 {
-	const struct dtype_entry *entry = dtype_find(dtype);
+	const struct op_entry *entry = op_find(op);
 
-	return entry ? entry->since : 0;
+	return entry ? entry->name : "?";
+}
+
+enum op_family op_family(coll_op_t op)
+{
+	const struct op_entry *entry = op_find(op);
+
+	return entry ? entry->family : OP_UNKNOWN;
 }
 
 uint32_t op_since(coll_op_t op)
 {
-	return op >= COLL_LAND && op <= COLL_MAXLOC ? 4 : 0;
+	const struct op_entry *entry = op_find(op);
+
+	return entry ? entry->since : 0;
 }

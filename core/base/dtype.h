@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dtype.h - opaque types, and which plugins know a data type or an operation. */
+/* dtype.h - data types and operations: their families, opaque types, and which plugins know them. */
 #ifndef CORE_BASE_DTYPE_H
 #define CORE_BASE_DTYPE_H
 
-#include <coll/coll.h>
+#include "base/tables.h"
+
+/* DTYPE_UNKNOWN and OP_UNKNOWN for a number that is none of coll.h; operations of the application are OP_UNKNOWN. */
+enum dtype_family dtype_family(coll_dtype_t dtype);
+enum op_family op_family(coll_op_t op);
 
 /*
  * The minor of the backend ABI that added the type or the operation.  The core hands neither to a plugin of

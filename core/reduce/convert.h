@@ -60,9 +60,9 @@ struct convert_format {
 	int32_t nan; /* the positive quiet NaN */
 };
 
-static const struct convert_format convert_f16 = {16, 10, 15, 0x7c00, 0x7c00, 0x7e00};
-static const struct convert_format convert_e4m3 = {8, 3, 7, 0x7e, 0x7e, 0x7f};
-static const struct convert_format convert_e5m2 = {8, 2, 15, 0x7b, 0x7c, 0x7e};
+static const struct convert_format convert_float16 = {16, 10, 15, 0x7c00, 0x7c00, 0x7e00};
+static const struct convert_format convert_float8e4m3 = {8, 3, 7, 0x7e, 0x7e, 0x7f};
+static const struct convert_format convert_float8e5m2 = {8, 2, 15, 0x7b, 0x7c, 0x7e};
 
 /* Lanes of `yes` where mask is set, of `no` elsewhere. */
 VEC_INLINE vec_i32 convert_select(vec_i32 mask, vec_i32 yes, vec_i32 no)
@@ -205,12 +205,12 @@ VEC_INLINE vec_f32 convert_round(vec_f32 x, struct convert_format f)
  * A bf16 is the upper half of an f32.  Each 32-bit lane has two of them: a shift widens the low one and a mask
  * the high one, so that no element moves from lane to lane.
  */
-VEC_INLINE vec_f32 convert_low_bf16(vec_u32 x)
+VEC_INLINE vec_f32 convert_low_bfloat16(vec_u32 x)
 {
 	return (vec_f32)(x << 16);
 }
 
-VEC_INLINE vec_f32 convert_high_bf16(vec_u32 x)
+VEC_INLINE vec_f32 convert_high_bfloat16(vec_u32 x)
 {
 	return (vec_f32)(x & 0xffff0000);
 }
@@ -238,45 +238,45 @@ VEC_INLINE vec_f32 convert_clean(vec_f32 x)
  * Rounds to bf16, in the upper half of each lane; the lower half of the result is arbitrary.  The only NaN that
  * comes out as one is the positive quiet NaN.
  */
-VEC_INLINE vec_u32 convert_upper_bf16(vec_f32 x)
+VEC_INLINE vec_u32 convert_upper_bfloat16(vec_f32 x)
 {
 	vec_u32 bits = (vec_u32)x;
 
 	return bits + 0x7fff + ((bits >> 16) & 1);
 }
 
-VEC_INLINE vec_u32 convert_pair_bf16(vec_f32 low, vec_f32 high)
+VEC_INLINE vec_u32 convert_pair_bfloat16(vec_f32 low, vec_f32 high)
 {
 	if (__builtin_expect(convert_any_nan(low, high), 0)) {
 		low = convert_clean(low);
 		high = convert_clean(high);
 	}
-	return convert_upper_bf16(low) >> 16 | (convert_upper_bf16(high) & 0xffff0000);
+	return convert_upper_bfloat16(low) >> 16 | (convert_upper_bfloat16(high) & 0xffff0000);
 }
 
 /*
  * convert_round_NAME(x) is a narrowing to the type NAME and a widening, but for the bits of a NaN.  x is a
  * quotient of a value of the type, so a NaN has no bits beyond the type's and survives the rounding.
  */
-VEC_INLINE vec_f32 convert_round_bf16(vec_f32 x)
+VEC_INLINE vec_f32 convert_round_bfloat16(vec_f32 x)
 {
 	vec_u32 bits = (vec_u32)x;
 
 	return (vec_f32)((bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000);
 }
 
-VEC_INLINE vec_f32 convert_from_f16(half_u16 x)
+VEC_INLINE vec_f32 convert_from_float16(half_u16 x)
 {
 #if VEC_BYTES == 64
 	return (vec_f32)_mm512_cvtph_ps((__m256i)x);
 #elif VEC_BYTES == 32
 	return (vec_f32)_mm256_cvtph_ps((__m128i)x);
 #else
-	return convert_widen_ieee(convert_from_u16(x), convert_f16);
+	return convert_widen_ieee(convert_from_u16(x), convert_float16);
 #endif
 }
 
-VEC_INLINE half_u16 convert_to_f16(vec_f32 x)
+VEC_INLINE half_u16 convert_to_float16(vec_f32 x)
 {
 	if (__builtin_expect(convert_any_nan(x, x), 0))
 		x = convert_clean(x);
@@ -285,54 +285,54 @@ VEC_INLINE half_u16 convert_to_f16(vec_f32 x)
 #elif VEC_BYTES == 32
 	return (half_u16)_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT);
 #else
-	return convert_to_u16(convert_narrow(x, convert_f16));
+	return convert_to_u16(convert_narrow(x, convert_float16));
 #endif
 }
 
-VEC_INLINE vec_f32 convert_round_f16(vec_f32 x)
+VEC_INLINE vec_f32 convert_round_float16(vec_f32 x)
 {
 #if VEC_BYTES == 64
 	return (vec_f32)_mm512_cvtph_ps(_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT));
 #elif VEC_BYTES == 32
 	return (vec_f32)_mm256_cvtph_ps(_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT));
 #else
-	return convert_widen_ieee(convert_narrow(x, convert_f16), convert_f16);
+	return convert_widen_ieee(convert_narrow(x, convert_float16), convert_float16);
 #endif
 }
 
-VEC_INLINE vec_f32 convert_from_e4m3(quarter_u8 x)
+VEC_INLINE vec_f32 convert_from_float8e4m3(quarter_u8 x)
 {
 	vec_i32 bits = convert_from_u8(x);
 	vec_i32 magnitude = bits & 0x7f;
-	vec_i32 wide = convert_widen_magnitude(magnitude << (23 - 3), convert_e4m3);
+	vec_i32 wide = convert_widen_magnitude(magnitude << (23 - 3), convert_float8e4m3);
 
 	wide = convert_select(magnitude == 0x7f, convert_fill(CONVERT_F32_NAN), wide);
 	return (vec_f32)((vec_u32)wide | (vec_u32)bits >> 7 << 31);
 }
 
-VEC_INLINE quarter_u8 convert_to_e4m3(vec_f32 x)
+VEC_INLINE quarter_u8 convert_to_float8e4m3(vec_f32 x)
 {
-	return convert_to_u8(convert_narrow(x, convert_e4m3));
+	return convert_to_u8(convert_narrow(x, convert_float8e4m3));
 }
 
-VEC_INLINE vec_f32 convert_round_e4m3(vec_f32 x)
+VEC_INLINE vec_f32 convert_round_float8e4m3(vec_f32 x)
 {
-	return convert_round(x, convert_e4m3);
+	return convert_round(x, convert_float8e4m3);
 }
 
-VEC_INLINE vec_f32 convert_round_e5m2(vec_f32 x)
+VEC_INLINE vec_f32 convert_round_float8e5m2(vec_f32 x)
 {
-	return convert_round(x, convert_e5m2);
+	return convert_round(x, convert_float8e5m2);
 }
 
-VEC_INLINE vec_f32 convert_from_e5m2(quarter_u8 x)
+VEC_INLINE vec_f32 convert_from_float8e5m2(quarter_u8 x)
 {
-	return convert_widen_ieee(convert_from_u8(x), convert_e5m2);
+	return convert_widen_ieee(convert_from_u8(x), convert_float8e5m2);
 }
 
-VEC_INLINE quarter_u8 convert_to_e5m2(vec_f32 x)
+VEC_INLINE quarter_u8 convert_to_float8e5m2(vec_f32 x)
 {
-	return convert_to_u8(convert_narrow(x, convert_e5m2));
+	return convert_to_u8(convert_narrow(x, convert_float8e5m2));
 }
 
 #endif

@@ -193,19 +193,19 @@ VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size
 
 /* Computes in f32 on the two bf16 of each 32-bit lane. */
 #define PAIR(expr)                                                                                 \
-	convert_pair_bf16(expr(convert_low_bf16(a), convert_low_bf16(b), (float)n),                \
-			  expr(convert_high_bf16(a), convert_high_bf16(b), (float)n))
+	convert_pair_bfloat16(expr(convert_low_bfloat16(a), convert_low_bfloat16(b), (float)n),    \
+			      expr(convert_high_bfloat16(a), convert_high_bfloat16(b), (float)n))
 #define PAIR_SUM(x, y, n)    ((x) + (y))
 #define PAIR_PROD(x, y, n)   ((x) * (y))
 #define PAIR_DIVIDE(x, y, n) ((x) / (n))
-#define PAIR_SCALED(x, y, n) (convert_round_bf16((x) / (n)) + (y))
-#define PAIR_BOTH(x, y, n)   (convert_round_bf16((x) / (n)) + convert_round_bf16((y) / (n)))
+#define PAIR_SCALED(x, y, n) (convert_round_bfloat16((x) / (n)) + (y))
+#define PAIR_BOTH(x, y, n)   (convert_round_bfloat16((x) / (n)) + convert_round_bfloat16((y) / (n)))
 
-KERNEL(bf16_sum, vec_u32, PAIR(PAIR_SUM))
-KERNEL(bf16_prod, vec_u32, PAIR(PAIR_PROD))
-KERNEL(bf16_divide, vec_u32, PAIR(PAIR_DIVIDE))
-KERNEL(bf16_scaled_sum, vec_u32, PAIR(PAIR_SCALED))
-KERNEL(bf16_scaled_pair, vec_u32, PAIR(PAIR_BOTH))
+KERNEL(bfloat16_sum, vec_u32, PAIR(PAIR_SUM))
+KERNEL(bfloat16_prod, vec_u32, PAIR(PAIR_PROD))
+KERNEL(bfloat16_divide, vec_u32, PAIR(PAIR_DIVIDE))
+KERNEL(bfloat16_scaled_sum, vec_u32, PAIR(PAIR_SCALED))
+KERNEL(bfloat16_scaled_pair, vec_u32, PAIR(PAIR_BOTH))
 
 /* Whole quotients come out exactly: the type divided in has bits enough to tell k from k - 1/n. */
 VEC_INLINE vec_i32 kernel_divide(vec_i32 x, int n)
@@ -240,18 +240,18 @@ KERNEL(uint32_divide, half_u32, CONVERT(CONVERT(a, vec_f64) / (double)n, half_u3
 KERNEL(int64_divide, vec_i64, a / (int64_t)n)
 KERNEL(uint64_divide, vec_u64, a / (uint64_t)n)
 
-FLOAT_ORDER(f16, vec_u16, vec_i16, 0x7c00, 0x7e00)
-FLOAT_ORDER(bf16, vec_u16, vec_i16, 0x7f80, 0x7fc0)
-FLOAT_ORDER(e4m3, vec_u8, vec_i8, 0x7e, 0x7f)
-FLOAT_ORDER(e5m2, vec_u8, vec_i8, 0x7c, 0x7e)
-FLOAT_ORDER(f32, vec_u32, vec_i32, 0x7f800000, 0x7fc00000)
-FLOAT_ORDER(f64, vec_u64, vec_i64, 0x7ff0000000000000, 0x7ff8000000000000)
+FLOAT_ORDER(float16, vec_u16, vec_i16, 0x7c00, 0x7e00)
+FLOAT_ORDER(bfloat16, vec_u16, vec_i16, 0x7f80, 0x7fc0)
+FLOAT_ORDER(float8e4m3, vec_u8, vec_i8, 0x7e, 0x7f)
+FLOAT_ORDER(float8e5m2, vec_u8, vec_i8, 0x7c, 0x7e)
+FLOAT_ORDER(float32, vec_u32, vec_i32, 0x7f800000, 0x7fc00000)
+FLOAT_ORDER(float64, vec_u64, vec_i64, 0x7ff0000000000000, 0x7ff8000000000000)
 
-NARROW(f16, half_u16)
-NARROW(e4m3, quarter_u8)
-NARROW(e5m2, quarter_u8)
-WIDE(f32, vec_f32, vec_u32, float)
-WIDE(f64, vec_f64, vec_u64, double)
+NARROW(float16, half_u16)
+NARROW(float8e4m3, quarter_u8)
+NARROW(float8e5m2, quarter_u8)
+WIDE(float32, vec_f32, vec_u32, float)
+WIDE(float64, vec_f64, vec_u64, double)
 
 /* ------------------------------------------------------- elements of two numbers -- */
 
@@ -348,67 +348,61 @@ PAIR_OF(float64_int32, int64_t, int32_t rest;)
 PAIR_OF(int32_int32, int32_t, )
 PAIR_OF(int64_int32, int64_t, int32_t rest;)
 
-#define COMPLEX_ROW(name, part)                                                                    \
-	{                                                                                          \
-		[COLL_SUM] = part##_sum, [COLL_PROD] = name##_prod,                                \
-		[REDUCE_DIVIDE] = part##_divide, [REDUCE_SCALED_SUM] = part##_scaled_sum,          \
+/* ----------------------------------------------------------------------- the table -- */
+
+/* One row for each type of base/tables.h, by the family of the type. */
+#define COMPLEX_ROW(number, name, bytes, since, family, part, ...)                                 \
+	[REDUCE_##number] = {                                                                      \
+		[REDUCE_COLL_SUM] = part##_sum,                                                    \
+		[REDUCE_COLL_PROD] = name##_prod,                                                  \
+		[REDUCE_DIVIDE] = part##_divide,                                                   \
+		[REDUCE_SCALED_SUM] = part##_scaled_sum,                                           \
 		[REDUCE_SCALED_PAIR] = part##_scaled_pair,                                         \
-	}
+	},
 
-#define PAIR_ROW(name)                                                                             \
-	{                                                                                          \
-		[REDUCE_MINLOC] = name##_minloc, [REDUCE_MAXLOC] = name##_maxloc,                  \
-	}
+#define PAIR_ROW(number, name, ...)                                                                \
+	[REDUCE_##number] = {                                                                      \
+		[REDUCE_COLL_MINLOC] = name##_minloc,                                              \
+		[REDUCE_COLL_MAXLOC] = name##_maxloc,                                              \
+	},
 
-#define FLOAT_ROW(name)                                                                            \
-	{                                                                                          \
-		[COLL_SUM] = name##_sum, [COLL_PROD] = name##_prod, [COLL_MAX] = name##_max,       \
-		[COLL_MIN] = name##_min, [REDUCE_DIVIDE] = name##_divide,                          \
-		[REDUCE_SCALED_SUM] = name##_scaled_sum,                                           \
-		[REDUCE_SCALED_PAIR] = name##_scaled_pair,                                         \
-	}
+#define ARITHMETIC_COLUMNS(name)                                                                   \
+	[REDUCE_COLL_SUM] = name##_sum, [REDUCE_COLL_PROD] = name##_prod,                          \
+	[REDUCE_COLL_MAX] = name##_max, [REDUCE_COLL_MIN] = name##_min,                            \
+	[REDUCE_DIVIDE] = name##_divide
+
+#define BITWISE_COLUMNS(name)                                                                      \
+	[REDUCE_COLL_BAND] = name##_band, [REDUCE_COLL_BOR] = name##_bor,                          \
+	[REDUCE_COLL_BXOR] = name##_bxor
 
 #define LOGICAL_COLUMNS(name)                                                                      \
-	[REDUCE_LAND] = name##_land, [REDUCE_LOR] = name##_lor, [REDUCE_LXOR] = name##_lxor
+	[REDUCE_COLL_LAND] = name##_land, [REDUCE_COLL_LOR] = name##_lor,                          \
+	[REDUCE_COLL_LXOR] = name##_lxor
+
+#define FLOAT_ROW(number, name, ...)                                                               \
+	[REDUCE_##number] = {                                                                      \
+		ARITHMETIC_COLUMNS(name),                                                          \
+		[REDUCE_SCALED_SUM] = name##_scaled_sum,                                           \
+		[REDUCE_SCALED_PAIR] = name##_scaled_pair,                                         \
+	},
 
 /* A sum or the greatest of truths is true if one is, a product or the least if all are. */
-#define BOOL_ROW                                                                                   \
-	{                                                                                          \
-		[COLL_SUM] = bool_lor, [COLL_PROD] = bool_land, [COLL_MAX] = bool_lor,             \
-		[COLL_MIN] = bool_land, LOGICAL_COLUMNS(bool),                                     \
-	}
-
-#define INTEGER_ROW(name)                                                                          \
-	{                                                                                          \
-		[COLL_SUM] = name##_sum, [COLL_PROD] = name##_prod, [COLL_MAX] = name##_max,       \
-		[COLL_MIN] = name##_min, [REDUCE_BAND] = name##_band, [REDUCE_BOR] = name##_bor,   \
-		[REDUCE_BXOR] = name##_bxor, [REDUCE_DIVIDE] = name##_divide,                      \
+#define BOOL_ROW(number, name, ...)                                                                \
+	[REDUCE_##number] = {                                                                      \
+		[REDUCE_COLL_SUM] = name##_lor, [REDUCE_COLL_PROD] = name##_land,                  \
+		[REDUCE_COLL_MAX] = name##_lor, [REDUCE_COLL_MIN] = name##_land,                   \
 		LOGICAL_COLUMNS(name),                                                             \
-	}
+	},
+
+#define INTEGER_ROW(number, name, ...)                                                             \
+	[REDUCE_##number] = {                                                                      \
+		ARITHMETIC_COLUMNS(name),                                                          \
+		BITWISE_COLUMNS(name),                                                             \
+		LOGICAL_COLUMNS(name),                                                             \
+	},
 
 const struct reduce_kernels REDUCE_TABLE = {
 	REDUCE_ISA,
-	{
-		[COLL_INT8] = INTEGER_ROW(int8),
-		[COLL_UINT8] = INTEGER_ROW(uint8),
-		[COLL_INT32] = INTEGER_ROW(int32),
-		[COLL_UINT32] = INTEGER_ROW(uint32),
-		[COLL_INT64] = INTEGER_ROW(int64),
-		[COLL_UINT64] = INTEGER_ROW(uint64),
-		[COLL_FLOAT16] = FLOAT_ROW(f16),
-		[COLL_FLOAT32] = FLOAT_ROW(f32),
-		[COLL_FLOAT64] = FLOAT_ROW(f64),
-		[COLL_BFLOAT16] = FLOAT_ROW(bf16),
-		[COLL_FLOAT8E4M3] = FLOAT_ROW(e4m3),
-		[COLL_FLOAT8E5M2] = FLOAT_ROW(e5m2),
-		[REDUCE_INT16] = INTEGER_ROW(int16),
-		[REDUCE_UINT16] = INTEGER_ROW(uint16),
-		[REDUCE_BOOL] = BOOL_ROW,
-		[REDUCE_COMPLEX64] = COMPLEX_ROW(complex64, f32),
-		[REDUCE_COMPLEX128] = COMPLEX_ROW(complex128, f64),
-		[REDUCE_FLOAT32_INT32] = PAIR_ROW(float32_int32),
-		[REDUCE_FLOAT64_INT32] = PAIR_ROW(float64_int32),
-		[REDUCE_INT32_INT32] = PAIR_ROW(int32_int32),
-		[REDUCE_INT64_INT32] = PAIR_ROW(int64_int32),
-	},
+	{DTYPES_INTEGER(INTEGER_ROW) DTYPES_BOOL(BOOL_ROW) DTYPES_FLOAT(FLOAT_ROW)
+		 DTYPES_COMPLEX(COMPLEX_ROW) DTYPES_PAIR(PAIR_ROW)},
 };

@@ -6,33 +6,16 @@
 #ifndef CORE_REDUCE_KERNELS_H
 #define CORE_REDUCE_KERNELS_H
 
+#include "base/tables.h"
 #include "reduce/reduce.h"
 
-/* Rows and columns: the public values, with those from 32 on moved down. */
-enum {
-	REDUCE_INT16 = 12,
-	REDUCE_UINT16,
-	REDUCE_BOOL,
-	REDUCE_COMPLEX64,
-	REDUCE_COMPLEX128,
-	REDUCE_FLOAT32_INT32,
-	REDUCE_FLOAT64_INT32,
-	REDUCE_INT32_INT32,
-	REDUCE_INT64_INT32,
-	REDUCE_DTYPES,
-	REDUCE_DIVIDE = COLL_AVG, /* the division of averages */
-	REDUCE_BAND,
-	REDUCE_BOR,
-	REDUCE_BXOR,
-	REDUCE_LAND,
-	REDUCE_LOR,
-	REDUCE_LXOR,
-	REDUCE_MINLOC,
-	REDUCE_MAXLOC,
-	REDUCE_SCALED_SUM, /* floats only */
-	REDUCE_SCALED_PAIR,
-	REDUCE_OPS
-};
+#define REDUCE_INDEX(number, ...) REDUCE_##number,
+/* The rows, in the order of the table of types: REDUCE_COLL_INT8, ... */
+enum { DTYPES(REDUCE_INDEX) REDUCE_DTYPES };
+/* The columns: REDUCE_COLL_SUM, ..., and two of floats only. */
+enum { OPS(REDUCE_INDEX) REDUCE_SCALED_SUM, REDUCE_SCALED_PAIR, REDUCE_OPS };
+/* The division of averages. */
+enum { REDUCE_DIVIDE = REDUCE_COLL_AVG };
 
 /* NULL: the type has no such operation. */
 struct reduce_kernels {

@@ -120,20 +120,27 @@ static int redop_of_bool(int dtype, int op)
 	}
 }
 
+/* What follows the message that the type lacks the operation. */
+static const char *redop_why_not(int dtype, int op)
+{
+	switch (dtype_family(dtype)) {
+	case DTYPE_COMPLEX:
+		return op == COLL_MIN || op == COLL_MAX
+			       ? ": complex numbers have no order"
+			       : ": complex numbers have sum, prod and avg";
+	case DTYPE_PAIR: return ": pairs of a value and an index have minloc and maxloc";
+	case DTYPE_OPAQUE:
+		return ": opaque elements need a function of the application, see "
+		       "coll_red_op_create_user";
+	default: return "";
+	}
+}
+
 int redop_find(const struct redop_table *table, const char *what, int dtype, int op,
 	       struct redop *redop)
 {
 	const struct redop *made;
-	const char *why = "";
 
-	if (dtype == COLL_COMPLEX64 || dtype == COLL_COMPLEX128)
-		why = op == COLL_MIN || op == COLL_MAX ? ": complex numbers have no order"
-						       : ": complex numbers have sum, prod and avg";
-	else if (dtype >= COLL_FLOAT32_INT32 && dtype <= COLL_INT64_INT32)
-		why = ": pairs of a value and an index have minloc and maxloc";
-	else if (dtype_is_opaque(dtype))
-		why = ": opaque elements need a function of the application, see "
-		      "coll_red_op_create_user";
 	*redop = (struct redop){.dtype = dtype, .op = op};
 	if (op < REDOP_FIRST && reduce_supports(dtype, op)) {
 		redop->native = redop_of_bool(dtype, op);
@@ -145,7 +152,8 @@ int redop_find(const struct redop_table *table, const char *what, int dtype, int
 	if (op < REDOP_FIRST)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "%s: op %d (%s) is not an operation on %s%s", what, op,
-				 coll_op_name(op), coll_dtype_name(dtype), why);
+				 coll_op_name(op), coll_dtype_name(dtype),
+				 redop_why_not(dtype, op));
 	if (op >= REDOP_EVERYWHERE)
 		return redop_find_everywhere(what, op, redop);
 	made = redop_made(table, op);

@@ -80,38 +80,33 @@ static const struct reduce_kernels *reduce_kernels(void)
 	return atomic_load(&reduce_chosen);
 }
 
-static int reduce_row(int dtype)
-{
-	return dtype < COLL_INT16 ? dtype : dtype - COLL_INT16 + REDUCE_INT16;
-}
-
-static int reduce_column(int op)
-{
-	return op < COLL_BAND ? op : op - COLL_BAND + REDUCE_BAND;
-}
+#define REDUCE_NUMBER(number, ...) [number] = REDUCE_##number,
+static const uint8_t reduce_row[] = {DTYPES(REDUCE_NUMBER)};
+static const uint8_t reduce_column[] = {OPS(REDUCE_NUMBER)};
 
 /* Opaque elements have no kernels. */
 static int reduce_is_number(int dtype)
 {
-	return coll_dtype_size(dtype) && !dtype_is_opaque(dtype);
+	const enum dtype_family family = dtype_family(dtype);
+
+	return family != DTYPE_UNKNOWN && family != DTYPE_OPAQUE;
 }
 
 reduce_fn reduce_lookup(const struct reduce_kernels *kernels, int dtype, int op)
 {
-	if (!reduce_is_number(dtype) || op < 0 || (op > COLL_AVG && op < COLL_BAND) ||
-	    op > COLL_MAXLOC)
+	if (!reduce_is_number(dtype) || op_family(op) == OP_UNKNOWN)
 		return NULL;
-	return kernels->fn[reduce_row(dtype)][reduce_column(op)];
+	return kernels->fn[reduce_row[dtype]][reduce_column[op]];
 }
 
 reduce_fn reduce_lookup_scaled_sum(const struct reduce_kernels *kernels, int dtype)
 {
-	return reduce_is_number(dtype) ? kernels->fn[reduce_row(dtype)][REDUCE_SCALED_SUM] : NULL;
+	return reduce_is_number(dtype) ? kernels->fn[reduce_row[dtype]][REDUCE_SCALED_SUM] : NULL;
 }
 
 reduce_fn reduce_lookup_scaled_pair(const struct reduce_kernels *kernels, int dtype)
 {
-	return reduce_is_number(dtype) ? kernels->fn[reduce_row(dtype)][REDUCE_SCALED_PAIR] : NULL;
+	return reduce_is_number(dtype) ? kernels->fn[reduce_row[dtype]][REDUCE_SCALED_PAIR] : NULL;
 }
 
 /*
@@ -142,10 +137,9 @@ static void reduce_call(reduce_fn fn, void *dst, const void *left, const void *r
 
 reduce_fn reduce_kernel(int dtype, int op)
 {
-	const int column = reduce_column(op == COLL_AVG ? COLL_SUM : op);
-
 	/* What reduce_supports has checked needs no second look. */
-	return reduce_kernels()->fn[reduce_row(dtype)][column];
+	return reduce_kernels()
+		->fn[reduce_row[dtype]][reduce_column[op == COLL_AVG ? COLL_SUM : op]];
 }
 
 void reduce_run(reduce_fn kernel, void *dst, const void *left, const void *right, size_t bytes)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* nccl.c - the nccl backend: whole collectives on the memory and the streams of CUDA devices. */
 #include "nccl.h"
+#include "base/tables.h"
 
 #include <stdio.h>
 
@@ -33,16 +34,15 @@ static int32_t nccl_info(const coll_host_t *host, char *buf, uint64_t size)
 
 /* -------------------------------------------------------------------- operations -- */
 
-static int nccl_is_of_coll(int32_t op)
-{
-	return op >= COLL_BAND && op <= COLL_MAXLOC;
-}
+/* As many as NCCL lacks, and more. */
+#define NCCL_PLUS_ONE(...) +1
+enum { NCCL_CLASHES = 0 OPS(NCCL_PLUS_ONE) };
 
 static int32_t nccl_op_create(void *ep, int32_t *op, const void *scalar, int32_t dtype,
 			      int32_t residence, coll_error_t *err)
 {
 	struct nccl *n = ep;
-	int clash[COLL_MAXLOC - COLL_BAND + 1], clashes = 0, pushed, result;
+	int clash[NCCL_CLASHES], clashes = 0, pushed, result;
 	int32_t code = nccl_check_reduction(n, dtype, COLL_PROD, err);
 
 	if (!code && n->nranks == 1 && nccl_is_float8(dtype))
@@ -60,7 +60,7 @@ static int32_t nccl_op_create(void *ep, int32_t *op, const void *scalar, int32_t
 		result = nccl_lib.ncclRedOpCreatePreMulSum(op, (void *)(uintptr_t)scalar, dtype,
 							   residence, n->comm);
 		code = nccl_record_result(n, result, "ncclRedOpCreatePreMulSum", err);
-	} while (!code && nccl_is_of_coll(*op) && ++clashes);
+	} while (!code && nccl_lacks_op(*op) && ++clashes);
 	while (clashes)
 		nccl_lib.ncclRedOpDestroy(clash[--clashes], n->comm);
 	nccl_end(n, pushed);

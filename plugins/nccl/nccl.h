@@ -378,6 +378,8 @@ static inline int nccl_is_float8(int32_t dtype)
 	return dtype == COLL_FLOAT8E4M3 || dtype == COLL_FLOAT8E5M2;
 }
 
+/* Is the number that of an operation of coll.h which NCCL lacks, and so one that NCCL may give to another? */
+int nccl_lacks_op(int32_t op);
 /* COLL_ERR_UNSUPPORTED with a message if NCCL does not reduce the type or lacks the operation. */
 int32_t nccl_check_reduction(const struct nccl *n, int32_t dtype, int32_t op, coll_error_t *err);
 

@@ -2,10 +2,24 @@
 /* nccl_call.c - turns every operation into calls of NCCL: types, reductions, streams. */
 #include "nccl.h"
 #include "nccl_range.h"
+#include "base/tables.h"
 
 /* ------------------------------------------------------------------------- types -- */
 
 enum { NCCL_UINT8 = COLL_UINT8, NCCL_MAX = COLL_MAX, NCCL_MIN = COLL_MIN };
+
+/* The types and operations of coll.h, by number. */
+#define NCCL_TYPE(number, name, bytes, since, family, ...) [number] = {bytes, family, #name},
+static const struct {
+	uint8_t size, family;
+	const char *name;
+} nccl_types[] = {DTYPES(NCCL_TYPE)};
+
+#define NCCL_OP(number, name, since, family) [number] = {family, #name},
+static const struct {
+	uint8_t family;
+	const char *name;
+} nccl_ops[] = {OPS(NCCL_OP)};
 
 int nccl_reduces(int32_t kind)
 {
@@ -20,27 +34,35 @@ static int nccl_knows_type(const struct nccl *n, int32_t dtype)
 	return dtype >= COLL_INT8 && dtype <= COLL_BFLOAT16;
 }
 
-static size_t nccl_size(int32_t dtype)
-{
-	static const uint8_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-	static const uint8_t others[] = {2, 2, 1, 8, 16, 8, 16, 8, 16}; /* from COLL_INT16 on */
-
-	return dtype < COLL_INT16 ? sizes[dtype] : others[dtype - COLL_INT16];
-}
-
 /* Sums and averages of complex numbers are those of their parts. */
 static int nccl_is_of_parts(int32_t dtype, int32_t op)
 {
-	return (dtype == COLL_COMPLEX64 || dtype == COLL_COMPLEX128) &&
-	       (op == COLL_SUM || op == COLL_AVG);
+	return nccl_types[dtype].family == DTYPE_COMPLEX && (op == COLL_SUM || op == COLL_AVG);
 }
 
-/* The operations of coll.h that NCCL lacks, from COLL_BAND on, and the types, from COLL_INT16 on. */
-static const char *const nccl_no_op[] = {"band", "bor",  "bxor",   "land",
-					 "lor",  "lxor", "minloc", "maxloc"};
-static const char *const nccl_no_type[] = {"int16",         "uint16",      "bool",
-					   "complex64",     "complex128",  "float32_int32",
-					   "float64_int32", "int32_int32", "int64_int32"};
+static int nccl_op_family(int32_t op)
+{
+	const int n = sizeof(nccl_ops) / sizeof(nccl_ops[0]);
+
+	return op >= 0 && op < n ? nccl_ops[op].family : OP_UNKNOWN;
+}
+
+int nccl_lacks_op(int32_t op)
+{
+	const int family = nccl_op_family(op);
+
+	return family != OP_ARITHMETIC && family != OP_UNKNOWN;
+}
+
+static const char *nccl_lacked_ops(int32_t op)
+{
+	switch (nccl_op_family(op)) {
+	case OP_BITWISE: return "bitwise reductions";
+	case OP_LOGICAL: return "logical reductions but land and lor of bool";
+	case OP_LOCATION: return "reductions of pairs";
+	default: return "such operation";
+	}
+}
 
 int32_t nccl_check_reduction(const struct nccl *n, int32_t dtype, int32_t op, coll_error_t *err)
 {
@@ -49,30 +71,25 @@ int32_t nccl_check_reduction(const struct nccl *n, int32_t dtype, int32_t op, co
 	if ((dtype == COLL_BOOL && (op == COLL_LAND || op == COLL_LOR)) ||
 	    nccl_is_of_parts(dtype, op))
 		return COLL_SUCCESS;
-	if (op >= COLL_BAND && op <= COLL_MAXLOC)
+	if (nccl_lacks_op(op))
 		return error_fill(
 			err, COLL_ERR_UNSUPPORTED,
 			"NCCL has no %s (%s): use another operation, or another backend with "
 			"COLL_BACKEND",
-			op <= COLL_BXOR   ? "bitwise reductions"
-			: op <= COLL_LXOR ? "logical reductions but land and lor of bool"
-					  : "reductions of pairs",
-			nccl_no_op[op - COLL_BAND]);
+			nccl_lacked_ops(op), nccl_ops[op].name);
 	if (nccl_knows_type(n, dtype))
 		return COLL_SUCCESS;
 	nccl_version_text(nccl_lib.version, version, sizeof(version));
 	return error_fill(err, COLL_ERR_UNSUPPORTED,
-			  "NCCL %s does not reduce %s: use another type, or another backend with "
+			  "NCCL %s does not reduce %s%s: use another type, or another backend with "
 			  "COLL_BACKEND",
 			  version,
-			  dtype >= COLL_COMPLEX64 && dtype <= COLL_COMPLEX128
+			  nccl_types[dtype].family == DTYPE_COMPLEX
 				  ? "complex numbers but by sum and avg"
-			  : dtype >= COLL_INT16 ? nccl_no_type[dtype - COLL_INT16]
-			  : dtype == COLL_FLOAT8E4M3
-				  ? "float8e4m3 here (2.24 is the first that does, on "
-				    "devices of compute capability 9)"
-				  : "float8e5m2 here (2.24 is the first that does, on "
-				    "devices of compute capability 9)");
+				  : nccl_types[dtype].name,
+			  nccl_is_float8(dtype) ? " here (2.24 is the first that does, on devices "
+						  "of compute capability 9)"
+						: "");
 }
 
 int32_t nccl_takes(void *ep, const coll_args_t *args, coll_error_t *err)
@@ -104,7 +121,7 @@ static void nccl_choose_type(struct nccl_call *c)
 {
 	const int32_t dtype = c->args->dtype;
 
-	c->size = nccl_size(dtype);
+	c->size = nccl_types[dtype].size;
 	c->type = nccl_knows_type(c->n, dtype) ? dtype : NCCL_UINT8;
 	c->factor = nccl_knows_type(c->n, dtype) ? 1 : c->size;
 	if (nccl_reduces(c->args->kind) && nccl_is_of_parts(dtype, c->args->op)) {

@@ -66,7 +66,7 @@ void gpu_move(struct gpu *g)
 	for (int k = 0; k < ORACLE_SLOTS; k++) {
 		if (oracle_reduces(oracle_kinds[k]))
 			continue;
-		for (int d = 0; d < ORACLE_DTYPES; d++) {
+		for (int d = 0; d < oracle_dtype_count; d++) {
 			call = coll_call(g, oracle_kinds[k], oracle_dtypes[d], COUNT, d);
 			gpu_call(g, &call);
 		}
@@ -168,7 +168,7 @@ static void reduce_all_scaled(const struct gpu *g)
 /* Every type with the operation. */
 static void reduce_types(const struct gpu *g, int32_t kind, int32_t op, int *variant)
 {
-	for (int d = 0; d < ORACLE_DTYPES; d++)
+	for (int d = 0; d < oracle_dtype_count; d++)
 		if (oracle_op_fits(op, oracle_dtypes[d]))
 			reduce_one(g, kind, oracle_dtypes[d], op, (*variant)++);
 	gpu_report("%s: %s of every type", coll_kind_name(kind), coll_op_name(op));
@@ -181,7 +181,7 @@ void gpu_reduce(struct gpu *g)
 	for (int k = 0; k < ORACLE_SLOTS; k++) {
 		if (!oracle_reduces(oracle_kinds[k]))
 			continue;
-		for (int o = 0; o < ORACLE_OPS; o++)
+		for (int o = 0; o < oracle_op_count; o++)
 			reduce_types(g, oracle_kinds[k], oracle_ops[o], &variant);
 		coll_counts(g, oracle_kinds[k]);
 	}

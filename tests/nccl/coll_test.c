@@ -45,7 +45,7 @@ static void coll_each(struct rank *r)
 {
 	const struct coll_plan *plan = r->user;
 
-	for (int t = 0; t < ORACLE_DTYPES; t++)
+	for (int t = 0; t < oracle_dtype_count; t++)
 		for (int in_place = 0; in_place < 2; in_place++)
 			for (int root = 0; root < r->nranks && !r->failure[0]; root++) {
 				int dtype = oracle_dtypes[t];

@@ -43,7 +43,7 @@ static void test_formats(void)
 		bad += oracle_code(oracle_format(known[i].dtype), known[i].value) != known[i].code;
 	is_int(bad, 0, "known codes");
 	bad = 0;
-	for (int t = 0; t < ORACLE_FORMATS; t++)
+	for (int t = 0; t < oracle_format_count; t++)
 		for (uint64_t code = 0; oracle_formats[t].mantissa && code < 65536; code++)
 			bad += !is_there_and_back(&oracle_formats[t],
 						  code & oracle_mask(&oracle_formats[t]));
@@ -107,7 +107,7 @@ static void test_exact(int32_t nranks)
 			       COLL_BOR, COLL_BXOR, COLL_LAND, COLL_LOR, COLL_LXOR, ORACLE_SCALED};
 	int changed = 0, dull = 0;
 
-	for (int t = 0; t < ORACLE_FORMATS; t++)
+	for (int t = 0; t < oracle_format_count; t++)
 		for (size_t o = 0; o < sizeof(ops) / sizeof(ops[0]); o++) {
 			struct oracle_data d = {oracle_formats[t].dtype, ops[o], nranks,
 						.seed = o + 3};
@@ -128,7 +128,7 @@ static void test_rough(void)
 {
 	int same = 0;
 
-	for (int t = 0; t < ORACLE_FORMATS; t++) {
+	for (int t = 0; t < oracle_format_count; t++) {
 		struct oracle_data d = {oracle_formats[t].dtype, COLL_SUM, 7, ORACLE_ROUGH,
 					.seed = 1};
 
@@ -161,7 +161,7 @@ static void test_near(void)
 {
 	int far = 0, blind = 0;
 
-	for (int t = 0; t < ORACLE_FORMATS; t++) {
+	for (int t = 0; t < oracle_format_count; t++) {
 		struct oracle_data d = {oracle_formats[t].dtype, COLL_SUM,  5,
 					.inputs = ORACLE_ROUGH,  .near = 1, .seed = 2};
 
@@ -323,7 +323,7 @@ static void test_random(void)
 	ok(again, "a seed draws the same call again");
 	ok(different > 900, "another draws another: %d of 1000", different);
 	is_int(__builtin_popcount((unsigned)kinds), ORACLE_KINDS, "all kinds are drawn");
-	is_int(__builtin_popcount((unsigned)types), ORACLE_FORMATS, "and all types");
+	is_int(__builtin_popcount((unsigned)types), oracle_format_count, "and all types");
 }
 
 int main(void)

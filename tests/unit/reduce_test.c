@@ -215,7 +215,7 @@ int main(void)
 {
 	int i;
 
-	for (i = 0; i < ORACLE_FORMATS; i++) {
+	for (i = 0; i < oracle_format_count; i++) {
 		if (oracle_formats[i].size == 1)
 			test_all_pairs_of_bytes(&oracle_formats[i]);
 		else if (oracle_formats[i].size == 2 && oracle_formats[i].mantissa)

@@ -75,7 +75,7 @@ static void test_operations(int32_t dtype)
 {
 	is_int((int64_t)coll_dtype_size(dtype), (int64_t)oracle_size(dtype), "%s: its size",
 	       coll_dtype_name(dtype));
-	for (int o = 0; o < ORACLE_OPS; o++) {
+	for (int o = 0; o < oracle_op_count; o++) {
 		is_int(reduce_supports(dtype, oracle_ops[o]), oracle_op_fits(oracle_ops[o], dtype),
 		       "%s has %s, or not", coll_dtype_name(dtype), coll_op_name(oracle_ops[o]));
 		if (!oracle_op_fits(oracle_ops[o], dtype) || oracle_ops[o] == COLL_AVG)
@@ -144,7 +144,7 @@ static void test_pairs(void)
 
 int main(void)
 {
-	for (int t = ORACLE_FORMATS; t < ORACLE_DTYPES; t++)
+	for (int t = oracle_format_count; t < oracle_dtype_count; t++)
 		test_operations(oracle_dtypes[t]);
 	test_complex();
 	test_pairs();

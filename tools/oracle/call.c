@@ -6,15 +6,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/tables.h"
 #include "oracle/oracle.h"
 
 enum { CALL_PERIOD = 257, CALL_GUARD_BYTE = 0xa5, CALL_EMPTY_BYTE = 0x5a, CALL_WINDOW = 4096 };
 
+#define CALL_KIND(number, name, send, recv, traits, list) [number] = {send, recv, traits},
+static const struct call_kind {
+	int send, recv, traits;
+} call_kinds[] = {KINDS(CALL_KIND)};
+
 int oracle_reduces(int32_t kind)
 {
-	return kind == COLL_KIND_ALLREDUCE || kind == COLL_KIND_REDUCE ||
-	       kind == COLL_KIND_REDUCE_SCATTER || kind == COLL_KIND_REDUCE_SCATTERV ||
-	       oracle_scans(kind);
+	return (call_kinds[kind].traits & KIND_REDUCES) != 0;
 }
 
 int oracle_scans(int32_t kind)
@@ -29,31 +33,30 @@ int oracle_kind_has(int32_t kind, int32_t op)
 
 int oracle_rooted(int32_t kind)
 {
-	return kind == COLL_KIND_BROADCAST || kind == COLL_KIND_REDUCE ||
-	       kind == COLL_KIND_GATHER || kind == COLL_KIND_SCATTER || kind == COLL_KIND_GATHERV ||
-	       kind == COLL_KIND_SCATTERV;
+	return (call_kinds[kind].traits & (KIND_ROOT_SENDS | KIND_ROOT_RECEIVES)) != 0;
 }
 
 int oracle_varies(int32_t kind)
 {
-	return kind >= COLL_KIND_ALLGATHERV && kind <= COLL_KIND_SCATTERV;
+	return (call_kinds[kind].traits & (KIND_SENDCOUNTS | KIND_RECVCOUNTS)) != 0;
 }
 
 int oracle_has_list(int32_t kind)
 {
-	return kind >= COLL_KIND_ALLGATHER && kind <= COLL_KIND_SCATTER;
+	const struct call_kind *k = &call_kinds[kind];
+
+	return (k->send == KIND_EACH || k->recv == KIND_EACH) && !oracle_varies(kind);
 }
 
 static int call_alltoall(int32_t kind)
 {
-	return kind == COLL_KIND_ALLTOALL || kind == COLL_KIND_ALLTOALLV;
+	return call_kinds[kind].send == KIND_EACH && call_kinds[kind].recv == KIND_EACH;
 }
 
 /* Does the buffer have one block for each destination? */
 static int call_scatters(int32_t kind)
 {
-	return kind == COLL_KIND_SCATTER || kind == COLL_KIND_SCATTERV ||
-	       kind == COLL_KIND_REDUCE_SCATTER || kind == COLL_KIND_REDUCE_SCATTERV;
+	return call_kinds[kind].send == KIND_EACH && call_kinds[kind].recv == KIND_ONE;
 }
 
 /* ------------------------------------------------------------------- layout -- */

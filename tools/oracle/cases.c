@@ -14,10 +14,10 @@ const int32_t oracle_kinds[ORACLE_KINDS] = {
 
 int oracle_types(const struct oracle_case *like, int32_t nranks, oracle_try_fn try, void *user)
 {
-	int ops = oracle_reduces(like->kind) ? ORACLE_OPS : 1, variant = nranks;
+	int ops = oracle_reduces(like->kind) ? oracle_op_count : 1, variant = nranks;
 	struct oracle_case c = *like;
 
-	for (int t = 0; t < ORACLE_DTYPES; t++)
+	for (int t = 0; t < oracle_dtype_count; t++)
 		for (int op = 0; op < ops; op++) {
 			c.dtype = oracle_dtypes[t];
 			c.op = oracle_ops[op];
@@ -86,9 +86,9 @@ void oracle_random(struct oracle_case *c, uint64_t seed, int32_t nranks, size_t 
 
 	*c = (struct oracle_case){.seed = seed};
 	c->kind = oracle_kinds[cases_draw(&state, ORACLE_KINDS)];
-	c->dtype = oracle_dtypes[cases_draw(&state, ORACLE_DTYPES)];
+	c->dtype = oracle_dtypes[cases_draw(&state, oracle_dtype_count)];
 	do
-		c->op = oracle_ops[cases_draw(&state, ORACLE_OPS)];
+		c->op = oracle_ops[cases_draw(&state, oracle_op_count)];
 	while (!oracle_op_fits(c->op, c->dtype) || !oracle_kind_has(c->kind, c->op));
 	c->root = (int32_t)cases_draw(&state, (uint64_t)nranks);
 	c->place = cases_draw(&state, 3);

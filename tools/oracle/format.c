@@ -2,72 +2,68 @@
 /* format.c - formats of numbers, and the reduction of one element. */
 #include <math.h>
 #include <string.h>
+#include "base/tables.h"
 #include "oracle/oracle.h"
 
-const struct oracle_format oracle_formats[ORACLE_FORMATS] = {
-	{COLL_INT8, 1, 1, 0, 0, 0, 0, 0, 0},
-	{COLL_UINT8, 1, 0, 0, 0, 0, 0, 0, 0},
-	{COLL_INT16, 2, 1, 0, 0, 0, 0, 0, 0},
-	{COLL_UINT16, 2, 0, 0, 0, 0, 0, 0, 0},
-	{COLL_INT32, 4, 1, 0, 0, 0, 0, 0, 0},
-	{COLL_UINT32, 4, 0, 0, 0, 0, 0, 0, 0},
-	{COLL_INT64, 8, 1, 0, 0, 0, 0, 0, 0},
-	{COLL_UINT64, 8, 0, 0, 0, 0, 0, 0, 0},
-	{COLL_BOOL, 1, 0, 0, 0, 0, 0, 0, 0},
-	{COLL_FLOAT16, 2, 1, 10, 15, 0x7bff, 0x7c00, 0x7c00, 0x7e00},
-	{COLL_BFLOAT16, 2, 1, 7, 127, 0x7f7f, 0x7f80, 0x7f80, 0x7fc0},
-	{COLL_FLOAT8E4M3, 1, 1, 3, 7, 0x7e, 0x7e, 0x7e, 0x7f},
-	{COLL_FLOAT8E5M2, 1, 1, 2, 15, 0x7b, 0x7b, 0x7c, 0x7e},
-	{COLL_FLOAT32, 4, 1, 23, 127, 0x7f7fffff, 0x7f800000, 0x7f800000, 0x7fc00000},
-	{COLL_FLOAT64, 8, 1, 52, 1023, 0x7fefffffffffffff, 0x7ff0000000000000, 0x7ff0000000000000,
-	 0x7ff8000000000000},
-};
+#define INTEGER(number, name, bytes, since, family, is_signed)                                     \
+	{number, bytes, is_signed, 0, 0, 0, 0, 0, 0},
+#define FLOAT(number, name, bytes, since, family, ...) {number, bytes, 1, __VA_ARGS__},
+#define NUMBER(number, ...)                            number,
 
-const int32_t oracle_ops[ORACLE_OPS] = {COLL_SUM,  COLL_PROD,   COLL_MAX,   COLL_MIN,  COLL_AVG,
-					COLL_BAND, COLL_BOR,    COLL_BXOR,  COLL_LAND, COLL_LOR,
-					COLL_LXOR, COLL_MINLOC, COLL_MAXLOC};
+const struct oracle_format oracle_formats[] = {DTYPES_INTEGER(INTEGER) DTYPES_BOOL(INTEGER)
+						       DTYPES_FLOAT(FLOAT)};
+const int oracle_format_count = sizeof(oracle_formats) / sizeof(oracle_formats[0]);
 
-const int32_t oracle_dtypes[ORACLE_DTYPES] = {
-	COLL_INT8,        COLL_UINT8,      COLL_INT16,         COLL_UINT16,        COLL_INT32,
-	COLL_UINT32,      COLL_INT64,      COLL_UINT64,        COLL_BOOL,          COLL_FLOAT16,
-	COLL_BFLOAT16,    COLL_FLOAT8E4M3, COLL_FLOAT8E5M2,    COLL_FLOAT32,       COLL_FLOAT64,
-	COLL_COMPLEX64,   COLL_COMPLEX128, COLL_FLOAT32_INT32, COLL_FLOAT64_INT32, COLL_INT32_INT32,
-	COLL_INT64_INT32,
-};
+const int32_t oracle_dtypes[] = {DTYPES(NUMBER)};
+const int oracle_dtype_count = sizeof(oracle_dtypes) / sizeof(oracle_dtypes[0]);
+
+const int32_t oracle_ops[] = {OPS(NUMBER)};
+const int oracle_op_count = sizeof(oracle_ops) / sizeof(oracle_ops[0]);
+
+#define COMPLEX(number, name, bytes, since, family, part_name, part) {number, {part, part}},
+#define PAIR(number, name, bytes, since, family, value, index)       {number, {value, index}},
 
 /* The bytes behind an index of 32 bits in 64 are zero in the inputs, so the index is a number of 64 bits. */
 static const struct {
 	int32_t dtype, part[2];
-} format_pairs[] = {
-	{COLL_COMPLEX64, {COLL_FLOAT32, COLL_FLOAT32}},
-	{COLL_COMPLEX128, {COLL_FLOAT64, COLL_FLOAT64}},
-	{COLL_FLOAT32_INT32, {COLL_FLOAT32, COLL_INT32}},
-	{COLL_FLOAT64_INT32, {COLL_FLOAT64, COLL_INT64}},
-	{COLL_INT32_INT32, {COLL_INT32, COLL_INT32}},
-	{COLL_INT64_INT32, {COLL_INT64, COLL_INT64}},
-};
+} format_pairs[] = {DTYPES_COMPLEX(COMPLEX) DTYPES_PAIR(PAIR)};
+
+static enum dtype_family format_family(int32_t dtype)
+{
+#define FAMILY(number, name, bytes, since, family, ...) [number] = family,
+	static const uint8_t families[] = {DTYPES(FAMILY)};
+
+	if (dtype > COLL_OPAQUE)
+		return DTYPE_OPAQUE;
+	return dtype >= 0 && dtype < (int)sizeof(families) ? families[dtype] : DTYPE_UNKNOWN;
+}
+
+static enum op_family format_op_family(int32_t op)
+{
+#define OP_FAMILY(number, name, since, family) [number] = family,
+	static const uint8_t families[] = {OPS(OP_FAMILY)};
+
+	return op >= 0 && op < (int)sizeof(families) ? families[op] : OP_UNKNOWN;
+}
 
 int oracle_is_complex(int32_t dtype)
 {
-	return dtype == COLL_COMPLEX64 || dtype == COLL_COMPLEX128;
+	return format_family(dtype) == DTYPE_COMPLEX;
 }
 
 int oracle_is_pair(int32_t dtype)
 {
-	return dtype >= COLL_FLOAT32_INT32 && dtype <= COLL_INT64_INT32;
-}
-
-/* The bytes of an element of an opaque type are its numbers; 0: it is another type. */
-static int format_opaque(int32_t dtype)
-{
-	return dtype > COLL_OPAQUE ? dtype - COLL_OPAQUE : 0;
+	return format_family(dtype) == DTYPE_PAIR;
 }
 
 int oracle_parts(int32_t dtype)
 {
-	if (format_opaque(dtype))
-		return format_opaque(dtype);
-	return oracle_is_complex(dtype) || oracle_is_pair(dtype) ? 2 : 1;
+	switch (format_family(dtype)) {
+	case DTYPE_OPAQUE: return dtype - COLL_OPAQUE; /* its bytes are its numbers */
+	case DTYPE_COMPLEX:
+	case DTYPE_PAIR: return 2;
+	default: return 1;
+	}
 }
 
 const struct oracle_format *oracle_part(int32_t dtype, size_t k)
@@ -87,18 +83,18 @@ const struct oracle_format *oracle_format(int32_t dtype)
 {
 	int i = 0;
 
-	if (format_opaque(dtype))
+	if (format_family(dtype) == DTYPE_OPAQUE)
 		dtype = COLL_UINT8;
 	if (oracle_parts(dtype) > 1)
 		return oracle_part(dtype, 0);
-	while (i < ORACLE_FORMATS - 1 && oracle_formats[i].dtype != dtype)
+	while (i < oracle_format_count - 1 && oracle_formats[i].dtype != dtype)
 		i++;
 	return &oracle_formats[i];
 }
 
 int oracle_op_is_logical(int32_t op)
 {
-	return op == COLL_LAND || op == COLL_LOR || op == COLL_LXOR;
+	return format_op_family(op) == OP_LOGICAL;
 }
 
 int32_t oracle_op_of(int32_t op, int32_t dtype)
@@ -112,20 +108,18 @@ int32_t oracle_op_of(int32_t op, int32_t dtype)
 
 int oracle_op_fits(int32_t op, int32_t dtype)
 {
-	const int places = op == COLL_MINLOC || op == COLL_MAXLOC;
+	const enum op_family ops = format_op_family(op);
 
-	if (oracle_is_pair(dtype) || places)
-		return oracle_is_pair(dtype) && (places || op == ORACLE_MOVE);
-	if (oracle_is_complex(dtype))
-		return op == COLL_SUM || op == COLL_PROD || op == COLL_AVG || op == ORACLE_MOVE;
-	if (format_opaque(dtype))
-		return op == ORACLE_MOVE;
-	if (dtype == COLL_BOOL)
-		return oracle_op_is_logical(oracle_op_of(op, dtype)) || op == ORACLE_MOVE;
-	if (oracle_op_is_logical(op) && oracle_format(dtype)->mantissa)
-		return 0;
-	return !oracle_format(dtype)->mantissa ||
-	       (op != COLL_BAND && op != COLL_BOR && op != COLL_BXOR);
+	if (op == ORACLE_MOVE)
+		return 1;
+	switch (format_family(dtype)) {
+	case DTYPE_OPAQUE: return 0;
+	case DTYPE_PAIR: return ops == OP_LOCATION;
+	case DTYPE_COMPLEX: return op == COLL_SUM || op == COLL_PROD || op == COLL_AVG;
+	case DTYPE_BOOL: return oracle_op_is_logical(oracle_op_of(op, dtype));
+	case DTYPE_INTEGER: return ops != OP_LOCATION;
+	default: return ops == OP_ARITHMETIC || op == ORACLE_SCALED;
+	}
 }
 
 uint64_t oracle_load(const struct oracle_format *f, const void *array, size_t i)

@@ -20,7 +20,7 @@
 
 /* ------------------------------------------------------------------ numbers -- */
 
-enum { ORACLE_FORMATS = 15, ORACLE_DTYPES = 21, ORACLE_OPS = 13, ORACLE_ELEM_MAX = 16 };
+enum { ORACLE_ELEM_MAX = 16 };
 
 /* A number is represented by its code: the bits of the element, zero-extended. */
 struct oracle_format {
@@ -37,11 +37,14 @@ struct oracle_format {
 	uint64_t max, over, inf, nan;
 };
 
-extern const struct oracle_format oracle_formats[ORACLE_FORMATS];
-extern const int32_t oracle_ops[ORACLE_OPS];
+extern const struct oracle_format oracle_formats[];
+extern const int oracle_format_count;
+extern const int32_t oracle_ops[];
+extern const int oracle_op_count;
 
-/* The types of one number, then those of two: complex numbers, and pairs of a value and an index. */
-extern const int32_t oracle_dtypes[ORACLE_DTYPES];
+/* The types of one number, as in oracle_formats, then those of two: complex numbers, and pairs of a value and an index. */
+extern const int32_t oracle_dtypes[];
+extern const int oracle_dtype_count;
 
 /* The format of a type's numbers; of two numbers that of the first. */
 const struct oracle_format *oracle_format(int32_t dtype);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/tables.h"
 #include "perf/args.h"
 #include "lib/tool.h"
 
@@ -59,16 +60,9 @@ static const struct option args_known[] = {{"minbytes", required_argument, NULL,
 					   {"help", no_argument, NULL, 'h'},
 					   {NULL, 0, NULL, 0}};
 
-static const coll_dtype_t args_dtypes[] = {
-	COLL_INT8,       COLL_UINT8,      COLL_INT16,         COLL_UINT16,        COLL_INT32,
-	COLL_UINT32,     COLL_INT64,      COLL_UINT64,        COLL_FLOAT16,       COLL_BFLOAT16,
-	COLL_FLOAT32,    COLL_FLOAT64,    COLL_FLOAT8E4M3,    COLL_FLOAT8E5M2,    COLL_BOOL,
-	COLL_COMPLEX64,  COLL_COMPLEX128, COLL_FLOAT32_INT32, COLL_FLOAT64_INT32, COLL_INT32_INT32,
-	COLL_INT64_INT32};
-
-static const coll_op_t args_ops[] = {COLL_SUM,  COLL_PROD,   COLL_MAX,   COLL_MIN,  COLL_AVG,
-				     COLL_BAND, COLL_BOR,    COLL_BXOR,  COLL_LAND, COLL_LOR,
-				     COLL_LXOR, COLL_MINLOC, COLL_MAXLOC};
+#define ARGS_NUMBER(number, ...) number,
+static const coll_dtype_t args_dtypes[] = {DTYPES(ARGS_NUMBER)};
+static const coll_op_t args_ops[] = {OPS(ARGS_NUMBER)};
 
 enum {
 	ARGS_DTYPES = sizeof(args_dtypes) / sizeof(args_dtypes[0]),

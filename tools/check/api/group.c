@@ -12,7 +12,7 @@ static struct oracle_case group_tensor(const struct api_rank *r, int i)
 					COLL_KIND_REDUCE,    COLL_KIND_REDUCE_SCATTER,
 					COLL_KIND_ALLTOALL,  COLL_KIND_GATHERV};
 
-	int32_t kind = kinds[i % 8], dtype = oracle_formats[i % ORACLE_FORMATS].dtype;
+	int32_t kind = kinds[i % 8], dtype = oracle_formats[i % oracle_format_count].dtype;
 
 	/* Not every vendor's engine sums the short types. */
 	if (oracle_reduces(kind) &&

@@ -278,7 +278,7 @@ static int op_scaled_type(struct api_rank *r, int32_t dtype, int32_t residence)
 
 static void op_scaled(struct api_rank *r)
 {
-	for (int t = 0; t < ORACLE_FORMATS; t++)
+	for (int t = 0; t < oracle_format_count; t++)
 		if (oracle_op_fits(COLL_SUM, oracle_formats[t].dtype) &&
 		    oracle_formats[t].dtype != COLL_BOOL &&
 		    (!op_scaled_type(r, oracle_formats[t].dtype, COLL_SCALAR_HOST_IMMEDIATE) ||

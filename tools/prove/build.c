@@ -30,7 +30,7 @@ void prove_reserve(struct prove *p, int nranks)
 
 static int build_is_in_place(const struct prove_case *c, int rank)
 {
-	if (prove_kind_rooted(c->info->kind))
+	if (oracle_rooted(c->info->kind))
 		return c->form == PROVE_IN_PLACE && rank == c->root;
 	return c->form == PROVE_IN_PLACE || (c->form == PROVE_MIXED && rank % 2);
 }
@@ -302,7 +302,7 @@ static void match_formula(struct prove *p, uint64_t *messages, uint64_t *bytes)
 		coll_schedule_args_t args;
 		uint64_t m = 0, b = 0;
 
-		prove_spec_args(p, actors == 1 && prove_kind_rooted(kind) ? p->c->root : i, &args);
+		prove_spec_args(p, actors == 1 && oracle_rooted(kind) ? p->c->root : i, &args);
 		if (coll_schedule_cost(&args, &m, &b) != COLL_SUCCESS)
 			prove_fail(p, PROVE_MESSAGES, "there is no formula: %s",
 				   coll_get_last_error(NULL));

@@ -40,21 +40,21 @@ void prove_one(struct prove *p, const struct prove_case *c)
 void prove_case_sizes(const struct prove_plan *plan, const coll_algorithm_info_t *info, int nranks,
 		      uint64_t size[PROVE_PROPERTIES])
 {
-	int kind = info->kind, vector = prove_kind_vector(kind);
+	int kind = info->kind, vector = oracle_varies(kind);
 	uint64_t n = (uint64_t)nranks;
 
 	for (int i = 0; i < PROVE_PROPERTIES; i++)
 		size[i] = 1;
 	if (kind == COLL_KIND_BARRIER)
 		return;
-	if (prove_kind_rooted(kind))
+	if (oracle_rooted(kind))
 		size[PROVE_ROOT] = n;
 	if (prove_kind_pairs(kind))
 		size[PROVE_ROOT] = n * n;
 	size[PROVE_COUNT] = (uint64_t)plan->ncounts;
 	size[PROVE_PLACE] = (uint64_t)prove_kind_forms(kind);
 	size[PROVE_PIECES] = PROVE_MANY;
-	if (prove_kind_reduces(kind) && !prove_kind_scans(kind))
+	if (oracle_reduces(kind) && !oracle_scans(kind))
 		size[PROVE_AVERAGE] = PROVE_AVERAGES;
 	if (info->flags & COLL_ALGORITHM_NODES)
 		size[PROVE_NODES] = CASE_LAYOUTS;

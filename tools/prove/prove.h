@@ -9,6 +9,7 @@
 #include <coll/coll.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "oracle/oracle.h"
 
 struct tool_command;
 extern const struct tool_command tool_prove;
@@ -266,11 +267,7 @@ void prove_step_text(const struct prove *p, int step, char *text, size_t size);
 void prove_free(struct prove *p);
 
 /* spec.c: the meaning of each collective. */
-int prove_kind_reduces(int kind);
-int prove_kind_scans(int kind); /* SCAN and EXSCAN */
-int prove_kind_rooted(int kind);
-int prove_kind_pairs(int kind); /* SEND and RECV */
-int prove_kind_vector(int kind);
+int prove_kind_pairs(int kind);  /* SEND and RECV */
 int prove_kind_matrix(int kind); /* a block from each rank to each */
 int prove_kind_forms(int kind);
 /* A reduction on that rank combines the inputs of so many ranks, from rank 0 on. */

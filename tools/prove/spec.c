@@ -9,33 +9,9 @@
 #include <string.h>
 #include "prove/prove.h"
 
-int prove_kind_reduces(int kind)
-{
-	return kind == COLL_KIND_ALLREDUCE || kind == COLL_KIND_REDUCE ||
-	       kind == COLL_KIND_REDUCE_SCATTER || kind == COLL_KIND_REDUCE_SCATTERV ||
-	       prove_kind_scans(kind);
-}
-
-int prove_kind_scans(int kind)
-{
-	return kind == COLL_KIND_SCAN || kind == COLL_KIND_EXSCAN;
-}
-
-int prove_kind_rooted(int kind)
-{
-	return kind == COLL_KIND_BROADCAST || kind == COLL_KIND_REDUCE ||
-	       kind == COLL_KIND_GATHER || kind == COLL_KIND_SCATTER || kind == COLL_KIND_GATHERV ||
-	       kind == COLL_KIND_SCATTERV;
-}
-
 int prove_kind_pairs(int kind)
 {
 	return kind == COLL_KIND_SEND || kind == COLL_KIND_RECV;
-}
-
-int prove_kind_vector(int kind)
-{
-	return kind >= COLL_KIND_ALLGATHERV && kind <= COLL_KIND_SCATTERV;
 }
 
 /* Only the root can be in place if the other ranks have a single buffer. */
@@ -43,7 +19,7 @@ int prove_kind_forms(int kind)
 {
 	if (kind == COLL_KIND_BARRIER || prove_kind_pairs(kind))
 		return 1;
-	return prove_kind_rooted(kind) ? 2 : 3;
+	return oracle_rooted(kind) ? 2 : 3;
 }
 
 int prove_kind_matrix(int kind)
@@ -116,7 +92,7 @@ void prove_spec_args(const struct prove *p, int actor, coll_schedule_args_t *arg
 	args->in_place = r->in_place;
 	args->average = c->average;
 	args->nodes = c->layout || c->node_size ? p->nodes : NULL;
-	if (prove_kind_vector(c->info->kind))
+	if (oracle_varies(c->info->kind))
 		spec_args_vector(p, actor, args);
 }
 
@@ -161,7 +137,7 @@ static void spec_sizes(const struct prove *p, int rank, size_t *send, size_t *re
 	case COLL_KIND_GATHER:
 	case COLL_KIND_GATHERV:
 		*send = counts[rank];
-		*recv = root || !prove_kind_rooted(c->info->kind) ? all : 0;
+		*recv = root || !oracle_rooted(c->info->kind) ? all : 0;
 		*own = displs[rank];
 		break;
 	case COLL_KIND_SCATTER:

@@ -63,10 +63,10 @@ void prove_case_text(const struct prove_case *c, char *text, size_t size)
 	n = (size_t)snprintf(text, size, "%s %s, %d ranks, count %llu",
 			     coll_kind_name(c->info->kind), c->info->name, c->nranks,
 			     (unsigned long long)c->count);
-	if (prove_kind_vector(c->info->kind))
+	if (oracle_varies(c->info->kind))
 		n += (size_t)snprintf(text + n, size - n, " (%s%s)", vectors[c->vector],
 				      displs[c->displs]);
-	if (prove_kind_rooted(c->info->kind))
+	if (oracle_rooted(c->info->kind))
 		n += (size_t)snprintf(text + n, size - n, ", root %d", c->root);
 	if (prove_kind_pairs(c->info->kind))
 		n += (size_t)snprintf(text + n, size - n, ", %d to %d", c->root, c->peer);

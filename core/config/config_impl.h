@@ -16,7 +16,7 @@ struct config_value {
 	char *name; /* "timeout", "tcp.interface"; for SOURCE_ENVIRONMENT the name of the variable */
 	char *text;  /* not empty, no blanks around it */
 	char *place; /* "/etc/coll.conf:12", "COLL_TIMEOUT", "application" */
-	int used;    /* the value belongs to a declared option */
+	int used;    /* the value belongs to a declared option, or its fault was reported */
 };
 
 /* An option as its owner declares it.  A backend's option has no rules. */
@@ -60,6 +60,7 @@ struct config {
 	int noptions;
 	struct config_diagnostic *diagnostic;
 	int ndiagnostics;
+	int complete; /* every backend has declared its options, or its section is accepted */
 	int nfiles;
 	char *too_many; /* a file has too many options: reported after the faults of the options */
 	int oom;        /* memory ran out: the lists are not complete */
@@ -69,7 +70,7 @@ struct config {
 
 /* Declares the core's options, after all values were collected. */
 void config_declare_core(struct config *config);
-/* Formatted text on the heap; NULL sets config->oom. */
+/* Returns formatted text on the heap.  If memory runs out, returns NULL and sets config->oom. */
 char *config_text(struct config *config, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Appends a diagnostic; a fault makes config_load or config_declare fail. */

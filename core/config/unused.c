@@ -111,20 +111,6 @@ static void config_suggest_section(const struct config *config, struct suggestio
 		suggest_try(guess, config_own_backends[i]);
 }
 
-/* Reports a section that no backend has declared so far. */
-static void config_report_section(struct config *config, const struct config_value *value)
-{
-	const struct config_section section = config_section(value->name);
-	const int code = config_is_own_backend(section.text) ? CONFIG_UNUSED_OWN : CONFIG_UNUSED;
-	struct suggestion guess;
-
-	config_suggest_section(config, &guess, section.text);
-	config_report(config, code,
-		      "%s: there is no backend '%s' here; its options are not checked%s",
-		      config_place(value).text, config_show(section.text).text,
-		      code == CONFIG_UNUSED ? suggest_text(&guess) : "");
-}
-
 /* Counts the letter of this index (a is 0, A too). */
 static int config_count_letter(const char *word, int letter)
 {
@@ -151,17 +137,39 @@ static int config_is_misspelt(const char *section, const char *known)
 	return 1;
 }
 
+static int config_is_library(const char *section)
+{
+	return strcasecmp(section, "coll") == 0;
+}
+
+/* Once all backends have declared their sections, a name like a known one is a typing error. */
+static int config_is_wrong_section(const struct config *config, const char *section,
+				   const struct suggestion *guess)
+{
+	return config->complete &&
+	       (config_is_library(section) || config_is_misspelt(section, guess->best));
+}
+
 /*
- * Reports a section that no backend has although all have declared theirs.  A name like a known one is
- * a typing error; any other may belong to a plugin of another host.
+ * Reports the first value of a section that no backend has declared.  The section may belong to a plugin of
+ * another host.
  */
-static void config_check_section(struct config *config, const struct config_value *value)
+static void config_report_section(struct config *config, struct config_value *value)
 {
 	const struct config_section section = config_section(value->name);
+	const int own = config_is_own_backend(section.text);
 	struct suggestion guess;
 
 	config_suggest_section(config, &guess, section.text);
-	if (strcasecmp(section.text, "coll") == 0)
+	if (!config_is_wrong_section(config, section.text, &guess)) {
+		config_report(config, own ? CONFIG_UNUSED_OWN : CONFIG_UNUSED,
+			      "%s: there is no backend '%s' here; its options are not checked%s",
+			      config_place(value).text, config_show(section.text).text,
+			      own ? "" : suggest_text(&guess));
+		return;
+	}
+	value->used = 1; /* no second fault */
+	if (config_is_library(section.text))
 		config_report(config, COLL_ERR_CONFIG,
 			      "%s: unknown option '%s': there is no backend '%s'; options of the "
 			      "library %s",
@@ -169,13 +177,11 @@ static void config_check_section(struct config *config, const struct config_valu
 			      value->source == SOURCE_APPLICATION
 				      ? "have no backend's name before them"
 				      : "go above the first section");
-	else if (config_is_misspelt(section.text, guess.best))
+	else
 		config_report(config, COLL_ERR_CONFIG,
 			      "%s: unknown option '%s': there is no backend '%s' here%s",
 			      config_place(value).text, config_show(value->name).text,
 			      config_show(section.text).text, suggest_text(&guess));
-	else
-		config_report_section(config, value);
 }
 
 /* Is it a variable of a section that is accepted unread?  Such a variable begins with the section's name. */
@@ -221,30 +227,24 @@ static void config_drop_unused(struct config *config)
 	config->ndiagnostics = remaining;
 }
 
-static void config_review_unused(struct config *config,
-				 void (*report_section)(struct config *config,
-							const struct config_value *value))
+void config_report_unused(struct config *config)
 {
 	config_drop_unused(config);
 	for (int i = 0; i < config->nvalues; i++) {
-		const struct config_value *value = &config->value[i];
+		struct config_value *value = &config->value[i];
 
 		if (value->used)
 			continue;
 		if (value->source == SOURCE_ENVIRONMENT && !config_is_unread(config, value->name))
 			config_report_variable(config, value->name);
 		else if (config_begins_unused_section(config, value))
-			report_section(config, value);
+			config_report_section(config, value);
 	}
-}
-
-void config_report_unused(struct config *config)
-{
-	config_review_unused(config, config_report_section);
 }
 
 int config_check_sections(struct config *config)
 {
-	config_review_unused(config, config_check_section);
+	config->complete = 1;
+	config_report_unused(config);
 	return config_status(config);
 }

@@ -103,12 +103,4 @@ void config_warn_unused(const struct config *config);
  */
 int config_app(const coll_config_t *in, coll_config_t *out);
 
-/*
- * Core options, all of them (declare.c holds the table with defaults and help):
- *   backend plugin_path interface timeout(300s) companion(tcp) init_timeout(60s) destroy_timeout(5s) log(warn) dump
- *   progress(caller) poll(us before yielding) yield(us before sleeping)
- *   segment(bytes) node_size enable_gpu_fallback reproducible
- *   <collective>_algorithm (rules.h)
- */
-
 #endif

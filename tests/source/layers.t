@@ -185,6 +185,15 @@ else
     skip "a layer that calls upwards does not link" "sanitizers leave symbols undefined"
 fi
 
+# ---- the tables ----
+rows_missing() {
+    sed -n '/COLL_\(KIND\|DTYPE\|OP\)_NONE = -1/,/^}/s/^[[:space:]]*\(COLL_[A-Z0-9_]*\) = [0-9].*/\1/p' include/coll/coll.h |
+        grep -v '^COLL_OPAQUE$' | while read -r name; do
+        grep -q "ROW($name," core/base/tables.h || echo "$name"
+    done
+}
+none "each kind, type and operation of coll.h has its row in base/tables.h" "$(rows_missing)"
+
 # ---- how it reads ----
 # shellcheck disable=SC2086 # a list of files
 read_code $sources

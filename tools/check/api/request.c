@@ -117,7 +117,8 @@ static void request_persistent(struct api_rank *r)
 	struct api_call call;
 	int good = 1;
 
-	for (int32_t kind = COLL_KIND_ALLREDUCE; kind <= COLL_KIND_SCATTERV && good; kind++) {
+	for (int k = 0; k < ORACLE_SLOTS && good; k++) {
+		const int32_t kind = oracle_kinds[k];
 		struct oracle_case c = {.kind = kind,
 					.dtype = COLL_FLOAT32,
 					.op = COLL_SUM,

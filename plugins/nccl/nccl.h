@@ -95,21 +95,20 @@ int32_t nccl_check_environment(coll_error_t *err);
  * otherwise make that of some device.
  */
 int32_t nccl_check_runtime(coll_error_t *err);
-/* NCCL's text of its last error; "" if there is none, or if nccl_check_runtime has caused that error. */
-const char *nccl_last_words(nccl_comm_t comm);
 /*
  * Does that runtime refuse the driver?  From NCCL 2.23 on; before, the answer is no.  The device's context is current.
  */
 int nccl_runtime_refuses(void);
 /* The version of CUDA for which a library of NCCL was built, as 13000 for CUDA 13.0; 0: unknown.  nccl_built.c */
 int nccl_built_for(const char *path);
+/* Fills *err with the text of a failed call, `what`, to NCCL; comm may be NULL. */
+int32_t nccl_refused(coll_error_t *err, int result, const char *what, nccl_comm_t comm);
 /* "2.28.9" */
 void nccl_version_text(int version, char *text, size_t size);
 
 /* ------------------------------------------------------------------ nccl_error.c -- */
 
-/* Fills *err with the text of a failed call, `what`, to NCCL or to the driver; comm may be NULL. */
-int32_t nccl_refused(coll_error_t *err, int result, const char *what, nccl_comm_t comm);
+/* Fills *err with the text of a failed call, `what`, to the driver. */
 int32_t nccl_cuda_refused(coll_error_t *err, int result, const char *what);
 /* Yields or sleeps between two polls: longer with each round. */
 void nccl_backoff(unsigned round);

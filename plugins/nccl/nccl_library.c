@@ -300,33 +300,51 @@ int nccl_runtime_refuses(void)
 }
 
 /* NCCL's text of the error that nccl_runtime_refuses causes.  NCCL keeps it until the next error. */
-static char nccl_probe_words[256];
+static char nccl_probe_error[256];
 
 int32_t nccl_check_runtime(coll_error_t *err)
 {
 	static atomic_int works;
-	const char *words;
+	const char *text;
 
 	if (atomic_load(&works))
 		return COLL_SUCCESS;
 	if (nccl_runtime_refuses())
 		return nccl_driver_too_old(nccl_lib.ncclGetLastError(NULL), err);
-	words = nccl_lib.ncclGetLastError(NULL);
+	text = nccl_lib.ncclGetLastError(NULL);
 	pthread_mutex_lock(&nccl_library_lock);
-	snprintf(nccl_probe_words, sizeof(nccl_probe_words), "%s", words ? words : "");
+	snprintf(nccl_probe_error, sizeof(nccl_probe_error), "%s", text ? text : "");
 	pthread_mutex_unlock(&nccl_library_lock);
 	atomic_store(&works, 1);
 	return COLL_SUCCESS;
 }
 
-const char *nccl_last_words(nccl_comm_t comm)
+/* NCCL's text of its last error; "" if there is none, or if nccl_check_runtime has caused that error. */
+static const char *nccl_last_error(nccl_comm_t comm)
 {
-	const char *words = nccl_lib.ncclGetLastError(comm);
-	const size_t most = sizeof(nccl_probe_words) - 1;
+	const char *text = nccl_lib.ncclGetLastError(comm);
+	const size_t most = sizeof(nccl_probe_error) - 1;
 	int stale;
 
 	pthread_mutex_lock(&nccl_library_lock);
-	stale = words && !strncmp(words, nccl_probe_words, most);
+	stale = text && !strncmp(text, nccl_probe_error, most);
 	pthread_mutex_unlock(&nccl_library_lock);
-	return words && !stale ? words : "";
+	return text && !stale ? text : "";
+}
+
+/* ncclResult_t 1 to 6 have the same numbers as in coll.h. */
+static int32_t nccl_code(int result)
+{
+	return result >= NCCL_UNHANDLED_CUDA_ERROR && result <= NCCL_REMOTE_ERROR
+		       ? result
+		       : COLL_ERR_INTERNAL;
+}
+
+int32_t nccl_refused(coll_error_t *err, int result, const char *what, nccl_comm_t comm)
+{
+	const char *text = nccl_lib.ncclGetErrorString(result);
+	const char *last = nccl_last_error(comm);
+
+	return error_fill(err, nccl_code(result), "%s: NCCL says %s%s%s (NCCL_DEBUG=WARN has more)",
+			  what, text ? text : "that it failed", last[0] ? ": " : "", last);
 }

@@ -40,12 +40,13 @@ static void *real_open(const char *path)
 /* The folders in which the loader looks for libraries that this plugin asks for. */
 static void *real_in_folders(const char *name)
 {
+	static const char in_plugin;
 	Dl_info here = {.dli_fname = NULL};
 	Dl_serinfo size, *all = NULL;
 	void *library = NULL, *self;
 	char path[4096];
 
-	if (!dladdr(&nccl_lib, &here) || !here.dli_fname)
+	if (!dladdr(&in_plugin, &here) || !here.dli_fname)
 		return NULL;
 	self = dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD);
 	if (!self)
@@ -67,10 +68,10 @@ static void *real_in_cache(const char *name)
 	FILE *file = descriptor_read("/etc/ld.so.cache");
 	void *library = NULL;
 	char *path = NULL;
-	size_t room = 0, length = strlen(name);
+	size_t capacity = 0, length = strlen(name);
 	ssize_t n;
 
-	while (file && !library && (n = getdelim(&path, &room, '\0', file)) > 0) {
+	while (file && !library && (n = getdelim(&path, &capacity, '\0', file)) > 0) {
 		const char *slash = memrchr(path, '/', (size_t)n);
 
 		if (path[0] == '/' && slash && strlen(slash + 1) == length &&

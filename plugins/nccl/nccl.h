@@ -363,6 +363,12 @@ struct nccl_call {
 	size_t size;   /* bytes of one element of the caller's */
 };
 
+/* Elements of the part of rank r: the call's count, or in the v-forms that of its array. */
+static inline size_t nccl_part_count(const coll_args_t *a, const size_t *counts, uint32_t r)
+{
+	return counts ? counts[r] : a->count;
+}
+
 /* Calls NCCL and returns its result; *what becomes the name of the called function. */
 int nccl_run_call(const struct nccl_call *c, const char **what);
 /* The same for a group of several operations. */

@@ -48,20 +48,14 @@ static int nccl_grouped_p2p_end(int result)
 	return nccl_failed(result) ? result : end;
 }
 
-/* Elements of the part of rank r: the call's count, or in the v-forms that of its array. */
-static size_t nccl_part_count(const struct nccl_call *c, const size_t *counts, uint32_t r)
-{
-	return counts ? counts[r] : c->args->count;
-}
-
 /* The first element of the part of rank r.  Without displacements the parts follow one another. */
-static size_t nccl_part_at(const struct nccl_call *c, const size_t *counts, const size_t *displs,
+static size_t nccl_part_at(const coll_args_t *a, const size_t *counts, const size_t *displs,
 			   uint32_t r)
 {
 	size_t at = 0;
 
 	if (!counts)
-		return r * c->args->count;
+		return r * a->count;
 	if (displs)
 		return displs[r];
 	for (uint32_t i = 0; i < r; i++)
@@ -80,8 +74,8 @@ int nccl_gather_grouped_p2p(const struct nccl_call *c)
 	if (c->rank != root && !nccl_failed(result))
 		result = nccl_send_part(c, a->sendbuf, a->count, root);
 	for (uint32_t r = 0; c->rank == root && r < c->nranks && !nccl_failed(result); r++) {
-		void *to = nccl_to(c, nccl_part_at(c, a->recvcounts, a->recvdispls, r));
-		size_t count = nccl_part_count(c, a->recvcounts, r);
+		void *to = nccl_to(c, nccl_part_at(a, a->recvcounts, a->recvdispls, r));
+		size_t count = nccl_part_count(a, a->recvcounts, r);
 
 		result = r == root ? nccl_copy_own_part(c, a->sendbuf, to, count)
 				   : nccl_recv_part(c, to, count, r);
@@ -98,9 +92,9 @@ int nccl_scatter_grouped_p2p(const struct nccl_call *c)
 	if (c->rank != root && !nccl_failed(result))
 		result = nccl_recv_part(c, a->recvbuf, a->count, root);
 	for (uint32_t r = 0; c->rank == root && r < c->nranks && !nccl_failed(result); r++) {
-		size_t at = nccl_part_at(c, a->sendcounts, a->senddispls, r);
+		size_t at = nccl_part_at(a, a->sendcounts, a->senddispls, r);
 		const void *from = nccl_from(c, a->sendbuf, at);
-		size_t count = nccl_part_count(c, a->sendcounts, r);
+		size_t count = nccl_part_count(a, a->sendcounts, r);
 
 		result = r == root ? nccl_copy_own_part(c, from, a->recvbuf, count)
 				   : nccl_send_part(c, from, count, r);
@@ -114,14 +108,14 @@ int nccl_alltoall_grouped_p2p(const struct nccl_call *c)
 	int result = nccl_lib.ncclGroupStart();
 
 	for (uint32_t r = 0; r < c->nranks && !nccl_failed(result); r++) {
-		size_t from = nccl_part_at(c, a->sendcounts, a->senddispls, r);
-		size_t to = nccl_part_at(c, a->recvcounts, a->recvdispls, r);
+		size_t from = nccl_part_at(a, a->sendcounts, a->senddispls, r);
+		size_t to = nccl_part_at(a, a->recvcounts, a->recvdispls, r);
 
 		result = nccl_send_part(c, nccl_from(c, c->send, from),
-					nccl_part_count(c, a->sendcounts, r), r);
+					nccl_part_count(a, a->sendcounts, r), r);
 		if (!nccl_failed(result))
 			result = nccl_recv_part(c, nccl_to(c, to),
-						nccl_part_count(c, a->recvcounts, r), r);
+						nccl_part_count(a, a->recvcounts, r), r);
 	}
 	return nccl_grouped_p2p_end(result);
 }
@@ -132,8 +126,8 @@ size_t nccl_alltoall_span(const struct nccl_call *c)
 	size_t last = 0, count, end;
 
 	for (uint32_t r = 0; r < c->nranks; r++) {
-		count = nccl_part_count(c, a->sendcounts, r);
-		end = nccl_part_at(c, a->sendcounts, a->senddispls, r) + count;
+		count = nccl_part_count(a, a->sendcounts, r);
+		end = nccl_part_at(a, a->sendcounts, a->senddispls, r) + count;
 		last = end > last && count ? end : last;
 	}
 	return last * c->size;
@@ -147,7 +141,7 @@ int nccl_allgatherv_grouped_p2p(const struct nccl_call *c)
 	int result = nccl_lib.ncclGroupStart();
 
 	for (uint32_t r = 0; r < c->nranks && !nccl_failed(result); r++) {
-		void *to = nccl_to(c, nccl_part_at(c, a->recvcounts, a->recvdispls, r));
+		void *to = nccl_to(c, nccl_part_at(a, a->recvcounts, a->recvdispls, r));
 
 		if (a->recvcounts[r])
 			result = nccl_lib.ncclBroadcast(r == c->rank ? a->sendbuf : to, to,

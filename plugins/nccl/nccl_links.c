@@ -36,12 +36,6 @@ static void nccl_want_pair(struct nccl *n, uint32_t peer, unsigned links, size_t
 	l->pairs[peer] |= (uint8_t)(links << (count ? NCCL_LINK_WANTED : NCCL_LINK_EMPTY));
 }
 
-/* The elements of the part of rank r: the call's count, or in the v-forms that of its array. */
-static size_t nccl_part(const coll_args_t *a, const size_t *counts, uint32_t r)
-{
-	return counts ? counts[r] : a->count;
-}
-
 /* The root has a part of each rank: `links` are the root's, `others` those of the rest; `counts` is the root's array. */
 static void nccl_want_rooted(struct nccl *n, const coll_args_t *a, const size_t *counts,
 			     unsigned links, unsigned others)
@@ -51,14 +45,14 @@ static void nccl_want_rooted(struct nccl *n, const coll_args_t *a, const size_t 
 	if (n->rank != root)
 		nccl_want_pair(n, root, others, a->count);
 	for (uint32_t r = 0; n->rank == root && r < n->nranks; r++)
-		nccl_want_pair(n, r, links, nccl_part(a, counts, r));
+		nccl_want_pair(n, r, links, nccl_part_count(a, counts, r));
 }
 
 static void nccl_want_alltoall(struct nccl *n, const coll_args_t *a)
 {
 	for (uint32_t r = 0; r < n->nranks; r++) {
-		nccl_want_pair(n, r, NCCL_LINK_SEND, nccl_part(a, a->sendcounts, r));
-		nccl_want_pair(n, r, NCCL_LINK_RECV, nccl_part(a, a->recvcounts, r));
+		nccl_want_pair(n, r, NCCL_LINK_SEND, nccl_part_count(a, a->sendcounts, r));
+		nccl_want_pair(n, r, NCCL_LINK_RECV, nccl_part_count(a, a->recvcounts, r));
 	}
 }
 

@@ -3,11 +3,8 @@
  * nccl.h - types and functions that the files of the nccl backend share.  One endpoint is one NCCL
  * communicator with a stream of its own on one CUDA device.
  *
- * NCCL's communicators are blocking: a call returns when its work is on the stream.  But NCCL connects ranks when
- * a call first needs the connection, and that call waits for its peers.  So a call whose connections are not
- * known to exist runs in a thread of its own (nccl_job.c), unless `blocking = yes`.  Until it is done the
- * endpoint makes no other call, and the work may not be on its stream yet.  So every call that relies on the
- * order of streams comes after nccl_wait_comm_ready().
+ * The files call one way.  A file calls those that stand after it: nccl; derive; comm; event; launch; job; device; call;
+ * grouped_p2p; links; library; built, real; error.
  */
 #ifndef PLUGINS_NCCL_H
 #define PLUGINS_NCCL_H
@@ -110,8 +107,13 @@ void nccl_version_text(int version, char *text, size_t size);
 
 /* Fills *err with the text of a failed call, `what`, to the driver. */
 int32_t nccl_cuda_refused(coll_error_t *err, int result, const char *what);
-/* Yields or sleeps between two polls: longer with each round. */
-void nccl_backoff(unsigned round);
+/* COLL_ERR_ABORTED. */
+int32_t nccl_aborted(coll_error_t *err);
+/*
+ * Yields or sleeps between two polls, longer with each round.  *round begins at 0.  Returns 0, without a pause, if the time
+ * `deadline` has come.
+ */
+int nccl_backoff(unsigned *round, int64_t deadline);
 
 /* --------------------------------------------------------------------- endpoint -- */
 
@@ -129,7 +131,6 @@ enum { NCCL_LINK_WANTED = 2, NCCL_LINK_EMPTY = 4 }; /* shifts of these bits */
 
 struct nccl_job;
 struct nccl_call;
-struct nccl_ender;
 
 /* Device memory for copies of buffers.  The operations that use it follow one another in the order of its stream. */
 struct nccl_scratch {
@@ -165,7 +166,7 @@ struct nccl {
 	/* The same for a thread that runs a group with the endpoint: it does not hold the lock, so other threads may set `calling`. */
 	_Atomic(nccl_comm_t) grouping;
 	/* The revoke that an abort has begun without the lock, until nccl_stop takes it over; else NULL. */
-	_Atomic(struct nccl_ender *) interrupt;
+	_Atomic(struct nccl_job *) interrupt;
 
 	/* Protects the members below, and calls into NCCL for comm. */
 	pthread_mutex_t lock;
@@ -173,19 +174,24 @@ struct nccl {
 	nccl_comm_t base; /* while the endpoint is made: the non-blocking parent of comm */
 	struct nccl_making *making; /* where NCCL puts comm; or NULL */
 	int call_pending;     /* NCCL may not have completed the last call on base, else on comm */
-	struct nccl_job *job; /* the last call, while it runs in a thread of its own; else NULL */
+	struct nccl_job *job; /* the last call, while it is a job; else NULL */
 	int failed;           /* the result with which a job has failed, or 0 */
 	const char *failed_what;
+	int revoked; /* aborted, but usable for a shrink */
 	struct nccl_links links;
-	int revoked;          /* aborted, but usable for a shrink */
-	int in_group;         /* the endpoint is in the open group of a thread */
+
+	/* The open group of a thread that has the endpoint. */
+	int in_group;
+	pthread_t group_thread;
+	struct nccl *next;    /* the next endpoint of the group */
 	int on_caller_stream; /* the group has work on a stream of the caller's */
+
+	/* The order of streams, see nccl_launch.c. */
 	void *last_stream;  /* of the last operation that is work for NCCL; NULL: there was none */
 	int last_unknown;   /* later ones, of other streams, may have been work too */
 	int copied;         /* a copy of a result is behind an operation on the own stream */
 	int depends_on_own; /* at the group's end the per-thread stream waits for `stream` */
 	void *dependency;   /* the event of nccl_stream_dependency; NULL: not made yet */
-	struct nccl *next;  /* the next endpoint of the group */
 	struct nccl_scratch *scratch;
 	struct nccl_result *results;
 };
@@ -214,16 +220,10 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err);
  * the error with which its work ended.
  */
 int nccl_device_wait(const struct nccl *n, int64_t timeout_ms);
-/* CUDA frees memory when the device is idle: waits for that until the time `deadline`. */
-void nccl_device_close(struct nccl *n, int64_t deadline);
-/* Later work on stream `to` waits for the work that is now on stream `from`.  The lock is held. */
-int32_t nccl_stream_dependency(struct nccl *n, void *from, void *to, coll_error_t *err);
-/* Puts a copy of device memory on the stream.  The lock is held. */
-int32_t nccl_copy(struct nccl *n, cuda_ptr_t to, cuda_ptr_t from, size_t bytes, void *stream,
-		  coll_error_t *err);
-/* Device memory for work on `stream`, valid in the order of the stream.  The lock is held. */
-int32_t nccl_scratch(struct nccl *n, size_t bytes, void *stream, cuda_ptr_t *ptr,
-		     coll_error_t *err);
+/* Keeps barrier_scratch for later endpoints, or adds it to the endpoint's other memory. */
+void nccl_barrier_scratch_close(struct nccl *n);
+/* Ends the endpoint's stream.  Its memory is closed: nccl_scratch_close. */
+void nccl_device_close(struct nccl *n);
 
 /* ------------------------------------------------------------------- nccl_comm.c -- */
 
@@ -241,110 +241,7 @@ int32_t nccl_split(void *ep, int32_t color, int32_t key, const coll_host_t *newh
 int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_host_t *newhost,
 		    void **newep, coll_error_t *err);
 
-/* ------------------------------------------------------------------ nccl_state.c -- */
-
-/* COLL_SUCCESS if NCCL has completed the last call, COLL_IN_PROGRESS, or its failure.  The lock is held. */
-int32_t nccl_poll_async_error(struct nccl *n, coll_error_t *err);
-/*
- * Waits until NCCL has completed the last call, at most timeout_ms; an abort of the endpoint or of host's communicator
- * ends the wait, and an endpoint that an abort has revoked meanwhile is COLL_ERR_ABORTED too.  The lock is held; the
- * function releases it while it waits.
- */
-int32_t nccl_wait_comm_ready(struct nccl *n, const coll_host_t *host, int64_t timeout_ms,
-			     coll_error_t *err);
-static inline int nccl_failed(int result)
-{
-	return result != NCCL_SUCCESS && result != NCCL_IN_PROGRESS;
-}
-
-/* Records the result of a call to NCCL; `what` is the name of the call.  The lock is held. */
-int32_t nccl_record_result(struct nccl *n, int result, const char *what, coll_error_t *err);
-/* COLL_ERR_ABORTED. */
-int32_t nccl_aborted(coll_error_t *err);
-/* Has an abort begun?  It may have ended the work while it still waits for the lock.  The lock is held. */
-static inline int nccl_is_aborted(const struct nccl *n)
-{
-	return n->revoked || atomic_load(&n->aborted);
-}
-
-/*
- * Calls that put work on streams come between nccl_enqueue_begin and nccl_enqueue_end.  The driver blocks the thread in them
- * while a stream is full, and an abort then ends NCCL's work there without the lock: see nccl_abort.  nccl_enqueue_begin
- * refuses an endpoint that was aborted.  The lock is held.  For a group see nccl_group_run_here.
- */
-static inline void nccl_enqueue_end(struct nccl *n)
-{
-	atomic_store(&n->calling, NULL);
-}
-
-static inline int32_t nccl_enqueue_begin(struct nccl *n, coll_error_t *err)
-{
-	/* With `blocking = yes` the ranks may still connect in the calls: then NCCL cannot revoke. */
-	if (!n->blocking)
-		atomic_store_explicit(&n->calling, n->comm, memory_order_relaxed);
-	/* An abort looks at the mark some time after it has set `aborted`: one of the two threads sees the other. */
-	if (!nccl_is_aborted(n))
-		return COLL_SUCCESS;
-	nccl_enqueue_end(n);
-	return nccl_aborted(err);
-}
-
-/*
- * Takes the lock, makes the context current and waits for NCCL.  On an error it releases the lock and restores
- * the context.
- */
-int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err);
-void nccl_end(struct nccl *n, int pushed);
-int32_t nccl_query(void *ep, coll_error_t *err);
-int32_t nccl_sync(void *ep, int64_t timeout_ms, coll_error_t *err);
-int32_t nccl_async_error(void *ep, coll_error_t *err);
-
-/* ------------------------------------------------------------------ nccl_order.c -- */
-
-/*
- * NCCL executes the operations of a communicator one after the other, whatever their streams.  Copies before and after
- * them, and other work, are not NCCL's.  NCCL is ready in the first two, and the lock is held.
- */
-/* Later work of `stream` begins after the endpoint's earlier operations, on all streams. */
-int32_t nccl_order_after(struct nccl *n, void *stream, coll_error_t *err);
-/* Later operations, on all streams, begin after the work that is now on `stream`. */
-int32_t nccl_order_before(struct nccl *n, void *stream, coll_error_t *err);
-/*
- * The operation is issued next, on another stream than the last one: it begins after the copies of earlier results.  Notes
- * the stream.
- */
-int32_t nccl_order_call(struct nccl *n, const struct nccl_call *c, coll_error_t *err);
-int32_t nccl_take_place(void *ep, coll_stream_t stream, coll_error_t *err);
-
-/* -------------------------------------------------------------------- nccl_end.c -- */
-
-void nccl_abort(void *ep);
-/* Aborts the endpoint.  The lock is held, the context is current, no group is open. */
-void nccl_stop(struct nccl *n);
-/* Aborts NCCL's communicators and sets n->comm to NULL; waits for the abort until the time `deadline`. */
-void nccl_abort_comm(struct nccl *n, int64_t deadline);
-/*
- * Ends a communicator that has no work.  If NCCL does not do so before the time `deadline`, the communicator is
- * aborted, or its end goes on in the background.
- */
-enum nccl_ended { NCCL_ENDED, NCCL_END_ABORTED, NCCL_END_GOES_ON };
-enum nccl_ended nccl_finish_comm(struct nccl *n, nccl_comm_t comm, int64_t deadline,
-				 int abort_if_late);
-/* Frees device memory that no work uses; after the time `deadline` that goes on in the background. */
-void nccl_free_memory(struct nccl *n, struct nccl_scratch *memory, int64_t deadline);
-
-/* ------------------------------------------------------------------ nccl_group.c -- */
-
-int32_t nccl_group_begin(void *ep, coll_error_t *err);
-int32_t nccl_group_end(void *ep, coll_error_t *err);
-/* Does the calling thread have an open group? */
-int nccl_group_open(void);
-/* Is the endpoint in the calling thread's open group? */
-int nccl_group_has(const struct nccl *n);
-/* Keeps a copy of the call for the end of the open group. */
-int32_t nccl_group_add(const struct nccl_call *c, coll_error_t *err);
-
-/* ------------------------------------------------- nccl_call.c nccl_align.c nccl_grouped_p2p.c -- */
+/* --------------------------------------------------- nccl_call.c nccl_grouped_p2p.c -- */
 
 /* One operation.  The functions that run it read no member of *n, which may have ended meanwhile. */
 struct nccl_call {
@@ -373,10 +270,15 @@ static inline size_t nccl_part_count(const coll_args_t *a, const size_t *counts,
 int nccl_run_call(const struct nccl_call *c, const char **what);
 /* The same for a group of several operations. */
 int nccl_run_group(const struct nccl_call *calls, const char **what);
+/* The same for the calls of a job. */
+int nccl_run_calls(struct nccl_job *job);
+/* Describes an operation of the endpoint for NCCL. */
+void nccl_call_init(struct nccl_call *c, struct nccl *n, const coll_args_t *args);
+/* Copies a call with the arrays of its args; NULL: no memory. */
+struct nccl_call *nccl_call_copy(const struct nccl_call *c);
+void nccl_calls_free(struct nccl_call *calls);
 int32_t nccl_takes(void *ep, const coll_args_t *args, coll_error_t *err);
 int nccl_reduces(int32_t kind);
-/* The function in each slot of coll_native_t that is an operation. */
-int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err);
 
 static inline int nccl_is_float8(int32_t dtype)
 {
@@ -387,17 +289,6 @@ static inline int nccl_is_float8(int32_t dtype)
 int nccl_lacks_op(int32_t op);
 /* COLL_ERR_UNSUPPORTED with a message if NCCL does not reduce the type or lacks the operation. */
 int32_t nccl_check_reduction(const struct nccl *n, int32_t dtype, int32_t op, coll_error_t *err);
-
-/*
- * NCCL reduces whole elements, which a device accesses only at multiples of their size; anything else breaks the
- * device's context.  Gives a reduction of other buffers device memory instead.  The lock is held.
- */
-int32_t nccl_align(struct nccl_call *c, coll_error_t *err);
-/*
- * Puts the copies of such results on their streams, once NCCL has put the reductions there, or with a `code` forgets
- * them.  Returns the code, or its own.  The lock is held.
- */
-int32_t nccl_copy_results(struct nccl *n, int32_t code, coll_error_t *err);
 
 /*
  * Operations made of several calls in one NCCL group; they return NCCL's result.  The first three also serve
@@ -411,45 +302,145 @@ int nccl_reduce_scatterv_grouped_p2p(const struct nccl_call *c);
 /* Bytes from the beginning of sendbuf to the end of the last part of an alltoall or alltoallv. */
 size_t nccl_alltoall_span(const struct nccl_call *c);
 
-/* ------------------------------------------------------------- nccl_job.c nccl_links.c -- */
-
-/* Copies a call with the arrays of its args; NULL: no memory. */
-struct nccl_call *nccl_call_copy(const struct nccl_call *c);
-void nccl_calls_free(struct nccl_call *calls);
+/* ------------------------------------------------ nccl_job.c: calls that may block -- */
 
 /*
- * Runs calls to NCCL that may wait for peers in a thread of its own.  Each endpoint that it concerns holds a
- * reference, and so does the thread; a job may outlive the endpoint that has been aborted.
+ * NCCL's communicators are blocking: a call returns when its work is on the stream.  But NCCL connects ranks when a call
+ * first needs the connection, and such a call waits for its peers, as splits and shrinks do.  Calls that end something
+ * (abort, revoke, finalize and destroy, cuMemFree) wait for work of the device.  Each of these calls is a job: a thread of
+ * its own makes the call, and another thread waits for the job until a deadline or an abort.  With `blocking = yes` only
+ * splits, shrinks and the calls that end something are jobs.
+ *
+ *     NEW ----> RUNS -------------> DONE      the call has begun; it has returned
+ *      |        |  \                ^
+ *      |        |   `----> ENDS ----'         NCCL has finalized a communicator, and destroys it now
+ *      |        v
+ *      `-----> LEFT                           nobody waits for the job any longer
+ *
+ * Who leaves a NEW job prevents its call.  Who leaves a job that RUNS leaves its end to the job's thread, which aborts a
+ * communicator that the call makes, and does not destroy a communicator that it has finalized: the leaving thread aborts
+ * that.  A job that ENDS or is DONE cannot be left.
+ *
+ * An endpoint makes no call before NCCL has completed its last one, whose work may not be on its stream yet.  So every call
+ * that relies on the order of streams comes after nccl_begin or nccl_wait_call.  The last call is
+ *
+ *     in a thread's hand       `calling` or `grouping` is set: the driver may block the thread
+ *     in a job                 `job` is set: nccl_poll_call takes the result when the job is DONE
+ *     begun by NCCL            `call_pending` is 1, while the endpoint is made: NCCL's threads connect the ranks
+ *     failed                   `failed` is set, or `call_pending` stays: every later call fails in the same way
+ *     complete                 none of these is set
+ *
+ * An abort ends a call in each of these states.  Then the endpoint is `revoked`, and can shrink, or has no communicator.
  */
 struct nccl_job {
 	atomic_int refs, state; /* NCCL_JOB_* */
 	int (*run)(struct nccl_job *job);
-	atomic_int ran; /* the result stands */
 	int result;
-	const char *what; /* the name of the function that returned the result */
-	void *context;
-	struct nccl_call *calls;
-	/* For a split or a shrink. */
-	nccl_comm_t comm, newcomm;
+	const char *what;            /* the name of the function that returned the result */
+	void *context;               /* current while the call runs */
+	nccl_comm_t comm;            /* the communicator of the call; NULL: destroyed, or none */
+	struct nccl_call *calls;     /* operations */
+	struct nccl_scratch *memory; /* to free */
+	/* Of a split or a shrink. */
+	nccl_comm_t newcomm;
 	nccl_config_t config;
 	int color, key, exclude_count, flags, *exclude;
 };
-enum { NCCL_JOB_NEW, NCCL_JOB_RUNS, NCCL_JOB_DONE, NCCL_JOB_DROPPED };
+enum { NCCL_JOB_NEW, NCCL_JOB_RUNS, NCCL_JOB_ENDS, NCCL_JOB_DONE, NCCL_JOB_LEFT };
 
-struct nccl_job *nccl_job_new(int (*run)(struct nccl_job *job), void *context);
-/* Starts the thread; an error if there can be none.  The caller keeps its reference. */
-int32_t nccl_job_start(struct nccl_job *job, coll_error_t *err);
+/* NULL: no memory.  The caller has a reference, so has the thread, and so has each endpoint whose last call it is. */
+struct nccl_job *nccl_job_new(int (*run)(struct nccl_job *job), void *context, nccl_comm_t comm);
+struct nccl_job *nccl_job_ref(struct nccl_job *job);
 void nccl_job_unref(struct nccl_job *job);
-/* A job that has not begun never will.  Comes before the end of the communicator that the job would use. */
-void nccl_job_cancel(struct nccl_job *job);
+/* Starts the thread; an error if there can be none. */
+int32_t nccl_job_start(struct nccl_job *job, coll_error_t *err);
+
 /*
- * The endpoint waits no longer.  Returns the communicator that the job has made, for the caller to abort, or NULL.  The
- * thread aborts a communicator that it makes later.
+ * Ends a communicator that has no work.  If NCCL does not do so before the time `deadline`, the communicator is
+ * aborted, or its end goes on in the background.
  */
-nccl_comm_t nccl_job_drop(struct nccl_job *job);
-/* Runs the operations; takes them over, also on an error.  The endpoint, whose lock is held, gets the job. */
-int32_t nccl_job_calls(struct nccl *n, struct nccl_call *calls, coll_error_t *err);
-int nccl_run_calls(struct nccl_job *job);
+enum nccl_ended { NCCL_ENDED, NCCL_END_ABORTED, NCCL_END_GOES_ON };
+enum nccl_ended nccl_finish_comm(struct nccl *n, nccl_comm_t comm, int64_t deadline,
+				 int abort_if_late);
+/* Frees device memory that no work uses; after the time `deadline` that goes on in the background. */
+void nccl_free_memory(struct nccl *n, struct nccl_scratch *memory, int64_t deadline);
+
+/* COLL_SUCCESS if NCCL has completed the last call, COLL_IN_PROGRESS, or its failure.  The lock is held. */
+int32_t nccl_poll_call(struct nccl *n, coll_error_t *err);
+/*
+ * Waits until NCCL has completed the last call, at most timeout_ms; an abort of the endpoint or of host's communicator
+ * ends the wait, and an endpoint that an abort has revoked meanwhile is COLL_ERR_ABORTED too.  The lock is held; the
+ * function releases it while it waits.
+ */
+int32_t nccl_wait_call(struct nccl *n, const coll_host_t *host, int64_t timeout_ms,
+		       coll_error_t *err);
+/* Records the result of a call to NCCL; `what` is the name of the call.  The lock is held. */
+int32_t nccl_record_result(struct nccl *n, int result, const char *what, coll_error_t *err);
+/*
+ * Takes the lock, makes the context current and waits for NCCL.  On an error it releases the lock and restores
+ * the context.
+ */
+int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err);
+void nccl_end(struct nccl *n, int pushed);
+int32_t nccl_query(void *ep, coll_error_t *err);
+int32_t nccl_sync(void *ep, int64_t timeout_ms, coll_error_t *err);
+int32_t nccl_async_error(void *ep, coll_error_t *err);
+
+void nccl_abort(void *ep);
+/* Aborts the endpoint.  The lock is held, the context is current, no group is open. */
+void nccl_stop(struct nccl *n);
+/* Aborts NCCL's communicators and sets n->comm to NULL; waits for the abort until the time `deadline`. */
+void nccl_abort_comm(struct nccl *n, int64_t deadline);
+
+static inline int nccl_failed(int result)
+{
+	return result != NCCL_SUCCESS && result != NCCL_IN_PROGRESS;
+}
+
+/* Has an abort begun?  It may have ended the work while it still waits for the lock.  The lock is held. */
+static inline int nccl_is_aborted(const struct nccl *n)
+{
+	return n->revoked || atomic_load(&n->aborted);
+}
+
+/*
+ * Calls that put work on streams come between nccl_enqueue_begin and nccl_enqueue_end.  The driver blocks the thread in them
+ * while a stream is full, and an abort then ends NCCL's work there without the lock: see nccl_abort.  nccl_enqueue_begin
+ * refuses an endpoint that was aborted.  The lock is held.  For a group see nccl_group_run_here.
+ */
+static inline void nccl_enqueue_end(struct nccl *n)
+{
+	atomic_store(&n->calling, NULL);
+}
+
+static inline int32_t nccl_enqueue_begin(struct nccl *n, coll_error_t *err)
+{
+	/* With `blocking = yes` the ranks may still connect in the calls: then NCCL cannot revoke. */
+	if (!n->blocking)
+		atomic_store_explicit(&n->calling, n->comm, memory_order_relaxed);
+	/* An abort looks at the mark some time after it has set `aborted`: one of the two threads sees the other. */
+	if (!nccl_is_aborted(n))
+		return COLL_SUCCESS;
+	nccl_enqueue_end(n);
+	return nccl_aborted(err);
+}
+
+/* ---------------------------------------------------------------- nccl_launch.c -- */
+
+/* The function in each slot of coll_native_t that is an operation. */
+int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err);
+int32_t nccl_group_begin(void *ep, coll_error_t *err);
+int32_t nccl_group_end(void *ep, coll_error_t *err);
+int32_t nccl_take_place(void *ep, coll_stream_t stream, coll_error_t *err);
+/*
+ * Puts the copies of results to the caller's buffers on their streams, once NCCL has put the reductions there, or with a
+ * `code` forgets them.  Returns the code, or its own.  The lock is held.
+ */
+int32_t nccl_copy_results(struct nccl *n, int32_t code, coll_error_t *err);
+/* Frees the endpoint's device memory, if its stream is idle.  CUDA does so when the device is idle: waits until the time `deadline`. */
+void nccl_scratch_close(struct nccl *n, int64_t deadline);
+
+/* ----------------------------------------------------------------- nccl_links.c -- */
 
 int32_t nccl_links_open(struct nccl *n, coll_error_t *err);
 void nccl_links_close(struct nccl *n);

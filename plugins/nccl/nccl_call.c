@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* nccl_call.c - turns every operation into calls of NCCL: types, reductions, streams. */
 #include "nccl.h"
-#include "nccl_range.h"
 #include "base/tables.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 /* ------------------------------------------------------------------------- types -- */
 
@@ -131,26 +133,23 @@ static void nccl_choose_type(struct nccl_call *c)
 	c->op = nccl_choose_op(c);
 }
 
-/* ------------------------------------------------------------------------- calls -- */
-
-/* ncclAlltoAll and pairs of sends and receives need two buffers: copies the input of a call in place. */
-static int32_t nccl_stage_in_place_input(struct nccl_call *c, coll_error_t *err)
+void nccl_call_init(struct nccl_call *c, struct nccl *n, const coll_args_t *args)
 {
-	cuda_ptr_t scratch = 0;
-	size_t bytes = c->send == c->args->recvbuf ? nccl_alltoall_span(c) : 0;
-	int32_t code;
-
-	if (!bytes)
-		return COLL_SUCCESS;
-	code = nccl_order_after(c->n, c->stream, err);
-	if (!code)
-		code = nccl_scratch(c->n, bytes, c->stream, &scratch, err);
-	if (code)
-		return code;
-	code = nccl_copy(c->n, scratch, (uintptr_t)c->send, bytes, c->stream, err);
-	c->send = (const void *)(uintptr_t)scratch;
-	return code;
+	*c = (struct nccl_call){
+		.n = n,
+		.comm = n->comm,
+		.rank = n->rank,
+		.nranks = n->nranks,
+		.args = args,
+		.send = args->sendbuf,
+		.recv = args->recvbuf,
+		.stream = args->stream ? args->stream : n->stream,
+		.barrier_scratch = (void *)(uintptr_t)n->barrier_scratch,
+	};
+	nccl_choose_type(c);
 }
+
+/* ------------------------------------------------------------------------- calls -- */
 
 static int nccl_call_alltoall(const struct nccl_call *c)
 {
@@ -242,104 +241,60 @@ int nccl_run_group(const struct nccl_call *calls, const char **what)
 	return end;
 }
 
-/* Runs the call: now, in a thread of its own if NCCL may have to connect ranks, or at the group's end. */
-static int32_t nccl_call_now(struct nccl_call *c, int known, coll_error_t *err)
+int nccl_run_calls(struct nccl_job *job)
 {
-	struct nccl *n = c->n;
-	struct nccl_call *copy;
-	const char *what;
-	int result;
-	int32_t code = COLL_SUCCESS;
+	return job->calls->next ? nccl_run_group(job->calls, &job->what)
+				: nccl_run_call(job->calls, &job->what);
+}
 
-	if (c->args->kind == COLL_KIND_ALLTOALL || c->args->kind == COLL_KIND_ALLTOALLV)
-		code = nccl_stage_in_place_input(c, err);
-	else if (nccl_reduces(c->args->kind))
-		code = nccl_align(c, err);
-	if (!code && (n->last_stream != c->stream || n->last_unknown))
-		code = nccl_order_call(n, c, err);
-	if (code)
-		return nccl_group_open() ? code : nccl_copy_results(n, code, NULL);
-	if (nccl_group_open()) {
-		n->on_caller_stream |= c->stream != n->stream;
-		return nccl_group_add(c, err);
+/* ----------------------------------------------------------------- copies of calls -- */
+
+/* A call with its args and their arrays of counts. */
+struct nccl_copy {
+	struct nccl_call call;
+	coll_args_t args;
+	size_t arrays[];
+};
+
+static const size_t *nccl_copy_array(const size_t *from, uint32_t n, size_t **at)
+{
+	const size_t *to = *at;
+
+	if (!from)
+		return NULL;
+	memcpy(*at, from, n * sizeof(*from));
+	*at += n;
+	return to;
+}
+
+struct nccl_call *nccl_call_copy(const struct nccl_call *c)
+{
+	const coll_args_t *a = c->args;
+	size_t n = (!!a->sendcounts + !!a->senddispls + !!a->recvcounts + !!a->recvdispls) *
+		   (size_t)c->nranks;
+	struct nccl_copy *copy = calloc(1, sizeof(*copy) + n * sizeof(size_t));
+	size_t *at;
+
+	if (!copy)
+		return NULL;
+	copy->call = *c;
+	copy->call.next = NULL;
+	memcpy(&copy->args, a, a->size < sizeof(*a) ? a->size : sizeof(*a));
+	copy->call.args = &copy->args;
+	at = copy->arrays;
+	copy->args.sendcounts = nccl_copy_array(a->sendcounts, c->nranks, &at);
+	copy->args.senddispls = nccl_copy_array(a->senddispls, c->nranks, &at);
+	copy->args.recvcounts = nccl_copy_array(a->recvcounts, c->nranks, &at);
+	copy->args.recvdispls = nccl_copy_array(a->recvdispls, c->nranks, &at);
+	return &copy->call;
+}
+
+void nccl_calls_free(struct nccl_call *calls)
+{
+	struct nccl_call *next;
+
+	for (; calls; calls = next) {
+		next = calls->next;
+		free(calls);
 	}
-	if (known) {
-		code = nccl_enqueue_begin(n, err);
-		if (!code) {
-			result = nccl_run_call(c, &what);
-			nccl_enqueue_end(n);
-			code = nccl_record_result(n, result, what, err);
-		}
-	} else {
-		copy = nccl_call_copy(c);
-		code = copy ? nccl_job_calls(n, copy, err)
-			    : error_fill(err, COLL_ERR_NO_MEMORY, "no memory for a call");
-	}
-	/* The caller's next work on its own stream must follow this operation, and so must copies of its result. */
-	if (!code && (c->stream != n->stream || n->results))
-		code = nccl_wait_comm_ready(n, n->host, n->host->timeout_ms, err);
-	return nccl_copy_results(n, code, err);
-}
-
-/*
- * Runs a call on the per-thread default stream over the own stream: the per-thread stream of the thread that
- * makes the call is another one.
- */
-static int32_t nccl_call_own_stream(struct nccl_call *c, int known, coll_error_t *err)
-{
-	struct nccl *n = c->n;
-	int32_t code = nccl_stream_dependency(n, CUDA_PER_THREAD_STREAM, n->stream, err);
-
-	c->stream = n->stream;
-	if (!code)
-		code = nccl_call_now(c, known, err);
-	n->depends_on_own = 1;
-	if (code || nccl_group_open())
-		return code;
-	code = nccl_wait_comm_ready(n, n->host, n->host->timeout_ms, err);
-	return code ? code : nccl_stream_dependency(n, n->stream, CUDA_PER_THREAD_STREAM, err);
-}
-
-/* The lock is held, the context current. */
-static int32_t nccl_call_begun(struct nccl *n, const coll_args_t *args, coll_error_t *err)
-{
-	struct nccl_call c = {
-		.n = n,
-		.comm = n->comm,
-		.rank = n->rank,
-		.nranks = n->nranks,
-		.args = args,
-		.send = args->sendbuf,
-		.recv = args->recvbuf,
-		.stream = args->stream ? args->stream : n->stream,
-		.barrier_scratch = (void *)(uintptr_t)n->barrier_scratch,
-	};
-	int known, here;
-	int32_t code;
-
-	nccl_choose_type(&c);
-	known = nccl_group_open() ? 0 : nccl_links_known(n, &c);
-	/* A capture knows the stream of this thread only, so the call then waits here. */
-	if (c.stream == CUDA_PER_THREAD_STREAM && !known && nccl_is_captured(c.stream))
-		known = !nccl_group_open();
-	here = known || n->blocking || c.stream != CUDA_PER_THREAD_STREAM;
-	nccl_range_begin(args->kind);
-	code = here ? nccl_call_now(&c, known, err) : nccl_call_own_stream(&c, known, err);
-	nccl_range_end();
-	return code;
-}
-
-int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err)
-{
-	struct nccl *n = ep;
-	int pushed;
-	int32_t code = nccl_takes(ep, args, err);
-
-	if (!code)
-		code = nccl_begin(n, &pushed, err);
-	if (code)
-		return code;
-	code = nccl_call_begun(n, args, err);
-	nccl_end(n, pushed);
-	return code;
 }

@@ -41,7 +41,8 @@ static void nccl_free(struct nccl *n, int64_t deadline)
 
 	nccl_copy_results(n, COLL_ERR_ABORTED, NULL);
 	if (n->context && !nccl_enter(n->context, &pushed, NULL)) {
-		nccl_device_close(n, deadline);
+		nccl_scratch_close(n, deadline);
+		nccl_device_close(n);
 		nccl_leave(pushed);
 	}
 	nccl_links_close(n);
@@ -88,13 +89,6 @@ static int32_t nccl_connect(struct nccl *n, nccl_unique_id_t id, coll_error_t *e
 	return nccl_record_result(n, result, "ncclCommInitRankConfig", err);
 }
 
-static int64_t nccl_remaining(int64_t deadline)
-{
-	int64_t now = clock_now_ms();
-
-	return deadline > now ? deadline - now : 0;
-}
-
 /* Begins to split the endpoint's communicator off its non-blocking parent. */
 static int32_t nccl_begin_comm(struct nccl *n, coll_error_t *err)
 {
@@ -114,7 +108,7 @@ static int32_t nccl_begin_comm(struct nccl *n, coll_error_t *err)
 /* Waits for the communicator, and ends its parent. */
 static int32_t nccl_complete_comm(struct nccl *n, int64_t deadline, coll_error_t *err)
 {
-	int32_t code = nccl_wait_comm_ready(n, n->host, nccl_remaining(deadline), err);
+	int32_t code = nccl_wait_call(n, n->host, clock_remaining(deadline), err);
 	nccl_comm_t base = n->base;
 
 	/* Without the state of the call nobody knows whether NCCL has ended it: see nccl_abort_making. */
@@ -143,7 +137,7 @@ static int32_t nccl_make_comm(struct nccl *n, nccl_unique_id_t id, coll_error_t 
 	if (code)
 		nccl_close_group();
 	else
-		code = nccl_wait_comm_ready(n, n->host, n->host->timeout_ms, err);
+		code = nccl_wait_call(n, n->host, n->host->timeout_ms, err);
 	if (!code)
 		code = nccl_check_environment(err);
 	if (!code && !n->comm)
@@ -263,8 +257,7 @@ static int32_t nccl_wait_all(struct nccl *const *all, uint32_t count, int64_t de
 			code = nccl_complete_comm(all[i], deadline, err);
 		} else {
 			all[i]->call_pending = 1;
-			code = nccl_wait_comm_ready(all[i], all[i]->host, nccl_remaining(deadline),
-						    err);
+			code = nccl_wait_call(all[i], all[i]->host, clock_remaining(deadline), err);
 		}
 		pthread_mutex_unlock(&all[i]->lock);
 	}
@@ -330,8 +323,8 @@ static enum nccl_ended nccl_finish(struct nccl *n, int64_t timeout_ms)
 	int64_t deadline = clock_now_ms() + timeout_ms;
 	nccl_comm_t comm;
 
-	if (nccl_wait_comm_ready(n, n->host, timeout_ms, NULL) ||
-	    nccl_device_wait(n, nccl_remaining(deadline)))
+	if (nccl_wait_call(n, n->host, timeout_ms, NULL) ||
+	    nccl_device_wait(n, clock_remaining(deadline)))
 		return NCCL_END_ABORTED;
 	comm = n->comm;
 	n->comm = NULL;

@@ -37,14 +37,12 @@ static int nccl_run_shrink(struct nccl_job *job)
 static struct nccl_job *nccl_derive_new(const struct nccl *n, int (*run)(struct nccl_job *job),
 					coll_error_t *err)
 {
-	struct nccl_job *job = nccl_job_new(run, n->context);
+	struct nccl_job *job = nccl_job_new(run, n->context, n->comm);
 
-	if (!job) {
+	if (job)
+		job->config = nccl_config(1);
+	else
 		error_fill(err, COLL_ERR_NO_MEMORY, "no memory for a communicator");
-		return NULL;
-	}
-	job->comm = n->comm;
-	job->config = nccl_config(1);
 	return job;
 }
 
@@ -61,9 +59,8 @@ static int32_t nccl_derive(struct nccl *n, struct nccl *child, struct nccl_job *
 		nccl_job_unref(job);
 		return code;
 	}
-	atomic_fetch_add(&job->refs, 1);
-	n->job = job;
-	code = nccl_wait_comm_ready(n, host, host->timeout_ms, err);
+	n->job = nccl_job_ref(job);
+	code = nccl_wait_call(n, host, host->timeout_ms, err);
 	if (n->job || n->call_pending)
 		nccl_stop(n);
 	/* NCCL has refused the call, but the parent works on. */
@@ -168,8 +165,7 @@ int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_
 	code = nccl_enter(n->context, &pushed, err);
 	if (!code) {
 		/* NCCL shrinks only a communicator without pending calls; an abort may have begun to revoke it. */
-		if (n->comm && !n->revoked &&
-		    (atomic_load(&n->aborted) || nccl_poll_async_error(n, NULL)))
+		if (n->comm && !n->revoked && (atomic_load(&n->aborted) || nccl_poll_call(n, NULL)))
 			nccl_stop(n);
 		code = nccl_can_shrink(n, err);
 		if (!code)

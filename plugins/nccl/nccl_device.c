@@ -106,12 +106,14 @@ static int nccl_barrier_scratch_alloc(struct nccl *n)
 				  : cuda_driver.cuMemAlloc(&n->barrier_scratch, NCCL_SCRATCH);
 }
 
-static void nccl_barrier_scratch_free(struct nccl *n)
+void nccl_barrier_scratch_close(struct nccl *n)
 {
 	struct nccl_device_cache *cache = &nccl_device_cache[n->device];
 	struct nccl_scratch *s;
 	int full;
 
+	if (!n->barrier_scratch)
+		return;
 	pthread_mutex_lock(&nccl_device_cache_lock);
 	full = cache->cached == NCCL_CACHED;
 	if (!full)
@@ -209,101 +211,20 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err)
 
 int nccl_device_wait(const struct nccl *n, int64_t timeout_ms)
 {
-	int64_t deadline = clock_now_ms() + timeout_ms;
-	int result = nccl_stream_query(n->stream);
+	const int64_t deadline = clock_now_ms() + timeout_ms;
+	unsigned round = 0;
+	int result;
 
-	for (unsigned i = 0; result == CUDA_NOT_READY && clock_now_ms() < deadline; i++) {
-		nccl_backoff(i);
+	do
 		result = nccl_stream_query(n->stream);
-	}
+	while (result == CUDA_NOT_READY && nccl_backoff(&round, deadline));
 	return result;
 }
 
-void nccl_device_close(struct nccl *n, int64_t deadline)
+void nccl_device_close(struct nccl *n)
 {
-	struct nccl_scratch *s;
-
-	if (!n->stream || nccl_device_wait(n, 0) != CUDA_NOT_READY) {
-		if (n->barrier_scratch)
-			nccl_barrier_scratch_free(n);
-		nccl_free_memory(n, n->scratch, deadline);
-		n->scratch = NULL;
-	}
-	/* Work that never ends still uses its memory. */
-	while ((s = n->scratch)) {
-		n->scratch = s->next;
-		free(s);
-	}
 	if (n->dependency)
 		cuda_driver.cuEventDestroy(n->dependency);
 	if (n->stream)
 		cuda_driver.cuStreamDestroy(n->stream);
-	n->barrier_scratch = 0;
-	n->dependency = NULL;
-	n->stream = NULL;
-}
-
-int32_t nccl_stream_dependency(struct nccl *n, void *from, void *to, coll_error_t *err)
-{
-	int32_t code = nccl_enqueue_begin(n, err);
-	int result = CUDA_OK;
-
-	if (code)
-		return code;
-	if (!n->dependency)
-		result = cuda_driver.cuEventCreate(&n->dependency, CUDA_EVENT_DISABLE_TIMING);
-	if (!result)
-		result = cuda_driver.cuEventRecord(n->dependency, from);
-	if (!result)
-		result = cuda_driver.cuStreamWaitEvent(to, n->dependency, 0);
-	nccl_enqueue_end(n);
-	return result ? nccl_cuda_refused(err, result, "cuEventRecord") : COLL_SUCCESS;
-}
-
-int32_t nccl_copy(struct nccl *n, cuda_ptr_t to, cuda_ptr_t from, size_t bytes, void *stream,
-		  coll_error_t *err)
-{
-	int32_t code = nccl_enqueue_begin(n, err);
-	int result;
-
-	if (code)
-		return code;
-	result = cuda_driver.cuMemcpyAsync(to, from, bytes, stream);
-	nccl_enqueue_end(n);
-	return result ? nccl_cuda_refused(err, result, "cuMemcpyAsync") : COLL_SUCCESS;
-}
-
-/* ----------------------------------------------------------------------- scratch -- */
-
-int32_t nccl_scratch(struct nccl *n, size_t bytes, void *stream, cuda_ptr_t *ptr, coll_error_t *err)
-{
-	struct nccl_scratch *s = n->scratch;
-	int captured = nccl_is_captured(stream), result;
-
-	/*
-	 * Later work on a stream may reuse memory of earlier work: it runs after that work.  But captured work runs
-	 * whenever the program launches its graph.
-	 */
-	while (s &&
-	       (captured || s->captured || s->stream != stream || s->bytes < bytes || s->in_group))
-		s = s->next;
-	if (!s) {
-		s = calloc(1, sizeof(*s));
-		if (!s)
-			return error_fill(err, COLL_ERR_NO_MEMORY,
-					  "no memory for a copy of a buffer");
-		result = cuda_driver.cuMemAlloc(&s->ptr, bytes);
-		if (result) {
-			free(s);
-			return nccl_cuda_refused(err, result, "cuMemAlloc for a copy of a buffer");
-		}
-		s->bytes = bytes;
-		s->stream = stream;
-		s->next = n->scratch;
-		n->scratch = s;
-	}
-	s->captured = captured;
-	s->in_group = nccl_group_open();
-	*ptr = s->ptr;
-	return COLL_SUCCESS;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nccl_error.c - the errors of the CUDA driver, and the pause between two polls. */
+/* nccl_error.c - the errors of the CUDA driver and of an abort, and the pause between two polls. */
 #include "nccl.h"
 
 #include <sched.h>
@@ -18,12 +18,21 @@ int32_t nccl_cuda_refused(coll_error_t *err, int result, const char *what)
 			  result, name);
 }
 
-void nccl_backoff(unsigned round)
+int32_t nccl_aborted(coll_error_t *err)
 {
-	unsigned us = round < NCCL_YIELDS ? 0 : (round - NCCL_YIELDS + 1) * NCCL_SLEEP_US;
+	return error_fill(err, COLL_ERR_ABORTED, "the communicator was aborted");
+}
 
+int nccl_backoff(unsigned *round, int64_t deadline)
+{
+	const unsigned i = (*round)++;
+	const unsigned us = i < NCCL_YIELDS ? 0 : (i - NCCL_YIELDS + 1) * NCCL_SLEEP_US;
+
+	if (clock_now_ms() >= deadline)
+		return 0;
 	if (us)
 		clock_nap(us < NCCL_SLEEP_MAX_US ? us : NCCL_SLEEP_MAX_US);
 	else
 		sched_yield();
+	return 1;
 }

@@ -119,13 +119,13 @@ int32_t nccl_event_query(void *ep, void *event, coll_error_t *err)
 
 int32_t nccl_event_synchronize(void *ep, void *event, int64_t timeout_ms, coll_error_t *err)
 {
-	int64_t deadline = clock_now_ms() + timeout_ms;
-	int32_t code = nccl_event_query(ep, event, err);
+	const int64_t deadline = clock_now_ms() + timeout_ms;
+	unsigned round = 0;
+	int32_t code;
 
-	for (unsigned i = 0; code == COLL_IN_PROGRESS && clock_now_ms() < deadline; i++) {
-		nccl_backoff(i);
+	do
 		code = nccl_event_query(ep, event, err);
-	}
+	while (code == COLL_IN_PROGRESS && nccl_backoff(&round, deadline));
 	if (code == COLL_IN_PROGRESS)
 		return error_fill(
 			err, COLL_ERR_TIMEOUT,

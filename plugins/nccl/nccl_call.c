@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nccl_call.c - turns every operation into calls of NCCL: types, reductions, streams. */
+/* nccl_call.c - describes an operation for NCCL, by types, reductions and buffers, and calls the function for it. */
 #include "nccl.h"
 #include "base/tables.h"
 

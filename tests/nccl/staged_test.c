@@ -308,8 +308,8 @@ static void with_stream(struct rank *r)
 }
 
 /* Rank 0 makes no staged call and aborts: the others' streams do not wait any longer. */
-static _Atomic int
-	aborted_past; /* ranks that are done with all before the calls that the abort ends */
+/* Ranks that are done with all before the calls that the abort ends; in memory that the ranks share. */
+static _Atomic int *aborted_past;
 
 static void aborted(struct rank *r)
 {
@@ -320,14 +320,14 @@ static void aborted(struct rank *r)
 
 	nccl_works(r);
 	if (r->rank) {
-		atomic_fetch_add(&aborted_past, 1);
+		atomic_fetch_add(aborted_past, 1);
 		code = coll_allreduce(there, there, 1, COLL_INT64, COLL_BOR, r->comm, stream);
 		if (!code)
 			code = coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL);
 	} else {
-		while (atomic_load(&aborted_past) < r->nranks - 1)
+		while (atomic_load(aborted_past) < r->nranks - 1)
 			ranks_sleep(0.001);
-		atomic_store(&aborted_past, 0);
+		atomic_store(aborted_past, 0);
 		ranks_sleep(0.05);
 		rank_did(r, coll_comm_abort(r->comm), "abort");
 	}
@@ -457,6 +457,7 @@ int main(int argc, char **argv)
 	setenv("COLL_ENABLE_GPU_FALLBACK", "1", 1);
 	setenv("COLL_LOG", "error", 0);
 	nccl_begin(argv, ".libs");
+	aborted_past = ranks_memory(sizeof(*aborted_past));
 	host_run(jobs);
 	nccl_hold_devices();
 	test_one_thread();

@@ -53,7 +53,7 @@ static int32_t nccl_op_create(void *ep, int32_t *op, const void *scalar, int32_t
 		code = nccl_begin(n, &pushed, err);
 	if (code)
 		return code;
-	/* NCCL may return the number of an operation of coll.h that it lacks: takes the next one, then frees these. */
+	/* NCCL may return a number that an operation of coll.h has: keeps such numbers until NCCL returns another number. */
 	do {
 		if (clashes)
 			clash[clashes - 1] = *op;

@@ -3,7 +3,7 @@
  * nccl.h - types and functions that the files of the nccl backend share.  One endpoint is one NCCL
  * communicator with a stream of its own on one CUDA device.
  *
- * The files call one way.  A file calls those that stand after it: nccl; derive; comm; event; launch; job; device; call;
+ * A file calls only files that stand after it here: nccl; derive; comm; event; launch; job; device; call;
  * grouped_p2p; links; library; built, real; error.
  */
 #ifndef PLUGINS_NCCL_H
@@ -117,14 +117,15 @@ int nccl_backoff(unsigned *round, int64_t deadline);
 
 /* --------------------------------------------------------------------- endpoint -- */
 
-/* The connections that an endpoint's calls have made, and those that a call needs. */
+/* The connections that an endpoint's calls have made, and the connections that its next launch needs. */
 struct nccl_links {
 	uint64_t colls[256]; /* hashes of the collectives that have run; 0: none */
-	uint64_t
-		coll; /* the hash of the collectives of the next launch; 0: they need no new connection */
-	uint8_t *
-		pairs; /* for each rank NCCL_LINK_*; << WANTED: the next launch makes them; << EMPTY: it may do so */
-	uint32_t first, end; /* the ranks that the next launch needs lie in here */
+	/* The hash of the collectives of the next launch; 0: the launch has none that connects ranks. */
+	uint64_t coll;
+	/* For each rank NCCL_LINK_*; << WANTED: the next launch connects it; << EMPTY: NCCL may connect it then. */
+	uint8_t *pairs;
+	uint32_t first,
+		end; /* the ranks that the next launch needs are from `first` to before `end` */
 };
 enum { NCCL_LINK_SEND = 1, NCCL_LINK_RECV = 2, NCCL_LINK_BOTH = 3 };
 enum { NCCL_LINK_WANTED = 2, NCCL_LINK_EMPTY = 4 }; /* shifts of these bits */
@@ -418,7 +419,7 @@ static inline int32_t nccl_enqueue_begin(struct nccl *n, coll_error_t *err)
 	/* With `blocking = yes` the ranks may still connect in the calls: then NCCL cannot revoke. */
 	if (!n->blocking)
 		atomic_store_explicit(&n->calling, n->comm, memory_order_relaxed);
-	/* An abort looks at the mark some time after it has set `aborted`: one of the two threads sees the other. */
+	/* An abort sets `aborted`, and reads `calling` later: this thread sees the abort, or the abort sees this call. */
 	if (!nccl_is_aborted(n))
 		return COLL_SUCCESS;
 	nccl_enqueue_end(n);
@@ -437,16 +438,19 @@ int32_t nccl_take_place(void *ep, coll_stream_t stream, coll_error_t *err);
  * `code` forgets them.  Returns the code, or its own.  The lock is held.
  */
 int32_t nccl_copy_results(struct nccl *n, int32_t code, coll_error_t *err);
-/* Frees the endpoint's device memory, if its stream is idle.  CUDA does so when the device is idle: waits until the time `deadline`. */
+/*
+ * Frees the endpoint's device memory if its stream is idle.  CUDA frees memory when the device is idle: the function waits
+ * for CUDA until the time `deadline`.
+ */
 void nccl_scratch_close(struct nccl *n, int64_t deadline);
 
 /* ----------------------------------------------------------------- nccl_links.c -- */
 
 int32_t nccl_links_open(struct nccl *n, coll_error_t *err);
 void nccl_links_close(struct nccl *n);
-/* Notes what the calls of this endpoint need: 1 if all of it is there. */
-int nccl_links_known(struct nccl *n, const struct nccl_call *calls);
-/* What nccl_links_known has noted is there now. */
+/* Notes the connections that the calls of this endpoint need: 1 if all of them exist. */
+int nccl_links_exist(struct nccl *n, const struct nccl_call *calls);
+/* The connections that nccl_links_exist has noted exist now. */
 void nccl_links_made(struct nccl *n);
 
 /* ------------------------------------------------------------------ nccl_event.c -- */

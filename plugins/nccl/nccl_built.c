@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Longest section that is searched: those of NCCL's versions have 200 KiB. */
+/* Longest section that is searched: the sections of NCCL's versions have 200 KiB. */
 enum { NCCL_SECTION_MAX = 8 << 20, NCCL_SECTIONS_MAX = 256 };
 
 #if __SIZEOF_POINTER__ == 8

@@ -36,7 +36,7 @@ static int nccl_knows_type(const struct nccl *n, int32_t dtype)
 	return dtype >= COLL_INT8 && dtype <= COLL_BFLOAT16;
 }
 
-/* Sums and averages of complex numbers are those of their parts. */
+/* NCCL sums and averages the two parts of complex numbers. */
 static int nccl_is_of_parts(int32_t dtype, int32_t op)
 {
 	return nccl_types[dtype].family == DTYPE_COMPLEX && (op == COLL_SUM || op == COLL_AVG);

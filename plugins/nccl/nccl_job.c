@@ -571,8 +571,8 @@ void nccl_stop(struct nccl *n)
 /* ----------------------------------------------------------- aborts: without the lock -- */
 
 /*
- * A thread is in a call that returns only when a stream has room for its work, behind kernels that wait for a peer.  Begins
- * to end those, without the lock; a revoked communicator stays valid for the call.
+ * A thread may be in a call that returns only when a stream has room for its work, behind kernels that wait for a peer.
+ * Begins to end these kernels, without the lock.  A revoked communicator stays valid for the call.
  */
 static void nccl_interrupt(struct nccl *n)
 {

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 /*
- * A thread's open group: its calls go to NCCL at its outermost end, on all endpoints at once.  Only then it is known
- * whether NCCL has to connect ranks for them.
+ * A thread's open group: its calls go to NCCL at its outermost end, on all endpoints at once.  Only then the plugin
+ * knows whether NCCL has to connect ranks for them.
  */
 static _Thread_local struct {
 	int depth;
@@ -360,8 +360,8 @@ static int32_t nccl_launch(struct nccl *n, const struct nccl_call *c, coll_error
 	return nccl_record_result(n, result, what, err);
 }
 
-/* Runs the call: now, in a job if its connections are not known, or at the group's end. */
-static int32_t nccl_issue(struct nccl_call *c, int known, coll_error_t *err)
+/* The calling thread makes the call, or, if not `here`, a job.  In an open group the call waits for the group's end. */
+static int32_t nccl_issue(struct nccl_call *c, int here, coll_error_t *err)
 {
 	struct nccl *n = c->n;
 	int32_t code = nccl_replace_unusable(c, err);
@@ -372,7 +372,7 @@ static int32_t nccl_issue(struct nccl_call *c, int known, coll_error_t *err)
 		return code ? code : nccl_group_add(c, err);
 	if (code)
 		return nccl_copy_results(n, code, NULL);
-	code = known ? nccl_launch(n, c, err) : nccl_launch_job(n, c, err);
+	code = here ? nccl_launch(n, c, err) : nccl_launch_job(n, c, err);
 	/* The caller's next work on its own stream must follow this operation, and so must copies of its result. */
 	if (!code && (c->stream != n->stream || n->results))
 		code = nccl_wait_call(n, n->host, n->host->timeout_ms, err);
@@ -383,14 +383,14 @@ static int32_t nccl_issue(struct nccl_call *c, int known, coll_error_t *err)
  * Runs a call on the per-thread default stream over the own stream: the per-thread stream of the thread that
  * makes the call is another one.
  */
-static int32_t nccl_issue_own_stream(struct nccl_call *c, int known, coll_error_t *err)
+static int32_t nccl_issue_own_stream(struct nccl_call *c, coll_error_t *err)
 {
 	struct nccl *n = c->n;
 	int32_t code = nccl_stream_dependency(n, CUDA_PER_THREAD_STREAM, n->stream, err);
 
 	c->stream = n->stream;
 	if (!code)
-		code = nccl_issue(c, known, err);
+		code = nccl_issue(c, 0, err);
 	n->depends_on_own = 1;
 	if (code || nccl_group_open())
 		return code;
@@ -402,17 +402,17 @@ static int32_t nccl_issue_own_stream(struct nccl_call *c, int known, coll_error_
 static int32_t nccl_call_begun(struct nccl *n, const coll_args_t *args, coll_error_t *err)
 {
 	struct nccl_call c;
-	int known, here;
+	int here, over_own;
 	int32_t code;
 
 	nccl_call_init(&c, n, args);
-	known = nccl_group_open() ? 0 : nccl_links_known(n, &c);
+	here = nccl_group_open() ? 0 : nccl_links_exist(n, &c);
 	/* A capture knows the stream of this thread only, so the call then waits here. */
-	if (c.stream == CUDA_PER_THREAD_STREAM && !known && nccl_is_captured(c.stream))
-		known = !nccl_group_open();
-	here = known || n->blocking || c.stream != CUDA_PER_THREAD_STREAM;
+	if (c.stream == CUDA_PER_THREAD_STREAM && !here && nccl_is_captured(c.stream))
+		here = !nccl_group_open();
+	over_own = !here && !n->blocking && c.stream == CUDA_PER_THREAD_STREAM;
 	nccl_range_begin(args->kind);
-	code = here ? nccl_issue(&c, known, err) : nccl_issue_own_stream(&c, known, err);
+	code = over_own ? nccl_issue_own_stream(&c, err) : nccl_issue(&c, here, err);
 	nccl_range_end();
 	return code;
 }
@@ -493,11 +493,11 @@ static int nccl_group_run_here(const char **what)
 static int nccl_group_run(struct nccl_job **job, const char **what)
 {
 	void *context = nccl_group.members->context;
-	int known = 1, pushed, result;
+	int connected = 1, pushed, result;
 
 	for (struct nccl *n = nccl_group.members; n; n = n->next)
-		known &= nccl_links_known(n, nccl_group.calls);
-	*job = known ? NULL : nccl_job_new(nccl_run_calls, context, NULL);
+		connected &= nccl_links_exist(n, nccl_group.calls);
+	*job = connected ? NULL : nccl_job_new(nccl_run_calls, context, NULL);
 	*what = "ncclGroupEnd";
 	if (*job) {
 		(*job)->calls = nccl_group.calls;

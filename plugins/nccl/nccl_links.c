@@ -2,7 +2,7 @@
 /*
  * nccl_links.c - which connections of NCCL exist.  NCCL connects two ranks at their first send and receive, and
  * since 2.22 all ranks at the first collective of each algorithm.  It chooses the algorithm by kind, type,
- * operation and bytes, and in a group by those of all collectives: so a repetition needs nothing new.
+ * operation and bytes, in a group by these of all collectives: so a repetition needs no new connection.
  */
 #include "nccl.h"
 
@@ -36,7 +36,7 @@ static void nccl_want_pair(struct nccl *n, uint32_t peer, unsigned links, size_t
 	l->pairs[peer] |= (uint8_t)(links << (count ? NCCL_LINK_WANTED : NCCL_LINK_EMPTY));
 }
 
-/* The root has a part of each rank: `links` are the root's, `others` those of the rest; `counts` is the root's array. */
+/* The root has a part of each rank: `links` are the root's, `others` the other ranks'; `counts` is the root's array. */
 static void nccl_want_rooted(struct nccl *n, const coll_args_t *a, const size_t *counts,
 			     unsigned links, unsigned others)
 {
@@ -99,10 +99,10 @@ static void nccl_want(struct nccl *n, const struct nccl_call *c)
 
 /* ------------------------------------------------------------------ what is there -- */
 
-int nccl_links_known(struct nccl *n, const struct nccl_call *calls)
+int nccl_links_exist(struct nccl *n, const struct nccl_call *calls)
 {
 	struct nccl_links *links = &n->links;
-	int known;
+	int exist;
 
 	if (n->blocking || n->nranks == 1)
 		return 1;
@@ -113,14 +113,14 @@ int nccl_links_known(struct nccl *n, const struct nccl_call *calls)
 	for (const struct nccl_call *c = calls; c; c = c->next)
 		if (c->n == n)
 			nccl_want(n, c);
-	known = !links->coll ||
+	exist = !links->coll ||
 		links->colls[links->coll % (sizeof(links->colls) / sizeof(links->colls[0]))] ==
 			links->coll;
-	for (uint32_t r = links->first; r < links->end && known; r++)
-		known = !(
+	for (uint32_t r = links->first; r < links->end && exist; r++)
+		exist = !(
 			(links->pairs[r] >> NCCL_LINK_WANTED | links->pairs[r] >> NCCL_LINK_EMPTY) &
 			~links->pairs[r] & NCCL_LINK_BOTH);
-	return known;
+	return exist;
 }
 
 void nccl_links_made(struct nccl *n)

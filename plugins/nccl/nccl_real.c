@@ -14,7 +14,7 @@
 #include <string.h>
 
 /*
- * NCCL's calls of its own functions must not find those of the drop-in, which come first in the process.
+ * NCCL's calls of its own functions must not find the drop-in's functions, which come first in the process.
  * Sanitizers do not allow the flag.
  */
 #if !defined(RTLD_DEEPBIND) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -86,7 +86,7 @@ static void *real_in_cache(const char *name)
 
 void *nccl_open_real(const char *name, int *drop_in)
 {
-	/* Opened once without its own symbols before the drop-in's, NVIDIA's library would keep those: it is never closed. */
+	/* The process keeps NVIDIA's library open with the symbols of its first dlopen, which must not be the drop-in's. */
 	const int beside = real_is_drop_in(RTLD_DEFAULT);
 	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | (beside ? RTLD_DEEPBIND : 0));
 

@@ -195,7 +195,7 @@ static int rendezvous_open(struct context **context, const struct context_parts 
 	if (!first.code)
 		return COLL_SUCCESS;
 	if (*context)
-		context_withdraw(*context, 0);
+		context_withdraw_all(*context, 0);
 	*context = NULL;
 	return error_raise(&first);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* companion.c - the endpoint beside a native backend: opening and closing it, and what a rank sends over it. */
+/*
+ * companion.c - the endpoint beside a native backend: opening and closing it, and the control messages of contexts, which
+ * go over their own endpoint or over that one.
+ */
 #include "transport/companion_impl.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -11,17 +14,12 @@ enum { COMPANION_LEAVE_MS = 1000 /* longest wait until the other ranks have COMP
 
 /* ----------------------------------------------------------------------- sending -- */
 
-void companion_tell(const struct companion *c, int kind)
-{
-	for (int r = 0; r < c->context->nranks; r++)
-		if (r != c->context->rank)
-			context_send_control(c->context, r, MATCH_CONTROL, kind, 0, "");
-}
-
-void companion_send(const struct context *context, int peer, const struct control_body *body,
-		    const void *bytes, size_t len)
+/* Any thread may call it, with or without the context's lock. */
+static void companion_send(const struct context *context, int peer, const struct control_body *body,
+			   const void *bytes, size_t len)
 {
 	struct companion *c = context->companion;
+	const struct control_body carry = {.kind = COMPANION_CARRY};
 	const size_t size = sizeof(struct companion_letter) + len;
 	struct companion_letter *letter = malloc(size);
 
@@ -31,11 +29,36 @@ void companion_send(const struct context *context, int peer, const struct contro
 	letter->body = *body;
 	memcpy(letter->body.text, bytes, len);
 	context_lock(c->context);
-	context_send_struct(c->context, companion_rank(context, peer), MATCH_CONTROL,
-			    COMPANION_CARRY, letter, size);
+	endpoint_send_control(c->context, companion_rank(context, peer), MATCH_CONTROL, &carry,
+			      letter, size);
 	lock_release(&c->context->lock);
 	companion_wake(c);
 	free(letter);
+}
+
+static void context_send_body(struct context *context, int peer, uint64_t tag,
+			      const struct control_body *body, const void *bytes, size_t len)
+{
+	if (context->plugin->backend.transport)
+		endpoint_send_control(context, peer, tag, body, bytes, len);
+	else if (context->companion)
+		companion_send(context, peer, body, bytes, len);
+}
+
+void context_send_control(struct context *context, int peer, uint64_t tag, int kind, int code,
+			  const char *text)
+{
+	const struct control_body body = {.kind = kind, .code = code};
+
+	context_send_body(context, peer, tag, &body, text, strlen(text) + 1);
+}
+
+void context_send_struct(struct context *context, int peer, uint64_t tag, int kind,
+			 const void *bytes, size_t len)
+{
+	const struct control_body body = {.kind = kind};
+
+	context_send_body(context, peer, tag, &body, bytes, len);
 }
 
 /* The companion's context has no operations and no communicators. */

@@ -21,12 +21,6 @@ int companion_open(struct context *context, const struct plugin *plugin);
 /* Tells the other ranks that this rank leaves, which is no failure, and closes the endpoint. */
 void companion_close(struct companion *companion, int64_t timeout_ms);
 
-/*
- * Sends a control message to a rank of a watched context.  Does not block; any thread may call it, with or without
- * the context's lock.
- */
-void companion_send(const struct context *context, int peer, const struct control_body *body,
-		    const void *bytes, size_t len);
 /* The next control message that has come for the context, or NULL; the caller frees it with free(). */
 struct unexpected *companion_receive(struct context *context);
 

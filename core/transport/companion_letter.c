@@ -7,6 +7,15 @@
 
 enum { COMPANION_EARLY = 64 /* most letters for communicators that are not there */ };
 
+void companion_tell(const struct companion *c, int kind)
+{
+	const struct control_body body = {.kind = kind};
+
+	for (int r = 0; r < c->context->nranks; r++)
+		if (r != c->context->rank)
+			endpoint_send_control(c->context, r, MATCH_CONTROL, &body, "", 1);
+}
+
 void companion_notify(struct context *context)
 {
 	context_notify(context);

@@ -1,28 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* context.c - opening and closing endpoints, driving them, and control messages. */
+/* context.c - makes contexts, and opens and closes their endpoints. */
 #include "transport/companion.h"
-#include "transport/context.h"
-#include "transport/host_context.h"
+#include "transport/context_impl.h"
+#include "transport/fork.h"
 #include "device/device.h"
-#include "base/cancel.h"
-#include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "device/copy_stream.h"
-#include "base/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-/* A control message that is being sent. */
-struct control {
-	struct control *next;
-	coll_send_t send;
-	struct control_body *body;
-};
 
 static int context_same_host(const struct bootstrap *bootstrap, int a, int b)
 {
@@ -84,8 +74,7 @@ static int context_number_nodes(struct context *context)
 	return COLL_SUCCESS;
 }
 
-/* Configuration and plugins belong to the first of the contexts that were derived from one another. */
-static void context_free(struct context *context)
+void context_free(struct context *context)
 {
 	match_free(&context->match);
 	copy_streams_free(&context->copy_streams);
@@ -187,6 +176,7 @@ static void context_begin(struct context *context)
 	context_ask_device(context);
 	atomic_store(&context->constructing, 0);
 	bootstrap_watch(context->bootstrap, &context->aborted);
+	fork_watch();
 	wait_add(context);
 }
 
@@ -355,88 +345,15 @@ void context_ref(struct context *context)
 	atomic_fetch_add(&context->refs, 1);
 }
 
-static void context_close_endpoint(struct context *context, int64_t timeout_ms)
+void context_close_endpoint(struct context *context, int64_t timeout_ms)
 {
-	struct control *next;
 	void *ep = context->ep;
 
 	context->ep =
 		NULL; /* first: a fork in another thread must not find a half closed endpoint */
 	if (ep)
 		context->plugin->backend.close(ep, timeout_ms);
-	for (struct control *n = context->controls; n; n = next) {
-		next = n->next;
-		free(n->body);
-		free(n);
-	}
-	context->controls = NULL;
-}
-
-/*
- * The ranks of a backend whose close is collective wait for each other.  Returns the time that is left for close, or
- * 0 if close must not wait for other ranks.
- */
-static int64_t context_meet_to_close(const struct context *context, int64_t timeout_ms)
-{
-	const int64_t deadline = clock_deadline(timeout_ms);
-
-	if (!(context->plugin->backend.flags & COLL_BACKEND_CLOSE_TOGETHER) || !context->ep ||
-	    !context->bootstrap || bootstrap_in_process(context->bootstrap))
-		return timeout_ms;
-	if (timeout_ms == 0 || bootstrap_all_ok(context->bootstrap, COLL_SUCCESS, timeout_ms))
-		return 0;
-	return clock_remaining(deadline);
-}
-
-/*
- * A thread that is gone, or that is still in a call, may use the context.  What the kernel has for the endpoint is given
- * back if no thread has the lock; only the memory is kept.
- */
-static void context_leave_behind(struct context *context, int64_t timeout_ms)
-{
-	if (!context->plugin->backend.transport || !context_lock_within(context, timeout_ms))
-		return;
-	context_close_endpoint(context, timeout_ms);
-	lock_release(&context->lock);
-	wait_abandon(context);
-	if (context->has_progress_thread)
-		pthread_detach(context->thread);
-	atomic_store(&context->stop, 1);
-	context_wake(context);
-}
-
-/* Returns 0 if a thread has left the library while it drove other contexts, and so keeps the list of contexts locked. */
-static int context_leave_list(struct context *context)
-{
-	const int left = wait_remove(context);
-
-	if (!left)
-		log_warn("rank %d: the memory of a communicator is not freed, since a thread has "
-			 "left a call by siglongjmp or its own end",
-			 context->rank);
-	return left;
-}
-
-void context_unref(struct context *context, int64_t timeout_ms)
-{
-	struct context *parent = context->parent;
-
-	if (atomic_fetch_sub(&context->refs, 1) > 1)
-		return;
-	if (atomic_load(&context->abandoned) || !context_leave_list(context)) {
-		context_leave_behind(context, timeout_ms);
-		return;
-	}
-	wait_thread_stop(context);
-	companion_forget(context);
-	context_close_endpoint(context, context_meet_to_close(context, timeout_ms));
-	if (context->companion && !parent)
-		companion_close(context->companion, timeout_ms);
-	if (context->host_context && !parent)
-		host_context_close(context->host_context, timeout_ms);
-	context_free(context);
-	if (parent)
-		context_unref(parent, timeout_ms);
+	context_drop_controls(context);
 }
 
 void context_withdraw(struct context *context, int64_t timeout_ms)
@@ -448,8 +365,8 @@ void context_withdraw(struct context *context, int64_t timeout_ms)
 	context->bootstrap = NULL;
 	context->plugins = NULL;
 	context->config = NULL;
-	if (removed)
-		context_unref(context, 0);
+	if (removed && atomic_fetch_sub(&context->refs, 1) == 1)
+		context_free(context);
 }
 
 void context_shut(struct context *context)
@@ -458,157 +375,4 @@ void context_shut(struct context *context)
 		return;
 	context_close_endpoint(context, 0);
 	context->client->shut(context);
-}
-
-static int context_reap_controls(struct context *context)
-{
-	int moved = 0;
-
-	for (struct control **at = &context->controls; *at;) {
-		struct control *n = *at;
-
-		if (n->send.status == COLL_IN_PROGRESS) {
-			at = &n->next;
-			continue;
-		}
-		*at = n->next;
-		free(n->body);
-		free(n);
-		moved = 1;
-	}
-	return moved;
-}
-
-int context_send_more(struct context *context, coll_send_t *send, coll_error_t *err)
-{
-	const coll_transport_t *t = context->plugin->backend.transport;
-
-	if (!t->send_more)
-		return t->send(context->ep, send, err);
-	context->unflushed = 1;
-	return t->send_more(context->ep, send, err);
-}
-
-static int context_has_alarm(const struct context *context)
-{
-	return atomic_load_explicit(&context->alarm.news, memory_order_relaxed);
-}
-
-/* Has the companion news since the last call? */
-static int context_is_alarmed(struct context *context)
-{
-	return context_has_alarm(context) && atomic_exchange(&context->alarm.news, 0);
-}
-
-/* 1: control messages have come. */
-static int context_take_news(struct context *context)
-{
-	const int alarmed = context_is_alarmed(context), controls = context->match.controls != 0;
-
-	if (context->pending_events || alarmed || !controls) {
-		context->pending_events = 0;
-		context->client->check(context);
-	} else {
-		context->client->controls(context);
-	}
-	context->match.controls = 0;
-	return controls;
-}
-
-int context_progress(struct context *context)
-{
-	const coll_transport_t *t = context->plugin->backend.transport;
-	struct recv *recv;
-	int moved = 0, controls = 0;
-
-	if (context->ep && t)
-		moved = t->progress(context->ep);
-	while ((recv = match_next_done(&context->match)))
-		context->client->received(recv);
-	if (context->pending_events || context->match.controls || context_has_alarm(context))
-		controls = context_take_news(context);
-	if (context->controls)
-		controls |= context_reap_controls(context);
-	moved |= controls;
-	/* The flush completes most sends, and so the steps that waited for them. */
-	do
-		moved |= context->client->advance(context);
-	while (context_flush(context));
-	if (context->sleepers_have_news && context->sleepers)
-		context_wake(context);
-	context->sleepers_have_news = 0;
-	context->progress_count += moved != 0;
-	context->control_count += controls != 0;
-	return moved;
-}
-
-void context_wake(struct context *context)
-{
-	CANCEL_OFF;
-	uint64_t one = 1;
-	ssize_t n = write(context->wake_fd, &one, sizeof(one));
-
-	(void)n; /* a full counter means that a wake-up is already due */
-}
-
-void context_notify(struct context *context)
-{
-	atomic_store(&context->alarm.news, 1);
-	context_wake(context);
-}
-
-static void context_send_body(struct context *context, int peer, uint64_t tag,
-			      const struct control_body *body, const void *bytes, size_t len)
-{
-	const coll_transport_t *t = context->plugin->backend.transport;
-	coll_error_t err = error_blank();
-	struct control *n;
-
-	if (!t) {
-		if (context->companion)
-			companion_send(context, peer, body, bytes, len);
-		return;
-	}
-	n = calloc(1, sizeof(*n));
-	if (n)
-		n->body = malloc(sizeof(*n->body) + len);
-	if (!n || !n->body || !context->ep || context->failure[peer]) {
-		free(n ? n->body : NULL);
-		free(n);
-		return;
-	}
-	*n->body = *body;
-	memcpy(n->body->text, bytes, len);
-	n->send.header.tag = tag;
-	n->send.header.len = sizeof(*n->body) + len;
-	n->send.buf = n->body;
-	n->send.peer = (uint32_t)peer;
-	n->send.memory = COLL_MEM_HOST;
-	n->send.status = COLL_IN_PROGRESS;
-	n->next = context->controls;
-	context->controls = n;
-	if (t->send(context->ep, &n->send, &err))
-		n->send.status = COLL_ERR_PEER_LOST; /* reaped with the others */
-}
-
-void context_send_control(struct context *context, int peer, uint64_t tag, int kind, int code,
-			  const char *text)
-{
-	const struct control_body body = {.kind = kind, .code = code};
-
-	context_send_body(context, peer, tag, &body, text, strlen(text) + 1);
-}
-
-void context_send_struct(struct context *context, int peer, uint64_t tag, int kind,
-			 const void *bytes, size_t len)
-{
-	const struct control_body body = {.kind = kind};
-
-	context_send_body(context, peer, tag, &body, bytes, len);
-}
-
-int context_controls_pending(struct context *context)
-{
-	context_reap_controls(context);
-	return context->controls != NULL;
 }

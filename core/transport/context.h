@@ -230,14 +230,19 @@ int context_derive_open(struct context *context, const struct context_making *ma
 /* The part of a rank that gets no communicator in the split of this context. */
 int context_split_nothing(struct context *context, const struct context_making *making);
 /*
- * Frees a context whose open has failed on some rank.  The bootstrap, the plugins and the configuration go
- * back to the caller, who may open another backend with them.
+ * Frees a context without endpoints beside it.  The bootstrap, the plugins and the configuration go back to the caller, who
+ * may open another backend with them.
  */
 void context_withdraw(struct context *context, int64_t timeout_ms);
 
-/* Communicators and events hold references; the last unref closes the endpoint within timeout_ms. */
+/*
+ * Communicators and events hold references; the last unref closes the endpoint, and those beside it, within timeout_ms
+ * (context_end.c).
+ */
 void context_ref(struct context *context);
 void context_unref(struct context *context, int64_t timeout_ms);
+/* As context_withdraw, for a context whose open has failed on some rank; closes the endpoints beside it too. */
+void context_withdraw_all(struct context *context, int64_t timeout_ms);
 /* Ends the endpoint at once, failing every communicator on it.  The lock is held. */
 void context_shut(struct context *context);
 
@@ -392,15 +397,20 @@ struct control_body {
 
 /*
  * Sends a control message of `kind` with this tag to a peer.  The text is copied, and the call does not
- * block.  The lock is held.
+ * block.  The lock is held.  Without a transport the message goes over the companion (companion.c), or nowhere.
  */
 void context_send_control(struct context *context, int peer, uint64_t tag, int kind, int code,
 			  const char *text);
 /* The same with a struct instead of a text. */
 void context_send_struct(struct context *context, int peer, uint64_t tag, int kind,
 			 const void *bytes, size_t len);
-/* Are control messages still being sent? */
+/* Sends a control message over the endpoint of the context, which has a transport (progress.c). */
+void endpoint_send_control(struct context *context, int peer, uint64_t tag,
+			   const struct control_body *body, const void *bytes, size_t len);
+/* Are control messages of the endpoint still being sent? */
 int context_controls_pending(struct context *context);
+/* The endpoint is closed: frees its control messages. */
+void context_drop_controls(struct context *context);
 
 /* In context.failure for a cause that there was no memory for; it is not freed. */
 extern char host_no_cause[];

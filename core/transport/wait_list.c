@@ -9,7 +9,6 @@
  */
 #include "transport/wait_impl.h"
 #include "base/log.h"
-#include "transport/fork.h"
 
 enum {
 	WAIT_LIST_US = 1000,           /* longest wait for the list in a wait for a context */
@@ -46,10 +45,8 @@ static int wait_list_take(int64_t timeout_us)
 /* Without the list another thread may be in it: it finds the new context or not. */
 void wait_add(struct context *context)
 {
-	int got;
+	const int got = wait_list_take(WAIT_LIST_LONGEST_US);
 
-	fork_watch();
-	got = wait_list_take(WAIT_LIST_LONGEST_US);
 	context->next = wait_contexts;
 	wait_contexts = context;
 	if (got)

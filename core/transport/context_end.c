@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * context_end.c - the end of a context, and of the endpoints beside it.  These have contexts of their own, so this file
+ * stands above companion.c and host_context.c, which call context.c.
+ */
+#include "transport/companion.h"
+#include "transport/context_impl.h"
+#include "transport/host_context.h"
+#include "base/log.h"
+
+/*
+ * The ranks of a backend whose close is collective wait for each other.  Returns the time that is left for close, or
+ * 0 if close must not wait for other ranks.
+ */
+static int64_t context_meet_to_close(const struct context *context, int64_t timeout_ms)
+{
+	const int64_t deadline = clock_deadline(timeout_ms);
+
+	if (!(context->plugin->backend.flags & COLL_BACKEND_CLOSE_TOGETHER) || !context->ep ||
+	    !context->bootstrap || bootstrap_in_process(context->bootstrap))
+		return timeout_ms;
+	if (timeout_ms == 0 || bootstrap_all_ok(context->bootstrap, COLL_SUCCESS, timeout_ms))
+		return 0;
+	return clock_remaining(deadline);
+}
+
+/*
+ * A thread that is gone, or that is still in a call, may use the context.  What the kernel has for the endpoint is given
+ * back if no thread has the lock; only the memory is kept.
+ */
+static void context_leave_behind(struct context *context, int64_t timeout_ms)
+{
+	if (!context->plugin->backend.transport || !context_lock_within(context, timeout_ms))
+		return;
+	context_close_endpoint(context, timeout_ms);
+	lock_release(&context->lock);
+	wait_abandon(context);
+	if (context->has_progress_thread)
+		pthread_detach(context->thread);
+	atomic_store(&context->stop, 1);
+	context_wake(context);
+}
+
+/* Returns 0 if a thread has left the library while it drove other contexts, and so keeps the list of contexts locked. */
+static int context_leave_list(struct context *context)
+{
+	const int left = wait_remove(context);
+
+	if (!left)
+		log_warn("rank %d: the memory of a communicator is not freed, since a thread has "
+			 "left a call by siglongjmp or its own end",
+			 context->rank);
+	return left;
+}
+
+/* Closes the endpoints beside the endpoint of the program's calls.  Accepts NULL. */
+static void context_close_beside(struct companion *companion, struct context *host_context,
+				 int64_t timeout_ms)
+{
+	if (companion)
+		companion_close(companion, timeout_ms);
+	if (host_context)
+		host_context_close(host_context, timeout_ms);
+}
+
+void context_unref(struct context *context, int64_t timeout_ms)
+{
+	struct context *parent = context->parent;
+
+	if (atomic_fetch_sub(&context->refs, 1) > 1)
+		return;
+	if (atomic_load(&context->abandoned) || !context_leave_list(context)) {
+		context_leave_behind(context, timeout_ms);
+		return;
+	}
+	wait_thread_stop(context);
+	companion_forget(context);
+	context_close_endpoint(context, context_meet_to_close(context, timeout_ms));
+	if (!parent)
+		context_close_beside(context->companion, context->host_context, timeout_ms);
+	context_free(context);
+	if (parent)
+		context_unref(parent, timeout_ms);
+}
+
+void context_withdraw_all(struct context *context, int64_t timeout_ms)
+{
+	struct companion *companion = context->companion;
+	struct context *host_context = context->host_context;
+
+	context_withdraw(context, timeout_ms);
+	context_close_beside(companion, host_context, timeout_ms);
+}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* calls.c - the public operations: each fills a coll_args_t, which is checked and joins the queue. */
+#include "api/calls.h"
 #include "api/check.h"
+#include "api/event_host.h"
 #include "api/group.h"
-#include "api/host_memory.h"
 #include "api/overlap.h"
-#include "api/request.h"
 #include "api/staged_order.h"
 #include "base/error.h"
 #include "exec/again.h"
@@ -40,6 +40,26 @@ static inline int call_enqueue(struct op *op, uint64_t group, const void *site, 
 	return comm_error(comm);
 }
 
+int call_issue_on_host(struct comm *comm, const coll_args_t *args, int answer, const void *site,
+		       struct issued *issued)
+{
+	const int stages = answer == HOST_MEMORY_STAGES;
+	coll_args_t ordered = *args;
+	int code = stages ? staged_order_begin(comm, &ordered) : COLL_SUCCESS;
+
+	if (!code)
+		code = event_host_begin(comm);
+	if (code)
+		return code;
+	code = call_issue(host_memory_go(comm), &ordered, site, issued);
+	host_memory_return(comm);
+	if (!code && stages)
+		code = staged_order_end(comm, args, issued->number);
+	if (!code)
+		host_memory_note(comm, issued->number);
+	return code;
+}
+
 /* A call that the backend has not at once, or that it cannot take.  `code` is the result of its check. */
 __attribute__((noinline)) static int call_queue_native(struct comm *comm, const struct call *call,
 						       int code, const coll_args_t *args,
@@ -53,7 +73,7 @@ __attribute__((noinline)) static int call_queue_native(struct comm *comm, const 
 		to_host = code ? host_memory_takes(comm, call, code) : HOST_MEMORY_NO;
 	}
 	if (to_host)
-		return host_memory_issue(comm, args, to_host, site, issued);
+		return call_issue_on_host(comm, args, to_host, site, issued);
 	return code ? host_memory_hint(comm, call, code, !group_current())
 		    : call_enqueue(op, group_current(), site, &issued->number);
 }

@@ -6,6 +6,7 @@
  * handle pinned, and perhaps the lock.  These functions wait for such a thread with a limit only, and never free memory
  * that the thread may still use.
  */
+#include "api/event_host.h"
 #include "api/host_memory.h"
 #include "device/device.h"
 #include "exec/compare.h"

@@ -7,7 +7,6 @@
  * it.  A backend without a transport blocks, alone in the call and in a group at its end.
  */
 #include "api/derive.h"
-#include "api/group.h"
 #include "api/request.h"
 #include "base/cancel.h"
 #include "base/error.h"
@@ -57,7 +56,7 @@ static int isplit_block(struct split *split)
 {
 	if (group_current()) {
 		atomic_fetch_add(&split->refs, 1);
-		group_add_split(split);
+		split_defer(split);
 		return COLL_SUCCESS;
 	}
 	return split_finish(split);

@@ -11,39 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Does rank a of the parent come before rank b in the new communicator? */
-static int split_before(const struct split_vote *all, int a, int b)
-{
-	return all[a].key != all[b].key ? all[a].key < all[b].key : a < b;
-}
-
-/* For qsort_r: two ranks by their votes. */
-static int split_compare(const void *a, const void *b, void *all)
-{
-	const int first = *(const int *)a, second = *(const int *)b;
-
-	return split_before(all, second, first) - split_before(all, first, second);
-}
-
-int split_order(const struct split_vote *all, int n, int self, int *ranks, int *place)
-{
-	int members = 0, sorted = 1;
-
-	for (int r = 0; r < n; r++) {
-		if (all[r].color != all[self].color)
-			continue;
-		sorted &= !members || split_before(all, ranks[members - 1], r);
-		ranks[members++] = r;
-	}
-	if (!sorted)
-		qsort_r(ranks, (size_t)members, sizeof(*ranks), split_compare,
-			(void *)(uintptr_t)all);
-	for (int at = 0; at < members; at++)
-		if (ranks[at] == self)
-			*place = at;
-	return members;
-}
-
 int derive_config(const char *function, const coll_config_t *given, int64_t *timeout_us)
 {
 	const int64_t longest_ms = INT64_C(1000) * CONFIG_LONGEST_SECONDS;
@@ -258,7 +225,8 @@ static int split_distribute(struct split *list, struct split_thread *threads, st
 	return n;
 }
 
-int split_end_all(struct split *list)
+/* Finishes and frees the splits of a group: COLL_SUCCESS or the first error. */
+static int split_end_all(struct split *list)
 {
 	CANCEL_OFF;
 	struct error_first first = {0};
@@ -284,6 +252,11 @@ int split_end_all(struct split *list)
 	return error_raise(&first);
 }
 
+void split_defer(struct split *split)
+{
+	group_add_split(split, split_end_all);
+}
+
 /* ------------------------------------------------------------- public functions -- */
 
 static int split_call(coll_comm_t handle, const struct split_args *args)
@@ -302,7 +275,7 @@ static int split_call(coll_comm_t handle, const struct split_args *args)
 	if (code)
 		return code;
 	if (group_current()) {
-		group_add_split(split);
+		split_defer(split);
 		return COLL_SUCCESS;
 	}
 	code = split_finish(split);

@@ -74,7 +74,7 @@ static inline const struct derive *derive_of(const struct comm *comm)
 
 /*
  * Writes the ranks of the colour of rank `self`, in their new order, to ranks[] and returns their number;
- * *place becomes the place of `self` among them.
+ * *place becomes the place of `self` among them (derive_transport.c).
  */
 int split_order(const struct split_vote *all, int n, int self, int *ranks, int *place);
 /*
@@ -104,7 +104,7 @@ int split_result(const struct split *split);
 int split_call_back(struct split *split, coll_request_fn fn, void *user);
 /* Accepts NULL. */
 void split_unref(struct split *split);
-/* Finishes and frees the splits of a group: COLL_SUCCESS or the first error. */
-int split_end_all(struct split *list);
+/* The end of the open group finishes and frees the split. */
+void split_defer(struct split *split);
 
 #endif

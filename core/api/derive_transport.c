@@ -54,6 +54,39 @@ int derive_transport_new(struct comm *parent, uint32_t context_id, int rank, int
 
 /* ------------------------------------------------------------------------ split -- */
 
+/* Does rank a of the parent come before rank b in the new communicator? */
+static int split_before(const struct split_vote *all, int a, int b)
+{
+	return all[a].key != all[b].key ? all[a].key < all[b].key : a < b;
+}
+
+/* For qsort_r: two ranks by their votes. */
+static int split_compare(const void *a, const void *b, void *all)
+{
+	const int first = *(const int *)a, second = *(const int *)b;
+
+	return split_before(all, second, first) - split_before(all, first, second);
+}
+
+int split_order(const struct split_vote *all, int n, int self, int *ranks, int *place)
+{
+	int members = 0, sorted = 1;
+
+	for (int r = 0; r < n; r++) {
+		if (all[r].color != all[self].color)
+			continue;
+		sorted &= !members || split_before(all, ranks[members - 1], r);
+		ranks[members++] = r;
+	}
+	if (!sorted)
+		qsort_r(ranks, (size_t)members, sizeof(*ranks), split_compare,
+			(void *)(uintptr_t)all);
+	for (int at = 0; at < members; at++)
+		if (ranks[at] == self)
+			*place = at;
+	return members;
+}
+
 /* Issues an allgather of the votes over the parent, in the order of its operations. */
 static int derive_transport_begin(struct comm *comm, struct split *split)
 {

@@ -78,17 +78,4 @@ int event_hold_for(const struct outcome *outcome, const struct caller_stream *st
 /* The result of operation `number` of a communicator that is not freed; `wait`: waits for it. */
 int event_poll_comm(struct comm *comm, uint64_t number, int wait);
 
-/*
- * The part of an event of event_stream that concerns calls on host memory (event_host.c).  The native communicator is
- * entered in all of these.
- */
-/* Has the open group of this thread calls on host memory of the communicator? */
-int event_host_is_deferred(const struct comm *comm);
-/* The backend has recorded the event, whose lock is held.  After an error calls on host memory do not wait for it. */
-int event_host_record(struct event *e, struct comm *comm, coll_stream_t stream);
-/* Later work of a stream (NULL: of the communicator) waits for it. */
-int event_host_wait(struct event *e, struct comm *comm, coll_stream_t stream);
-/* No communicator is entered. */
-int event_host_poll(struct event *e, int wait);
-
 #endif

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * event_host.c - events of a backend with device streams, and the calls on host memory of its communicators
- * (exec/pair.h): an event has a position of both.
- *
- * The calls on host memory wait for events only when there is such a call: programs without them pay for a short list.
- */
-#include "api/event.h"
-#include "api/host_memory.h"
+/* event_host.c - the position of an event among the calls on host memory. */
+#include "api/event_host.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "exec/native.h"

@@ -29,6 +29,45 @@ static int event_queue_check(const struct event *e, const struct comm *comm)
 	return COLL_SUCCESS;
 }
 
+/* ---------------------------------------------------------------------- positions -- */
+
+void event_note(struct event *e, const struct comm *comm)
+{
+	struct outcome *before = e->outcome;
+
+	stream_event_unref(e->stream_event);
+	e->stream_event = NULL;
+	outcome_unref(e->host_outcome);
+	e->host_outcome = NULL;
+	e->outcome = comm ? outcome_ref(comm->outcome) : NULL;
+	e->number = comm ? comm->issued : 0;
+	if (comm && comm->error)
+		e->number = OUTCOME_NEVER;
+	outcome_unref(before);
+}
+
+struct outcome *event_outcome_of(struct event *e, uint64_t *number)
+{
+	struct outcome *outcome;
+
+	pthread_mutex_lock(&e->lock);
+	outcome = outcome_ref(e->outcome);
+	*number = e->number;
+	pthread_mutex_unlock(&e->lock);
+	return outcome;
+}
+
+int event_outcome(const struct outcome *outcome, uint64_t number, int wait)
+{
+	int code = outcome_result(outcome, number);
+
+	while (wait && code == COLL_IN_PROGRESS) {
+		clock_nap(100);
+		code = outcome_result(outcome, number);
+	}
+	return code;
+}
+
 /* ---------------------------------------------------------------------- recording -- */
 
 /* Work that waits for the old position keeps a reference to the old event. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* event_stream.c - events that are objects of a backend with device streams. */
-#include "api/event.h"
+#include "api/event_host.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/handle.h"

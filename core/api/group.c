@@ -26,6 +26,7 @@ static _Thread_local struct {
 	int natives; /* members whose backend has functions of its own */
 	struct member *members;
 	struct split *splits, **last_split;
+	int (*end_splits)(struct split *list);
 } group;
 
 int group_join(struct comm *comm)
@@ -48,8 +49,9 @@ int group_join(struct comm *comm)
 	return COLL_SUCCESS;
 }
 
-void group_add_split(struct split *split)
+void group_add_split(struct split *split, int (*end_all)(struct split *list))
 {
+	group.end_splits = end_all;
 	split->next = NULL;
 	*group.last_split = split;
 	group.last_split = &split->next;
@@ -159,7 +161,7 @@ coll_result_t coll_group_end(void)
 	for (int i = 0; i < group.n; i++)
 		group_unpin(group.members[i].comm, alone);
 	if (group.splits)
-		error_note(&first, split_end_all(group.splits));
+		error_note(&first, group.end_splits(group.splits));
 	free(group.members);
 	group.members = NULL;
 	group.n = group.cap = group.natives = 0;

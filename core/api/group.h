@@ -12,7 +12,10 @@ struct split;
 /* Notes that the open group, if there is one, has an operation on comm. */
 int group_join(struct comm *comm);
 
-/* Adds a split that coll_group_end is to complete; a group is open. */
-void group_add_split(struct split *split);
+/*
+ * Adds a split to the open group.  When the group ends, end_all completes and frees the group's splits, a list by
+ * split->next in the order of the calls, and returns the first error.
+ */
+void group_add_split(struct split *split, int (*end_all)(struct split *list));
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* host_memory.c - which calls of a native communicator go to its communicator for host memory, and how. */
 #include "api/host_memory.h"
-#include "api/request.h"
-#include "api/staged_order.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/kind.h"
@@ -155,15 +153,14 @@ struct comm *host_memory_switch(struct comm *comm)
 	return host_comm;
 }
 
-/* Leaves comm, which stays pinned, and enters the other one; and back. */
-static struct comm *host_memory_go(struct comm *comm)
+struct comm *host_memory_go(struct comm *comm)
 {
 	context_leave(comm->context);
 	context_enter(comm->host_comm->context);
 	return comm->host_comm;
 }
 
-static void host_memory_return(struct comm *comm)
+void host_memory_return(struct comm *comm)
 {
 	context_leave(comm->host_comm->context);
 	context_enter(comm->context);
@@ -176,28 +173,6 @@ void host_memory_note(struct comm *comm, uint64_t number)
 		return;
 	comm->host_issued = comm->issued + 1;
 	comm->host_number = number;
-}
-
-int host_memory_issue(struct comm *comm, const coll_args_t *args, int answer, const void *site,
-		      struct issued *issued)
-{
-	const int stages = answer == HOST_MEMORY_STAGES;
-	coll_args_t ordered = *args;
-	struct comm *host_comm;
-	int code = stages ? staged_order_begin(comm, &ordered) : COLL_SUCCESS;
-
-	if (!code)
-		code = event_host_begin(comm);
-	if (code)
-		return code;
-	host_comm = host_memory_go(comm);
-	code = call_issue(host_comm, &ordered, site, issued);
-	host_memory_return(comm);
-	if (!code && stages)
-		code = staged_order_end(comm, args, issued->number);
-	if (!code)
-		host_memory_note(comm, issued->number);
-	return code;
 }
 
 int host_memory_wait(struct comm *comm, uint64_t number)

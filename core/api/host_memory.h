@@ -8,8 +8,6 @@
 
 #include "exec/comm.h"
 
-struct stream_event;
-
 /* The place of an issued operation: its communicator, and its number there. */
 struct issued {
 	coll_comm_t comm;
@@ -36,30 +34,14 @@ int host_memory_takes(struct comm *comm, const struct call *call, int code);
  * call could be staged; 0: as a part of something it could not.
  */
 int host_memory_hint(const struct comm *comm, const struct call *call, int code, int may_stage);
-/*
- * Issues a call on host_comm, as host_memory_takes has answered; comm is entered, and is not while host_comm is.  *issued
- * becomes its place.
- */
-int host_memory_issue(struct comm *comm, const coll_args_t *args, int answer, const void *site,
-		      struct issued *issued);
 /* Operation `number` of host_comm is the newest one of both, unless a later one of host_comm is noted; comm is entered. */
 void host_memory_note(struct comm *comm, uint64_t number);
 
-/*
- * Before a call of host_comm is issued: the call waits for the events for which the calls of comm wait (event_host.c).  comm
- * is entered in both.
- */
-int event_host_begin(struct comm *comm);
-void event_host_free(struct comm *comm);
-/* For the next one: makes comm->event_host, and adds a position to which it waits; takes over the references. */
-int event_host_make(struct comm *comm);
-int event_host_add(struct comm *comm, struct outcome *outcome, uint64_t number,
-		   struct stream_event *stream_event);
-/* The stream through which the backend's own stream waits for calls of host_comm. */
-int event_host_gate(struct comm *comm, void **gate);
-
 /* comm is entered: leaves it and enters host_comm, which is then returned, instead; or returns comm, which has none. */
 struct comm *host_memory_switch(struct comm *comm);
+/* comm, which stays pinned, is entered: leaves it and enters host_comm, which is returned; and back. */
+struct comm *host_memory_go(struct comm *comm);
+void host_memory_return(struct comm *comm);
 /* Waits for operation `number` of host_comm; 0: for all of them.  comm is entered, and is not while the function waits. */
 int host_memory_wait(struct comm *comm, uint64_t number);
 /*

@@ -7,9 +7,8 @@
  */
 #include "api/check.h"
 #include "api/group.h"
-#include "api/host_memory.h"
+#include "api/calls.h"
 #include "api/overlap.h"
-#include "api/request.h"
 #include "base/error.h"
 #include "device/device.h"
 #include "exec/op.h"
@@ -292,7 +291,7 @@ static int list_issue_native(struct list_call *l, const void *site)
 		to_host = code ? host_memory_takes(l->comm, &call, code) : HOST_MEMORY_NO;
 	}
 	if (to_host)
-		return host_memory_issue(l->comm, &l->args, to_host, site, &issued);
+		return call_issue_on_host(l->comm, &l->args, to_host, site, &issued);
 	return code ? host_memory_hint(l->comm, &call, code, !group_current())
 		    : list_issue_reduces(l, &call, reduces);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* request.c - requests: how they are made, started, tested, waited for and freed. */
 #include "api/request.h"
+#include "api/calls.h"
 #include "api/check.h"
+#include "api/event_host.h"
 #include "exec/callback.h"
 #include "exec/limit.h"
 #include "exec/message.h"
@@ -13,7 +15,6 @@
 #include "base/error.h"
 #include "api/derive.h"
 #include "api/group.h"
-#include "api/host_memory.h"
 #include "api/overlap.h"
 #include "api/staged_order.h"
 #include "base/handle.h"

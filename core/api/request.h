@@ -8,7 +8,6 @@
 
 #include "exec/comm.h"
 
-struct issued;
 struct message;
 struct op;
 
@@ -39,11 +38,5 @@ int request_is_over(const struct request *request, const struct comm *comm);
 int request_result(const struct request *request);
 /* Does it wait for the end of a group that the calling thread has open, or for the group of a split that blocks? */
 int request_is_deferred(const struct request *request, const struct comm *comm);
-
-/*
- * Checks and issues a call on an entered communicator, or on its host_comm (calls.c).  *issued becomes its place: other
- * threads may have issued more meanwhile.  site: see struct op.
- */
-int call_issue(struct comm *comm, const coll_args_t *args, const void *site, struct issued *issued);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* staged_order.c - the place of calls whose device memory is staged among a native communicator's calls. */
 #include "api/staged_order.h"
-#include "api/event.h"
+#include "api/event_host.h"
 #include "api/host_memory.h"
 #include "base/error.h"
 #include "base/kind.h"

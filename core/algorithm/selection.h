@@ -54,12 +54,6 @@ uint32_t choose_requirements(const struct selection *selection, int kind);
 int choose_algorithm(const struct selection *selection, const struct call_description *call,
 		     uint32_t requirements);
 
-/* For coll_info (selection_info.c): every rule, kind by kind, in order; as in coll.h. */
-int choose_rule_count(const struct selection *selection);
-int choose_describe(const struct config *config, const struct selection *selection, int index,
-		    coll_rule_info_t *out);
-int choose_reachable(const struct selection *selection, int index, int nranks, int nnodes,
-		     int32_t *reach, const char **why);
 /* The rules of a kind of operation; an empty list for a kind that has none. */
 const struct rules *choose_rules(const struct selection *selection, int kind);
 /* Index of the first rule that matches and whose algorithm fits and has the required flags, or -1. */

@@ -6,7 +6,7 @@
 #include "config_dir.h"
 #include "base/kind.h"
 #include "schedule/algo.h"
-#include "algorithm/selection.h"
+#include "introspect/info.h"
 
 #include <coll/backend.h>
 
@@ -509,47 +509,46 @@ static void test_reach(void)
 	const char *why;
 	int32_t reach;
 
-	is_int(choose_reachable(&t, 0, 4, 0, &reach, &why), 0, "rule 0 on 4 ranks");
+	is_int(info_rule_reach(&t, 0, 4, 0, &reach, &why), 0, "rule 0 on 4 ranks");
 	is_int(reach, COLL_REACH_CALLS, "counts");
-	is_int(choose_reachable(&t, 0, 3, 0, &reach, &why), 0, "rule 0 on 3 ranks");
+	is_int(info_rule_reach(&t, 0, 3, 0, &reach, &why), 0, "rule 0 on 3 ranks");
 	is_int(reach, COLL_REACH_NONE, "never counts");
 	is_str(why, "the rule is for other numbers of ranks", "said");
-	is_int(choose_reachable(&t, 1, 3, 1, &reach, &why), 0, "rule 1");
+	is_int(info_rule_reach(&t, 1, 3, 1, &reach, &why), 0, "rule 1");
 	is_int(reach, COLL_REACH_CALLS, "counts");
-	is_int(choose_reachable(&t, 2, 3, 1, &reach, &why), 0, "rule 2");
+	is_int(info_rule_reach(&t, 2, 3, 1, &reach, &why), 0, "rule 2");
 	is_int(reach, COLL_REACH_ORDERED, "for operations that do not commute");
 	is_str(why, "only operations that do not commute reach the rule", "said");
 	t = with("ring block 1K-, recursive_doubling bytes -4K, rabenseifner", 0);
-	is_int(choose_reachable(&t, 2, 5, 1, &reach, &why), 0, "rule 2 on 5 ranks");
+	is_int(info_rule_reach(&t, 2, 5, 1, &reach, &why), 0, "rule 2 on 5 ranks");
 	is_int(reach, COLL_REACH_CALLS, "counts, between 4 KiB and 5 KiB");
-	is_int(choose_reachable(&t, 2, 4, 1, &reach, &why), 0, "rule 2 on 4 ranks");
+	is_int(info_rule_reach(&t, 2, 4, 1, &reach, &why), 0, "rule 2 on 4 ranks");
 	is_int(reach, COLL_REACH_ORDERED, "not there: the ring begins at 4 KiB");
 	t = with("ring local 3, recursive_doubling nodes -2, rabenseifner local 4-", 0);
-	is_int(choose_reachable(&t, 0, 16, 0, &reach, &why), 0, "3 ranks a node of 16");
+	is_int(info_rule_reach(&t, 0, 16, 0, &reach, &why), 0, "3 ranks a node of 16");
 	is_int(reach, COLL_REACH_CALLS, "counts, on 5 nodes");
-	is_int(choose_reachable(&t, 0, 16, 4, &reach, &why), 0, "on 4 nodes");
+	is_int(info_rule_reach(&t, 0, 16, 4, &reach, &why), 0, "on 4 nodes");
 	is_int(reach, COLL_REACH_NONE, "never counts");
 	is_str(why, "the rule is for other numbers of ranks a node", "said");
-	is_int(choose_reachable(&t, 2, 12, 0, &reach, &why), 0, "4 ranks a node of 12");
+	is_int(info_rule_reach(&t, 2, 12, 0, &reach, &why), 0, "4 ranks a node of 12");
 	is_int(reach, COLL_REACH_CALLS, "counts, on 3 nodes");
 	t = with("ring bytes -4K block 2K-", 0);
-	is_int(choose_reachable(&t, 0, 2, 1, &reach, &why), 0, "4K and 2K a rank, on 2 ranks");
+	is_int(info_rule_reach(&t, 0, 2, 1, &reach, &why), 0, "4K and 2K a rank, on 2 ranks");
 	is_int(reach, COLL_REACH_CALLS, "one size");
-	is_int(choose_reachable(&t, 0, 3, 1, &reach, &why), 0, "on 3 ranks");
+	is_int(info_rule_reach(&t, 0, 3, 1, &reach, &why), 0, "on 3 ranks");
 	is_int(reach, COLL_REACH_NONE, "none");
 	is_str(why, "no size is in both bytes and block on so many ranks", "said");
 	t = with("ring, ring ranks 2", 0);
-	is_int(choose_reachable(&t, 1, 2, 1, &reach, &why), 0, "behind a rule for every call");
+	is_int(info_rule_reach(&t, 1, 2, 1, &reach, &why), 0, "behind a rule for every call");
 	is_int(reach, COLL_REACH_NONE, "nobody gets there");
 	is_str(why, "earlier rules take every call", "said");
-	is_int(choose_reachable(&t, 1, 4, 1, &reach, &why), 0, "on other ranks");
+	is_int(info_rule_reach(&t, 1, 4, 1, &reach, &why), 0, "on other ranks");
 	is_str(why, "the rule is for other numbers of ranks", "said");
-	is_int(choose_reachable(&t, -1, 2, 1, &reach, &why), COLL_ERR_INVALID_ARGUMENT, "before");
-	is_int(choose_reachable(&t, choose_rule_count(&t), 2, 1, &reach, &why),
+	is_int(info_rule_reach(&t, -1, 2, 1, &reach, &why), COLL_ERR_INVALID_ARGUMENT, "before");
+	is_int(info_rule_reach(&t, info_rule_count(&t), 2, 1, &reach, &why),
 	       COLL_ERR_INVALID_ARGUMENT, "beyond");
-	is_int(choose_reachable(&t, 0, 0, 0, &reach, &why), COLL_ERR_INVALID_ARGUMENT, "no ranks");
-	is_int(choose_reachable(&t, 0, 2, 3, &reach, &why), COLL_ERR_INVALID_ARGUMENT,
-	       "more nodes");
+	is_int(info_rule_reach(&t, 0, 0, 0, &reach, &why), COLL_ERR_INVALID_ARGUMENT, "no ranks");
+	is_int(info_rule_reach(&t, 0, 2, 3, &reach, &why), COLL_ERR_INVALID_ARGUMENT, "more nodes");
 }
 
 /* -------------------------------------------------------------------------- fuzz -- */
@@ -741,7 +740,7 @@ static void test_fuzz_reach(void)
 					seen[i] = 1;
 			}
 		for (int i = 0; i < r->count; i++) {
-			choose_reachable(&t, i, s.nranks, 0, &reach, &why);
+			info_rule_reach(&t, i, s.nranks, 0, &reach, &why);
 			missed += seen[i] && reach != COLL_REACH_CALLS;
 			invented += !seen[i] && reach == COLL_REACH_CALLS;
 			if (!seen[i] != (reach != COLL_REACH_CALLS))

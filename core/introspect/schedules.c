@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* schedule_api.c - coll_algorithm* and coll_schedule_*: algorithms and schedules for users. */
+/* schedules.c - coll_algorithm* and coll_schedule_*: algorithms and schedules for users. */
 #include "schedule/algo.h"
 #include "base/error.h"
 #include "base/kind.h"

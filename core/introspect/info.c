@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* info.c - makes a coll_info_t: the configuration, backends and algorithms that this process would use now. */
-#include "api/info.h"
+#include "introspect/info.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/handle.h"

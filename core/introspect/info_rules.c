@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* selection_info.c - shows the rules to coll_info, and finds the rules that no call reaches. */
+/* info_rules.c - the rules of a selection, and which of them no call reaches. */
+#include "introspect/info.h"
 #include "schedule/algo.h"
-#include "algorithm/selection.h"
 #include "config/config.h"
 #include "base/error.h"
 #include "base/kind.h"
@@ -9,7 +9,7 @@
 #include <coll/backend.h>
 #include <string.h>
 
-int choose_rule_count(const struct selection *selection)
+int info_rule_count(const struct selection *selection)
 {
 	int n = 0;
 
@@ -19,7 +19,7 @@ int choose_rule_count(const struct selection *selection)
 }
 
 /* The kind of the index-th rule, and *number among those of its kind, from 0; or -1. */
-static int choose_find(const struct selection *selection, int index, int *number)
+static int info_rule_find(const struct selection *selection, int index, int *number)
 {
 	*number = index;
 	for (int i = 0; i < RULES_KINDS && *number >= 0; i++) {
@@ -28,12 +28,12 @@ static int choose_find(const struct selection *selection, int index, int *number
 		*number -= selection->rules[i].count;
 	}
 	error_set(COLL_ERR_INVALID_ARGUMENT, "rule %d does not exist: there are %d, counted from 0",
-		  index, choose_rule_count(selection));
+		  index, info_rule_count(selection));
 	return -1;
 }
 
-int choose_describe(const struct config *config, const struct selection *selection, int index,
-		    coll_rule_info_t *out)
+int info_rule_describe(const struct config *config, const struct selection *selection, int index,
+		       coll_rule_info_t *out)
 {
 	const struct rule *rule;
 	coll_rule_info_t own;
@@ -43,7 +43,7 @@ int choose_describe(const struct config *config, const struct selection *selecti
 	if (!out || out->size < offsetof(coll_rule_info_t, source))
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "set `size` of the coll_rule_info_t to its sizeof first");
-	kind = choose_find(selection, index, &number);
+	kind = info_rule_find(selection, index, &number);
 	if (kind < 0)
 		return COLL_ERR_INVALID_ARGUMENT;
 	choose_option(kind, option);
@@ -220,11 +220,11 @@ static void reachable_answer(struct reachability *r, int nnodes, int32_t *reach,
 	*why = "only operations that do not commute reach the rule";
 }
 
-int choose_reachable(const struct selection *selection, int index, int nranks, int nnodes,
-		     int32_t *reach, const char **why)
+int info_rule_reach(const struct selection *selection, int index, int nranks, int nnodes,
+		    int32_t *reach, const char **why)
 {
 	struct reachability r = {.call.nranks = nranks};
-	int kind = choose_find(selection, index, &r.wanted);
+	int kind = info_rule_find(selection, index, &r.wanted);
 
 	if (kind < 0)
 		return COLL_ERR_INVALID_ARGUMENT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* info_read.c - the functions of introspect.h that read the items of a coll_info_t. */
-#include "api/info.h"
+#include "introspect/info.h"
 #include "base/error.h"
 #include "base/handle.h"
 
@@ -132,7 +132,7 @@ int32_t coll_info_rule_count(coll_info_t handle)
 
 	if (!info)
 		return 0;
-	n = choose_rule_count(&info->selection);
+	n = info_rule_count(&info->selection);
 	handle_unpin(handle);
 	return n;
 }
@@ -144,7 +144,7 @@ coll_result_t coll_info_rule(coll_info_t handle, int32_t index, coll_rule_info_t
 
 	if (!info)
 		return error_code();
-	code = choose_describe(info->config, &info->selection, index, out);
+	code = info_rule_describe(info->config, &info->selection, index, out);
 	handle_unpin(handle);
 	return code;
 }
@@ -157,7 +157,7 @@ coll_result_t coll_info_rule_reach(coll_info_t handle, int32_t index, int32_t nr
 
 	if (!info)
 		return error_code();
-	code = choose_reachable(&info->selection, index, nranks, nnodes, reach, why);
+	code = info_rule_reach(&info->selection, index, nranks, nnodes, reach, why);
 	handle_unpin(handle);
 	return code;
 }

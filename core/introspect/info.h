@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* info.h - the object behind a coll_info_t: info.c makes it, info_read.c has the functions that read it. */
-#ifndef CORE_API_INFO_H
-#define CORE_API_INFO_H
+#ifndef CORE_INTROSPECT_INFO_H
+#define CORE_INTROSPECT_INFO_H
 
 #include "algorithm/selection.h"
 #include "plugin/select.h"
@@ -18,5 +18,12 @@ struct coll_info {
 	int code;
 	char sentence[2048];
 };
+
+/* The rules of a selection, kind by kind, in order (info_rules.c); as in introspect.h. */
+int info_rule_count(const struct selection *selection);
+int info_rule_describe(const struct config *config, const struct selection *selection, int index,
+		       coll_rule_info_t *out);
+int info_rule_reach(const struct selection *selection, int index, int nranks, int nnodes,
+		    int32_t *reach, const char **why);
 
 #endif

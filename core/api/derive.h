@@ -25,8 +25,8 @@ struct split {
 	int code;   /* once done: the result */
 	char *text; /* of the code; NULL: there was no memory for it */
 	struct callback *callbacks;
-	uint64_t number;    /* derive_transport: of the operation that exchanges the votes */
-	uint32_t seq;       /* derive_transport: of the same among the parent's collectives */
+	uint64_t number;    /* of the operation that exchanges the votes */
+	uint32_t seq;       /* of the same among the collectives of its communicator */
 	int64_t timeout_us; /* of the new communicator; 0: its parent's */
 	struct split_vote own;
 	struct split_vote all[]; /* one for each rank of the parent */
@@ -34,20 +34,18 @@ struct split {
 
 /* An implementation of making communicators from others.  The parent is entered. */
 struct derive {
-	/* Begins a split: nothing of it blocks. */
-	int (*begin)(struct comm *comm, struct split *split);
-	/* Waits for the other ranks and makes the communicator. */
-	int (*finish)(struct comm *comm, struct split *split);
+	/* Issues the operation split->number, which exchanges the votes. */
+	int (*vote)(struct comm *comm, struct split *split);
+	/* After the votes, of which `code` is the result: makes the communicator.  Does not block. */
+	int (*make)(struct comm *comm, struct split *split, int code);
 	/*
-	 * What finish does once the other ranks' votes are here, or have not come (code).  Does not block;
-	 * NULL if that is impossible.
+	 * In place of both: splits, and blocks.  It keeps the lock of the parent, so the splits of a group need a thread
+	 * for each parent.
 	 */
-	int (*over)(struct comm *comm, struct split *split, int code);
+	int (*block)(struct comm *comm, struct split *split);
 	/* Makes a communicator of the ranks that are not excluded (a byte for each rank); timeout_us as in split. */
 	int (*shrink)(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
 		      coll_comm_t *out);
-	/* finish keeps the lock of the parent: the splits of a group need a thread for each parent. */
-	int blocks;
 };
 
 /*
@@ -83,21 +81,17 @@ int split_order(const struct split_vote *all, int n, int self, int *ranks, int *
  */
 int derive_config(const char *function, const coll_config_t *config, int64_t *timeout_us);
 
-/*
- * Checks the arguments of a split and begins it; the parent is entered.  The caller releases *out.
- * `function` is the public function.
- */
+/* `function` is the public function. */
 struct split_args {
 	const char *function;
 	int32_t color, key;
 	coll_comm_t *newcomm;
 	const coll_config_t *config;
 };
+/* Checks the arguments of a split and begins it; the parent is entered.  The caller releases *out, NULL after an error. */
 int split_new(struct comm *comm, const struct split_args *args, struct split **out);
-/* Waits for the other ranks; the parent is not entered. */
+/* Waits until the split is done, or does all of a split that blocks; the parent is not entered. */
 int split_finish(struct split *split);
-/* Notes the result, of which the caller's last error has the text.  The parent is entered. */
-void split_end(struct split *split, int code);
 /* Reports the result of a split that is done. */
 int split_result(const struct split *split);
 /* Calls fn once the split is done; during this call if it is done already. */

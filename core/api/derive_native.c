@@ -96,7 +96,7 @@ static int derive_native_vote_on_host(struct comm *comm, struct split *split)
 
 	context_leave(comm->context);
 	context_enter(host_comm->context);
-	code = derive_transport.begin(host_comm, split);
+	code = derive_transport.vote(host_comm, split);
 	if (!code)
 		code = comm_wait(host_comm, split->number);
 	context_leave(host_comm->context);
@@ -278,15 +278,7 @@ static int derive_native_split(struct derive_meeting *s, coll_comm_t *out)
 	return code;
 }
 
-/* The split blocks, so all of it waits until the group has ended. */
-static int derive_native_begin(struct comm *comm, struct split *split)
-{
-	(void)comm;
-	(void)split;
-	return COLL_SUCCESS;
-}
-
-static int derive_native_finish(struct comm *comm, struct split *split)
+static int derive_native_block(struct comm *comm, struct split *split)
 {
 	struct derive_meeting s = {.comm = comm,
 				   .split = split,
@@ -433,8 +425,6 @@ static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int6
 }
 
 const struct derive derive_native = {
-	.begin = derive_native_begin,
-	.finish = derive_native_finish,
+	.block = derive_native_block,
 	.shrink = derive_native_shrink,
-	.blocks = 1,
 };

@@ -18,7 +18,6 @@
 #include "base/error.h"
 #include "exec/op.h"
 #include "exec/comm_life.h"
-#include "exec/comm_wait.h"
 #include "exec/control.h"
 
 #include <inttypes.h>
@@ -88,7 +87,7 @@ int split_order(const struct split_vote *all, int n, int self, int *ranks, int *
 }
 
 /* Issues an allgather of the votes over the parent, in the order of its operations. */
-static int derive_transport_begin(struct comm *comm, struct split *split)
+static int derive_transport_vote(struct comm *comm, struct split *split)
 {
 	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_ALLGATHER, .dtype = COLL_UINT8};
 	int code;
@@ -107,7 +106,7 @@ static int derive_transport_begin(struct comm *comm, struct split *split)
 	return code;
 }
 
-static int derive_transport_make(struct comm *comm, const struct split *split)
+static int derive_transport_join(struct comm *comm, const struct split *split)
 {
 	int *world = calloc((size_t)comm->nranks, sizeof(*world));
 	struct comm *made = NULL;
@@ -129,21 +128,12 @@ static int derive_transport_make(struct comm *comm, const struct split *split)
 }
 
 /* On an error the operation that writes to the votes has been cancelled. */
-static int derive_transport_over(struct comm *comm, struct split *split, int code)
+static int derive_transport_make(struct comm *comm, struct split *split, int code)
 {
 	if (!code)
-		code = derive_transport_make(comm, split);
+		code = derive_transport_join(comm, split);
 	if (code)
 		comm_send_unmade(comm, split->seq, code, error_text());
-	return code;
-}
-
-static int derive_transport_finish(struct comm *comm, struct split *split)
-{
-	int code = derive_transport_over(comm, split, comm_wait(comm, split->number));
-
-	if (code)
-		comm_flush(comm);
 	return code;
 }
 
@@ -476,8 +466,7 @@ static int derive_transport_shrink(struct comm *comm, const uint8_t *excluded, i
 }
 
 const struct derive derive_transport = {
-	.begin = derive_transport_begin,
-	.finish = derive_transport_finish,
-	.over = derive_transport_over,
+	.vote = derive_transport_vote,
+	.make = derive_transport_make,
 	.shrink = derive_transport_shrink,
 };

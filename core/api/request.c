@@ -78,7 +78,7 @@ int request_result(const struct request *r)
 /* A split that blocks issues no operation: it runs at the end of the group. */
 int request_is_deferred(const struct request *r, const struct comm *comm)
 {
-	if (r->split && r->split->derive->blocks)
+	if (r->split && r->split->derive->block)
 		return !r->split->done;
 	return !r->message && comm_is_deferred(comm, r->number);
 }

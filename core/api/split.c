@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm_split.c - coll_comm_split and coll_comm_dup, alone and in groups. */
+/*
+ * split.c - one split: its begin, its end, and who hears of it; and the splits of a group.
+ *
+ * Over a transport the votes are an operation of the parent, and a callback makes the new communicator when
+ * the operation is complete: also before anybody waits for the split, and before a function of the program hears of
+ * it.  A backend without a transport blocks: all of its split is in split_finish.
+ */
 #include "api/derive.h"
 #include "api/group.h"
 #include "api/host_memory.h"
@@ -7,6 +13,8 @@
 #include "base/error.h"
 #include "base/thread.h"
 #include "exec/callback.h"
+#include "exec/comm_wait.h"
+#include "exec/queue.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,20 +53,45 @@ int derive_config(const char *function, const coll_config_t *given, int64_t *tim
 
 /* ---------------------------------------------------------------- one split -- */
 
-int split_new(struct comm *comm, const struct split_args *args, struct split **out)
+/* Notes the result, of which the caller's last error has the text.  The parent is entered. */
+static void split_end(struct split *split, int code)
+{
+	if (split->done)
+		return;
+	split->done = 1;
+	split->code = code;
+	if (code)
+		split->text = strdup(error_text());
+	callback_end(&split->callbacks, code);
+}
+
+/* The votes are here, or the parent has failed.  The parent's lock is held. */
+static void split_voted(void *user, coll_result_t result)
+{
+	struct split *split = user;
+	struct comm *comm = split->comm;
+	int code = result ? error_set(result, "%s", comm->error_text) : COLL_SUCCESS;
+
+	if (!split->done)
+		split_end(split, split->derive->make(comm, split, code));
+	split_unref(split);
+}
+
+/* Checks the arguments, and makes the split with its callback; *callback stays NULL for a split that blocks. */
+static int split_prepare(struct comm *comm, const struct split_args *args, struct split **out,
+			 struct callback **callback)
 {
 	struct split *split;
 	int64_t timeout_us;
 	int code = derive_config(args->function, args->config, &timeout_us);
 
-	*out = NULL;
 	if (code)
 		return code;
 	if (!args->newcomm || (args->color < 0 && args->color != COLL_SPLIT_NOCOLOR))
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %s", args->function,
 				 !args->newcomm ? "newcomm is NULL"
 						: "color must be 0 or more, or COLL_SPLIT_NOCOLOR");
-	split = calloc(1, sizeof(*split) + (size_t)comm->nranks * sizeof(split->own));
+	*out = split = calloc(1, sizeof(*split) + (size_t)comm->nranks * sizeof(split->own));
 	if (!split)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
 	atomic_init(&split->refs, 1);
@@ -68,36 +101,68 @@ int split_new(struct comm *comm, const struct split_args *args, struct split **o
 	split->out = args->newcomm;
 	split->timeout_us = timeout_us;
 	split->own = (struct split_vote){.color = args->color, .key = args->key};
-	code = comm_error(comm);
-	if (!code)
-		code = split->derive->begin(comm, split);
+	if (split->derive->block)
+		return comm_error(comm);
+	*callback = callback_new(split_voted, NULL);
+	return *callback ? comm_error(comm) : COLL_ERR_NO_MEMORY;
+}
+
+/* The callback makes the communicator. */
+static int split_vote(struct comm *comm, struct split *split, struct callback *callback)
+{
+	const int code = split->derive->vote(comm, split);
+
 	if (code)
+		return code;
+	atomic_fetch_add(&split->refs, 1);
+	callback_insert(comm, split->number, callback, split);
+	if (!group_current())
+		queue_issued(comm);
+	return COLL_SUCCESS;
+}
+
+int split_new(struct comm *comm, const struct split_args *args, struct split **out)
+{
+	struct split *split = NULL;
+	struct callback *callback = NULL;
+	int code = split_prepare(comm, args, &split, &callback);
+
+	if (!code && callback)
+		code = split_vote(comm, split, callback);
+	*out = code ? NULL : split;
+	if (code) {
+		free(callback);
 		split_unref(split);
-	else
-		*out = split;
+	}
 	return code;
+}
+
+/* Waits for the votes, with which the communicator comes. */
+static void split_wait(struct comm *comm, struct split *split)
+{
+	const int code = comm_wait(comm, split->number);
+
+	callback_check(comm);
+	if (!split->done)
+		split_end(split, code);
+	if (split->code)
+		comm_flush(comm);
 }
 
 int split_finish(struct split *split)
 {
 	struct comm *comm = comm_enter(split->parent, "coll_comm_split");
-	int code = comm ? split->derive->finish(comm, split) : error_code();
+	const int code = comm ? COLL_SUCCESS : error_code();
 
-	if (!comm) /* the exchange may still write to the split, which is kept */
-		atomic_fetch_add(&split->refs, 1);
-	split_end(split, code);
+	if (!comm)
+		split_end(split, code);
+	else if (split->derive->block)
+		split_end(split, split->derive->block(comm, split));
+	else
+		split_wait(comm, split);
 	if (comm)
 		comm_leave(comm);
-	return code;
-}
-
-void split_end(struct split *split, int code)
-{
-	split->done = 1;
-	split->code = code;
-	if (code)
-		split->text = strdup(error_text());
-	callback_end(&split->callbacks, code);
+	return split_result(split);
 }
 
 int split_result(const struct split *split)
@@ -214,7 +279,7 @@ static int split_distribute(struct split *list, struct split_thread *threads, st
 
 	for (struct split *s = list, *next; s; s = next) {
 		struct split_thread *t =
-			s->derive->blocks ? split_thread_of(threads, &n, s->parent) : NULL;
+			s->derive->block ? split_thread_of(threads, &n, s->parent) : NULL;
 		struct split ***end = t ? &t->last : &last;
 
 		next = s->next;
@@ -254,46 +319,6 @@ static int split_end_all(struct split *list)
 
 void split_defer(struct split *split)
 {
+	atomic_fetch_add(&split->refs, 1);
 	group_add_split(split, split_end_all);
-}
-
-/* ------------------------------------------------------------- public functions -- */
-
-static int split_call(coll_comm_t handle, const struct split_args *args)
-{
-	CANCEL_OFF;
-	struct comm *comm = comm_enter(handle, args->function);
-	struct split *split;
-	int code;
-
-	if (args->newcomm)
-		*args->newcomm = NULL;
-	if (!comm)
-		return error_code();
-	code = split_new(comm, args, &split);
-	comm_leave(comm);
-	if (code)
-		return code;
-	if (group_current()) {
-		split_defer(split);
-		return COLL_SUCCESS;
-	}
-	code = split_finish(split);
-	split_unref(split);
-	return code;
-}
-
-coll_result_t coll_comm_split(coll_comm_t comm, int32_t color, int32_t key, coll_comm_t *newcomm,
-			      const coll_config_t *config)
-{
-	const struct split_args args = {"coll_comm_split", color, key, newcomm, config};
-
-	return split_call(comm, &args);
-}
-
-coll_result_t coll_comm_dup(coll_comm_t comm, coll_comm_t *newcomm)
-{
-	const struct split_args args = {"coll_comm_dup", 0, 0, newcomm, NULL};
-
-	return split_call(comm, &args);
 }

@@ -2,7 +2,7 @@
 /*
  * bootstrap.h - how ranks meet: one verb, bootstrap_exchange, an allgather of bytes.
  *
- * Kinds behind it: TCP to rank 0 (star.c; unique id or environment), the caller's own
+ * Kinds behind it: TCP to rank 0 (tree.c; unique id or environment), the caller's own
  * function, and memory for the ranks of one process (local.c).
  */
 #ifndef CORE_BOOTSTRAP_BOOTSTRAP_H

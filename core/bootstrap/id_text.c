@@ -10,7 +10,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include "bootstrap/star.h"
+#include "bootstrap/unique_id.h"
 #include "base/error.h"
 #include "base/log.h"
 

@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "bootstrap/star.h"
+#include "bootstrap/unique_id.h"
 #include "config/config.h"
 #include "base/cancel.h"
 #include "base/error.h"
+#include "base/random.h"
 
 struct id_entry {
 	struct id_entry *next;

@@ -6,7 +6,7 @@
  */
 #include "fuzz.h"
 #include "bootstrap/bootstrap_impl.h"
-#include "bootstrap/star_frame.h"
+#include "bootstrap/tree_frame.h"
 
 const char *const fuzz_name = "frame";
 const long fuzz_runs = 100000;
@@ -18,16 +18,16 @@ static const uint8_t session[HANDSHAKE_KEY_SIZE] = "the session key", body_key[1
 
 /* One end that sends and one that receives. */
 struct pair {
-	struct star_stream from, to;
+	struct tree_stream from, to;
 	uint8_t *piece;   /* LENGTH bytes */
 	uint8_t *message; /* BOOTSTRAP_TEXT_SIZE bytes */
 	uint32_t round;
 };
 
 /* A head that suits the receiver, with the faults that the input asks for. */
-static struct star_frame make_head(struct fuzz_input *in, const struct pair *pair, unsigned how)
+static struct tree_frame make_head(struct fuzz_input *in, const struct pair *pair, unsigned how)
 {
-	struct star_frame head = {.type = pair->to.is_parent ? STAR_PIECE : STAR_TABLE,
+	struct tree_frame head = {.type = pair->to.is_parent ? TREE_PIECE : TREE_TABLE,
 				  .round = pair->round,
 				  .len = LENGTH};
 
@@ -42,16 +42,16 @@ static struct star_frame make_head(struct fuzz_input *in, const struct pair *pai
 }
 
 /* Passes bytes on as a socket would; returns the event after the last one. */
-static enum star_event receive(struct pair *pair, struct fuzz_input *cuts, const uint8_t *bytes,
+static enum tree_event receive(struct pair *pair, struct fuzz_input *cuts, const uint8_t *bytes,
 			       size_t n, int no_memory)
 {
-	struct star_stream *to = &pair->to;
-	enum star_event event = STAR_MORE;
+	struct tree_stream *to = &pair->to;
+	enum tree_event event = TREE_MORE;
 	uint8_t scrap[16];
 
-	while (n > 0 && event == STAR_MORE) {
+	while (n > 0 && event == TREE_MORE) {
 		size_t room, take;
-		void *at = star_stream_space(to, scrap, sizeof(scrap), &room);
+		void *at = tree_stream_space(to, scrap, sizeof(scrap), &room);
 
 		fuzz_promise(room > 0, "an incomplete frame has space for bytes");
 		take = 1 + fuzz_byte(cuts);
@@ -60,19 +60,19 @@ static enum star_event receive(struct pair *pair, struct fuzz_input *cuts, const
 		memcpy(at, bytes, take);
 		bytes += take;
 		n -= take;
-		event = star_stream_take(to, take);
-		if (event != STAR_HEAD)
+		event = tree_stream_take(to, take);
+		if (event != TREE_HEAD)
 			continue;
 		if (to->is_parent
-			    ? star_check_piece(&to->head, 1, 0, pair->round, LENGTH, no_memory)
-			    : star_check_table(&to->head, 0, pair->round, LENGTH))
-			return STAR_HEAD;
-		to->body = to->head.type == STAR_FAILED || to->head.type == STAR_FAILURE
+			    ? tree_check_piece(&to->head, 1, 0, pair->round, LENGTH, no_memory)
+			    : tree_check_table(&to->head, 0, pair->round, LENGTH))
+			return TREE_HEAD;
+		to->body = to->head.type == TREE_FAILED || to->head.type == TREE_FAILURE
 				   ? pair->message
 				   : pair->piece;
 		if (no_memory)
 			to->body = NULL;
-		event = star_stream_take(to, 0);
+		event = tree_stream_take(to, 0);
 	}
 	return event;
 }
@@ -81,16 +81,16 @@ static enum star_event receive(struct pair *pair, struct fuzz_input *cuts, const
 static int exchange(struct fuzz_input *in, struct pair *pair)
 {
 	unsigned how = fuzz_byte(in), number = how & 32 ? fuzz_byte(in) : 0;
-	struct star_frame head = make_head(in, pair, how);
+	struct tree_frame head = make_head(in, pair, how);
 	uint8_t *bytes = fuzz_memory(sizeof(head) + BODY_MOST);
 	size_t len = head.len < BODY_MOST ? (size_t)head.len : BODY_MOST;
-	enum star_event event;
+	enum tree_event event;
 
 	fuzz_take(in, bytes + sizeof(head), len);
 	siphash128(body_key, bytes + sizeof(head), len, head.body_mac);
 	head.body_mac[3] ^= (how & WRONG_BODY) != 0;
 	pair->from.sent += number;
-	star_seal(&pair->from, &head);
+	tree_seal(&pair->from, &head);
 	pair->from.sent -= number;
 	if (how & WRONG_HEAD)
 		((uint8_t *)&head)[fuzz_byte(in) % sizeof(head)] ^=
@@ -99,13 +99,13 @@ static int exchange(struct fuzz_input *in, struct pair *pair)
 	event = receive(pair, in, bytes, sizeof(head) + len, how & NO_MEMORY);
 	free(bytes);
 	if (how & WRONG_HEAD || number)
-		fuzz_promise(event == STAR_FORGED, "a head with a wrong mac is forged");
+		fuzz_promise(event == TREE_FORGED, "a head with a wrong mac is forged");
 	if (how & WRONG_BODY && !(how & NO_MEMORY))
-		fuzz_promise(event != STAR_WHOLE, "a body with a wrong mac is forged");
+		fuzz_promise(event != TREE_WHOLE, "a body with a wrong mac is forged");
 	pair->from.sent++;
 	pair->round++;
-	star_stream_next(&pair->to);
-	return event == STAR_WHOLE;
+	tree_stream_next(&pair->to);
+	return event == TREE_WHOLE;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -116,8 +116,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	pair.piece = fuzz_memory(LENGTH);
 	pair.message = fuzz_memory(BOOTSTRAP_TEXT_SIZE);
-	star_stream_init(&pair.from, !to_root, session, body_key);
-	star_stream_init(&pair.to, to_root, session, body_key);
+	tree_stream_init(&pair.from, !to_root, session, body_key);
+	tree_stream_init(&pair.to, to_root, session, body_key);
 	while (in.left > 0 && exchange(&in, &pair))
 		;
 	free(pair.piece);

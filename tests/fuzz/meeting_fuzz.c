@@ -4,7 +4,7 @@
  *
  * First both shake hands through a relay that changes bytes; then rank 0, and after it rank 1, exchanges with a
  * peer that knows the key and sends frames with any fault.  Then three ranks form a tree: rank 0 gives the two
- * others seats, and rank 1 stands between rank 0 and rank 2.  All runs in one thread: every byte for an
+ * others their indices, and rank 1 stands between rank 0 and rank 2.  All runs in one thread: every byte for an
  * exchange is in the socket, and the socket is closed, before the exchange begins.
  *
  * Input: changes of the handshake, each a direction, a distance to the last change and a mask, after their
@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "base/error.h"
-#include "bootstrap/star.h"
+#include "bootstrap/tree.h"
 
 const char *const fuzz_name = "meeting";
 const long fuzz_runs = 5000;
@@ -152,7 +152,7 @@ static void take_turns(struct acceptor *acceptor, struct dial *dial, struct poll
 static int shake_hands(uint8_t salt[HANDSHAKE_SALT_SIZE], uint8_t key[HANDSHAKE_KEY_SIZE])
 {
 	struct handshake hs = {.magic = {'C', 'O', 'L', 'L', 'F', 'U', 'Z', 'Z'},
-			       .version = STAR_VERSION,
+			       .version = TREE_VERSION,
 			       .name = "fuzz",
 			       .nranks = 2,
 			       .mac = job_mac,
@@ -199,8 +199,8 @@ enum { UNSEALED = 1, OTHER_BODY = 2, OTHER_FIELDS = 4, OTHER_LENGTH = 8, CUT = 1
  * Writes one frame: a byte of faults, then the fields, the length and the place of the cut if they are among the
  * faults, then the body.  Returns 0 after a cut.
  */
-static int put_frame(struct fuzz_input *in, int fd, struct star_stream *stream,
-		     struct star_frame head)
+static int put_frame(struct fuzz_input *in, int fd, struct tree_stream *stream,
+		     struct tree_frame head)
 {
 	unsigned how = fuzz_byte(in);
 	uint8_t bytes[sizeof(head) + 2048];
@@ -210,7 +210,7 @@ static int put_frame(struct fuzz_input *in, int fd, struct star_stream *stream,
 		head.type = fuzz_up_to(in, 9);
 		head.round += fuzz_up_to(in, 2);
 		fuzz_take(in, &head.code, 4);
-		head.seat = fuzz_up_to(in, 3);
+		head.index = fuzz_up_to(in, 3);
 		head.rank = fuzz_up_to(in, 3);
 	}
 	if (how & OTHER_LENGTH)
@@ -220,7 +220,7 @@ static int put_frame(struct fuzz_input *in, int fd, struct star_stream *stream,
 	siphash128(stream->body_key, bytes + sizeof(head), n - sizeof(head), head.body_mac);
 	if (how & OTHER_BODY)
 		head.body_mac[5] ^= 1;
-	star_seal(stream, &head);
+	tree_seal(stream, &head);
 	if (how & UNSEALED)
 		head.mac[7] ^= 1;
 	memcpy(bytes, &head, sizeof(head));
@@ -230,28 +230,28 @@ static int put_frame(struct fuzz_input *in, int fd, struct star_stream *stream,
 	return send(fd, bytes, n, MSG_NOSIGNAL) == (ssize_t)n && !(how & CUT);
 }
 
-/* The head of the frame that the other end of a star sends in that round. */
-static struct star_frame usual_head(const struct star_stream *stream, uint32_t round)
+/* The head of the frame that the other end sends in a flat tree in that round. */
+static struct tree_frame usual_head(const struct tree_stream *stream, uint32_t round)
 {
-	return (struct star_frame){.type = stream->is_parent ? STAR_TABLE : STAR_PIECE,
+	return (struct tree_frame){.type = stream->is_parent ? TREE_TABLE : TREE_PIECE,
 				   .round = round,
 				   .len = stream->is_parent ? 2 * LENGTH : LENGTH,
 				   .timeout_ms = TIMEOUT_MS};
 }
 
 /* A rank of a meeting that has got so far; facts: memory for the facts about nranks processes. */
-static struct star *new_star(int rank, int nranks, const uint8_t salt[HANDSHAKE_SALT_SIZE],
+static struct tree *new_tree(int rank, int nranks, const uint8_t salt[HANDSHAKE_SALT_SIZE],
 			     struct bootstrap_peer *facts)
 {
-	struct star *t = fuzz_memory(sizeof(*t));
+	struct tree *t = fuzz_memory(sizeof(*t));
 
 	t->bootstrap.rank = rank;
 	t->bootstrap.nranks = nranks;
 	t->bootstrap.peers = facts;
-	t->fd = -1;
+	t->parent.fd = -1;
 	memcpy(t->shared, job_key, sizeof(t->shared));
-	star_set_handshake(t);
-	star_derive_keys(t, salt);
+	tree_set_handshake(t);
+	tree_derive_keys(t, salt);
 	return t;
 }
 
@@ -262,9 +262,7 @@ static void new_pair(int fds[2])
 }
 
 /* Runs exchanges until one fails, which the last one must. */
-static void run_rounds(struct fuzz_input *in, struct star *t,
-		       int (*exchange)(struct star *t, const void *in, void *out, size_t len,
-				       struct bootstrap_failure *failure, int64_t timeout_ms))
+static void run_rounds(struct fuzz_input *in, struct tree *t)
 {
 	uint8_t *piece = fuzz_memory(LENGTH);
 	uint8_t *table = fuzz_memory((size_t)t->bootstrap.nranks * LENGTH);
@@ -275,7 +273,7 @@ static void run_rounds(struct fuzz_input *in, struct star *t,
 										: 0,
 						    .text = "this rank has failed"};
 
-		code = exchange(t, piece, table, LENGTH, &failure, TIMEOUT_MS);
+		code = tree_exchange(t, piece, table, LENGTH, &failure, TIMEOUT_MS);
 	}
 	fuzz_promise(code && error_text()[0],
 		     "the exchange after the last frame fails with a text");
@@ -288,29 +286,26 @@ static void exchange(struct fuzz_input *in, int rank, const uint8_t salt[HANDSHA
 		     const uint8_t key[HANDSHAKE_KEY_SIZE])
 {
 	struct bootstrap_peer facts[2] = {{.pid = 0}};
-	struct star *t = new_star(rank, 2, salt, facts);
-	struct star_stream peer = {.sent = 0};
+	struct tree *t = new_tree(rank, 2, salt, facts);
+	struct tree_stream peer = {.sent = 0};
 	int fds[2];
 
-	star_stream_init(&peer, rank == 1, key, t->body_key);
+	tree_stream_init(&peer, rank == 1, key, t->body_key);
 	new_pair(fds);
-	if (rank == 0 && star_root_init(t))
+	if (tree_take_index(t, rank))
 		exit(2);
 	for (uint32_t round = 1;
 	     round <= ROUNDS && put_frame(in, fds[1], &peer, usual_head(&peer, round)); round++)
 		;
 	shutdown(fds[1], SHUT_WR);
-	if (rank == 0) {
-		t->acceptor.connected(t, 1, fds[0], key);
-	} else {
-		t->fd = fds[0];
-		star_stream_init(&t->stream, 0, key, t->body_key);
-	}
-	run_rounds(in, t, rank == 0 ? star_root_exchange : star_member_exchange);
 	if (rank == 0)
-		star_children_close(t);
+		t->acceptor.connected(t, 1, fds[0], key);
 	else
-		close(t->fd);
+		tree_link_open(t, &t->parent, 0, fds[0], 0, key);
+	run_rounds(in, t);
+	tree_children_close(t);
+	if (rank != 0)
+		close(t->parent.fd);
 	close(fds[1]);
 	free(t);
 }
@@ -324,29 +319,29 @@ static void tree_root(struct fuzz_input *in, const uint8_t salt[HANDSHAKE_SALT_S
 		      const uint8_t key[HANDSHAKE_KEY_SIZE])
 {
 	struct bootstrap_peer facts[3] = {{.pid = 0}};
-	struct star *t = new_star(0, 3, salt, facts);
+	struct tree *t = new_tree(0, 3, salt, facts);
 	int fds[2][2];
 
-	if (star_root_init(t))
+	if (tree_take_index(t, 0))
 		exit(2);
 	for (int i = 0; i < 2; i++) {
-		struct star_stream peer = {.sent = 0};
-		struct star_frame head = {.type = STAR_HERE, .len = sizeof(some_id) - 1};
+		struct tree_stream peer = {.sent = 0};
+		struct tree_frame head = {.type = TREE_HERE, .len = sizeof(some_id) - 1};
 
-		star_stream_init(&peer, 0, key, t->body_key);
+		tree_stream_init(&peer, 0, key, t->body_key);
 		new_pair(fds[i]);
 		for (uint32_t round = 0; round <= ROUNDS && put_frame(in, fds[i][1], &peer, head);
 		     round++)
-			head = (struct star_frame){.type = STAR_PIECE,
+			head = (struct tree_frame){.type = TREE_PIECE,
 						   .round = round + 1,
-						   .seat = 1,
+						   .index = 1,
 						   .len = 2 * (4 + LENGTH),
 						   .timeout_ms = TIMEOUT_MS};
 		shutdown(fds[i][1], SHUT_WR);
 		t->acceptor.connected(t, (uint32_t)i + 1, fds[i][0], key);
 	}
-	run_rounds(in, t, star_root_exchange);
-	star_children_close(t);
+	run_rounds(in, t);
+	tree_children_close(t);
 	close(fds[0][1]);
 	close(fds[1][1]);
 	free(t);
@@ -357,35 +352,32 @@ static void tree_inner(struct fuzz_input *in, const uint8_t salt[HANDSHAKE_SALT_
 		       const uint8_t key[HANDSHAKE_KEY_SIZE])
 {
 	struct bootstrap_peer facts[3] = {{.pid = 0}};
-	struct star *t = new_star(1, 3, salt, facts);
-	struct star_stream above = {.sent = 0}, below = {.sent = 0};
+	struct tree *t = new_tree(1, 3, salt, facts);
+	struct tree_stream above = {.sent = 0}, below = {.sent = 0};
 	int up[2], down[2];
 
-	t->seat = 1;
-	t->nchildren = 1;
-	if (star_children_init(t, 1))
+	if (tree_take_index(t, 1))
 		exit(2);
-	star_stream_init(&above, 1, key, t->body_key);
-	star_stream_init(&below, 0, key, t->body_key);
+	tree_stream_init(&above, 1, key, t->body_key);
+	tree_stream_init(&below, 0, key, t->body_key);
 	new_pair(up);
 	new_pair(down);
 	for (uint32_t round = 1; round <= ROUNDS; round++) {
-		struct star_frame table = usual_head(&above, round);
-		struct star_frame piece = usual_head(&below, round);
+		struct tree_frame table = usual_head(&above, round);
+		struct tree_frame piece = usual_head(&below, round);
 
 		table.len = 3 * LENGTH;
-		piece.seat = 2;
+		piece.index = 2;
 		if (!put_frame(in, down[1], &below, piece) || !put_frame(in, up[1], &above, table))
 			break;
 	}
 	shutdown(up[1], SHUT_WR);
 	shutdown(down[1], SHUT_WR);
-	t->fd = up[0];
-	star_stream_init(&t->stream, 0, key, t->body_key);
+	tree_link_open(t, &t->parent, 0, up[0], 0, key);
 	t->acceptor.connected(t, 2, down[0], key);
-	run_rounds(in, t, star_inner_exchange);
-	star_children_close(t);
-	close(t->fd);
+	run_rounds(in, t);
+	tree_children_close(t);
+	close(t->parent.fd);
 	close(up[1]);
 	close(down[1]);
 	free(t);
@@ -403,9 +395,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	exchange(&in, 0, salt, key);
 	exchange(&in, 1, salt, key);
-	star_shape.flat = star_shape.fan = 1;
+	tree_shape.flat = tree_shape.fan = 1;
 	tree_root(&in, salt, key);
 	tree_inner(&in, salt, key);
-	star_shape.flat = 256;
+	tree_shape.flat = 256;
 	return 0;
 }

@@ -6,8 +6,6 @@
 
 libs=${top_builddir:-.}/.libs
 most=6
-# The folders whose circles are larger; none of them may grow.
-larger='bootstrap 8'
 
 ls "$libs"/libcore_*.a >/dev/null 2>&1 || skip_all "the archives of core's folders are not built"
 found=$(mktemp) || exit 1
@@ -17,8 +15,7 @@ ${NM:-nm} -A "$libs"/libcore_*.a 2>/dev/null | awk -f "${top_srcdir:-.}/tests/so
 check "circles are found" grep -q '^[a-z]* [0-9]' "$found"
 none "no circle crosses folders" "$(grep -A 999 '^[a-z]*,' "$found")"
 for folder in $(sed -n 's/^\([a-z]*\) [0-9].*/\1/p' "$found" | sort -u); do
-    limit=$(echo "$larger" | sed -n "s/^$folder //p")
-    none "$folder: a circle has at most ${limit:-$most} files" "$(awk -v folder="$folder" -v limit="${limit:-$most}" '
+    none "$folder: a circle has at most $most files" "$(awk -v folder="$folder" -v limit="$most" '
         /^[a-z]/ { shown = $1 == folder && $2 > limit } shown' "$found")"
 done
 done_testing

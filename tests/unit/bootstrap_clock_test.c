@@ -4,7 +4,7 @@
  * moves: the rank looks at the clock all the same.
  */
 #include <dlfcn.h>
-#include "bootstrap/star.h"
+#include "bootstrap/tree.h"
 #include "base/error.h"
 #include "bootstrap_harness.h"
 
@@ -99,13 +99,13 @@ static void test_exchange(enum trouble what, const char *name)
 	ends(args, NONE, name);
 }
 
-/* In a tree a rank sends where it listens, and waits for its seat. */
-static void test_seat(void)
+/* In a tree a rank sends where it listens, and waits for its index. */
+static void test_index(void)
 {
 	struct rank_args args = {.nranks = 3, .timeout_ms = SHORT_MS};
 
-	star_shape = (struct star_shape){.flat = 1, .fan = 1};
-	ends(args, NO_RECV, "each receive of the seat is interrupted");
+	tree_shape = (struct tree_shape){.flat = 1, .fan = 1};
+	ends(args, NO_RECV, "each receive of the index is interrupted");
 }
 
 int main(void)
@@ -113,6 +113,6 @@ int main(void)
 	test_exchange(NO_SEND, "the connection takes no byte of a piece");
 	test_exchange(NO_RECV, "each receive of the answer is interrupted");
 	test_exchange(SLOW_RECV, "the answer comes byte by byte");
-	test_seat();
+	test_index();
 	return done_testing();
 }

@@ -7,7 +7,7 @@
 #include <dlfcn.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
-#include "bootstrap/star.h"
+#include "bootstrap/tree.h"
 #include "base/error.h"
 #include "../lib/log_capture.h"
 #include "bootstrap_harness.h"
@@ -152,7 +152,7 @@ static void test_death_later(int victim)
 /* A rank dies after the root has accepted it, before it has sent anything. */
 static pid_t arrive_and_die(const char *id, int rank, int nranks)
 {
-	struct star *t = calloc(1, sizeof(*t));
+	struct tree *t = calloc(1, sizeof(*t));
 	struct address_list addrs;
 	pid_t pid = fork();
 
@@ -162,11 +162,12 @@ static pid_t arrive_and_die(const char *id, int rank, int nranks)
 	}
 	t->bootstrap.rank = rank;
 	t->bootstrap.nranks = nranks;
-	t->fd = -1;
-	star_set_handshake(t);
+	t->parent.fd = -1;
+	t->timeout_ms = LONG_MS;
+	t->deadline = clock_deadline(LONG_MS);
+	tree_set_handshake(t);
 	unique_id_drop_inherited();
-	if (unique_id_parse(id, t->shared, &addrs) != 0 ||
-	    star_connect(t, &addrs, 0, clock_deadline(LONG_MS), LONG_MS) != 0)
+	if (unique_id_parse(id, t->shared, &addrs) != 0 || tree_join(t, &addrs, 0) != 0)
 		_exit(1);
 	raise(SIGKILL);
 	_exit(1);
@@ -429,7 +430,7 @@ static void test_lengths(void)
 		is_int(results[i].code, COLL_ERR_MISMATCH, "lengths differ: rank %d", i);
 		/* In a tree the parent that sees it is any rank. */
 		has_str(results[i].text,
-			star_shape.flat == 1 ? " exchanges "
+			tree_shape.flat == 1 ? " exchanges "
 					     : "rank 1 exchanges 9 bytes where rank 0 exchanges 8",
 			"both are named");
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * bootstrap_harness.h - ranks as child processes, for the tests of the bootstrap; include
- * bootstrap/star.h and base/error.h before it.
+ * bootstrap/tree.h and base/error.h before it.
  */
 #ifndef TESTS_BOOTSTRAP_HARNESS_H
 #define TESTS_BOOTSTRAP_HARNESS_H
@@ -20,13 +20,13 @@
 /* Long enough for a loaded machine; no test waits so long if all is well. */
 enum { LONG_MS = 60000, TEXT = 1024 };
 
-/* With TEST_STAR_FAN=2 in the environment even a few ranks over TCP form a tree, of two children each. */
+/* With TEST_TREE_FAN=2 in the environment even a few ranks over TCP form a deep tree, of two children each. */
 __attribute__((constructor)) static void take_shape(void)
 {
-	const char *fan = getenv("TEST_STAR_FAN");
+	const char *fan = getenv("TEST_TREE_FAN");
 
 	if (fan != NULL)
-		star_shape = (struct star_shape){.flat = 1, .fan = atoi(fan)};
+		tree_shape = (struct tree_shape){.flat = 1, .fan = atoi(fan)};
 }
 
 struct rank_args {

@@ -3,7 +3,7 @@
  * bootstrap_rank_failed_test.c - a rank enters an exchange with a failure: every rank gets its
  * code, its number and its text, whatever the other ranks exchange, and the next exchange works.
  */
-#include "bootstrap/star.h"
+#include "bootstrap/tree.h"
 #include "base/error.h"
 #include "bootstrap_harness.h"
 
@@ -114,7 +114,7 @@ static int work(struct bootstrap *b, void *arg)
 
 /* ------------------------------------------------------------------ ranks in processes -- */
 
-static void test_star(const struct plan *plan)
+static void test_tcp(const struct plan *plan)
 {
 	struct rank_child children[RANKS];
 	char root[64];
@@ -164,7 +164,7 @@ static void test_missing(void)
 		if (r == 2)
 			continue;
 		/* In a tree a rank below rank 2 hears no more than that its parent is dead. */
-		if (star_shape.flat == 1 && strstr(result.text, "rank 2 (pid "))
+		if (tree_shape.flat == 1 && strstr(result.text, "rank 2 (pid "))
 			continue;
 		is_int(result.code, COLL_ERR_DEVICE, "rank 2 dies: rank %d gets rank 1's failure",
 		       r);
@@ -235,7 +235,7 @@ static void test_in_vain(void)
 		is_int(result.code, COLL_ERR_TIMEOUT, "rank 2 is stopped: rank %d", r);
 		has_str(result.text, "rank 2 of 4 has not been heard from", "it is named");
 		/* In a tree rank 1 may wait for those below it before it says so. */
-		if (!r && star_shape.flat != 1)
+		if (!r && tree_shape.flat != 1)
 			has_str(result.text, "rank 1: nobody is there; ", "beside the failure");
 	}
 	kill(children[2].pid, SIGKILL);
@@ -314,7 +314,7 @@ static void test_alone(void)
 int main(void)
 {
 	for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
-		test_star(&plans[i]);
+		test_tcp(&plans[i]);
 		test_threads(&plans[i], 0, "in memory");
 		test_threads(&plans[i], 1, "over the caller's exchange");
 	}

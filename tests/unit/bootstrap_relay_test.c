@@ -10,7 +10,7 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include "bootstrap/star.h"
+#include "bootstrap/tree.h"
 #include "base/error.h"
 #include "../lib/tap.h"
 
@@ -57,7 +57,7 @@ struct flow {
 	int direction;
 	int handshake; /* messages of the handshake that are still to come */
 	int frames;
-	int extra; /* of these, frames that may come at any time or not at all: STAR_WHO */
+	int extra; /* of these, frames that may come at any time or not at all: TREE_WHO */
 	size_t have;
 	uint8_t bytes[BUFFER];
 	uint8_t first[BUFFER]; /* the first frame */
@@ -87,15 +87,15 @@ static void relay_mac(const void *user, const void *data, size_t len, uint8_t ma
 }
 
 /* Gives a changed head the mac that its sender would have given it. */
-static void relay_seal(const struct flow *flow, struct star_frame *head)
+static void relay_seal(const struct flow *flow, struct tree_frame *head)
 {
 	const struct handshake hs = {.mac = relay_mac, .user = relay.key};
 	uint8_t session[HANDSHAKE_KEY_SIZE];
-	struct star_stream stream = {.sent = (uint64_t)flow->frames};
+	struct tree_stream stream = {.sent = (uint64_t)flow->frames};
 
 	handshake_session_key(&hs, &relay.messages, session);
-	star_stream_init(&stream, flow->direction == FROM_ROOT, session, NULL);
-	star_seal(&stream, head);
+	tree_stream_init(&stream, flow->direction == FROM_ROOT, session, NULL);
+	tree_seal(&stream, head);
 }
 
 /* Rank 1's and rank 2's frames have come: each goes to the other. */
@@ -115,7 +115,7 @@ static void relay_exchange(struct flow *flow, struct flow *other)
 
 static void relay_attack(struct flow *flow, struct flow *back, size_t len)
 {
-	struct star_frame *head = (struct star_frame *)flow->bytes;
+	struct tree_frame *head = (struct tree_frame *)flow->bytes;
 
 	attack.seen = len;
 	switch (attack.kind) {
@@ -139,7 +139,7 @@ static void relay_attack(struct flow *flow, struct flow *back, size_t len)
 static void relay_frame(int link, struct flow *flow, size_t len)
 {
 	struct flow *back = &relay.flow[link][!flow->direction];
-	const int extra = ((struct star_frame *)flow->bytes)->type == STAR_WHO;
+	const int extra = ((struct tree_frame *)flow->bytes)->type == TREE_WHO;
 	int attacked = !extra && flow->direction == attack.direction &&
 		       flow->frames - flow->extra == attack.frame;
 
@@ -167,7 +167,7 @@ static void relay_frame(int link, struct flow *flow, size_t len)
 /* The length of the message of the handshake, or the frame, at the beginning of flow->bytes; 0: unknown. */
 static size_t relay_length(const struct flow *flow)
 {
-	const struct star_frame *head = (const struct star_frame *)flow->bytes;
+	const struct tree_frame *head = (const struct tree_frame *)flow->bytes;
 	const int first = flow->handshake == 2;
 
 	if (flow->handshake && flow->direction == TO_ROOT)
@@ -425,8 +425,8 @@ static void test_flips(const char *what, enum fault fault, int direction, int fr
 /* Stops in the middle of the head, behind it, and in the middle of the body. */
 static void test_cuts(const char *what, int direction)
 {
-	static const uint64_t places[] = {0, 1, sizeof(struct star_frame) - 1,
-					  sizeof(struct star_frame), sizeof(struct star_frame) + 3};
+	static const uint64_t places[] = {0, 1, sizeof(struct tree_frame) - 1,
+					  sizeof(struct tree_frame), sizeof(struct tree_frame) + 3};
 	int wrong = 0;
 
 	attack = (struct attack){

@@ -3,7 +3,7 @@
  * bootstrap_test.c - ranks find each other and exchange: in memory, over TCP, over the caller's
  * function.
  */
-#include "bootstrap/star.h"
+#include "bootstrap/tree.h"
 #include "base/error.h"
 #include "bootstrap_harness.h"
 
@@ -561,7 +561,7 @@ static void test_watch_tcp(void)
 	bootstrap_make_id(id, sizeof(id), NULL);
 	is_int(run_all(&args), 0, "a rank over TCP is aborted: the others hear who, as a failure");
 	/* In a tree rank 2 may be above rank 1: it sends the piece of rank 1, and only then reads of the failure. */
-	if (getenv("TEST_STAR_FAN"))
+	if (getenv("TEST_TREE_FAN"))
 		return;
 	bootstrap_make_id(id, sizeof(id), NULL);
 	args.arg = id;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# bootstrap_tree.t - the tests of the bootstrap once more with trees: a few ranks sit as many would.
+# bootstrap_tree.t - the tests of the bootstrap once more with deep trees: a few ranks form the tree of many.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
 dir=$(mktemp -d) || exit 1
@@ -10,7 +10,7 @@ trap 'rm -rf "$dir"' EXIT
 programs="bootstrap_test bootstrap_fault_test bootstrap_rank_failed_test"
 for fan in 1 2 3; do
 	for program in $programs; do
-		TEST_STAR_FAN=$fan collect "$program.$fan" "$top_builddir/tests/unit/$program"
+		TEST_TREE_FAN=$fan collect "$program.$fan" "$top_builddir/tests/unit/$program"
 	done &
 done
 wait

@@ -8,61 +8,61 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
-#include "bootstrap/star.h"
+#include "bootstrap/tree.h"
 #include "base/error.h"
 #include "../lib/log_capture.h"
 #include "bootstrap_harness.h"
 
 /* -------------------------------------------------------------------------- the shape -- */
 
-/* Counts the seats of n ranks whose parent, subtree or height does not fit the seats around them. */
+/* Counts the indices of n ranks whose parent, subtree or height does not fit the indices around them. */
 static int shape_faults(int n)
 {
 	int bad = 0, below = 0;
 
-	for (int seat = 1; seat < n; seat++) {
-		const int parent = star_tree_parent(seat, n);
-		const int first = parent * star_tree_fan(n) + 1;
+	for (int index = 1; index < n; index++) {
+		const int parent = tree_shape_parent(index, n);
+		const int first = tree_shape_first_child(parent, n);
 
-		bad += parent < 0 || parent >= seat || seat < first ||
-		       seat >= first + star_tree_children(parent, n);
+		bad += parent < 0 || parent >= index || index < first ||
+		       index >= first + tree_shape_children(parent, n);
 	}
-	for (int seat = n - 1; seat >= 0; seat--) {
-		const int first = seat * star_tree_fan(n) + 1;
+	for (int index = n - 1; index >= 0; index--) {
+		const int first = tree_shape_first_child(index, n);
 		int size = 1, height = 0;
 
-		for (int i = 0; i < star_tree_children(seat, n); i++) {
-			const int level = 1 + star_tree_height(first + i, n);
+		for (int i = 0; i < tree_shape_children(index, n); i++) {
+			const int level = 1 + tree_shape_height(first + i, n);
 
-			size += star_tree_size(first + i, n);
+			size += tree_shape_size(first + i, n);
 			height = level > height ? level : height;
 		}
-		below += star_tree_children(seat, n);
-		bad += size != star_tree_size(seat, n) || height != star_tree_height(seat, n);
+		below += tree_shape_children(index, n);
+		bad += size != tree_shape_size(index, n) || height != tree_shape_height(index, n);
 	}
-	return bad + (below != n - 1) + (star_tree_size(0, n) != n);
+	return bad + (below != n - 1) + (tree_shape_size(0, n) != n);
 }
 
 static void test_shape(void)
 {
-	const struct star_shape usual = star_shape;
+	const struct tree_shape usual = tree_shape;
 	int bad = 0;
 
 	for (int n = 2; n <= 700; n++)
 		bad += shape_faults(n);
 	is_int(bad, 0,
 	       "every rank has a parent that knows it: 2 to 700 ranks, as they usually sit");
-	is_int(star_tree_height(0, usual.flat), 1, "%d ranks are a star", usual.flat);
-	is_int(star_tree_height(0, usual.flat + 1), 2, "one more is a tree");
+	is_int(tree_shape_height(0, usual.flat), 1, "a tree of %d ranks is flat", usual.flat);
+	is_int(tree_shape_height(0, usual.flat + 1), 2, "a tree of one more is deep");
 	is_int(shape_faults(65536), 0, "65,536 ranks");
-	is_int(star_tree_height(0, 65536), 4, "have four levels below the root");
+	is_int(tree_shape_height(0, 65536), 4, "have four levels below the root");
 	bad = 0;
 	for (int fan = 1; fan <= 5; fan++) {
-		star_shape = (struct star_shape){.flat = 1, .fan = fan};
+		tree_shape = (struct tree_shape){.flat = 1, .fan = fan};
 		for (int n = 2; n <= 200; n++)
 			bad += shape_faults(n);
 	}
-	star_shape = usual;
+	tree_shape = usual;
 	is_int(bad, 0, "trees of one to five children");
 }
 
@@ -73,11 +73,11 @@ static uint64_t root_bytes(int n, size_t len)
 {
 	uint64_t bytes = 0;
 
-	for (int seat = 1; seat <= star_tree_children(0, n); seat++) {
-		const uint64_t size = (uint64_t)star_tree_size(seat, n);
+	for (int index = 1; index <= tree_shape_children(0, n); index++) {
+		const uint64_t size = (uint64_t)tree_shape_size(index, n);
 
-		bytes += sizeof(struct star_frame) + (size > 1 ? size * (4 + len) : len);
-		bytes += sizeof(struct star_frame) + (uint64_t)n * len;
+		bytes += sizeof(struct tree_frame) + (size > 1 ? size * (4 + len) : len);
+		bytes += sizeof(struct tree_frame) + (uint64_t)n * len;
 	}
 	return bytes;
 }
@@ -99,7 +99,7 @@ static struct {
 
 static int work_many(struct bootstrap *bootstrap, void *arg)
 {
-	struct star *t = (struct star *)bootstrap;
+	struct tree *t = (struct tree *)bootstrap;
 	const int me = bootstrap_rank(bootstrap);
 	int64_t in[3] = {me, 7 * me, -me}, out[MANY * 3];
 	uint64_t before = t->bytes;
@@ -157,7 +157,7 @@ static void test_many(void)
 	}
 	is_int(failed, 0, "%d ranks meet and exchange", MANY);
 	is_int((int64_t)counted.accepted, MANY - 1, "each has come to the root once");
-	is_int(counted.children, star_shape.fan, "which keeps the connections of its children");
+	is_int(counted.children, tree_shape.fan, "which keeps the connections of its children");
 	is_int((int64_t)counted.bytes, (int64_t)root_bytes(MANY, MANY_LENGTH),
 	       "and moves the bytes that the shape says");
 }
@@ -165,18 +165,20 @@ static void test_many(void)
 /* The same count for a job that this machine cannot hold. */
 static void test_65536(void)
 {
-	const struct star_shape usual = star_shape;
+	const struct tree_shape usual = tree_shape;
 	const size_t len = sizeof(struct bootstrap_peer);
-	uint64_t tree = root_bytes(65536, len), star;
+	uint64_t deep = root_bytes(65536, len), flat;
 
-	star_shape.flat = 65536;
-	star = root_bytes(65536, len);
-	star_shape = usual;
-	diag("65,536 ranks, %zu bytes each: the root moves %llu MiB in an exchange; as a star it "
+	tree_shape.flat = 65536;
+	flat = root_bytes(65536, len);
+	tree_shape = usual;
+	diag("65,536 ranks, %zu bytes each: the root moves %llu MiB in an exchange; in a flat tree "
+	     "it "
 	     "would "
 	     "move %llu MiB",
-	     len, (unsigned long long)tree >> 20, (unsigned long long)star >> 20);
-	ok(tree * 1000 < star, "the root of 65,536 ranks does a thousandth of a star's work");
+	     len, (unsigned long long)deep >> 20, (unsigned long long)flat >> 20);
+	ok(deep * 1000 < flat,
+	   "the root of 65,536 ranks does a thousandth of the work in a flat tree");
 }
 
 /* ------------------------------------------------------------------------------ faults -- */
@@ -430,18 +432,18 @@ static void test_killed(int trials)
 static void test_both_ends_at_once(void)
 {
 	static const uint8_t key[HANDSHAKE_KEY_SIZE] = {1};
-	const struct star_frame heard = {.type = STAR_HEARD, .len = 4};
-	struct star *t = calloc(1, sizeof(*t));
-	struct star_frame got;
+	const struct tree_frame heard = {.type = TREE_HEARD, .len = 4};
+	struct tree *t = calloc(1, sizeof(*t));
+	struct tree_frame got;
 	int ends[2];
 
 	if (t == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) ||
 	    write(ends[1], &heard, sizeof(heard)) < 0)
 		bail_out("socketpair: %s", strerror(errno));
-	t->fd = ends[0];
+	t->parent.fd = ends[0];
 	t->bootstrap.nranks = 4;
-	star_stream_init(&t->stream, 0, key, key);
-	is_int(star_send_up(t, heard, "abcd", LONG_MS), 0, "the parent has asked");
+	tree_stream_init(&t->parent.stream, 0, key, key);
+	is_int(tree_parent_send(t, heard, "abcd", LONG_MS), 0, "the parent has asked");
 	is_int(recv(ends[1], &got, sizeof(got), MSG_DONTWAIT), sizeof(got),
 	       "and is told all the same");
 	close(ends[0]);
@@ -475,10 +477,10 @@ static void *read_slowly(void *arg)
 static void test_asked_midway(void)
 {
 	static const uint8_t key[HANDSHAKE_KEY_SIZE] = {1};
-	struct star_frame who = {.type = STAR_WHO};
-	const struct star_frame piece = {.type = STAR_PIECE, .len = 4 << 20};
-	struct star_stream parent = {.sent = 0};
-	struct star *t = calloc(1, sizeof(*t));
+	struct tree_frame who = {.type = TREE_WHO};
+	const struct tree_frame piece = {.type = TREE_PIECE, .len = 4 << 20};
+	struct tree_stream parent = {.sent = 0};
+	struct tree *t = calloc(1, sizeof(*t));
 	char *body = calloc(1, (size_t)piece.len);
 	struct slow_parent slow = {.got = 0};
 	pthread_t thread;
@@ -486,17 +488,18 @@ static void test_asked_midway(void)
 
 	if (t == NULL || body == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends))
 		bail_out("socketpair: %s", strerror(errno));
-	star_stream_init(&parent, 1, key, t->body_key);
-	star_seal_body(t->body_key, &who, NULL);
-	star_seal(&parent, &who);
+	tree_stream_init(&parent, 1, key, t->body_key);
+	tree_seal_body(t->body_key, &who, NULL);
+	tree_seal(&parent, &who);
 	if (write(ends[1], &who, sizeof(who)) < 0)
 		bail_out("write: %s", strerror(errno));
-	t->fd = slow.rank_fd = ends[0];
+	t->parent.fd = slow.rank_fd = ends[0];
 	slow.fd = ends[1];
-	star_stream_init(&t->stream, 0, key, t->body_key);
+	tree_stream_init(&t->parent.stream, 0, key, t->body_key);
 	if (pthread_create(&thread, NULL, read_slowly, &slow))
 		bail_out("no thread");
-	is_int(star_send_up(t, piece, body, LONG_MS), 0, "the parent asks amidst a large piece");
+	is_int(tree_parent_send(t, piece, body, LONG_MS), 0,
+	       "the parent asks amidst a large piece");
 	atomic_store(&slow.stopped, 1);
 	shutdown(ends[0], SHUT_WR);
 	pthread_join(thread, NULL);
@@ -511,16 +514,16 @@ static void test_asked_midway(void)
 /* A frame that broke off is the last one: another one in it would look changed on the way. */
 static void test_broken_off(void)
 {
-	const struct star_frame piece = {.type = STAR_PIECE};
-	struct star *t = calloc(1, sizeof(*t));
+	const struct tree_frame piece = {.type = TREE_PIECE};
+	struct tree *t = calloc(1, sizeof(*t));
 	char byte;
 	int ends[2];
 
 	if (t == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends))
 		bail_out("socketpair: %s", strerror(errno));
-	t->fd = ends[0];
+	t->parent.fd = ends[0];
 	t->midway = 1;
-	is_int(star_send_up(t, piece, NULL, LONG_MS), 0, "a frame after one that broke off");
+	is_int(tree_parent_send(t, piece, NULL, LONG_MS), 0, "a frame after one that broke off");
 	ok(recv(ends[1], &byte, 1, MSG_DONTWAIT) < 0, "is not sent");
 	close(ends[0]);
 	close(ends[1]);
@@ -530,13 +533,13 @@ static void test_broken_off(void)
 static const uint8_t root_key[HANDSHAKE_KEY_SIZE] = {1};
 
 /* Writes to the root the first frame of a connection: its head, and behind it the body. */
-static void put_first(int fd, const uint8_t *body_key, struct star_frame *head, size_t size)
+static void put_first(int fd, const uint8_t *body_key, struct tree_frame *head, size_t size)
 {
-	struct star_stream stream = {.sent = 0};
+	struct tree_stream stream = {.sent = 0};
 
-	star_stream_init(&stream, 0, root_key, body_key);
-	star_seal_body(body_key, head, head + 1);
-	star_seal(&stream, head);
+	tree_stream_init(&stream, 0, root_key, body_key);
+	tree_seal_body(body_key, head, head + 1);
+	tree_seal(&stream, head);
 	if (write(fd, head, size) != (ssize_t)size)
 		bail_out("write: %s", strerror(errno));
 }
@@ -554,13 +557,13 @@ static int send_pieces_late(void *user)
 {
 	struct late_child *child = user;
 	struct {
-		struct star_frame head;
+		struct tree_frame head;
 		uint32_t ranks[3];
-	} piece = {.head = {.type = STAR_PIECE,
+	} piece = {.head = {.type = TREE_PIECE,
 			    .round = 1,
 			    .len = sizeof(piece.ranks),
 			    .timeout_ms = 50,
-			    .seat = 1},
+			    .index = 1},
 		   .ranks = {1, 2, 3}};
 
 	if (!child->begin)
@@ -573,26 +576,26 @@ static int send_pieces_late(void *user)
 }
 
 /* The root of seven ranks, with a connection to rank 1, whose other end is *end. */
-static struct star *root_of_seven(int *end)
+static struct tree *root_of_seven(int *end)
 {
-	struct star *t = calloc(1, sizeof(*t));
+	struct tree *t = calloc(1, sizeof(*t));
 	int ends[2];
 
 	if (t == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends))
 		bail_out("socketpair: %s", strerror(errno));
 	t->bootstrap.nranks = 7;
-	t->fd = -1;
-	star_set_handshake(t);
-	if (star_root_init(t))
+	t->parent.fd = -1;
+	tree_set_handshake(t);
+	if (tree_take_index(t, 0))
 		bail_out("%s", error_text());
 	t->acceptor.connected(t->acceptor.owner, 1, ends[0], root_key);
 	*end = ends[1];
 	return t;
 }
 
-static void root_end(struct star *t, int end)
+static void root_end(struct tree *t, int end)
 {
-	star_children_close(t);
+	tree_children_close(t);
 	close(end);
 	free(t);
 }
@@ -601,19 +604,19 @@ static void root_end(struct star *t, int end)
 static void test_seconds(void)
 {
 	int end;
-	struct star *t = root_of_seven(&end);
+	struct tree *t = root_of_seven(&end);
 	struct bootstrap_failure failure = {.code = COLL_SUCCESS};
 	struct late_child child = {.begin = 0};
 	const char *after;
 	double seconds, passed;
 	int64_t begin;
 
-	t->conns[0].seated = 1;
+	t->conns[0].placed = 1;
 	child.fd = end;
 	child.body_key = t->body_key;
 	bootstrap_guard(&t->bootstrap, send_pieces_late, &child);
 	begin = clock_now_ms();
-	is_int(star_root_exchange(t, NULL, NULL, 0, &failure, LONG_MS), COLL_ERR_TIMEOUT,
+	is_int(tree_exchange(t, NULL, NULL, 0, &failure, LONG_MS), COLL_ERR_TIMEOUT,
 	       "a rank below has less time than the root");
 	passed = (double)(clock_now_ms() - begin) / 1e3;
 	after = strstr(error_text(), "ranks 4-6 of 7 have not been heard from after ");
@@ -628,19 +631,19 @@ static void test_seconds(void)
 static void test_long_here(void)
 {
 	int end;
-	struct star *t = root_of_seven(&end);
+	struct tree *t = root_of_seven(&end);
 	struct bootstrap_failure failure = {.code = COLL_SUCCESS};
 	struct {
-		struct star_frame head;
+		struct tree_frame head;
 		char text[UNIQUE_ID_TEXT_MAX];
-	} here = {.head = {.type = STAR_HERE, .len = sizeof(here.text), .timeout_ms = UINT32_MAX}};
+	} here = {.head = {.type = TREE_HERE, .len = sizeof(here.text), .timeout_ms = UINT32_MAX}};
 
 	memset(here.text, 'x', sizeof(here.text));
 	put_first(end, t->body_key, &here.head, sizeof(here));
-	t->conns[1].rank = -1; /* the place behind the text */
-	is_int(star_root_exchange(t, NULL, NULL, 0, &failure, 1000), COLL_ERR_INTERNAL,
+	t->conns[1].link.rank = -1; /* the place behind the text */
+	is_int(tree_exchange(t, NULL, NULL, 0, &failure, 1000), COLL_ERR_INTERNAL,
 	       "an address without room for its end is refused");
-	is_int(t->conns[1].rank, -1, "and nothing is written behind it");
+	is_int(t->conns[1].link.rank, -1, "and nothing is written behind it");
 	root_end(t, end);
 }
 
@@ -649,7 +652,7 @@ int main(void)
 	test_shape();
 	test_many();
 	test_65536();
-	star_shape = (struct star_shape){.flat = 1, .fan = FEW_FAN};
+	tree_shape = (struct tree_shape){.flat = 1, .fan = FEW_FAN};
 	test_missing();
 	test_late(1);
 	test_late(7);

@@ -5,7 +5,7 @@
  * hang.
  */
 #include <sys/resource.h>
-#include "bootstrap/star.h"
+#include "bootstrap/tree.h"
 #include "base/error.h"
 #include "bootstrap_harness.h"
 
@@ -80,7 +80,7 @@ static void root_mac(const void *user, const void *data, size_t len, uint8_t mac
 }
 
 static const struct handshake handshake = {.magic = {'C', 'O', 'L', 'L', 'B', 'O', 'O', 'T'},
-					   .version = STAR_VERSION,
+					   .version = TREE_VERSION,
 					   .mac = root_mac};
 
 /* Reads the challenge and computes the right answer of `rank`. */
@@ -93,7 +93,7 @@ static int right_answer(int fd, int rank, int nranks, struct handshake_messages 
 	    sizeof(messages->challenge))
 		return -1;
 	memcpy(answer->magic, handshake.magic, sizeof(handshake.magic));
-	answer->version = STAR_VERSION; /* the tests run on little-endian machines */
+	answer->version = TREE_VERSION; /* the tests run on little-endian machines */
 	answer->rank = (uint32_t)rank;
 	answer->nranks = (uint32_t)nranks;
 	answer->order = HANDSHAKE_BYTE_ORDER;
@@ -146,12 +146,12 @@ static void unknown_random(void)
 
 static void unknown_right_magic(void)
 {
-	struct handshake_answer answer = {.version = STAR_VERSION, .rank = 1, .nranks = 4};
+	struct handshake_answer answer = {.version = TREE_VERSION, .rank = 1, .nranks = 4};
 
 	memcpy(answer.magic, handshake.magic, sizeof(handshake.magic));
 	for (int i = 0; i < 5; i++)
 		held[nheld++] = connect_and_send(&answer, sizeof(answer));
-	answer.version = STAR_VERSION + 1;
+	answer.version = TREE_VERSION + 1;
 	held[nheld++] = connect_and_send(&answer, sizeof(answer));
 	answer.rank = answer.nranks = UINT32_MAX;
 	held[nheld++] = connect_and_send(&answer, sizeof(answer));
@@ -263,7 +263,7 @@ static void test_drip(void)
 /* ------------------------------------------------------------------------ with the key -- */
 
 /* Rank 1 of 2, with the keys of its frames. */
-static struct star rank_1;
+static struct tree rank_1;
 
 /* Rank 1 of 2 proves its key up to its confirm, which has wrong bits if `flip` is not 0. */
 static int prove_rank_1(uint8_t flip)
@@ -284,14 +284,14 @@ static int prove_rank_1(uint8_t flip)
 		diag("the confirm is not taken");
 	memset(&rank_1, 0, sizeof(rank_1));
 	root_key(rank_1.shared);
-	star_derive_keys(&rank_1, m.verdict.salt);
+	tree_derive_keys(&rank_1, m.verdict.salt);
 	handshake_session_key(&handshake, &m, session);
-	star_stream_init(&rank_1.stream, 0, session, rank_1.body_key);
+	tree_stream_init(&rank_1.parent.stream, 0, session, rank_1.body_key);
 	return fd;
 }
 
 struct piece {
-	struct star_frame head;
+	struct tree_frame head;
 	struct bootstrap_peer peer;
 };
 
@@ -309,7 +309,7 @@ static struct rank_result insider(struct piece piece, size_t len, int tamper)
 	zero = rank_spawn(&args, 0);
 	fd = prove_rank_1(0);
 	siphash128(rank_1.body_key, &piece.peer, sizeof(piece.peer), piece.head.body_mac);
-	star_seal(&rank_1.stream, &piece.head);
+	tree_seal(&rank_1.parent.stream, &piece.head);
 	if (tamper >= 0)
 		((uint8_t *)&piece)[tamper] ^= 0x81;
 	if (len > 0)
@@ -344,7 +344,7 @@ static void test_unconfirmed(void)
 	is_int(rank_collect(one).code, 0, "which comes later");
 }
 
-static const struct piece right_piece = {.head = {.type = STAR_PIECE,
+static const struct piece right_piece = {.head = {.type = TREE_PIECE,
 						  .round = 1,
 						  .len = sizeof(struct bootstrap_peer),
 						  .timeout_ms = LONG_MS}};
@@ -391,7 +391,7 @@ static void test_insider(void)
 			 !strstr(result.text, "where rank 0 exchanges 128");
 	}
 	is_int(wrong, 0, "a sealed piece of another length is an error, whichever it is");
-	m.head.type = STAR_FAILED;
+	m.head.type = TREE_FAILED;
 	result = insider(m, sizeof(m), -1);
 	is_int(result.code, COLL_ERR_INTERNAL, "a sealed failure with a message of 2^64 bytes");
 	has_str(result.text, "its error has 18446744073709551615 bytes, but 1023 are the most",
@@ -400,7 +400,7 @@ static void test_insider(void)
 	result = insider(m, sizeof(m), -1);
 	is_int(result.code, COLL_ERR_PEER_LOST, "a failure whose message stops early");
 	wrong = 0;
-	for (size_t i = 0; i < offsetof(struct star_frame, timeout_ms); i++) {
+	for (size_t i = 0; i < offsetof(struct tree_frame, timeout_ms); i++) {
 		m = right_piece;
 		((uint8_t *)&m)[i] ^= 0x81;
 		wrong += insider(m, sizeof(m), -1).code == 0;
@@ -436,7 +436,7 @@ static void test_impostor(void)
 	struct {
 		struct handshake_challenge challenge;
 		struct handshake_verdict verdict;
-	} m = {.challenge = {.version = STAR_VERSION}, .verdict = {.type = HANDSHAKE_REFUSED}};
+	} m = {.challenge = {.version = TREE_VERSION}, .verdict = {.type = HANDSHAKE_REFUSED}};
 	struct rank_result result;
 	int wrong = 0;
 
@@ -444,12 +444,12 @@ static void test_impostor(void)
 	is_int(result.code, COLL_ERR_INVALID_ARGUMENT, "a web server in rank 0's place");
 	has_str(result.text, "does not speak libcoll's bootstrap protocol", "is told from rank 0");
 	memcpy(m.challenge.magic, handshake.magic, sizeof(handshake.magic));
-	m.challenge.version = STAR_VERSION + 1;
+	m.challenge.version = TREE_VERSION + 1;
 	result = impostor(&m, sizeof(m.challenge));
 	is_int(result.code, COLL_ERR_UNSUPPORTED, "a rank 0 of another version");
 	has_str(result.text, "speaks bootstrap protocol 8, but this rank's speaks 7",
 		"both are named");
-	m.challenge.version = STAR_VERSION;
+	m.challenge.version = TREE_VERSION;
 	for (size_t len = 0; len <= sizeof(m); len += 5)
 		wrong += impostor(&m, len).code == 0;
 	for (uint32_t type = 0; type < 4; type++) {

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/siphash.h"
-#include "bootstrap/star.h"
+#include "bootstrap/tree.h"
 #include "socket/acceptor.h"
 #include "socket/dial.h"
 #include "../lib/tap.h"

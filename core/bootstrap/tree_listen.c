@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* star_listen.c - rank 0 listens at the address that all ranks know, or learns who has its port. */
+/* tree_listen.c - rank 0 listens at the address that all ranks know, or learns who has its port. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,12 +7,12 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "bootstrap/star.h"
+#include "bootstrap/tree.h"
 
 enum { LISTEN_ASK_MS = 3000 }; /* the time in which the owner of the port says who it is */
 
-/* Dials the port as a member does.  Returns the code with which its owner refuses, and the text; 0: it says nothing. */
-static int listen_ask_owner(const struct star *t, const struct address_list *addrs)
+/* Dials the port as any other rank does.  Returns the code with which its owner refuses, and the text; 0: it says nothing. */
+static int listen_ask_owner(const struct tree *t, const struct address_list *addrs)
 {
 	const int64_t deadline = clock_deadline(LISTEN_ASK_MS);
 	struct dial dial = {
@@ -41,7 +41,7 @@ static int listen_ask_owner(const struct star *t, const struct address_list *add
  * A listen() at one of the addresses has failed.  If another process has the port it is asked who it is: it may be a
  * second rank 0.
  */
-static int listen_error(const struct star *t, int code, int err, const struct address_list *addrs)
+static int listen_error(const struct tree *t, int code, int err, const struct address_list *addrs)
 {
 	struct error_first first = {0};
 	int owner;
@@ -59,7 +59,7 @@ static int listen_error(const struct star *t, int code, int err, const struct ad
 			 owner == COLL_ERR_PERMISSION ? ", which has that port" : "");
 }
 
-static int listen_each(struct star *t, struct address_list *addrs)
+static int listen_each(struct tree *t, struct address_list *addrs)
 {
 	for (int i = 0; i < addrs->count; i++) {
 		int fd, err = 0;
@@ -108,7 +108,7 @@ static int listen_is_own_name(const char *root, const struct address_list *addrs
 	return strcasestr(root, "localhost") == NULL && address_parse(root, "", &unused) != 0;
 }
 
-static int listen_anywhere(struct star *t, uint16_t port)
+static int listen_anywhere(struct tree *t, uint16_t port)
 {
 	static const uint8_t ipv4[4] = {127, 0, 0, 1}, ipv6[16] = {[15] = 1};
 	struct address_list own = {.count = 2};
@@ -122,7 +122,7 @@ static int listen_anywhere(struct star *t, uint16_t port)
 	return 0;
 }
 
-int star_listen_root(struct star *t, const char *root, const char *interface_name,
+int tree_listen_root(struct tree *t, const char *root, const char *interface_name,
 		     struct address_list *addrs)
 {
 	const int chosen = interface_name != NULL && interface_name[0] != '\0';
@@ -139,7 +139,7 @@ int star_listen_root(struct star *t, const char *root, const char *interface_nam
 		code = listen_each(t, addrs);
 	if (code || t->acceptor.listeners.count > 0)
 		return code;
-	/* The network may translate the address that the members use. */
+	/* The network may translate the address that the other ranks use. */
 	log_info("%s %s: listening at port %u of all interfaces", root,
 		 own_name ? "has only loopback addresses on this host"
 			  : "is not an address of this host",
@@ -147,7 +147,7 @@ int star_listen_root(struct star *t, const char *root, const char *interface_nam
 	return listen_anywhere(t, port);
 }
 
-void star_warn_open(const struct listeners *listeners)
+void tree_warn_open(const struct listeners *listeners)
 {
 	char text[ADDRESS_TEXT_SIZE];
 	struct address address;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* star_frame.c - seals, receives and checks the frames of the bootstrap over TCP. */
+/* tree_frame.c - seals, receives and checks the frames of the bootstrap over TCP. */
 #include <string.h>
-#include "bootstrap/star_frame.h"
+#include "bootstrap/tree_frame.h"
 #include "bootstrap/bootstrap_impl.h"
 #include "base/error.h"
 
 /* The bytes under the mac of a head. */
-struct star_sealed {
+struct tree_sealed {
 	char label[8];
 	uint32_t from_parent;
 	uint32_t reserved;
 	uint64_t number; /* of the frame in its direction */
-	struct star_frame head;
+	struct tree_frame head;
 };
 
-_Static_assert(sizeof(struct star_frame) == 32 + 2 * HANDSHAKE_MAC_SIZE &&
-		       sizeof(struct star_sealed) == 24 + sizeof(struct star_frame),
+_Static_assert(sizeof(struct tree_frame) == 32 + 2 * HANDSHAKE_MAC_SIZE &&
+		       sizeof(struct tree_sealed) == 24 + sizeof(struct tree_frame),
 	       "frames have no gaps");
 
-void star_stream_init(struct star_stream *stream, int is_parent,
+void tree_stream_init(struct tree_stream *stream, int is_parent,
 		      const uint8_t key[HANDSHAKE_KEY_SIZE], const uint8_t *body_key)
 {
 	memcpy(stream->key, key, sizeof(stream->key));
@@ -28,10 +28,10 @@ void star_stream_init(struct star_stream *stream, int is_parent,
 
 /* ---------------------------------------------------------------------- sealing -- */
 
-static void star_head_mac(const struct star_stream *stream, const struct star_frame *head,
+static void tree_head_mac(const struct tree_stream *stream, const struct tree_frame *head,
 			  uint32_t from_parent, uint64_t number, uint8_t mac[HANDSHAKE_MAC_SIZE])
 {
-	struct star_sealed sealed = {.label = {'f', 'r', 'a', 'm', 'e'},
+	struct tree_sealed sealed = {.label = {'f', 'r', 'a', 'm', 'e'},
 				     .from_parent = from_parent,
 				     .number = number,
 				     .head = *head};
@@ -40,34 +40,34 @@ static void star_head_mac(const struct star_stream *stream, const struct star_fr
 	siphash128(stream->key, &sealed, sizeof(sealed), mac);
 }
 
-void star_seal_body(const uint8_t *body_key, struct star_frame *head, const void *body)
+void tree_seal_body(const uint8_t *body_key, struct tree_frame *head, const void *body)
 {
 	siphash128(body_key, body, (size_t)head->len, head->body_mac);
 }
 
-void star_seal(const struct star_stream *stream, struct star_frame *head)
+void tree_seal(const struct tree_stream *stream, struct tree_frame *head)
 {
-	star_head_mac(stream, head, stream->is_parent, stream->sent, head->mac);
+	tree_head_mac(stream, head, stream->is_parent, stream->sent, head->mac);
 }
 
-int star_is_sealed(const struct star_stream *stream, const struct star_frame *head)
+int tree_is_sealed(const struct tree_stream *stream, const struct tree_frame *head)
 {
 	uint8_t mac[HANDSHAKE_MAC_SIZE];
 
-	star_head_mac(stream, head, !stream->is_parent, stream->taken, mac);
+	tree_head_mac(stream, head, !stream->is_parent, stream->taken, mac);
 	return handshake_same_mac(mac, head->mac);
 }
 
 /* -------------------------------------------------------------------- receiving -- */
 
-void star_stream_next(struct star_stream *stream)
+void tree_stream_next(struct tree_stream *stream)
 {
 	stream->head_got = 0;
 	stream->got = 0;
 	stream->body = NULL;
 }
 
-void *star_stream_space(struct star_stream *stream, void *scrap, size_t scrap_size, size_t *size)
+void *tree_stream_space(struct tree_stream *stream, void *scrap, size_t scrap_size, size_t *size)
 {
 	uint64_t left = stream->head.len - stream->got;
 
@@ -83,7 +83,7 @@ void *star_stream_space(struct star_stream *stream, void *scrap, size_t scrap_si
 	return scrap;
 }
 
-static int star_body_is_sealed(const struct star_stream *stream)
+static int tree_body_is_sealed(const struct tree_stream *stream)
 {
 	uint8_t mac[HANDSHAKE_MAC_SIZE];
 
@@ -93,26 +93,26 @@ static int star_body_is_sealed(const struct star_stream *stream)
 	return handshake_same_mac(mac, stream->head.body_mac);
 }
 
-enum star_event star_stream_take(struct star_stream *stream, size_t n)
+enum tree_event tree_stream_take(struct tree_stream *stream, size_t n)
 {
 	if (stream->head_got < sizeof(stream->head)) {
 		stream->head_got += n;
 		if (stream->head_got < sizeof(stream->head))
-			return STAR_MORE;
-		return star_is_sealed(stream, &stream->head) ? STAR_HEAD : STAR_FORGED;
+			return TREE_MORE;
+		return tree_is_sealed(stream, &stream->head) ? TREE_HEAD : TREE_FORGED;
 	}
 	stream->got += n;
 	if (stream->got < stream->head.len)
-		return STAR_MORE;
-	if (!star_body_is_sealed(stream))
-		return STAR_FORGED;
+		return TREE_MORE;
+	if (!tree_body_is_sealed(stream))
+		return TREE_FORGED;
 	stream->taken++;
-	return STAR_WHOLE;
+	return TREE_WHOLE;
 }
 
 /* --------------------------------------------------------------------- checking -- */
 
-int star_check_message(const struct star_frame *head, int rank)
+int tree_check_message(const struct tree_frame *head, int rank)
 {
 	if (head->len < BOOTSTRAP_TEXT_SIZE)
 		return COLL_SUCCESS;
@@ -122,16 +122,16 @@ int star_check_message(const struct star_frame *head, int rank)
 			 rank, (unsigned long long)head->len, BOOTSTRAP_TEXT_SIZE - 1);
 }
 
-int star_check_piece(const struct star_frame *head, int rank, int parent, uint32_t round,
+int tree_check_piece(const struct tree_frame *head, int rank, int parent, uint32_t round,
 		     size_t len, int any_len)
 {
-	if ((head->type != STAR_PIECE && head->type != STAR_FAILED) || head->round != round)
+	if ((head->type != TREE_PIECE && head->type != TREE_FAILED) || head->round != round)
 		return error_set(COLL_ERR_INTERNAL,
 				 "rank %d broke the bootstrap's protocol: frame %u of round %u "
 				 "in round %u",
 				 rank, head->type, head->round, round);
-	if (head->type == STAR_FAILED)
-		return star_check_message(head, rank);
+	if (head->type == TREE_FAILED)
+		return tree_check_message(head, rank);
 	if (!any_len && head->len != len)
 		return error_set(COLL_ERR_MISMATCH,
 				 "rank %d exchanges %llu bytes where rank %d exchanges %zu", rank,
@@ -139,11 +139,11 @@ int star_check_piece(const struct star_frame *head, int rank, int parent, uint32
 	return COLL_SUCCESS;
 }
 
-int star_check_table(const struct star_frame *head, int parent, uint32_t round, size_t len)
+int tree_check_table(const struct tree_frame *head, int parent, uint32_t round, size_t len)
 {
-	if (head->type == STAR_FAILURE || (head->type == STAR_FAILED && head->round == round))
-		return star_check_message(head, parent);
-	if (head->type != STAR_TABLE || head->round != round || head->len != len)
+	if (head->type == TREE_FAILURE || (head->type == TREE_FAILED && head->round == round))
+		return tree_check_message(head, parent);
+	if (head->type != TREE_TABLE || head->round != round || head->len != len)
 		return error_set(COLL_ERR_INTERNAL,
 				 "rank %d broke the bootstrap's protocol: frame %u of round %u, "
 				 "%llu bytes, where the table of round %u, %zu bytes, was expected",

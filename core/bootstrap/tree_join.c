@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* star_sit.c - a rank that is not the root connects to it; in a tree it gets a seat and connects to its parent. */
+/* tree_join.c - a rank joins the tree: it connects to the root; in a deep tree it gets an index and connects to its parent. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,24 +7,24 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "bootstrap/star.h"
+#include "bootstrap/tree.h"
 
 /* ------------------------------------------------------------------ connecting -- */
 
-enum { SIT_PEER_SIZE = 64 };
+enum { JOIN_PEER_SIZE = 64 };
 
 /* Before it has a connection a rank knows an id's maker only as such. */
-static const char *sit_peer(int peer, char text[SIT_PEER_SIZE])
+static const char *join_peer(int peer, char text[JOIN_PEER_SIZE])
 {
 	if (peer < 0)
 		return "the maker of the unique id (usually rank 0)";
-	snprintf(text, SIT_PEER_SIZE, "rank %d", peer);
+	snprintf(text, JOIN_PEER_SIZE, "rank %d", peer);
 	return text;
 }
 
-static int sit_not_connected(const struct star *t, int peer, int code)
+static int join_not_connected(const struct tree *t, int peer, int code)
 {
-	char text[BOOTSTRAP_TEXT_SIZE], who[SIT_PEER_SIZE];
+	char text[BOOTSTRAP_TEXT_SIZE], who[JOIN_PEER_SIZE];
 	const char *advice = "";
 
 	snprintf(text, sizeof(text), "%s", error_text());
@@ -39,15 +39,14 @@ static int sit_not_connected(const struct star *t, int peer, int code)
 				: " (it has ended, all its ranks are there already, or the job has "
 				  "already failed: read the messages of the other ranks)";
 	return error_set(code, "rank %d cannot meet %s: %s%s", t->bootstrap.rank,
-			 sit_peer(peer, who), text, advice);
+			 join_peer(peer, who), text, advice);
 }
 
 /* The time is up. */
-static int sit_timed_out(const struct star *t, const struct dial *dial, int peer,
-			 int64_t timeout_ms)
+static int join_timed_out(const struct tree *t, const struct dial *dial, int peer)
 {
-	char seconds[24], peer_text[SIT_PEER_SIZE], report[DIAL_REPORT_SIZE], advice[200] = "";
-	const char *who = sit_peer(peer, peer_text);
+	char seconds[24], peer_text[JOIN_PEER_SIZE], report[DIAL_REPORT_SIZE], advice[200] = "";
+	const char *who = join_peer(peer, peer_text);
 
 	dial_report(dial, report);
 	if (peer < 0 && dial_meets_silence(dial))
@@ -64,7 +63,7 @@ static int sit_timed_out(const struct star *t, const struct dial *dial, int peer
 	return error_set(COLL_ERR_TIMEOUT,
 			 "timed out: %s of %d has not been heard from after %s s; "
 			 "%s%s%s%s",
-			 who, t->bootstrap.nranks, bootstrap_seconds(timeout_ms, seconds),
+			 who, t->bootstrap.nranks, bootstrap_seconds(t->timeout_ms, seconds),
 			 dial->note, dial->note[0] && report[0] ? "; " : "", report, advice);
 }
 
@@ -72,22 +71,21 @@ static int sit_timed_out(const struct star *t, const struct dial *dial, int peer
  * Long before the time is up the log says why this rank has not come.  If the reason is that nobody answers, it is the same
  * on all ranks, and rank 1 tells it for all.
  */
-static void sit_say_late(const struct star *t, const struct dial *dial, int peer)
+static void join_say_late(const struct tree *t, const struct dial *dial, int peer)
 {
 	const int alike = dial_misses_peer(dial) && t->bootstrap.rank > 1;
-	char who[SIT_PEER_SIZE], report[DIAL_REPORT_SIZE];
+	char who[JOIN_PEER_SIZE], report[DIAL_REPORT_SIZE];
 
 	dial_report(dial, report);
 	if (alike)
 		log_info("rank %d has not reached %s yet: %s", t->bootstrap.rank,
-			 sit_peer(peer, who), report);
+			 join_peer(peer, who), report);
 	else
 		log_warn("rank %d has not reached %s yet: %s", t->bootstrap.rank,
-			 sit_peer(peer, who), report);
+			 join_peer(peer, who), report);
 }
 
-static int sit_wait(struct star *t, struct dial *dial, struct poll_set *set, int peer,
-		    int64_t deadline, int64_t timeout_ms)
+static int join_wait(struct tree *t, struct dial *dial, struct poll_set *set, int peer)
 {
 	int64_t stall_at = bootstrap_stall_time();
 	int code = dial_begin(dial);
@@ -96,7 +94,7 @@ static int sit_wait(struct star *t, struct dial *dial, struct poll_set *set, int
 		code = bootstrap_check_aborted(&t->bootstrap);
 		if (code)
 			return code;
-		poll_set_begin(set, bootstrap_look(&t->bootstrap, deadline));
+		poll_set_begin(set, bootstrap_look(&t->bootstrap, t->deadline));
 		poll_set_wake(set, stall_at);
 		code = dial_prepare(dial, set);
 		if (code == 0) {
@@ -104,21 +102,17 @@ static int sit_wait(struct star *t, struct dial *dial, struct poll_set *set, int
 			code = dial_advance(dial, set);
 		}
 		if (code == 0 && dial->fd < 0 && clock_remaining(stall_at) == 0) {
-			sit_say_late(t, dial, peer);
+			join_say_late(t, dial, peer);
 			stall_at = INT64_MAX;
 		}
-		if (code == 0 && dial->fd < 0 && clock_remaining(deadline) == 0)
-			return sit_timed_out(t, dial, peer, timeout_ms);
+		if (code == 0 && dial->fd < 0 && clock_remaining(t->deadline) == 0)
+			return join_timed_out(t, dial, peer);
 	}
-	return code ? sit_not_connected(t, peer, code) : 0;
+	return code ? join_not_connected(t, peer, code) : 0;
 }
 
-/*
- * Connects to that rank, or with peer -1 to whoever listens.  retry: it may not be listening yet.  timeout_ms is for
- * the text.
- */
-static int sit_dial(struct star *t, int peer, const struct address_list *addresses, int retry,
-		    int64_t deadline, int64_t timeout_ms)
+/* Connects to that rank, or with peer -1 to whoever listens.  retry: it may not be listening yet. */
+static int join_dial(struct tree *t, int peer, const struct address_list *addresses, int retry)
 {
 	struct dial dial = {.hs = &t->handshake,
 			    .peer = peer < 0 ? 0 : (uint32_t)peer,
@@ -131,9 +125,9 @@ static int sit_dial(struct star *t, int peer, const struct address_list *address
 	int code;
 
 	poll_set_init_small(&set, fds, ADDRESS_MAX);
-	code = sit_wait(t, &dial, &set, peer, deadline, timeout_ms);
+	code = join_wait(t, &dial, &set, peer);
 	dial_end(&dial);
-	t->fd = dial.fd;
+	t->parent.fd = dial.fd;
 	if (code)
 		return code;
 	if (dial.peer >= (uint32_t)t->bootstrap.nranks)
@@ -141,26 +135,25 @@ static int sit_dial(struct star *t, int peer, const struct address_list *address
 			COLL_ERR_INTERNAL,
 			"%s broke the bootstrap's protocol: it says that it is rank %u of %d",
 			dial.text, dial.peer, t->bootstrap.nranks);
-	t->parent = (int)dial.peer;
-	memcpy(t->parent_address, dial.text, sizeof(dial.text));
-	if (t->root < 0 || t->parent == t->root) {
-		t->root = t->parent;
+	if (t->root < 0 || (int)dial.peer == t->root) {
+		t->root = (int)dial.peer;
 		memcpy(t->acceptor.salt, dial.salt, sizeof(dial.salt));
-		star_derive_keys(t, dial.salt);
+		tree_derive_keys(t, dial.salt);
 	}
-	t->stream = (struct star_stream){.sent = 0};
-	star_stream_init(&t->stream, 0, dial.key, t->body_key);
+	t->parent = (struct tree_link){.rank = 0};
+	tree_link_open(t, &t->parent, (int)dial.peer, dial.fd, 0, dial.key);
+	memcpy(t->parent.address, dial.text, sizeof(dial.text));
 	return 0;
 }
 
-/* ----------------------------------------------------------------------- the seat -- */
+/* ---------------------------------------------------------------------- the index -- */
 
 /* Listens for children and tells the root where. */
-static int sit_say_here(struct star *t, int64_t timeout_ms)
+static int join_say_here(struct tree *t)
 {
 	static const uint8_t no_key[BOOTSTRAP_KEY_SIZE];
 	char here[UNIQUE_ID_TEXT_MAX];
-	struct star_frame head = {.type = STAR_HERE, .timeout_ms = UINT32_MAX};
+	struct tree_frame head = {.type = TREE_HERE, .timeout_ms = UINT32_MAX};
 	struct address_list addresses;
 	int code = unique_id_listen(t->interface_name, &t->acceptor.listeners, &addresses);
 
@@ -169,86 +162,83 @@ static int sit_say_here(struct star *t, int64_t timeout_ms)
 	if (code)
 		return code;
 	head.len = strlen(here);
-	return star_send_up(t, head, here, timeout_ms);
+	return tree_parent_send(t, head, here, t->timeout_ms);
 }
 
-/* Waits for the seat. */
-static int sit_await_seat(struct star *t, int64_t deadline, int64_t timeout_ms)
+static int join_await_index(struct tree *t)
 {
-	int code = 0;
+	const int code = tree_parent_await(t);
+	const uint32_t type = t->parent.stream.head.type;
 
-	while (code == 0 && !t->answered) {
-		code = star_await_bytes(t, deadline + star_grace(t), timeout_ms);
-		if (code == 0)
-			code = star_take_answer(t);
-	}
-	if (code == 0 && t->stream.head.type != STAR_SEAT)
-		code = error_set(
+	if (code == 0 && type != TREE_INDEX)
+		return error_set(
 			COLL_ERR_INTERNAL,
 			"rank %d broke the bootstrap's protocol: frame %u where a seat was "
 			"expected",
-			t->root, t->stream.head.type);
+			t->root, type);
 	return code;
 }
 
-/* Takes the seat: a rank without children stops listening. */
-static int sit_down(struct star *t, const struct star_seat *seat)
+/* Takes the index: a rank without children stops listening. */
+static int join_take_index(struct tree *t, const struct tree_place *place)
 {
 	const int n = t->bootstrap.nranks;
+	int code;
 
-	if (seat->seat == 0 || seat->seat >= (uint32_t)n || seat->parent >= (uint32_t)n ||
-	    seat->parent == (uint32_t)t->bootstrap.rank)
+	if (place->index == 0 || place->index >= (uint32_t)n || place->parent >= (uint32_t)n ||
+	    place->parent == (uint32_t)t->bootstrap.rank)
 		return error_set(
 			COLL_ERR_INTERNAL,
 			"rank %d broke the bootstrap's protocol: seat %u of %d, below rank "
 			"%u",
-			t->root, seat->seat, n, seat->parent);
-	t->seat = (int)seat->seat;
-	t->nchildren = star_tree_children(t->seat, n);
-	if (t->nchildren > 0)
-		return star_children_init(t, t->nchildren);
-	listeners_close(&t->acceptor.listeners);
-	return 0;
+			t->root, place->index, n, place->parent);
+	code = tree_take_index(t, (int)place->index);
+	if (t->nchildren == 0)
+		listeners_close(&t->acceptor.listeners);
+	return code;
 }
 
-static int sit_at_parent(struct star *t, struct star_seat *seat, int64_t deadline,
-			 int64_t timeout_ms)
+static int join_parent(struct tree *t, struct tree_place *place)
 {
 	uint8_t no_key[BOOTSTRAP_KEY_SIZE];
 	struct address_list addresses;
 	int code;
 
-	if (seat->parent == (uint32_t)t->root)
+	if (place->parent == (uint32_t)t->root)
 		return 0;
-	close(t->fd);
-	t->fd = -1;
-	seat->here[sizeof(seat->here) - 1] = '\0';
-	code = unique_id_parse(seat->here, no_key, &addresses);
-	return code ? code : sit_dial(t, (int)seat->parent, &addresses, 0, deadline, timeout_ms);
+	close(t->parent.fd);
+	t->parent.fd = -1;
+	place->here[sizeof(place->here) - 1] = '\0';
+	code = unique_id_parse(place->here, no_key, &addresses);
+	return code ? code : join_dial(t, (int)place->parent, &addresses, 0);
 }
 
-int star_connect(struct star *t, const struct address_list *addresses, int retry, int64_t deadline,
-		 int64_t timeout_ms)
+/* Says HERE to the root, takes the index, and goes to the parent. */
+static int join_deep(struct tree *t)
 {
 	struct bootstrap_failure failure = {.code = COLL_SUCCESS};
-	struct star_seat seat;
-	int code = sit_dial(t, t->root, addresses, retry, deadline, timeout_ms);
+	struct tree_place place;
+	int code;
 
-	if (code || !star_is_tree(t))
-		return code;
-	star_await_answer(t, (uint8_t *)&seat, sizeof(seat), &failure);
-	code = sit_say_here(t, timeout_ms);
+	tree_parent_begin(t, (uint8_t *)&place, sizeof(place), &failure);
+	code = join_say_here(t);
 	if (code == 0)
-		code = sit_await_seat(t, deadline, timeout_ms);
+		code = join_await_index(t);
 	if (code == 0)
-		code = sit_down(t, &seat);
+		code = join_take_index(t, &place);
 	if (code)
 		return code;
-	code = sit_at_parent(t, &seat, deadline, timeout_ms);
+	code = join_parent(t, &place);
 	/* Its children have its address already: they hear of the parent's end, and do not blame this rank. */
-	if (code && t->nchildren > 0) {
-		t->deadline = deadline;
-		code = star_fail(t, code);
-	}
-	return code;
+	return code && t->nchildren > 0 ? tree_fail(t, code) : code;
+}
+
+int tree_join(struct tree *t, const struct address_list *addresses, int retry)
+{
+	const int code = join_dial(t, t->root, addresses, retry);
+
+	if (code)
+		return code;
+	/* In a flat tree the index of a child is of no use to it: any will do. */
+	return tree_is_deep(t) ? join_deep(t) : tree_take_index(t, 1);
 }

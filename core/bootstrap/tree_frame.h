@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * star_frame.h - the frames of the bootstrap over TCP as bytes: sealed, received and checked; no function here
+ * tree_frame.h - the frames of the bootstrap over TCP as bytes: sealed, received and checked; no function here
  * calls the system.
  *
  * A frame is a head and a body of head.len bytes, in the machines' own byte order, which the handshake
@@ -9,8 +9,8 @@
  * repeated, reordered or sent on another connection has the wrong mac.  `body_mac` is computed under a key
  * that all ranks share, so that a rank computes it once for the table that it sends to all its children.
  */
-#ifndef CORE_BOOTSTRAP_STAR_FRAME_H
-#define CORE_BOOTSTRAP_STAR_FRAME_H
+#ifndef CORE_BOOTSTRAP_TREE_FRAME_H
+#define CORE_BOOTSTRAP_TREE_FRAME_H
 
 #include "socket/handshake.h"
 
@@ -21,93 +21,93 @@
  * The body of a rank without children is its block in its PIECE.  That of a rank with children has an entry for each
  * rank of its subtree: the number of the rank, 4 bytes, and its block.
  */
-enum star_type {
-	STAR_PIECE = 1,
-	STAR_TABLE = 2,
-	STAR_FAILURE = 3,
-	STAR_FAILED = 4,
-	STAR_WHO =
+enum tree_type {
+	TREE_PIECE = 1,
+	TREE_TABLE = 2,
+	TREE_FAILURE = 3,
+	TREE_FAILED = 4,
+	TREE_WHO =
 		5, /* to a child: the time is up, or a code says else; who has been heard from? */
-	STAR_HEARD =
-		6, /* the answer, also unasked when the child's time is up: a byte a rank, an enum star_heard */
-	STAR_HERE =
+	TREE_HEARD =
+		6, /* the answer, also unasked when the child's time is up: a byte a rank, an enum tree_heard */
+	TREE_HERE =
 		7, /* round 0, to the root: the rank's own addresses, in the text of a unique id */
-	STAR_SEAT = 8 /* round 0, from the root: a struct star_seat */
+	TREE_INDEX = 8 /* round 0, from the root: a struct tree_place */
 };
 
 /* The code of a WHO for which nobody's time is up. */
-enum star_why {
-	STAR_STALLED = 1, /* only the log waits for the answer, which has the code too */
-	STAR_HURRY = 2    /* no question: a rank has failed */
+enum tree_why {
+	TREE_STALLED = 1, /* only the log waits for the answer, which has the code too */
+	TREE_HURRY = 2    /* no question: a rank has failed */
 };
 
-struct star_frame {
+struct tree_frame {
 	uint32_t type;
 	uint32_t round;
 	uint64_t len;        /* number of the bytes that follow */
 	uint32_t timeout_ms; /* to the parent: the time that is left; UINT32_MAX: a longer one */
-	int32_t code; /* FAILED and FAILURE: a message follows; WHO and HEARD: an enum star_why or 0 */
-	uint32_t rank; /* FAILED: the rank that has failed */
-	uint32_t seat; /* to the parent in a tree: the sender's */
+	int32_t code; /* FAILED and FAILURE: a message follows; WHO and HEARD: an enum tree_why or 0 */
+	uint32_t rank;  /* FAILED: the rank that has failed */
+	uint32_t index; /* to the parent in a deep tree: the sender's */
 	uint8_t body_mac[HANDSHAKE_MAC_SIZE];
 	uint8_t mac[HANDSHAKE_MAC_SIZE];
 };
 
 /* The value of timeout_ms for that time. */
-static inline uint32_t star_timeout(int64_t ms)
+static inline uint32_t tree_timeout(int64_t ms)
 {
 	return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 }
 
 /* The frames of one connection: how many were exchanged, and the one that is being received. */
-struct star_stream {
+struct tree_stream {
 	uint8_t key[HANDSHAKE_KEY_SIZE]; /* the session key of the connection */
 	const uint8_t *body_key;
 	uint32_t is_parent;
 	uint64_t sent, taken; /* complete frames in each direction */
-	struct star_frame head;
+	struct tree_frame head;
 	size_t head_got;
 	uint64_t got;
 	uint8_t *body; /* memory for head.len bytes; NULL: the body is thrown away */
 };
 
 /* Fills a zeroed stream.  is_parent: this end is the parent's.  body_key must live as long as the stream. */
-void star_stream_init(struct star_stream *stream, int is_parent,
+void tree_stream_init(struct tree_stream *stream, int is_parent,
 		      const uint8_t key[HANDSHAKE_KEY_SIZE], const uint8_t *body_key);
 
 /* Fills head->body_mac: once for all connections that send the body. */
-void star_seal_body(const uint8_t *body_key, struct star_frame *head, const void *body);
+void tree_seal_body(const uint8_t *body_key, struct tree_frame *head, const void *body);
 /* Fills head->mac for the next frame to send.  The caller counts stream->sent up when all is sent. */
-void star_seal(const struct star_stream *stream, struct star_frame *head);
+void tree_seal(const struct tree_stream *stream, struct tree_frame *head);
 /* Is this the head of the next frame to receive? */
-int star_is_sealed(const struct star_stream *stream, const struct star_frame *head);
+int tree_is_sealed(const struct tree_stream *stream, const struct tree_frame *head);
 
 /* Forgets the received frame: the next byte is the first of a head. */
-void star_stream_next(struct star_stream *stream);
+void tree_stream_next(struct tree_stream *stream);
 /* The memory for the next bytes and its size.  scrap: memory for bytes that are thrown away. */
-void *star_stream_space(struct star_stream *stream, void *scrap, size_t scrap_size, size_t *size);
+void *tree_stream_space(struct tree_stream *stream, void *scrap, size_t scrap_size, size_t *size);
 
-enum star_event {
-	STAR_MORE, /* the frame is not complete */
+enum tree_event {
+	TREE_MORE, /* the frame is not complete */
 	/*
 	 * The head is complete and has the right mac.  The caller checks it, sets stream->body and calls
-	 * star_stream_take(stream, 0): a body may be empty.
+	 * tree_stream_take(stream, 0): a body may be empty.
 	 */
-	STAR_HEAD,
-	STAR_WHOLE, /* so has the body, unless it was thrown away */
-	STAR_FORGED /* a mac is wrong */
+	TREE_HEAD,
+	TREE_WHOLE, /* so has the body, unless it was thrown away */
+	TREE_FORGED /* a mac is wrong */
 };
-/* Takes n bytes that were written to the memory of star_stream_space. */
-enum star_event star_stream_take(struct star_stream *stream, size_t n);
+/* Takes n bytes that were written to the memory of tree_stream_space. */
+enum tree_event tree_stream_take(struct tree_stream *stream, size_t n);
 
 /*
  * Checks an authentic head from `rank` in that round: COLL_SUCCESS if it is a piece of len bytes or a failure.
  * any_len: pieces are thrown away, whatever their length.
  */
-int star_check_piece(const struct star_frame *head, int rank, int parent, uint32_t round,
+int tree_check_piece(const struct tree_frame *head, int rank, int parent, uint32_t round,
 		     size_t len, int any_len);
 /* Checks an authentic head from the parent: COLL_SUCCESS if it is a table of len bytes or a failure. */
-int star_check_table(const struct star_frame *head, int parent, uint32_t round, size_t len);
+int tree_check_table(const struct tree_frame *head, int parent, uint32_t round, size_t len);
 /* Checks that the message of a failure fits into the memory of a struct bootstrap_failure. */
-int star_check_message(const struct star_frame *head, int rank);
+int tree_check_message(const struct tree_frame *head, int rank);
 #endif

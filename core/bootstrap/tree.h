@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tree.h - the bootstrap over TCP.  The ranks form a tree (tree_shape.h).  One rank, the root, is known to all: the rank
+ * whose process made the unique id, or rank 0.  With few ranks the tree is flat: all others are children of the root.
+ *
+ * Joining (tree_join.c).  Every rank connects to the root with the handshake of socket/handshake.h.  In a flat tree
+ * this is its place.  In a deep tree it also listens, and tells the root where (HERE).  The root gives it an index
+ * in the tree and the address of its parent (INDEX).  A rank whose parent is not the root leaves the root and connects
+ * to the parent, which has had its index before.
+ *
+ * An exchange is a round (tree_round.c), and every rank has the same part in it: it gathers the pieces of its
+ * children, sends them to its parent with its own piece, waits for the answer, and passes the answer down.  A leaf has no
+ * children; the root has no parent and makes the answer: the table of all pieces.  A rank that has failed sends its
+ * code and a message in place of the piece, and every rank gets them in place of the table.
+ *
+ * If something goes wrong, the rank that sees it sends its parent and its children a failure, and so does every
+ * rank that gets one.  In the first round a rank with children then stays in the call for two seconds at most,
+ * so that children which connect late get the failure too.
+ *
+ * The files call each other in one direction:
+ *
+ *     tree.c -> tree_join.c, tree_listen.c, tree_round.c -> tree_parent.c, tree_children.c -> tree_link.c
+ */
+#ifndef CORE_BOOTSTRAP_TREE_H
+#define CORE_BOOTSTRAP_TREE_H
+
+#include "bootstrap/bootstrap_impl.h"
+#include "bootstrap/tree_frame.h"
+#include "bootstrap/tree_shape.h"
+#include "bootstrap/unique_id.h"
+#include "socket/acceptor.h"
+#include "socket/dial.h"
+
+enum {
+	TREE_VERSION = 7,
+	TREE_GRACE_MS = 2000, /* extra wait of a child for the names of the missing ranks */
+	TREE_ASK_MS = 2000    /* extra time for each level below that is asked for them */
+};
+
+/* What a rank knows of another one in this round. */
+enum tree_heard {
+	TREE_SILENT = 0,
+	TREE_WAITS = 1, /* it is there, but ranks below it are silent */
+	TREE_CAME = 2,  /* its piece has come, with those of all ranks below it */
+	TREE_PLACED = 3 /* and its block is in the root's table */
+};
+
+/* What a rank has done because the time of the round is up. */
+enum tree_overdue {
+	TREE_IN_TIME = 0,
+	TREE_CHILDREN_ASKED = 1, /* it has asked its silent children which ranks are missing */
+	TREE_PARENT_TOLD = 2     /* it has told its parent */
+};
+
+/* The body of an INDEX. */
+struct tree_place {
+	uint32_t index, parent;        /* the index of the receiver; the rank of its parent */
+	char here[UNIQUE_ID_TEXT_MAX]; /* the parent's HERE; "" if it is the root */
+};
+
+/* A connection to another rank. */
+struct tree_link {
+	int rank;  /* of the other end */
+	int fd;    /* -1: none, or no more */
+	int place; /* in the poll set; -1: not in the set */
+	int ended; /* the other end is lost, or has sent a FAILURE */
+	char address[ADDRESS_TEXT_SIZE];
+	struct tree_stream stream;
+	uint64_t received; /* bytes */
+};
+
+/* A connection from a child, or to the root from a rank that has no index yet. */
+struct tree_child {
+	struct tree_link link; /* the first member */
+	int index;             /* 0: not known yet */
+	int placed; /* an INDEX has been sent, or the tree is flat: the next frame is a piece */
+	enum tree_heard heard;
+	struct tree_frame answer; /* the head of this round's table or failure, for this child */
+	size_t sent;              /* bytes sent of the answer and of its body */
+	int told;                 /* the FAILURE has been sent */
+	int says;                 /* it has answered the question of a stalled round */
+	uint8_t *body; /* of the frame that comes, unless it has its place in the table; or NULL */
+	char here[UNIQUE_ID_TEXT_MAX];
+};
+
+struct tree {
+	struct bootstrap bootstrap;
+	int root;                             /* -1: not known before this rank is connected */
+	const char *interface_name;           /* until the tree is open; or NULL */
+	uint8_t shared[BOOTSTRAP_KEY_SIZE];   /* from the id, or from COLL_KEY */
+	uint8_t body_key[BOOTSTRAP_KEY_SIZE]; /* for the bodies of frames */
+	struct handshake handshake;
+	char left_out
+		[ADDRESS_LEFT_OUT_SIZE]; /* the addresses for which the root's id has no room */
+	int index;                       /* of this rank in the tree; 0: the root */
+	int nchildren;
+
+	/* This round. */
+	uint32_t round;               /* 0: the rank joins */
+	int64_t deadline, timeout_ms; /* the shortest of this rank and of those below */
+	size_t len;                   /* bytes of each rank */
+	uint8_t *table; /* memory for the answer, of table_len bytes; the root's own table */
+	size_t table_len;
+	struct bootstrap_failure *failure;
+	int failed;       /* this rank itself has failed: it throws pieces away */
+	uint8_t *entries; /* for the parent: of the ranks that have come; a rank with children */
+	int nentries;
+	uint8_t *heard; /* [nranks] an enum tree_heard for each rank */
+	int missing;    /* number of children whose piece has not come */
+	enum tree_overdue overdue;
+	int64_t patience; /* when the wait for the answers of the children that were asked ends */
+	int hurries;      /* the parent has said that a rank has failed */
+	int hurried;      /* the children that are silent have been told so */
+	/* A stalled round: when the root asks its children; who has been heard from; when the wait for answers ends. */
+	int64_t stall_at;
+	uint8_t *stall_heard; /* [nranks] while answers are awaited; else NULL */
+	int64_t stall_end;
+	int stall_asked; /* the parent has asked */
+
+	/* The parent; not used by the root. */
+	struct tree_link parent;
+	uint64_t pieces; /* sent */
+	int midway;      /* a frame to the parent is not complete */
+	int spoke;       /* this round's piece is on its way: an answer may come */
+	int answered;    /* the answer is complete */
+	int waits_too;   /* the parent has said in this round that it, too, waits */
+
+	/* The children. */
+	struct acceptor acceptor; /* until all of them are connected */
+	struct tree_child *conns; /* [conns_max], in the order of their arrival */
+	int nconns, conns_max;
+	struct poll_set polls; /* of the parent, the children and the acceptor */
+	int *conn_at;          /* 1 + the connection at that place in the poll set; 0: none */
+	struct pollfd *unsent; /* [nchildren] the connections that wait for space for the table */
+	int64_t looked;        /* when tree.c last looked between rounds */
+	uint64_t bytes;        /* sent and received */
+};
+
+static inline int tree_is_root(const struct tree *t)
+{
+	return t->bootstrap.rank == t->root;
+}
+
+/* Are there so many ranks that not all are children of the root? */
+static inline int tree_is_deep(const struct tree *t)
+{
+	return tree_shape_fan(t->bootstrap.nranks) < t->bootstrap.nranks - 1;
+}
+
+/* ---- tree_link.c: the keys, and a connection to any other rank ---- */
+
+/* Fills t->handshake for t's rank and number of ranks. */
+void tree_set_handshake(struct tree *t);
+/* Makes the bootstrap's own key, and that of the bodies, from the shared one and the root's salt. */
+void tree_derive_keys(struct tree *t, const uint8_t salt[HANDSHAKE_SALT_SIZE]);
+/* Fills a zeroed link.  is_parent: this end is the parent's. */
+void tree_link_open(struct tree *t, struct tree_link *link, int rank, int fd, int is_parent,
+		    const uint8_t key[HANDSHAKE_KEY_SIZE]);
+/* COLL_ERR_PEER_LOST about a connection that failed with errno err; or the failure that its rank sent in this round. */
+int tree_link_lost(const struct tree *t, const struct tree_link *link, int err);
+/*
+ * Writes as much of head and body as can be written, from offset on: bytes moved, 0 if it would block, -1
+ * with errno.
+ */
+ssize_t tree_link_write(struct tree *t, const struct tree_link *link, const struct tree_frame *head,
+			const void *body, size_t offset);
+/* Sends a frame if it fits into the socket's buffer; returns 1 if it did. */
+int tree_link_send(struct tree *t, struct tree_link *link, struct tree_frame head,
+		   const void *body);
+/*
+ * Reads what the other end has sent, of one frame at most.  take_head checks a head and chooses the memory for the
+ * body (stream.body); take_frame takes a whole frame.  No one has changed the bytes that they get.
+ */
+typedef int (*tree_take_fn)(struct tree *t, struct tree_link *link);
+int tree_link_receive(struct tree *t, struct tree_link *link, tree_take_fn take_head,
+		      tree_take_fn take_frame);
+
+/* ---- tree_listen.c: rank 0 of an address ---- */
+
+/*
+ * Rank 0 listens at the addresses of root, or of the interface, and at no others, unless other hosts know root by
+ * addresses that this host does not have.  Launchers on one host name a loopback address as root, whatever the
+ * interface is.
+ */
+int tree_listen_root(struct tree *t, const char *root, const char *interface_name,
+		     struct address_list *addrs);
+/* Without a key from the user, every process that reaches a listening socket can join: says so. */
+void tree_warn_open(const struct listeners *listeners);
+
+/* ---- tree_parent.c ---- */
+
+/* How long this rank waits beyond its deadline for the answer, in ms. */
+int64_t tree_grace(const struct tree *t);
+/* COLL_ERR_TIMEOUT: the parent has not answered. */
+int tree_no_answer(const struct tree *t);
+/* A round begins: the answer goes to `table`, or its message to failure->text. */
+void tree_parent_begin(struct tree *t, uint8_t *table, size_t len,
+		       struct bootstrap_failure *failure);
+/*
+ * Sends the parent a frame, after tree_parent_begin.  While the connection has no space this function reads what the
+ * parent sends, until timeout_ms is over.  Ends early without error if the connection breaks or the answer comes.
+ */
+int tree_parent_send(struct tree *t, struct tree_frame head, const void *body, int64_t timeout_ms);
+/* Sends the parent a FAILURE or, in place of the next piece, a FAILED, if it fits into the socket's buffer. */
+void tree_parent_tell(struct tree *t, int type, int code, const char *text);
+/* Reads what the parent has sent; sets t->answered.  A code: it has sent a FAILURE, is lost or is wrong. */
+int tree_parent_take(struct tree *t);
+/* Waits for the answer, while this rank joins and so has no children. */
+int tree_parent_await(struct tree *t);
+/* Between rounds: has the parent sent a failure, or closed its connection? */
+int tree_parent_failure_waits(struct tree *t);
+
+/* ---- tree_children.c ---- */
+
+/* Takes that index in the tree: makes the memory for the round, and for the children that belong to the index. */
+int tree_take_index(struct tree *t, int index);
+void tree_children_close(struct tree *t);
+/* Reads what that child has sent. */
+int tree_child_take(struct tree *t, struct tree_child *child);
+/* The connection of the rank with that index > 0; only the root has all of them. */
+static inline struct tree_child *tree_at_index(const struct tree *t, int index)
+{
+	return &t->conns[index - 1];
+}
+
+/* Is this child connected, and in its place, and has it not sent its piece? */
+static inline int tree_child_is_silent(const struct tree_child *child)
+{
+	return child->link.fd >= 0 && child->placed && child->heard == TREE_SILENT;
+}
+
+/* Sends every child the table or, with failed, the failure of a rank. */
+int tree_pass_down(struct tree *t, const void *body, size_t len, int failed);
+/* Tells the children the error of this thread and closes the listeners; returns `code`, with the error. */
+int tree_fail(struct tree *t, int code);
+/* Between rounds: has a child sent a failure, or closed its connection? */
+int tree_children_failure_waits(struct tree *t);
+
+/* ---- tree_join.c ---- */
+
+/* Connects to the root, and in a deep tree to the parent.  retry: the root may not be listening yet. */
+int tree_join(struct tree *t, const struct address_list *addresses, int retry);
+
+/* ---- tree_round.c ---- */
+
+/* The exchange of every rank: see bootstrap_kind. */
+int tree_exchange(struct tree *t, const void *in, void *out, size_t len,
+		  struct bootstrap_failure *failure, int64_t timeout_ms);
+
+#endif

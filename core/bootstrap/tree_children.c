@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tree_children.c - a rank's connections to its children: it lets them in, takes their frames, and sends them the answer.  The
+ * root also lets in ranks that have no index yet, and gives them theirs.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "bootstrap/tree.h"
+
+/* The time after a failure in which a rank still tells it to children that connect late. */
+enum { LATE_MS = 2000 };
+
+/* ------------------------------------------------------------------ connections -- */
+
+static struct tree_child *child_of(struct tree_link *link)
+{
+	return (struct tree_child *)link;
+}
+
+/* Takes the connection of a rank that has proved the key. */
+static void children_connected(void *owner, uint32_t rank, int fd,
+			       const uint8_t key[HANDSHAKE_KEY_SIZE])
+{
+	struct tree *t = owner;
+	struct tree_child *child = &t->conns[t->nconns];
+
+	if (t->nconns ==
+	    t->conns_max) { /* only a rank that uses another index than its own comes so */
+		log_debug("rank %u is one child too many", rank);
+		close(fd);
+		return;
+	}
+	t->nconns++;
+	child->placed = !tree_is_deep(t) || !tree_is_root(t);
+	child->index = tree_is_root(t) ? t->nconns : 0;
+	tree_link_open(t, &child->link, (int)rank, fd, 1, key);
+	socket_no_delay(fd);
+	address_format_peer(fd, child->link.address);
+	poll_set_watch(&t->polls, &child->link.place, fd, POLLIN);
+	if (child->link.place >= 0)
+		t->conn_at[child->link.place] = t->nconns;
+}
+
+static void child_unwatch(struct tree *t, struct tree_child *child)
+{
+	if (child->link.place >= 0)
+		t->conn_at[child->link.place] = 0;
+	poll_set_unwatch(&t->polls, &child->link.place);
+}
+
+static void child_drop(struct tree *t, struct tree_child *child)
+{
+	child_unwatch(t, child);
+	close(child->link.fd);
+	child->link.fd = -1;
+}
+
+int tree_take_index(struct tree *t, int index)
+{
+	const int n = t->bootstrap.nranks;
+	size_t conns, places = 1;
+	int code;
+
+	t->index = index;
+	t->nchildren = tree_shape_children(index, n);
+	t->conns_max = index == 0 ? n - 1 : t->nchildren; /* every rank comes to the root first */
+	conns = (size_t)t->conns_max + 1;
+	if (t->nchildren > 0)
+		places += (size_t)t->conns_max + acceptor_poll_size(&t->handshake);
+	t->acceptor.hs = &t->handshake;
+	t->acceptor.connected = children_connected;
+	t->acceptor.owner = t;
+	t->parent.place = -1;
+	t->conns = calloc(conns, sizeof(*t->conns));
+	t->heard = calloc((size_t)n, 1);
+	t->unsent = calloc(conns, sizeof(*t->unsent));
+	t->conn_at = calloc(places, sizeof(*t->conn_at));
+	if (t->conns == NULL || t->heard == NULL || t->unsent == NULL || t->conn_at == NULL)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", n);
+	code = t->nchildren > 0 ? acceptor_begin(&t->acceptor) : 0;
+	return code ? code : poll_set_init(&t->polls, places);
+}
+
+void tree_children_close(struct tree *t)
+{
+	acceptor_end(&t->acceptor);
+	for (int i = 0; i < t->nconns; i++) {
+		if (t->conns[i].link.fd >= 0)
+			close(t->conns[i].link.fd);
+		free(t->conns[i].body);
+	}
+	free(t->conns);
+	free(t->heard);
+	free(t->unsent);
+	free(t->conn_at);
+	poll_set_free(&t->polls);
+}
+
+int tree_children_failure_waits(struct tree *t)
+{
+	for (int i = 0; i < t->nconns; i++) {
+		const struct tree_link *link = &t->conns[i].link;
+		struct tree_frame head;
+		ssize_t n = -1;
+
+		if (link->fd >= 0)
+			n = recv(link->fd, &head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
+		if (n == 0)
+			return 1;
+		/* The next bytes are the head of a frame.  The next round reports a wrong mac. */
+		if (n == (ssize_t)sizeof(head) &&
+		    (!tree_is_sealed(&link->stream, &head) || head.type == TREE_FAILED ||
+		     head.type == TREE_FAILURE))
+			return 1;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------------ indices -- */
+
+/* Sends a rank its index, whose parent has said where it listens. */
+static int child_send_index(struct tree *t, struct tree_child *child)
+{
+	const int parent = tree_shape_parent(child->index, t->bootstrap.nranks);
+	struct tree_place place = {.index = (uint32_t)child->index, .parent = (uint32_t)t->root};
+	const struct tree_frame head = {.type = TREE_INDEX, .len = sizeof(place)};
+
+	child->placed = 1;
+	if (parent != 0) {
+		place.parent = (uint32_t)tree_at_index(t, parent)->link.rank;
+		memcpy(place.here, tree_at_index(t, parent)->here, sizeof(place.here));
+	}
+	if (!tree_link_send(t, &child->link, head, &place))
+		return tree_link_lost(t, &child->link, 0);
+	if (parent != 0)
+		child_drop(t, child);
+	return 0;
+}
+
+/* A rank has said where it listens: the root gives it its index, and theirs to the ranks that waited for this. */
+static int child_give_index(struct tree *t, struct tree_child *child)
+{
+	const int n = t->bootstrap.nranks, parent = tree_shape_parent(child->index, n);
+	const int first = tree_shape_first_child(child->index, n);
+	int code = 0;
+
+	if (parent == 0 || tree_at_index(t, parent)->here[0] != '\0')
+		code = child_send_index(t, child);
+	for (int i = 0; code == 0 && i < tree_shape_children(child->index, n); i++) {
+		struct tree_child *below;
+
+		if (first + i > t->nconns)
+			break;
+		below = tree_at_index(t, first + i);
+		if (!below->placed && below->here[0] != '\0' && below->link.fd >= 0)
+			code = child_send_index(t, below);
+	}
+	return code;
+}
+
+/* ------------------------------------------------------------------------- heads -- */
+
+static int child_size(const struct tree *t, const struct tree_child *child)
+{
+	return child->index > 0 ? tree_shape_size(child->index, t->bootstrap.nranks) : 1;
+}
+
+/* A child of a rank that is not the root says its index with its first frame. */
+static int child_take_index(struct tree *t, struct tree_child *child)
+{
+	const int index = (int)child->link.stream.head.index, n = t->bootstrap.nranks;
+	int taken = child->index != 0 && child->index != index;
+
+	if (tree_is_root(t))
+		return 0;
+	for (int i = 0; i < t->nconns; i++)
+		taken |= &t->conns[i] != child && t->conns[i].index == index;
+	if (index <= 0 || index >= n || tree_shape_parent(index, n) != t->index || taken)
+		return error_set(COLL_ERR_INTERNAL,
+				 "rank %d broke the bootstrap's protocol: it says that it has seat "
+				 "%u, below rank %d with seat %d",
+				 child->link.rank, child->link.stream.head.index, t->bootstrap.rank,
+				 t->index);
+	child->index = index;
+	return 0;
+}
+
+/* Memory of `len` bytes for a body that has no place of its own. */
+static int child_make_body(struct tree_child *child, size_t len)
+{
+	child->body = malloc(len + 1);
+	if (child->body == NULL)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for what rank %d sends",
+				 child->link.rank);
+	child->link.stream.body = child->body;
+	return 0;
+}
+
+/* The blocks of ranks below this one, for which this one makes entries for its own parent. */
+static void child_place_entries(struct tree *t, struct tree_child *child, int size)
+{
+	uint8_t *entry = t->entries + (size_t)t->nentries * (sizeof(uint32_t) + t->len);
+	const uint32_t rank = (uint32_t)child->link.rank;
+
+	t->nentries += size;
+	if (size == 1)
+		memcpy(entry, &rank, sizeof(rank));
+	child->link.stream.body = size == 1 ? entry + sizeof(rank) : entry;
+}
+
+static int child_take_piece_head(struct tree *t, struct tree_child *child)
+{
+	const struct tree_frame *head = &child->link.stream.head;
+	const int size = child_size(t, child);
+	const size_t each = size == 1 ? t->len : sizeof(uint32_t) + t->len;
+	int code = tree_check_piece(head, child->link.rank, t->bootstrap.rank, t->round,
+				    (size_t)size * each, t->failed || size > 1);
+
+	if (code)
+		return code;
+	if (!t->failed && head->len != (size_t)size * each)
+		return error_set(
+			COLL_ERR_MISMATCH,
+			"rank %d exchanges %llu bytes with those of %d ranks where rank %d "
+			"exchanges %zu for each",
+			child->link.rank, (unsigned long long)head->len, size, t->bootstrap.rank,
+			t->len);
+	if (t->failed)
+		return 0;
+	if (!tree_is_root(t))
+		child_place_entries(t, child, size);
+	else if (size > 1)
+		return child_make_body(child, (size_t)head->len);
+	else if (t->len > 0)
+		child->link.stream.body = t->table + (size_t)child->link.rank * t->len;
+	return 0;
+}
+
+/*
+ * The shortest timeout counts for all ranks: only the root knows which ranks are missing.  A rank with children sends
+ * its pieces late, and with them only the time that is left to it: timeout_ms counts from the beginning of the round on.
+ */
+static void child_take_timeout(struct tree *t, const struct tree_child *child)
+{
+	const struct tree_frame *head = &child->link.stream.head;
+	const int64_t deadline = clock_now_ms() + head->timeout_ms;
+
+	if (head->timeout_ms == UINT32_MAX || deadline >= t->deadline)
+		return;
+	if (child_size(t, child) == 1)
+		t->timeout_ms = head->timeout_ms;
+	else
+		t->timeout_ms -= t->deadline - deadline;
+	t->deadline = deadline;
+}
+
+/* The root learns from HEARD that the time of a rank far below it is up. */
+static int child_take_heard_head(struct tree *t, struct tree_child *child)
+{
+	const struct tree_frame *head = &child->link.stream.head;
+
+	if (head->round != t->round || head->len != (uint64_t)t->bootstrap.nranks)
+		return error_set(COLL_ERR_INTERNAL,
+				 "rank %d broke the bootstrap's protocol: it has heard from %llu "
+				 "ranks of %d",
+				 child->link.rank, (unsigned long long)head->len,
+				 t->bootstrap.nranks);
+	if (head->code != TREE_STALLED && clock_remaining(t->deadline) > 0) {
+		t->deadline = clock_now_ms();
+		t->timeout_ms = head->timeout_ms;
+	}
+	return child_make_body(child, (size_t)head->len);
+}
+
+/* Checks the head of a frame and chooses the memory for the body. */
+static int child_take_head(struct tree *t, struct tree_link *link)
+{
+	struct tree_child *child = child_of(link);
+	const struct tree_frame *head = &link->stream.head;
+	int code = child->placed ? child_take_index(t, child) : 0;
+
+	if (code)
+		return code;
+	if (!child->placed && head->type == TREE_HERE && head->len < sizeof(child->here)) {
+		link->stream.body = (uint8_t *)child->here;
+		return 0;
+	}
+	if (tree_is_deep(t) && child->placed && head->type == TREE_HEARD)
+		return child_take_heard_head(t, child);
+	if (head->type == TREE_FAILURE) {
+		code = tree_check_message(head, link->rank);
+		return code ? code : child_make_body(child, (size_t)head->len);
+	}
+	if (!child->placed || child->heard == TREE_CAME)
+		return error_set(COLL_ERR_INTERNAL,
+				 "rank %d broke the bootstrap's protocol: frame %u in round %u",
+				 link->rank, head->type, t->round);
+	child_take_timeout(t, child);
+	if (head->type == TREE_PIECE)
+		return child_take_piece_head(t, child);
+	code = tree_check_piece(head, link->rank, t->bootstrap.rank, t->round, 0, 1);
+	return code ? code : child_make_body(child, (size_t)head->len);
+}
+
+/* ------------------------------------------------------------------- whole frames -- */
+
+/* The piece of `rank`, which came from that child, has its place in the root's table. */
+static int child_note_placed(struct tree *t, const struct tree_child *child, uint32_t rank)
+{
+	if (rank >= (uint32_t)t->bootstrap.nranks || t->heard[rank] == TREE_PLACED)
+		return error_set(COLL_ERR_INTERNAL,
+				 "rank %d broke the bootstrap's protocol: it has a piece of "
+				 "rank %u of %d, which was there already or cannot be",
+				 child->link.rank, rank, t->bootstrap.nranks);
+	t->heard[rank] = TREE_PLACED;
+	return 0;
+}
+
+/* Puts the blocks of a child's subtree into the root's table. */
+static int child_take_entries(struct tree *t, const struct tree_child *child)
+{
+	const size_t each = sizeof(uint32_t) + t->len;
+	int code = 0;
+
+	for (size_t at = 0; code == 0 && at < child->link.stream.head.len; at += each) {
+		uint32_t rank;
+
+		memcpy(&rank, child->body + at, sizeof(rank));
+		code = child_note_placed(t, child, rank);
+		if (code == 0 && t->len > 0) /* a barrier has no table */
+			memcpy(t->table + rank * t->len, child->body + at + sizeof(rank), t->len);
+	}
+	return code;
+}
+
+static void child_take_failed(struct tree *t, const struct tree_child *child)
+{
+	const struct tree_frame *head = &child->link.stream.head;
+	const int known = head->rank < (uint32_t)t->bootstrap.nranks;
+
+	child->body[head->len] = '\0';
+	bootstrap_merge_failure(t->failure, known ? (int)head->rank : child->link.rank, head->code,
+				(const char *)child->body);
+}
+
+static int child_take_failure(const struct tree_child *child)
+{
+	const int code = child->link.stream.head.code;
+
+	child->body[child->link.stream.head.len] = '\0';
+	if (child->body[0] == '\0')
+		return error_set(code > 0 ? code : COLL_ERR_REMOTE,
+				 "rank %d failed: it sent no message", child->link.rank);
+	return error_set(code > 0 ? code : COLL_ERR_REMOTE, "%s", (const char *)child->body);
+}
+
+static int child_take_piece(struct tree *t, struct tree_child *child)
+{
+	int code = 0;
+
+	if (child->link.stream.head.type == TREE_FAILED)
+		child_take_failed(t, child);
+	else if (child->body != NULL)
+		code = child_take_entries(t, child);
+	else if (tree_is_root(t) && !t->failed)
+		code = child_note_placed(t, child, (uint32_t)child->link.rank);
+	child->heard = TREE_CAME;
+	if (t->heard[child->link.rank] != TREE_PLACED)
+		t->heard[child->link.rank] = TREE_CAME;
+	t->missing--;
+	return code;
+}
+
+/* The child's answer to a question for the log. */
+static void child_take_stalled(struct tree *t, struct tree_child *child)
+{
+	child->says = 1;
+	for (int r = 0; t->stall_heard && r < t->bootstrap.nranks; r++)
+		if (child->body[r] == TREE_WAITS || child->body[r] == TREE_CAME)
+			t->stall_heard[r] = child->body[r];
+}
+
+static void child_take_heard(struct tree *t, struct tree_child *child)
+{
+	if (child->link.stream.head.code == TREE_STALLED) {
+		child_take_stalled(t, child);
+		return;
+	}
+	child->heard = TREE_WAITS;
+	for (int r = 0; r < t->bootstrap.nranks; r++)
+		if (child->body[r] <= TREE_CAME && child->body[r] > t->heard[r])
+			t->heard[r] = child->body[r];
+}
+
+static int child_take_frame(struct tree *t, struct tree_link *link)
+{
+	struct tree_child *child = child_of(link);
+	int code = 0;
+
+	switch (link->stream.head.type) {
+	case TREE_HERE:
+		child->here[link->stream.head.len] = '\0';
+		code = child_give_index(t, child);
+		break;
+	case TREE_HEARD: child_take_heard(t, child); break;
+	case TREE_FAILURE: code = child_take_failure(child); break;
+	default: code = child_take_piece(t, child); break;
+	}
+	free(child->body);
+	child->body = NULL;
+	tree_stream_next(&link->stream);
+	return code;
+}
+
+int tree_child_take(struct tree *t, struct tree_child *child)
+{
+	return tree_link_receive(t, &child->link, child_take_head, child_take_frame);
+}
+
+/* ------------------------------------------------------------------- the answer -- */
+
+/* Continues to send to the children that have not got everything; returns how many will not have by then. */
+static nfds_t answer_send_some(struct tree *t, const void *body, size_t len,
+			       const struct tree_link **lost, int *lost_errno)
+{
+	size_t total = sizeof(struct tree_frame) + len;
+	nfds_t unsent = 0;
+
+	for (int i = 0; i < t->nconns; i++) {
+		struct tree_child *child = &t->conns[i];
+		struct tree_link *link = &child->link;
+		ssize_t n;
+
+		if (link->fd < 0 || child->sent == total)
+			continue;
+		n = tree_link_write(t, link, &child->answer, body, child->sent);
+		if (n < 0) {
+			*lost = link;
+			*lost_errno = errno;
+			child_drop(t, child);
+			continue;
+		}
+		child->sent += (size_t)n;
+		t->heard[link->rank] = child->sent == total ? TREE_WAITS : TREE_SILENT;
+		link->stream.sent += child->sent == total;
+		if (child->sent < total)
+			t->unsent[unsent++] = (struct pollfd){.fd = link->fd, .events = POLLOUT};
+	}
+	return unsent;
+}
+
+/* Seals the answer for each child. */
+static void answer_prepare(struct tree *t, const void *body, size_t len, int failed)
+{
+	struct tree_frame head = {.type = failed ? TREE_FAILED : TREE_TABLE,
+				  .round = t->round,
+				  .len = len,
+				  .code = failed,
+				  .rank = failed ? (uint32_t)t->failure->rank : 0};
+
+	tree_seal_body(t->body_key, &head, body);
+	memset(t->heard, TREE_WAITS, (size_t)t->bootstrap.nranks);
+	for (int i = 0; i < t->nconns; i++) {
+		struct tree_child *child = &t->conns[i];
+
+		child->answer = head;
+		tree_seal(&child->link.stream, &child->answer);
+		if (child->link.fd >= 0)
+			t->heard[child->link.rank] = TREE_SILENT;
+	}
+}
+
+int tree_pass_down(struct tree *t, const void *body, size_t len, int failed)
+{
+	const struct tree_link *lost = NULL;
+	int lost_errno = 0;
+
+	answer_prepare(t, body, len, failed);
+	for (;;) {
+		int64_t look = bootstrap_look(&t->bootstrap, t->deadline);
+		nfds_t unsent = answer_send_some(t, body, len, &lost, &lost_errno);
+		int code;
+
+		if (unsent == 0)
+			return lost == NULL ? 0 : tree_link_lost(t, lost, lost_errno);
+		code = bootstrap_check_aborted(&t->bootstrap);
+		if (code)
+			return code;
+		if (clock_remaining(t->deadline) == 0)
+			return bootstrap_timeout_error(t->heard, t->bootstrap.nranks, t->timeout_ms,
+						       "they do not take the others' answers");
+		look = clock_remaining(look);
+		poll(t->unsent, unsent, look > 60000 ? 60000 : (int)look);
+	}
+}
+
+/* ------------------------------------------------------------------ the failure -- */
+
+/*
+ * Sends the error to every connected child that has not got it.  The connections stay open until the
+ * bootstrap is closed, so that nothing overtakes the message.
+ */
+static void answer_send_failure(struct tree *t, int code, const char *text)
+{
+	const struct tree_frame head = {.type = TREE_FAILURE,
+					.round = t->round,
+					.len = strnlen(text, BOOTSTRAP_TEXT_SIZE - 1),
+					.code = bootstrap_remote_code(code)};
+
+	for (int i = 0; i < t->nconns; i++) {
+		struct tree_child *child = &t->conns[i];
+		const size_t answer = sizeof(child->answer) + (size_t)child->answer.len;
+		const int midway = child->sent > 0 && child->sent < answer;
+
+		if (child->link.fd < 0 || child->told)
+			continue;
+		child->told = 1;
+		child_unwatch(t, child);
+		if (midway || !tree_link_send(t, &child->link, head, text))
+			log_debug("rank %d could not be told: %s", child->link.rank, text);
+		shutdown(child->link.fd, SHUT_WR);
+	}
+}
+
+/*
+ * The rendezvous has failed before all children were connected.  Waits a short time for the others and
+ * tells them why: a rank that finds the port closed cannot know whether this one will still come.
+ */
+static void answer_tell_late(struct tree *t, int code, const char *text)
+{
+	int64_t end = clock_deadline(LATE_MS);
+
+	if (end > t->deadline)
+		end = t->deadline;
+	t->acceptor.failed = code;
+	t->acceptor.failed_text = text;
+	while (t->nconns < t->conns_max && clock_remaining(end) > 0) {
+		poll_set_begin(&t->polls, bootstrap_look(&t->bootstrap, end));
+		acceptor_prepare(&t->acceptor, &t->polls);
+		poll_set_wait(&t->polls);
+		if (bootstrap_check_aborted(&t->bootstrap))
+			return;
+		/* A rank that can never fit is told its own fault; the others are still awaited. */
+		if (acceptor_advance(&t->acceptor, &t->polls) != 0)
+			log_debug("a late rank was turned away: %s", error_text());
+		answer_send_failure(t, code, text);
+	}
+}
+
+int tree_fail(struct tree *t, int code)
+{
+	char text[BOOTSTRAP_TEXT_SIZE];
+
+	snprintf(text, sizeof(text), "%s", error_text());
+	answer_send_failure(t, code, text);
+	if (t->acceptor.listeners.count > 0 && code != COLL_ERR_ABORTED)
+		answer_tell_late(t, code, text);
+	acceptor_close(&t->acceptor);
+	return error_set(code, "%s", text);
+}

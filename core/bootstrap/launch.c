@@ -1,68 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * launch.c - which rank this process is, as its launcher says in the environment.
+ * launch.c - which rank this process is, and where the ranks meet, as its launcher says in the environment.
  *
- * Every launcher sets rank and size; launch_root.c finds the place where the ranks meet.  COLL_ROOT and
- * COLL_KEY always win, but those of `coll run` do not hold for the ranks of a launcher below it.
+ * launchers.c has a row for each launcher.  COLL_ROOT and COLL_KEY always win, but those of `coll run` do not hold
+ * for the ranks of a launcher below it.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bootstrap/launch_impl.h"
-#include "bootstrap/pmix.h"
+#include "bootstrap/bootstrap_impl.h"
+#include "bootstrap/launch_env.h"
+#include "bootstrap/launch_store.h"
+#include "bootstrap/launchers.h"
 #include "base/error.h"
-
-struct launcher {
-	const char *who;
-	const char *rank, *size, *size_too; /* variables; size_too replaces an unset size */
-	const char *local_rank, *local_size;
-	const char *only_if, *only_if_too; /* at least one must be set, unless both are NULL */
-	const char *job;                   /* identifies the job; NULL: no variable does */
-	/* This launcher has started another one further down in the table, which started the process. */
-	int (*passed_over)(void);
-	/* Asks the launcher for the numbers that no variable holds: all but the rank. */
-	int (*ask)(struct launch *launch);
-	/* The number of ranks on this host, where no variable holds it; -1: unknown. */
-	int (*count_local)(const struct launch *launch);
-	int (*meet)(struct launch *launch);
-};
-
-const char *launch_get(const char *name)
-{
-	const char *value = name != NULL ? secure_getenv(name) : NULL;
-
-	while (value != NULL && isspace((unsigned char)*value))
-		value++;
-	return value != NULL && value[0] != '\0' ? value : NULL;
-}
-
-size_t launch_length(const char *value)
-{
-	size_t n = strlen(value);
-
-	while (n > 0 && isspace((unsigned char)value[n - 1]))
-		n--;
-	return n;
-}
-
-const char *launch_text(const char *name, char *text, size_t size)
-{
-	const char *value = launch_get(name);
-
-	snprintf(text, size, "%.*s", value != NULL ? (int)launch_length(value) : 0,
-		 value != NULL ? value : "");
-	return text;
-}
-
-int launch_same(const char *a, const char *b)
-{
-	a = launch_get(a);
-	b = launch_get(b);
-	return a != NULL && b != NULL && launch_length(a) == launch_length(b) &&
-	       strncmp(a, b, launch_length(a)) == 0;
-}
 
 static int launch_number(const char *name, int64_t min, int64_t max, int *out)
 {
@@ -83,175 +34,7 @@ static int launch_number(const char *name, int64_t min, int64_t max, int *out)
 	return 0;
 }
 
-/* ------------------------------------------------------------------ the launchers -- */
-
-static int launch_in_slurm_step(void)
-{
-	return launch_get("SLURM_STEP_ID") || launch_get("SLURM_STEPID");
-}
-
-/* srun speaks PMI as well, and sets more variables.  An mpiexec in a step sets other numbers. */
-static int launch_is_srun(void)
-{
-	return launch_in_slurm_step() && launch_same("PMI_RANK", "SLURM_PROCID") &&
-	       (launch_same("PMI_SIZE", "SLURM_STEP_NUM_TASKS") ||
-		launch_same("PMI_SIZE", "SLURM_NTASKS"));
-}
-
-/* Flux speaks PMI as well.  An mpiexec in a task of Flux sets other numbers. */
-static int launch_is_in_flux(void)
-{
-	return launch_get("PMI_RANK") && (!launch_same("PMI_RANK", "FLUX_TASK_RANK") ||
-					  !launch_same("PMI_SIZE", "FLUX_JOB_SIZE"));
-}
-
-/* PALS sets PMI_RANK and PMI_SIZE itself. */
-static int launch_is_in_pals(void)
-{
-	return launch_get("PMI_RANK") && !launch_same("PMI_RANK", "PALS_RANKID");
-}
-
-static int launch_is_one(const char *name)
-{
-	char text[8];
-
-	return strcmp(launch_text(name, text, sizeof(text)), "1") == 0;
-}
-
-static int launch_count_flux(const struct launch *launch)
-{
-	return launch_is_one("FLUX_JOB_NNODES") ? launch->nranks : -1;
-}
-
-/* The numbers that PMIx's library knows; without the library nobody knows them. */
-static int launch_ask_pmix(struct launch *launch)
-{
-	struct pmix_job job;
-	char why[400];
-
-	if (!launch_get("PMIX_NAMESPACE"))
-		snprintf(why, sizeof(why), "PMIX_NAMESPACE is not set");
-	else if (!pmix_read_job(&job)) {
-		launch->nranks = job.nranks;
-		launch->local_rank = job.local_rank;
-		launch->local_nranks = job.local_nranks;
-		return COLL_SUCCESS;
-	} else
-		snprintf(why, sizeof(why), "%.390s", error_text());
-	return error_set(COLL_ERR_CONFIG,
-			 "PMIX_RANK is %.40s, so a PMIx launcher has started this process, but it "
-			 "cannot be asked how many ranks there are (%s): set COLL_RANK, "
-			 "COLL_WORLD_SIZE and COLL_ROOT (host:port of rank 0) on all ranks, or "
-			 "COLL_RANK=0 and COLL_WORLD_SIZE=1 for a process on its own",
-			 launch_get("PMIX_RANK"), why);
-}
-
-/* The entry of this node in a list such as "4(x2),3": number of tasks (times number of nodes). */
-static int launch_count_slurm(const struct launch *launch)
-{
-	const char *step = launch_get("SLURM_STEP_TASKS_PER_NODE");
-	const char *p = step != NULL ? step : launch_get("SLURM_TASKS_PER_NODE");
-	const char *node = launch_get("SLURM_NODEID");
-	long at = node != NULL ? strtol(node, NULL, 10) : -1;
-
-	if (launch_is_one("SLURM_STEP_NUM_NODES"))
-		return launch->nranks;
-	while (p != NULL && at >= 0) {
-		char *end;
-		long tasks = strtol(p, &end, 10), nodes = 1;
-
-		if (end == p)
-			break;
-		if (strncmp(end, "(x", 2) == 0)
-			nodes = strtol(end + 2, &end, 10);
-		if (at < nodes)
-			return tasks > 0 && tasks <= launch->nranks ? (int)tasks : -1;
-		at -= nodes;
-		p = strchr(end, ',') != NULL ? strchr(end, ',') + 1 : NULL;
-	}
-	return -1;
-}
-
-/*
- * The first launcher that applies counts.  A launcher further down may have started it.  The first launcher of the table
- * is `coll run`, which records how it left the variables of the others.
- */
-static const struct launcher launchers[] = {
-	{.who = "coll run",
-	 .rank = "COLL_RANK",
-	 .size = "COLL_WORLD_SIZE",
-	 .local_rank = "COLL_LOCAL_RANK",
-	 .local_size = "COLL_LOCAL_WORLD_SIZE",
-	 .meet = launch_meet_coll},
-	{.who = "torchrun",
-	 .rank = "RANK",
-	 .size = "WORLD_SIZE",
-	 .local_rank = "LOCAL_RANK",
-	 .local_size = "LOCAL_WORLD_SIZE",
-	 .job = "TORCHELASTIC_RUN_ID",
-	 .meet = launch_meet_torchrun},
-	{.who = "Open MPI",
-	 .rank = "OMPI_COMM_WORLD_RANK",
-	 .size = "OMPI_COMM_WORLD_SIZE",
-	 .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
-	 .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE",
-	 .job = "PMIX_NAMESPACE",
-	 .meet = launch_meet_openmpi},
-	{.who = "Flux",
-	 .rank = "FLUX_TASK_RANK",
-	 .size = "FLUX_JOB_SIZE",
-	 .local_rank = "FLUX_TASK_LOCAL_ID",
-	 .only_if = "FLUX_TASK_RANK",
-	 .job = "FLUX_JOB_ID",
-	 .passed_over = launch_is_in_flux,
-	 .count_local = launch_count_flux,
-	 .meet = launch_meet_flux},
-	{.who = "PALS",
-	 .rank = "PALS_RANKID",
-	 .size = "PMI_SIZE",
-	 .local_rank = "PALS_LOCAL_RANKID",
-	 .local_size = "PALS_LOCAL_SIZE",
-	 .only_if = "PALS_RANKID",
-	 .job = "PALS_APID",
-	 .passed_over = launch_is_in_pals,
-	 .meet = launch_meet_pals},
-	{.who = "MPICH",
-	 .rank = "PMI_RANK",
-	 .size = "PMI_SIZE",
-	 .local_rank = "MPI_LOCALRANKID",
-	 .local_size = "MPI_LOCALNRANKS",
-	 .passed_over = launch_is_srun,
-	 .meet = launch_meet_mpich},
-	{.who = "MVAPICH",
-	 .rank = "MV2_COMM_WORLD_RANK",
-	 .size = "MV2_COMM_WORLD_SIZE",
-	 .local_rank = "MV2_COMM_WORLD_LOCAL_RANK",
-	 .local_size = "MV2_COMM_WORLD_LOCAL_SIZE",
-	 .job = "MPIRUN_ID",
-	 .meet = launch_meet_mvapich},
-	/*
-	 * Slurm sets the variables in batch scripts and shells of an allocation too, but only a step has
-	 * ranks.
-	 */
-	{.who = "Slurm",
-	 .rank = "SLURM_PROCID",
-	 .size = "SLURM_STEP_NUM_TASKS",
-	 .size_too = "SLURM_NTASKS",
-	 .local_rank = "SLURM_LOCALID",
-	 .only_if = "SLURM_STEP_ID",
-	 .only_if_too = "SLURM_STEPID",
-	 .job = "SLURM_JOB_ID",
-	 .count_local = launch_count_slurm,
-	 .meet = launch_meet_slurm},
-	/* prterun, and every other launcher that speaks PMIx. */
-	{.who = "PMIx",
-	 .rank = "PMIX_RANK",
-	 .job = "PMIX_NAMESPACE",
-	 .ask = launch_ask_pmix,
-	 .meet = launch_meet_pmix},
-};
-
-enum { LAUNCHERS = sizeof(launchers) / sizeof(launchers[0]) };
+/* ------------------------------------------------------- which launcher counts -- */
 
 static int launch_applies(const struct launcher *l)
 {
@@ -332,7 +115,7 @@ static int launch_find_root(const struct launcher *l, struct launch *launch)
 	if (root != NULL)
 		launch_text("COLL_ROOT", launch->root, sizeof(launch->root));
 	else
-		code = l->meet(launch);
+		code = launcher_meet(l, launch);
 	if (key != NULL)
 		launch_text("COLL_KEY", launch->key, sizeof(launch->key));
 	launch->key_is_secret = key != NULL;
@@ -358,7 +141,7 @@ static int launch_counts(const struct launcher *l)
 /* The launcher that has started this process; NULL: none. */
 static const struct launcher *launch_find(void)
 {
-	for (const struct launcher *l = launchers; l < launchers + LAUNCHERS; l++)
+	for (const struct launcher *l = launchers; l < launchers + launchers_count; l++)
 		if (launch_counts(l))
 			return l;
 	/* No launcher below `coll run`.  The launchers above it do not count. */
@@ -386,7 +169,8 @@ static int launch_describe(const struct launcher *l, struct launch *found, char 
 	return 1;
 }
 
-int launch_disagrees(const struct launch *launch, char *text, size_t size)
+/* Do the variables of another launcher say another rank or number of ranks?  Then the text says so. */
+static int launch_disagrees(const struct launch *launch, char *text, size_t size)
 {
 	const struct launcher *first = launch_find();
 	struct launch one = *launch, other = *launch;
@@ -394,7 +178,7 @@ int launch_disagrees(const struct launch *launch, char *text, size_t size)
 
 	if (first == NULL || !launch_describe(first, &one, says, sizeof(says)))
 		return 0;
-	for (const struct launcher *l = first + 1; l < launchers + LAUNCHERS; l++) {
+	for (const struct launcher *l = first + 1; l < launchers + launchers_count; l++) {
 		if (!launch_counts(l) ||
 		    !launch_describe(l, &other, says_else, sizeof(says_else)) ||
 		    (other.rank == one.rank && other.nranks == one.nranks))
@@ -424,4 +208,38 @@ int launch_detect(struct launch *launch)
 	int code = launch_detect_ranks(launch);
 
 	return code || l == NULL ? code : launch_find_root(l, launch);
+}
+
+/* ------------------------------------------------------------------------- opening -- */
+
+/* Adds to the error where the address comes from, and whether two launchers give this process different ranks. */
+static int launch_explain(const struct launch *launch, int code)
+{
+	char text[ERROR_TEXT_SIZE], where[500] = "", other[400] = "";
+
+	snprintf(text, sizeof(text), "%s", error_text());
+	launch_disagrees(launch, other, sizeof(other));
+	/* The user need not know the address that follows from other variables than COLL_ROOT. */
+	if (code == COLL_ERR_TIMEOUT && launch->root[0] &&
+	    strcmp(launch->root_origin, "COLL_ROOT") != 0)
+		snprintf(where, sizeof(where), "; the ranks meet at %s (%s)", launch->root,
+			 launch->root_origin);
+	return error_set(code, "%.*s%s%s", (int)(sizeof(text) - 1 - strlen(where) - strlen(other)),
+			 text, where, other);
+}
+
+int bootstrap_open_launch(struct bootstrap **bootstrap, const struct launch *launch,
+			  const char *interface_name, int64_t timeout_ms)
+{
+	int code;
+
+	*bootstrap = NULL;
+	if (launch->store)
+		code = launch_store_open(bootstrap, launch, interface_name, timeout_ms);
+	else
+		code = bootstrap_open_root(bootstrap, launch->root, launch->root_origin,
+					   launch->key[0] ? launch->key : NULL,
+					   launch->key_is_secret, launch->rank, launch->nranks,
+					   interface_name, timeout_ms);
+	return code ? launch_explain(launch, code) : code;
 }

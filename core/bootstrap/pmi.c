@@ -8,10 +8,10 @@
  * has done so: MPICH's proxy (src/pm/hydra/proxy/pmip_cb.c) may take a process that has asked anything and ends
  * without it for one that failed.
  */
-#include "bootstrap/pmi.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "bootstrap/launch_impl.h"
+#include "bootstrap/launch_env.h"
+#include "bootstrap/launch_store.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -49,7 +49,8 @@ static int pmi_fd(void)
 		       : -1;
 }
 
-int pmi_is_launcher(void)
+/* PMI_FD names the descriptor of a connection to such a launcher. */
+static int pmi_is_there(void)
 {
 	int type, fd = pmi_fd();
 	socklen_t size = sizeof(type);
@@ -297,4 +298,9 @@ static int pmi_get(const char *key, char *text, size_t size, int64_t timeout_ms)
 	return COLL_SUCCESS;
 }
 
-const struct launch_store pmi_store = {"PMI", pmi_connect, pmi_put, pmi_fence, pmi_get};
+const struct launch_store pmi_store = {.name = "PMI",
+				       .is_there = pmi_is_there,
+				       .connect = pmi_connect,
+				       .put = pmi_put,
+				       .fence = pmi_fence,
+				       .get = pmi_get};

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pmix.c - the key-value store of a PMIx launcher. */
-#include "bootstrap/pmix.h"
+/*
+ * pmix.c - the key-value store of a PMIx launcher.
+ *
+ * This file opens the library libpmix.so.2 at run time.  An MPI program may use PMIx too: the library counts its
+ * users.
+ */
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/late.h"
-#include "bootstrap/launch_impl.h"
+#include "bootstrap/launch_env.h"
+#include "bootstrap/launch_store.h"
 #include "bootstrap/pmix_abi.h"
 
 #include <dlfcn.h>
@@ -22,7 +27,7 @@ static int pmix_is_open;
 static pid_t pmix_pid; /* the process that is connected; 0: none */
 static struct pmix_abi_proc pmix_self;
 
-int pmix_is_launcher(void)
+static int pmix_is_there(void)
 {
 	return launch_get("PMIX_RANK") && launch_get("PMIX_NAMESPACE");
 }
@@ -136,7 +141,7 @@ static int pmix_number(uint32_t rank, const char *key)
 	return number;
 }
 
-int pmix_read_job(struct pmix_job *job)
+static int pmix_read_job(struct launch_job *job)
 {
 	int code = pmix_connect();
 
@@ -263,4 +268,10 @@ static int pmix_get(const char *key, char *text, size_t size, int64_t timeout_ms
 			   text, size, timeout_ms, INT64_MAX);
 }
 
-const struct launch_store pmix_store = {"PMIx", pmix_connect, pmix_put, pmix_fence, pmix_get};
+const struct launch_store pmix_store = {.name = "PMIx",
+					.is_there = pmix_is_there,
+					.connect = pmix_connect,
+					.put = pmix_put,
+					.fence = pmix_fence,
+					.get = pmix_get,
+					.read_job = pmix_read_job};

@@ -41,8 +41,11 @@ static int store_get(const char *key, char *text, size_t size, int64_t timeout_m
 	return read(store_pipe[0], text, size) > 0 ? COLL_SUCCESS : COLL_ERR_SYSTEM;
 }
 
-static const struct launch_store store = {"a pipe", store_connect, store_put, store_fence,
-					  store_get};
+static const struct launch_store store = {.name = "a pipe",
+					  .connect = store_connect,
+					  .put = store_put,
+					  .fence = store_fence,
+					  .get = store_get};
 
 /* Opens as a rank of two with this COLL_KEY ("": unset); the exit status is the code, + EXIT_SECRET. */
 static int rank_main(int rank, const char *key)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pmi_test.c - the store of a launcher that speaks PMI version 1: its answers are written ahead into the socket. */
-#include "bootstrap/pmi.h"
+#include "bootstrap/launch_store.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "../lib/log_capture.h"
@@ -41,7 +41,7 @@ static void test_questions(void)
 	ssize_t n;
 
 	start(SPACE "cmd=put_result rc=0 msg=success\ncmd=barrier_out\n");
-	ok(pmi_is_launcher(), "PMI_FD is a socket");
+	ok(pmi_store.is_there(), "PMI_FD is a socket");
 	is_int(pmi_store.connect(), COLL_SUCCESS, "the name of the key-value space");
 	is_int(pmi_store.put("k", "no %=[::1]:7,a_b-c/\xc3\xa4"), COLL_SUCCESS, "a text is stored");
 	is_int(pmi_store.fence(1000, INT64_MAX), COLL_SUCCESS, "all ranks meet");
@@ -180,7 +180,7 @@ static void test_no_socket(void)
 
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		setenv("PMI_FD", values[i], 1);
-		ok(!pmi_is_launcher(), "PMI_FD='%s' is no connection", values[i]);
+		ok(!pmi_store.is_there(), "PMI_FD='%s' is no connection", values[i]);
 	}
 }
 

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * launch_open.c - opens the rendezvous of a launcher's ranks: at an address that all ranks know, or through
- * the launcher's store, where rank 0 puts a unique id for the others.
- */
+/* launch_store.c - opens the rendezvous of a launcher's ranks through its store, where rank 0 puts a unique id. */
 #include "base/error.h"
 #include "base/log.h"
 #include "bootstrap/bootstrap_impl.h"
-#include "bootstrap/launch_impl.h"
 #include "bootstrap/launch_store.h"
 
 #include <stdatomic.h>
@@ -73,11 +69,11 @@ int launch_store_timed_out(const struct launch_store *store, int64_t timeout_ms)
 		bootstrap_seconds(timeout_ms, seconds), store->name);
 }
 
-/* All ranks count their calls, so that each call has a key of its own. */
-static int launch_open_store(struct bootstrap **bootstrap, const struct launch *launch,
-			     const char *interface_name, int64_t timeout_ms)
+int launch_store_open(struct bootstrap **bootstrap, const struct launch *launch,
+		      const char *interface_name, int64_t timeout_ms)
 {
-	static _Atomic unsigned calls;
+	static _Atomic unsigned
+		calls; /* of all ranks alike, so that each call has a key of its own */
 	char key[32], id[COLL_UNIQUE_ID_SIZE];
 	int code;
 
@@ -91,36 +87,4 @@ static int launch_open_store(struct bootstrap **bootstrap, const struct launch *
 		code = bootstrap_open_stored_id(bootstrap, id, launch->key, launch->rank,
 						launch->nranks, interface_name, timeout_ms);
 	return code;
-}
-
-/* Adds to the error where the address comes from, and whether two launchers give this process different ranks. */
-static int launch_explain(const struct launch *launch, int code)
-{
-	char text[ERROR_TEXT_SIZE], where[500] = "", other[400] = "";
-
-	snprintf(text, sizeof(text), "%s", error_text());
-	launch_disagrees(launch, other, sizeof(other));
-	/* The user need not know the address that follows from other variables than COLL_ROOT. */
-	if (code == COLL_ERR_TIMEOUT && launch->root[0] &&
-	    strcmp(launch->root_origin, "COLL_ROOT") != 0)
-		snprintf(where, sizeof(where), "; the ranks meet at %s (%s)", launch->root,
-			 launch->root_origin);
-	return error_set(code, "%.*s%s%s", (int)(sizeof(text) - 1 - strlen(where) - strlen(other)),
-			 text, where, other);
-}
-
-int bootstrap_open_launch(struct bootstrap **bootstrap, const struct launch *launch,
-			  const char *interface_name, int64_t timeout_ms)
-{
-	int code;
-
-	*bootstrap = NULL;
-	if (launch->store)
-		code = launch_open_store(bootstrap, launch, interface_name, timeout_ms);
-	else
-		code = bootstrap_open_root(bootstrap, launch->root, launch->root_origin,
-					   launch->key[0] ? launch->key : NULL,
-					   launch->key_is_secret, launch->rank, launch->nranks,
-					   interface_name, timeout_ms);
-	return code ? launch_explain(launch, code) : code;
 }

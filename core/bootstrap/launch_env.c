@@ -1,15 +1,54 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* launch_env.c - reads the environment variables of launchers, and tells which of them are for this process. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bootstrap/launch_env.h"
+
+const char *launch_get(const char *name)
+{
+	const char *value = name != NULL ? secure_getenv(name) : NULL;
+
+	while (value != NULL && isspace((unsigned char)*value))
+		value++;
+	return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+size_t launch_length(const char *value)
+{
+	size_t n = strlen(value);
+
+	while (n > 0 && isspace((unsigned char)value[n - 1]))
+		n--;
+	return n;
+}
+
+const char *launch_text(const char *name, char *text, size_t size)
+{
+	const char *value = launch_get(name);
+
+	snprintf(text, size, "%.*s", value != NULL ? (int)launch_length(value) : 0,
+		 value != NULL ? value : "");
+	return text;
+}
+
+int launch_same(const char *a, const char *b)
+{
+	a = launch_get(a);
+	b = launch_get(b);
+	return a != NULL && b != NULL && launch_length(a) == launch_length(b) &&
+	       strncmp(a, b, launch_length(a)) == 0;
+}
+
+/* ---------------------------------------------------------- below `coll run` -- */
+
 /*
- * launch_below.c - the launchers below `coll run`.
- *
  * A program may be started by torchrun or mpirun, which `coll run` has started.  Then it has the variables of both.  So
  * `coll run` records in COLL_RUN how it left the variables of all launchers, as " NAME=value ... NAME ", where a name
  * alone is a variable that was not set.  A variable that differs now was set by a launcher below.
  */
-#include <stdio.h>
-#include <string.h>
-#include "bootstrap/launch_impl.h"
-
 static const char *below_record(void)
 {
 	return launch_get("COLL_RUN");

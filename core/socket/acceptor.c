@@ -76,7 +76,7 @@ int acceptor_begin(struct acceptor *a)
 /* Takes connection i off the list.  The caller owns its descriptor. */
 static void acceptor_forget(struct acceptor *a, int i)
 {
-	poll_set_unwatch(a->set, &a->pending[i].place);
+	poll_set_unwatch(a->set, &a->pending[i].end.place);
 	a->npending--;
 	a->nproven -= a->pending[i].proven;
 	memmove(&a->pending[i], &a->pending[i + 1],
@@ -93,7 +93,7 @@ static void acceptor_drop(struct acceptor *a, int i, const char *why, int unprov
 
 	address_format(&a->pending[i].peer, address);
 	handshake_log(a->hs, COLL_LOG_DEBUG, "connection from %s dropped: %s", address, why);
-	fd = a->pending[i].fd;
+	fd = a->pending[i].end.fd;
 	acceptor_forget(a, i);
 	close(fd);
 	a->turned_away += unproven;
@@ -102,7 +102,7 @@ static void acceptor_drop(struct acceptor *a, int i, const char *why, int unprov
 /* A rank that looks whether this one listens connects over a local socket, says nothing and closes. */
 static int acceptor_may_be_probe(const struct pending_connection *p)
 {
-	return p->brief && p->got == 0;
+	return p->end.brief && p->end.got == 0;
 }
 
 void acceptor_close(struct acceptor *a)
@@ -178,15 +178,14 @@ static int acceptor_out_of_files(struct acceptor *a, int err)
 static int acceptor_send(struct acceptor *a, struct pending_connection *p, uint32_t type, int code,
 			 const char *text)
 {
-	struct handshake_verdict *verdict = &p->messages.verdict;
+	struct handshake_verdict *verdict = &p->end.messages.verdict;
 
 	memset(verdict, 0, sizeof(*verdict));
 	verdict->type = htole32(type);
 	verdict->code = (int32_t)htole32((uint32_t)code);
 	memcpy(verdict->salt, a->salt, sizeof(verdict->salt));
 	memcpy(verdict->text, text, strnlen(text, sizeof(verdict->text) - 1));
-	handshake_seal(a->hs, &p->messages, HANDSHAKE_VERDICT, verdict->mac);
-	return socket_write(p->fd, verdict, sizeof(*verdict)) == sizeof(*verdict) ? 0 : -1;
+	return handshake_send(a->hs, &p->end, HANDSHAKE_VERDICT);
 }
 
 /* Refuses connection i; the calling thread's error is the reason. */
@@ -207,7 +206,7 @@ static int acceptor_has_rank(const struct acceptor *a, uint32_t rank, uint64_t d
 		return a->dials[rank] != dial;
 	for (int i = 0; i < a->npending; i++)
 		if (a->pending[i].proven && a->pending[i].rank == rank &&
-		    a->pending[i].messages.answer.dial != dial)
+		    a->pending[i].end.messages.answer.dial != dial)
 			return 1;
 	return 0;
 }
@@ -255,12 +254,12 @@ static void acceptor_connected(struct acceptor *a, int i)
 	uint8_t key[HANDSHAKE_KEY_SIZE];
 	char address[ADDRESS_TEXT_SIZE];
 
-	a->dials[p.rank] = p.messages.answer.dial ? p.messages.answer.dial : 1;
-	handshake_session_key(a->hs, &p.messages, key);
+	a->dials[p.rank] = p.end.messages.answer.dial ? p.end.messages.answer.dial : 1;
+	handshake_session_key(a->hs, &p.end.messages, key);
 	acceptor_forget(a, i);
 	address_format(&p.peer, address);
 	handshake_log(a->hs, COLL_LOG_DEBUG, "rank %u has arrived from %s", p.rank, address);
-	a->connected(a->owner, p.rank, p.fd, key);
+	a->connected(a->owner, p.rank, p.end.fd, key);
 }
 
 static void acceptor_prove(struct acceptor *a, int i, uint32_t rank)
@@ -281,33 +280,33 @@ static void acceptor_prove(struct acceptor *a, int i, uint32_t rank)
 		return;
 	}
 	p->rank = rank;
-	if (p->brief) {
+	if (p->end.brief) {
 		acceptor_connected(a, i);
 		return;
 	}
 	p->proven = 1;
-	p->got = 0;
 	a->nproven++;
 }
 
-/* Checks the complete answer of connection i and sends the verdict. */
+/* The other end of connection i has another key. */
+static void acceptor_refuse_key(struct acceptor *a, int i)
+{
+	error_set(COLL_ERR_PERMISSION,
+		  "its key is not this job's (COLL_KEY, or the unique id, must be "
+		  "the same on all ranks)");
+	acceptor_refuse(a, i, COLL_ERR_PERMISSION);
+	if (a->wrong_keys++ == 0)
+		handshake_log(a->hs, COLL_LOG_WARN, "%s", a->note);
+}
+
+/* The answer of connection i is there, with the right key: sends the verdict. */
 static int acceptor_check(struct acceptor *a, int i)
 {
-	const struct handshake_messages *messages = &a->pending[i].messages;
-	int code;
+	const struct handshake_answer *answer = &a->pending[i].end.messages.answer;
+	int code = acceptor_check_rank(a, answer);
 
-	if (!handshake_is_sealed(a->hs, messages, HANDSHAKE_ANSWER)) {
-		error_set(COLL_ERR_PERMISSION,
-			  "its key is not this job's (COLL_KEY, or the unique id, must be the "
-			  "same on all ranks)");
-		acceptor_refuse(a, i, COLL_ERR_PERMISSION);
-		if (a->wrong_keys++ == 0)
-			handshake_log(a->hs, COLL_LOG_WARN, "%s", a->note);
-		return 0;
-	}
-	code = acceptor_check_rank(a, &messages->answer);
 	if (code == 0) {
-		acceptor_prove(a, i, le32toh(messages->answer.rank));
+		acceptor_prove(a, i, le32toh(answer->rank));
 		return 0;
 	}
 	acceptor_refuse(a, i, code);
@@ -321,62 +320,51 @@ static int acceptor_check(struct acceptor *a, int i)
 static int acceptor_recv_answer(struct acceptor *a, int i)
 {
 	struct pending_connection *p = &a->pending[i];
-	struct handshake_answer *answer = &p->messages.answer;
-	ssize_t n = socket_read(p->fd, (char *)answer + p->got, sizeof(*answer) - p->got);
-	uint32_t version;
+	const struct handshake_answer *answer = &p->end.messages.answer;
 
-	if (n < 0) {
-		acceptor_drop(a, i, "it went away", !acceptor_may_be_probe(p));
-		return 0;
-	}
-	p->got += (size_t)n;
-	if (!handshake_has_magic(a->hs, answer, p->got)) {
+	switch (handshake_receive(a->hs, &p->end, HANDSHAKE_ANSWER)) {
+	case HANDSHAKE_MORE: break;
+	case HANDSHAKE_WHOLE: return acceptor_check(a, i);
+	case HANDSHAKE_LOST: acceptor_drop(a, i, "it went away", !acceptor_may_be_probe(p)); break;
+	case HANDSHAKE_FOREIGN:
 		acceptor_drop(a, i, "it does not speak this protocol",
 			      memcmp(answer, handshake_knock, sizeof(handshake_knock) - 1) != 0);
-		return 0;
-	}
-	version = handshake_version(a->hs, answer, p->got);
-	if (version != a->hs->version) {
+		break;
+	case HANDSHAKE_VERSION:
 		error_set(COLL_ERR_UNSUPPORTED,
 			  "its libcoll speaks %s protocol %u, but rank %u's speaks %u", a->hs->name,
-			  version, a->hs->rank, a->hs->version);
+			  le32toh(answer->version), a->hs->rank, a->hs->version);
 		acceptor_refuse(a, i, COLL_ERR_UNSUPPORTED);
-		return 0;
+		break;
+	case HANDSHAKE_FORGED: acceptor_refuse_key(a, i); break;
 	}
-	return p->got == sizeof(*answer) ? acceptor_check(a, i) : 0;
+	return 0;
 }
 
 static void acceptor_recv_confirm(struct acceptor *a, int i)
 {
 	struct pending_connection *p = &a->pending[i];
-	struct handshake_confirm *confirm = &p->messages.confirm;
-	ssize_t n = socket_read(p->fd, (char *)confirm + p->got, sizeof(*confirm) - p->got);
+	const enum handshake_event event = handshake_receive(a->hs, &p->end, HANDSHAKE_CONFIRM);
 
-	if (n < 0) {
+	if (event == HANDSHAKE_MORE)
+		return;
+	if (event == HANDSHAKE_LOST)
 		acceptor_drop(a, i, "its rank uses another connection, or is gone", 0);
-		return;
-	}
-	p->got += (size_t)n;
-	if (p->got < sizeof(*confirm))
-		return;
-	if (a->dials[p->rank] || !handshake_is_sealed(a->hs, &p->messages, HANDSHAKE_CONFIRM)) {
+	else if (event != HANDSHAKE_WHOLE || a->dials[p->rank])
 		acceptor_drop(a, i, "its confirm is wrong", 1);
-		return;
-	}
-	acceptor_connected(a, i);
+	else
+		acceptor_connected(a, i);
 }
 
 /* ------------------------------------------------------------------ accepting -- */
 
 static void acceptor_challenge(struct acceptor *a, struct pending_connection *p)
 {
-	struct handshake_challenge *challenge = &p->messages.challenge;
+	struct handshake_challenge *challenge = &p->end.messages.challenge;
 
-	memcpy(challenge->magic, a->hs->magic, sizeof(challenge->magic));
-	challenge->version = htole32(a->hs->version);
 	challenge->rank = htole32(a->hs->rank);
 	if (random_bytes(challenge->nonce, sizeof(challenge->nonce)) != 0 ||
-	    socket_write(p->fd, challenge, sizeof(*challenge)) != sizeof(*challenge))
+	    handshake_send(a->hs, &p->end, HANDSHAKE_CHALLENGE) != 0)
 		acceptor_drop(a, a->npending - 1, "it cannot be written to", 1);
 }
 
@@ -384,6 +372,7 @@ static void acceptor_challenge(struct acceptor *a, struct pending_connection *p)
 static int acceptor_accept_one(struct acceptor *a, int listener, int *code)
 {
 	struct pending_connection *p;
+	int fd;
 
 	if (a->npending - a->nproven == acceptor_pending_max(a->hs) &&
 	    !acceptor_drop_oldest(a, "too many others are waiting"))
@@ -391,18 +380,17 @@ static int acceptor_accept_one(struct acceptor *a, int listener, int *code)
 	p = &a->pending[a->npending];
 	memset(p, 0, sizeof(*p));
 	p->peer.len = sizeof(p->peer.sa);
-	p->place = -1;
-	p->fd = descriptor_lift(accept4(listener, (struct sockaddr *)&p->peer.sa, &p->peer.len,
-					SOCK_NONBLOCK | SOCK_CLOEXEC));
-	if (p->fd < 0 && socket_is_exhausted(errno))
+	fd = descriptor_lift(accept4(listener, (struct sockaddr *)&p->peer.sa, &p->peer.len,
+				     SOCK_NONBLOCK | SOCK_CLOEXEC));
+	if (fd < 0 && socket_is_exhausted(errno))
 		return acceptor_out_of_files(a, errno);
-	if (p->fd < 0)
+	if (fd < 0)
 		return errno == ECONNABORTED || errno == EINTR;
 	p->since = clock_now_ms();
-	p->brief = handshake_is_brief(a->hs, p->peer.sa.ss_family);
+	handshake_begin(a->hs, &p->end, fd, p->peer.sa.ss_family);
 	a->npending++;
 	/* A dialler that speaks first has spoken by now. */
-	if (p->brief)
+	if (p->end.brief)
 		*code = acceptor_recv_answer(a, a->npending - 1);
 	else
 		acceptor_challenge(a, p);
@@ -434,7 +422,7 @@ void acceptor_prepare(struct acceptor *a, struct poll_set *set)
 		else
 			poll_set_unwatch(set, &a->place[i]);
 	for (int i = 0; i < a->npending; i++)
-		poll_set_watch(set, &a->pending[i].place, a->pending[i].fd, POLLIN);
+		poll_set_watch(set, &a->pending[i].end.place, a->pending[i].end.fd, POLLIN);
 	if (oldest < a->npending)
 		poll_set_wake(set, a->pending[oldest].since + ACCEPTOR_LIFE_MS);
 	if (a->listeners.count > 0 && !accepting)
@@ -459,7 +447,7 @@ int acceptor_advance(struct acceptor *a, const struct poll_set *set)
 
 	/* Backwards, because a connection that is complete or dropped leaves the list. */
 	for (int i = a->npending - 1; code == 0 && i >= 0; i--) {
-		if (!poll_set_events(set, a->pending[i].place))
+		if (!poll_set_events(set, a->pending[i].end.place))
 			continue;
 		if (a->pending[i].proven)
 			acceptor_recv_confirm(a, i);

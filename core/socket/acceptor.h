@@ -27,15 +27,11 @@ struct listeners {
 void listeners_close(struct listeners *listeners);
 
 struct pending_connection {
-	int fd;
+	struct handshake_end end;
 	struct address peer;
-	int place;  /* in the poll set; -1: not in the set */
-	int brief;  /* its verdict ends the handshake */
 	int proven; /* the other end has proved the key; its confirm has not come yet */
 	int64_t since;
 	uint32_t rank; /* the rank of the other end, once proven */
-	size_t got;    /* bytes received of the current message */
-	struct handshake_messages messages;
 };
 
 struct acceptor {

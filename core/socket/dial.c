@@ -33,8 +33,8 @@ int dial_begin(struct dial *dial)
 	if (dial->attempts == NULL && dial->addresses.count > 0)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory to reach rank %u", dial->peer);
 	for (int i = 0; i < dial->addresses.count; i++) {
-		dial->attempts[i].fd = -1;
-		dial->attempts[i].place = -1;
+		handshake_begin(dial->hs, &dial->attempts[i].end, -1,
+				dial->addresses.item[i].sa.ss_family);
 		dial->attempts[i].start = now + (int64_t)i * DIAL_HEAD_START_MS;
 		dial->attempts[i].since = now;
 	}
@@ -48,10 +48,10 @@ static const struct address *dial_address(const struct dial *dial, const struct 
 
 static void dial_close(struct dial *dial, struct dial_attempt *y)
 {
-	poll_set_unwatch(dial->set, &y->place);
-	if (y->fd >= 0)
-		close(y->fd);
-	y->fd = -1;
+	poll_set_unwatch(dial->set, &y->end.place);
+	if (y->end.fd >= 0)
+		close(y->end.fd);
+	y->end.fd = -1;
 	if (y->extra && dial->extra_sockets)
 		++*dial->extra_sockets;
 	y->extra = 0;
@@ -157,7 +157,7 @@ static int dial_count_open(const struct dial *dial)
 	int open = 0;
 
 	for (int i = 0; i < dial->addresses.count; i++)
-		open += dial->attempts[i].fd >= 0;
+		open += dial->attempts[i].end.fd >= 0;
 	return open;
 }
 
@@ -185,34 +185,24 @@ static int dial_family(const struct dial *dial, const struct dial_attempt *y)
 	return dial_address(dial, y)->sa.ss_family;
 }
 
-static int dial_is_brief(const struct dial *dial, const struct dial_attempt *y)
-{
-	return handshake_is_brief(dial->hs, dial_family(dial, y));
-}
-
 static int dial_answer(struct dial *dial, struct dial_attempt *y)
 {
 	const struct handshake *hs = dial->hs;
-	struct handshake_answer *answer = &y->messages.answer;
+	struct handshake_answer *answer = &y->end.messages.answer;
 	int code = 0;
 
 	memset(answer, 0, sizeof(*answer));
-	memcpy(answer->magic, hs->magic, sizeof(hs->magic));
-	answer->version = htole32(hs->version);
 	answer->rank = htole32(hs->rank);
-	answer->to = dial->any_peer ? y->messages.challenge.rank : htole32(dial->peer);
+	answer->to = dial->any_peer ? y->end.messages.challenge.rank : htole32(dial->peer);
 	answer->nranks = htole32(hs->nranks);
 	answer->order = HANDSHAKE_BYTE_ORDER;
 	answer->dial = dial->id;
-	if (!dial_is_brief(dial, y))
+	if (!y->end.brief)
 		code = random_bytes(answer->nonce, sizeof(answer->nonce));
 	if (code)
 		return code;
-	handshake_seal(hs, &y->messages, HANDSHAKE_ANSWER, answer->mac);
 	y->state = DIAL_VERDICT;
-	y->got = 0;
-	/* A new connection takes so few bytes at once, unless it is broken. */
-	if (socket_write(y->fd, answer, sizeof(*answer)) != sizeof(*answer))
+	if (handshake_send(hs, &y->end, HANDSHAKE_ANSWER))
 		dial_retry(dial, y, errno, 0);
 	return 0;
 }
@@ -227,13 +217,13 @@ static int dial_connected(struct dial *dial, struct dial_attempt *y)
 	 */
 	if (dial_family(dial, y) == AF_UNIX) {
 		dial_reschedule(dial, INT32_MAX, 0);
-		return dial_is_brief(dial, y) ? dial_answer(dial, y) : 0;
+		return y->end.brief ? dial_answer(dial, y) : 0;
 	}
 	/*
 	 * The peer speaks first.  A kernel that closes the listener while it takes a connection may forget the
 	 * connection without a word, and then only a probe tells this end.
 	 */
-	socket_keep_alive(y->fd, 1);
+	socket_keep_alive(y->end.fd, 1);
 	dial_reschedule(dial, DIAL_SILENCE_MS, 0);
 	return 0;
 }
@@ -253,9 +243,9 @@ static int dial_is_own_echo(int fd)
 /* The kernel has connected the socket, or has failed to. */
 static int dial_check_connected(struct dial *dial, struct dial_attempt *y)
 {
-	int err = socket_connect_result(y->fd);
+	int err = socket_connect_result(y->end.fd);
 
-	if (!err && !dial_is_own_echo(y->fd))
+	if (!err && !dial_is_own_echo(y->end.fd))
 		return dial_connected(dial, y);
 	dial_retry(dial, y, err ? err : ECONNREFUSED, 1);
 	return 0;
@@ -270,22 +260,22 @@ static int dial_start(struct dial *dial, struct dial_attempt *y)
 		y->start = clock_now_ms() + DIAL_SPARE_PAUSE_MS;
 		return 0;
 	}
-	y->fd = socket_new(family);
-	if (y->fd < 0)
+	y->end.fd = socket_new(family);
+	if (y->end.fd < 0)
 		return dial_no_socket(dial, y, errno, open);
 	y->extra = open > 0;
 	if (y->extra && dial->extra_sockets)
 		--*dial->extra_sockets;
 	if (dial->hs->tune)
-		dial->hs->tune(dial->hs->user, y->fd, family, dial->local);
-	if (socket_connect(y->fd, address) < 0) {
+		dial->hs->tune(dial->hs->user, y->end.fd, family, dial->local);
+	if (socket_connect(y->end.fd, address) < 0) {
 		/* EAGAIN: the listener's queue is full.  EADDRNOTAVAIL: this host has no port for the socket. */
 		dial_retry(dial, y, errno, errno != EAGAIN && errno != EADDRNOTAVAIL);
 		return 0;
 	}
 	y->state = DIAL_CONNECTING;
 	y->start = clock_now_ms();
-	y->got = 0;
+	y->end.got = 0;
 	/* A local socket is connected when connect() returns. */
 	return family == AF_UNIX ? dial_connected(dial, y) : 0;
 }
@@ -299,7 +289,7 @@ static int dial_start(struct dial *dial, struct dial_attempt *y)
 static void dial_knock(struct dial *dial, struct dial_attempt *y)
 {
 	dial->knocked = 1;
-	socket_write(y->fd, handshake_knock, sizeof(handshake_knock) - 1);
+	socket_write(y->end.fd, handshake_knock, sizeof(handshake_knock) - 1);
 }
 
 /* Is it time to ask the silent listener whether it is a web server? */
@@ -318,99 +308,90 @@ static int dial_is_web_server(const void *answer)
 static int dial_recv_challenge(struct dial *dial, struct dial_attempt *y)
 {
 	const struct handshake *hs = dial->hs;
-	struct handshake_challenge *challenge = &y->messages.challenge;
-	ssize_t n = socket_read(y->fd, (char *)challenge + y->got, sizeof(*challenge) - y->got);
-	uint32_t version;
+	const struct handshake_challenge *challenge = &y->end.messages.challenge;
 
-	if (n < 0) {
-		dial_retry(dial, y, errno, 0);
-		return 0;
-	}
-	y->got += (size_t)n;
-	if (!handshake_has_magic(hs, challenge, y->got)) {
+	switch (handshake_receive(hs, &y->end, HANDSHAKE_CHALLENGE)) {
+	case HANDSHAKE_WHOLE:
+		/* The peer listens: if it refuses a later attempt, it has ended. */
+		dial->retry = 0;
+		y->refusals = 0;
+		y->pause_ms = 0;
+		return dial_answer(dial, y);
+	case HANDSHAKE_LOST: dial_retry(dial, y, errno, 0); break;
+	case HANDSHAKE_FOREIGN:
 		dial_blame(dial, y, COLL_ERR_INVALID_ARGUMENT,
 			   "%s does not speak libcoll's %s protocol: another program has that port",
 			   dial_is_web_server(challenge) ? ", a web server," : "", hs->name);
-		return 0;
-	}
-	version = handshake_version(hs, challenge, y->got);
-	if (version != hs->version) {
+		break;
+	case HANDSHAKE_VERSION:
 		dial_blame(dial, y, COLL_ERR_UNSUPPORTED,
 			   ": rank %u's libcoll speaks %s protocol %u, but this rank's speaks %u: "
 			   "install the same libcoll on all hosts",
-			   dial->peer, hs->name, version, hs->version);
-		return 0;
+			   dial->peer, hs->name, le32toh(challenge->version), hs->version);
+		break;
+	default: break;
 	}
-	if (y->got < sizeof(*challenge))
-		return 0;
-	/* The peer listens: if it refuses a later attempt, it has ended. */
-	dial->retry = 0;
-	y->refusals = 0;
-	y->pause_ms = 0;
-	return dial_answer(dial, y);
+	return 0;
 }
 
 /* The listener has proved the key and accepts: this attempt becomes the connection. */
 static void dial_confirm(struct dial *dial, struct dial_attempt *y)
 {
-	struct handshake_confirm *confirm = &y->messages.confirm;
-
-	if (!dial_is_brief(dial, y)) {
-		handshake_seal(dial->hs, &y->messages, HANDSHAKE_CONFIRM, confirm->mac);
-		if (socket_write(y->fd, confirm, sizeof(*confirm)) != sizeof(*confirm)) {
-			dial_retry(dial, y, errno, 0);
-			return;
-		}
+	if (!y->end.brief && handshake_send(dial->hs, &y->end, HANDSHAKE_CONFIRM)) {
+		dial_retry(dial, y, errno, 0);
+		return;
 	}
-	dial->peer = le32toh(y->messages.answer.to);
-	memcpy(dial->salt, y->messages.verdict.salt, sizeof(dial->salt));
-	handshake_session_key(dial->hs, &y->messages, dial->key);
+	dial->peer = le32toh(y->end.messages.answer.to);
+	memcpy(dial->salt, y->end.messages.verdict.salt, sizeof(dial->salt));
+	handshake_session_key(dial->hs, &y->end.messages, dial->key);
 	address_format(dial_address(dial, y), dial->text);
-	poll_set_unwatch(dial->set, &y->place);
-	dial->fd = y->fd;
+	poll_set_unwatch(dial->set, &y->end.place);
+	dial->fd = y->end.fd;
 	dial->family = dial_family(dial, y);
 	if (dial->family != AF_UNIX)
 		socket_keep_alive(dial->fd, 0);
-	y->fd = -1;
+	y->end.fd = -1;
 	dial_close_all(dial);
 }
 
 /* Has the listener said that it is the peer?  In a brief handshake it says no rank. */
-static int dial_is_at_peer(const struct dial *dial, const struct dial_attempt *y)
+static int dial_is_at_peer(const struct dial_attempt *y)
 {
-	return !dial_is_brief(dial, y) && y->messages.challenge.rank == y->messages.answer.to;
+	return !y->end.brief && y->end.messages.challenge.rank == y->end.messages.answer.to;
 }
 
-static int dial_recv_verdict(struct dial *dial, struct dial_attempt *y)
+/* The listener, which has the key, has accepted or refused this rank. */
+static int dial_take_verdict(struct dial *dial, struct dial_attempt *y)
 {
-	struct handshake_verdict *verdict = &y->messages.verdict;
-	ssize_t n = socket_read(y->fd, (char *)verdict + y->got, sizeof(*verdict) - y->got);
+	const struct handshake_verdict *verdict = &y->end.messages.verdict;
 	int code;
 
-	if (n < 0) {
-		dial_retry(dial, y, errno, 0);
-		return 0;
-	}
-	y->got += (size_t)n;
-	if (y->got < sizeof(*verdict))
-		return 0;
-	if (!handshake_is_sealed(dial->hs, &y->messages, HANDSHAKE_VERDICT)) {
-		dial_blame(dial, y, COLL_ERR_PERMISSION,
-			   " belongs to another job: its key differs (COLL_KEY, or the unique id, "
-			   "must be the same on all ranks)");
-		return 0;
-	}
 	if (le32toh(verdict->type) == HANDSHAKE_ACCEPTED) {
 		dial_confirm(dial, y);
 		return 0;
 	}
 	code = verdict->code ? (int)le32toh((uint32_t)verdict->code) : COLL_ERR_REMOTE;
 	/* The peer does not listen there, but it may at another address; else the peer tells of a rank that it lost. */
-	if (code == COLL_ERR_PEER_LOST && !dial_is_at_peer(dial, y)) {
+	if (code == COLL_ERR_PEER_LOST && !dial_is_at_peer(y)) {
 		dial_blame(dial, y, code, ": %.*s", HANDSHAKE_TEXT_SIZE - 1, verdict->text);
 		return 0;
 	}
 	return error_set(code, "%.*s", HANDSHAKE_TEXT_SIZE - 1, verdict->text);
+}
+
+static int dial_recv_verdict(struct dial *dial, struct dial_attempt *y)
+{
+	switch (handshake_receive(dial->hs, &y->end, HANDSHAKE_VERDICT)) {
+	case HANDSHAKE_WHOLE: return dial_take_verdict(dial, y);
+	case HANDSHAKE_LOST: dial_retry(dial, y, errno, 0); break;
+	case HANDSHAKE_FORGED:
+		dial_blame(dial, y, COLL_ERR_PERMISSION,
+			   " belongs to another job: its key differs (COLL_KEY, or the unique id, "
+			   "must be the same on all ranks)");
+		break;
+	default: break;
+	}
+	return 0;
 }
 
 /* ------------------------------------------------------------------- the turns -- */
@@ -451,8 +432,8 @@ int dial_prepare(struct dial *dial, struct poll_set *set)
 			poll_set_wake(set, y->start + DIAL_CONNECT_MS);
 		if (y->state == DIAL_CHALLENGE && dial->named && !dial->knocked)
 			poll_set_wake(set, y->start + DIAL_KNOCK_MS);
-		if (y->fd >= 0)
-			poll_set_watch(set, &y->place, y->fd,
+		if (y->end.fd >= 0)
+			poll_set_watch(set, &y->end.place, y->end.fd,
 				       y->state == DIAL_CONNECTING ? POLLOUT : POLLIN);
 	}
 	return code || left ? code : dial_fail(dial);
@@ -465,7 +446,7 @@ int dial_advance(struct dial *dial, const struct poll_set *set)
 	for (int i = 0; code == 0 && dial->fd < 0 && i < dial->addresses.count; i++) {
 		struct dial_attempt *y = &dial->attempts[i];
 
-		if (!poll_set_events(set, y->place))
+		if (!poll_set_events(set, y->end.place))
 			continue;
 		switch (y->state) {
 		case DIAL_CONNECTING: code = dial_check_connected(dial, y); break;

@@ -29,8 +29,7 @@ struct dial_reason {
 /* The attempt to connect to one address. */
 struct dial_attempt {
 	enum dial_state state;
-	int fd;
-	int place;     /* in the poll set; -1: not in the set */
+	struct handshake_end end;
 	int extra;     /* the socket counts against dial->extra_sockets */
 	int64_t start; /* IDLE: when to connect; else: when the state began */
 	int64_t since; /* when the last try failed, or the dial began */
@@ -39,8 +38,6 @@ struct dial_attempt {
 	int pause_ms; /* pause before the next try */
 	int tries;    /* number of failed tries */
 	int refusals; /* number of refused tries in a row */
-	size_t got;   /* bytes received of the current message */
-	struct handshake_messages messages;
 };
 
 struct dial {

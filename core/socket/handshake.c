@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* handshake.c - computes and checks the macs of the handshake's messages. */
+/* handshake.c - the messages of the handshake, as both ends send and receive them, and their macs. */
 #include "socket/handshake.h"
 
 #include <endian.h>
@@ -8,39 +8,42 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { HANDSHAKE_VERSION_END = offsetof(struct handshake_challenge, version) + 4 };
+enum { HANDSHAKE_VERSION_AT = offsetof(struct handshake_challenge, version) };
 
 _Static_assert(offsetof(struct handshake_answer, version) ==
 		       offsetof(struct handshake_challenge, version),
 	       "every version finds the version at the same place");
 
-int handshake_is_brief(const struct handshake *hs, int family)
-{
-	return hs->brief && family == AF_UNIX;
-}
+/* Where each message begins and ends, and where its mac is. */
+static const struct {
+	size_t at, end, mac;
+} handshake_parts[] = {
+	[HANDSHAKE_CHALLENGE] = {offsetof(struct handshake_messages, challenge),
+				 offsetof(struct handshake_messages, answer), 0},
+	[HANDSHAKE_ANSWER] = {offsetof(struct handshake_messages, answer),
+			      offsetof(struct handshake_messages, verdict),
+			      offsetof(struct handshake_messages, answer.mac)},
+	[HANDSHAKE_VERDICT] = {offsetof(struct handshake_messages, verdict),
+			       offsetof(struct handshake_messages, confirm),
+			       offsetof(struct handshake_messages, verdict.mac)},
+	[HANDSHAKE_CONFIRM] = {offsetof(struct handshake_messages, confirm),
+			       sizeof(struct handshake_messages),
+			       offsetof(struct handshake_messages, confirm.mac)},
+};
 
-static uint8_t *handshake_mac_of(struct handshake_messages *messages, enum handshake_step step)
-{
-	switch (step) {
-	case HANDSHAKE_ANSWER: return messages->answer.mac;
-	case HANDSHAKE_VERDICT: return messages->verdict.mac;
-	default: return messages->confirm.mac;
-	}
-}
+_Static_assert(sizeof(struct handshake_messages) ==
+		       sizeof(struct handshake_challenge) + sizeof(struct handshake_answer) +
+			       sizeof(struct handshake_verdict) + sizeof(struct handshake_confirm),
+	       "messages have no gaps");
 
 void handshake_seal(const struct handshake *hs, const struct handshake_messages *messages,
 		    enum handshake_step step, uint8_t mac[HANDSHAKE_MAC_SIZE])
 {
-	static const size_t end[] = {
-		[HANDSHAKE_ANSWER] = offsetof(struct handshake_messages, verdict),
-		[HANDSHAKE_VERDICT] = offsetof(struct handshake_messages, confirm),
-		[HANDSHAKE_CONFIRM] = sizeof(struct handshake_messages),
-	};
 	struct handshake_messages copy = *messages;
 
 	/* Each message has a letter of its own in place of its mac, so no mac fits another message. */
-	memset(handshake_mac_of(&copy, step), "AVC"[step], HANDSHAKE_MAC_SIZE);
-	hs->mac(hs->user, &copy, end[step], mac);
+	memset((char *)&copy + handshake_parts[step].mac, "AVC"[step], HANDSHAKE_MAC_SIZE);
+	hs->mac(hs->user, &copy, handshake_parts[step].end, mac);
 }
 
 void handshake_session_key(const struct handshake *hs, const struct handshake_messages *messages,
@@ -65,27 +68,74 @@ int handshake_same_mac(const uint8_t a[HANDSHAKE_MAC_SIZE], const uint8_t b[HAND
 int handshake_is_sealed(const struct handshake *hs, const struct handshake_messages *messages,
 			enum handshake_step step)
 {
-	struct handshake_messages copy = *messages;
 	uint8_t mac[HANDSHAKE_MAC_SIZE];
 
 	handshake_seal(hs, messages, step, mac);
-	return handshake_same_mac(mac, handshake_mac_of(&copy, step));
+	return handshake_same_mac(mac, (const uint8_t *)messages + handshake_parts[step].mac);
 }
 
-int handshake_has_magic(const struct handshake *hs, const void *message, size_t got)
+/* ------------------------------------------------------- the messages of one end -- */
+
+/* Do the first `got` bytes of a challenge or an answer belong to this protocol? */
+static int handshake_has_magic(const struct handshake *hs, const void *message, size_t got)
 {
 	return memcmp(message, hs->magic, got < sizeof(hs->magic) ? got : sizeof(hs->magic)) == 0;
 }
 
-uint32_t handshake_version(const struct handshake *hs, const void *message, size_t got)
+/* The version in a challenge or an answer; while it has not come, this end's version. */
+static uint32_t handshake_version(const struct handshake *hs, const char *message, size_t got)
 {
 	uint32_t version;
 
-	if (got < HANDSHAKE_VERSION_END)
+	if (got < HANDSHAKE_VERSION_AT + sizeof(version))
 		return hs->version;
-	memcpy(&version, (const char *)message + offsetof(struct handshake_challenge, version),
-	       sizeof(version));
+	memcpy(&version, message + HANDSHAKE_VERSION_AT, sizeof(version));
 	return le32toh(version);
+}
+
+void handshake_begin(const struct handshake *hs, struct handshake_end *end, int fd, int family)
+{
+	*end = (struct handshake_end){
+		.fd = fd, .place = -1, .brief = hs->brief && family == AF_UNIX};
+}
+
+enum handshake_event handshake_receive(const struct handshake *hs, struct handshake_end *end,
+				       enum handshake_step step)
+{
+	const size_t size = handshake_parts[step].end - handshake_parts[step].at;
+	char *message = (char *)&end->messages + handshake_parts[step].at;
+	const ssize_t n = socket_read(end->fd, message + end->got, size - end->got);
+	const int is_first = step == HANDSHAKE_CHALLENGE || step == HANDSHAKE_ANSWER;
+
+	if (n < 0)
+		return HANDSHAKE_LOST;
+	end->got += (size_t)n;
+	if (is_first && !handshake_has_magic(hs, message, end->got))
+		return HANDSHAKE_FOREIGN;
+	if (is_first && handshake_version(hs, message, end->got) != hs->version)
+		return HANDSHAKE_VERSION;
+	if (end->got < size)
+		return HANDSHAKE_MORE;
+	if (step != HANDSHAKE_CHALLENGE && !handshake_is_sealed(hs, &end->messages, step))
+		return HANDSHAKE_FORGED;
+	end->got = 0;
+	return HANDSHAKE_WHOLE;
+}
+
+int handshake_send(const struct handshake *hs, struct handshake_end *end, enum handshake_step step)
+{
+	const size_t size = handshake_parts[step].end - handshake_parts[step].at;
+	char *message = (char *)&end->messages + handshake_parts[step].at;
+	const uint32_t version = htole32(hs->version);
+
+	if (step == HANDSHAKE_CHALLENGE || step == HANDSHAKE_ANSWER) {
+		memcpy(message, hs->magic, sizeof(hs->magic));
+		memcpy(message + HANDSHAKE_VERSION_AT, &version, sizeof(version));
+	}
+	if (step != HANDSHAKE_CHALLENGE)
+		handshake_seal(hs, &end->messages, step,
+			       (uint8_t *)&end->messages + handshake_parts[step].mac);
+	return socket_write(end->fd, message, size) == (ssize_t)size ? 0 : -1;
 }
 
 void handshake_log(const struct handshake *hs, int level, const char *fmt, ...)

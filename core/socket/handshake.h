@@ -102,10 +102,42 @@ struct handshake_messages {
 };
 
 /* Selects a message of the handshake. */
-enum handshake_step { HANDSHAKE_ANSWER, HANDSHAKE_VERDICT, HANDSHAKE_CONFIRM };
+enum handshake_step {
+	HANDSHAKE_ANSWER,
+	HANDSHAKE_VERDICT,
+	HANDSHAKE_CONFIRM,
+	HANDSHAKE_CHALLENGE /* it comes first, and has no mac */
+};
 
-/* Is the handshake over a socket of that family an answer and a verdict only? */
-int handshake_is_brief(const struct handshake *hs, int family);
+/* One end of a connection whose handshake is under way. */
+struct handshake_end {
+	int fd;     /* -1: none */
+	int place;  /* in the poll set; -1: not in the set */
+	int brief;  /* an answer and a verdict are all */
+	size_t got; /* bytes received of the current message */
+	struct handshake_messages messages;
+};
+
+enum handshake_event {
+	HANDSHAKE_MORE,    /* the message is not complete */
+	HANDSHAKE_WHOLE,   /* the message is complete, and its mac is right */
+	HANDSHAKE_LOST,    /* the connection has ended, with errno */
+	HANDSHAKE_FOREIGN, /* the other end speaks another protocol */
+	HANDSHAKE_VERSION, /* the other end speaks another version of this protocol */
+	HANDSHAKE_FORGED   /* the mac is wrong: the other end has another key */
+};
+
+/* Begins over a socket of that family, which is in no poll set yet. */
+void handshake_begin(const struct handshake *hs, struct handshake_end *end, int fd, int family);
+/* Receives what has come of that message. */
+enum handshake_event handshake_receive(const struct handshake *hs, struct handshake_end *end,
+				       enum handshake_step step);
+/*
+ * Sends that message after filling in all that follows from hs: magic, version and mac.  -1 with errno: a new
+ * connection takes so few bytes at once, unless it is broken.
+ */
+int handshake_send(const struct handshake *hs, struct handshake_end *end, enum handshake_step step);
+
 /* Computes the mac of a message and of all messages before it. */
 void handshake_seal(const struct handshake *hs, const struct handshake_messages *messages,
 		    enum handshake_step step, uint8_t mac[HANDSHAKE_MAC_SIZE]);
@@ -118,11 +150,6 @@ int handshake_same_mac(const uint8_t a[HANDSHAKE_MAC_SIZE], const uint8_t b[HAND
 /* Computes the key of this connection from its complete messages. */
 void handshake_session_key(const struct handshake *hs, const struct handshake_messages *messages,
 			   uint8_t key[HANDSHAKE_KEY_SIZE]);
-
-/* Do the first `got` bytes of a challenge or an answer belong to this protocol? */
-int handshake_has_magic(const struct handshake *hs, const void *message, size_t got);
-/* The version in a challenge or an answer; while it has not come, this end's version. */
-uint32_t handshake_version(const struct handshake *hs, const void *message, size_t got);
 
 /* Logs at a level of backend.h. */
 void handshake_log(const struct handshake *hs, int level, const char *fmt, ...)

@@ -189,7 +189,7 @@ static int64_t meet(struct dial *dial, struct site *const *sites, int n, int *co
 	}
 	begin = clock_now_ms() - begin;
 	if (*code == 0 && dial->fd >= 0)
-		confirmed = dial->attempts[0].messages.confirm;
+		confirmed = dial->attempts[0].end.messages.confirm;
 	dial_end(dial);
 	return begin;
 }

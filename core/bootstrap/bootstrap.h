@@ -36,7 +36,7 @@ struct config;
  */
 int bootstrap_check_interface(const struct config *config);
 
-/* Makes the text of an id: see id_text.c. */
+/* Makes an id: see unique_id.c. */
 int bootstrap_make_id(char *id, size_t size, const char *interface_name);
 
 /*

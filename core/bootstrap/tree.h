@@ -19,7 +19,7 @@
  *
  * The files call each other in one direction:
  *
- *     tree.c -> tree_join.c, tree_listen.c, tree_round.c -> tree_parent.c, tree_children.c -> tree_link.c
+ *     tree.c -> tree_join.c, tree_round.c -> tree_parent.c, tree_children.c -> tree_link.c
  */
 #ifndef CORE_BOOTSTRAP_TREE_H
 #define CORE_BOOTSTRAP_TREE_H
@@ -174,18 +174,6 @@ int tree_link_send(struct tree *t, struct tree_link *link, struct tree_frame hea
 typedef int (*tree_take_fn)(struct tree *t, struct tree_link *link);
 int tree_link_receive(struct tree *t, struct tree_link *link, tree_take_fn take_head,
 		      tree_take_fn take_frame);
-
-/* ---- tree_listen.c: rank 0 of an address ---- */
-
-/*
- * Rank 0 listens at the addresses of root, or of the interface, and at no others, unless other hosts know root by
- * addresses that this host does not have.  Launchers on one host name a loopback address as root, whatever the
- * interface is.
- */
-int tree_listen_root(struct tree *t, const char *root, const char *interface_name,
-		     struct address_list *addrs);
-/* Without a key from the user, every process that reaches a listening socket can join: says so. */
-void tree_warn_open(const struct listeners *listeners);
 
 /* ---- tree_parent.c ---- */
 

@@ -9,8 +9,6 @@
 /* A unique id has fewer bytes than this, as many as an ncclUniqueId has. */
 enum { UNIQUE_ID_TEXT_MAX = 128 };
 
-/* ---- id_text.c ---- */
-
 /*
  * id: receives the text.  COLL_ERR_INVALID_ARGUMENT: it needs more than `size` bytes with its NUL.  Addresses without
  * room join addresses->left_out, and a log line names these.
@@ -19,8 +17,6 @@ int unique_id_print(const uint8_t key[BOOTSTRAP_KEY_SIZE], struct address_list *
 		    size_t size);
 int unique_id_parse(const char *id, uint8_t key[BOOTSTRAP_KEY_SIZE],
 		    struct address_list *addresses);
-
-/* ---- unique_id.c ---- */
 
 /*
  * Hands over the listening sockets that this process made for the id, and the addresses for which the id has no room;

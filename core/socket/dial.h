@@ -89,9 +89,4 @@ int dial_meets_silence(const struct dial *dial);
 /* Ends all attempts, before the poll set ends.  The caller keeps dial->fd, which has left the set. */
 void dial_end(struct dial *dial);
 
-/* ---- dial_reason.c, for dial.c ---- */
-
-/* A try has failed. */
-void dial_reason_add(struct dial_attempt *attempt, int why);
-
 #endif

@@ -352,7 +352,7 @@ int bootstrap_exchange_fail(struct bootstrap *bootstrap, int code, const char *t
 	told = bootstrap_exchange_kind(bootstrap, NULL, NULL, 0, &failure, timeout_ms);
 	if (code == COLL_ERR_ABORTED) /* only on this rank */
 		return error_set(code, "%s", own);
-	/* The rank only knows that another one failed: the exchange may name that one. */
+	/* This rank only knows that another rank has failed; the exchange may name that rank. */
 	if (bootstrap->rank_failed || (told && code == COLL_ERR_REMOTE) || told == code)
 		return told;
 	if (told && bootstrap_blames(code))

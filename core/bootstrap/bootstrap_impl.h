@@ -78,7 +78,7 @@ int bootstrap_remote_code(int code);
 int bootstrap_failed(const struct bootstrap_failure *failure);
 /*
  * The error of an exchange that has failed with `code` and error_text(), although a rank has come with a failure.  Ranks may
- * be missing because of that failure; if it blames other ranks, the missing ones may be those.
+ * be missing because of that failure.  If the failure blames other ranks, these may be the missing ones.
  */
 int bootstrap_failed_too(const struct bootstrap_failure *failure, int code);
 

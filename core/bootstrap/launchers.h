@@ -32,7 +32,7 @@ struct launcher {
 extern const struct launcher launchers[];
 extern const int launchers_count;
 
-/* Calls meet, or does the same by the identity of the job. */
+/* Finds where the ranks meet, by `meet` or by the identity of the job. */
 int launcher_meet(const struct launcher *launcher, struct launch *launch);
 
 #endif

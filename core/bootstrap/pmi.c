@@ -3,7 +3,7 @@
  * pmi.c - the key-value store of a launcher that speaks version 1 of PMI.
  *
  * The launcher leaves each process a socket, whose number is in PMI_FD.  A question is a line "cmd=NAME KEY=VALUE
- * ...", and so is its answer.  The lines are those of MPICH's src/pmi/simple.  This file never says "cmd=init", which
+ * ...", and so is its answer.  MPICH's src/pmi/simple defines the lines.  This file never says "cmd=init", which
  * an MPI library in the process says itself.  It does say "cmd=finalize" when the process ends, unless an MPI library
  * has done so: MPICH's proxy (src/pm/hydra/proxy/pmip_cb.c) may take a process that has asked anything and ends
  * without it for one that failed.
@@ -29,7 +29,7 @@ enum {
 	PMI_VALUE = 1024,      /* bytes of a value, with its end; the least that a launcher takes */
 	PMI_NAME = 256,        /* of a key-value space */
 	PMI_ANSWER_MS = 10000, /* for an answer of the daemon on this host */
-	PMI_END_MS = 2000      /* the same, when this process ends */
+	PMI_END_MS = 2000      /* for an answer when this process ends */
 };
 
 static pthread_mutex_t pmi_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -191,7 +191,7 @@ static int pmi_ask_daemon(const char *question, const char *expected, char answe
 
 /* ------------------------------------------------------------------- the texts -- */
 
-/* A value has no spaces: other characters than those of an address are written %XX. */
+/* A value has no spaces: every character that no address has is written %XX. */
 static int pmi_encode(char out[PMI_VALUE], const char *text)
 {
 	size_t n = 0;

@@ -208,14 +208,8 @@ static int listen_ask_owner(const struct tree *t, const struct address_list *add
 
 	poll_set_init_small(&set, fds, ADDRESS_MAX);
 	code = dial_begin(&dial);
-	while (!code && dial.fd < 0 && clock_remaining(deadline) > 0) {
-		poll_set_begin(&set, deadline);
-		code = dial_prepare(&dial, &set);
-		if (code)
-			break;
-		poll_set_wait(&set);
-		code = dial_advance(&dial, &set);
-	}
+	while (!code && dial.fd < 0 && clock_remaining(deadline) > 0)
+		code = dial_step(&dial, &set, deadline);
 	dial_end(&dial);
 	if (dial.fd >= 0)
 		close(dial.fd);

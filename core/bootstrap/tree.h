@@ -6,7 +6,7 @@
  * Joining (tree_join.c).  Every rank connects to the root with the handshake of socket/handshake.h.  In a flat tree
  * this is its place.  In a deep tree it also listens, and tells the root where (HERE).  The root gives it an index
  * in the tree and the address of its parent (INDEX).  A rank whose parent is not the root leaves the root and connects
- * to the parent, which has had its index before.
+ * to its parent, which has got its own index before.
  *
  * An exchange is a round (tree_round.c), and every rank has the same part in it: it gathers the pieces of its
  * children, sends them to its parent with its own piece, waits for the answer, and passes the answer down.  A leaf has no
@@ -41,7 +41,7 @@ enum {
 enum tree_heard {
 	TREE_SILENT = 0,
 	TREE_WAITS = 1, /* it is there, but ranks below it are silent */
-	TREE_CAME = 2,  /* its piece has come, with those of all ranks below it */
+	TREE_CAME = 2,  /* its piece has come, with the pieces of all ranks below it */
 	TREE_PLACED = 3 /* and its block is in the root's table */
 };
 
@@ -78,7 +78,7 @@ struct tree_child {
 	struct tree_frame answer; /* the head of this round's table or failure, for this child */
 	size_t sent;              /* bytes sent of the answer and of its body */
 	int told;                 /* the FAILURE has been sent */
-	int says;                 /* it has answered the question of a stalled round */
+	int stall_answered;       /* it has answered the question of a stalled round */
 	uint8_t *body; /* of the frame that comes, unless it has its place in the table; or NULL */
 	char here[UNIQUE_ID_TEXT_MAX];
 };
@@ -97,7 +97,7 @@ struct tree {
 
 	/* This round. */
 	uint32_t round;               /* 0: the rank joins */
-	int64_t deadline, timeout_ms; /* the shortest of this rank and of those below */
+	int64_t deadline, timeout_ms; /* the shortest of this rank and of the ranks below it */
 	size_t len;                   /* bytes of each rank */
 	uint8_t *table; /* memory for the answer, of table_len bytes; the root's own table */
 	size_t table_len;
@@ -119,14 +119,14 @@ struct tree {
 
 	/* The parent; not used by the root. */
 	struct tree_link parent;
-	uint64_t pieces; /* sent */
-	int midway;      /* a frame to the parent is not complete */
-	int spoke;       /* this round's piece is on its way: an answer may come */
-	int answered;    /* the answer is complete */
-	int waits_too;   /* the parent has said in this round that it, too, waits */
+	uint64_t pieces;  /* sent */
+	int midway;       /* a frame to the parent is not complete */
+	int piece_begun;  /* this round's piece is on its way: an answer may come */
+	int answered;     /* the answer is complete */
+	int parent_waits; /* the parent has said in this round that its time is up too */
 
 	/* The children. */
-	struct acceptor acceptor; /* until all of them are connected */
+	struct acceptor acceptor; /* until all children are connected */
 	struct tree_child *conns; /* [conns_max], in the order of their arrival */
 	int nconns, conns_max;
 	struct poll_set polls; /* of the parent, the children and the acceptor */
@@ -205,7 +205,7 @@ int tree_take_index(struct tree *t, int index);
 void tree_children_close(struct tree *t);
 /* Reads what that child has sent. */
 int tree_child_take(struct tree *t, struct tree_child *child);
-/* The connection of the rank with that index > 0; only the root has all of them. */
+/* The root's connection of the rank with that index > 0. */
 static inline struct tree_child *tree_at_index(const struct tree *t, int index)
 {
 	return &t->conns[index - 1];

@@ -382,7 +382,7 @@ static int child_take_piece(struct tree *t, struct tree_child *child)
 /* The child's answer to a question for the log. */
 static void child_take_stalled(struct tree *t, struct tree_child *child)
 {
-	child->says = 1;
+	child->stall_answered = 1;
 	for (int r = 0; t->stall_heard && r < t->bootstrap.nranks; r++)
 		if (child->body[r] == TREE_WAITS || child->body[r] == TREE_CAME)
 			t->stall_heard[r] = child->body[r];
@@ -548,7 +548,7 @@ static void answer_tell_late(struct tree *t, int code, const char *text)
 		poll_set_wait(&t->polls);
 		if (bootstrap_check_aborted(&t->bootstrap))
 			return;
-		/* A rank that can never fit is told its own fault; the others are still awaited. */
+		/* A rank that can never fit is told its own fault; this rank still waits for the others. */
 		if (acceptor_advance(&t->acceptor, &t->polls) != 0)
 			log_debug("a late rank was turned away: %s", error_text());
 		answer_send_failure(t, code, text);

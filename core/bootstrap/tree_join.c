@@ -24,22 +24,18 @@ static const char *join_peer(int peer, char text[JOIN_PEER_SIZE])
 
 static int join_not_connected(const struct tree *t, int peer, int code)
 {
-	char text[BOOTSTRAP_TEXT_SIZE], who[JOIN_PEER_SIZE];
-	const char *advice = "";
+	char text[BOOTSTRAP_TEXT_SIZE], peer_text[JOIN_PEER_SIZE];
+	const char *who = join_peer(peer, peer_text);
 
 	snprintf(text, sizeof(text), "%s", error_text());
-	if (code == COLL_ERR_PEER_LOST)
-		advice =
-			peer < 0
-				? " (it has ended, it is no rank of the job, all its ranks are "
-				  "there "
-				  "already, or the job has already failed: read the messages of "
-				  "the "
-				  "other ranks)"
-				: " (it has ended, all its ranks are there already, or the job has "
-				  "already failed: read the messages of the other ranks)";
-	return error_set(code, "rank %d cannot meet %s: %s%s", t->bootstrap.rank,
-			 join_peer(peer, who), text, advice);
+	if (code != COLL_ERR_PEER_LOST)
+		return error_set(code, "rank %d cannot meet %s: %s", t->bootstrap.rank, who, text);
+	return error_set(code,
+			 "rank %d cannot meet %s: %s (it has ended,%s all its ranks are there "
+			 "already, or the job has already failed: read the messages of the other "
+			 "ranks)",
+			 t->bootstrap.rank, who, text,
+			 peer < 0 ? " it is no rank of the job," : "");
 }
 
 /* The time is up. */
@@ -87,20 +83,15 @@ static void join_say_late(const struct tree *t, const struct dial *dial, int pee
 
 static int join_wait(struct tree *t, struct dial *dial, struct poll_set *set, int peer)
 {
-	int64_t stall_at = bootstrap_stall_time();
+	int64_t stall_at = bootstrap_stall_time(), wake;
 	int code = dial_begin(dial);
 
 	while (code == 0 && dial->fd < 0) {
 		code = bootstrap_check_aborted(&t->bootstrap);
 		if (code)
 			return code;
-		poll_set_begin(set, bootstrap_look(&t->bootstrap, t->deadline));
-		poll_set_wake(set, stall_at);
-		code = dial_prepare(dial, set);
-		if (code == 0) {
-			poll_set_wait(set);
-			code = dial_advance(dial, set);
-		}
+		wake = bootstrap_look(&t->bootstrap, t->deadline);
+		code = dial_step(dial, set, stall_at < wake ? stall_at : wake);
 		if (code == 0 && dial->fd < 0 && clock_remaining(stall_at) == 0) {
 			join_say_late(t, dial, peer);
 			stall_at = INT64_MAX;

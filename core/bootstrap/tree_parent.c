@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "bootstrap/tree.h"
 
-/* Ranks near the root give up first, so that those below them hear from them who is missing. */
+/* A rank near the root gives up before the ranks below it, so that they hear from it who is missing. */
 int64_t tree_grace(const struct tree *t)
 {
 	const int n = t->bootstrap.nranks;
@@ -27,7 +27,7 @@ int tree_no_answer(const struct tree *t)
 		COLL_ERR_TIMEOUT,
 		"timed out: rank %d of %d has not been heard from after %s s (rank %d would know "
 		"which other ranks are missing)",
-		t->waits_too ? t->root : t->parent.rank, t->bootstrap.nranks,
+		t->parent_waits ? t->root : t->parent.rank, t->bootstrap.nranks,
 		bootstrap_seconds(t->timeout_ms, seconds), t->root);
 }
 
@@ -123,8 +123,8 @@ void tree_parent_begin(struct tree *t, uint8_t *table, size_t len,
 	t->table_len = len;
 	t->failure = failure;
 	t->answered = 0;
-	t->waits_too = 0;
-	t->spoke = 0;
+	t->parent_waits = 0;
+	t->piece_begun = 0;
 	tree_stream_next(&t->parent.stream);
 }
 
@@ -140,7 +140,7 @@ static int parent_take_head(struct tree *t, struct tree_link *parent)
 		return 0;
 	}
 	code = tree_check_table(head, parent->rank, t->round, t->table_len);
-	if (code == 0 && head->type != TREE_FAILURE && !t->spoke)
+	if (code == 0 && head->type != TREE_FAILURE && !t->piece_begun)
 		code = error_set(
 			COLL_ERR_INTERNAL,
 			"rank %d broke the bootstrap's protocol: frame %u of round %u came "
@@ -172,7 +172,7 @@ static void parent_take_question(struct tree *t, struct tree_link *parent)
 	case TREE_HURRY: t->hurries = 1; break;
 	case TREE_STALLED: t->stall_asked = 1; break;
 	default:
-		t->waits_too = 1;
+		t->parent_waits = 1;
 		t->deadline = clock_now_ms();
 		break;
 	}

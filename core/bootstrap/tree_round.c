@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tree_round.c - a round of the tree, the same on every rank: it gathers the pieces of its children, sends them up, or makes the
- * table, and passes the answer down.  A leaf gathers from no children; the root has no parent to send to.
+ * tree_round.c - a round, which is the same on every rank: the rank gathers the pieces of its children, sends them up or makes
+ * the table, and passes the answer down.  A leaf gathers from no children; the root has no parent to send to.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,8 +45,8 @@ static int round_levels(const struct tree *t)
 /* ------------------------------------------------------------------ who is missing -- */
 
 /*
- * Nobody hears from the ranks below a silent one; those below one whose piece has come are there; those that
- * wait for the index of their parent have been heard from.
+ * Is this silent rank not to blame?  It waits for the index of its parent; or its parent is silent, so that nobody
+ * hears from it; or its parent's piece has come, so that it is there.
  */
 static int missing_is_excused(const struct tree *t, const uint8_t *heard, int index)
 {
@@ -141,7 +141,7 @@ static int missing_tell(struct tree *t)
 /* Is this a child that may have an answer? */
 static int stall_awaits(const struct tree *t, const struct tree_child *child)
 {
-	return tree_is_deep(t) && tree_child_is_silent(child) && !child->says;
+	return tree_is_deep(t) && tree_child_is_silent(child) && !child->stall_answered;
 }
 
 static int stall_ask(struct tree *t)
@@ -157,7 +157,7 @@ static int stall_ask(struct tree *t)
 	for (int i = 0; i < t->nconns; i++) {
 		struct tree_child *child = &t->conns[i];
 
-		child->says = 0;
+		child->stall_answered = 0;
 		if (stall_awaits(t, child) && !tree_link_send(t, &child->link, who, NULL))
 			log_debug("rank %d could not be asked which ranks are late",
 				  child->link.rank);
@@ -333,7 +333,7 @@ static int round_send_up(struct tree *t, const void *in)
 		head.code = failure->code;
 		head.rank = (uint32_t)failure->rank;
 	}
-	t->spoke = 1;
+	t->piece_begun = 1;
 	/* A rank with children may have used up its time to gather. */
 	return tree_parent_send(t, head, body, left + (is_leaf ? 0 : tree_grace(t)));
 }

@@ -29,7 +29,7 @@ enum {
 	ID_MORE = 8, /* of the first address: there was no room for all addresses of the host */
 	ID_BITS = 15
 };
-/* The bytes of an id, and the least of them: a key, a port and an address without bytes. */
+/* The most bytes of an id, and the fewest: a key, a port and an address without bytes. */
 enum { ID_BYTES_MAX = 90, ID_BYTES_MIN = BOOTSTRAP_KEY_SIZE + 3 };
 
 static const char id_prefix[] = "coll2:";

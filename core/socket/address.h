@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * address.h - addresses of sockets: those of this host's interfaces and of host names, and their texts.
+ * address.h - addresses of sockets, of this host's interfaces and of host names, and their texts.
  */
 #ifndef CORE_SOCKET_ADDRESS_H
 #define CORE_SOCKET_ADDRESS_H
@@ -31,8 +31,8 @@ struct address_list {
 
 /*
  * IP addresses of this host that others can use, port 0: of the interface or address `name`, or, if
- * it is NULL or "", of all interfaces that run: first those that the default route uses, then one of each
- * interface and family, loopback last.  A name that does not exist is an error that lists those that do.
+ * it is NULL or "", of all interfaces that run: first the addresses that the default route uses, then one of each
+ * interface and family, loopback last.  A name that does not exist is an error, which lists the names that exist.
  * errno is set: to the reason why the system does not list its interfaces, or to 0.
  */
 int address_of_interfaces(const char *name, struct address_list *out);

@@ -52,7 +52,7 @@ static void dial_reason_add(struct dial_attempt *y, int why)
 	y->since = now;
 }
 
-/* The reason of one address that took most of the time, with the try that is under way; 0: it was not tried. */
+/* Finds the reason for which an address failed most of the time, the running try included.  Returns 0 if it was not tried. */
 static int reason_of(const struct dial_attempt *y, struct dial_reason *most)
 {
 	struct dial_reason reason[DIAL_REASONS];
@@ -106,7 +106,7 @@ static void reason_append(char text[DIAL_REPORT_SIZE], const char *join, const c
 		 least > DIAL_REPORT_SIZE ? rest : piece);
 }
 
-/* Appends the address and all later ones that have the same phrase, which are done then. */
+/* Appends the address and all later addresses that have the same phrase, and empties their phrases. */
 static void reason_append_alike(const struct dial *dial, reason_phrases phrase, int first,
 				char text[DIAL_REPORT_SIZE])
 {
@@ -606,4 +606,16 @@ int dial_advance(struct dial *dial, const struct poll_set *set)
 		}
 	}
 	return code;
+}
+
+int dial_step(struct dial *dial, struct poll_set *set, int64_t wake)
+{
+	int code;
+
+	poll_set_begin(set, wake);
+	code = dial_prepare(dial, set);
+	if (code)
+		return code;
+	poll_set_wait(set);
+	return dial_advance(dial, set);
 }

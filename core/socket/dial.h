@@ -77,6 +77,8 @@ int dial_begin(struct dial *dial);
 int dial_prepare(struct dial *dial, struct poll_set *set);
 /* Handles the events of the set; returns codes like dial_prepare. */
 int dial_advance(struct dial *dial, const struct poll_set *set);
+/* One turn of a dial without another user of the set: prepares, waits until `wake` at most, and advances. */
+int dial_step(struct dial *dial, struct poll_set *set, int64_t wake);
 /*
  * Says for each address why it has not led to the peer, and for how long: the reason that took most of the time, as the
  * last try may have failed for another one.

@@ -51,7 +51,7 @@ void handshake_session_key(const struct handshake *hs, const struct handshake_me
 {
 	struct handshake_messages copy = *messages;
 
-	/* The letter differs from those of the macs, which everybody on the path can read. */
+	/* The letter differs from the letters of the macs, which everybody on the path can read. */
 	memset(copy.confirm.mac, 'S', sizeof(copy.confirm.mac));
 	hs->mac(hs->user, &copy, sizeof(copy), key);
 }

@@ -504,7 +504,7 @@ static void test_asked_midway(void)
 	shutdown(ends[0], SHUT_WR);
 	pthread_join(thread, NULL);
 	is_int((int64_t)slow.got, (int64_t)(sizeof(piece) + piece.len), "and gets all of it");
-	ok(t->waits_too && !t->midway, "the rank knows that it was asked");
+	ok(t->parent_waits && !t->midway, "the rank knows that it was asked");
 	close(ends[0]);
 	close(ends[1]);
 	free(body);

@@ -637,14 +637,9 @@ static void test_local_first(void)
 /* Dials until `end`; the site accepts connections meanwhile, and says nothing. */
 static void dial_until(struct dial *dial, struct poll_set *set, int64_t end)
 {
-	while (clock_now_ms() < end) {
-		poll_set_begin(set, end);
-		if (dial_prepare(dial, set))
+	while (clock_now_ms() < end)
+		if (dial_step(dial, set, end))
 			bail_out("%s", error_text());
-		poll_set_wait(set);
-		if (dial_advance(dial, set))
-			bail_out("%s", error_text());
-	}
 }
 
 /* Nobody listens for a long time, and then somebody who says nothing, for a short one. */

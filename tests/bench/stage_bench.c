@@ -4,7 +4,8 @@
  * tests' stand-in for the CUDA driver, whose copies are memcpys by other threads, not DMA.
  *
  *   make check TESTS=tests/device/staging_test && cc -O2 -D_GNU_SOURCE -I$SRC/include \
- *       $SRC/tests/bench/stage_bench.c -o stage_bench -L.libs -lcoll -Ltests/fakes/.libs -lcuda -lpthread
+ *       $SRC/tests/bench/stage_bench.c -o stage_bench tests/lib/.libs/libtests.a tools/oracle/.libs/liboracle.a \
+ *       -L.libs -lcoll -Ltests/fakes/.libs -lcuda -lpthread -lm
  *   LD_LIBRARY_PATH=.libs:tests/fakes/.libs COLL_PLUGIN_PATH=.libs ./stage_bench MiB times [backend [host]]
  *
  * The program prints median, minimum and maximum of rank 0 of two processes in ms; with a fourth

@@ -2,6 +2,8 @@
 /*
  * transport_bench.c - latency and bandwidth of transport plugins, without the core.
  *
+ *   make check TESTS=tests/tcp/record_test && cc -O2 -D_GNU_SOURCE -I$SRC/include \
+ *       $SRC/tests/bench/transport_bench.c -o transport_bench tests/lib/.libs/libtests.a -lpthread
  *   transport_bench [-r rounds] [-c text] [plugin.so[:key=value]...] ...
  *
  * Each argument is a variant.  Each round measures every variant once between two processes.  The

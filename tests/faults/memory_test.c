@@ -449,16 +449,16 @@ static int run_once(struct run *run)
 	alarm(RUN_S);
 	atomic_store(&run->aborted, 0);
 	if (run->c->begins)
-		before = alloc.blocks;
-	else if (before = alloc.blocks, !make_all(run, "init_all without a failure"))
+		before = alloc_blocks();
+	else if (before = alloc_blocks(), !make_all(run, "init_all without a failure"))
 		return 0;
 	alloc_arm(run->n);
 	run->c->act(run, run->c->kind);
 	alloc_disarm();
-	hit = atomic_load(&alloc.hit);
+	hit = alloc_hit();
 	destroy_all(run);
-	if (run->n && alloc.blocks != before)
-		fault(run, "%ld blocks are not freed", alloc.blocks - before);
+	if (run->n && alloc_blocks() != before)
+		fault(run, "%ld blocks are not freed", alloc_blocks() - before);
 	input_after = file_of_input();
 	if (input_after.st_dev != input.st_dev || input_after.st_ino != input.st_ino)
 		fault(run, "descriptor 0 was closed");

@@ -74,7 +74,7 @@ int connect(int fd, const struct sockaddr *address, socklen_t len);
 int eventfd(unsigned count, int flags)
 {
 	if (own_rank == 1 && !report->before_eventfd)
-		report->before_eventfd = atomic_load(&alloc.calls);
+		report->before_eventfd = alloc_calls();
 	if (own_rank != 1 || fault != FAULT_EVENTFD)
 		return (int)syscall(SYS_eventfd2, count, flags);
 	errno = EMFILE;
@@ -154,7 +154,7 @@ static void rank_main(int rank, long n)
 		alloc_arm(n);
 	report->code[rank] = coll_comm_init_rank(&comm, nranks, report->id, rank, &config);
 	alloc_disarm();
-	report->hit |= rank == 1 && atomic_load(&alloc.hit);
+	report->hit |= rank == 1 && alloc_hit();
 	report->ended[rank] = ranks_now();
 	snprintf(report->text[rank], sizeof(report->text[rank]), "%s",
 		 report->code[rank] ? coll_get_last_error(NULL) : "");

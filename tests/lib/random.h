@@ -3,13 +3,10 @@
 #ifndef TESTS_LIB_RANDOM_H
 #define TESTS_LIB_RANDOM_H
 
-static unsigned random_state;
+/* A test that sets it repeats its numbers. */
+extern unsigned random_state;
 
 /* A number from 0 to n - 1. */
-static int random_below(int n)
-{
-	random_state = random_state * 1103515245u + 12345u;
-	return (int)(random_state >> 8) % n;
-}
+int random_below(int n);
 
 #endif

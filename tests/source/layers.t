@@ -48,7 +48,7 @@ bindings=$(find bindings -name '*.[ch]' -o -name '*.cpp' | sort)
 # Test plugins and transport tests without libcoll stand on the plugin's side of backend.h; unit
 # tests and the benchmark of the reduction kernels include headers of the core.
 api_tests=$(find tests -name '*.c' ! -path 'tests/unit/*' ! -path 'tests/fuzz/*' ! -name 'reduce_bench.c' ! -name 'native_overhead.c' \
-    ! -path 'tests/plugins/*' ! -path 'tests/out-of-tree/*' -exec grep -L '"[./]*lib/transport_harness.h"' {} + | sort)
+    ! -path 'tests/plugins/*' ! -path 'tests/out-of-tree/*' -exec grep -L '"\([./]*lib/\)*transport_harness.h"' {} + | sort)
 # shellcheck disable=SC2086 # a list of files
 api_tests="$api_tests $(quoted $api_tests | while IFS=': ' read -r file line header; do
     realpath --relative-to=. "$(dirname "$file")/$header"

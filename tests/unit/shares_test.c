@@ -8,6 +8,7 @@
 #include "exec/comm.h"
 
 #include <coll/backend.h>
+#include <fcntl.h>
 #include <sched.h>
 
 enum { NRANKS = 5, ROUNDS = 64, PIECE = 32 << 10, WAIT_S = 60, ALL = 63, EXCLUDED = 1 };

@@ -22,8 +22,6 @@
 #include "crash.h"
 #include "tap.h"
 
-#define RANKS_UNUSED __attribute__((unused))
-
 enum { RANKS_MAX = 16 };
 
 struct rank {

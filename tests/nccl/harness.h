@@ -9,8 +9,6 @@
 
 #include "../lib/device_harness.h"
 
-#include <dlfcn.h>
-
 enum { NCCL_DEVICES = 4, NCCL_SLOT = 1 << 16, NCCL_ENDS_S = 30 };
 
 /* How a job makes its communicators; INIT_NONE: the job's function does so itself. */
@@ -24,77 +22,23 @@ struct nccl_job {
 
 /* ---------------------------------------------------------------------- beginning -- */
 
-/* An NCCL that is installed would take their place. */
-static void bail_without_stand_ins(const char *folders)
-{
-	char file[4096];
-
-	snprintf(file, sizeof(file), "%.*s/libnccl.so.2", (int)strcspn(folders, ":"), folders);
-	if (access(file, R_OK))
-		bail_out("there is no %s: 'make check TESTS=' builds it", file);
-}
-
 /*
  * The loader reads LD_LIBRARY_PATH only when a program starts, so the program executes itself again
  * with the stand-ins' directories in it: `folders`, separated by ':', relative to fakes.
  */
-RANKS_UNUSED static void nccl_find_stand_ins(char **argv, const char *folders)
-{
-	const char *top = getenv("top_builddir"), *rest = folders;
-	char path[4096] = "";
-	size_t at = 0;
+void nccl_find_stand_ins(char **argv, const char *folders);
 
-	if (getenv("NCCL_STAND_INS"))
-		return;
-	for (size_t n; *rest && at < sizeof(path); rest += n + (rest[n] == ':')) {
-		n = strcspn(rest, ":");
-		at += (size_t)snprintf(path + at, sizeof(path) - at, "%s%s/tests/fakes/%.*s",
-				       at ? ":" : "", top ? top : ".", (int)n, rest);
-	}
-	bail_without_stand_ins(path);
-	setenv("NCCL_STAND_INS", path, 1);
-	setenv("LD_LIBRARY_PATH", path, 1);
-	setenv("STANDIN_CUDA_DEVICES", "4", 0);
-	execv("/proc/self/exe", argv);
-	bail_out("cannot begin again: %s", strerror(errno));
-}
-
-RANKS_UNUSED static void nccl_begin(char **argv, const char *folders)
-{
-	const char *top = getenv("top_builddir");
-	char path[1024];
-
-	nccl_find_stand_ins(argv, folders);
-	snprintf(path, sizeof(path), "%s/.libs", top ? top : ".");
-	setenv("COLL_PLUGIN_PATH", path, 1);
-	setenv("COLL_TIMEOUT", "60s", 0);
-	setenv("COLL_INIT_TIMEOUT", "60s", 0);
-}
+/* Does so, and names the plugins and long timeouts. */
+void nccl_begin(char **argv, const char *folders);
 
 /* The application uses CUDA and retains its devices all the time. */
-RANKS_UNUSED static void nccl_hold_devices(void)
-{
-	void *context;
+void nccl_hold_devices(void);
 
-	if (cuInit(0))
-		bail_out("no stand-in for the driver");
-	for (int device = 0; device < NCCL_DEVICES; device++)
-		if (cuDevicePrimaryCtxRetain(&context, device))
-			bail_out("no context of device %d", device);
-}
+/* Undoes nccl_hold_devices(). */
+void nccl_drop_devices(void);
 
-RANKS_UNUSED static void nccl_drop_devices(void)
-{
-	for (int device = 0; device < NCCL_DEVICES; device++)
-		if (cuDevicePrimaryCtxRelease_v2(device))
-			bail_out("device %d was not held any more", device);
-}
-
-RANKS_UNUSED static void nccl_config(coll_config_t *config, int rank)
-{
-	ranks_config(config, "nccl");
-	config->device = rank % NCCL_DEVICES;
-}
+/* The configuration of a rank: backend nccl, on the rank's device. */
+void nccl_config(coll_config_t *config, int rank);
 
 /* ------------------------------------------------------------------ rendezvous -- */
 
@@ -110,42 +54,6 @@ struct nccl_member {
 	int rank, nranks, round;
 };
 
-/* The application's allgather. */
-static int32_t nccl_exchange(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)
-{
-	struct nccl_member *member = user;
-	struct nccl_rendezvous *m = member->rendezvous;
-	char(*slots)[NCCL_SLOT] = m->slots[member->round % 2];
-	double deadline = ranks_now() + (double)timeout_ms / 1e3;
-	int want = ++member->round * member->nranks;
-
-	if (len > NCCL_SLOT)
-		return 1;
-	memcpy(slots[member->rank], in, len);
-	atomic_fetch_add(&m->arrived, 1);
-	while (atomic_load(&m->arrived) < want) {
-		if (ranks_now() > deadline)
-			return 1;
-		ranks_sleep(0.0005);
-	}
-	for (int r = 0; r < member->nranks; r++)
-		memcpy((char *)out + (size_t)r * len, slots[r], len);
-	return 0;
-}
-
-RANKS_UNUSED static int nccl_init_comm(struct rank *r, int init, struct nccl_member *member)
-{
-	coll_config_t config;
-
-	nccl_config(&config, r->rank);
-	if (init == INIT_ID)
-		return ranks_init(r, &member->rendezvous->shared, &config);
-	return rank_did(r,
-			coll_comm_init_exchange(&r->comm, r->nranks, r->rank, nccl_exchange, member,
-						&config),
-			"init_exchange");
-}
-
 /* ------------------------------------------------------------------- ranks -- */
 
 struct nccl_rank {
@@ -156,177 +64,35 @@ struct nccl_rank {
 };
 
 /* A rank's part in a rendezvous that the job's function starts. */
-RANKS_UNUSED static struct nccl_member *nccl_member(struct rank *r)
-{
-	return &((struct nccl_rank *)(void *)((char *)r - offsetof(struct nccl_rank, rank)))
-			->member;
-}
+struct nccl_member *nccl_member(struct rank *r);
 
 /* Makes a communicator of all ranks of the job; config: NULL for that of nccl_config. */
-RANKS_UNUSED static int nccl_init(struct rank *r, coll_comm_t *comm, const coll_config_t *config)
-{
-	coll_config_t own;
+int nccl_init(struct rank *r, coll_comm_t *comm, const coll_config_t *config);
 
-	nccl_config(&own, r->rank);
-	return coll_comm_init_exchange(comm, r->nranks, r->rank, nccl_exchange, nccl_member(r),
-				       config ? config : &own);
-}
-
-static void nccl_one(struct nccl_rank *one)
-{
-	struct rank *r = &one->rank;
-
-	if (!r->comm && one->job->init != INIT_NONE &&
-	    !nccl_init_comm(r, one->job->init, &one->member))
-		return;
-	one->job->fn(r);
-	if (r->comm)
-		rank_did(r, coll_comm_destroy(r->comm), "destroy");
-}
-
-static void *nccl_thread(void *arg)
-{
-	nccl_one(arg);
-	return NULL;
-}
-
-static void nccl_run_threads(const struct nccl_job *job, struct nccl_rank *all)
-{
-	coll_comm_t comms[RANKS_MAX] = {NULL};
-	coll_config_t config;
-
-	ranks_config(&config, "nccl");
-	if (job->init == INIT_ALL && coll_comm_init_all(comms, job->nranks, NULL, &config)) {
-		rank_fail(&all[0].rank, "init_all: %s", coll_get_last_error(NULL));
-		return;
-	}
-	for (int r = 0; r < job->nranks; r++) {
-		all[r].rank.comm = comms[r];
-		if (pthread_create(&all[r].id, NULL, nccl_thread, &all[r]))
-			bail_out("cannot start a thread");
-	}
-	for (int r = 0; r < job->nranks; r++)
-		pthread_join(all[r].id, NULL);
-}
-
-/* This process must not have used CUDA before, or its children could not use it. */
-static void nccl_run_processes(const struct nccl_job *job, struct nccl_rank *all)
-{
-	double deadline = ranks_now() + 300;
-	pid_t pids[RANKS_MAX];
-	int status;
-
-	fflush(stdout);
-	for (int r = 0; r < job->nranks; r++) {
-		pids[r] = fork();
-		if (pids[r] < 0)
-			bail_out("cannot fork: %s", strerror(errno));
-		if (pids[r] > 0)
-			continue;
-		crash_watch();
-		nccl_hold_devices();
-		nccl_one(&all[r]);
-		exit(0);
-	}
-	for (int r = 0; r < job->nranks; r++) {
-		if (!ranks_reap(pids[r], deadline, &status))
-			rank_fail(&all[r].rank, "the rank hung");
-		else if (status)
-			rank_fail(&all[r].rank, "the rank ended with status %#x", (unsigned)status);
-	}
-}
-
-static const char *nccl_init_name(int init)
-{
-	static const char *const names[] = {"init_all", "init_rank", "init_exchange", "no init"};
-
-	return names[init];
-}
+/* Makes the rank's communicator, runs the job's function and destroys it: for a test that starts its own processes. */
+void nccl_one(struct nccl_rank *one);
 
 /* Makes one check: the job's function found no fault on any rank. */
-__attribute__((format(printf, 2, 3))) RANKS_UNUSED static int nccl_ok(const struct nccl_job *job,
-								      const char *fmt, ...)
-{
-	struct nccl_rendezvous *rendezvous = ranks_memory(sizeof(*rendezvous));
-	struct nccl_rank all[RANKS_MAX];
-	char name[256];
-	va_list args;
-	int bad = 0;
-
-	va_start(args, fmt);
-	vsnprintf(name, sizeof(name), fmt, args);
-	va_end(args);
-	for (int r = 0; r < job->nranks; r++)
-		all[r] = (struct nccl_rank){
-			.job = job,
-			.member = {rendezvous, r, job->nranks, 0},
-			.rank = {NULL, r, job->nranks, job->user, rendezvous->shared.failure[r]}};
-	if (job->processes)
-		nccl_run_processes(job, all);
-	else
-		nccl_run_threads(job, all);
-	for (int r = 0; r < job->nranks; r++)
-		bad += all[r].rank.failure[0] != '\0';
-	ok(!bad, "%s (%d %s, %s)", name, job->nranks, job->processes ? "processes" : "threads",
-	   nccl_init_name(job->init));
-	for (int r = 0; r < job->nranks; r++)
-		if (all[r].rank.failure[0])
-			diag("rank %d: %s", r, all[r].rank.failure);
-	munmap(rendezvous, sizeof(*rendezvous));
-	return !bad;
-}
+__attribute__((format(printf, 2, 3))) int nccl_ok(const struct nccl_job *job, const char *fmt, ...);
 
 /* ------------------------------------------------------------ values on a device -- */
 
 /* Device memory with one or more int64 in it. */
-RANKS_UNUSED static int64_t *nccl_new(int device, const int64_t *values, int n)
-{
-	int64_t *there = device_new(device, (size_t)n * sizeof(*values), 0);
+int64_t *nccl_new(int device, const int64_t *values, int n);
 
-	device_move(device, there, values, (size_t)n * sizeof(*values));
-	return there;
-}
-
-RANKS_UNUSED static int64_t nccl_value(int device, const int64_t *there)
-{
-	int64_t x = -1;
-
-	device_move(device, &x, there, sizeof(x));
-	return x;
-}
+/* The first int64 there. */
+int64_t nccl_value(int device, const int64_t *there);
 
 /* Is the sum of `x` over the communicator, with buffers on `device`, equal to `want`? */
-RANKS_UNUSED static int nccl_sums(struct rank *r, coll_comm_t comm, int device, int64_t x,
-				  int64_t want, const char *what)
-{
-	int64_t *there = nccl_new(device, &x, 1), y;
-	int good = rank_did(r, coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, comm, NULL),
-			    what) &&
-		   rank_did(r, coll_sync(comm), what);
-
-	y = nccl_value(device, there);
-	device_free(device, there);
-	return good && (y == want || rank_fail(r, "%s: the sum is %lld, not %lld", what,
-					       (long long)y, (long long)want));
-}
+int nccl_sums(struct rank *r, coll_comm_t comm, int device, int64_t x, int64_t want,
+	      const char *what);
 
 /* Makes the communicator of the job, over which ranks 0, 1, ... sum 1, 2, ... */
-RANKS_UNUSED static int nccl_works(struct rank *r)
-{
-	return is_rank(r, r->comm, r->rank, r->nranks) &&
-	       nccl_sums(r, r->comm, r->rank, r->rank + 1, r->nranks * (r->nranks + 1) / 2,
-			 "allreduce");
-}
+int nccl_works(struct rank *r);
 
 /* Did the call fail with this code and a text with these words? */
-RANKS_UNUSED static int nccl_fails(struct rank *r, coll_result_t code, coll_result_t want,
-				   const char *words, const char *what)
-{
-	const char *text = coll_get_last_error(NULL);
-
-	return (code == want && strstr(text, words)) ||
-	       rank_fail(r, "%s: %d, not %d with (%s): %s", what, code, want, words, text);
-}
+int nccl_fails(struct rank *r, coll_result_t code, coll_result_t want, const char *words,
+	       const char *what);
 
 /* ----------------------------------------------------------------- streams, gates -- */
 
@@ -335,91 +101,27 @@ struct nccl_gate {
 	_Atomic int open, reached;
 };
 
-static void nccl_gate_wait(void *arg)
-{
-	struct nccl_gate *gate = arg;
+/* Puts the gate on a stream. */
+void nccl_gate(struct nccl_gate *gate, int device, void *stream);
 
-	atomic_store(&gate->reached, 1);
-	for (double deadline = ranks_now() + 300; !atomic_load(&gate->open);) {
-		if (ranks_now() > deadline)
-			bail_out("nobody has opened the gate");
-		ranks_sleep(0.0005);
-	}
-}
+void nccl_open(struct nccl_gate *gate);
 
-RANKS_UNUSED static void nccl_gate(struct nccl_gate *gate, int device, void *stream)
-{
-	context_begin(device);
-	if (cuLaunchHostFunc(stream, nccl_gate_wait, gate))
-		bail_out("no work on the stream");
-	context_end(device);
-}
-
-RANKS_UNUSED static void nccl_open(struct nccl_gate *gate)
-{
-	atomic_store(&gate->open, 1);
-}
-
-RANKS_UNUSED static void *nccl_stream(int device)
-{
-	void *stream = NULL;
-
-	context_begin(device);
-	if (cuStreamCreate(&stream, 1))
-		bail_out("no stream");
-	context_end(device);
-	return stream;
-}
+/* A new stream of the device, not ordered with its default stream. */
+void *nccl_stream(int device);
 
 /* Returns 0 or the driver's code for a whole stream. */
-RANKS_UNUSED static int nccl_stream_do(int device, void *stream, int (*call)(void *stream))
-{
-	int result;
-
-	context_begin(device);
-	result = call(stream);
-	context_end(device);
-	return result;
-}
+int nccl_stream_do(int device, void *stream, int (*call)(void *stream));
 
 /* Looks up a function of the NCCL that the plugin has opened. */
-RANKS_UNUSED static void *nccl_symbol(const char *name)
-{
-	void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD), *symbol;
-
-	symbol = library ? dlsym(library, name) : NULL;
-	if (!symbol)
-		bail_out("no %s: %s", name, dlerror());
-	dlclose(library);
-	return symbol;
-}
+void *nccl_symbol(const char *name);
 
 /* Number of calls of one of NCCL's functions; -1: this NCCL has no such function. */
-RANKS_UNUSED static long nccl_calls(const char *function)
-{
-	void *symbol = nccl_symbol("standin_nccl_calls");
-	long (*calls)(const char *);
-
-	memcpy(&calls, &symbol, sizeof(symbol));
-	return calls(function);
-}
+long nccl_calls(const char *function);
 
 /* Number of NCCL's communicators. */
-RANKS_UNUSED static int nccl_comms(void)
-{
-	void *symbol = nccl_symbol("standin_nccl_comms");
-	int (*comms)(void);
-
-	memcpy(&comms, &symbol, sizeof(symbol));
-	return comms();
-}
+int nccl_comms(void);
 
 /* The same, once they have ended, or after NCCL_ENDS_S: on a busy machine an abort of NCCL may go on for a moment. */
-RANKS_UNUSED static int nccl_comms_left(void)
-{
-	for (double end = ranks_now() + NCCL_ENDS_S; nccl_comms() && ranks_now() < end;)
-		ranks_sleep(0.001);
-	return nccl_comms();
-}
+int nccl_comms_left(void);
 
 #endif

@@ -6,17 +6,10 @@
 #include "harness.h"
 
 /* Is the sum of `x`, on the host, equal to `want`, and that of 10 x on the device to 10 want? */
-RANKS_UNUSED static int both_sum(struct rank *r, coll_comm_t comm, int64_t x, int64_t want,
-				 const char *what)
-{
-	return sums_to(r, comm, x, want, what) &&
-	       nccl_sums(r, comm, r->rank % NCCL_DEVICES, 10 * x, 10 * want, what);
-}
+int both_sum(struct rank *r, coll_comm_t comm, int64_t x, int64_t want, const char *what);
 
-RANKS_UNUSED static int64_t sum_to(int64_t n)
-{
-	return n * (n + 1) / 2;
-}
+/* The sum of 1 to n. */
+int64_t sum_to(int64_t n);
 
 /* A test on ranks as processes and as threads. */
 struct host_job {
@@ -26,21 +19,6 @@ struct host_job {
 };
 
 /* Runs the jobs, which end with an empty one, with 1 to 4 ranks; the program has not used CUDA yet. */
-RANKS_UNUSED static void host_run(const struct host_job *jobs)
-{
-	for (int i = 0; i < 8; i++) {
-		const int nranks = 1 + i % 4, processes = i < 4;
-
-		if (i == 4)
-			nccl_hold_devices();
-		for (const struct host_job *job = jobs; job->fn; job++)
-			if (nranks >= job->least)
-				nccl_ok(&(struct nccl_job){nranks, processes,
-							   processes ? INIT_EXCHANGE : INIT_ALL,
-							   job->fn, NULL},
-					"%s", job->name);
-	}
-	nccl_drop_devices();
-}
+void host_run(const struct host_job *jobs);
 
 #endif

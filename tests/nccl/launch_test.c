@@ -5,6 +5,8 @@
  */
 #include "harness.h"
 
+#include <dlfcn.h>
+
 enum { BIG = 1 << 17, CALLS = 50, SOON = 20 };
 
 static long threads(void)

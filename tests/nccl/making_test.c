@@ -5,6 +5,7 @@
  */
 #include "harness.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 
 /* Bounds far above what the ends take, and far below init_timeout. */

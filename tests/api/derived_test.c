@@ -4,7 +4,7 @@
  * batches of many calls; one thread that drives all ranks and splits for them; a wait for an event
  * of another communicator.
  */
-#include "../lib/ranks.h"
+#include "../lib/scenarios.h"
 
 #include <dirent.h>
 
@@ -217,34 +217,10 @@ static void run_tensors(struct rank *r)
 	free(x);
 }
 
-/*
- * Every rank exchanges long messages with every rank at once; each message needs its receiver's
- * progress.
- */
+/* Each of the long messages needs its receiver's progress. */
 static void run_exchange(struct rank *r)
 {
-	enum { N = 50000 };
-	int32_t *in = calloc((size_t)r->nranks * N, 4), *out = calloc(N, 4);
-
-	if (!in || !out)
-		bail_out("no memory");
-	for (int i = 0; i < N; i++)
-		out[i] = r->rank * 1000 + i % 1000;
-	rank_did(r, coll_group_start(), "group_start");
-	for (int p = 0; p < r->nranks; p++) {
-		rank_did(r, coll_send(out, N, COLL_INT32, p, 1, r->comm, NULL), "send");
-		rank_did(r, coll_recv(in + p * N, N, COLL_INT32, p, 1, r->comm, NULL), "recv");
-	}
-	rank_did(r, coll_group_end(), "group_end");
-	rank_did(r, coll_sync(r->comm), "sync");
-	for (int p = 0; p < r->nranks; p++)
-		for (int i = 0; i < N; i++)
-			if (in[p * N + i] != p * 1000 + i % 1000) {
-				rank_fail(r, "from rank %d, element %d: %d", p, i, in[p * N + i]);
-				i = N;
-			}
-	free(in);
-	free(out);
+	scenario_run(r, scenario_all_pairs_long);
 }
 
 /* ------------------------------------------------------------------------- events -- */

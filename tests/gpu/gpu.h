@@ -13,6 +13,7 @@
 
 #include <coll/coll.h>
 #include "../../tools/oracle/oracle.h"
+#include "../../tools/scenario/scenario.h"
 #include "gpu_driver.h"
 
 enum { GPU_RANKS = 16, GPU_ARENA = 16 << 20 };
@@ -69,6 +70,9 @@ struct gpu_call {
 coll_result_t gpu_try(const struct gpu *g, const struct gpu_call *call);
 /* The same, but a refused call counts as a fault. */
 void gpu_call(const struct gpu *g, const struct gpu_call *call);
+
+/* Runs a scenario on device memory; its faults are those of the current check. */
+void gpu_scenario(const struct gpu *g, size_t longest, scenario_fn scenario);
 
 /* -------------------------------------------------------------------- themes -- */
 

@@ -12,55 +12,6 @@ static int derive_is(coll_comm_t comm, int32_t rank, int32_t nranks)
 		gpu_fail("rank %d of %d, not %d of %d", r, n, rank, nranks));
 }
 
-/* The rank destroys the first duplicate before it uses the second, which was made from it. */
-static void derive_dup(const struct gpu *g)
-{
-	coll_comm_t one, two;
-
-	if (gpu_did(coll_comm_dup(g->comm, &one), "coll_comm_dup")) {
-		gpu_sums(g, one, gpu_total(g), "a copy");
-		gpu_did(coll_comm_dup(one, &two), "coll_comm_dup of a copy");
-		gpu_did(coll_comm_destroy(one), "coll_comm_destroy");
-		derive_is(two, g->rank, g->nranks);
-		gpu_sums(g, two, gpu_total(g), "a copy of a copy");
-		gpu_did(coll_comm_destroy(two), "coll_comm_destroy");
-		gpu_sums(g, g->comm, gpu_total(g), "the first one");
-	}
-	gpu_report("dup, and dup of that");
-}
-
-/* Splits odd from even ranks, in reverse order. */
-static void derive_split(const struct gpu *g)
-{
-	int color = g->rank % 2, size = (g->nranks + 1 - color) / 2, want = 0;
-	coll_comm_t half;
-
-	for (int r = color; r < g->nranks; r += 2)
-		want += r + 1;
-	if (gpu_did(coll_comm_split(g->comm, color, -g->rank, &half, NULL), "coll_comm_split")) {
-		derive_is(half, size - 1 - g->rank / 2, size);
-		gpu_sums(g, half, want, "one of two halves");
-		gpu_did(coll_comm_destroy(half), "coll_comm_destroy");
-	}
-	gpu_report("split into two halves, in reverse order");
-}
-
-static void derive_nobody(const struct gpu *g)
-{
-	int out = g->rank == g->nranks - 1;
-	coll_comm_t rest = g->comm;
-
-	gpu_did(coll_comm_split(g->comm, out ? COLL_SPLIT_NOCOLOR : 0, 0, &rest, NULL),
-		"coll_comm_split");
-	if (out && rest)
-		gpu_fail("without colour there is a communicator");
-	if (!out && derive_is(rest, g->rank, g->nranks - 1))
-		gpu_sums(g, rest, gpu_total(g) - g->nranks, "all but the last");
-	if (!out)
-		gpu_did(coll_comm_destroy(rest), "coll_comm_destroy");
-	gpu_report("split that leaves a rank out");
-}
-
 /* Shrinks a duplicate, because only some ranks use a communicator that is shrunk. */
 static void derive_shrink(const struct gpu *g)
 {
@@ -110,14 +61,17 @@ static void derive_together(const struct gpu *g)
 
 void gpu_derive(struct gpu *g)
 {
-	derive_dup(g);
+	gpu_scenario(g, 0, scenario_dup_of_dup);
+	gpu_report("dup, and dup of that");
 	derive_together(g);
-	derive_split(g);
+	gpu_scenario(g, 0, scenario_split);
+	gpu_report("split into two halves, in reverse order");
 	if (g->nranks < 2) {
 		gpu_skip("split that leaves a rank out", "one rank");
 		gpu_skip("shrink", "one rank");
 		return;
 	}
-	derive_nobody(g);
+	gpu_scenario(g, 0, scenario_split_no_colour);
+	gpu_report("split that leaves a rank out");
 	derive_shrink(g);
 }

@@ -3,7 +3,6 @@
  * gpu_group.c - messages between two ranks, and many operations at once: groups of tensors, of
  * different collectives, nested groups; a chain of calls without a wait between them.
  */
-#include <stdio.h>
 #include "gpu.h"
 
 enum { TENSORS = 16, WORDS = 4096, CHAIN = 12 };
@@ -42,61 +41,20 @@ static int group_end(const struct gpu *g)
 
 /* ----------------------------------------------------------------- messages -- */
 
-static int32_t message_value(int from, int to)
-{
-	return 1000 + 100 * from + to;
-}
-
 /* Every rank sends to every rank, also to itself; `count` may be 0. */
 static void message_all(const struct gpu *g, size_t count)
 {
-	char name[60];
-	int done;
-
-	for (int r = 0; r < g->nranks; r++) {
-		group_fill(g, group_place(g->send, r), message_value(g->rank, r), count);
-		group_fill(g, group_place(g->recv, r), -1, WORDS);
-	}
-	gpu_did(coll_group_start(), "coll_group_start");
-	for (int r = 0; r < g->nranks; r++) {
-		gpu_did(coll_send(group_place(g->send, r), count, COLL_INT32, r, 0, g->comm, NULL),
-			"coll_send");
-		gpu_did(coll_recv(group_place(g->recv, r), count, COLL_INT32, r, 0, g->comm, NULL),
-			"coll_recv");
-	}
-	done = group_end(g);
-	for (int r = 0; done && r < g->nranks; r++) {
-		snprintf(name, sizeof(name), "message from rank %d", r);
-		group_holds(g, group_place(g->recv, r), message_value(r, g->rank), count, name);
-		group_holds(g, (char *)group_place(g->recv, r) + count * sizeof(int32_t), -1,
-			    WORDS - count, "behind the message");
-	}
+	gpu_scenario(g, count * sizeof(int32_t), scenario_all_pairs_long);
 	gpu_report("messages of %zu elements between all ranks", count);
 }
 
-/* Without a group even ranks send first. */
 static void message_pair(const struct gpu *g)
 {
-	int peer = g->rank ^ 1;
-
 	if (g->nranks < 2) {
 		gpu_skip("messages without a group", "one rank");
 		return;
 	}
-	if (peer < g->nranks) {
-		group_fill(g, g->send, message_value(g->rank, peer), WORDS);
-		for (int i = 0; i < 2; i++)
-			if ((g->rank & 1) == i)
-				gpu_did(coll_send(g->send, WORDS, COLL_INT32, peer, 0, g->comm,
-						  NULL),
-					"coll_send");
-			else
-				gpu_did(coll_recv(g->recv, WORDS, COLL_INT32, peer, 0, g->comm,
-						  NULL),
-					"coll_recv");
-		if (gpu_did(coll_sync(g->comm), "coll_sync"))
-			group_holds(g, g->recv, message_value(peer, g->rank), WORDS, "the message");
-	}
+	gpu_scenario(g, 0, scenario_ping_pong);
 	gpu_report("messages without a group");
 }
 

@@ -202,6 +202,45 @@ static struct api_rank api_rank_of(struct check_case *c, int rank)
 									     : MEMORY_MANAGED};
 }
 
+/* ---------------------------------------------------------------- scenarios -- */
+
+static void *api_scenario_buffer(struct scenario_rank *s, size_t bytes)
+{
+	return api_buffer(s->user, bytes);
+}
+
+static void api_scenario_copy(void *to, const void *from, size_t bytes)
+{
+	memcpy(to, from, bytes);
+}
+
+static int api_scenario_did(struct scenario_rank *s, coll_result_t code, const char *what)
+{
+	return api_did(s->user, code, what);
+}
+
+static int api_scenario_fail(struct scenario_rank *s, const char *text)
+{
+	return api_fail(s->user, "%s", text);
+}
+
+static void api_scenario(struct api_rank *r, scenario_fn scenario)
+{
+	enum { QUICK = 70001, LONGEST = (4 << 20) + 3 };
+	static const struct scenario_frame frame = {api_scenario_buffer, api_scenario_copy,
+						    api_scenario_did, api_scenario_fail};
+	struct scenario_rank s = {.comm = r->comm,
+				  .rank = r->rank,
+				  .nranks = r->nranks,
+				  .longest = r->c->quick ? QUICK : LONGEST,
+				  .frame = &frame,
+				  .user = r};
+
+	scenario(&s);
+}
+
+/* ------------------------------------------------------------ beginning, end -- */
+
 static void api_rank_end(struct api_rank *r)
 {
 	const struct api_plan *plan = r->c->check->plan;
@@ -226,7 +265,10 @@ static void api_rank_run(struct check_case *c, int rank)
 		return;
 	check_slot(c, rank, NULL);
 	api_arena_make(&r);
-	plan->rank(&r);
+	if (plan->scenario)
+		api_scenario(&r, plan->scenario);
+	else
+		plan->rank(&r);
 	/* A rank that gave up may have left its group open. */
 	while (coll_group_end() != COLL_ERR_INVALID_USAGE)
 		continue;

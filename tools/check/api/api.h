@@ -12,6 +12,7 @@
 #include "check/kit/kit.h"
 #include "lib/memory.h"
 #include "oracle/oracle.h"
+#include "scenario/scenario.h"
 
 /* ----------------------------------------------------------- ranks (api.c) -- */
 
@@ -39,7 +40,7 @@ enum {
 	API_ROUGH = 1 << 1 /* the check provokes errors, so the result of destroy does not matter */
 };
 
-/* The type of struct check.plan in the tables below. */
+/* The type of struct check.plan in the tables below: what each rank does, by `rank` or by `scenario`. */
 struct api_plan {
 	/* called once on each rank, on all ranks at the same time */
 	void (*rank)(struct api_rank *r);
@@ -47,6 +48,7 @@ struct api_plan {
 	int64_t timeout_ms;         /* timeout of the communicators; 0: the timeout of the case */
 	const char *const *options; /* further options of the communicators, or NULL */
 	int32_t kind;               /* for the check's own use: a kind of collective */
+	scenario_fn scenario;       /* instead of `rank`: what the ranks do is a scenario */
 };
 
 /* The function `run` of every row in the tables below. */

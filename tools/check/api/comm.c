@@ -39,18 +39,6 @@ static void comm_facts(struct api_rank *r)
 
 /* ------------------------------------------------------------------------- split -- */
 
-/* Splits odd from even ranks, in reverse order. */
-static void comm_split(struct api_rank *r)
-{
-	int32_t mates = (r->nranks + 1 - r->rank % 2) / 2;
-	coll_comm_t half;
-
-	if (api_did(r, coll_comm_split(r->comm, r->rank % 2, -r->rank, &half, NULL),
-		    "coll_comm_split") &&
-	    comm_expect(r, half, mates, mates - 1 - r->rank / 2))
-		api_works(r);
-}
-
 /* With equal keys the ranks keep their order; colours may be large. */
 static void comm_split_ties(struct api_rank *r)
 {
@@ -59,22 +47,6 @@ static void comm_split_ties(struct api_rank *r)
 	if (api_did(r, coll_comm_split(r->comm, INT32_MAX, 7, &all, NULL), "coll_comm_split") &&
 	    comm_expect(r, all, r->nranks, r->rank))
 		api_works(r);
-}
-
-static void comm_split_no_colour(struct api_rank *r)
-{
-	int32_t color = r->rank % 2 ? 5 : COLL_SPLIT_NOCOLOR;
-	coll_comm_t part = r->comm;
-
-	for (int round = 0; round < 3; round++) {
-		if (!api_did(r, coll_comm_split(r->comm, color, 0, &part, NULL), "coll_comm_split"))
-			return;
-		if ((part != NULL) != (color >= 0))
-			api_fail(r, "colour %d got communicator %p", color, (void *)part);
-		if (part && !comm_expect(r, part, r->nranks / 2, r->rank / 2))
-			return;
-	}
-	api_works(r);
 }
 
 /*
@@ -136,38 +108,6 @@ static void comm_idup(struct api_rank *r)
 	api_did(r, coll_comm_destroy(comm), "coll_comm_destroy");
 }
 
-/* Operations on the two communicators do not meet, in whichever order each rank issues them. */
-static void comm_dup(struct api_rank *r)
-{
-	struct api_rank twin;
-	coll_comm_t comm;
-	int32_t *x = api_buffer(r, 2 * sizeof(*x));
-	int good = 1;
-
-	if (!api_did(r, coll_comm_dup(r->comm, &comm), "coll_comm_dup"))
-		return;
-	for (int i = 0; i < 20 && good && api_derive(&twin, r, comm); i++) {
-		struct api_rank *first = r->rank % 2 ? &twin : r, *second = r->rank % 2 ? r : &twin;
-
-		x[0] = first == r ? 1 : 2;
-		x[1] = 3 - x[0];
-		good = api_did(r,
-			       coll_allreduce(&x[0], &x[0], 1, COLL_INT32, COLL_SUM, first->comm,
-					      NULL),
-			       "coll_allreduce") &&
-		       api_did(r,
-			       coll_allreduce(&x[1], &x[1], 1, COLL_INT32, COLL_SUM, second->comm,
-					      NULL),
-			       "coll_allreduce") &&
-		       api_did(r, coll_sync(second->comm), "coll_sync") &&
-		       api_did(r, coll_sync(first->comm), "coll_sync");
-		if (good && x[0] != r->nranks * (first == r ? 1 : 2))
-			good = api_fail(r, "the sums are %d and %d", x[0], x[1]);
-	}
-	if (good)
-		comm_expect(r, comm, r->nranks, r->rank);
-}
-
 static void comm_shrink(struct api_rank *r)
 {
 	int32_t gone[] = {r->nranks - 1, 0}, listed = r->nranks > 2 ? 2 : 1;
@@ -205,11 +145,11 @@ static void comm_shrink_dead(struct api_rank *r)
 /* ------------------------------------------------------------------ the table -- */
 
 static const struct api_plan comm_facts_plan = {.rank = comm_facts};
-static const struct api_plan comm_split_plan = {.rank = comm_split};
+static const struct api_plan comm_split_plan = {.scenario = scenario_split};
 static const struct api_plan comm_split_ties_plan = {.rank = comm_split_ties};
-static const struct api_plan comm_split_no_colour_plan = {.rank = comm_split_no_colour};
+static const struct api_plan comm_split_no_colour_plan = {.scenario = scenario_split_no_colour};
 static const struct api_plan comm_nested_plan = {.rank = comm_nested};
-static const struct api_plan comm_dup_plan = {.rank = comm_dup};
+static const struct api_plan comm_dup_plan = {.scenario = scenario_dup};
 static const struct api_plan comm_idup_plan = {.rank = comm_idup};
 static const struct api_plan comm_shrink_plan = {.rank = comm_shrink};
 static const struct api_plan comm_shrink_dead_plan = {.rank = comm_shrink_dead, .flags = API_ROUGH};

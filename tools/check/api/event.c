@@ -17,43 +17,6 @@ static int event_is(struct api_rank *r, int32_t x, const char *when)
 
 /* ------------------------------------------------------------------------ events -- */
 
-static int event_positions(struct api_rank *r, coll_event_t event)
-{
-	int32_t *x = api_buffer(r, sizeof(*x)), *y = api_buffer(r, sizeof(*y));
-	coll_result_t state;
-
-	*x = *y = 1;
-	if (!api_did(r, coll_event_query(event), "coll_event_query of one never recorded") ||
-	    !event_sum(r, x) ||
-	    !api_did(r, coll_event_record(event, r->comm), "coll_event_record") || !event_sum(r, y))
-		return 0;
-	state = coll_event_query(event);
-	if (state != COLL_SUCCESS && state != COLL_IN_PROGRESS)
-		return api_did(r, state, "coll_event_query");
-	if (!api_did(r, coll_event_synchronize(event), "coll_event_synchronize") ||
-	    !event_is(r, *x, "after coll_event_synchronize") ||
-	    !api_did(r, coll_event_query(event), "coll_event_query after synchronize"))
-		return 0;
-	return api_did(r, coll_comm_wait_event(r->comm, event), "coll_comm_wait_event") &&
-	       api_did(r, coll_stream_wait_event(r->comm, NULL, event), "coll_stream_wait_event") &&
-	       api_did(r, coll_event_record_on_stream(event, r->comm, NULL),
-		       "coll_event_record_on_stream") &&
-	       api_did(r, coll_event_query(event), "coll_event_query of one of this thread") &&
-	       api_did(r, coll_sync(r->comm), "coll_sync") && event_is(r, *y, "after coll_sync");
-}
-
-static void event_order(struct api_rank *r)
-{
-	coll_event_t event;
-
-	if (!api_did(r, coll_event_create(r->comm, &event), "coll_event_create"))
-		return;
-	for (int i = 0; i < 10; i++)
-		if (!event_positions(r, event))
-			break;
-	api_did(r, coll_event_destroy(event), "coll_event_destroy");
-}
-
 /* An event must not complete before the work ahead of it; the last rank starts that work late. */
 static int event_late(struct api_rank *r, coll_event_t event)
 {
@@ -125,7 +88,7 @@ static void event_across(struct api_rank *r)
 
 /* ------------------------------------------------------------------ the table -- */
 
-static const struct api_plan event_order_plan = {.rank = event_order};
+static const struct api_plan event_order_plan = {.scenario = scenario_events};
 static const struct api_plan event_not_early_plan = {.rank = event_not_early};
 static const struct api_plan event_across_plan = {.rank = event_across};
 

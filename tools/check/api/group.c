@@ -68,35 +68,6 @@ static void group_tensors(struct api_rank *r)
 	free(call);
 }
 
-/* One group has operations on two communicators; the ranks issue them in different orders. */
-static void group_two_comms(struct api_rank *r)
-{
-	coll_comm_t comm[2] = {r->comm, NULL};
-	int32_t *x = api_buffer(r, 2 * sizeof(*x));
-	int good;
-
-	good = api_did(r, coll_comm_dup(r->comm, &comm[1]), "coll_comm_dup");
-	for (int round = 0; round < 20 && good; round++) {
-		coll_group_start();
-		for (int i = 0; i < 2 && good; i++) {
-			int which = (i + r->rank) % 2;
-
-			x[which] = which + 1;
-			good = api_did(r,
-				       coll_allreduce(&x[which], &x[which], 1, COLL_INT32, COLL_SUM,
-						      comm[which], NULL),
-				       "coll_allreduce");
-		}
-		good = api_did(r, coll_group_end(), "coll_group_end") && good &&
-		       api_did(r, coll_sync(comm[1]), "coll_sync") &&
-		       api_did(r, coll_sync(comm[0]), "coll_sync");
-		if (good && (x[0] != r->nranks || x[1] != 2 * r->nranks))
-			good = api_fail(r, "the sums are %d and %d", x[0], x[1]);
-	}
-	if (comm[1])
-		api_did(r, coll_comm_destroy(comm[1]), "coll_comm_destroy");
-}
-
 /* ------------------------------------------------------- one thread, all ranks -- */
 
 static int group_drive(struct api_rank *r, const coll_comm_t *comms, int32_t n, int32_t salt)
@@ -181,7 +152,7 @@ static void group_one_thread_split(struct api_rank *r)
 /* ------------------------------------------------------------------ the table -- */
 
 static const struct api_plan group_tensors_plan = {.rank = group_tensors};
-static const struct api_plan group_two_comms_plan = {.rank = group_two_comms};
+static const struct api_plan group_two_comms_plan = {.scenario = scenario_two_comms};
 static const struct api_plan group_one_thread_plan = {.rank = group_one_thread,
 						      .flags = API_NO_COMM};
 static const struct api_plan group_one_thread_split_plan = {.rank = group_one_thread_split,

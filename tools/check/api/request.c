@@ -6,12 +6,6 @@
 #include <string.h>
 #include "lib/tool.h"
 
-static int request_sum(struct api_rank *r, int32_t *x)
-{
-	return api_did(r, coll_allreduce(x, x, 1, COLL_INT32, COLL_SUM, r->comm, NULL),
-		       "coll_allreduce");
-}
-
 static int request_is(struct api_rank *r, int32_t x, const char *when)
 {
 	return x == r->nranks || api_fail(r, "%s the sum of ones is %d", when, x);
@@ -30,30 +24,6 @@ static int request_poll(struct api_rank *r, coll_request_t request)
 		sched_yield();
 	}
 	return 1;
-}
-
-static void request_test_wait(struct api_rank *r)
-{
-	int32_t *x = api_buffer(r, 2 * sizeof(*x));
-	coll_request_t request[2];
-
-	for (int i = 0; i < 20; i++) {
-		x[0] = x[1] = 1;
-		if (!request_sum(r, &x[0]) ||
-		    !api_did(r, coll_get_request(r->comm, &request[0]), "coll_get_request"))
-			return;
-		if (!request_sum(r, &x[1]) ||
-		    !api_did(r, coll_get_request(r->comm, &request[1]), "coll_get_request"))
-			return;
-		if (!request_poll(r, request[0]) || !request_is(r, x[0], "after coll_test") ||
-		    !api_did(r, coll_wait(request[1]), "coll_wait") ||
-		    !request_is(r, x[1], "after coll_wait") ||
-		    !api_did(r, coll_wait(request[0]), "coll_wait on a complete request"))
-			return;
-		for (int k = 0; k < 2; k++)
-			if (!api_did(r, coll_request_free(request[k]), "coll_request_free"))
-				return;
-	}
 }
 
 /* Freeing a request does not end its operation; the library refuses to start a running request. */
@@ -271,7 +241,7 @@ static void request_limited(struct api_rank *r)
 
 /* ------------------------------------------------------------------ the table -- */
 
-static const struct api_plan request_test_wait_plan = {.rank = request_test_wait};
+static const struct api_plan request_test_wait_plan = {.scenario = scenario_requests};
 static const struct api_plan request_states_plan = {.rank = request_states};
 static const struct api_plan request_persistent_plan = {.rank = request_persistent};
 static const struct api_plan request_several_plan = {.rank = request_several};

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * scenario.h - what the ranks of a communicator do together to check coll.h, written once for every program that does it:
+ * `coll check` over one plugin, tests/api on host memory, tests/gpu on device memory.
+ *
+ * Such a program is the frame of the scenario.  It starts the ranks and makes their communicator, and each rank calls
+ * the scenario with a struct scenario_rank.  The frame decides what memory the buffers have and what becomes of a fault.
+ * A scenario ends at its first fault; the other ranks may then wait for this one until their timeout.
+ */
+#ifndef TOOLS_SCENARIO_H
+#define TOOLS_SCENARIO_H
+
+#include <coll/coll.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SCENARIO_RANKS = 16 }; /* at most */
+
+struct scenario_frame;
+
+/* One rank in one scenario. */
+struct scenario_rank {
+	coll_comm_t comm;
+	int32_t rank, nranks;
+	size_t longest; /* bytes of the longest message that the frame has time for */
+	const struct scenario_frame *frame;
+	void *user; /* the frame's own rank */
+};
+
+/* The four things that a frame does for a scenario. */
+struct scenario_frame {
+	/* Returns memory that the backend takes, which lasts until the scenario ends.  Never NULL. */
+	void *(*buffer)(struct scenario_rank *r, size_t bytes);
+	/* Copies between such memory and memory of the host, both ways. */
+	void (*copy)(void *to, const void *from, size_t bytes);
+	/* Did the call succeed?  If not, records the fault. */
+	int (*did)(struct scenario_rank *r, coll_result_t code, const char *what);
+	/* Records the fault if it is the first, and returns 0. */
+	int (*fail)(struct scenario_rank *r, const char *text);
+};
+
+typedef void (*scenario_fn)(struct scenario_rank *r);
+
+/* ------------------------------------------------------- messages in order (message.c) -- */
+
+/* Each rank sends to the right and receives from the left in a group, from no byte to r->longest. */
+void scenario_ring(struct scenario_rank *r);
+/* Without a group: of each pair the lower rank sends first. */
+void scenario_ping_pong(struct scenario_rank *r);
+void scenario_self(struct scenario_rank *r);
+/* Every rank sends a number to every rank in one group, together with a collective. */
+void scenario_all_pairs(struct scenario_rank *r);
+/* Every rank sends to every rank in one group: 200,003 bytes, or r->longest if these are fewer. */
+void scenario_all_pairs_long(struct scenario_rank *r);
+/* Tags choose the message, in another order than that of the sends; messages of one tag stay in order. */
+void scenario_tags(struct scenario_rank *r);
+/* Messages of one tag stay in order, whatever their size. */
+void scenario_order(struct scenario_rank *r);
+/* Rank 0 receives from any source; each sender's messages stay in order. */
+void scenario_any_source(struct scenario_rank *r);
+
+/* ------------------------------------------- messages outside the order (outside.c) -- */
+
+/* Every rank posts its receive first, and sends at once or after a collective. */
+void scenario_outside(struct scenario_rank *r);
+/* Rank 0 takes messages of any source, tag and length: it probes for half of them, and receives the others at once. */
+void scenario_any(struct scenario_rank *r);
+
+/* ------------------------------------------------------------- requests (request.c) -- */
+
+/* Test and wait tell when an operation is complete, also once it is. */
+void scenario_requests(struct scenario_rank *r);
+
+/* ----------------------------------------------------------------- events (event.c) -- */
+
+/* An event is complete after the work before it. */
+void scenario_events(struct scenario_rank *r);
+
+/* ---------------------------------------------------- derived communicators (comm.c) -- */
+
+/* Splits odd from even ranks, in reverse order. */
+void scenario_split(struct scenario_rank *r);
+/* A rank without a colour gets no communicator: the even ranks, the first, the last. */
+void scenario_split_no_colour(struct scenario_rank *r);
+/* Operations on a communicator and its duplicate do not meet, in whichever order each rank issues them. */
+void scenario_dup(struct scenario_rank *r);
+/* A duplicate of a duplicate works after the communicator that it was made from has ended. */
+void scenario_dup_of_dup(struct scenario_rank *r);
+/* One group has operations on two communicators; the ranks issue them in different orders. */
+void scenario_two_comms(struct scenario_rank *r);
+
+/* ------------------------------------------- for scenarios, and for frames (scenario.c) -- */
+
+void *scenario_buffer(struct scenario_rank *r, size_t bytes);
+int scenario_did(struct scenario_rank *r, coll_result_t code, const char *what);
+__attribute__((format(printf, 2, 3))) int scenario_fail(struct scenario_rank *r, const char *fmt,
+							...);
+int scenario_sync(struct scenario_rank *r);
+/* Ends the group and waits. */
+int scenario_group_sync(struct scenario_rank *r);
+
+/* Writes a number to a buffer, or reads it. */
+void scenario_set(struct scenario_rank *r, void *there, int32_t value);
+int32_t scenario_get(struct scenario_rank *r, const void *there);
+/* Issues an allreduce, in place, of the number in a buffer. */
+int scenario_sum(struct scenario_rank *r, coll_comm_t comm, int32_t *there);
+
+/* The bytes of a message from a rank: writes `count` of them from number `first` on, or compares them. */
+void scenario_bytes_set(struct scenario_rank *r, void *there, int32_t rank, size_t first,
+			size_t count);
+int scenario_bytes_are(struct scenario_rank *r, const void *there, int32_t rank, size_t first,
+		       size_t count);
+/* Marks bytes as not received, or tells whether they still are. */
+void scenario_bytes_mark(struct scenario_rank *r, void *there, size_t count);
+int scenario_bytes_marked(struct scenario_rank *r, const void *there, size_t count);
+
+/* Is the sum of the ranks' powers of two right on r->comm? */
+int scenario_works(struct scenario_rank *r);
+/* Has `comm` this rank and size, and does it work?  Destroys it. */
+int scenario_expect(struct scenario_rank *r, coll_comm_t comm, int32_t nranks, int32_t rank);
+
+#endif

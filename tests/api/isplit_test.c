@@ -7,18 +7,6 @@
 
 enum { FAR_S = 60, SHORT_MS = 300 };
 
-static int is(struct rank *r, int64_t got, int64_t want, const char *what)
-{
-	return got == want || rank_fail(r, "%s: %lld, not %lld (%s)", what, (long long)got,
-					(long long)want, coll_get_last_error(NULL));
-}
-
-static int says(struct rank *r, const char *piece, const char *what)
-{
-	return strstr(coll_get_last_error(NULL), piece) != NULL ||
-	       rank_fail(r, "%s: '%s' is not in '%s'", what, piece, coll_get_last_error(NULL));
-}
-
 /* The result of a request, by one of the five ways to learn of it. */
 static coll_result_t ends(coll_request_t request, int way)
 {
@@ -74,8 +62,8 @@ static void run_not_before(struct rank *r)
 		return;
 	if (r->rank) {
 		rank_did(r, coll_test(request, &done), "test");
-		is(r, done || half, 0, "done before rank 0 has called");
-		is(r, coll_wait_for(request, 1), COLL_IN_PROGRESS, "a wait of 1 ms");
+		rank_is(r, done || half, 0, "done before rank 0 has called");
+		rank_is(r, coll_wait_for(request, 1), COLL_IN_PROGRESS, "a wait of 1 ms");
 		rank_did(r, coll_isend(&x, 1, COLL_INT32, 0, 3, r->comm, &note), "isend");
 		rank_did(r, coll_wait(note), "wait for the note");
 		coll_request_free(note);
@@ -128,7 +116,7 @@ static void run_among_others(struct rank *r)
 		rank_did(r, coll_comm_isplit(r->comm, 5, 0, &part, NULL, &request), "isplit");
 	rank_did(r, coll_allreduce(&x, &y[1], 1, COLL_INT64, COLL_SUM, r->comm, NULL), "after");
 	rank_did(r, coll_sync(r->comm), "sync");
-	is(r, y[0] + y[1], 2 * r->nranks, "sums beside the split");
+	rank_is(r, y[0] + y[1], 2 * r->nranks, "sums beside the split");
 	/* The sync has passed the split. */
 	if (!part)
 		rank_fail(r, "no communicator after a sync");
@@ -182,11 +170,11 @@ static void run_callback(struct rank *r)
 
 	rank_did(r, coll_request_set_callback(request, heard_of, &heard), "set_callback");
 	rank_did(r, coll_wait(request), "wait");
-	is(r, heard.calls, 1, "calls of the callback");
-	is(r, heard.result, COLL_SUCCESS, "its result");
-	is(r, heard.was_made, 1, "the handle in the callback");
+	rank_is(r, heard.calls, 1, "calls of the callback");
+	rank_is(r, heard.result, COLL_SUCCESS, "its result");
+	rank_is(r, heard.was_made, 1, "the handle in the callback");
 	rank_did(r, coll_request_set_callback(request, heard_of, &heard), "a late set_callback");
-	is(r, heard.calls, 2, "calls of the late callback");
+	rank_is(r, heard.calls, 2, "calls of the late callback");
 	finish(r, request, twin);
 }
 
@@ -200,13 +188,13 @@ static void run_group(struct rank *r)
 	coll_group_start();
 	rank_did(r, coll_allreduce(&x, &y, 1, COLL_INT64, COLL_SUM, r->comm, NULL), "allreduce");
 	request = dups(r, r->comm, &twin);
-	if (is(r, coll_wait(request), COLL_ERR_INVALID_USAGE, "wait in the group"))
-		says(r, "coll_group_end", "wait in the group");
-	if (is(r, coll_wait_for(request, 5), COLL_ERR_INVALID_USAGE, "wait_for in the group"))
-		says(r, "coll_group_end", "wait_for in the group");
+	if (rank_is(r, coll_wait(request), COLL_ERR_INVALID_USAGE, "wait in the group"))
+		rank_says(r, "coll_group_end", "wait in the group");
+	if (rank_is(r, coll_wait_for(request, 5), COLL_ERR_INVALID_USAGE, "wait_for in the group"))
+		rank_says(r, "coll_group_end", "wait_for in the group");
 	rank_did(r, coll_group_end(), "group_end");
 	rank_did(r, coll_wait(request), "wait");
-	is(r, y, r->nranks, "the sum beside it");
+	rank_is(r, y, r->nranks, "the sum beside it");
 	sums_to(r, twin, 1, r->nranks, "the twin");
 	finish(r, request, twin);
 }
@@ -219,30 +207,31 @@ static void run_refused(struct rank *r)
 	coll_comm_t made = r->comm;
 	coll_config_t config;
 
-	is(r, coll_comm_isplit(r->comm, 0, 0, &made, NULL, NULL), COLL_ERR_INVALID_ARGUMENT,
-	   "no request");
-	says(r, "coll_comm_isplit: request is NULL", "no request");
-	is(r, made != NULL, 0, "the handle after an error");
-	is(r, coll_comm_idup(r->comm, NULL, NULL, &request), COLL_ERR_INVALID_ARGUMENT,
-	   "no newcomm");
-	says(r, "coll_comm_idup: newcomm is NULL", "no newcomm");
-	is(r, request != NULL, 0, "the request after an error");
-	is(r, coll_comm_isplit(r->comm, -5, 0, &made, NULL, &request), COLL_ERR_INVALID_ARGUMENT,
-	   "color -5");
-	says(r, "COLL_SPLIT_NOCOLOR", "color -5");
+	rank_is(r, coll_comm_isplit(r->comm, 0, 0, &made, NULL, NULL), COLL_ERR_INVALID_ARGUMENT,
+		"no request");
+	rank_says(r, "coll_comm_isplit: request is NULL", "no request");
+	rank_is(r, made != NULL, 0, "the handle after an error");
+	rank_is(r, coll_comm_idup(r->comm, NULL, NULL, &request), COLL_ERR_INVALID_ARGUMENT,
+		"no newcomm");
+	rank_says(r, "coll_comm_idup: newcomm is NULL", "no newcomm");
+	rank_is(r, request != NULL, 0, "the request after an error");
+	rank_is(r, coll_comm_isplit(r->comm, -5, 0, &made, NULL, &request),
+		COLL_ERR_INVALID_ARGUMENT, "color -5");
+	rank_says(r, "COLL_SPLIT_NOCOLOR", "color -5");
 	coll_config_init(&config, sizeof(config));
 	config.backend = "tcp";
-	is(r, coll_comm_idup(r->comm, &made, &config, &request), COLL_ERR_INVALID_ARGUMENT,
-	   "a backend");
-	says(r, "coll_comm_idup: config->backend", "a backend");
-	is(r, coll_comm_idup(NULL, &made, NULL, &request), COLL_ERR_INVALID_ARGUMENT, "no comm");
+	rank_is(r, coll_comm_idup(r->comm, &made, &config, &request), COLL_ERR_INVALID_ARGUMENT,
+		"a backend");
+	rank_says(r, "coll_comm_idup: config->backend", "a backend");
+	rank_is(r, coll_comm_idup(NULL, &made, NULL, &request), COLL_ERR_INVALID_ARGUMENT,
+		"no comm");
 	if (!rank_did(r, coll_comm_isplit(r->comm, COLL_SPLIT_NOCOLOR, 0, &made, NULL, &request),
 		      "no colour"))
 		return;
 	rank_did(r, coll_wait(request), "wait");
-	is(r, made != NULL, 0, "a communicator without a colour");
-	is(r, coll_request_start(request), COLL_ERR_INVALID_USAGE, "start");
-	is(r, coll_request_cancel(request), COLL_ERR_INVALID_USAGE, "cancel");
+	rank_is(r, made != NULL, 0, "a communicator without a colour");
+	rank_is(r, coll_request_start(request), COLL_ERR_INVALID_USAGE, "start");
+	rank_is(r, coll_request_cancel(request), COLL_ERR_INVALID_USAGE, "cancel");
 	finish(r, request, NULL);
 	sums_to(r, r->comm, 1, r->nranks, "the communicator lives");
 }
@@ -263,7 +252,7 @@ static void run_timeout(struct rank *r)
 		return;
 	if (r->rank == 0) {
 		rank_did(r, coll_recv(&x, 1, COLL_INT64, 1, 0, twin, NULL), "recv");
-		is(r, coll_sync(twin), COLL_ERR_TIMEOUT, "a message that never comes");
+		rank_is(r, coll_sync(twin), COLL_ERR_TIMEOUT, "a message that never comes");
 		if (ranks_now() - began > FAR_S / 3)
 			rank_fail(r, "the wait took %.1f s", ranks_now() - began);
 	}
@@ -288,12 +277,12 @@ static void run_mismatch(struct rank *r)
 		code = coll_comm_idup(base, &twin, NULL, &request);
 	if (!code)
 		code = request ? ends(request, r->rank % 5) : coll_sync(base);
-	if (is(r, code, COLL_ERR_MISMATCH, "another operation"))
-		says(r, "split", "another operation");
-	is(r, twin != NULL, 0, "a communicator after the error");
+	if (rank_is(r, code, COLL_ERR_MISMATCH, "another operation"))
+		rank_says(r, "split", "another operation");
+	rank_is(r, twin != NULL, 0, "a communicator after the error");
 	if (request) {
-		is(r, coll_wait(request), COLL_ERR_MISMATCH, "the request later");
-		says(r, "split", "the request later");
+		rank_is(r, coll_wait(request), COLL_ERR_MISMATCH, "the request later");
+		rank_says(r, "split", "the request later");
 	}
 	/* A rank that ends early would be the others' error. */
 	sums_to(r, r->comm, 1, r->nranks, "the parent of both");
@@ -315,10 +304,10 @@ static void run_abort(struct rank *r)
 		request = dups(r, base, &twin);
 		rank_did(r, coll_request_set_callback(request, heard_of, &heard), "set_callback");
 		rank_did(r, coll_comm_abort(base), "abort");
-		is(r, coll_wait(request) != COLL_SUCCESS, 1, "the request fails");
-		is(r, heard.calls, 1, "calls of the callback");
-		is(r, heard.result != COLL_SUCCESS, 1, "its result");
-		is(r, twin != NULL, 0, "a communicator after the abort");
+		rank_is(r, coll_wait(request) != COLL_SUCCESS, 1, "the request fails");
+		rank_is(r, heard.calls, 1, "calls of the callback");
+		rank_is(r, heard.result != COLL_SUCCESS, 1, "its result");
+		rank_is(r, twin != NULL, 0, "a communicator after the abort");
 		rank_did(r, coll_request_free(request), "free");
 	}
 	sums_to(r, r->comm, 1, r->nranks, "the parent of both");

@@ -3,7 +3,7 @@
  * message_test.c - messages outside the order of the operations: they meet whatever the order of the calls,
  * matching by source and tag, shorter and longer messages, their own errors, probe and cancel.
  */
-#include "../lib/ranks.h"
+#include "../lib/scenarios.h"
 
 #include <malloc.h>
 
@@ -14,20 +14,12 @@ struct shared {
 	_Atomic int phase;
 };
 
-/* The next step of another thread has begun; meanwhile this rank moves data. */
+/* The next step of another thread has begun. */
 static int reaches(struct rank *r, int phase)
 {
 	const struct shared *shared = r->user;
-	double deadline = ranks_now() + FAR_S;
-	coll_result_t error;
 
-	while (atomic_load(&shared->phase) < phase) {
-		if (ranks_now() > deadline)
-			return rank_fail(r, "phase %d does not come", phase);
-		coll_comm_get_async_error(r->comm, &error);
-		ranks_sleep(0.001);
-	}
-	return 1;
+	return rank_reaches(r, &shared->phase, phase, 1);
 }
 
 static void begins(struct rank *r, int phase)
@@ -37,45 +29,9 @@ static void begins(struct rank *r, int phase)
 	atomic_store(&shared->phase, phase);
 }
 
-static int is(struct rank *r, int64_t got, int64_t want, const char *what)
-{
-	return got == want || rank_fail(r, "%s: %lld, not %lld (%s)", what, (long long)got,
-					(long long)want, coll_get_last_error(NULL));
-}
-
-static int says(struct rank *r, const char *piece, const char *what)
-{
-	return strstr(coll_get_last_error(NULL), piece) != NULL ||
-	       rank_fail(r, "%s: '%s' is not in '%s'", what, piece, coll_get_last_error(NULL));
-}
-
 static int lives(struct rank *r)
 {
 	return sums_to(r, r->comm, 1, r->nranks, "the communicator lives");
-}
-
-static coll_request_t sends(struct rank *r, const int32_t *x, size_t n, int peer, int tag)
-{
-	coll_request_t request = NULL;
-
-	rank_did(r, coll_isend(x, n, COLL_INT32, peer, tag, r->comm, &request), "isend");
-	return request;
-}
-
-static coll_request_t receives(struct rank *r, int32_t *x, size_t n, int peer, int tag)
-{
-	coll_request_t request = NULL;
-
-	rank_did(r, coll_irecv(x, n, COLL_INT32, peer, tag, r->comm, &request), "irecv");
-	return request;
-}
-
-/* Waits, and frees the request. */
-static int ends(struct rank *r, coll_request_t request, coll_result_t code, const char *what)
-{
-	int good = is(r, coll_wait(request), code, what);
-
-	return rank_did(r, coll_request_free(request), "free") && good;
 }
 
 static int has_status(struct rank *r, coll_request_t request, int source, int tag, uint64_t bytes,
@@ -84,55 +40,31 @@ static int has_status(struct rank *r, coll_request_t request, int source, int ta
 	coll_status_t s = {.size = sizeof(s)};
 
 	return rank_did(r, coll_request_get_status(request, &s), "status") &&
-	       is(r, s.source, source, "source") && is(r, s.tag, tag, "tag") &&
-	       is(r, (int64_t)s.bytes, (int64_t)bytes, "bytes") && is(r, s.error, error, "error");
+	       rank_is(r, s.source, source, "source") && rank_is(r, s.tag, tag, "tag") &&
+	       rank_is(r, (int64_t)s.bytes, (int64_t)bytes, "bytes") &&
+	       rank_is(r, s.error, error, "error");
 }
 
 /* ---------------------------------------------------------- the order of the calls -- */
-
-/* Both sides receive first. */
-static void meets(struct rank *r)
-{
-	static const size_t sizes[] = {0, 1, 1000, LARGE};
-	int right = (r->rank + 1) % r->nranks, left = (r->rank + r->nranks - 1) % r->nranks;
-	int32_t *x = calloc(LARGE, sizeof(*x)), *y = calloc(LARGE, sizeof(*y));
-	coll_request_t in, out;
-
-	for (int i = 0; x && y && i < 4; i++) {
-		const size_t n = sizes[i];
-
-		for (size_t k = 0; k < n; k++)
-			x[k] = (int32_t)k + r->rank;
-		in = receives(r, y, n, left, i);
-		out = sends(r, x, n, right, i);
-		ends(r, in, COLL_SUCCESS, "receive");
-		ends(r, out, COLL_SUCCESS, "send");
-		for (size_t k = 0; k < n; k++)
-			if (y[k] != (int32_t)k + left && !is(r, y[k], (int32_t)k + left, "data"))
-				break;
-	}
-	free(x);
-	free(y);
-}
 
 /* A receive stays open across collectives, an ordered receive would hold them. */
 static void stays_open(struct rank *r)
 {
 	int peer = r->rank ^ 1, done = 7;
 	int32_t x = 100 + r->rank, y = -1;
-	coll_request_t in = receives(r, &y, 1, peer, 3), out;
+	coll_request_t in = rank_irecv(r, &y, 1, peer, 3), out;
 
 	lives(r);
 	rank_did(r, coll_barrier(r->comm), "barrier");
 	rank_did(r, coll_test(in, &done), "test");
-	is(r, done, 0, "nobody has sent yet");
+	rank_is(r, done, 0, "nobody has sent yet");
 	rank_did(r, coll_barrier(r->comm), "barrier");
 	rank_did(r, coll_group_start(), "group");
-	out = sends(r, &x, 1, peer, 3);
-	ends(r, in, COLL_SUCCESS, "a group does not hold a message");
+	out = rank_isend(r, &x, 1, peer, 3);
+	rank_ends(r, in, COLL_SUCCESS, "a group does not hold a message");
 	rank_did(r, coll_group_end(), "group");
-	ends(r, out, COLL_SUCCESS, "send");
-	is(r, y, 100 + peer, "message");
+	rank_ends(r, out, COLL_SUCCESS, "send");
+	rank_is(r, y, 100 + peer, "message");
 }
 
 /* Half of the receives are posted before the messages come, some of which are long. */
@@ -143,22 +75,22 @@ static void keeps_order(struct rank *r)
 	coll_request_t requests[N];
 
 	for (int i = 0; x && i < N / 2 && r->rank == 0; i++)
-		requests[i] = receives(r, x + (size_t)i * ROOM, ROOM, i % 3 ? 1 : COLL_ANY_SOURCE,
-				       i % 2 ? 5 : COLL_ANY_TAG);
+		requests[i] = rank_irecv(r, x + (size_t)i * ROOM, ROOM, i % 3 ? 1 : COLL_ANY_SOURCE,
+					 i % 2 ? 5 : COLL_ANY_TAG);
 	rank_did(r, coll_barrier(r->comm), "barrier");
 	for (int i = 0; x && i < N && r->rank == 1; i++) {
 		x[(size_t)i * ROOM] = i;
-		requests[i] = sends(r, x + (size_t)i * ROOM, i % 7 ? 1 : ROOM, 0, 5);
+		requests[i] = rank_isend(r, x + (size_t)i * ROOM, i % 7 ? 1 : ROOM, 0, 5);
 	}
 	for (int i = N / 2; x && i < N && r->rank == 0; i++) {
 		if (i == N / 2 + 5)
 			ranks_sleep(0.01); /* others may come before */
-		requests[i] = receives(r, x + (size_t)i * ROOM, ROOM, i % 3 ? 1 : COLL_ANY_SOURCE,
-				       i % 2 ? 5 : COLL_ANY_TAG);
+		requests[i] = rank_irecv(r, x + (size_t)i * ROOM, ROOM, i % 3 ? 1 : COLL_ANY_SOURCE,
+					 i % 2 ? 5 : COLL_ANY_TAG);
 	}
 	for (int i = 0; x && i < N && r->rank < 2; i++) {
-		ends(r, requests[i], COLL_SUCCESS, "message");
-		is(r, x[(size_t)i * ROOM], i, "number of the message");
+		rank_ends(r, requests[i], COLL_SUCCESS, "message");
+		rank_is(r, x[(size_t)i * ROOM], i, "number of the message");
 	}
 	rank_did(r, coll_barrier(r->comm), "barrier");
 	free(x);
@@ -174,15 +106,15 @@ static void chooses_tags(struct rank *r)
 	for (int k = 0; k < EACH && r->rank == 1; k++)
 		for (int t = 0; t < TAGS; t++) {
 			x[t][k] = 10 * t + k;
-			requests[t][k] = sends(r, &x[t][k], 1, 0, tags[t]);
+			requests[t][k] = rank_isend(r, &x[t][k], 1, 0, tags[t]);
 		}
 	for (int t = TAGS - 1; t >= 0 && r->rank == 0; t--)
 		for (int k = 0; k < EACH; k++)
-			requests[t][k] = receives(r, &x[t][k], 1, 1, tags[t]);
+			requests[t][k] = rank_irecv(r, &x[t][k], 1, 1, tags[t]);
 	for (int t = 0; t < TAGS && r->rank < 2; t++)
 		for (int k = 0; k < EACH; k++) {
-			is(r, coll_wait(requests[t][k]), COLL_SUCCESS, "message");
-			is(r, x[t][k], 10 * t + k, "the message of its tag");
+			rank_is(r, coll_wait(requests[t][k]), COLL_SUCCESS, "message");
+			rank_is(r, x[t][k], 10 * t + k, "the message of its tag");
 			has_status(r, requests[t][k], 1, tags[t], 4, COLL_SUCCESS);
 			coll_request_free(requests[t][k]);
 		}
@@ -198,7 +130,7 @@ static void are_apart(struct rank *r)
 	if (!rank_did(r, coll_comm_dup(r->comm, &twin), "dup"))
 		return;
 	if (r->rank == 1) {
-		first = sends(r, &x[0], 1, 0, 7);
+		first = rank_isend(r, &x[0], 1, 0, 7);
 		rank_did(r, coll_isend(&x[1], 1, COLL_INT32, 0, 7, twin, &second), "isend");
 		rank_did(r, coll_send(&x[2], 1, COLL_INT32, 0, 7, r->comm, NULL), "send");
 		rank_did(r, coll_sync(r->comm), "sync");
@@ -209,26 +141,27 @@ static void are_apart(struct rank *r)
 			 coll_irecv(&y[1], 1, COLL_INT32, COLL_ANY_SOURCE, COLL_ANY_TAG, twin,
 				    &second),
 			 "irecv");
-		first = receives(r, &y[0], 1, 1, 7);
+		first = rank_irecv(r, &y[0], 1, 1, 7);
 	}
 	if (r->rank < 2) {
-		ends(r, second, COLL_SUCCESS, "on the twin");
-		ends(r, first, COLL_SUCCESS, "on the communicator");
+		rank_ends(r, second, COLL_SUCCESS, "on the twin");
+		rank_ends(r, first, COLL_SUCCESS, "on the communicator");
 	}
 	if (r->rank == 0)
-		is(r, 100 * y[0] + 10 * y[1] + y[2], 123, "each its own");
+		rank_is(r, 100 * y[0] + 10 * y[1] + y[2], 123, "each its own");
 	rank_did(r, coll_comm_destroy(twin), "destroy");
 }
 
 static void writes_to_itself(struct rank *r)
 {
 	int32_t x = r->rank + 5, y = 0;
-	coll_request_t in = receives(r, &y, 1, r->rank, 1), out = sends(r, &x, 1, r->rank, 1);
+	coll_request_t in = rank_irecv(r, &y, 1, r->rank, 1),
+		       out = rank_isend(r, &x, 1, r->rank, 1);
 
 	has_status(r, in, r->rank, 1, 4, COLL_SUCCESS);
-	ends(r, out, COLL_SUCCESS, "send");
-	ends(r, in, COLL_SUCCESS, "receive");
-	is(r, y, x, "message");
+	rank_ends(r, out, COLL_SUCCESS, "send");
+	rank_ends(r, in, COLL_SUCCESS, "receive");
+	rank_is(r, y, x, "message");
 }
 
 /* Memory of the C library that is in use. */
@@ -251,10 +184,10 @@ static void leaves_nothing(struct rank *r)
 
 		if (i == SOME)
 			before = memory_in_use();
-		in = i % 2 ? NULL : receives(r, &y, 1, r->rank, i);
-		out = sends(r, &x, 1, r->rank, i);
-		ends(r, in ? in : receives(r, &y, 1, r->rank, i), COLL_SUCCESS, "receive");
-		ends(r, out, COLL_SUCCESS, "send");
+		in = i % 2 ? NULL : rank_irecv(r, &y, 1, r->rank, i);
+		out = rank_isend(r, &x, 1, r->rank, i);
+		rank_ends(r, in ? in : rank_irecv(r, &y, 1, r->rank, i), COLL_SUCCESS, "receive");
+		rank_ends(r, out, COLL_SUCCESS, "send");
 	}
 	after = memory_in_use();
 	if (after > before + LITTLE)
@@ -277,12 +210,12 @@ static void drops_misfits(struct rank *r)
 		if (r->rank) {
 			rank_did(r, coll_isend(x, LENGTH, COLL_INT8, 0, i, r->comm, &request),
 				 "isend");
-			ends(r, request, COLL_SUCCESS, "send");
+			rank_ends(r, request, COLL_SUCCESS, "send");
 			continue;
 		}
 		rank_did(r, coll_probe(1, i, r->comm, &s), "probe");
 		rank_did(r, coll_irecv(x, 1, COLL_INT8, 1, i, r->comm, &request), "irecv");
-		ends(r, request, COLL_ERR_MISMATCH, "a message that is too long");
+		rank_ends(r, request, COLL_ERR_MISMATCH, "a message that is too long");
 	}
 	rank_did(r, coll_barrier(r->comm), "barrier");
 	rank_did(r, coll_sync(r->comm), "sync");
@@ -295,50 +228,18 @@ static void drops_misfits(struct rank *r)
 
 /* ------------------------------------------------------------- any, status, length -- */
 
-static void takes_any(struct rank *r)
-{
-	enum { EACH = 3, ROOM = 10 };
-	int32_t x[ROOM], next[RANKS_MAX] = {0};
-	coll_request_t request, out[EACH];
-	coll_status_t s = {.size = sizeof(s)};
-
-	for (int i = 0; i < ROOM; i++)
-		x[i] = 1000 * r->rank + i;
-	for (int k = 0; k < EACH && r->rank; k++)
-		out[k] = sends(r, x, (size_t)k + 1, 0, 10 * r->rank + k);
-	for (int k = 0; k < EACH && r->rank; k++)
-		ends(r, out[k], COLL_SUCCESS, "send");
-	for (int i = 0; i < EACH * (r->nranks - 1) && !r->rank; i++) {
-		for (int k = 0; k < ROOM; k++)
-			x[k] = -1;
-		request = receives(r, x, ROOM, COLL_ANY_SOURCE, COLL_ANY_TAG);
-		if (!rank_did(r, coll_wait(request), "wait") ||
-		    !rank_did(r, coll_request_get_status(request, &s), "status") ||
-		    !is(r, s.source > 0 && s.source < r->nranks, 1, "source"))
-			return;
-		is(r, s.tag, 10 * s.source + next[s.source], "tags of a source in order");
-		is(r, (int64_t)s.bytes, 4 * (next[s.source] + 1), "length");
-		is(r, s.dtype, COLL_INT32, "type");
-		is(r, s.error, COLL_SUCCESS, "error");
-		is(r, x[next[s.source]], 1000 * s.source + next[s.source], "last element");
-		is(r, x[next[s.source] + 1], -1, "behind the message");
-		next[s.source]++;
-		coll_request_free(request);
-	}
-}
-
 static void misfit(struct rank *r, int32_t *x, size_t room, int tag, size_t sent)
 {
-	coll_request_t request = receives(r, x, room, 1, tag);
+	coll_request_t request = rank_irecv(r, x, room, 1, tag);
 
 	x[0] = -5;
 	if (tag % 2)
 		begins(r, tag);
-	is(r, coll_wait(request), COLL_ERR_MISMATCH, "a message that is too long");
-	says(r, "with tag", "the text");
-	says(r, "room for", "the text");
+	rank_is(r, coll_wait(request), COLL_ERR_MISMATCH, "a message that is too long");
+	rank_says(r, "with tag", "the text");
+	rank_says(r, "room for", "the text");
 	has_status(r, request, 1, tag, sent * 4, COLL_ERR_MISMATCH);
-	is(r, x[0], -5, "the buffer is unchanged");
+	rank_is(r, x[0], -5, "the buffer is unchanged");
 	coll_request_free(request);
 }
 
@@ -358,20 +259,20 @@ static void survives_misfits(struct rank *r)
 		if (r->rank == 0)
 			misfit(r, x, sizes[i] - 1, i, sizes[i]);
 		if (r->rank == 1 && (i % 2 == 0 || reaches(r, i)))
-			ends(r, sends(r, x, sizes[i], 0, i), COLL_SUCCESS, "send");
+			rank_ends(r, rank_isend(r, x, sizes[i], 0, i), COLL_SUCCESS, "send");
 	}
 	if (r->rank == 1) {
 		rank_did(r, coll_isend(d, 1, COLL_FLOAT64, 0, 9, r->comm, &out), "isend");
-		ends(r, out, COLL_SUCCESS, "send of another type");
+		rank_ends(r, out, COLL_SUCCESS, "send of another type");
 		rank_did(r, coll_isend(d, 0, COLL_FLOAT64, 0, 9, r->comm, &out), "isend");
-		ends(r, out, COLL_SUCCESS, "send of no elements");
+		rank_ends(r, out, COLL_SUCCESS, "send of no elements");
 	} else if (r->rank == 0 && x) {
-		out = receives(r, x, 2, 1, 9);
-		is(r, coll_wait(out), COLL_ERR_MISMATCH, "another type");
-		says(r, "float64", "the text");
+		out = rank_irecv(r, x, 2, 1, 9);
+		rank_is(r, coll_wait(out), COLL_ERR_MISMATCH, "another type");
+		rank_says(r, "float64", "the text");
 		coll_request_free(out);
-		ends(r, receives(r, &y, 1, 1, 9), COLL_SUCCESS, "no elements have no type");
-		is(r, y, 3, "nothing was received");
+		rank_ends(r, rank_irecv(r, &y, 1, 1, 9), COLL_SUCCESS, "no elements have no type");
+		rank_is(r, y, 3, "nothing was received");
 	}
 	lives(r);
 	free(x);
@@ -389,17 +290,17 @@ static void has_many(struct rank *r)
 	for (int i = 0; i < MANY; i++) {
 		x[i] = 1000 * r->rank + i;
 		y[i] = -1;
-		requests[i] = receives(r, &y[i], 1, peer, MANY - 1 - i);
+		requests[i] = rank_irecv(r, &y[i], 1, peer, MANY - 1 - i);
 	}
 	for (int i = 0; i < MANY; i++)
-		requests[MANY + i] = sends(r, &x[i], 1, peer, i);
+		requests[MANY + i] = rank_isend(r, &x[i], 1, peer, i);
 	while (left && rank_did(r, coll_wait_some(2 * MANY, requests, -1, indices, &count), "some"))
 		for (int i = 0; i < count; i++, left--) {
 			coll_request_free(requests[indices[i]]);
 			requests[indices[i]] = NULL;
 		}
 	for (int i = 0; i < MANY; i++)
-		is(r, y[i], 1000 * peer + MANY - 1 - i, "message");
+		rank_is(r, y[i], 1000 * peer + MANY - 1 - i, "message");
 }
 
 struct heard {
@@ -423,20 +324,20 @@ static void calls_back(struct rank *r)
 
 	if (r->rank == 1) {
 		reaches(r, 1);
-		ends(r, sends(r, &x, 1, 0, 0), COLL_SUCCESS, "send");
+		rank_ends(r, rank_isend(r, &x, 1, 0, 0), COLL_SUCCESS, "send");
 	} else if (r->rank == 0) {
-		request = receives(r, &y, 1, 1, 0);
+		request = rank_irecv(r, &y, 1, 1, 0);
 		rank_did(r, coll_request_set_callback(request, hear, &heard), "callback");
 		rank_did(r, coll_request_free(request), "free before the end");
-		is(r, heard.count, 0, "no message yet");
+		rank_is(r, heard.count, 0, "no message yet");
 		begins(r, 1);
 	}
 	lives(r);
 	rank_did(r, coll_barrier(r->comm), "barrier");
 	if (r->rank == 0) {
-		is(r, heard.count, 1, "called once");
-		is(r, heard.result, COLL_SUCCESS, "result");
-		is(r, y, 4, "message");
+		rank_is(r, heard.count, 1, "called once");
+		rank_is(r, heard.result, COLL_SUCCESS, "result");
+		rank_is(r, y, 4, "message");
 	}
 }
 
@@ -464,22 +365,22 @@ static void calls_back_wrongly(struct rank *r)
 {
 	struct wrong wrong = {.comm = r->comm};
 	int32_t x = 4, y = 0, rank = -1;
-	coll_request_t request = r->rank ? sends(r, &x, 1, 0, 0) : receives(r, &y, 1, 1, 0);
+	coll_request_t request = r->rank ? rank_isend(r, &x, 1, 0, 0) : rank_irecv(r, &y, 1, 1, 0);
 
 	rank_did(r, coll_request_set_callback(request, call_wrongly, &wrong), "callback");
 	rank_did(r, coll_request_free(request), "free");
 	rank_did(r, coll_barrier(r->comm), "barrier");
 	rank_did(r, coll_sync(r->comm), "sync");
-	is(r, wrong.count, 1, "called once");
-	is(r, wrong.code[0], COLL_ERR_INVALID_ARGUMENT, "a question within it");
-	is(r, wrong.code[1], COLL_ERR_INVALID_ARGUMENT, "a collective within it");
+	rank_is(r, wrong.count, 1, "called once");
+	rank_is(r, wrong.code[0], COLL_ERR_INVALID_ARGUMENT, "a question within it");
+	rank_is(r, wrong.code[1], COLL_ERR_INVALID_ARGUMENT, "a collective within it");
 	if (strcmp(wrong.text,
 		   "coll_comm_user_rank: comm is used in the callback of a request, which must "
 		   "not call the library: let it set a flag, post a semaphore or write "
 		   "to an eventfd"))
 		rank_fail(r, "text: %s", wrong.text);
 	rank_did(r, coll_comm_user_rank(r->comm, &rank), "after it");
-	is(r, rank, r->rank, "the handle is good again");
+	rank_is(r, rank, r->rank, "the handle is good again");
 }
 
 /* More sends than the library looks at in a call: all are reported, and nobody waits for one of them. */
@@ -492,19 +393,19 @@ static void calls_back_often(struct rank *r)
 	coll_result_t error;
 
 	for (int i = 0; x && y && i < N; i++) {
-		coll_request_t out = sends(r, x, LENGTH, r->rank ^ 1, i);
+		coll_request_t out = rank_isend(r, x, LENGTH, r->rank ^ 1, i);
 
 		rank_did(r, coll_request_set_callback(out, hear, &heard), "callback");
 		rank_did(r, coll_request_free(out), "free");
 	}
 	for (int i = 0; x && y && i < N; i++)
-		ends(r, receives(r, y, LENGTH, r->rank ^ 1, i), COLL_SUCCESS, "receive");
+		rank_ends(r, rank_irecv(r, y, LENGTH, r->rank ^ 1, i), COLL_SUCCESS, "receive");
 	while (atomic_load(&heard.count) < N && ranks_now() < deadline) {
 		if (!getenv("COLL_PROGRESS")) /* else the library's own thread moves the messages */
 			coll_comm_get_async_error(r->comm, &error);
 		ranks_sleep(0.001);
 	}
-	is(r, heard.count, N, "each send is reported");
+	rank_is(r, heard.count, N, "each send is reported");
 	rank_did(r, coll_barrier(r->comm), "barrier");
 	free(x);
 	free(y);
@@ -518,21 +419,21 @@ static void is_limited(struct rank *r)
 	double begun;
 
 	if (r->rank == 0) {
-		request = receives(r, &y, 1, 1, 5);
-		is(r, coll_wait_for(request, 60), COLL_IN_PROGRESS, "no message");
+		request = rank_irecv(r, &y, 1, 1, 5);
+		rank_is(r, coll_wait_for(request, 60), COLL_IN_PROGRESS, "no message");
 		begun = ranks_now();
 		rank_did(r, coll_request_set_timeout(request, 50), "limit");
-		is(r, coll_wait(request), COLL_ERR_TIMEOUT, "the limit");
-		is(r, ranks_now() - begun > 0.049, 1, "it counts from the call that set it");
-		says(r, "timed out", "the text");
-		says(r, "coll_irecv of 1 int32 from rank 1 with tag 5", "the text");
+		rank_is(r, coll_wait(request), COLL_ERR_TIMEOUT, "the limit");
+		rank_is(r, ranks_now() - begun > 0.049, 1, "it counts from the call that set it");
+		rank_says(r, "timed out", "the text");
+		rank_says(r, "coll_irecv of 1 int32 from rank 1 with tag 5", "the text");
 		has_status(r, request, -1, -1, 0, COLL_ERR_TIMEOUT);
 		coll_request_free(request);
 		begins(r, 1);
-		ends(r, receives(r, &y, 1, 1, 5), COLL_SUCCESS, "the next receive");
-		is(r, y, 6, "message");
+		rank_ends(r, rank_irecv(r, &y, 1, 1, 5), COLL_SUCCESS, "the next receive");
+		rank_is(r, y, 6, "message");
 	} else if (r->rank == 1 && reaches(r, 1)) {
-		ends(r, sends(r, &x, 1, 0, 5), COLL_SUCCESS, "send");
+		rank_ends(r, rank_isend(r, &x, 1, 0, 5), COLL_SUCCESS, "send");
 	}
 	lives(r);
 }
@@ -558,15 +459,15 @@ static void is_limited_twice(struct rank *r)
 	x = r->rank ? NULL : calloc(1, LENGTH);
 	if (!x)
 		return;
-	in = receives(r, &y, 1, 1, 5);
+	in = rank_irecv(r, &y, 1, 1, 5);
 	rank_did(r, coll_isend(x, LENGTH, COLL_INT8, 1, 6, r->comm, &out), "isend");
 	rank_did(r, coll_request_set_timeout(out, LONG_MS), "limit of the send");
 	rank_did(r, coll_request_set_timeout(in, SHORT_MS), "limit of the receive");
-	is(r, coll_wait(in), COLL_ERR_TIMEOUT, "the receive");
-	is(r, coll_wait_for(out, MOST_MS), COLL_ERR_TIMEOUT, "the send");
-	says(r, "its bytes are still under way", "the text");
+	rank_is(r, coll_wait(in), COLL_ERR_TIMEOUT, "the receive");
+	rank_is(r, coll_wait_for(out, MOST_MS), COLL_ERR_TIMEOUT, "the send");
+	rank_says(r, "its bytes are still under way", "the text");
 	rank_did(r, coll_comm_get_async_error(r->comm, &error), "error");
-	is(r, error, COLL_ERR_TIMEOUT, "the communicator");
+	rank_is(r, error, COLL_ERR_TIMEOUT, "the communicator");
 	coll_request_free(in);
 	coll_request_free(out);
 	begins(r, 1);
@@ -585,16 +486,17 @@ static void times_out(struct rank *r)
 
 	if (r->rank == 0) {
 		rank_did(r, coll_comm_set_timeout(r->comm, 200), "200 ms");
-		request = receives(r, &y, 1, 1, LAST_TAG);
+		request = rank_irecv(r, &y, 1, 1, LAST_TAG);
 		while (ranks_now() < begun + 0.5)
 			rank_did(r, coll_test(request, &done), "a test does not time out");
-		is(r, coll_wait_for(request, 300), COLL_IN_PROGRESS, "nor does a limited wait");
-		is(r, coll_wait(request), COLL_ERR_TIMEOUT, "the communicator's timeout");
-		says(r, "coll_irecv of 1 int32 from rank 1 with tag 4294967294 timed out",
-		     "the text");
-		says(r, "still needs data from: rank 1", "the text");
+		rank_is(r, coll_wait_for(request, 300), COLL_IN_PROGRESS,
+			"nor does a limited wait");
+		rank_is(r, coll_wait(request), COLL_ERR_TIMEOUT, "the communicator's timeout");
+		rank_says(r, "coll_irecv of 1 int32 from rank 1 with tag 4294967294 timed out",
+			  "the text");
+		rank_says(r, "still needs data from: rank 1", "the text");
 		rank_did(r, coll_comm_get_async_error(r->comm, &error), "error");
-		is(r, error, COLL_ERR_TIMEOUT, "the communicator has failed");
+		rank_is(r, error, COLL_ERR_TIMEOUT, "the communicator has failed");
 		coll_request_free(request);
 		begins(r, 1);
 	}
@@ -605,22 +507,22 @@ static void is_aborted(struct rank *r)
 {
 	struct heard heard = {0};
 	int32_t *x = calloc(LARGE, sizeof(*x)), y = 0;
-	coll_request_t request = receives(r, &y, 1, r->rank ^ 1, 8), out = NULL, none = NULL;
+	coll_request_t request = rank_irecv(r, &y, 1, r->rank ^ 1, 8), out = NULL, none = NULL;
 
 	rank_did(r, coll_request_set_callback(request, hear, &heard), "callback");
 	if (r->rank)
 		begins(r, 1);
 	else if (reaches(r, 1)) {
-		out = sends(r, x, LARGE, 1, 9); /* it may be under way for ever */
+		out = rank_isend(r, x, LARGE, 1, 9); /* it may be under way for ever */
 		rank_did(r, coll_comm_abort(r->comm), "abort");
-		is(r, heard.count, 1, "the abort ended it");
-		is(r, coll_isend(x, 1, COLL_INT32, 1, 1, r->comm, &none), COLL_ERR_ABORTED,
-		   "later");
+		rank_is(r, heard.count, 1, "the abort ended it");
+		rank_is(r, coll_isend(x, 1, COLL_INT32, 1, 1, r->comm, &none), COLL_ERR_ABORTED,
+			"later");
 		coll_request_free(out);
 	}
-	is(r, coll_wait(request), r->rank ? COLL_ERR_REMOTE : COLL_ERR_ABORTED, "wait");
-	says(r, "aborted", "the text");
-	is(r, heard.result, r->rank ? COLL_ERR_REMOTE : COLL_ERR_ABORTED, "callback");
+	rank_is(r, coll_wait(request), r->rank ? COLL_ERR_REMOTE : COLL_ERR_ABORTED, "wait");
+	rank_says(r, "aborted", "the text");
+	rank_is(r, heard.result, r->rank ? COLL_ERR_REMOTE : COLL_ERR_ABORTED, "callback");
 	coll_request_free(request);
 	free(x);
 }
@@ -637,31 +539,31 @@ static void is_left(struct rank *r)
 	if (!rank_did(r, coll_comm_dup(r->comm, &twin), "dup"))
 		return;
 	if (r->rank == 0) {
-		is(r, coll_probe(1, 4, twin, &s), COLL_ERR_PEER_LOST,
-		   "probe of the rank that leaves");
-		says(r, "rank 1 destroyed its communicator while rank 0 waited in coll_probe",
-		     "its text");
-		is(r, coll_probe(COLL_ANY_SOURCE, 5, twin, &s), COLL_ERR_PEER_LOST,
-		   "probe of any rank");
+		rank_is(r, coll_probe(1, 4, twin, &s), COLL_ERR_PEER_LOST,
+			"probe of the rank that leaves");
+		rank_says(r, "rank 1 destroyed its communicator while rank 0 waited in coll_probe",
+			  "its text");
+		rank_is(r, coll_probe(COLL_ANY_SOURCE, 5, twin, &s), COLL_ERR_PEER_LOST,
+			"probe of any rank");
 		rank_did(r, coll_probe(1, 6, twin, &s), "probe of a message from before");
 		coll_irecv(&x[0], 1, COLL_INT32, 1, 4, twin, &from);
 		coll_irecv(&x[1], 1, COLL_INT32, COLL_ANY_SOURCE, 5, twin, &any);
-		is(r, coll_wait(from), COLL_ERR_PEER_LOST, "from the rank that left");
-		says(r, "rank 1 destroyed its communicator", "the text");
-		is(r, coll_wait(any), COLL_ERR_PEER_LOST, "from any rank");
+		rank_is(r, coll_wait(from), COLL_ERR_PEER_LOST, "from the rank that left");
+		rank_says(r, "rank 1 destroyed its communicator", "the text");
+		rank_is(r, coll_wait(any), COLL_ERR_PEER_LOST, "from any rank");
 		coll_request_free(from);
 		rank_did(r, coll_irecv(&x[2], 1, COLL_INT32, 1, 6, twin, &from), "irecv");
-		ends(r, from, COLL_SUCCESS, "a message from before");
-		is(r, x[2], 30, "message");
+		rank_ends(r, from, COLL_SUCCESS, "a message from before");
+		rank_is(r, x[2], 30, "message");
 		rank_did(r, coll_isend(x, 1, COLL_INT32, 1, 4, twin, &to), "isend");
-		ends(r, to, COLL_ERR_PEER_LOST, "to the rank that left");
+		rank_ends(r, to, COLL_ERR_PEER_LOST, "to the rank that left");
 		rank_did(r, coll_comm_get_async_error(twin, &error), "error");
-		is(r, error, COLL_SUCCESS, "no failure of the communicator");
+		rank_is(r, error, COLL_SUCCESS, "no failure of the communicator");
 		coll_request_free(any);
 	} else {
 		x[0] = 30;
 		rank_did(r, coll_isend(x, 1, COLL_INT32, 0, 6, twin, &to), "isend");
-		ends(r, to, COLL_SUCCESS, "send");
+		rank_ends(r, to, COLL_SUCCESS, "send");
 	}
 	rank_did(r, coll_comm_destroy(twin), "destroy");
 	lives(r);
@@ -682,9 +584,10 @@ static void is_destroyed(struct rank *r)
 	rank_did(r, coll_isend(x, LARGE, COLL_INT32, r->rank ^ 1, 5, twin, &out), "isend");
 	rank_did(r, coll_request_free(out), "free");
 	rank_did(r, coll_comm_destroy(twin), "destroy");
-	is(r, heard.count, 1, "the receive ended");
-	is(r, heard.result == COLL_ERR_ABORTED || heard.result == COLL_ERR_PEER_LOST, 1, "result");
-	is(r, coll_wait(request), COLL_ERR_INVALID_ARGUMENT, "the communicator is gone");
+	rank_is(r, heard.count, 1, "the receive ended");
+	rank_is(r, heard.result == COLL_ERR_ABORTED || heard.result == COLL_ERR_PEER_LOST, 1,
+		"result");
+	rank_is(r, coll_wait(request), COLL_ERR_INVALID_ARGUMENT, "the communicator is gone");
 	rank_did(r, coll_request_free(request), "free");
 	lives(r);
 	free(x);
@@ -698,26 +601,26 @@ static void is_cancelled(struct rank *r)
 	coll_request_t request, out, sum;
 
 	if (r->rank == 0) {
-		request = receives(r, &y[0], 1, 1, 2);
+		request = rank_irecv(r, &y[0], 1, 1, 2);
 		rank_did(r, coll_request_cancel(request), "cancel");
-		is(r, coll_wait(request), COLL_ERR_ABORTED, "wait");
-		says(r, "cancelled", "the text");
+		rank_is(r, coll_wait(request), COLL_ERR_ABORTED, "wait");
+		rank_says(r, "cancelled", "the text");
 		has_status(r, request, -1, -1, 0, COLL_ERR_ABORTED);
-		is(r, coll_request_cancel(request), COLL_ERR_INVALID_USAGE, "once more");
+		rank_is(r, coll_request_cancel(request), COLL_ERR_INVALID_USAGE, "once more");
 		coll_request_free(request);
 		begins(r, 1);
-		request = receives(r, &y[1], 1, 1, 2);
-		ends(r, request, COLL_SUCCESS, "the next receive has the message");
-		is(r, y[0], 0, "not the cancelled one");
-		is(r, y[1], 7, "message");
+		request = rank_irecv(r, &y[1], 1, 1, 2);
+		rank_ends(r, request, COLL_SUCCESS, "the next receive has the message");
+		rank_is(r, y[0], 0, "not the cancelled one");
+		rank_is(r, y[1], 7, "message");
 	} else if (r->rank == 1 && reaches(r, 1)) {
-		out = sends(r, &x, 1, 0, 2);
-		is(r, coll_request_cancel(out), COLL_ERR_INVALID_USAGE, "a send");
-		ends(r, out, COLL_SUCCESS, "send");
+		out = rank_isend(r, &x, 1, 0, 2);
+		rank_is(r, coll_request_cancel(out), COLL_ERR_INVALID_USAGE, "a send");
+		rank_ends(r, out, COLL_SUCCESS, "send");
 	}
 	lives(r);
 	rank_did(r, coll_get_request(r->comm, &sum), "request");
-	is(r, coll_request_cancel(sum), COLL_ERR_INVALID_USAGE, "an operation");
+	rank_is(r, coll_request_cancel(sum), COLL_ERR_INVALID_USAGE, "an operation");
 	coll_request_free(sum);
 }
 
@@ -727,29 +630,30 @@ static void is_probed(struct rank *r)
 	coll_status_t s = {.size = sizeof(s), .tag = -7};
 
 	if (r->rank == 1 && reaches(r, 1)) {
-		ends(r, sends(r, x, 5, 0, 11), COLL_SUCCESS, "send");
-		ends(r, sends(r, x, 3, 0, 12), COLL_SUCCESS, "send");
+		rank_ends(r, rank_isend(r, x, 5, 0, 11), COLL_SUCCESS, "send");
+		rank_ends(r, rank_isend(r, x, 3, 0, 12), COLL_SUCCESS, "send");
 	}
 	if (r->rank == 0) {
 		rank_did(r, coll_iprobe(COLL_ANY_SOURCE, COLL_ANY_TAG, r->comm, &found, &s),
 			 "probe");
-		is(r, found, 0, "nothing was sent");
-		is(r, s.tag, -7, "the status is unchanged");
+		rank_is(r, found, 0, "nothing was sent");
+		rank_is(r, s.tag, -7, "the status is unchanged");
 		begins(r, 1);
 		rank_did(r, coll_probe(1, 12, r->comm, &s), "probe");
-		is(r, s.tag, 12, "tag");
-		is(r, (int64_t)s.bytes, 12, "length");
+		rank_is(r, s.tag, 12, "tag");
+		rank_is(r, (int64_t)s.bytes, 12, "length");
 		rank_did(r, coll_probe(COLL_ANY_SOURCE, COLL_ANY_TAG, r->comm, &s), "probe");
-		is(r, s.source, 1, "source");
-		is(r, s.tag, 11, "the first message");
-		is(r, s.dtype, COLL_INT32, "type");
-		ends(r, receives(r, x, s.bytes / 4, 1, 11), COLL_SUCCESS, "receive");
+		rank_is(r, s.source, 1, "source");
+		rank_is(r, s.tag, 11, "the first message");
+		rank_is(r, s.dtype, COLL_INT32, "type");
+		rank_ends(r, rank_irecv(r, x, s.bytes / 4, 1, 11), COLL_SUCCESS, "receive");
 		rank_did(r, coll_iprobe(1, COLL_ANY_TAG, r->comm, &found, &s), "probe");
-		is(r, found, 1, "the other message");
-		is(r, s.tag, 12, "its tag");
-		ends(r, receives(r, x, 5, COLL_ANY_SOURCE, COLL_ANY_TAG), COLL_SUCCESS, "receive");
+		rank_is(r, found, 1, "the other message");
+		rank_is(r, s.tag, 12, "its tag");
+		rank_ends(r, rank_irecv(r, x, 5, COLL_ANY_SOURCE, COLL_ANY_TAG), COLL_SUCCESS,
+			  "receive");
 		rank_did(r, coll_iprobe(1, COLL_ANY_TAG, r->comm, &found, &s), "probe");
-		is(r, found, 0, "nothing is left");
+		rank_is(r, found, 0, "nothing is left");
 	}
 	lives(r);
 }
@@ -767,13 +671,13 @@ static void other_sizes(struct rank *r)
 	rank_did(r, coll_wait(request), "wait");
 	status.s.size = offsetof(coll_status_t, bytes);
 	rank_did(r, coll_request_get_status(request, &status.s), "an older status");
-	is(r, status.s.tag, 3, "the tag");
-	is(r, status.s.bytes == 77 && status.s.error == 78 && status.s.dtype == 79, 1,
-	   "what an older program has not is left alone");
+	rank_is(r, status.s.tag, 3, "the tag");
+	rank_is(r, status.s.bytes == 77 && status.s.error == 78 && status.s.dtype == 79, 1,
+		"what an older program has not is left alone");
 	status.s.size = sizeof(status);
 	rank_did(r, coll_request_get_status(request, &status.s), "a newer status");
-	is(r, (int64_t)status.s.bytes, 0, "the length");
-	is(r, status.newer, 80, "what this library does not know is left alone");
+	rank_is(r, (int64_t)status.s.bytes, 0, "the length");
+	rank_is(r, status.newer, 80, "what this library does not know is left alone");
 	coll_request_free(request);
 	lives(r);
 }
@@ -787,26 +691,27 @@ static void refuses(struct rank *r)
 	int32_t x = 0, found;
 	coll_request_t request = (coll_request_t)&x;
 
-	is(r, coll_isend(&x, 1, COLL_INT32, -1, 0, r->comm, &request), bad, "send to any");
-	is(r, request == NULL, 1, "no request");
-	is(r, coll_isend(&x, 1, COLL_INT32, r->nranks, 0, r->comm, &request), bad, "peer");
-	is(r, coll_isend(&x, 1, COLL_INT32, 0, COLL_ANY_TAG, r->comm, &request), bad, "any tag");
-	says(r, "tag is COLL_ANY_TAG", "the text");
-	is(r, coll_irecv(&x, 1, COLL_INT32, -2, 0, r->comm, &request), bad, "peer -2");
-	is(r, coll_irecv(&x, 1, 99, 0, 0, r->comm, &request), bad, "type");
-	is(r, coll_irecv(NULL, 1, COLL_INT32, 0, 0, r->comm, &request), bad, "recvbuf");
-	is(r, coll_isend(NULL, 1, COLL_INT32, 0, 0, r->comm, &request), bad, "sendbuf");
-	is(r, coll_isend(&x, SIZE_MAX, COLL_INT32, 0, 0, r->comm, &request), bad, "count");
-	is(r, coll_isend(&x, 1, COLL_INT32, 0, 0, r->comm, NULL), bad, "request");
-	is(r, coll_isend(&x, 1, COLL_INT32, 0, 0, NULL, &request), bad, "comm");
-	is(r, coll_probe(0, 0, r->comm, NULL), bad, "no status");
-	is(r, coll_iprobe(0, 0, r->comm, NULL, &s), bad, "no found");
-	is(r, coll_iprobe(0, 0, r->comm, &found, &small), bad, "a status without its size");
-	is(r, coll_request_get_status(NULL, &s), bad, "no request");
-	is(r, coll_request_cancel(NULL), bad, "no request");
+	rank_is(r, coll_isend(&x, 1, COLL_INT32, -1, 0, r->comm, &request), bad, "send to any");
+	rank_is(r, request == NULL, 1, "no request");
+	rank_is(r, coll_isend(&x, 1, COLL_INT32, r->nranks, 0, r->comm, &request), bad, "peer");
+	rank_is(r, coll_isend(&x, 1, COLL_INT32, 0, COLL_ANY_TAG, r->comm, &request), bad,
+		"any tag");
+	rank_says(r, "tag is COLL_ANY_TAG", "the text");
+	rank_is(r, coll_irecv(&x, 1, COLL_INT32, -2, 0, r->comm, &request), bad, "peer -2");
+	rank_is(r, coll_irecv(&x, 1, 99, 0, 0, r->comm, &request), bad, "type");
+	rank_is(r, coll_irecv(NULL, 1, COLL_INT32, 0, 0, r->comm, &request), bad, "recvbuf");
+	rank_is(r, coll_isend(NULL, 1, COLL_INT32, 0, 0, r->comm, &request), bad, "sendbuf");
+	rank_is(r, coll_isend(&x, SIZE_MAX, COLL_INT32, 0, 0, r->comm, &request), bad, "count");
+	rank_is(r, coll_isend(&x, 1, COLL_INT32, 0, 0, r->comm, NULL), bad, "request");
+	rank_is(r, coll_isend(&x, 1, COLL_INT32, 0, 0, NULL, &request), bad, "comm");
+	rank_is(r, coll_probe(0, 0, r->comm, NULL), bad, "no status");
+	rank_is(r, coll_iprobe(0, 0, r->comm, NULL, &s), bad, "no found");
+	rank_is(r, coll_iprobe(0, 0, r->comm, &found, &small), bad, "a status without its size");
+	rank_is(r, coll_request_get_status(NULL, &s), bad, "no request");
+	rank_is(r, coll_request_cancel(NULL), bad, "no request");
 	lives(r);
 	rank_did(r, coll_get_request(r->comm, &request), "request");
-	is(r, coll_request_get_status(request, &s), COLL_ERR_INVALID_USAGE, "an operation's");
+	rank_is(r, coll_request_get_status(request, &s), COLL_ERR_INVALID_USAGE, "an operation's");
 	coll_request_free(request);
 }
 
@@ -824,9 +729,9 @@ static void loses(struct rank *r)
 		ranks_sleep(0.05);
 		raise(SIGKILL);
 	}
-	request = receives(r, &x, 1, 1, 3);
+	request = rank_irecv(r, &x, 1, 1, 3);
 	code = coll_wait(request);
-	is(r, code, COLL_ERR_PEER_LOST, "wait");
+	rank_is(r, code, COLL_ERR_PEER_LOST, "wait");
 	coll_request_free(request);
 }
 
@@ -854,17 +759,22 @@ static void run(const char *backend, int nranks, void (*fn)(struct rank *), cons
 	ranks_ok(&job, "%s", name);
 }
 
+static void run_scenario(const char *backend, int nranks, scenario_fn fn, const char *name)
+{
+	scenario_ok(&(struct ranks_job){.backend = backend, .nranks = nranks}, fn, name);
+}
+
 static void run_all(const char *backend)
 {
-	run(backend, 2, meets, "both receive, then send");
-	run(backend, 3, meets, "a ring that receives, then sends");
+	run_scenario(backend, 2, scenario_outside, "both receive, then send");
+	run_scenario(backend, 3, scenario_outside, "a ring that receives, then sends");
 	run(backend, 2, stays_open, "a receive stays open across collectives");
 	run(backend, 3, keeps_order, "order of messages with one tag");
 	run(backend, 2, chooses_tags, "tags choose");
 	run(backend, 3, are_apart, "apart from operations and other communicators");
 	run(backend, 1, writes_to_itself, "messages to oneself");
 	run(backend, 1, leaves_nothing, "many messages, one after the other");
-	run(backend, 4, takes_any, "any source, any tag, the status, shorter messages");
+	run_scenario(backend, 4, scenario_any, "any source, any tag, the status, shorter messages");
 	run(backend, 2, survives_misfits, "messages that do not fit");
 	run(backend, 2, drops_misfits, "the memory of messages that do not fit");
 	run(backend, 2, has_many, "many at once");
@@ -898,7 +808,7 @@ static void run_process(const char *backend)
 static void run_thread(const char *backend)
 {
 	setenv("COLL_PROGRESS", "thread", 1);
-	run(backend, 3, meets, "with a progress thread: a ring");
+	run_scenario(backend, 3, scenario_outside, "with a progress thread: a ring");
 	run(backend, 2, is_probed, "with a progress thread: probe");
 	run(backend, 2, has_many, "with a progress thread: many at once");
 	run(backend, 2, calls_back_often, "with a progress thread: many callbacks");

@@ -18,14 +18,8 @@ struct shared {
 static int reaches(struct rank *r, int phase)
 {
 	const struct shared *shared = r->user;
-	double deadline = ranks_now() + FAR_S;
 
-	while (atomic_load(&shared->phase) < phase)
-		if (ranks_now() > deadline)
-			return rank_fail(r, "phase %d does not come", phase);
-		else
-			ranks_sleep(0.001);
-	return 1;
+	return rank_reaches(r, &shared->phase, phase, 0);
 }
 
 static void begins(struct rank *r, int phase)
@@ -33,12 +27,6 @@ static void begins(struct rank *r, int phase)
 	struct shared *shared = r->user;
 
 	atomic_store(&shared->phase, phase);
-}
-
-static int is(struct rank *r, int64_t got, int64_t want, const char *what)
-{
-	return got == want || rank_fail(r, "%s: %lld, not %lld (%s)", what, (long long)got,
-					(long long)want, coll_get_last_error(NULL));
 }
 
 static coll_args_t sum_of(int32_t *x)
@@ -71,19 +59,20 @@ static void issues(struct rank *r)
 	coll_request_t first = NULL, second = NULL, none = (coll_request_t)&args;
 
 	wrong.dtype = 1000;
-	is(r, coll_request_issue(r->comm, &wrong, &none), COLL_ERR_INVALID_ARGUMENT, "type");
-	is(r, none == NULL, 1, "no request for it");
-	is(r, coll_request_issue(r->comm, NULL, &none), COLL_ERR_INVALID_ARGUMENT, "no args");
-	is(r, coll_request_issue(r->comm, &args, NULL), COLL_ERR_INVALID_ARGUMENT, "no request");
+	rank_is(r, coll_request_issue(r->comm, &wrong, &none), COLL_ERR_INVALID_ARGUMENT, "type");
+	rank_is(r, none == NULL, 1, "no request for it");
+	rank_is(r, coll_request_issue(r->comm, NULL, &none), COLL_ERR_INVALID_ARGUMENT, "no args");
+	rank_is(r, coll_request_issue(r->comm, &args, NULL), COLL_ERR_INVALID_ARGUMENT,
+		"no request");
 	rank_did(r, coll_request_issue(r->comm, &args, &first), "issue");
 	args.sendbuf = args.recvbuf = &x[1];
 	rank_did(r, coll_request_issue(r->comm, &args, &second), "issue again");
 	rank_did(r, coll_wait(second), "wait for the second");
 	rank_did(r, coll_test(first, &done), "test the first");
-	is(r, done, 1, "the first is done before the second");
-	is(r, x[0], n * (n - 1) / 2, "first sum");
-	is(r, x[1], 10 * n * (n - 1) / 2, "second sum");
-	is(r, coll_request_start(first), COLL_ERR_INVALID_USAGE, "it is not persistent");
+	rank_is(r, done, 1, "the first is done before the second");
+	rank_is(r, x[0], n * (n - 1) / 2, "first sum");
+	rank_is(r, x[1], 10 * n * (n - 1) / 2, "second sum");
+	rank_is(r, coll_request_start(first), COLL_ERR_INVALID_USAGE, "it is not persistent");
 	rank_did(r, coll_request_free(first), "free");
 	rank_did(r, coll_request_free(second), "free");
 }
@@ -122,17 +111,17 @@ static void waits_for_a_time(struct rank *r)
 		return;
 	rank_did(r, coll_request_issue(r->comm, &args, &request), "issue");
 	if (r->rank == 0) {
-		is(r, coll_wait_for(request, 0), COLL_IN_PROGRESS, "no time at all");
-		is(r, coll_wait_for(request, 50), COLL_IN_PROGRESS, "50 ms");
-		is(r, ranks_now() - begun >= 0.05, 1, "the time of the wait");
-		is(r, coll_wait_for(request, -2), COLL_ERR_INVALID_ARGUMENT, "-2 ms");
+		rank_is(r, coll_wait_for(request, 0), COLL_IN_PROGRESS, "no time at all");
+		rank_is(r, coll_wait_for(request, 50), COLL_IN_PROGRESS, "50 ms");
+		rank_is(r, ranks_now() - begun >= 0.05, 1, "the time of the wait");
+		rank_is(r, coll_wait_for(request, -2), COLL_ERR_INVALID_ARGUMENT, "-2 ms");
 		begins(r, 1);
 		rank_did(r, coll_wait_for(request, 1000 * FAR_S), "a minute");
 	} else {
 		rank_did(r, coll_wait_for(request, -1), "no limit");
 	}
-	is(r, x, r->nranks, "sum");
-	is(r, coll_wait_for(NULL, 1), COLL_ERR_INVALID_ARGUMENT, "no request");
+	rank_is(r, x, r->nranks, "sum");
+	rank_is(r, coll_wait_for(NULL, 1), COLL_ERR_INVALID_ARGUMENT, "no request");
 	rank_did(r, coll_request_free(request), "free");
 }
 
@@ -157,32 +146,34 @@ static void waits_for_any_of(struct rank *r, coll_comm_t other)
 	}
 	if (r->rank)
 		return;
-	is(r, coll_wait_any(3, requests, -1, &index), 0, "nothing to wait for");
-	is(r, index, -1, "no index of nothing");
+	rank_is(r, coll_wait_any(3, requests, -1, &index), 0, "nothing to wait for");
+	rank_is(r, index, -1, "no index of nothing");
 	rank_did(r, coll_request_issue(r->comm, &args, &requests[0]), "issue");
 	args = recv_from(&x[1], 1);
 	rank_did(r, coll_request_issue(other, &args, &requests[2]), "issue");
-	is(r, coll_wait_any(3, requests, 0, &index), COLL_IN_PROGRESS, "none is complete");
-	is(r, coll_wait_some(3, requests, 10, indices, &count), COLL_IN_PROGRESS, "none");
-	is(r, count, 0, "no indices");
+	rank_is(r, coll_wait_any(3, requests, 0, &index), COLL_IN_PROGRESS, "none is complete");
+	rank_is(r, coll_wait_some(3, requests, 10, indices, &count), COLL_IN_PROGRESS, "none");
+	rank_is(r, count, 0, "no indices");
 	begins(r, 1);
-	is(r, coll_wait_any(3, requests, 1000 * FAR_S, &index), 0, "any");
-	is(r, index, 2, "index of the one that is complete");
-	is(r, x[1], 200, "message");
-	is(r, coll_wait_any(3, requests, -1, &index), 0, "once more");
-	is(r, index, 2, "it is reported again");
+	rank_is(r, coll_wait_any(3, requests, 1000 * FAR_S, &index), 0, "any");
+	rank_is(r, index, 2, "index of the one that is complete");
+	rank_is(r, x[1], 200, "message");
+	rank_is(r, coll_wait_any(3, requests, -1, &index), 0, "once more");
+	rank_is(r, index, 2, "it is reported again");
 	begins(r, 2);
 	rank_did(r, coll_wait(requests[0]), "wait");
-	is(r, coll_wait_some(3, requests, -1, indices, &count), 0, "some");
-	is(r, count, 2, "both");
-	is(r, indices[0] == 0 && indices[1] == 2, 1, "indices");
-	is(r, x[0], 100, "message");
+	rank_is(r, coll_wait_some(3, requests, -1, indices, &count), 0, "some");
+	rank_is(r, count, 2, "both");
+	rank_is(r, indices[0] == 0 && indices[1] == 2, 1, "indices");
+	rank_is(r, x[0], 100, "message");
 	coll_request_free(requests[0]);
 	coll_request_free(requests[2]);
-	is(r, coll_wait_any(3, requests, -1, &index), COLL_ERR_INVALID_ARGUMENT, "freed");
-	is(r, coll_wait_any(-1, requests, -1, &index), COLL_ERR_INVALID_ARGUMENT, "-1 requests");
-	is(r, coll_wait_any(3, NULL, -1, &index), COLL_ERR_INVALID_ARGUMENT, "no array");
-	is(r, coll_wait_some(3, requests, -1, NULL, &count), COLL_ERR_INVALID_ARGUMENT, "no room");
+	rank_is(r, coll_wait_any(3, requests, -1, &index), COLL_ERR_INVALID_ARGUMENT, "freed");
+	rank_is(r, coll_wait_any(-1, requests, -1, &index), COLL_ERR_INVALID_ARGUMENT,
+		"-1 requests");
+	rank_is(r, coll_wait_any(3, NULL, -1, &index), COLL_ERR_INVALID_ARGUMENT, "no array");
+	rank_is(r, coll_wait_some(3, requests, -1, NULL, &count), COLL_ERR_INVALID_ARGUMENT,
+		"no room");
 }
 
 static void waits_on_one_context(struct rank *r)
@@ -226,7 +217,7 @@ static void waits_for_many(struct rank *r)
 	}
 	while (got < FEW && rank_did(r, coll_wait_some(FEW, requests, -1, indices, &count), "some"))
 		for (int i = 0; i < count; i++) {
-			is(r, x[indices[i]], indices[i] * r->nranks, "sum");
+			rank_is(r, x[indices[i]], indices[i] * r->nranks, "sum");
 			coll_request_free(requests[indices[i]]);
 			requests[indices[i]] = NULL;
 			got++;
@@ -271,18 +262,19 @@ static void hears(struct rank *r)
 	rank_did(r, coll_request_set_callback(second, hear, &mark[1]), "second");
 	rank_did(r, coll_request_set_callback(first, hear, &mark[0]), "first");
 	if (r->rank == 0)
-		is(r, atomic_load(&heard.count), 0, "nothing is complete yet");
+		rank_is(r, atomic_load(&heard.count), 0, "nothing is complete yet");
 	begins(r, 1);
 	rank_did(r, coll_request_free(first), "free before the callback");
 	rank_did(r, coll_sync(r->comm), "sync");
-	is(r, heard.count, 2, "both were called");
+	rank_is(r, heard.count, 2, "both were called");
 	if (r->rank == 0) /* on rank 1 both may be complete before it sets a callback */
-		is(r, heard.order[0] == 0 && heard.order[1] == 1, 1,
-		   "in the order of the operations");
+		rank_is(r, heard.order[0] == 0 && heard.order[1] == 1, 1,
+			"in the order of the operations");
 	rank_did(r, coll_request_set_callback(second, hear, &mark[2]), "after the end");
-	is(r, heard.count, 3, "it was called at once");
-	is(r, heard.result[0] | heard.result[1] | heard.result[2], 0, "results");
-	is(r, coll_request_set_callback(second, NULL, NULL), COLL_ERR_INVALID_ARGUMENT, "no fn");
+	rank_is(r, heard.count, 3, "it was called at once");
+	rank_is(r, heard.result[0] | heard.result[1] | heard.result[2], 0, "results");
+	rank_is(r, coll_request_set_callback(second, NULL, NULL), COLL_ERR_INVALID_ARGUMENT,
+		"no fn");
 	if (r->rank) {
 		rank_did(r, coll_request_free(second), "free");
 		begins(r, 2);
@@ -294,12 +286,13 @@ static void hears(struct rank *r)
 	rank_did(r, coll_request_issue(r->comm, &args, &broken), "issue");
 	rank_did(r, coll_request_set_callback(broken, hear, &mark[3]), "one that will fail");
 	rank_did(r, coll_comm_abort(r->comm), "abort");
-	is(r, heard.count, 4, "the abort ended the operation");
-	is(r, heard.result[3], COLL_ERR_ABORTED, "with its code");
-	is(r, coll_wait_for(broken, 1), COLL_ERR_ABORTED, "the wait says the same");
+	rank_is(r, heard.count, 4, "the abort ended the operation");
+	rank_is(r, heard.result[3], COLL_ERR_ABORTED, "with its code");
+	rank_is(r, coll_wait_for(broken, 1), COLL_ERR_ABORTED, "the wait says the same");
 	rank_did(r, coll_request_set_callback(second, hear, &mark[4]), "one that was complete");
-	is(r, heard.count, 5, "it was called at once");
-	is(r, heard.result[4], COLL_SUCCESS, "the failure came after the end of the operation");
+	rank_is(r, heard.count, 5, "it was called at once");
+	rank_is(r, heard.result[4], COLL_SUCCESS,
+		"the failure came after the end of the operation");
 	rank_did(r, coll_request_free(second), "free");
 	begins(r, 3);
 	rank_did(r, coll_request_free(broken), "free");
@@ -313,8 +306,9 @@ static void times_out(struct rank *r)
 	int32_t x = 0;
 	double begun;
 
-	is(r, coll_comm_set_timeout(r->comm, 0), COLL_ERR_INVALID_ARGUMENT, "0 ms");
-	is(r, coll_comm_set_timeout(r->comm, INT64_MAX), COLL_ERR_INVALID_ARGUMENT, "for ever");
+	rank_is(r, coll_comm_set_timeout(r->comm, 0), COLL_ERR_INVALID_ARGUMENT, "0 ms");
+	rank_is(r, coll_comm_set_timeout(r->comm, INT64_MAX), COLL_ERR_INVALID_ARGUMENT,
+		"for ever");
 	if (r->rank == 0)
 		rank_did(r, coll_comm_set_timeout(r->comm, 300), "300 ms");
 	if (!rank_did(r, coll_comm_dup(r->comm, &child), "dup"))
@@ -322,10 +316,10 @@ static void times_out(struct rank *r)
 	begun = ranks_now();
 	if (r->rank == 0) {
 		rank_did(r, coll_recv(&x, 1, COLL_INT32, 1, 0, child, NULL), "recv");
-		is(r, coll_sync(child), COLL_ERR_TIMEOUT,
-		   "the child has the timeout of its parent");
-		is(r, ranks_now() - begun < FAR_S, 1, "in time");
-		is(r, strstr(coll_get_last_error(child), "timed out") != NULL, 1, "the words");
+		rank_is(r, coll_sync(child), COLL_ERR_TIMEOUT,
+			"the child has the timeout of its parent");
+		rank_is(r, ranks_now() - begun < FAR_S, 1, "in time");
+		rank_is(r, strstr(coll_get_last_error(child), "timed out") != NULL, 1, "the words");
 		begins(r, 1);
 	}
 	reaches(r, 1);
@@ -349,8 +343,8 @@ static void times_out_in_steps(struct rank *r)
 			rank_did(r, coll_test(request, &done), "test");
 		while (code == COLL_IN_PROGRESS && steps++ < 10 * MOST)
 			code = coll_wait_for(request, STEP_MS);
-		is(r, code, COLL_ERR_TIMEOUT, "the communicator's timeout");
-		is(r, steps <= MOST, 1, "in time");
+		rank_is(r, code, COLL_ERR_TIMEOUT, "the communicator's timeout");
+		rank_is(r, steps <= MOST, 1, "in time");
 		rank_did(r, coll_request_free(request), "free");
 		begins(r, 1);
 	}
@@ -365,19 +359,21 @@ static void splits_with_a_timeout(struct rank *r)
 
 	coll_config_init(&config, sizeof(config));
 	config.backend = "tcp";
-	is(r, coll_comm_split(r->comm, 0, 0, &child, &config), COLL_ERR_INVALID_ARGUMENT, "field");
+	rank_is(r, coll_comm_split(r->comm, 0, 0, &child, &config), COLL_ERR_INVALID_ARGUMENT,
+		"field");
 	config.backend = NULL;
 	config.timeout_ms = 0;
-	is(r, coll_comm_split(r->comm, 0, 0, &child, &config), COLL_ERR_INVALID_ARGUMENT, "0 ms");
+	rank_is(r, coll_comm_split(r->comm, 0, 0, &child, &config), COLL_ERR_INVALID_ARGUMENT,
+		"0 ms");
 	config.timeout_ms = INT64_MAX;
-	is(r, coll_comm_split(r->comm, 0, 0, &child, &config), COLL_ERR_INVALID_ARGUMENT,
-	   "for ever");
+	rank_is(r, coll_comm_split(r->comm, 0, 0, &child, &config), COLL_ERR_INVALID_ARGUMENT,
+		"for ever");
 	config.timeout_ms = r->rank ? 1000 * FAR_S : 300;
 	if (!rank_did(r, coll_comm_split(r->comm, 0, 0, &child, &config), "split"))
 		return;
 	if (r->rank == 0) {
 		rank_did(r, coll_recv(&x, 1, COLL_INT32, 1, 0, child, NULL), "recv");
-		is(r, coll_sync(child), COLL_ERR_TIMEOUT, "the child has its own timeout");
+		rank_is(r, coll_sync(child), COLL_ERR_TIMEOUT, "the child has its own timeout");
 		begins(r, 1);
 	}
 	reaches(r, 1);
@@ -403,13 +399,14 @@ static void outlives(struct rank *r)
 	rank_did(r, coll_request_issue(child, &args, &requests[1]), "issue on the other");
 	rank_did(r, coll_wait(requests[1]), "wait");
 	rank_did(r, coll_comm_destroy(child), "destroy");
-	is(r, coll_wait_any(2, requests, -1, &index), COLL_ERR_INVALID_ARGUMENT, "any");
-	is(r,
-	   strcmp(coll_get_last_error(NULL),
-		  "coll_wait_any: requests[1] is of a communicator that was destroyed"),
-	   0, coll_get_last_error(NULL));
-	is(r, coll_wait_some(2, requests, -1, indices, &count), COLL_ERR_INVALID_ARGUMENT, "some");
-	is(r, coll_wait_for(requests[1], 1), COLL_ERR_INVALID_ARGUMENT, "for");
+	rank_is(r, coll_wait_any(2, requests, -1, &index), COLL_ERR_INVALID_ARGUMENT, "any");
+	rank_is(r,
+		strcmp(coll_get_last_error(NULL),
+		       "coll_wait_any: requests[1] is of a communicator that was destroyed"),
+		0, coll_get_last_error(NULL));
+	rank_is(r, coll_wait_some(2, requests, -1, indices, &count), COLL_ERR_INVALID_ARGUMENT,
+		"some");
+	rank_is(r, coll_wait_for(requests[1], 1), COLL_ERR_INVALID_ARGUMENT, "for");
 	rank_did(r, coll_request_free(requests[0]), "free");
 	rank_did(r, coll_request_free(requests[1]), "free what outlives its communicator");
 }
@@ -430,7 +427,7 @@ static void is_limited(struct rank *r)
 			code = code ? code : coll_sync(r->comm);
 			ranks_sleep(0.001);
 		}
-		is(r, code, COLL_ERR_REMOTE, "the sender hears of it");
+		rank_is(r, code, COLL_ERR_REMOTE, "the sender hears of it");
 		return;
 	}
 	rank_did(r, coll_group_start(), "group");
@@ -438,12 +435,14 @@ static void is_limited(struct rank *r)
 	for (int i = 0; i < MESSAGES; i++)
 		rank_did(r, coll_recv(&y[i], 1, COLL_INT32, 1, 1, r->comm, NULL), "recv");
 	rank_did(r, coll_group_end(), "end");
-	is(r, coll_request_set_timeout(request, 0), COLL_ERR_INVALID_ARGUMENT, "0 ms");
-	is(r, coll_request_set_timeout(request, INT64_MAX), COLL_ERR_INVALID_ARGUMENT, "for ever");
+	rank_is(r, coll_request_set_timeout(request, 0), COLL_ERR_INVALID_ARGUMENT, "0 ms");
+	rank_is(r, coll_request_set_timeout(request, INT64_MAX), COLL_ERR_INVALID_ARGUMENT,
+		"for ever");
 	rank_did(r, coll_request_set_timeout(request, 200), "200 ms");
-	is(r, coll_wait(request), COLL_ERR_TIMEOUT, "the wait");
-	is(r, strstr(coll_get_last_error(r->comm), "timed out: it is not complete 0.2 s") != NULL,
-	   1, coll_get_last_error(r->comm));
+	rank_is(r, coll_wait(request), COLL_ERR_TIMEOUT, "the wait");
+	rank_is(r,
+		strstr(coll_get_last_error(r->comm), "timed out: it is not complete 0.2 s") != NULL,
+		1, coll_get_last_error(r->comm));
 	coll_request_free(request);
 }
 
@@ -466,9 +465,10 @@ static void names_the_missing(struct rank *r)
 	rank_did(r, coll_request_issue(r->comm, &args, &request), "issue");
 	rank_did(r, coll_request_set_timeout(request, 1000), "1 s");
 	code = coll_wait(request);
-	is(r, code == COLL_ERR_TIMEOUT || code == COLL_ERR_REMOTE, 1, "the wait");
-	is(r, strstr(coll_get_last_error(r->comm), "; rank 1 does not answer, and was ") != NULL, 1,
-	   "the text");
+	rank_is(r, code == COLL_ERR_TIMEOUT || code == COLL_ERR_REMOTE, 1, "the wait");
+	rank_is(r,
+		strstr(coll_get_last_error(r->comm), "; rank 1 does not answer, and was ") != NULL,
+		1, "the text");
 	coll_request_free(request);
 	atomic_fetch_add(&shared->phase, 1);
 }
@@ -481,8 +481,8 @@ static void has_members(struct rank *r)
 
 	rank_did(r, coll_comm_members(r->comm, ranks), "members");
 	for (int i = 0; i < r->nranks; i++)
-		is(r, ranks[i], i, "a member of the first communicator");
-	is(r, coll_comm_members(r->comm, NULL), COLL_ERR_INVALID_ARGUMENT, "no room");
+		rank_is(r, ranks[i], i, "a member of the first communicator");
+	rank_is(r, coll_comm_members(r->comm, NULL), COLL_ERR_INVALID_ARGUMENT, "no room");
 	if (!rank_did(
 		    r,
 		    coll_comm_split(r->comm, r->rank % 2, r->rank % 2 ? -r->rank : 0, &part, NULL),
@@ -492,7 +492,7 @@ static void has_members(struct rank *r)
 	rank_did(r, coll_comm_count(whole, &n), "count");
 	rank_did(r, coll_comm_members(whole, ranks), "members");
 	for (int i = 0; i < n; i++)
-		is(r, ranks[i], r->rank % 2 ? 2 * (n - i) - 1 : 2 * i, "a member of a part");
+		rank_is(r, ranks[i], r->rank % 2 ? 2 * (n - i) - 1 : 2 * i, "a member of a part");
 	coll_comm_destroy(whole);
 	coll_comm_destroy(part);
 }
@@ -508,9 +508,9 @@ static void goes_on(struct rank *r)
 		code = coll_broadcast(&x, &x, 1, COLL_INT32, 0, r->comm, NULL);
 	else
 		code = coll_allreduce(&x, &x, 1, COLL_INT32, COLL_SUM, r->comm, NULL);
-	is(r, code ? code : coll_sync(r->comm), COLL_ERR_MISMATCH, "different calls");
+	rank_is(r, code ? code : coll_sync(r->comm), COLL_ERR_MISMATCH, "different calls");
 	rank_did(r, coll_comm_get_failed(r->comm, NULL, 0, &count), "failed");
-	is(r, count, 0, "nobody is lost");
+	rank_is(r, count, 0, "nobody is lost");
 	if (rank_did(r, coll_comm_shrink(r->comm, NULL, 0, &again, NULL, 0), "shrink"))
 		sums_to(r, again, r->rank, 3, "all go on");
 	coll_comm_destroy(again);
@@ -522,8 +522,9 @@ static void knows_the_lost(struct rank *r)
 	coll_result_t code;
 
 	rank_did(r, coll_comm_get_failed(r->comm, ranks, RANKS_MAX, &count), "none");
-	is(r, count, 0, "nobody is lost");
-	is(r, coll_comm_get_failed(r->comm, NULL, 1, &count), COLL_ERR_INVALID_ARGUMENT, "room");
+	rank_is(r, count, 0, "nobody is lost");
+	rank_is(r, coll_comm_get_failed(r->comm, NULL, 1, &count), COLL_ERR_INVALID_ARGUMENT,
+		"room");
 	code = coll_barrier(r->comm); /* rank 2 may be dead before this barrier ends here */
 	if (r->rank == 2)
 		raise(SIGKILL);
@@ -532,10 +533,10 @@ static void knows_the_lost(struct rank *r)
 		code = code ? code : coll_sync(r->comm);
 	}
 	rank_did(r, coll_comm_get_failed(r->comm, ranks, 1, &count), "one");
-	is(r, count, 1, "one is lost");
-	is(r, ranks[0], 2, "its number");
+	rank_is(r, count, 1, "one is lost");
+	rank_is(r, ranks[0], 2, "its number");
 	rank_did(r, coll_comm_get_failed(r->comm, NULL, 0, &count), "the number alone");
-	is(r, count, 1, "one is counted without room for it");
+	rank_is(r, count, 1, "one is counted without room for it");
 }
 
 /* ------------------------------------------------------------------------- main -- */

@@ -10,63 +10,6 @@ enum { TAG = 5, MANY = 50 };
 static const size_t lengths[] = {0, 1, CHUNK + 1, 100 * CHUNK + 3};
 enum { LENGTHS = sizeof(lengths) / sizeof(lengths[0]) };
 
-static int32_t word(int rank, size_t i)
-{
-	return (int32_t)((size_t)rank * 1000003 + i + 1);
-}
-
-/* A buffer of `count` words, wherever it is, with the words of a rank; rank -1: zeros. */
-static void *words_new(int at, int rank, size_t count)
-{
-	int32_t *host = calloc(count + 1, sizeof(*host));
-	void *there = place_new(at, count * sizeof(*host));
-
-	if (!host)
-		bail_out("no memory");
-	for (size_t i = 0; rank >= 0 && i < count; i++)
-		host[i] = word(rank, i);
-	place_set(at, there, host, count * sizeof(*host));
-	free(host);
-	return there;
-}
-
-/* The first words are those of a rank, and the others up to `most` are zeros. */
-static void words_are(struct rank *r, int at, const void *there, int rank, size_t count,
-		      size_t most, const char *what)
-{
-	int32_t *host = calloc(most + 1, sizeof(*host));
-
-	if (!host)
-		bail_out("no memory");
-	place_get(at, host, there, most * sizeof(*host));
-	for (size_t i = 0; i < most && !r->failure[0]; i++)
-		if (host[i] != (i < count ? word(rank, i) : 0))
-			rank_fail(r, "%s: word %zu of %zu is %d", what, i, count, host[i]);
-	free(host);
-}
-
-static coll_request_t isend(struct rank *r, const void *buf, size_t count, int peer, int tag)
-{
-	coll_request_t request = NULL;
-
-	rank_did(r, coll_isend(buf, count, COLL_INT32, peer, tag, r->comm, &request), "isend");
-	return request;
-}
-
-static coll_request_t irecv(struct rank *r, void *buf, size_t count, int peer, int tag)
-{
-	coll_request_t request = NULL;
-
-	rank_did(r, coll_irecv(buf, count, COLL_INT32, peer, tag, r->comm, &request), "irecv");
-	return request;
-}
-
-static void ended(struct rank *r, coll_request_t request, const char *what)
-{
-	if (request && rank_did(r, coll_wait(request), what))
-		rank_did(r, coll_request_free(request), "free");
-}
-
 /* ---------------------------------------------------------------- kinds of memory -- */
 
 /* Each rank receives from the one before, or from any, and sends to the next, or to itself. */
@@ -79,8 +22,8 @@ static void exchange(struct rank *r, const struct place *place, size_t count, in
 	void *in = words_new(place->at[1], -1, most);
 	coll_status_t status = {.size = sizeof(status)};
 	coll_request_t receives =
-		irecv(r, in, most, any ? COLL_ANY_SOURCE : before, any ? COLL_ANY_TAG : TAG);
-	coll_request_t sends = isend(r, out, count, next, TAG);
+		rank_irecv(r, in, most, any ? COLL_ANY_SOURCE : before, any ? COLL_ANY_TAG : TAG);
+	coll_request_t sends = rank_isend(r, out, count, next, TAG);
 
 	rank_did(r, coll_barrier(r->comm), "a collective meanwhile");
 	rank_did(r, coll_wait(receives), "wait");
@@ -90,7 +33,7 @@ static void exchange(struct rank *r, const struct place *place, size_t count, in
 			  (unsigned long long)status.bytes);
 	words_are(r, place->at[1], in, before, count, most, place->name);
 	rank_did(r, coll_request_free(receives), "free");
-	ended(r, sends, "isend");
+	rank_ends(r, sends, COLL_SUCCESS, "isend");
 	rank_did(r, coll_barrier(r->comm), "barrier"); /* the next message may be for any source */
 	place_free(place->at[0], out);
 	place_free(place->at[1], in);
@@ -112,10 +55,10 @@ static void keeps_memory(struct rank *r)
 	int pinned = 0;
 
 	for (int i = 0; i < TIMES; i++) {
-		coll_request_t receives = irecv(r, in, 1, r->rank, TAG);
+		coll_request_t receives = rank_irecv(r, in, 1, r->rank, TAG);
 
-		ended(r, isend(r, out, 1, r->rank, TAG), "isend");
-		ended(r, receives, "irecv");
+		rank_ends(r, rank_isend(r, out, 1, r->rank, TAG), COLL_SUCCESS, "isend");
+		rank_ends(r, receives, COLL_SUCCESS, "irecv");
 		if (!i)
 			pinned = standin_pinned();
 	}
@@ -142,16 +85,16 @@ static void in_order(struct rank *r)
 		in[i] = words_new(at[N - 1 - i], -1, CHUNK + N);
 	}
 	for (int i = 0; i < N; i++)
-		sends[i] = isend(r, out[i], CHUNK + (size_t)i, peer, i % 2);
+		sends[i] = rank_isend(r, out[i], CHUNK + (size_t)i, peer, i % 2);
 	for (int i = 0; i < N; i++)
-		receives[i] = irecv(r, in[i], CHUNK + N, peer, COLL_ANY_TAG);
+		receives[i] = rank_irecv(r, in[i], CHUNK + N, peer, COLL_ANY_TAG);
 	for (int i = 0; i < N; i++) {
-		ended(r, receives[i], "irecv");
+		rank_ends(r, receives[i], COLL_SUCCESS, "irecv");
 		words_are(r, at[N - 1 - i], in[i], 10 * peer + i, CHUNK + (size_t)i, CHUNK + N,
 			  "in order");
 	}
 	for (int i = 0; i < N; i++) {
-		ended(r, sends[i], "isend");
+		rank_ends(r, sends[i], COLL_SUCCESS, "isend");
 		place_free(at[i], out[i]);
 		place_free(at[N - 1 - i], in[i]);
 	}
@@ -167,17 +110,17 @@ static void many(struct rank *r)
 	for (int round = 0; round < 2; round++) {
 		for (int i = 0; i < MANY; i++) {
 			in[i] = words_new(0, -1, MANY);
-			receives[i] = irecv(r, in[i], MANY, before, i);
+			receives[i] = rank_irecv(r, in[i], MANY, before, i);
 		}
 		for (int i = 0; i < MANY; i++)
-			sends[i] = isend(r, out, (size_t)i, next, i);
+			sends[i] = rank_isend(r, out, (size_t)i, next, i);
 		for (int i = 0; i < MANY; i++) {
-			ended(r, receives[i], "irecv");
+			rank_ends(r, receives[i], COLL_SUCCESS, "irecv");
 			words_are(r, 0, in[i], before, (size_t)i, MANY, "one of many");
 			place_free(0, in[i]);
 		}
 		for (int i = 0; i < MANY; i++)
-			ended(r, sends[i], "isend");
+			rank_ends(r, sends[i], COLL_SUCCESS, "isend");
 	}
 	place_free(0, out);
 }
@@ -193,11 +136,11 @@ static void in_time(struct rank *r)
 	const int peer = 1 - r->rank;
 	void *out = words_new(0, r->rank, CHUNK), *in = words_new(0, -1, CHUNK);
 	const double begin = ranks_now();
-	coll_request_t receives = irecv(r, in, CHUNK, peer, TAG), sends;
+	coll_request_t receives = rank_irecv(r, in, CHUNK, peer, TAG), sends;
 	int32_t done = 0, said = 0;
 
 	rank_did(r, coll_request_set_callback(receives, told, &said), "callback");
-	sends = isend(r, out, CHUNK, peer, TAG);
+	sends = rank_isend(r, out, CHUNK, peer, TAG);
 	if (ranks_now() - begin > 0.9)
 		rank_fail(r, "the call waited for the copy");
 	while (!done && rank_did(r, coll_test(receives, &done), "test"))
@@ -221,19 +164,19 @@ static void does_not_fit(struct rank *r)
 	coll_request_t receives = NULL, open = NULL;
 
 	if (r->rank) {
-		ended(r, isend(r, there, CHUNK, 0, TAG), "isend");
+		rank_ends(r, rank_isend(r, there, CHUNK, 0, TAG), COLL_SUCCESS, "isend");
 	} else {
-		receives = irecv(r, in, 3, 1, TAG);
+		receives = rank_irecv(r, in, 3, 1, TAG);
 		if (coll_wait(receives) != COLL_ERR_MISMATCH)
 			rank_fail(r, "too long: %s", coll_get_last_error(NULL));
 		rank_did(r, coll_request_free(receives), "free");
 		words_are(r, 0, in, 0, 0, CHUNK, "unchanged");
-		receives = irecv(r, in, 3, 1, TAG + 1);
+		receives = rank_irecv(r, in, 3, 1, TAG + 1);
 		rank_did(r, coll_request_cancel(receives), "cancel");
 		rank_did(r, coll_request_free(receives), "free");
 	}
 	sums_to(r, r->comm, 1, r->nranks, "afterwards");
-	open = irecv(r, in, 3, 1 - r->rank, TAG + 2); /* destroy ends it */
+	open = rank_irecv(r, in, 3, 1 - r->rank, TAG + 2); /* destroy ends it */
 	rank_did(r, coll_request_free(open), "free");
 	place_free(0, there);
 }
@@ -251,18 +194,18 @@ static void copy_fails(struct rank *r)
 	if (r->rank) {
 		snprintf(fault, sizeof(fault), "700@%lu", standin_copies());
 		setenv("STANDIN_CUDA_COPY", fault, 1);
-		request = isend(r, there, CHUNK, 0, TAG);
+		request = rank_isend(r, there, CHUNK, 0, TAG);
 		code = coll_wait(request);
 		if (code != COLL_ERR_DEVICE ||
 		    !strstr(coll_get_last_error(NULL), "CUDA_ERROR_ILLEGAL_ADDRESS"))
 			rank_fail(r, "%d (%s)", code, coll_get_last_error(NULL));
 		unsetenv("STANDIN_CUDA_COPY");
 		rank_did(r, coll_request_free(request), "free");
-		ended(r, isend(r, there, CHUNK, 0, TAG), "again");
+		rank_ends(r, rank_isend(r, there, CHUNK, 0, TAG), COLL_SUCCESS, "again");
 	} else {
 		void *in = words_new(PLACE_HOST, -1, CHUNK);
 
-		ended(r, irecv(r, in, CHUNK, 1, TAG), "irecv");
+		rank_ends(r, rank_irecv(r, in, CHUNK, 1, TAG), COLL_SUCCESS, "irecv");
 		words_are(r, PLACE_HOST, in, 1, CHUNK, CHUNK, "the second");
 		place_free(PLACE_HOST, in);
 	}
@@ -279,8 +222,8 @@ static void aborted(struct rank *r)
 	int code = COLL_SUCCESS;
 
 	for (int i = 0; i < MANY; i++) {
-		receives[i] = irecv(r, in, CHUNK, 1 - r->rank, i);
-		sends[i] = isend(r, out, CHUNK, 1 - r->rank, i);
+		receives[i] = rank_irecv(r, in, CHUNK, 1 - r->rank, i);
+		sends[i] = rank_isend(r, out, CHUNK, 1 - r->rank, i);
 	}
 	for (int i = 0; i < 3 && !r->rank; i++)
 		rank_did(r, coll_wait(receives[i]), "one of the first");
@@ -310,10 +253,10 @@ static void warns(struct rank *r)
 	for (int i = 0; i < 5; i++) {
 		if (i == 3)
 			coll_set_call_site((const void *)(uintptr_t)&warns);
-		one = irecv(r, there, CHUNK, r->rank, TAG);
-		other = isend(r, there, CHUNK, r->rank, TAG);
-		ended(r, one, "irecv");
-		ended(r, other, "isend");
+		one = rank_irecv(r, there, CHUNK, r->rank, TAG);
+		other = rank_isend(r, there, CHUNK, r->rank, TAG);
+		rank_ends(r, one, COLL_SUCCESS, "irecv");
+		rank_ends(r, other, COLL_SUCCESS, "isend");
 	}
 	coll_set_call_site(NULL);
 	place_free(0, there);
@@ -338,7 +281,7 @@ static void test_warnings(void)
 static void hangs(struct rank *r)
 {
 	void *there = device_new(0, 4096, 0);
-	coll_request_t request = isend(r, there, CHUNK, 1 - r->rank, TAG);
+	coll_request_t request = rank_isend(r, there, CHUNK, 1 - r->rank, TAG);
 	double begin = ranks_now();
 	int code = coll_wait(request);
 

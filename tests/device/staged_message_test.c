@@ -9,41 +9,6 @@
 static const size_t lengths[] = {0, 1, CHUNK - 1, CHUNK, CHUNK + 1, MOST, 100 * CHUNK + 3};
 enum { LENGTHS = sizeof(lengths) / sizeof(lengths[0]), LONGEST = 100 * CHUNK + 3, TAG = 5 };
 
-static int32_t word(int rank, size_t i)
-{
-	return (int32_t)((size_t)rank * 1000003 + i);
-}
-
-/* A buffer of `count` words, wherever it is, with the words of a rank; rank -1: zeros. */
-static void *words_new(int at, int rank, size_t count)
-{
-	int32_t *host = calloc(count + 1, sizeof(*host));
-	void *there = place_new(at, count * sizeof(*host));
-
-	if (!host)
-		bail_out("no memory");
-	for (size_t i = 0; rank >= 0 && i < count; i++)
-		host[i] = word(rank, i);
-	place_set(at, there, host, count * sizeof(*host));
-	free(host);
-	return there;
-}
-
-static void words_are(struct rank *r, int at, const void *there, int rank, size_t count,
-		      const char *what)
-{
-	int32_t *host = calloc(count + 1, sizeof(*host));
-
-	if (!host)
-		bail_out("no memory");
-	place_get(at, host, there, count * sizeof(*host));
-	for (size_t i = 0; i < count && !r->failure[0]; i++)
-		if (host[i] != word(rank, i))
-			rank_fail(r, "%s: word %zu of %zu is %d, not %d", what, i, count, host[i],
-				  word(rank, i));
-	free(host);
-}
-
 static int send_to(struct rank *r, const void *buf, size_t count, int peer, void *stream)
 {
 	return rank_did(r, coll_send(buf, count, COLL_INT32, peer, TAG, r->comm, stream), "send");
@@ -70,7 +35,7 @@ static void exchange(struct rank *r, const struct place *place, size_t count, in
 	rank_did(r, coll_group_end(), "group");
 	rank_did(r, coll_sync(r->comm), "sync");
 	rank_did(r, coll_barrier(r->comm), "barrier"); /* the next message may be for any source */
-	words_are(r, place->at[1], in, before, count, place->name);
+	words_are(r, place->at[1], in, before, count, count, place->name);
 	place_free(place->at[0], out);
 	place_free(place->at[1], in);
 }
@@ -121,7 +86,7 @@ static void in_order(struct rank *r)
 	rank_did(r, coll_group_end(), "group");
 	rank_did(r, coll_sync(r->comm), "sync");
 	for (int i = 0; i < N; i++) {
-		words_are(r, at[N - 1 - i], in[i], 10 * peer + i, counts[i], "in order");
+		words_are(r, at[N - 1 - i], in[i], 10 * peer + i, counts[i], counts[i], "in order");
 		place_free(at[i], out[i]);
 		place_free(at[N - 1 - i], in[i]);
 	}
@@ -140,7 +105,7 @@ static void many_sources(struct rank *r)
 		if (!rank_did(r, coll_sync(r->comm), "sync"))
 			break;
 		place_get(0, &first, buf, sizeof(first));
-		words_are(r, 0, buf, first / 1000003, count, "from any source");
+		words_are(r, 0, buf, first / 1000003, count, count, "from any source");
 		seen |= 1 << first / 1000003;
 	}
 	if (r->rank)
@@ -176,7 +141,7 @@ static void on_a_stream(struct rank *r)
 		rank_fail(r, "the stream has failed");
 	cuStreamDestroy_v2(stream);
 	context_end(0);
-	words_are(r, 0, to, before, count, "on a stream");
+	words_are(r, 0, to, before, count, count, "on a stream");
 	rank_did(r, coll_sync(r->comm), "sync");
 	place_free(0, from);
 	place_free(0, out);
@@ -206,7 +171,7 @@ static void overlap(struct rank *r)
 	} else {
 		recv_from(r, there, OVERLAP_COUNT, 0, NULL);
 		rank_did(r, coll_get_request(r->comm, &request), "request");
-		for (x = 0; x != word(7, 0) && !done && !r->failure[0];) {
+		for (x = 0; x != word_of(7, 0) && !done && !r->failure[0];) {
 			rank_did(r, coll_test(request, &done), "test");
 			place_get(0, &x, there, sizeof(x));
 		}

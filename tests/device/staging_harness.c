@@ -21,6 +21,39 @@ struct oracle_case stage_case(const struct rank *r, int kind, int in_place, size
 				    .count = count};
 }
 
+int32_t word_of(int rank, size_t i)
+{
+	return (int32_t)((size_t)rank * 1000003 + i + 1);
+}
+
+void *words_new(int at, int rank, size_t count)
+{
+	int32_t *host = calloc(count + 1, sizeof(*host));
+	void *there = place_new(at, count * sizeof(*host));
+
+	if (!host)
+		bail_out("no memory");
+	for (size_t i = 0; rank >= 0 && i < count; i++)
+		host[i] = word_of(rank, i);
+	place_set(at, there, host, count * sizeof(*host));
+	free(host);
+	return there;
+}
+
+void words_are(struct rank *r, int at, const void *there, int rank, size_t count, size_t most,
+	       const char *what)
+{
+	int32_t *host = calloc(most + 1, sizeof(*host));
+
+	if (!host)
+		bail_out("no memory");
+	place_get(at, host, there, most * sizeof(*host));
+	for (size_t i = 0; i < most && !r->failure[0]; i++)
+		if (host[i] != (i < count ? word_of(rank, i) : 0))
+			rank_fail(r, "%s: word %zu of %zu is %d", what, i, count, host[i]);
+	free(host);
+}
+
 void stage_begin(void)
 {
 	device_begin();

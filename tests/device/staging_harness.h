@@ -19,6 +19,16 @@ struct place {
 enum { PLACES = 5 };
 extern const struct place places[PLACES];
 
+/* Word number i of a message from a rank; never 0. */
+int32_t word_of(int rank, size_t i);
+
+/* A buffer of `count` words, wherever it is, with the words of a rank; rank -1: zeros. */
+void *words_new(int at, int rank, size_t count);
+
+/* The first words are those of a rank, and the others up to `most` are zeros. */
+void words_are(struct rank *r, int at, const void *there, int rank, size_t count, size_t most,
+	       const char *what);
+
 /* A call of a kind; a rooted kind has the last rank as its root. */
 struct oracle_case stage_case(const struct rank *r, int kind, int in_place, size_t count);
 

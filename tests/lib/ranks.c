@@ -68,6 +68,56 @@ int rank_did(struct rank *r, coll_result_t code, const char *what)
 	return rank_fail(r, "%s: %d (%s)", what, code, coll_get_last_error(NULL));
 }
 
+int rank_is(struct rank *r, int64_t got, int64_t want, const char *what)
+{
+	return got == want || rank_fail(r, "%s: %lld, not %lld (%s)", what, (long long)got,
+					(long long)want, coll_get_last_error(NULL));
+}
+
+int rank_says(struct rank *r, const char *piece, const char *what)
+{
+	return strstr(coll_get_last_error(NULL), piece) != NULL ||
+	       rank_fail(r, "%s: '%s' is not in '%s'", what, piece, coll_get_last_error(NULL));
+}
+
+int rank_reaches(struct rank *r, const _Atomic int *step, int n, int moves)
+{
+	const double deadline = ranks_now() + 60;
+	coll_result_t error;
+
+	while (atomic_load(step) < n) {
+		if (ranks_now() > deadline)
+			return rank_fail(r, "step %d does not come", n);
+		if (moves)
+			coll_comm_get_async_error(r->comm, &error);
+		ranks_sleep(0.001);
+	}
+	return 1;
+}
+
+coll_request_t rank_isend(struct rank *r, const void *x, size_t n, int peer, int tag)
+{
+	coll_request_t request = NULL;
+
+	rank_did(r, coll_isend(x, n, COLL_INT32, peer, tag, r->comm, &request), "isend");
+	return request;
+}
+
+coll_request_t rank_irecv(struct rank *r, void *x, size_t n, int peer, int tag)
+{
+	coll_request_t request = NULL;
+
+	rank_did(r, coll_irecv(x, n, COLL_INT32, peer, tag, r->comm, &request), "irecv");
+	return request;
+}
+
+int rank_ends(struct rank *r, coll_request_t request, coll_result_t code, const char *what)
+{
+	const int good = rank_is(r, coll_wait(request), code, what);
+
+	return rank_did(r, coll_request_free(request), "free") && good;
+}
+
 int sums_to(struct rank *r, coll_comm_t comm, int64_t x, int64_t want, const char *what)
 {
 	int64_t y = 0;

@@ -77,6 +77,25 @@ __attribute__((format(printf, 2, 3))) int rank_fail(struct rank *r, const char *
 /* Did the call succeed? */
 int rank_did(struct rank *r, coll_result_t code, const char *what);
 
+/* Is the number the wanted one? */
+int rank_is(struct rank *r, int64_t got, int64_t want, const char *what);
+
+/* Does the text of the last error contain this piece? */
+int rank_says(struct rank *r, const char *piece, const char *what);
+
+/*
+ * Waits, a minute at most, until another rank of the job has counted `step` up to n.  `moves`: the rank moves data
+ * meanwhile, as a rank does that is not silent.
+ */
+int rank_reaches(struct rank *r, const _Atomic int *step, int n, int moves);
+
+/* A message of int32 outside the order of the operations. */
+coll_request_t rank_isend(struct rank *r, const void *x, size_t n, int peer, int tag);
+coll_request_t rank_irecv(struct rank *r, void *x, size_t n, int peer, int tag);
+
+/* Waits for a request, which must end with this code, and frees it. */
+int rank_ends(struct rank *r, coll_request_t request, coll_result_t code, const char *what);
+
 /* Is the sum of `x` over the communicator `want`? */
 int sums_to(struct rank *r, coll_comm_t comm, int64_t x, int64_t want, const char *what);
 

@@ -187,7 +187,8 @@ static int check_read_line(struct check_line *line, int argc, char **argv)
 	*line = (struct check_line){.options = {.ranks_min = 1,
 						.ranks_max = CHECK_DEFAULT_RANKS,
 						.timeout_ms = CHECK_TIMEOUT_MS,
-						.needs = check_needs}};
+						.needs = check_needs,
+						.endpoints = check_endpoints}};
 	o->keys = line->keys;
 	while ((option = getopt_long(argc, argv, ":r:lo:x:qasLt:h", check_long, NULL)) != -1) {
 		status = check_set(line, option, argv);

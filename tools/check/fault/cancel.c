@@ -100,11 +100,6 @@ static void cancel_rank(struct check_ep *ep)
 		cancel_receiver(ep);
 }
 
-static void cancel_send(struct check_case *c)
-{
-	check_endpoints(c, cancel_rank);
-}
-
 /* ------------------------------------------------------------------ drop -- */
 
 /* Makes progress until a message is announced and not yet complete. */
@@ -172,11 +167,6 @@ static void cancel_drop_rank(struct check_ep *ep)
 	free(small);
 }
 
-static void cancel_drop(struct check_case *c)
-{
-	check_endpoints(c, cancel_drop_rank);
-}
-
 const struct check check_cancel_checks[] = {
 	{.name = "cancel",
 	 .says = "after cancel the send is not touched, and later messages arrive",
@@ -187,7 +177,7 @@ const struct check check_cancel_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 2,
-	 .run = cancel_send},
+	 .endpoint = cancel_rank},
 	{.name = "drop",
 	 .says = "after drop the receive buffer is not touched, and later messages arrive",
 	 .promise = "coll_transport_t.drop",
@@ -198,6 +188,6 @@ const struct check check_cancel_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 2,
-	 .run = cancel_drop},
+	 .endpoint = cancel_drop_rank},
 	{.name = NULL},
 };

@@ -41,11 +41,6 @@ static void limits_talk_rank(struct check_ep *ep)
 		limits_talk(ep, 1);
 }
 
-static void limits_traces(struct check_case *c)
-{
-	check_endpoints(c, limits_talk_rank);
-}
-
 /* ------------------------------------------------------------------ fork -- */
 
 /*
@@ -177,7 +172,7 @@ const struct check check_limits_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_max = 4,
 	 .trace = CHECK_PRINTED + 1,
-	 .run = limits_traces},
+	 .endpoint = limits_talk_rank},
 	{.name = "descriptors",
 	 .says = "after close no descriptor is left open",
 	 .promise = "coll_backend_t.close",
@@ -185,7 +180,7 @@ const struct check check_limits_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_max = 4,
 	 .trace = CHECK_FDS + 1,
-	 .run = limits_traces},
+	 .endpoint = limits_talk_rank},
 	{.name = "lasting-threads",
 	 .says = "after close no thread is left running",
 	 .promise = "coll_backend_t.close",
@@ -193,7 +188,7 @@ const struct check check_limits_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_max = 2,
 	 .trace = CHECK_LASTING_THREADS + 1,
-	 .run = limits_traces},
+	 .endpoint = limits_talk_rank},
 	{.name = "signals",
 	 .says = "no signal is handled differently afterwards",
 	 .promise = "Limits",
@@ -201,7 +196,7 @@ const struct check check_limits_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_max = 2,
 	 .trace = CHECK_SIGNALS + 1,
-	 .run = limits_traces},
+	 .endpoint = limits_talk_rank},
 	{.name = "children",
 	 .says = "the plugin makes no processes",
 	 .promise = "Limits",
@@ -209,6 +204,6 @@ const struct check check_limits_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_max = 2,
 	 .trace = CHECK_CHILDREN + 1,
-	 .run = limits_traces},
+	 .endpoint = limits_talk_rank},
 	{.name = NULL},
 };

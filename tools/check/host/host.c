@@ -381,28 +381,19 @@ void check_ep_free(struct check_ep *ep)
 	free(ep);
 }
 
-struct host_job {
-	void (*fn)(struct check_ep *ep);
-};
-
 static void host_rank(struct check_case *c, int rank)
 {
-	const struct host_job *job = c->user;
 	struct check_ep *ep = check_ep_new(c, rank, 0);
 
 	if (!check_open(ep)) {
-		job->fn(ep);
+		c->check->endpoint(ep);
 		check_progress_barrier(ep);
 		check_close(ep, c->timeout_ms);
 	}
 	check_ep_free(ep);
 }
 
-void check_endpoints(struct check_case *c, void (*fn)(struct check_ep *ep))
+void check_endpoints(struct check_case *c)
 {
-	struct host_job job = {fn};
-
-	c->user = &job;
 	check_ranks(c, host_rank);
-	c->user = NULL;
 }

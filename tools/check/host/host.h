@@ -128,8 +128,8 @@ int check_open(struct check_ep *ep);
 int64_t check_close(struct check_ep *ep, int64_t timeout_ms);
 void check_ep_free(struct check_ep *ep);
 
-/* For each rank of the case: opens, calls fn, waits for all ranks, closes. */
-void check_endpoints(struct check_case *c, void (*fn)(struct check_ep *ep));
+/* For each rank of the case: opens, calls check->endpoint, waits for all ranks, closes. */
+void check_endpoints(struct check_case *c);
 
 /* ------------------------------------------------------------------ messages -- */
 

@@ -13,7 +13,7 @@
  *   const struct check check_mine_checks[] = {
  *           {.name = "order", .says = "messages to one peer arrive in the order sent",
  *            .promise = "coll_transport_t.send", .group = CHECK_MESSAGES,
- *            .needs = CHECK_TRANSPORT, .ways = CHECK_EITHER, .ranks_min = 2, .run = mine_order},
+ *            .needs = CHECK_TRANSPORT, .ways = CHECK_EITHER, .ranks_min = 2, .endpoint = mine_order},
  *           {.name = NULL},
  *   };
  *
@@ -83,6 +83,7 @@ enum check_way {
 };
 
 struct check_case;
+struct check_ep;
 struct check_launch;
 
 struct check {
@@ -109,7 +110,9 @@ struct check {
 	int leaves; /* the check closes no endpoint: what the plugin leaves in the process does not count */
 	/* an enum check_trace plus 1: the check also fails if any case left this trace */
 	int trace;
+	/* What the case does.  NULL: the kit opens an endpoint for each rank, and calls `endpoint` with it. */
 	void (*run)(struct check_case *c);
+	void (*endpoint)(struct check_ep *ep);
 	const void *plan; /* data of the check, for a `run` that several checks share */
 };
 
@@ -142,6 +145,7 @@ struct check_options {
 	 * cannot do it.
 	 */
 	void (*needs)(struct check_case *c);
+	void (*endpoints)(struct check_case *c); /* calls check->endpoint on each rank */
 };
 
 /*

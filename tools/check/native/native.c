@@ -41,11 +41,6 @@ static void native_idle_rank(struct check_ep *ep)
 		       NATIVE_BOUND_MS);
 }
 
-static void native_idle(struct check_case *c)
-{
-	check_endpoints(c, native_idle_rank);
-}
-
 static void native_group_rank(struct check_ep *ep)
 {
 	const coll_native_t *n = &ep->plugin->native;
@@ -58,11 +53,6 @@ static void native_group_rank(struct check_ep *ep)
 	native_expect(ep, "group_begin", n->group_begin(ep->ep, &err), &err);
 	native_expect(ep, "group_end of an empty group", n->group_end(ep->ep, &err), &err);
 	native_expect(ep, "query after it", n->query(ep->ep, &err), &err);
-}
-
-static void native_group(struct check_case *c)
-{
-	check_endpoints(c, native_group_rank);
 }
 
 /* ------------------------------------------------------------------ abort -- */
@@ -99,11 +89,6 @@ static void native_abort_rank(struct check_ep *ep)
 	native_in_time(ep, "abort", begin, NATIVE_BOUND_MS);
 }
 
-static void native_abort(struct check_case *c)
-{
-	check_endpoints(c, native_abort_rank);
-}
-
 /* ------------------------------------------------------------------ events -- */
 
 static void native_events_rank(struct check_ep *ep)
@@ -126,11 +111,6 @@ static void native_events_rank(struct check_ep *ep)
 	}
 	n->event_destroy(ep->ep, event);
 	native_in_time(ep, "events of an idle endpoint", begin, 3 * (int64_t)NATIVE_BOUND_MS);
-}
-
-static void native_events(struct check_case *c)
-{
-	check_endpoints(c, native_events_rank);
 }
 
 /* ------------------------------------------------------------------ split -- */
@@ -174,11 +154,6 @@ static void native_split_rank(struct check_ep *ep)
 	native_split_as(ep, -1, 2);
 }
 
-static void native_split(struct check_case *c)
-{
-	check_endpoints(c, native_split_rank);
-}
-
 /* ------------------------------------------------------------------ the rest -- */
 
 static void native_register_rank(struct check_ep *ep)
@@ -203,11 +178,6 @@ static void native_register_rank(struct check_ep *ep)
 		n->mem_deregister(ep->ep, handle);
 }
 
-static void native_register(struct check_case *c)
-{
-	check_endpoints(c, native_register_rank);
-}
-
 static void native_op_rank(struct check_ep *ep)
 {
 	const coll_native_t *n = &ep->plugin->native;
@@ -230,11 +200,6 @@ static void native_op_rank(struct check_ep *ep)
 			   ep->rank, op);
 	if (!code)
 		native_expect(ep, "op_destroy", n->op_destroy(ep->ep, op, &err), &err);
-}
-
-static void native_op(struct check_case *c)
-{
-	check_endpoints(c, native_op_rank);
 }
 
 /* ------------------------------------------------------------------ takes -- */
@@ -307,11 +272,6 @@ static void native_takes_rank(struct check_ep *ep)
 	native_ask_all(ep, native_takes_one);
 }
 
-static void native_takes(struct check_case *c)
-{
-	check_endpoints(c, native_takes_rank);
-}
-
 static void native_place_one(struct check_ep *ep, int32_t kind, int32_t dtype)
 {
 	native_ask_twice(ep, kind, dtype, COLL_ARGS_IN_PLACE);
@@ -329,11 +289,6 @@ static void native_place_rank(struct check_ep *ep)
 	native_ask_all(ep, native_place_one);
 }
 
-static void native_place(struct check_case *c)
-{
-	check_endpoints(c, native_place_rank);
-}
-
 const struct check check_native_checks[] = {
 	{.name = "native-idle",
 	 .says = "query, sync and async_error return success when no operation was enqueued",
@@ -341,7 +296,7 @@ const struct check check_native_checks[] = {
 	 .group = CHECK_NATIVE_GROUP,
 	 .needs = CHECK_NATIVE,
 	 .ways = CHECK_EITHER,
-	 .run = native_idle},
+	 .endpoint = native_idle_rank},
 	{.name = "native-group",
 	 .says = "an empty group begins and ends",
 	 .promise = "coll_native_t.group_begin",
@@ -349,7 +304,7 @@ const struct check check_native_checks[] = {
 	 .needs = CHECK_NATIVE,
 	 .ways = CHECK_EITHER,
 	 .ranks_max = 2,
-	 .run = native_group},
+	 .endpoint = native_group_rank},
 	{.name = "native-takes",
 	 .says = "takes judges a call by kind, type, operation and root alone",
 	 .promise = "coll_native_t.takes",
@@ -357,7 +312,7 @@ const struct check check_native_checks[] = {
 	 .needs = CHECK_NATIVE,
 	 .ways = CHECK_EITHER,
 	 .ranks_max = 2,
-	 .run = native_takes},
+	 .endpoint = native_takes_rank},
 	{.name = "native-place",
 	 .rests = "native-takes",
 	 .says = "takes may judge a call by its place too, and ignores other flags",
@@ -368,7 +323,7 @@ const struct check check_native_checks[] = {
 	 .needs = CHECK_NATIVE,
 	 .ways = CHECK_EITHER,
 	 .ranks_max = 2,
-	 .run = native_place},
+	 .endpoint = native_place_rank},
 	{.name = "native-abort",
 	 .says = "abort comes from any thread, more than once, and ends in time",
 	 .promise = "coll_native_t.abort",
@@ -376,7 +331,7 @@ const struct check check_native_checks[] = {
 	 .needs = CHECK_NATIVE,
 	 .ways = CHECK_EITHER,
 	 .ranks_max = 3,
-	 .run = native_abort},
+	 .endpoint = native_abort_rank},
 	{.name = "native-events",
 	 .says = "events are made, recorded, waited for and destroyed",
 	 .promise = "coll_native_t.event_create",
@@ -384,7 +339,7 @@ const struct check check_native_checks[] = {
 	 .needs = CHECK_NATIVE | CHECK_EVENTS,
 	 .ways = CHECK_EITHER,
 	 .ranks_max = 3,
-	 .run = native_events},
+	 .endpoint = native_events_rank},
 	{.name = "native-split",
 	 .says = "split makes an endpoint for a colour and none for colour -1",
 	 .promise = "coll_native_t.split",
@@ -392,7 +347,7 @@ const struct check check_native_checks[] = {
 	 .needs = CHECK_NATIVE | CHECK_SPLIT,
 	 .ways = CHECK_EITHER,
 	 .ranks_max = 3,
-	 .run = native_split},
+	 .endpoint = native_split_rank},
 	{.name = "native-register",
 	 .says = "host memory is registered and deregistered",
 	 .promise = "coll_native_t.mem_register",
@@ -400,7 +355,7 @@ const struct check check_native_checks[] = {
 	 .needs = CHECK_NATIVE,
 	 .ways = CHECK_THREADS,
 	 .ranks_max = 2,
-	 .run = native_register},
+	 .endpoint = native_register_rank},
 	{.name = "native-op",
 	 .says = "an operation sum of scalar times x is made and destroyed",
 	 .promise = "coll_native_t.op_create_pre_mul_sum",
@@ -408,6 +363,6 @@ const struct check check_native_checks[] = {
 	 .needs = CHECK_NATIVE,
 	 .ways = CHECK_THREADS,
 	 .ranks_max = 2,
-	 .run = native_op},
+	 .endpoint = native_op_rank},
 	{.name = NULL},
 };

@@ -12,11 +12,6 @@ static void open_nothing(struct check_ep *ep)
 	(void)ep;
 }
 
-static void open_close(struct check_case *c)
-{
-	check_endpoints(c, open_nothing);
-}
-
 static void open_pointer_rank(struct check_case *c, int rank)
 {
 	struct check_ep *ep = check_ep_new(c, rank, 0);
@@ -103,11 +98,6 @@ static void open_log_rank(struct check_ep *ep)
 			   ep->rank);
 }
 
-static void open_log(struct check_case *c)
-{
-	check_endpoints(c, open_log_rank);
-}
-
 /* ------------------------------------------------------------------ at once -- */
 
 /* One rank's part in one of several communicators that open at the same time. */
@@ -172,11 +162,6 @@ static void open_memory_rank(struct check_ep *ep)
 				   own, ep->rank, all[r], r);
 }
 
-static void open_memory(struct check_case *c)
-{
-	check_endpoints(c, open_memory_rank);
-}
-
 const struct check check_open_checks[] = {
 	{.name = "open",
 	 .says = "all ranks open an endpoint and close it",
@@ -184,7 +169,7 @@ const struct check check_open_checks[] = {
 	 .group = CHECK_ENDPOINT,
 	 .ground = 1,
 	 .ways = CHECK_EITHER,
-	 .run = open_close},
+	 .endpoint = open_nothing},
 	{.name = "open-endpoint",
 	 .says = "open makes an endpoint that is not NULL",
 	 .promise = "coll_backend_t.open",
@@ -224,7 +209,7 @@ const struct check check_open_checks[] = {
 	 .group = CHECK_ENDPOINT,
 	 .ways = CHECK_THREADS,
 	 .ranks_max = 2,
-	 .run = open_log},
+	 .endpoint = open_log_rank},
 	{.name = "memory",
 	 .says = "the kinds of memory an endpoint takes are some of the table's, the same on all "
 		 "ranks",
@@ -233,6 +218,6 @@ const struct check check_open_checks[] = {
 	 .needs = CHECK_TRANSPORT | CHECK_MEMORY,
 	 .bare = "the kinds of memory of its endpoints are coll_backend_t.memory",
 	 .ways = CHECK_EITHER,
-	 .run = open_memory},
+	 .endpoint = open_memory_rank},
 	{.name = NULL},
 };

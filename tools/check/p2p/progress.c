@@ -57,11 +57,6 @@ static void progress_haste_rank(struct check_ep *ep)
 	free(send);
 }
 
-static void progress_haste(struct check_case *c)
-{
-	check_endpoints(c, progress_haste_rank);
-}
-
 /* ------------------------------------------------------------------ answer -- */
 
 /* During a message progress returns 1 at least once; afterwards it returns 0. */
@@ -99,11 +94,6 @@ static void progress_answer_rank(struct check_ep *ep)
 		check_fail(ep->c, "rank %d: progress goes on to return 1 with nothing to do",
 			   ep->rank);
 	check_progress_barrier(ep);
-}
-
-static void progress_answer(struct check_case *c)
-{
-	check_endpoints(c, progress_answer_rank);
 }
 
 /* ------------------------------------------------------------------ threads -- */
@@ -199,7 +189,7 @@ const struct check check_progress_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 3,
-	 .run = progress_haste},
+	 .endpoint = progress_haste_rank},
 	{.name = "progress-answer",
 	 .says = "progress returns 1 if anything moved, 0 if not",
 	 .promise = "coll_transport_t.progress",
@@ -209,7 +199,7 @@ const struct check check_progress_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 3,
-	 .run = progress_answer},
+	 .endpoint = progress_answer_rank},
 	{.name = "threads",
 	 .says = "an endpoint may be used in changing threads",
 	 .promise = "Threads",

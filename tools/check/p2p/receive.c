@@ -58,11 +58,6 @@ static void receive_data_rank(struct check_ep *ep)
 				   (unsigned long long)check_differs(a->buf, a->header.len, 1));
 }
 
-static void receive_data(struct check_case *c)
-{
-	check_endpoints(c, receive_data_rank);
-}
-
 /* ------------------------------------------------------------------ bounds -- */
 
 static void receive_bounds_rank(struct check_ep *ep)
@@ -79,11 +74,6 @@ static void receive_bounds_rank(struct check_ep *ep)
 					   (unsigned long long)a->header.len);
 				return;
 			}
-}
-
-static void receive_bounds(struct check_case *c)
-{
-	check_endpoints(c, receive_bounds_rank);
 }
 
 /* ------------------------------------------------------------------ arrived -- */
@@ -104,11 +94,6 @@ static void receive_once_rank(struct check_ep *ep)
 	if (ep->arrived_count != RECEIVE_SIZES)
 		check_fail(ep->c, "rank %d: %llu messages were announced, %d had been sent",
 			   ep->rank, (unsigned long long)ep->arrived_count, RECEIVE_SIZES);
-}
-
-static void receive_once(struct check_case *c)
-{
-	check_endpoints(c, receive_once_rank);
 }
 
 /* All bytes must be in the buffer when the plugin calls arrived. */
@@ -144,11 +129,6 @@ static void receive_complete_rank(struct check_ep *ep)
 	free(send);
 }
 
-static void receive_complete(struct check_case *c)
-{
-	check_endpoints(c, receive_complete_rank);
-}
-
 static void receive_inside_rank(struct check_ep *ep)
 {
 	if (receive_traffic(ep))
@@ -156,11 +136,6 @@ static void receive_inside_rank(struct check_ep *ep)
 	if (ep->seen.outside)
 		check_fail(ep->c, "rank %d: host->%s was called outside of progress", ep->rank,
 			   ep->seen.outside_name);
-}
-
-static void receive_inside(struct check_case *c)
-{
-	check_endpoints(c, receive_inside_rank);
 }
 
 /* ------------------------------------------------------------------ message -- */
@@ -190,7 +165,7 @@ static void receive_whole_rank(struct check_ep *ep)
 static void receive_whole(struct check_case *c)
 {
 	c->whole = 1;
-	check_endpoints(c, receive_whole_rank);
+	check_endpoints(c);
 }
 
 static void receive_peer_rank(struct check_ep *ep)
@@ -214,11 +189,6 @@ static void receive_peer_rank(struct check_ep *ep)
 				   ep->rank, r);
 }
 
-static void receive_peer(struct check_case *c)
-{
-	check_endpoints(c, receive_peer_rank);
-}
-
 const struct check check_receive_checks[] = {
 	{.name = "data",
 	 .says = "without a buffer the payload is handed to host->data, in order and complete",
@@ -228,7 +198,7 @@ const struct check check_receive_checks[] = {
 	 .bare = "the engine writes to the buffer of the call, and hands no bytes to the library",
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
-	 .run = receive_data},
+	 .endpoint = receive_data_rank},
 	{.name = "bounds",
 	 .says = "no byte is written before or behind the buffer of a message",
 	 .promise = "coll_sink_t.buf",
@@ -239,7 +209,7 @@ const struct check check_receive_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 3,
-	 .run = receive_bounds},
+	 .endpoint = receive_bounds_rank},
 	{.name = "arrived",
 	 .says = "arrived is called once for each message",
 	 .promise = "coll_host_t.arrived",
@@ -250,7 +220,7 @@ const struct check check_receive_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 3,
-	 .run = receive_once},
+	 .endpoint = receive_once_rank},
 	{.name = "arrived-whole",
 	 .says = "all bytes are there when arrived is called",
 	 .promise = "coll_host_t.arrived",
@@ -260,7 +230,7 @@ const struct check check_receive_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 3,
-	 .run = receive_complete},
+	 .endpoint = receive_complete_rank},
 	{.name = "inside-progress",
 	 .says = "arrive, data and arrived are called from inside progress only",
 	 .promise = "coll_host_t.arrive",
@@ -270,7 +240,7 @@ const struct check check_receive_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 3,
-	 .run = receive_inside},
+	 .endpoint = receive_inside_rank},
 	{.name = "message",
 	 .says = "a message that is handed over whole comes once, and is what was sent",
 	 .promise = "coll_host_t.message",
@@ -280,7 +250,8 @@ const struct check check_receive_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 3,
-	 .run = receive_whole},
+	 .run = receive_whole,
+	 .endpoint = receive_whole_rank},
 	{.name = "peers",
 	 .says = "a message is announced with its sender's rank, and no rank is lost without cause",
 	 .promise = "coll_host_t.arrive",
@@ -290,6 +261,6 @@ const struct check check_receive_checks[] = {
 		 "lost",
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
-	 .run = receive_peer},
+	 .endpoint = receive_peer_rank},
 	{.name = NULL},
 };

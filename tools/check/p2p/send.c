@@ -127,11 +127,6 @@ static void send_one_rank(struct check_ep *ep)
 	send_run(ep, &(struct send_plan){&size, 1, 1, 1, 0, 1});
 }
 
-static void send_one(struct check_case *c)
-{
-	check_endpoints(c, send_one_rank);
-}
-
 static void send_self_rank(struct check_ep *ep)
 {
 	static const uint64_t sizes[] = {1, 1000, 5000};
@@ -139,21 +134,11 @@ static void send_self_rank(struct check_ep *ep)
 	send_run(ep, &(struct send_plan){sizes, 3, 0, 0, 0, 1});
 }
 
-static void send_self(struct check_case *c)
-{
-	check_endpoints(c, send_self_rank);
-}
-
 static void send_zero_rank(struct check_ep *ep)
 {
 	static const uint64_t sizes[] = {0, 8, 0, 0};
 
 	send_run(ep, &(struct send_plan){sizes, 4, 1, 1, 0, 1});
-}
-
-static void send_zero(struct check_case *c)
-{
-	check_endpoints(c, send_zero_rank);
 }
 
 static void send_sizes_rank(struct check_ep *ep)
@@ -167,22 +152,12 @@ static void send_sizes_rank(struct check_ep *ep)
 	send_run(ep, &(struct send_plan){sizes, n, 1, 1, 0, 1});
 }
 
-static void send_sizes(struct check_case *c)
-{
-	check_endpoints(c, send_sizes_rank);
-}
-
 static void send_unaligned_rank(struct check_ep *ep)
 {
 	static const uint64_t sizes[] = {1, 13, 500, 4093};
 
 	for (int shift = 1; shift < 8 && !check_failed(ep->c); shift += 2)
 		send_run(ep, &(struct send_plan){sizes, 4, 1, 1, shift, (uint64_t)shift * 10});
-}
-
-static void send_unaligned(struct check_case *c)
-{
-	check_endpoints(c, send_unaligned_rank);
 }
 
 static void send_all_rank(struct check_ep *ep)
@@ -195,21 +170,11 @@ static void send_all_rank(struct check_ep *ep)
 	send_run(ep, &(struct send_plan){sizes, COUNT, 1, ep->nranks - 1, 0, 1});
 }
 
-static void send_all(struct check_case *c)
-{
-	check_endpoints(c, send_all_rank);
-}
-
 static void send_large_rank(struct check_ep *ep)
 {
 	static const uint64_t size = (32 << 20) + 3;
 
 	send_run(ep, &(struct send_plan){&size, 1, 1, 1, 0, 1});
-}
-
-static void send_large(struct check_case *c)
-{
-	check_endpoints(c, send_large_rank);
 }
 
 /* ------------------------------------------------------------------ order -- */
@@ -267,11 +232,6 @@ static void send_order_rank(struct check_ep *ep)
 	free(send);
 }
 
-static void send_order(struct check_case *c)
-{
-	check_endpoints(c, send_order_rank);
-}
-
 /* ------------------------------------------------------------------ headers -- */
 
 static const coll_header_t send_headers[] = {
@@ -321,11 +281,6 @@ static void send_header_rank(struct check_ep *ep)
 				   send_headers[i].meta[1]);
 }
 
-static void send_header(struct check_case *c)
-{
-	check_endpoints(c, send_header_rank);
-}
-
 const struct check check_send_checks[] = {
 	{.name = "send",
 	 .says = "a message arrives whole",
@@ -335,7 +290,7 @@ const struct check check_send_checks[] = {
 	 .bare = "its messages are operations of the engine: see message-ping-pong",
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
-	 .run = send_one},
+	 .endpoint = send_one_rank},
 	{.name = "send-self",
 	 .says = "a message to the own rank arrives",
 	 .promise = "coll_transport_t.send",
@@ -344,7 +299,7 @@ const struct check check_send_checks[] = {
 	 .bare = "its messages are operations of the engine: see message-self",
 	 .ways = CHECK_EITHER,
 	 .ranks_max = 3,
-	 .run = send_self},
+	 .endpoint = send_self_rank},
 	{.name = "send-zero",
 	 .says = "messages of no bytes arrive",
 	 .promise = "coll_header_t.len",
@@ -353,7 +308,7 @@ const struct check check_send_checks[] = {
 	 .bare = "message-ring has messages of no bytes",
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
-	 .run = send_zero},
+	 .endpoint = send_zero_rank},
 	{.name = "send-sizes",
 	 .says = "messages of any size arrive whole",
 	 .promise = "coll_header_t.len",
@@ -362,7 +317,7 @@ const struct check check_send_checks[] = {
 	 .bare = "message-ring has messages of 0 bytes to 4 MiB",
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
-	 .run = send_sizes},
+	 .endpoint = send_sizes_rank},
 	{.name = "send-unaligned",
 	 .says = "messages from any address arrive whole",
 	 .promise = "coll_send_t.buf",
@@ -372,7 +327,7 @@ const struct check check_send_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 3,
-	 .run = send_unaligned},
+	 .endpoint = send_unaligned_rank},
 	{.name = "send-all",
 	 .says = "all ranks may send to all ranks at once",
 	 .promise = "coll_transport_t.send",
@@ -381,7 +336,7 @@ const struct check check_send_checks[] = {
 	 .bare = "message-all-pairs sends from all ranks to all ranks",
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
-	 .run = send_all},
+	 .endpoint = send_all_rank},
 	{.name = "send-large",
 	 .says = "messages of 32 MiB arrive whole",
 	 .promise = "coll_header_t.len",
@@ -392,7 +347,7 @@ const struct check check_send_checks[] = {
 	 .ranks_min = 2,
 	 .ranks_max = 3,
 	 .slow = 1,
-	 .run = send_large},
+	 .endpoint = send_large_rank},
 	{.name = "order",
 	 .says = "messages to one peer arrive in the order in which they were sent",
 	 .promise = "coll_transport_t.send",
@@ -402,7 +357,7 @@ const struct check check_send_checks[] = {
 		 "companion",
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
-	 .run = send_order},
+	 .endpoint = send_order_rank},
 	{.name = "header",
 	 .says = "tag and meta arrive bit for bit",
 	 .promise = "coll_header_t",
@@ -412,6 +367,6 @@ const struct check check_send_checks[] = {
 		 "companion's tags",
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
-	 .run = send_header},
+	 .endpoint = send_header_rank},
 	{.name = NULL},
 };

@@ -88,11 +88,6 @@ static void sleep_rank(struct check_ep *ep)
 	}
 }
 
-static void sleep_wakes(struct check_case *c)
-{
-	check_endpoints(c, sleep_rank);
-}
-
 static void sleep_same_rank(struct check_ep *ep)
 {
 	uint32_t next = (uint32_t)((ep->rank + 1) % ep->nranks);
@@ -115,11 +110,6 @@ static void sleep_same_rank(struct check_ep *ep)
 	check_progress_barrier(ep);
 }
 
-static void sleep_same(struct check_case *c)
-{
-	check_endpoints(c, sleep_same_rank);
-}
-
 /* With nothing under way, arm allows the sleep. */
 static void sleep_idle_rank(struct check_ep *ep)
 {
@@ -132,11 +122,6 @@ static void sleep_idle_rank(struct check_ep *ep)
 		check_fail(ep->c, "rank %d: arm goes on to return 1 although nothing is pending",
 			   ep->rank);
 	check_progress_barrier(ep);
-}
-
-static void sleep_idle(struct check_case *c)
-{
-	check_endpoints(c, sleep_idle_rank);
 }
 
 /* ------------------------------------------------------------------ memory -- */
@@ -177,11 +162,6 @@ static void sleep_register_rank(struct check_ep *ep)
 	free(buf);
 }
 
-static void sleep_register(struct check_case *c)
-{
-	check_endpoints(c, sleep_register_rank);
-}
-
 const struct check check_sleep_checks[] = {
 	{.name = "wait-fd",
 	 .says = "after arm returned 0 the descriptor reports a message that comes",
@@ -191,7 +171,7 @@ const struct check check_sleep_checks[] = {
 	 .bare = "no descriptor tells of the engine: a wait polls query, or calls sync",
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
-	 .run = sleep_wakes},
+	 .endpoint = sleep_rank},
 	{.name = "wait-fd-same",
 	 .says = "wait_fd gives the same descriptor for life",
 	 .promise = "coll_transport_t.wait_fd",
@@ -201,7 +181,7 @@ const struct check check_sleep_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 2,
-	 .run = sleep_same},
+	 .endpoint = sleep_same_rank},
 	{.name = "arm",
 	 .says = "arm returns 0 when nothing is pending",
 	 .promise = "coll_transport_t.arm",
@@ -210,7 +190,7 @@ const struct check check_sleep_checks[] = {
 	 .bare = "there is no descriptor to arm",
 	 .ways = CHECK_EITHER,
 	 .ranks_max = 3,
-	 .run = sleep_idle},
+	 .endpoint = sleep_idle_rank},
 	{.name = "mem-register",
 	 .says = "memory is registered, used and deregistered",
 	 .promise = "coll_transport_t.mem_register",
@@ -220,6 +200,6 @@ const struct check check_sleep_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 3,
-	 .run = sleep_register},
+	 .endpoint = sleep_register_rank},
 	{.name = NULL},
 };

@@ -82,11 +82,6 @@ static void status_reuse_rank(struct check_ep *ep)
 	free(send);
 }
 
-static void status_reuse(struct check_case *c)
-{
-	check_endpoints(c, status_reuse_rank);
-}
-
 /* ------------------------------------------------------------------ final -- */
 
 static void status_final_rank(struct check_ep *ep)
@@ -122,11 +117,6 @@ static void status_final_rank(struct check_ep *ep)
 				   ep->rank, (unsigned long long)status_sizes[k]);
 	free(buf);
 	free(send);
-}
-
-static void status_final(struct check_case *c)
-{
-	check_endpoints(c, status_final_rank);
 }
 
 /* ------------------------------------------------------------------ untouched -- */
@@ -167,11 +157,6 @@ static void status_untouched_rank(struct check_ep *ep)
 	free(send);
 }
 
-static void status_untouched(struct check_case *c)
-{
-	check_endpoints(c, status_untouched_rank);
-}
-
 /* ------------------------------------------------------------------ buffer space -- */
 
 /*
@@ -202,11 +187,6 @@ static void status_space_rank(struct check_ep *ep)
 	free(send);
 }
 
-static void status_space(struct check_case *c)
-{
-	check_endpoints(c, status_space_rank);
-}
-
 const struct check check_status_checks[] = {
 	{.name = "send-space",
 	 .says = "send neither blocks nor refuses for lack of buffer space",
@@ -218,7 +198,7 @@ const struct check check_status_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 3,
-	 .run = status_space},
+	 .endpoint = status_space_rank},
 	{.name = "status",
 	 .says = "status is set when the buffer may be reused, and not before",
 	 .promise = "coll_send_t.status",
@@ -228,7 +208,7 @@ const struct check check_status_checks[] = {
 		 "event-not-early",
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
-	 .run = status_reuse},
+	 .endpoint = status_reuse_rank},
 	{.name = "status-final",
 	 .says = "a send with a final status is not touched any more",
 	 .promise = "coll_send_t.status",
@@ -238,7 +218,7 @@ const struct check check_status_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 3,
-	 .run = status_final},
+	 .endpoint = status_final_rank},
 	{.name = "send-unchanged",
 	 .says = "a send is not changed but for status and plugin",
 	 .promise = "coll_send_t",
@@ -248,6 +228,6 @@ const struct check check_status_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 3,
-	 .run = status_untouched},
+	 .endpoint = status_untouched_rank},
 	{.name = NULL},
 };

@@ -124,29 +124,14 @@ static void together_flush_rank(struct check_ep *ep)
 	together_run(ep, &(struct together_plan){.flushes = 1});
 }
 
-static void together_flushed(struct check_case *c)
-{
-	check_endpoints(c, together_flush_rank);
-}
-
 static void together_progress_rank(struct check_ep *ep)
 {
 	together_run(ep, &(struct together_plan){.flushes = 0});
 }
 
-static void together_progress(struct check_case *c)
-{
-	check_endpoints(c, together_progress_rank);
-}
-
 static void together_order_rank(struct check_ep *ep)
 {
 	together_run(ep, &(struct together_plan){.mixed = 1, .flushes = 1});
-}
-
-static void together_order(struct check_case *c)
-{
-	check_endpoints(c, together_order_rank);
 }
 
 /* ------------------------------------------------------------------------ cancelled -- */
@@ -198,11 +183,6 @@ static void together_cancel_rank(struct check_ep *ep)
 		together_cancel_receiver(ep);
 }
 
-static void together_cancel(struct check_case *c)
-{
-	check_endpoints(c, together_cancel_rank);
-}
-
 const struct check check_together_checks[] = {
 	{.name = "together",
 	 .says = "messages of send_more arrive whole after flush",
@@ -212,7 +192,7 @@ const struct check check_together_checks[] = {
 	 .bare = "the engine's batches are groups: see group-tensors and message-ring",
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
-	 .run = together_flushed},
+	 .endpoint = together_flush_rank},
 	{.name = "together-progress",
 	 .says = "progress starts messages of send_more, too",
 	 .promise = "coll_transport_t.send_more",
@@ -223,7 +203,7 @@ const struct check check_together_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 3,
-	 .run = together_progress},
+	 .endpoint = together_progress_rank},
 	{.name = "together-order",
 	 .says = "a message of send does not overtake messages of send_more",
 	 .promise = "coll_transport_t.send_more",
@@ -234,7 +214,7 @@ const struct check check_together_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 3,
-	 .run = together_order},
+	 .endpoint = together_order_rank},
 	{.name = "together-cancel",
 	 .says = "the plugin does not touch a message of send_more after its cancel",
 	 .promise = "coll_transport_t.send_more",
@@ -244,6 +224,6 @@ const struct check check_together_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 2,
-	 .run = together_cancel},
+	 .endpoint = together_cancel_rank},
 	{.name = NULL},
 };

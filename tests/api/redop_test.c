@@ -304,18 +304,8 @@ static void test_backend(const char *backend, int processes, int nranks)
 
 int main(void)
 {
-	const int most = ranks_small() ? 5 : NRANKS_MAX;
-
 	setenv("COLL_SEGMENT", "4K", 1);
 	setenv("COLL_NODE_SIZE", "2", 1);
-	for (int n = 1; n <= most; n++)
-		test_backend("simulated", 0, n);
-	test_backend("tcp", 0, 3);
-	test_backend("tcp", 0, 4);
-	test_backend("tcp", 1, 5);
-	if (ranks_can("ucx")) {
-		test_backend("ucx", 1, 4);
-		test_backend("ucx", 0, 3);
-	}
+	ranks_over_backends(test_backend, ranks_small() ? 5 : NRANKS_MAX);
 	return done_testing();
 }

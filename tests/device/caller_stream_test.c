@@ -83,14 +83,6 @@ static int kernel_read(void *arg)
 	return 0;
 }
 
-static void launch(int device, void *stream, int (*fn)(void *), struct kernel *k)
-{
-	context_begin(device);
-	if (standin_stream_do(stream, fn, k))
-		bail_out("no kernel");
-	context_end(device);
-}
-
 static int sum_on(struct rank *r, int64_t *there, void *stream)
 {
 	return rank_did(r, coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, stream),
@@ -114,9 +106,9 @@ static void order_of_one(struct rank *r)
 		struct kernel in = {there, r->rank + 1 + i, NULL, 0, 0},
 			      out = {there, 0, NULL, 0, 0};
 
-		launch(0, stream, kernel_write, &in);
+		device_launch(0, stream, kernel_write, &in);
 		sum_on(r, there, stream);
-		launch(0, stream, kernel_read, &out);
+		device_launch(0, stream, kernel_read, &out);
 		if (stream_ends(r, stream, "one call") && out.value != sum_of(r) + i * r->nranks)
 			rank_fail(r, "round %d: the stream found %lld", i, (long long)out.value);
 	}
@@ -135,14 +127,14 @@ static void call_returns(struct rank *r)
 	coll_request_t request = NULL;
 	int32_t done = 1;
 
-	launch(0, stream, kernel_write, &in);
+	device_launch(0, stream, kernel_write, &in);
 	sum_on(r, there, stream);
 	rank_did(r, coll_get_request(r->comm, &request), "request");
 	ranks_sleep(0.02);
 	rank_did(r, coll_test(request, &done), "test");
 	if (done || stream_do(0, stream, cuStreamQuery) != CUDA_ERROR_NOT_READY)
 		rank_fail(r, "the operation did not wait for its stream");
-	launch(0, stream, kernel_read, &out);
+	device_launch(0, stream, kernel_read, &out);
 	atomic_store(&gate, 1);
 	rank_did(r, coll_wait(request), "wait");
 	rank_did(r, coll_request_free(request), "free");
@@ -167,7 +159,7 @@ static void default_streams(struct rank *r)
 		struct kernel in = {there, 0, NULL, 0, 0};
 
 		*x = r->rank + 1;
-		launch(device, stream, kernel_write, &in);
+		device_launch(device, stream, kernel_write, &in);
 		sum_on(r, x, stream);
 		if (cuStreamSynchronize(stream) || *x != sum_of(r))
 			rank_fail(r, "default stream %d: the sum is %lld", i, (long long)*x);
@@ -197,12 +189,12 @@ static void two_streams(struct rank *r)
 	struct kernel in = {there, r->rank + 1, NULL, 0, 0}, out = {there, 0, NULL, 0, 0};
 	int64_t want = sum_of(r) * r->nranks * r->nranks;
 
-	launch(0, stream[0], kernel_write, &in);
+	device_launch(0, stream[0], kernel_write, &in);
 	sum_on(r, there, stream[0]);
 	sum_on(r, there, stream[1]);
 	sum_on(r, there, NULL);
 	rank_did(r, coll_sync(r->comm), "sync");
-	launch(0, stream[1], kernel_read, &out);
+	device_launch(0, stream[1], kernel_read, &out);
 	if (stream_ends(r, stream[0], "stream 0") && stream_ends(r, stream[1], "stream 1") &&
 	    out.value != want)
 		rank_fail(r, "the sum is %lld", (long long)out.value);
@@ -286,11 +278,11 @@ static void groups(struct rank *r)
 	rank_did(r, coll_send(there + 1, 1, COLL_INT64, next, 3, r->comm, stream[0]), "send");
 	rank_did(r, coll_recv(there + 2, 1, COLL_INT64, before, 3, r->comm, stream[1]), "recv");
 	/* Work between the call and the end of the group comes before the group. */
-	launch(0, stream[1], kernel_write, &in[0]);
-	launch(0, stream[0], kernel_write, &in[1]);
+	device_launch(0, stream[1], kernel_write, &in[0]);
+	device_launch(0, stream[0], kernel_write, &in[1]);
 	rank_did(r, coll_group_end(), "group");
-	launch(0, stream[1], kernel_read, &out[0]);
-	launch(0, stream[0], kernel_read, &out[1]);
+	device_launch(0, stream[1], kernel_read, &out[0]);
+	device_launch(0, stream[0], kernel_read, &out[1]);
 	if (stream_ends(r, stream[0], "stream 0") && stream_ends(r, stream[1], "stream 1") &&
 	    (out[0].value != sum_of(r) || out[1].value != before + 7))
 		rank_fail(r, "%lld and %lld", (long long)out[0].value, (long long)out[1].value);
@@ -312,9 +304,9 @@ static void requests(struct rank *r)
 	for (int i = 0; i < 3; i++) {
 		struct kernel in = {there, r->rank + 1, NULL, 0, 0}, out = {there, 0, NULL, 0, 0};
 
-		launch(0, stream, kernel_write, &in);
+		device_launch(0, stream, kernel_write, &in);
 		rank_did(r, coll_request_start(request), "start");
-		launch(0, stream, kernel_read, &out);
+		device_launch(0, stream, kernel_read, &out);
 		if (i % 2)
 			rank_did(r, coll_wait(request), "wait");
 		if (stream_ends(r, stream, "a request") && out.value != sum_of(r))
@@ -339,13 +331,13 @@ static void event_overlap(struct rank *r)
 
 	rank_did(r, coll_event_create(r->comm, &ready), "create");
 	rank_did(r, coll_event_create(r->comm, &reduced), "create");
-	launch(0, compute, kernel_write, &in);
+	device_launch(0, compute, kernel_write, &in);
 	rank_did(r, coll_event_record_on_stream(ready, r->comm, compute), "record_on_stream");
 	rank_did(r, coll_comm_wait_event(r->comm, ready), "comm_wait_event");
 	sum_on(r, there, NULL);
 	rank_did(r, coll_event_record(reduced, r->comm), "record");
 	rank_did(r, coll_stream_wait_event(r->comm, compute, reduced), "stream_wait_event");
-	launch(0, compute, kernel_read, &out);
+	device_launch(0, compute, kernel_read, &out);
 	if (coll_event_query(ready) != COLL_IN_PROGRESS ||
 	    coll_event_query(reduced) != COLL_IN_PROGRESS)
 		rank_fail(r, "an event is complete before its time");
@@ -371,20 +363,20 @@ static void event_again(struct rank *r)
 
 	rank_did(r, coll_event_create(r->comm, &event), "create");
 	rank_did(r, coll_stream_wait_event(r->comm, second, event), "no event yet");
-	launch(0, first, kernel_write, &in);
+	device_launch(0, first, kernel_write, &in);
 	rank_did(r, coll_event_record_on_stream(event, r->comm, first), "record_on_stream");
 	rank_did(r, coll_stream_wait_event(r->comm, second, event), "stream_wait_event");
 	rank_did(r, coll_comm_wait_event(r->comm, event), "comm_wait_event");
 	rank_did(r, coll_event_record_on_stream(event, r->comm, NULL), "record again");
 	rank_did(r, coll_event_synchronize(event), "synchronize");
 	sum_on(r, there, NULL);
-	launch(0, second, kernel_read, &out);
+	device_launch(0, second, kernel_read, &out);
 	ranks_sleep(0.01);
 	if (stream_do(0, second, cuStreamQuery) != CUDA_ERROR_NOT_READY)
 		rank_fail(r, "the stream forgot the event for which it waits");
 	atomic_store(&gate, 1);
 	rank_did(r, coll_sync(r->comm), "sync");
-	launch(0, first, kernel_read, &out);
+	device_launch(0, first, kernel_read, &out);
 	if (stream_ends(r, first, "first") && stream_ends(r, second, "second") &&
 	    out.value != sum_of(r))
 		rank_fail(r, "the sum is %lld", (long long)out.value);
@@ -463,7 +455,7 @@ static void caller_begin(struct rank *r, struct caller *c, struct kernel *held)
 
 	snprintf(room, sizeof(room), "%d", ROOM);
 	setenv("STANDIN_CUDA_ROOM", room, 1);
-	launch(0, c->args->stream, kernel_write, held);
+	device_launch(0, c->args->stream, kernel_write, held);
 	if (pthread_create(&c->thread, NULL, call_in_thread, c))
 		bail_out("cannot start a thread");
 	/* The kernel and two words: the stand-in does not count the event. */
@@ -695,7 +687,7 @@ static void finds_no_room(struct rank *r)
 	struct kernel in = {written, 1, &gate, 0, 0};
 
 	if (r->rank == 0) {
-		launch(0, stream[0], kernel_write, &in);
+		device_launch(0, stream[0], kernel_write, &in);
 		rank_did(r,
 			 coll_allreduce(there, there, count, COLL_INT64, COLL_SUM, r->comm,
 					stream[0]),
@@ -764,7 +756,7 @@ static void stream_fails(struct rank *r)
 	const char *text;
 	int code;
 
-	launch(0, stream, kernel_write, &in);
+	device_launch(0, stream, kernel_write, &in);
 	sum_on(r, there, stream);
 	pthread_barrier_wait(&f->over); /* both ranks use the device that fails */
 	atomic_store(&gate, 1);

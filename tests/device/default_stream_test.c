@@ -55,14 +55,6 @@ static int kernel_read(void *arg)
 	return 0;
 }
 
-static void launch(int device, void *stream, int (*fn)(void *), struct kernel *k)
-{
-	context_begin(device);
-	if (standin_stream_do(stream, fn, k))
-		bail_out("no kernel");
-	context_end(device);
-}
-
 static void finish(int device, void *stream)
 {
 	context_begin(device);
@@ -115,14 +107,14 @@ static void drive_once(struct drive *d, int64_t begin)
 	for (int i = 0; i < DEVICES; i++) {
 		in[i] = (struct kernel){d->x[i], begin + i};
 		out[i] = (struct kernel){d->x[i], 0};
-		launch(d->on[i], d->stream, kernel_write, &in[i]);
+		device_launch(d->on[i], d->stream, kernel_write, &in[i]);
 	}
 	rank_did(d->r, coll_group_start(), "group");
 	for (int i = 0; i < DEVICES; i++)
 		drive_call(d, i);
 	rank_did(d->r, coll_group_end(), "group");
 	for (int i = 0; i < DEVICES; i++)
-		launch(d->on[i], d->stream, kernel_read, &out[i]);
+		device_launch(d->on[i], d->stream, kernel_read, &out[i]);
 	for (int i = 0; i < DEVICES; i++) {
 		finish(d->on[i], d->stream);
 		if (out[i].value != DEVICES * begin + DEVICES * (DEVICES - 1) / 2)
@@ -139,10 +131,10 @@ static void drive_events(struct drive *d)
 		coll_event_t event = NULL;
 
 		rank_did(d->r, coll_event_create(d->comm[i], &event), "create");
-		launch(d->on[i], d->stream, kernel_write, &in);
+		device_launch(d->on[i], d->stream, kernel_write, &in);
 		rank_did(d->r, coll_event_record_on_stream(event, d->comm[i], d->stream), "record");
 		rank_did(d->r, coll_event_synchronize(event), "synchronize");
-		launch(d->on[i], CU_STREAM_LEGACY, kernel_read, &out);
+		device_launch(d->on[i], CU_STREAM_LEGACY, kernel_read, &out);
 		finish(d->on[i], CU_STREAM_LEGACY);
 		if (out.value != 100 + i)
 			rank_fail(d->r, "rank %d: the event came before %lld", i,

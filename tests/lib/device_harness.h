@@ -35,6 +35,9 @@ void device_free(int device, void *ptr);
 /* Copies between any two memories. */
 void device_move(int device, void *dst, const void *src, size_t n);
 
+/* Puts a kernel of the program on a stream of the device: fn(arg), whose result is that of the driver. */
+void device_launch(int device, void *stream, int (*fn)(void *), void *arg);
+
 /* The sum of one int64 over the ranks, in place. */
 coll_args_t sum_args(void *x, coll_stream_t stream);
 

@@ -110,6 +110,9 @@ int ranks_can(const char *backend);
 
 void ranks_config(coll_config_t *config, const char *backend);
 
+/* Runs a test of 1 to `most` ranks over simulated, and of three to five over each backend of several processes. */
+void ranks_over_backends(void (*test)(const char *backend, int processes, int nranks), int most);
+
 /* ------------------------------------------------------------------- threads -- */
 
 /* Runs the job; the first fault of each rank comes to shared->failure. */

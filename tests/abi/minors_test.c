@@ -423,14 +423,7 @@ _Static_assert(COLL_INT64_INT32 == 40 && COLL_MAXLOC == 39 && COLL_KIND_EXSCAN =
 
 int main(void)
 {
-	const char *top = getenv("top_builddir");
-	char path[2048];
-
-	if (!top)
-		top = ".";
-	snprintf(path, sizeof(path), "%s/tests/plugins/frozen/.libs:%s/tests/plugins/.libs", top,
-		 top);
-	setenv("COLL_PLUGIN_PATH", path, 1);
+	ranks_plugins("tests/plugins/frozen/.libs", "tests/plugins/.libs");
 	test_frozen();
 	test_newer();
 	test_demanding();

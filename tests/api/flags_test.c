@@ -147,15 +147,12 @@ static void test_close_alone(void)
 
 int main(void)
 {
-	const char *build = getenv("top_builddir");
-	char path[4096];
 	int fd = mkstemp(notes_name);
 
 	if (fd < 0)
 		bail_out("%s: %s", notes_name, strerror(errno));
 	close(fd);
-	snprintf(path, sizeof(path), "%s/tests/plugins/.libs", build ? build : ".");
-	setenv("COLL_PLUGIN_PATH", path, 1);
+	ranks_plugins("tests/plugins/.libs", NULL);
 	setenv("FLAGGED_NOTES", notes_name, 1);
 	test_poll();
 	test_close();

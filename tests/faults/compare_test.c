@@ -284,11 +284,7 @@ static void test_equal(void)
 
 int main(void)
 {
-	const char *top = getenv("top_builddir");
-	char path[600];
-
-	snprintf(path, sizeof(path), "%s/tests/plugins/.libs", top ? top : ".");
-	setenv("COLL_PLUGIN_PATH", path, 1);
+	ranks_plugins("tests/plugins/.libs", NULL);
 	setenv("COLL_STALL_AFTER", "0.2s", 1);
 	if (!ranks_can("both"))
 		return done_testing();

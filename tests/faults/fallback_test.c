@@ -138,12 +138,8 @@ static void test(const char *backend, const char *when, const char *used, int th
 int main(void)
 {
 	const char *const when[] = {"before", "instead", "after"};
-	const char *top = getenv("top_builddir");
-	char path[2048];
 
-	top = top ? top : ".";
-	snprintf(path, sizeof(path), "%s/.libs:%s/tests/plugins/.libs", top, top);
-	setenv("COLL_PLUGIN_PATH", path, 1);
+	ranks_plugins(".libs", "tests/plugins/.libs");
 	setenv("COLL_RELUCTANT_RANK", "1", 1);
 	setenv("COLL_TCP_PRIORITY", "999", 1);
 	for (int i = 0; i < 3; i++) {

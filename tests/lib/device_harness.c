@@ -251,12 +251,7 @@ int refused(struct rank *r, int code, const char *words)
 
 void device_begin(void)
 {
-	const char *top = getenv("top_builddir");
-	char path[1024];
-
-	top = top ? top : ".";
-	snprintf(path, sizeof(path), "%s/.libs:%s/tests/plugins/.libs", top, top);
-	setenv("COLL_PLUGIN_PATH", path, 1);
+	ranks_plugins(".libs", "tests/plugins/.libs");
 	setenv("COLL_TIMEOUT", "20s", 1);
 }
 

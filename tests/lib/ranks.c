@@ -40,6 +40,19 @@ int ranks_sanitized(void)
 	return sanitize && sanitize[0];
 }
 
+void ranks_plugins(const char *first, const char *second)
+{
+	const char *top = getenv("top_builddir");
+	char path[4096];
+
+	top = top ? top : ".";
+	if (second)
+		snprintf(path, sizeof(path), "%s/%s:%s/%s", top, first, top, second);
+	else
+		snprintf(path, sizeof(path), "%s/%s", top, first);
+	setenv("COLL_PLUGIN_PATH", path, 1);
+}
+
 void *ranks_memory(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

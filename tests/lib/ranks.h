@@ -68,6 +68,9 @@ int ranks_small(void);
 /* Is the program built with a sanitizer, which makes it several times slower? */
 int ranks_sanitized(void);
 
+/* The library looks for plugins in these folders of the build, and nowhere else; the second may be NULL. */
+void ranks_plugins(const char *first, const char *second);
+
 /* Returns zeroed memory that children of this process share with it; never freed. */
 void *ranks_memory(size_t size);
 

@@ -38,12 +38,8 @@ void nccl_find_stand_ins(char **argv, const char *folders)
 
 void nccl_begin(char **argv, const char *folders)
 {
-	const char *top = getenv("top_builddir");
-	char path[1024];
-
 	nccl_find_stand_ins(argv, folders);
-	snprintf(path, sizeof(path), "%s/.libs", top ? top : ".");
-	setenv("COLL_PLUGIN_PATH", path, 1);
+	ranks_plugins(".libs", NULL);
 	setenv("COLL_TIMEOUT", "60s", 0);
 	setenv("COLL_INIT_TIMEOUT", "60s", 0);
 }

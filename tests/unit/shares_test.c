@@ -291,11 +291,7 @@ static void test_threads(void)
 
 int main(void)
 {
-	const char *top = getenv("top_builddir");
-	char path[4096];
-
-	snprintf(path, sizeof(path), "%s/tests/plugins/.libs", top ? top : ".");
-	setenv("COLL_PLUGIN_PATH", path, 1);
+	ranks_plugins("tests/plugins/.libs", NULL);
 	scene = ranks_memory(sizeof(*scene));
 	test_processes();
 	test_threads();

@@ -4,7 +4,7 @@
  * callbacks; timeouts of a communicator; the members of a communicator and its lost ranks.
  */
 #include "../lib/log_capture.h"
-#include "../lib/ranks.h"
+#include "../lib/scenarios.h"
 
 enum { FAR_S = 60, FEW = 20 };
 
@@ -77,27 +77,9 @@ static void issues(struct rank *r)
 	rank_did(r, coll_request_free(second), "free");
 }
 
-/* Rank 0 has left something in each field that a barrier does not use. */
 static void has_no_use_for(struct rank *r)
 {
-	const coll_args_t args = {.size = sizeof(args),
-				  .kind = COLL_KIND_BARRIER,
-				  .dtype = COLL_OPAQUE + 24,
-				  .op = COLL_AVG,
-				  .root = 7,
-				  .tag = 9,
-				  .sendbuf = &args,
-				  .recvbuf = r,
-				  .count = 5};
-	coll_request_t request = NULL;
-
-	if (r->rank) {
-		rank_did(r, coll_barrier(r->comm), "barrier");
-		return;
-	}
-	rank_did(r, coll_request_issue(r->comm, &args, &request), "issue");
-	rank_did(r, coll_wait(request), "wait");
-	rank_did(r, coll_request_free(request), "free");
+	scenario_run(r, scenario_barrier_fields);
 }
 
 static void waits_for_a_time(struct rank *r)

@@ -4,6 +4,7 @@
  * device memory and in groups with them; and device memory for what the backend lacks.
  */
 #include "../lib/calls.h"
+#include "../lib/scenarios.h"
 #include "host.h"
 
 enum { MANY = 300, ELEMENTS = 30 };
@@ -138,21 +139,7 @@ static void reproducible_lists(struct rank *r)
 /* Barriers are calls on devices, whatever rank 0 has left in the fields that a barrier does not use. */
 static void barrier(struct rank *r)
 {
-	const coll_args_t args = {.size = sizeof(args),
-				  .kind = COLL_KIND_BARRIER,
-				  .dtype = COLL_OPAQUE + 24,
-				  .sendbuf = &args,
-				  .recvbuf = r,
-				  .count = 5};
-	coll_request_t request = NULL;
-
-	if (r->rank) {
-		rank_did(r, coll_barrier(r->comm), "barrier");
-	} else {
-		rank_did(r, coll_request_issue(r->comm, &args, &request), "request_issue");
-		rank_did(r, coll_wait(request), "wait");
-		rank_did(r, coll_request_free(request), "free");
-	}
+	scenario_run(r, scenario_barrier_fields);
 	both_sum(r, r->comm, 1, r->nranks, "after it");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* request.c - requests of operations that were issued before: test and wait. */
+/* request.c - requests: test and wait, and the fields of a call that is a request. */
 #include "scenario/scenario.h"
 #include <sched.h>
 #include <time.h>
@@ -56,4 +56,25 @@ void scenario_requests(struct scenario_rank *r)
 	for (int i = 0; i < 20; i++)
 		if (!request_two(r, x))
 			return;
+}
+
+void scenario_barrier_fields(struct scenario_rank *r)
+{
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = COLL_KIND_BARRIER,
+				  .dtype = COLL_OPAQUE + 24,
+				  .op = COLL_AVG,
+				  .root = 7,
+				  .tag = 9,
+				  .sendbuf = &args,
+				  .recvbuf = r,
+				  .count = 5};
+	coll_request_t request = NULL;
+
+	if (r->rank)
+		scenario_did(r, coll_barrier(r->comm), "coll_barrier");
+	else if (scenario_did(r, coll_request_issue(r->comm, &args, &request),
+			      "coll_request_issue") &&
+		 scenario_did(r, coll_wait(request), "coll_wait"))
+		scenario_did(r, coll_request_free(request), "coll_request_free");
 }

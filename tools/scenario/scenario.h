@@ -70,6 +70,8 @@ void scenario_any(struct scenario_rank *r);
 
 /* Test and wait tell when an operation is complete, also once it is. */
 void scenario_requests(struct scenario_rank *r);
+/* Rank 0 prepares a barrier with something in each field that a barrier does not use; the others call it. */
+void scenario_barrier_fields(struct scenario_rank *r);
 
 /* ----------------------------------------------------------------- events (event.c) -- */
 

@@ -82,6 +82,16 @@ static void status_reuse_rank(struct check_ep *ep)
 	free(send);
 }
 
+/* Sends a message of each size to the next rank, and receives those of the rank before. */
+static int status_exchange(struct check_ep *ep, coll_send_t *send, const uint8_t *buf)
+{
+	for (int k = 0; k < STATUS_SIZES; k++)
+		if (check_send(ep, &send[k], status_next(ep), (uint64_t)k + 1, buf,
+			       status_sizes[k]))
+			return -1;
+	return status_receive(ep, STATUS_SIZES);
+}
+
 /* ------------------------------------------------------------------ final -- */
 
 static void status_final_rank(struct check_ep *ep)
@@ -90,11 +100,7 @@ static void status_final_rank(struct check_ep *ep)
 	uint8_t *buf = check_payload(status_sizes[STATUS_SIZES - 1], 1);
 	int32_t first[STATUS_SIZES];
 
-	for (int k = 0; k < STATUS_SIZES; k++)
-		if (check_send(ep, &send[k], status_next(ep), (uint64_t)k + 1, buf,
-			       status_sizes[k]))
-			return;
-	if (status_receive(ep, STATUS_SIZES))
+	if (status_exchange(ep, send, buf))
 		return;
 	for (int k = 0; k < STATUS_SIZES; k++) {
 		if (check_wait_send(ep, &send[k]))
@@ -132,13 +138,9 @@ static void status_untouched_rank(struct check_ep *ep)
 	coll_send_t *send = check_memory(STATUS_SIZES * sizeof(*send)), copy[STATUS_SIZES];
 	uint8_t *buf = check_payload(status_sizes[STATUS_SIZES - 1], 1);
 
-	for (int k = 0; k < STATUS_SIZES; k++) {
+	for (int k = 0; k < STATUS_SIZES; k++)
 		check_send_fill(&copy[k], status_next(ep), (uint64_t)k + 1, buf, status_sizes[k]);
-		if (check_send(ep, &send[k], status_next(ep), (uint64_t)k + 1, buf,
-			       status_sizes[k]))
-			return;
-	}
-	if (status_receive(ep, STATUS_SIZES))
+	if (status_exchange(ep, send, buf))
 		return;
 	for (int k = 0; k < STATUS_SIZES; k++) {
 		if (check_wait_send(ep, &send[k]))

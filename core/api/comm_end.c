@@ -9,7 +9,6 @@
 #include "api/event_host.h"
 #include "api/host_memory.h"
 #include "device/device.h"
-#include "exec/compare.h"
 #include "exec/pair.h"
 #include "exec/queue.h"
 #include "exec/registration.h"
@@ -121,29 +120,29 @@ static int64_t destroy_left(int64_t deadline, int64_t timeout_us)
 }
 
 /* A message that this rank does not receive any more is lost, and its sender has been told nothing. */
-static void destroy_warn_untaken(const struct comm *comm)
+static void destroy_warn_unexpected(const struct comm *comm)
 {
-	struct untaken untaken;
+	struct stall_unexpected unexpected;
 	struct rank_name name;
 
-	if (comm->error || !*stall_untaken(comm, &untaken))
+	if (comm->error || !*stall_unexpected(comm, &unexpected))
 		return;
 	log_warn("%s destroys a communicator with %u message%s that no call has received%s",
-		 comm_own_name(comm, &name), untaken.messages, untaken.messages == 1 ? "" : "s",
-		 untaken.text);
+		 comm_own_name(comm, &name), unexpected.messages,
+		 unexpected.messages == 1 ? "" : "s", unexpected.text);
 }
 
 /* Takes what the other ranks have said until now: of failures, and of their last calls when they left. */
 static void destroy_look(struct comm *comm)
 {
-	if (!comm->compare)
+	if (!comm->log->hash)
 		return;
 	context_progress(comm->context);
 	companion_poll(comm->context);
 	comm_check(comm);
 	if (comm->error)
 		return;
-	compare_look_at_left(comm, 1);
+	report_check_left(comm, 1);
 	if (comm->pending_code)
 		comm_check(comm);
 }
@@ -177,12 +176,12 @@ static int destroy_finish(struct comm *comm, int told, int64_t timeout_us, int64
 	comm->leaving = 1;
 	if (comm->error)
 		comm_send_control(comm, CONTROL_FAIL, comm->error, comm->error_text);
-	comm_send_leave(comm);
+	report_leave(comm);
 	if (destroy_wait(comm, destroy_told, context, destroy_left(deadline, timeout_us)))
 		return CONTEXT_LOST;
-	destroy_warn_untaken(comm);
+	destroy_warn_unexpected(comm);
 	destroy_look(comm);
-	if (comm->error != COLL_ERR_MISMATCH || !comm->compare || told)
+	if (comm->error != COLL_ERR_MISMATCH || !comm->log->hash || told)
 		return COLL_SUCCESS;
 	log_warn("%s", comm->error_text);
 	return comm_error(comm);

@@ -23,6 +23,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 int derive_transport_new(struct comm *parent, uint32_t context_id, int rank, int n,
 			 const int *world, int64_t timeout_us, uint64_t birth, struct comm **out)

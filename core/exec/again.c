@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* again.c - the short way of small calls: see again.h. */
 #include "exec/again.h"
+#include "exec/report.h"
 #include "exec/steps.h"
 
 /* Has the context nothing to look at but messages for this communicator? */
@@ -19,12 +20,11 @@ static inline int again_is_quiet(const struct comm *comm)
 }
 
 /* The operation, which is the only one in the queue, is complete. */
-static inline void again_end(struct comm *comm, struct op *op)
+static inline void again_end(struct context *context, struct comm *comm, struct op *op)
 {
 	comm->head = comm->tail = NULL;
 	comm->finished = op->number;
-	op->record.ended_us = comm->context->now_us;
-	recorder_add(&comm->recorder, op->number, &op->record);
+	op->logged->ended_us = context->now_us;
 	op_retire(op);
 }
 
@@ -40,17 +40,17 @@ static inline int again_progress(struct context *context)
 }
 
 /* Takes the messages that have come, and moves the operation. */
-static inline int again_move(struct comm *comm, struct op *op)
+static inline int again_move(struct context *context, struct comm *comm, struct op *op)
 {
 	struct recv *recv;
 	int moved = 0;
 
-	while ((recv = match_next_done(&comm->context->match)))
+	while ((recv = match_next_done(&context->match)))
 		steps_received(recv);
 	if (steps_may_move(op))
 		moved = steps_run(op);
 	if (!op->steps_left && !comm->error)
-		again_end(comm, op);
+		again_end(context, comm, op);
 	return moved;
 }
 
@@ -73,26 +73,27 @@ static inline struct op *again_find(struct comm *comm, const coll_args_t *args)
 	return NULL;
 }
 
-/* As op_append, for the only operation of the queue, which starts at once.  Its times are those of the last reading. */
-static inline void again_append(struct comm *comm, struct op *op)
+/* As op_append, for the only operation of the queue, which starts at once. */
+static inline void again_append(struct context *context, struct comm *comm, struct op *op)
 {
 	op->next = NULL;
 	op->number = comm_count(comm);
 	op->group = 0;
 	op->state = OP_RUNNING;
+	op->record.issued_us = op->record.started_us = context->now_us;
+	op->logged = call_log_place(comm, op->number);
+	*op->logged = op->record;
 	if (kind_is_collective(op->call.args.kind)) {
-		op->seq = op->record.seq_or_tag = comm->seq++;
-		comm_remember(comm, &op->call.signature);
+		op->seq = op->logged->seq_or_tag = comm->seq++;
+		report_call(comm, &op->call.signature);
 	}
-	op->record.issued_us = op->record.started_us = comm->context->now_us;
-	op->record.ended_us = 0;
 	comm->head = comm->tail = op;
 }
 
 /* Once the first messages have left: another rank may wait for them, and a look at the clock takes 6 ns. */
-static inline void again_date(struct op *op)
+static inline void again_date(struct context *context, struct op *op)
 {
-	op->record.issued_us = op->record.started_us = context_now(op->comm->context);
+	op->logged->issued_us = op->logged->started_us = context_now(context);
 }
 
 int again_issue(struct comm *comm, const coll_args_t *args, const void *site)
@@ -106,12 +107,12 @@ int again_issue(struct comm *comm, const coll_args_t *args, const void *site)
 	if (!op)
 		return 0;
 	op->site = site;
-	again_append(comm, op);
+	again_append(context, comm, op);
 	steps_again(op);
-	again_date(op);
+	again_date(context, op);
 	again_progress(context);
 	if (!again_is_over(context))
-		again_move(comm, op);
+		again_move(context, comm, op);
 	context->progress_count++;
 	if (again_is_over(context))
 		context_progress(context);
@@ -132,7 +133,7 @@ int again_poll(struct context *context)
 		return 0;
 	if (!(moved | op->sending_count) && !context->match.done)
 		return 1;
-	moved |= again_move(comm, op);
+	moved |= again_move(context, comm, op);
 	context->progress_count += moved != 0;
 	return 1;
 }

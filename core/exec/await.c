@@ -81,7 +81,7 @@ static int await_check(struct op *op)
 
 static enum engine_start await_start(struct op *op)
 {
-	op_begin(op);
+	op_begin(op, OP_RUNNING);
 	return ENGINE_STARTED;
 }
 

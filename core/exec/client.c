@@ -3,12 +3,12 @@
 #include "exec/again.h"
 #include "exec/control.h"
 #include "exec/failure.h"
-#include "exec/history.h"
 #include "exec/steps.h"
 #include "exec/message.h"
 #include "exec/moving.h"
 #include "exec/native.h"
 #include "exec/queue.h"
+#include "exec/report.h"
 #include "exec/stall.h"
 
 #include <stdio.h>
@@ -206,7 +206,8 @@ static int client_check_unexpected(struct context *context, uint32_t peer, const
 		context->sleepers_have_news = 1;
 	if (comm->error || comm->pending_code || comm->to_comm_rank[peer] < 0)
 		return 1;
-	return !(h->tag & TAG_USER) && comm_differs(comm, comm->to_comm_rank[peer], seq, h->meta);
+	return !(h->tag & TAG_USER) &&
+	       report_message_differs(comm, comm->to_comm_rank[peer], seq, h->meta);
 }
 
 static int client_ends(int kind)

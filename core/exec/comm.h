@@ -8,43 +8,20 @@
 #include "engine.h"
 #include "exec/call.h"
 #include "exec/outcome.h"
-#include "exec/recorder.h"
 #include "exec/scratch.h"
 
-enum { COMM_HISTORY = 32 };
-
+struct call_log;
 struct callback;
 struct limit;
 struct message;
-struct message_recorder;
-struct compare;
 struct event_host;
 struct native;
 struct pair;
 struct registration;
-struct standing;
 struct staging_site;
 struct stream_order;
-
-/*
- * A wait for operations, and the time since they last moved.  While this rank awaits answers (asked_us),
- * messages do not count as movement.
- */
-struct stall {
-	int64_t since_us, next_us; /* idle since then; the next question after so long */
-	int64_t asked_us;          /* when the others were asked; 0: no answers are awaited */
-	int counted;               /* in comm->stalled */
-	uint64_t steps, finished, moves, pair_moves;
-	int64_t polled_us; /* for calls that poll: the last look, by clock_tick_us */
-};
-
-/* A program that makes no calls, and may wait outside the library: see stall_outside.c. */
-struct outside {
-	uint64_t place;   /* stall_place, as it was seen last */
-	int64_t since_us; /* the rank has been there since then; 0: not seen yet */
-	int64_t next_us;  /* the next question comes after so long */
-	int asked;        /* the others were asked, and the rank is still there */
-};
+struct stall;
+struct watch;
 
 /* Running operations: see moving.h. */
 struct op_list {
@@ -56,22 +33,6 @@ struct op_list {
 struct message_list {
 	struct message *first, *last;
 	int count;
-};
-
-/* The collectives of a rank, compared by compare.h. */
-struct hashes {
-	uint32_t number;     /* of collectives issued */
-	uint32_t operations; /* all operations issued, modulo 2^32 */
-	uint64_t hash, mark; /* of all of them; of those up to the last multiple of COMPARE_EVERY */
-};
-
-/*
- * The last collectives of a rank that has left.  A rank that waits for it compares them with its own, because
- * nobody can ask the rank that has left.
- */
-struct last_calls {
-	uint32_t number, first; /* collectives issued, and the number of the first in call[] */
-	struct signature call[COMM_HISTORY];
 };
 
 /* The answer of the leader of a shrink: see derive_transport.c. */
@@ -88,13 +49,6 @@ enum peer_state {
 	PEER_REPORTED, /* another rank has lost it; this rank has not */
 	PEER_LEFT,     /* has destroyed its communicator, and told this rank */
 	PEER_FAILED    /* the transport has lost the connection to it: see context->failure */
-};
-
-/* Has a rank answered this rank's CONTROL_WHERE? */
-enum answered {
-	ANSWERED_NOT,
-	ANSWERED,       /* the last one */
-	ANSWERED_BEFORE /* an earlier one, since when this rank has done nothing */
 };
 
 /*
@@ -142,8 +96,6 @@ struct comm {
 	const struct comm_client *client;
 	const struct engine *engine[ENGINES]; /* NULL: the communicator has none of this kind */
 	struct native *native; /* for a backend without a transport (native.h); else NULL */
-	struct compare
-		*compare; /* for a backend's own functions, if messages can be sent; else NULL */
 	struct comm
 		*host_comm; /* of a native one: has its calls on host memory (pair.h); NULL: none */
 	struct pair *pair;  /* of both of these; NULL: none */
@@ -182,16 +134,17 @@ struct comm {
 	int64_t limits_look_us;            /* none of them is to be looked at before */
 	uint64_t staged[KIND_LAST +
 			3]; /* per kind, and of coll_isend and coll_irecv: how many were staged */
-	struct staging_site *staging_sites;     /* see staging_sites.c; NULL: none */
-	struct stream_order *order;             /* see stream_order.h; NULL: no call had a stream */
-	int64_t timeout_us;                     /* longest time without progress in a wait */
-	struct outcome *outcome;                /* for events: it outlives the communicator */
-	struct call known[KIND_LAST + 1];       /* per kind: the last call that passed all checks */
-	uint64_t issued;                        /* operations ever issued */
-	uint64_t finished;                      /* all operations up to this number are done */
-	uint32_t seq;                           /* collectives ever issued */
-	uint32_t cut_messages;                  /* messages ever sent in pieces */
-	struct signature history[COMM_HISTORY]; /* signatures of the last collectives, by seq */
+	struct staging_site *staging_sites; /* see staging_sites.c; NULL: none */
+	struct stream_order *order;         /* see stream_order.h; NULL: no call had a stream */
+	int64_t timeout_us;                 /* longest time without progress in a wait */
+	struct call_log *log;               /* of the calls: see call_log.h */
+	struct watch *watch;                /* of the other ranks: see watch.h */
+	struct outcome *outcome;            /* for events: it outlives the communicator */
+	struct call known[KIND_LAST + 1];   /* per kind: the last call that passed all checks */
+	uint64_t issued;                    /* operations ever issued */
+	uint64_t finished;                  /* all operations up to this number are done */
+	uint32_t seq;                       /* collectives ever issued */
+	uint32_t cut_messages;              /* messages ever sent in pieces */
 	int error;
 	char error_text[768];
 	int error_is_remote; /* the others know of the failure */
@@ -200,17 +153,8 @@ struct comm {
 	char pending_text[768];
 	/* Counts aborts, and the destroy: one more ends the shrink of an aborted communicator. */
 	_Atomic int aborted;
-	uint8_t *peer_state;            /* per rank: enum peer_state */
-	struct last_calls **last_calls; /* per rank: of a rank that has left, or NULL; NULL: none */
-	int nleft;                      /* ranks in state PEER_LEFT */
-	int left_awaited; /* a receive waits for one of them, as stall_check_left has not seen yet */
-	uint8_t *answered;    /* per rank: enum answered */
-	uint64_t asked_place; /* counts what this rank had done when it asked last */
-	uint64_t *heard; /* per rank: the last operation of which a message came: see stall.h */
-	struct standing *standings; /* per rank: the last one heard of; NULL: none */
-	int stalled; /* waits and polls for which the others were asked, and that have not moved since: see stall_waits */
-	struct stall polled; /* of calls that poll, and of streams that wait */
-	struct outside outside;
+	uint8_t *peer_state; /* per rank: enum peer_state */
+	int nleft;           /* ranks in state PEER_LEFT */
 	int stream_waits; /* threads that wait for an event on a stream of the program, behind operations */
 	uint64_t steps;   /* steps ever completed: grows while operations move */
 	uint64_t *shrink; /* per rank: the hash it has sent to this rank; 0: none */
@@ -242,27 +186,10 @@ struct comm {
 	const struct message
 		*probing; /* of the coll_probe that began last and still waits, or NULL */
 	const struct message *waited; /* the one that the caller of stall_step waits for */
-
-	struct recorder recorder;
-	struct message_recorder *message_recorder; /* NULL: no message has ended yet */
 };
 
 /* COMM_RESTS: has operations, and is in context->busy again once a message for them has come (moving.h). */
 enum comm_busy { COMM_IDLE, COMM_BUSY, COMM_RESTS };
-
-/* A wait begins: the rest is set when it has lasted for a slice. */
-static inline void stall_begin(struct stall *stall)
-{
-	stall->since_us = 0;
-	stall->asked_us = 0;
-	stall->counted = 0;
-}
-/* The wait is over, or something has moved. */
-static inline void stall_end(struct stall *stall, struct comm *comm)
-{
-	comm->stalled -= stall->counted;
-	stall->counted = 0;
-}
 
 void comm_list_busy(struct comm *comm);
 /* From now on context_progress moves the communicator, until nothing is left to move. */
@@ -299,16 +226,11 @@ struct rank_name {
 /* Control messages. */
 enum {
 	CONTROL_FAIL = 1,
-	CONTROL_LEAVE = 2,   /* the sender destroys its communicator: its struct last_calls */
-	CONTROL_SHRINK = 5,  /* to the leader: hash of the excluded ranks; 0: the sender gives up */
-	CONTROL_SHRUNK = 6,  /* from the leader: hash, failed rank or -1; code is the context id */
-	CONTROL_UNMADE = 7,  /* the sender could not make its communicator of a split: see birth */
-	CONTROL_WHERE = 8,   /* asks for CONTROL_HERE, and carries the sender's struct position */
-	CONTROL_HERE = 9,    /* the sender's struct position */
-	CONTROL_HASHES = 10, /* the sender's struct hashes */
-	CONTROL_CALLS = 11,  /* the sender's calls differ from the receiver's: see compare.c */
-	CONTROL_LOST = 12,   /* an int32_t: the rank that the sender has lost */
-	CONTROL_LAST = 13    /* before CONTROL_LEAVE: the sender's last calls, see compare_left.c */
+	CONTROL_SHRINK = 5, /* to the leader: hash of the excluded ranks; 0: the sender gives up */
+	CONTROL_SHRUNK = 6, /* from the leader: hash, failed rank or -1; code is the context id */
+	CONTROL_UNMADE = 7, /* the sender could not make its communicator of a split: see birth */
+	CONTROL_REPORT = 8, /* where the sender is: a struct report (report.h) */
+	CONTROL_LOST = 12   /* an int32_t: the rank that the sender has lost */
 };
 
 /*
@@ -413,14 +335,6 @@ int comm_was_freed(const struct context *context, uint32_t context_id);
 const char *comm_rank_name(const struct comm *comm, int rank, struct rank_name *name);
 /* The same of this rank. */
 const char *comm_own_name(const struct comm *comm, struct rank_name *name);
-
-/* Notes the signature of the newest collective (comm->seq - 1) and compares messages that came for it. */
-static inline void comm_remember(struct comm *comm, const struct signature *signature)
-{
-	comm->history[(comm->seq - 1) % COMM_HISTORY] = *signature;
-	if (comm->compare || comm->context->match.unexpected_count)
-		comm->client->issued(comm);
-}
 
 /*
  * The backend's own functions, or NULL.  They work on all ranks of an endpoint and in one order, so the

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm_life.c - how a communicator is made, what its failure ends, and how it is freed, each by the parts that hang on it. */
 #include "exec/comm_life.h"
+#include "exec/call_log.h"
 #include "exec/callback.h"
-#include "exec/compare.h"
 #include "exec/control.h"
 #include "exec/dispatch.h"
 #include "exec/composed.h"
-#include "exec/history.h"
 #include "exec/limit.h"
 #include "exec/message_staging.h"
 #include "exec/native.h"
 #include "exec/native_slot.h"
 #include "exec/pair.h"
+#include "exec/report.h"
 #include "exec/queue.h"
 #include "exec/registration.h"
 #include "exec/staging.h"
@@ -43,7 +43,7 @@ static void comm_end_all(struct comm *comm)
 	if (comm->pair)
 		pair_failed(comm);
 	context_wake(comm->context);
-	recorder_report(comm, !comm->error_is_remote && comm->error != COLL_ERR_ABORTED);
+	call_log_report(comm, !comm->error_is_remote && comm->error != COLL_ERR_ABORTED);
 }
 
 /* A backend without a transport takes most buffers as they are. */
@@ -86,7 +86,7 @@ static void comm_hold(struct op *op)
 static const struct comm_client comm_parts = {
 	.locate = comm_locate,
 	.choose = dispatch_choose,
-	.issued = comm_compare_newest,
+	.issued = report_compare_newest,
 	.failed = comm_end_all,
 	.retire = comm_retire,
 	.free = comm_free_memory,
@@ -98,7 +98,7 @@ static const struct comm_client comm_parts = {
 	.slice = stall_slice,
 	.step = stall_step,
 	.check_left = stall_check_left,
-	.ask = stall_ask,
+	.ask = report_ask,
 	.describe_missing = stall_describe_missing,
 	.describe_own = comm_describe_oldest,
 };
@@ -107,6 +107,7 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	     const int *to_context_rank)
 {
 	struct comm *comm = calloc(1, sizeof(*comm));
+	int hashed;
 
 	*out = comm;
 	if (!comm)
@@ -122,11 +123,8 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	comm->to_context_rank = calloc((size_t)nranks, sizeof(*comm->to_context_rank));
 	comm->to_comm_rank = calloc((size_t)context->nranks, sizeof(*comm->to_comm_rank));
 	comm->peer_state = calloc((size_t)nranks, 1);
-	comm->answered = calloc((size_t)nranks, 1);
-	comm->heard = calloc((size_t)nranks, sizeof(*comm->heard));
 	comm->shrink = calloc((size_t)nranks, sizeof(*comm->shrink));
-	if (comm->to_context_rank && comm->to_comm_rank && comm->peer_state && comm->answered &&
-	    comm->heard && comm->shrink &&
+	if (comm->to_context_rank && comm->to_comm_rank && comm->peer_state && comm->shrink &&
 	    !nodes_make(&comm->nodes, context->node, to_context_rank, nranks))
 		comm->handle = handle_new(HANDLE_COMM, comm);
 	if (comm->handle)
@@ -141,8 +139,8 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	if (comm_native(comm))
 		comm->engine[ENGINE_NATIVE] = comm->native ? &native_engine : &polled_engine;
 	comm->asks_place = native_asks_place(comm);
-	if (comm_native(comm) && (!comm->native || context->companion) && nranks > 1 &&
-	    compare_new(comm))
+	hashed = comm_native(comm) && (!comm->native || context->companion) && nranks > 1;
+	if (call_log_new(comm, hashed) || watch_new(comm, hashed))
 		return COLL_ERR_NO_MEMORY;
 	for (int r = 0; r < context->nranks; r++)
 		comm->to_comm_rank[r] = -1;
@@ -151,7 +149,7 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 		comm->to_comm_rank[comm->to_context_rank[r]] = r;
 	}
 	if (!context->comms && context->plugins)
-		recorder_check_dump(comm);
+		call_log_check_dump(comm);
 	comm_enlist(comm);
 	/* Messages for it may have come already.  Who makes a further one looks by comm_check: the others have no news. */
 	if (!comm->derived)
@@ -214,7 +212,6 @@ static void comm_detach(struct comm *comm)
 	match_forget(&context->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context_id);
 	comm_note_freed(context, comm->context_id);
 	native_free(comm);
-	compare_free(comm);
 	registration_remove_all(comm);
 	if (comm->outcome)
 		outcome_end(comm->outcome, comm);
@@ -235,14 +232,11 @@ static void comm_release(struct comm *comm)
 	free(comm->to_context_rank);
 	free(comm->to_comm_rank);
 	free(comm->peer_state);
-	free(comm->answered);
-	free(comm->heard);
-	free(comm->standings);
-	comm_free_last_calls(comm);
 	free(comm->shrink);
 	callback_free(comm);
 	limit_free(comm);
-	free(comm->message_recorder);
+	call_log_free(comm);
+	watch_free(comm);
 	pair_free(comm);
 	free(comm);
 }

@@ -97,7 +97,7 @@ static enum engine_start composed_start(struct op *op)
 	if (composed_prepare(op))
 		return ENGINE_STARTED;
 	steps_begin(op);
-	op_begin(op);
+	op_begin(op, OP_RUNNING);
 	steps_start(op);
 	return ENGINE_STARTED;
 }

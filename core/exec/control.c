@@ -1,38 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* control.c - control messages: how ranks tell each other of failures, of leaving and of new communicators. */
 #include "exec/control.h"
-#include "exec/compare.h"
-#include "exec/history.h"
 #include "exec/message.h"
 #include "exec/pair.h"
+#include "exec/report.h"
 #include "exec/stall.h"
 #include "transport/companion.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ------------------------------------------------------------------ sending -- */
-
-void comm_send_leave(struct comm *comm)
-{
-	struct last_calls calls = {.number = comm->seq};
-	size_t n = comm->seq < COMM_HISTORY ? comm->seq : COMM_HISTORY;
-
-	/* With `compare` the signatures contain algorithms that may differ, and the hashes tell. */
-	if (comm->compare)
-		n = 0;
-	compare_leave(comm);
-	calls.first = comm->seq - (uint32_t)n;
-	for (size_t i = 0; i < n; i++)
-		calls.call[i] = comm->history[(calls.first + i) % COMM_HISTORY];
-	for (int r = 0; r < comm->nranks; r++)
-		if (r != comm->rank && comm->peer_state[r] != PEER_LEFT)
-			context_send_struct(
-				comm->context, comm->to_context_rank[r],
-				comm_tag_control(comm->context_id), CONTROL_LEAVE, &calls,
-				offsetof(struct last_calls, call) + n * sizeof(calls.call[0]));
-}
 
 /* ------------------------------------------------------------------ taking -- */
 
@@ -130,16 +107,23 @@ static void comm_take_shrunk(struct comm *comm, const struct control_body *body)
 		comm_drop_shrunk(comm, &answer);
 }
 
-static void comm_take_leave(struct comm *comm, int peer, const void *bytes, size_t len)
+static void comm_take_report(struct comm *comm, int peer, const void *bytes, size_t len)
 {
-	if (comm->peer_state[peer] == PEER_LEFT)
+	if (!report_take(comm, peer, bytes, len))
 		return;
-	comm->peer_state[peer] = PEER_LEFT;
-	comm->nleft++;
-	comm_keep_last_calls(comm, peer, bytes, len);
-	compare_left(comm, peer);
 	message_peer_left(comm);
 	stall_check_left(comm);
+}
+
+static void comm_take_lost(struct comm *comm, const void *bytes, size_t len)
+{
+	int32_t rank;
+
+	if (len != sizeof(rank))
+		return;
+	memcpy(&rank, bytes, sizeof(rank));
+	if (rank >= 0 && rank < comm->nranks && comm->peer_state[rank] == PEER_ALIVE)
+		comm->peer_state[rank] = PEER_REPORTED;
 }
 
 static void comm_take_text(struct comm *comm, int peer, const struct control_body *body)
@@ -155,28 +139,6 @@ static void comm_take_text(struct comm *comm, int peer, const struct control_bod
 	}
 }
 
-/* Messages of a fixed length. */
-static void comm_take_struct(struct comm *comm, int peer, const struct control_body *body,
-			     size_t len)
-{
-	struct standing standing;
-	struct hashes hashes;
-	int32_t rank;
-
-	if ((body->kind == CONTROL_WHERE || body->kind == CONTROL_HERE) &&
-	    len == sizeof(standing)) {
-		memcpy(&standing, body->text, sizeof(standing));
-		stall_take_standing(comm, peer, &standing, body->kind == CONTROL_WHERE);
-	} else if (body->kind == CONTROL_HASHES && len == sizeof(hashes)) {
-		memcpy(&hashes, body->text, sizeof(hashes));
-		compare_take(comm, peer, &hashes);
-	} else if (body->kind == CONTROL_LOST && len == sizeof(rank)) {
-		memcpy(&rank, body->text, sizeof(rank));
-		if (rank >= 0 && rank < comm->nranks && comm->peer_state[rank] == PEER_ALIVE)
-			comm->peer_state[rank] = PEER_REPORTED;
-	}
-}
-
 /* A malformed message is dropped: one that is too short, or a text that has no end. */
 static void comm_take_control(struct comm *comm, const struct unexpected *e)
 {
@@ -187,14 +149,10 @@ static void comm_take_control(struct comm *comm, const struct unexpected *e)
 	if (e->header.len <= sizeof(*body) || peer < 0)
 		return;
 	len = (size_t)e->header.len - sizeof(*body);
-	if (body->kind == CONTROL_CALLS)
-		compare_take_calls(comm, peer, body->text, len);
-	else if (body->kind == CONTROL_LAST)
-		compare_take_last(comm, peer, body->text, len);
-	else if (body->kind == CONTROL_LEAVE)
-		comm_take_leave(comm, peer, body->text, len);
-	else if (body->kind >= CONTROL_WHERE)
-		comm_take_struct(comm, peer, body, len);
+	if (body->kind == CONTROL_REPORT)
+		comm_take_report(comm, peer, body->text, len);
+	else if (body->kind == CONTROL_LOST)
+		comm_take_lost(comm, body->text, len);
 	else if (!body->text[len - 1])
 		comm_take_text(comm, peer, body);
 }

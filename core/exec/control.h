@@ -17,9 +17,6 @@ int comm_shrunk_before(struct comm *comm, uint64_t hash, struct shrunk *answer);
 /* After the transport has moved: handles control messages and failed peers.  The lock is held. */
 void comm_check(struct comm *comm);
 
-/* Tells them that this rank leaves.  The lock is held. */
-void comm_send_leave(struct comm *comm);
-
 /* See struct context_client: client.c. */
 extern const struct context_client comm_context_client;
 

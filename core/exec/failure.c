@@ -71,7 +71,7 @@ void comm_report_lengths(struct comm *comm, const struct recv *recv, uint32_t pe
 	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
 }
 
-void compare_report_unnamed(struct comm *comm, int rank, uint32_t number)
+void comm_report_unnamed(struct comm *comm, int rank, uint32_t number)
 {
 	struct rank_name name, own;
 	char text[320];
@@ -80,5 +80,21 @@ void compare_report_unnamed(struct comm *comm, int rank, uint32_t number)
 		 "the first %u collectives of %s are others than those of %s: all ranks "
 		 "must make the same calls in the same order",
 		 number, comm_rank_name(comm, rank, &name), comm_own_name(comm, &own));
+	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
+}
+
+void comm_report_missing(struct comm *comm, int caller, int leaver, uint32_t number,
+			 const struct signature *call)
+{
+	struct rank_name name, other;
+	char what[160] = "a collective", text[512];
+
+	if (call)
+		signature_describe(comm, call, what, sizeof(what));
+	snprintf(text, sizeof(text),
+		 "%s called %s as collective number %u, but %s destroyed its communicator after "
+		 "%u: all ranks must make the same calls in the same order",
+		 comm_rank_name(comm, caller, &name), what, number + 1,
+		 comm_rank_name(comm, leaver, &other), number);
 	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
 }

@@ -12,7 +12,13 @@
 void comm_report_call(struct comm *comm, int rank, uint32_t seq, const uint64_t *theirs,
 		      const uint64_t *ours);
 /* The first `number` calls of the rank and of this one differ, and nobody knows any more which. */
-void compare_report_unnamed(struct comm *comm, int rank, uint32_t number);
+void comm_report_unnamed(struct comm *comm, int rank, uint32_t number);
+/*
+ * The caller has made collective `number`, and the leaver has destroyed its communicator without it.  call: its signature, or
+ * NULL if it is not known.
+ */
+void comm_report_missing(struct comm *comm, int caller, int leaver, uint32_t number,
+			 const struct signature *call);
 /* theirs: the signature in a message of `rank`; ours: the signature that this rank's recv expected. */
 void comm_report_message(struct comm *comm, int rank, uint64_t tag, const uint64_t *theirs,
 			 const uint64_t *ours);

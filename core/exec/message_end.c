@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* message_end.c - how messages outside the order of the operations end. */
-#include "exec/message_recorder.h"
 #include "exec/message_staging.h"
+#include "exec/call_log.h"
 #include "exec/callback.h"
 #include "exec/steps.h"
 #include "base/error.h"
@@ -52,6 +52,27 @@ __attribute__((format(printf, 2, 0))) static void message_set_text(struct messag
 		m->text = NULL;
 }
 
+static void message_log(const struct message *m)
+{
+	struct comm *comm = m->comm;
+	struct record record = {
+		.meta = {(uint64_t)COLL_KIND_SEND | signature_dtype_bits(m->args.dtype)},
+		.count = m->args.count,
+		.issued_us = m->issued_us,
+		.ended_us = comm->error ? 0 : context_now(comm->context),
+		.seq_or_tag = (uint32_t)m->args.tag,
+		.peer = m->args.peer,
+		.kind = m->args.kind,
+		.code = m->code};
+
+	if (m->args.kind == COLL_KIND_RECV && m->status.source >= 0) {
+		record.peer = m->status.source;
+		record.seq_or_tag = (uint32_t)m->status.tag;
+		record.count = m->status.bytes / coll_dtype_size(m->args.dtype);
+	}
+	call_log_add_message(comm, &record);
+}
+
 void message_end(struct message *m, int code, const char *fmt, ...)
 {
 	struct comm *comm = m->comm;
@@ -66,7 +87,7 @@ void message_end(struct message *m, int code, const char *fmt, ...)
 	if (m->args.kind == COLL_KIND_NONE)
 		return;
 	message_unlink(m);
-	message_recorder_add(m);
+	message_log(m);
 	comm->steps++;
 	comm->context->sleepers_have_news = 1;
 	callback_end(&m->callbacks, code);

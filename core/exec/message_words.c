@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* message_words.c - what a message outside the order of the operations waits for, in words and as a position. */
 #include "exec/message.h"
-#include "exec/stall.h"
+#include "exec/report.h"
 
 #include <stdio.h>
 
@@ -46,5 +46,5 @@ void message_position(const struct comm *comm, struct position *position)
 	position->meta[0] = m->u.in.recv.meta[0];
 	position->meta[1] = m->args.count;
 	position->peer = m->args.peer;
-	position->tag = (uint32_t)m->args.tag;
+	position->seq_or_tag = (uint32_t)m->args.tag;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* moving.c - the lists of running operations that are to be looked at. */
 #include "exec/moving.h"
+#include "exec/call_log.h"
 
 static void moving_append(struct op_list *list, struct op *op)
 {
@@ -60,7 +61,7 @@ int moving_is_at_rest(const struct comm *comm)
 	const struct op *op = comm->head;
 	const void *objects = (void *)((uintptr_t)comm->limits | (uintptr_t)comm->order |
 				       (uintptr_t)comm->native | (uintptr_t)comm->woken.first |
-				       (uintptr_t)comm->in_turn.first | (uintptr_t)comm->compare);
+				       (uintptr_t)comm->in_turn.first | (uintptr_t)comm->log->hash);
 
 	return !objects && !comm->error && !comm->loose && op && op->state == OP_RUNNING &&
 	       op->engine->rests && op->engine->rests(op) && !comm->context->match.done;

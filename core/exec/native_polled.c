@@ -3,7 +3,7 @@
  * native_polled.c - the engine of a backend that has a transport and does some whole calls by its own functions.  Such
  * operations stay in the queue, and are complete when the backend's stream has passed the last of them.
  */
-#include "exec/compare.h"
+#include "exec/report.h"
 #include "exec/native.h"
 #include "exec/op.h"
 #include "base/error.h"
@@ -23,7 +23,7 @@ static enum engine_start polled_start(struct op *op)
 	if (code)
 		native_fail(op->comm, code, &err);
 	else
-		op_begin(op);
+		op_begin(op, OP_RUNNING);
 	return ENGINE_STARTED;
 }
 
@@ -60,7 +60,7 @@ static int polled_awaits(const struct op *op, uint8_t *ranks)
 	if (!kind_is_collective(op->call.args.kind))
 		return 0;
 	for (int r = 0; r < comm->nranks; r++)
-		if (compare_lacks(comm, r, op->seq))
+		if (report_lacks(comm, r, op->seq))
 			any = ranks[r] = 1;
 	return any;
 }

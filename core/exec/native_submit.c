@@ -3,8 +3,8 @@
 #include "exec/native_impl.h"
 #include "exec/callback.h"
 #include "exec/comm_wait.h"
-#include "exec/compare.h"
 #include "exec/op.h"
+#include "exec/report.h"
 #include "exec/stall.h"
 #include "transport/companion.h"
 #include "base/error.h"
@@ -40,21 +40,22 @@ int native_refused(struct comm *comm, int code, const coll_error_t *err)
 int native_now(struct comm *comm, const struct call *call)
 {
 	struct signature signature;
-	struct recorded op, *place;
+	struct record record, *place;
 
 	if (!comm->native || comm->head || !call->slot ||
 	    (comm->context->classify && !native_takes(comm, call)))
 		return 0;
 	signature = signature_of(comm, call);
-	op = recorder_of(call, signature);
+	call_log_fill(&record, call, &signature);
 	if (kind_is_collective(call->args.kind)) {
-		op.seq_or_tag = comm->seq++;
-		compare_note(comm, &signature);
+		record.seq_or_tag = comm->seq++;
+		report_native_call(comm, &signature);
 	}
-	op.issued_us = context_now(comm->context);
-	place = recorder_add(&comm->recorder, comm_count(comm), &op);
+	record.issued_us = context_now(comm->context);
+	place = call_log_place(comm, comm_count(comm));
+	*place = record;
 	if (native_submit(comm, comm->issued, call->slot, &call->args))
-		place->started_us = op.issued_us;
+		place->started_us = record.issued_us;
 	return 1;
 }
 
@@ -184,7 +185,7 @@ int native_progress(struct comm *comm)
 		native_fail(comm, code, &err);
 	if (comm->finished == before)
 		return 0;
-	recorder_end_all(comm, before);
+	call_log_end_all(comm, before);
 	callback_check(comm);
 	comm->context->sleepers_have_news = 1;
 	return 1;
@@ -224,10 +225,8 @@ static enum engine_start native_start(struct op *op)
 
 	if (op->call.redop.made)
 		args.op = op->call.redop.native;
-	if (native_submit(op->comm, op->number, op->call.slot, &args)) {
-		op->state = OP_SUBMITTED;
-		op->record.started_us = context_now(op->comm->context);
-	}
+	if (native_submit(op->comm, op->number, op->call.slot, &args))
+		op_begin(op, OP_SUBMITTED);
 	return ENGINE_STARTED;
 }
 

@@ -3,6 +3,7 @@
 #include "exec/op.h"
 #include "base/error.h"
 #include "exec/extent.h"
+#include "exec/report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -190,7 +191,7 @@ int op_make(struct comm *comm, const struct call *call, struct op **out)
 		op_retire(op);
 		return code;
 	}
-	op->record = recorder_of(&op->call, op->call.signature);
+	call_log_fill(&op->record, &op->call, &op->call.signature);
 	if (!call->known && op->call.cacheable && !kind_is_v(call->args.kind) && call->kind)
 		comm->known[call->args.kind] = op->call;
 	*out = op;
@@ -206,12 +207,14 @@ static void op_append(struct op *op, uint64_t group)
 	op->group = group;
 	op->engine = comm->engine[op->call.engine];
 	op->state = group || op->bounce ? OP_DEFERRED : OP_QUEUED;
-	if (kind_is_collective(op->call.args.kind)) {
-		op->seq = op->record.seq_or_tag = comm->seq++;
-		comm_remember(comm, &op->call.signature);
-	}
 	op->record.issued_us = context_now(comm->context);
-	op->record.started_us = op->record.ended_us = 0;
+	op->record.started_us = 0;
+	op->logged = call_log_place(comm, op->number);
+	*op->logged = op->record;
+	if (kind_is_collective(op->call.args.kind)) {
+		op->seq = op->logged->seq_or_tag = comm->seq++;
+		report_call(comm, &op->call.signature);
+	}
 	if (comm->tail)
 		comm->tail->next = op;
 	else

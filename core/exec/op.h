@@ -6,6 +6,7 @@
 #include "engine.h"
 #include "exec/bounce.h"
 #include "exec/call.h"
+#include "exec/call_log.h"
 #include "exec/comm.h"
 #include "exec/scratch.h"
 #include "exec/staging.h"
@@ -52,7 +53,8 @@ struct op {
 	struct bounce *bounce;              /* of such a call, or NULL */
 	struct bounce *gates;        /* whose streams must have come to the call before it starts */
 	const struct engine *engine; /* executes it; set when it is appended to the queue */
-	struct recorded record;      /* for the recorder, when the operation leaves the queue */
+	struct record record;  /* for the log of calls, as it is before the operation is issued */
+	struct record *logged; /* its place there: see op_is_logged */
 	struct sched sched;
 	int sched_ready; /* the schedule belongs to this call */
 	int prepared;    /* the engine has run this schedule, and `run` keeps its constant parts */
@@ -89,18 +91,25 @@ struct op {
 
 /* The context's lock is held in all of these. */
 
-/* For an engine: the operation runs from now on. */
-static inline void op_begin(struct op *op)
+/* Has the log still the record of an operation in the queue? */
+static inline int op_is_logged(const struct op *op)
 {
-	op->state = OP_RUNNING;
-	op->record.started_us = context_now(op->comm->context);
+	return op->comm->issued - op->number < LOG_RECORDS;
+}
+/* For an engine: the operation was started, and is in this state from now on. */
+static inline void op_begin(struct op *op, int state)
+{
+	op->state = state;
+	if (op_is_logged(op))
+		op->logged->started_us = context_now(op->comm->context);
 }
 /* For an engine: the operation is complete. */
 static inline void op_end(struct op *op)
 {
 	op->state = OP_DONE;
 	/* The time of the last reading: short operations would feel one more. */
-	op->record.ended_us = op->comm->context->now_us;
+	if (op_is_logged(op))
+		op->logged->ended_us = op->comm->context->now_us;
 }
 
 /* Makes an idle operation for a checked call; copies the arrays. */

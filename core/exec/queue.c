@@ -4,6 +4,8 @@
 #include "exec/callback.h"
 #include "exec/limit.h"
 #include "exec/moving.h"
+#include "exec/call_log.h"
+#include "exec/watch.h"
 
 /* A call looks at so many operations of comm->in_turn that do not move, the next call at the next ones. */
 enum { QUEUE_LOOKS = 16 };
@@ -91,7 +93,6 @@ static void queue_pop(struct comm *comm, struct op *op)
 			comm->client->release(comm, op->number);
 		comm->context->sleepers_have_news = 1;
 	}
-	recorder_add(&comm->recorder, op->number, &op->record);
 	op_retire(op);
 }
 
@@ -218,8 +219,8 @@ int queue_run(struct comm *comm)
 	moved = queue_look_at_running(comm, QUEUE_LOOKS);
 	queue_pop_done(comm);
 	moved |= queue_start_waiting(comm);
-	if (comm->nleft && comm->head && (comm->left_awaited || comm->compare)) {
-		comm->left_awaited = 0;
+	if (comm->nleft && comm->head && (comm->watch->left_awaited || comm->log->hash)) {
+		comm->watch->left_awaited = 0;
 		comm->client->check_left(comm);
 	}
 	return moved;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stall.c - operations that do not move: when the other ranks are asked, and when the wait is over. */
 #include "exec/stall.h"
-#include "exec/compare.h"
-#include "exec/history.h"
 #include "exec/message.h"
 #include "exec/native.h"
 #include "exec/pair.h"
+#include "exec/report.h"
 #include "exec/stall_words.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -19,19 +18,19 @@ void stall_check_left(struct comm *comm)
 	uint8_t *from = calloc((size_t)comm->nranks, 1);
 	char what[160] = "";
 	struct rank_name name, own;
-	struct untaken untaken;
+	struct stall_unexpected unexpected;
 
 	if (from && stall_mark_awaited(comm, from))
 		for (int r = 0; r < comm->nranks; r++)
 			if (from[r] && comm->peer_state[r] == PEER_LEFT) {
-				if (comm_compare_last_calls(comm, r))
+				if (report_compare_left(comm, r))
 					break;
 				call_describe(comm, &comm->head->call, what, sizeof(what));
 				comm_fail(comm, 0, COLL_ERR_PEER_LOST,
 					  "%s destroyed its communicator while %s still waits "
 					  "for it in %s%s",
 					  comm_rank_name(comm, r, &name), comm_own_name(comm, &own),
-					  what, stall_untaken(comm, &untaken));
+					  what, stall_unexpected(comm, &unexpected));
 				break;
 			}
 	free(from);
@@ -42,19 +41,19 @@ void stall_check_left_native(struct comm *comm)
 	char what[160];
 	struct rank_name name, own;
 
-	compare_look_at_left(comm, 0);
-	if (!comm->compare || !comm->seq || !stall_is_busy(comm) || comm->leaving ||
+	report_check_left(comm, 0);
+	if (!comm->log->hash || !comm->seq || !stall_is_busy(comm) || comm->leaving ||
 	    comm->pending_code)
 		return;
 	for (int r = 0; r < comm->nranks; r++)
-		if (comm->peer_state[r] == PEER_LEFT && compare_lacks(comm, r, comm->seq - 1)) {
+		if (comm->peer_state[r] == PEER_LEFT && report_lacks(comm, r, comm->seq - 1)) {
 			native_describe(comm, what, sizeof(what));
 			comm_fail(
 				comm, 0, COLL_ERR_PEER_LOST,
 				"%s destroyed its communicator while %s still waits for it: %s has "
 				"called %u collectives, %s only %u; %s",
 				comm_rank_name(comm, r, &name), comm_own_name(comm, &own), own.text,
-				comm->seq, name.text, comm->compare->number[r], what);
+				comm->seq, name.text, comm->watch->compared->number[r], what);
 			return;
 		}
 }
@@ -73,155 +72,26 @@ enum { STALL_SLICE_US = 1000000 };
  */
 enum { STALL_LOOK_US = 1000, STALL_NO_POLL_US = 10000000 };
 
-static void stall_newest(const struct comm *comm, struct position *p)
-{
-	const struct op *from = NULL;
-	const struct recorded *last = recorder_find(comm, comm->issued, &from);
-
-	if (!last)
-		return;
-	p->kind = last->kind;
-	p->meta[0] = last->meta[0];
-	p->meta[1] = last->meta[1];
-	p->seq = p->tag = last->seq_or_tag;
-	p->peer = last->peer;
-}
-
-/* A backend without a transport carries no questions: its companion does. */
-static int stall_can_ask(const struct comm *comm)
-{
-	return comm->context->ep &&
-	       (comm->context->plugin->backend.transport || comm->context->companion);
-}
-
 /* A program that polls says when it begins, but not when it goes on without. */
 int stall_waits(const struct comm *comm)
 {
-	const struct stall *polled = &comm->polled;
+	const struct stall *polled = &comm->watch->polled;
 	const int polls = polled->steps == comm->steps && polled->finished == comm->finished &&
 			  clock_tick_us() - polled->polled_us < STALL_NO_POLL_US;
 
-	return comm->stalled > (polled->counted && !polls);
-}
-
-static struct position stall_position(const struct comm *comm)
-{
-	const struct op *op = comm->head;
-	struct position p = {.hashes = compare_hashes(comm), .kind = POSITION_NONE};
-
-	if (stall_is_busy(comm))
-		p.stalled = stall_waits(comm)        ? STALLED_WAITS
-			    : stall_is_outside(comm) ? STALLED_OUTSIDE
-						     : STALLED_NOT;
-	if (comm->native) {
-		stall_newest(comm, &p);
-		return p;
-	}
-	if (!op)
-		message_position(comm, &p);
-	if (!op || op->call.args.kind == KIND_AWAIT)
-		return p;
-	p.kind = op->call.args.kind;
-	p.meta[0] = op->call.signature.meta[0];
-	p.meta[1] = op->call.signature.meta[1];
-	p.seq = op->seq;
-	p.peer = op->call.args.root;
-	p.tag = op->call.args.tag;
-	return p;
-}
-
-static int32_t stall_elsewhere(const struct comm *comm)
-{
-	if (comm->shrunk.waits)
-		return ELSEWHERE_SHRINK;
-	for (const struct comm *c = comm->context->comms; c; c = c->next)
-		if (c != comm && c->head)
-			return c->head->call.args.kind == KIND_AWAIT
-				       ? KIND_AWAIT
-				       : signature_kind(c->head->call.signature.meta);
-	return ELSEWHERE_NOWHERE;
-}
-
-struct standing stall_standing(const struct comm *comm)
-{
-	struct standing standing = {.here = stall_position(comm)};
-	struct comm *other = pair_lock_other(comm);
-
-	if (standing.here.kind == POSITION_NONE)
-		standing.elsewhere = stall_elsewhere(comm);
-	if (other) {
-		standing.other = stall_position(other);
-		standing.knows_other = 1;
-		pair_unlock_other(other);
-	}
-	return standing;
-}
-
-static void stall_send(struct comm *comm, int rank, int kind, const struct standing *standing)
-{
-	context_send_struct(comm->context, comm->to_context_rank[rank],
-			    comm_tag_control(comm->context_id), kind, standing, sizeof(*standing));
-}
-
-/* A rank that has answered since this rank has come to where it is lives, even if it is too busy for one more answer. */
-static void stall_forget_answers(struct comm *comm)
-{
-	const uint64_t place = stall_place(comm);
-
-	for (int r = 0; r < comm->nranks; r++)
-		comm->answered[r] = comm->answered[r] && place == comm->asked_place
-					    ? ANSWERED_BEFORE
-					    : ANSWERED_NOT;
-	comm->answered[comm->rank] = ANSWERED;
-	comm->asked_place = place;
-}
-
-void stall_ask(struct comm *comm)
-{
-	struct standing standing;
-
-	if (!stall_can_ask(comm))
-		return;
-	standing = stall_standing(comm);
-	stall_forget_answers(comm);
-	for (int r = 0; r < comm->nranks; r++)
-		if (r != comm->rank && comm->peer_state[r] != PEER_LEFT)
-			stall_send(comm, r, CONTROL_WHERE, &standing);
-}
-
-void stall_take_standing(struct comm *comm, int peer, const struct standing *standing, int asks)
-{
-	const struct position *position = &standing->here;
-	struct standing ours;
-
-	if (asks) {
-		ours = stall_standing(comm);
-		stall_send(comm, peer, CONTROL_HERE, &ours);
-	}
-	comm->answered[peer] = ANSWERED;
-	if (comm->native && position->kind >= 0)
-		stall_hear(comm, peer, position->meta, position->seq);
-	if (!comm->standings)
-		comm->standings = calloc((size_t)comm->nranks, sizeof(*comm->standings));
-	if (comm->standings)
-		comm->standings[peer] = *standing;
-	if (comm->compare)
-		compare_take(comm, peer, &position->hashes);
-	else if (kind_is_collective(position->kind))
-		comm_compare(comm, peer, position->seq, position->meta);
-	stall_check_order(comm, peer, standing);
+	return comm->watch->stalled > (polled->counted && !polls);
 }
 
 static void stall_warn(const struct comm *comm, int64_t idle_us)
 {
 	struct rank_name name;
-	struct untaken untaken;
+	struct stall_unexpected unexpected;
 	char what[160], ranks[1024];
 
 	stall_describe_own(comm, what, sizeof(what));
 	stall_describe_ranks(comm, ranks, sizeof(ranks));
 	log_warn("%s waits in %s, and nothing has moved for %.3g s%s%s", comm_own_name(comm, &name),
-		 what, (double)idle_us / 1e6, ranks, stall_untaken(comm, &untaken));
+		 what, (double)idle_us / 1e6, ranks, stall_unexpected(comm, &unexpected));
 }
 
 /* ---------------------------------------------------------------------- timing out -- */
@@ -239,7 +109,7 @@ static void stall_describe_behind(const struct comm *comm, char *text, size_t si
 static int stall_all_answered(const struct comm *comm)
 {
 	for (int r = 0; r < comm->nranks; r++)
-		if (comm->answered[r] != ANSWERED && comm->peer_state[r] == PEER_ALIVE)
+		if (comm->watch->rank[r].answered != ANSWERED && comm->peer_state[r] == PEER_ALIVE)
 			return 0;
 	return 1;
 }
@@ -249,9 +119,9 @@ void stall_name_behind(struct comm *comm, char *text, size_t size)
 	const int64_t deadline = clock_now_us() + STALL_ANSWER_US;
 
 	text[0] = '\0';
-	if (!comm->native || !stall_can_ask(comm) || comm->error)
+	if (!comm->native || !report_can_ask(comm) || comm->error)
 		return;
-	stall_ask(comm);
+	report_ask(comm);
 	do {
 		clock_nap(1000);
 		context_check(comm->context);
@@ -265,9 +135,9 @@ void stall_name_silent(struct comm *comm, char *text, size_t size)
 	char silent[256];
 
 	text[0] = '\0';
-	if (!stall_can_ask(comm) || comm->error)
+	if (!report_can_ask(comm) || comm->error)
 		return;
-	stall_ask(comm);
+	report_ask(comm);
 	do {
 		context_progress(comm->context);
 		context_check(comm->context);
@@ -275,7 +145,7 @@ void stall_name_silent(struct comm *comm, char *text, size_t size)
 	} while (!comm->error && !stall_all_answered(comm) && clock_now_us() < deadline);
 	if (comm->error || stall_all_answered(comm))
 		return;
-	stall_list_ranks(comm, comm->answered, ANSWERED_NOT, silent, sizeof(silent));
+	stall_list_silent(comm, silent, sizeof(silent));
 	snprintf(text, size, "; not heard from: %s", silent);
 }
 
@@ -286,7 +156,7 @@ static void stall_time_out_native(struct comm *comm, int64_t timeout_us)
 	struct rank_name name;
 
 	stall_describe_own(comm, what, sizeof(what));
-	if (stall_can_ask(comm))
+	if (report_can_ask(comm))
 		stall_describe_behind(comm, behind, sizeof(behind));
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT, "%s: %s timed out: nothing has moved for %.3g s%s",
 		  comm_own_name(comm, &name), what, (double)timeout_us / 1e6, behind);
@@ -299,7 +169,7 @@ static void stall_time_out_native(struct comm *comm, int64_t timeout_us)
 void stall_describe_missing(struct comm *comm, int asked, char *text, size_t size)
 {
 	char silent[256], awaited[256], ranks[288] = "";
-	struct untaken untaken;
+	struct stall_unexpected unexpected;
 
 	if (native_busy(comm)) {
 		text[0] = '\0';
@@ -308,8 +178,8 @@ void stall_describe_missing(struct comm *comm, int asked, char *text, size_t siz
 		return;
 	}
 	stall_describe_awaited(comm, awaited, sizeof(awaited));
-	comm->answered[comm->rank] = ANSWERED;
-	stall_list_ranks(comm, comm->answered, ANSWERED_NOT, silent, sizeof(silent));
+	comm->watch->rank[comm->rank].answered = ANSWERED;
+	stall_list_silent(comm, silent, sizeof(silent));
 	if (asked)
 		stall_describe_ranks(comm, ranks, sizeof(ranks));
 	snprintf(text, size, "%s%s; still needs data from: %s%s%s%s",
@@ -318,7 +188,7 @@ void stall_describe_missing(struct comm *comm, int asked, char *text, size_t siz
 		 : comm->context->copies_pending
 			 ? "; copies to or from a device are still under way"
 			 : "",
-		 stall_untaken(comm, &untaken), ranks);
+		 stall_unexpected(comm, &unexpected), ranks);
 }
 
 static void stall_time_out(struct comm *comm, int64_t timeout_us)
@@ -399,7 +269,7 @@ static int stall_conclude(struct stall *stall, struct comm *comm, int64_t idle)
 			stall_time_out(comm, idle);
 		return 1;
 	}
-	if (stall_can_ask(comm) && !comm->error && !comm->pending_code)
+	if (report_can_ask(comm) && !comm->error && !comm->pending_code)
 		stall_warn(comm, idle);
 	while (stall->next_us <= idle)
 		stall->next_us *= 2;
@@ -435,15 +305,15 @@ int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us)
 	stall->asked_us = now;
 	if (!stall->counted) {
 		stall->counted = 1;
-		comm->stalled++;
+		comm->watch->stalled++;
 	}
-	stall_ask(comm);
+	report_ask(comm);
 	return 0;
 }
 
 void stall_poll(struct comm *comm)
 {
-	struct stall *stall = &comm->polled;
+	struct stall *stall = &comm->watch->polled;
 	const int64_t now = clock_tick_us(), since = now - stall->polled_us;
 
 	if (since < STALL_LOOK_US)

@@ -9,39 +9,9 @@
 #ifndef CORE_EXEC_STALL_H
 #define CORE_EXEC_STALL_H
 
-#include "exec/comm.h"
+#include "exec/watch.h"
 
 struct op;
-
-/* Values of a position's kind that are no COLL_KIND_*: for the last two `tag` is COLL_ANY_TAG or the program's tag. */
-enum { POSITION_NONE = -1, POSITION_PROBE = -2, POSITION_IRECV = -3 };
-
-/* Nothing has moved for long: outside of the library, or while a thread or a stream waits. */
-enum { STALLED_NOT, STALLED_OUTSIDE, STALLED_WAITS };
-
-/*
- * Where a rank is: its oldest operation that is not finished; of a backend without a transport, which may have
- * finished any of them, the newest.
- */
-struct position {
-	uint64_t meta[2];     /* its signature */
-	struct hashes hashes; /* of its collectives */
-	uint32_t seq;         /* the operation's number, if it is a collective */
-	int32_t kind; /* COLL_KIND_* or POSITION_*; POSITION_NONE: the rank has no operation */
-	int32_t peer; /* of a send or recv */
-	uint32_t tag;
-	uint32_t stalled; /* STALLED_*: of operations that are not known to be complete */
-};
-
-/* A rank that has no operation in the communicator that was asked may wait in its shrink, or in another communicator. */
-enum { ELSEWHERE_SHRINK = -1, ELSEWHERE_NOWHERE = 0 };
-
-/* Where a rank is in the communicator that was asked, and in the other one of its pair (pair.h). */
-struct standing {
-	struct position here, other;
-	uint32_t knows_other;
-	int32_t elsewhere; /* ELSEWHERE_*, or the kind of the operation in another communicator */
-};
 
 /* Changes when this rank calls something, or when an operation of it moves or ends. */
 static inline uint64_t stall_place(const struct comm *comm)
@@ -70,29 +40,12 @@ int stall_ask_outside(struct comm *comm);
 /* Were the others asked so, and has the rank called nothing since? */
 int stall_is_outside(const struct comm *comm);
 
-/* CONTROL_WHERE and CONTROL_HERE: compares the peer's position with this rank's calls. */
-void stall_take_standing(struct comm *comm, int peer, const struct standing *standing, int asks);
-/* Where this rank is. */
-struct standing stall_standing(const struct comm *comm);
-/*
- * Fails the communicator soon if this rank and the peer wait in different communicators of their pairs, and neither has
- * made the call in which the other one waits (stall_order.c).
- */
-void stall_check_order(struct comm *comm, int peer, const struct standing *theirs);
-/* Notes that a message of an operation with this signature has come from a rank. */
-static inline void stall_hear(struct comm *comm, int rank, const uint64_t *meta, uint32_t seq)
-{
-	comm->heard[rank] = (uint64_t)signature_kind(meta) << 32 | seq;
-}
-
 /*
  * May what moves on the endpoint be a message of the communicator, or one before it?  The transport does not tell which
  * message of which communicator has moved (stall_flow.c).
  */
 int stall_flows(const struct comm *comm);
 
-/* Asks the other ranks where they are, if there is a way to. */
-void stall_ask(struct comm *comm);
 /*
  * Writes whom the rank waits for: "; not heard from: rank 1; still needs data from: rank 0; rank 1 ...", of the ranks
  * that were asked a moment ago (asked), or only those that its operations need.

@@ -6,6 +6,7 @@
  * program may as well compute: it has no timeout, and no warning tells of it.
  */
 #include "exec/native.h"
+#include "exec/report.h"
 #include "exec/stall.h"
 #include "base/clock.h"
 
@@ -25,7 +26,7 @@ int stall_is_busy(const struct comm *comm)
 
 int stall_ask_outside(struct comm *comm)
 {
-	struct outside *outside = &comm->outside;
+	struct outside *outside = &comm->watch->outside;
 	const uint64_t place = stall_place(comm);
 	const int64_t now = clock_now_us(), first = comm->context->stall_us;
 	const int64_t slept = first / 2 < OUTSIDE_SLEPT_US ? first / 2 : OUTSIDE_SLEPT_US;
@@ -42,11 +43,11 @@ int stall_ask_outside(struct comm *comm)
 		return 1;
 	outside->next_us *= 2;
 	outside->asked = 1;
-	stall_ask(comm);
+	report_ask(comm);
 	return 1;
 }
 
 int stall_is_outside(const struct comm *comm)
 {
-	return comm->outside.asked && comm->outside.place == stall_place(comm);
+	return comm->watch->outside.asked && comm->watch->outside.place == stall_place(comm);
 }

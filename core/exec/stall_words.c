@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stall_words.c - where the ranks of an operation that does not move are, in words. */
 #include "exec/stall_words.h"
-#include "exec/compare.h"
 #include "exec/message.h"
 #include "exec/native.h"
 
@@ -36,10 +35,10 @@ void stall_describe_own(const struct comm *comm, char *text, size_t size)
 			 comm->native ? "device" : "host");
 }
 
-static void stall_see_untaken(void *user, const struct unexpected *e)
+static void stall_see_unexpected(void *user, const struct unexpected *e)
 {
-	struct untaken *untaken = user;
-	const struct comm *comm = untaken->comm;
+	struct stall_unexpected *unexpected = user;
+	const struct comm *comm = unexpected->comm;
 	const struct signature signature = {{e->header.meta[0], e->header.meta[1]}};
 	struct rank_name name;
 	char what[160], which[48];
@@ -48,7 +47,7 @@ static void stall_see_untaken(void *user, const struct unexpected *e)
 		return;
 	if ((e->header.tag & (TAG_USER | TAG_PIECES)) == (TAG_USER | TAG_PIECES))
 		return; /* the message before the pieces has a name */
-	if (untaken->messages++)
+	if (unexpected->messages++)
 		return;
 	if (comm_tag_is_loose(e->header.tag))
 		snprintf(what, sizeof(what), "isend of %llu bytes",
@@ -63,33 +62,65 @@ static void stall_see_untaken(void *user, const struct unexpected *e)
 	else
 		snprintf(which, sizeof(which), "as collective number %u",
 			 ((unsigned)(e->header.tag >> TAG_SEQ_SHIFT) & TAG_SEQ_MASK) + 1);
-	snprintf(untaken->text, sizeof(untaken->text),
+	snprintf(unexpected->text, sizeof(unexpected->text),
 		 "; %s has called %s %s, for which nothing waits here",
 		 comm_rank_name(comm, comm->to_comm_rank[e->peer], &name), what, which);
 }
 
-const char *stall_untaken(const struct comm *comm, struct untaken *untaken)
+const char *stall_unexpected(const struct comm *comm, struct stall_unexpected *unexpected)
 {
 	const uint64_t tag = (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT;
 
-	*untaken = (struct untaken){.comm = comm};
-	match_each(&comm->context->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, tag, stall_see_untaken,
-		   untaken);
-	return untaken->text;
+	*unexpected = (struct stall_unexpected){.comm = comm};
+	match_each(&comm->context->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, tag,
+		   stall_see_unexpected, unexpected);
+	return unexpected->text;
 }
 
-void stall_list_ranks(const struct comm *comm, const uint8_t *marks, int mark, char *text,
-		      size_t size)
+/* Writes "rank 1, 4": the ranks of which is_in() is 1; or "none".  marks: for is_in(). */
+static void stall_list_ranks(const struct comm *comm,
+			     int (*is_in)(const struct comm *comm, int rank, const uint8_t *marks),
+			     const uint8_t *marks, char *text, size_t size)
 {
 	struct rank_name name;
 	size_t at = 0;
 
 	snprintf(text, size, "none");
 	for (int r = 0; r < comm->nranks && at < size; r++)
-		if (marks[r] == mark)
+		if (is_in(comm, r, marks))
 			at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "",
 					       comm_rank_name(comm, r, &name) +
 						       (at ? strlen("rank ") : 0));
+}
+
+static int stall_is_marked(const struct comm *comm, int rank, const uint8_t *marks)
+{
+	(void)comm;
+	return marks[rank];
+}
+
+static int stall_is_silent(const struct comm *comm, int rank, const uint8_t *marks)
+{
+	(void)marks;
+	return comm->watch->rank[rank].answered == ANSWERED_NOT;
+}
+
+void stall_list_silent(const struct comm *comm, char *text, size_t size)
+{
+	stall_list_ranks(comm, stall_is_silent, NULL, text, size);
+}
+
+static int stall_is_behind(const struct comm *comm, int rank, const uint8_t *marks)
+{
+	const struct report *report = watch_report(comm, rank);
+
+	(void)marks;
+	return rank != comm->rank && (!report || (int32_t)(report->here.number - comm->seq) < 0);
+}
+
+void stall_list_behind(const struct comm *comm, char *text, size_t size)
+{
+	stall_list_ranks(comm, stall_is_behind, NULL, text, size);
 }
 
 void stall_describe_awaited(const struct comm *comm, char *text, size_t size)
@@ -99,22 +130,20 @@ void stall_describe_awaited(const struct comm *comm, char *text, size_t size)
 	snprintf(text, size, "%s",
 		 !comm->head || comm->head->call.args.kind == COLL_KIND_RECV ? "any rank" : "none");
 	if (from && stall_mark_awaited(comm, from))
-		stall_list_ranks(comm, from, 1, text, size);
+		stall_list_ranks(comm, stall_is_marked, from, text, size);
 	free(from);
 }
 
 /* ------------------------------------------------------------------------ in words -- */
 
 /* "broadcast as collective number 117", or "a message". */
-static void stall_describe_heard(uint64_t heard, char *text, size_t size)
+static void stall_describe_last_seen(const struct rank_status *status, char *text, size_t size)
 {
-	int kind = (int)(heard >> 32);
-
-	if (kind_is_p2p(kind))
+	if (kind_is_p2p(status->seen_kind))
 		snprintf(text, size, "a message");
 	else
-		snprintf(text, size, "%s as collective number %llu", signature_kind_name(kind),
-			 (unsigned long long)(heard & UINT32_MAX) + 1);
+		snprintf(text, size, "%s as collective number %llu",
+			 signature_kind_name(status->seen_kind), status->seen_seq + 1ULL);
 }
 
 /* The memory of the calls of a communicator of a pair: " on host memory"; or "". */
@@ -137,12 +166,12 @@ static void stall_describe_newest(const struct comm *comm, const struct position
 	if (p->kind < 0)
 		snprintf(text, size, "has called nothing yet%s", memory);
 	else if (kind_is_collective(p->kind))
-		snprintf(text, size, "%s %s as collective number %u%s%s", verb, call, p->seq + 1,
-			 memory[0] ? " of those" : "", memory);
+		snprintf(text, size, "%s %s as collective number %u%s%s", verb, call,
+			 p->seq_or_tag + 1, memory[0] ? " of those" : "", memory);
 	else
 		snprintf(text, size, "%s %s %s %s, after %u collectives%s", verb,
 			 kind_name(p->kind), p->kind == COLL_KIND_RECV ? "from" : "to",
-			 comm_rank_name(comm, p->peer, &name), p->hashes.number, memory);
+			 comm_rank_name(comm, p->peer, &name), p->number, memory);
 }
 
 /* "waits in coll_probe of a message from any rank with tag 7" */
@@ -152,8 +181,8 @@ static void stall_describe_loose(const struct comm *comm, const struct position 
 	struct rank_name name;
 	char tag[32] = "any tag";
 
-	if ((int32_t)p->tag != COLL_ANY_TAG)
-		snprintf(tag, sizeof(tag), "tag %u", p->tag);
+	if ((int32_t)p->seq_or_tag != COLL_ANY_TAG)
+		snprintf(tag, sizeof(tag), "tag %u", p->seq_or_tag);
 	snprintf(text, size, "waits in %s from %s with %s",
 		 p->kind == POSITION_PROBE ? "coll_probe of a message" : "coll_irecv",
 		 comm_rank_name(comm, p->peer, &name), tag);
@@ -173,18 +202,18 @@ static void stall_describe_position(const struct comm *comm, const struct positi
 		return;
 	}
 	if (p->kind < 0) {
-		snprintf(text, size, "has called %u collective%s%s and waits in none",
-			 p->hashes.number, p->hashes.number == 1 ? "" : "s", memory);
+		snprintf(text, size, "has called %u collective%s%s and waits in none", p->number,
+			 p->number == 1 ? "" : "s", memory);
 		return;
 	}
 	signature_describe(comm, &signature, call, sizeof(call));
 	if (kind_is_collective(p->kind))
-		snprintf(text, size, "waits in %s as collective number %u%s%s", call, p->seq + 1,
-			 memory[0] ? " of those" : "", memory);
+		snprintf(text, size, "waits in %s as collective number %u%s%s", call,
+			 p->seq_or_tag + 1, memory[0] ? " of those" : "", memory);
 	else
 		snprintf(text, size, "waits in %s %s %s with tag %u", kind_name(p->kind),
 			 p->kind == COLL_KIND_RECV ? "from" : "to",
-			 comm_rank_name(comm, p->peer, &name), p->tag);
+			 comm_rank_name(comm, p->peer, &name), p->seq_or_tag);
 }
 
 void stall_describe_place(const struct comm *comm, int other, const struct position *p, char *text,
@@ -197,51 +226,53 @@ void stall_describe_place(const struct comm *comm, int other, const struct posit
 }
 
 /* Has the rank called anything there? */
-static int stall_is_used(const struct standing *s)
+static int stall_is_used(const struct report *r)
 {
-	return s->knows_other && (s->other.kind != POSITION_NONE || s->other.hashes.number);
+	return (r->flags & REPORT_OTHER) && (r->other.kind != POSITION_NONE || r->other.number);
 }
 
 /* Behind "waits in none": ", but in barrier on another communicator"; or "". */
-static void stall_describe_elsewhere(const struct standing *s, char *text, size_t size)
+static void stall_describe_elsewhere(const struct report *r, char *text, size_t size)
 {
 	text[0] = '\0';
-	if (s->elsewhere == ELSEWHERE_SHRINK)
+	if (r->elsewhere == ELSEWHERE_SHRINK)
 		snprintf(text, size, ", but in coll_comm_shrink");
-	else if (s->elsewhere > 0)
+	else if (r->elsewhere > 0)
 		snprintf(text, size, ", but in %s on another communicator",
-			 signature_kind_name(s->elsewhere));
+			 signature_kind_name(r->elsewhere));
 }
 
-static void stall_describe_standing(const struct comm *comm, const struct standing *s, char *text,
-				    size_t size)
+static void stall_describe_report(const struct comm *comm, const struct report *r, char *text,
+				  size_t size)
 {
 	char here[320], other[250];
 
-	stall_describe_place(comm, 0, &s->here, here, sizeof(here));
-	stall_describe_elsewhere(s, here + strlen(here), sizeof(here) - strlen(here));
-	if (!stall_is_used(s)) {
+	stall_describe_place(comm, 0, &r->here, here, sizeof(here));
+	stall_describe_elsewhere(r, here + strlen(here), sizeof(here) - strlen(here));
+	if (!stall_is_used(r)) {
 		snprintf(text, size, "%s", here);
 		return;
 	}
-	stall_describe_place(comm, 1, &s->other, other, sizeof(other));
+	stall_describe_place(comm, 1, &r->other, other, sizeof(other));
 	snprintf(text, size, "%s, and %s", here, other);
 }
 
 static void stall_describe_rank(const struct comm *comm, int rank, char *text, size_t size)
 {
+	const struct rank_status *status = &comm->watch->rank[rank];
+	const struct report *report = watch_report(comm, rank);
 	struct rank_name name;
 	char what[512];
 
 	comm_rank_name(comm, rank, &name);
-	if (comm->answered[rank] && comm->standings) {
-		stall_describe_standing(comm, &comm->standings[rank], what, sizeof(what));
+	if (report) {
+		stall_describe_report(comm, report, what, sizeof(what));
 		snprintf(text, size, "%s %s%s", name.text, what,
-			 comm->answered[rank] == ANSWERED_BEFORE ? " (an earlier answer)" : "");
+			 status->answered == ANSWERED_BEFORE ? " (an earlier answer)" : "");
 	} else if (comm->peer_state[rank] == PEER_LEFT) {
 		snprintf(text, size, "%s has destroyed its communicator", name.text);
-	} else if (comm->heard[rank]) {
-		stall_describe_heard(comm->heard[rank], what, sizeof(what));
+	} else if (status->seen_kind) {
+		stall_describe_last_seen(status, what, sizeof(what));
 		snprintf(text, size, "%s does not answer, and was last heard from in %s", name.text,
 			 what);
 	} else {
@@ -257,43 +288,28 @@ static void stall_describe_rank(const struct comm *comm, int rank, char *text, s
 /* Has the rank called as many collectives as this one?  They say nothing of a message. */
 static int stall_is_level(const struct comm *comm, int rank)
 {
-	const struct op *from = NULL;
-	const struct recorded *last = recorder_find(comm, comm->issued, &from);
+	const struct record *last = call_log_record(comm, comm->issued);
+	const struct report *report = watch_report(comm, rank);
 
-	return comm->answered[rank] && comm->standings && last && kind_is_collective(last->kind) &&
-	       (int32_t)(comm->standings[rank].here.hashes.number - comm->seq) == 0;
+	return report && last && kind_is_collective(last->kind) && report->here.number == comm->seq;
 }
 
 /* Is a rank at the same collective as this one? */
 static int stall_is_here(const struct comm *comm, int rank)
 {
-	const struct position *p = comm->standings ? &comm->standings[rank].here : NULL;
+	const struct report *report = watch_report(comm, rank);
 	const struct op *op = comm->head;
 
 	if (comm->native)
 		return rank == comm->rank || stall_is_level(comm, rank);
 	return rank == comm->rank ||
-	       (comm->answered[rank] && op && p && p->kind == op->call.args.kind &&
-		kind_is_collective(p->kind) && p->seq == op->seq);
-}
-
-void stall_list_behind(const struct comm *comm, char *text, size_t size)
-{
-	uint8_t *behind = calloc((size_t)comm->nranks, 1);
-
-	snprintf(text, size, "none");
-	for (int r = 0; behind && r < comm->nranks; r++)
-		behind[r] = r != comm->rank &&
-			    (!comm->answered[r] || !comm->standings ||
-			     (int32_t)(comm->standings[r].here.hashes.number - comm->seq) < 0);
-	if (behind)
-		stall_list_ranks(comm, behind, 1, text, size);
-	free(behind);
+	       (report && op && report->here.kind == op->call.args.kind &&
+		kind_is_collective(report->here.kind) && report->here.seq_or_tag == op->seq);
 }
 
 void stall_describe_ranks(const struct comm *comm, char *text, size_t size)
 {
-	const struct standing own = stall_standing(comm);
+	const struct report own = report_make(comm, REPORT_ANSWERS);
 	struct rank_name name;
 	size_t at = 0;
 	char one[640];
@@ -306,7 +322,7 @@ void stall_describe_ranks(const struct comm *comm, char *text, size_t size)
 	}
 	for (int answered = 0; answered < 2; answered++)
 		for (int r = 0; r < comm->nranks && at < size; r++)
-			if ((comm->answered[r] != ANSWERED_NOT) == answered &&
+			if ((comm->watch->rank[r].answered != ANSWERED_NOT) == answered &&
 			    !stall_is_here(comm, r)) {
 				stall_describe_rank(comm, r, one, sizeof(one));
 				at += (size_t)snprintf(text + at, size - at, "; %s", one);

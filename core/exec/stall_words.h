@@ -4,10 +4,11 @@
 #define CORE_EXEC_STALL_WORDS_H
 
 #include "exec/op.h"
+#include "exec/report.h"
 #include "exec/stall.h"
 
 /* The messages that have come for the communicator and that no operation takes: how many, and the first in words. */
-struct untaken {
+struct stall_unexpected {
 	const struct comm *comm;
 	unsigned messages;
 	char text[320];
@@ -17,9 +18,8 @@ struct untaken {
 
 /* Marks in `from` (nranks bytes) the ranks for which an operation still waits: 1 if there are any. */
 int stall_mark_awaited(const struct comm *comm, uint8_t *from);
-/* Writes "rank 1, 4": the ranks whose entry in marks[] is `mark`; or "none". */
-void stall_list_ranks(const struct comm *comm, const uint8_t *marks, int mark, char *text,
-		      size_t size);
+/* Writes "rank 1, 4": the ranks that have not answered; or "none". */
+void stall_list_silent(const struct comm *comm, char *text, size_t size);
 /* Writes the ranks for which an operation still waits: "rank 1, 4", "any rank" or "none". */
 void stall_describe_awaited(const struct comm *comm, char *text, size_t size);
 /* Writes "rank 1, 4": the ranks without an answer, or behind this one in collectives of the backend's own; or "none". */
@@ -35,6 +35,6 @@ void stall_describe_own(const struct comm *comm, char *text, size_t size);
  */
 void stall_describe_ranks(const struct comm *comm, char *text, size_t size);
 /* "; rank 2 has called ..., for which nothing waits here", or "". */
-const char *stall_untaken(const struct comm *comm, struct untaken *untaken);
+const char *stall_unexpected(const struct comm *comm, struct stall_unexpected *unexpected);
 
 #endif

@@ -3,7 +3,7 @@
 #include "exec/steps.h"
 #include "exec/message.h"
 #include "exec/moving.h"
-#include "exec/stall.h"
+#include "exec/watch.h"
 #include "device/device.h"
 #include "base/error.h"
 
@@ -116,7 +116,7 @@ void steps_received(struct recv *recv)
 	}
 	if ((recv->status | recv->numbered | op->rests) && !steps_received_rare(op, recv))
 		return;
-	stall_hear(op->comm, op->comm->to_comm_rank[recv->peer], op->call.signature.meta, op->seq);
+	watch_see(op->comm, op->comm->to_comm_rank[recv->peer], op->call.signature.meta, op->seq);
 	steps_finish_step(op, recv->step);
 }
 
@@ -256,7 +256,7 @@ static void steps_recv(struct op *op, int i)
 		context_flush(comm->context); /* the message may be here, and is then reduced now */
 	match_post(&comm->context->match, recv);
 	if (comm->nleft && recv->state == RECV_POSTED && step->peer >= 0)
-		comm->left_awaited |= comm->peer_state[step->peer] == PEER_LEFT;
+		comm->watch->left_awaited |= comm->peer_state[step->peer] == PEER_LEFT;
 }
 
 static void steps_reduce(struct op *op, const struct step *step)

@@ -6,9 +6,7 @@
  */
 #include "fake_backend.h"
 
-#include "exec/compare.h"
 #include "exec/comm_life.h"
-#include "exec/history.h"
 
 enum { CHILD_ID = 77, SPLIT_SEQ = 70000 };
 
@@ -164,13 +162,13 @@ static void test_calls_missing(void)
 {
 	const coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_BARRIER};
 	struct rig *rig = rig_new(fake_transport);
-	const struct last_calls calls = {.number = COMM_HISTORY};
+	const struct report report = {.flags = REPORT_LEAVES, .calls = LOG_CALLS};
 
 	if (fake_issue(rig->comm, &args, 0))
 		bail_out("cannot issue a barrier: %s", error_text());
 	queue_issued(rig->comm);
 	for (uint32_t r = 1; r < FAKE_RANKS; r++)
-		control(rig, r, CONTROL_LEAVE, &calls, offsetof(struct last_calls, call));
+		control(rig, r, CONTROL_REPORT, &report, sizeof(report));
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_PEER_LOST, "ranks leave without the calls they name");
 	has_str(rig->comm->error_text, "destroyed its communicator while rank 0 still waits",
@@ -211,7 +209,7 @@ static void test_left_twice(void)
 	struct rig *rig = rig_new(fake_transport);
 
 	for (int i = 0; i < 2; i++)
-		fake_control(rig, 2, rig->comm, CONTROL_LEAVE, 0, "");
+		fake_leave(rig, 2);
 	context_progress(rig->context);
 	is_int(rig->comm->nleft, 1, "one rank has left");
 	rig_free(rig);
@@ -220,16 +218,14 @@ static void test_left_twice(void)
 /* A rank leaves and names more calls than any rank remembers. */
 static void test_too_many_calls(void)
 {
-	struct {
-		struct last_calls calls;
-		struct signature more[8];
-	} last = {.calls = {.number = COMM_HISTORY + 8}};
+	const struct report report = {.flags = REPORT_LEAVES, .calls = LOG_CALLS + 8};
+	const struct signature calls[LOG_CALLS + 8] = {{{0}}};
 	struct rig *rig = rig_new(fake_transport);
 
-	control(rig, 2, CONTROL_LEAVE, &last, sizeof(last));
+	fake_report(rig, 2, &report, calls);
 	context_progress(rig->context);
 	is_int(rig->comm->nleft, 1, "the rank has left");
-	ok(!rig->comm->last_calls || !rig->comm->last_calls[2], "its calls are not kept");
+	ok(!watch_left(rig->comm, 2), "its calls are not kept");
 	rig_free(rig);
 }
 
@@ -247,7 +243,7 @@ static void test_lost_is_told(void)
 	struct rig *rig = rig_new(fake_transport);
 	const coll_host_t *host = &rig->context->host;
 
-	fake_control(rig, 2, rig->comm, CONTROL_LEAVE, 0, "");
+	fake_leave(rig, 2);
 	context_progress(rig->context);
 	host->peer_lost(host, 1, "the cable is cut");
 	host->peer_lost(host, 1, "it is cut again");
@@ -271,7 +267,7 @@ static void test_left_and_lost(void)
 	struct rig *rig = rig_new(fake_transport);
 	const coll_host_t *host = &rig->context->host;
 
-	fake_control(rig, 2, rig->comm, CONTROL_LEAVE, 0, "");
+	fake_leave(rig, 2);
 	context_progress(rig->context);
 	host->peer_lost(host, 2, "connection closed");
 	context_progress(rig->context);
@@ -307,7 +303,7 @@ static void test_mismatch_first(int leaves)
 	queue_issued(rig->comm);
 	comm_set_pending(rig->comm, COLL_ERR_MISMATCH, "other calls");
 	for (uint32_t r = 1; leaves && r < FAKE_RANKS; r++)
-		fake_control(rig, r, rig->comm, CONTROL_LEAVE, 0, "");
+		fake_leave(rig, r);
 	if (!leaves)
 		host->peer_lost(host, 1, "connection closed");
 	context_progress(rig->context);
@@ -343,7 +339,7 @@ static void test_told_though_left(void)
 {
 	struct rig *rig = rig_new(fake_transport);
 
-	fake_control(rig, 2, rig->comm, CONTROL_LEAVE, 0, "");
+	fake_leave(rig, 2);
 	context_progress(rig->context);
 	comm_send_abort(rig->comm);
 	is_int(rig->fake.sends, 3, "all ranks hear of an abort");
@@ -408,124 +404,142 @@ static void call_until(struct rig *rig, uint32_t number)
 	while (rig->comm->seq < number) {
 		const struct signature call = call_at(rig->comm->seq++);
 
-		comm_remember(rig->comm, &call);
+		report_call(rig->comm, &call);
 	}
 }
 
-static size_t list_bytes(size_t calls)
+/* Sends a report of a rank with `room` of its calls behind it, from report.first on, of which `bytes` bytes come. */
+static void report_with(struct rig *rig, uint32_t peer, struct report report, size_t room,
+			size_t bytes)
 {
-	return offsetof(struct compare_list, call) + calls * sizeof(struct signature);
+	char *all = calloc(1, sizeof(report) + room * sizeof(struct signature));
+
+	if (!all)
+		bail_out("no memory");
+	memcpy(all, &report, sizeof(report));
+	for (size_t i = 0; i < room; i++) {
+		const struct signature call = call_at(report.first + (uint32_t)i);
+
+		memcpy(all + sizeof(report) + i * sizeof(call), &call, sizeof(call));
+	}
+	control(rig, peer, CONTROL_REPORT, all, bytes);
+	context_progress(rig->context);
+	free(all);
 }
 
-/* Calls as CONTROL_CALLS and CONTROL_LAST carry them, `room` of them; the caller frees them. */
-static struct compare_list *list_new(uint32_t first, uint32_t number, size_t room)
+static size_t report_bytes(size_t calls)
 {
-	struct compare_list *list = calloc(1, list_bytes(room + 1));
-	struct signature *call;
-
-	if (!list)
-		bail_out("no memory");
-	call = (void *)((char *)list + list_bytes(0));
-	list->first = first;
-	list->number = number;
-	for (size_t i = 0; i < room; i++)
-		call[i] = call_at(first + (uint32_t)i);
-	return list;
+	return sizeof(struct report) + calls * sizeof(struct signature);
 }
 
 /* What a rank says of its last calls when it leaves must be whole. */
 static void test_last_calls(void)
 {
 	const struct {
-		uint32_t number;
+		uint32_t calls;
 		size_t bytes;
 		const char *what;
-	} bad[] = {{3, list_bytes(0) - 1, "no number"},
-		   {3, list_bytes(2), "two of three calls"},
-		   {3, list_bytes(4), "four of three calls"},
-		   {3, list_bytes(3) + 1, "a part of a call"},
-		   {COMPARE_EVERY + 1, list_bytes(COMPARE_EVERY + 1), "more than there may be"}};
+	} bad[] = {
+		{3, report_bytes(2), "two of three calls"},
+		{3, report_bytes(4), "four of three calls"},
+		{3, report_bytes(3) + 1, "a part of a call"},
+		{LOG_MARK_EVERY + 1, report_bytes(LOG_MARK_EVERY + 1), "more than there may be"}};
+	const struct report cut = {.flags = REPORT_LEAVES};
 	struct rig *rig = rig_new(fake_both);
 
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		struct compare_list *list = list_new(0, bad[i].number, COMPARE_EVERY + 1);
-
-		control(rig, 1, CONTROL_LAST, list, bad[i].bytes);
-		context_progress(rig->context);
-		ok(!rig->comm->compare->left, "last calls: %s", bad[i].what);
-		free(list);
-	}
+	report_with(rig, 1, cut, 0, sizeof(cut) - 1);
+	is_int(rig->comm->nleft, 0, "a part of a report says nothing");
 	rig_free(rig);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		const struct report report = {.flags = REPORT_LEAVES, .calls = bad[i].calls};
+
+		rig = rig_new(fake_both);
+		report_with(rig, 1, report, LOG_MARK_EVERY + 1, bad[i].bytes);
+		ok(rig->comm->nleft == 1 && !watch_left(rig->comm, 1), "last calls: %s",
+		   bad[i].what);
+		rig_free(rig);
+	}
 }
 
-/* Sends calls of rank 1, and returns the text of the failure that follows, or "". */
-static const char *after_calls(struct rig *rig, const struct compare_list *list, size_t bytes)
+/* Rank 1 sends calls 0 and up, which differ: returns the text of the failure that follows, or "". */
+static const char *after_calls(struct rig *rig, uint32_t calls, size_t bytes)
 {
-	control(rig, 1, CONTROL_CALLS, list, bytes);
-	context_progress(rig->context);
+	const struct report report = {.flags = REPORT_DIFFERS, .calls = calls};
+
+	report_with(rig, 1, report, LOG_MARK_EVERY + 1, bytes);
 	return rig->comm->error ? rig->comm->error_text : "";
 }
 
 static void test_calls_malformed(void)
 {
-	struct compare_list *list = list_new(0, 1, COMPARE_EVERY + 1);
 	struct rig *rig = rig_new(fake_both);
 
 	call_until(rig, 1);
-	is_str(after_calls(rig, list, list_bytes(0) - 1), "", "calls without a number");
-	is_str(after_calls(rig, list, list_bytes(COMPARE_EVERY + 1)), "", "too many calls");
-	free(list);
+	is_str(after_calls(rig, 0, sizeof(struct report) - 1), "", "calls without a number");
+	is_str(after_calls(rig, LOG_MARK_EVERY + 1, report_bytes(LOG_MARK_EVERY + 1)), "",
+	       "too many calls");
+	is_str(after_calls(rig, 2, report_bytes(1)), "", "one of two calls");
 	rig_free(rig);
 }
 
 /* Rank 1 names its calls, and this rank does not know its own of these numbers: not yet, or not any more. */
 static void test_calls_unknown(int forgotten)
 {
-	const uint32_t calls = forgotten ? COMPARE_CALLS + 1 : 1;
-	struct compare_list *list = list_new(0, 2, 2);
+	struct signature other[2] = {call_at(0), {{COLL_KIND_ALLREDUCE, 1}}};
+	const struct report report = {.flags = REPORT_DIFFERS, .calls = 2};
 	struct rig *rig = rig_new(fake_both);
 
-	call_until(rig, calls);
-	if (!forgotten)
-		list->call[1].meta[0] = COLL_KIND_ALLREDUCE;
-	has_str(after_calls(rig, list, list_bytes(forgotten ? 1 : 2)),
+	if (forgotten)
+		other[0] = other[1];
+	call_until(rig, forgotten ? LOG_HASHED_CALLS + 2 : 1);
+	fake_report(rig, 1, &report, other);
+	context_progress(rig->context);
+	has_str(rig->comm->error_text,
 		"the first 2 collectives of rank 1 are others than those of rank 0",
 		"%s: the calls are not compared", forgotten ? "forgotten" : "not made yet");
-	free(list);
 	rig_free(rig);
 }
 
 static void test_hashes_malformed(void)
 {
 	const struct {
-		struct hashes hashes;
+		struct report report;
 		char more;
-	} sent = {.hashes = {.number = 5}};
+	} sent = {.report = {.here = {.number = 5, .kind = POSITION_NONE}}};
 	struct rig *rig = rig_new(fake_both);
 
-	control(rig, 1, CONTROL_HASHES, &sent, sizeof(sent.hashes) - 1);
-	control(rig, 1, CONTROL_HASHES, &sent, sizeof(sent.hashes) + 1);
+	control(rig, 1, CONTROL_REPORT, &sent, sizeof(sent.report) - 1);
+	control(rig, 1, CONTROL_REPORT, &sent, sizeof(sent.report) + 1);
 	context_progress(rig->context);
-	is_int(rig->comm->compare->number[1], 0, "hashes of another length say nothing");
-	control(rig, 1, CONTROL_HASHES, &sent, sizeof(sent.hashes));
+	is_int(rig->comm->watch->compared->number[1], 0, "a report of another length says nothing");
+	control(rig, 1, CONTROL_REPORT, &sent, sizeof(sent.report));
 	context_progress(rig->context);
-	is_int(rig->comm->compare->number[1], 5, "those of the right length do");
+	is_int(rig->comm->watch->compared->number[1], 5, "one of the right length does");
 	rig_free(rig);
 }
 
-/* A rank is at its call `number`, a multiple of COMPARE_EVERY, with the calls of this rank or with others. */
-static void ahead(struct rig *rig, uint32_t peer, uint32_t number, int equal)
+/* The report of a rank at its call `number`, with the calls of this rank or with others. */
+static struct report report_at(uint32_t number, int equal)
 {
-	struct hashes hashes = {.number = number, .mark = SIGNATURE_HASH_BEGIN};
+	struct report report = {
+		.here = {.number = number, .mark = SIGNATURE_HASH_BEGIN, .kind = POSITION_NONE}};
 
 	for (uint32_t i = 0; i < number; i++) {
 		const struct signature call = call_at(i);
 
-		hashes.mark = compare_add(hashes.mark, &call);
+		report.here.mark = call_log_hash(report.here.mark, &call);
 	}
-	hashes.mark += !equal;
-	hashes.hash = hashes.mark;
-	control(rig, peer, CONTROL_HASHES, &hashes, sizeof(hashes));
+	report.here.mark += !equal;
+	report.here.hash = report.here.mark;
+	return report;
+}
+
+/* The number is a multiple of LOG_MARK_EVERY. */
+static void ahead(struct rig *rig, uint32_t peer, uint32_t number, int equal)
+{
+	const struct report report = report_at(number, equal);
+
+	fake_report(rig, peer, &report, NULL);
 	context_progress(rig->context);
 }
 
@@ -533,9 +547,9 @@ static void ahead(struct rig *rig, uint32_t peer, uint32_t number, int equal)
 static int suspect(const struct rig *rig)
 {
 	for (int k = 0; k < rig->fake.sends; k++) {
-		const struct control_body *body = rig->fake.send[k]->buf;
+		const struct report *report = fake_sent_report(rig, k);
 
-		if (body->kind == CONTROL_CALLS)
+		if (report && report->flags & REPORT_DIFFERS)
 			return (int)rig->fake.send[k]->peer;
 	}
 	return 0;
@@ -546,20 +560,20 @@ static void test_ahead(void)
 {
 	struct rig *rig = rig_new(fake_both);
 
-	ahead(rig, 1, COMPARE_EVERY, 0);
-	ahead(rig, 2, COMPARE_EVERY, 1);
-	call_until(rig, COMPARE_EVERY - 1);
+	ahead(rig, 1, LOG_MARK_EVERY, 0);
+	ahead(rig, 2, LOG_MARK_EVERY, 1);
+	call_until(rig, LOG_MARK_EVERY - 1);
 	is_int(suspect(rig), 0, "this rank is behind: it cannot compare");
-	call_until(rig, COMPARE_EVERY);
+	call_until(rig, LOG_MARK_EVERY);
 	is_int(suspect(rig), 1, "it is there: rank 1 differs, whoever came after it");
 	rig_free(rig);
 
 	rig = rig_new(fake_both);
-	ahead(rig, 1, COMPARE_EVERY, 1);
-	call_until(rig, COMPARE_EVERY);
+	ahead(rig, 1, LOG_MARK_EVERY, 1);
+	call_until(rig, LOG_MARK_EVERY);
 	is_int(suspect(rig), 0, "equal calls");
-	ahead(rig, 2, 2 * COMPARE_EVERY, 0);
-	call_until(rig, 2 * COMPARE_EVERY);
+	ahead(rig, 2, 2 * LOG_MARK_EVERY, 0);
+	call_until(rig, 2 * LOG_MARK_EVERY);
 	is_int(suspect(rig), 2, "the next rank that was ahead differs");
 	rig_free(rig);
 }
@@ -567,17 +581,12 @@ static void test_ahead(void)
 /* A rank is so far behind that this one knows neither its own calls nor its hashes of then. */
 static void test_behind(uint32_t calls, uint32_t number)
 {
-	struct hashes hashes = {.number = number, .mark = SIGNATURE_HASH_BEGIN};
+	struct report report = report_at(number, 1);
 	struct rig *rig = rig_new(fake_both);
 
 	call_until(rig, calls);
-	hashes.hash = hashes.mark;
-	for (uint32_t i = 0; i < number; i++) {
-		const struct signature call = call_at(i);
-
-		hashes.hash = compare_add(hashes.hash, &call);
-	}
-	control(rig, 1, CONTROL_HASHES, &hashes, sizeof(hashes));
+	report.here.mark = SIGNATURE_HASH_BEGIN;
+	fake_report(rig, 1, &report, NULL);
 	context_progress(rig->context);
 	is_int(suspect(rig), 0, "a rank at call %u with equal calls, this one at %u", number,
 	       calls);
@@ -589,18 +598,17 @@ static void test_behind(uint32_t calls, uint32_t number)
 static void test_calls_sent(void)
 {
 	struct rig *rig = rig_new(fake_both);
-	const coll_send_t *send;
+	const struct report *report;
 
-	call_until(rig, COMPARE_CALLS + COMPARE_EVERY / 2);
-	compare_send_calls(rig->comm, 1, CONTROL_CALLS, COMPARE_EVERY, COMPARE_EVERY);
-	send = rig->fake.send[rig->fake.sends - 1];
-	is_int((int64_t)send->header.len,
-	       (int64_t)(sizeof(struct control_body) + list_bytes(COMPARE_EVERY / 2)),
-	       "half of the calls are known still");
-	is_int(((const struct compare_list *)(const void *)((const struct control_body *)send->buf)
-			->text)
-		       ->first,
-	       COMPARE_EVERY / 2, "from the first of them on");
+	call_until(rig, LOG_HASHED_CALLS + LOG_MARK_EVERY / 2);
+	ahead(rig, 1, LOG_MARK_EVERY, 0);
+	is_int(suspect(rig), 1, "rank 1 differs");
+	report = fake_sent_report(rig, rig->fake.sends - 1);
+	is_int(report->calls, LOG_MARK_EVERY / 2, "half of the calls are known still");
+	is_int((int64_t)rig->fake.send[rig->fake.sends - 1]->header.len,
+	       (int64_t)(sizeof(struct control_body) + report_bytes(LOG_MARK_EVERY / 2)),
+	       "and follow");
+	is_int(report->first, LOG_MARK_EVERY / 2, "from the first of them on");
 	rig_free(rig);
 }
 
@@ -609,27 +617,30 @@ static void test_calls_sent(void)
 /* A rank leaves after `number` calls, the last two of which it names. */
 static void leave(struct rig *rig, uint32_t peer, uint32_t number)
 {
-	const uint32_t named = number < 2 ? number : 2;
-	struct compare_list *list = list_new(number - named, number, named);
+	struct report report = report_at(number, 1);
 
-	control(rig, peer, CONTROL_LAST, list, list_bytes(named));
-	fake_control(rig, peer, rig->comm, CONTROL_LEAVE, 0, "");
-	context_progress(rig->context);
-	free(list);
+	report.flags = REPORT_LEAVES;
+	report.calls = number < 2 ? number : 2;
+	report.first = number - report.calls;
+	report.here.mark = SIGNATURE_HASH_BEGIN;
+	report_with(rig, peer, report, report.calls, report_bytes(report.calls));
 }
 
 /* The rank whose hash this one has kept, or whose calls it has asked for, leaves and names none. */
 static void test_left_unnamed(int asked)
 {
+	struct report report = report_at(LOG_MARK_EVERY, 0);
 	struct rig *rig = rig_new(fake_both);
 
-	ahead(rig, 1, COMPARE_EVERY, 0);
+	ahead(rig, 1, LOG_MARK_EVERY, 0);
 	if (asked)
-		call_until(rig, COMPARE_EVERY);
-	fake_control(rig, 1, rig->comm, CONTROL_LEAVE, 0, "");
+		call_until(rig, LOG_MARK_EVERY);
+	report.flags = REPORT_LEAVES;
+	report.first = LOG_MARK_EVERY;
+	fake_report(rig, 1, &report, NULL);
 	context_progress(rig->context);
 	if (!asked)
-		call_until(rig, COMPARE_EVERY);
+		call_until(rig, LOG_MARK_EVERY);
 	is_int(suspect(rig), asked, "%s", asked ? "rank 1 is asked" : "who has left is not asked");
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_MISMATCH, "rank 1 has left with other calls");
@@ -667,7 +678,7 @@ static void test_left_meanwhile(int waits)
 	rig->comm->finished++;
 	if (waits)
 		rig->comm->issued++;
-	compare_look_at_left(rig->comm, 0);
+	report_check_left(rig->comm, 0);
 	is_int(rig->comm->pending_code, waits ? 0 : COLL_ERR_MISMATCH, "that operation ends%s",
 	       waits ? ", and the next one waits" : "");
 	rig->comm->finished = rig->comm->issued;
@@ -682,7 +693,7 @@ static void test_leaves_earlier(void)
 	call_until(rig, 1);
 	leave(rig, 1, 100);
 	is_int(rig->comm->error, 0, "rank 1 leaves after 100 calls, which may still come here");
-	compare_look_at_left(rig->comm, 1);
+	report_check_left(rig->comm, 1);
 	is_int(rig->comm->pending_code, COLL_ERR_MISMATCH, "they will not");
 	is_str(rig->comm->pending_text,
 	       "rank 1 called a collective as collective number 2, but rank 0 destroyed its "
@@ -716,8 +727,8 @@ int main(void)
 	test_calls_unknown(1);
 	test_hashes_malformed();
 	test_ahead();
-	test_behind(COMPARE_CALLS + 10, 5);
-	test_behind(COMPARE_MARKS * COMPARE_EVERY, 0);
+	test_behind(LOG_HASHED_CALLS + 10, 5);
+	test_behind(LOG_MARKS * LOG_MARK_EVERY, 0);
 	test_calls_sent();
 	test_left_unnamed(0);
 	test_left_unnamed(1);

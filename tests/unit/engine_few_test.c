@@ -9,6 +9,7 @@
 #include "exec/limit.h"
 
 #include "fake_backend.h"
+#include "exec/call_log.h"
 
 enum {
 	TEST_OWN = 5,     /* this rank's input; ranks 1 and 2 send */
@@ -187,8 +188,8 @@ static void test_ways(int in_place, int again)
 	is_int(few.op->sched.nsteps, in_place ? 6 : 5,
 	       in_place ? "in place both messages wait in scratch memory"
 			: "the first message is added as it arrives");
-	is_int((int64_t)recorder_find(comm, comm->issued, &(const struct op *){NULL})->kind,
-	       COLL_KIND_ALLREDUCE, "the recorder has the last call");
+	is_int((int64_t)call_log_record(comm, comm->issued)->kind, COLL_KIND_ALLREDUCE,
+	       "the log has the last call");
 	rig_free(few.rig);
 }
 

@@ -16,6 +16,7 @@
 #include "exec/queue.h"
 #include "exec/comm_life.h"
 #include "exec/control.h"
+#include "exec/report.h"
 
 #include "../lib/tap.h"
 
@@ -400,6 +401,38 @@ FAKE_UNUSED static void fake_control(struct rig *rig, uint32_t peer, const struc
 				     int kind, int code, const char *text)
 {
 	fake_control_bytes(rig, peer, comm, kind, code, text, strlen(text) + 1);
+}
+
+/* A report of a rank, with its calls behind it. */
+FAKE_UNUSED static void fake_report(struct rig *rig, uint32_t peer, const struct report *report,
+				    const struct signature *calls)
+{
+	const size_t len = sizeof(*report) + report->calls * sizeof(*calls);
+	char *bytes = malloc(len);
+
+	if (!bytes)
+		bail_out("no memory");
+	memcpy(bytes, report, sizeof(*report));
+	if (calls)
+		memcpy(bytes + sizeof(*report), calls, report->calls * sizeof(*calls));
+	fake_control_bytes(rig, peer, rig->comm, CONTROL_REPORT, 0, bytes, len);
+	free(bytes);
+}
+
+/* A rank destroys its communicator, and names none of its calls. */
+FAKE_UNUSED static void fake_leave(struct rig *rig, uint32_t peer)
+{
+	const struct report report = {.flags = REPORT_LEAVES, .here = {.kind = POSITION_NONE}};
+
+	fake_report(rig, peer, &report, NULL);
+}
+
+/* The report in the k-th accepted send, or NULL: the send is another message. */
+FAKE_UNUSED static const struct report *fake_sent_report(const struct rig *rig, int k)
+{
+	const struct control_body *body = rig->fake.send[k]->buf;
+
+	return body->kind == CONTROL_REPORT ? (const void *)body->text : NULL;
 }
 
 /* Completes the k-th accepted send. */

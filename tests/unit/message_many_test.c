@@ -277,10 +277,10 @@ static void test_left(void)
 	message_start(messages[0]);
 	messages[1] = begin(rig, COLL_KIND_SEND, 0);
 	for (uint32_t r = 2; r < FAKE_RANKS; r++)
-		fake_control(rig, r, rig->comm, CONTROL_LEAVE, 0, "");
+		fake_leave(rig, r);
 	context_progress(rig->context);
 	ok(!messages[0]->done, "rank 1 is still there, and may send");
-	fake_control(rig, 1, rig->comm, CONTROL_LEAVE, 0, "");
+	fake_leave(rig, 1);
 	context_progress(rig->context);
 	is_int(messages[0]->code, COLL_ERR_PEER_LOST, "all have left: the receive ends");
 	fake_complete(rig, 0, COLL_ERR_PEER_LOST);

@@ -5,6 +5,7 @@
  * the backend is, groups that hold operations back, and failures.
  */
 #include "fake_backend.h"
+#include "exec/call_log.h"
 
 #include "exec/limit.h"
 #include "exec/moving.h"
@@ -86,16 +87,15 @@ static void test_known_calls(void)
 	rig_free(rig);
 }
 
-/* The state of operation `number` in the flight recorder, and its count. */
+/* The state of operation `number` in the log, and its count. */
 static int is_recorded(struct rig *rig, uint64_t number, uint64_t count, int ended)
 {
-	const struct op *from = NULL;
-	const struct recorded *op = recorder_find(rig->comm, number, &from);
+	const struct record *op = call_log_record(rig->comm, number);
 	char text[160], want[64];
 
 	if (!op)
 		return 0;
-	recorder_describe(rig->comm, op, text, sizeof(text));
+	call_log_describe(rig->comm, op, text, sizeof(text));
 	snprintf(want, sizeof(want), "allreduce of %d int32 (sum)", (int)count);
 	return !strcmp(text, want) && op->issued_us && op->started_us >= op->issued_us &&
 	       (ended ? op->ended_us >= op->started_us : !op->ended_us);
@@ -104,7 +104,6 @@ static int is_recorded(struct rig *rig, uint64_t number, uint64_t count, int end
 static void test_submit(void)
 {
 	struct rig *rig = rig_new(fake_native);
-	const struct op *from = NULL;
 	char text[160];
 
 	rig->fake.query_code = COLL_IN_PROGRESS;
@@ -117,14 +116,14 @@ static void test_submit(void)
 	native_describe(rig->comm, text, sizeof(text));
 	is_str(text, "3 operations in the hands of backend 'fake', the last allreduce of 3 int32",
 	       "in words");
-	ok(is_recorded(rig, 1, 1, 0) && is_recorded(rig, 3, 3, 0), "the recorder has them");
+	ok(is_recorded(rig, 1, 1, 0) && is_recorded(rig, 3, 3, 0), "the log has them");
 	rig->fake.query_code = COLL_SUCCESS;
 	is_int(native_progress(rig->comm), 1, "then it has got on");
 	is_int(finished(rig), 3, "and all are done");
-	ok(is_recorded(rig, 1, 1, 1) && is_recorded(rig, 3, 3, 1), "also for the recorder");
+	ok(is_recorded(rig, 1, 1, 1) && is_recorded(rig, 3, 3, 1), "also for the log");
 	for (int i = 4; i <= 100; i++)
 		now(rig, (uint64_t)i);
-	ok(!recorder_find(rig->comm, 36, &from) && is_recorded(rig, 37, 37, 0),
+	ok(!call_log_record(rig->comm, 36) && is_recorded(rig, 37, 37, 0),
 	   "which keeps the last 64");
 	native_progress(rig->comm);
 	ok(is_recorded(rig, 37, 37, 1) && is_recorded(rig, 100, 100, 1), "and ends all of these");

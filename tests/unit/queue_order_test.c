@@ -353,14 +353,14 @@ static void test_gone(int before)
 				  .count = 3};
 
 	if (before)
-		fake_control(rig, 2, rig->comm, CONTROL_LEAVE, 0, "");
+		fake_leave(rig, 2);
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_SUCCESS, "a rank that nobody waits for may go");
 	if (fake_issue(rig->comm, &args, 0))
 		bail_out("cannot issue: %s", error_text());
 	queue_progress(rig->comm);
 	if (!before)
-		fake_control(rig, 2, rig->comm, CONTROL_LEAVE, 0, "");
+		fake_leave(rig, 2);
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_PEER_LOST,
 	       "it went %s the receive: the communicator fails", before ? "before" : "during");
@@ -383,7 +383,7 @@ static void test_gone_but_not_needed(void)
 				  .count = 1};
 	const int32_t value = 42;
 
-	fake_control(rig, 2, rig->comm, CONTROL_LEAVE, 0, "");
+	fake_leave(rig, 2);
 	context_progress(rig->context);
 	fake_issue(rig->comm, &args, 0);
 	queue_progress(rig->comm);
@@ -441,18 +441,20 @@ static void test_asking(void)
 {
 	struct rig *rig = rig_new(fake_transport);
 
-	fake_control(rig, 2, rig->comm, CONTROL_LEAVE, 0, "");
+	fake_leave(rig, 2);
 	context_progress(rig->context);
-	stall_ask(rig->comm);
+	report_ask(rig->comm);
 	is_int(rig->fake.sends, 2, "the ranks that are there are asked");
 	ok(rig->fake.send[0]->peer == 1 && rig->fake.send[1]->peer == 3, "ranks 1 and 3");
-	rig->comm->answered[1] = ANSWERED;
-	stall_ask(rig->comm);
-	is_int(rig->comm->answered[1], ANSWERED_BEFORE, "rank 1 has answered at this place");
-	is_int(rig->comm->answered[3], ANSWERED_NOT, "rank 3 has not");
+	rig->comm->watch->rank[1].answered = ANSWERED;
+	report_ask(rig->comm);
+	is_int(rig->comm->watch->rank[1].answered, ANSWERED_BEFORE,
+	       "rank 1 has answered at this place");
+	is_int(rig->comm->watch->rank[3].answered, ANSWERED_NOT, "rank 3 has not");
 	rig->comm->steps++;
-	stall_ask(rig->comm);
-	is_int(rig->comm->answered[1], ANSWERED_NOT, "nor has rank 1 at the next place");
+	report_ask(rig->comm);
+	is_int(rig->comm->watch->rank[1].answered, ANSWERED_NOT,
+	       "nor has rank 1 at the next place");
 	rig_free(rig);
 }
 
@@ -511,28 +513,23 @@ static void test_callbacks(void)
 	rig_free(rig);
 }
 
-/* A control message with the first len bytes of a standing. */
-static void fake_standing(struct rig *rig, uint32_t peer, int kind, const struct standing *standing,
-			  size_t len)
-{
-	fake_control_bytes(rig, peer, rig->comm, kind, 0, standing, len);
-}
-
 static void test_controls(void)
 {
-	const struct standing idle = {.here = {.kind = -1}};
+	struct report idle = {.flags = REPORT_ASKS, .here = {.kind = POSITION_NONE}};
 	struct rig *rig = rig_new(fake_transport);
 
-	fake_standing(rig, 3, CONTROL_WHERE, &idle, sizeof(idle));
+	fake_report(rig, 3, &idle, NULL);
 	context_progress(rig->context);
-	ok(rig->fake.sends == 1 && rig->fake.send[0]->peer == 3 &&
-		   ((const struct control_body *)rig->fake.send[0]->buf)->kind == CONTROL_HERE,
+	ok(rig->fake.sends == 1 && rig->fake.send[0]->peer == 3 && fake_sent_report(rig, 0) &&
+		   fake_sent_report(rig, 0)->flags == REPORT_ANSWERS,
 	   "who asks gets an answer");
 	fake_complete(rig, 0, COLL_SUCCESS);
-	fake_standing(rig, 1, CONTROL_HERE, &idle, sizeof(idle));
-	fake_standing(rig, 2, CONTROL_HERE, &idle, sizeof(idle) - 1);
+	idle.flags = REPORT_ANSWERS;
+	fake_report(rig, 1, &idle, NULL);
+	fake_control_bytes(rig, 2, rig->comm, CONTROL_REPORT, 0, &idle, sizeof(idle) - 1);
 	context_progress(rig->context);
-	ok(rig->comm->answered[1] && !rig->comm->answered[2], "an answer is noted");
+	ok(rig->comm->watch->rank[1].answered && !rig->comm->watch->rank[2].answered,
+	   "an answer is noted");
 	is_int(context_controls_pending(rig->context), 0, "the sent one is freed");
 	fake_control(rig, 1, rig->comm, CONTROL_FAIL, COLL_ERR_SYSTEM, "rank 1 has no disk");
 	context_progress(rig->context);

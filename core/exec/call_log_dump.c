@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * recorder_dump.c - the file with the last operations of a failed communicator: one line each, for tools that
+ * call_log_dump.c - the file with the last operations of a failed communicator: one line each, for tools that
  * compare the files of all ranks.
  */
-#include "exec/recorder.h"
-#include "exec/message_recorder.h"
+#include "exec/call_log.h"
+#include "exec/message.h"
 #include "exec/staging.h"
 #include "base/cancel.h"
 #include "base/descriptor.h"
@@ -43,7 +43,7 @@ static int dump_open_directory(const char *path)
 	return -1;
 }
 
-void recorder_check_dump(struct comm *comm)
+void call_log_check_dump(struct comm *comm)
 {
 	const char *path = config_string(comm->context->config, "dump");
 	int fd;
@@ -155,7 +155,7 @@ static void dump_add_number(struct dump *dump, int known, long long number)
 		dump_add(dump, " -");
 }
 
-static const char *dump_state(const struct comm *comm, const struct recorded *op)
+static const char *dump_state(const struct comm *comm, const struct record *op)
 {
 	return op->ended_us     ? "done"
 	       : op->started_us ? comm->native ? "submitted" : "running"
@@ -163,14 +163,14 @@ static const char *dump_state(const struct comm *comm, const struct recorded *op
 }
 
 static void dump_add_op(struct dump *dump, const struct comm *comm, uint64_t number,
-			const struct recorded *op)
+			const struct record *op)
 {
 	const int dtype = signature_dtype(op->meta), redop = (int)(op->meta[0] >> 16 & 0xffff);
 	const size_t size = coll_dtype_size(dtype);
 	const int p2p = kind_is_p2p(op->kind);
 	char what[160];
 
-	recorder_describe(comm, op, what, sizeof(what));
+	call_log_describe(comm, op, what, sizeof(what));
 	dump_add(dump, "%llu", (unsigned long long)number);
 	dump_add_number(dump, kind_is_collective(op->kind) && !comm->native, op->seq_or_tag + 1LL);
 	dump_add(dump, " %s %s", kind_is_valid(op->kind) ? kind_name(op->kind) : "await",
@@ -189,23 +189,27 @@ static void dump_add_op(struct dump *dump, const struct comm *comm, uint64_t num
 
 /* The columns are those of an operation; the message has no number and begins at once. */
 static void dump_add_message(struct dump *dump, const struct comm *comm,
-			     const struct message_record *record)
+			     const struct record *message)
 {
-	const struct message_args *a = &record->args;
-	const size_t size = coll_dtype_size(a->dtype);
+	const struct message_args args = {.kind = message->kind,
+					  .count = (size_t)message->count,
+					  .dtype = signature_dtype(message->meta),
+					  .peer = message->peer,
+					  .tag = (int32_t)message->seq_or_tag};
+	const size_t size = coll_dtype_size(args.dtype);
 	char what[160];
 
-	message_describe(comm, a, what, sizeof(what));
+	message_describe(comm, &args, what, sizeof(what));
 	dump_add(dump, "- - %s %s - %zu %zu %d %lld %s",
-		 a->kind == COLL_KIND_SEND ? "isend" : "irecv", coll_dtype_name(a->dtype), a->count,
-		 a->count * size, a->peer,
-		 a->tag == COLL_ANY_TAG ? -1LL : (long long)(uint32_t)a->tag,
-		 !record->ended_us ? "running"
-		 : record->code    ? "failed"
-				   : "done");
-	dump_add_time(dump, record->issued_us);
-	dump_add_time(dump, record->issued_us);
-	dump_add_time(dump, record->ended_us);
+		 args.kind == COLL_KIND_SEND ? "isend" : "irecv", coll_dtype_name(args.dtype),
+		 args.count, args.count * size, args.peer,
+		 args.tag == COLL_ANY_TAG ? -1LL : (long long)(uint32_t)args.tag,
+		 !message->ended_us ? "running"
+		 : message->code    ? "failed"
+				    : "done");
+	dump_add_time(dump, message->issued_us);
+	dump_add_time(dump, message->issued_us);
+	dump_add_time(dump, message->ended_us);
 	dump_add(dump, " %s\n", what);
 }
 
@@ -244,17 +248,16 @@ static void dump_add_head(struct dump *dump, const struct comm *comm)
 
 static void dump_fill(struct dump *dump, struct comm *comm)
 {
-	const struct recorded *op;
-	const struct message_record *message;
-	const struct op *from = NULL;
+	const struct record *op;
+	const struct record *message;
 	struct timespec day;
 
 	clock_gettime(CLOCK_REALTIME, &day);
 	dump->offset_us = (int64_t)day.tv_sec * 1000000 + day.tv_nsec / 1000 - clock_now_us();
 	dump_add_head(dump, comm);
-	for (uint64_t n = recorder_before(comm) + 1; (op = recorder_find(comm, n, &from)); n++)
+	for (uint64_t n = call_log_before(comm) + 1; (op = call_log_record(comm, n)); n++)
 		dump_add_op(dump, comm, n, op);
-	for (uint64_t n = 0; (message = message_recorder_at(comm, n)); n++)
+	for (uint64_t n = 0; (message = call_log_message(comm, n)); n++)
 		dump_add_message(dump, comm, message);
 }
 
@@ -299,7 +302,7 @@ static int dump_make(struct comm *comm, int directory, char name[DUMP_NAME_SIZE]
 	return code;
 }
 
-static void recorder_dump(struct comm *comm, const char *path, int loud)
+static void call_log_dump(struct comm *comm, const char *path, int loud)
 {
 	CANCEL_OFF;
 	char name[DUMP_NAME_SIZE] = "";
@@ -307,7 +310,7 @@ static void recorder_dump(struct comm *comm, const char *path, int loud)
 	int directory = dump_open_directory(path);
 
 	if (directory < 0)
-		return; /* recorder_check_dump has warned */
+		return; /* call_log_check_dump has warned */
 	if (dump_make(comm, directory, name))
 		log_warn("%s cannot write its last operations to '%s/%s': %s",
 			 comm_own_name(comm, &own), path, name, error_text());
@@ -320,10 +323,10 @@ static void recorder_dump(struct comm *comm, const char *path, int loud)
 /* -------------------------------------------------------------------------- the report -- */
 
 /* The log line names so many operations at most: the oldest hold up the others. */
-enum { RECORDER_NAMED = 3 };
+enum { LOG_NAMED = 3 };
 
 /* " number 7, allreduce of 10 float32 (sum), running for 3.2 s;".  The text has room for five of them. */
-static size_t recorder_name(const struct comm *comm, const struct recorded *op, uint64_t number,
+static size_t call_log_name(const struct comm *comm, const struct record *op, uint64_t number,
 			    int64_t now, char *text, size_t size)
 {
 	const int64_t since = op->ended_us     ? op->ended_us
@@ -331,7 +334,7 @@ static size_t recorder_name(const struct comm *comm, const struct recorded *op, 
 					       : op->issued_us;
 	char what[160];
 
-	recorder_describe(comm, op, what, sizeof(what));
+	call_log_describe(comm, op, what, sizeof(what));
 	return (size_t)snprintf(text, size, " number %llu, %s, %s %.3g s%s",
 				(unsigned long long)number, what,
 				op->ended_us     ? "done"
@@ -341,30 +344,29 @@ static size_t recorder_name(const struct comm *comm, const struct recorded *op, 
 				op->started_us && !op->ended_us ? ";" : " ago;");
 }
 
-static void recorder_log(struct comm *comm, int loud)
+static void call_log_warn(struct comm *comm, int loud)
 {
 	const int64_t now = clock_now_us();
-	const uint64_t newest = comm->issued, before = recorder_before(comm);
-	const struct recorded *op, *last = NULL;
-	const struct op *from = NULL;
+	const uint64_t newest = comm->issued, before = call_log_before(comm);
+	const struct record *op, *last = NULL;
 	struct rank_name name;
 	uint64_t undone = 0, done = 0;
 	char text[800] = "";
 	size_t at = 0;
 
-	for (uint64_t n = before + 1; (op = recorder_find(comm, n, &from)); n++)
+	for (uint64_t n = before + 1; (op = call_log_record(comm, n)); n++)
 		if (op->ended_us) {
 			last = op;
 			done = n;
-		} else if (undone++ < RECORDER_NAMED)
-			at += recorder_name(comm, op, n, now, text + at, sizeof(text) - at);
+		} else if (undone++ < LOG_NAMED)
+			at += call_log_name(comm, op, n, now, text + at, sizeof(text) - at);
 	if (!undone)
 		return;
-	if (undone > RECORDER_NAMED)
+	if (undone > LOG_NAMED)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, " ...;");
 	if (last) {
 		at += (size_t)snprintf(text + at, sizeof(text) - at, " the last that is done:");
-		at += recorder_name(comm, last, done, now, text + at, sizeof(text) - at);
+		at += call_log_name(comm, last, done, now, text + at, sizeof(text) - at);
 	}
 	text[at - 1] = '\0';
 	(loud ? log_warn : log_info)("%s: %llu of the last %llu operations of the failed "
@@ -373,17 +375,17 @@ static void recorder_log(struct comm *comm, int loud)
 				     (unsigned long long)(newest - before), text);
 }
 
-void recorder_report(struct comm *comm, int loud)
+void call_log_report(struct comm *comm, int loud)
 {
 	const char *directory = config_string(comm->context->config, "dump");
 	char saved[ERROR_TEXT_SIZE]; /* the call that has found the failure may have its own */
 
-	if (!comm->issued && !comm->message_recorder)
+	if (!comm->issued && !comm->log->messages)
 		return;
-	recorder_log(comm, loud);
+	call_log_warn(comm, loud);
 	if (!directory || !directory[0])
 		return;
 	snprintf(saved, sizeof(saved), "%s", error_text());
-	recorder_dump(comm, directory, loud);
+	call_log_dump(comm, directory, loud);
 	error_set(COLL_SUCCESS, "%s", saved);
 }

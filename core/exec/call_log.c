@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* call_log.c - the log of the calls of a communicator: see call_log.h. */
+#include "exec/call_log.h"
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int call_log_new(struct comm *comm, int hashed)
+{
+	const size_t calls = hashed ? LOG_HASHED_CALLS : LOG_CALLS;
+	struct call_log *log = calloc(1, sizeof(*log) + calls * sizeof(log->call[0]));
+
+	comm->log = log;
+	if (log && hashed)
+		log->hash = calloc(1, sizeof(*log->hash));
+	if (!log || (hashed && !log->hash))
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+	log->mask = (uint32_t)calls - 1;
+	if (hashed)
+		log->hash->now = log->hash->mark[0] = SIGNATURE_HASH_BEGIN;
+	return COLL_SUCCESS;
+}
+
+void call_log_free(struct comm *comm)
+{
+	if (comm->log) {
+		free(comm->log->messages);
+		free(comm->log->hash);
+	}
+	free(comm->log);
+	comm->log = NULL;
+}
+
+/* ------------------------------------------------------------------- signatures and hashes -- */
+
+/* Every kind is more than 0, so an entry that is zeroed was never written. */
+const struct signature *call_log_at(const struct comm *comm, uint32_t seq)
+{
+	const struct call_log *log = comm->log;
+	const struct signature *call = &log->call[seq & log->mask];
+
+	return comm->seq - 1 - seq <= log->mask && call->meta[0] ? call : NULL;
+}
+
+uint64_t call_log_mark(const struct comm *comm, uint32_t number)
+{
+	return comm->log->hash->mark[number / LOG_MARK_EVERY % LOG_MARKS];
+}
+
+int call_log_find_hash(const struct comm *comm, uint32_t number, uint64_t *hash)
+{
+	const uint32_t age = comm->seq - number, past = number % LOG_MARK_EVERY;
+
+	if (age / LOG_MARK_EVERY + 1 >= LOG_MARKS)
+		return 0;
+	if (!age) {
+		*hash = comm->log->hash->now;
+		return 1;
+	}
+	*hash = call_log_mark(comm, number);
+	if (past && age + past > LOG_HASHED_CALLS)
+		return 0;
+	for (uint32_t seq = number - past; seq < number; seq++)
+		*hash = call_log_hash(*hash, &comm->log->call[seq & comm->log->mask]);
+	return 1;
+}
+
+/* --------------------------------------------------------------------------------- records -- */
+
+void call_log_end_all(struct comm *comm, uint64_t before)
+{
+	const int64_t now = context_now(comm->context);
+
+	if (before < call_log_before(comm))
+		before = call_log_before(comm);
+	while (before++ < comm->finished)
+		call_log_place(comm, before)->ended_us = now;
+}
+
+void call_log_add_message(struct comm *comm, const struct record *message)
+{
+	struct message_log *messages = comm->log->messages;
+
+	if (!messages)
+		messages = comm->log->messages = calloc(1, sizeof(*messages));
+	if (!messages || (comm->error && messages->open++ >= LOG_RECORDS / 2))
+		return;
+	messages->record[messages->count++ % LOG_RECORDS] = *message;
+}
+
+const struct record *call_log_message(const struct comm *comm, uint64_t n)
+{
+	const struct message_log *messages = comm->log->messages;
+	uint64_t before;
+
+	if (!messages)
+		return NULL;
+	before = messages->count < LOG_RECORDS ? 0 : messages->count - LOG_RECORDS;
+	return before + n < messages->count ? &messages->record[(before + n) % LOG_RECORDS] : NULL;
+}
+
+void call_log_describe(const struct comm *comm, const struct record *op, char *text, size_t size)
+{
+	const struct call call = {
+		.args = {.kind = op->kind,
+			 .dtype = signature_dtype(op->meta),
+			 .count = (size_t)op->count,
+			 .root = op->peer,
+			 .tag = op->seq_or_tag},
+		.kind = kind_is_valid(op->kind) ? kind_at(op->kind) : NULL,
+		.signature = {{op->meta[0], op->meta[1]}},
+	};
+
+	call_describe(comm, &call, text, size);
+}

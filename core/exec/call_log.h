@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * call_log.h - the log of the calls that this rank has made on a communicator.  Everything that is kept of a call after its
+ * end is here, in three parts:
+ *
+ *   call[]    The signatures of the last collectives, by number.  The messages and the reports of other ranks are compared
+ *             with them (report.h), so that ranks which make different calls find out.
+ *   hash      A hash of all collectives.  The messages of a backend that has functions of its own carry no signature, so
+ *             its ranks compare hashes; they keep more signatures, to find the first call that differs.
+ *   op[]      Records with times: of the last operations and, apart from them, of the last messages outside the order of
+ *             the operations.  A communicator that fails logs them, and writes them to a file (call_log_dump.c).
+ *
+ * The context's lock is held in all functions.
+ */
+#ifndef CORE_EXEC_CALL_LOG_H
+#define CORE_EXEC_CALL_LOG_H
+
+#include "exec/comm.h"
+
+enum {
+	LOG_RECORDS = 64,
+	LOG_CALLS = 32,
+	/* The ranks compare hashes each so many collectives: a message takes microseconds, and these are some nanoseconds each. */
+	LOG_MARK_EVERY = 1024,
+	/* With hashes, 128 KiB: a rank goes on while the others come to a comparison and their reports to it. */
+	LOG_HASHED_CALLS = 8 * LOG_MARK_EVERY,
+	/* No two ranks are more than TAG_SEQ_APART collectives apart. */
+	LOG_MARKS = 2 * TAG_SEQ_APART / LOG_MARK_EVERY
+};
+
+/* An operation, or a message outside the order of the operations. */
+struct record {
+	uint64_t meta[2]; /* its signature; of a message the type only */
+	uint64_t count; /* elements; v-forms: those that this rank sends, else those it receives */
+	/* By context_now; 0: not yet. */
+	int64_t issued_us, started_us, ended_us;
+	uint32_t seq_or_tag; /* collectives: number among them; others: tag */
+	int32_t peer;        /* root, or peer of a send or recv */
+	int32_t kind;
+	int32_t code; /* of a message that has ended: its result */
+};
+
+/* The messages.  Of those that are open when the communicator fails, the oldest half are kept: they hold up the others. */
+struct message_log {
+	uint64_t count; /* ever kept; number k, from 0, is at k % LOG_RECORDS */
+	int open;       /* of them those that the failure has ended */
+	struct record record[LOG_RECORDS];
+};
+
+struct call_hash {
+	uint64_t now;             /* of all collectives up to comm->seq */
+	uint64_t mark[LOG_MARKS]; /* its values at the last multiples of LOG_MARK_EVERY */
+};
+
+struct call_log {
+	struct record op[LOG_RECORDS]; /* operation `number` is at number % LOG_RECORDS */
+	struct message_log *messages;  /* NULL: no message has ended yet, or there is no memory */
+	struct call_hash *hash;        /* NULL: the ranks need not compare hashes */
+	uint32_t mask;                 /* entries of call[], a power of two, less 1 */
+	struct signature call[];       /* collective `seq` is at seq & mask; zeroed: not issued */
+};
+
+/* hashed: the ranks compare hashes. */
+int call_log_new(struct comm *comm, int hashed);
+void call_log_free(struct comm *comm);
+
+/* ------------------------------------------------------------------- signatures and hashes -- */
+
+/* The algorithm is no part of a call whose hash is compared: the ranks' engines do not run it. */
+static inline struct signature call_log_plain(const struct signature *call)
+{
+	return (struct signature){{call->meta[0] & ~SIGNATURE_ALGORITHM, call->meta[1]}};
+}
+
+/*
+ * The hash with one more call.  Where each rank has counts of its own a rank without elements may name another type than
+ * the others, so the hash leaves out the types of these calls.
+ */
+static inline uint64_t call_log_hash(uint64_t hash, const struct signature *call)
+{
+	const int kind = signature_kind(call->meta);
+	const int own_counts = kind >= COLL_KIND_ALLTOALLV && kind <= COLL_KIND_SCATTERV;
+	const uint64_t unused = SIGNATURE_ALGORITHM | (own_counts ? MATCH_TYPE_BITS : 0);
+
+	return signature_hash(signature_hash(hash, call->meta[0] & ~unused), call->meta[1]);
+}
+
+/* The place for the signature of collective comm->seq - 1, the newest one. */
+static inline struct signature *call_log_newest_call(const struct comm *comm)
+{
+	return &comm->log->call[(comm->seq - 1) & comm->log->mask];
+}
+
+/* Then, if there are hashes: 1 if the hash has come to a multiple of LOG_MARK_EVERY. */
+static inline int call_log_add_hash(struct comm *comm, const struct signature *call)
+{
+	struct call_hash *hash = comm->log->hash;
+
+	hash->now = call_log_hash(hash->now, call);
+	if (comm->seq % LOG_MARK_EVERY)
+		return 0;
+	hash->mark[comm->seq / LOG_MARK_EVERY % LOG_MARKS] = hash->now;
+	return 1;
+}
+
+/* The signature of collective `seq`, or NULL: it is not issued yet, or is not one of the last. */
+const struct signature *call_log_at(const struct comm *comm, uint32_t seq);
+/* The hash at the last multiple of LOG_MARK_EVERY up to `number`. */
+uint64_t call_log_mark(const struct comm *comm, uint32_t number);
+/* Finds the hash of the first `number` collectives, which this rank has issued: 1 if it is known. */
+int call_log_find_hash(const struct comm *comm, uint32_t number, uint64_t *hash);
+
+/* --------------------------------------------------------------------------------- records -- */
+
+/* Fills in the record of a call that is not issued yet. */
+static inline void call_log_fill(struct record *record, const struct call *call,
+				 const struct signature *signature)
+{
+	const coll_args_t *a = &call->args;
+
+	record->meta[0] = signature->meta[0];
+	record->meta[1] = signature->meta[1];
+	record->count = a->sendcounts || a->recvcounts
+				? call->elements[!call->elements[COLL_BUFFER_SEND]]
+				: a->count;
+	record->issued_us = record->started_us = record->ended_us = 0;
+	record->seq_or_tag = (uint32_t)a->tag;
+	record->peer = a->root;
+	record->kind = a->kind;
+}
+
+/* The place of the record of operation `number`, which is one of the last. */
+static inline struct record *call_log_place(const struct comm *comm, uint64_t number)
+{
+	return &comm->log->op[number % LOG_RECORDS];
+}
+
+/* The last operations are those after this number. */
+static inline uint64_t call_log_before(const struct comm *comm)
+{
+	return comm->issued < LOG_RECORDS ? 0 : comm->issued - LOG_RECORDS;
+}
+
+/* The record of operation `number`, or NULL: it was never issued, or is not one of the last. */
+static inline struct record *call_log_record(const struct comm *comm, uint64_t number)
+{
+	return number && comm->issued - number < LOG_RECORDS ? call_log_place(comm, number) : NULL;
+}
+
+/* The backend has ended the operations after number `before` up to comm->finished. */
+void call_log_end_all(struct comm *comm, uint64_t before);
+
+/* Keeps a message outside the order of the operations, which has ended. */
+void call_log_add_message(struct comm *comm, const struct record *message);
+/* Message number `n` of those that are kept, the oldest first, or NULL. */
+const struct record *call_log_message(const struct comm *comm, uint64_t n);
+
+/* Writes "allreduce of 10 float32 (sum)" or "recv of 4 int32 from rank 2 with tag 7", of an operation. */
+void call_log_describe(const struct comm *comm, const struct record *op, char *text, size_t size);
+
+/* --------------------------------------------------------------------- call_log_dump.c -- */
+
+/*
+ * The first communicator on its context was made: warns if the option `dump` names no directory in which this
+ * process can make files.
+ */
+void call_log_check_dump(struct comm *comm);
+/*
+ * The communicator has failed.  Logs the operations that are not done, as a warning if `loud`, and with the
+ * option `dump` writes all records to a file.
+ */
+void call_log_report(struct comm *comm, int loud);
+
+#endif

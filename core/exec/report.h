@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * report.h - the one message by which a rank tells others how far it has come on a communicator, and what a rank learns when
+ * it compares such a report with its own log (call_log.h).  Ranks that make different calls would wait for each other for
+ * ever; the comparison names the first call that differs, and fails the communicator.
+ *
+ * A rank sends a report
+ *   - to all others when it has waited for long (REPORT_ASKS); each of them answers (REPORT_ANSWERS): where is everybody?
+ *   - to all others when it leaves (REPORT_LEAVES), with its last calls, since nobody can ask it any more;
+ *   - to the next rank every LOG_MARK_EVERY collectives, where messages carry no signatures: hashes alone;
+ *   - to a rank whose hashes differ (REPORT_DIFFERS), with its calls: that rank finds the first one that differs.
+ *
+ * The lock is held in all functions.
+ */
+#ifndef CORE_EXEC_REPORT_H
+#define CORE_EXEC_REPORT_H
+
+#include "exec/call_log.h"
+#include "exec/watch.h"
+
+/* Values of a position's kind that are no COLL_KIND_*: for the last two the tag is COLL_ANY_TAG or the program's tag. */
+enum { POSITION_NONE = -1, POSITION_PROBE = -2, POSITION_IRECV = -3 };
+
+/* Nothing has moved for long: outside of the library, or while a thread or a stream waits. */
+enum { STALLED_NOT, STALLED_OUTSIDE, STALLED_WAITS };
+
+/*
+ * Where a rank is: the hashes of its collectives, and its oldest operation that is not finished; of a backend without a
+ * transport, which may have finished any of them, the newest.
+ */
+struct position {
+	uint64_t hash,
+		mark; /* of all collectives; of those up to the last multiple of LOG_MARK_EVERY */
+	uint64_t meta[2];    /* the operation's signature */
+	uint32_t number;     /* of collectives issued */
+	uint32_t seq_or_tag; /* the operation's number, if it is a collective; else its tag */
+	int32_t kind;     /* COLL_KIND_* or POSITION_*; POSITION_NONE: the rank has no operation */
+	int32_t peer;     /* of a send or recv */
+	uint32_t stalled; /* STALLED_*: of operations that are not known to be complete */
+};
+
+enum {
+	REPORT_ASKS = 1,    /* the receiver answers */
+	REPORT_ANSWERS = 2, /* with the operations of the positions too; as if it asks */
+	REPORT_LEAVES = 4,  /* the sender destroys its communicator */
+	REPORT_DIFFERS =
+		8, /* the hashes of the calls before first + calls differ from the receiver's */
+	REPORT_OTHER = 16 /* the position in the other communicator of the pair is known */
+};
+
+/* A rank that has no operation in the communicator may wait in its shrink, or in another communicator. */
+enum { ELSEWHERE_SHRINK = -1, ELSEWHERE_NOWHERE = 0 };
+
+/* In the message the signatures of calls follow. */
+struct report {
+	uint32_t flags;    /* REPORT_* */
+	int32_t elsewhere; /* ELSEWHERE_*, or the kind of the operation in another communicator */
+	uint32_t first, calls; /* the number of the first call that follows; how many follow */
+	struct position here;  /* in the communicator of the report */
+	struct position other; /* in the other communicator of its pair (pair.h) */
+};
+
+/* This rank's report, without calls. */
+struct report report_make(const struct comm *comm, uint32_t flags);
+/* Takes the report of another rank and compares it with the log: 1 if the rank has left with it. */
+int report_take(struct comm *comm, int rank, const void *bytes, size_t len);
+
+/* Can other ranks be asked? */
+int report_can_ask(const struct comm *comm);
+/* Asks the other ranks where they are, if there is a way to. */
+void report_ask(struct comm *comm);
+/* Tells all other ranks that this rank leaves. */
+void report_leave(struct comm *comm);
+
+/* ------------------------------------------------------- what arrives, compared with the log -- */
+
+/*
+ * Compares the calls that a rank has named when it left: 1 if one of them is another one here, which fails the communicator
+ * soon, or if the communicator fails anyway.
+ */
+int report_compare_left(struct comm *comm, int rank);
+/*
+ * With hashes: fails the communicator soon if a rank that has left has made another call, or lacks one for which this rank
+ * does not wait.  leaves: this rank makes no more calls, so those that it lacks count too.
+ */
+void report_check_left(struct comm *comm, int leaves);
+/* With hashes: has the rank not issued collective `seq`, as far as this rank knows?  Of a rank that has left it knows all. */
+int report_lacks(const struct comm *comm, int rank, uint32_t seq);
+/*
+ * A message of collective `seq`, modulo 2^16, has come from a rank before this rank awaits it: 1 if the collective is
+ * another one here, which fails the communicator soon.
+ */
+int report_message_differs(struct comm *comm, int rank, uint32_t seq, const uint64_t *theirs);
+
+/* ------------------------------------------------------------------------- calls of this rank -- */
+
+/* For report_native_call: the hashes have come to a multiple of LOG_MARK_EVERY. */
+void report_mark(struct comm *comm);
+/* For comm_client: compares the newest collective with the messages that came for it, and adds it to the hashes. */
+void report_compare_newest(struct comm *comm);
+
+/* The newest collective (comm->seq - 1), of a backend without a transport: adds it to the log if the ranks compare hashes. */
+static inline void report_native_call(struct comm *comm, const struct signature *call)
+{
+	if (!comm->log->hash)
+		return;
+	*call_log_newest_call(comm) = *call;
+	if (call_log_add_hash(comm, call))
+		report_mark(comm);
+}
+/* The newest collective has this signature: adds it to the log. */
+static inline void report_call(struct comm *comm, const struct signature *call)
+{
+	*call_log_newest_call(comm) = *call;
+	if (comm->log->hash || comm->context->match.unexpected_count)
+		comm->client->issued(comm);
+}
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * watch.h - what this rank knows of the other ranks of a communicator: which of them answer, where they are, the last calls
+ * of those that have left; and since when operations of this rank have not moved.  report.h fills it in, stall.h reads it.
+ *
+ * The context's lock is held in all functions.
+ */
+#ifndef CORE_EXEC_WATCH_H
+#define CORE_EXEC_WATCH_H
+
+#include "exec/comm.h"
+
+struct report;
+
+/* Has a rank answered this rank's question where it is? */
+enum answered {
+	ANSWERED_NOT,
+	ANSWERED,       /* the last one */
+	ANSWERED_BEFORE /* an earlier one, since when this rank has done nothing */
+};
+
+struct rank_status {
+	/* Last seen: the collective of which a message came last, and its kind; kind 0: no message has come. */
+	uint32_t seen_seq;
+	uint8_t seen_kind;
+	uint8_t answered; /* enum answered */
+};
+
+/*
+ * A wait for operations, and the time since they last moved.  While this rank awaits answers (asked_us),
+ * messages do not count as movement.
+ */
+struct stall {
+	int64_t since_us, next_us; /* idle since then; the next question after so long */
+	int64_t asked_us;          /* when the others were asked; 0: no answers are awaited */
+	int counted;               /* in watch->stalled */
+	uint64_t steps, finished, moves, pair_moves;
+	int64_t polled_us; /* for calls that poll: the last look, by clock_tick_us */
+};
+
+/* A program that makes no calls, and may wait outside the library: see stall_outside.c. */
+struct outside {
+	uint64_t place;   /* stall_place, as it was seen last */
+	int64_t since_us; /* the rank has been there since then; 0: not seen yet */
+	int64_t next_us;  /* the next question comes after so long */
+	int asked;        /* the others were asked, and the rank is still there */
+};
+
+/* The last calls of a rank that has left: nobody can ask it any more. */
+struct left_calls {
+	uint32_t first,
+		calls; /* the number of call[0], and the entries; the rank has made no more */
+	struct signature call[];
+};
+
+/* How the hashes of the other ranks compare with this rank's. */
+struct compared {
+	/* The hash of a rank that is ahead, until this rank is there. */
+	uint64_t ahead_hash;
+	uint32_t ahead_number;
+	int ahead_rank; /* -1: none */
+	/* The last difference. */
+	int64_t differ_us; /* when it was found; 0: there is none */
+	uint32_t differ_number;
+	int differ_rank;
+	uint64_t left_looked; /* 1 more than comm->seq when report_check_left looked last */
+	uint32_t number[];    /* per rank: the collectives that it had issued when last heard of */
+};
+
+struct watch {
+	struct report *report;     /* per rank: the last one that says where it is; NULL: none */
+	struct left_calls **left;  /* per rank that has left; NULL: none */
+	struct compared *compared; /* NULL: the ranks need not compare hashes */
+	uint64_t asked_place;      /* stall_place when this rank asked last */
+	int left_awaited; /* a receive waits for a rank that has left, as stall_check_left has not seen yet */
+	int stalled; /* waits and polls for which the others were asked, and that have not moved since: see stall_waits */
+	struct stall polled; /* of calls that poll, and of streams that wait */
+	struct outside outside;
+	struct rank_status rank[];
+};
+
+/* hashed: the ranks compare hashes. */
+int watch_new(struct comm *comm, int hashed);
+void watch_free(struct comm *comm);
+
+/* A wait begins: the rest is set when it has lasted for a slice. */
+static inline void stall_begin(struct stall *stall)
+{
+	stall->since_us = 0;
+	stall->asked_us = 0;
+	stall->counted = 0;
+}
+/* The wait is over, or something has moved. */
+static inline void stall_end(struct stall *stall, struct comm *comm)
+{
+	comm->watch->stalled -= stall->counted;
+	stall->counted = 0;
+}
+
+/* A message of an operation with this signature has come from a rank. */
+static inline void watch_see(struct comm *comm, int rank, const uint64_t *meta, uint32_t seq)
+{
+	struct rank_status *status = &comm->watch->rank[rank];
+
+	status->seen_seq = seq;
+	status->seen_kind = (uint8_t)signature_kind(meta);
+}
+/* Keeps the report of a rank, which says where it is.  Without memory it is not kept. */
+void watch_keep(struct comm *comm, int rank, const struct report *report);
+/* The last report of a rank that says where it is, or NULL. */
+const struct report *watch_report(const struct comm *comm, int rank);
+/* Keeps `calls` calls of a rank that has left, from number `first` on; bytes: they.  Without memory they are not kept. */
+void watch_keep_left(struct comm *comm, int rank, uint32_t first, uint32_t calls,
+		     const void *bytes);
+const struct left_calls *watch_left(const struct comm *comm, int rank);
+
+#endif

@@ -79,7 +79,7 @@ struct destroy_goal {
 static int destroy_is_idle(const struct comm *comm, uint64_t number)
 {
 	return comm->error || atomic_load(&comm->aborted) ||
-	       (comm->finished >= number && !comm->sends.first);
+	       (comm->finished >= number && !comm->messages.sends.first);
 }
 
 static int destroy_idle(void *arg)

@@ -50,7 +50,7 @@ static int event_stream_flush(struct comm *comm)
 	int deferred = event_host_is_deferred(comm);
 
 	queue_run(comm);
-	if (deferred || comm->waiting)
+	if (deferred || comm->queue.waiting)
 		return error_set(COLL_ERR_INVALID_USAGE,
 				 "the communicator has operations that begin with "
 				 "coll_group_end: use its events before or after the group");

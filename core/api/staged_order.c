@@ -29,7 +29,7 @@ static int staged_order_has_streams(const struct comm *comm)
 static int staged_order_flush(struct comm *comm)
 {
 	queue_run(comm);
-	if (comm->head)
+	if (comm->queue.head)
 		return error_set(COLL_ERR_INVALID_USAGE,
 				 "another thread has a group with operations of the communicator "
 				 "open: call coll_group_end there first");

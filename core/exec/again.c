@@ -8,10 +8,10 @@
 static inline int again_is_quiet(const struct comm *comm)
 {
 	const struct context *context = comm->context;
-	const void *objects = (void *)((uintptr_t)comm->order | (uintptr_t)comm->limits |
+	const void *objects = (void *)((uintptr_t)comm->order | (uintptr_t)comm->limits.first |
 				       (uintptr_t)comm->callbacks | (uintptr_t)comm->native |
 				       (uintptr_t)context->controls);
-	const int counts = comm->error | comm->nleft | comm->loose | context->sleepers |
+	const int counts = comm->error | comm->nleft | comm->messages.looks | context->sleepers |
 			   context->pending_events | context->match.controls | context->unflushed |
 			   atomic_load_explicit(&context->alarm.news, memory_order_relaxed);
 
@@ -22,7 +22,7 @@ static inline int again_is_quiet(const struct comm *comm)
 /* The operation, which is the only one in the queue, is complete. */
 static inline void again_end(struct context *context, struct comm *comm, struct op *op)
 {
-	comm->head = comm->tail = NULL;
+	comm->queue.head = comm->queue.tail = NULL;
 	comm->finished = op->number;
 	op->logged->ended_us = context->now_us;
 	op_retire(op);
@@ -57,7 +57,7 @@ static inline int again_move(struct context *context, struct comm *comm, struct 
 /* An idle operation that was made for the same call and can run again as it is; else NULL. */
 static inline struct op *again_find(struct comm *comm, const coll_args_t *args)
 {
-	struct op **at = &comm->op_cache, *op;
+	struct op **at = &comm->queue.cache, *op;
 
 	for (int n = 1; (op = *at) && n <= OP_CACHE_SIZE; n++, at = &op->next) {
 		if (call_compare(&op->call, args) < CALL_SAME)
@@ -87,7 +87,7 @@ static inline void again_append(struct context *context, struct comm *comm, stru
 		op->seq = op->logged->seq_or_tag = comm->seq++;
 		report_call(comm, &op->call.signature);
 	}
-	comm->head = comm->tail = op;
+	comm->queue.head = comm->queue.tail = op;
 }
 
 /* Once the first messages have left: another rank may wait for them, and a look at the clock takes 6 ns. */
@@ -101,7 +101,8 @@ int again_issue(struct comm *comm, const coll_args_t *args, const void *site)
 	struct context *context = comm->context;
 	struct op *op;
 
-	if (comm->head || !again_is_quiet(comm) || group_current() || op_needs_barrier(comm, args))
+	if (comm->queue.head || !again_is_quiet(comm) || group_current() ||
+	    op_needs_barrier(comm, args))
 		return 0;
 	op = again_find(comm, args);
 	if (!op)
@@ -122,7 +123,7 @@ int again_issue(struct comm *comm, const coll_args_t *args, const void *site)
 int again_poll(struct context *context)
 {
 	struct comm *comm = context->busy;
-	struct op *op = comm ? comm->head : NULL;
+	struct op *op = comm ? comm->queue.head : NULL;
 	int moved;
 
 	if (!op || op->next || op->state != OP_RUNNING || !op->repeats || !again_is_quiet(comm))

@@ -45,7 +45,7 @@ enum { CLIENT_LOOKS = 64 };
 
 static int client_move(struct comm *comm)
 {
-	const int moved = comm->loose ? message_progress(comm) : 0;
+	const int moved = comm->messages.looks ? message_progress(comm) : 0;
 
 	return moved | queue_progress(comm);
 }
@@ -72,10 +72,10 @@ static int client_advance(struct context *context)
 
 	for (; c && looks; c = next) {
 		next = c->next_busy;
-		if (!c->loose && (c->finished == c->issued || c->error)) {
+		if (!c->messages.looks && (c->finished == c->issued || c->error)) {
 			comm_unlist_busy(c, before, COMM_IDLE);
 		} else if (client_may_rest(context, c)) {
-			c->head->rests = 1;
+			c->queue.head->rests = 1;
 			comm_unlist_busy(c, before, COMM_RESTS);
 		} else {
 			one = client_move(c);
@@ -115,8 +115,9 @@ static void client_shut(struct context *context)
 static int client_awaits(const struct context *context)
 {
 	for (const struct comm *c = context->busy; c; c = c->next_busy)
-		if (c->head && (!c->head->engine->by_messages || c->head->stream_events ||
-				c->head->gates || (c->head->bounce && !c->head->steps_left)))
+		if (c->queue.head &&
+		    (!c->queue.head->engine->by_messages || c->queue.head->stream_events ||
+		     c->queue.head->gates || (c->queue.head->bounce && !c->queue.head->steps_left)))
 			return 1;
 	return 0;
 }
@@ -127,10 +128,10 @@ static int64_t client_due(const struct context *context)
 	int64_t due = INT64_MAX;
 
 	for (const struct comm *c = context->busy; c; c = c->next_busy) {
-		if (c->limits && c->limits_look_us < due)
-			due = c->limits_look_us;
-		if (c->limited && c->next_limit_us < due)
-			due = c->next_limit_us;
+		if (c->limits.first && c->limits.look_us < due)
+			due = c->limits.look_us;
+		if (c->messages.limited && c->messages.next_limit_us < due)
+			due = c->messages.next_limit_us;
 	}
 	return due;
 }

@@ -35,6 +35,40 @@ struct message_list {
 	int count;
 };
 
+/* The operations that are under way, in order of issue, and those that later calls may reuse. */
+struct queue {
+	struct op *head, *tail;
+	struct op *waiting;            /* the oldest that has not begun, or NULL */
+	struct op *held;               /* the oldest in state OP_DEFERRED, or NULL */
+	struct op_list woken, in_turn; /* the running ones to be looked at: see moving.h */
+	struct op *collective;         /* no older collective runs, unless this one has left */
+	uint64_t collective_number;    /* its number */
+	struct op *cache;              /* finished operations, which calls reuse */
+	struct scratch_spares spares;  /* scratch memory of finished operations */
+	struct op *persistent;         /* operations of persistent requests */
+};
+
+/* The times by which operations must be complete: see limit.h. */
+struct limits {
+	struct limit *first, *last;
+	int64_t look_us; /* none of them is to be looked at before */
+};
+
+/* Messages outside the order, which are open: see message.h. */
+struct messages {
+	struct message_list sends, recvs;
+	int looks;                 /* how many of them message_progress has to look at */
+	int limited;               /* how many of them are of limited time */
+	int64_t next_limit_us;     /* no limit ends before */
+	struct message *next_look; /* the send at which message_progress goes on; NULL: the first */
+	struct message *first_unsent; /* it and the sends behind it wait for copies; NULL: none */
+	struct message *copying;      /* those whose bytes are copied: see message_staging.h */
+	struct staged *staged_memory; /* memory for later messages, and how many pieces */
+	int staged_kept;
+	const struct message
+		*probing; /* of the coll_probe that began last and still waits, or NULL */
+};
+
 /* The answer of the leader of a shrink: see derive_transport.c. */
 struct shrunk {
 	struct shrunk *next;
@@ -112,26 +146,17 @@ struct comm {
 	int asks_place; /* dispatch_asks_place */
 	uint32_t context_id;
 	int rank, nranks;
-	int *to_context_rank;          /* rank here -> rank on the context */
-	int *to_comm_rank;             /* rank on the context -> rank here, or -1 */
-	struct nodes nodes;            /* on which these ranks run */
-	int cpus;                      /* CPUS_* of the host of rank 0, for rules */
-	struct op *head, *tail;        /* the queue, in order of issue */
-	struct op *waiting;            /* of the queue, the oldest that has not begun, or NULL */
-	struct op *held;               /* of the queue, the oldest in state OP_DEFERRED, or NULL */
-	struct op_list woken, in_turn; /* of the queue, the running ones to be looked at */
-	struct op *collective;         /* no older collective runs, unless this one has left */
-	uint64_t collective_number;    /* its number */
-	struct op *op_cache;           /* finished operations, which calls reuse */
-	struct scratch_spares spares;  /* scratch memory of finished operations */
-	struct op *persistent;         /* operations of persistent requests */
+	int *to_context_rank; /* rank here -> rank on the context */
+	int *to_comm_rank;    /* rank on the context -> rank here, or -1 */
+	struct nodes nodes;   /* on which these ranks run */
+	int cpus;             /* CPUS_* of the host of rank 0, for rules */
+	struct queue queue;
 	struct redop_table redops;
 	struct registration *registrations;
 	struct callback *callbacks; /* see callback.h */
 	uint64_t callbacks_added;
-	uint64_t joined;                   /* the last group with a call of the communicator */
-	struct limit *limits, *last_limit; /* see limit.h */
-	int64_t limits_look_us;            /* none of them is to be looked at before */
+	uint64_t joined; /* the last group with a call of the communicator */
+	struct limits limits;
 	uint64_t staged[KIND_LAST +
 			3]; /* per kind, and of coll_isend and coll_irecv: how many were staged */
 	struct staging_site *staging_sites; /* see staging_sites.c; NULL: none */
@@ -173,18 +198,7 @@ struct comm {
 	struct comm *next_of_id;  /* in its slot of context->comm_of_id */
 	int busy;                 /* enum comm_busy */
 	struct comm *next_busy;
-	/* Messages outside the order, which are open: see message.h. */
-	struct message_list sends, recvs;
-	int loose;                 /* how many of them message_progress has to look at */
-	int limited;               /* how many of them are of limited time */
-	int64_t next_limit_us;     /* no limit ends before */
-	struct message *next_look; /* the send at which message_progress goes on; NULL: the first */
-	struct message *first_unsent; /* it and the sends behind it wait for copies; NULL: none */
-	struct message *copying;      /* those whose bytes are copied: see message_staging.h */
-	struct staged *staged_memory; /* memory for later messages, and how many pieces */
-	int staged_kept;
-	const struct message
-		*probing; /* of the coll_probe that began last and still waits, or NULL */
+	struct messages messages;
 	const struct message *waited; /* the one that the caller of stall_step waits for */
 };
 

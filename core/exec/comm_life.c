@@ -60,8 +60,8 @@ static int comm_locate(struct op *op)
 
 static void comm_describe_oldest(const struct comm *comm, char *text, size_t size)
 {
-	if (comm->head)
-		call_describe(comm, &comm->head->call, text, size);
+	if (comm->queue.head)
+		call_describe(comm, &comm->queue.head->call, text, size);
 	else
 		native_describe(comm, text, size);
 }
@@ -181,7 +181,7 @@ static void comm_free_persistent(struct op *op)
 /* Takes persistent operations out of the queue. */
 static void comm_drop_persistent(struct comm *comm)
 {
-	for (struct op **at = &comm->head; *at;)
+	for (struct op **at = &comm->queue.head; *at;)
 		if ((*at)->persistent)
 			*at = (*at)->next;
 		else
@@ -221,9 +221,9 @@ static void comm_release(struct comm *comm)
 {
 	outcome_unref(comm->outcome);
 	comm_drop_persistent(comm);
-	comm_free_ops(comm->head);
-	comm_free_ops(comm->op_cache);
-	comm_free_persistent(comm->persistent);
+	comm_free_ops(comm->queue.head);
+	comm_free_ops(comm->queue.cache);
+	comm_free_persistent(comm->queue.persistent);
 	message_free_staged(comm);
 	scratch_free_spares(comm);
 	stream_order_free(comm);

@@ -58,7 +58,8 @@ int comm_is_deferred(const struct comm *comm, uint64_t number)
 {
 	const uint64_t group = group_current();
 
-	for (const struct op *op = comm->held; group && op && op->number <= number; op = op->next)
+	for (const struct op *op = comm->queue.held; group && op && op->number <= number;
+	     op = op->next)
 		if (op->state == OP_DEFERRED && op->group == group)
 			return 1;
 	return 0;

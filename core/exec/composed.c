@@ -59,7 +59,8 @@ static int composed_would_overtake(const struct comm *comm, const struct op *op)
 {
 	const coll_args_t *a = &op->call.args;
 
-	for (const struct op *e = comm->head; a->kind == COLL_KIND_SEND && e != op; e = e->next)
+	for (const struct op *e = comm->queue.head; a->kind == COLL_KIND_SEND && e != op;
+	     e = e->next)
 		if (e->call.args.kind == COLL_KIND_SEND && e->state == OP_RUNNING &&
 		    e->call.staged && e->call.args.root == a->root && e->call.args.tag == a->tag &&
 		    !steps_has_sent(e))

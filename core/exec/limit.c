@@ -36,21 +36,21 @@ int limit_add(struct comm *comm, uint64_t number, int64_t timeout_us)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a limit");
 	*limit = (struct limit){NULL, number, timeout_us, clock_now_us() + timeout_us, 0};
 	next = limit_next_us(limit);
-	if (!comm->limits || next < comm->limits_look_us)
-		comm->limits_look_us = next;
-	*(comm->limits ? &comm->last_limit->next : &comm->limits) = limit;
-	comm->last_limit = limit;
+	if (!comm->limits.first || next < comm->limits.look_us)
+		comm->limits.look_us = next;
+	*(comm->limits.first ? &comm->limits.last->next : &comm->limits.first) = limit;
+	comm->limits.last = limit;
 	comm_set_busy(comm);
 	return COLL_SUCCESS;
 }
 
 void limit_free(struct comm *comm)
 {
-	while (comm->limits) {
-		struct limit *next = comm->limits->next;
+	while (comm->limits.first) {
+		struct limit *next = comm->limits.first->next;
 
-		free(comm->limits);
-		comm->limits = next;
+		free(comm->limits.first);
+		comm->limits.first = next;
 	}
 }
 
@@ -73,7 +73,7 @@ static void limit_fail(struct comm *comm, const struct limit *limit)
 static void limit_ask(struct comm *comm, int64_t now)
 {
 	comm->client->ask(comm);
-	for (struct limit *l = comm->limits; l; l = l->next)
+	for (struct limit *l = comm->limits.first; l; l = l->next)
 		l->asked |= l->end_us <= now + LIMIT_ANSWER_US;
 }
 
@@ -82,7 +82,7 @@ static void limit_look(struct comm *comm, int64_t now)
 {
 	int64_t next = INT64_MAX;
 
-	for (const struct limit *l = comm->limits; l && !comm->error; l = l->next) {
+	for (const struct limit *l = comm->limits.first; l && !comm->error; l = l->next) {
 		if (l->number <= comm->finished)
 			continue;
 		if (l->end_us <= now)
@@ -92,7 +92,7 @@ static void limit_look(struct comm *comm, int64_t now)
 		if (limit_next_us(l) < next)
 			next = limit_next_us(l);
 	}
-	comm->limits_look_us = next;
+	comm->limits.look_us = next;
 }
 
 /*
@@ -104,12 +104,12 @@ int limit_fail_late(struct comm *comm)
 	struct limit *limit;
 	int64_t now;
 
-	while ((limit = comm->limits) && limit->number <= comm->finished) {
-		comm->limits = limit->next;
+	while ((limit = comm->limits.first) && limit->number <= comm->finished) {
+		comm->limits.first = limit->next;
 		free(limit);
 	}
 	now = clock_tick_us();
-	if (comm->limits && now >= comm->limits_look_us)
+	if (comm->limits.first && now >= comm->limits.look_us)
 		limit_look(comm, now);
 	return comm->error != 0;
 }

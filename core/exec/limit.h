@@ -16,7 +16,7 @@ void limit_free(struct comm *comm);
 /* The same as limit_fail_late; most communicators have no limits. */
 static inline int limit_check(struct comm *comm)
 {
-	return comm->limits ? limit_fail_late(comm) : 0;
+	return comm->limits.first ? limit_fail_late(comm) : 0;
 }
 
 #endif

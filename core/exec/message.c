@@ -33,7 +33,7 @@ static void message_open(struct message *m)
 {
 	struct comm *comm = m->comm;
 	const int sends = m->args.kind == COLL_KIND_SEND;
-	struct message_list *list = sends ? &comm->sends : &comm->recvs;
+	struct message_list *list = sends ? &comm->messages.sends : &comm->messages.recvs;
 
 	atomic_fetch_add(&m->refs, 1);
 	m->issued_us = context_now(comm->context);
@@ -43,7 +43,7 @@ static void message_open(struct message *m)
 	list->count++;
 	if (!sends)
 		return;
-	comm->loose++;
+	comm->messages.looks++;
 	comm_set_busy(comm);
 }
 
@@ -88,8 +88,8 @@ static void message_hold_send(struct message *m)
 
 	m->u.send.status = COLL_IN_PROGRESS;
 	m->unsent = 1;
-	if (!comm->first_unsent)
-		comm->first_unsent = m;
+	if (!comm->messages.first_unsent)
+		comm->messages.first_unsent = m;
 	if (m->staged)
 		message_copy_begin(m);
 }
@@ -99,8 +99,8 @@ int message_start_held(struct comm *comm)
 	struct message *m;
 	int moved = 0;
 
-	while ((m = comm->first_unsent) && !message_is_copying(m) && !comm->error) {
-		comm->first_unsent = m->next;
+	while ((m = comm->messages.first_unsent) && !message_is_copying(m) && !comm->error) {
+		comm->messages.first_unsent = m->next;
 		m->unsent = 0;
 		message_start_send(m);
 		moved = 1;
@@ -127,7 +127,7 @@ void message_start(struct message *m)
 	struct context *context = m->comm->context;
 
 	message_open(m);
-	if (m->args.kind == COLL_KIND_SEND && (m->staged || m->comm->first_unsent)) {
+	if (m->args.kind == COLL_KIND_SEND && (m->staged || m->comm->messages.first_unsent)) {
 		message_hold_send(m);
 	} else if (m->args.kind == COLL_KIND_SEND) {
 		message_start_send(m);
@@ -192,12 +192,12 @@ void message_set_limit(struct message *m, int64_t timeout_us)
 	if (m->done)
 		return;
 	if (!m->end_us) {
-		comm->loose++;
-		comm->limited++;
+		comm->messages.looks++;
+		comm->messages.limited++;
 	}
 	comm_set_busy(comm);
 	m->timeout_us = timeout_us;
 	m->end_us = clock_now_us() + timeout_us;
-	if (m->end_us < comm->next_limit_us)
-		comm->next_limit_us = m->end_us;
+	if (m->end_us < comm->messages.next_limit_us)
+		comm->messages.next_limit_us = m->end_us;
 }

@@ -30,17 +30,18 @@ void message_unref(struct message *m)
 static void message_unlink(struct message *m)
 {
 	struct comm *comm = m->comm;
-	struct message_list *list = m->args.kind == COLL_KIND_SEND ? &comm->sends : &comm->recvs;
+	struct message_list *list =
+		m->args.kind == COLL_KIND_SEND ? &comm->messages.sends : &comm->messages.recvs;
 
 	*(m->prev ? &m->prev->next : &list->first) = m->next;
 	*(m->next ? &m->next->prev : &list->last) = m->prev;
 	list->count--;
-	if (comm->next_look == m)
-		comm->next_look = m->next;
-	if (comm->first_unsent == m)
-		comm->first_unsent = m->next;
-	comm->loose -= (m->args.kind == COLL_KIND_SEND) + (m->end_us != 0);
-	comm->limited -= m->end_us != 0;
+	if (comm->messages.next_look == m)
+		comm->messages.next_look = m->next;
+	if (comm->messages.first_unsent == m)
+		comm->messages.first_unsent = m->next;
+	comm->messages.looks -= (m->args.kind == COLL_KIND_SEND) + (m->end_us != 0);
+	comm->messages.limited -= m->end_us != 0;
 	message_unstage(m);
 }
 
@@ -190,7 +191,7 @@ void message_peer_left(struct comm *comm)
 {
 	struct message *next;
 
-	for (struct message *m = comm->recvs.first; m; m = next) {
+	for (struct message *m = comm->messages.recvs.first; m; m = next) {
 		next = m->next;
 		message_check_left(m);
 	}
@@ -219,7 +220,8 @@ int message_cancel(struct message *m)
  */
 void message_end_all(struct comm *comm, int code)
 {
-	struct message *m = comm->recvs.first ? comm->recvs.first : comm->sends.first;
+	struct message *m = comm->messages.recvs.first ? comm->messages.recvs.first
+						       : comm->messages.sends.first;
 	struct rank_name name;
 	char what[160];
 
@@ -228,17 +230,17 @@ void message_end_all(struct comm *comm, int code)
 		log_info("%s ends messages that are not complete, the first of them %s",
 			 comm_own_name(comm, &name), what);
 	}
-	while ((m = comm->sends.first)) {
+	while ((m = comm->messages.sends.first)) {
 		message_copy_cancel(m);
 		if (!m->unsent)
 			steps_cancel_send(comm->context, &m->u.send);
-		if (m == comm->sends.first)
+		if (m == comm->messages.sends.first)
 			message_end(m, code, NULL);
 	}
-	while ((m = comm->recvs.first)) {
+	while ((m = comm->messages.recvs.first)) {
 		message_copy_cancel(m);
 		steps_cancel_recv(comm->context, &m->u.in.recv);
-		if (m == comm->recvs.first)
+		if (m == comm->messages.recvs.first)
 			message_end(m, code, NULL);
 	}
 }

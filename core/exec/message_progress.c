@@ -24,8 +24,8 @@ static int message_check_limit(struct message *m, int64_t now)
 	if (!m->end_us)
 		return 0;
 	if (m->end_us > now) {
-		if (m->end_us < comm->next_limit_us)
-			comm->next_limit_us = m->end_us;
+		if (m->end_us < comm->messages.next_limit_us)
+			comm->messages.next_limit_us = m->end_us;
 		return 0;
 	}
 	comm_own_name(comm, &own);
@@ -61,11 +61,11 @@ static int message_check_limits(struct comm *comm)
 {
 	const int64_t now = clock_now_us();
 
-	if (now < comm->next_limit_us)
+	if (now < comm->messages.next_limit_us)
 		return 0;
-	comm->next_limit_us = INT64_MAX;
-	return message_check_limits_of(comm, comm->recvs.first, now) |
-	       message_check_limits_of(comm, comm->sends.first, now);
+	comm->messages.next_limit_us = INT64_MAX;
+	return message_check_limits_of(comm, comm->messages.recvs.first, now) |
+	       message_check_limits_of(comm, comm->messages.sends.first, now);
 }
 
 /* ----------------------------------------------------------------------- sends -- */
@@ -101,12 +101,14 @@ static int message_look(struct comm *comm, int n)
 {
 	int moved = 0;
 
-	for (n = n < comm->sends.count ? n : comm->sends.count; n > 0 && !comm->error; n--) {
-		struct message *m = comm->next_look ? comm->next_look : comm->sends.first;
+	for (n = n < comm->messages.sends.count ? n : comm->messages.sends.count;
+	     n > 0 && !comm->error; n--) {
+		struct message *m = comm->messages.next_look ? comm->messages.next_look
+							     : comm->messages.sends.first;
 
 		if (!m)
 			break;
-		comm->next_look = m->next;
+		comm->messages.next_look = m->next;
 		moved |= message_check_send(m);
 	}
 	return moved;
@@ -114,7 +116,8 @@ static int message_look(struct comm *comm, int n)
 
 int message_look_at_all(struct comm *comm)
 {
-	return comm->sends.count > MESSAGE_LOOKS && message_look(comm, comm->sends.count);
+	return comm->messages.sends.count > MESSAGE_LOOKS &&
+	       message_look(comm, comm->messages.sends.count);
 }
 
 /* The thread that finds its own send complete may be the last in a call: it wakes those that wait for the send too. */
@@ -132,12 +135,12 @@ int message_is_done(struct message *m)
 
 int message_progress(struct comm *comm)
 {
-	int moved = comm->copying ? message_copy_progress(comm) : 0;
+	int moved = comm->messages.copying ? message_copy_progress(comm) : 0;
 
-	if (comm->first_unsent)
+	if (comm->messages.first_unsent)
 		moved |= message_start_held(comm);
 	moved |= message_look(comm, MESSAGE_LOOKS);
-	if (comm->limited)
+	if (comm->messages.limited)
 		moved |= message_check_limits(comm);
 	return moved;
 }

@@ -36,7 +36,7 @@ static struct staged *staged_take(struct comm *comm, size_t bytes)
 {
 	struct staged **found = NULL, *s;
 
-	for (struct staged **at = &comm->staged_memory; *at; at = &(*at)->next)
+	for (struct staged **at = &comm->messages.staged_memory; *at; at = &(*at)->next)
 		if ((*at)->size >= bytes &&
 		    ((*at)->size <= STAGED_SMALL || (*at)->size / STAGED_WASTE <= bytes) &&
 		    (!found || (*at)->size < (*found)->size))
@@ -44,7 +44,7 @@ static struct staged *staged_take(struct comm *comm, size_t bytes)
 	s = found ? *found : NULL;
 	if (s) {
 		*found = s->next;
-		comm->staged_kept--;
+		comm->messages.staged_kept--;
 	}
 	return s;
 }
@@ -103,12 +103,12 @@ void message_unstage(struct message *m)
 	m->staged = NULL;
 	if (s && !s->memory) {
 		free(s);
-	} else if (s && comm->staged_kept == STAGED_KEPT) {
+	} else if (s && comm->messages.staged_kept == STAGED_KEPT) {
 		staged_free(comm, s);
 	} else if (s) {
-		s->next = comm->staged_memory;
-		comm->staged_memory = s;
-		comm->staged_kept++;
+		s->next = comm->messages.staged_memory;
+		comm->messages.staged_memory = s;
+		comm->messages.staged_kept++;
 	}
 }
 
@@ -116,8 +116,8 @@ void message_free_staged(struct comm *comm)
 {
 	struct staged *s;
 
-	while ((s = comm->staged_memory)) {
-		comm->staged_memory = s->next;
+	while ((s = comm->messages.staged_memory)) {
+		comm->messages.staged_memory = s->next;
 		staged_free(comm, s);
 	}
 }
@@ -127,7 +127,7 @@ void message_free_staged(struct comm *comm)
 void message_copy_begin(struct message *m)
 {
 	struct comm *comm = m->comm;
-	struct message **at = &comm->copying;
+	struct message **at = &comm->messages.copying;
 
 	while (*at)
 		at = &(*at)->next_copy;
@@ -135,18 +135,18 @@ void message_copy_begin(struct message *m)
 	m->next_copy = NULL;
 	m->staged->state = STAGED_WAITS;
 	m->staged->code = COLL_SUCCESS;
-	comm->loose++;
+	comm->messages.looks++;
 	comm_set_busy(comm);
 }
 
 static void staged_leave(struct message *m)
 {
-	struct message **at = &m->comm->copying;
+	struct message **at = &m->comm->messages.copying;
 
 	while (*at != m)
 		at = &(*at)->next_copy;
 	*at = m->next_copy;
-	m->comm->loose--;
+	m->comm->messages.looks--;
 }
 
 /* The text of the failure becomes the message's. */
@@ -208,7 +208,7 @@ int message_copy_progress(struct comm *comm)
 	struct message *next;
 	int moved = copies_reap(comm->context);
 
-	for (struct message *m = comm->copying; m; m = next) {
+	for (struct message *m = comm->messages.copying; m; m = next) {
 		next = m->next_copy;
 		if (m->staged->state == STAGED_WAITS &&
 		    m->staged->copy_stream->count < COPY_STREAM_DEPTH) {

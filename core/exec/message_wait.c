@@ -48,10 +48,10 @@ int message_probe_wait(struct comm *comm, const struct message_args *args, coll_
 	m->args = *args;
 	m->u.in.recv = message_recv(comm, args);
 	m->u.in.recv.state = RECV_POSTED; /* for the descriptions */
-	comm->probing = m;
+	comm->messages.probing = m;
 	(void)comm_wait_until(&wait, message_probed, m);
-	if (comm->probing == m)
-		comm->probing = NULL;
+	if (comm->messages.probing == m)
+		comm->messages.probing = NULL;
 	comm_check_aborted(comm, UINT64_MAX);
 	comm_flush(comm);
 	code = m->done ? message_result(m) : comm_error(comm);

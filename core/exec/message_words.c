@@ -38,11 +38,12 @@ int message_mark_awaited(const struct message *m, uint8_t *from)
 
 void message_position(const struct comm *comm, struct position *position)
 {
-	const struct message *m = comm->probing ? comm->probing : comm->recvs.first;
+	const struct message *m =
+		comm->messages.probing ? comm->messages.probing : comm->messages.recvs.first;
 
 	if (!m)
 		return;
-	position->kind = comm->probing ? POSITION_PROBE : POSITION_IRECV;
+	position->kind = comm->messages.probing ? POSITION_PROBE : POSITION_IRECV;
 	position->meta[0] = m->u.in.recv.meta[0];
 	position->meta[1] = m->args.count;
 	position->peer = m->args.peer;

@@ -29,15 +29,15 @@ void moving_wake(struct op *op)
 	comm_set_busy(op->comm);
 	if (op->list)
 		moving_unlink(op);
-	if (op != op->comm->head)
-		moving_append(&op->comm->woken, op);
+	if (op != op->comm->queue.head)
+		moving_append(&op->comm->queue.woken, op);
 }
 
 void moving_after_look(struct op *op)
 {
 	op->rests = 1;
 	if (!op->engine->rests || !op->engine->rests(op))
-		moving_append(&op->comm->in_turn, op);
+		moving_append(&op->comm->queue.in_turn, op);
 }
 
 void moving_leave(struct op *op)
@@ -58,12 +58,13 @@ struct op *moving_take(struct op_list *list)
 
 int moving_is_at_rest(const struct comm *comm)
 {
-	const struct op *op = comm->head;
-	const void *objects = (void *)((uintptr_t)comm->limits | (uintptr_t)comm->order |
-				       (uintptr_t)comm->native | (uintptr_t)comm->woken.first |
-				       (uintptr_t)comm->in_turn.first | (uintptr_t)comm->log->hash);
+	const struct op *op = comm->queue.head;
+	const void *objects =
+		(void *)((uintptr_t)comm->limits.first | (uintptr_t)comm->order |
+			 (uintptr_t)comm->native | (uintptr_t)comm->queue.woken.first |
+			 (uintptr_t)comm->queue.in_turn.first | (uintptr_t)comm->log->hash);
 
-	return !objects && !comm->error && !comm->loose && op && op->state == OP_RUNNING &&
+	return !objects && !comm->error && !comm->messages.looks && op && op->state == OP_RUNNING &&
 	       op->engine->rests && op->engine->rests(op) && !comm->context->match.done;
 }
 
@@ -76,15 +77,15 @@ static struct op *op_find_held(struct op *op)
 
 void op_release(struct comm *comm, uint64_t group)
 {
-	for (struct op *op = comm->held; op; op = op->next)
+	for (struct op *op = comm->queue.held; op; op = op->next)
 		if (op->state == OP_DEFERRED && op->group == group)
 			op->state = OP_QUEUED;
-	comm->held = op_find_held(comm->held);
+	comm->queue.held = op_find_held(comm->queue.held);
 }
 
 void op_release_one(struct op *op)
 {
 	if (op->state == OP_DEFERRED)
 		op->state = OP_QUEUED;
-	op->comm->held = op_find_held(op->comm->held);
+	op->comm->queue.held = op_find_held(op->comm->queue.held);
 }

@@ -38,13 +38,14 @@ static int polled_progress(struct comm *comm)
 	coll_error_t err = error_blank();
 	int code;
 
-	if (!polled_is_running(comm->head) || comm->deferred)
+	if (!polled_is_running(comm->queue.head) || comm->deferred)
 		return 0;
 	code = native->query(comm->context->ep, &err);
 	if (code == COLL_IN_PROGRESS)
 		code = native->async_error ? native->async_error(comm->context->ep, &err) : 0;
 	else
-		for (struct op *op = comm->head; !code && polled_is_running(op); op = op->next)
+		for (struct op *op = comm->queue.head; !code && polled_is_running(op);
+		     op = op->next)
 			op_end(op);
 	if (code)
 		native_fail(comm, code, &err);

@@ -42,7 +42,7 @@ int native_now(struct comm *comm, const struct call *call)
 	struct signature signature;
 	struct record record, *place;
 
-	if (!comm->native || comm->head || !call->slot ||
+	if (!comm->native || comm->queue.head || !call->slot ||
 	    (comm->context->classify && !native_takes(comm, call)))
 		return 0;
 	signature = signature_of(comm, call);

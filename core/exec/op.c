@@ -26,7 +26,7 @@ void op_free(struct op *op)
 /* A finished operation with the same plan, else any that is not worth keeping, else a new one. */
 static struct op *op_take(struct comm *comm, const coll_args_t *args)
 {
-	struct op **at = &comm->op_cache, **found = NULL, *op;
+	struct op **at = &comm->queue.cache, **found = NULL, *op;
 
 	for (int n = 1; *at && n <= OP_CACHE_SIZE; n++, at = &(*at)->next) {
 		if (call_compare(&(*at)->call, args) >= CALL_SAME_PLAN) {
@@ -150,7 +150,7 @@ static int op_plan(struct op *op)
 
 struct op *op_again(struct comm *comm, const coll_args_t *args)
 {
-	struct op **at = &comm->op_cache, *op;
+	struct op **at = &comm->queue.cache, *op;
 
 	for (int n = 1; (op = *at) && n <= OP_CACHE_SIZE; n++, at = &op->next) {
 		if (call_compare(&op->call, args) < CALL_SAME)
@@ -215,15 +215,15 @@ static void op_append(struct op *op, uint64_t group)
 		op->seq = op->logged->seq_or_tag = comm->seq++;
 		report_call(comm, &op->call.signature);
 	}
-	if (comm->tail)
-		comm->tail->next = op;
+	if (comm->queue.tail)
+		comm->queue.tail->next = op;
 	else
-		comm->head = op;
-	comm->tail = op;
-	if (!comm->waiting)
-		comm->waiting = op;
-	if (op->state == OP_DEFERRED && !comm->held)
-		comm->held = op;
+		comm->queue.head = op;
+	comm->queue.tail = op;
+	if (!comm->queue.waiting)
+		comm->queue.waiting = op;
+	if (op->state == OP_DEFERRED && !comm->queue.held)
+		comm->queue.held = op;
 }
 
 static void op_append_barrier(struct comm *comm, uint64_t group)
@@ -272,14 +272,14 @@ void op_make_persistent(struct op *op)
 	struct comm *comm = op->comm;
 
 	op->persistent = 1;
-	op->persistent_next = comm->persistent;
-	comm->persistent = op;
+	op->persistent_next = comm->queue.persistent;
+	comm->queue.persistent = op;
 }
 
 void op_end_persistent(struct op *op)
 {
 	struct comm *comm = op->comm;
-	struct op **at = &comm->persistent;
+	struct op **at = &comm->queue.persistent;
 
 	while (*at != op)
 		at = &(*at)->persistent_next;

@@ -149,8 +149,8 @@ static inline void op_retire(struct op *op)
 		return;
 	if (op->scratch.size > SCRATCH_SMALL)
 		scratch_rest(op->comm, &op->scratch);
-	op->next = op->comm->op_cache;
-	op->comm->op_cache = op;
+	op->next = op->comm->queue.cache;
+	op->comm->queue.cache = op;
 }
 void op_free(struct op *op);
 

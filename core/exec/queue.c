@@ -15,7 +15,7 @@ enum { QUEUE_LOOKS = 16 };
 /* May `op` run beside the oldest operation because both are of one group? */
 static int queue_in_group(const struct comm *comm, const struct op *op)
 {
-	return op->group && op->group == comm->head->group;
+	return op->group && op->group == comm->queue.head->group;
 }
 
 /*
@@ -25,7 +25,7 @@ static int queue_in_group(const struct comm *comm, const struct op *op)
 static enum engine_start queue_start_declined(struct op *op)
 {
 	op->engine = op->comm->engine[ENGINE_COMPOSED];
-	if (op != op->comm->head && !queue_in_group(op->comm, op))
+	if (op != op->comm->queue.head && !queue_in_group(op->comm, op))
 		return ENGINE_HELD;
 	return op->engine->start(op);
 }
@@ -47,17 +47,17 @@ static int queue_start(struct op *op)
  */
 static int queue_is_ahead(struct comm *comm, const struct op *op)
 {
-	struct op *oldest = comm->head;
+	struct op *oldest = comm->queue.head;
 
 	if (op->number - oldest->number < TAG_SEQ_APART || !kind_is_collective(op->call.args.kind))
 		return 0;
-	if (comm->collective && comm->collective_number > oldest->number)
-		oldest = comm->collective;
+	if (comm->queue.collective && comm->queue.collective_number > oldest->number)
+		oldest = comm->queue.collective;
 	while (oldest != op &&
 	       (oldest->state == OP_DONE || !kind_is_collective(oldest->call.args.kind)))
 		oldest = oldest->next;
-	comm->collective = oldest;
-	comm->collective_number = oldest->number;
+	comm->queue.collective = oldest;
+	comm->queue.collective_number = oldest->number;
 	return op->seq - oldest->seq >= TAG_SEQ_APART;
 }
 
@@ -74,19 +74,19 @@ static int queue_may_start(struct comm *comm, const struct op *op)
 {
 	if (op->state != OP_QUEUED)
 		return 0;
-	if (op == comm->head)
+	if (op == comm->queue.head)
 		return op->engine->keeps_order || !queue_backend_is_busy(comm);
 	if (queue_in_group(comm, op))
 		return !comm->context->plugin->backend.transport || !queue_is_ahead(comm, op);
-	return op->engine->keeps_order && op->engine == comm->head->engine;
+	return op->engine->keeps_order && op->engine == comm->queue.head->engine;
 }
 
 /* Takes the oldest operation, which is complete or submitted, out of the queue. */
 static void queue_pop(struct comm *comm, struct op *op)
 {
-	comm->head = op->next;
-	if (!comm->head)
-		comm->tail = NULL;
+	comm->queue.head = op->next;
+	if (!comm->queue.head)
+		comm->queue.tail = NULL;
 	if (op->state == OP_DONE) {
 		comm->finished = op->number;
 		if (comm->order)
@@ -99,18 +99,18 @@ static void queue_pop(struct comm *comm, struct op *op)
 /* Takes complete and submitted operations from the head, up to the first that is neither. */
 static void queue_pop_done(struct comm *comm)
 {
-	while (comm->head && comm->head->state >= OP_SUBMITTED && !comm->error)
-		queue_pop(comm, comm->head);
+	while (comm->queue.head && comm->queue.head->state >= OP_SUBMITTED && !comm->error)
+		queue_pop(comm, comm->queue.head);
 	callback_check(comm);
 }
 
 /* The only operation of the communicator, if an engine moves it and nothing else is to be looked at; else NULL. */
 static struct op *queue_only(const struct comm *comm)
 {
-	struct op *op = comm->head;
+	struct op *op = comm->queue.head;
 
 	return op && !op->next && op->state == OP_RUNNING && op->engine->advance && !comm->error &&
-			       !comm->nleft && !comm->limits && !comm->order
+			       !comm->nleft && !comm->limits.first && !comm->order
 		       ? op
 		       : NULL;
 }
@@ -158,7 +158,7 @@ static int queue_look(struct comm *comm, struct op_list *list, int looks)
 		op = moving_take(list);
 		if (!op)
 			break;
-		if (op == comm->head)
+		if (op == comm->queue.head)
 			continue;
 		one = op->engine->advance(op);
 		if (op->state == OP_RUNNING)
@@ -177,12 +177,12 @@ static int queue_look_at_head(struct op *op)
 /* Looks at the running operations that may move. */
 static int queue_look_at_running(struct comm *comm, int looks)
 {
-	int moved = queue_look_at_head(comm->head);
+	int moved = queue_look_at_head(comm->queue.head);
 
 	if (!comm->error)
-		moved |= queue_look(comm, &comm->in_turn, looks);
-	while (comm->woken.first && !comm->error)
-		moved |= queue_look(comm, &comm->woken, comm->woken.count);
+		moved |= queue_look(comm, &comm->queue.in_turn, looks);
+	while (comm->queue.woken.first && !comm->error)
+		moved |= queue_look(comm, &comm->queue.woken, comm->queue.woken.count);
 	return moved;
 }
 
@@ -192,17 +192,17 @@ static int queue_start_waiting(struct comm *comm)
 	int moved = 0;
 	struct op *op;
 
-	while (!comm->error && (op = comm->waiting) && queue_may_start(comm, op) &&
+	while (!comm->error && (op = comm->queue.waiting) && queue_may_start(comm, op) &&
 	       !((op->stream_events || op->gates) && comm->client->gated(op))) {
 		if (!queue_start(op))
 			break;
 		moved = 1;
 		if (comm->error)
 			break;
-		comm->waiting = op->next;
+		comm->queue.waiting = op->next;
 		if (op->state == OP_RUNNING && op->engine->advance) {
 			op->engine->advance(op);
-			if (op->state == OP_RUNNING && op != comm->head)
+			if (op->state == OP_RUNNING && op != comm->queue.head)
 				moving_after_look(op);
 		}
 		queue_pop_done(comm);
@@ -219,7 +219,7 @@ int queue_run(struct comm *comm)
 	moved = queue_look_at_running(comm, QUEUE_LOOKS);
 	queue_pop_done(comm);
 	moved |= queue_start_waiting(comm);
-	if (comm->nleft && comm->head && (comm->watch->left_awaited || comm->log->hash)) {
+	if (comm->nleft && comm->queue.head && (comm->watch->left_awaited || comm->log->hash)) {
 		comm->watch->left_awaited = 0;
 		comm->client->check_left(comm);
 	}
@@ -228,20 +228,20 @@ int queue_run(struct comm *comm)
 
 int queue_look_at_all(struct comm *comm)
 {
-	return comm->in_turn.count > QUEUE_LOOKS && !comm->error &&
-	       queue_look(comm, &comm->in_turn, comm->in_turn.count);
+	return comm->queue.in_turn.count > QUEUE_LOOKS && !comm->error &&
+	       queue_look(comm, &comm->queue.in_turn, comm->queue.in_turn.count);
 }
 
 /* Starts a plain operation before which there is none: QUEUE_WAITS if only messages move it on, 0 if there is none. */
 enum { QUEUE_WAITS = 1, QUEUE_MOVES };
 static int queue_start_only(struct comm *comm)
 {
-	struct op *op = comm->head;
+	struct op *op = comm->queue.head;
 
 	if (!op || op->next || op->state != OP_QUEUED || !op->engine->by_messages || comm->error ||
 	    comm->nleft || op->stream_events || op->gates || !queue_start(op))
 		return 0;
-	comm->waiting = NULL;
+	comm->queue.waiting = NULL;
 	return !comm->error && op->engine->rests(op) && !comm->context->match.done ? QUEUE_WAITS
 										   : QUEUE_MOVES;
 }
@@ -262,7 +262,7 @@ void queue_issued(struct comm *comm)
 		context_progress(context);
 	}
 	/* Sleeping threads must arm their descriptors anew; a backend's operations need no thread. */
-	if (context->sleepers && (comm->head || context->plugin->backend.transport))
+	if (context->sleepers && (comm->queue.head || context->plugin->backend.transport))
 		context_wake(context);
 }
 
@@ -274,7 +274,7 @@ void queue_cancel(struct comm *comm)
 
 	if (native)
 		native->abort(comm);
-	for (struct op *op = comm->head; op; op = op->next) {
+	for (struct op *op = comm->queue.head; op; op = op->next) {
 		if (op->state == OP_RUNNING && op->engine->cancel)
 			op->engine->cancel(op);
 		if (op->stream_events || op->gates)
@@ -282,7 +282,7 @@ void queue_cancel(struct comm *comm)
 		op->state = OP_DONE;
 		moving_leave(op);
 	}
-	comm->waiting = comm->held = NULL;
+	comm->queue.waiting = comm->queue.held = NULL;
 	if (comm->order)
 		comm->client->release(comm, comm->issued);
 }

@@ -68,10 +68,10 @@ static struct position report_position(const struct comm *comm)
 						     : STALLED_NOT;
 	if (comm->native)
 		report_newest(comm, &p);
-	else if (!comm->head)
+	else if (!comm->queue.head)
 		message_position(comm, &p);
-	else if (comm->head->call.args.kind != KIND_AWAIT)
-		report_oldest(comm->head, &p);
+	else if (comm->queue.head->call.args.kind != KIND_AWAIT)
+		report_oldest(comm->queue.head, &p);
 	return p;
 }
 
@@ -80,10 +80,10 @@ static int32_t report_elsewhere(const struct comm *comm)
 	if (comm->shrunk.waits)
 		return ELSEWHERE_SHRINK;
 	for (const struct comm *c = comm->context->comms; c; c = c->next)
-		if (c != comm && c->head)
-			return c->head->call.args.kind == KIND_AWAIT
+		if (c != comm && c->queue.head)
+			return c->queue.head->call.args.kind == KIND_AWAIT
 				       ? KIND_AWAIT
-				       : signature_kind(c->head->call.signature.meta);
+				       : signature_kind(c->queue.head->call.signature.meta);
 	return ELSEWHERE_NOWHERE;
 }
 

@@ -70,11 +70,11 @@ static struct scratch *scratch_find_large(struct scratch_spares *spares, size_t 
 
 static void scratch_keep_large(struct comm *comm, struct scratch *scratch)
 {
-	struct scratch *least = comm->spares.large, swap;
+	struct scratch *least = comm->queue.spares.large, swap;
 
 	for (int i = 1; i < SCRATCH_SPARES; i++)
-		if (comm->spares.large[i].size < least->size)
-			least = &comm->spares.large[i];
+		if (comm->queue.spares.large[i].size < least->size)
+			least = &comm->queue.spares.large[i];
 	if (least->size < scratch->size) {
 		swap = *least;
 		*least = *scratch;
@@ -91,9 +91,9 @@ static int scratch_take(struct comm *comm, struct scratch *scratch, size_t bytes
 	struct scratch *large;
 
 	if (bytes <= SCRATCH_MIDDLE &&
-	    scratch_take_middle(&comm->spares, scratch, scratch_order(bytes)))
+	    scratch_take_middle(&comm->queue.spares, scratch, scratch_order(bytes)))
 		return 1;
-	large = scratch_find_large(&comm->spares, bytes);
+	large = scratch_find_large(&comm->queue.spares, bytes);
 	if (large->size >= bytes) {
 		*scratch = *large;
 		*large = (struct scratch){0};
@@ -124,8 +124,8 @@ void scratch_rest(struct comm *comm, struct scratch *scratch)
 {
 	if (scratch->size > SCRATCH_MIDDLE)
 		scratch_keep_large(comm, scratch);
-	else if (comm->spares.kept + scratch->size <= SCRATCH_KEPT)
-		scratch_keep_middle(&comm->spares, scratch);
+	else if (comm->queue.spares.kept + scratch->size <= SCRATCH_KEPT)
+		scratch_keep_middle(&comm->queue.spares, scratch);
 	else
 		scratch_free(comm, scratch);
 }
@@ -135,7 +135,7 @@ void scratch_free_spares(struct comm *comm)
 	struct scratch middle;
 
 	for (int i = 0; i < SCRATCH_SPARES; i++)
-		scratch_free(comm, &comm->spares.large[i]);
-	while (scratch_take_middle(&comm->spares, &middle, 0))
+		scratch_free(comm, &comm->queue.spares.large[i]);
+	while (scratch_take_middle(&comm->queue.spares, &middle, 0))
 		scratch_free(comm, &middle);
 }

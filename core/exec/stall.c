@@ -25,7 +25,7 @@ void stall_check_left(struct comm *comm)
 			if (from[r] && comm->peer_state[r] == PEER_LEFT) {
 				if (report_compare_left(comm, r))
 					break;
-				call_describe(comm, &comm->head->call, what, sizeof(what));
+				call_describe(comm, &comm->queue.head->call, what, sizeof(what));
 				comm_fail(comm, 0, COLL_ERR_PEER_LOST,
 					  "%s destroyed its communicator while %s still waits "
 					  "for it in %s%s",
@@ -184,7 +184,8 @@ void stall_describe_missing(struct comm *comm, int asked, char *text, size_t siz
 		stall_describe_ranks(comm, ranks, sizeof(ranks));
 	snprintf(text, size, "%s%s; still needs data from: %s%s%s%s",
 		 asked ? "; not heard from: " : "", asked ? silent : "", awaited,
-		 comm->head && comm->head->stream_events ? "; its stream has not come to the call"
+		 comm->queue.head && comm->queue.head->stream_events
+			 ? "; its stream has not come to the call"
 		 : comm->context->copies_pending
 			 ? "; copies to or from a device are still under way"
 			 : "",
@@ -290,11 +291,11 @@ int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us)
 {
 	int64_t now = clock_now_us();
 
-	if (!comm->head && !comm->waited && !native_busy(comm)) {
+	if (!comm->queue.head && !comm->waited && !native_busy(comm)) {
 		stall_end(stall, comm);
 		stall->since_us = 0;
 	}
-	if (comm->error || (!comm->head && !comm->waited && !native_busy(comm)))
+	if (comm->error || (!comm->queue.head && !comm->waited && !native_busy(comm)))
 		return comm->error != 0;
 	if (!stall->since_us || stall_has_moved(stall, comm))
 		stall_restart(stall, comm, now - idle_us);

@@ -43,22 +43,22 @@ static int flow_runs(const struct op *op)
 /* Looks at the receives of `comm`, which may be another communicator of the endpoint. */
 static void flow_see_comm(struct flow *flow, const struct comm *comm)
 {
-	for (const struct op *op = comm->head; op; op = op->next)
+	for (const struct op *op = comm->queue.head; op; op = op->next)
 		for (int i = 0; flow_runs(op) && i < op->sched.nsteps; i++)
 			if (op->sched.step[i].kind == STEP_RECV ||
 			    op->sched.step[i].kind == STEP_RECV_REDUCE)
 				flow_see_recv(flow, &op->run[i].u.recv);
-	for (const struct message *m = comm->recvs.first; m; m = m->next)
+	for (const struct message *m = comm->messages.recvs.first; m; m = m->next)
 		flow_see_recv(flow, &m->u.in.recv);
 }
 
 /* Has the communicator sends on their way, or an operation that others move? */
 static int flow_is_open(const struct comm *comm)
 {
-	for (const struct op *op = comm->head; op; op = op->next)
+	for (const struct op *op = comm->queue.head; op; op = op->next)
 		if (op->state == OP_RUNNING && (op->sending_count || !op->engine->by_messages))
 			return 1;
-	return comm->native || comm->sends.first;
+	return comm->native || comm->messages.sends.first;
 }
 
 /* The transport may deliver the awaited message behind one of another communicator. */

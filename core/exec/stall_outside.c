@@ -21,7 +21,7 @@ static int outside_is_inside(const struct comm *comm)
 
 int stall_is_busy(const struct comm *comm)
 {
-	return native_busy(comm) || comm->stream_waits || (!comm->native && comm->head);
+	return native_busy(comm) || comm->stream_waits || (!comm->native && comm->queue.head);
 }
 
 int stall_ask_outside(struct comm *comm)

@@ -12,7 +12,7 @@ int stall_mark_awaited(const struct comm *comm, uint8_t *from)
 {
 	int any = comm->waited && message_mark_awaited(comm->waited, from);
 
-	for (const struct op *op = comm->head; op; op = op->next)
+	for (const struct op *op = comm->queue.head; op; op = op->next)
 		if (op->state == OP_RUNNING && op->engine->awaits)
 			any |= op->engine->awaits(op, from);
 	return any;
@@ -24,8 +24,8 @@ void stall_describe_own(const struct comm *comm, char *text, size_t size)
 
 	if (comm->native && native_busy(comm))
 		native_describe(comm, text, size);
-	else if (comm->head)
-		call_describe(comm, &comm->head->call, text, size);
+	else if (comm->queue.head)
+		call_describe(comm, &comm->queue.head->call, text, size);
 	else
 		message_describe(comm, &comm->waited->args, text, size);
 	/* Ranks whose buffers lie in other memory call in the other sequence (pair.h). */
@@ -128,7 +128,9 @@ void stall_describe_awaited(const struct comm *comm, char *text, size_t size)
 	uint8_t *from = calloc((size_t)comm->nranks, 1);
 
 	snprintf(text, size, "%s",
-		 !comm->head || comm->head->call.args.kind == COLL_KIND_RECV ? "any rank" : "none");
+		 !comm->queue.head || comm->queue.head->call.args.kind == COLL_KIND_RECV
+			 ? "any rank"
+			 : "none");
 	if (from && stall_mark_awaited(comm, from))
 		stall_list_ranks(comm, stall_is_marked, from, text, size);
 	free(from);
@@ -298,7 +300,7 @@ static int stall_is_level(const struct comm *comm, int rank)
 static int stall_is_here(const struct comm *comm, int rank)
 {
 	const struct report *report = watch_report(comm, rank);
-	const struct op *op = comm->head;
+	const struct op *op = comm->queue.head;
 
 	if (comm->native)
 		return rank == comm->rank || stall_is_level(comm, rank);

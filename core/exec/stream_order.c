@@ -322,7 +322,7 @@ static size_t order_count(struct comm *comm, uint64_t group, struct order_group 
 {
 	size_t n = 0;
 
-	for (const struct op *op = comm->held; op; op = op->next)
+	for (const struct op *op = comm->queue.held; op; op = op->next)
 		if (order_is_in(op, group)) {
 			n += op->call.args.stream != NULL;
 			calls->before = calls->last ? calls->before : op->number - 1;
@@ -343,7 +343,7 @@ static int order_collect(struct comm *comm, uint64_t group, struct order_group *
 	calls->call = n ? calloc(2 * n, sizeof(struct bounce *)) : NULL;
 	if (n && !calls->call)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a group");
-	for (struct op *op = n ? comm->held : NULL; op && !code; op = op->next)
+	for (struct op *op = n ? comm->queue.held : NULL; op && !code; op = op->next)
 		if (order_is_in(op, group) && op->call.args.stream &&
 		    (b = order_take(op, 0, &code)))
 			calls->call[calls->n++] = b;
@@ -420,7 +420,7 @@ static int order_drain_group(const struct comm *comm, const struct order_group *
 /* The first operation of the group waits for all streams. */
 static void order_gate_group(struct comm *comm, uint64_t group, const struct order_group *calls)
 {
-	struct op *first = comm->held;
+	struct op *first = comm->queue.held;
 
 	while (first && !order_is_in(first, group))
 		first = first->next;
@@ -514,7 +514,7 @@ static int order_may_ask(const struct comm *comm)
 	for (const struct comm *c = comm->context->busy; c; c = c->next_busy)
 		if (c != comm && c->order && c->finished < c->order->number)
 			return 0;
-	return comm->finished + 1 >= comm->head->number;
+	return comm->finished + 1 >= comm->queue.head->number;
 }
 
 int stream_order_gated(struct op *op)
@@ -559,7 +559,7 @@ static int order_is_settled(const struct op *op)
 static void order_settle(struct comm *comm)
 {
 	struct stream_order *order = comm->order;
-	const struct op *ahead = comm->head;
+	const struct op *ahead = comm->queue.head;
 
 	if (order->settled && order->settled_number > ahead->number)
 		ahead = order->settled;
@@ -586,7 +586,7 @@ int stream_order_drained(struct op *op)
 /* While the oldest operation waits for its stream, the program computes: nobody waits for other ranks. */
 int stream_order_watch(struct comm *comm)
 {
-	const struct op *head = comm->head;
+	const struct op *head = comm->queue.head;
 
 	if (comm->finished < comm->order->number && head && head->state == OP_RUNNING)
 		stall_poll(comm);

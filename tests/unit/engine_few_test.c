@@ -84,8 +84,8 @@ static struct op *few_op(struct few *few, void *out)
 	struct op *op;
 
 	few->args = args;
-	few->repeats = few->again && comm->op_cache;
-	op = few->repeats ? comm->op_cache : op_again(comm, &args);
+	few->repeats = few->again && comm->queue.cache;
+	op = few->repeats ? comm->queue.cache : op_again(comm, &args);
 	if (!op && fake_op(comm, &args, &op))
 		bail_out("cannot make an operation: %s", error_text());
 	few->op = op;
@@ -399,7 +399,7 @@ static void test_any_source(void)
 			queue_issued(comm);
 		}
 		fake_message(rig, (uint32_t)from, comm_tag_user(comm, 0),
-			     comm->head->call.signature, &from, sizeof(from));
+			     comm->queue.head->call.signature, &from, sizeof(from));
 		context_progress(rig->context);
 		is_int(got, from, "the message of rank %d", from);
 		is_int((int64_t)comm->finished, from, "ends receive %d", from);
@@ -416,10 +416,10 @@ static int few_is_general(struct few *few)
 	struct comm *comm = few->rig->comm;
 	const uint64_t issued = comm->issued;
 	const uint32_t seq = comm->seq;
-	const struct op *cached = comm->op_cache;
+	const struct op *cached = comm->queue.cache;
 
 	return !again_issue(comm, &few->args, NULL) && comm->issued == issued && comm->seq == seq &&
-	       comm->op_cache == cached && !few->rig->fake.sends;
+	       comm->queue.cache == cached && !few->rig->fake.sends;
 }
 
 static void test_other_calls(void)
@@ -429,7 +429,7 @@ static void test_other_calls(void)
 	struct op *op;
 
 	few_warm(&few);
-	op = comm->op_cache;
+	op = comm->queue.cache;
 	few.args.count = 2;
 	ok(few_is_general(&few), "a call with another count goes the general way");
 	few.args.count = 1;
@@ -443,7 +443,7 @@ static void test_other_calls(void)
 	ok(few_is_general(&few), "one before which the queue inserts a barrier");
 	comm->seq = 2;
 	ok(!again_poll(few.rig->context), "without an operation a wait looks at all");
-	ok(!few_is_general(&few) && comm->head == op && op->state == OP_RUNNING,
+	ok(!few_is_general(&few) && comm->queue.head == op && op->state == OP_RUNNING,
 	   "without all that a call goes the short way");
 	few.rig->fake.sends = 0;
 	ok(few_is_general(&few), "and not before the one before it is complete");
@@ -477,9 +477,9 @@ static void test_beside(void)
 	ok(few_is_general(&few), "one beside operations of another communicator");
 	context->busy = NULL;
 	comm->busy = 0;
-	comm->loose = 1;
+	comm->messages.looks = 1;
 	ok(few_is_general(&few), "one beside messages outside the order");
-	comm->loose = 0;
+	comm->messages.looks = 0;
 	if (limit_add(comm, comm->issued + 1, 1000000))
 		bail_out("no limit");
 	ok(few_is_general(&few), "one that must be complete by some time");

@@ -71,7 +71,7 @@ static void test_single(void (*slots)(struct plugin *plugin), const char *what)
 	is_int(flushes, 0, "%s: without a flush", what);
 	fake_complete(rig, 0, COLL_SUCCESS);
 	queue_issued(rig->comm);
-	ok(rig->comm->head == NULL, "%s: the operation is complete", what);
+	ok(rig->comm->queue.head == NULL, "%s: the operation is complete", what);
 	rig_free(rig);
 }
 

@@ -100,7 +100,7 @@ static double run_limits(int kind, int limited, int n)
 		limit_check(rig->comm);
 	}
 	took = now() - begun;
-	if (rig->comm->limits)
+	if (rig->comm->limits.first)
 		bail_out("limits of operations that are complete are left");
 	rig->comm->finished = 0;
 	rig_free(rig);
@@ -129,7 +129,7 @@ static struct rig *rig_with_sends(void)
 
 	for (int i = 0; i < MANY; i++)
 		messages[i] = begin(rig, COLL_KIND_SEND, i);
-	is_int(rig->comm->sends.count, MANY, "sends are open");
+	is_int(rig->comm->messages.sends.count, MANY, "sends are open");
 	return rig;
 }
 
@@ -151,21 +151,21 @@ static void test_ends(void)
 	while (count_done(MANY) < MANY / 3 + 1 && turns++ < MANY)
 		context_progress(rig->context);
 	is_int(count_done(MANY), MANY / 3 + 1, "progress ends each complete send in turn");
-	is_int(rig->comm->sends.count, MANY - count_done(MANY), "the others are open");
+	is_int(rig->comm->messages.sends.count, MANY - count_done(MANY), "the others are open");
 	for (int i = 0; i < MANY; i++)
 		if (!messages[i]->done)
 			fake_complete(rig, i, COLL_SUCCESS);
 	ok(rig->context->client->look(rig->context), "before a sleep all are looked at");
 	is_int(count_done(MANY), MANY, "all have ended");
 	ok(!rig->context->client->look(rig->context), "nothing is left");
-	is_int(rig->comm->loose, 0, "nothing is left to look at");
+	is_int(rig->comm->messages.looks, 0, "nothing is left to look at");
 	forget(MANY);
 	rig_free(rig);
 }
 
 static int is_empty(void *arg)
 {
-	return !((struct comm *)arg)->sends.first;
+	return !((struct comm *)arg)->messages.sends.first;
 }
 
 /* A thread waits for all sends; what the last turn did not look at must not be slept through. */
@@ -209,7 +209,7 @@ static void test_limits(void)
 		context_progress(rig->context);
 	is_int(messages[1]->code, COLL_ERR_TIMEOUT, "the first limit");
 	is_int(messages[3]->code, COLL_ERR_TIMEOUT, "the second limit");
-	is_int(rig->comm->limited, N - 2, "the others wait");
+	is_int(rig->comm->messages.limited, N - 2, "the others wait");
 	message_end_all(rig->comm, COLL_ERR_ABORTED);
 	forget(N);
 	rig_free(rig);
@@ -237,10 +237,10 @@ static void test_limit_set_later(void)
 	progress_until_done(rig, messages[1]);
 	is_int(messages[1]->code, COLL_ERR_TIMEOUT, "the later limit ends its receive");
 	ok(!messages[0]->done, "the earlier one goes on");
-	is_int(rig->comm->limited, 1, "one message has a limit");
+	is_int(rig->comm->messages.limited, 1, "one message has a limit");
 	message_end_all(rig->comm, COLL_ERR_ABORTED);
-	is_int(rig->comm->limited, 0, "then none");
-	is_int(rig->comm->loose, 0, "and none is to be looked at");
+	is_int(rig->comm->messages.limited, 0, "then none");
+	is_int(rig->comm->messages.looks, 0, "and none is to be looked at");
 	forget(2);
 	rig_free(rig);
 }
@@ -386,12 +386,12 @@ static void test_next_look(void)
 	struct message *next;
 
 	context_progress(rig->context);
-	next = rig->comm->next_look;
+	next = rig->comm->messages.next_look;
 	for (int i = 0; i < MANY; i++)
 		if (messages[i] == next)
 			fake_complete(rig, i, COLL_SUCCESS);
 	ok(next && message_is_done(next), "the next send is complete");
-	ok(rig->comm->next_look != next, "the library goes on behind it");
+	ok(rig->comm->messages.next_look != next, "the library goes on behind it");
 	message_end_all(rig->comm, COLL_ERR_ABORTED);
 	forget(MANY);
 	rig_free(rig);

@@ -111,7 +111,8 @@ static void test_submit(void)
 		is_int(now(rig, (uint64_t)i), 1, "call %d is handed over at once", i);
 	is_int(rig->fake.issues, 3, "the backend has all");
 	ok(rig->fake.issued[0].count == 1 && rig->fake.issued[2].count == 3, "in their order");
-	ok(native_busy(rig->comm) && rig->comm->issued == 3 && !rig->comm->head, "none is kept");
+	ok(native_busy(rig->comm) && rig->comm->issued == 3 && !rig->comm->queue.head,
+	   "none is kept");
 	is_int(native_progress(rig->comm), 0, "the backend is at it");
 	native_describe(rig->comm, text, sizeof(text));
 	is_str(text, "3 operations in the hands of backend 'fake', the last allreduce of 3 int32",
@@ -324,7 +325,7 @@ static void test_group_holds(void)
 	queue_call(rig, 1, 0);
 	queue_progress(rig->comm);
 	is_int(rig->fake.issues, 1, "an operation without a group is handed over");
-	ok(!rig->comm->head, "and leaves the queue");
+	ok(!rig->comm->queue.head, "and leaves the queue");
 	rig->fake.query_code = COLL_IN_PROGRESS;
 	queue_call(rig, 2, 5);
 	queue_call(rig, 3, 5);

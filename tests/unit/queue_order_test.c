@@ -63,7 +63,7 @@ static void test_one_by_one(void)
 		fake_complete(rig, i, COLL_SUCCESS);
 	}
 	moved(rig);
-	ok(finished(rig) == 3 && !rig->comm->head && !rig->comm->tail, "all are done");
+	ok(finished(rig) == 3 && !rig->comm->queue.head && !rig->comm->queue.tail, "all are done");
 	rig_free(rig);
 }
 
@@ -151,7 +151,7 @@ static int barrier_before(void (*slots)(struct plugin *plugin), uint32_t seq, in
 	rig->comm->seq = seq;
 	if (fake_issue(rig->comm, &args, 0))
 		bail_out("cannot issue: %s", error_text());
-	op = rig->comm->head;
+	op = rig->comm->queue.head;
 	barrier = op->call.args.kind == COLL_KIND_BARRIER;
 	if (rig->comm->issued != 1u + (unsigned)barrier ||
 	    rig->comm->seq != seq + (unsigned)barrier + (kind != COLL_KIND_RECV) ||
@@ -387,8 +387,8 @@ static void test_gone_but_not_needed(void)
 	context_progress(rig->context);
 	fake_issue(rig->comm, &args, 0);
 	queue_progress(rig->comm);
-	fake_message(rig, 1, comm_tag_user(rig->comm, 0), rig->comm->head->call.signature, &value,
-		     sizeof(value));
+	fake_message(rig, 1, comm_tag_user(rig->comm, 0), rig->comm->queue.head->call.signature,
+		     &value, sizeof(value));
 	context_progress(rig->context);
 	ok(finished(rig) == 1 && !rig->comm->error && out[0] == 42,
 	   "what other ranks send is not affected");

@@ -243,7 +243,7 @@ static const struct op *begin_recv(struct comm *comm, int32_t *x)
 	if (fake_issue(comm, &args, 0))
 		bail_out("no receive: %s", error_text());
 	queue_issued(comm);
-	return comm->tail;
+	return comm->queue.tail;
 }
 
 /* A message from rank `peer` with this tag is on its way: from rank 1 for SLOW_US, from another rank for good. */

@@ -47,7 +47,8 @@ else
     none "every function of the installed nccl.h is there" "$(comm -23 "$dir/theirs" "$dir/functions")"
     real() {
         "$cc" -std=gnu11 -DREAL_HEADER -I "$src/include" ${folder:+-isystem "$folder"} \
-            -o "$dir/real" "$src/tests/bindings/nccl_test.c" -L "$dropin" -lnccl -L "$fakes" -lcuda -pthread \
+            -o "$dir/real" "$src/tests/bindings/nccl_test.c" "$src/tests/lib/tap.c" \
+            -L "$dropin" -lnccl -L "$fakes" -lcuda -pthread \
             "-Wl,-rpath,$dropin:$build/.libs:$fakes" -Wl,-rpath-link,"$build/.libs" &&
             timeout 300 "$dir/real"
     }

@@ -178,19 +178,18 @@ static int client_no_memory(struct context *context, uint32_t peer, const coll_h
 {
 	struct comm *comm = comm_of_tag(context, header->tag);
 	struct rank_name name, own;
-	char text[512];
 
 	if (!comm) {
 		context->refused = (int)peer;
 		context->refused_len = header->len;
 		return COLL_ERR_NO_MEMORY;
 	}
-	snprintf(text, sizeof(text),
-		 "%s has no memory to keep a message of %llu bytes from %s, which came before %s "
-		 "waited for it: give %s more memory, or call receives earlier",
-		 comm_own_name(comm, &own), (unsigned long long)header->len,
-		 comm_rank_name(comm, comm->to_comm_rank[peer], &name), own.text, own.text);
-	comm_set_pending(comm, COLL_ERR_NO_MEMORY, text);
+	comm_set_pending(
+		comm, COLL_ERR_NO_MEMORY,
+		"%s has no memory to keep a message of %llu bytes from %s, which came before %s "
+		"waited for it: give %s more memory, or call receives earlier",
+		comm_own_name(comm, &own), (unsigned long long)header->len,
+		comm_rank_name(comm, comm->to_comm_rank[peer], &name), own.text, own.text);
 	return COLL_SUCCESS;
 }
 

@@ -144,12 +144,16 @@ void comm_send_lost(struct comm *comm, int lost)
 
 /* ------------------------------------------------------------------ failing -- */
 
-void comm_set_pending(struct comm *comm, int code, const char *text)
+void comm_set_pending(struct comm *comm, int code, const char *fmt, ...)
 {
+	va_list ap;
+
 	if (comm->pending_code)
 		return;
 	comm->pending_code = code;
-	snprintf(comm->pending_text, sizeof(comm->pending_text), "%s", text);
+	va_start(ap, fmt);
+	vsnprintf(comm->pending_text, sizeof(comm->pending_text), fmt, ap);
+	va_end(ap);
 	comm->context->pending_events = 1;
 }
 

@@ -313,7 +313,8 @@ uint32_t comm_most_context_ids(const struct context *context);
  * Notes a failure that comm_check raises: for code that runs inside the transport, which must not be
  * called from there.  By then another rank's message may have told the cause.  The first failure stays.
  */
-void comm_set_pending(struct comm *comm, int code, const char *text);
+void comm_set_pending(struct comm *comm, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* Sends a control message to all other ranks that have not left.  The lock is held. */
 void comm_send_control(struct comm *comm, int kind, int code, const char *text);

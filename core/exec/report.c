@@ -415,7 +415,7 @@ static int report_is_across(const struct position *our_a, const struct position 
  */
 static void report_check_order(struct comm *comm, int peer, const struct report *theirs)
 {
-	char our_call[256], their_call[256], text[768];
+	char our_call[256], their_call[256];
 	struct rank_name name, own;
 	struct report ours;
 	int across_here;
@@ -433,12 +433,11 @@ static void report_check_order(struct comm *comm, int peer, const struct report 
 			     sizeof(our_call));
 	stall_describe_place(comm, across_here, across_here ? &theirs->other : &theirs->here,
 			     their_call, sizeof(their_call));
-	snprintf(
-		text, sizeof(text),
+	comm_set_pending(
+		comm, COLL_ERR_MISMATCH,
 		"%s %s, but %s %s: all ranks must make the same calls in the same order, on memory "
 		"of one kind",
 		comm_rank_name(comm, peer, &name), their_call, comm_own_name(comm, &own), our_call);
-	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
 }
 
 /* ----------------------------------------------------------------------------------- taking -- */

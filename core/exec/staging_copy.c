@@ -37,10 +37,8 @@ void staging_copy_ready(struct op *op, int step)
 static void staging_copy_failed(struct comm *comm, int code)
 {
 	struct rank_name name;
-	char text[640];
 
-	snprintf(text, sizeof(text), "%s: %s", comm_own_name(comm, &name), error_text());
-	comm_set_pending(comm, code, text);
+	comm_set_pending(comm, code, "%s: %s", comm_own_name(comm, &name), error_text());
 }
 
 /* --------------------------------------------------------------------- completing -- */

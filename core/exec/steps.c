@@ -125,12 +125,9 @@ static int steps_copy(struct comm *comm, void *dst, const void *src, size_t n)
 {
 	int code = device_copy(dst, src, n);
 	struct rank_name name;
-	char text[640];
 
-	if (code) {
-		snprintf(text, sizeof(text), "%s: %s", comm_own_name(comm, &name), error_text());
-		comm_set_pending(comm, code, text);
-	}
+	if (code)
+		comm_set_pending(comm, code, "%s: %s", comm_own_name(comm, &name), error_text());
 	return code;
 }
 
@@ -197,12 +194,10 @@ static void steps_send_failed(const struct op *op, int i, int code, const coll_e
 {
 	struct comm *comm = op->comm;
 	struct rank_name name, own;
-	char text[640];
 
 	error_take(code, err);
-	snprintf(text, sizeof(text), "%s cannot send to %s: %s", comm_own_name(comm, &own),
-		 comm_rank_name(comm, op->sched.step[i].peer, &name), error_text());
-	comm_set_pending(comm, code, text);
+	comm_set_pending(comm, code, "%s cannot send to %s: %s", comm_own_name(comm, &own),
+			 comm_rank_name(comm, op->sched.step[i].peer, &name), error_text());
 }
 
 /* Hands over the message of a step, whose tag is set, by a function of the transport: `send`, or context_send_more. */

@@ -114,52 +114,40 @@ static int stall_all_answered(const struct comm *comm)
 	return 1;
 }
 
-void stall_name_behind(struct comm *comm, char *text, size_t size)
+/* Asks the others, and awaits their answers for so long: 1 if all have answered.  drive: the transport needs to be driven. */
+static int stall_await_answers(struct comm *comm, int64_t us, int drive)
 {
-	const int64_t deadline = clock_now_us() + STALL_ANSWER_US;
+	const int64_t deadline = clock_now_us() + us;
 
-	text[0] = '\0';
-	if (!comm->native || !report_can_ask(comm) || comm->error)
-		return;
 	report_ask(comm);
 	do {
+		if (drive)
+			context_progress(comm->context);
 		clock_nap(1000);
 		context_check(comm->context);
 	} while (!comm->error && !stall_all_answered(comm) && clock_now_us() < deadline);
+	return stall_all_answered(comm);
+}
+
+void stall_name_behind(struct comm *comm, char *text, size_t size)
+{
+	text[0] = '\0';
+	if (!comm->native || !report_can_ask(comm) || comm->error)
+		return;
+	(void)stall_await_answers(comm, STALL_ANSWER_US, 0);
 	stall_describe_behind(comm, text, size);
 }
 
 void stall_name_silent(struct comm *comm, char *text, size_t size)
 {
-	const int64_t deadline = clock_now_us() + STALL_LAST_ANSWER_US;
 	char silent[256];
 
 	text[0] = '\0';
-	if (!report_can_ask(comm) || comm->error)
-		return;
-	report_ask(comm);
-	do {
-		context_progress(comm->context);
-		context_check(comm->context);
-		clock_nap(1000);
-	} while (!comm->error && !stall_all_answered(comm) && clock_now_us() < deadline);
-	if (comm->error || stall_all_answered(comm))
+	if (!report_can_ask(comm) || comm->error ||
+	    stall_await_answers(comm, STALL_LAST_ANSWER_US, 1) || comm->error)
 		return;
 	stall_list_silent(comm, silent, sizeof(silent));
 	snprintf(text, size, "; not heard from: %s", silent);
-}
-
-static void stall_time_out_native(struct comm *comm, int64_t timeout_us)
-{
-	char what[160], behind[512] = "; without a companion (option `companion`) nobody knows "
-				      "which ranks are missing: read the messages of the others";
-	struct rank_name name;
-
-	stall_describe_own(comm, what, sizeof(what));
-	if (report_can_ask(comm))
-		stall_describe_behind(comm, behind, sizeof(behind));
-	comm_fail(comm, 0, COLL_ERR_TIMEOUT, "%s: %s timed out: nothing has moved for %.3g s%s",
-		  comm_own_name(comm, &name), what, (double)timeout_us / 1e6, behind);
 }
 
 /*
@@ -194,10 +182,12 @@ void stall_describe_missing(struct comm *comm, int asked, char *text, size_t siz
 
 static void stall_time_out(struct comm *comm, int64_t timeout_us)
 {
-	char what[160], missing[640];
+	char what[160], missing[640] = "; without a companion (option `companion`) nobody knows "
+				       "which ranks are missing: read the messages of the others";
 	struct rank_name name;
 
-	stall_describe_missing(comm, 1, missing, sizeof(missing));
+	if (!native_busy(comm) || report_can_ask(comm))
+		stall_describe_missing(comm, 1, missing, sizeof(missing));
 	stall_describe_own(comm, what, sizeof(what));
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT, "%s: %s timed out: nothing has moved for %.3g s%s",
 		  comm_own_name(comm, &name), what, (double)timeout_us / 1e6, missing);
@@ -264,10 +254,7 @@ int64_t stall_slice(struct stall *stall, const struct comm *comm)
 static int stall_conclude(struct stall *stall, struct comm *comm, int64_t idle)
 {
 	if (idle >= comm->timeout_us) {
-		if (native_busy(comm))
-			stall_time_out_native(comm, idle);
-		else
-			stall_time_out(comm, idle);
+		stall_time_out(comm, idle);
 		return 1;
 	}
 	if (report_can_ask(comm) && !comm->error && !comm->pending_code)

@@ -29,8 +29,8 @@ enum { STALLED_NOT, STALLED_OUTSIDE, STALLED_WAITS };
  * transport, which may have finished any of them, the newest.
  */
 struct position {
-	uint64_t hash,
-		mark; /* of all collectives; of those up to the last multiple of LOG_MARK_EVERY */
+	uint64_t hash;       /* of all collectives */
+	uint64_t mark;       /* of those up to the last multiple of LOG_MARK_EVERY */
 	uint64_t meta[2];    /* the operation's signature */
 	uint32_t number;     /* of collectives issued */
 	uint32_t seq_or_tag; /* the operation's number, if it is a collective; else its tag */
@@ -40,12 +40,12 @@ struct position {
 };
 
 enum {
-	REPORT_ASKS = 1,    /* the receiver answers */
-	REPORT_ANSWERS = 2, /* with the operations of the positions too; as if it asks */
+	/* Both say where the sender is, also in the other communicator of its pair. */
+	REPORT_ASKS = 1,    /* the sender waits for long: the receiver answers with its report */
+	REPORT_ANSWERS = 2, /* the answer */
 	REPORT_LEAVES = 4,  /* the sender destroys its communicator */
-	REPORT_DIFFERS =
-		8, /* the hashes of the calls before first + calls differ from the receiver's */
-	REPORT_OTHER = 16 /* the position in the other communicator of the pair is known */
+	REPORT_DIFFERS = 8, /* the hashes of the first `first + calls` calls differ */
+	REPORT_OTHER = 16   /* `other` is known: the sender has a pair, and could look at it */
 };
 
 /* A rank that has no operation in the communicator may wait in its shrink, or in another communicator. */
@@ -55,7 +55,8 @@ enum { ELSEWHERE_SHRINK = -1, ELSEWHERE_NOWHERE = 0 };
 struct report {
 	uint32_t flags;    /* REPORT_* */
 	int32_t elsewhere; /* ELSEWHERE_*, or the kind of the operation in another communicator */
-	uint32_t first, calls; /* the number of the first call that follows; how many follow */
+	uint32_t first;    /* the number of the first call that follows */
+	uint32_t calls;    /* how many follow */
 	struct position here;  /* in the communicator of the report */
 	struct position other; /* in the other communicator of its pair (pair.h) */
 };

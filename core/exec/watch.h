@@ -64,7 +64,7 @@ struct compared {
 	uint32_t differ_number;
 	int differ_rank;
 	uint64_t left_looked; /* 1 more than comm->seq when report_check_left looked last */
-	uint32_t number[];    /* per rank: the collectives that it had issued when last heard of */
+	uint32_t number[];    /* per rank: the collectives that its last report has counted */
 };
 
 struct watch {

@@ -154,28 +154,6 @@ static const char *stall_memory(const struct comm *comm, int native)
 	return !comm->pair ? "" : native ? " on device memory" : " on host memory";
 }
 
-/* "last called barrier as collective number 7": of a backend that may have finished it. */
-static void stall_describe_newest(const struct comm *comm, const struct position *p, char *text,
-				  size_t size)
-{
-	const char *memory = stall_memory(comm, 1),
-		   *verb = p->stalled == STALLED_WAITS ? "waits in" : "last called";
-	const struct signature signature = {{p->meta[0], p->meta[1]}};
-	struct rank_name name;
-	char call[160];
-
-	signature_describe(comm, &signature, call, sizeof(call));
-	if (p->kind < 0)
-		snprintf(text, size, "has called nothing yet%s", memory);
-	else if (kind_is_collective(p->kind))
-		snprintf(text, size, "%s %s as collective number %u%s%s", verb, call,
-			 p->seq_or_tag + 1, memory[0] ? " of those" : "", memory);
-	else
-		snprintf(text, size, "%s %s %s %s, after %u collectives%s", verb,
-			 kind_name(p->kind), p->kind == COLL_KIND_RECV ? "from" : "to",
-			 comm_rank_name(comm, p->peer, &name), p->number, memory);
-}
-
 /* "waits in coll_probe of a message from any rank with tag 7" */
 static void stall_describe_loose(const struct comm *comm, const struct position *p, char *text,
 				 size_t size)
@@ -190,41 +168,45 @@ static void stall_describe_loose(const struct comm *comm, const struct position 
 		 comm_rank_name(comm, p->peer, &name), tag);
 }
 
-/* "waits in barrier as collective number 7" */
-static void stall_describe_position(const struct comm *comm, const struct position *p, char *text,
-				    size_t size)
+/* "waits in send to rank 1 with tag 7", or "last called send to rank 1, after 7 collectives". */
+static void stall_describe_p2p(const struct comm *comm, int native, const struct position *p,
+			       const char *verb, char *text, size_t size)
 {
-	const struct signature signature = {{p->meta[0], p->meta[1]}};
-	const char *memory = stall_memory(comm, 0);
 	struct rank_name name;
-	char call[160];
+	size_t at = (size_t)snprintf(text, size, "%s %s %s %s", verb, kind_name(p->kind),
+				     p->kind == COLL_KIND_RECV ? "from" : "to",
+				     comm_rank_name(comm, p->peer, &name));
 
-	if (p->kind == POSITION_PROBE || p->kind == POSITION_IRECV) {
-		stall_describe_loose(comm, p, text, size);
-		return;
-	}
-	if (p->kind < 0) {
-		snprintf(text, size, "has called %u collective%s%s and waits in none", p->number,
-			 p->number == 1 ? "" : "s", memory);
-		return;
-	}
-	signature_describe(comm, &signature, call, sizeof(call));
-	if (kind_is_collective(p->kind))
-		snprintf(text, size, "waits in %s as collective number %u%s%s", call,
-			 p->seq_or_tag + 1, memory[0] ? " of those" : "", memory);
+	if (native)
+		snprintf(text + at, size - at, ", after %u collectives%s", p->number,
+			 stall_memory(comm, 1));
 	else
-		snprintf(text, size, "waits in %s %s %s with tag %u", kind_name(p->kind),
-			 p->kind == COLL_KIND_RECV ? "from" : "to",
-			 comm_rank_name(comm, p->peer, &name), p->seq_or_tag);
+		snprintf(text + at, size - at, " with tag %u", p->seq_or_tag);
 }
 
 void stall_describe_place(const struct comm *comm, int other, const struct position *p, char *text,
 			  size_t size)
 {
-	if ((comm->native != NULL) != other)
-		stall_describe_newest(comm, p, text, size);
-	else
-		stall_describe_position(comm, p, text, size);
+	const struct signature signature = {{p->meta[0], p->meta[1]}};
+	const int native = (comm->native != NULL) != other; /* it may have finished the call */
+	const char *memory = stall_memory(comm, native);
+	const char *verb = native && p->stalled != STALLED_WAITS ? "last called" : "waits in";
+	char call[160];
+
+	if (p->kind == POSITION_PROBE || p->kind == POSITION_IRECV) {
+		stall_describe_loose(comm, p, text, size);
+	} else if (p->kind < 0 && native) {
+		snprintf(text, size, "has called nothing yet%s", memory);
+	} else if (p->kind < 0) {
+		snprintf(text, size, "has called %u collective%s%s and waits in none", p->number,
+			 p->number == 1 ? "" : "s", memory);
+	} else if (kind_is_collective(p->kind)) {
+		signature_describe(comm, &signature, call, sizeof(call));
+		snprintf(text, size, "%s %s as collective number %u%s%s", verb, call,
+			 p->seq_or_tag + 1, memory[0] ? " of those" : "", memory);
+	} else {
+		stall_describe_p2p(comm, native, p, verb, text, size);
+	}
 }
 
 /* Has the rank called anything there? */

@@ -289,10 +289,9 @@ static int child_take_head(struct tree *t, struct tree_link *link)
 
 	if (code)
 		return code;
-	if (!child->placed && head->type == TREE_HERE && head->len < sizeof(child->here)) {
-		link->stream.body = (uint8_t *)child->here;
-		return 0;
-	}
+	/* Not into child->here yet: a text there tells other ranks' turns that it is whole. */
+	if (!child->placed && head->type == TREE_HERE && head->len < sizeof(child->here))
+		return child_make_body(child, (size_t)head->len);
 	if (tree_is_deep(t) && child->placed && head->type == TREE_HEARD)
 		return child_take_heard_head(t, child);
 	if (head->type == TREE_FAILURE) {
@@ -407,6 +406,7 @@ static int child_take_frame(struct tree *t, struct tree_link *link)
 
 	switch (link->stream.head.type) {
 	case TREE_HERE:
+		memcpy(child->here, child->body, (size_t)link->stream.head.len);
 		child->here[link->stream.head.len] = '\0';
 		code = child_give_index(t, child);
 		break;
@@ -483,6 +483,8 @@ int tree_pass_down(struct tree *t, const void *body, size_t len, int failed)
 	const struct tree_link *lost = NULL;
 	int lost_errno = 0;
 
+	if (t->nchildren == 0) /* a leaf has nobody for whom to seal the table */
+		return 0;
 	answer_prepare(t, body, len, failed);
 	for (;;) {
 		int64_t look = bootstrap_look(&t->bootstrap, t->deadline);

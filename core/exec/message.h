@@ -29,7 +29,7 @@ struct message_args {
 };
 
 struct message {
-	struct message *next, *prev; /* in messages.sends or messages.recvs while the message is open */
+	struct message *next, *prev; /* in sends or recvs of comm->messages while it is open */
 	struct comm *comm;
 	_Atomic int refs; /* of the request, and of the list of open messages */
 	struct message_args args;

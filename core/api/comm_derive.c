@@ -39,14 +39,14 @@ static int split_call(coll_comm_t handle, const struct split_args *args)
 coll_result_t coll_comm_split(coll_comm_t comm, int32_t color, int32_t key, coll_comm_t *newcomm,
 			      const coll_config_t *config)
 {
-	const struct split_args args = {"coll_comm_split", color, key, newcomm, config};
+	const struct split_args args = {"coll_comm_split", color, key, newcomm, config, 1};
 
 	return split_call(comm, &args);
 }
 
 coll_result_t coll_comm_dup(coll_comm_t comm, coll_comm_t *newcomm)
 {
-	const struct split_args args = {"coll_comm_dup", 0, 0, newcomm, NULL};
+	const struct split_args args = {"coll_comm_dup", 0, 0, newcomm, NULL, 1};
 
 	return split_call(comm, &args);
 }
@@ -94,7 +94,7 @@ static int isplit_call(coll_comm_t handle, const struct split_args *args, coll_r
 coll_result_t coll_comm_isplit(coll_comm_t comm, int32_t color, int32_t key, coll_comm_t *newcomm,
 			       const coll_config_t *config, coll_request_t *request)
 {
-	const struct split_args args = {"coll_comm_isplit", color, key, newcomm, config};
+	const struct split_args args = {"coll_comm_isplit", color, key, newcomm, config, 0};
 
 	return isplit_call(comm, &args, request);
 }
@@ -102,7 +102,7 @@ coll_result_t coll_comm_isplit(coll_comm_t comm, int32_t color, int32_t key, col
 coll_result_t coll_comm_idup(coll_comm_t comm, coll_comm_t *newcomm, const coll_config_t *config,
 			     coll_request_t *request)
 {
-	const struct split_args args = {"coll_comm_idup", 0, 0, newcomm, config};
+	const struct split_args args = {"coll_comm_idup", 0, 0, newcomm, config, 0};
 
 	return isplit_call(comm, &args, request);
 }

@@ -20,6 +20,7 @@ struct split {
 	struct comm *comm; /* the parent; valid in the callback */
 	coll_comm_t parent;
 	coll_comm_t *out;
+	int waits; /* the call waits in split_finish, which makes the communicator; else the callback does */
 	/* The lock of the parent guards what a request reads. */
 	int done;
 	int code;   /* once done: the result */
@@ -87,6 +88,7 @@ struct split_args {
 	int32_t color, key;
 	coll_comm_t *newcomm;
 	const coll_config_t *config;
+	int waits; /* the call returns after the split, not with a request */
 };
 /* Checks the arguments of a split and begins it; the parent is entered.  The caller releases *out, NULL after an error. */
 int split_new(struct comm *comm, const struct split_args *args, struct split **out);

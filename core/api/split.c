@@ -2,9 +2,10 @@
 /*
  * split.c - one split: its begin, its end, and who hears of it; and the splits of a group.
  *
- * Over a transport the votes are an operation of the parent, and a callback makes the new communicator when
- * the operation is complete: also before anybody waits for the split, and before a function of the program hears of
- * it.  A backend without a transport blocks: all of its split is in split_finish.
+ * Over a transport the votes are an operation of the parent.  For a request a callback makes the new communicator when
+ * the operation is complete: also after the request was freed, and before a function of the program hears of it.  A call
+ * that waits makes it itself: its thread may leave by a jump, and the place of the handle with it.  A backend without a
+ * transport blocks: all of its split is in split_finish.
  */
 #include "api/derive.h"
 #include "api/group.h"
@@ -70,10 +71,12 @@ static void split_voted(void *user, coll_result_t result)
 {
 	struct split *split = user;
 	struct comm *comm = split->comm;
-	int code = result ? error_set(result, "%s", comm->error_text) : COLL_SUCCESS;
+	int code;
 
-	if (!split->done)
+	if (!split->waits) {
+		code = result ? error_set(result, "%s", comm->error_text) : COLL_SUCCESS;
 		split_end(split, split->derive->make(comm, split, code));
+	}
 	split_unref(split);
 }
 
@@ -99,6 +102,7 @@ static int split_prepare(struct comm *comm, const struct split_args *args, struc
 	split->comm = comm;
 	split->parent = comm->handle;
 	split->out = args->newcomm;
+	split->waits = args->waits;
 	split->timeout_us = timeout_us;
 	split->own = (struct split_vote){.color = args->color, .key = args->key};
 	if (split->derive->block)
@@ -107,7 +111,7 @@ static int split_prepare(struct comm *comm, const struct split_args *args, struc
 	return *callback ? comm_error(comm) : COLL_ERR_NO_MEMORY;
 }
 
-/* The callback makes the communicator. */
+/* The callback makes the communicator, or only keeps the split as long as the votes may be written. */
 static int split_vote(struct comm *comm, struct split *split, struct callback *callback)
 {
 	const int code = split->derive->vote(comm, split);
@@ -137,14 +141,13 @@ int split_new(struct comm *comm, const struct split_args *args, struct split **o
 	return code;
 }
 
-/* Waits for the votes, with which the communicator comes. */
+/* Waits for the votes and makes the communicator. */
 static void split_wait(struct comm *comm, struct split *split)
 {
 	const int code = comm_wait(comm, split->number);
 
 	callback_check(comm);
-	if (!split->done)
-		split_end(split, code);
+	split_end(split, split->derive->make(comm, split, code));
 	if (split->code)
 		comm_flush(comm);
 }

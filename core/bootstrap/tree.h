@@ -32,7 +32,7 @@
 #include "socket/dial.h"
 
 enum {
-	TREE_VERSION = 7,
+	TREE_VERSION = 8,
 	TREE_GRACE_MS = 2000, /* extra wait of a child for the names of the missing ranks */
 	TREE_ASK_MS = 2000    /* extra time for each level below that is asked for them */
 };

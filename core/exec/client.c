@@ -116,8 +116,9 @@ static int client_awaits(const struct context *context)
 {
 	for (const struct comm *c = context->busy; c; c = c->next_busy)
 		if (c->queue.head &&
-		    (!c->queue.head->engine->by_messages || c->queue.head->stream_events ||
-		     c->queue.head->gates || (c->queue.head->bounce && !c->queue.head->steps_left)))
+		    ((!c->queue.head->engine->by_messages && c->queue.head->state != OP_DEFERRED) ||
+		     c->queue.head->stream_events || c->queue.head->gates ||
+		     (c->queue.head->bounce && !c->queue.head->steps_left)))
 			return 1;
 	return 0;
 }

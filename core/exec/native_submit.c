@@ -9,6 +9,8 @@
 #include "transport/companion.h"
 #include "base/error.h"
 
+#include <stdio.h>
+
 enum {
 	NATIVE_AWAIT_MS = 200, /* wait for the companion to name the cause of a failure */
 	NATIVE_POLL_EACH = 256 /* operations after which a program that never waits polls */
@@ -16,7 +18,7 @@ enum {
 
 void native_fail(struct comm *comm, int code, const coll_error_t *err)
 {
-	char behind[512] = "";
+	char behind[512] = "", text[ERROR_TEXT_SIZE];
 	struct rank_name name;
 
 	/* The engine may know a moment before the companion that another rank has ended, but not why. */
@@ -25,8 +27,10 @@ void native_fail(struct comm *comm, int code, const coll_error_t *err)
 	if (code == COLL_ERR_TIMEOUT)
 		stall_name_behind(comm, behind, sizeof(behind));
 	error_take(code, err);
+	/* Another communicator of the context may fail now, and leave a text of its own. */
+	snprintf(text, sizeof(text), "%s", error_text());
 	context_check(comm->context);
-	comm_fail(comm, 0, code, "%s: %s%s", comm_own_name(comm, &name), error_text(), behind);
+	comm_fail(comm, 0, code, "%s: %s%s", comm_own_name(comm, &name), text, behind);
 }
 
 int native_refused(struct comm *comm, int code, const coll_error_t *err)

@@ -110,13 +110,12 @@ struct report report_make(const struct comm *comm, uint32_t flags)
 static void report_name_calls(const struct comm *comm, struct report *r, uint32_t number,
 			      uint32_t most)
 {
-	const uint32_t kept = comm->log->mask + 1;
-	const uint32_t oldest = comm->seq > kept ? comm->seq - kept : 0;
+	const uint32_t kept = comm->log->mask + 1, age = comm->seq - number;
+	uint32_t calls = age < kept ? kept - age : 0;
 
-	r->first = number > most ? number - most : 0;
-	if (r->first < oldest)
-		r->first = oldest < number ? oldest : number;
-	r->calls = number - r->first;
+	calls = calls < most ? calls : most;
+	r->calls = calls < number ? calls : number;
+	r->first = number - r->calls;
 }
 
 /* ---------------------------------------------------------------------------------- sending -- */

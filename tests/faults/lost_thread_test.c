@@ -306,6 +306,39 @@ static void test_jump_from_sleep(const char *options)
 		diag("%s", log_text());
 }
 
+static coll_comm_t split_place; /* where the communicator would go that the thread waits for */
+
+static void sleep_in_split(struct thread *t)
+{
+	t->code = coll_comm_split(t->comm, 0, 0, &split_place, NULL);
+}
+
+/* The place for the handle may be gone with the thread that has left: nobody writes it. */
+static void test_jump_from_split(void)
+{
+	coll_comm_t made;
+	coll_result_t failure;
+	struct thread t;
+
+	log_begin();
+	open_comms(NULL, FAR_MS);
+	split_place = NULL;
+	start(&t, sleep_in_split, comms[0]);
+	await_sleep(&t);
+	pthread_kill(t.id, SIGUSR1);
+	join(&t);
+	is_int(coll_comm_split(comms[1], 0, 0, &made, NULL), 0, "%s: the other rank splits",
+	       backend);
+	for (int i = 0; i < 100; i++)
+		coll_comm_get_async_error(comms[0], &failure); /* moves its data */
+	coll_comm_abort(made);
+	coll_comm_destroy(made);
+	coll_comm_abort(comms[0]);
+	close_comms();
+	ok(!split_place, "%s: a split makes nothing for a thread that has left it", backend);
+	log_end();
+}
+
 /* A request that a thread has left in its sleep is freed, or kept, within a limit. */
 static void test_request_of_jump(void)
 {
@@ -447,7 +480,8 @@ static void test_way(int i)
 	test_cancelled_anywhere(option);
 	test_jump_from_sleep(option);
 	if (i == 0)
-		test_request_of_jump();
+		test_jump_from_split();
+	test_request_of_jump();
 	if (!ways[i].locks)
 		return;
 	test_lost_lock(option, ways[i].exits);

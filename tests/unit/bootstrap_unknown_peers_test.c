@@ -447,7 +447,7 @@ static void test_impostor(void)
 	m.challenge.version = TREE_VERSION + 1;
 	result = impostor(&m, sizeof(m.challenge));
 	is_int(result.code, COLL_ERR_UNSUPPORTED, "a rank 0 of another version");
-	has_str(result.text, "speaks bootstrap protocol 8, but this rank's speaks 7",
+	has_str(result.text, "speaks bootstrap protocol 9, but this rank's speaks 8",
 		"both are named");
 	m.challenge.version = TREE_VERSION;
 	for (size_t len = 0; len <= sizeof(m); len += 5)

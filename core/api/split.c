@@ -144,8 +144,10 @@ int split_new(struct comm *comm, const struct split_args *args, struct split **o
 /* Waits for the votes and makes the communicator. */
 static void split_wait(struct comm *comm, struct split *split)
 {
-	const int code = comm_wait(comm, split->number);
+	int code = comm_wait(comm, split->number);
 
+	if (comm->finished >= split->number) /* the parent may have failed since, in a later call */
+		code = COLL_SUCCESS;
 	callback_check(comm);
 	split_end(split, split->derive->make(comm, split, code));
 	if (split->code)

@@ -40,8 +40,6 @@ enum engine_start {
 };
 
 struct engine {
-	const char *name;
-
 	/* --- one operation */
 
 	/* Starts an operation in state OP_QUEUED: OP_RUNNING or OP_SUBMITTED afterwards (op_begin). */

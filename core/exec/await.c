@@ -95,7 +95,6 @@ static int await_advance(struct op *op)
 }
 
 const struct engine await_engine = {
-	.name = "await",
 	.start = await_start,
 	.advance = await_advance,
 };

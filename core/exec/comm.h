@@ -99,7 +99,7 @@ struct comm_client {
 	void (*issued)(struct comm *comm);
 	/* The communicator has failed: ends all that is under way. */
 	void (*failed)(struct comm *comm);
-	/* An operation with a bounce leaves the queue. */
+	/* An operation with a bounce leaves the queue, or is freed. */
 	void (*retire)(struct op *op);
 	/* Frees the memory of an operation that the queue does not know of. */
 	void (*free)(struct op *op);
@@ -143,7 +143,7 @@ struct comm {
 	uint64_t staged_number, staged_after;
 	int derived;    /* shares the endpoint of the communicator from which it was made */
 	int deferred;   /* see native_defer */
-	int asks_place; /* dispatch_asks_place */
+	int asks_place; /* native_asks_place */
 	uint32_t context_id;
 	int rank, nranks;
 	int *to_context_rank; /* rank here -> rank on the context */

@@ -71,13 +71,6 @@ static void comm_retire(struct op *op)
 	bounce_give_back(op->bounce);
 }
 
-static void comm_free_memory(struct op *op)
-{
-	if (op->bounce)
-		bounce_give_back(op->bounce);
-	staging_free(op);
-}
-
 static void comm_hold(struct op *op)
 {
 	stream_order_hold(op->comm, op->bounce);
@@ -89,7 +82,7 @@ static const struct comm_client comm_parts = {
 	.issued = report_compare_newest,
 	.failed = comm_end_all,
 	.retire = comm_retire,
-	.free = comm_free_memory,
+	.free = staging_free,
 	.hold = comm_hold,
 	.gated = stream_order_gated,
 	.drop = stream_order_drop,

@@ -129,8 +129,8 @@ static int composed_awaits(const struct op *op, uint8_t *ranks)
 		const struct step *step = &op->sched.step[i];
 		const struct recv *recv = &op->run[i].u.recv;
 
-		if ((step->kind != STEP_RECV && step->kind != STEP_RECV_REDUCE) ||
-		    recv->state != RECV_POSTED || recv->peer == COLL_ANY_SOURCE)
+		if (!sched_is_recv(step) || recv->state != RECV_POSTED ||
+		    recv->peer == COLL_ANY_SOURCE)
 			continue;
 		ranks[comm->to_comm_rank[recv->peer]] = 1;
 		any = 1;
@@ -139,7 +139,6 @@ static int composed_awaits(const struct op *op, uint8_t *ranks)
 }
 
 const struct engine composed_engine = {
-	.name = "composed",
 	.start = composed_start,
 	.advance = composed_advance,
 	.rests = composed_rests,

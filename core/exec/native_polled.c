@@ -67,7 +67,6 @@ static int polled_awaits(const struct op *op, uint8_t *ranks)
 }
 
 const struct engine polled_engine = {
-	.name = "polled",
 	.start = polled_start,
 	.awaits = polled_awaits,
 	.progress = polled_progress,

@@ -279,7 +279,6 @@ void native_group(struct comm *comm, int end)
 }
 
 const struct engine native_engine = {
-	.name = "native",
 	.start = native_start,
 	.progress = native_move,
 	.busy = native_busy,

@@ -13,6 +13,8 @@ enum { OP_SMALL = 64 << 10 };
 
 void op_free(struct op *op)
 {
+	if (op->bounce)
+		op->comm->client->retire(op);
 	op->comm->client->free(op);
 	scratch_free(op->comm, &op->scratch);
 	outcome_unref(op->awaited);

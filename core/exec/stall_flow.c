@@ -45,8 +45,7 @@ static void flow_see_comm(struct flow *flow, const struct comm *comm)
 {
 	for (const struct op *op = comm->queue.head; op; op = op->next)
 		for (int i = 0; flow_runs(op) && i < op->sched.nsteps; i++)
-			if (op->sched.step[i].kind == STEP_RECV ||
-			    op->sched.step[i].kind == STEP_RECV_REDUCE)
+			if (sched_is_recv(&op->sched.step[i]))
 				flow_see_recv(flow, &op->run[i].u.recv);
 	for (const struct message *m = comm->messages.recvs.first; m; m = m->next)
 		flow_see_recv(flow, &m->u.in.recv);

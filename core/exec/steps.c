@@ -21,11 +21,6 @@ enum {
 	STEPS_SHORT = 4 << 10
 };
 
-static int steps_is_recv(const struct step *step)
-{
-	return step->kind == STEP_RECV || step->kind == STEP_RECV_REDUCE;
-}
-
 static char *steps_at(const struct op *op, struct slice slice)
 {
 	return op->base[slice.buf] ? op->base[slice.buf] + slice.off : NULL;
@@ -45,7 +40,7 @@ static void steps_make_ready(struct op *op, int step)
 		op->local[op->local_count++] = step;
 		return;
 	}
-	if (steps_is_recv(&op->sched.step[step])) {
+	if (sched_is_recv(&op->sched.step[step])) {
 		op->ready[op->ready_count++] = step;
 		return;
 	}
@@ -169,7 +164,7 @@ static void steps_prepare_step(struct op *op, int i)
 		send->peer = (uint32_t)op->comm->to_context_rank[step->peer];
 		send->memory = step->len ? op->where[step->src.buf] : COLL_MEM_HOST;
 	}
-	if (!steps_is_recv(step))
+	if (!sched_is_recv(step))
 		return;
 	memcpy(recv->meta, op->call.signature.meta, sizeof(recv->meta));
 	recv->len = step->len;
@@ -485,7 +480,7 @@ static void steps_place_step(struct op *op, int i)
 
 	if (step->kind == STEP_SEND)
 		op->run[i].u.send.buf = step->len ? steps_at(op, step->src) : NULL;
-	if (!steps_is_recv(step))
+	if (!sched_is_recv(step))
 		return;
 	recv->dst = steps_at(op, step->dst);
 	if (step->kind != STEP_RECV_REDUCE)
@@ -546,7 +541,7 @@ void steps_begin(struct op *op)
 		op->run[i].earlier = s->step[i].earlier;
 		if (!placed)
 			steps_place_step(op, i);
-		if (steps_is_recv(&s->step[i]))
+		if (sched_is_recv(&s->step[i]))
 			op->run[i].u.recv.state = RECV_IDLE;
 	}
 	op->placed = !op->call.staged && !op->call.redop.premul_sum;
@@ -567,7 +562,7 @@ static void steps_start_few(struct op *op)
 			continue;
 		if (step->kind == STEP_SEND)
 			steps_send(op, i);
-		else if (steps_is_recv(step))
+		else if (sched_is_recv(step))
 			steps_recv(op, i);
 		else
 			steps_local(op, i);
@@ -596,7 +591,7 @@ void steps_again(struct op *op)
 		if (step->kind == STEP_SEND) {
 			run->u.send.header.tag = op->tag | step->msg;
 			steps_handed_over(op, i, steps_hand_over(op, &run->u.send, &err, 0), &err);
-		} else if (steps_is_recv(step)) {
+		} else if (sched_is_recv(step)) {
 			run->u.recv.tag = op->tag | step->msg;
 			if (step->peer < 0)
 				run->u.recv.peer = COLL_ANY_SOURCE;
@@ -652,7 +647,7 @@ void steps_cancel_op(struct op *op)
 	for (int k = 0; k < op->sending_count; k++)
 		steps_cancel_send(context, &op->run[op->sending[k]].u.send);
 	for (int i = 0; op->cap_steps && i < op->sched.nsteps; i++)
-		if (steps_is_recv(&op->sched.step[i]))
+		if (sched_is_recv(&op->sched.step[i]))
 			steps_cancel_recv(context, &op->run[i].u.recv);
 	staging_copy_cancel(op);
 }

@@ -54,6 +54,11 @@ struct step {
 	size_t len; /* bytes */
 };
 
+static inline int sched_is_recv(const struct step *step)
+{
+	return step->kind == STEP_RECV || step->kind == STEP_RECV_REDUCE;
+}
+
 struct sched_edge {
 	int32_t later; /* step */
 	int32_t next;  /* edge, or -1 */

@@ -259,11 +259,20 @@ int ranks_reap(pid_t pid, double deadline, int *status)
 	return 1;
 }
 
+void ranks_reap_rank(pid_t pid, double deadline, char *failure)
+{
+	int status;
+
+	if (!ranks_reap(pid, deadline, &status))
+		snprintf(failure, RANKS_TEXT, "the rank hung");
+	else if (status && !failure[0])
+		snprintf(failure, RANKS_TEXT, "the rank ended with status %#x", (unsigned)status);
+}
+
 void ranks_run_processes(const struct ranks_job *job, struct ranks_shared *shared)
 {
 	double deadline = ranks_now() + 600;
 	pid_t pids[RANKS_MAX];
-	int status;
 
 	fflush(stdout);
 	for (int r = 0; r < job->nranks; r++) {
@@ -273,13 +282,8 @@ void ranks_run_processes(const struct ranks_job *job, struct ranks_shared *share
 		if (pids[r] < 0)
 			bail_out("cannot fork: %s", strerror(errno));
 	}
-	for (int r = 0; r < job->nranks; r++) {
-		if (!ranks_reap(pids[r], deadline, &status))
-			snprintf(shared->failure[r], RANKS_TEXT, "the rank hung");
-		else if (status && !shared->failure[r][0])
-			snprintf(shared->failure[r], RANKS_TEXT, "the rank ended with status %#x",
-				 (unsigned)status);
-	}
+	for (int r = 0; r < job->nranks; r++)
+		ranks_reap_rank(pids[r], deadline, shared->failure[r]);
 }
 
 int ranks_ok(const struct ranks_job *job, const char *fmt, ...)

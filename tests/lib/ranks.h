@@ -132,6 +132,8 @@ int ranks_init(struct rank *r, struct ranks_shared *shared, const coll_config_t 
  * Waits for a child that this test started until `deadline`; returns 0 if it had to kill the child.
  */
 int ranks_reap(pid_t pid, double deadline, int *status);
+/* The same for a rank; failure, of RANKS_TEXT bytes, gets what is wrong with its end. */
+void ranks_reap_rank(pid_t pid, double deadline, char *failure);
 
 /* Runs the job as ranks_run_threads() does. */
 void ranks_run_processes(const struct ranks_job *job, struct ranks_shared *shared);

@@ -5,12 +5,9 @@
  *
  * All ranks are processes, so that each begins with fresh stand-ins.
  */
-#include "harness.h"
+#include "companion.h"
 
 #include <sys/syscall.h>
-
-/* Bound for calls that must end: far above the time that they take. */
-enum { SOON = 30 };
 
 /* ------------------------------------------------------------------- left-overs -- */
 
@@ -24,15 +21,9 @@ static void nothing_left(struct rank *r)
 			  standin_streams(), standin_events(), standin_contexts_pushed());
 }
 
-static void destroy(struct rank *r)
+static void destroy_all(struct rank *r)
 {
-	double begin = ranks_now();
-
-	if (r->comm)
-		rank_did(r, coll_comm_destroy(r->comm), "destroy");
-	r->comm = NULL;
-	if (ranks_now() - begin > SOON)
-		rank_fail(r, "destroy took %.1f s", ranks_now() - begin);
+	destroy(r);
 	nothing_left(r);
 }
 
@@ -46,7 +37,7 @@ static void begin_anew(struct rank *r)
 	rank_did(r, coll_get_unique_id(id, sizeof(id)), "id");
 	if (rank_did(r, coll_comm_init_rank(&r->comm, 1, id, 0, &config), "another communicator"))
 		nccl_sums(r, r->comm, r->rank, 3, 3, "another communicator");
-	destroy(r);
+	destroy_all(r);
 }
 
 /* Issues an allreduce of one number in place, on the communicator's stream. */
@@ -125,7 +116,7 @@ static void async_error(struct rank *r)
 		rank_fail(r, "it took %.1f s", ranks_now() - begin);
 	unsetenv("STANDIN_NCCL_ASYNC");
 	rank_did(r, coll_event_destroy(event), "destroy the event");
-	destroy(r);
+	destroy_all(r);
 	device_free(r->rank, there);
 	begin_anew(r);
 }
@@ -146,7 +137,7 @@ static void async_error_polled(struct rank *r)
 	if (error != COLL_ERR_SYSTEM)
 		rank_fail(r, "the asynchronous error is %d", error);
 	unsetenv("STANDIN_NCCL_ASYNC");
-	destroy(r);
+	destroy_all(r);
 	device_free(r->rank, there);
 }
 
@@ -174,7 +165,7 @@ static void call_fails(struct rank *r)
 	setenv("STANDIN_NCCL_FAULT", "ncclAllReduce:3@1", 1);
 	nccl_fails(r, call_and_sync(r, there), COLL_ERR_INTERNAL, "ncclAllReduce", "allreduce");
 	unsetenv("STANDIN_NCCL_FAULT");
-	destroy(r);
+	destroy_all(r);
 	device_free(r->rank, there);
 	begin_anew(r);
 }
@@ -193,7 +184,7 @@ static void group_fails(struct rank *r)
 		code = coll_sync(r->comm);
 	nccl_fails(r, code, COLL_ERR_INTERNAL, "ncclGroupEnd", "group_end");
 	unsetenv("STANDIN_NCCL_FAULT");
-	destroy(r);
+	destroy_all(r);
 	device_free(r->rank, there);
 	begin_anew(r);
 }
@@ -207,7 +198,7 @@ static void events_fail(struct rank *r)
 		   "event_create");
 	unsetenv("STANDIN_CUDA_EVENT");
 	nccl_works(r);
-	destroy(r);
+	destroy_all(r);
 }
 
 /* ------------------------------------------------------- failures of open -- */
@@ -477,7 +468,7 @@ static void timeout(struct rank *r)
 	}
 	while (!atomic_load(over))
 		ranks_sleep(0.001);
-	destroy(r);
+	destroy_all(r);
 	device_free(r->rank, there);
 	begin_anew(r);
 }
@@ -494,7 +485,7 @@ static void destroy_busy(struct rank *r)
 	log_begin();
 	if (r->rank == 0)
 		rank_did(r, call(r, there), "a call that rank 1 does not make");
-	destroy(r);
+	destroy_all(r);
 	if (r->rank == 0 && log_lines("rank 0") < 1)
 		rank_fail(r, "nothing was logged");
 	log_end();
@@ -591,7 +582,7 @@ static void shrink_after_death(struct rank *r)
 	}
 	if (rest)
 		rank_did(r, coll_comm_destroy(rest), "destroy the rest");
-	destroy(r);
+	destroy_all(r);
 	device_free(r->rank, there);
 	begin_anew(r);
 }
@@ -608,7 +599,7 @@ static void shrink_healthy(struct rank *r)
 		nccl_sums(r, rest, r->rank, 1, r->nranks - 1, "the rest");
 		rank_did(r, coll_comm_destroy(rest), "destroy the rest");
 	}
-	destroy(r);
+	destroy_all(r);
 }
 
 static void test_peers(void)

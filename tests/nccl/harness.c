@@ -163,7 +163,6 @@ static void nccl_run_processes(const struct nccl_job *job, struct nccl_rank *all
 {
 	double deadline = ranks_now() + 300;
 	pid_t pids[RANKS_MAX];
-	int status;
 
 	fflush(stdout);
 	for (int r = 0; r < job->nranks; r++) {
@@ -177,12 +176,8 @@ static void nccl_run_processes(const struct nccl_job *job, struct nccl_rank *all
 		nccl_one(&all[r]);
 		exit(0);
 	}
-	for (int r = 0; r < job->nranks; r++) {
-		if (!ranks_reap(pids[r], deadline, &status))
-			rank_fail(&all[r].rank, "the rank hung");
-		else if (status)
-			rank_fail(&all[r].rank, "the rank ended with status %#x", (unsigned)status);
-	}
+	for (int r = 0; r < job->nranks; r++)
+		ranks_reap_rank(pids[r], deadline, all[r].rank.failure);
 }
 
 static const char *nccl_init_name(int init)

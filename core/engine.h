@@ -18,7 +18,8 @@
  *
  * A new engine is a file like await.c with one of these structs, a value of enum engine_index, and a line in comm_life.c.
  *
- * The context's lock is held in all functions.  None of them waits, but for a slot of a backend that blocks (backend.h).
+ * The context's lock is held in all functions.  No function waits, unless it calls a slot of
+ * a backend that blocks (backend.h).
  * A function that fails calls comm_fail, and all operations of the communicator are over.
  */
 #ifndef CORE_ENGINE_H

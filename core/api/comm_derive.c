@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* What is left of a split whose begin did not end it: now, or at the end of the open group. */
+/* Finishes a split that has begun: now, or, in an open group, when the group ends. */
 static int split_complete(struct split *split)
 {
 	if (!group_current())
@@ -125,7 +125,7 @@ static int shrink_check(const int32_t *exclude, int32_t n, const coll_comm_t *ne
 	return COLL_SUCCESS;
 }
 
-/* Marks the excluded ranks; the survivors call, so this rank must not be one of them. */
+/* Marks the excluded ranks.  Only survivors call shrink, so the list must not contain this rank. */
 static int shrink_exclude(const struct comm *comm, const int32_t *exclude, int32_t n,
 			  uint8_t *excluded)
 {

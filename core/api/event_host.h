@@ -25,7 +25,7 @@ void event_host_free(struct comm *comm);
 /* The next call of host_comm waits for a position.  comm->event_host is made; takes over the references. */
 int event_host_add(struct comm *comm, struct outcome *outcome, uint64_t number,
 		   struct stream_event *stream_event);
-/* Before a call of host_comm is issued: the call waits for what was added. */
+/* Before a call of host_comm is issued: the call waits for the positions that event_host_add has added. */
 int event_host_begin(struct comm *comm);
 /* The stream through which the backend's own stream waits for calls of host_comm. */
 int event_host_gate(struct comm *comm, void **gate);

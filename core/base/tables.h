@@ -73,7 +73,7 @@ enum dtype_family {
  *
  * bytes     the size of an element
  * since     the minor of the backend ABI that added the type
- * family    what follows depends on it:
+ * family    the family of the type, which decides the columns behind it:
  *
  * DTYPE_INTEGER, DTYPE_BOOL   1: signed
  * DTYPE_FLOAT                 bits of the mantissa; bias of the exponent; the codes of the largest finite number,

@@ -2,8 +2,8 @@
 /*
  * launch.c - which rank this process is, and where the ranks meet, as its launcher says in the environment.
  *
- * launchers.c has a row for each launcher.  COLL_ROOT and COLL_KEY always win, but those of `coll run` do not hold
- * for the ranks of a launcher below it.
+ * launchers.c has a row for each launcher.  COLL_ROOT and COLL_KEY always win, but the ranks of
+ * a launcher below `coll run` ignore the COLL_ROOT and COLL_KEY that `coll run` has set.
  */
 #include <errno.h>
 #include <stdio.h>

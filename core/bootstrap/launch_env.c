@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* launch_env.c - reads the environment variables of launchers, and tells which of them are for this process. */
+/* launch_env.c - reads the environment variables of launchers, and tells which variables are for this process. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -146,8 +146,8 @@ static int id_take_address(const uint8_t **at, const uint8_t *end, uint16_t port
 /* ---------------------------------------------------------------------- the text -- */
 
 /*
- * Of more addresses than have space the best are kept, and those of this host alone, which cost a byte each: a host
- * can always reach itself.
+ * If the id has no space for all addresses, it keeps the best ones, and the addresses that only this host can reach: such
+ * an address costs a byte, and a host can always reach itself.
  */
 int unique_id_print(const uint8_t key[BOOTSTRAP_KEY_SIZE], struct address_list *addresses, char *id,
 		    size_t size)

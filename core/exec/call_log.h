@@ -31,7 +31,7 @@ enum {
 /* An operation, or a message outside the order of the operations. */
 struct record {
 	uint64_t meta[2]; /* its signature; of a message the type only */
-	uint64_t count; /* elements; v-forms: those that this rank sends, else those it receives */
+	uint64_t count;   /* elements; v-forms: sent by this rank, or received if it sends none */
 	/* By context_now; 0: not yet. */
 	int64_t issued_us, started_us, ended_us;
 	uint32_t seq_or_tag; /* collectives: number among them; others: tag */
@@ -40,10 +40,13 @@ struct record {
 	int32_t code; /* of a message that has ended: its result */
 };
 
-/* The messages.  Of those that are open when the communicator fails, the oldest half are kept: they hold up the others. */
+/*
+ * The messages.  When a communicator fails, the log keeps the oldest open messages, up to half of its records: they hold up
+ * the others.
+ */
 struct message_log {
 	uint64_t count; /* ever kept; number k, from 0, is at k % LOG_RECORDS */
-	int open;       /* of them those that the failure has ended */
+	int open;       /* messages that the failure has ended */
 	struct record record[LOG_RECORDS];
 };
 

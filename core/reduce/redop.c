@@ -120,7 +120,7 @@ static int redop_of_bool(int dtype, int op)
 	}
 }
 
-/* What follows the message that the type lacks the operation. */
+/* The reason, for the end of the message that a type lacks an operation. */
 static const char *redop_why_not(int dtype, int op)
 {
 	switch (dtype_family(dtype)) {

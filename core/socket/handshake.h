@@ -129,11 +129,11 @@ enum handshake_event {
 
 /* Begins over a socket of that family, which is in no poll set yet. */
 void handshake_begin(const struct handshake *hs, struct handshake_end *end, int fd, int family);
-/* Receives what has come of that message. */
+/* Receives the bytes of the step's message that have arrived. */
 enum handshake_event handshake_receive(const struct handshake *hs, struct handshake_end *end,
 				       enum handshake_step step);
 /*
- * Sends that message after filling in all that follows from hs: magic, version and mac.  -1 with errno: a new
+ * Sends the message of the step after filling in all that follows from hs: magic, version and mac.  -1 with errno: a new
  * connection takes so few bytes at once, unless it is broken.
  */
 int handshake_send(const struct handshake *hs, struct handshake_end *end, enum handshake_step step);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * companion_impl.h - the parts of a companion, each of which calls those after it: companion.c opens it and sends letters,
- * companion_watch.c watches, companion_letter.c takes what comes.
+ * companion_watch.c watches the other ranks, companion_letter.c takes their letters.
  */
 #ifndef CORE_TRANSPORT_COMPANION_IMPL_H
 #define CORE_TRANSPORT_COMPANION_IMPL_H

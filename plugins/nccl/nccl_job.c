@@ -48,7 +48,7 @@ static void *nccl_job_main(void *arg)
 	nccl_enter(job->context, &pushed, NULL);
 	if (nccl_job_step(job, NCCL_JOB_NEW, NCCL_JOB_RUNS)) {
 		job->result = job->run(job);
-		/* Nobody waits for a job that was left, so nobody else ends what it has made. */
+		/* Nobody waits for a job that was left, so the job aborts the communicator that it has made. */
 		if (!nccl_job_step(job, NCCL_JOB_RUNS, NCCL_JOB_DONE) &&
 		    !nccl_job_step(job, NCCL_JOB_ENDS, NCCL_JOB_DONE) && job->newcomm)
 			nccl_lib.ncclCommAbort(job->newcomm);

@@ -127,7 +127,7 @@ void device_begin(void);
 /* The application uses CUDA and retains its devices all the time. */
 void device_init(void);
 
-/* Checks that the library has given back what it had of the devices. */
+/* Checks that the library holds neither pinned memory nor a device any more. */
 void device_end(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * caller_stream.c - events on streams of the program, and words that streams write and wait for.
+ * caller_stream.c - events on streams of the program, and flags that streams write and wait for.
  *
  * Names and numbers are those of the document "CUDA Driver API" (docs.nvidia.com, cuda-driver-api: stream
  * management, event management, stream memory operations).
@@ -12,12 +12,8 @@
 
 #include <coll/coll.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* The words lie at the beginning of pinned memory: so many bytes are cleared at least. */
-enum { STREAM_CLEARED = 4096 };
-
-static int stream_failed(const char *what, int result)
+int stream_failed(const char *what, int result)
 {
 	char words[256];
 
@@ -310,59 +306,34 @@ void stream_events_free(struct stream_event **list)
 	}
 }
 
-/* ----------------------------------------------------------- words and pinned memory -- */
+/* ---------------------------------------------------------------- flags, copies -- */
 
-int stream_pin(const char *what, const struct caller_stream *stream, size_t bytes, void **pinned)
-{
-	struct device_pushed pushed;
-	int result = device_push(&pushed, stream->context);
-
-	*pinned = NULL;
-	if (!result) {
-		result = cuda_driver.cuMemHostAlloc(pinned, bytes,
-						    CUDA_PIN_PORTABLE | CUDA_PIN_MAPPED);
-		device_pop(&pushed);
-	}
-	if (result)
-		*pinned = NULL;
-	if (result == CUDA_NO_MEMORY)
-		return error_set(
-			COLL_ERR_NO_MEMORY,
-			"%s: no pinned memory for %zu bytes on their way to or from a device", what,
-			bytes);
-	if (result)
-		return stream_failed(what, result);
-	device_expect_held();
-	memset(*pinned, 0, bytes < STREAM_CLEARED ? bytes : STREAM_CLEARED);
-	return COLL_SUCCESS;
-}
-
-/* With unified addresses, which all 64-bit systems have, the device accesses the word at its host address. */
-static int stream_word(const char *what, const struct caller_stream *stream,
-		       int (*fn)(void *stream, cuda_ptr_t word, unsigned value, unsigned flags),
-		       const _Atomic uint32_t *word, uint32_t value, unsigned flags)
+/* With unified addresses, which all 64-bit systems have, the device accesses the flag at its host address. */
+static int stream_flag(const char *what, const struct caller_stream *stream,
+		       int (*fn)(void *stream, cuda_ptr_t flag, unsigned value, unsigned flags),
+		       const _Atomic uint32_t *flag, uint32_t value, unsigned flags)
 {
 	struct device_pushed pushed;
 	int result = device_push(&pushed, stream->context);
 
 	if (!result) {
-		result = fn(stream->handle, (uintptr_t)word, value, flags);
+		result = fn(stream->handle, (uintptr_t)flag, value, flags);
 		device_pop(&pushed);
 	}
 	return result ? stream_failed(what, result) : COLL_SUCCESS;
 }
 
-int stream_wait(const char *what, const struct caller_stream *stream, const _Atomic uint32_t *word,
+int stream_wait(const char *what, const struct caller_stream *stream, const _Atomic uint32_t *flag,
 		uint32_t value)
 {
-	return stream_word(what, stream, cuda_driver.cuStreamWaitValue32, word, value,
+	return stream_flag(what, stream, cuda_driver.cuStreamWaitValue32, flag, value,
 			   CUDA_WAIT_GEQ);
 }
 
-int stream_write(const char *what, const struct caller_stream *stream, _Atomic uint32_t *word,
+int stream_write(const char *what, const struct caller_stream *stream, _Atomic uint32_t *flag,
 		 uint32_t value)
 {
-	return stream_word(what, stream, cuda_driver.cuStreamWriteValue32, word, value,
+	return stream_flag(what, stream, cuda_driver.cuStreamWriteValue32, flag, value,
 			   CUDA_WRITE_DEFAULT);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * caller_stream.h - the order between a stream of the program and operations of the library.  An event tells
- * when the stream has come to a position.  The stream writes words of pinned host memory, and waits for them.
+ * when the stream has come to a position.  The stream writes flags, words of pinned host memory, and waits for them.
  *
  * The stream waits by cuStreamWaitValue32, and never by a host function (cuLaunchHostFunc): CUDA forbids a host
  * function to wait for other work of the device, such as the copies of a staged operation, and it may run the
@@ -54,7 +54,7 @@ void stream_home_leave(struct stream_home *home);
  * while the stream is being captured; the text begins with `what`.
  */
 int caller_stream_check_capture(const char *what, const struct caller_stream *stream);
-/* Can operations be ordered with this stream now?  The same, but a stream that writes words needs a newer driver. */
+/* Can operations be ordered with this stream now?  The same, but a stream that writes flags needs a newer driver. */
 int caller_stream_check(const char *what, const struct caller_stream *stream);
 /*
  * Records an event behind the work that the stream has now.  The event comes from the list of spare events, or
@@ -77,16 +77,11 @@ void stream_events_free(struct stream_event **list);
 int caller_stream_make(int device, void **stream);
 void caller_stream_free(int device, void *stream);
 
-/*
- * Allocates pinned host memory, which every device reads and writes at its host address, and clears its first page.
- * device_unpin frees it.
- */
-int stream_pin(const char *what, const struct caller_stream *stream, size_t bytes, void **pinned);
-/* Later work of the stream waits until (int32_t)(*word - value) >= 0. */
-int stream_wait(const char *what, const struct caller_stream *stream, const _Atomic uint32_t *word,
+/* Later work of the stream waits until (int32_t)(*flag - value) >= 0. */
+int stream_wait(const char *what, const struct caller_stream *stream, const _Atomic uint32_t *flag,
 		uint32_t value);
-/* The stream sets *word when its earlier work is complete, and the bytes that it has copied are visible. */
-int stream_write(const char *what, const struct caller_stream *stream, _Atomic uint32_t *word,
+/* The stream sets *flag when its earlier work is complete, and the bytes that it has copied are visible. */
+int stream_write(const char *what, const struct caller_stream *stream, _Atomic uint32_t *flag,
 		 uint32_t value);
 /* Copies between device memory and pinned memory in the order of the stream. */
 int stream_copy(const struct caller_stream *stream, uintptr_t dst, uintptr_t src, size_t n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* device.c - kinds of memory, contexts, copies and pinned memory, by the CUDA driver. */
+/* device.c - kinds of memory, contexts and copies, by the CUDA driver. */
 #include "device/device.h"
 #include "device/device_impl.h"
 #include "base/error.h"
@@ -191,14 +191,7 @@ static void device_restore(const struct device_pushed *pushed)
 		cuda_driver.cuThreadExchangeStreamCaptureMode(&mode);
 }
 
-/* A context made current for a call or two. */
-struct device_guard {
-	struct device_pushed relaxed;
-	int pushed;
-	int primary; /* the device whose primary context is held, or -1 */
-};
-
-static void device_leave(struct device_guard *guard)
+void device_leave(struct device_guard *guard)
 {
 	void *context;
 
@@ -245,8 +238,7 @@ int device_context(const void *near, void **context, int *primary)
 	return result;
 }
 
-/* Makes a context current if the thread has none: that of the memory, else its device's primary. */
-static int device_enter(struct device_guard *guard, const void *ptr)
+int device_enter(struct device_guard *guard, const void *ptr)
 {
 	void *context = NULL;
 	int result;
@@ -267,7 +259,7 @@ static int device_enter(struct device_guard *guard, const void *ptr)
 	return result;
 }
 
-/* ------------------------------------------------------------ copies and pinned -- */
+/* ---------------------------------------------------------------------- copies -- */
 
 int device_copy_failed(void *dst, const void *src, size_t n, int result)
 {
@@ -351,19 +343,6 @@ int device_copy(void *dst, const void *src, size_t n)
 		device_leave(&guard);
 	}
 	return result ? device_copy_failed(dst, src, n, result) : COLL_SUCCESS;
-}
-
-void *device_pin(size_t bytes, const void *near)
-{
-	struct device_guard guard;
-	void *ptr = NULL;
-
-	if (device_enter(&guard, near))
-		return NULL;
-	if (cuda_driver.cuMemHostAlloc(&ptr, bytes, CUDA_PIN_PORTABLE))
-		ptr = NULL;
-	device_leave(&guard);
-	return ptr;
 }
 
 void device_unpin_now(void *ptr)

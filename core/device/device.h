@@ -32,9 +32,7 @@ uint32_t device_kind(const void *ptr, int *device);
  * the driver fails.  The thread keeps its current context.
  */
 int device_copy(void *dst, const void *src, size_t n);
-/* Allocates host memory that the device of `near` reaches directly; NULL if the driver has none. */
-void *device_pin(size_t bytes, const void *near);
-/* Frees it; after a second, while other work keeps the device busy, that goes on in the background. */
+/* Frees pinned memory; after a second, while other work keeps the device busy, that goes on in the background. */
 void device_unpin(void *ptr);
 /* "CUDA memory of device 0" */
 void device_describe(uint32_t kind, int device, char *text, size_t size);

@@ -33,13 +33,23 @@ struct device_pushed {
 };
 int device_push(struct device_pushed *pushed, void *context);
 void device_pop(const struct device_pushed *pushed);
+/* A context made current for a call or two. */
+struct device_guard {
+	struct device_pushed relaxed;
+	int pushed;
+	int primary; /* the device whose primary context is held, or -1 */
+};
+/* Makes a context current if the thread has none: that of the memory, else its device's primary. */
+int device_enter(struct device_guard *guard, const void *ptr);
+void device_leave(struct device_guard *guard);
 /* Waits for all work of the memory's context. */
 void device_unpin_now(void *ptr);
 /* A function that the library needs and the driver lacks, or NULL. */
 const char *device_missing(void);
 /* Streams of the program are held from now on: see device_copy. */
 void device_expect_held(void);
-/* Returns COLL_ERR_DEVICE, with a message. */
+/* Both return COLL_ERR_DEVICE, with a message. */
 int device_copy_failed(void *dst, const void *src, size_t n, int result);
+int stream_failed(const char *what, int result);
 
 #endif

@@ -118,7 +118,7 @@ static int client_awaits(const struct context *context)
 		if (c->queue.head &&
 		    ((!c->queue.head->engine->by_messages && c->queue.head->state != OP_DEFERRED) ||
 		     c->queue.head->stream_events || c->queue.head->gates ||
-		     (c->queue.head->bounce && !c->queue.head->steps_left)))
+		     (c->queue.head->ordered && !c->queue.head->steps_left)))
 			return 1;
 	return 0;
 }

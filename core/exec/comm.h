@@ -3,6 +3,7 @@
 #ifndef CORE_EXEC_COMM_H
 #define CORE_EXEC_COMM_H
 
+#include "device/offload.h"
 #include "schedule/nodes.h"
 #include "transport/context.h"
 #include "engine.h"
@@ -62,9 +63,7 @@ struct messages {
 	int64_t next_limit_us;     /* no limit ends before */
 	struct message *next_look; /* the send at which message_progress goes on; NULL: the first */
 	struct message *first_unsent; /* it and the sends behind it wait for copies; NULL: none */
-	struct message *copying;      /* those whose bytes are copied: see message_staging.h */
-	struct staged *staged_memory; /* memory for later messages, and how many pieces */
-	int staged_kept;
+	int copying;                  /* how many of them have a copy under way */
 	const struct message
 		*probing; /* of the coll_probe that began last and still waits, or NULL */
 };
@@ -99,10 +98,8 @@ struct comm_client {
 	void (*issued)(struct comm *comm);
 	/* The communicator has failed: ends all that is under way. */
 	void (*failed)(struct comm *comm);
-	/* An operation with a bounce leaves the queue, or is freed. */
+	/* An operation with an offload leaves the queue, or is freed. */
 	void (*retire)(struct op *op);
-	/* Frees the memory of an operation that the queue does not know of. */
-	void (*free)(struct op *op);
 
 	/* --- streams of the program: see stream_order.h.  Called only for operations and communicators that have some. */
 	void (*hold)(struct op *op);
@@ -160,6 +157,7 @@ struct comm {
 	uint64_t staged[KIND_LAST +
 			3]; /* per kind, and of coll_isend and coll_irecv: how many were staged */
 	struct staging_site *staging_sites; /* see staging_sites.c; NULL: none */
+	struct offload_pool offloads;       /* memory that stands in for device buffers */
 	struct stream_order *order;         /* see stream_order.h; NULL: no call had a stream */
 	int64_t timeout_us;                 /* longest time without progress in a wait */
 	struct call_log *log;               /* of the calls: see call_log.h */

@@ -7,7 +7,7 @@
 #include "exec/dispatch.h"
 #include "exec/composed.h"
 #include "exec/limit.h"
-#include "exec/message_staging.h"
+#include "exec/message.h"
 #include "exec/native.h"
 #include "exec/native_slot.h"
 #include "exec/pair.h"
@@ -66,14 +66,9 @@ static void comm_describe_oldest(const struct comm *comm, char *text, size_t siz
 		native_describe(comm, text, size);
 }
 
-static void comm_retire(struct op *op)
-{
-	bounce_give_back(op->bounce);
-}
-
 static void comm_hold(struct op *op)
 {
-	stream_order_hold(op->comm, op->bounce);
+	stream_order_hold(op->comm, op->ordered);
 }
 
 static const struct comm_client comm_parts = {
@@ -81,8 +76,7 @@ static const struct comm_client comm_parts = {
 	.choose = dispatch_choose,
 	.issued = report_compare_newest,
 	.failed = comm_end_all,
-	.retire = comm_retire,
-	.free = staging_free,
+	.retire = staging_end,
 	.hold = comm_hold,
 	.gated = stream_order_gated,
 	.drop = stream_order_drop,
@@ -217,7 +211,6 @@ static void comm_release(struct comm *comm)
 	comm_free_ops(comm->queue.head);
 	comm_free_ops(comm->queue.cache);
 	comm_free_persistent(comm->queue.persistent);
-	message_free_staged(comm);
 	scratch_free_spares(comm);
 	stream_order_free(comm);
 	redop_free_all(&comm->redops);

@@ -83,7 +83,7 @@ static int composed_prepare(struct op *op)
 		return code;
 	}
 	if (op->call.staged) {
-		context_flush(comm->context); /* staging memory may take long to allocate */
+		context_flush(comm->context); /* the memory may take long to allocate */
 		code = staging_begin(op);
 	}
 	if (code)
@@ -109,7 +109,7 @@ static int composed_advance(struct op *op)
 {
 	const int moved = steps_may_move(op) && steps_run(op);
 
-	if (!op->comm->error && !op->steps_left && (!op->bounce || stream_order_drained(op)))
+	if (!op->comm->error && !op->steps_left && (!op->ordered || stream_order_drained(op)))
 		op_end(op);
 	return moved;
 }

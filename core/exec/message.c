@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* message.c - messages outside the order of the operations: how they are made and started. */
-#include "exec/message_staging.h"
+#include "exec/message.h"
 #include "exec/callback.h"
 #include "exec/steps.h"
 #include "base/error.h"
@@ -61,7 +61,7 @@ static void message_start_send(struct message *m)
 		.header = {.tag = comm_tag_loose(comm),
 			   .meta = {message_type(a), (uint32_t)a->tag},
 			   .len = a->count * coll_dtype_size(a->dtype)},
-		.buf = m->staged  ? m->staged->memory
+		.buf = m->offload ? m->offload->memory
 		       : a->count ? a->buf
 				  : NULL,
 		.peer = (uint32_t)comm->to_context_rank[a->peer],
@@ -90,7 +90,7 @@ static void message_hold_send(struct message *m)
 	m->unsent = 1;
 	if (!comm->messages.first_unsent)
 		comm->messages.first_unsent = m;
-	if (m->staged)
+	if (m->offload)
 		message_copy_begin(m);
 }
 
@@ -99,7 +99,7 @@ int message_start_held(struct comm *comm)
 	struct message *m;
 	int moved = 0;
 
-	while ((m = comm->messages.first_unsent) && !message_is_copying(m) && !comm->error) {
+	while ((m = comm->messages.first_unsent) && !m->copying && !comm->error) {
 		comm->messages.first_unsent = m->next;
 		m->unsent = 0;
 		message_start_send(m);
@@ -127,15 +127,15 @@ void message_start(struct message *m)
 	struct context *context = m->comm->context;
 
 	message_open(m);
-	if (m->args.kind == COLL_KIND_SEND && (m->staged || m->comm->messages.first_unsent)) {
+	if (m->args.kind == COLL_KIND_SEND && (m->offload || m->comm->messages.first_unsent)) {
 		message_hold_send(m);
 	} else if (m->args.kind == COLL_KIND_SEND) {
 		message_start_send(m);
 	} else {
 		m->u.in.recv = message_recv(m->comm, &m->args);
 		m->u.in.received = message_received;
-		if (m->staged)
-			m->u.in.recv.dst = m->staged->memory;
+		if (m->offload)
+			m->u.in.recv.dst = m->offload->memory;
 		match_post(&context->match, &m->u.in.recv);
 		message_check_left(m);
 	}

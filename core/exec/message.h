@@ -38,8 +38,8 @@ struct message {
 	char *text; /* of the code; NULL: the text of the communicator's failure */
 	struct callback *callbacks;
 	int unsent;                 /* a send that has not started */
-	struct staged *staged;      /* the memory that stands in for the buffer, or NULL */
-	struct message *next_copy;  /* in comm->copying */
+	struct offload *offload;    /* the memory that stands in for the buffer, or NULL */
+	int copying;                /* between both */
 	int64_t issued_us;          /* by context_now */
 	int64_t timeout_us, end_us; /* by coll_request_set_timeout; end_us 0: none */
 	coll_status_t status;
@@ -105,6 +105,17 @@ void message_describe(const struct comm *comm, const struct message_args *args, 
 int message_mark_awaited(const struct message *message, uint8_t *from);
 /* For a rank without operations: its coll_probe, else its oldest open receive, is its position. */
 void message_position(const struct comm *comm, struct position *position);
+
+/* --- message_staging.c: device buffers.  A send's bytes are copied before it starts, those of a receive before it ends. */
+
+/* Gives a message host memory, before it starts, and warns. */
+int message_stage(struct message *message);
+/* The message is over, or does not start. */
+void message_unstage(struct message *message);
+/* Begins the copy of a send's bytes to host memory, or of the bytes that a receive has got from there. */
+void message_copy_begin(struct message *message);
+/* Waits, for a bounded time, until the message's copy is not under way. */
+void message_copy_cancel(struct message *message);
 
 /* --- message_wait.c */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* message_end.c - how messages outside the order of the operations end. */
-#include "exec/message_staging.h"
+#include "exec/message.h"
 #include "exec/call_log.h"
 #include "exec/callback.h"
 #include "exec/steps.h"
@@ -112,7 +112,7 @@ void message_received(struct recv *recv)
 				    .tag = (int32_t)recv->meta[1],
 				    .bytes = recv->len,
 				    .dtype = recv->len ? m->args.dtype : COLL_DTYPE_NONE};
-	if (m->staged && recv->len)
+	if (m->offload && recv->len)
 		message_copy_begin(m);
 	else
 		message_end(m, COLL_SUCCESS, NULL);

@@ -3,7 +3,7 @@
  * message_progress.c - how messages outside the order of the operations are found complete.  The transport reports a
  * receive, but of a send it only sets the status: sends must be looked at.
  */
-#include "exec/message_staging.h"
+#include "exec/message.h"
 #include "exec/steps.h"
 #include "base/clock.h"
 
@@ -135,7 +135,7 @@ int message_is_done(struct message *m)
 
 int message_progress(struct comm *comm)
 {
-	int moved = comm->messages.copying ? message_copy_progress(comm) : 0;
+	int moved = comm->messages.copying ? copies_progress(&comm->context->copies) : 0;
 
 	if (comm->messages.first_unsent)
 		moved |= message_start_held(comm);

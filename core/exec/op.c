@@ -8,14 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An operation with more bytes of staging memory is reused by any call, so that no memory lies idle. */
-enum { OP_SMALL = 64 << 10 };
-
 void op_free(struct op *op)
 {
-	if (op->bounce)
+	if (op->offload)
 		op->comm->client->retire(op);
-	op->comm->client->free(op);
 	scratch_free(op->comm, &op->scratch);
 	outcome_unref(op->awaited);
 	sched_free(&op->sched);
@@ -25,7 +21,7 @@ void op_free(struct op *op)
 	free(op);
 }
 
-/* A finished operation with the same plan, else any that is not worth keeping, else a new one. */
+/* A finished operation with the same plan, else the last of many, else a new one. */
 static struct op *op_take(struct comm *comm, const coll_args_t *args)
 {
 	struct op **at = &comm->queue.cache, **found = NULL, *op;
@@ -35,7 +31,7 @@ static struct op *op_take(struct comm *comm, const coll_args_t *args)
 			found = at;
 			break;
 		}
-		if (!found && (n == OP_CACHE_SIZE || (*at)->staging.size > OP_SMALL))
+		if (n == OP_CACHE_SIZE)
 			found = at;
 	}
 	if (!found)
@@ -208,7 +204,7 @@ static void op_append(struct op *op, uint64_t group)
 	op->number = comm_count(comm);
 	op->group = group;
 	op->engine = comm->engine[op->call.engine];
-	op->state = group || op->bounce ? OP_DEFERRED : OP_QUEUED;
+	op->state = group || op->ordered ? OP_DEFERRED : OP_QUEUED;
 	op->record.issued_us = context_now(comm->context);
 	op->record.started_us = 0;
 	op->logged = call_log_place(comm, op->number);
@@ -251,7 +247,7 @@ uint64_t op_enqueue(struct op *op, uint64_t group)
 		op_append_barrier(comm, group);
 	op_append(op, group);
 	number = op->number;
-	if (op->bounce)
+	if (op->ordered)
 		comm->client->hold(op);
 	return number;
 }

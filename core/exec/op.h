@@ -4,7 +4,6 @@
 #define CORE_EXEC_OP_H
 
 #include "engine.h"
-#include "exec/bounce.h"
 #include "exec/call.h"
 #include "exec/call_log.h"
 #include "exec/comm.h"
@@ -28,7 +27,7 @@ struct run {
 	union {
 		coll_send_t send;
 		struct recv recv;
-		int32_t next; /* copies to and from devices: the next in the queue, or -1 */
+		struct copy copy; /* to or from a device */
 	} u;
 };
 
@@ -50,8 +49,9 @@ struct op {
 	int state;           /* OP_* */
 	struct stream_event *stream_events; /* which must have passed before it starts */
 	struct caller_stream stream;        /* of a call with a stream, over a transport */
-	struct bounce *bounce;              /* of such a call, or NULL */
-	struct bounce *gates;        /* whose streams must have come to the call before it starts */
+	struct offload *ordered;            /* orders such a call with its stream; else NULL */
+	struct offload *gates;       /* whose streams must have come to the call before it starts */
+	struct offload *offload;     /* its memory for device buffers, or `ordered`, or NULL */
 	const struct engine *engine; /* executes it; set when it is appended to the queue */
 	struct record record;  /* for the log of calls, as it is before the operation is issued */
 	struct record *logged; /* its place there: see op_is_logged */
@@ -143,7 +143,7 @@ static inline void op_retire(struct op *op)
 	op->state = OP_IDLE;
 	if (op->rests || op->list)
 		moving_leave(op);
-	if (op->bounce)
+	if (op->offload)
 		op->comm->client->retire(op);
 	if (op->persistent)
 		return;

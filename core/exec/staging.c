@@ -2,13 +2,13 @@
 /*
  * staging.c - operations on device memory: the memory kinds of the buffers, the decision whether the
  * backend reaches them, and host memory that stands in for a buffer that the backend does not reach, if
- * the user allows it.  schedule/stage.c adds the copies to the schedule, staging_copy.c runs them.
+ * the user allows it (device/offload.h).  schedule/stage.c adds the copies to the schedule.
  */
 #include "device/device.h"
 #include "exec/staging.h"
 #include "exec/native_slot.h"
 #include "exec/op.h"
-#include "exec/stream_order.h"
+#include "exec/steps.h"
 #include "base/error.h"
 
 #include <stdio.h>
@@ -128,7 +128,7 @@ static int staging_refuse(const struct op *op, int buf, uint32_t kind, int devic
 
 /*
  * A transport that reaches device memory calls the driver while it moves the bytes.  If a stream waits for them, the
- * driver may block that thread for ever: see bounce.h.
+ * driver may block that thread for ever: see device/offload.h.
  */
 static int staging_keeps_from_driver(const struct op *op)
 {
@@ -194,67 +194,8 @@ int staging_look(struct op *op)
 
 /* ------------------------------------------------------------------- staging -- */
 
-void staging_free(struct op *op)
-{
-	const coll_host_t *host = &op->comm->context->host;
-
-	if (op->staging.pinned)
-		device_unpin(op->staging.memory);
-	else
-		host->free(host, op->staging.memory, op->staging.size);
-	op->staging.memory = NULL;
-	op->staging.size = 0;
-	op->staging.pinned = 0;
-}
-
-/* Room for operations with streams grows by doubling, since the smaller rooms stay allocated. */
-static int staging_replace(struct op *op, size_t *bytes)
-{
-	size_t size = STAGING_ALIGN;
-
-	if (!op->comm->order || !op->staging.pinned) {
-		staging_free(op);
-		return COLL_SUCCESS;
-	}
-	while (size < *bytes)
-		size *= 2;
-	*bytes = size;
-	if (stream_order_park(op->comm, op->staging.memory))
-		return COLL_ERR_NO_MEMORY;
-	op->staging.memory = NULL;
-	op->staging.size = 0;
-	op->staging.pinned = 0;
-	return COLL_SUCCESS;
-}
-
-/* Copies from memory that is not pinned are correct, but the driver may block in them. */
-static int staging_alloc(struct op *op, size_t bytes, uintptr_t near)
-{
-	const coll_host_t *host = &op->comm->context->host;
-
-	if (bytes <= op->staging.size)
-		return COLL_SUCCESS;
-	if (staging_replace(op, &bytes))
-		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory",
-				 kind_name(op->call.args.kind));
-	op->staging.memory = device_pin(bytes, (const void *)near);
-	op->staging.pinned = op->staging.memory != NULL;
-	if (!op->staging.memory)
-		op->staging.memory = host->alloc(host, bytes);
-	if (!op->staging.memory)
-		return error_set(COLL_ERR_NO_MEMORY,
-				 "%s: no memory for %zu bytes on their way to or from a device",
-				 kind_name(op->call.args.kind), bytes);
-	op->staging.size = bytes;
-	return COLL_SUCCESS;
-}
-
-uintptr_t staging_user_at(const struct op *op, int part, size_t off)
-{
-	return stage_user_at(&op->staging.stage, part, off);
-}
-
-void staging_layout(struct op *op)
+/* Places each buffer in the memory: equally for all calls that share a schedule. */
+static void staging_layout(struct op *op)
 {
 	const coll_args_t *a = &op->call.args;
 	const size_t elem = coll_dtype_size(a->dtype);
@@ -282,43 +223,40 @@ void staging_schedule(struct op *op)
 	stage_schedule(&op->sched, &op->staging.stage, STAGING_COPY_MAX);
 }
 
-static void staging_find_bases(struct op *op)
+/* An operation that its backend's function has declined may have the order with its stream only. */
+static int staging_has_memory(const struct op *op)
 {
-	struct staging *staging = &op->staging;
-
-	for (int buf = 0; buf <= COLL_BUFFER_RECV; buf++)
-		staging->base[buf] = (char *)((uintptr_t)staging->start + staging->stage.at[buf]);
+	return op->offload && op->offload->buffers;
 }
 
-/* Allocates the memory and finds the copy streams to and from it, unless the call's stream makes the copies. */
+/* Takes the memory, and finds the streams for the copies. */
 static int staging_place(struct op *op)
 {
-	struct staging *staging = &op->staging;
-	struct copy_stream **copy_streams = &op->comm->context->copy_streams;
-	int in = op->call.staged & 1 << COLL_BUFFER_SEND ? COLL_BUFFER_SEND : COLL_BUFFER_RECV,
-	    code;
+	struct comm *comm = op->comm;
+	const struct stage *stage = &op->staging.stage;
+	const int in =
+		op->call.staged & 1 << COLL_BUFFER_SEND ? COLL_BUFFER_SEND : COLL_BUFFER_RECV;
+	struct offload *o = offload_take(&comm->offloads, stage->need, op, 0);
+	int code;
 
-	staging_layout(op);
-	if (!staging->stage.need)
-		return COLL_SUCCESS;
-	if (op->bounce && op->bounce->carries) {
-		staging->start = op->bounce->memory;
-		staging_find_bases(op);
-		return COLL_SUCCESS;
-	}
-	code = staging_alloc(op, staging->stage.need, staging->stage.near[in]);
-	staging->start = staging->memory;
-	if (!code)
-		code = copy_stream_find(copy_streams, COPY_STREAM_IN,
-					(const void *)staging->stage.near[in],
-					&staging->copy_stream[COPY_STREAM_IN]);
+	op->offload = o ? o : op->offload;
+	if (!o || !offload_pin_near(o, (const void *)stage->near[in]))
+		return error_set(COLL_ERR_NO_MEMORY,
+				 "%s: no memory for %zu bytes on their way to or from a device",
+				 kind_name(op->call.args.kind), stage->need);
+	code = copies_find(&comm->context->copies, COPY_IN, (const void *)stage->near[in],
+			   &o->way[COPY_IN].stream);
 	if (!code && op->call.staged & 1 << COLL_BUFFER_RECV)
-		code = copy_stream_find(copy_streams, COPY_STREAM_OUT,
-					(const void *)staging->stage.near[COLL_BUFFER_RECV],
-					&staging->copy_stream[COPY_STREAM_OUT]);
-	if (!code)
-		staging_find_bases(op);
+		code = copies_find(&comm->context->copies, COPY_OUT,
+				   (const void *)stage->near[COLL_BUFFER_RECV],
+				   &o->way[COPY_OUT].stream);
 	return code;
+}
+
+/* Where a factor on the device lies in the memory of a call with a stream. */
+static size_t staging_scalar_at(const struct op *op)
+{
+	return (op->staging.stage.need + STAGING_ALIGN - 1) / STAGING_ALIGN * STAGING_ALIGN;
 }
 
 /* Warns of the first operation of each call site; the others are counted, since a program may stage each step. */
@@ -350,22 +288,152 @@ static int staging_declined(const struct op *op)
 	return kind ? staging_refuse(op, buf, kind, device) : COLL_ERR_DEVICE;
 }
 
+/* The factor of the operation, which has come with the stream's copies, or is on the device. */
+static int staging_factor(struct op *op)
+{
+	void *value = op->call.redop.value;
+	const size_t n = coll_dtype_size(op->call.args.dtype);
+
+	if (!staging_has_memory(op) || !op->offload->on_stream)
+		return device_copy(value, op->staging.scalar, n);
+	memcpy(value, op->offload->memory + staging_scalar_at(op), n);
+	return COLL_SUCCESS;
+}
+
 int staging_begin(struct op *op)
 {
-	int code;
+	struct staging *staging = &op->staging;
+	int code = COLL_SUCCESS;
 
 	if (!op->comm->context->fallback)
 		return staging_declined(op);
 	staging_warn(op);
-	code = staging_place(op);
-	if (op->bounce && op->bounce->carries) {
-		if (op->call.staged & 1 << STAGING_SCALAR)
-			memcpy(op->call.redop.value, op->bounce->memory + op->bounce->scalar,
-			       coll_dtype_size(op->call.args.dtype));
+	staging_layout(op);
+	if (staging->stage.need && !staging_has_memory(op))
+		code = staging_place(op);
+	if (code)
 		return code;
+	for (int buf = 0; op->offload && buf <= COLL_BUFFER_RECV; buf++)
+		staging->base[buf] =
+			(char *)((uintptr_t)op->offload->memory + staging->stage.at[buf]);
+	return op->call.staged & 1 << STAGING_SCALAR ? staging_factor(op) : COLL_SUCCESS;
+}
+
+void staging_end(struct op *op)
+{
+	struct offload_pool *pool = &op->comm->offloads;
+
+	if (op->ordered && op->ordered != op->offload)
+		offload_give_back(pool, op->ordered);
+	offload_give_back(pool, op->offload);
+	op->offload = op->ordered = op->gates = NULL;
+}
+
+/* ---------------------------------------------- copies beside the other steps -- */
+
+/* The communicator fails with this message when the transport has moved. */
+static void staging_failed(struct comm *comm, int code)
+{
+	struct rank_name name;
+
+	comm_set_pending(comm, code, "%s: %s", comm_own_name(comm, &name), error_text());
+}
+
+/* A pre-multiplied sum scales its input when the copy in ends, from staging memory to the scratch memory. */
+static void staging_copied(struct op *op, int i)
+{
+	const struct step *step = &op->sched.step[i];
+
+	if (op->call.redop.premul_sum && step->kind == STEP_COPY_IN)
+		redop_scale(&op->call.redop, op->base[SCHED_SEND] + step->dst.off,
+			    op->offload->memory + step->dst.off, step->len / op->sched.elem);
+	steps_complete(op, i);
+}
+
+static void staging_ended(struct copy *copy, int code)
+{
+	struct op *op = copy->owner;
+
+	if (code == COPY_LOST)
+		op->offload->lost = 1;
+	if (code)
+		staging_failed(op->comm, code == COPY_LOST ? COLL_ERR_DEVICE : code);
+	else
+		staging_copied(op, copy->step);
+}
+
+void staging_copy(struct op *op, int i)
+{
+	const struct step *step = &op->sched.step[i];
+	const int in = step->kind == STEP_COPY_IN;
+	struct copy *copy = &op->run[i].u.copy;
+	void *user, *own;
+
+	if (op->offload->on_stream) { /* the stream has copied the input, or will copy the result */
+		staging_copied(op, i);
+		return;
 	}
-	if (!code && op->call.staged & 1 << STAGING_SCALAR)
-		code = device_copy(op->call.redop.value, op->staging.scalar,
-				   coll_dtype_size(op->call.args.dtype));
-	return code;
+	user = (void *)stage_user_at(&op->staging.stage, (int)step->dst.buf, step->dst.off);
+	own = op->offload->memory + step->dst.off;
+	*copy = (struct copy){.ended = staging_ended,
+			      .owner = op,
+			      .step = i,
+			      .dst = in ? own : user,
+			      .src = in ? user : own,
+			      .n = step->len};
+	copies_add(&op->comm->context->copies, &op->offload->way[in ? COPY_IN : COPY_OUT], copy);
+}
+
+void staging_cancel(struct op *op)
+{
+	struct comm *comm = op->comm;
+
+	if (op->offload && copies_cancel(&comm->context->copies, op->offload->way, op, comm->rank))
+		op->offload->lost = 1;
+}
+
+/* ---------------------------------------------- copies on the program's stream -- */
+
+int staging_is_on_stream(const struct op *op)
+{
+	return op->call.staged && !op->call.slot;
+}
+
+/* The factor lies behind the buffers. */
+size_t staging_need(struct op *op)
+{
+	staging_layout(op);
+	return staging_scalar_at(op) + STAGING_ALIGN;
+}
+
+/* The steps of a kind, STEP_COPY_IN or STEP_COPY_OUT, as copies; returns their number. */
+static size_t staging_list_kind(const struct op *op, int kind, struct offload_copy *copy)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < op->sched.nsteps; i++) {
+		const struct step *step = &op->sched.step[i];
+
+		if (step->kind == kind)
+			copy[n++] = (struct offload_copy){stage_user_at(&op->staging.stage,
+									(int)step->dst.buf,
+									step->dst.off),
+							  step->dst.off, step->len};
+	}
+	return offload_join(copy, n);
+}
+
+int staging_list(const struct op *op, struct offload *o)
+{
+	int code = offload_reserve(o, (size_t)op->sched.nsteps + 1);
+
+	if (code)
+		return code;
+	o->ins = staging_list_kind(op, STEP_COPY_IN, o->copy);
+	if (op->call.staged & 1 << STAGING_SCALAR)
+		o->copy[o->ins++] =
+			(struct offload_copy){(uintptr_t)op->staging.scalar, staging_scalar_at(op),
+					      coll_dtype_size(op->call.args.dtype)};
+	o->outs = staging_list_kind(op, STEP_COPY_OUT, o->copy + o->ins);
+	return COLL_SUCCESS;
 }

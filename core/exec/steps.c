@@ -33,7 +33,7 @@ static void steps_make_ready(struct op *op, int step)
 	int at = op->ready_sends_head + op->ready_sends_count;
 
 	if (op->sched.step[step].kind >= STEP_COPY_IN) {
-		staging_copy_ready(op, step);
+		staging_copy(op, step);
 		return;
 	}
 	if (op->sched.step[step].peer < 0 && op->call.args.kind != COLL_KIND_RECV) {
@@ -382,8 +382,8 @@ int steps_run(struct op *op)
 			steps_local(op, op->local[--op->local_count]);
 			again = 1;
 		}
-		if (op->call.staged)
-			again |= staging_copy_run(op);
+		if (op->call.staged && op->comm->context->copies.pending)
+			again |= copies_progress(&op->comm->context->copies);
 		moved |= again;
 	} while (again && op->steps_left && (op->call.staged || steps_has_ready(op)));
 	return moved;
@@ -464,12 +464,10 @@ static void steps_find_buffers(struct op *op)
 		if (scaled > STEPS_LONG)
 			context_flush(op->comm->context);
 		op->base[SCHED_SEND] = (char *)op->scratch.at + op->sched.scratch;
-		/* A staged input is scaled when its copy in ends: see staging_copy.c. */
+		/* A staged input is scaled when its copy in ends: see staging_copied. */
 		if (!(op->call.staged & 1 << SCHED_SEND))
 			steps_scale(op, op->base[SCHED_SEND], input, scaled);
 	}
-	if (op->call.staged)
-		staging_copy_begin(op);
 }
 
 /* Fills in the addresses of messages and receives, which are the same while the buffers of the call are. */
@@ -649,5 +647,5 @@ void steps_cancel_op(struct op *op)
 	for (int i = 0; op->cap_steps && i < op->sched.nsteps; i++)
 		if (sched_is_recv(&op->sched.step[i]))
 			steps_cancel_recv(context, &op->run[i].u.recv);
-	staging_copy_cancel(op);
+	staging_cancel(op);
 }

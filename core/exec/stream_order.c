@@ -2,8 +2,6 @@
 /* stream_order.c - calls with a stream of the program, over a backend that has a transport. */
 #include "exec/moving.h"
 #include "exec/stream_order.h"
-#include "device/device.h"
-#include "exec/bounce.h"
 #include "exec/composed.h"
 #include "exec/stall.h"
 #include "base/clock.h"
@@ -12,26 +10,20 @@
 
 #include <stdlib.h>
 
-/* The last look at the word by a stream that was released comes within microseconds, unless the device is busy. */
-enum { ORDER_LEAVE_US = 100000, ORDER_POLL_US = 20 };
+/* The last look at the flag by a stream that was released comes within microseconds, unless the device is busy. */
+enum { ORDER_LEAVE_US = 100000 };
 
 /* Between two looks for memory that an earlier call has left. */
 enum { ORDER_ROOM_US = 100 };
 
-struct parked {
-	struct parked *next;
-	void *pinned;
-};
-
-/* Words for which streams wait: all operations up to this one need only the copies of their results, or nothing more. */
-enum { ORDER_COPIES, ORDER_COMPLETE, ORDER_WORDS };
+/* Flags for which streams wait: all operations up to this one need only the copies of their results, or nothing more. */
+enum { ORDER_COPIES, ORDER_COMPLETE, ORDER_FLAGS };
 
 struct stream_order {
-	_Atomic uint32_t *word; /* ORDER_WORDS of them; pinned */
-	struct bounce *bounces;
-	struct parked *parked;
-	uint64_t number; /* the last operation for which a stream waits */
-	void *stream;    /* of the operation `of`, the last one with a stream */
+	struct offload *memory; /* of the flags */
+	_Atomic uint32_t *flag; /* ORDER_FLAGS of them */
+	uint64_t number;        /* the last operation for which a stream waits */
+	void *stream;           /* of the operation `of`, the last one with a stream */
 	uint64_t of;
 	const struct op
 		*settled; /* the last one before which all need only copies, unless it has left */
@@ -52,38 +44,50 @@ static void order_lock(struct comm *comm)
 }
 
 /*
- * Sets a word, which never falls: the streams of later operations wait for it already.  The thread that ends an operation
+ * Sets a flag, which never falls: the streams of later operations wait for it already.  The thread that ends an operation
  * and one that fails the communicator may do so at the same time.
  */
-static void order_set(struct stream_order *order, int word, uint64_t number)
+static void order_set(struct stream_order *order, int flag, uint64_t number)
 {
-	uint32_t seen = atomic_load(&order->word[word]);
+	uint32_t seen = atomic_load(&order->flag[flag]);
 
 	while ((int32_t)((uint32_t)number - seen) > 0 &&
-	       !atomic_compare_exchange_weak(&order->word[word], &seen, (uint32_t)number))
+	       !atomic_compare_exchange_weak(&order->flag[flag], &seen, (uint32_t)number))
 		;
 }
 
-/* Waits compare 32 bits, so they need words near the numbers that they wait for: these begin with `finished`. */
-static struct stream_order *order_new(const char *what, const struct caller_stream *stream,
-				      uint64_t finished, int *code)
+/* The order of a communicator, without memory yet, or NULL. */
+static struct stream_order *order_new(struct comm *comm)
 {
 	struct stream_order *order = calloc(1, sizeof(*order));
-	void *word = NULL;
 
-	*code = order ? stream_pin(what, stream, ORDER_WORDS * sizeof(*order->word), &word)
-		      : error_set(COLL_ERR_NO_MEMORY, "%s: no memory", what);
-	if (!*code) { /* a wait that is over at once: a device without such waits refuses it */
-		order->word = word;
-		for (int i = 0; i < ORDER_WORDS; i++)
-			atomic_store(&order->word[i], (uint32_t)finished);
-		*code = stream_wait(what, stream, &order->word[ORDER_COMPLETE], (uint32_t)finished);
-	}
-	if (!*code)
+	if (order)
+		order->memory =
+			offload_take(&comm->offloads, ORDER_FLAGS * sizeof(*order->flag), order, 1);
+	if (order && order->memory)
 		return order;
-	device_unpin(word);
 	free(order);
 	return NULL;
+}
+
+/*
+ * Waits compare 32 bits, so they need flags near the numbers that they wait for: these begin with `finished`.  A wait that
+ * is over at once tells whether the device has such waits.
+ */
+static int order_place(struct stream_order *order, const char *what,
+		       const struct caller_stream *stream, uint64_t finished)
+{
+	int code;
+
+	order->memory->what = what;
+	order->memory->stream = *stream;
+	code = offload_pin(order->memory);
+	if (code)
+		return code;
+	order->flag = (_Atomic uint32_t *)(void *)order->memory->memory;
+	for (int i = 0; i < ORDER_FLAGS; i++)
+		atomic_store(&order->flag[i], (uint32_t)finished);
+	return stream_wait(what, stream, &order->flag[ORDER_COMPLETE], (uint32_t)finished);
 }
 
 int stream_order_find(struct comm *comm, const char *what, void *handle, const void *near,
@@ -100,23 +104,22 @@ int stream_order_find(struct comm *comm, const char *what, void *handle, const v
 /* The communicator can hold this stream, and moves without the program.  Releases the lock meanwhile. */
 static int order_prepare(struct comm *comm, const char *what, const struct caller_stream *stream)
 {
-	const int lacks = !comm->order;
+	struct stream_order *order = comm->order ? NULL : order_new(comm);
 	const uint64_t finished = comm->finished;
-	struct stream_order *order = NULL;
 	int code;
 
+	if (!comm->order && !order)
+		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", what);
 	order_unlock(comm);
 	code = caller_stream_check(what, stream);
-	if (!code && lacks)
-		order = order_new(what, stream, finished, &code);
+	if (!code && order)
+		code = order_place(order, what, stream, finished);
 	order_lock(comm);
-	if (order && !comm->order) {
+	if (order && !code && !comm->order) {
 		comm->order = order;
 		stream_order_release(comm, comm->finished);
-		order = NULL;
-	}
-	if (order) { /* another thread was first; without memory to park them the words stay allocated */
-		(void)stream_order_park(comm, (void *)order->word);
+	} else if (order) { /* the device lacks such waits, or another thread was first */
+		offload_give_back(&comm->offloads, order->memory);
 		free(order);
 	}
 	return code ? code : wait_thread_need(comm->context);
@@ -147,20 +150,40 @@ static uint64_t order_before(const struct comm *comm, const void *stream)
 }
 
 /* The stream waits for an operation, if `number` is not 0.  The lock is not held. */
-static int order_await(const struct comm *comm, const struct bounce *b, uint64_t number)
+static int order_await(const struct comm *comm, const struct offload *o, uint64_t number)
 {
-	return number ? stream_wait(b->what, &b->stream, &comm->order->word[ORDER_COMPLETE],
+	return number ? stream_wait(o->what, &o->stream, &comm->order->flag[ORDER_COMPLETE],
 				    (uint32_t)number)
 		      : COLL_SUCCESS;
 }
 
-/* The pinned memory and words of an operation; a schedule lists the copies. */
-static struct bounce *order_take(struct op *op, int may_wait, int *code)
+/* The operation will not be enqueued. */
+static void order_give_up(struct op *op, struct offload *o)
 {
-	*code = bounce_carries(op) ? composed_ready(op) : COLL_SUCCESS;
-	return *code ? NULL
-		     : bounce_take(&op->comm->order->bounces, op, kind_name(op->call.args.kind),
-				   &op->stream, may_wait, code);
+	staging_end(op);
+	offload_filled(&op->comm->offloads, o);
+}
+
+/* The memory and the flags of an operation with a stream; its schedule lists the copies. */
+static struct offload *order_take(struct op *op, int may_wait, int *code)
+{
+	const int copies = staging_is_on_stream(op);
+	struct offload *o;
+
+	*code = copies ? composed_ready(op) : COLL_SUCCESS;
+	if (*code)
+		return NULL;
+	o = offload_take_stream(&op->comm->offloads, copies ? staging_need(op) : 0, op,
+				kind_name(op->call.args.kind), &op->stream, may_wait, code);
+	if (!o)
+		return NULL;
+	op->ordered = op->offload = o;
+	if (copies)
+		*code = staging_list(op, o);
+	if (!*code)
+		return o;
+	order_give_up(op, o);
+	return NULL;
 }
 
 /* A wait for memory that earlier calls have. */
@@ -188,11 +211,11 @@ static int order_look_at_time(struct order_room *room, const struct op *op)
 }
 
 /* As order_take, once earlier calls with streams have left enough memory.  Releases the lock while it waits. */
-static struct bounce *order_take_when_due(struct op *op, int *code)
+static struct offload *order_take_when_due(struct op *op, int *code)
 {
 	struct comm *comm = op->comm;
 	struct order_room room = {0};
-	struct bounce *b = order_take(op, 1, code);
+	struct offload *o = order_take(op, 1, code);
 
 	while (*code == COLL_IN_PROGRESS &&
 	       (*code = order_look_at_time(&room, op)) == COLL_IN_PROGRESS) {
@@ -200,16 +223,16 @@ static struct bounce *order_take_when_due(struct op *op, int *code)
 		clock_nap(ORDER_ROOM_US);
 		order_lock(comm);
 		*code = comm_error(comm);
-		b = *code ? NULL : order_take(op, 1, code);
+		o = *code ? NULL : order_take(op, 1, code);
 	}
-	return b;
+	return o;
 }
 
 int stream_order_begin(struct op *op, uint64_t group)
 {
 	struct comm *comm = op->comm;
 	const coll_args_t *a = &op->call.args;
-	struct bounce *b;
+	struct offload *o;
 	uint64_t before;
 	int code = stream_order_find(comm, kind_name(a->kind), a->stream,
 				     op->call.elements[COLL_BUFFER_SEND] ? a->sendbuf : a->recvbuf,
@@ -220,24 +243,22 @@ int stream_order_begin(struct op *op, uint64_t group)
 
 	if (code || group)
 		return code;
-	b = order_take_when_due(op, &code);
+	o = order_take_when_due(op, &code);
 	if (code)
 		return code;
-	before = order_before(comm, b->stream.handle);
+	before = order_before(comm, o->stream.handle);
 	order_unlock(comm);
-	code = bounce_pin(b);
+	code = offload_pin(o);
 	if (!code)
-		code = order_await(comm, b, before);
+		code = order_await(comm, o, before);
 	if (!code)
-		code = bounce_fill(b);
+		code = offload_fill(o);
 	order_lock(comm);
 	if (!code)
 		code = comm_error(comm);
-	op->gates = b;
-	if (code) {
-		bounce_give_back(b);
-		b->filling = 0;
-	}
+	op->gates = o;
+	if (code)
+		order_give_up(op, o);
 	return code;
 }
 
@@ -250,44 +271,44 @@ static void order_failed(struct comm *comm, int code)
 	comm_fail(comm, 0, code, "%s: %s", comm_own_name(comm, &name), error_text());
 }
 
-void stream_order_hold(struct comm *comm, struct bounce *b)
+void stream_order_hold(struct comm *comm, struct offload *o)
 {
-	const uint64_t number = b->op->number;
+	const uint64_t number = ((struct op *)o->owner)->number;
 	int code;
 
 	order_note(comm->order, number);
-	comm->order->stream = b->stream.handle;
+	comm->order->stream = o->stream.handle;
 	comm->order->of = number;
 	order_unlock(comm);
-	code = bounce_drain(b, &comm->order->word[ORDER_COPIES], (uint32_t)number);
+	code = offload_drain(o, &comm->order->flag[ORDER_COPIES], (uint32_t)number);
 	order_lock(comm);
-	b->filling = 0;
 	if (code)
 		order_failed(comm, code);
-	if (b->op)
-		op_release_one(b->op);
+	if (o->owner)
+		op_release_one(o->owner);
+	offload_filled(&comm->offloads, o);
 }
 
 int stream_order_wait(struct comm *comm, const char *what, const struct caller_stream *stream,
 		      uint64_t number)
 {
-	struct bounce *b = NULL;
+	struct offload *o = NULL;
 	int code = order_prepare(comm, what, stream);
 
 	if (!code)
-		b = bounce_take(&comm->order->bounces, NULL, what, stream, 0, &code);
+		o = offload_take_stream(&comm->offloads, 0, NULL, what, stream, 0, &code);
 	if (code)
 		return code;
 	order_note(comm->order, number);
 	comm_set_busy(comm);
 	order_unlock(comm);
-	code = bounce_pin(b);
+	code = offload_pin(o);
 	if (!code)
-		code = bounce_fill(b);
+		code = offload_fill(o);
 	if (!code)
-		code = bounce_drain(b, &comm->order->word[ORDER_COMPLETE], (uint32_t)number);
+		code = offload_drain(o, &comm->order->flag[ORDER_COMPLETE], (uint32_t)number);
 	order_lock(comm);
-	b->filling = 0;
+	offload_filled(&comm->offloads, o);
 	return code;
 }
 
@@ -295,7 +316,7 @@ int stream_order_wait(struct comm *comm, const char *what, const struct caller_s
 
 /* The calls of a group that have streams; of several streams each then waits for the end of all of them. */
 struct order_group {
-	struct bounce **call, **wait;
+	struct offload **call, **wait;
 	size_t n, waits;
 	uint64_t before, last; /* the operation before the group, and the last one of it */
 };
@@ -337,22 +358,22 @@ static size_t order_count(struct comm *comm, uint64_t group, struct order_group 
 static int order_collect(struct comm *comm, uint64_t group, struct order_group *calls)
 {
 	const size_t n = order_count(comm, group, calls);
-	struct bounce *b;
+	struct offload *o;
 	int code = COLL_SUCCESS;
 
-	calls->call = n ? calloc(2 * n, sizeof(struct bounce *)) : NULL;
+	calls->call = n ? calloc(2 * n, sizeof(struct offload *)) : NULL;
 	if (n && !calls->call)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a group");
 	for (struct op *op = n ? comm->queue.held : NULL; op && !code; op = op->next)
 		if (order_is_in(op, group) && op->call.args.stream &&
-		    (b = order_take(op, 0, &code)))
-			calls->call[calls->n++] = b;
+		    (o = order_take(op, 0, &code)))
+			calls->call[calls->n++] = o;
 	calls->wait = calls->call + n;
 	for (size_t i = 0; i < calls->n && !code; i++)
 		if (!order_is_noted(calls, i) &&
-		    (b = bounce_take(&comm->order->bounces, NULL, calls->call[i]->what,
-				     &calls->call[i]->stream, 0, &code)))
-			calls->wait[calls->waits++] = b;
+		    (o = offload_take_stream(&comm->offloads, 0, NULL, calls->call[i]->what,
+					     &calls->call[i]->stream, 0, &code)))
+			calls->wait[calls->waits++] = o;
 	return code;
 }
 
@@ -362,11 +383,11 @@ static int order_meet(const struct order_group *calls)
 	int code = COLL_SUCCESS;
 
 	for (size_t i = 0; i < calls->waits && !code; i++)
-		code = bounce_meet(calls->wait[i]);
+		code = offload_meet(calls->wait[i]);
 	for (size_t i = 0; i < calls->waits; i++)
 		for (size_t k = 0; k < calls->waits && !code; k++)
 			if (k != i)
-				code = bounce_meet_other(calls->wait[i], calls->wait[k]);
+				code = offload_meet_other(calls->wait[i], calls->wait[k]);
 	return code;
 }
 
@@ -376,10 +397,10 @@ static int order_part(const struct comm *comm, const struct order_group *calls)
 	int code = COLL_SUCCESS;
 
 	for (size_t i = 0; i < calls->waits && !code; i++)
-		code = bounce_fill(calls->wait[i]);
+		code = offload_fill(calls->wait[i]);
 	for (size_t i = 0; i < calls->waits && !code; i++)
-		code = bounce_drain(calls->wait[i], &comm->order->word[ORDER_COMPLETE],
-				    (uint32_t)calls->last);
+		code = offload_drain(calls->wait[i], &comm->order->flag[ORDER_COMPLETE],
+				     (uint32_t)calls->last);
 	return code;
 }
 
@@ -389,18 +410,18 @@ static int order_fill_group(const struct comm *comm, const struct order_group *c
 	int code = COLL_SUCCESS;
 
 	for (size_t i = 0; i < calls->n && !code; i++)
-		code = bounce_pin(calls->call[i]);
+		code = offload_pin(calls->call[i]);
 	for (size_t i = 0; i < calls->waits && !code; i++) {
 		code = caller_stream_check(calls->wait[i]->what, &calls->wait[i]->stream);
 		if (!code)
-			code = bounce_pin(calls->wait[i]);
+			code = offload_pin(calls->wait[i]);
 		if (!code)
 			code = order_await(comm, calls->wait[i], calls->before);
 	}
 	if (!code && calls->waits > 1)
 		code = order_meet(calls);
 	for (size_t i = 0; i < calls->n && !code; i++)
-		code = bounce_fill(calls->call[i]);
+		code = offload_fill(calls->call[i]);
 	return code;
 }
 
@@ -410,8 +431,8 @@ static int order_drain_group(const struct comm *comm, const struct order_group *
 	int code = COLL_SUCCESS;
 
 	for (size_t i = 0; i < calls->n && !code; i++)
-		code = bounce_drain(calls->call[i], &comm->order->word[ORDER_COPIES],
-				    (uint32_t)calls->last);
+		code = offload_drain(calls->call[i], &comm->order->flag[ORDER_COPIES],
+				     (uint32_t)calls->last);
 	if (!code && calls->waits > 1)
 		code = order_part(comm, calls);
 	return code;
@@ -425,14 +446,14 @@ static void order_gate_group(struct comm *comm, uint64_t group, const struct ord
 	while (first && !order_is_in(first, group))
 		first = first->next;
 	for (size_t i = 0; i < calls->n; i++) {
-		calls->call[i]->filling = 0;
-		if (first && calls->call[i]->op) {
+		if (first && calls->call[i]->owner) {
 			calls->call[i]->next_gate = first->gates;
 			first->gates = calls->call[i];
 		}
+		offload_filled(&comm->offloads, calls->call[i]);
 	}
 	for (size_t i = 0; i < calls->waits; i++)
-		calls->wait[i]->filling = 0;
+		offload_filled(&comm->offloads, calls->wait[i]);
 }
 
 static void order_end_group(struct comm *comm, uint64_t group, struct order_group *calls, int code)
@@ -522,7 +543,7 @@ int stream_order_gated(struct op *op)
 	int code;
 
 	while (op->gates) {
-		code = bounce_has_arrived(op->gates, order_may_ask(op->comm));
+		code = offload_has_arrived(op->gates, order_may_ask(op->comm));
 		if (code)
 			return code == COLL_IN_PROGRESS || order_cannot(op, code, "start");
 		op->gates = op->gates->next_gate;
@@ -577,7 +598,7 @@ int stream_order_drained(struct op *op)
 	int code;
 
 	order_settle(comm);
-	code = bounce_has_passed(op->bounce, order_may_ask(comm));
+	code = offload_has_passed(op->ordered, order_may_ask(comm));
 	if (code && code != COLL_IN_PROGRESS)
 		(void)order_cannot(op, code, "end");
 	return !code;
@@ -595,55 +616,18 @@ int stream_order_watch(struct comm *comm)
 
 /* ------------------------------------------------------------------------ freeing -- */
 
-int stream_order_park(struct comm *comm, void *pinned)
-{
-	struct parked *parked = malloc(sizeof(*parked));
-
-	if (!parked)
-		return COLL_ERR_NO_MEMORY;
-	*parked = (struct parked){comm->order->parked, pinned};
-	comm->order->parked = parked;
-	return COLL_SUCCESS;
-}
-
-/* Waits until the stream has looked at the word for the last time, at most until the time `deadline`. */
-static int order_has_passed(struct bounce *b, int64_t deadline)
-{
-	while (bounce_has_passed(b, 1) == COLL_IN_PROGRESS) {
-		if (clock_now_us() > deadline)
-			return 0;
-		clock_nap(ORDER_POLL_US);
-	}
-	return 1;
-}
-
 void stream_order_free(struct comm *comm)
 {
 	struct stream_order *order = comm->order;
-	int64_t deadline = clock_now_us() + ORDER_LEAVE_US;
-	struct bounce *b;
-	struct parked *parked;
-	int passed = 1, one;
+	const int passed = offload_free_pool(&comm->offloads, clock_now_us() + ORDER_LEAVE_US);
 
-	if (!order)
-		return;
-	while ((b = order->bounces)) {
-		order->bounces = b->next;
-		one = order_has_passed(b, deadline);
-		passed &= one;
-		bounce_free(b, one);
-	}
-	while ((parked = order->parked)) {
-		order->parked = parked->next;
-		device_unpin(parked->pinned);
-		free(parked);
-	}
-	if (passed)
-		device_unpin((void *)order->word);
-	else
+	if (!passed)
 		log_info("rank %d: a stream of the program has not come to its last call yet; "
 			 "pinned host memory stays allocated for it",
 			 comm->rank);
+	if (!order)
+		return;
+	offload_free(order->memory, !passed);
 	free(order);
 	comm->order = NULL;
 }

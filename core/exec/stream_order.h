@@ -2,9 +2,9 @@
 /*
  * stream_order.h - calls with a stream of the program, over a backend that has a transport.
  *
- * The stream tells by a word when the work before the call is complete, and its input has been copied (bounce.h): the
+ * The stream tells by a flag when the work before the call is complete, and its input has been copied (device/offload.h): the
  * operation starts then.  The stream waits behind the call until the operation is complete.  Operations complete in
- * their order, so one word for each communicator, the number of the last complete operation, releases all streams.  A
+ * their order, so one flag for each communicator, the number of the last complete operation, releases all streams.  A
  * failure releases them too.  No thread may be in a call meanwhile, so the context gets a progress thread.
  *
  * The driver may block a thread that puts work on a stream until that stream moves, which only the progress thread
@@ -28,7 +28,7 @@ int stream_order_begin(struct op *op, uint64_t group);
  * After op_enqueue, which has deferred the operation: the second half, and the operation may start.  Releases the lock
  * meanwhile, so the operation may have ended, or the communicator failed.
  */
-void stream_order_hold(struct comm *comm, struct bounce *bounce);
+void stream_order_hold(struct comm *comm, struct offload *ordered);
 /*
  * A group ends.  As with NCCL the group is a call on each of its streams: its first operation waits for all
  * of them, and all of them wait for its last operation.  The first function puts what comes before the operations on the
@@ -63,11 +63,6 @@ void stream_order_drop(struct op *op);
 void stream_order_release(struct comm *comm, uint64_t number);
 /* A held stream does not wait longer than the communicator's timeout: 1 if the communicator has failed. */
 int stream_order_watch(struct comm *comm);
-/*
- * Keeps pinned memory until the communicator is freed: CUDA frees such memory only when the device is idle, and
- * a stream may be held.
- */
-int stream_order_park(struct comm *comm, void *pinned);
 /* The communicator is freed: no operation is under way. */
 void stream_order_free(struct comm *comm);
 

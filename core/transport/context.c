@@ -6,7 +6,6 @@
 #include "device/device.h"
 #include "base/descriptor.h"
 #include "base/error.h"
-#include "device/copy_stream.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -77,7 +76,7 @@ static int context_number_nodes(struct context *context)
 void context_free(struct context *context)
 {
 	match_free(&context->match);
-	copy_streams_free(&context->copy_streams);
+	copies_free(&context->copies);
 	stream_home_leave(&context->home);
 	for (int i = 0; i < CONTEXT_FREED; i++)
 		free(context->freed[i]);

@@ -11,6 +11,7 @@
 #include "bootstrap/bootstrap.h"
 #include "algorithm/selection.h"
 #include "device/caller_stream.h"
+#include "device/copies.h"
 #include "transport/match.h"
 #include "base/error.h"
 #include "plugin/plugin.h"
@@ -20,7 +21,6 @@
 
 struct comm;
 struct companion;
-struct copy_stream;
 struct context;
 struct control;
 
@@ -151,10 +151,9 @@ struct context {
 	int devices;              /* there is a CUDA driver: a buffer may be device memory */
 	int classify;             /* the memory kinds of buffers must be looked up */
 	int fallback;             /* buffers that the endpoint does not take are staged */
-	struct copy_stream *copy_streams; /* copy streams to and from devices */
-	int copies_pending;               /* copies in flight on the copy streams */
-	uint8_t *freed[CONTEXT_FREED];    /* a bit for each context id: see comm_note_freed */
-	int *node;                        /* per rank: number of its node */
+	struct copies copies;     /* to and from devices */
+	uint8_t *freed[CONTEXT_FREED]; /* a bit for each context id: see comm_note_freed */
+	int *node;                     /* per rank: number of its node */
 	int *origin; /* per rank: its rank in the communicator that coll_comm_init_* made; NULL: the same */
 	uint8_t *shares;           /* per rank: the same as host.shares */
 	struct control *controls;  /* control messages being sent */

@@ -88,7 +88,7 @@ static int wait_arm(struct context *context, struct wait_set *set)
 		return 0;
 	}
 	wait_until_due(context, set);
-	if ((blind || context->copies_pending || context->client->awaits(context)) &&
+	if ((blind || context->copies.pending || context->client->awaits(context)) &&
 	    set->blind_us < set->longest_us)
 		set->longest_us = set->blind_us;
 	if (blind)

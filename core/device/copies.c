@@ -246,18 +246,26 @@ static int copy_end_oldest(struct copies *copies, struct copy_stream *stream)
 	return 1;
 }
 
-int copies_progress(struct copies *copies)
+/* Ends copies that are complete: 1 if there were any. */
+static int copies_reap(struct copies *copies)
 {
 	int moved = 0;
 
-	for (struct copy_stream *s = copies->streams; s && copies->pending; s = s->next) {
+	for (struct copy_stream *s = copies->streams; s && copies->pending; s = s->next)
 		while (s->running && copy_end_oldest(copies, s))
 			moved = 1;
+	return moved;
+}
+
+int copies_progress(struct copies *copies)
+{
+	int moved = copies_reap(copies);
+
+	for (struct copy_stream *s = copies->streams; s; s = s->next)
 		while (s->queue && s->running < COPY_DEPTH) {
 			copy_start_next(copies, s);
 			moved = 1;
 		}
-	}
 	return moved;
 }
 
@@ -323,7 +331,7 @@ int copies_cancel(struct copies *copies, struct copy_queue *queues, const void *
 		if (queues[way].first)
 			queue_drop(copies, &queues[way]);
 	while ((stream = copies_ignore(copies, owner))) {
-		if (copies_progress(copies))
+		if (copies_reap(copies)) /* starts none: others may be cancelled next */
 			continue;
 		if (clock_now_us() < deadline) {
 			clock_nap(COPIES_POLL_US);

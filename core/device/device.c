@@ -176,47 +176,23 @@ void device_describe(uint32_t kind, int device, char *text, size_t size)
 
 /* ------------------------------------------------------------------ contexts -- */
 
-static void device_relax(struct device_pushed *pushed)
-{
-	pushed->mode = CUDA_CAPTURE_RELAXED;
-	if (cuda_driver.cuThreadExchangeStreamCaptureMode)
-		pushed->relaxed = !cuda_driver.cuThreadExchangeStreamCaptureMode(&pushed->mode);
-}
-
-static void device_restore(const struct device_pushed *pushed)
-{
-	int mode = pushed->mode;
-
-	if (pushed->relaxed)
-		cuda_driver.cuThreadExchangeStreamCaptureMode(&mode);
-}
-
-void device_leave(struct device_guard *guard)
-{
-	void *context;
-
-	device_restore(&guard->relaxed);
-	if (guard->pushed)
-		cuda_driver.cuCtxPopCurrent(&context);
-	if (guard->primary >= 0)
-		cuda_driver.cuDevicePrimaryCtxRelease(guard->primary);
-}
-
 int device_push(struct device_pushed *pushed, void *context)
 {
-	int result = cuda_driver.cuCtxPushCurrent(context);
+	const int result = cuda_driver.cuCtxPushCurrent(context);
 
-	*pushed = (struct device_pushed){.relaxed = 0};
-	if (!result)
-		device_relax(pushed);
+	*pushed = (struct device_pushed){.mode = CUDA_CAPTURE_RELAXED};
+	if (!result && cuda_driver.cuThreadExchangeStreamCaptureMode)
+		pushed->relaxed = !cuda_driver.cuThreadExchangeStreamCaptureMode(&pushed->mode);
 	return result;
 }
 
 void device_pop(const struct device_pushed *pushed)
 {
+	int mode = pushed->mode;
 	void *context;
 
-	device_restore(pushed);
+	if (pushed->relaxed)
+		cuda_driver.cuThreadExchangeStreamCaptureMode(&mode);
 	cuda_driver.cuCtxPopCurrent(&context);
 }
 
@@ -241,22 +217,23 @@ int device_context(const void *near, void **context, int *primary)
 int device_enter(struct device_guard *guard, const void *ptr)
 {
 	void *context = NULL;
-	int result;
+	int result = cuda_driver.cuCtxGetCurrent(&context);
 
-	*guard = (struct device_guard){.primary = -1};
-	result = cuda_driver.cuCtxGetCurrent(&context);
-	if (!result && !context) {
+	guard->primary = -1;
+	if (!result && !context)
 		result = device_context(ptr, &context, &guard->primary);
-		if (result)
-			return result;
-		result = cuda_driver.cuCtxPushCurrent(context);
-		guard->pushed = !result;
-	}
-	if (result)
-		device_leave(guard);
-	else
-		device_relax(&guard->relaxed);
+	if (!result)
+		result = device_push(&guard->pushed, context);
+	if (result && guard->primary >= 0)
+		cuda_driver.cuDevicePrimaryCtxRelease(guard->primary);
 	return result;
+}
+
+void device_leave(const struct device_guard *guard)
+{
+	device_pop(&guard->pushed);
+	if (guard->primary >= 0)
+		cuda_driver.cuDevicePrimaryCtxRelease(guard->primary);
 }
 
 /* ---------------------------------------------------------------------- copies -- */

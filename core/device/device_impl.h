@@ -33,15 +33,14 @@ struct device_pushed {
 };
 int device_push(struct device_pushed *pushed, void *context);
 void device_pop(const struct device_pushed *pushed);
-/* A context made current for a call or two. */
+/* The thread's context, or, if it has none, that of the memory, else the primary context of its device. */
 struct device_guard {
-	struct device_pushed relaxed;
-	int pushed;
+	struct device_pushed pushed;
 	int primary; /* the device whose primary context is held, or -1 */
 };
-/* Makes a context current if the thread has none: that of the memory, else its device's primary. */
+/* Makes it current, as device_push. */
 int device_enter(struct device_guard *guard, const void *ptr);
-void device_leave(struct device_guard *guard);
+void device_leave(const struct device_guard *guard);
 /* Waits for all work of the memory's context. */
 void device_unpin_now(void *ptr);
 /* A function that the library needs and the driver lacks, or NULL. */

@@ -49,47 +49,87 @@ enum {
  */
 #define CUDA_PER_THREAD_STREAM ((void *)2)
 
-/* The functions return a CUresult.  A function that the driver lacks is NULL. */
+/* The users of the functions. */
+enum { DRIVER_CORE = 1, DRIVER_NCCL = 2, DRIVER_TOOLS = 4, DRIVER_TESTS = 8 };
+
+/*
+ * The functions, which return a CUresult: ROW(symbol, member of struct cuda_driver, arguments, users that need it).  A
+ * function that a user does not need may be missing.
+ */
+#define DRIVER_TABLE(ROW)                                                                          \
+	ROW(cuInit, cuInit, (unsigned flags), DRIVER_NCCL | DRIVER_TOOLS | DRIVER_TESTS)           \
+	ROW(cuDriverGetVersion, cuDriverGetVersion, (int *version), DRIVER_NCCL | DRIVER_TESTS)    \
+	ROW(cuGetErrorName, cuGetErrorName, (int result, const char **name),                       \
+	    DRIVER_CORE | DRIVER_NCCL | DRIVER_TESTS)                                              \
+	ROW(cuGetErrorString, cuGetErrorString, (int result, const char **text),                   \
+	    DRIVER_CORE | DRIVER_NCCL | DRIVER_TOOLS)                                              \
+	ROW(cuDeviceGetCount, cuDeviceGetCount, (int *count),                                      \
+	    DRIVER_NCCL | DRIVER_TOOLS | DRIVER_TESTS)                                             \
+	ROW(cuDeviceGet, cuDeviceGet, (int *device, int ordinal),                                  \
+	    DRIVER_CORE | DRIVER_NCCL | DRIVER_TOOLS | DRIVER_TESTS)                               \
+	ROW(cuDeviceGetName, cuDeviceGetName, (char *name, int size, int device),                  \
+	    DRIVER_NCCL | DRIVER_TESTS)                                                            \
+	ROW(cuDeviceGetAttribute, cuDeviceGetAttribute, (int *value, int attribute, int device),   \
+	    DRIVER_NCCL)                                                                           \
+	ROW(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (void **context, int device),      \
+	    DRIVER_CORE | DRIVER_NCCL | DRIVER_TOOLS | DRIVER_TESTS)                               \
+	ROW(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease, (int device), DRIVER_CORE)    \
+	ROW(cuCtxGetCurrent, cuCtxGetCurrent, (void **context),                                    \
+	    DRIVER_CORE | DRIVER_NCCL | DRIVER_TOOLS | DRIVER_TESTS)                               \
+	ROW(cuCtxSetCurrent, cuCtxSetCurrent, (void *context), DRIVER_TESTS)                       \
+	ROW(cuCtxGetDevice, cuCtxGetDevice, (int *device), DRIVER_NCCL)                            \
+	ROW(cuCtxPushCurrent_v2, cuCtxPushCurrent, (void *context),                                \
+	    DRIVER_CORE | DRIVER_NCCL | DRIVER_TOOLS)                                              \
+	ROW(cuCtxPopCurrent_v2, cuCtxPopCurrent, (void **context),                                 \
+	    DRIVER_CORE | DRIVER_NCCL | DRIVER_TOOLS)                                              \
+	ROW(cuPointerGetAttributes, cuPointerGetAttributes,                                        \
+	    (unsigned n, const int *names, void **values, cuda_ptr_t ptr), DRIVER_CORE)            \
+	ROW(cuMemAlloc_v2, cuMemAlloc, (cuda_ptr_t * ptr, size_t bytes),                           \
+	    DRIVER_NCCL | DRIVER_TOOLS | DRIVER_TESTS)                                             \
+	ROW(cuMemAllocManaged, cuMemAllocManaged,                                                  \
+	    (cuda_ptr_t * ptr, size_t bytes, unsigned flags), DRIVER_TOOLS | DRIVER_TESTS)         \
+	ROW(cuMemFree_v2, cuMemFree, (cuda_ptr_t ptr), DRIVER_NCCL | DRIVER_TOOLS | DRIVER_TESTS)  \
+	ROW(cuMemHostAlloc, cuMemHostAlloc, (void **ptr, size_t bytes, unsigned flags),            \
+	    DRIVER_CORE)                                                                           \
+	ROW(cuMemFreeHost, cuMemFreeHost, (void *ptr), DRIVER_CORE)                                \
+	ROW(cuMemcpyAsync, cuMemcpyAsync,                                                          \
+	    (cuda_ptr_t dst, cuda_ptr_t src, size_t bytes, void *stream),                          \
+	    DRIVER_CORE | DRIVER_NCCL | DRIVER_TOOLS | DRIVER_TESTS)                               \
+	ROW(cuMemsetD8Async, cuMemsetD8Async,                                                      \
+	    (cuda_ptr_t dst, unsigned char value, size_t bytes, void *stream),                     \
+	    DRIVER_NCCL | DRIVER_TESTS)                                                            \
+	ROW(cuMemsetD32Async, cuMemsetD32Async,                                                    \
+	    (cuda_ptr_t dst, unsigned value, size_t count, void *stream),                          \
+	    DRIVER_TOOLS | DRIVER_TESTS)                                                           \
+	ROW(cuStreamCreate, cuStreamCreate, (void **stream, unsigned flags),                       \
+	    DRIVER_CORE | DRIVER_NCCL | DRIVER_TOOLS | DRIVER_TESTS)                               \
+	ROW(cuStreamDestroy_v2, cuStreamDestroy, (void *stream),                                   \
+	    DRIVER_CORE | DRIVER_NCCL | DRIVER_TOOLS | DRIVER_TESTS)                               \
+	ROW(cuStreamQuery, cuStreamQuery, (void *stream), DRIVER_NCCL | DRIVER_TESTS)              \
+	ROW(cuStreamSynchronize, cuStreamSynchronize, (void *stream),                              \
+	    DRIVER_CORE | DRIVER_TOOLS | DRIVER_TESTS)                                             \
+	ROW(cuStreamWaitEvent, cuStreamWaitEvent, (void *stream, void *event, unsigned flags),     \
+	    DRIVER_NCCL)                                                                           \
+	ROW(cuStreamGetCtx, cuStreamGetCtx, (void *stream, void **context), 0)                     \
+	ROW(cuStreamIsCapturing, cuStreamIsCapturing, (void *stream, int *status), 0)              \
+	ROW(cuStreamWaitValue32_v2, cuStreamWaitValue32,                                           \
+	    (void *stream, cuda_ptr_t word, unsigned value, unsigned flags), 0)                    \
+	ROW(cuStreamWriteValue32_v2, cuStreamWriteValue32,                                         \
+	    (void *stream, cuda_ptr_t word, unsigned value, unsigned flags), 0)                    \
+	ROW(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode, (int *mode), 0)  \
+	ROW(cuLaunchHostFunc, cuLaunchHostFunc, (void *stream, void (*fn)(void *arg), void *arg),  \
+	    DRIVER_TOOLS | DRIVER_TESTS)                                                           \
+	ROW(cuEventCreate, cuEventCreate, (void **event, unsigned flags),                          \
+	    DRIVER_CORE | DRIVER_NCCL)                                                             \
+	ROW(cuEventDestroy_v2, cuEventDestroy, (void *event), DRIVER_CORE | DRIVER_NCCL)           \
+	ROW(cuEventRecord, cuEventRecord, (void *event, void *stream), DRIVER_CORE | DRIVER_NCCL)  \
+	ROW(cuEventQuery, cuEventQuery, (void *event), DRIVER_CORE | DRIVER_NCCL)
+
+/* A function that the driver lacks is NULL. */
 struct cuda_driver {
-	int (*cuInit)(unsigned flags);
-	int (*cuDriverGetVersion)(int *version);
-	int (*cuGetErrorName)(int result, const char **name);
-	int (*cuGetErrorString)(int result, const char **text);
-	int (*cuDeviceGetCount)(int *count);
-	int (*cuDeviceGet)(int *device, int ordinal);
-	int (*cuDeviceGetName)(char *name, int size, int device);
-	int (*cuDeviceGetAttribute)(int *value, int attribute, int device);
-	int (*cuDevicePrimaryCtxRetain)(void **context, int device);
-	int (*cuDevicePrimaryCtxRelease)(int device);
-	int (*cuCtxGetCurrent)(void **context);
-	int (*cuCtxSetCurrent)(void *context);
-	int (*cuCtxGetDevice)(int *device);
-	int (*cuCtxPushCurrent)(void *context);
-	int (*cuCtxPopCurrent)(void **context);
-	int (*cuPointerGetAttributes)(unsigned n, const int *names, void **values, cuda_ptr_t ptr);
-	int (*cuMemAlloc)(cuda_ptr_t *ptr, size_t bytes);
-	int (*cuMemAllocManaged)(cuda_ptr_t *ptr, size_t bytes, unsigned flags);
-	int (*cuMemFree)(cuda_ptr_t ptr);
-	int (*cuMemHostAlloc)(void **ptr, size_t bytes, unsigned flags);
-	int (*cuMemFreeHost)(void *ptr);
-	int (*cuMemcpyAsync)(cuda_ptr_t dst, cuda_ptr_t src, size_t bytes, void *stream);
-	int (*cuMemsetD8Async)(cuda_ptr_t dst, unsigned char value, size_t bytes, void *stream);
-	int (*cuMemsetD32Async)(cuda_ptr_t dst, unsigned value, size_t count, void *stream);
-	int (*cuStreamCreate)(void **stream, unsigned flags);
-	int (*cuStreamDestroy)(void *stream);
-	int (*cuStreamQuery)(void *stream);
-	int (*cuStreamSynchronize)(void *stream);
-	int (*cuStreamWaitEvent)(void *stream, void *event, unsigned flags);
-	int (*cuStreamGetCtx)(void *stream, void **context);
-	int (*cuStreamIsCapturing)(void *stream, int *status);
-	int (*cuStreamWaitValue32)(void *stream, cuda_ptr_t word, unsigned value, unsigned flags);
-	int (*cuStreamWriteValue32)(void *stream, cuda_ptr_t word, unsigned value, unsigned flags);
-	int (*cuThreadExchangeStreamCaptureMode)(int *mode);
-	int (*cuLaunchHostFunc)(void *stream, void (*fn)(void *arg), void *arg);
-	int (*cuEventCreate)(void **event, unsigned flags);
-	int (*cuEventDestroy)(void *event);
-	int (*cuEventRecord)(void *event, void *stream);
-	int (*cuEventQuery)(void *event);
+#define DRIVER_MEMBER(symbol, member, arguments, ...) int(*member) arguments;
+	DRIVER_TABLE(DRIVER_MEMBER)
+#undef DRIVER_MEMBER
 };
 
 /*
@@ -104,9 +144,6 @@ static inline int driver_not_ready(int result)
 
 /* Constant once driver_open has found the functions that the caller needs. */
 extern struct cuda_driver cuda_driver;
-
-/* The users of the table; driver.c lists the functions that each of them needs. */
-enum { DRIVER_CORE = 1, DRIVER_NCCL = 2, DRIVER_TOOLS = 4, DRIVER_TESTS = 8 };
 
 enum driver_result {
 	DRIVER_FOUND,

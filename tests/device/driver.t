@@ -46,8 +46,8 @@ for backend in tcp simulated nccl; do
     is "$backend: a whole driver, and a program of its own" "$status" 0
 done
 
-for name in $(sed -n 's/^[[:space:]]*{"\(cu[A-Za-z0-9_]*\)".*/\1/p' \
-    "${top_srcdir:-.}/core/device/driver.c"); do
+for name in $(sed -n 's/^[[:space:]]*ROW(\(cu[A-Za-z0-9_]*\),.*/\1/p' \
+    "${top_srcdir:-.}/core/device/driver.h"); do
     lacking "$name"
     perf nccl
     check "coll perf: a driver without $name" good "$name"

@@ -157,7 +157,6 @@ struct comm {
 	uint64_t staged[KIND_LAST +
 			3]; /* per kind, and of coll_isend and coll_irecv: how many were staged */
 	struct staging_site *staging_sites; /* see staging_sites.c; NULL: none */
-	struct offload_pool offloads;       /* memory that stands in for device buffers */
 	struct stream_order *order;         /* see stream_order.h; NULL: no call had a stream */
 	int64_t timeout_us;                 /* longest time without progress in a wait */
 	struct call_log *log;               /* of the calls: see call_log.h */
@@ -196,6 +195,7 @@ struct comm {
 	struct comm *next_of_id;  /* in its slot of context->comm_of_id */
 	int busy;                 /* enum comm_busy */
 	struct comm *next_busy;
+	struct offload_pool offloads; /* memory that stands in for device buffers */
 	struct messages messages;
 	const struct message *waited; /* the one that the caller of stall_step waits for */
 };

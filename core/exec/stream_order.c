@@ -149,13 +149,81 @@ static uint64_t order_before(const struct comm *comm, const void *stream)
 	return before;
 }
 
-/* The stream waits for an operation, if `number` is not 0.  The lock is not held. */
-static int order_await(const struct comm *comm, const struct offload *o, uint64_t number)
+/* -------------------------------------------------------------- work on the streams -- */
+
+/*
+ * Calls with streams that are one to the streams: those of a group, or a lone one.  `wait` has a piece for each stream of
+ * theirs; of several streams each waits for the begin and the end of all calls.
+ */
+struct order_group {
+	struct offload **call, **wait;
+	size_t n, waits;
+	uint64_t before, last; /* the operation before the calls, or 0, and the last one of them */
+};
+
+/* Each stream waits for the earlier work of the others. */
+static int order_meet(const struct order_group *calls)
 {
-	return number ? stream_wait(o->what, &o->stream, &comm->order->flag[ORDER_COMPLETE],
-				    (uint32_t)number)
-		      : COLL_SUCCESS;
+	int code = COLL_SUCCESS;
+
+	for (size_t i = 0; i < calls->waits && !code; i++)
+		code = offload_meet(calls->wait[i]);
+	for (size_t i = 0; i < calls->waits; i++)
+		for (size_t k = 0; k < calls->waits && !code; k++)
+			if (k != i)
+				code = offload_meet_other(calls->wait[i], calls->wait[k]);
+	return code;
 }
+
+/* Behind the copies of all results each stream waits for the end of all calls. */
+static int order_part(const struct comm *comm, const struct order_group *calls)
+{
+	int code = COLL_SUCCESS;
+
+	for (size_t i = 0; i < calls->waits && !code; i++)
+		code = offload_fill(calls->wait[i]);
+	for (size_t i = 0; i < calls->waits && !code; i++)
+		code = offload_drain(calls->wait[i], &comm->order->flag[ORDER_COMPLETE],
+				     (uint32_t)calls->last);
+	return code;
+}
+
+/* Puts the first half of the work on the streams.  The lock is not held. */
+static int order_fill(const struct comm *comm, const struct order_group *calls)
+{
+	int code = COLL_SUCCESS;
+
+	for (size_t i = 0; i < calls->n && !code; i++)
+		code = offload_pin(calls->call[i]);
+	for (size_t i = 0; i < calls->waits && !code; i++) {
+		struct offload *o = calls->wait[i];
+
+		code = offload_pin(o);
+		if (!code && calls->before)
+			code = stream_wait(o->what, &o->stream, &comm->order->flag[ORDER_COMPLETE],
+					   (uint32_t)calls->before);
+	}
+	if (!code && calls->waits > 1)
+		code = order_meet(calls);
+	for (size_t i = 0; i < calls->n && !code; i++)
+		code = offload_fill(calls->call[i]);
+	return code;
+}
+
+/* The second half. */
+static int order_drain(const struct comm *comm, const struct order_group *calls)
+{
+	int code = COLL_SUCCESS;
+
+	for (size_t i = 0; i < calls->n && !code; i++)
+		code = offload_drain(calls->call[i], &comm->order->flag[ORDER_COPIES],
+				     (uint32_t)calls->last);
+	if (!code && calls->waits > 1)
+		code = order_part(comm, calls);
+	return code;
+}
+
+/* ------------------------------------------------------------------- a lone call -- */
 
 /* The operation will not be enqueued. */
 static void order_give_up(struct op *op, struct offload *o)
@@ -233,7 +301,7 @@ int stream_order_begin(struct op *op, uint64_t group)
 	struct comm *comm = op->comm;
 	const coll_args_t *a = &op->call.args;
 	struct offload *o;
-	uint64_t before;
+	struct order_group lone = {&o, &o, 1, 1, 0, 0};
 	int code = stream_order_find(comm, kind_name(a->kind), a->stream,
 				     op->call.elements[COLL_BUFFER_SEND] ? a->sendbuf : a->recvbuf,
 				     &op->stream);
@@ -246,13 +314,9 @@ int stream_order_begin(struct op *op, uint64_t group)
 	o = order_take_when_due(op, &code);
 	if (code)
 		return code;
-	before = order_before(comm, o->stream.handle);
+	lone.before = order_before(comm, o->stream.handle);
 	order_unlock(comm);
-	code = offload_pin(o);
-	if (!code)
-		code = order_await(comm, o, before);
-	if (!code)
-		code = offload_fill(o);
+	code = order_fill(comm, &lone);
 	order_lock(comm);
 	if (!code)
 		code = comm_error(comm);
@@ -261,8 +325,6 @@ int stream_order_begin(struct op *op, uint64_t group)
 		order_give_up(op, o);
 	return code;
 }
-
-/* ----------------------------------------------------------------------- holding -- */
 
 static void order_failed(struct comm *comm, int code)
 {
@@ -274,13 +336,14 @@ static void order_failed(struct comm *comm, int code)
 void stream_order_hold(struct comm *comm, struct offload *o)
 {
 	const uint64_t number = ((struct op *)o->owner)->number;
+	const struct order_group lone = {&o, &o, 1, 1, 0, number};
 	int code;
 
 	order_note(comm->order, number);
 	comm->order->stream = o->stream.handle;
 	comm->order->of = number;
 	order_unlock(comm);
-	code = offload_drain(o, &comm->order->flag[ORDER_COPIES], (uint32_t)number);
+	code = order_drain(comm, &lone);
 	order_lock(comm);
 	if (code)
 		order_failed(comm, code);
@@ -313,13 +376,6 @@ int stream_order_wait(struct comm *comm, const char *what, const struct caller_s
 }
 
 /* ------------------------------------------------------------------------ groups -- */
-
-/* The calls of a group that have streams; of several streams each then waits for the end of all of them. */
-struct order_group {
-	struct offload **call, **wait;
-	size_t n, waits;
-	uint64_t before, last; /* the operation before the group, and the last one of it */
-};
 
 static int order_is_in(const struct op *op, uint64_t group)
 {
@@ -377,64 +433,13 @@ static int order_collect(struct comm *comm, uint64_t group, struct order_group *
 	return code;
 }
 
-/* Each stream waits for the earlier work of the others. */
-static int order_meet(const struct order_group *calls)
+/* A capture may have begun since the calls. */
+static int order_check(const struct order_group *calls)
 {
 	int code = COLL_SUCCESS;
 
 	for (size_t i = 0; i < calls->waits && !code; i++)
-		code = offload_meet(calls->wait[i]);
-	for (size_t i = 0; i < calls->waits; i++)
-		for (size_t k = 0; k < calls->waits && !code; k++)
-			if (k != i)
-				code = offload_meet_other(calls->wait[i], calls->wait[k]);
-	return code;
-}
-
-/* Behind the copies of all results each stream waits for the end of the group. */
-static int order_part(const struct comm *comm, const struct order_group *calls)
-{
-	int code = COLL_SUCCESS;
-
-	for (size_t i = 0; i < calls->waits && !code; i++)
-		code = offload_fill(calls->wait[i]);
-	for (size_t i = 0; i < calls->waits && !code; i++)
-		code = offload_drain(calls->wait[i], &comm->order->flag[ORDER_COMPLETE],
-				     (uint32_t)calls->last);
-	return code;
-}
-
-/* Puts the first half of the work on the streams.  The lock is not held. */
-static int order_fill_group(const struct comm *comm, const struct order_group *calls)
-{
-	int code = COLL_SUCCESS;
-
-	for (size_t i = 0; i < calls->n && !code; i++)
-		code = offload_pin(calls->call[i]);
-	for (size_t i = 0; i < calls->waits && !code; i++) {
 		code = caller_stream_check(calls->wait[i]->what, &calls->wait[i]->stream);
-		if (!code)
-			code = offload_pin(calls->wait[i]);
-		if (!code)
-			code = order_await(comm, calls->wait[i], calls->before);
-	}
-	if (!code && calls->waits > 1)
-		code = order_meet(calls);
-	for (size_t i = 0; i < calls->n && !code; i++)
-		code = offload_fill(calls->call[i]);
-	return code;
-}
-
-/* The second half. */
-static int order_drain_group(const struct comm *comm, const struct order_group *calls)
-{
-	int code = COLL_SUCCESS;
-
-	for (size_t i = 0; i < calls->n && !code; i++)
-		code = offload_drain(calls->call[i], &comm->order->flag[ORDER_COPIES],
-				     (uint32_t)calls->last);
-	if (!code && calls->waits > 1)
-		code = order_part(comm, calls);
 	return code;
 }
 
@@ -483,7 +488,9 @@ struct order_group *stream_order_group(struct comm *comm, uint64_t group)
 	if (!code && calls->n) {
 		order_note(comm->order, calls->last);
 		order_unlock(comm);
-		code = order_fill_group(comm, calls);
+		code = order_check(calls);
+		if (!code)
+			code = order_fill(comm, calls);
 		order_lock(comm);
 	}
 	if (!code && calls->n)
@@ -499,7 +506,7 @@ void stream_order_group_end(struct comm *comm, uint64_t group, struct order_grou
 	if (!calls)
 		return;
 	order_unlock(comm);
-	code = order_drain_group(comm, calls);
+	code = order_drain(comm, calls);
 	order_lock(comm);
 	order_end_group(comm, group, calls, code);
 }

@@ -130,7 +130,7 @@ struct offload *offload_take_stream(struct offload_pool *pool, size_t need, void
 	o->stream = *stream;
 	o->what = what;
 	o->ins = o->outs = 0;
-	o->next_gate = NULL;
+	o->next_dependency = NULL;
 	pool->on_streams++;
 	return o;
 }

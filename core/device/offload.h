@@ -50,16 +50,16 @@ struct offload {
 	/* With one. */
 	int on_stream;
 	struct caller_stream stream;
-	const char *what;           /* the name of the call */
-	int filling;                /* the calling thread puts work on the stream */
-	int dead;                   /* the driver has refused a part of the work */
-	uint32_t turn;              /* the value of the flags in this use */
-	struct offload_copy *copy;  /* copies to the memory, then from it */
-	size_t ins, outs, room;     /* how many of both, and capacity of `copy` */
-	struct stream_event *event; /* tells whether the stream has failed */
-	struct stream_event *spare; /* for the next use */
-	int64_t looked_us;          /* when the driver was asked last */
-	struct offload *next_gate;  /* of the operation that waits for several streams */
+	const char *what;                /* the name of the call */
+	int filling;                     /* the calling thread puts work on the stream */
+	int dead;                        /* the driver has refused a part of the work */
+	uint32_t turn;                   /* the value of the flags in this use */
+	struct offload_copy *copy;       /* copies to the memory, then from it */
+	size_t ins, outs, room;          /* how many of both, and capacity of `copy` */
+	struct stream_event *event;      /* tells whether the stream has failed */
+	struct stream_event *spare;      /* for the next use */
+	int64_t looked_us;               /* when the driver was asked last */
+	struct offload *next_dependency; /* of the operation that waits for several streams */
 };
 
 /* All zeros: empty. */

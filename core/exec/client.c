@@ -117,7 +117,7 @@ static int client_awaits(const struct context *context)
 	for (const struct comm *c = context->busy; c; c = c->next_busy)
 		if (c->queue.head &&
 		    ((!c->queue.head->engine->by_messages && c->queue.head->state != OP_DEFERRED) ||
-		     c->queue.head->stream_events || c->queue.head->gates ||
+		     c->queue.head->stream_events || c->queue.head->dependencies ||
 		     (c->queue.head->ordered && !c->queue.head->steps_left)))
 			return 1;
 	return 0;

@@ -103,7 +103,7 @@ struct comm_client {
 
 	/* --- streams of the program: see stream_order.h.  Called only for operations and communicators that have some. */
 	void (*hold)(struct op *op);
-	int (*gated)(struct op *op);
+	int (*depends)(struct op *op);
 	void (*drop)(struct op *op);
 	void (*release)(struct comm *comm, uint64_t number);
 	int (*watch)(struct comm *comm);

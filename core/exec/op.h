@@ -50,7 +50,7 @@ struct op {
 	struct stream_event *stream_events; /* which must have passed before it starts */
 	struct caller_stream stream;        /* of a call with a stream, over a transport */
 	struct offload *ordered;            /* orders such a call with its stream; else NULL */
-	struct offload *gates;       /* whose streams must have come to the call before it starts */
+	struct offload *dependencies;       /* whose streams the call waits for before it starts */
 	struct offload *offload;     /* its memory for device buffers, or `ordered`, or NULL */
 	const struct engine *engine; /* executes it; set when it is appended to the queue */
 	struct record record;  /* for the log of calls, as it is before the operation is issued */

@@ -193,7 +193,7 @@ static int queue_start_waiting(struct comm *comm)
 	struct op *op;
 
 	while (!comm->error && (op = comm->queue.waiting) && queue_may_start(comm, op) &&
-	       !((op->stream_events || op->gates) && comm->client->gated(op))) {
+	       !((op->stream_events || op->dependencies) && comm->client->depends(op))) {
 		if (!queue_start(op))
 			break;
 		moved = 1;
@@ -239,7 +239,7 @@ static int queue_start_only(struct comm *comm)
 	struct op *op = comm->queue.head;
 
 	if (!op || op->next || op->state != OP_QUEUED || !op->engine->by_messages || comm->error ||
-	    comm->nleft || op->stream_events || op->gates || !queue_start(op))
+	    comm->nleft || op->stream_events || op->dependencies || !queue_start(op))
 		return 0;
 	comm->queue.waiting = NULL;
 	return !comm->error && op->engine->rests(op) && !comm->context->match.done ? QUEUE_WAITS
@@ -277,7 +277,7 @@ void queue_cancel(struct comm *comm)
 	for (struct op *op = comm->queue.head; op; op = op->next) {
 		if (op->state == OP_RUNNING && op->engine->cancel)
 			op->engine->cancel(op);
-		if (op->stream_events || op->gates)
+		if (op->stream_events || op->dependencies)
 			comm->client->drop(op);
 		op->state = OP_DONE;
 		moving_leave(op);

@@ -326,7 +326,7 @@ void staging_end(struct op *op)
 	if (op->ordered && op->ordered != op->offload)
 		offload_give_back(pool, op->ordered);
 	offload_give_back(pool, op->offload);
-	op->offload = op->ordered = op->gates = NULL;
+	op->offload = op->ordered = op->dependencies = NULL;
 }
 
 /* ---------------------------------------------- copies beside the other steps -- */

@@ -320,7 +320,7 @@ int stream_order_begin(struct op *op, uint64_t group)
 	order_lock(comm);
 	if (!code)
 		code = comm_error(comm);
-	op->gates = o;
+	op->dependencies = o;
 	if (code)
 		order_give_up(op, o);
 	return code;
@@ -444,7 +444,7 @@ static int order_check(const struct order_group *calls)
 }
 
 /* The first operation of the group waits for all streams. */
-static void order_gate_group(struct comm *comm, uint64_t group, const struct order_group *calls)
+static void order_depend_group(struct comm *comm, uint64_t group, const struct order_group *calls)
 {
 	struct op *first = comm->queue.held;
 
@@ -452,8 +452,8 @@ static void order_gate_group(struct comm *comm, uint64_t group, const struct ord
 		first = first->next;
 	for (size_t i = 0; i < calls->n; i++) {
 		if (first && calls->call[i]->owner) {
-			calls->call[i]->next_gate = first->gates;
-			first->gates = calls->call[i];
+			calls->call[i]->next_dependency = first->dependencies;
+			first->dependencies = calls->call[i];
 		}
 		offload_filled(&comm->offloads, calls->call[i]);
 	}
@@ -463,7 +463,7 @@ static void order_gate_group(struct comm *comm, uint64_t group, const struct ord
 
 static void order_end_group(struct comm *comm, uint64_t group, struct order_group *calls, int code)
 {
-	order_gate_group(comm, group, calls);
+	order_depend_group(comm, group, calls);
 	free(calls->call);
 	free(calls);
 	if (code)
@@ -545,15 +545,15 @@ static int order_may_ask(const struct comm *comm)
 	return comm->finished + 1 >= comm->queue.head->number;
 }
 
-int stream_order_gated(struct op *op)
+int stream_order_depends(struct op *op)
 {
 	int code;
 
-	while (op->gates) {
-		code = offload_has_arrived(op->gates, order_may_ask(op->comm));
+	while (op->dependencies) {
+		code = offload_has_arrived(op->dependencies, order_may_ask(op->comm));
 		if (code)
 			return code == COLL_IN_PROGRESS || order_cannot(op, code, "start");
-		op->gates = op->gates->next_gate;
+		op->dependencies = op->dependencies->next_dependency;
 	}
 	while (op->stream_events) {
 		code = stream_event_query(op->stream_events);
@@ -566,7 +566,7 @@ int stream_order_gated(struct op *op)
 
 void stream_order_drop(struct op *op)
 {
-	op->gates = NULL;
+	op->dependencies = NULL;
 	while (op->stream_events)
 		order_take_first(op);
 }

@@ -45,7 +45,7 @@ void stream_order_group_end(struct comm *comm, uint64_t group, struct order_grou
 int stream_order_find(struct comm *comm, const char *what, void *handle, const void *near,
 		      struct caller_stream *stream);
 /* Must the operation still wait for a stream?  Fails the communicator if the stream has failed. */
-int stream_order_gated(struct op *op);
+int stream_order_depends(struct op *op);
 /*
  * Holds a stream until an earlier operation is complete; `what` names the public function.  Releases the lock
  * meanwhile.

@@ -73,12 +73,16 @@ int acceptor_begin(struct acceptor *a)
 	return 0;
 }
 
-/* Takes connection i off the list.  The caller owns its descriptor. */
+static int acceptor_is_proven(const struct pending_connection *p)
+{
+	return p->conn.awaits == HANDSHAKE_CONFIRM;
+}
+
+/* Takes connection i, which is no longer open here, off the list. */
 static void acceptor_forget(struct acceptor *a, int i)
 {
-	poll_set_unwatch(a->set, &a->pending[i].end.place);
 	a->npending--;
-	a->nproven -= a->pending[i].proven;
+	a->nproven -= acceptor_is_proven(&a->pending[i]);
 	memmove(&a->pending[i], &a->pending[i + 1],
 		(size_t)(a->npending - i) * sizeof(a->pending[0]));
 }
@@ -89,20 +93,18 @@ static void acceptor_forget(struct acceptor *a, int i)
 static void acceptor_drop(struct acceptor *a, int i, const char *why, int unproven)
 {
 	char address[ADDRESS_TEXT_SIZE];
-	int fd;
 
 	address_format(&a->pending[i].peer, address);
 	handshake_log(a->hs, COLL_LOG_DEBUG, "connection from %s dropped: %s", address, why);
-	fd = a->pending[i].end.fd;
+	connection_close(&a->pending[i].conn, a->set);
 	acceptor_forget(a, i);
-	close(fd);
 	a->turned_away += unproven;
 }
 
 /* A rank that looks whether this one listens connects over a local socket, says nothing and closes. */
 static int acceptor_may_be_probe(const struct pending_connection *p)
 {
-	return p->end.brief && p->end.got == 0;
+	return p->conn.brief && p->conn.got == 0;
 }
 
 void acceptor_close(struct acceptor *a)
@@ -114,7 +116,7 @@ void acceptor_close(struct acceptor *a)
 		const struct pending_connection *p = &a->pending[a->npending - 1];
 
 		acceptor_drop(a, a->npending - 1, "all ranks have arrived",
-			      !p->proven && !acceptor_may_be_probe(p));
+			      !acceptor_is_proven(p) && !acceptor_may_be_probe(p));
 	}
 	if (a->turned_away > 0)
 		handshake_log(a->hs, COLL_LOG_INFO,
@@ -139,7 +141,7 @@ static int acceptor_oldest(const struct acceptor *a)
 {
 	int i = 0;
 
-	while (i < a->npending && a->pending[i].proven)
+	while (i < a->npending && acceptor_is_proven(&a->pending[i]))
 		i++;
 	return i;
 }
@@ -148,7 +150,8 @@ static int acceptor_oldest(const struct acceptor *a)
 static int acceptor_drop_oldest(struct acceptor *a, const char *why)
 {
 	int oldest = acceptor_oldest(a);
-	int64_t age = clock_now_ms() - a->pending[oldest].since, min_ms = acceptor_min_ms(a->hs);
+	int64_t age = clock_now_ms() - a->pending[oldest].conn.since,
+		min_ms = acceptor_min_ms(a->hs);
 
 	if (age < min_ms) {
 		a->accept_after = clock_now_ms() + min_ms - age;
@@ -178,14 +181,14 @@ static int acceptor_out_of_files(struct acceptor *a, int err)
 static int acceptor_send(struct acceptor *a, struct pending_connection *p, uint32_t type, int code,
 			 const char *text)
 {
-	struct handshake_verdict *verdict = &p->end.messages.verdict;
+	struct handshake_verdict *verdict = &p->conn.messages.verdict;
 
 	memset(verdict, 0, sizeof(*verdict));
 	verdict->type = htole32(type);
 	verdict->code = (int32_t)htole32((uint32_t)code);
 	memcpy(verdict->salt, a->salt, sizeof(verdict->salt));
 	memcpy(verdict->text, text, strnlen(text, sizeof(verdict->text) - 1));
-	return handshake_send(a->hs, &p->end, HANDSHAKE_VERDICT);
+	return connection_send(a->hs, &p->conn, HANDSHAKE_VERDICT);
 }
 
 /* Refuses connection i; the calling thread's error is the reason. */
@@ -205,8 +208,8 @@ static int acceptor_has_rank(const struct acceptor *a, uint32_t rank, uint64_t d
 	if (a->dials[rank])
 		return a->dials[rank] != dial;
 	for (int i = 0; i < a->npending; i++)
-		if (a->pending[i].proven && a->pending[i].rank == rank &&
-		    a->pending[i].end.messages.answer.dial != dial)
+		if (acceptor_is_proven(&a->pending[i]) && a->pending[i].rank == rank &&
+		    a->pending[i].conn.messages.answer.dial != dial)
 			return 1;
 	return 0;
 }
@@ -250,16 +253,19 @@ static int acceptor_check_rank(const struct acceptor *a, const struct handshake_
 /* Connection i is the one to its rank. */
 static void acceptor_connected(struct acceptor *a, int i)
 {
-	struct pending_connection p = a->pending[i];
+	struct pending_connection *p = &a->pending[i];
+	const uint64_t dial = p->conn.messages.answer.dial;
+	const uint32_t rank = p->rank;
+	const int fd = connection_release(&p->conn, a->set);
 	uint8_t key[HANDSHAKE_KEY_SIZE];
 	char address[ADDRESS_TEXT_SIZE];
 
-	a->dials[p.rank] = p.end.messages.answer.dial ? p.end.messages.answer.dial : 1;
-	handshake_session_key(a->hs, &p.end.messages, key);
+	a->dials[rank] = dial ? dial : 1;
+	handshake_session_key(a->hs, &p->conn.messages, key);
+	address_format(&p->peer, address);
+	handshake_log(a->hs, COLL_LOG_DEBUG, "rank %u has arrived from %s", rank, address);
 	acceptor_forget(a, i);
-	address_format(&p.peer, address);
-	handshake_log(a->hs, COLL_LOG_DEBUG, "rank %u has arrived from %s", p.rank, address);
-	a->connected(a->owner, p.rank, p.end.fd, key);
+	a->connected(a->owner, rank, fd, key);
 }
 
 static void acceptor_prove(struct acceptor *a, int i, uint32_t rank)
@@ -280,11 +286,11 @@ static void acceptor_prove(struct acceptor *a, int i, uint32_t rank)
 		return;
 	}
 	p->rank = rank;
-	if (p->end.brief) {
+	if (p->conn.brief) {
 		acceptor_connected(a, i);
 		return;
 	}
-	p->proven = 1;
+	connection_await(&p->conn, HANDSHAKE_CONFIRM);
 	a->nproven++;
 }
 
@@ -302,7 +308,7 @@ static void acceptor_refuse_key(struct acceptor *a, int i)
 /* The answer of connection i is there, with the right key: sends the verdict. */
 static int acceptor_check(struct acceptor *a, int i)
 {
-	const struct handshake_answer *answer = &a->pending[i].end.messages.answer;
+	const struct handshake_answer *answer = &a->pending[i].conn.messages.answer;
 	int code = acceptor_check_rank(a, answer);
 
 	if (code == 0) {
@@ -320,9 +326,9 @@ static int acceptor_check(struct acceptor *a, int i)
 static int acceptor_recv_answer(struct acceptor *a, int i)
 {
 	struct pending_connection *p = &a->pending[i];
-	const struct handshake_answer *answer = &p->end.messages.answer;
+	const struct handshake_answer *answer = &p->conn.messages.answer;
 
-	switch (handshake_receive(a->hs, &p->end, HANDSHAKE_ANSWER)) {
+	switch (connection_receive(a->hs, &p->conn)) {
 	case HANDSHAKE_MORE: break;
 	case HANDSHAKE_WHOLE: return acceptor_check(a, i);
 	case HANDSHAKE_LOST: acceptor_drop(a, i, "it went away", !acceptor_may_be_probe(p)); break;
@@ -344,7 +350,7 @@ static int acceptor_recv_answer(struct acceptor *a, int i)
 static void acceptor_recv_confirm(struct acceptor *a, int i)
 {
 	struct pending_connection *p = &a->pending[i];
-	const enum handshake_event event = handshake_receive(a->hs, &p->end, HANDSHAKE_CONFIRM);
+	const enum handshake_event event = connection_receive(a->hs, &p->conn);
 
 	if (event == HANDSHAKE_MORE)
 		return;
@@ -360,11 +366,11 @@ static void acceptor_recv_confirm(struct acceptor *a, int i)
 
 static void acceptor_challenge(struct acceptor *a, struct pending_connection *p)
 {
-	struct handshake_challenge *challenge = &p->end.messages.challenge;
+	struct handshake_challenge *challenge = &p->conn.messages.challenge;
 
 	challenge->rank = htole32(a->hs->rank);
 	if (random_bytes(challenge->nonce, sizeof(challenge->nonce)) != 0 ||
-	    handshake_send(a->hs, &p->end, HANDSHAKE_CHALLENGE) != 0)
+	    connection_send(a->hs, &p->conn, HANDSHAKE_CHALLENGE) != 0)
 		acceptor_drop(a, a->npending - 1, "it cannot be written to", 1);
 }
 
@@ -386,11 +392,10 @@ static int acceptor_accept_one(struct acceptor *a, int listener, int *code)
 		return acceptor_out_of_files(a, errno);
 	if (fd < 0)
 		return errno == ECONNABORTED || errno == EINTR;
-	p->since = clock_now_ms();
-	handshake_begin(a->hs, &p->end, fd, p->peer.sa.ss_family);
+	connection_begin(a->hs, &p->conn, fd, p->peer.sa.ss_family, HANDSHAKE_ANSWER);
 	a->npending++;
 	/* A dialler that speaks first has spoken by now. */
-	if (p->end.brief)
+	if (p->conn.brief)
 		*code = acceptor_recv_answer(a, a->npending - 1);
 	else
 		acceptor_challenge(a, p);
@@ -422,9 +427,9 @@ void acceptor_prepare(struct acceptor *a, struct poll_set *set)
 		else
 			poll_set_unwatch(set, &a->place[i]);
 	for (int i = 0; i < a->npending; i++)
-		poll_set_watch(set, &a->pending[i].end.place, a->pending[i].end.fd, POLLIN);
+		connection_watch(&a->pending[i].conn, set);
 	if (oldest < a->npending)
-		poll_set_wake(set, a->pending[oldest].since + ACCEPTOR_LIFE_MS);
+		poll_set_wake(set, a->pending[oldest].conn.since + ACCEPTOR_LIFE_MS);
 	if (a->listeners.count > 0 && !accepting)
 		poll_set_wake(set, a->accept_after);
 }
@@ -435,7 +440,7 @@ static void acceptor_sweep(struct acceptor *a)
 	int oldest = acceptor_oldest(a);
 
 	while (oldest < a->npending &&
-	       clock_now_ms() - a->pending[oldest].since >= ACCEPTOR_LIFE_MS) {
+	       clock_now_ms() - a->pending[oldest].conn.since >= ACCEPTOR_LIFE_MS) {
 		acceptor_drop(a, oldest, "it did not say who it is", 1);
 		oldest = acceptor_oldest(a);
 	}
@@ -447,9 +452,9 @@ int acceptor_advance(struct acceptor *a, const struct poll_set *set)
 
 	/* Backwards, because a connection that is complete or dropped leaves the list. */
 	for (int i = a->npending - 1; code == 0 && i >= 0; i--) {
-		if (!poll_set_events(set, a->pending[i].end.place))
+		if (!poll_set_events(set, a->pending[i].conn.place))
 			continue;
-		if (a->pending[i].proven)
+		if (acceptor_is_proven(&a->pending[i]))
 			acceptor_recv_confirm(a, i);
 		else
 			code = acceptor_recv_answer(a, i);

@@ -27,11 +27,10 @@ struct listeners {
 void listeners_close(struct listeners *listeners);
 
 struct pending_connection {
-	struct handshake_end end;
+	struct connection conn;
 	struct address peer;
-	int proven; /* the other end has proved the key; its confirm has not come yet */
-	int64_t since;
-	uint32_t rank; /* the rank of the other end, once proven */
+	uint32_t
+		rank; /* of the other end, once it has proved the key: then the connection awaits its confirm */
 };
 
 struct acceptor {

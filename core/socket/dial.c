@@ -60,10 +60,9 @@ static int reason_of(const struct dial_attempt *y, struct dial_reason *most)
 	int n = y->nreasons;
 
 	memcpy(reason, y->reason, sizeof(reason));
-	if (y->state == DIAL_CONNECTING)
-		reason_add(reason, &n, ETIMEDOUT, ms);
-	else if (y->state == DIAL_CHALLENGE || y->state == DIAL_VERDICT)
-		reason_add(reason, &n, DIAL_SILENT, ms);
+	if (y->conn.fd >= 0)
+		reason_add(reason, &n,
+			   y->conn.awaits == HANDSHAKE_CONNECT ? ETIMEDOUT : DIAL_SILENT, ms);
 	for (int i = 0; i < n; i++)
 		if (i == 0 || reason[i].ms > most->ms)
 			*most = reason[i];
@@ -183,9 +182,9 @@ int dial_begin(struct dial *dial)
 	if (dial->attempts == NULL && dial->addresses.count > 0)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory to reach rank %u", dial->peer);
 	for (int i = 0; i < dial->addresses.count; i++) {
-		handshake_begin(dial->hs, &dial->attempts[i].end, -1,
-				dial->addresses.item[i].sa.ss_family);
-		dial->attempts[i].start = now + (int64_t)i * DIAL_HEAD_START_MS;
+		connection_begin(dial->hs, &dial->attempts[i].conn, -1,
+				 dial->addresses.item[i].sa.ss_family, HANDSHAKE_CONNECT);
+		dial->attempts[i].due = now + (int64_t)i * DIAL_HEAD_START_MS;
 		dial->attempts[i].since = now;
 	}
 	return dial->id ? 0 : random_bytes(&dial->id, sizeof(dial->id));
@@ -198,10 +197,7 @@ static const struct address *dial_address(const struct dial *dial, const struct 
 
 static void dial_close(struct dial *dial, struct dial_attempt *y)
 {
-	poll_set_unwatch(dial->set, &y->end.place);
-	if (y->end.fd >= 0)
-		close(y->end.fd);
-	y->end.fd = -1;
+	connection_close(&y->conn, dial->set);
 	if (y->extra && dial->extra_sockets)
 		++*dial->extra_sockets;
 	y->extra = 0;
@@ -220,6 +216,12 @@ void dial_end(struct dial *dial)
 	dial->attempts = NULL;
 }
 
+/* Does the attempt wait for its next try? */
+static int dial_is_idle(const struct dial_attempt *y)
+{
+	return y->conn.fd < 0 && !y->given_up;
+}
+
 /*
  * Schedules the addresses that were not tried yet: the first after delay_ms, the others one after
  * another.
@@ -231,10 +233,10 @@ static void dial_reschedule(struct dial *dial, int64_t delay_ms, int earlier)
 	for (int i = 0; i < dial->addresses.count; i++) {
 		struct dial_attempt *y = &dial->attempts[i];
 
-		if (y->state != DIAL_IDLE || y->tries > 0)
+		if (!dial_is_idle(y) || y->tries > 0)
 			continue;
-		if (earlier ? start < y->start : start > y->start)
-			y->start = start;
+		if (earlier ? start < y->due : start > y->due)
+			y->due = start;
 		start += DIAL_HEAD_START_MS;
 	}
 }
@@ -243,7 +245,7 @@ static void dial_reschedule(struct dial *dial, int64_t delay_ms, int earlier)
 static void dial_give_up(struct dial *dial, struct dial_attempt *y, int code)
 {
 	dial_close(dial, y);
-	y->state = DIAL_OUT;
+	y->given_up = 1;
 	/* That nobody listens at one address says less than a fault of this host, or who listens at another one. */
 	if (!dial->code || dial->code == COLL_ERR_PEER_LOST)
 		dial->code = code;
@@ -269,9 +271,8 @@ __attribute__((format(printf, 4, 5))) static void dial_blame(struct dial *dial,
 	if (first)
 		dial->code = code;
 	for (int i = 0; i < dial->addresses.count; i++)
-		if (dial->named && code != COLL_ERR_PEER_LOST &&
-		    dial->attempts[i].state == DIAL_IDLE)
-			dial->attempts[i].state = DIAL_OUT;
+		dial->attempts[i].given_up |= dial->named && code != COLL_ERR_PEER_LOST &&
+					      dial_is_idle(&dial->attempts[i]);
 	dial_give_up(dial, y, code);
 }
 
@@ -285,7 +286,6 @@ static int dial_is_hopeless(int why)
 static void dial_retry(struct dial *dial, struct dial_attempt *y, int why, int refused)
 {
 	dial_close(dial, y);
-	y->state = DIAL_IDLE;
 	dial_reason_add(y, why);
 	y->tries++;
 	y->refusals = refused ? y->refusals + 1 : 0;
@@ -296,7 +296,7 @@ static void dial_retry(struct dial *dial, struct dial_attempt *y, int why, int r
 	y->pause_ms = y->pause_ms == 0 ? 1 : 2 * y->pause_ms;
 	if (y->pause_ms > DIAL_LONGEST_PAUSE_MS)
 		y->pause_ms = DIAL_LONGEST_PAUSE_MS;
-	y->start = clock_now_ms() + y->pause_ms;
+	y->due = clock_now_ms() + y->pause_ms;
 	dial_reschedule(dial, 0, 1);
 }
 
@@ -307,7 +307,7 @@ static int dial_count_open(const struct dial *dial)
 	int open = 0;
 
 	for (int i = 0; i < dial->addresses.count; i++)
-		open += dial->attempts[i].end.fd >= 0;
+		open += dial->attempts[i].conn.fd >= 0;
 	return open;
 }
 
@@ -321,7 +321,7 @@ static int dial_no_socket(struct dial *dial, struct dial_attempt *y, int err, in
 		return 0;
 	}
 	if (open > 0) {
-		y->start = clock_now_ms() + DIAL_LONGEST_PAUSE_MS;
+		y->due = clock_now_ms() + DIAL_LONGEST_PAUSE_MS;
 		return 0;
 	}
 	dial->no_descriptor = 1;
@@ -338,42 +338,41 @@ static int dial_family(const struct dial *dial, const struct dial_attempt *y)
 static int dial_answer(struct dial *dial, struct dial_attempt *y)
 {
 	const struct handshake *hs = dial->hs;
-	struct handshake_answer *answer = &y->end.messages.answer;
+	struct handshake_answer *answer = &y->conn.messages.answer;
 	int code = 0;
 
 	memset(answer, 0, sizeof(*answer));
 	answer->rank = htole32(hs->rank);
-	answer->to = dial->any_peer ? y->end.messages.challenge.rank : htole32(dial->peer);
+	answer->to = dial->any_peer ? y->conn.messages.challenge.rank : htole32(dial->peer);
 	answer->nranks = htole32(hs->nranks);
 	answer->order = HANDSHAKE_BYTE_ORDER;
 	answer->dial = dial->id;
-	if (!y->end.brief)
+	if (!y->conn.brief)
 		code = random_bytes(answer->nonce, sizeof(answer->nonce));
 	if (code)
 		return code;
-	y->state = DIAL_VERDICT;
-	if (handshake_send(hs, &y->end, HANDSHAKE_ANSWER))
+	connection_await(&y->conn, HANDSHAKE_VERDICT);
+	if (connection_send(hs, &y->conn, HANDSHAKE_ANSWER))
 		dial_retry(dial, y, errno, 0);
 	return 0;
 }
 
 static int dial_connected(struct dial *dial, struct dial_attempt *y)
 {
-	y->state = DIAL_CHALLENGE;
-	y->start = clock_now_ms();
+	connection_await(&y->conn, HANDSHAKE_CHALLENGE);
 	/*
 	 * A local socket that accepts belongs to the peer and is the fastest way to it: no other address
 	 * starts.
 	 */
 	if (dial_family(dial, y) == AF_UNIX) {
 		dial_reschedule(dial, INT32_MAX, 0);
-		return y->end.brief ? dial_answer(dial, y) : 0;
+		return y->conn.brief ? dial_answer(dial, y) : 0;
 	}
 	/*
 	 * The peer speaks first.  A kernel that closes the listener while it takes a connection may forget the
 	 * connection without a word, and then only a probe tells this end.
 	 */
-	socket_keep_alive(y->end.fd, 1);
+	socket_keep_alive(y->conn.fd, 1);
 	dial_reschedule(dial, DIAL_SILENCE_MS, 0);
 	return 0;
 }
@@ -393,9 +392,9 @@ static int dial_is_own_echo(int fd)
 /* The kernel has connected the socket, or has failed to. */
 static int dial_check_connected(struct dial *dial, struct dial_attempt *y)
 {
-	int err = socket_connect_result(y->end.fd);
+	int err = socket_connect_result(y->conn.fd);
 
-	if (!err && !dial_is_own_echo(y->end.fd))
+	if (!err && !dial_is_own_echo(y->conn.fd))
 		return dial_connected(dial, y);
 	dial_retry(dial, y, err ? err : ECONNREFUSED, 1);
 	return 0;
@@ -407,25 +406,23 @@ static int dial_start(struct dial *dial, struct dial_attempt *y)
 	int family = address->sa.ss_family, open = dial_count_open(dial);
 
 	if (open > 0 && dial->extra_sockets && *dial->extra_sockets <= 0) {
-		y->start = clock_now_ms() + DIAL_SPARE_PAUSE_MS;
+		y->due = clock_now_ms() + DIAL_SPARE_PAUSE_MS;
 		return 0;
 	}
-	y->end.fd = socket_new(family);
-	if (y->end.fd < 0)
+	y->conn.fd = socket_new(family);
+	if (y->conn.fd < 0)
 		return dial_no_socket(dial, y, errno, open);
 	y->extra = open > 0;
 	if (y->extra && dial->extra_sockets)
 		--*dial->extra_sockets;
 	if (dial->hs->tune)
-		dial->hs->tune(dial->hs->user, y->end.fd, family, dial->local);
-	if (socket_connect(y->end.fd, address) < 0) {
+		dial->hs->tune(dial->hs->user, y->conn.fd, family, dial->local);
+	if (socket_connect(y->conn.fd, address) < 0) {
 		/* EAGAIN: the listener's queue is full.  EADDRNOTAVAIL: this host has no port for the socket. */
 		dial_retry(dial, y, errno, errno != EAGAIN && errno != EADDRNOTAVAIL);
 		return 0;
 	}
-	y->state = DIAL_CONNECTING;
-	y->start = clock_now_ms();
-	y->end.got = 0;
+	connection_await(&y->conn, HANDSHAKE_CONNECT);
 	/* A local socket is connected when connect() returns. */
 	return family == AF_UNIX ? dial_connected(dial, y) : 0;
 }
@@ -439,14 +436,14 @@ static int dial_start(struct dial *dial, struct dial_attempt *y)
 static void dial_knock(struct dial *dial, struct dial_attempt *y)
 {
 	dial->knocked = 1;
-	socket_write(y->end.fd, handshake_knock, sizeof(handshake_knock) - 1);
+	socket_write(y->conn.fd, handshake_knock, sizeof(handshake_knock) - 1);
 }
 
-/* Is it time to ask the silent listener whether it is a web server? */
-static int dial_should_knock(const struct dial *dial, const struct dial_attempt *y, int64_t now)
+/* Is this listener to be asked whether it is a web server if it stays silent? */
+static int dial_may_knock(const struct dial *dial, const struct dial_attempt *y)
 {
-	return y->state == DIAL_CHALLENGE && dial->named && !dial->knocked &&
-	       now - y->start >= DIAL_KNOCK_MS;
+	return y->conn.fd >= 0 && y->conn.awaits == HANDSHAKE_CHALLENGE && dial->named &&
+	       !dial->knocked;
 }
 
 static int dial_is_web_server(const void *answer)
@@ -458,9 +455,9 @@ static int dial_is_web_server(const void *answer)
 static int dial_recv_challenge(struct dial *dial, struct dial_attempt *y)
 {
 	const struct handshake *hs = dial->hs;
-	const struct handshake_challenge *challenge = &y->end.messages.challenge;
+	const struct handshake_challenge *challenge = &y->conn.messages.challenge;
 
-	switch (handshake_receive(hs, &y->end, HANDSHAKE_CHALLENGE)) {
+	switch (connection_receive(hs, &y->conn)) {
 	case HANDSHAKE_WHOLE:
 		/* The peer listens: if it refuses a later attempt, it has ended. */
 		dial->retry = 0;
@@ -487,33 +484,31 @@ static int dial_recv_challenge(struct dial *dial, struct dial_attempt *y)
 /* The listener has proved the key and accepts: this attempt becomes the connection. */
 static void dial_confirm(struct dial *dial, struct dial_attempt *y)
 {
-	if (!y->end.brief && handshake_send(dial->hs, &y->end, HANDSHAKE_CONFIRM)) {
+	if (!y->conn.brief && connection_send(dial->hs, &y->conn, HANDSHAKE_CONFIRM)) {
 		dial_retry(dial, y, errno, 0);
 		return;
 	}
-	dial->peer = le32toh(y->end.messages.answer.to);
-	memcpy(dial->salt, y->end.messages.verdict.salt, sizeof(dial->salt));
-	handshake_session_key(dial->hs, &y->end.messages, dial->key);
+	dial->peer = le32toh(y->conn.messages.answer.to);
+	memcpy(dial->salt, y->conn.messages.verdict.salt, sizeof(dial->salt));
+	handshake_session_key(dial->hs, &y->conn.messages, dial->key);
 	address_format(dial_address(dial, y), dial->text);
-	poll_set_unwatch(dial->set, &y->end.place);
-	dial->fd = y->end.fd;
+	dial->fd = connection_release(&y->conn, dial->set);
 	dial->family = dial_family(dial, y);
 	if (dial->family != AF_UNIX)
 		socket_keep_alive(dial->fd, 0);
-	y->end.fd = -1;
 	dial_close_all(dial);
 }
 
 /* Has the listener said that it is the peer?  In a brief handshake it says no rank. */
 static int dial_is_at_peer(const struct dial_attempt *y)
 {
-	return !y->end.brief && y->end.messages.challenge.rank == y->end.messages.answer.to;
+	return !y->conn.brief && y->conn.messages.challenge.rank == y->conn.messages.answer.to;
 }
 
 /* The listener, which has the key, has accepted or refused this rank. */
 static int dial_take_verdict(struct dial *dial, struct dial_attempt *y)
 {
-	const struct handshake_verdict *verdict = &y->end.messages.verdict;
+	const struct handshake_verdict *verdict = &y->conn.messages.verdict;
 	int code;
 
 	if (le32toh(verdict->type) == HANDSHAKE_ACCEPTED) {
@@ -531,7 +526,7 @@ static int dial_take_verdict(struct dial *dial, struct dial_attempt *y)
 
 static int dial_recv_verdict(struct dial *dial, struct dial_attempt *y)
 {
-	switch (handshake_receive(dial->hs, &y->end, HANDSHAKE_VERDICT)) {
+	switch (connection_receive(dial->hs, &y->conn)) {
 	case HANDSHAKE_WHOLE: return dial_take_verdict(dial, y);
 	case HANDSHAKE_LOST: dial_retry(dial, y, errno, 0); break;
 	case HANDSHAKE_FORGED:
@@ -556,35 +551,42 @@ static int dial_fail(const struct dial *dial)
 			 dial->note[0] && report[0] ? "; " : "", report);
 }
 
+/* Does what the clock demands of an attempt: begins a try, ends one, or asks a silent listener. */
+static int dial_turn(struct dial *dial, struct dial_attempt *y, int64_t now)
+{
+	if (y->conn.fd >= 0 && y->conn.awaits == HANDSHAKE_CONNECT &&
+	    now - y->conn.since >= DIAL_CONNECT_MS)
+		dial_retry(dial, y, ETIMEDOUT, 0);
+	if (dial_may_knock(dial, y) && now - y->conn.since >= DIAL_KNOCK_MS)
+		dial_knock(dial, y);
+	return dial_is_idle(y) && y->due <= now ? dial_start(dial, y) : 0;
+}
+
+/* The set waits for the attempt: for its socket, and for the time of its next turn. */
+static void dial_watch(struct dial *dial, struct dial_attempt *y, struct poll_set *set)
+{
+	if (dial_is_idle(y))
+		poll_set_wake(set, y->due);
+	if (y->conn.fd < 0)
+		return;
+	if (y->conn.awaits == HANDSHAKE_CONNECT)
+		poll_set_wake(set, y->conn.since + DIAL_CONNECT_MS);
+	if (dial_may_knock(dial, y))
+		poll_set_wake(set, y->conn.since + DIAL_KNOCK_MS);
+	connection_watch(&y->conn, set);
+}
+
 int dial_prepare(struct dial *dial, struct poll_set *set)
 {
 	int64_t now = clock_now_ms();
 	int code = 0, left = 0;
 
 	dial->set = set;
+	for (int i = 0; code == 0 && i < dial->addresses.count; i++)
+		code = dial_turn(dial, &dial->attempts[i], now);
 	for (int i = 0; code == 0 && i < dial->addresses.count; i++) {
-		struct dial_attempt *y = &dial->attempts[i];
-
-		if (y->state == DIAL_CONNECTING && now - y->start >= DIAL_CONNECT_MS)
-			dial_retry(dial, y, ETIMEDOUT, 0);
-		if (dial_should_knock(dial, y, now))
-			dial_knock(dial, y);
-		if (y->state == DIAL_IDLE && y->start <= now)
-			code = dial_start(dial, y);
-	}
-	for (int i = 0; code == 0 && i < dial->addresses.count; i++) {
-		struct dial_attempt *y = &dial->attempts[i];
-
-		left += y->state != DIAL_OUT;
-		if (y->state == DIAL_IDLE)
-			poll_set_wake(set, y->start);
-		if (y->state == DIAL_CONNECTING)
-			poll_set_wake(set, y->start + DIAL_CONNECT_MS);
-		if (y->state == DIAL_CHALLENGE && dial->named && !dial->knocked)
-			poll_set_wake(set, y->start + DIAL_KNOCK_MS);
-		if (y->end.fd >= 0)
-			poll_set_watch(set, &y->end.place, y->end.fd,
-				       y->state == DIAL_CONNECTING ? POLLOUT : POLLIN);
+		left += !dial->attempts[i].given_up;
+		dial_watch(dial, &dial->attempts[i], set);
 	}
 	return code || left ? code : dial_fail(dial);
 }
@@ -596,13 +598,12 @@ int dial_advance(struct dial *dial, const struct poll_set *set)
 	for (int i = 0; code == 0 && dial->fd < 0 && i < dial->addresses.count; i++) {
 		struct dial_attempt *y = &dial->attempts[i];
 
-		if (!poll_set_events(set, y->end.place))
+		if (!poll_set_events(set, y->conn.place))
 			continue;
-		switch (y->state) {
-		case DIAL_CONNECTING: code = dial_check_connected(dial, y); break;
-		case DIAL_CHALLENGE: code = dial_recv_challenge(dial, y); break;
-		case DIAL_VERDICT: code = dial_recv_verdict(dial, y); break;
-		default: break;
+		switch (y->conn.awaits) {
+		case HANDSHAKE_CONNECT: code = dial_check_connected(dial, y); break;
+		case HANDSHAKE_CHALLENGE: code = dial_recv_challenge(dial, y); break;
+		default: code = dial_recv_verdict(dial, y); break;
 		}
 	}
 	return code;

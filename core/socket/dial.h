@@ -16,8 +16,6 @@
 
 enum { DIAL_NOTE_SIZE = 320, DIAL_REPORT_SIZE = 420, DIAL_REASONS = 3 };
 
-enum dial_state { DIAL_IDLE, DIAL_CONNECTING, DIAL_CHALLENGE, DIAL_VERDICT, DIAL_OUT };
-
 /* The reason for failed tries of one address: an errno, 0 for a closed connection, or one of these. */
 enum { DIAL_SILENT = -1 }; /* it accepts connections, but nobody answers */
 
@@ -28,11 +26,11 @@ struct dial_reason {
 
 /* The attempt to connect to one address. */
 struct dial_attempt {
-	enum dial_state state;
-	struct handshake_end end;
-	int extra;     /* the socket counts against dial->extra_sockets */
-	int64_t start; /* IDLE: when to connect; else: when the state began */
-	int64_t since; /* when the last try failed, or the dial began */
+	struct connection conn;                  /* its fd is -1 between two tries */
+	int given_up;                            /* no later try will follow */
+	int extra;                               /* the socket counts against dial->extra_sockets */
+	int64_t due;                             /* when the next try begins */
+	int64_t since;                           /* when the last try failed, or the dial began */
 	struct dial_reason reason[DIAL_REASONS]; /* in the order of their first times */
 	int nreasons;
 	int pause_ms; /* pause before the next try */

@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
 
 enum { HANDSHAKE_VERSION_AT = offsetof(struct handshake_challenge, version) };
 
@@ -74,7 +77,7 @@ int handshake_is_sealed(const struct handshake *hs, const struct handshake_messa
 	return handshake_same_mac(mac, (const uint8_t *)messages + handshake_parts[step].mac);
 }
 
-/* ------------------------------------------------------- the messages of one end -- */
+/* ------------------------------------------------- a connection that is not open yet -- */
 
 /* Do the first `got` bytes of a challenge or an answer belong to this protocol? */
 static int handshake_has_magic(const struct handshake *hs, const void *message, size_t got)
@@ -93,39 +96,68 @@ static uint32_t handshake_version(const struct handshake *hs, const char *messag
 	return le32toh(version);
 }
 
-void handshake_begin(const struct handshake *hs, struct handshake_end *end, int fd, int family)
+void connection_begin(const struct handshake *hs, struct connection *c, int fd, int family,
+		      enum handshake_step awaits)
 {
-	*end = (struct handshake_end){
-		.fd = fd, .place = -1, .brief = hs->brief && family == AF_UNIX};
+	*c = (struct connection){.fd = fd, .place = -1, .brief = hs->brief && family == AF_UNIX};
+	connection_await(c, awaits);
 }
 
-enum handshake_event handshake_receive(const struct handshake *hs, struct handshake_end *end,
-				       enum handshake_step step)
+void connection_await(struct connection *c, enum handshake_step step)
 {
+	c->awaits = step;
+	c->since = clock_now_ms();
+	c->got = 0;
+}
+
+void connection_watch(struct connection *c, struct poll_set *set)
+{
+	poll_set_watch(set, &c->place, c->fd, c->awaits == HANDSHAKE_CONNECT ? POLLOUT : POLLIN);
+}
+
+int connection_release(struct connection *c, struct poll_set *set)
+{
+	const int fd = c->fd;
+
+	poll_set_unwatch(set, &c->place);
+	c->fd = -1;
+	return fd;
+}
+
+void connection_close(struct connection *c, struct poll_set *set)
+{
+	const int fd = connection_release(c, set);
+
+	if (fd >= 0)
+		close(fd);
+}
+
+enum handshake_event connection_receive(const struct handshake *hs, struct connection *c)
+{
+	const enum handshake_step step = c->awaits;
 	const size_t size = handshake_parts[step].end - handshake_parts[step].at;
-	char *message = (char *)&end->messages + handshake_parts[step].at;
-	const ssize_t n = socket_read(end->fd, message + end->got, size - end->got);
+	char *message = (char *)&c->messages + handshake_parts[step].at;
+	const ssize_t n = socket_read(c->fd, message + c->got, size - c->got);
 	const int is_first = step == HANDSHAKE_CHALLENGE || step == HANDSHAKE_ANSWER;
 
 	if (n < 0)
 		return HANDSHAKE_LOST;
-	end->got += (size_t)n;
-	if (is_first && !handshake_has_magic(hs, message, end->got))
+	c->got += (size_t)n;
+	if (is_first && !handshake_has_magic(hs, message, c->got))
 		return HANDSHAKE_FOREIGN;
-	if (is_first && handshake_version(hs, message, end->got) != hs->version)
+	if (is_first && handshake_version(hs, message, c->got) != hs->version)
 		return HANDSHAKE_VERSION;
-	if (end->got < size)
+	if (c->got < size)
 		return HANDSHAKE_MORE;
-	if (step != HANDSHAKE_CHALLENGE && !handshake_is_sealed(hs, &end->messages, step))
+	if (step != HANDSHAKE_CHALLENGE && !handshake_is_sealed(hs, &c->messages, step))
 		return HANDSHAKE_FORGED;
-	end->got = 0;
 	return HANDSHAKE_WHOLE;
 }
 
-int handshake_send(const struct handshake *hs, struct handshake_end *end, enum handshake_step step)
+int connection_send(const struct handshake *hs, struct connection *c, enum handshake_step step)
 {
 	const size_t size = handshake_parts[step].end - handshake_parts[step].at;
-	char *message = (char *)&end->messages + handshake_parts[step].at;
+	char *message = (char *)&c->messages + handshake_parts[step].at;
 	const uint32_t version = htole32(hs->version);
 
 	if (step == HANDSHAKE_CHALLENGE || step == HANDSHAKE_ANSWER) {
@@ -133,9 +165,9 @@ int handshake_send(const struct handshake *hs, struct handshake_end *end, enum h
 		memcpy(message + HANDSHAKE_VERSION_AT, &version, sizeof(version));
 	}
 	if (step != HANDSHAKE_CHALLENGE)
-		handshake_seal(hs, &end->messages, step,
-			       (uint8_t *)&end->messages + handshake_parts[step].mac);
-	return socket_write(end->fd, message, size) == (ssize_t)size ? 0 : -1;
+		handshake_seal(hs, &c->messages, step,
+			       (uint8_t *)&c->messages + handshake_parts[step].mac);
+	return socket_write(c->fd, message, size) == (ssize_t)size ? 0 : -1;
 }
 
 void handshake_log(const struct handshake *hs, int level, const char *fmt, ...)

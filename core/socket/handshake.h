@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * handshake.h - how both ends of a new connection prove that they know the key; neither sends it.
+ * handshake.h - a new connection: how both ends prove that they know the key; neither sends it.
  *
  *   listener -> dialler    challenge   magic, version, the listener's rank, nonce
  *   dialler  -> listener   answer      magic, version, ranks, nonce; mac of challenge and answer
@@ -106,15 +106,21 @@ enum handshake_step {
 	HANDSHAKE_ANSWER,
 	HANDSHAKE_VERDICT,
 	HANDSHAKE_CONFIRM,
-	HANDSHAKE_CHALLENGE /* it comes first, and has no mac */
+	HANDSHAKE_CHALLENGE, /* it comes first, and has no mac */
+	HANDSHAKE_CONNECT    /* no message: the system has not connected the socket yet */
 };
 
-/* One end of a connection whose handshake is under way. */
-struct handshake_end {
-	int fd;     /* -1: none */
-	int place;  /* in the poll set; -1: not in the set */
-	int brief;  /* an answer and a verdict are all */
-	size_t got; /* bytes received of the current message */
+/*
+ * A connection from its first byte to its session key.  Its state is the step that this end waits for: a dialler
+ * waits for CONNECT, CHALLENGE and VERDICT, a listener for ANSWER and CONFIRM.
+ */
+struct connection {
+	int fd;    /* -1: none */
+	int place; /* in the poll set; -1: not in the set */
+	int brief; /* an answer and a verdict are all */
+	enum handshake_step awaits;
+	int64_t since; /* when the state began; of a listener: when it accepted the connection */
+	size_t got;    /* bytes of the message that comes */
 	struct handshake_messages messages;
 };
 
@@ -128,15 +134,23 @@ enum handshake_event {
 };
 
 /* Begins over a socket of that family, which is in no poll set yet. */
-void handshake_begin(const struct handshake *hs, struct handshake_end *end, int fd, int family);
-/* Receives the bytes of the step's message that have arrived. */
-enum handshake_event handshake_receive(const struct handshake *hs, struct handshake_end *end,
-				       enum handshake_step step);
+void connection_begin(const struct handshake *hs, struct connection *c, int fd, int family,
+		      enum handshake_step awaits);
+/* From now on this end waits for that step. */
+void connection_await(struct connection *c, enum handshake_step step);
+/* The set waits for the event that the state needs. */
+void connection_watch(struct connection *c, struct poll_set *set);
+/* Takes the connection out of the set; the caller owns the returned descriptor. */
+int connection_release(struct connection *c, struct poll_set *set);
+/* The same, and closes the descriptor, if there is one. */
+void connection_close(struct connection *c, struct poll_set *set);
+/* Receives the bytes of the awaited message that have arrived. */
+enum handshake_event connection_receive(const struct handshake *hs, struct connection *c);
 /*
  * Sends the message of the step after filling in all that follows from hs: magic, version and mac.  -1 with errno: a new
  * connection takes so few bytes at once, unless it is broken.
  */
-int handshake_send(const struct handshake *hs, struct handshake_end *end, enum handshake_step step);
+int connection_send(const struct handshake *hs, struct connection *c, enum handshake_step step);
 
 /* Computes the mac of a message and of all messages before it. */
 void handshake_seal(const struct handshake *hs, const struct handshake_messages *messages,

@@ -189,7 +189,7 @@ static int64_t meet(struct dial *dial, struct site *const *sites, int n, int *co
 	}
 	begin = clock_now_ms() - begin;
 	if (*code == 0 && dial->fd >= 0)
-		confirmed = dial->attempts[0].end.messages.confirm;
+		confirmed = dial->attempts[0].conn.messages.confirm;
 	dial_end(dial);
 	return begin;
 }
@@ -699,7 +699,7 @@ static void test_slow_stranger(void)
 		acceptor_advance(&site.acceptor, &set);
 		if (i == 0) {
 			is_int(site.acceptor.npending, 1, "a stranger is let in");
-			site.acceptor.pending[0].since -= LIFE_MS;
+			site.acceptor.pending[0].conn.since -= LIFE_MS;
 			if (socket_write(fd, site.hs.magic, 1) != 1)
 				bail_out("write: %s", strerror(errno));
 		}

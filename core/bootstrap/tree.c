@@ -28,7 +28,10 @@ static int kind_failure_waits(struct bootstrap *bootstrap)
 	if (bootstrap->nranks == 1 || now - t->looked < BOOTSTRAP_LOOK_MS)
 		return 0;
 	t->looked = now;
-	return tree_children_failure_waits(t) || (!tree_is_root(t) && tree_parent_failure_waits(t));
+	for (int i = 0; i < t->nconns; i++)
+		if (tree_link_failure_waits(&t->conns[i].link))
+			return 1;
+	return tree_link_failure_waits(&t->parent);
 }
 
 static void kind_close(struct bootstrap *bootstrap)

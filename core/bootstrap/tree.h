@@ -58,15 +58,18 @@ struct tree_place {
 	char here[UNIQUE_ID_TEXT_MAX]; /* the parent's HERE; "" if it is the root */
 };
 
-/* A connection to another rank. */
+/* A connection to another rank.  In each direction one frame is under way at a time. */
 struct tree_link {
 	int rank;  /* of the other end */
 	int fd;    /* -1: none, or no more */
 	int place; /* in the poll set; -1: not in the set */
 	int ended; /* the other end is lost, or has sent a FAILURE */
 	char address[ADDRESS_TEXT_SIZE];
-	struct tree_stream stream;
-	uint64_t received; /* bytes */
+	struct tree_stream stream; /* with the frame that comes */
+	uint64_t received;         /* bytes */
+	struct tree_frame out;     /* the frame that goes */
+	const void *out_body;
+	size_t out_left; /* its bytes that are not sent yet; a frame that broke off is the last one */
 };
 
 /* A connection from a child, or to the root from a rank that has no index yet. */
@@ -75,10 +78,8 @@ struct tree_child {
 	int index;             /* 0: not known yet */
 	int placed; /* an INDEX has been sent, or the tree is flat: the next frame is a piece */
 	enum tree_heard heard;
-	struct tree_frame answer; /* the head of this round's table or failure, for this child */
-	size_t sent;              /* bytes sent of the answer and of its body */
-	int told;                 /* the FAILURE has been sent */
-	int stall_answered;       /* it has answered the question of a stalled round */
+	int told;           /* the FAILURE has been sent */
+	int stall_answered; /* it has answered the question of a stalled round */
 	uint8_t *body; /* of the frame that comes, unless it has its place in the table; or NULL */
 	char here[UNIQUE_ID_TEXT_MAX];
 };
@@ -120,7 +121,6 @@ struct tree {
 	/* The parent; not used by the root. */
 	struct tree_link parent;
 	uint64_t pieces;  /* sent */
-	int midway;       /* a frame to the parent is not complete */
 	int piece_begun;  /* this round's piece is on its way: an answer may come */
 	int answered;     /* the answer is complete */
 	int parent_waits; /* the parent has said in this round that its time is up too */
@@ -131,7 +131,6 @@ struct tree {
 	int nconns, conns_max;
 	struct poll_set polls; /* of the parent, the children and the acceptor */
 	int *conn_at;          /* 1 + the connection at that place in the poll set; 0: none */
-	struct pollfd *unsent; /* [nchildren] the connections that wait for space for the table */
 	int64_t looked;        /* when tree.c last looked between rounds */
 	uint64_t bytes;        /* sent and received */
 };
@@ -158,12 +157,12 @@ void tree_link_open(struct tree *t, struct tree_link *link, int rank, int fd, in
 		    const uint8_t key[HANDSHAKE_KEY_SIZE]);
 /* COLL_ERR_PEER_LOST about a connection that failed with errno err; or the failure that its rank sent in this round. */
 int tree_link_lost(const struct tree *t, const struct tree_link *link, int err);
-/*
- * Writes as much of head and body as can be written, from offset on: bytes moved, 0 if it would block, -1
- * with errno.
- */
-ssize_t tree_link_write(struct tree *t, const struct tree_link *link, const struct tree_frame *head,
-			const void *body, size_t offset);
+/* Begins to send a frame, whose body has its mac.  Returns 0 if an earlier frame broke off. */
+int tree_link_begin(struct tree_link *link, const struct tree_frame *head, const void *body);
+/* Writes as much of that frame as the socket takes.  Returns 1 if all is sent, -1 with errno if the connection broke. */
+int tree_link_flush(struct tree *t, struct tree_link *link);
+/* Ends the sending of a frame.  Returns 1 if a part of it was sent, so that no other frame can follow. */
+int tree_link_break_off(struct tree_link *link);
 /* Sends a frame if it fits into the socket's buffer; returns 1 if it did. */
 int tree_link_send(struct tree *t, struct tree_link *link, struct tree_frame head,
 		   const void *body);
@@ -175,7 +174,10 @@ typedef int (*tree_take_fn)(struct tree *t, struct tree_link *link);
 int tree_link_receive(struct tree *t, struct tree_link *link, tree_take_fn take_head,
 		      tree_take_fn take_frame);
 
-/* ---- tree_parent.c ---- */
+/* Between rounds: has the other end sent a failure, or closed its connection? */
+int tree_link_failure_waits(const struct tree_link *link);
+
+/* ---- tree_link.c: the connection to the parent ---- */
 
 /* How long this rank waits beyond its deadline for the answer, in ms. */
 int64_t tree_grace(const struct tree *t);
@@ -195,8 +197,6 @@ void tree_parent_tell(struct tree *t, int type, int code, const char *text);
 int tree_parent_take(struct tree *t);
 /* Waits for the answer, while this rank joins and so has no children. */
 int tree_parent_await(struct tree *t);
-/* Between rounds: has the parent sent a failure, or closed its connection? */
-int tree_parent_failure_waits(struct tree *t);
 
 /* ---- tree_children.c ---- */
 
@@ -221,8 +221,6 @@ static inline int tree_child_is_silent(const struct tree_child *child)
 int tree_pass_down(struct tree *t, const void *body, size_t len, int failed);
 /* Tells the children the error of this thread and closes the listeners; returns `code`, with the error. */
 int tree_fail(struct tree *t, int code);
-/* Between rounds: has a child sent a failure, or closed its connection? */
-int tree_children_failure_waits(struct tree *t);
 
 /* ---- tree_join.c ---- */
 

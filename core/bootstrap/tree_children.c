@@ -25,6 +25,13 @@ static struct tree_child *child_of(struct tree_link *link)
 	return (struct tree_child *)link;
 }
 
+static void child_watch(struct tree *t, struct tree_child *child, short events)
+{
+	poll_set_watch(&t->polls, &child->link.place, child->link.fd, events);
+	if (child->link.place >= 0)
+		t->conn_at[child->link.place] = 1 + (int)(child - t->conns);
+}
+
 /* Takes the connection of a rank that has proved the key. */
 static void children_connected(void *owner, uint32_t rank, int fd,
 			       const uint8_t key[HANDSHAKE_KEY_SIZE])
@@ -44,9 +51,7 @@ static void children_connected(void *owner, uint32_t rank, int fd,
 	tree_link_open(t, &child->link, (int)rank, fd, 1, key);
 	socket_no_delay(fd);
 	address_format_peer(fd, child->link.address);
-	poll_set_watch(&t->polls, &child->link.place, fd, POLLIN);
-	if (child->link.place >= 0)
-		t->conn_at[child->link.place] = t->nconns;
+	child_watch(t, child, POLLIN);
 }
 
 static void child_unwatch(struct tree *t, struct tree_child *child)
@@ -66,24 +71,22 @@ static void child_drop(struct tree *t, struct tree_child *child)
 int tree_take_index(struct tree *t, int index)
 {
 	const int n = t->bootstrap.nranks;
-	size_t conns, places = 1;
+	size_t places = 1;
 	int code;
 
 	t->index = index;
 	t->nchildren = tree_shape_children(index, n);
 	t->conns_max = index == 0 ? n - 1 : t->nchildren; /* every rank comes to the root first */
-	conns = (size_t)t->conns_max + 1;
 	if (t->nchildren > 0)
 		places += (size_t)t->conns_max + acceptor_poll_size(&t->handshake);
 	t->acceptor.hs = &t->handshake;
 	t->acceptor.connected = children_connected;
 	t->acceptor.owner = t;
 	t->parent.place = -1;
-	t->conns = calloc(conns, sizeof(*t->conns));
+	t->conns = calloc((size_t)t->conns_max + 1, sizeof(*t->conns));
 	t->heard = calloc((size_t)n, 1);
-	t->unsent = calloc(conns, sizeof(*t->unsent));
 	t->conn_at = calloc(places, sizeof(*t->conn_at));
-	if (t->conns == NULL || t->heard == NULL || t->unsent == NULL || t->conn_at == NULL)
+	if (t->conns == NULL || t->heard == NULL || t->conn_at == NULL)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", n);
 	code = t->nchildren > 0 ? acceptor_begin(&t->acceptor) : 0;
 	return code ? code : poll_set_init(&t->polls, places);
@@ -99,29 +102,8 @@ void tree_children_close(struct tree *t)
 	}
 	free(t->conns);
 	free(t->heard);
-	free(t->unsent);
 	free(t->conn_at);
 	poll_set_free(&t->polls);
-}
-
-int tree_children_failure_waits(struct tree *t)
-{
-	for (int i = 0; i < t->nconns; i++) {
-		const struct tree_link *link = &t->conns[i].link;
-		struct tree_frame head;
-		ssize_t n = -1;
-
-		if (link->fd >= 0)
-			n = recv(link->fd, &head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
-		if (n == 0)
-			return 1;
-		/* The next bytes are the head of a frame.  The next round reports a wrong mac. */
-		if (n == (ssize_t)sizeof(head) &&
-		    (!tree_is_sealed(&link->stream, &head) || head.type == TREE_FAILED ||
-		     head.type == TREE_FAILURE))
-			return 1;
-	}
-	return 0;
 }
 
 /* ------------------------------------------------------------------------ indices -- */
@@ -427,39 +409,11 @@ int tree_child_take(struct tree *t, struct tree_child *child)
 
 /* ------------------------------------------------------------------- the answer -- */
 
-/* Continues to send to the children that have not got everything; returns how many will not have by then. */
-static nfds_t answer_send_some(struct tree *t, const void *body, size_t len,
-			       const struct tree_link **lost, int *lost_errno)
+/* Begins to send every child the answer.  Returns a child to which an earlier frame broke off, or NULL. */
+static const struct tree_link *answer_begin(struct tree *t, const void *body, size_t len,
+					    int failed)
 {
-	size_t total = sizeof(struct tree_frame) + len;
-	nfds_t unsent = 0;
-
-	for (int i = 0; i < t->nconns; i++) {
-		struct tree_child *child = &t->conns[i];
-		struct tree_link *link = &child->link;
-		ssize_t n;
-
-		if (link->fd < 0 || child->sent == total)
-			continue;
-		n = tree_link_write(t, link, &child->answer, body, child->sent);
-		if (n < 0) {
-			*lost = link;
-			*lost_errno = errno;
-			child_drop(t, child);
-			continue;
-		}
-		child->sent += (size_t)n;
-		t->heard[link->rank] = child->sent == total ? TREE_WAITS : TREE_SILENT;
-		link->stream.sent += child->sent == total;
-		if (child->sent < total)
-			t->unsent[unsent++] = (struct pollfd){.fd = link->fd, .events = POLLOUT};
-	}
-	return unsent;
-}
-
-/* Seals the answer for each child. */
-static void answer_prepare(struct tree *t, const void *body, size_t len, int failed)
-{
+	const struct tree_link *lost = NULL;
 	struct tree_frame head = {.type = failed ? TREE_FAILED : TREE_TABLE,
 				  .round = t->round,
 				  .len = len,
@@ -467,41 +421,77 @@ static void answer_prepare(struct tree *t, const void *body, size_t len, int fai
 				  .rank = failed ? (uint32_t)t->failure->rank : 0};
 
 	tree_seal_body(t->body_key, &head, body);
-	memset(t->heard, TREE_WAITS, (size_t)t->bootstrap.nranks);
-	for (int i = 0; i < t->nconns; i++) {
-		struct tree_child *child = &t->conns[i];
+	for (int i = 0; i < t->nconns; i++)
+		if (t->conns[i].link.fd >= 0 && !tree_link_begin(&t->conns[i].link, &head, body)) {
+			lost = &t->conns[i].link;
+			child_drop(t, &t->conns[i]);
+		}
+	return lost;
+}
 
-		child->answer = head;
-		tree_seal(&child->link.stream, &child->answer);
-		if (child->link.fd >= 0)
-			t->heard[child->link.rank] = TREE_SILENT;
+/* Sends more of the answer; returns the number of children that have not got all of it. */
+static int answer_flush(struct tree *t, const struct tree_link **lost, int *lost_errno)
+{
+	int unsent = 0;
+
+	for (int i = 0; i < t->nconns; i++) {
+		struct tree_link *link = &t->conns[i].link;
+
+		if (link->fd < 0 || link->out_left == 0)
+			continue;
+		if (tree_link_flush(t, link) < 0) {
+			*lost = link;
+			*lost_errno = errno;
+			child_drop(t, &t->conns[i]);
+		}
+		unsent += link->fd >= 0 && link->out_left > 0;
 	}
+	return unsent;
+}
+
+/* Waits until a child takes more of the answer.  Children that have all of it may be in the next round already. */
+static void answer_wait(struct tree *t)
+{
+	poll_set_unwatch(&t->polls, &t->parent.place);
+	for (int i = 0; i < t->nconns; i++)
+		if (t->conns[i].link.fd >= 0 && t->conns[i].link.out_left > 0)
+			child_watch(t, &t->conns[i], POLLOUT);
+		else
+			child_unwatch(t, &t->conns[i]);
+	poll_set_begin(&t->polls, bootstrap_look(&t->bootstrap, t->deadline));
+	poll_set_wait(&t->polls);
+}
+
+static int answer_timed_out(struct tree *t)
+{
+	memset(t->heard, TREE_WAITS, (size_t)t->bootstrap.nranks);
+	for (int i = 0; i < t->nconns; i++)
+		if (t->conns[i].link.fd >= 0 && t->conns[i].link.out_left > 0)
+			t->heard[t->conns[i].link.rank] = TREE_SILENT;
+	return bootstrap_timeout_error(t->heard, t->bootstrap.nranks, t->timeout_ms,
+				       "they do not take the others' answers");
 }
 
 int tree_pass_down(struct tree *t, const void *body, size_t len, int failed)
 {
-	const struct tree_link *lost = NULL;
-	int lost_errno = 0;
+	const struct tree_link *lost;
+	int lost_errno = 0, waited = 0, code = 0;
 
 	if (t->nchildren == 0) /* a leaf has nobody for whom to seal the table */
 		return 0;
-	answer_prepare(t, body, len, failed);
-	for (;;) {
-		int64_t look = bootstrap_look(&t->bootstrap, t->deadline);
-		nfds_t unsent = answer_send_some(t, body, len, &lost, &lost_errno);
-		int code;
-
-		if (unsent == 0)
-			return lost == NULL ? 0 : tree_link_lost(t, lost, lost_errno);
+	lost = answer_begin(t, body, len, failed);
+	while (code == 0 && answer_flush(t, &lost, &lost_errno) > 0) {
 		code = bootstrap_check_aborted(&t->bootstrap);
-		if (code)
-			return code;
-		if (clock_remaining(t->deadline) == 0)
-			return bootstrap_timeout_error(t->heard, t->bootstrap.nranks, t->timeout_ms,
-						       "they do not take the others' answers");
-		look = clock_remaining(look);
-		poll(t->unsent, unsent, look > 60000 ? 60000 : (int)look);
+		if (code == 0 && clock_remaining(t->deadline) == 0)
+			code = answer_timed_out(t);
+		if (code == 0)
+			answer_wait(t);
+		waited = 1;
 	}
+	for (int i = 0; waited && i < t->nconns; i++)
+		if (t->conns[i].link.fd >= 0)
+			child_watch(t, &t->conns[i], POLLIN);
+	return code || lost == NULL ? code : tree_link_lost(t, lost, lost_errno);
 }
 
 /* ------------------------------------------------------------------ the failure -- */
@@ -519,14 +509,13 @@ static void answer_send_failure(struct tree *t, int code, const char *text)
 
 	for (int i = 0; i < t->nconns; i++) {
 		struct tree_child *child = &t->conns[i];
-		const size_t answer = sizeof(child->answer) + (size_t)child->answer.len;
-		const int midway = child->sent > 0 && child->sent < answer;
 
 		if (child->link.fd < 0 || child->told)
 			continue;
 		child->told = 1;
 		child_unwatch(t, child);
-		if (midway || !tree_link_send(t, &child->link, head, text))
+		if (tree_link_break_off(&child->link) ||
+		    !tree_link_send(t, &child->link, head, text))
 			log_debug("rank %d could not be told: %s", child->link.rank, text);
 		shutdown(child->link.fd, SHUT_WR);
 	}

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tree_link.c - the connection of a rank to its parent or to a child, and the keys of all its connections. */
+/* tree_link.c - the connection of a rank to its parent or to a child: its keys, and its frames in both directions. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "base/error.h"
@@ -103,33 +105,52 @@ void tree_link_open(struct tree *t, struct tree_link *link, int rank, int fd, in
 	tree_stream_init(&link->stream, is_parent, key, t->body_key);
 }
 
-ssize_t tree_link_write(struct tree *t, const struct tree_link *link, const struct tree_frame *head,
-			const void *body, size_t offset)
+int tree_link_begin(struct tree_link *link, const struct tree_frame *head, const void *body)
 {
-	size_t skip = offset > sizeof(*head) ? offset - sizeof(*head) : 0;
-	struct iovec part[2] = {
-		{.iov_base = (char *)head + offset, .iov_len = sizeof(*head) - offset},
-		{.iov_base = body != NULL ? (char *)body + skip : NULL,
-		 .iov_len = (size_t)head->len - skip}};
-	int first = offset < sizeof(*head) ? 0 : 1;
-	struct msghdr msg = {.msg_iov = part + first, .msg_iovlen = (size_t)(2 - first)};
-	ssize_t n = sendmsg(link->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+	if (link->out_left > 0)
 		return 0;
-	t->bytes += n > 0 ? (uint64_t)n : 0;
-	return n;
+	link->out = *head;
+	link->out_body = body;
+	link->out_left = sizeof(*head) + (size_t)head->len;
+	tree_seal(&link->stream, &link->out);
+	return 1;
+}
+
+int tree_link_flush(struct tree *t, struct tree_link *link)
+{
+	const size_t size = sizeof(link->out), sent = size + (size_t)link->out.len - link->out_left;
+	const size_t skip = sent > size ? sent - size : 0;
+	struct iovec part[2] = {
+		{.iov_base = (char *)&link->out + sent, .iov_len = size - sent},
+		{.iov_base = link->out_body != NULL ? (char *)link->out_body + skip : NULL,
+		 .iov_len = (size_t)link->out.len - skip}};
+	const int first = sent < size ? 0 : 1;
+	struct msghdr msg = {.msg_iov = part + first, .msg_iovlen = (size_t)(2 - first)};
+	const ssize_t n = sendmsg(link->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
+	t->bytes += (uint64_t)n;
+	link->out_left -= (size_t)n;
+	link->stream.sent += link->out_left == 0;
+	return link->out_left == 0;
+}
+
+int tree_link_break_off(struct tree_link *link)
+{
+	if (link->out_left == sizeof(link->out) + (size_t)link->out.len)
+		link->out_left = 0;
+	return link->out_left > 0;
 }
 
 int tree_link_send(struct tree *t, struct tree_link *link, struct tree_frame head, const void *body)
 {
 	tree_seal_body(t->body_key, &head, body);
-	tree_seal(&link->stream, &head);
 	/* A socket's buffer has space for a kilobyte, unless the rank does not read. */
-	if (tree_link_write(t, link, &head, body, 0) != (ssize_t)(sizeof(head) + head.len))
-		return 0;
-	link->stream.sent++;
-	return 1;
+	if (tree_link_begin(link, &head, body) && tree_link_flush(t, link) == 1)
+		return 1;
+	tree_link_break_off(link);
+	return 0;
 }
 
 int tree_link_receive(struct tree *t, struct tree_link *link, tree_take_fn take_head,
@@ -158,4 +179,226 @@ int tree_link_receive(struct tree *t, struct tree_link *link, tree_take_fn take_
 	if (event == TREE_FORGED)
 		return link_forged(t, link);
 	return event == TREE_WHOLE ? take_frame(t, link) : 0;
+}
+
+/* ---------------------------------------------------------------- between rounds -- */
+
+/*
+ * Are the first `n` bytes of these heads what the other end may send before this rank begins its next round?  A child
+ * sends its piece, or a part of it; the parent a question for the log, if it is in the next round already.
+ */
+static int link_expects(const struct tree_link *link, const struct tree_frame *head, ssize_t n)
+{
+	if (n < (ssize_t)sizeof(*head))
+		return 1; /* perhaps: the rest is on its way */
+	if (!tree_is_sealed(&link->stream, head))
+		return 0; /* the next round reports it */
+	if (link->stream.is_parent)
+		return head->type != TREE_FAILED && head->type != TREE_FAILURE;
+	return n == (ssize_t)sizeof(*head) && head->type == TREE_WHO && head->code == TREE_STALLED;
+}
+
+int tree_link_failure_waits(const struct tree_link *link)
+{
+	/* The end of the connection would hide behind a question, so poll() looks for that. */
+	struct pollfd end = {.fd = link->fd, .events = POLLRDHUP};
+	struct tree_frame heads[2];
+	ssize_t n;
+
+	if (link->fd < 0)
+		return 0;
+	n = recv(link->fd, heads, sizeof(heads), MSG_PEEK | MSG_DONTWAIT);
+	if (n < 0)
+		return errno != EAGAIN && errno != EINTR;
+	if (n == 0 || !link_expects(link, heads, n))
+		return 1;
+	return !link->stream.is_parent && poll(&end, 1, 0) > 0;
+}
+
+/* ------------------------------------------------------------------ the parent -- */
+
+/* A rank near the root gives up before the ranks below it, so that they hear from it who is missing. */
+int64_t tree_grace(const struct tree *t)
+{
+	const int n = t->bootstrap.nranks;
+	const int levels = tree_shape_height(0, n) - 1, above = tree_shape_depth(t->index, n);
+
+	return TREE_GRACE_MS + (int64_t)TREE_ASK_MS * (levels + (above > 1 ? above - 1 : 0));
+}
+
+int tree_no_answer(const struct tree *t)
+{
+	char seconds[24];
+
+	return error_set(
+		COLL_ERR_TIMEOUT,
+		"timed out: rank %d of %d has not been heard from after %s s (rank %d would know "
+		"which other ranks are missing)",
+		t->parent_waits ? t->root : t->parent.rank, t->bootstrap.nranks,
+		bootstrap_seconds(t->timeout_ms, seconds), t->root);
+}
+
+/* ----------------------------------------------------------------------- sending -- */
+
+/*
+ * Waits until the connection is ready, at most until the time `deadline`; *events: the events that poll found.  A connection
+ * that is ready each time, though hardly a byte moves, counts until the time `last`.
+ */
+static int parent_poll(const struct tree *t, short wanted, int64_t deadline, int64_t last,
+		       int *events)
+{
+	int code = bootstrap_check_aborted(&t->bootstrap);
+
+	*events = 0;
+	while (code == 0 && *events == 0) {
+		*events =
+			socket_poll(t->parent.fd, wanted, bootstrap_look(&t->bootstrap, deadline));
+		code = bootstrap_check_aborted(&t->bootstrap);
+		if (code == 0 && clock_remaining(*events == 0 ? deadline : last) == 0)
+			code = tree_no_answer(t);
+	}
+	return code;
+}
+
+int tree_parent_send(struct tree *t, struct tree_frame head, const void *body, int64_t timeout_ms)
+{
+	const int64_t deadline = clock_deadline(timeout_ms), last = deadline + tree_grace(t);
+	int code = bootstrap_check_aborted(&t->bootstrap), events, sent = 0;
+
+	head.round = t->round;
+	head.index = (uint32_t)t->index;
+	tree_seal_body(t->body_key, &head, body);
+	/* If the last frame broke off with the connection, the parent's last message, still unread, has the reason. */
+	if (code || !tree_link_begin(&t->parent, &head, body))
+		return code;
+	sent = tree_link_flush(t, &t->parent);
+	while (code == 0 && sent == 0 && !t->answered) {
+		code = parent_poll(t, POLLIN | POLLOUT, deadline, last, &events);
+		/* No space, and the parent has sent something: a question, or why it has stopped reading. */
+		if (code == 0 && !(events & POLLOUT))
+			code = tree_parent_take(t);
+		else if (code == 0)
+			sent = tree_link_flush(t, &t->parent);
+	}
+	if (sent > 0)
+		t->pieces += head.type == TREE_PIECE || head.type == TREE_FAILED;
+	else
+		tree_link_break_off(&t->parent);
+	return code;
+}
+
+void tree_parent_tell(struct tree *t, int type, int code, const char *text)
+{
+	/*
+	 * The round of the next piece: a rank that finds a wrong frame before it has sent the piece of this
+	 * round tells the error in place of this piece.
+	 */
+	const uint32_t next = (uint32_t)t->pieces + 1;
+	const struct tree_frame head = {.type = (uint32_t)type,
+					.round = type == TREE_FAILED ? next : t->round,
+					.len = strnlen(text, BOOTSTRAP_TEXT_SIZE - 1),
+					.timeout_ms = UINT32_MAX,
+					.code = code,
+					.rank = (uint32_t)t->bootstrap.rank,
+					.index = (uint32_t)t->index};
+
+	if (t->parent.fd < 0 || t->parent.out_left > 0)
+		return;
+	if (!tree_link_send(t, &t->parent, head, text))
+		log_debug("rank %d could not be told: %s", t->parent.rank, text);
+}
+
+/* --------------------------------------------------------------------- receiving -- */
+
+void tree_parent_begin(struct tree *t, uint8_t *table, size_t len,
+		       struct bootstrap_failure *failure)
+{
+	t->table = table;
+	t->table_len = len;
+	t->failure = failure;
+	t->answered = 0;
+	t->parent_waits = 0;
+	t->piece_begun = 0;
+	tree_stream_next(&t->parent.stream);
+}
+
+static int parent_take_head(struct tree *t, struct tree_link *parent)
+{
+	const struct tree_frame *head = &parent->stream.head;
+	int code;
+
+	if (head->type == TREE_WHO && head->len == 0)
+		return 0;
+	if (head->type == TREE_INDEX && t->round == 0 && head->len == sizeof(struct tree_place)) {
+		parent->stream.body = t->table;
+		return 0;
+	}
+	code = tree_check_table(head, parent->rank, t->round, t->table_len);
+	if (code == 0 && head->type != TREE_FAILURE && !t->piece_begun)
+		code = error_set(
+			COLL_ERR_INTERNAL,
+			"rank %d broke the bootstrap's protocol: frame %u of round %u came "
+			"before the pieces",
+			parent->rank, head->type, head->round);
+	parent->stream.body = head->type == TREE_TABLE ? t->table : (uint8_t *)t->failure->text;
+	return code;
+}
+
+/* The parent has sent a failure, whose message is in failure->text, in place of the table. */
+static int parent_take_failure(struct tree *t, struct tree_link *parent)
+{
+	const struct tree_frame *head = &parent->stream.head;
+	struct bootstrap_failure *failure = t->failure;
+
+	failure->text[head->len] = '\0';
+	if (failure->text[0] == '\0')
+		snprintf(failure->text, sizeof(failure->text), "rank %d failed: it sent no message",
+			 parent->rank);
+	failure->code = head->code > 0 ? head->code : COLL_ERR_REMOTE;
+	failure->rank = (int)head->rank;
+	parent->ended = head->type == TREE_FAILURE;
+	return parent->ended ? error_set(failure->code, "%s", failure->text) : COLL_SUCCESS;
+}
+
+static void parent_take_question(struct tree *t, struct tree_link *parent)
+{
+	switch (parent->stream.head.code) {
+	case TREE_HURRY: t->hurries = 1; break;
+	case TREE_STALLED: t->stall_asked = 1; break;
+	default:
+		t->parent_waits = 1;
+		t->deadline = clock_now_ms();
+		break;
+	}
+	tree_stream_next(&parent->stream);
+}
+
+static int parent_take_frame(struct tree *t, struct tree_link *parent)
+{
+	const uint32_t type = parent->stream.head.type;
+
+	if (type == TREE_WHO) {
+		parent_take_question(t, parent);
+		return 0;
+	}
+	t->answered = 1;
+	return type == TREE_TABLE || type == TREE_INDEX ? 0 : parent_take_failure(t, parent);
+}
+
+int tree_parent_take(struct tree *t)
+{
+	return tree_link_receive(t, &t->parent, parent_take_head, parent_take_frame);
+}
+
+int tree_parent_await(struct tree *t)
+{
+	const int64_t end = t->deadline + tree_grace(t);
+	int code = 0, events;
+
+	while (code == 0 && !t->answered) {
+		code = parent_poll(t, POLLIN, end, end + t->timeout_ms, &events);
+		if (code == 0)
+			code = tree_parent_take(t);
+	}
+	return code;
 }

@@ -240,7 +240,7 @@ static int64_t gather_wake(const struct tree *t)
 
 /*
  * A rank has failed: children that have not come may wait for that rank in their plugins.  The frame makes them look here
- * (tree_parent_failure_waits).
+ * (tree_link_failure_waits).
  */
 static void gather_hurry(struct tree *t)
 {
@@ -296,10 +296,8 @@ static int round_begin(struct tree *t, const void *in)
 	t->stall_asked = 0;
 	memset(t->heard, TREE_SILENT, (size_t)t->bootstrap.nranks);
 	t->heard[rank] = tree_is_root(t) ? TREE_PLACED : TREE_WAITS;
-	for (int i = 0; i < t->nconns; i++) {
+	for (int i = 0; i < t->nconns; i++)
 		t->conns[i].heard = TREE_SILENT;
-		t->conns[i].sent = 0;
-	}
 	if (has_entries)
 		t->entries = malloc((size_t)size * (sizeof(rank) + t->len));
 	if (has_entries && t->entries == NULL)

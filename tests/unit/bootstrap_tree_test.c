@@ -504,7 +504,7 @@ static void test_asked_midway(void)
 	shutdown(ends[0], SHUT_WR);
 	pthread_join(thread, NULL);
 	is_int((int64_t)slow.got, (int64_t)(sizeof(piece) + piece.len), "and gets all of it");
-	ok(t->parent_waits && !t->midway, "the rank knows that it was asked");
+	ok(t->parent_waits && t->parent.out_left == 0, "the rank knows that it was asked");
 	close(ends[0]);
 	close(ends[1]);
 	free(body);
@@ -522,7 +522,7 @@ static void test_broken_off(void)
 	if (t == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends))
 		bail_out("socketpair: %s", strerror(errno));
 	t->parent.fd = ends[0];
-	t->midway = 1;
+	t->parent.out_left = 1;
 	is_int(tree_parent_send(t, piece, NULL, LONG_MS), 0, "a frame after one that broke off");
 	ok(recv(ends[1], &byte, 1, MSG_DONTWAIT) < 0, "is not sent");
 	close(ends[0]);

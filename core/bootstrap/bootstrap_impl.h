@@ -56,8 +56,6 @@ int bootstrap_meet(struct bootstrap *bootstrap, int64_t timeout_ms);
 
 /* Facts about the calling process. */
 int bootstrap_self(struct bootstrap_peer *peer);
-/* Fills in the hashes of the things that the calling process may share with others (shares.c). */
-void bootstrap_read_things(struct bootstrap_peer *peer);
 /* When a wait that begins now is to be told in the log; INT64_MAX: never. */
 int64_t bootstrap_stall_time(void);
 /* "2, 5-7" for the ranks whose heard[] is 0; ends in "..." if there is no more room.  Returns their number. */

@@ -6,14 +6,14 @@
  * a launcher below `coll run` ignore the COLL_ROOT and COLL_KEY that `coll run` has set.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bootstrap/bootstrap_impl.h"
-#include "bootstrap/launch_env.h"
-#include "bootstrap/launch_store.h"
-#include "bootstrap/launchers.h"
+
 #include "base/error.h"
+#include "bootstrap/bootstrap_impl.h"
+#include "bootstrap/launch.h"
 
 static int launch_number(const char *name, int64_t min, int64_t max, int *out)
 {
@@ -208,6 +208,70 @@ int launch_detect(struct launch *launch)
 	int code = launch_detect_ranks(launch);
 
 	return code || l == NULL ? code : launch_find_root(l, launch);
+}
+
+/* -------------------------------------------------------- through a launcher's store -- */
+
+/* The text that rank 0 stores: a unique id, or this mark and the reason why there is none. */
+static const char launch_failed_mark = '!';
+
+static int launch_store_id(const struct launch_store *store, const char *key,
+			   const char *interface_name, char id[COLL_UNIQUE_ID_SIZE],
+			   int64_t timeout_ms)
+{
+	char text[COLL_UNIQUE_ID_SIZE];
+	struct error_first first = {0};
+	int code = bootstrap_make_id(id, COLL_UNIQUE_ID_SIZE, interface_name);
+
+	error_note(&first, code);
+	snprintf(text, sizeof(text), "%c%.480s", launch_failed_mark, error_text());
+	error_note(&first, store->put(key, code ? text : id));
+	error_note(&first, store->fence(timeout_ms, bootstrap_stall_time()));
+	return error_raise(&first);
+}
+
+static int launch_fetch_id(const struct launch_store *store, const char *key,
+			   char id[COLL_UNIQUE_ID_SIZE], int64_t timeout_ms)
+{
+	int code = store->fence(timeout_ms, INT64_MAX); /* rank 0 logs for all */
+
+	if (!code)
+		code = store->get(key, id, COLL_UNIQUE_ID_SIZE, timeout_ms);
+
+	if (!code && id[0] == launch_failed_mark)
+		code = error_set(COLL_ERR_REMOTE, "rank 0: %s", id + 1);
+	return code;
+}
+
+static int launch_no_store(const struct launch *launch)
+{
+	char why[400];
+
+	snprintf(why, sizeof(why), "%s", error_text());
+	return error_set(COLL_ERR_CONFIG,
+			 "%s has started this process as rank %d of %d, and only %s knows where "
+			 "rank 0 is (%s): set COLL_ROOT to host:port of rank 0 on all ranks",
+			 launch->who, launch->rank, launch->nranks, launch->store->name, why);
+}
+
+static int launch_store_open(struct bootstrap **bootstrap, const struct launch *launch,
+			     const char *interface_name, int64_t timeout_ms)
+{
+	static _Atomic unsigned
+		calls; /* of all ranks alike, so that each call has a key of its own */
+	char key[32], id[COLL_UNIQUE_ID_SIZE];
+	int code;
+
+	snprintf(key, sizeof(key), "coll.id.%u", atomic_fetch_add(&calls, 1));
+	if (launch->store->connect())
+		return launch_no_store(launch);
+	code = launch->rank == 0
+		       ? launch_store_id(launch->store, key, interface_name, id, timeout_ms)
+		       : launch_fetch_id(launch->store, key, id, timeout_ms);
+	if (!code)
+		code = bootstrap_open_stored_id(bootstrap, id, launch->key, launch->rank,
+						launch->nranks, interface_name, timeout_ms);
+	return code;
 }
 
 /* ------------------------------------------------------------------------- opening -- */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* launch_env.c - reads the environment variables of launchers, and tells which variables are for this process. */
+/* launch_env.c - reads the environment variables of launchers, and tells which variables are for this process; texts of all stores. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bootstrap/launch_env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "bootstrap/bootstrap_impl.h"
+#include "bootstrap/launch.h"
 
 const char *launch_get(const char *name)
 {
@@ -83,4 +86,24 @@ int launch_is_newer(const char *name)
 	/* A variable that the record does not name counts as unchanged. */
 	snprintf(word, sizeof(word), " %s=", name);
 	return strstr(record, word) != NULL;
+}
+
+/* -------------------------------------------------------------- texts of all stores -- */
+
+void launch_store_stalled(const struct launch_store *store)
+{
+	log_warn("rank 0 still waits: not all ranks of the launcher's job have come to "
+		 "coll_comm_init_env, and %s does not say which",
+		 store->name);
+}
+
+int launch_store_timed_out(const struct launch_store *store, int64_t timeout_ms)
+{
+	char seconds[24];
+
+	return error_set(
+		COLL_ERR_TIMEOUT,
+		"timed out after %s s: not all ranks of the launcher's job have met through "
+		"%s; is each of them in coll_comm_init_env?",
+		bootstrap_seconds(timeout_ms, seconds), store->name);
 }

@@ -3,7 +3,7 @@
  * launchers.c - what differs between the launchers: a row for each, with the functions that it needs.
  *
  * Every launcher sets rank and size.  Only COLL_ROOT names rank 0's address.  A launcher's store, of PMIx or PMI,
- * passes it on (launch_store.c).  Without either the address follows from facts that all ranks share:
+ * passes it on (launch.c).  Without either the address follows from facts that all ranks share:
  * the host from the launcher, the port (20000 to 29999, below the ports that the system gives out) from the
  * identity of the job, which is also the key, so that two jobs never mix.
  */
@@ -14,9 +14,7 @@
 
 #include "base/descriptor.h"
 #include "base/error.h"
-#include "bootstrap/launch_env.h"
-#include "bootstrap/launch_store.h"
-#include "bootstrap/launchers.h"
+#include "bootstrap/launch.h"
 #include "socket/address.h"
 
 /* ------------------------------------------------------ where the ranks meet -- */

@@ -10,8 +10,7 @@
  */
 #include "base/clock.h"
 #include "base/error.h"
-#include "bootstrap/launch_env.h"
-#include "bootstrap/launch_store.h"
+#include "bootstrap/launch.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -8,8 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/late.h"
-#include "bootstrap/launch_env.h"
-#include "bootstrap/launch_store.h"
+#include "bootstrap/launch.h"
 #include "bootstrap/pmix_abi.h"
 
 #include <dlfcn.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tree.h - the bootstrap over TCP.  The ranks form a tree (tree_shape.h).  One rank, the root, is known to all: the rank
+ * tree.h - the bootstrap over TCP.  The ranks form a tree (tree_protocol.h).  One rank, the root, is known to all: the rank
  * whose process made the unique id, or rank 0.  With few ranks the tree is flat: all others are children of the root.
  *
- * Joining (tree_join.c).  Every rank connects to the root with the handshake of socket/handshake.h.  In a flat tree
+ * Joining (tree.c).  Every rank connects to the root with the handshake of socket/handshake.h.  In a flat tree
  * this is its place.  In a deep tree it also listens, and tells the root where (HERE).  The root gives it an index
  * in the tree and the address of its parent (INDEX).  A rank whose parent is not the root leaves the root and connects
  * to its parent, which has got its own index before.
@@ -19,14 +19,13 @@
  *
  * The files call each other in one direction:
  *
- *     tree.c -> tree_join.c, tree_round.c -> tree_parent.c, tree_children.c -> tree_link.c
+ *     tree.c -> tree_round.c -> tree_children.c -> tree_link.c -> tree_protocol.c
  */
 #ifndef CORE_BOOTSTRAP_TREE_H
 #define CORE_BOOTSTRAP_TREE_H
 
 #include "bootstrap/bootstrap_impl.h"
-#include "bootstrap/tree_frame.h"
-#include "bootstrap/tree_shape.h"
+#include "bootstrap/tree_protocol.h"
 #include "bootstrap/unique_id.h"
 #include "socket/acceptor.h"
 #include "socket/dial.h"
@@ -222,9 +221,9 @@ int tree_pass_down(struct tree *t, const void *body, size_t len, int failed);
 /* Tells the children the error of this thread and closes the listeners; returns `code`, with the error. */
 int tree_fail(struct tree *t, int code);
 
-/* ---- tree_join.c ---- */
+/* ---- tree.c ---- */
 
-/* Connects to the root, and in a deep tree to the parent.  retry: the root may not be listening yet. */
+/* Joins the tree: connects to the root, and in a deep tree to the parent.  retry: the root may not be listening yet. */
 int tree_join(struct tree *t, const struct address_list *addresses, int retry);
 
 /* ---- tree_round.c ---- */

@@ -6,7 +6,7 @@
  */
 #include "fuzz.h"
 #include "bootstrap/bootstrap_impl.h"
-#include "bootstrap/tree_frame.h"
+#include "bootstrap/tree_protocol.h"
 
 const char *const fuzz_name = "frame";
 const long fuzz_runs = 100000;

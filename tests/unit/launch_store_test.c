@@ -5,7 +5,7 @@
  */
 #include "base/error.h"
 #include "bootstrap/bootstrap.h"
-#include "bootstrap/launch_store.h"
+#include "bootstrap/launch.h"
 #include "../lib/tap.h"
 
 #include <string.h>

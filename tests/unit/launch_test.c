@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "bootstrap/bootstrap.h"
-#include "bootstrap/launch_store.h"
+#include "bootstrap/launch.h"
 #include "base/error.h"
 #include "../lib/tap.h"
 #include "../lib/thread_sanitizer.h"

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tree_frame.h - the frames of the bootstrap over TCP as bytes: sealed, received and checked; no function here
+ * tree_protocol.h - what the ranks of a tree agree on: its shape as numbers, and its frames as bytes.  No function here
  * calls the system.
+ *
+ * Each rank has an index in the tree.  The root has index 0; the other ranks get theirs in the order in which they
+ * reach the root.  The children of index i are the indices i * fan + 1 to i * fan + fan, as far as there are
+ * so many ranks.  Up to tree_shape.flat ranks the tree is flat: every rank is a child of the root.
+ *
+ * Shapes are a pure function of the number of ranks, so that all ranks agree without a message.
  *
  * A frame is a head and a body of head.len bytes, in the machines' own byte order, which the handshake
  * compares.  The head carries two macs.  `mac` is computed under the key of the connection and covers the
@@ -9,10 +15,36 @@
  * repeated, reordered or sent on another connection has the wrong mac.  `body_mac` is computed under a key
  * that all ranks share, so that a rank computes it once for the table that it sends to all its children.
  */
-#ifndef CORE_BOOTSTRAP_TREE_FRAME_H
-#define CORE_BOOTSTRAP_TREE_FRAME_H
+#ifndef CORE_BOOTSTRAP_TREE_PROTOCOL_H
+#define CORE_BOOTSTRAP_TREE_PROTOCOL_H
 
 #include "socket/handshake.h"
+
+/* ---- the shape ---- */
+
+/* The same on all ranks.  Only tests change it. */
+struct tree_shape {
+	int flat; /* the most ranks that all are children of the root */
+	int fan;  /* the most children of a rank where there are more ranks */
+};
+extern struct tree_shape tree_shape;
+
+/* The most children of a rank in a meeting of nranks >= 1 ranks. */
+int tree_shape_fan(int nranks);
+/* The index of the parent of an index > 0. */
+int tree_shape_parent(int index, int nranks);
+/* The number of children of an index. */
+int tree_shape_children(int index, int nranks);
+/* The index of the first of these children. */
+int tree_shape_first_child(int index, int nranks);
+/* The number of ranks in the subtree of that index, itself included. */
+int tree_shape_size(int index, int nranks);
+/* The number of levels below that index. */
+int tree_shape_height(int index, int nranks);
+/* The number of levels above that index. */
+int tree_shape_depth(int index, int nranks);
+
+/* ---- frames ---- */
 
 /*
  * PIECE and FAILED go to the parent, TABLE and FAILED come from it.  FAILED stands where a piece or a table
@@ -110,4 +142,5 @@ int tree_check_piece(const struct tree_frame *head, int rank, int parent, uint32
 int tree_check_table(const struct tree_frame *head, int parent, uint32_t round, size_t len);
 /* Checks that the message of a failure fits into the memory of a struct bootstrap_failure. */
 int tree_check_message(const struct tree_frame *head, int rank);
+
 #endif

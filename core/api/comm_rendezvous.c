@@ -34,8 +34,8 @@ static int rendezvous_bootstrap(struct bootstrap **bootstrap, const struct rende
 					   timeout_ms);
 	if (m->env)
 		return bootstrap_open_launch(bootstrap, m->env, interface_name, timeout_ms);
-	return bootstrap_open_any_id(bootstrap, m->id, m->rank, m->nranks, interface_name,
-				     timeout_ms);
+	return bootstrap_open_id(bootstrap, &(struct bootstrap_id){.text = m->id, .maker = -1},
+				 m->rank, m->nranks, interface_name, timeout_ms);
 }
 
 /* For lack of memory this rank cannot take part in the next exchange; the other ranks are told. */

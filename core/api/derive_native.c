@@ -130,7 +130,8 @@ static void derive_native_drop_id(const char *id, const char *interface_name)
 {
 	struct bootstrap *bootstrap;
 
-	if (id[0] && !bootstrap_open_id(&bootstrap, id, 0, 1, interface_name, 0))
+	if (id[0] && !bootstrap_open_id(&bootstrap, &(struct bootstrap_id){.text = id}, 0, 1,
+					interface_name, 0))
 		bootstrap_close(bootstrap);
 }
 
@@ -145,8 +146,9 @@ static int derive_native_meet(struct derive_meeting *s, const char *id, const ch
 		return error_set(COLL_ERR_REMOTE,
 				 "%s could not make an id for the new communicator",
 				 comm_rank_name(s->comm, s->members[0], &name));
-	code = bootstrap_open_derived(&bootstrap, s->bootstrap, id, s->place, s->n, interface_name,
-				      s->timeout_ms);
+	code = bootstrap_open_id(&bootstrap,
+				 &(struct bootstrap_id){.text = id, .parent = s->bootstrap},
+				 s->place, s->n, interface_name, s->timeout_ms);
 	return code ? code : derive_native_context(s, bootstrap);
 }
 

@@ -39,30 +39,30 @@ int bootstrap_check_interface(const struct config *config);
 /* Makes an id: see unique_id.c. */
 int bootstrap_make_id(char *id, size_t size, const char *interface_name);
 
+/* An id of coll_get_unique_id, and how it came to this rank. */
+struct bootstrap_id {
+	const char *text;
+	int maker; /* the rank whose process made the id; -1: any rank, which has rank 0's part then */
+	/*
+	 * The ranks are some of the ranks of this bootstrap; or NULL.  An abort that the parent watches (bootstrap_watch)
+	 * ends waits here too, and so does its guard (bootstrap_guard).
+	 */
+	const struct bootstrap *parent;
+	/*
+	 * COLL_KEY, or "", for an id that has passed through a launcher, whose daemons send it in clear text: the rendezvous
+	 * needs the key beside the id, which alone is no secret.  NULL: it has not.
+	 */
+	const char *stored;
+};
+
 /*
  * Opens the rendezvous with the other ranks.  Each function blocks at most timeout_ms (and two seconds
  * more while it asks rank 0 for the missing ranks); the error names the missing ranks.  On an error
- * *bootstrap is NULL.  Rank 0 of an id must be in the process that made the id.  If the rendezvous fails
- * while ranks are missing, rank 0 stays in the call for two seconds at most and tells them the failure.
- * bootstrap_open_any_id is for an id that the process of any rank has made: it has rank 0's part then.
+ * *bootstrap is NULL.  If the rendezvous fails while ranks are missing, rank 0 stays in the call for two seconds at
+ * most and tells them the failure.
  */
-int bootstrap_open_id(struct bootstrap **bootstrap, const char *id, int rank, int nranks,
-		      const char *interface_name, int64_t timeout_ms);
-int bootstrap_open_any_id(struct bootstrap **bootstrap, const char *id, int rank, int nranks,
-			  const char *interface_name, int64_t timeout_ms);
-/*
- * bootstrap_open_id for an id that has passed through a launcher, whose daemons send it in clear text: the id
- * alone is no secret.  key: COLL_KEY, which the rendezvous needs beside the id, or "".
- */
-int bootstrap_open_stored_id(struct bootstrap **bootstrap, const char *id, const char *key,
-			     int rank, int nranks, const char *interface_name, int64_t timeout_ms);
-/*
- * bootstrap_open_id for some ranks of `parent`, one of which made the id.  An abort that the parent
- * watches (bootstrap_watch) ends waits here too, and so does its guard (bootstrap_guard).
- */
-int bootstrap_open_derived(struct bootstrap **bootstrap, const struct bootstrap *parent,
-			   const char *id, int rank, int nranks, const char *interface_name,
-			   int64_t timeout_ms);
+int bootstrap_open_id(struct bootstrap **bootstrap, const struct bootstrap_id *id, int rank,
+		      int nranks, const char *interface_name, int64_t timeout_ms);
 /*
  * root: "host:port" (IPv6: "[::1]:4000"); key: any text, or NULL; key_is_secret: only the user's ranks know
  * the key.  root_origin: where the root comes from, for texts.

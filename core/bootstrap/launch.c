@@ -269,8 +269,9 @@ static int launch_store_open(struct bootstrap **bootstrap, const struct launch *
 		       ? launch_store_id(launch->store, key, interface_name, id, timeout_ms)
 		       : launch_fetch_id(launch->store, key, id, timeout_ms);
 	if (!code)
-		code = bootstrap_open_stored_id(bootstrap, id, launch->key, launch->rank,
-						launch->nranks, interface_name, timeout_ms);
+		code = bootstrap_open_id(bootstrap,
+					 &(struct bootstrap_id){.text = id, .stored = launch->key},
+					 launch->rank, launch->nranks, interface_name, timeout_ms);
 	return code;
 }
 

@@ -34,11 +34,6 @@ int launch_is_newer(const char *name);
 
 /* ---- pmi.c and pmix.c: the key-value store of a launcher ---- */
 
-/* The numbers of this process's job; local: on this host, -1: unknown. */
-struct launch_job {
-	int nranks, local_rank, local_nranks;
-};
-
 /*
  * The functions return COLL_SUCCESS or a code with error_text().  Each blocks at most for its timeout; connect, put
  * and read_job ask only the launcher's daemon on this host.
@@ -58,8 +53,8 @@ struct launch_store {
 	int (*fence)(int64_t timeout_ms, int64_t stall_at);
 	/* Reads the text that rank 0 stored before the fence. */
 	int (*get)(const char *key, char *text, size_t size, int64_t timeout_ms);
-	/* Connects, and asks for the numbers; NULL: the launcher's variables have them. */
-	int (*read_job)(struct launch_job *job);
+	/* Connects, and asks for all numbers of a launch but the rank; NULL: the launcher's variables have them. */
+	int (*read_job)(struct launch *launch);
 };
 
 /* prterun, Open MPI's mpirun, srun --mpi=pmix (pmix.c). */

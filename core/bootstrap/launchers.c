@@ -151,17 +151,13 @@ static int launch_meet_torchrun(struct launch *launch)
 /* The numbers that PMIx's library knows; without the library nobody knows them. */
 static int launch_ask_pmix(struct launch *launch)
 {
-	struct launch_job job;
 	char why[400];
 
 	if (!launch_get("PMIX_NAMESPACE"))
 		snprintf(why, sizeof(why), "PMIX_NAMESPACE is not set");
-	else if (!pmix_store.read_job(&job)) {
-		launch->nranks = job.nranks;
-		launch->local_rank = job.local_rank;
-		launch->local_nranks = job.local_nranks;
+	else if (!pmix_store.read_job(launch))
 		return COLL_SUCCESS;
-	} else
+	else
 		snprintf(why, sizeof(why), "%.390s", error_text());
 	return error_set(COLL_ERR_CONFIG,
 			 "PMIX_RANK is %.40s, so a PMIx launcher has started this process, but it "

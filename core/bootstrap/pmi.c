@@ -11,10 +11,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "bootstrap/launch.h"
+#include "socket/socket.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,22 +85,18 @@ struct pmi_wait {
 static int pmi_receive_byte(int fd, char *byte, struct pmi_wait *wait)
 {
 	for (;;) {
-		struct pollfd ready = {.fd = fd, .events = POLLIN};
 		ssize_t got = recv(fd, byte, 1, MSG_DONTWAIT);
-		int64_t left;
 
 		if (got >= 0 || (errno != EAGAIN && errno != EINTR))
 			return got > 0;
-		left = clock_remaining(wait->deadline);
-		if (left == 0)
+		if (clock_remaining(wait->deadline) == 0)
 			return -1;
 		if (clock_remaining(wait->stall_at) == 0) {
 			launch_store_stalled(&pmi_store);
 			wait->stall_at = INT64_MAX;
 		}
-		if (clock_remaining(wait->stall_at) < left)
-			left = clock_remaining(wait->stall_at);
-		poll(&ready, 1, left > 60000 ? 60000 : (int)left);
+		socket_poll(fd, POLLIN,
+			    wait->stall_at < wait->deadline ? wait->stall_at : wait->deadline);
 	}
 }
 

@@ -140,16 +140,16 @@ static int pmix_number(uint32_t rank, const char *key)
 	return number;
 }
 
-static int pmix_read_job(struct launch_job *job)
+static int pmix_read_job(struct launch *launch)
 {
 	int code = pmix_connect();
 
 	if (code)
 		return code;
-	job->nranks = pmix_number(PMIX_ABI_RANK_WILDCARD, PMIX_ABI_JOB_SIZE);
-	job->local_nranks = pmix_number(PMIX_ABI_RANK_WILDCARD, PMIX_ABI_LOCAL_SIZE);
-	job->local_rank = pmix_number(pmix_self.rank, PMIX_ABI_LOCAL_RANK);
-	return job->nranks > 0
+	launch->nranks = pmix_number(PMIX_ABI_RANK_WILDCARD, PMIX_ABI_JOB_SIZE);
+	launch->local_nranks = pmix_number(PMIX_ABI_RANK_WILDCARD, PMIX_ABI_LOCAL_SIZE);
+	launch->local_rank = pmix_number(pmix_self.rank, PMIX_ABI_LOCAL_RANK);
+	return launch->nranks > 0
 		       ? COLL_SUCCESS
 		       : error_set(COLL_ERR_SYSTEM,
 				   "PMIx: the launcher does not say how many ranks its job has");

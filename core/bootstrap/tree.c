@@ -36,11 +36,7 @@ static int kind_failure_waits(struct bootstrap *bootstrap)
 
 static void kind_close(struct bootstrap *bootstrap)
 {
-	struct tree *t = (struct tree *)bootstrap;
-
-	if (t->parent.fd >= 0)
-		close(t->parent.fd);
-	tree_children_close(t);
+	tree_close((struct tree *)bootstrap);
 }
 
 static const struct bootstrap_kind tree_kind = {.exchange = kind_exchange,
@@ -238,20 +234,6 @@ static int join_say_here(struct tree *t)
 	return tree_parent_send(t, head, here, t->timeout_ms);
 }
 
-static int join_await_index(struct tree *t)
-{
-	const int code = tree_parent_await(t);
-	const uint32_t type = t->parent.stream.head.type;
-
-	if (code == 0 && type != TREE_INDEX)
-		return error_set(
-			COLL_ERR_INTERNAL,
-			"rank %d broke the bootstrap's protocol: frame %u where a seat was "
-			"expected",
-			t->root, type);
-	return code;
-}
-
 /* Takes the index: a rank without children stops listening. */
 static int join_take_index(struct tree *t, const struct tree_place *place)
 {
@@ -260,11 +242,8 @@ static int join_take_index(struct tree *t, const struct tree_place *place)
 
 	if (place->index == 0 || place->index >= (uint32_t)n || place->parent >= (uint32_t)n ||
 	    place->parent == (uint32_t)t->bootstrap.rank)
-		return error_set(
-			COLL_ERR_INTERNAL,
-			"rank %d broke the bootstrap's protocol: seat %u of %d, below rank "
-			"%u",
-			t->root, place->index, n, place->parent);
+		return tree_broke(t->root, "index %u of %d, below rank %u", place->index, n,
+				  place->parent);
 	code = tree_take_index(t, (int)place->index);
 	if (t->nchildren == 0)
 		listeners_close(&t->acceptor.listeners);
@@ -296,7 +275,7 @@ static int join_deep(struct tree *t)
 	tree_parent_begin(t, (uint8_t *)&place, sizeof(place), &failure);
 	code = join_say_here(t);
 	if (code == 0)
-		code = join_await_index(t);
+		code = tree_parent_await(t);
 	if (code == 0)
 		code = join_take_index(t, &place);
 	if (code)
@@ -325,29 +304,22 @@ static void tree_text_key(const char *text, uint8_t key[16])
 	siphash128(label, text, strlen(text), key);
 }
 
-/* How the ranks have got an id, and from whom. */
-struct tree_way {
-	int maker;                      /* the rank that made it; -1: any rank */
-	const struct bootstrap *parent; /* among its ranks; or NULL */
-	const char *stored; /* through a launcher: the text of COLL_KEY, or ""; not so: NULL */
-};
-
 /*
  * The shared key of an id, of which others may know `key` where it has travelled among the parent's ranks or through
  * a launcher: it then also follows from the parent's key or COLL_KEY.  An abort of the parent's watched communicator
  * ends this rendezvous too.
  */
-static void tree_id_key(struct tree *t, const struct tree_way *way, const uint8_t key[16])
+static void tree_id_key(struct tree *t, const struct bootstrap_id *id, const uint8_t key[16])
 {
-	const struct bootstrap *parent = way->parent;
+	const struct bootstrap *parent = id->parent;
 	uint8_t own[BOOTSTRAP_KEY_SIZE];
 
 	memcpy(t->shared, key, BOOTSTRAP_KEY_SIZE);
 	t->bootstrap.key_is_secret = 1;
-	if (way->stored != NULL) {
-		tree_text_key(way->stored, own);
+	if (id->stored != NULL) {
+		tree_text_key(id->stored, own);
 		siphash128(own, key, BOOTSTRAP_KEY_SIZE, t->shared);
-		t->bootstrap.key_is_secret = way->stored[0] != '\0';
+		t->bootstrap.key_is_secret = id->stored[0] != '\0';
 	}
 	if (parent != NULL) {
 		siphash128(parent->key, key, BOOTSTRAP_KEY_SIZE, t->shared);
@@ -358,10 +330,10 @@ static void tree_id_key(struct tree *t, const struct tree_way *way, const uint8_
 	}
 }
 
-static int tree_open_id(struct bootstrap **bootstrap, const struct tree_way *way, const char *id,
-			int rank, int nranks, const char *interface_name, int64_t timeout_ms)
+int bootstrap_open_id(struct bootstrap **bootstrap, const struct bootstrap_id *id, int rank,
+		      int nranks, const char *interface_name, int64_t timeout_ms)
 {
-	const int maker = way->maker;
+	const int maker = id->maker;
 	struct listeners listeners = {.count = 0};
 	char left_out[ADDRESS_LEFT_OUT_SIZE] = "";
 	uint8_t key[BOOTSTRAP_KEY_SIZE];
@@ -371,7 +343,7 @@ static int tree_open_id(struct bootstrap **bootstrap, const struct tree_way *way
 
 	*bootstrap = NULL;
 	unique_id_drop_inherited();
-	code = unique_id_parse(id, key, &addrs);
+	code = unique_id_parse(id->text, key, &addrs);
 	if (code == 0 && (maker < 0 || rank == maker))
 		code = unique_id_take(key, rank, maker >= 0 || nranks == 1, &listeners, left_out);
 	root = listeners.count > 0 ? rank : maker;
@@ -381,45 +353,12 @@ static int tree_open_id(struct bootstrap **bootstrap, const struct tree_way *way
 		listeners_close(&listeners);
 		return code;
 	}
-	tree_id_key(t, way, key);
+	tree_id_key(t, id, key);
 	t->acceptor.listeners = listeners;
 	memcpy(t->left_out, left_out, sizeof(t->left_out));
 	if (code == 0 && !tree_is_root(t))
 		code = tree_join(t, &addrs, 0);
 	return tree_finish(t, code, bootstrap);
-}
-
-int bootstrap_open_id(struct bootstrap **bootstrap, const char *id, int rank, int nranks,
-		      const char *interface_name, int64_t timeout_ms)
-{
-	const struct tree_way way = {.maker = 0};
-
-	return tree_open_id(bootstrap, &way, id, rank, nranks, interface_name, timeout_ms);
-}
-
-int bootstrap_open_any_id(struct bootstrap **bootstrap, const char *id, int rank, int nranks,
-			  const char *interface_name, int64_t timeout_ms)
-{
-	const struct tree_way way = {.maker = -1};
-
-	return tree_open_id(bootstrap, &way, id, rank, nranks, interface_name, timeout_ms);
-}
-
-int bootstrap_open_stored_id(struct bootstrap **bootstrap, const char *id, const char *key,
-			     int rank, int nranks, const char *interface_name, int64_t timeout_ms)
-{
-	const struct tree_way way = {.stored = key};
-
-	return tree_open_id(bootstrap, &way, id, rank, nranks, interface_name, timeout_ms);
-}
-
-int bootstrap_open_derived(struct bootstrap **bootstrap, const struct bootstrap *parent,
-			   const char *id, int rank, int nranks, const char *interface_name,
-			   int64_t timeout_ms)
-{
-	const struct tree_way way = {.parent = parent};
-
-	return tree_open_id(bootstrap, &way, id, rank, nranks, interface_name, timeout_ms);
 }
 
 /* ---------------------------------------------- rank 0 of an address listens -- */

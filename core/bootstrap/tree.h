@@ -65,6 +65,7 @@ struct tree_link {
 	int ended; /* the other end is lost, or has sent a FAILURE */
 	char address[ADDRESS_TEXT_SIZE];
 	struct tree_stream stream; /* with the frame that comes */
+	uint8_t *body;             /* memory of its own for the body of that frame; or NULL */
 	uint64_t received;         /* bytes */
 	struct tree_frame out;     /* the frame that goes */
 	const void *out_body;
@@ -79,7 +80,6 @@ struct tree_child {
 	enum tree_heard heard;
 	int told;           /* the FAILURE has been sent */
 	int stall_answered; /* it has answered the question of a stalled round */
-	uint8_t *body; /* of the frame that comes, unless it has its place in the table; or NULL */
 	char here[UNIQUE_ID_TEXT_MAX];
 };
 
@@ -167,11 +167,18 @@ int tree_link_send(struct tree *t, struct tree_link *link, struct tree_frame hea
 		   const void *body);
 /*
  * Reads what the other end has sent, of one frame at most.  take_head checks a head and chooses the memory for the
- * body (stream.body); take_frame takes a whole frame.  No one has changed the bytes that they get.
+ * body (stream.body); take_frame takes a whole frame.  No one has changed the bytes that they get.  This function
+ * takes a FAILURE itself and returns it as an error.
  */
 typedef int (*tree_take_fn)(struct tree *t, struct tree_link *link);
 int tree_link_receive(struct tree *t, struct tree_link *link, tree_take_fn take_head,
 		      tree_take_fn take_frame);
+/* Makes link->body, where the body of the frame then goes. */
+int tree_link_make_body(struct tree_link *link);
+/* The whole body, with an end. */
+const char *tree_link_text(struct tree_link *link);
+/* Takes a FAILED into t->failure. */
+void tree_link_take_failed(struct tree *t, struct tree_link *link);
 
 /* Between rounds: has the other end sent a failure, or closed its connection? */
 int tree_link_failure_waits(const struct tree_link *link);
@@ -201,7 +208,8 @@ int tree_parent_await(struct tree *t);
 
 /* Takes that index in the tree: makes the memory for the round, and for the children that belong to the index. */
 int tree_take_index(struct tree *t, int index);
-void tree_children_close(struct tree *t);
+/* Closes all connections and frees the memory for them. */
+void tree_close(struct tree *t);
 /* Reads what that child has sent. */
 int tree_child_take(struct tree *t, struct tree_child *child);
 /* The root's connection of the rank with that index > 0. */

@@ -92,14 +92,19 @@ int tree_take_index(struct tree *t, int index)
 	return code ? code : poll_set_init(&t->polls, places);
 }
 
-void tree_children_close(struct tree *t)
+static void link_close(struct tree_link *link)
+{
+	if (link->fd >= 0)
+		close(link->fd);
+	free(link->body);
+}
+
+void tree_close(struct tree *t)
 {
 	acceptor_end(&t->acceptor);
-	for (int i = 0; i < t->nconns; i++) {
-		if (t->conns[i].link.fd >= 0)
-			close(t->conns[i].link.fd);
-		free(t->conns[i].body);
-	}
+	link_close(&t->parent);
+	for (int i = 0; i < t->nconns; i++)
+		link_close(&t->conns[i].link);
 	free(t->conns);
 	free(t->heard);
 	free(t->conn_at);
@@ -166,23 +171,10 @@ static int child_take_index(struct tree *t, struct tree_child *child)
 	for (int i = 0; i < t->nconns; i++)
 		taken |= &t->conns[i] != child && t->conns[i].index == index;
 	if (index <= 0 || index >= n || tree_shape_parent(index, n) != t->index || taken)
-		return error_set(COLL_ERR_INTERNAL,
-				 "rank %d broke the bootstrap's protocol: it says that it has seat "
-				 "%u, below rank %d with seat %d",
-				 child->link.rank, child->link.stream.head.index, t->bootstrap.rank,
-				 t->index);
+		return tree_broke(child->link.rank,
+				  "it says that it has index %u, below rank %d with index %d",
+				  child->link.stream.head.index, t->bootstrap.rank, t->index);
 	child->index = index;
-	return 0;
-}
-
-/* Memory of `len` bytes for a body that has no place of its own. */
-static int child_make_body(struct tree_child *child, size_t len)
-{
-	child->body = malloc(len + 1);
-	if (child->body == NULL)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for what rank %d sends",
-				 child->link.rank);
-	child->link.stream.body = child->body;
 	return 0;
 }
 
@@ -220,7 +212,7 @@ static int child_take_piece_head(struct tree *t, struct tree_child *child)
 	if (!tree_is_root(t))
 		child_place_entries(t, child, size);
 	else if (size > 1)
-		return child_make_body(child, (size_t)head->len);
+		return tree_link_make_body(&child->link);
 	else if (t->len > 0)
 		child->link.stream.body = t->table + (size_t)child->link.rank * t->len;
 	return 0;
@@ -250,16 +242,13 @@ static int child_take_heard_head(struct tree *t, struct tree_child *child)
 	const struct tree_frame *head = &child->link.stream.head;
 
 	if (head->round != t->round || head->len != (uint64_t)t->bootstrap.nranks)
-		return error_set(COLL_ERR_INTERNAL,
-				 "rank %d broke the bootstrap's protocol: it has heard from %llu "
-				 "ranks of %d",
-				 child->link.rank, (unsigned long long)head->len,
-				 t->bootstrap.nranks);
+		return tree_broke(child->link.rank, "it has heard from %llu ranks of %d",
+				  (unsigned long long)head->len, t->bootstrap.nranks);
 	if (head->code != TREE_STALLED && clock_remaining(t->deadline) > 0) {
 		t->deadline = clock_now_ms();
 		t->timeout_ms = head->timeout_ms;
 	}
-	return child_make_body(child, (size_t)head->len);
+	return tree_link_make_body(&child->link);
 }
 
 /* Checks the head of a frame and chooses the memory for the body. */
@@ -273,22 +262,16 @@ static int child_take_head(struct tree *t, struct tree_link *link)
 		return code;
 	/* Not into child->here yet: a text there tells other ranks' turns that it is whole. */
 	if (!child->placed && head->type == TREE_HERE && head->len < sizeof(child->here))
-		return child_make_body(child, (size_t)head->len);
+		return tree_link_make_body(link);
 	if (tree_is_deep(t) && child->placed && head->type == TREE_HEARD)
 		return child_take_heard_head(t, child);
-	if (head->type == TREE_FAILURE) {
-		code = tree_check_message(head, link->rank);
-		return code ? code : child_make_body(child, (size_t)head->len);
-	}
 	if (!child->placed || child->heard == TREE_CAME)
-		return error_set(COLL_ERR_INTERNAL,
-				 "rank %d broke the bootstrap's protocol: frame %u in round %u",
-				 link->rank, head->type, t->round);
+		return tree_broke(link->rank, "frame %u in round %u", head->type, t->round);
 	child_take_timeout(t, child);
 	if (head->type == TREE_PIECE)
 		return child_take_piece_head(t, child);
 	code = tree_check_piece(head, link->rank, t->bootstrap.rank, t->round, 0, 1);
-	return code ? code : child_make_body(child, (size_t)head->len);
+	return code ? code : tree_link_make_body(link);
 }
 
 /* ------------------------------------------------------------------- whole frames -- */
@@ -297,10 +280,10 @@ static int child_take_head(struct tree *t, struct tree_link *link)
 static int child_note_placed(struct tree *t, const struct tree_child *child, uint32_t rank)
 {
 	if (rank >= (uint32_t)t->bootstrap.nranks || t->heard[rank] == TREE_PLACED)
-		return error_set(COLL_ERR_INTERNAL,
-				 "rank %d broke the bootstrap's protocol: it has a piece of "
-				 "rank %u of %d, which was there already or cannot be",
-				 child->link.rank, rank, t->bootstrap.nranks);
+		return tree_broke(child->link.rank,
+				  "it has a piece of rank %u of %d, which was there already or "
+				  "cannot be",
+				  rank, t->bootstrap.nranks);
 	t->heard[rank] = TREE_PLACED;
 	return 0;
 }
@@ -314,33 +297,13 @@ static int child_take_entries(struct tree *t, const struct tree_child *child)
 	for (size_t at = 0; code == 0 && at < child->link.stream.head.len; at += each) {
 		uint32_t rank;
 
-		memcpy(&rank, child->body + at, sizeof(rank));
+		memcpy(&rank, child->link.body + at, sizeof(rank));
 		code = child_note_placed(t, child, rank);
 		if (code == 0 && t->len > 0) /* a barrier has no table */
-			memcpy(t->table + rank * t->len, child->body + at + sizeof(rank), t->len);
+			memcpy(t->table + rank * t->len, child->link.body + at + sizeof(rank),
+			       t->len);
 	}
 	return code;
-}
-
-static void child_take_failed(struct tree *t, const struct tree_child *child)
-{
-	const struct tree_frame *head = &child->link.stream.head;
-	const int known = head->rank < (uint32_t)t->bootstrap.nranks;
-
-	child->body[head->len] = '\0';
-	bootstrap_merge_failure(t->failure, known ? (int)head->rank : child->link.rank, head->code,
-				(const char *)child->body);
-}
-
-static int child_take_failure(const struct tree_child *child)
-{
-	const int code = child->link.stream.head.code;
-
-	child->body[child->link.stream.head.len] = '\0';
-	if (child->body[0] == '\0')
-		return error_set(code > 0 ? code : COLL_ERR_REMOTE,
-				 "rank %d failed: it sent no message", child->link.rank);
-	return error_set(code > 0 ? code : COLL_ERR_REMOTE, "%s", (const char *)child->body);
 }
 
 static int child_take_piece(struct tree *t, struct tree_child *child)
@@ -348,8 +311,8 @@ static int child_take_piece(struct tree *t, struct tree_child *child)
 	int code = 0;
 
 	if (child->link.stream.head.type == TREE_FAILED)
-		child_take_failed(t, child);
-	else if (child->body != NULL)
+		tree_link_take_failed(t, &child->link);
+	else if (child->link.body != NULL)
 		code = child_take_entries(t, child);
 	else if (tree_is_root(t) && !t->failed)
 		code = child_note_placed(t, child, (uint32_t)child->link.rank);
@@ -365,8 +328,8 @@ static void child_take_stalled(struct tree *t, struct tree_child *child)
 {
 	child->stall_answered = 1;
 	for (int r = 0; t->stall_heard && r < t->bootstrap.nranks; r++)
-		if (child->body[r] == TREE_WAITS || child->body[r] == TREE_CAME)
-			t->stall_heard[r] = child->body[r];
+		if (child->link.body[r] == TREE_WAITS || child->link.body[r] == TREE_CAME)
+			t->stall_heard[r] = child->link.body[r];
 }
 
 static void child_take_heard(struct tree *t, struct tree_child *child)
@@ -377,29 +340,21 @@ static void child_take_heard(struct tree *t, struct tree_child *child)
 	}
 	child->heard = TREE_WAITS;
 	for (int r = 0; r < t->bootstrap.nranks; r++)
-		if (child->body[r] <= TREE_CAME && child->body[r] > t->heard[r])
-			t->heard[r] = child->body[r];
+		if (child->link.body[r] <= TREE_CAME && child->link.body[r] > t->heard[r])
+			t->heard[r] = child->link.body[r];
 }
 
 static int child_take_frame(struct tree *t, struct tree_link *link)
 {
 	struct tree_child *child = child_of(link);
-	int code = 0;
 
 	switch (link->stream.head.type) {
 	case TREE_HERE:
-		memcpy(child->here, child->body, (size_t)link->stream.head.len);
-		child->here[link->stream.head.len] = '\0';
-		code = child_give_index(t, child);
-		break;
-	case TREE_HEARD: child_take_heard(t, child); break;
-	case TREE_FAILURE: code = child_take_failure(child); break;
-	default: code = child_take_piece(t, child); break;
+		snprintf(child->here, sizeof(child->here), "%s", tree_link_text(link));
+		return child_give_index(t, child);
+	case TREE_HEARD: child_take_heard(t, child); return 0;
+	default: return child_take_piece(t, child);
 	}
-	free(child->body);
-	child->body = NULL;
-	tree_stream_next(&link->stream);
-	return code;
 }
 
 int tree_child_take(struct tree *t, struct tree_child *child)

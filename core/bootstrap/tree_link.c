@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -153,6 +154,63 @@ int tree_link_send(struct tree *t, struct tree_link *link, struct tree_frame hea
 	return 0;
 }
 
+int tree_link_make_body(struct tree_link *link)
+{
+	link->body = malloc((size_t)link->stream.head.len + 1);
+	if (link->body == NULL)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for what rank %d sends",
+				 link->rank);
+	link->stream.body = link->body;
+	return 0;
+}
+
+const char *tree_link_text(struct tree_link *link)
+{
+	link->body[link->stream.head.len] = '\0';
+	return (const char *)link->body;
+}
+
+void tree_link_take_failed(struct tree *t, struct tree_link *link)
+{
+	const struct tree_frame *head = &link->stream.head;
+	const int known = head->rank < (uint32_t)t->bootstrap.nranks;
+
+	bootstrap_merge_failure(t->failure, known ? (int)head->rank : link->rank, head->code,
+				tree_link_text(link));
+}
+
+static int link_take_failure(struct tree_link *link)
+{
+	const int code = link->stream.head.code > 0 ? link->stream.head.code : COLL_ERR_REMOTE;
+	const char *text = tree_link_text(link);
+
+	link->ended = 1;
+	return text[0] ? error_set(code, "%s", text)
+		       : error_set(code, "rank %d failed: it sent no message", link->rank);
+}
+
+/* Anybody may send a FAILURE at any time. */
+static int link_take_head(struct tree *t, struct tree_link *link, tree_take_fn take_head)
+{
+	int code;
+
+	if (link->stream.head.type != TREE_FAILURE)
+		return take_head(t, link);
+	code = tree_check_message(&link->stream.head, link->rank);
+	return code ? code : tree_link_make_body(link);
+}
+
+static int link_take_frame(struct tree *t, struct tree_link *link, tree_take_fn take_frame)
+{
+	const int code = link->stream.head.type == TREE_FAILURE ? link_take_failure(link)
+								: take_frame(t, link);
+
+	free(link->body);
+	link->body = NULL;
+	tree_stream_next(&link->stream);
+	return code;
+}
+
 int tree_link_receive(struct tree *t, struct tree_link *link, tree_take_fn take_head,
 		      tree_take_fn take_frame)
 {
@@ -171,14 +229,14 @@ int tree_link_receive(struct tree *t, struct tree_link *link, tree_take_fn take_
 	t->bytes += (uint64_t)n;
 	event = tree_stream_take(&link->stream, (size_t)n);
 	if (event == TREE_HEAD) {
-		code = take_head(t, link);
+		code = link_take_head(t, link, take_head);
 		if (code)
 			return code;
 		event = tree_stream_take(&link->stream, 0);
 	}
 	if (event == TREE_FORGED)
 		return link_forged(t, link);
-	return event == TREE_WHOLE ? take_frame(t, link) : 0;
+	return event == TREE_WHOLE ? link_take_frame(t, link, take_frame) : 0;
 }
 
 /* ---------------------------------------------------------------- between rounds -- */
@@ -319,7 +377,6 @@ void tree_parent_begin(struct tree *t, uint8_t *table, size_t len,
 	t->answered = 0;
 	t->parent_waits = 0;
 	t->piece_begun = 0;
-	tree_stream_next(&t->parent.stream);
 }
 
 static int parent_take_head(struct tree *t, struct tree_link *parent)
@@ -329,38 +386,17 @@ static int parent_take_head(struct tree *t, struct tree_link *parent)
 
 	if (head->type == TREE_WHO && head->len == 0)
 		return 0;
-	if (head->type == TREE_INDEX && t->round == 0 && head->len == sizeof(struct tree_place)) {
-		parent->stream.body = t->table;
+	parent->stream.body = t->table;
+	if (head->type == TREE_INDEX && t->round == 0 && head->len == sizeof(struct tree_place))
 		return 0;
-	}
 	code = tree_check_table(head, parent->rank, t->round, t->table_len);
-	if (code == 0 && head->type != TREE_FAILURE && !t->piece_begun)
-		code = error_set(
-			COLL_ERR_INTERNAL,
-			"rank %d broke the bootstrap's protocol: frame %u of round %u came "
-			"before the pieces",
-			parent->rank, head->type, head->round);
-	parent->stream.body = head->type == TREE_TABLE ? t->table : (uint8_t *)t->failure->text;
-	return code;
+	if (code == 0 && !t->piece_begun)
+		code = tree_broke(parent->rank, "frame %u of round %u came before the pieces",
+				  head->type, head->round);
+	return code || head->type == TREE_TABLE ? code : tree_link_make_body(parent);
 }
 
-/* The parent has sent a failure, whose message is in failure->text, in place of the table. */
-static int parent_take_failure(struct tree *t, struct tree_link *parent)
-{
-	const struct tree_frame *head = &parent->stream.head;
-	struct bootstrap_failure *failure = t->failure;
-
-	failure->text[head->len] = '\0';
-	if (failure->text[0] == '\0')
-		snprintf(failure->text, sizeof(failure->text), "rank %d failed: it sent no message",
-			 parent->rank);
-	failure->code = head->code > 0 ? head->code : COLL_ERR_REMOTE;
-	failure->rank = (int)head->rank;
-	parent->ended = head->type == TREE_FAILURE;
-	return parent->ended ? error_set(failure->code, "%s", failure->text) : COLL_SUCCESS;
-}
-
-static void parent_take_question(struct tree *t, struct tree_link *parent)
+static void parent_take_question(struct tree *t, const struct tree_link *parent)
 {
 	switch (parent->stream.head.code) {
 	case TREE_HURRY: t->hurries = 1; break;
@@ -370,19 +406,21 @@ static void parent_take_question(struct tree *t, struct tree_link *parent)
 		t->deadline = clock_now_ms();
 		break;
 	}
-	tree_stream_next(&parent->stream);
 }
 
 static int parent_take_frame(struct tree *t, struct tree_link *parent)
 {
-	const uint32_t type = parent->stream.head.type;
-
-	if (type == TREE_WHO) {
+	if (parent->stream.head.type == TREE_WHO) {
 		parent_take_question(t, parent);
 		return 0;
 	}
 	t->answered = 1;
-	return type == TREE_TABLE || type == TREE_INDEX ? 0 : parent_take_failure(t, parent);
+	if (parent->stream.head.type != TREE_FAILED)
+		return 0;
+	t->failure->code =
+		COLL_SUCCESS; /* the answer counts, also for a rank that has failed itself */
+	tree_link_take_failed(t, parent);
+	return 0;
 }
 
 int tree_parent_take(struct tree *t)

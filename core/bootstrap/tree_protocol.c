@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tree_protocol.c - the shape of the tree; its frames: sealed, received and checked. */
+#include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -186,24 +188,32 @@ enum tree_event tree_stream_take(struct tree_stream *stream, size_t n)
 
 /* --------------------------------------------------------------------- checking -- */
 
+int tree_broke(int rank, const char *fmt, ...)
+{
+	char text[300];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	return error_set(COLL_ERR_INTERNAL, "rank %d broke the bootstrap's protocol: %s", rank,
+			 text);
+}
+
 int tree_check_message(const struct tree_frame *head, int rank)
 {
 	if (head->len < BOOTSTRAP_TEXT_SIZE)
 		return COLL_SUCCESS;
-	return error_set(COLL_ERR_INTERNAL,
-			 "rank %d broke the bootstrap's protocol: its error has %llu bytes, but %d "
-			 "are the most",
-			 rank, (unsigned long long)head->len, BOOTSTRAP_TEXT_SIZE - 1);
+	return tree_broke(rank, "its error has %llu bytes, but %d are the most",
+			  (unsigned long long)head->len, BOOTSTRAP_TEXT_SIZE - 1);
 }
 
 int tree_check_piece(const struct tree_frame *head, int rank, int parent, uint32_t round,
 		     size_t len, int any_len)
 {
 	if ((head->type != TREE_PIECE && head->type != TREE_FAILED) || head->round != round)
-		return error_set(COLL_ERR_INTERNAL,
-				 "rank %d broke the bootstrap's protocol: frame %u of round %u "
-				 "in round %u",
-				 rank, head->type, head->round, round);
+		return tree_broke(rank, "frame %u of round %u in round %u", head->type, head->round,
+				  round);
 	if (head->type == TREE_FAILED)
 		return tree_check_message(head, rank);
 	if (!any_len && head->len != len)
@@ -215,13 +225,13 @@ int tree_check_piece(const struct tree_frame *head, int rank, int parent, uint32
 
 int tree_check_table(const struct tree_frame *head, int parent, uint32_t round, size_t len)
 {
-	if (head->type == TREE_FAILURE || (head->type == TREE_FAILED && head->round == round))
+	if (head->type == TREE_FAILED && head->round == round)
 		return tree_check_message(head, parent);
 	if (head->type != TREE_TABLE || head->round != round || head->len != len)
-		return error_set(COLL_ERR_INTERNAL,
-				 "rank %d broke the bootstrap's protocol: frame %u of round %u, "
-				 "%llu bytes, where the table of round %u, %zu bytes, was expected",
-				 parent, head->type, head->round, (unsigned long long)head->len,
-				 round, len);
+		return tree_broke(parent,
+				  "frame %u of round %u, %llu bytes, where the table of round %u, "
+				  "%zu bytes, was expected",
+				  head->type, head->round, (unsigned long long)head->len, round,
+				  len);
 	return COLL_SUCCESS;
 }

@@ -133,13 +133,15 @@ enum tree_event {
 enum tree_event tree_stream_take(struct tree_stream *stream, size_t n);
 
 /*
- * Checks an authentic head from `rank` in that round: COLL_SUCCESS if it is a piece of len bytes or a failure.
+ * Checks an authentic head from `rank` in that round: COLL_SUCCESS if it is a piece of len bytes or a FAILED.
  * any_len: pieces are thrown away, whatever their length.
  */
 int tree_check_piece(const struct tree_frame *head, int rank, int parent, uint32_t round,
 		     size_t len, int any_len);
-/* Checks an authentic head from the parent: COLL_SUCCESS if it is a table of len bytes or a failure. */
+/* Checks an authentic head from the parent: COLL_SUCCESS if it is a table of len bytes or a FAILED. */
 int tree_check_table(const struct tree_frame *head, int parent, uint32_t round, size_t len);
+/* COLL_ERR_INTERNAL: the rank has sent what it may not send. */
+int tree_broke(int rank, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Checks that the message of a failure fits into the memory of a struct bootstrap_failure. */
 int tree_check_message(const struct tree_frame *head, int rank);
 

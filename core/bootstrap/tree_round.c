@@ -83,31 +83,40 @@ static int missing_error(struct tree *t)
 	return bootstrap_timeout_error(t->heard, t->bootstrap.nranks, t->timeout_ms, note);
 }
 
+/* Sends the children a WHO with that code: to all that have their place, or to the silent ones. */
+static void ask_children(struct tree *t, int code, int silent_only)
+{
+	const struct tree_frame who = {.type = TREE_WHO, .round = t->round, .code = code};
+
+	for (int i = 0; i < t->nconns; i++) {
+		struct tree_child *child = &t->conns[i];
+
+		if (child->link.fd >= 0 && child->placed &&
+		    (child->heard == TREE_SILENT || !silent_only) &&
+		    !tree_link_send(t, &child->link, who, NULL))
+			log_debug("rank %d could not be asked which ranks are missing",
+				  child->link.rank);
+	}
+}
+
 /*
  * In a deep tree, when the time is up: tells the children once that this rank waits too, and asks the silent ones which
  * ranks are missing.  Returns 1 while an answer may come.
  */
 static int missing_ask(struct tree *t)
 {
-	const struct tree_frame who = {.type = TREE_WHO, .round = t->round};
 	const int first = t->overdue == TREE_IN_TIME;
 	int waits = 0;
 
 	t->overdue = TREE_CHILDREN_ASKED;
 	if (!tree_is_deep(t))
 		return 0;
-	if (first)
+	if (first) {
 		t->patience = clock_deadline((int64_t)round_levels(t) * TREE_ASK_MS);
-	for (int i = 0; i < t->nconns; i++) {
-		struct tree_child *child = &t->conns[i];
-
-		if (child->link.fd < 0 || !child->placed)
-			continue;
-		waits |= child->heard == TREE_SILENT;
-		if (first && !tree_link_send(t, &child->link, who, NULL))
-			log_debug("rank %d could not be asked which ranks are missing",
-				  child->link.rank);
+		ask_children(t, 0, 0);
 	}
+	for (int i = 0; i < t->nconns; i++)
+		waits |= tree_child_is_silent(&t->conns[i]);
 	return waits && clock_remaining(t->patience) > 0;
 }
 
@@ -138,30 +147,18 @@ static int missing_tell(struct tree *t)
  * the answers up.
  */
 
-/* Is this a child that may have an answer? */
-static int stall_awaits(const struct tree *t, const struct tree_child *child)
-{
-	return tree_is_deep(t) && tree_child_is_silent(child) && !child->stall_answered;
-}
-
 static int stall_ask(struct tree *t)
 {
-	const struct tree_frame who = {.type = TREE_WHO, .round = t->round, .code = TREE_STALLED};
-
 	t->stall_at = INT64_MAX;
 	t->stall_asked = 0;
 	t->stall_end = clock_deadline((int64_t)round_levels(t) * STALL_LEVEL_MS);
 	t->stall_heard = calloc((size_t)t->bootstrap.nranks, 1);
 	if (!t->stall_heard)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", t->bootstrap.nranks);
-	for (int i = 0; i < t->nconns; i++) {
-		struct tree_child *child = &t->conns[i];
-
-		child->stall_answered = 0;
-		if (stall_awaits(t, child) && !tree_link_send(t, &child->link, who, NULL))
-			log_debug("rank %d could not be asked which ranks are late",
-				  child->link.rank);
-	}
+	for (int i = 0; i < t->nconns; i++)
+		t->conns[i].stall_answered = !tree_is_deep(t);
+	if (tree_is_deep(t))
+		ask_children(t, TREE_STALLED, 1);
 	return 0;
 }
 
@@ -220,7 +217,7 @@ static int stall_advance(struct tree *t)
 	if (code || !t->stall_heard)
 		return code;
 	for (int i = 0; i < t->nconns; i++)
-		silent |= stall_awaits(t, &t->conns[i]);
+		silent |= tree_child_is_silent(&t->conns[i]) && !t->conns[i].stall_answered;
 	return silent && clock_remaining(t->stall_end) > 0 ? 0 : stall_answer(t);
 }
 
@@ -244,14 +241,10 @@ static int64_t gather_wake(const struct tree *t)
  */
 static void gather_hurry(struct tree *t)
 {
-	const struct tree_frame who = {.type = TREE_WHO, .round = t->round, .code = TREE_HURRY};
-
 	if (t->hurried || !(t->hurries || t->failure->code))
 		return;
 	t->hurried = 1;
-	for (int i = 0; i < t->nconns; i++)
-		if (tree_child_is_silent(&t->conns[i]))
-			(void)tree_link_send(t, &t->conns[i].link, who, NULL);
+	ask_children(t, TREE_HURRY, 1);
 }
 
 /* Gathers the pieces of all children.  While there are listeners it also accepts children. */

@@ -63,7 +63,8 @@ static enum tree_event receive(struct pair *pair, struct fuzz_input *cuts, const
 		event = tree_stream_take(to, take);
 		if (event != TREE_HEAD)
 			continue;
-		if (to->is_parent
+		if (to->head.type == TREE_FAILURE ? tree_check_message(&to->head, to->is_parent)
+		    : to->is_parent
 			    ? tree_check_piece(&to->head, 1, 0, pair->round, LENGTH, no_memory)
 			    : tree_check_table(&to->head, 0, pair->round, LENGTH))
 			return TREE_HEAD;

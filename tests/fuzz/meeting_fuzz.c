@@ -303,9 +303,7 @@ static void exchange(struct fuzz_input *in, int rank, const uint8_t salt[HANDSHA
 	else
 		tree_link_open(t, &t->parent, 0, fds[0], 0, key);
 	run_rounds(in, t);
-	tree_children_close(t);
-	if (rank != 0)
-		close(t->parent.fd);
+	tree_close(t);
 	close(fds[1]);
 	free(t);
 }
@@ -341,7 +339,7 @@ static void tree_root(struct fuzz_input *in, const uint8_t salt[HANDSHAKE_SALT_S
 		t->acceptor.connected(t, (uint32_t)i + 1, fds[i][0], key);
 	}
 	run_rounds(in, t);
-	tree_children_close(t);
+	tree_close(t);
 	close(fds[0][1]);
 	close(fds[1][1]);
 	free(t);
@@ -376,8 +374,7 @@ static void tree_inner(struct fuzz_input *in, const uint8_t salt[HANDSHAKE_SALT_
 	tree_link_open(t, &t->parent, 0, up[0], 0, key);
 	t->acceptor.connected(t, 2, down[0], key);
 	run_rounds(in, t);
-	tree_children_close(t);
-	close(t->parent.fd);
+	tree_close(t);
 	close(up[1]);
 	close(down[1]);
 	free(t);

@@ -62,9 +62,7 @@ static void begin(int rank)
 
 static void end(void)
 {
-	tree_children_close(t);
-	if (t->parent.fd >= 0)
-		close(t->parent.fd);
+	tree_close(t);
 	for (int i = 0; i < CHILDREN; i++)
 		close(children[i].fd);
 	close(parent.fd);
@@ -238,7 +236,7 @@ static void test_index(uint32_t first, uint32_t second, const char *what)
 	put_child(0, leaf_piece(first), NULL);
 	put_child(1, leaf_piece(second), NULL);
 	is_int(run(), COLL_ERR_INTERNAL, "a rank says that it has %s", what);
-	has_str(error_text(), "it says that it has seat", "and is refused");
+	has_str(error_text(), "it says that it has index", "and is refused");
 	end();
 }
 
@@ -249,7 +247,7 @@ static void test_no_such_index(void)
 	t->index = 3;
 	put_child(0, leaf_piece(RANKS), NULL);
 	is_int(run(), COLL_ERR_INTERNAL, "a rank says that it has an index that is one too high");
-	has_str(error_text(), "it says that it has seat 7", "and is refused");
+	has_str(error_text(), "it says that it has index 7", "and is refused");
 	end();
 }
 
@@ -265,7 +263,7 @@ static void test_other_index(void)
 	put_child(0, head, heard);
 	put_child(0, leaf_piece(4), NULL);
 	is_int(run(), COLL_ERR_INTERNAL, "a rank changes its index");
-	has_str(error_text(), "it says that it has seat 4", "and is refused");
+	has_str(error_text(), "it says that it has index 4", "and is refused");
 	end();
 }
 

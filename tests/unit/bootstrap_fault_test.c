@@ -271,8 +271,9 @@ static void test_root_fails_before_serving(void)
 
 	bootstrap_make_id(id, sizeof(id), NULL);
 	one = rank_spawn(&args, 1);
-	is_int(bootstrap_open_id(&bootstrap, id, 0, 2, "nosuch0", LONG_MS), COLL_ERR_CONFIG,
-	       "rank 0's interface does not exist");
+	is_int(bootstrap_open_id(&bootstrap, &(struct bootstrap_id){.text = id}, 0, 2, "nosuch0",
+				 LONG_MS),
+	       COLL_ERR_CONFIG, "rank 0's interface does not exist");
 	result = rank_collect(one);
 	is_int(result.code, COLL_ERR_PEER_LOST, "rank 1 does not wait for rank 0");
 }
@@ -461,10 +462,12 @@ static void test_arguments(void)
 	char id[COLL_UNIQUE_ID_SIZE];
 
 	for (size_t i = 0; i < sizeof(bad_ids) / sizeof(bad_ids[0]); i++)
-		is_int(bootstrap_open_id(&bootstrap, bad_ids[i], 1, 2, NULL, LONG_MS),
+		is_int(bootstrap_open_id(&bootstrap, &(struct bootstrap_id){.text = bad_ids[i]}, 1,
+					 2, NULL, LONG_MS),
 		       COLL_ERR_INVALID_ARGUMENT, "id '%s'", bad_ids[i]);
-	is_int(bootstrap_open_id(&bootstrap, NULL, 1, 2, NULL, LONG_MS), COLL_ERR_INVALID_ARGUMENT,
-	       "no id");
+	is_int(bootstrap_open_id(&bootstrap, &(struct bootstrap_id){.text = NULL}, 1, 2, NULL,
+				 LONG_MS),
+	       COLL_ERR_INVALID_ARGUMENT, "no id");
 	for (size_t i = 0; i < sizeof(bad_roots) / sizeof(bad_roots[0]); i++) {
 		ok(bootstrap_open_root(&bootstrap, bad_roots[i], "COLL_ROOT", NULL, 0, 1, 2, NULL,
 				       LONG_MS) != 0,
@@ -472,12 +475,15 @@ static void test_arguments(void)
 		has_str(error_text(), bad_roots[i], "the error shows it");
 	}
 	bootstrap_make_id(id, sizeof(id), NULL);
-	is_int(bootstrap_open_id(&bootstrap, id, 2, 2, NULL, LONG_MS), COLL_ERR_INVALID_ARGUMENT,
-	       "rank too large");
-	is_int(bootstrap_open_id(&bootstrap, id, -1, 2, NULL, LONG_MS), COLL_ERR_INVALID_ARGUMENT,
-	       "rank negative");
-	is_int(bootstrap_open_id(&bootstrap, id, 0, 0, NULL, LONG_MS), COLL_ERR_INVALID_ARGUMENT,
-	       "no ranks");
+	is_int(bootstrap_open_id(&bootstrap, &(struct bootstrap_id){.text = id}, 2, 2, NULL,
+				 LONG_MS),
+	       COLL_ERR_INVALID_ARGUMENT, "rank too large");
+	is_int(bootstrap_open_id(&bootstrap, &(struct bootstrap_id){.text = id}, -1, 2, NULL,
+				 LONG_MS),
+	       COLL_ERR_INVALID_ARGUMENT, "rank negative");
+	is_int(bootstrap_open_id(&bootstrap, &(struct bootstrap_id){.text = id}, 0, 0, NULL,
+				 LONG_MS),
+	       COLL_ERR_INVALID_ARGUMENT, "no ranks");
 	is_int(bootstrap_open_local(&bootstrap, 0), COLL_ERR_INVALID_ARGUMENT,
 	       "no ranks in memory");
 	is_int(bootstrap_make_id(id, 20, NULL), COLL_ERR_INVALID_ARGUMENT, "no room for an id");
@@ -498,10 +504,13 @@ static void test_id_of_others(void)
 	run_some(&args, zero, &result);
 	is_int(result.code, COLL_ERR_INVALID_USAGE, "rank 0 in another process than the id's");
 	has_str(result.text, "rank 0 must be in the process that made the unique id", "is told");
-	is_int(bootstrap_open_id(&bootstrap, id, 0, 1, NULL, LONG_MS), 0, "here it is right");
+	is_int(bootstrap_open_id(&bootstrap, &(struct bootstrap_id){.text = id}, 0, 1, NULL,
+				 LONG_MS),
+	       0, "here it is right");
 	bootstrap_close(bootstrap);
-	is_int(bootstrap_open_id(&bootstrap, id, 0, 1, NULL, LONG_MS), COLL_ERR_INVALID_USAGE,
-	       "but only once");
+	is_int(bootstrap_open_id(&bootstrap, &(struct bootstrap_id){.text = id}, 0, 1, NULL,
+				 LONG_MS),
+	       COLL_ERR_INVALID_USAGE, "but only once");
 	has_str(error_text(), "this unique id was used already", "is told");
 }
 

@@ -62,12 +62,11 @@ __attribute__((unused)) static struct rank_result rank_run(const struct rank_arg
 	struct rank_result result = {0};
 	struct bootstrap *bootstrap = NULL;
 
-	if (a->id != NULL && a->maker != 0)
-		result.code = bootstrap_open_any_id(&bootstrap, a->id, rank, a->nranks,
-						    a->interface_name, a->timeout_ms);
-	else if (a->id != NULL)
-		result.code = bootstrap_open_id(&bootstrap, a->id, rank, a->nranks,
-						a->interface_name, a->timeout_ms);
+	if (a->id != NULL)
+		result.code = bootstrap_open_id(
+			&bootstrap,
+			&(struct bootstrap_id){.text = a->id, .maker = a->maker ? -1 : 0}, rank,
+			a->nranks, a->interface_name, a->timeout_ms);
 	else
 		result.code = bootstrap_open_root(&bootstrap, a->root, "COLL_ROOT", a->key,
 						  a->key != NULL, rank, a->nranks,

@@ -294,7 +294,8 @@ static void *rank_run(void *arg)
 	struct rank *rank = arg;
 	struct bootstrap *bootstrap;
 
-	rank->code = bootstrap_open_id(&bootstrap, rank->id, rank->rank, NRANKS, "lo", LONG_MS);
+	rank->code = bootstrap_open_id(&bootstrap, &(struct bootstrap_id){.text = rank->id},
+				       rank->rank, NRANKS, "lo", LONG_MS);
 	for (int round = 1; rank->code == 0 && round < ROUNDS; round++) {
 		rank->code = rank_exchange(bootstrap, round, &rank->wrong);
 		if (round == 1 && attack.fault && bootstrap_rank_failed(bootstrap))

@@ -271,8 +271,11 @@ static void *thread_open(void *arg)
 	struct thread_open *o = arg;
 	struct local_rank rank = {0};
 
-	o->code = o->any ? bootstrap_open_any_id(&rank.bootstrap, o->id, o->rank, 4, NULL, LONG_MS)
-			 : bootstrap_open_id(&rank.bootstrap, o->id, o->rank, 4, NULL, LONG_MS);
+	o->code = o->any ? bootstrap_open_id(&rank.bootstrap,
+					     &(struct bootstrap_id){.text = o->id, .maker = -1},
+					     o->rank, 4, NULL, LONG_MS)
+			 : bootstrap_open_id(&rank.bootstrap, &(struct bootstrap_id){.text = o->id},
+					     o->rank, 4, NULL, LONG_MS);
 	if (o->code == 0) {
 		thread_rank(&rank);
 		o->code = rank.code;
@@ -508,7 +511,9 @@ static void test_watch(int rank)
 	    pthread_create(&thread, NULL, abort_soon, NULL))
 		bail_out("%s", error_text());
 	bootstrap_watch(parents[rank], &aborted);
-	code = bootstrap_open_derived(&bootstrap, parents[rank], id, rank, 2, NULL, LONG_MS);
+	code = bootstrap_open_id(&bootstrap,
+				 &(struct bootstrap_id){.text = id, .parent = parents[rank]}, rank,
+				 2, NULL, LONG_MS);
 	is_int(code, COLL_ERR_ABORTED, "rank %d, which meets nobody, is aborted", rank);
 	diag("%s", error_text());
 	ok(bootstrap == NULL && clock_now_ms() - begin < LONG_MS / 2,
@@ -522,7 +527,8 @@ static void test_watch(int rank)
 	pthread_join(thread, NULL);
 	bootstrap_close(parents[0]);
 	bootstrap_close(parents[1]);
-	if (rank && !bootstrap_open_id(&bootstrap, id, 0, 1, NULL, LONG_MS))
+	if (rank &&
+	    !bootstrap_open_id(&bootstrap, &(struct bootstrap_id){.text = id}, 0, 1, NULL, LONG_MS))
 		bootstrap_close(bootstrap);
 }
 
@@ -587,7 +593,9 @@ static void test_guard(int rank)
 	if (bootstrap_open_local(parents, 2) || bootstrap_make_id(id, sizeof(id), NULL))
 		bail_out("%s", error_text());
 	bootstrap_guard(parents[rank], guard_failed, &end);
-	code = bootstrap_open_derived(&bootstrap, parents[rank], id, rank, 2, NULL, LONG_MS);
+	code = bootstrap_open_id(&bootstrap,
+				 &(struct bootstrap_id){.text = id, .parent = parents[rank]}, rank,
+				 2, NULL, LONG_MS);
 	is_int(code, COLL_ERR_REMOTE, "rank %d, which meets nobody, gets its guard's code", rank);
 	ok(strstr(error_text(), "rank 7 has failed") != NULL, "and text: %s", error_text());
 	code = bootstrap_exchange(parents[rank], &rank, parents, 0, LONG_MS);
@@ -596,7 +604,8 @@ static void test_guard(int rank)
 	   "long before its time is out");
 	bootstrap_close(parents[0]);
 	bootstrap_close(parents[1]);
-	if (rank && !bootstrap_open_id(&bootstrap, id, 0, 1, NULL, LONG_MS))
+	if (rank &&
+	    !bootstrap_open_id(&bootstrap, &(struct bootstrap_id){.text = id}, 0, 1, NULL, LONG_MS))
 		bootstrap_close(bootstrap);
 }
 
@@ -615,7 +624,8 @@ static void test_children_secret(const char *key)
 	       "the key of survivors is as secret as their parent's");
 	bootstrap_close(child);
 	if (bootstrap_make_id(id, sizeof(id), NULL) ||
-	    bootstrap_open_derived(&child, parent, id, 0, 1, NULL, LONG_MS))
+	    bootstrap_open_id(&child, &(struct bootstrap_id){.text = id, .parent = parent}, 0, 1,
+			      NULL, LONG_MS))
 		bail_out("%s", error_text());
 	is_int(bootstrap_key_is_secret(child), key != NULL, "and so is that of a split");
 	bootstrap_close(child);
@@ -649,7 +659,9 @@ static void test_derived_from_id(void)
 	if (bootstrap_open_local(parents, 2) || bootstrap_make_id(id, sizeof(id), NULL))
 		bail_out("%s", error_text());
 	child = rank_spawn(&args, 1);
-	is_int(bootstrap_open_derived(&bootstrap, parents[0], id, 0, 2, NULL, 1500),
+	is_int(bootstrap_open_id(&bootstrap,
+				 &(struct bootstrap_id){.text = id, .parent = parents[0]}, 0, 2,
+				 NULL, 1500),
 	       COLL_ERR_TIMEOUT, "rank 0 of a split takes no rank that has the id only");
 	result = rank_collect(child);
 	ok(result.code && strstr(result.text, "key"), "such a rank is told: %s", result.text);

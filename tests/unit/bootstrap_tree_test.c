@@ -595,7 +595,7 @@ static struct tree *root_of_seven(int *end)
 
 static void root_end(struct tree *t, int end)
 {
-	tree_children_close(t);
+	tree_close(t);
 	close(end);
 	free(t);
 }

@@ -222,7 +222,7 @@ static void *run_rank_0(void *id)
 {
 	struct bootstrap *bootstrap;
 
-	if (bootstrap_open_id(&bootstrap, id, 0, 2, NULL, LONG_MS))
+	if (bootstrap_open_id(&bootstrap, &(struct bootstrap_id){.text = id}, 0, 2, NULL, LONG_MS))
 		diag("%s", error_text());
 	return bootstrap;
 }
@@ -254,8 +254,8 @@ static void test_swallow_id(void)
 		bail_out("%s", error_text());
 	begin = clock_now_ms();
 	pthread_create(&thread, NULL, run_rank_0, id);
-	is_int(bootstrap_open_id(&one, other, 1, 2, NULL, LONG_MS), 0,
-	       "an id whose first address swallows packets");
+	is_int(bootstrap_open_id(&one, &(struct bootstrap_id){.text = other}, 1, 2, NULL, LONG_MS),
+	       0, "an id whose first address swallows packets");
 	ok(clock_now_ms() - begin < QUICK_MS, "the ranks meet in %d ms",
 	   (int)(clock_now_ms() - begin));
 	pthread_join(thread, &zero);

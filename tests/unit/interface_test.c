@@ -136,8 +136,8 @@ static void test_id(void)
 	is_int(unique_id_parse(id, key, &list), 0, "is read");
 	has_str(text_of(&list, 0), "10.7.9.1:", "first the address of the default route");
 	ok(list.more, "the id says that the host has more");
-	is_int(bootstrap_open_id(&bootstrap, id, 0, 2, NULL, 200), COLL_ERR_TIMEOUT,
-	       "nobody comes");
+	is_int(bootstrap_open_id(&bootstrap, &(struct bootstrap_id){.text = id}, 0, 2, NULL, 200),
+	       COLL_ERR_TIMEOUT, "nobody comes");
 	has_str(error_text(), "; the unique id has no room for 10.7.", "and rank 0 says why");
 }
 

@@ -188,7 +188,7 @@ const char *bootstrap_seconds(int64_t ms, char buf[24])
 	return buf;
 }
 
-int bootstrap_list_missing(char *buf, size_t size, const uint8_t *heard, int nranks)
+int bootstrap_list_missing(char *buf, size_t size, const uint8_t *status, int nranks)
 {
 	size_t used = 0;
 	int missing = 0;
@@ -197,9 +197,9 @@ int bootstrap_list_missing(char *buf, size_t size, const uint8_t *heard, int nra
 	for (int r = 0; r < nranks; r++) {
 		int last = r;
 
-		if (heard[r])
+		if (status[r])
 			continue;
-		while (last + 1 < nranks && !heard[last + 1])
+		while (last + 1 < nranks && !status[last + 1])
 			last++;
 		missing += last - r + 1;
 		if (used + 32 > size) {
@@ -214,10 +214,10 @@ int bootstrap_list_missing(char *buf, size_t size, const uint8_t *heard, int nra
 	return missing;
 }
 
-int bootstrap_timeout_error(const uint8_t *heard, int nranks, int64_t timeout_ms, const char *note)
+int bootstrap_timeout_error(const uint8_t *status, int nranks, int64_t timeout_ms, const char *note)
 {
 	char list[256], seconds[24];
-	int missing = bootstrap_list_missing(list, sizeof(list), heard, nranks);
+	int missing = bootstrap_list_missing(list, sizeof(list), status, nranks);
 
 	return error_set(
 		COLL_ERR_TIMEOUT, "timed out: %s %s of %d %s not been heard from after %s s%s%s",

@@ -58,10 +58,11 @@ int bootstrap_meet(struct bootstrap *bootstrap, int64_t timeout_ms);
 int bootstrap_self(struct bootstrap_peer *peer);
 /* When a wait that begins now is to be told in the log; INT64_MAX: never. */
 int64_t bootstrap_stall_time(void);
-/* "2, 5-7" for the ranks whose heard[] is 0; ends in "..." if there is no more room.  Returns their number. */
-int bootstrap_list_missing(char *buf, size_t size, const uint8_t *heard, int nranks);
-/* COLL_ERR_TIMEOUT with the names of the ranks whose heard[] is 0.  note: text to append, or "". */
-int bootstrap_timeout_error(const uint8_t *heard, int nranks, int64_t timeout_ms, const char *note);
+/* "2, 5-7" for the ranks whose status[] is 0; ends in "..." if there is no more room.  Returns their number. */
+int bootstrap_list_missing(char *buf, size_t size, const uint8_t *status, int nranks);
+/* COLL_ERR_TIMEOUT with the names of the ranks whose status[] is 0.  note: text to append, or "". */
+int bootstrap_timeout_error(const uint8_t *status, int nranks, int64_t timeout_ms,
+			    const char *note);
 
 /* "60", "0.3": seconds for messages, with two digits at most. */
 const char *bootstrap_seconds(int64_t ms, char buf[24]);

@@ -434,8 +434,7 @@ static int listen_take_interface(const char *interface_name, struct address_list
 	for (int i = 0; i < addrs->count; i++)
 		address_set_port(&addrs->item[i], address_port(&root.item[0]));
 	for (int i = 0; i < root.count && addrs->count < ADDRESS_MAX; i++)
-		if (address_is_loopback(&root.item[i]) &&
-		    !address_list_has(addrs, (const struct sockaddr *)&root.item[i].sa))
+		if (address_is_loopback(&root.item[i]) && !address_list_has(addrs, &root.item[i]))
 			addrs->item[addrs->count++] = root.item[i];
 	return 0;
 }
@@ -506,7 +505,7 @@ static void listen_warn_open(const struct listeners *listeners)
 
 	for (int i = 0; i < listeners->count; i++) {
 		address.len = sizeof(address.sa);
-		if (getsockname(listeners->fd[i], (struct sockaddr *)&address.sa, &address.len) ||
+		if (getsockname(listeners->fd[i], &address.any, &address.len) ||
 		    address_is_loopback(&address))
 			continue;
 		address_format(&address, text);

@@ -36,8 +36,8 @@ enum {
 	TREE_ASK_MS = 2000    /* extra time for each level below that is asked for them */
 };
 
-/* What a rank knows of another one in this round. */
-enum tree_heard {
+/* The status of a rank in this round, as another rank knows it. */
+enum tree_status {
 	TREE_SILENT = 0,
 	TREE_WAITS = 1, /* it is there, but ranks below it are silent */
 	TREE_CAME = 2,  /* its piece has come, with the pieces of all ranks below it */
@@ -77,7 +77,7 @@ struct tree_child {
 	struct tree_link link; /* the first member */
 	int index;             /* 0: not known yet */
 	int placed; /* an INDEX has been sent, or the tree is flat: the next frame is a piece */
-	enum tree_heard heard;
+	enum tree_status status;
 	int told;           /* the FAILURE has been sent */
 	int stall_answered; /* it has answered the question of a stalled round */
 	char here[UNIQUE_ID_TEXT_MAX];
@@ -105,15 +105,15 @@ struct tree {
 	int failed;       /* this rank itself has failed: it throws pieces away */
 	uint8_t *entries; /* for the parent: of the ranks that have come; a rank with children */
 	int nentries;
-	uint8_t *heard; /* [nranks] an enum tree_heard for each rank */
-	int missing;    /* number of children whose piece has not come */
+	uint8_t *status; /* [nranks] an enum tree_status for each rank */
+	int missing;     /* number of children whose piece has not come */
 	enum tree_overdue overdue;
 	int64_t patience; /* when the wait for the answers of the children that were asked ends */
 	int hurries;      /* the parent has said that a rank has failed */
 	int hurried;      /* the children that are silent have been told so */
 	/* A stalled round: when the root asks its children; who has been heard from; when the wait for answers ends. */
 	int64_t stall_at;
-	uint8_t *stall_heard; /* [nranks] while answers are awaited; else NULL */
+	uint8_t *stall_status; /* [nranks] while answers are awaited; else NULL */
 	int64_t stall_end;
 	int stall_asked; /* the parent has asked */
 
@@ -221,7 +221,7 @@ static inline struct tree_child *tree_at_index(const struct tree *t, int index)
 /* Is this child connected, and in its place, and has it not sent its piece? */
 static inline int tree_child_is_silent(const struct tree_child *child)
 {
-	return child->link.fd >= 0 && child->placed && child->heard == TREE_SILENT;
+	return child->link.fd >= 0 && child->placed && child->status == TREE_SILENT;
 }
 
 /* Sends every child the table or, with failed, the failure of a rank. */

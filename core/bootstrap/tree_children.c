@@ -84,9 +84,9 @@ int tree_take_index(struct tree *t, int index)
 	t->acceptor.owner = t;
 	t->parent.place = -1;
 	t->conns = calloc((size_t)t->conns_max + 1, sizeof(*t->conns));
-	t->heard = calloc((size_t)n, 1);
+	t->status = calloc((size_t)n, 1);
 	t->conn_at = calloc(places, sizeof(*t->conn_at));
-	if (t->conns == NULL || t->heard == NULL || t->conn_at == NULL)
+	if (t->conns == NULL || t->status == NULL || t->conn_at == NULL)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", n);
 	code = t->nchildren > 0 ? acceptor_begin(&t->acceptor) : 0;
 	return code ? code : poll_set_init(&t->polls, places);
@@ -106,7 +106,7 @@ void tree_close(struct tree *t)
 	for (int i = 0; i < t->nconns; i++)
 		link_close(&t->conns[i].link);
 	free(t->conns);
-	free(t->heard);
+	free(t->status);
 	free(t->conn_at);
 	poll_set_free(&t->polls);
 }
@@ -236,8 +236,8 @@ static void child_take_timeout(struct tree *t, const struct tree_child *child)
 	t->deadline = deadline;
 }
 
-/* The root learns from HEARD that the time of a rank far below it is up. */
-static int child_take_heard_head(struct tree *t, struct tree_child *child)
+/* The root learns from STATUS that the time of a rank far below it is up. */
+static int child_take_status_head(struct tree *t, struct tree_child *child)
 {
 	const struct tree_frame *head = &child->link.stream.head;
 
@@ -263,9 +263,9 @@ static int child_take_head(struct tree *t, struct tree_link *link)
 	/* Not into child->here yet: a text there tells other ranks' turns that it is whole. */
 	if (!child->placed && head->type == TREE_HERE && head->len < sizeof(child->here))
 		return tree_link_make_body(link);
-	if (tree_is_deep(t) && child->placed && head->type == TREE_HEARD)
-		return child_take_heard_head(t, child);
-	if (!child->placed || child->heard == TREE_CAME)
+	if (tree_is_deep(t) && child->placed && head->type == TREE_STATUS)
+		return child_take_status_head(t, child);
+	if (!child->placed || child->status == TREE_CAME)
 		return tree_broke(link->rank, "frame %u in round %u", head->type, t->round);
 	child_take_timeout(t, child);
 	if (head->type == TREE_PIECE)
@@ -279,12 +279,12 @@ static int child_take_head(struct tree *t, struct tree_link *link)
 /* The piece of `rank`, which came from that child, has its place in the root's table. */
 static int child_note_placed(struct tree *t, const struct tree_child *child, uint32_t rank)
 {
-	if (rank >= (uint32_t)t->bootstrap.nranks || t->heard[rank] == TREE_PLACED)
+	if (rank >= (uint32_t)t->bootstrap.nranks || t->status[rank] == TREE_PLACED)
 		return tree_broke(child->link.rank,
 				  "it has a piece of rank %u of %d, which was there already or "
 				  "cannot be",
 				  rank, t->bootstrap.nranks);
-	t->heard[rank] = TREE_PLACED;
+	t->status[rank] = TREE_PLACED;
 	return 0;
 }
 
@@ -316,9 +316,9 @@ static int child_take_piece(struct tree *t, struct tree_child *child)
 		code = child_take_entries(t, child);
 	else if (tree_is_root(t) && !t->failed)
 		code = child_note_placed(t, child, (uint32_t)child->link.rank);
-	child->heard = TREE_CAME;
-	if (t->heard[child->link.rank] != TREE_PLACED)
-		t->heard[child->link.rank] = TREE_CAME;
+	child->status = TREE_CAME;
+	if (t->status[child->link.rank] != TREE_PLACED)
+		t->status[child->link.rank] = TREE_CAME;
 	t->missing--;
 	return code;
 }
@@ -327,21 +327,21 @@ static int child_take_piece(struct tree *t, struct tree_child *child)
 static void child_take_stalled(struct tree *t, struct tree_child *child)
 {
 	child->stall_answered = 1;
-	for (int r = 0; t->stall_heard && r < t->bootstrap.nranks; r++)
+	for (int r = 0; t->stall_status && r < t->bootstrap.nranks; r++)
 		if (child->link.body[r] == TREE_WAITS || child->link.body[r] == TREE_CAME)
-			t->stall_heard[r] = child->link.body[r];
+			t->stall_status[r] = child->link.body[r];
 }
 
-static void child_take_heard(struct tree *t, struct tree_child *child)
+static void child_take_status(struct tree *t, struct tree_child *child)
 {
 	if (child->link.stream.head.code == TREE_STALLED) {
 		child_take_stalled(t, child);
 		return;
 	}
-	child->heard = TREE_WAITS;
+	child->status = TREE_WAITS;
 	for (int r = 0; r < t->bootstrap.nranks; r++)
-		if (child->link.body[r] <= TREE_CAME && child->link.body[r] > t->heard[r])
-			t->heard[r] = child->link.body[r];
+		if (child->link.body[r] <= TREE_CAME && child->link.body[r] > t->status[r])
+			t->status[r] = child->link.body[r];
 }
 
 static int child_take_frame(struct tree *t, struct tree_link *link)
@@ -352,7 +352,7 @@ static int child_take_frame(struct tree *t, struct tree_link *link)
 	case TREE_HERE:
 		snprintf(child->here, sizeof(child->here), "%s", tree_link_text(link));
 		return child_give_index(t, child);
-	case TREE_HEARD: child_take_heard(t, child); return 0;
+	case TREE_STATUS: child_take_status(t, child); return 0;
 	default: return child_take_piece(t, child);
 	}
 }
@@ -419,11 +419,11 @@ static void answer_wait(struct tree *t)
 
 static int answer_timed_out(struct tree *t)
 {
-	memset(t->heard, TREE_WAITS, (size_t)t->bootstrap.nranks);
+	memset(t->status, TREE_WAITS, (size_t)t->bootstrap.nranks);
 	for (int i = 0; i < t->nconns; i++)
 		if (t->conns[i].link.fd >= 0 && t->conns[i].link.out_left > 0)
-			t->heard[t->conns[i].link.rank] = TREE_SILENT;
-	return bootstrap_timeout_error(t->heard, t->bootstrap.nranks, t->timeout_ms,
+			t->status[t->conns[i].link.rank] = TREE_SILENT;
+	return bootstrap_timeout_error(t->status, t->bootstrap.nranks, t->timeout_ms,
 				       "they do not take the others' answers");
 }
 

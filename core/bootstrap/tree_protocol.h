@@ -60,8 +60,8 @@ enum tree_type {
 	TREE_FAILED = 4,
 	TREE_WHO =
 		5, /* to a child: the time is up, or a code says else; who has been heard from? */
-	TREE_HEARD =
-		6, /* the answer, also unasked when the child's time is up: a byte a rank, an enum tree_heard */
+	TREE_STATUS =
+		6, /* the answer, also unasked when the child's time is up: a byte a rank, an enum tree_status */
 	TREE_HERE =
 		7, /* round 0, to the root: the rank's own addresses, in the text of a unique id */
 	TREE_INDEX = 8 /* round 0, from the root: a struct tree_place */
@@ -78,7 +78,7 @@ struct tree_frame {
 	uint32_t round;
 	uint64_t len;        /* number of the bytes that follow */
 	uint32_t timeout_ms; /* to the parent: the time that is left; UINT32_MAX: a longer one */
-	int32_t code; /* FAILED and FAILURE: a message follows; WHO and HEARD: an enum tree_why or 0 */
+	int32_t code; /* FAILED and FAILURE: a message follows; WHO and STATUS: an enum tree_why or 0 */
 	uint32_t rank;  /* FAILED: the rank that has failed */
 	uint32_t index; /* to the parent in a deep tree: the sender's */
 	uint8_t body_mac[HANDSHAKE_MAC_SIZE];

@@ -48,25 +48,25 @@ static int round_levels(const struct tree *t)
  * Is this silent rank not to blame?  It waits for the index of its parent; or its parent is silent, so that nobody
  * hears from it; or its parent's piece has come, so that it is there.
  */
-static int missing_is_excused(const struct tree *t, const uint8_t *heard, int index)
+static int missing_is_excused(const struct tree *t, const uint8_t *status, int index)
 {
 	const struct tree_child *child = tree_at_index(t, index);
 	const int parent = tree_shape_parent(index, t->bootstrap.nranks);
 
 	if (!child->placed && child->here[0] != '\0')
 		return 1;
-	return parent != 0 && heard[tree_at_index(t, parent)->link.rank] != TREE_WAITS;
+	return parent != 0 && status[tree_at_index(t, parent)->link.rank] != TREE_WAITS;
 }
 
-/* The root marks in heard[] the ranks that cannot be blamed for their silence. */
-static void missing_excuse(const struct tree *t, uint8_t *heard)
+/* The root marks in status[] the ranks that cannot be blamed for their silence. */
+static void missing_excuse(const struct tree *t, uint8_t *status)
 {
 	/* From the leaves to the root, so that an index's judgement sees its parent's own. */
 	for (int index = t->nconns; index > 0; index--) {
 		const int rank = tree_at_index(t, index)->link.rank;
 
-		if (heard[rank] == TREE_SILENT && missing_is_excused(t, heard, index))
-			heard[rank] = TREE_WAITS;
+		if (status[rank] == TREE_SILENT && missing_is_excused(t, status, index))
+			status[rank] = TREE_WAITS;
 	}
 }
 
@@ -75,12 +75,12 @@ static int missing_error(struct tree *t)
 {
 	char note[ACCEPTOR_NOTE_SIZE];
 
-	missing_excuse(t, t->heard);
+	missing_excuse(t, t->status);
 	snprintf(note, sizeof(note), "%s", t->acceptor.note);
 	if (!note[0] && t->left_out[0])
 		snprintf(note, sizeof(note),
 			 "the unique id has no room for %s (see option interface)", t->left_out);
-	return bootstrap_timeout_error(t->heard, t->bootstrap.nranks, t->timeout_ms, note);
+	return bootstrap_timeout_error(t->status, t->bootstrap.nranks, t->timeout_ms, note);
 }
 
 /* Sends the children a WHO with that code: to all that have their place, or to the silent ones. */
@@ -92,7 +92,7 @@ static void ask_children(struct tree *t, int code, int silent_only)
 		struct tree_child *child = &t->conns[i];
 
 		if (child->link.fd >= 0 && child->placed &&
-		    (child->heard == TREE_SILENT || !silent_only) &&
+		    (child->status == TREE_SILENT || !silent_only) &&
 		    !tree_link_send(t, &child->link, who, NULL))
 			log_debug("rank %d could not be asked which ranks are missing",
 				  child->link.rank);
@@ -126,7 +126,7 @@ static int missing_ask(struct tree *t)
  */
 static int missing_tell(struct tree *t)
 {
-	const struct tree_frame head = {.type = TREE_HEARD,
+	const struct tree_frame head = {.type = TREE_STATUS,
 					.len = (uint64_t)t->bootstrap.nranks,
 					.timeout_ms = tree_timeout(t->timeout_ms)};
 
@@ -134,7 +134,7 @@ static int missing_tell(struct tree *t)
 		return missing_error(t);
 	if (t->overdue != TREE_PARENT_TOLD) {
 		t->overdue = TREE_PARENT_TOLD;
-		return tree_parent_send(t, head, t->heard, TREE_GRACE_MS);
+		return tree_parent_send(t, head, t->status, TREE_GRACE_MS);
 	}
 	return clock_remaining(t->deadline + tree_grace(t)) > 0 ? 0 : tree_no_answer(t);
 }
@@ -152,8 +152,8 @@ static int stall_ask(struct tree *t)
 	t->stall_at = INT64_MAX;
 	t->stall_asked = 0;
 	t->stall_end = clock_deadline((int64_t)round_levels(t) * STALL_LEVEL_MS);
-	t->stall_heard = calloc((size_t)t->bootstrap.nranks, 1);
-	if (!t->stall_heard)
+	t->stall_status = calloc((size_t)t->bootstrap.nranks, 1);
+	if (!t->stall_status)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", t->bootstrap.nranks);
 	for (int i = 0; i < t->nconns; i++)
 		t->conns[i].stall_answered = !tree_is_deep(t);
@@ -169,8 +169,8 @@ static void stall_say(const struct tree *t)
 	char list[256], waited[24], left[24];
 	int missing;
 
-	missing_excuse(t, t->stall_heard);
-	missing = bootstrap_list_missing(list, sizeof(list), t->stall_heard, n);
+	missing_excuse(t, t->stall_status);
+	missing = bootstrap_list_missing(list, sizeof(list), t->stall_status, n);
 	if (missing == 0)
 		return;
 	log_warn("rank %d waits for %s %s of %d, not heard from for %s s; the wait ends after %s "
@@ -183,26 +183,26 @@ static void stall_say(const struct tree *t)
 
 static void stall_end(struct tree *t)
 {
-	free(t->stall_heard);
-	t->stall_heard = NULL;
+	free(t->stall_status);
+	t->stall_status = NULL;
 }
 
 /* The answers are there, as far as any come. */
 static int stall_answer(struct tree *t)
 {
-	const struct tree_frame head = {.type = TREE_HEARD,
+	const struct tree_frame head = {.type = TREE_STATUS,
 					.len = (uint64_t)t->bootstrap.nranks,
 					.timeout_ms = UINT32_MAX,
 					.code = TREE_STALLED};
 	int code = 0;
 
 	for (int r = 0; r < t->bootstrap.nranks; r++)
-		if (t->heard[r] > t->stall_heard[r])
-			t->stall_heard[r] = t->heard[r];
+		if (t->status[r] > t->stall_status[r])
+			t->stall_status[r] = t->status[r];
 	if (tree_is_root(t))
 		stall_say(t);
 	else
-		code = tree_parent_send(t, head, t->stall_heard,
+		code = tree_parent_send(t, head, t->stall_status,
 					clock_remaining(t->deadline) + tree_grace(t));
 	stall_end(t);
 	return code;
@@ -212,9 +212,9 @@ static int stall_advance(struct tree *t)
 {
 	int silent = 0, code = 0;
 
-	if (!t->stall_heard && (t->stall_asked || clock_remaining(t->stall_at) == 0))
+	if (!t->stall_status && (t->stall_asked || clock_remaining(t->stall_at) == 0))
 		code = stall_ask(t);
-	if (code || !t->stall_heard)
+	if (code || !t->stall_status)
 		return code;
 	for (int i = 0; i < t->nconns; i++)
 		silent |= tree_child_is_silent(&t->conns[i]) && !t->conns[i].stall_answered;
@@ -226,7 +226,7 @@ static int stall_advance(struct tree *t)
 /* When the loop of round_gather must look again. */
 static int64_t gather_wake(const struct tree *t)
 {
-	const int64_t stall = t->stall_heard ? t->stall_end : t->stall_at;
+	const int64_t stall = t->stall_status ? t->stall_end : t->stall_at;
 
 	if (t->overdue == TREE_PARENT_TOLD)
 		return clock_deadline(BOOTSTRAP_LOOK_MS);
@@ -287,10 +287,10 @@ static int round_begin(struct tree *t, const void *in)
 	t->hurries = t->hurried = 0;
 	t->stall_at = tree_is_root(t) ? bootstrap_stall_time() : INT64_MAX;
 	t->stall_asked = 0;
-	memset(t->heard, TREE_SILENT, (size_t)t->bootstrap.nranks);
-	t->heard[rank] = tree_is_root(t) ? TREE_PLACED : TREE_WAITS;
+	memset(t->status, TREE_SILENT, (size_t)t->bootstrap.nranks);
+	t->status[rank] = tree_is_root(t) ? TREE_PLACED : TREE_WAITS;
 	for (int i = 0; i < t->nconns; i++)
-		t->conns[i].heard = TREE_SILENT;
+		t->conns[i].status = TREE_SILENT;
 	if (has_entries)
 		t->entries = malloc((size_t)size * (sizeof(rank) + t->len));
 	if (has_entries && t->entries == NULL)

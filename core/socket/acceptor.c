@@ -377,6 +377,7 @@ static void acceptor_challenge(struct acceptor *a, struct pending_connection *p)
 /* Accepts one connection; 0: none is waiting, or the list is full for the moment. */
 static int acceptor_accept_one(struct acceptor *a, int listener, int *code)
 {
+	const int flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
 	struct pending_connection *p;
 	int fd;
 
@@ -386,8 +387,7 @@ static int acceptor_accept_one(struct acceptor *a, int listener, int *code)
 	p = &a->pending[a->npending];
 	memset(p, 0, sizeof(*p));
 	p->peer.len = sizeof(p->peer.sa);
-	fd = descriptor_lift(accept4(listener, (struct sockaddr *)&p->peer.sa, &p->peer.len,
-				     SOCK_NONBLOCK | SOCK_CLOEXEC));
+	fd = descriptor_lift(accept4(listener, &p->peer.any, &p->peer.len, flags));
 	if (fd < 0 && socket_is_exhausted(errno))
 		return acceptor_out_of_files(a, errno);
 	if (fd < 0)

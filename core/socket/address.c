@@ -7,12 +7,10 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
@@ -26,119 +24,114 @@ enum {
 		1 << 20 /* a result of resolve() that none of getaddrinfo's has the value of */
 };
 
-uint16_t address_port(const struct address *addr)
+static int address_is_ipv6(const struct address *address)
 {
-	if (addr->sa.ss_family == AF_INET6)
-		return ntohs(((const struct sockaddr_in6 *)&addr->sa)->sin6_port);
-	return ntohs(((const struct sockaddr_in *)&addr->sa)->sin_port);
+	return address->sa.ss_family == AF_INET6;
 }
 
-void address_set_port(struct address *addr, uint16_t port)
+uint16_t address_port(const struct address *address)
 {
-	if (addr->sa.ss_family == AF_INET6) {
-		((struct sockaddr_in6 *)&addr->sa)->sin6_port = htons(port);
-		addr->len = sizeof(struct sockaddr_in6);
+	return ntohs(address_is_ipv6(address) ? address->in6.sin6_port : address->in.sin_port);
+}
+
+void address_set_port(struct address *address, uint16_t port)
+{
+	if (address_is_ipv6(address)) {
+		address->in6.sin6_port = htons(port);
+		address->len = sizeof(address->in6);
 	} else {
-		((struct sockaddr_in *)&addr->sa)->sin_port = htons(port);
-		addr->len = sizeof(struct sockaddr_in);
+		address->in.sin_port = htons(port);
+		address->len = sizeof(address->in);
 	}
-}
-
-/* An address may have been written as a socket address of another type, so this is a copy. */
-static sa_family_t address_sa_family(const void *sa)
-{
-	sa_family_t family;
-
-	memcpy(&family, (const char *)sa + offsetof(struct sockaddr, sa_family), sizeof(family));
-	return family;
-}
-
-static const void *address_sa_ip(const void *sa)
-{
-	if (address_sa_family(sa) == AF_INET6)
-		return &((const struct sockaddr_in6 *)sa)->sin6_addr;
-	return &((const struct sockaddr_in *)sa)->sin_addr;
-}
-
-static size_t address_sa_ip_size(const void *sa)
-{
-	return address_sa_family(sa) == AF_INET6 ? sizeof(struct in6_addr) : sizeof(struct in_addr);
 }
 
 const void *address_ip(const struct address *address)
 {
-	return address_sa_ip(&address->sa);
+	return address_is_ipv6(address) ? (const void *)&address->in6.sin6_addr
+					: (const void *)&address->in.sin_addr;
 }
 
 size_t address_ip_size(const struct address *address)
 {
-	return address_sa_ip_size(&address->sa);
+	return address_is_ipv6(address) ? sizeof(struct in6_addr) : sizeof(struct in_addr);
 }
 
 int address_is_loopback(const struct address *address)
 {
-	const struct in6_addr *ip = address_ip(address);
-	uint8_t ipv4[4];
+	const struct in6_addr *ip = &address->in6.sin6_addr;
 
-	if (address_ip_size(address) == sizeof(*ip) && !IN6_IS_ADDR_V4MAPPED(ip))
-		return IN6_IS_ADDR_LOOPBACK(ip);
-	memcpy(ipv4, (const uint8_t *)address_ip(address) + address_ip_size(address) - 4, 4);
-	return ipv4[0] == 127;
+	if (!address_is_ipv6(address))
+		return ntohl(address->in.sin_addr.s_addr) >> 24 == 127;
+	return IN6_IS_ADDR_V4MAPPED(ip) ? ip->s6_addr[12] == 127 : IN6_IS_ADDR_LOOPBACK(ip);
 }
 
 void address_set_ip(struct address *address, const void *ip, size_t size, uint16_t port)
 {
 	memset(address, 0, sizeof(*address));
 	address->sa.ss_family = size == sizeof(struct in6_addr) ? AF_INET6 : AF_INET;
-	if (address->sa.ss_family == AF_INET6)
-		memcpy(&((struct sockaddr_in6 *)&address->sa)->sin6_addr, ip, size);
+	if (address_is_ipv6(address))
+		memcpy(&address->in6.sin6_addr, ip, size);
 	else
-		memcpy(&((struct sockaddr_in *)&address->sa)->sin_addr, ip, sizeof(struct in_addr));
+		memcpy(&address->in.sin_addr, ip, sizeof(address->in.sin_addr));
 	address_set_port(address, port);
+}
+
+void address_set(struct address *address, const struct sockaddr *sa, uint16_t port)
+{
+	struct address from = {.len = 0};
+	const struct in6_addr *ip = &from.in6.sin6_addr;
+
+	memcpy(&from.sa, sa, sa->sa_family == AF_INET6 ? sizeof(from.in6) : sizeof(from.in));
+	if (address_is_ipv6(&from) && IN6_IS_ADDR_V4MAPPED(ip)) {
+		address_set_ip(address, &ip->s6_addr[12], sizeof(struct in_addr), port);
+		return;
+	}
+	address_set_ip(address, address_ip(&from), address_ip_size(&from), port);
+	if (address_is_ipv6(&from))
+		address->in6.sin6_scope_id = from.in6.sin6_scope_id;
 }
 
 void address_local(const char *name, struct address *out)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	size_t len = strnlen(name, sizeof(address.sun_path) - 1);
+	size_t len = strnlen(name, sizeof(out->un.sun_path) - 1);
 
-	/* A leading NUL stands for the abstract namespace. */
-	memcpy(address.sun_path + 1, name, len);
 	memset(out, 0, sizeof(*out));
-	memcpy(&out->sa, &address, sizeof(address));
+	out->un.sun_family = AF_UNIX;
+	/* A leading NUL stands for the abstract namespace. */
+	memcpy(out->un.sun_path + 1, name, len);
 	out->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
 }
 
-void address_format(const struct address *addr, char buf[ADDRESS_TEXT_SIZE])
+void address_format(const struct address *address, char text[ADDRESS_TEXT_SIZE])
 {
 	char ip[INET6_ADDRSTRLEN], scope[IF_NAMESIZE] = "";
-	struct address plain = *addr;
-	int v6;
+	struct address plain;
 
-	if (addr->sa.ss_family == AF_UNIX) {
-		strcpy(buf, "a local socket");
+	if (address->sa.ss_family == AF_UNIX) {
+		strcpy(text, "a local socket");
 		return;
 	}
 	/* A socket of both families shows IPv4 addresses in IPv6's form. */
-	address_set(&plain, (const struct sockaddr *)&addr->sa, address_port(addr));
-	addr = &plain;
-	v6 = addr->sa.ss_family == AF_INET6;
-	if (inet_ntop(addr->sa.ss_family, address_sa_ip(&addr->sa), ip, sizeof(ip)) == NULL)
+	address_set(&plain, &address->any, address_port(address));
+	if (inet_ntop(plain.sa.ss_family, address_ip(&plain), ip, sizeof(ip)) == NULL)
 		strcpy(ip, "?");
-	if (v6)
-		if_indextoname(((const struct sockaddr_in6 *)&addr->sa)->sin6_scope_id, scope);
-	snprintf(buf, ADDRESS_TEXT_SIZE, "%s%s%s%s%s:%u", v6 ? "[" : "", ip, scope[0] ? "%" : "",
-		 scope, v6 ? "]" : "", (unsigned)address_port(addr));
+	if (!address_is_ipv6(&plain)) {
+		snprintf(text, ADDRESS_TEXT_SIZE, "%s:%u", ip, (unsigned)address_port(&plain));
+		return;
+	}
+	if_indextoname(plain.in6.sin6_scope_id, scope);
+	snprintf(text, ADDRESS_TEXT_SIZE, "[%s%s%s]:%u", ip, scope[0] ? "%" : "", scope,
+		 (unsigned)address_port(&plain));
 }
 
-void address_format_peer(int fd, char buf[ADDRESS_TEXT_SIZE])
+void address_format_peer(int fd, char text[ADDRESS_TEXT_SIZE])
 {
-	struct address addr = {.len = sizeof(addr.sa)};
+	struct address address = {.len = sizeof(address.sa)};
 
-	if (getpeername(fd, (struct sockaddr *)&addr.sa, &addr.len) == 0)
-		address_format(&addr, buf);
+	if (getpeername(fd, &address.any, &address.len) == 0)
+		address_format(&address, text);
 	else
-		strcpy(buf, "?");
+		strcpy(text, "?");
 }
 
 /* ---------------------------------------------------- getaddrinfo with a timeout -- */
@@ -279,33 +272,19 @@ static int address_split(const char *text, const char *what, struct address_text
 	return 0;
 }
 
-int address_list_has(const struct address_list *list, const struct sockaddr *sa)
+int address_list_has(const struct address_list *list, const struct address *address)
 {
 	for (int i = 0; i < list->count; i++)
-		if (list->item[i].sa.ss_family == sa->sa_family &&
-		    memcmp(address_sa_ip(&list->item[i].sa), address_sa_ip(sa),
-			   address_sa_ip_size(sa)) == 0)
+		if (list->item[i].sa.ss_family == address->sa.ss_family &&
+		    memcmp(address_ip(&list->item[i]), address_ip(address),
+			   address_ip_size(address)) == 0)
 			return 1;
 	return 0;
 }
 
-void address_set(struct address *address, const struct sockaddr *sa, uint16_t port)
-{
-	const struct in6_addr *ip = address_sa_ip(sa);
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address->sa;
-
-	if (sa->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(ip)) {
-		address_set_ip(address, &ip->s6_addr[12], sizeof(struct in_addr), port);
-		return;
-	}
-	address_set_ip(address, ip, address_sa_ip_size(sa), port);
-	if (sa->sa_family == AF_INET6)
-		in6->sin6_scope_id = ((const struct sockaddr_in6 *)sa)->sin6_scope_id;
-}
-
 int address_list_add(struct address_list *list, const struct address *address)
 {
-	if (address_list_has(list, (const struct sockaddr *)&address->sa))
+	if (address_list_has(list, address))
 		return 1;
 	if (list->count == ADDRESS_INET_MAX)
 		return 0;
@@ -330,10 +309,8 @@ void address_list_leave_out(struct address_list *list, const char *text)
 /* A link-local address means another host on each interface. */
 static int address_lacks_interface(const struct address *address)
 {
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&address->sa;
-
-	return address->sa.ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) &&
-	       in6->sin6_scope_id == 0;
+	return address_is_ipv6(address) && IN6_IS_ADDR_LINKLOCAL(&address->in6.sin6_addr) &&
+	       address->in6.sin6_scope_id == 0;
 }
 
 /* The numeric address names an interface that this host does not have. */
@@ -444,22 +421,22 @@ enum interface_rank {
 	INTERFACE_RANKS
 };
 
-/* A link-local IPv6 address is not usable, because it means another host in every network. */
-static int interface_is_usable(const struct ifaddrs *i)
-{
-	const struct sockaddr *sa = i->ifa_addr;
-
-	if (sa == NULL || !(i->ifa_flags & IFF_UP))
-		return 0;
-	return sa->sa_family == AF_INET ||
-	       (sa->sa_family == AF_INET6 &&
-		!IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)sa)->sin6_addr));
-}
-
 static void interface_address(const struct ifaddrs *i, struct address *address)
 {
 	address_set(address, i->ifa_addr, 0);
 	address->loopback = (i->ifa_flags & IFF_LOOPBACK) != 0;
+}
+
+/* A link-local IPv6 address is not usable, because it means another host in every network. */
+static int interface_is_usable(const struct ifaddrs *i)
+{
+	struct address address;
+
+	if (i->ifa_addr == NULL || !(i->ifa_flags & IFF_UP) ||
+	    (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6))
+		return 0;
+	interface_address(i, &address);
+	return !address_is_ipv6(&address) || !IN6_IS_ADDR_LINKLOCAL(&address.in6.sin6_addr);
 }
 
 /* "10.0.0.7" */
@@ -487,8 +464,7 @@ static void interface_add_route(struct address_list *routes, const void *there, 
 	fd = descriptor_lift(socket(to.sa.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	if (fd < 0)
 		return;
-	if (!connect(fd, (const struct sockaddr *)&to.sa, to.len) &&
-	    !getsockname(fd, (struct sockaddr *)&from.sa, &from.len))
+	if (!connect(fd, &to.any, to.len) && !getsockname(fd, &from.any, &from.len))
 		address_list_add(routes, &from);
 	close(fd);
 }
@@ -518,10 +494,12 @@ static enum interface_rank interface_rank(const struct ifaddrs *list, const stru
 					  const struct address_list *routes)
 {
 	const int ipv6 = i->ifa_addr->sa_family == AF_INET6;
+	struct address address;
 
+	interface_address(i, &address);
 	if (i->ifa_flags & IFF_LOOPBACK)
 		return ipv6 ? INTERFACE_LOOPBACK_IPV6 : INTERFACE_LOOPBACK_IPV4;
-	if (address_list_has(routes, i->ifa_addr))
+	if (address_list_has(routes, &address))
 		return ipv6 ? INTERFACE_ROUTE_IPV6 : INTERFACE_ROUTE_IPV4;
 	if (interface_is_first(list, i))
 		return ipv6 ? INTERFACE_FIRST_IPV6 : INTERFACE_FIRST_IPV4;

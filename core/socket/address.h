@@ -5,9 +5,11 @@
 #ifndef CORE_SOCKET_ADDRESS_H
 #define CORE_SOCKET_ADDRESS_H
 
+#include <netinet/in.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 enum {
 	ADDRESS_INET_MAX = 8, /* most IP addresses in a list */
@@ -17,7 +19,13 @@ enum {
 };
 
 struct address {
-	struct sockaddr_storage sa;
+	union {
+		struct sockaddr_storage sa; /* its family says which of the others counts */
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+		struct sockaddr_un un;
+	};
 	socklen_t len;
 	int loopback; /* a loopback interface has it: usable within its host only */
 };
@@ -58,7 +66,7 @@ size_t address_ip_size(const struct address *address);
 int address_is_loopback(const struct address *address);
 const void *address_ip(const struct address *address);
 /* Has the list this IP address, with any port? */
-int address_list_has(const struct address_list *list, const struct sockaddr *sa);
+int address_list_has(const struct address_list *list, const struct address *address);
 /* Appends the address unless the list has it; 0: there is no room. */
 int address_list_add(struct address_list *list, const struct address *address);
 /* Notes an address for which there was no room. */

@@ -380,13 +380,11 @@ static int dial_connected(struct dial *dial, struct dial_attempt *y)
 /* A socket connects to itself if the system gives it the port that it dials. */
 static int dial_is_own_echo(int fd)
 {
-	struct sockaddr_storage a, b;
-	socklen_t alen = sizeof(a), blen = sizeof(b);
+	struct address own = {.len = sizeof(own.sa)}, peer = {.len = sizeof(peer.sa)};
 
-	memset(&a, 0, sizeof(a));
-	memset(&b, 0, sizeof(b));
-	return getsockname(fd, (struct sockaddr *)&a, &alen) == 0 &&
-	       getpeername(fd, (struct sockaddr *)&b, &blen) == 0 && memcmp(&a, &b, sizeof(a)) == 0;
+	return getsockname(fd, &own.any, &own.len) == 0 &&
+	       getpeername(fd, &peer.any, &peer.len) == 0 &&
+	       memcmp(&own.sa, &peer.sa, sizeof(own.sa)) == 0;
 }
 
 /* The kernel has connected the socket, or has failed to. */

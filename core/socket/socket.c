@@ -36,10 +36,9 @@ static int socket_bind_listen(int fd, struct address *address)
 
 	if (address->sa.ss_family != AF_UNIX)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, (struct sockaddr *)&address->sa, address->len) < 0 ||
-	    listen(fd, SOMAXCONN) < 0)
+	if (bind(fd, &address->any, address->len) < 0 || listen(fd, SOMAXCONN) < 0)
 		return -1;
-	return getsockname(fd, (struct sockaddr *)&address->sa, &address->len);
+	return getsockname(fd, &address->any, &address->len);
 }
 
 static int socket_listen_error(const struct address *address, int err)
@@ -117,7 +116,7 @@ void socket_keep_alive(int fd, int on)
 
 int socket_connect(int fd, const struct address *address)
 {
-	if (connect(fd, (const struct sockaddr *)&address->sa, address->len) == 0)
+	if (connect(fd, &address->any, address->len) == 0)
 		return 0;
 	return errno == EINPROGRESS || errno == EINTR ? 0 : -1;
 }

@@ -137,7 +137,7 @@ static void put_claim(void)
 /* Once the root has the piece of rank 2. */
 static int put_claim_later(void *put)
 {
-	if (t->conns[1].heard == TREE_CAME && !*(int *)put) {
+	if (t->conns[1].status == TREE_CAME && !*(int *)put) {
 		*(int *)put = 1;
 		put_claim();
 	}
@@ -207,13 +207,13 @@ static void test_root(void)
 	end();
 }
 
-static void test_heard(uint32_t round, uint64_t len)
+static void test_status(uint32_t round, uint64_t len)
 {
 	const uint8_t heard[BODY] = {0};
 
 	begin(0);
 	put_child(0,
-		  (struct tree_frame){.type = TREE_HEARD, .round = round, .len = len, .index = 1},
+		  (struct tree_frame){.type = TREE_STATUS, .round = round, .len = len, .index = 1},
 		  heard);
 	is_int(run(), COLL_ERR_INTERNAL, "rank 1 has heard from %d ranks in round %u", (int)len,
 	       round);
@@ -257,7 +257,7 @@ static void test_other_index(void)
 	const uint8_t heard[RANKS] = {0};
 	struct tree_frame head = leaf_piece(3);
 
-	head.type = TREE_HEARD;
+	head.type = TREE_STATUS;
 	head.len = RANKS;
 	begin(1);
 	put_child(0, head, heard);
@@ -289,9 +289,9 @@ int main(void)
 {
 	tree_shape = (struct tree_shape){.flat = 1, .fan = CHILDREN};
 	test_root();
-	test_heard(1, RANKS - 1);
-	test_heard(1, RANKS + 1);
-	test_heard(2, RANKS);
+	test_status(1, RANKS - 1);
+	test_status(1, RANKS + 1);
+	test_status(2, RANKS);
 	test_inner();
 	return done_testing();
 }

@@ -432,7 +432,7 @@ static void test_killed(int trials)
 static void test_both_ends_at_once(void)
 {
 	static const uint8_t key[HANDSHAKE_KEY_SIZE] = {1};
-	const struct tree_frame heard = {.type = TREE_HEARD, .len = 4};
+	const struct tree_frame heard = {.type = TREE_STATUS, .len = 4};
 	struct tree *t = calloc(1, sizeof(*t));
 	struct tree_frame got;
 	int ends[2];

@@ -71,7 +71,7 @@ static const struct shares_thing {
 struct shares_facts {
 	char boot_id[SHARES_UUID]; /* of the running kernel */
 	char link[SHARES_LINK];    /* the name of the namespace, such as "net:[4026531840]" */
-	uint8_t process[16];       /* all 0, unless the other facts are unknown */
+	uint8_t process[16];       /* all 0, unless boot_id and link are unknown */
 };
 
 static int shares_read_boot_id(char boot_id[SHARES_UUID])

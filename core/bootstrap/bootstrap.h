@@ -21,7 +21,7 @@ struct bootstrap_peer {
 	char host[64];       /* host name, for messages */
 	int32_t pid;
 	uint16_t cpus;      /* number of processors that it may run on; 0: unknown */
-	uint16_t first_cpu; /* the first of these processors */
+	uint16_t first_cpu; /* the lowest number of its processors */
 	/*
 	 * Hashes of the host and of namespaces: processes with an equal hash share the thing.  The bits
 	 * COLL_SHARES_* of backend.h name the things, in this order from COLL_SHARES_HOST on.
@@ -104,7 +104,7 @@ int bootstrap_rank(const struct bootstrap *bootstrap);
 int bootstrap_nranks(const struct bootstrap *bootstrap);
 /* Facts about a rank, known after open. */
 const struct bootstrap_peer *bootstrap_peer(const struct bootstrap *bootstrap, int rank);
-/* The things that two ranks share, as bits COLL_SHARES_* of backend.h; all of them if a is b. */
+/* The things that two ranks share, as bits COLL_SHARES_* of backend.h; all bits if a is b. */
 uint8_t bootstrap_shares(const struct bootstrap *bootstrap, int a, int b);
 /* Sets lowest[r] to the lowest rank on the host of rank r, for all ranks.  The work is linear in the ranks. */
 int bootstrap_hosts(const struct bootstrap *bootstrap, int *lowest);

@@ -58,7 +58,7 @@ int bootstrap_meet(struct bootstrap *bootstrap, int64_t timeout_ms);
 int bootstrap_self(struct bootstrap_peer *peer);
 /* When a wait that begins now is to be told in the log; INT64_MAX: never. */
 int64_t bootstrap_stall_time(void);
-/* "2, 5-7" for the ranks whose status[] is 0; ends in "..." if there is no more room.  Returns their number. */
+/* "2, 5-7" for the ranks whose status[] is 0; ends in "..." if the buffer is too small.  Returns their number. */
 int bootstrap_list_missing(char *buf, size_t size, const uint8_t *status, int nranks);
 /* COLL_ERR_TIMEOUT with the names of the ranks whose status[] is 0.  note: text to append, or "". */
 int bootstrap_timeout_error(const uint8_t *status, int nranks, int64_t timeout_ms,

@@ -91,7 +91,7 @@ struct launcher {
 
 /*
  * The first launcher that applies counts.  A launcher further down may have started it.  The first launcher of the table
- * is `coll run`, which records how it left the variables of the others.
+ * is `coll run`, which records how it left the variables of all launchers.
  */
 extern const struct launcher launchers[];
 extern const int launchers_count;

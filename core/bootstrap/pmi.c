@@ -70,7 +70,7 @@ static int pmi_send(int fd, const char *line)
 {
 	size_t n = strlen(line);
 
-	/* The line is short, and the daemon has read every line before: there is room for it. */
+	/* The line is short, and the daemon has read every line before: the socket has space for it. */
 	return send(fd, line, n, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)n
 		       ? COLL_SUCCESS
 		       : pmi_failed("has closed its connection, or does not read from it");

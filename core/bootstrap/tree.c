@@ -305,7 +305,7 @@ static void tree_text_key(const char *text, uint8_t key[16])
 }
 
 /*
- * The shared key of an id, of which others may know `key` where it has travelled among the parent's ranks or through
+ * The shared key of an id.  Others may know the `key` of an id that has travelled among the parent's ranks or through
  * a launcher: it then also follows from the parent's key or COLL_KEY.  An abort of the parent's watched communicator
  * ends this rendezvous too.
  */

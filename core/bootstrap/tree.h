@@ -26,7 +26,6 @@
 
 #include "bootstrap/bootstrap_impl.h"
 #include "bootstrap/tree_protocol.h"
-#include "bootstrap/unique_id.h"
 #include "socket/acceptor.h"
 #include "socket/dial.h"
 
@@ -35,6 +34,9 @@ enum {
 	TREE_GRACE_MS = 2000, /* extra wait of a child for the names of the missing ranks */
 	TREE_ASK_MS = 2000    /* extra time for each level below that is asked for them */
 };
+
+/* A unique id has fewer bytes than this, as many as an ncclUniqueId has. */
+enum { UNIQUE_ID_TEXT_MAX = 128 };
 
 /* The status of a rank in this round, as another rank knows it. */
 enum tree_status {
@@ -59,10 +61,10 @@ struct tree_place {
 
 /* A connection to another rank.  In each direction one frame is under way at a time. */
 struct tree_link {
-	int rank;  /* of the other end */
+	int rank;  /* of the peer */
 	int fd;    /* -1: none, or no more */
 	int place; /* in the poll set; -1: not in the set */
-	int ended; /* the other end is lost, or has sent a FAILURE */
+	int ended; /* the peer is lost, or has sent a FAILURE */
 	char address[ADDRESS_TEXT_SIZE];
 	struct tree_stream stream; /* with the frame that comes */
 	uint8_t *body;             /* memory of its own for the body of that frame; or NULL */
@@ -108,9 +110,9 @@ struct tree {
 	uint8_t *status; /* [nranks] an enum tree_status for each rank */
 	int missing;     /* number of children whose piece has not come */
 	enum tree_overdue overdue;
-	int64_t patience; /* when the wait for the answers of the children that were asked ends */
-	int hurries;      /* the parent has said that a rank has failed */
-	int hurried;      /* the children that are silent have been told so */
+	int64_t ask_end; /* when the wait for the answers of the children that were asked ends */
+	int hurries;     /* the parent has said that a rank has failed */
+	int hurried;     /* the children that are silent have been told so */
 	/* A stalled round: when the root asks its children; who has been heard from; when the wait for answers ends. */
 	int64_t stall_at;
 	uint8_t *stall_status; /* [nranks] while answers are awaited; else NULL */
@@ -151,6 +153,8 @@ static inline int tree_is_deep(const struct tree *t)
 void tree_set_handshake(struct tree *t);
 /* Makes the bootstrap's own key, and that of the bodies, from the shared one and the root's salt. */
 void tree_derive_keys(struct tree *t, const uint8_t salt[HANDSHAKE_SALT_SIZE]);
+/* Waits for the poll set until `wake` at most.  Returns a code if the communicator is aborted. */
+int tree_wait(struct tree *t, int64_t wake);
 /* Fills a zeroed link.  is_parent: this end is the parent's. */
 void tree_link_open(struct tree *t, struct tree_link *link, int rank, int fd, int is_parent,
 		    const uint8_t key[HANDSHAKE_KEY_SIZE]);
@@ -166,7 +170,7 @@ int tree_link_break_off(struct tree_link *link);
 int tree_link_send(struct tree *t, struct tree_link *link, struct tree_frame head,
 		   const void *body);
 /*
- * Reads what the other end has sent, of one frame at most.  take_head checks a head and chooses the memory for the
+ * Reads what the peer has sent, of one frame at most.  take_head checks a head and chooses the memory for the
  * body (stream.body); take_frame takes a whole frame.  No one has changed the bytes that they get.  This function
  * takes a FAILURE itself and returns it as an error.
  */
@@ -180,7 +184,7 @@ const char *tree_link_text(struct tree_link *link);
 /* Takes a FAILED into t->failure. */
 void tree_link_take_failed(struct tree *t, struct tree_link *link);
 
-/* Between rounds: has the other end sent a failure, or closed its connection? */
+/* Between rounds: has the peer sent a failure, or closed its connection? */
 int tree_link_failure_waits(const struct tree_link *link);
 
 /* ---- tree_link.c: the connection to the parent ---- */
@@ -233,6 +237,29 @@ int tree_fail(struct tree *t, int code);
 
 /* Joins the tree: connects to the root, and in a deep tree to the parent.  retry: the root may not be listening yet. */
 int tree_join(struct tree *t, const struct address_list *addresses, int retry);
+
+/* ---- unique_id.c: unique ids: their text, and the sockets that listen for them ---- */
+
+/*
+ * id: receives the text.  COLL_ERR_INVALID_ARGUMENT: it needs more than `size` bytes with its NUL.  Addresses without
+ * room join addresses->left_out, and a log line names these.
+ */
+int unique_id_print(const uint8_t key[BOOTSTRAP_KEY_SIZE], struct address_list *addresses, char *id,
+		    size_t size);
+int unique_id_parse(const char *id, uint8_t key[BOOTSTRAP_KEY_SIZE],
+		    struct address_list *addresses);
+
+/*
+ * Hands over the listening sockets that this process made for the id, and the addresses for which the id has no room;
+ * or no sockets if the process of another rank made the id; must: that is an error.
+ */
+int unique_id_take(const uint8_t key[BOOTSTRAP_KEY_SIZE], int rank, int must,
+		   struct listeners *listeners, char left_out[ADDRESS_LEFT_OUT_SIZE]);
+/* Listens at every address of the chosen interface; without a choice one socket listens at all addresses. */
+int unique_id_listen(const char *interface_name, struct listeners *listeners,
+		     struct address_list *addresses);
+/* Closes the sockets that a parent process made before it forked. */
+void unique_id_drop_inherited(void);
 
 /* ---- tree_round.c ---- */
 

@@ -405,7 +405,7 @@ static int answer_flush(struct tree *t, const struct tree_link **lost, int *lost
 }
 
 /* Waits until a child takes more of the answer.  Children that have all of it may be in the next round already. */
-static void answer_wait(struct tree *t)
+static int answer_wait(struct tree *t)
 {
 	poll_set_unwatch(&t->polls, &t->parent.place);
 	for (int i = 0; i < t->nconns; i++)
@@ -413,8 +413,7 @@ static void answer_wait(struct tree *t)
 			child_watch(t, &t->conns[i], POLLOUT);
 		else
 			child_unwatch(t, &t->conns[i]);
-	poll_set_begin(&t->polls, bootstrap_look(&t->bootstrap, t->deadline));
-	poll_set_wait(&t->polls);
+	return tree_wait(t, t->deadline);
 }
 
 static int answer_timed_out(struct tree *t)
@@ -436,11 +435,7 @@ int tree_pass_down(struct tree *t, const void *body, size_t len, int failed)
 		return 0;
 	lost = answer_begin(t, body, len, failed);
 	while (code == 0 && answer_flush(t, &lost, &lost_errno) > 0) {
-		code = bootstrap_check_aborted(&t->bootstrap);
-		if (code == 0 && clock_remaining(t->deadline) == 0)
-			code = answer_timed_out(t);
-		if (code == 0)
-			answer_wait(t);
+		code = clock_remaining(t->deadline) > 0 ? answer_wait(t) : answer_timed_out(t);
 		waited = 1;
 	}
 	for (int i = 0; waited && i < t->nconns; i++)
@@ -477,7 +472,7 @@ static void answer_send_failure(struct tree *t, int code, const char *text)
 }
 
 /*
- * The rendezvous has failed before all children were connected.  Waits a short time for the others and
+ * The rendezvous has failed before all children were connected.  Waits a short time for the late children and
  * tells them why: a rank that finds the port closed cannot know whether this one will still come.
  */
 static void answer_tell_late(struct tree *t, int code, const char *text)
@@ -488,13 +483,11 @@ static void answer_tell_late(struct tree *t, int code, const char *text)
 		end = t->deadline;
 	t->acceptor.failed = code;
 	t->acceptor.failed_text = text;
+	poll_set_unwatch(&t->polls, &t->parent.place);
 	while (t->nconns < t->conns_max && clock_remaining(end) > 0) {
-		poll_set_begin(&t->polls, bootstrap_look(&t->bootstrap, end));
-		acceptor_prepare(&t->acceptor, &t->polls);
-		poll_set_wait(&t->polls);
-		if (bootstrap_check_aborted(&t->bootstrap))
+		if (tree_wait(t, end))
 			return;
-		/* A rank that can never fit is told its own fault; this rank still waits for the others. */
+		/* A rank that can never fit is told its own fault; this rank still waits for its other children. */
 		if (acceptor_advance(&t->acceptor, &t->polls) != 0)
 			log_debug("a late rank was turned away: %s", error_text());
 		answer_send_failure(t, code, text);

@@ -65,6 +65,16 @@ void tree_derive_keys(struct tree *t, const uint8_t salt[HANDSHAKE_SALT_SIZE])
 	link_derive_key(t, "libcoll bodies ", salt, t->body_key);
 }
 
+/* ------------------------------------------------------------------------ the wait -- */
+
+int tree_wait(struct tree *t, int64_t wake)
+{
+	poll_set_begin(&t->polls, bootstrap_look(&t->bootstrap, wake));
+	acceptor_prepare(&t->acceptor, &t->polls);
+	poll_set_wait(&t->polls);
+	return bootstrap_check_aborted(&t->bootstrap);
+}
+
 /* ------------------------------------------------------------------------ errors -- */
 
 int tree_link_lost(const struct tree *t, const struct tree_link *link, int err)
@@ -216,9 +226,9 @@ int tree_link_receive(struct tree *t, struct tree_link *link, tree_take_fn take_
 {
 	enum tree_event event;
 	uint8_t scrap[4096];
-	size_t room;
-	void *at = tree_stream_space(&link->stream, scrap, sizeof(scrap), &room);
-	ssize_t n = socket_read(link->fd, at, room);
+	size_t space;
+	void *at = tree_stream_space(&link->stream, scrap, sizeof(scrap), &space);
+	ssize_t n = socket_read(link->fd, at, space);
 	int code = 0;
 
 	if (n < 0) {
@@ -242,7 +252,7 @@ int tree_link_receive(struct tree *t, struct tree_link *link, tree_take_fn take_
 /* ---------------------------------------------------------------- between rounds -- */
 
 /*
- * Are the first `n` bytes of these heads what the other end may send before this rank begins its next round?  A child
+ * Are the first `n` bytes of these heads what the peer may send before this rank begins its next round?  A child
  * sends its piece, or a part of it; the parent a question for the log, if it is in the next round already.
  */
 static int link_expects(const struct tree_link *link, const struct tree_frame *head, ssize_t n)

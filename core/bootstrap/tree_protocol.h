@@ -35,7 +35,7 @@ int tree_shape_fan(int nranks);
 int tree_shape_parent(int index, int nranks);
 /* The number of children of an index. */
 int tree_shape_children(int index, int nranks);
-/* The index of the first of these children. */
+/* The lowest index of a child of that index. */
 int tree_shape_first_child(int index, int nranks);
 /* The number of ranks in the subtree of that index, itself included. */
 int tree_shape_size(int index, int nranks);
@@ -58,18 +58,19 @@ enum tree_type {
 	TREE_TABLE = 2,
 	TREE_FAILURE = 3,
 	TREE_FAILED = 4,
-	TREE_WHO =
-		5, /* to a child: the time is up, or a code says else; who has been heard from? */
-	TREE_STATUS =
-		6, /* the answer, also unasked when the child's time is up: a byte a rank, an enum tree_status */
-	TREE_HERE =
-		7, /* round 0, to the root: the rank's own addresses, in the text of a unique id */
-	TREE_INDEX = 8 /* round 0, from the root: a struct tree_place */
+	/* To a child: asks for a STATUS, because the time is up or for the reason in `code`. */
+	TREE_WHO = 5,
+	/* The answer, also unasked when the child's time is up.  The body has a byte for each rank, an enum tree_status. */
+	TREE_STATUS = 6,
+	/* Round 0, to the root: the rank's own addresses, in the text of a unique id. */
+	TREE_HERE = 7,
+	/* Round 0, from the root: a struct tree_place. */
+	TREE_INDEX = 8
 };
 
 /* The code of a WHO for which nobody's time is up. */
 enum tree_why {
-	TREE_STALLED = 1, /* only the log waits for the answer, which has the code too */
+	TREE_STALLED = 1, /* only the log waits for the answer, which has this code too */
 	TREE_HURRY = 2    /* no question: a rank has failed */
 };
 

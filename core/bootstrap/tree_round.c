@@ -12,21 +12,17 @@
 #include "base/log.h"
 #include "bootstrap/tree.h"
 
-enum {
-	STALL_LEVEL_MS = 500
-}; /* the wait for the answers of a stalled round, for each level below */
+/* The wait for the answers of a stalled round, for each level below. */
+enum { STALL_LEVEL_MS = 500 };
 
 /* Waits until `wake` at most, then handles all events of the parent, the children and the newcomers. */
 static int round_step(struct tree *t, int64_t wake)
 {
 	int code, place, cursor = 0;
 
-	poll_set_begin(&t->polls, bootstrap_look(&t->bootstrap, wake));
 	if (t->parent.fd >= 0)
 		poll_set_watch(&t->polls, &t->parent.place, t->parent.fd, POLLIN);
-	acceptor_prepare(&t->acceptor, &t->polls);
-	poll_set_wait(&t->polls);
-	code = bootstrap_check_aborted(&t->bootstrap);
+	code = tree_wait(t, wake);
 	/* The parent first: its reason is better than the end of a child which had it too. */
 	if (code == 0 && t->parent.fd >= 0 && poll_set_events(&t->polls, t->parent.place))
 		code = tree_parent_take(t);
@@ -112,12 +108,12 @@ static int missing_ask(struct tree *t)
 	if (!tree_is_deep(t))
 		return 0;
 	if (first) {
-		t->patience = clock_deadline((int64_t)round_levels(t) * TREE_ASK_MS);
+		t->ask_end = clock_deadline((int64_t)round_levels(t) * TREE_ASK_MS);
 		ask_children(t, 0, 0);
 	}
 	for (int i = 0; i < t->nconns; i++)
 		waits |= tree_child_is_silent(&t->conns[i]);
-	return waits && clock_remaining(t->patience) > 0;
+	return waits && clock_remaining(t->ask_end) > 0;
 }
 
 /*
@@ -231,7 +227,7 @@ static int64_t gather_wake(const struct tree *t)
 	if (t->overdue == TREE_PARENT_TOLD)
 		return clock_deadline(BOOTSTRAP_LOOK_MS);
 	if (t->overdue == TREE_CHILDREN_ASKED)
-		return t->patience;
+		return t->ask_end;
 	return stall < t->deadline ? stall : t->deadline;
 }
 
@@ -274,7 +270,7 @@ static int round_gather(struct tree *t)
 
 /* ------------------------------------------------------------------------- a round -- */
 
-/* Makes room for the pieces, and puts this rank's own in its place. */
+/* Makes memory for the pieces, and puts this rank's own piece in its place. */
 static int round_begin(struct tree *t, const void *in)
 {
 	const uint32_t rank = (uint32_t)t->bootstrap.rank;

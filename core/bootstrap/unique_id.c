@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "bootstrap/unique_id.h"
+#include "bootstrap/tree.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -26,7 +26,7 @@ enum {
 	ID_IPV6 = 1,
 	ID_LOCALHOST = 2, /* 127.0.0.1 or ::1, which has no bytes */
 	ID_PORT = 4,      /* another port than the id's */
-	ID_MORE = 8, /* of the first address: there was no room for all addresses of the host */
+	ID_MORE = 8, /* of the first address: the id has no space for all addresses of the host */
 	ID_BITS = 15
 };
 /* The most bytes of an id, and the fewest: a key, a port and an address without bytes. */

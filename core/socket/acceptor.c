@@ -37,7 +37,7 @@ static int acceptor_proven_max(const struct handshake *hs)
 }
 
 /*
- * Most connections without a proof.  All ranks of a job may come at once: if they had to make room for each other, and
+ * Most connections without a proof.  All ranks of a job may come at once: if they had to make way for each other, and
  * their answers took longer than acceptor_min_ms(), none would ever get in.
  */
 static int acceptor_pending_max(const struct handshake *hs)
@@ -134,7 +134,7 @@ void acceptor_end(struct acceptor *a)
 	a->dials = NULL;
 }
 
-/* ------------------------------------------------------------------- making room -- */
+/* ------------------------------------------------------------------- making way -- */
 
 /* Returns the index of the oldest connection without a proof; npending: there is none. */
 static int acceptor_oldest(const struct acceptor *a)
@@ -294,7 +294,7 @@ static void acceptor_prove(struct acceptor *a, int i, uint32_t rank)
 	a->nproven++;
 }
 
-/* The other end of connection i has another key. */
+/* The peer of connection i has another key. */
 static void acceptor_refuse_key(struct acceptor *a, int i)
 {
 	error_set(COLL_ERR_PERMISSION,

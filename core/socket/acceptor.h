@@ -29,8 +29,7 @@ void listeners_close(struct listeners *listeners);
 struct pending_connection {
 	struct connection conn;
 	struct address peer;
-	uint32_t
-		rank; /* of the other end, once it has proved the key: then the connection awaits its confirm */
+	uint32_t rank; /* of the peer, once it has proved the key and its confirm is awaited */
 };
 
 struct acceptor {

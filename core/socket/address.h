@@ -20,7 +20,7 @@ enum {
 
 struct address {
 	union {
-		struct sockaddr_storage sa; /* its family says which of the others counts */
+		struct sockaddr_storage sa; /* its family selects the member */
 		struct sockaddr any;
 		struct sockaddr_in in;
 		struct sockaddr_in6 in6;
@@ -33,8 +33,9 @@ struct address {
 struct address_list {
 	struct address item[ADDRESS_MAX]; /* best first */
 	int count;
-	int more;                             /* the host has others, for which there was no room */
-	char left_out[ADDRESS_LEFT_OUT_SIZE]; /* names of these, as far as they are known */
+	int more; /* the host has addresses for which the list has no space */
+	char left_out
+		[ADDRESS_LEFT_OUT_SIZE]; /* texts of these addresses, as far as they are known */
 };
 
 /*
@@ -54,7 +55,7 @@ void address_local(const char *name, struct address *out);
 
 /* "10.0.0.7:4711", "[::1]:80", "a local socket". */
 void address_format(const struct address *address, char text[ADDRESS_TEXT_SIZE]);
-/* Address of the other end of fd, or "?". */
+/* Address of the peer of fd, or "?". */
 void address_format_peer(int fd, char text[ADDRESS_TEXT_SIZE]);
 
 /* The functions below are for IP addresses. */
@@ -67,9 +68,9 @@ int address_is_loopback(const struct address *address);
 const void *address_ip(const struct address *address);
 /* Has the list this IP address, with any port? */
 int address_list_has(const struct address_list *list, const struct address *address);
-/* Appends the address unless the list has it; 0: there is no room. */
+/* Appends the address unless the list has it; 0: the list is full. */
 int address_list_add(struct address_list *list, const struct address *address);
-/* Notes an address for which there was no room. */
+/* Notes an address for which the list has no space. */
 void address_list_leave_out(struct address_list *list, const char *text);
 /* Makes an address of a socket address with an IP address.  An IPv4 address in IPv6's form becomes IPv4. */
 void address_set(struct address *address, const struct sockaddr *sa, uint16_t port);

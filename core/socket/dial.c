@@ -25,7 +25,7 @@ enum {
 	DIAL_BRIEF_MS = 100         /* a shorter time is not told */
 };
 
-/* One for each address. */
+/* A phrase for each address. */
 typedef char reason_phrases[ADDRESS_MAX][200];
 
 /* ------------------------------------------------------ why an address fails -- */
@@ -43,7 +43,7 @@ static void reason_add(struct dial_reason *reason, int *n, int why, int64_t ms)
 	reason[i].ms += ms;
 }
 
-/* A try has failed. */
+/* Notes why a try has failed, and how long it took. */
 static void dial_reason_add(struct dial_attempt *y, int why)
 {
 	int64_t now = clock_now_ms();
@@ -223,8 +223,8 @@ static int dial_is_idle(const struct dial_attempt *y)
 }
 
 /*
- * Schedules the addresses that were not tried yet: the first after delay_ms, the others one after
- * another.
+ * Schedules the addresses that were not tried yet: the first after delay_ms, each further one
+ * DIAL_HEAD_START_MS later.
  */
 static void dial_reschedule(struct dial *dial, int64_t delay_ms, int earlier)
 {

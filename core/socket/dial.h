@@ -16,7 +16,7 @@
 
 enum { DIAL_NOTE_SIZE = 320, DIAL_REPORT_SIZE = 420, DIAL_REASONS = 3 };
 
-/* The reason for failed tries of one address: an errno, 0 for a closed connection, or one of these. */
+/* The reason for failed tries of one address: an errno, 0 for a closed connection, or DIAL_SILENT. */
 enum { DIAL_SILENT = -1 }; /* it accepts connections, but nobody answers */
 
 struct dial_reason {

@@ -128,9 +128,9 @@ enum handshake_event {
 	HANDSHAKE_MORE,    /* the message is not complete */
 	HANDSHAKE_WHOLE,   /* the message is complete, and its mac is right */
 	HANDSHAKE_LOST,    /* the connection has ended, with errno */
-	HANDSHAKE_FOREIGN, /* the other end speaks another protocol */
-	HANDSHAKE_VERSION, /* the other end speaks another version of this protocol */
-	HANDSHAKE_FORGED   /* the mac is wrong: the other end has another key */
+	HANDSHAKE_FOREIGN, /* the peer speaks another protocol */
+	HANDSHAKE_VERSION, /* the peer speaks another version of this protocol */
+	HANDSHAKE_FORGED   /* the mac is wrong: the peer has another key */
 };
 
 /* Begins over a socket of that family, which is in no poll set yet. */

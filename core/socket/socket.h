@@ -35,7 +35,7 @@ int socket_listen_any(uint16_t port, int *fd, uint16_t *bound, int *err);
 /* Sets TCP_NODELAY: small messages are sent at once. */
 void socket_no_delay(int fd);
 /*
- * on: from now on the kernel probes the other end after each second of silence, so that a connection of which only
+ * on: from now on the kernel probes the peer after each second of silence, so that a connection of which only
  * this end knows ends with ECONNRESET, and one to a host that is gone with ETIMEDOUT after 10 s.
  */
 void socket_keep_alive(int fd, int on);

@@ -27,17 +27,17 @@ struct given_block {
 	char body[GIVEN_BODY];
 };
 
-struct user_bootstrap {
+struct given_bootstrap {
 	struct bootstrap bootstrap;
 	coll_exchange_fn exchange;
 	void *user;
 	struct given_block *blocks; /* nranks */
 };
 
-static int user_call(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
-		     int64_t timeout_ms)
+static int given_call(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
+		      int64_t timeout_ms)
 {
-	struct user_bootstrap *u = (struct user_bootstrap *)bootstrap;
+	struct given_bootstrap *u = (struct given_bootstrap *)bootstrap;
 	int32_t rc = u->exchange(u->user, in, out, len, timeout_ms);
 	char seconds[24];
 
@@ -53,7 +53,7 @@ static int user_call(struct bootstrap *bootstrap, const void *in, void *out, siz
 /*
  * Did the head of this rank's block return unchanged, and do all ranks exchange the same number of bytes?
  */
-static int given_check(const struct user_bootstrap *u, const struct given_block *own,
+static int given_check(const struct given_bootstrap *u, const struct given_block *own,
 		       const struct bootstrap_failure *failure)
 {
 	int rank = u->bootstrap.rank;
@@ -74,10 +74,10 @@ static int given_check(const struct user_bootstrap *u, const struct given_block 
 	return 0;
 }
 
-static int user_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
-			 struct bootstrap_failure *failure, int64_t timeout_ms)
+static int given_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
+			  struct bootstrap_failure *failure, int64_t timeout_ms)
 {
-	struct user_bootstrap *u = (struct user_bootstrap *)bootstrap;
+	struct given_bootstrap *u = (struct given_bootstrap *)bootstrap;
 	int64_t deadline = clock_deadline(timeout_ms);
 	struct given_block own = {.code = failure->code, .len = len};
 	int code;
@@ -86,7 +86,7 @@ static int user_exchange(struct bootstrap *bootstrap, const void *in, void *out,
 		snprintf(own.body, sizeof(own.body), "%.*s", GIVEN_BODY - 1, failure->text);
 	else if (len > 0 && len <= sizeof(own.body))
 		memcpy(own.body, in, len);
-	code = user_call(bootstrap, &own, u->blocks, sizeof(own), timeout_ms);
+	code = given_call(bootstrap, &own, u->blocks, sizeof(own), timeout_ms);
 	failure->code = COLL_SUCCESS;
 	for (int r = 0; code == 0 && r < bootstrap->nranks; r++) {
 		struct given_block *block = &u->blocks[r];
@@ -100,22 +100,22 @@ static int user_exchange(struct bootstrap *bootstrap, const void *in, void *out,
 	if (code || failure->code)
 		return code;
 	if (len > sizeof(own.body))
-		return user_call(bootstrap, in, out, len, clock_remaining(deadline));
+		return given_call(bootstrap, in, out, len, clock_remaining(deadline));
 	for (int r = 0; len > 0 && r < bootstrap->nranks; r++)
 		memcpy((char *)out + (size_t)r * len, u->blocks[r].body, len);
 	return 0;
 }
 
-static void user_close(struct bootstrap *bootstrap)
+static void given_close(struct bootstrap *bootstrap)
 {
-	free(((struct user_bootstrap *)bootstrap)->blocks);
+	free(((struct given_bootstrap *)bootstrap)->blocks);
 }
 
-static const struct bootstrap_kind user_kind = {
-	.exchange = user_exchange, .close = user_close, .sticky = 0};
+static const struct bootstrap_kind given_kind = {
+	.exchange = given_exchange, .close = given_close, .sticky = 0};
 
 /* Rank 0 makes the key; the other ranks' bytes are ignored. */
-static int user_share_key(struct bootstrap *bootstrap, int64_t timeout_ms)
+static int given_share_key(struct bootstrap *bootstrap, int64_t timeout_ms)
 {
 	uint8_t *keys = malloc((size_t)bootstrap->nranks * BOOTSTRAP_KEY_SIZE);
 	uint8_t mine[BOOTSTRAP_KEY_SIZE];
@@ -137,23 +137,23 @@ int bootstrap_open_user(struct bootstrap **bootstrap, coll_exchange_fn exchange,
 			int rank, int nranks, int64_t timeout_ms)
 {
 	int64_t deadline = clock_deadline(timeout_ms);
-	struct user_bootstrap *u;
+	struct given_bootstrap *u;
 	int code;
 
 	*bootstrap = NULL;
 	if (exchange == NULL)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "the exchange function is NULL");
-	code = bootstrap_new(bootstrap, sizeof(*u), &user_kind, rank, nranks);
+	code = bootstrap_new(bootstrap, sizeof(*u), &given_kind, rank, nranks);
 	if (code)
 		return code;
-	u = (struct user_bootstrap *)*bootstrap;
+	u = (struct given_bootstrap *)*bootstrap;
 	u->exchange = exchange;
 	u->user = user;
 	u->blocks = calloc((size_t)nranks, sizeof(*u->blocks));
 	code = u->blocks ? bootstrap_meet(*bootstrap, timeout_ms)
 			 : error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
 	if (code == 0)
-		code = user_share_key(*bootstrap, clock_remaining(deadline));
+		code = given_share_key(*bootstrap, clock_remaining(deadline));
 	if (code) {
 		bootstrap_close(*bootstrap);
 		*bootstrap = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* launch_env.c - reads the environment variables of launchers, and tells which variables are for this process; texts of all stores. */
+/* launch_env.c - the environment variables of launchers: their values, and which are for this process; texts of all stores. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

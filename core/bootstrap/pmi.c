@@ -14,7 +14,6 @@
 #include "socket/socket.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,44 +75,33 @@ static int pmi_send(int fd, const char *line)
 		       : pmi_failed("has closed its connection, or does not read from it");
 }
 
-/* How long an answer is awaited, and when a wait is told. */
-struct pmi_wait {
-	int64_t deadline, stall_at;
-};
-
-/* Waits for a byte and reads it: 1; 0: the connection has ended; -1: the deadline has passed. */
-static int pmi_receive_byte(int fd, char *byte, struct pmi_wait *wait)
+/* Waits until the daemon has sent something; 0: the deadline has passed.  At *stall_at a log line tells the wait. */
+static int pmi_await(int fd, int64_t deadline, int64_t *stall_at)
 {
-	for (;;) {
-		ssize_t got = recv(fd, byte, 1, MSG_DONTWAIT);
-
-		if (got >= 0 || (errno != EAGAIN && errno != EINTR))
-			return got > 0;
-		if (clock_remaining(wait->deadline) == 0)
-			return -1;
-		if (clock_remaining(wait->stall_at) == 0) {
-			launch_store_stalled(&pmi_store);
-			wait->stall_at = INT64_MAX;
-		}
-		socket_poll(fd, POLLIN,
-			    wait->stall_at < wait->deadline ? wait->stall_at : wait->deadline);
+	if (*stall_at < deadline && !socket_poll(fd, POLLIN, *stall_at)) {
+		launch_store_stalled(&pmi_store);
+		*stall_at = INT64_MAX;
 	}
+	return socket_poll(fd, POLLIN, deadline);
 }
 
 /* Reads one line of at most size - 1 bytes, without its end.  Returns a code; 1: the deadline has passed. */
-static int pmi_receive(int fd, char *line, size_t size, struct pmi_wait *wait)
+static int pmi_receive(int fd, char *line, size_t size, int64_t deadline, int64_t stall_at)
 {
-	for (size_t n = 0; n < size; n++) {
-		int got = pmi_receive_byte(fd, &line[n], wait);
+	for (size_t n = 0; n < size;) {
+		const ssize_t got = socket_read(fd, &line[n], 1);
 
 		if (got < 0)
+			return pmi_failed("has closed its connection");
+		if (got == 0 && !pmi_await(fd, deadline, &stall_at)) {
 			pmi_broken = 1; /* the answer may come too late */
-		if (got <= 0)
-			return got ? 1 : pmi_failed("has closed its connection");
-		if (line[n] == '\n') {
+			return 1;
+		}
+		if (got > 0 && line[n] == '\n') {
 			line[n] = '\0';
 			return COLL_SUCCESS;
 		}
+		n += (size_t)got;
 	}
 	return pmi_failed("sends a line that is too long");
 }
@@ -140,13 +128,13 @@ static int pmi_read(const char *answer, const char *key, char *value, size_t siz
 static int pmi_ask_locked(const char *question, const char *expected, char answer[PMI_LINE],
 			  int64_t timeout_ms, int64_t stall_at)
 {
-	struct pmi_wait wait = {clock_deadline(timeout_ms), stall_at};
+	const int64_t deadline = clock_deadline(timeout_ms);
 	char command[64] = "", rc[16] = "0";
 	int code, fd = pmi_fd();
 
 	code = pmi_broken ? pmi_failed("has not answered before") : pmi_send(fd, question);
 	if (!code)
-		code = pmi_receive(fd, answer, PMI_LINE, &wait);
+		code = pmi_receive(fd, answer, PMI_LINE, deadline, stall_at);
 	if (!code) {
 		pmi_read(answer, "cmd", command, sizeof(command));
 		pmi_read(answer, "rc", rc, sizeof(rc));

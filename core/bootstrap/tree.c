@@ -123,16 +123,14 @@ static int join_timed_out(const struct tree *t, const struct dial *dial, int pee
 	const char *who = join_peer(peer, peer_text);
 
 	dial_report(dial, report);
-	if (peer < 0 && dial_meets_silence(dial))
+	if (peer < 0 && dial_reasons(dial) & DIAL_MEETS_SILENCE)
 		snprintf(advice, sizeof(advice),
-			 " (the process that made the unique id must be a rank of the job, and has "
-			 "not "
-			 "called coll_comm_init_rank with the id yet)");
-	else if (dial_misses_peer(dial))
+			 " (the process that made the unique id must be a rank of the job, and "
+			 "has not called coll_comm_init_rank with the id yet)");
+	else if (dial_reasons(dial) & DIAL_MISSES_PEER)
 		snprintf(advice, sizeof(advice),
 			 " (%s has not started yet, or the job has already failed: read the "
-			 "messages of "
-			 "the other ranks)",
+			 "messages of the other ranks)",
 			 peer < 0 ? "it" : who);
 	return error_set(COLL_ERR_TIMEOUT,
 			 "timed out: %s of %d has not been heard from after %s s; "
@@ -147,7 +145,7 @@ static int join_timed_out(const struct tree *t, const struct dial *dial, int pee
  */
 static void join_say_late(const struct tree *t, const struct dial *dial, int peer)
 {
-	const int alike = dial_misses_peer(dial) && t->bootstrap.rank > 1;
+	const int alike = dial_reasons(dial) & DIAL_MISSES_PEER && t->bootstrap.rank > 1;
 	char who[JOIN_PEER_SIZE], report[DIAL_REPORT_SIZE];
 
 	dial_report(dial, report);

@@ -170,26 +170,24 @@ static void *resolve_run(void *arg)
 	return NULL;
 }
 
-static struct resolve *resolve_new(const char *host, const struct addrinfo *hints)
+/* Starts the thread; NULL: there is no memory, or no thread. */
+static struct resolve *resolve_begin(const char *host, const struct addrinfo *hints)
 {
 	struct resolve *r = calloc(1, sizeof(*r));
+	pthread_t thread;
 
 	if (!r)
 		return NULL;
 	late_init(&r->late);
 	snprintf(r->host, sizeof(r->host), "%s", host);
 	r->hints = *hints;
-	return r;
-}
-
-static int resolve_start(struct resolve *r)
-{
-	pthread_t thread;
-	int failed = thread_start(&thread, resolve_run, r);
-
-	if (!failed)
+	if (!thread_start(&thread, resolve_run, r)) {
 		pthread_detach(thread);
-	return failed;
+		return r;
+	}
+	resolve_leave(r); /* for the thread */
+	resolve_leave(r);
+	return NULL;
 }
 
 /*
@@ -211,12 +209,7 @@ static int resolve(const char *host, const struct addrinfo *hints, int64_t timeo
 	if (!rc || hints->ai_flags & AI_NUMERICHOST)
 		return rc;
 	*list = NULL;
-	r = resolve_new(host, hints);
-	if (r && resolve_start(r)) {
-		resolve_leave(r); /* for the thread */
-		resolve_leave(r);
-		r = NULL;
-	}
+	r = resolve_begin(host, hints);
 	if (!r) /* nothing to wait for, or no thread: better late than never */
 		return getaddrinfo(host, NULL, hints, list);
 	rc = RESOLVE_TIMED_OUT;
@@ -335,12 +328,12 @@ static int address_fail(const char *text, const char *what, const char *host, in
 	if (address_wrong_interface(text, what, host))
 		return COLL_ERR_CONFIG;
 	if (rc == RESOLVE_TIMED_OUT)
-		return error_set(COLL_ERR_TIMEOUT,
-				 "%s '%.100s': timed out: the name server has not answered within "
-				 "%.3g s: give "
-				 "the address of the host '%.100s' instead of its name, or check "
-				 "/etc/resolv.conf",
-				 what, text, (double)timeout_ms / 1e3, host);
+		return error_set(
+			COLL_ERR_TIMEOUT,
+			"%s '%.100s': timed out: the name server has not answered within "
+			"%.3g s: give the address of the host '%.100s' instead of its name, "
+			"or check /etc/resolv.conf",
+			what, text, (double)timeout_ms / 1e3, host);
 	return error_set(COLL_ERR_SYSTEM, "%s '%.100s': cannot find the host '%.100s': %s", what,
 			 text, host, rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
 }

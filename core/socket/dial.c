@@ -140,35 +140,26 @@ void dial_report(const struct dial *dial, char text[DIAL_REPORT_SIZE])
 			      "that host has more addresses (its option interface chooses some)");
 }
 
-static int reason_any(const struct dial *dial, int (*is)(int why))
+int dial_reasons(const struct dial *dial)
 {
 	struct dial_reason most;
+	int reasons = 0;
 
-	for (int i = 0; dial->attempts && i < dial->addresses.count; i++)
-		if (reason_of(&dial->attempts[i], &most) && is(most.why))
-			return 1;
-	return 0;
-}
-
-static int reason_is_peers(int why)
-{
-	return why != EADDRNOTAVAIL && why != EAFNOSUPPORT && why != EINVAL && why != EACCES &&
-	       why != EPERM && why != ENETUNREACH;
-}
-
-static int reason_is_silence(int why)
-{
-	return why == DIAL_SILENT;
-}
-
-int dial_misses_peer(const struct dial *dial)
-{
-	return reason_any(dial, reason_is_peers);
-}
-
-int dial_meets_silence(const struct dial *dial)
-{
-	return reason_any(dial, reason_is_silence);
+	for (int i = 0; dial->attempts && i < dial->addresses.count; i++) {
+		if (!reason_of(&dial->attempts[i], &most))
+			continue;
+		switch (most.why) {
+		case EADDRNOTAVAIL:
+		case EAFNOSUPPORT:
+		case EINVAL:
+		case EACCES:
+		case EPERM:
+		case ENETUNREACH: break;
+		case DIAL_SILENT: reasons |= DIAL_MISSES_PEER | DIAL_MEETS_SILENCE; break;
+		default: reasons |= DIAL_MISSES_PEER; break;
+		}
+	}
+	return reasons;
 }
 
 /* ------------------------------------------------------------- begin and end -- */

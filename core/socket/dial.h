@@ -19,6 +19,11 @@ enum { DIAL_NOTE_SIZE = 320, DIAL_REPORT_SIZE = 420, DIAL_REASONS = 3 };
 /* The reason for failed tries of one address: an errno, 0 for a closed connection, or DIAL_SILENT. */
 enum { DIAL_SILENT = -1 }; /* it accepts connections, but nobody answers */
 
+enum {
+	DIAL_MISSES_PEER = 1,  /* at some address the peer does not answer */
+	DIAL_MEETS_SILENCE = 2 /* at some address somebody accepts connections and says nothing */
+};
+
 struct dial_reason {
 	int why;
 	int64_t ms; /* the time that passed in tries which ended so */
@@ -82,10 +87,8 @@ int dial_step(struct dial *dial, struct poll_set *set, int64_t wake);
  * last try may have failed for another one.
  */
 void dial_report(const struct dial *dial, char text[DIAL_REPORT_SIZE]);
-/* Is the reason at some address that the peer does not answer there, and not the state of this host? */
-int dial_misses_peer(const struct dial *dial);
-/* Is there an address where somebody accepts connections and says nothing? */
-int dial_meets_silence(const struct dial *dial);
+/* The reasons at all addresses, as bits; 0: the state of this host is the reason. */
+int dial_reasons(const struct dial *dial);
 /* Ends all attempts, before the poll set ends.  The caller keeps dial->fd, which has left the set. */
 void dial_end(struct dial *dial);
 

@@ -271,7 +271,7 @@ static int tcp_mesh_dial_reason(const struct tcp_mesh *mesh, uint32_t peer,
 	if (!report[0])
 		return 0;
 	snprintf(why, DIAL_REPORT_SIZE, "%s", report);
-	return !dial_misses_peer(&mesh->dials[peer]);
+	return !(dial_reasons(&mesh->dials[peer]) & DIAL_MISSES_PEER);
 }
 
 static void tcp_mesh_timed_out(struct tcp_mesh *mesh)

@@ -43,7 +43,7 @@ enum tree_status {
 	TREE_SILENT = 0,
 	TREE_WAITS = 1, /* it is there, but ranks below it are silent */
 	TREE_CAME = 2,  /* its piece has come, with the pieces of all ranks below it */
-	TREE_PLACED = 3 /* and its block is in the root's table */
+	TREE_PLACED = 3 /* and the root has its piece */
 };
 
 /* What a rank has done because the time of the round is up. */
@@ -80,7 +80,8 @@ struct tree_child {
 	int index;             /* 0: not known yet */
 	int placed; /* an INDEX has been sent, or the tree is flat: the next frame is a piece */
 	enum tree_status status;
-	int told;           /* the FAILURE has been sent */
+	uint8_t *entries; /* of its subtree, in those of this rank, once its piece begins to come */
+	int told;         /* the FAILURE has been sent */
 	int stall_answered; /* it has answered the question of a stalled round */
 	char here[UNIQUE_ID_TEXT_MAX];
 };
@@ -104,9 +105,10 @@ struct tree {
 	uint8_t *table; /* memory for the answer, of table_len bytes; the root's own table */
 	size_t table_len;
 	struct bootstrap_failure *failure;
-	int failed;       /* this rank itself has failed: it throws pieces away */
-	uint8_t *entries; /* for the parent: of the ranks that have come; a rank with children */
-	int nentries;
+	int failed; /* this rank itself has failed: it throws pieces away */
+	uint8_t *
+		entries; /* of a rank with children: the number and the piece of each rank of its subtree */
+	int nentries;    /* of the ranks that have come */
 	uint8_t *status; /* [nranks] an enum tree_status for each rank */
 	int missing;     /* number of children whose piece has not come */
 	enum tree_overdue overdue;
@@ -121,8 +123,8 @@ struct tree {
 
 	/* The parent; not used by the root. */
 	struct tree_link parent;
-	uint64_t pieces;  /* sent */
 	int piece_begun;  /* this round's piece is on its way: an answer may come */
+	int piece_sent;   /* all of it */
 	int answered;     /* the answer is complete */
 	int parent_waits; /* the parent has said in this round that its time is up too */
 
@@ -171,8 +173,8 @@ int tree_link_send(struct tree *t, struct tree_link *link, struct tree_frame hea
 		   const void *body);
 /*
  * Reads what the peer has sent, of one frame at most.  take_head checks a head and chooses the memory for the
- * body (stream.body); take_frame takes a whole frame.  No one has changed the bytes that they get.  This function
- * takes a FAILURE itself and returns it as an error.
+ * body (stream.body); take_frame takes a whole frame.  Both get authentic bytes only.  tree_link_receive takes a
+ * FAILURE itself and returns it as an error.
  */
 typedef int (*tree_take_fn)(struct tree *t, struct tree_link *link);
 int tree_link_receive(struct tree *t, struct tree_link *link, tree_take_fn take_head,
@@ -201,7 +203,7 @@ void tree_parent_begin(struct tree *t, uint8_t *table, size_t len,
  * parent sends, until timeout_ms is over.  Ends early without error if the connection breaks or the answer comes.
  */
 int tree_parent_send(struct tree *t, struct tree_frame head, const void *body, int64_t timeout_ms);
-/* Sends the parent a FAILURE or, in place of the next piece, a FAILED, if it fits into the socket's buffer. */
+/* Sends the parent a FAILURE or, in place of this round's piece, a FAILED, if it fits into the socket's buffer. */
 void tree_parent_tell(struct tree *t, int type, int code, const char *text);
 /* Reads what the parent has sent; sets t->answered.  A code: it has sent a FAILURE, is lost or is wrong. */
 int tree_parent_take(struct tree *t);

@@ -178,16 +178,16 @@ static int child_take_index(struct tree *t, struct tree_child *child)
 	return 0;
 }
 
-/* The blocks of ranks below this one, for which this one makes entries for its own parent. */
+/* The pieces of a child's subtree go behind the entries that this rank has: a leaf sends no number with its piece. */
 static void child_place_entries(struct tree *t, struct tree_child *child, int size)
 {
-	uint8_t *entry = t->entries + (size_t)t->nentries * (sizeof(uint32_t) + t->len);
 	const uint32_t rank = (uint32_t)child->link.rank;
 
+	child->entries = t->entries + (size_t)t->nentries * (sizeof(rank) + t->len);
 	t->nentries += size;
 	if (size == 1)
-		memcpy(entry, &rank, sizeof(rank));
-	child->link.stream.body = size == 1 ? entry + sizeof(rank) : entry;
+		memcpy(child->entries, &rank, sizeof(rank));
+	child->link.stream.body = child->entries + (size == 1 ? sizeof(rank) : 0);
 }
 
 static int child_take_piece_head(struct tree *t, struct tree_child *child)
@@ -207,14 +207,8 @@ static int child_take_piece_head(struct tree *t, struct tree_child *child)
 			"exchanges %zu for each",
 			child->link.rank, (unsigned long long)head->len, size, t->bootstrap.rank,
 			t->len);
-	if (t->failed)
-		return 0;
-	if (!tree_is_root(t))
+	if (!t->failed)
 		child_place_entries(t, child, size);
-	else if (size > 1)
-		return tree_link_make_body(&child->link);
-	else if (t->len > 0)
-		child->link.stream.body = t->table + (size_t)child->link.rank * t->len;
 	return 0;
 }
 
@@ -276,34 +270,23 @@ static int child_take_head(struct tree *t, struct tree_link *link)
 
 /* ------------------------------------------------------------------- whole frames -- */
 
-/* The piece of `rank`, which came from that child, has its place in the root's table. */
-static int child_note_placed(struct tree *t, const struct tree_child *child, uint32_t rank)
+/* The root checks whose pieces a child has sent: each rank has one place in the table. */
+static int child_check_entries(struct tree *t, const struct tree_child *child)
 {
-	if (rank >= (uint32_t)t->bootstrap.nranks || t->status[rank] == TREE_PLACED)
-		return tree_broke(child->link.rank,
-				  "it has a piece of rank %u of %d, which was there already or "
-				  "cannot be",
-				  rank, t->bootstrap.nranks);
-	t->status[rank] = TREE_PLACED;
-	return 0;
-}
+	const uint8_t *entry = child->entries;
 
-/* Puts the blocks of a child's subtree into the root's table. */
-static int child_take_entries(struct tree *t, const struct tree_child *child)
-{
-	const size_t each = sizeof(uint32_t) + t->len;
-	int code = 0;
-
-	for (size_t at = 0; code == 0 && at < child->link.stream.head.len; at += each) {
+	for (int i = 0; i < child_size(t, child); i++, entry += sizeof(uint32_t) + t->len) {
 		uint32_t rank;
 
-		memcpy(&rank, child->link.body + at, sizeof(rank));
-		code = child_note_placed(t, child, rank);
-		if (code == 0 && t->len > 0) /* a barrier has no table */
-			memcpy(t->table + rank * t->len, child->link.body + at + sizeof(rank),
-			       t->len);
+		memcpy(&rank, entry, sizeof(rank));
+		if (rank >= (uint32_t)t->bootstrap.nranks || t->status[rank] == TREE_PLACED)
+			return tree_broke(child->link.rank,
+					  "it has a piece of rank %u of %d, which was there "
+					  "already or cannot be",
+					  rank, t->bootstrap.nranks);
+		t->status[rank] = TREE_PLACED;
 	}
-	return code;
+	return 0;
 }
 
 static int child_take_piece(struct tree *t, struct tree_child *child)
@@ -312,10 +295,8 @@ static int child_take_piece(struct tree *t, struct tree_child *child)
 
 	if (child->link.stream.head.type == TREE_FAILED)
 		tree_link_take_failed(t, &child->link);
-	else if (child->link.body != NULL)
-		code = child_take_entries(t, child);
 	else if (tree_is_root(t) && !t->failed)
-		code = child_note_placed(t, child, (uint32_t)child->link.rank);
+		code = child_check_entries(t, child);
 	child->status = TREE_CAME;
 	if (t->status[child->link.rank] != TREE_PLACED)
 		t->status[child->link.rank] = TREE_CAME;

@@ -349,7 +349,7 @@ int tree_parent_send(struct tree *t, struct tree_frame head, const void *body, i
 			sent = tree_link_flush(t, &t->parent);
 	}
 	if (sent > 0)
-		t->pieces += head.type == TREE_PIECE || head.type == TREE_FAILED;
+		t->piece_sent |= head.type == TREE_PIECE || head.type == TREE_FAILED;
 	else
 		tree_link_break_off(&t->parent);
 	return code;
@@ -357,13 +357,8 @@ int tree_parent_send(struct tree *t, struct tree_frame head, const void *body, i
 
 void tree_parent_tell(struct tree *t, int type, int code, const char *text)
 {
-	/*
-	 * The round of the next piece: a rank that finds a wrong frame before it has sent the piece of this
-	 * round tells the error in place of this piece.
-	 */
-	const uint32_t next = (uint32_t)t->pieces + 1;
 	const struct tree_frame head = {.type = (uint32_t)type,
-					.round = type == TREE_FAILED ? next : t->round,
+					.round = t->round,
 					.len = strnlen(text, BOOTSTRAP_TEXT_SIZE - 1),
 					.timeout_ms = UINT32_MAX,
 					.code = code,
@@ -386,7 +381,7 @@ void tree_parent_begin(struct tree *t, uint8_t *table, size_t len,
 	t->failure = failure;
 	t->answered = 0;
 	t->parent_waits = 0;
-	t->piece_begun = 0;
+	t->piece_begun = t->piece_sent = 0;
 }
 
 static int parent_take_head(struct tree *t, struct tree_link *parent)

@@ -270,12 +270,11 @@ static int round_gather(struct tree *t)
 
 /* ------------------------------------------------------------------------- a round -- */
 
-/* Makes memory for the pieces, and puts this rank's own piece in its place. */
+/* Makes memory for the pieces of the subtree, and puts this rank's own piece there first. */
 static int round_begin(struct tree *t, const void *in)
 {
 	const uint32_t rank = (uint32_t)t->bootstrap.rank;
 	const int size = tree_shape_size(t->index, t->bootstrap.nranks);
-	const int has_entries = t->nchildren > 0 && !tree_is_root(t);
 
 	t->failed = t->failure->code != COLL_SUCCESS;
 	t->missing = t->nchildren;
@@ -287,20 +286,31 @@ static int round_begin(struct tree *t, const void *in)
 	t->status[rank] = tree_is_root(t) ? TREE_PLACED : TREE_WAITS;
 	for (int i = 0; i < t->nconns; i++)
 		t->conns[i].status = TREE_SILENT;
-	if (has_entries)
-		t->entries = malloc((size_t)size * (sizeof(rank) + t->len));
-	if (has_entries && t->entries == NULL)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", size);
-	if (has_entries)
-		memcpy(t->entries, &rank, sizeof(rank));
-	t->nentries = 1;
-	if (t->failed || t->len == 0)
+	if (t->nchildren == 0)
 		return 0;
-	if (has_entries)
+	t->entries = malloc((size_t)size * (sizeof(rank) + t->len));
+	if (t->entries == NULL)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", size);
+	memcpy(t->entries, &rank, sizeof(rank));
+	if (!t->failed && t->len > 0)
 		memcpy(t->entries + sizeof(rank), in, t->len);
-	else if (tree_is_root(t))
-		memmove(t->table + rank * t->len, in, t->len);
+	t->nentries = 1;
 	return 0;
+}
+
+/* The root has the pieces of all ranks. */
+static void round_make_table(struct tree *t)
+{
+	const uint8_t *entry = t->entries;
+
+	if (t->failure->code || t->len == 0) /* a barrier has no table */
+		return;
+	for (int i = 0; i < t->nentries; i++, entry += sizeof(uint32_t) + t->len) {
+		uint32_t rank;
+
+		memcpy(&rank, entry, sizeof(rank));
+		memcpy(t->table + rank * t->len, entry + sizeof(rank), t->len);
+	}
 }
 
 /* Sends the parent the pieces of the whole subtree, or the failure of one of its ranks. */
@@ -358,7 +368,9 @@ static int round_run(struct tree *t, const void *in)
 
 	if (code == 0)
 		code = round_gather(t);
-	if (code == 0 && !tree_is_root(t))
+	if (code == 0 && tree_is_root(t))
+		round_make_table(t);
+	else if (code == 0)
 		code = round_send_up(t, in);
 	if (code == 0 && !tree_is_root(t))
 		code = round_await_answer(t);
@@ -377,7 +389,7 @@ static void round_tell_parent(struct tree *t, int code)
 {
 	char text[BOOTSTRAP_TEXT_SIZE];
 
-	if (tree_is_deep(t) || t->pieces == t->round) {
+	if (tree_is_deep(t) || t->piece_sent) {
 		tree_parent_tell(t, TREE_FAILURE, bootstrap_remote_code(code), error_text());
 		return;
 	}

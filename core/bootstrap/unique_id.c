@@ -110,7 +110,7 @@ static size_t id_put_address(const struct address *address, uint16_t port, uint8
 }
 
 /* Takes n bytes of the rest, or returns 0 if there are not so many. */
-static int id_take(const uint8_t **at, const uint8_t *end, void *to, size_t n)
+static int id_read(const uint8_t **at, const uint8_t *end, void *to, size_t n)
 {
 	if ((size_t)(end - *at) < n)
 		return 0;
@@ -119,7 +119,7 @@ static int id_take(const uint8_t **at, const uint8_t *end, void *to, size_t n)
 	return 1;
 }
 
-static int id_take_address(const uint8_t **at, const uint8_t *end, uint16_t port,
+static int id_read_address(const uint8_t **at, const uint8_t *end, uint16_t port,
 			   struct address_list *list)
 {
 	const uint32_t ipv4 = htonl(INADDR_LOOPBACK);
@@ -128,13 +128,13 @@ static int id_take_address(const uint8_t **at, const uint8_t *end, uint16_t port
 	uint8_t bits, ip[16];
 	size_t size;
 
-	if (list->count == ADDRESS_INET_MAX || !id_take(at, end, &bits, 1) || bits & ~ID_BITS ||
+	if (list->count == ADDRESS_INET_MAX || !id_read(at, end, &bits, 1) || bits & ~ID_BITS ||
 	    (bits & ID_MORE && list->count > 0))
 		return 0;
 	size = bits & ID_IPV6 ? 16 : 4;
 	memcpy(ip, bits & ID_IPV6 ? (const void *)&in6addr_loopback : (const void *)&ipv4, size);
-	if ((!(bits & ID_LOCALHOST) && !id_take(at, end, ip, size)) ||
-	    (bits & ID_PORT && !id_take(at, end, &own, 2)) || own == 0)
+	if ((!(bits & ID_LOCALHOST) && !id_read(at, end, ip, size)) ||
+	    (bits & ID_PORT && !id_read(at, end, &own, 2)) || own == 0)
 		return 0;
 	address_set_ip(address, ip, size, ntohs(own));
 	address->loopback = address_is_loopback(address);
@@ -216,11 +216,11 @@ int unique_id_parse(const char *id, uint8_t key[BOOTSTRAP_KEY_SIZE], struct addr
 	end = bytes + id_decode(id + sizeof(id_prefix) - 1, bytes);
 	if (end < bytes + ID_BYTES_MIN)
 		return id_bad("it is cut off or has other characters");
-	id_take(&at, end, key, BOOTSTRAP_KEY_SIZE);
-	id_take(&at, end, &port, sizeof(port));
+	id_read(&at, end, key, BOOTSTRAP_KEY_SIZE);
+	id_read(&at, end, &port, sizeof(port));
 	*addresses = (struct address_list){.count = 0};
 	while (at < end)
-		if (!id_take_address(&at, end, ntohs(port), addresses))
+		if (!id_read_address(&at, end, ntohs(port), addresses))
 			return id_bad("its addresses are wrong");
 	return 0;
 }
@@ -230,94 +230,78 @@ int unique_id_parse(const char *id, uint8_t key[BOOTSTRAP_KEY_SIZE], struct addr
 struct id_entry {
 	struct id_entry *next;
 	pid_t pid; /* the process that owns the sockets; a forked child has only copies */
+	int user;  /* the rank that has used the id, and has the sockets; -1: none yet */
 	uint8_t key[BOOTSTRAP_KEY_SIZE];
 	struct listeners listeners;
 	char left_out[ADDRESS_LEFT_OUT_SIZE];
 };
 
-/* The list owns an id's sockets between coll_get_unique_id and coll_comm_init_rank. */
-static pthread_mutex_t id_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct id_entry *id_entries;
-/* The ids used last, so that the error of a second use can tell the cause. */
+/* The list remembers so many used ids, so that the error of a second use can tell the cause. */
 enum { ID_USED = 64 };
-static struct id_use {
-	uint8_t key[BOOTSTRAP_KEY_SIZE];
-	int rank;
-} id_used[ID_USED];
-static unsigned id_used_count;
+static pthread_mutex_t id_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct id_entry *id_entries; /* the newest first */
 
 static void id_free(struct id_entry *e)
 {
-	if (e == NULL)
-		return;
 	listeners_close(&e->listeners);
 	free(e);
 }
 
-/*
- * Takes out the entry of that key, or for NULL the first entry of another process; NULL: no such entry.
- */
-static struct id_entry *id_remove(const uint8_t *key)
+/* Removes the ids of another process that are not used, and the oldest used ids.  The caller holds the lock. */
+static void id_forget(void)
 {
-	struct id_entry **p, *found;
+	int used = 0;
 
-	pthread_mutex_lock(&id_lock);
-	p = &id_entries;
-	while (*p != NULL &&
-	       (key != NULL ? memcmp((*p)->key, key, 16) != 0 : (*p)->pid == getpid()))
-		p = &(*p)->next;
-	found = *p;
-	if (found != NULL)
-		*p = found->next;
-	pthread_mutex_unlock(&id_lock);
-	return found;
+	for (struct id_entry **p = &id_entries; *p != NULL;) {
+		struct id_entry *e = *p;
+
+		used += e->user >= 0;
+		if (e->user >= 0 ? used <= ID_USED : e->pid == getpid()) {
+			p = &e->next;
+			continue;
+		}
+		*p = e->next;
+		id_free(e);
+	}
 }
 
 void unique_id_drop_inherited(void)
 {
+	pthread_mutex_lock(&id_lock);
+	id_forget();
+	pthread_mutex_unlock(&id_lock);
+}
+
+/* Takes the sockets of the id.  Returns 1, or 0 with the rank that has used the id before, or -1. */
+static int id_take(const uint8_t key[BOOTSTRAP_KEY_SIZE], int rank, struct listeners *listeners,
+		   char left_out[ADDRESS_LEFT_OUT_SIZE], int *user)
+{
 	struct id_entry *e;
-
-	while ((e = id_remove(NULL)) != NULL)
-		id_free(e);
-}
-
-static void id_note_used(const uint8_t key[BOOTSTRAP_KEY_SIZE], int rank)
-{
-	struct id_use *use;
+	int taken;
 
 	pthread_mutex_lock(&id_lock);
-	use = &id_used[id_used_count++ % ID_USED];
-	memcpy(use->key, key, BOOTSTRAP_KEY_SIZE);
-	use->rank = rank;
+	e = id_entries;
+	while (e != NULL && memcmp(e->key, key, BOOTSTRAP_KEY_SIZE) != 0)
+		e = e->next;
+	*user = e != NULL ? e->user : -1;
+	taken = e != NULL && e->user < 0;
+	if (taken) {
+		*listeners = e->listeners;
+		memcpy(left_out, e->left_out, sizeof(e->left_out));
+		e->listeners.count = 0;
+		e->user = rank;
+	}
 	pthread_mutex_unlock(&id_lock);
-}
-
-/* The rank of this process that has used the id of that key; -1: none. */
-static int id_used_by(const uint8_t key[BOOTSTRAP_KEY_SIZE])
-{
-	int rank = -1;
-
-	pthread_mutex_lock(&id_lock);
-	for (unsigned i = 0; i < ID_USED && i < id_used_count; i++)
-		if (memcmp(id_used[i].key, key, BOOTSTRAP_KEY_SIZE) == 0)
-			rank = id_used[i].rank;
-	pthread_mutex_unlock(&id_lock);
-	return rank;
+	return taken;
 }
 
 int unique_id_take(const uint8_t key[BOOTSTRAP_KEY_SIZE], int rank, int must,
 		   struct listeners *listeners, char left_out[ADDRESS_LEFT_OUT_SIZE])
 {
-	struct id_entry *e = id_remove(key);
-	const int user = e == NULL ? id_used_by(key) : -1;
+	int user;
 
-	if (e != NULL) {
-		*listeners = e->listeners;
-		memcpy(left_out, e->left_out, sizeof(e->left_out));
-		id_note_used(key, rank);
-		free(e);
+	if (id_take(key, rank, listeners, left_out, &user))
 		return 0;
-	}
 	if (user == rank || (must && user >= 0))
 		return error_set(COLL_ERR_INVALID_USAGE,
 				 "this unique id was used already, in process %d: call "
@@ -365,6 +349,7 @@ int bootstrap_make_id(char *id, size_t size, const char *interface_name)
 	if (e == NULL)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a unique id");
 	e->pid = getpid();
+	e->user = -1;
 	code = random_bytes(e->key, sizeof(e->key));
 	if (code == 0)
 		code = unique_id_listen(interface_name, &e->listeners, &addrs);

@@ -257,8 +257,7 @@ static int launch_no_store(const struct launch *launch)
 static int launch_store_open(struct bootstrap **bootstrap, const struct launch *launch,
 			     const char *interface_name, int64_t timeout_ms)
 {
-	static _Atomic unsigned
-		calls; /* of all ranks alike, so that each call has a key of its own */
+	static _Atomic unsigned calls; /* equal on all ranks: each call has a key of its own */
 	char key[32], id[COLL_UNIQUE_ID_SIZE];
 	int code;
 

@@ -162,17 +162,17 @@ static int join_wait(struct tree *t, struct dial *dial, struct poll_set *set, in
 	int64_t stall_at = bootstrap_stall_time(), wake;
 	int code = dial_begin(dial);
 
-	while (code == 0 && dial->fd < 0) {
+	while (code == 0 && dial->session.fd < 0) {
 		code = bootstrap_check_aborted(&t->bootstrap);
 		if (code)
 			return code;
 		wake = bootstrap_look(&t->bootstrap, t->deadline);
 		code = dial_step(dial, set, stall_at < wake ? stall_at : wake);
-		if (code == 0 && dial->fd < 0 && clock_remaining(stall_at) == 0) {
+		if (code == 0 && dial->session.fd < 0 && clock_remaining(stall_at) == 0) {
 			join_say_late(t, dial, peer);
 			stall_at = INT64_MAX;
 		}
-		if (code == 0 && dial->fd < 0 && clock_remaining(t->deadline) == 0)
+		if (code == 0 && dial->session.fd < 0 && clock_remaining(t->deadline) == 0)
 			return join_timed_out(t, dial, peer);
 	}
 	return code ? join_not_connected(t, peer, code) : 0;
@@ -194,22 +194,21 @@ static int join_dial(struct tree *t, int peer, const struct address_list *addres
 	poll_set_init_small(&set, fds, ADDRESS_MAX);
 	code = join_wait(t, &dial, &set, peer);
 	dial_end(&dial);
-	t->parent.fd = dial.fd;
+	t->parent.fd = dial.session.fd;
 	if (code)
 		return code;
-	if (dial.peer >= (uint32_t)t->bootstrap.nranks)
+	if (dial.session.rank >= (uint32_t)t->bootstrap.nranks)
 		return error_set(
 			COLL_ERR_INTERNAL,
 			"%s broke the bootstrap's protocol: it says that it is rank %u of %d",
-			dial.text, dial.peer, t->bootstrap.nranks);
-	if (t->root < 0 || (int)dial.peer == t->root) {
-		t->root = (int)dial.peer;
+			dial.session.address, dial.session.rank, t->bootstrap.nranks);
+	if (t->root < 0 || (int)dial.session.rank == t->root) {
+		t->root = (int)dial.session.rank;
 		memcpy(t->acceptor.salt, dial.salt, sizeof(dial.salt));
 		tree_derive_keys(t, dial.salt);
 	}
 	t->parent = (struct tree_link){.rank = 0};
-	tree_link_open(t, &t->parent, (int)dial.peer, dial.fd, 0, dial.key);
-	memcpy(t->parent.address, dial.text, sizeof(dial.text));
+	tree_link_open(t, &t->parent, 0, &dial.session);
 	return 0;
 }
 
@@ -373,11 +372,11 @@ static int listen_ask_owner(const struct tree *t, const struct address_list *add
 
 	poll_set_init_small(&set, fds, ADDRESS_MAX);
 	code = dial_begin(&dial);
-	while (!code && dial.fd < 0 && clock_remaining(deadline) > 0)
+	while (!code && dial.session.fd < 0 && clock_remaining(deadline) > 0)
 		code = dial_step(&dial, &set, deadline);
 	dial_end(&dial);
-	if (dial.fd >= 0)
-		close(dial.fd);
+	if (dial.session.fd >= 0)
+		close(dial.session.fd);
 	return code;
 }
 

@@ -93,9 +93,8 @@ struct tree {
 	uint8_t shared[BOOTSTRAP_KEY_SIZE];   /* from the id, or from COLL_KEY */
 	uint8_t body_key[BOOTSTRAP_KEY_SIZE]; /* for the bodies of frames */
 	struct handshake handshake;
-	char left_out
-		[ADDRESS_LEFT_OUT_SIZE]; /* the addresses for which the root's id has no room */
-	int index;                       /* of this rank in the tree; 0: the root */
+	char left_out[ADDRESS_LEFT_OUT_SIZE]; /* addresses without space in the root's id */
+	int index;                            /* of this rank in the tree; 0: the root */
 	int nchildren;
 
 	/* This round. */
@@ -158,8 +157,8 @@ void tree_derive_keys(struct tree *t, const uint8_t salt[HANDSHAKE_SALT_SIZE]);
 /* Waits for the poll set until `wake` at most.  Returns a code if the communicator is aborted. */
 int tree_wait(struct tree *t, int64_t wake);
 /* Fills a zeroed link.  is_parent: this end is the parent's. */
-void tree_link_open(struct tree *t, struct tree_link *link, int rank, int fd, int is_parent,
-		    const uint8_t key[HANDSHAKE_KEY_SIZE]);
+void tree_link_open(struct tree *t, struct tree_link *link, int is_parent,
+		    const struct session *session);
 /* COLL_ERR_PEER_LOST about a connection that failed with errno err; or the failure that its rank sent in this round. */
 int tree_link_lost(const struct tree *t, const struct tree_link *link, int err);
 /* Begins to send a frame, whose body has its mac.  Returns 0 if an earlier frame broke off. */

@@ -33,24 +33,22 @@ static void child_watch(struct tree *t, struct tree_child *child, short events)
 }
 
 /* Takes the connection of a rank that has proved the key. */
-static void children_connected(void *owner, uint32_t rank, int fd,
-			       const uint8_t key[HANDSHAKE_KEY_SIZE])
+static void children_connected(void *owner, const struct session *session)
 {
 	struct tree *t = owner;
 	struct tree_child *child = &t->conns[t->nconns];
 
 	if (t->nconns ==
 	    t->conns_max) { /* only a rank that uses another index than its own comes so */
-		log_debug("rank %u is one child too many", rank);
-		close(fd);
+		log_debug("rank %u is one child too many", session->rank);
+		close(session->fd);
 		return;
 	}
 	t->nconns++;
 	child->placed = !tree_is_deep(t) || !tree_is_root(t);
 	child->index = tree_is_root(t) ? t->nconns : 0;
-	tree_link_open(t, &child->link, (int)rank, fd, 1, key);
-	socket_no_delay(fd);
-	address_format_peer(fd, child->link.address);
+	tree_link_open(t, &child->link, 1, session);
+	socket_no_delay(session->fd);
 	child_watch(t, child, POLLIN);
 }
 

@@ -107,13 +107,14 @@ static int link_forged(const struct tree *t, const struct tree_link *link)
 
 /* ---------------------------------------------------------------- send and receive -- */
 
-void tree_link_open(struct tree *t, struct tree_link *link, int rank, int fd, int is_parent,
-		    const uint8_t key[HANDSHAKE_KEY_SIZE])
+void tree_link_open(struct tree *t, struct tree_link *link, int is_parent,
+		    const struct session *session)
 {
-	link->rank = rank;
-	link->fd = fd;
+	link->rank = (int)session->rank;
+	link->fd = session->fd;
 	link->place = -1;
-	tree_stream_init(&link->stream, is_parent, key, t->body_key);
+	memcpy(link->address, session->address, sizeof(link->address));
+	tree_stream_init(&link->stream, is_parent, session->key, t->body_key);
 }
 
 int tree_link_begin(struct tree_link *link, const struct tree_frame *head, const void *body)

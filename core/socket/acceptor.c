@@ -18,8 +18,7 @@ enum {
 	ACCEPTOR_LIFE_MS = 2000, /* most time that a connection may stay without a proof */
 	ACCEPTOR_MIN_MS = 20,    /* acceptor_min_ms() of the shortest list */
 	ACCEPTOR_PAUSE_MS = 50,  /* pause after accept() failed for lack of descriptors */
-	ACCEPTOR_BURST =
-		16, /* most accepts of one acceptor_advance(): a flood must not delay ranks */
+	ACCEPTOR_BURST = 16,     /* most accepts of one turn: a flood must not delay ranks */
 	ACCEPTOR_PROVEN_SPARE = 16
 };
 
@@ -255,17 +254,14 @@ static void acceptor_connected(struct acceptor *a, int i)
 {
 	struct pending_connection *p = &a->pending[i];
 	const uint64_t dial = p->conn.messages.answer.dial;
-	const uint32_t rank = p->rank;
-	const int fd = connection_release(&p->conn, a->set);
-	uint8_t key[HANDSHAKE_KEY_SIZE];
-	char address[ADDRESS_TEXT_SIZE];
+	struct session session;
 
-	a->dials[rank] = dial ? dial : 1;
-	handshake_session_key(a->hs, &p->conn.messages, key);
-	address_format(&p->peer, address);
-	handshake_log(a->hs, COLL_LOG_DEBUG, "rank %u has arrived from %s", rank, address);
+	a->dials[p->rank] = dial ? dial : 1;
+	connection_finish(a->hs, &p->conn, a->set, p->rank, &p->peer, &session);
 	acceptor_forget(a, i);
-	a->connected(a->owner, rank, fd, key);
+	handshake_log(a->hs, COLL_LOG_DEBUG, "rank %u has arrived from %s", session.rank,
+		      session.address);
+	a->connected(a->owner, &session);
 }
 
 static void acceptor_prove(struct acceptor *a, int i, uint32_t rank)

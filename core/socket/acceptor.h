@@ -36,9 +36,8 @@ struct acceptor {
 	const struct handshake *hs;
 	struct listeners listeners;
 	uint8_t salt[HANDSHAKE_SALT_SIZE]; /* sent to every accepted connection */
-	/* Called for each accepted connection: `fd` is the connection to `rank`, `key` its session key. */
-	void (*connected)(void *owner, uint32_t rank, int fd,
-			  const uint8_t key[HANDSHAKE_KEY_SIZE]);
+	/* Called for each accepted connection.  The owner closes session->fd. */
+	void (*connected)(void *owner, const struct session *session);
 	void *owner;
 
 	struct poll_set *set;               /* with the listeners and the pending connections */

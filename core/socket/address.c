@@ -20,8 +20,7 @@
 
 enum {
 	RESOLVE_HOST_SIZE = 256,
-	RESOLVE_TIMED_OUT =
-		1 << 20 /* a result of resolve() that none of getaddrinfo's has the value of */
+	RESOLVE_TIMED_OUT = 1 << 20 /* a result of resolve(), and of no getaddrinfo() */
 };
 
 static int address_is_ipv6(const struct address *address)
@@ -122,16 +121,6 @@ void address_format(const struct address *address, char text[ADDRESS_TEXT_SIZE])
 	if_indextoname(plain.in6.sin6_scope_id, scope);
 	snprintf(text, ADDRESS_TEXT_SIZE, "[%s%s%s]:%u", ip, scope[0] ? "%" : "", scope,
 		 (unsigned)address_port(&plain));
-}
-
-void address_format_peer(int fd, char text[ADDRESS_TEXT_SIZE])
-{
-	struct address address = {.len = sizeof(address.sa)};
-
-	if (getpeername(fd, &address.any, &address.len) == 0)
-		address_format(&address, text);
-	else
-		strcpy(text, "?");
 }
 
 /* ---------------------------------------------------- getaddrinfo with a timeout -- */

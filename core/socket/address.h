@@ -33,9 +33,8 @@ struct address {
 struct address_list {
 	struct address item[ADDRESS_MAX]; /* best first */
 	int count;
-	int more; /* the host has addresses for which the list has no space */
-	char left_out
-		[ADDRESS_LEFT_OUT_SIZE]; /* texts of these addresses, as far as they are known */
+	int more;                             /* the host has more addresses than fit */
+	char left_out[ADDRESS_LEFT_OUT_SIZE]; /* their texts, as far as there is space */
 };
 
 /*
@@ -55,8 +54,6 @@ void address_local(const char *name, struct address *out);
 
 /* "10.0.0.7:4711", "[::1]:80", "a local socket". */
 void address_format(const struct address *address, char text[ADDRESS_TEXT_SIZE]);
-/* Address of the peer of fd, or "?". */
-void address_format_peer(int fd, char text[ADDRESS_TEXT_SIZE]);
 
 /* The functions below are for IP addresses. */
 uint16_t address_port(const struct address *address);

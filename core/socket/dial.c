@@ -168,7 +168,7 @@ int dial_begin(struct dial *dial)
 {
 	int64_t now = clock_now_ms();
 
-	dial->fd = -1;
+	dial->session.fd = -1;
 	dial->attempts = calloc((size_t)dial->addresses.count, sizeof(*dial->attempts));
 	if (dial->attempts == NULL && dial->addresses.count > 0)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory to reach rank %u", dial->peer);
@@ -477,14 +477,11 @@ static void dial_confirm(struct dial *dial, struct dial_attempt *y)
 		dial_retry(dial, y, errno, 0);
 		return;
 	}
-	dial->peer = le32toh(y->conn.messages.answer.to);
 	memcpy(dial->salt, y->conn.messages.verdict.salt, sizeof(dial->salt));
-	handshake_session_key(dial->hs, &y->conn.messages, dial->key);
-	address_format(dial_address(dial, y), dial->text);
-	dial->fd = connection_release(&y->conn, dial->set);
-	dial->family = dial_family(dial, y);
-	if (dial->family != AF_UNIX)
-		socket_keep_alive(dial->fd, 0);
+	connection_finish(dial->hs, &y->conn, dial->set, le32toh(y->conn.messages.answer.to),
+			  dial_address(dial, y), &dial->session);
+	if (dial->session.family != AF_UNIX)
+		socket_keep_alive(dial->session.fd, 0);
 	dial_close_all(dial);
 }
 
@@ -584,7 +581,7 @@ int dial_advance(struct dial *dial, const struct poll_set *set)
 {
 	int code = 0;
 
-	for (int i = 0; code == 0 && dial->fd < 0 && i < dial->addresses.count; i++) {
+	for (int i = 0; code == 0 && dial->session.fd < 0 && i < dial->addresses.count; i++) {
 		struct dial_attempt *y = &dial->attempts[i];
 
 		if (!poll_set_events(set, y->conn.place))

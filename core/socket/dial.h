@@ -6,7 +6,7 @@
  * failed attempt starts the next at once.  The first listener that proves the key wins; all other
  * attempts end.
  *
- * The owner's loop: dial_prepare, poll_set_wait, dial_advance, until dial->fd is a connection, a code is
+ * The owner's loop: dial_prepare, poll_set_wait, dial_advance, until dial->session.fd is a connection, a code is
  * returned, or the owner's own deadline has passed.
  */
 #ifndef CORE_SOCKET_DIAL_H
@@ -46,7 +46,7 @@ struct dial_attempt {
 struct dial {
 	const struct handshake *hs;
 	uint32_t peer;
-	int any_peer; /* whoever listens, which tells its rank: once there is a connection, peer */
+	int any_peer;                  /* whoever listens, which tells its rank: session.rank */
 	struct address_list addresses; /* best first */
 	int local;                     /* the peer is on this host */
 	int named; /* the user named the address: only the peer may listen there */
@@ -60,12 +60,9 @@ struct dial {
 	int knocked;          /* a silent listener has been asked whether it is a web server */
 	struct poll_set *set; /* with the sockets of the attempts */
 
-	int fd;                       /* the connection; -1: none yet */
-	int family;                   /* of its socket */
-	char text[ADDRESS_TEXT_SIZE]; /* the address of the connection */
+	struct session session; /* its fd is -1 until there is a connection */
 	uint8_t salt[HANDSHAKE_SALT_SIZE];
-	uint8_t key[HANDSHAKE_KEY_SIZE]; /* the session key of the connection */
-	char note[DIAL_NOTE_SIZE];       /* who listens in the peer's place; "": nobody known */
+	char note[DIAL_NOTE_SIZE]; /* who listens in the peer's place; "": nobody known */
 };
 
 /*
@@ -89,7 +86,7 @@ int dial_step(struct dial *dial, struct poll_set *set, int64_t wake);
 void dial_report(const struct dial *dial, char text[DIAL_REPORT_SIZE]);
 /* The reasons at all addresses, as bits; 0: the state of this host is the reason. */
 int dial_reasons(const struct dial *dial);
-/* Ends all attempts, before the poll set ends.  The caller keeps dial->fd, which has left the set. */
+/* Ends all attempts, before the poll set ends.  The caller keeps the session, which has left the set. */
 void dial_end(struct dial *dial);
 
 #endif

@@ -115,7 +115,7 @@ void connection_watch(struct connection *c, struct poll_set *set)
 	poll_set_watch(set, &c->place, c->fd, c->awaits == HANDSHAKE_CONNECT ? POLLOUT : POLLIN);
 }
 
-int connection_release(struct connection *c, struct poll_set *set)
+static int connection_release(struct connection *c, struct poll_set *set)
 {
 	const int fd = c->fd;
 
@@ -130,6 +130,16 @@ void connection_close(struct connection *c, struct poll_set *set)
 
 	if (fd >= 0)
 		close(fd);
+}
+
+void connection_finish(const struct handshake *hs, struct connection *c, struct poll_set *set,
+		       uint32_t rank, const struct address *address, struct session *session)
+{
+	session->rank = rank;
+	session->fd = connection_release(c, set);
+	session->family = address->sa.ss_family;
+	address_format(address, session->address);
+	handshake_session_key(hs, &c->messages, session->key);
 }
 
 enum handshake_event connection_receive(const struct handshake *hs, struct connection *c)

@@ -15,8 +15,9 @@
  * zeros and the verdict are all: one message each way.  The dialler has no other attempt under way then, and the
  * connection counts for the listener once it has sent its verdict.
  *
- * Both ends then have a session key: a mac of all four messages, so of both nonces.  No other connection has
- * the same.
+ * Both ends then have a session key: a mac of all four messages, so of both nonces.
+ *
+ * A `connection` is under way until its handshake is over; then its owner gets a `session`.
  *
  * Every message has a fixed size: no length from the wire decides an allocation.  Numbers are little-endian.
  */
@@ -133,6 +134,15 @@ enum handshake_event {
 	HANDSHAKE_FORGED   /* the mac is wrong: the peer has another key */
 };
 
+/* A connection whose handshake is over, as dial and acceptor hand it to their owner. */
+struct session {
+	uint32_t rank;                   /* of the peer */
+	int fd;                          /* -1: none */
+	int family;                      /* of the socket */
+	char address[ADDRESS_TEXT_SIZE]; /* of the peer */
+	uint8_t key[HANDSHAKE_KEY_SIZE]; /* no other connection has the same */
+};
+
 /* Begins over a socket of that family, which is in no poll set yet. */
 void connection_begin(const struct handshake *hs, struct connection *c, int fd, int family,
 		      enum handshake_step awaits);
@@ -140,9 +150,10 @@ void connection_begin(const struct handshake *hs, struct connection *c, int fd, 
 void connection_await(struct connection *c, enum handshake_step step);
 /* The set waits for the event that the state needs. */
 void connection_watch(struct connection *c, struct poll_set *set);
-/* Takes the connection out of the set; the caller owns the returned descriptor. */
-int connection_release(struct connection *c, struct poll_set *set);
-/* The same, and closes the descriptor, if there is one. */
+/* The handshake with that rank is over: fills *session, which owns the descriptor from now on. */
+void connection_finish(const struct handshake *hs, struct connection *c, struct poll_set *set,
+		       uint32_t rank, const struct address *address, struct session *session);
+/* Takes the connection out of the set and closes the descriptor, if there is one. */
 void connection_close(struct connection *c, struct poll_set *set);
 /* Receives the bytes of the awaited message that have arrived. */
 enum handshake_event connection_receive(const struct handshake *hs, struct connection *c);

@@ -123,34 +123,31 @@ static void tcp_mesh_watch(struct tcp_mesh *mesh, struct tcp_conn *conn, int ope
 			      strerror(errno));
 }
 
-/* Takes `fd`, a socket of that family, as the connection to `peer`. */
-static void tcp_mesh_take(struct tcp_mesh *mesh, uint32_t peer, int fd, int family,
-			  const uint8_t key[HANDSHAKE_KEY_SIZE])
+/* Takes the connection to a rank. */
+static void tcp_mesh_take(struct tcp_mesh *mesh, const struct session *session)
 {
-	struct tcp_conn *conn = &mesh->t->conn[peer];
+	struct tcp_conn *conn = &mesh->t->conn[session->rank];
 
-	conn->inet = family != AF_UNIX;
-	conn->fd = fd;
+	conn->inet = session->family != AF_UNIX;
+	conn->fd = session->fd;
 	mesh->connected++;
 	tcp_mesh_watch(mesh, conn, EPOLL_CTL_ADD, EPOLLIN);
 	/* Within the host only root and the same user can read or change the messages. */
 	if (conn->inet && mesh->t->security != TCP_SECURITY_NONE &&
-	    tcp_records_new(mesh->t, conn, key))
+	    tcp_records_new(mesh->t, conn, session->key))
 		tcp_mesh_fail(mesh, COLL_ERR_NO_MEMORY,
-			      "out of memory for the protection of the messages to rank %u", peer);
+			      "out of memory for the protection of the messages to rank %u",
+			      session->rank);
 }
 
 /* The acceptor's connection has only the options that the system copies from the listener. */
-static void tcp_mesh_accepted(void *owner, uint32_t peer, int fd,
-			      const uint8_t key[HANDSHAKE_KEY_SIZE])
+static void tcp_mesh_accepted(void *owner, const struct session *session)
 {
 	struct tcp_mesh *mesh = owner;
-	int family = AF_INET;
-	socklen_t len = sizeof(family);
 
-	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len);
-	tcp_tune(&mesh->options, fd, family, tcp_is_local(mesh->t->host, peer));
-	tcp_mesh_take(mesh, peer, fd, family, key);
+	tcp_tune(&mesh->options, session->fd, session->family,
+		 tcp_is_local(mesh->t->host, session->rank));
+	tcp_mesh_take(mesh, session);
 }
 
 /* ----------------------------------------------------------------- liveness -- */
@@ -255,8 +252,8 @@ static void tcp_mesh_dial_advance(struct tcp_mesh *mesh, uint32_t peer)
 
 	if (code)
 		tcp_mesh_dial_failed(mesh, peer, code);
-	else if (dial->fd >= 0)
-		tcp_mesh_take(mesh, peer, dial->fd, dial->family, dial->key);
+	else if (dial->session.fd >= 0)
+		tcp_mesh_take(mesh, &dial->session);
 }
 
 /* ------------------------------------------------------------------- the loop -- */

@@ -42,10 +42,7 @@ static struct flow {
 	int changes, changed;
 } flows[2];
 
-static struct {
-	int fd; /* rank 0's connection; -1: none */
-	uint8_t key[HANDSHAKE_KEY_SIZE];
-} accepted;
+static struct session accepted;
 
 static void job_mac(const void *user, const void *data, size_t len, uint8_t mac[16])
 {
@@ -59,13 +56,11 @@ static void job_log(const void *user, int level, const char *text)
 	(void)text;
 }
 
-static void root_connected(void *owner, uint32_t rank, int fd,
-			   const uint8_t key[HANDSHAKE_KEY_SIZE])
+static void root_connected(void *owner, const struct session *session)
 {
 	(void)owner;
-	fuzz_promise(rank == 1 && accepted.fd < 0, "rank 1 connects once");
-	accepted.fd = fd;
-	memcpy(accepted.key, key, sizeof(accepted.key));
+	fuzz_promise(session->rank == 1 && accepted.fd < 0, "rank 1 connects once");
+	accepted = *session;
 }
 
 /* Makes the sockets, or closes the connections that the last meeting has left in their queues. */
@@ -129,13 +124,13 @@ static void take_turns(struct acceptor *acceptor, struct dial *dial, struct poll
 {
 	struct pollfd relay = {.fd = listening[1].fd, .events = POLLIN};
 
-	for (int step = 0; step < STEPS && (dial->fd < 0 || accepted.fd < 0); step++) {
+	for (int step = 0; step < STEPS && (dial->session.fd < 0 || accepted.fd < 0); step++) {
 		poll_set_begin(set, 0);
-		if (dial->fd < 0 && dial_prepare(dial, set))
+		if (dial->session.fd < 0 && dial_prepare(dial, set))
 			return;
 		acceptor_prepare(acceptor, set);
 		poll_set_wait(set);
-		if (dial->fd < 0 && dial_advance(dial, set))
+		if (dial->session.fd < 0 && dial_advance(dial, set))
 			return;
 		if (acceptor_advance(acceptor, set))
 			return;
@@ -172,19 +167,19 @@ static int shake_hands(uint8_t salt[HANDSHAKE_SALT_SIZE], uint8_t key[HANDSHAKE_
 	    poll_set_init(&set, ADDRESS_MAX + acceptor_poll_size(&hs)))
 		exit(2);
 	take_turns(&acceptor, &dial, &set);
-	both = dial.fd >= 0 && accepted.fd >= 0;
+	both = dial.session.fd >= 0 && accepted.fd >= 0;
 	fuzz_promise(accepted.fd < 0 || flows[0].changed + flows[1].changed == 0,
 		     "rank 0 takes no connection with a changed byte");
 	if (both)
-		fuzz_promise(!memcmp(dial.key, accepted.key, sizeof(dial.key)),
+		fuzz_promise(!memcmp(dial.session.key, accepted.key, sizeof(dial.session.key)),
 			     "both ends have the same session key");
 	memcpy(salt, acceptor.salt, HANDSHAKE_SALT_SIZE);
-	memcpy(key, dial.key, HANDSHAKE_KEY_SIZE);
+	memcpy(key, dial.session.key, HANDSHAKE_KEY_SIZE);
 	dial_end(&dial);
 	acceptor_end(&acceptor);
 	poll_set_free(&set);
 	for (int fd, i = 0; i < 4; i++) {
-		fd = i < 2 ? flows[i].from : i == 2 ? dial.fd : accepted.fd;
+		fd = i < 2 ? flows[i].from : i == 2 ? dial.session.fd : accepted.fd;
 		if (fd >= 0)
 			close(fd);
 	}
@@ -255,6 +250,19 @@ static struct tree *new_tree(int rank, int nranks, const uint8_t salt[HANDSHAKE_
 	return t;
 }
 
+/* The descriptor is the connection to that child, or to the parent, whose handshake is over. */
+static void connect_link(struct tree *t, uint32_t rank, int fd,
+			 const uint8_t key[HANDSHAKE_KEY_SIZE], int is_parent)
+{
+	struct session session = {.rank = rank, .fd = fd, .family = AF_UNIX};
+
+	memcpy(session.key, key, sizeof(session.key));
+	if (is_parent)
+		t->acceptor.connected(t, &session);
+	else
+		tree_link_open(t, &t->parent, 0, &session);
+}
+
 static void new_pair(int fds[2])
 {
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds))
@@ -299,9 +307,9 @@ static void exchange(struct fuzz_input *in, int rank, const uint8_t salt[HANDSHA
 		;
 	shutdown(fds[1], SHUT_WR);
 	if (rank == 0)
-		t->acceptor.connected(t, 1, fds[0], key);
+		connect_link(t, 1, fds[0], key, 1);
 	else
-		tree_link_open(t, &t->parent, 0, fds[0], 0, key);
+		connect_link(t, 0, fds[0], key, 0);
 	run_rounds(in, t);
 	tree_close(t);
 	close(fds[1]);
@@ -336,7 +344,7 @@ static void tree_root(struct fuzz_input *in, const uint8_t salt[HANDSHAKE_SALT_S
 						   .len = 2 * (4 + LENGTH),
 						   .timeout_ms = TIMEOUT_MS};
 		shutdown(fds[i][1], SHUT_WR);
-		t->acceptor.connected(t, (uint32_t)i + 1, fds[i][0], key);
+		connect_link(t, (uint32_t)i + 1, fds[i][0], key, 1);
 	}
 	run_rounds(in, t);
 	tree_close(t);
@@ -371,8 +379,8 @@ static void tree_inner(struct fuzz_input *in, const uint8_t salt[HANDSHAKE_SALT_
 	}
 	shutdown(up[1], SHUT_WR);
 	shutdown(down[1], SHUT_WR);
-	tree_link_open(t, &t->parent, 0, up[0], 0, key);
-	t->acceptor.connected(t, 2, down[0], key);
+	connect_link(t, 0, up[0], key, 0);
+	connect_link(t, 2, down[0], key, 1);
 	run_rounds(in, t);
 	tree_close(t);
 	close(up[1]);

@@ -31,6 +31,7 @@ static int new_end(int fds[2])
 /* Rank 0, the root, or rank 1, which has index 1 below it; the children are ranks 1 and 2, or 2 and 3. */
 static void begin(int rank)
 {
+	struct session session;
 	int fds[2], code;
 
 	t = calloc(1, sizeof(*t));
@@ -48,14 +49,16 @@ static void begin(int rank)
 		children[i].fd = new_end(fds);
 		children[i].stream = (struct tree_stream){.sent = 0};
 		tree_stream_init(&children[i].stream, 0, key, t->body_key);
-		t->acceptor.connected(t->acceptor.owner, (uint32_t)(rank + 1 + i), fds[0], key);
+		session = session_of((uint32_t)(rank + 1 + i), fds[0], key);
+		t->acceptor.connected(t->acceptor.owner, &session);
 		t->conns[i].placed = 1;
 	}
 	parent.fd = new_end(fds);
 	parent.stream = (struct tree_stream){.sent = 0};
 	tree_stream_init(&parent.stream, 1, key, t->body_key);
+	session = session_of(0, fds[0], key);
 	if (rank)
-		tree_link_open(t, &t->parent, 0, fds[0], 0, key);
+		tree_link_open(t, &t->parent, 0, &session);
 	else
 		close(fds[0]);
 }

@@ -29,6 +29,16 @@ __attribute__((constructor)) static void take_shape(void)
 		tree_shape = (struct tree_shape){.flat = 1, .fan = atoi(fan)};
 }
 
+/* A connection whose handshake is over. */
+__attribute__((unused)) static struct session session_of(uint32_t rank, int fd,
+							 const uint8_t key[HANDSHAKE_KEY_SIZE])
+{
+	struct session session = {.rank = rank, .fd = fd, .family = AF_UNIX};
+
+	memcpy(session.key, key, sizeof(session.key));
+	return session;
+}
+
 struct rank_args {
 	const char *id;   /* or */
 	const char *root; /* with */

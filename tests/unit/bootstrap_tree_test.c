@@ -579,6 +579,7 @@ static int send_pieces_late(void *user)
 static struct tree *root_of_seven(int *end)
 {
 	struct tree *t = calloc(1, sizeof(*t));
+	struct session session;
 	int ends[2];
 
 	if (t == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends))
@@ -588,7 +589,8 @@ static struct tree *root_of_seven(int *end)
 	tree_set_handshake(t);
 	if (tree_take_index(t, 0))
 		bail_out("%s", error_text());
-	t->acceptor.connected(t->acceptor.owner, 1, ends[0], root_key);
+	session = session_of(1, ends[0], root_key);
+	t->acceptor.connected(t->acceptor.owner, &session);
 	*end = ends[1];
 	return t;
 }

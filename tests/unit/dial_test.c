@@ -53,18 +53,17 @@ static void site_log(const void *user, int level, const char *text)
 	diag("%s", text);
 }
 
-static void site_connected(void *owner, uint32_t rank, int fd,
-			   const uint8_t key[HANDSHAKE_KEY_SIZE])
+static void site_connected(void *owner, const struct session *session)
 {
 	struct site *site = owner;
 
-	memcpy(site->session, key, sizeof(site->session));
+	memcpy(site->session, session->key, sizeof(site->session));
 
 	site->connected++;
-	is_int(rank, 3, "rank 3 is connected");
+	is_int(session->rank, 3, "rank 3 is connected");
 	if (site->fd >= 0)
 		close(site->fd);
-	site->fd = fd;
+	site->fd = session->fd;
 }
 
 static void site_handshake(struct handshake *hs, uint32_t rank, const void *key)
@@ -164,7 +163,7 @@ static int64_t meet(struct dial *dial, struct site *const *sites, int n, int *co
 	 */
 	for (int64_t end = begin + LONG_MS; *code == 0 && clock_now_ms() < end;) {
 		poll_set_begin(&set, end);
-		if (dial->fd < 0)
+		if (dial->session.fd < 0)
 			*code = dial_prepare(dial, &set);
 		if (*code)
 			break;
@@ -176,19 +175,19 @@ static int64_t meet(struct dial *dial, struct site *const *sites, int n, int *co
 				acceptor_prepare(&sites[i]->acceptor, &set);
 		}
 		poll_set_wait(&set);
-		if (dial->fd < 0)
+		if (dial->session.fd < 0)
 			*code = dial_advance(dial, &set);
 		for (int i = 0; i < n; i++)
 			if (sites[i]->acceptor.hs && clock_now_ms() >= sites[i]->deaf_until)
 				acceptor_advance(&sites[i]->acceptor, &set);
-		if (open && dial->fd >= 0) {
+		if (open && dial->session.fd >= 0) {
 			open = 0;
 			end = clock_now_ms() + 50;
 			begin += 50;
 		}
 	}
 	begin = clock_now_ms() - begin;
-	if (*code == 0 && dial->fd >= 0)
+	if (*code == 0 && dial->session.fd >= 0)
 		confirmed = dial->attempts[0].conn.messages.confirm;
 	dial_end(dial);
 	return begin;
@@ -209,10 +208,10 @@ static void test_swallow(void)
 	}
 	site_open(&good, NULL, job_key);
 	ms = meet(&dial, sites, 2, &code);
-	ok(code == 0 && dial.fd >= 0 && good.connected == 1,
+	ok(code == 0 && dial.session.fd >= 0 && good.connected == 1,
 	   "the first address swallows packets: the second one leads to the peer");
 	ok(ms < QUICK_MS, "long before the first is given up: %d ms", (int)ms);
-	close(dial.fd);
+	close(dial.session.fd);
 	site_close(&bad);
 	site_close(&good);
 }
@@ -303,7 +302,7 @@ static void test_silence(int challenge)
 	ok(ms < LONG_MS / 2, "it gets its turn: %d ms", (int)ms);
 	if (challenge)
 		pthread_join(thread, NULL);
-	close(dial.fd);
+	close(dial.session.fd);
 	site_close(&bad);
 	site_close(&good);
 }
@@ -325,7 +324,7 @@ static void test_other_job(void)
 	meet(&none, sites, 1, &code);
 	is_int(code, COLL_ERR_PERMISSION, "the other job's address alone");
 	has_str(error_text(), "belongs to another job", "the error says whose it is");
-	close(dial.fd);
+	close(dial.session.fd);
 	site_close(&bad);
 	site_close(&good);
 }
@@ -347,8 +346,8 @@ static void test_other_rank(void)
 	meet(&dial, sites, 2, &code);
 	ok(code == 0 && good.connected == 1,
 	   "another rank of the job listens at the first address: the second leads to the peer");
-	if (dial.fd >= 0)
-		close(dial.fd);
+	if (dial.session.fd >= 0)
+		close(dial.session.fd);
 	site_close(&good);
 	meet(&none, sites, 1, &code);
 	is_int(code, COLL_ERR_PEER_LOST, "the other rank's address alone");
@@ -387,7 +386,7 @@ static void test_again_after_failure(void)
 	is_int(code, COLL_ERR_PEER_LOST, "rank 3 comes again after the loss of a rank");
 	has_str(error_text(), "rank 2 has ended", "and is told that");
 	is_int(site.connected, 1, "it is connected once");
-	close(first.fd);
+	close(first.session.fd);
 	site_close(&site);
 	site_close(&other);
 }
@@ -460,16 +459,16 @@ static void test_session_key(void)
 
 		site_open(&site[i], NULL, job_key);
 		meet(&dials[i], sites, 1, &code);
-		equal += code == 0 && !memcmp(dials[i].key, site[i].session, sizeof(zero));
-		sent += !memcmp(dials[i].key, confirmed.mac, sizeof(zero));
+		equal += code == 0 && !memcmp(dials[i].session.key, site[i].session, sizeof(zero));
+		sent += !memcmp(dials[i].session.key, confirmed.mac, sizeof(zero));
 	}
 	is_int(equal, 2, "both ends of a connection have the same session key");
-	ok(memcmp(dials[0].key, dials[1].key, sizeof(zero)) != 0 &&
-		   memcmp(dials[0].key, zero, sizeof(zero)) != 0,
+	ok(memcmp(dials[0].session.key, dials[1].session.key, sizeof(zero)) != 0 &&
+		   memcmp(dials[0].session.key, zero, sizeof(zero)) != 0,
 	   "two connections have different ones");
 	is_int(sent, 0, "and no mac on the wire is the key");
 	for (int i = 0; i < 2; i++) {
-		close(dials[i].fd);
+		close(dials[i].session.fd);
 		site_close(&site[i]);
 	}
 }
@@ -535,12 +534,13 @@ static void test_brief(void)
 	brief = 1;
 	site_open(&site, "coll-dial-test-brief", job_key);
 	meet(&dial, sites, 1, &code);
-	ok(code == 0 && dial.fd >= 0 && site.connected == 1 && dial.family == AF_UNIX,
+	ok(code == 0 && dial.session.fd >= 0 && site.connected == 1 &&
+		   dial.session.family == AF_UNIX,
 	   "a brief handshake connects");
 	ok(!memcmp(&confirmed, &none, sizeof(none)), "without a confirm");
-	ok(!memcmp(dial.key, site.session, sizeof(dial.key)),
+	ok(!memcmp(dial.session.key, site.session, sizeof(dial.session.key)),
 	   "both ends have the same session key");
-	close(dial.fd);
+	close(dial.session.fd);
 	site_close(&site);
 	if (poll_set_init(&set, acceptor_poll_size(&site.hs)))
 		bail_out("%s", error_text());
@@ -603,7 +603,7 @@ static void test_all_lead_there(int spare)
 	   before);
 	is_int(spare, before, "all sockets to spare are back");
 	is_int(good.acceptor.npending, 0, "no attempt is left over");
-	close(dial.fd);
+	close(dial.session.fd);
 	site_close(&good);
 }
 
@@ -623,13 +623,13 @@ static void test_local_first(void)
 	meet(&dial, sites, 2, &code);
 	ok(code == 0 && local.connected == 1 && inet.connected == 0,
 	   "a local socket whose owner is late wins over TCP");
-	is_str(dial.text, "a local socket", "its address");
-	close(dial.fd);
+	is_str(dial.session.address, "a local socket", "its address");
+	close(dial.session.fd);
 	listeners_close(&local.acceptor.listeners);
 	dial = (struct dial){.local = 1};
 	meet(&dial, sites, 2, &code);
 	ok(code == 0 && inet.connected == 1, "TCP where nobody listens at the local socket");
-	close(dial.fd);
+	close(dial.session.fd);
 	site_close(&local);
 	site_close(&inet);
 }

@@ -120,7 +120,7 @@ struct connection {
 	int place; /* in the poll set; -1: not in the set */
 	int brief; /* an answer and a verdict are all */
 	enum handshake_step awaits;
-	int64_t since; /* when the state began; of a listener: when it accepted the connection */
+	int64_t since; /* when the state began */
 	size_t got;    /* bytes of the message that comes */
 	struct handshake_messages messages;
 };

@@ -50,18 +50,13 @@ static uint64_t choose_hash_table(void)
 
 /* ---------------------------------------------------------------------- from options -- */
 
-void choose_option(int kind, char name[48])
-{
-	snprintf(name, 48, "%s_algorithm", kind_name(kind));
-}
-
 static int choose_append(int kind, const char *text, struct rules *rules)
 {
-	struct rules_fault fault;
+	char why[800];
 
-	if (!text || !text[0] || !rules_parse(kind, text, rules, &fault))
+	if (!text || !text[0] || !rules_parse(kind, text, rules, why, sizeof(why)))
 		return COLL_SUCCESS;
-	return error_set(COLL_ERR_INTERNAL, "rules of %s: %s", kind_name(kind), fault.text);
+	return error_set(COLL_ERR_INTERNAL, "rules of %s: %s", kind_name(kind), why);
 }
 
 /* The user's rules, then the built-in rules for the calls that no user's rule matches. */
@@ -70,7 +65,7 @@ static int choose_compile_kind(const struct config *config, int kind, struct rul
 	char name[48];
 	int code = COLL_SUCCESS;
 
-	choose_option(kind, name);
+	rules_option(kind, name);
 	if (config_is_set(config, name))
 		code = choose_append(kind, config_string(config, name), rules);
 	rules->given = rules->count;
@@ -163,7 +158,7 @@ void choose_differences(const struct selection *a, const struct selection *b, ch
 	if (a->cuts_messages != b->cuts_messages)
 		choose_add_name(text, size, "enable_gpu_fallback");
 	for (int i = 0; i < RULES_KINDS; i++) {
-		choose_option(kind_of_place(i), name);
+		rules_option(kind_of_place(i), name);
 		if (memcmp(&a->rules[i], &b->rules[i], sizeof(struct rules)) != 0)
 			choose_add_name(text, size, name);
 	}

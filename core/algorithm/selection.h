@@ -6,7 +6,7 @@
 #ifndef CORE_ALGORITHM_SELECTION_H
 #define CORE_ALGORITHM_SELECTION_H
 
-#include "config/rules.h"
+#include "algorithm/rules.h"
 
 #include <coll/coll.h>
 #include <stddef.h>
@@ -42,8 +42,6 @@ uint64_t choose_hash(const struct selection *selection);
 /* "'segment', 'ring_algorithm'": the options in which two selections differ. */
 void choose_differences(const struct selection *a, const struct selection *b, char *text,
 			size_t size);
-/* "allreduce_algorithm" */
-void choose_option(int kind, char name[48]);
 
 /* The flags (COLL_ALGORITHM_*) that operations of the kind need under this selection. */
 uint32_t choose_requirements(const struct selection *selection, int kind);

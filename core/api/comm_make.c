@@ -188,6 +188,23 @@ static int init_check(const char *what, const coll_comm_t *comm, int nranks, int
 	return COLL_SUCCESS;
 }
 
+coll_result_t coll_get_unique_id(char *id, size_t size)
+{
+	CANCEL_OFF;
+	struct config *config = NULL;
+	int code;
+
+	if (id == NULL)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "id is NULL");
+	code = config_load(NULL, rules_check_option, &config);
+	if (code == 0)
+		code = bootstrap_check_interface(config);
+	if (code == 0)
+		code = bootstrap_make_id(id, size, config_string(config, "interface"));
+	config_free(config);
+	return code;
+}
+
 coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, const char *id, int32_t rank,
 				  const coll_config_t *config)
 {

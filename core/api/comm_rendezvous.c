@@ -272,7 +272,7 @@ int comm_rendezvous(struct context **context, const struct rendezvous *m,
 {
 	struct context_parts parts = {.client = &comm_context_client};
 	struct error_first first = {0};
-	int code = config_load(config, &parts.config), met;
+	int code = config_load(config, rules_check_option, &parts.config), met;
 
 	*context = NULL;
 	if (!parts.config) {

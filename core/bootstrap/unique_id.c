@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "bootstrap/tree.h"
-#include "base/cancel.h"
+#include "bootstrap/unique_id.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -381,21 +381,4 @@ int bootstrap_check_interface(const struct config *config)
 		return COLL_SUCCESS;
 	return error_set(code, "option 'interface', set by %s: %s",
 			 config_source(config, "interface"), error_text());
-}
-
-COLL_API coll_result_t coll_get_unique_id(char *id, size_t size)
-{
-	CANCEL_OFF;
-	struct config *config = NULL;
-	int code;
-
-	if (id == NULL)
-		return error_set(COLL_ERR_INVALID_ARGUMENT, "id is NULL");
-	code = config_load(NULL, &config);
-	if (code == 0)
-		code = bootstrap_check_interface(config);
-	if (code == 0)
-		code = bootstrap_make_id(id, size, config_string(config, "interface"));
-	config_free(config);
-	return code;
 }

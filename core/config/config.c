@@ -4,10 +4,8 @@
  * who asks for them.
  */
 #include "config/config_impl.h"
-#include "config/rules.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/suggest.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -16,6 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The source of an option whose default is in force. */
+static const char config_unset[] = "default";
+
+static const coll_option_t config_priority_spec = {
+	.key = "priority", .type = COLL_OPTION_INT, .min = INT32_MIN, .max = INT32_MAX};
 
 /* ------------------------------------------------------------------ the lists -- */
 
@@ -118,37 +122,22 @@ struct config_option *config_find(const struct config *config, const char *name)
 
 /* ----------------------------------------------------------------- declare -- */
 
-static int config_check_rules(int kind, const char *value, char *why, size_t size)
-{
-	struct rules rules = {0};
-	struct rules_fault fault;
-	struct suggestion guess;
-	const char *known;
-
-	if (!rules_parse(kind, value, &rules, &fault))
-		return 0;
-	suggest_begin(&guess, fault.word, 0);
-	for (int i = 0; (known = rules_candidate(kind, &fault, i)) != NULL; i++)
-		suggest_try(&guess, known);
-	snprintf(why, size, "%s%s", fault.text, suggest_text(&guess));
-	return -1;
-}
-
 /* Returns 0 and *number, or -1 and in `why` the reason why the option cannot have the value. */
-static int config_check(const struct config_declared *declared, const char *value, int64_t *number,
-			char *why, size_t size)
+static int config_check_value(const struct config *config, const char *section,
+			      const coll_option_t *spec, const char *value, int64_t *number,
+			      char *why, size_t size)
 {
-	if (config_parse(&declared->spec, declared->choices, value, number)) {
-		config_expected(&declared->spec, declared->choices, why, size);
+	if (config_parse(spec, value, number, why, size))
 		return -1;
-	}
-	return declared->rules ? config_check_rules(declared->rules, value, why, size) : 0;
+	return !section[0] && spec->type == COLL_OPTION_STRING && config->check
+		       ? config->check(spec->key, value, why, size)
+		       : 0;
 }
 
 /* Returns the fault of the declaration itself, which the plugin's author must mend, or NULL. */
-static const char *config_check_declared(const struct config_declared *declared, int64_t *number)
+static const char *config_check_spec(const struct config *config, const char *section,
+				     const coll_option_t *spec, int64_t *number)
 {
-	const coll_option_t *spec = &declared->spec;
 	char why[800];
 
 	if (!spec->key || !spec->key[0] || strlen(spec->key) > 48)
@@ -159,13 +148,14 @@ static const char *config_check_declared(const struct config_declared *declared,
 		return "'priority' exists for every backend and must not be declared";
 	if (spec->type < COLL_OPTION_STRING || spec->type > COLL_OPTION_DURATION)
 		return "its type is none of COLL_OPTION_*";
-	if (spec->fallback && config_check(declared, spec->fallback, number, why, sizeof(why)))
+	if (spec->fallback &&
+	    config_check_value(config, section, spec, spec->fallback, number, why, sizeof(why)))
 		return "its default is not a value of its type and range";
 	return NULL;
 }
 
 /* Checks all values given for the option; the highest good value is in force. */
-static void config_apply(struct config *config, struct config_option *option)
+static void config_apply(struct config *config, const char *section, struct config_option *option)
 {
 	char why[800];
 	int64_t number;
@@ -177,7 +167,8 @@ static void config_apply(struct config *config, struct config_option *option)
 		if (strcmp(value->name, is_variable ? option->variable : option->name) != 0)
 			continue;
 		value->used = 1;
-		if (config_check(&option->declared, value->text, &number, why, sizeof(why))) {
+		if (config_check_value(config, section, &option->spec, value->text, &number, why,
+				       sizeof(why))) {
 			config_report(config, COLL_ERR_CONFIG,
 				      "%s: option '%s' has the value '%s': %s",
 				      config_place(value).text, option->name,
@@ -193,14 +184,11 @@ static void config_apply(struct config *config, struct config_option *option)
 /* Without a value of its own a backend's option `interface` has the value of the core's. */
 static void config_follow(const struct config *config, struct config_option *option)
 {
-	const struct config_option *core = config_find(config, "interface");
-
-	if (!core || core == option || option->source || !core->source ||
-	    strcmp(option->declared.spec.key, "interface") ||
-	    option->declared.spec.type != COLL_OPTION_STRING)
+	if (option->source != config_unset || strcmp(option->spec.key, "interface") ||
+	    option->spec.type != COLL_OPTION_STRING || !config_is_set(config, "interface"))
 		return;
-	option->value = core->value;
-	option->source = core->source;
+	option->value = config_string(config, "interface");
+	option->source = config_source(config, "interface");
 }
 
 /* COLL_<SECTION>_<KEY> */
@@ -213,20 +201,14 @@ static char *config_variable(struct config *config, const char *name)
 	return variable;
 }
 
-/*
- * The option without a value but its default, or the old one if it is declared again; NULL for lack of memory.
- * *added: it is new.
- */
-static struct config_option *config_new_option(struct config *config, const char *section,
-					       const struct config_declared *declared,
-					       int64_t number, int *added)
+/* Returns the option, which is new with its default, or was declared before; NULL for lack of memory. */
+static struct config_option *config_enter(struct config *config, const char *section,
+					  const coll_option_t *spec, int64_t number)
 {
-	char *name =
-		config_text(config, "%s%s%s", section, section[0] ? "." : "", declared->spec.key);
+	char *name = config_text(config, "%s%s%s", section, section[0] ? "." : "", spec->key);
 	struct config_option *option = name ? config_find(config, name) : NULL, *more;
 	char *variable;
 
-	*added = 0;
 	if (!name || option) {
 		free(name);
 		return option;
@@ -242,62 +224,47 @@ static struct config_option *config_new_option(struct config *config, const char
 	option = &more[config->noptions++];
 	*option = (struct config_option){.name = name,
 					 .variable = variable,
-					 .declared = *declared,
-					 .value = declared->spec.fallback,
+					 .spec = *spec,
+					 .is_priority = spec == &config_priority_spec,
+					 .unread = 1,
+					 .value = spec->fallback,
+					 .source = config_unset,
 					 .number = number};
-	*added = 1;
 	return option;
 }
 
-/* The same with its value in force. */
-static struct config_option *config_add_option(struct config *config, const char *section,
-					       const struct config_declared *declared,
-					       int64_t number)
+/* Returns the option with its value in force, or NULL for lack of memory. */
+static struct config_option *config_read(struct config *config, const char *section,
+					 const coll_option_t *spec, int64_t number)
 {
-	int added;
-	struct config_option *option = config_new_option(config, section, declared, number, &added);
+	struct config_option *option = config_enter(config, section, spec, number);
 
-	if (option && (added || option->unread)) {
+	if (option && option->unread) {
 		option->unread = 0;
-		config_apply(config, option);
+		config_apply(config, section, option);
 		config_follow(config, option);
 	}
 	return option;
 }
 
 static void config_declare_option(struct config *config, const char *section,
-				  const struct config_declared *declared)
+				  const coll_option_t *spec)
 {
 	int64_t number = 0;
-	const char *wrong = config_check_declared(declared, &number);
+	const char *wrong = config_check_spec(config, section, spec, &number);
 
 	if (wrong)
-		config_report(
-			config, COLL_ERR_PLUGIN, "backend '%s' declares option '%s': %s", section,
-			declared->spec.key ? config_show(declared->spec.key).text : "", wrong);
+		config_report(config, COLL_ERR_PLUGIN, "backend '%s' declares option '%s': %s",
+			      section, spec->key ? config_show(spec->key).text : "", wrong);
 	else
-		config_add_option(config, section, declared, number);
-}
-
-static const struct config_declared config_priority_declared = {
-	.spec = {.key = "priority", .type = COLL_OPTION_INT, .min = INT32_MIN, .max = INT32_MAX}};
-
-static const struct config_option *config_declare_priority(struct config *config,
-							   const char *section)
-{
-	struct config_option *option =
-		config_add_option(config, section, &config_priority_declared, 0);
-
-	if (option)
-		option->is_priority = 1;
-	return option;
+		config_read(config, section, spec, number);
 }
 
 int config_priority(struct config *config, const char *section, int32_t *priority)
 {
-	const struct config_option *option = config_declare_priority(config, section);
+	const struct config_option *option = config_read(config, section, &config_priority_spec, 0);
 
-	if (!option || !option->source)
+	if (!option || option->source == config_unset)
 		return 0;
 	*priority = (int32_t)option->number;
 	return 1;
@@ -305,35 +272,15 @@ int config_priority(struct config *config, const char *section, int32_t *priorit
 
 void config_accept(struct config *config, const char *section)
 {
-	int added;
-	struct config_option *option =
-		config_new_option(config, section, &config_priority_declared, 0, &added);
-
-	if (option && added)
-		option->is_priority = option->unread = 1;
-}
-
-/* A backend's STRING option with the unit "a|b|c" takes one of these words, and has no unit. */
-static struct config_declared config_of_backend(const coll_option_t *spec)
-{
-	struct config_declared declared = {.spec = *spec};
-
-	if (spec->type == COLL_OPTION_STRING && spec->unit && strchr(spec->unit, '|')) {
-		declared.choices = spec->unit;
-		declared.spec.unit = "";
-	}
-	return declared;
+	config_enter(config, section, &config_priority_spec, 0);
 }
 
 int config_declare(struct config *config, const char *section, const coll_option_t *options,
 		   uint32_t n)
 {
-	config_declare_priority(config, section);
-	for (uint32_t i = 0; i < n; i++) {
-		const struct config_declared declared = config_of_backend(&options[i]);
-
-		config_declare_option(config, section, &declared);
-	}
+	config_read(config, section, &config_priority_spec, 0);
+	for (uint32_t i = 0; i < n; i++)
+		config_declare_option(config, section, &options[i]);
 	config_report_unknown(config, section);
 	config_report_unused(config);
 	return config_status(config);
@@ -352,7 +299,7 @@ void config_declare_core(struct config *config)
 		config_report(config, COLL_ERR_CONFIG, "%s", config->too_many);
 }
 
-int config_load(const coll_config_t *app, struct config **out)
+int config_load(const coll_config_t *app, config_check check, struct config **out)
 {
 	struct config *config = calloc(1, sizeof(*config));
 	int code;
@@ -361,6 +308,7 @@ int config_load(const coll_config_t *app, struct config **out)
 	*out = NULL;
 	if (!config)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the configuration");
+	config->check = check;
 	config_collect(config, app);
 	/* An incomplete list of values declares no option: otherwise an older value would be in force. */
 	if (!config->oom)
@@ -402,49 +350,46 @@ void config_free(struct config *config)
 
 /* ------------------------------------------------------------------ answers -- */
 
-const char *config_string(const struct config *config, const char *name)
+/* Returns the option of that full name, or an option without any value. */
+static const struct config_option *config_get(const struct config *config, const char *name)
 {
+	static const struct config_option none = {.source = config_unset};
 	const struct config_option *option = config_find(config, name);
 
-	return option ? option->value : NULL;
+	return option ? option : &none;
+}
+
+const char *config_string(const struct config *config, const char *name)
+{
+	return config_get(config, name)->value;
 }
 
 int64_t config_int(const struct config *config, const char *name)
 {
-	const struct config_option *option = config_find(config, name);
-
-	return option ? option->number : 0;
+	return config_get(config, name)->number;
 }
 
 int config_allows(const struct config *config, const char *name, int64_t number, int64_t *min,
 		  int64_t *max)
 {
-	const struct config_option *option = config_find(config, name);
-
-	*min = option ? option->declared.spec.min : 0;
-	*max = option ? option->declared.spec.max : 0;
+	*min = config_get(config, name)->spec.min;
+	*max = config_get(config, name)->spec.max;
 	return number >= *min && number <= *max;
 }
 
 int config_is_set(const struct config *config, const char *name)
 {
-	const struct config_option *option = config_find(config, name);
-
-	return option && option->source;
+	return config_get(config, name)->source != config_unset;
 }
 
 const char *config_default(const struct config *config, const char *name)
 {
-	const struct config_option *option = config_find(config, name);
-
-	return option ? option->declared.spec.fallback : NULL;
+	return config_get(config, name)->spec.fallback;
 }
 
 const char *config_source(const struct config *config, const char *name)
 {
-	const struct config_option *option = config_find(config, name);
-
-	return option && option->source ? option->source : "default";
+	return config_get(config, name)->source;
 }
 
 int config_count(const struct config *config)
@@ -478,14 +423,14 @@ int config_describe(const struct config *config, int index, coll_option_info_t *
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "option %d does not exist: there are %d, counted from 0", index,
 				 config_count(config));
-	spec = &option->declared.spec;
+	spec = &option->spec;
 	info = (coll_option_info_t){
 		.size = out->size,
 		.name = option->name,
 		.value = option->value ? option->value : "",
 		.fallback = spec->fallback ? spec->fallback : "",
-		.unit = spec->unit ? spec->unit : "",
-		.source = option->source ? option->source : "default",
+		.unit = spec->unit && !config_words(spec) ? spec->unit : "",
+		.source = option->source,
 		.help = spec->help ? spec->help : "",
 	};
 	memcpy(out, &info, out->size < sizeof(info) ? out->size : sizeof(info));
@@ -510,7 +455,7 @@ void config_warn_unused(const struct config *config)
 	for (int i = 0; i < config->ndiagnostics; i++) {
 		const int code = config->diagnostic[i].code;
 
-		if (code != CONFIG_UNUSED && code != CONFIG_UNUSED_VARIABLE)
+		if (code != CONFIG_UNUSED)
 			continue;
 		if (first && atomic_flag_test_and_set(&warned))
 			return;
@@ -519,34 +464,28 @@ void config_warn_unused(const struct config *config)
 	}
 }
 
-/* "<backend>.<key>", if the backend declared the key as a string, or as a number. */
-static int config_backend_option(const coll_backend_t *backend, const char *key, int as_string,
-				 char *name, size_t size)
+/* Returns the option that the backend declared, as a string or as a number; or an option without any value. */
+static const struct config_option *config_backend_option(const struct config *config,
+							 const coll_backend_t *backend,
+							 const char *key, int as_string)
 {
+	char name[128] = "";
+
 	for (uint32_t i = 0; key && i < backend->option_count; i++)
 		if (!strcmp(backend->options[i].key, key) &&
-		    (backend->options[i].type == COLL_OPTION_STRING) == as_string) {
-			snprintf(name, size, "%s.%s", backend->name, key);
-			return 1;
-		}
-	return 0;
+		    (backend->options[i].type == COLL_OPTION_STRING) == as_string)
+			snprintf(name, sizeof(name), "%s.%s", backend->name, key);
+	return config_get(config, name);
 }
 
 const char *config_backend_string(const struct config *config, const coll_backend_t *backend,
 				  const char *key)
 {
-	char name[128];
-
-	return config_backend_option(backend, key, 1, name, sizeof(name))
-		       ? config_string(config, name)
-		       : NULL;
+	return config_backend_option(config, backend, key, 1)->value;
 }
 
 int64_t config_backend_int(const struct config *config, const coll_backend_t *backend,
 			   const char *key)
 {
-	char name[128];
-
-	return config_backend_option(backend, key, 0, name, sizeof(name)) ? config_int(config, name)
-									  : 0;
+	return config_backend_option(config, backend, key, 0)->number;
 }

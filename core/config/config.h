@@ -19,13 +19,22 @@ struct config;
 enum { CONFIG_LONGEST_SECONDS = 366 * 24 * 60 * 60 };
 
 /*
+ * Another room's check of the values of the core's options of type STRING.  Returns 0, also for a key that is not its
+ * own, or -1 and in `why` the reason why the option cannot have the value.
+ */
+typedef int (*config_check)(const char *key, const char *value, char *why, size_t size);
+
+/*
  * Collects all sources.  *config is always made (except for COLL_ERR_NO_MEMORY), also when the return
  * is an error, so that coll_info can show it: the first fault is returned, all are diagnostics.
  */
-int config_load(const coll_config_t *app, struct config **config);
+int config_load(const coll_config_t *app, config_check check, struct config **config);
 void config_free(struct config *config);
 
-/* Declares the options of a backend (section) and checks the values given for them. */
+/*
+ * Declares the options of a backend (section) and checks the values given for them.  A STRING option with the unit
+ * "a|b|c" takes one of these words, and has no unit.
+ */
 int config_declare(struct config *config, const char *section, const coll_option_t *options,
 		   uint32_t n);
 /*
@@ -35,8 +44,8 @@ int config_declare(struct config *config, const char *section, const coll_option
 int config_priority(struct config *config, const char *section, int32_t *priority);
 
 /*
- * Accepts the section of a backend whose plugin is not opened, or cannot be, without a look at its values and its
- * variables.  The section is read after all if the backend declares its options later.
+ * Accepts the section of a backend whose plugin is not opened, or cannot be opened, and does not read its values and
+ * variables.  If the backend declares its options later, config_declare reads the section after all.
  */
 void config_accept(struct config *config, const char *section);
 

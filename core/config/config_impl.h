@@ -19,32 +19,24 @@ struct config_value {
 	int used;    /* the value belongs to a declared option, or its fault was reported */
 };
 
-/* An option as its owner declares it.  A backend's option has no rules. */
-struct config_declared {
-	coll_option_t spec;
-	const char *choices; /* STRING: the allowed words, separated by '|', or NULL */
-	int rules;           /* STRING: rules (rules.h) for this COLL_KIND_*, or 0 */
-};
-
 /* A declared option and its value in force. */
 struct config_option {
-	char *name;     /* "timeout", "tcp.interface" */
-	char *variable; /* "COLL_TIMEOUT", "COLL_TCP_INTERFACE" */
-	struct config_declared declared;
-	int is_priority;    /* not a real option: it marks a declared section */
-	int unread;         /* with is_priority: the section is accepted unread (config_accept) */
+	char *name;         /* "timeout", "tcp.interface" */
+	char *variable;     /* "COLL_TIMEOUT", "COLL_TCP_INTERFACE" */
+	coll_option_t spec; /* as its owner declares it */
+	int is_priority;    /* not a real option: it marks a declared or accepted section */
+	int unread;         /* the given values have not been looked at: see config_accept */
 	const char *value;  /* the value in force: spec.fallback, or the text of a given value */
-	const char *source; /* NULL: the default */
-	int64_t number;     /* value as a number; of a choice: its index */
+	const char *source; /* "default", or the place of the given value */
+	int64_t number;     /* value as a number; of one of several words: its index */
 };
 
 /* The codes of diagnostics that are no faults. */
 enum {
 	CONFIG_NOTE = 0,
-	CONFIG_UNUSED = -1,          /* a value of a section that is not declared yet */
-	CONFIG_UNUSED_VARIABLE = -2, /* a variable of an option that is not declared yet */
+	CONFIG_UNUSED = -1, /* a variable or a section that belongs to no declared option yet */
 	CONFIG_UNUSED_OWN =
-		-3 /* a value for a backend of the library that is not here: no warning */
+		-2 /* a section of the library's own backend that is not here: no warning */
 };
 
 struct config_diagnostic {
@@ -54,6 +46,7 @@ struct config_diagnostic {
 };
 
 struct config {
+	config_check check;         /* another room's check of the core's options, or NULL */
 	struct config_value *value; /* the values, in rising precedence */
 	int nvalues;
 	struct config_option *option;
@@ -105,11 +98,11 @@ const char *config_read_stream(struct config *config, const char *path, FILE *st
 
 /* ---- parse.c */
 
-/* 0 and *number, or -1 if value is not of the option's type or out of its range. */
-int config_parse(const coll_option_t *spec, const char *choices, const char *value,
-		 int64_t *number);
-/* "expected a size such as ..., from 4K to 1G" */
-void config_expected(const coll_option_t *spec, const char *choices, char *text, size_t size);
+/* Returns 0 and *number, or -1 and in `why` "expected a size such as ..., from 4K to 1G". */
+int config_parse(const coll_option_t *spec, const char *value, int64_t *number, char *why,
+		 size_t size);
+/* The words "a|b|c" that an option takes, or NULL. */
+const char *config_words(const coll_option_t *spec);
 
 /* A value for use in messages: on one line and not too long. */
 struct config_shown {
@@ -136,7 +129,7 @@ void config_check_security(struct config *config);
 
 /* ---- declare.c */
 
-extern const struct config_declared config_core_options[];
+extern const coll_option_t config_core_options[];
 extern const int config_core_count;
 
 #endif

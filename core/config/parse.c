@@ -29,16 +29,13 @@ static const struct config_unit *config_units(const coll_option_t *spec)
 /* Reads digits into *number; returns the end of the digits, or NULL if there are none or too many. */
 static const char *config_parse_digits(const char *text, int64_t *number)
 {
-	int64_t sum = 0;
+	char *end;
 
 	if (!isdigit((unsigned char)*text))
 		return NULL;
-	for (; isdigit((unsigned char)*text); text++)
-		if (__builtin_mul_overflow(sum, 10, &sum) ||
-		    __builtin_add_overflow(sum, *text - '0', &sum))
-			return NULL;
-	*number = sum;
-	return text;
+	errno = 0;
+	*number = strtoll(text, &end, 10);
+	return errno ? NULL : end;
 }
 
 /* "1.5M": whole * unit + fraction / scale * unit, if that is a whole number. */
@@ -95,40 +92,42 @@ static int config_parse_bool(const char *text, int64_t *number)
 	return -1;
 }
 
-static int config_parse_choice(const char *text, const char *choices, int64_t *number)
+/* *number: the index of the word among the words "a|b|c". */
+static int config_parse_word(const char *text, const char *words, int64_t *number)
 {
 	const size_t len = strlen(text);
 	size_t n;
 
 	for (*number = 0;; ++*number) {
-		n = strcspn(choices, "|");
-		if (n == len && strncmp(choices, text, n) == 0)
+		n = strcspn(words, "|");
+		if (n == len && strncmp(words, text, n) == 0)
 			return 0;
-		if (!choices[n])
+		if (!words[n])
 			return -1;
-		choices += n + 1;
+		words += n + 1;
 	}
 }
 
-int config_parse(const coll_option_t *spec, const char *choices, const char *value, int64_t *number)
+const char *config_words(const coll_option_t *spec)
 {
-	int64_t n = 0;
+	return spec->type == COLL_OPTION_STRING && spec->unit && strchr(spec->unit, '|')
+		       ? spec->unit
+		       : NULL;
+}
+
+static int config_parse_text(const coll_option_t *spec, const char *value, int64_t *number)
+{
 	int bad;
 
 	switch (spec->type) {
-	case COLL_OPTION_STRING: bad = choices && config_parse_choice(value, choices, &n); break;
-	case COLL_OPTION_BOOL: bad = config_parse_bool(value, &n); break;
-	case COLL_OPTION_INT: bad = config_parse_int(value, &n); break;
-	case COLL_OPTION_BYTES:
-	case COLL_OPTION_DURATION: bad = config_parse_amount(value, config_units(spec), &n); break;
-	default: bad = 1; break;
+	case COLL_OPTION_STRING:
+		return config_words(spec) ? config_parse_word(value, config_words(spec), number)
+					  : 0;
+	case COLL_OPTION_BOOL: return config_parse_bool(value, number);
+	case COLL_OPTION_INT: bad = config_parse_int(value, number); break;
+	default: bad = config_parse_amount(value, config_units(spec), number); break;
 	}
-	if (spec->type != COLL_OPTION_STRING && spec->type != COLL_OPTION_BOOL)
-		bad = bad || n < spec->min || n > spec->max;
-	if (bad)
-		return -1;
-	*number = n;
-	return 0;
+	return bad || *number < spec->min || *number > spec->max ? -1 : 0;
 }
 
 /* Writes a number with the unit that makes the text shortest. */
@@ -141,27 +140,26 @@ static void config_print_amount(int64_t number, const struct config_unit *unit, 
 }
 
 /* "expected one of a, b, c" */
-static void config_expected_choice(const char *choices, char *text, size_t size)
+static void config_expected_word(const char *words, char *text, size_t size)
 {
-	const char *comma = " ";
-	size_t len = 0, n;
+	size_t len = (size_t)snprintf(text, size, "expected one of ");
 
-	len += (size_t)snprintf(text, size, "expected one of");
-	while (choices && len < size) {
-		n = strcspn(choices, "|");
-		len += (size_t)snprintf(text + len, size - len, "%s%.*s", comma, (int)n, choices);
-		choices = choices[n] ? choices + n + 1 : NULL;
-		comma = ", ";
+	for (; *words && len < size - 2; words++) {
+		text[len++] = *words == '|' ? ',' : *words;
+		if (*words == '|')
+			text[len++] = ' ';
 	}
+	text[len < size ? len : size - 1] = '\0';
 }
 
-void config_expected(const coll_option_t *spec, const char *choices, char *text, size_t size)
+/* "expected a size such as ..., from 4K to 1G" */
+static void config_expected(const coll_option_t *spec, char *text, size_t size)
 {
 	const int duration = spec->type == COLL_OPTION_DURATION;
 	char low[32], high[32];
 
 	switch (spec->type) {
-	case COLL_OPTION_STRING: config_expected_choice(choices, text, size); break;
+	case COLL_OPTION_STRING: config_expected_word(config_words(spec), text, size); break;
 	case COLL_OPTION_BOOL: snprintf(text, size, "expected yes or no"); break;
 	case COLL_OPTION_INT:
 		snprintf(text, size, "expected an integer from %" PRId64 " to %" PRId64, spec->min,
@@ -176,6 +174,19 @@ void config_expected(const coll_option_t *spec, const char *choices, char *text,
 			 low, high);
 		break;
 	}
+}
+
+int config_parse(const coll_option_t *spec, const char *value, int64_t *number, char *why,
+		 size_t size)
+{
+	int64_t n = 0;
+
+	if (config_parse_text(spec, value, &n)) {
+		config_expected(spec, why, size);
+		return -1;
+	}
+	*number = n;
+	return 0;
 }
 
 struct config_shown config_show(const char *value)

@@ -24,6 +24,8 @@ static int config_same_section(const char *a, const char *b)
 	return config_section_length(b) == len && strncmp(a, b, len) == 0;
 }
 
+/* --------------------------------------------------------------- declared sections -- */
+
 static void config_report_key(struct config *config, const struct config_value *value)
 {
 	const size_t section = config_section_length(value->name);
@@ -61,6 +63,8 @@ void config_report_unknown(struct config *config, const char *section)
 	}
 }
 
+/* ----------------------------------------------------------------------- variables -- */
+
 static void config_report_variable(struct config *config, const char *variable)
 {
 	struct suggestion guess;
@@ -70,10 +74,25 @@ static void config_report_variable(struct config *config, const char *variable)
 		suggest_try(&guess, config_reserved[i]);
 	for (int i = 0; i < config->noptions; i++)
 		suggest_try(&guess, config->option[i].variable);
-	config_report(config, CONFIG_UNUSED_VARIABLE,
+	config_report(config, CONFIG_UNUSED,
 		      "%s is set, but libcoll and the backends here have no such option%s",
 		      config_show(variable).text, suggest_text(&guess));
 }
+
+/* Does the variable belong to a section that is accepted unread?  Such a variable begins with the section's name. */
+static int config_is_unread(const struct config *config, const char *variable)
+{
+	for (int i = 0; i < config->noptions; i++) {
+		const struct config_option *option = &config->option[i];
+
+		if (option->unread && !strncmp(variable, option->variable,
+					       strlen(option->variable) - strlen("PRIORITY")))
+			return 1;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------- undeclared sections -- */
 
 /* The section of a name, for messages and suggestions. */
 struct config_section {
@@ -111,19 +130,9 @@ static void config_suggest_section(const struct config *config, struct suggestio
 		suggest_try(guess, config_own_backends[i]);
 }
 
-/* Counts the letter of this index (a is 0, A too). */
-static int config_count_letter(const char *word, int letter)
-{
-	int n = 0;
-
-	for (; *word; word++)
-		n += tolower((unsigned char)*word) == 'a' + letter;
-	return n;
-}
-
 /*
  * Is a section the known name with a typing error?  Names of three letters are near to many others ("ucc" to
- * "ucx"), so they must have the same letters.
+ * "ucx"), so such a section must have the letters of the known name.
  */
 static int config_is_misspelt(const char *section, const char *known)
 {
@@ -131,37 +140,36 @@ static int config_is_misspelt(const char *section, const char *known)
 		return 0;
 	if (strlen(section) > 3)
 		return 1;
-	for (int i = 0; i < 26; i++)
-		if (config_count_letter(section, i) != config_count_letter(known, i))
+	for (const char *at = known; *at; at++)
+		if (!strcasestr(section, (const char[]){*at, '\0'}))
 			return 0;
-	return 1;
+	return strlen(section) == strlen(known);
 }
 
-static int config_is_library(const char *section)
+/* The end of the message on a section that must be a typing error. */
+static const char *config_wrong_section(const struct config_value *value, int library,
+					struct suggestion *guess)
 {
-	return strcasecmp(section, "coll") == 0;
-}
-
-/* Once all backends have declared their sections, a name like a known one is a typing error. */
-static int config_is_wrong_section(const struct config *config, const char *section,
-				   const struct suggestion *guess)
-{
-	return config->complete &&
-	       (config_is_library(section) || config_is_misspelt(section, guess->best));
+	if (!library)
+		return suggest_text(guess);
+	return value->source == SOURCE_APPLICATION
+		       ? "; options of the library have no backend's name before them"
+		       : "; options of the library go above the first section";
 }
 
 /*
  * Reports the first value of a section that no backend has declared.  The section may belong to a plugin of
- * another host.
+ * another host.  Once all backends have declared their sections, a name like a known one is a typing error.
  */
 static void config_report_section(struct config *config, struct config_value *value)
 {
 	const struct config_section section = config_section(value->name);
-	const int own = config_is_own_backend(section.text);
+	const int own = config_is_own_backend(section.text),
+		  library = !strcasecmp(section.text, "coll");
 	struct suggestion guess;
 
 	config_suggest_section(config, &guess, section.text);
-	if (!config_is_wrong_section(config, section.text, &guess)) {
+	if (!config->complete || (!library && !config_is_misspelt(section.text, guess.best))) {
 		config_report(config, own ? CONFIG_UNUSED_OWN : CONFIG_UNUSED,
 			      "%s: there is no backend '%s' here; its options are not checked%s",
 			      config_place(value).text, config_show(section.text).text,
@@ -169,32 +177,11 @@ static void config_report_section(struct config *config, struct config_value *va
 		return;
 	}
 	value->used = 1; /* no second fault */
-	if (config_is_library(section.text))
-		config_report(config, COLL_ERR_CONFIG,
-			      "%s: unknown option '%s': there is no backend '%s'; options of the "
-			      "library %s",
-			      config_place(value).text, config_show(value->name).text, section.text,
-			      value->source == SOURCE_APPLICATION
-				      ? "have no backend's name before them"
-				      : "go above the first section");
-	else
-		config_report(config, COLL_ERR_CONFIG,
-			      "%s: unknown option '%s': there is no backend '%s' here%s",
-			      config_place(value).text, config_show(value->name).text,
-			      config_show(section.text).text, suggest_text(&guess));
-}
-
-/* Is it a variable of a section that is accepted unread?  Such a variable begins with the section's name. */
-static int config_is_unread(const struct config *config, const char *variable)
-{
-	for (int i = 0; i < config->noptions; i++) {
-		const struct config_option *option = &config->option[i];
-
-		if (option->unread && !strncmp(variable, option->variable,
-					       strlen(option->variable) - strlen("PRIORITY")))
-			return 1;
-	}
-	return 0;
+	config_report(config, COLL_ERR_CONFIG,
+		      "%s: unknown option '%s': there is no backend '%s'%s%s",
+		      config_place(value).text, config_show(value->name).text,
+		      config_show(section.text).text, library ? "" : " here",
+		      config_wrong_section(value, library, &guess));
 }
 
 /* Is the value the first one of its source for an undeclared section? */
@@ -203,7 +190,7 @@ static int config_begins_unused_section(const struct config *config,
 {
 	const struct config_value *before = value;
 
-	if (config_section_length(value->name) == 0)
+	if (!config_section_length(value->name))
 		return 0;
 	for (int i = 0; i < config->noptions; i++)
 		if (config->option[i].is_priority &&
@@ -214,6 +201,8 @@ static int config_begins_unused_section(const struct config *config,
 			return 0;
 	return 1;
 }
+
+/* --------------------------------------------------------------------------- the whole -- */
 
 static void config_drop_unused(struct config *config)
 {

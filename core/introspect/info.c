@@ -188,7 +188,7 @@ coll_result_t coll_info_create(const coll_config_t *config, coll_info_t *out)
 	uses_cuda = device_in_use();
 	if (config && config->size >= offsetof(coll_config_t, reserved))
 		uses_cuda |= config->device >= 0;
-	code = config_load(config, &info->config);
+	code = config_load(config, rules_check_option, &info->config);
 	if (info->config)
 		code = info_fill(info, code, uses_cuda);
 	if (!code)
@@ -240,7 +240,7 @@ coll_result_t coll_backend_available(const char *name, char *reason, size_t size
 	if (!name)
 		code = error_set(COLL_ERR_INVALID_ARGUMENT, "coll_backend_available: name is NULL");
 	else
-		code = config_load(NULL, &config);
+		code = config_load(NULL, rules_check_option, &config);
 	if (!code)
 		code = info_available(config, name);
 	config_free(config);

@@ -46,7 +46,7 @@ int info_rule_describe(const struct config *config, const struct selection *sele
 	kind = info_rule_find(selection, index, &number);
 	if (kind < 0)
 		return COLL_ERR_INVALID_ARGUMENT;
-	choose_option(kind, option);
+	rules_option(kind, option);
 	rule = &choose_rules(selection, kind)->rule[number];
 	own = (coll_rule_info_t){
 		.size = out->size,

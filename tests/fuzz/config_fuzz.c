@@ -40,6 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FILE *stream = size ? fmemopen((void *)(uintptr_t)data, size, "r") : NULL;
 
 	error_set(COLL_SUCCESS, "%s", "");
+	config->check = rules_check_option;
 	if (stream) {
 		config_read_stream(config, "fuzz.conf", stream);
 		fclose(stream);

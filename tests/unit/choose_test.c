@@ -13,10 +13,10 @@
 static struct rules parse(int kind, const char *text)
 {
 	struct rules rules = {0};
-	struct rules_fault fault = {.text = ""};
+	char fault[800] = "";
 
-	ok(rules_parse(kind, text, &rules, &fault) == 0, "'%s' is read%s%s", text,
-	   fault.text[0] ? ": " : "", fault.text);
+	ok(rules_parse(kind, text, &rules, fault, sizeof(fault)) == 0, "'%s' is read%s%s", text,
+	   fault[0] ? ": " : "", fault);
 	return rules;
 }
 
@@ -188,14 +188,15 @@ static void test_refused(void)
 		 "rule 17 is one too many"},
 		{COLL_KIND_ALLREDUCE, "ri\x1b[31mng", "'ri?[31mng' is no algorithm"},
 	};
-	struct rules_fault fault;
+	char fault[800];
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct rules rules = {0};
 
-		is_int(rules_parse(bad[i].kind, bad[i].text, &rules, &fault), -1, "'%s' is refused",
+		is_int(rules_parse(bad[i].kind, bad[i].text, &rules, fault, sizeof(fault)), -1,
+		       "'%s' is refused",
 		       i == sizeof(bad) / sizeof(bad[0]) - 1 ? "an escape" : bad[i].text);
-		has_str(fault.text, bad[i].piece, "and said why");
+		has_str(fault, bad[i].piece, "and said why");
 	}
 }
 
@@ -203,7 +204,7 @@ static void test_refused(void)
 static void test_bytes_refused(void)
 {
 	static const int kinds[] = {COLL_KIND_ALLTOALLV, COLL_KIND_GATHERV, COLL_KIND_SCATTERV};
-	struct rules_fault fault;
+	char fault[800];
 	char text[64];
 
 	for (int i = 0; i < 3; i++) {
@@ -215,8 +216,9 @@ static void test_bytes_refused(void)
 			if (algo_at(row)->kind != kinds[i])
 				continue;
 			snprintf(text, sizeof(text), "%s bytes 4-", algo_at(row)->name);
-			is_int(rules_parse(kinds[i], text, &rules, &fault), -1, "%s", text);
-			has_str(fault.text, "with different counts", "and said why");
+			is_int(rules_parse(kinds[i], text, &rules, fault, sizeof(fault)), -1, "%s",
+			       text);
+			has_str(fault, "with different counts", "and said why");
 		}
 	}
 }
@@ -233,7 +235,7 @@ static void test_options(void)
 	for (int i = 0; i < RULES_KINDS; i++) {
 		const struct rules *r = &selection.rules[i];
 
-		choose_option(kind_of_place(i), name);
+		rules_option(kind_of_place(i), name);
 		ok(config_find(config, name) != NULL, "there is %s", name);
 		is_int(r->given, 0, "nobody has set it");
 		ok(r->count <= RULES_MAX - RULES_GIVEN_MAX, "room for the user's");
@@ -659,7 +661,7 @@ static void test_fuzz_choice(void)
 	static const uint32_t requirements[] = {0, COLL_ALGORITHM_ORDERED,
 						COLL_ALGORITHM_CANONICAL};
 	int wrong = 0, refused = 0, differ = 0, found = 0;
-	struct rules_fault fault;
+	char fault[800];
 	struct selection one, other;
 	char text[1024];
 
@@ -670,8 +672,10 @@ static void test_fuzz_choice(void)
 		memset(&other, 0, sizeof(other));
 		fuzz_rules(s.kind, text, sizeof(text));
 		if (text[0]) {
-			refused += rules_parse(s.kind, text, &one.rules[s.kind - 1], &fault) != 0;
-			refused += rules_parse(s.kind, text, &other.rules[s.kind - 1], &fault) != 0;
+			refused += rules_parse(s.kind, text, &one.rules[s.kind - 1], fault,
+					       sizeof(fault)) != 0;
+			refused += rules_parse(s.kind, text, &other.rules[s.kind - 1], fault,
+					       sizeof(fault)) != 0;
 		}
 		for (int k = 0; k < 50; k++) {
 			const uint32_t need = requirements[fuzz_random(3)];
@@ -715,7 +719,7 @@ static void fuzz_call(struct call_description *s, int i)
 static void test_fuzz_reach(void)
 {
 	int missed = 0, invented = 0;
-	struct rules_fault fault;
+	char fault[800];
 	const char *why;
 	char text[1024];
 	int32_t reach;
@@ -728,7 +732,7 @@ static void test_fuzz_reach(void)
 		int seen[RULES_MAX] = {0};
 
 		fuzz_rules(s.kind, text, sizeof(text));
-		if (!text[0] || rules_parse(s.kind, text, r, &fault))
+		if (!text[0] || rules_parse(s.kind, text, r, fault, sizeof(fault)))
 			continue;
 		for (s.nnodes = 1; s.nnodes <= s.nranks; s.nnodes++)
 			for (int k = 0; k < FUZZ_CALLS; k++) {
@@ -755,7 +759,7 @@ static void test_fuzz_text(void)
 {
 	static const char bytes[] =
 		"ring,recursive_doubling bytes 0-64K ranks 4- memory host\t-,KMG";
-	struct rules_fault fault;
+	char fault[800];
 	char text[200];
 	int odd = 0, read = 0;
 
@@ -770,8 +774,8 @@ static void test_fuzz_text(void)
 			text[fuzz_random((uint32_t)len)] = bytes[fuzz_random(sizeof(bytes) - 1)];
 		if (fuzz_random(4) == 0)
 			text[fuzz_random((uint32_t)len)] = '\0';
-		if (rules_parse(COLL_KIND_ALLREDUCE, text, &rules, &fault))
-			odd += strncmp(fault.text, "rule ", 5) != 0;
+		if (rules_parse(COLL_KIND_ALLREDUCE, text, &rules, fault, sizeof(fault)))
+			odd += strncmp(fault, "rule ", 5) != 0;
 		else
 			odd += ++read && (rules.count < 1 || rules.count > RULES_GIVEN_MAX);
 	}

@@ -3,6 +3,7 @@
 #ifndef TESTS_CONF_DIR_H
 #define TESTS_CONF_DIR_H
 
+#include "algorithm/rules.h"
 #include "config/config_impl.h"
 #include "base/error.h"
 
@@ -47,7 +48,7 @@ static struct config *load(const coll_config_t *app, int want, const char *what)
 {
 	struct config *config;
 
-	is_int(config_load(app, &config), want, "%s", what);
+	is_int(config_load(app, rules_check_option, &config), want, "%s", what);
 	if (!config)
 		bail_out("no config");
 	return config;

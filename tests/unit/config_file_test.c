@@ -243,7 +243,7 @@ static void test_line_numbers(void)
 						     : "  yield = 2us\r\n");
 		put("user.conf", text);
 		snprintf(want, sizeof(want), "user.conf:%d: expected", bad);
-		right += config_load(NULL, &config) == COLL_ERR_CONFIG &&
+		right += config_load(NULL, rules_check_option, &config) == COLL_ERR_CONFIG &&
 			 strstr(error_text(), want) != NULL;
 		config_free(config);
 	}
@@ -465,8 +465,8 @@ static void test_sample(void)
 	error_set(0, "%s", "");
 	config = load(NULL, 0, "coll.conf with all its comments taken away");
 	for (i = 0; i < config_core_count; i++)
-		in_sample(sample, n, "", config_core_options[i].spec.key,
-			  config_core_options[i].spec.fallback);
+		in_sample(sample, n, "", config_core_options[i].key,
+			  config_core_options[i].fallback);
 	plugin_in_sample(sample, n, "tcp", config);
 	plugin_in_sample(sample, n, "simulated", config);
 	plugin_in_sample(sample, n, "nccl", config);
@@ -533,7 +533,7 @@ static void test_fuzz(void)
 			len = fuzz_mutate(text, len, sizeof(text));
 		put_bytes("user.conf", text, len);
 		error_set(0, "%s", "");
-		code = config_load(NULL, &config);
+		code = config_load(NULL, rules_check_option, &config);
 		odd += code && (code != COLL_ERR_CONFIG || !strstr(error_text(), "user.conf:"));
 		declared = declare_net(config);
 		odd += declared && declared != COLL_ERR_CONFIG;

@@ -8,6 +8,13 @@ struct value {
 	int64_t number; /* -1: refused */
 };
 
+static int parse(const coll_option_t *spec, const char *text, int64_t *number)
+{
+	char why[200];
+
+	return config_parse(spec, text, number, why, sizeof(why));
+}
+
 static void test_values(void)
 {
 	static const struct value values[] = {
@@ -73,23 +80,21 @@ static void test_values(void)
 		spec.type = values[i].type;
 		number = 42;
 		if (values[i].number == -1)
-			ok(config_parse(&spec, NULL, values[i].text, &number) && number == 42,
+			ok(parse(&spec, values[i].text, &number) && number == 42,
 			   "type %d refuses '%s'", (int)spec.type, values[i].text);
-		else if (ok(!config_parse(&spec, NULL, values[i].text, &number), "'%s' taken",
-			    values[i].text))
+		else if (ok(!parse(&spec, values[i].text, &number), "'%s' taken", values[i].text))
 			is_int(number, values[i].number, "its value");
 	}
 	spec.type = COLL_OPTION_INT;
 	spec.min = -3;
 	spec.max = 3;
-	ok(!config_parse(&spec, NULL, "-3", &number) && config_parse(&spec, NULL, "-4", &number) &&
-		   config_parse(&spec, NULL, "4", &number),
+	ok(!parse(&spec, "-3", &number) && parse(&spec, "-4", &number) &&
+		   parse(&spec, "4", &number),
 	   "range");
 	spec.type = COLL_OPTION_STRING;
-	ok(!config_parse(&spec, "a|bc", "bc", &number) && number == 1, "choice");
-	ok(config_parse(&spec, "a|bc", "b", &number) &&
-		   config_parse(&spec, "a|bc", "a|bc", &number) &&
-		   config_parse(&spec, "a|bc", "", &number),
+	spec.unit = "a|bc";
+	ok(!parse(&spec, "bc", &number) && number == 1, "choice");
+	ok(parse(&spec, "b", &number) && parse(&spec, "a|bc", &number) && parse(&spec, "", &number),
 	   "no choice");
 }
 

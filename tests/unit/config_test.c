@@ -441,7 +441,7 @@ static int secure_child(void)
 
 	if (!getauxval(AT_SECURE))
 		return 77;
-	code = config_load(NULL, &config);
+	code = config_load(NULL, rules_check_option, &config);
 	return code != 0 || config_is_set(config, "timeout") || config_is_set(config, "poll") ||
 	       config_is_set(config, "yield");
 }

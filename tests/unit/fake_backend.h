@@ -249,7 +249,8 @@ static void rig_open(struct rig *rig)
 	rig->plugin.backend.open = fake_open;
 	rig->plugin.backend.close = fake_close;
 	coll_config_init(&app, sizeof(app));
-	if (config_load(&app, &parts.config) || choose_compile(parts.config, &parts.selection) ||
+	if (config_load(&app, rules_check_option, &parts.config) ||
+	    choose_compile(parts.config, &parts.selection) ||
 	    bootstrap_open_local(bootstraps, FAKE_RANKS))
 		bail_out("cannot make a context: %s", error_text());
 	parts.bootstrap = bootstraps[0];

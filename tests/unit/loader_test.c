@@ -34,7 +34,7 @@ static struct found find(const char *path)
 
 	coll_config_init(&app, sizeof(app));
 	app.plugin_path = path;
-	if (config_load(&app, &found.config))
+	if (config_load(&app, NULL, &found.config))
 		bail_out("configuration: %s", error_text());
 	found.code = plugins_load(found.config, find_wants, 0, &found.list);
 	if (!found.list)
@@ -690,7 +690,7 @@ static struct found companion_find(const char *beside)
 
 	coll_config_init(&app, sizeof(app));
 	app.plugin_path = at(beside);
-	if (config_load(&app, &found.config))
+	if (config_load(&app, NULL, &found.config))
 		bail_out("configuration: %s", error_text());
 	found.code = plugins_load(found.config, companion_wants, 1, &found.list);
 	return found;

@@ -128,7 +128,8 @@ static struct context *make_context(struct bootstrap *bootstraps[2], struct comm
 	coll_config_t app;
 
 	coll_config_init(&app, sizeof(app));
-	if (!context || config_load(&app, &context->config) || bootstrap_open_local(bootstraps, 2))
+	if (!context || config_load(&app, NULL, &context->config) ||
+	    bootstrap_open_local(bootstraps, 2))
 		bail_out("cannot make a link");
 	context->bootstrap = bootstraps[0];
 	context->nranks = 2;

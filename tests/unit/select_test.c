@@ -75,7 +75,7 @@ static void load_config(struct world *w)
 
 	coll_config_init(&app, sizeof(app));
 	app.backend = w->backend;
-	if (config_load(&app, &w->config))
+	if (config_load(&app, NULL, &w->config))
 		bail_out("configuration: %s", error_text());
 }
 

@@ -19,9 +19,10 @@
  *                       job, which take turns on them; few: shared, and at most two; own: else
  * Both ends of a range are included; "A-", "-B" and "A" alone are ranges too.
  */
-#ifndef CORE_CONFIG_RULES_H
-#define CORE_CONFIG_RULES_H
+#ifndef CORE_ALGORITHM_RULES_H
+#define CORE_ALGORITHM_RULES_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* The most rules in one text, and in one list. */
@@ -68,21 +69,16 @@ struct call_description {
 	int cpus;        /* CPUS_* */
 };
 
-/* The fault of a text of rules. */
-struct rules_fault {
-	char text[512];
-	char word[64]; /* the unknown word, or "" */
-	int is_name;   /* the word stands for an algorithm; 0: for a condition */
-};
+/* Appends the rules of a text for that kind.  Returns 0, or -1 with the fault in `why` and half-made *rules. */
+int rules_parse(int kind, const char *text, struct rules *rules, char *why, size_t size);
+/* The config_check of the options "<kind>_algorithm". */
+int rules_check_option(const char *key, const char *value, char *why, size_t size);
+/* "allreduce_algorithm", the option with the rules of the kind. */
+void rules_option(int kind, char name[48]);
 
-/* Appends the rules of a text for that kind.  Returns 0, or -1 with *fault and half-made *rules. */
-int rules_parse(int kind, const char *text, struct rules *rules, struct rules_fault *fault);
-/* The i-th known word that could stand in place of fault->word, or NULL. */
-const char *rules_candidate(int kind, const struct rules_fault *fault, int i);
-
-/* May ranges of bytes be used for that kind? */
+/* May rules of that kind have the condition `bytes`? */
 int rules_take_bytes(int kind);
-/* And ranges of the bytes of each rank's part? */
+/* May they have the condition `block`? */
 int rules_take_block(int kind);
 int rule_matches(const struct rule *rule, const struct call_description *call);
 

@@ -2,10 +2,9 @@
 /*
  * file.c - reads coll.conf.
  *
- * libinih splits lines into key and value.  The lines and the section headings come from a reader of
- * our own: libinih gives no line numbers, cuts long lines and long headings, takes an indented line
- * for the continuation of the line before, and ignores text after a heading.  That reader also puts a
- * value together that goes on in further lines: libinih gets the first one, and empty lines.
+ * This file reads lines, headings and the further lines of a value, and libinih splits each line with an option into
+ * key and value.  libinih alone gives no line numbers, cuts long lines and long headings, takes an indented line for
+ * the continuation of the line before, and ignores text after a heading.
  */
 #include "config/config_impl.h"
 #include "base/descriptor.h"
@@ -25,6 +24,7 @@
 
 enum {
 	FILE_SIZE = 1 << 20,
+	FILE_LINE = INI_MAX_LINE - 2, /* characters of a line: libinih adds '\n' and the NUL */
 	FILE_MAX_DIAGNOSTICS = 20, /* with so many diagnostics the rest of the file is not read */
 	FILE_OPTIONS = 1024,       /* most options of one file */
 	FILE_VALUE = 4096,         /* characters of a value in several lines */
@@ -41,7 +41,7 @@ struct config_file {
 	char section[FILE_SECTION + 1];
 	int skip;      /* the current section has a malformed heading */
 	int line;      /* number of the current line, from 1 */
-	int pending;   /* libinih has not yet passed the value of the current line */
+	int split;     /* libinih has found a key and a value in the current line */
 	int backslash; /* the current line ends with '\' */
 	int open;      /* and so does a value, which goes on in the next line */
 	int blank;     /* with a blank before the '\' */
@@ -87,10 +87,10 @@ static const char *file_read_heading(struct config_file *file, const char *line)
 }
 
 /*
- * Reads the next line without its leading blanks.  Returns its length, `limit` if the line is longer, or
- * -1 at the end of the file and after a read error.
+ * Reads the next line without its leading blanks.  Returns its length, FILE_LINE + 1 if the line is longer than
+ * FILE_LINE, or -1 at the end of the file and after a read error.
  */
-static int file_read_line(struct config_file *file, char *out, int limit)
+static int file_read_line(struct config_file *file, char out[FILE_LINE + 2])
 {
 	int c, last = 0, end = 0, len = 0;
 
@@ -100,7 +100,7 @@ static int file_read_line(struct config_file *file, char *out, int limit)
 			end = c;
 		else if (!len && c != '\r')
 			continue;
-		if (len < limit)
+		if (len <= FILE_LINE)
 			out[len] = (char)c;
 		len++;
 	}
@@ -109,7 +109,9 @@ static int file_read_line(struct config_file *file, char *out, int limit)
 	file->line++;
 	file->backslash = end == '\\';
 	len -= len && last == '\r';
-	return len < limit ? len : limit;
+	len = len <= FILE_LINE ? len : FILE_LINE + 1;
+	out[len] = '\0';
+	return len;
 }
 
 /* The line has no blanks at its beginning. */
@@ -119,7 +121,7 @@ static int file_is_comment_or_empty(const char *line)
 }
 
 /* Is the line free of control characters and, unless it is a comment, short enough? */
-static int file_is_plain(struct config_file *file, const char *line, int len, int limit)
+static int file_is_plain(struct config_file *file, const char *line, int len)
 {
 	for (int i = 0; i < len; i++)
 		if (((unsigned char)line[i] < ' ' && line[i] != '\t') || line[i] == 0x7f) {
@@ -127,9 +129,9 @@ static int file_is_plain(struct config_file *file, const char *line, int len, in
 				      (unsigned char)line[i]);
 			return 0;
 		}
-	if (len < limit || file_is_comment_or_empty(line))
+	if (len <= FILE_LINE || file_is_comment_or_empty(line))
 		return 1;
-	file_diagnose(file, "the line is longer than %d characters%s", limit - 1,
+	file_diagnose(file, "the line is longer than %d characters%s", FILE_LINE,
 		      line[0] == '['
 			      ? ""
 			      : "; end it with '\\' and go on in the next line, or set the "
@@ -138,11 +140,11 @@ static int file_is_plain(struct config_file *file, const char *line, int len, in
 }
 
 /* Is the line an option, which libinih can split? */
-static int file_is_option(struct config_file *file, const char *line, int len, int limit)
+static int file_is_option(struct config_file *file, const char *line, int len)
 {
 	const char *wrong;
 
-	if (!file_is_plain(file, line, len, limit) || file_is_comment_or_empty(line))
+	if (!file_is_plain(file, line, len) || file_is_comment_or_empty(line))
 		return 0;
 	if (line[0] != '[')
 		return !file->skip;
@@ -216,9 +218,9 @@ static void file_append(struct config_file *file, const char *line, int len, int
 }
 
 /* Takes a further line of a value. */
-static void file_take_more(struct config_file *file, char *line, int len, int limit)
+static void file_take_more(struct config_file *file, char *line, int len)
 {
-	const int blank = file->blank, plain = file_is_plain(file, line, len, limit);
+	const int blank = file->blank, plain = file_is_plain(file, line, len);
 
 	file->open = file->backslash;
 	if (!plain || file_is_comment_or_empty(line))
@@ -233,39 +235,6 @@ static void file_take_more(struct config_file *file, char *line, int len, int li
 	len = file_value_length(line);
 	if (len && file->last >= 0)
 		file_append(file, line, len, blank);
-}
-
-/* The reader that libinih calls.  A line that is no option becomes an empty line. */
-static char *file_next_line(char *out, int size, void *user)
-{
-	struct config_file *file = user;
-	const int limit = size - 1; /* space for '\n' and the NUL */
-	int len;
-
-	if (file->pending)
-		file_diagnose(file, "expected 'key = value', '[section]' or a comment");
-	file->pending = 0;
-	if (file->diagnostics >= FILE_MAX_DIAGNOSTICS) {
-		config_report(file->config, CONFIG_NOTE,
-			      "%s: not read beyond line %d: too many faults", file->path,
-			      file->line);
-		return NULL;
-	}
-	len = file_read_line(file, out, limit);
-	if (len < 0)
-		return NULL;
-	out[len] = '\0';
-	if (file->open) {
-		file_take_more(file, out, len, limit);
-	} else {
-		file->last = -1;
-		file->pending = file_is_option(file, out, len, limit);
-		file->open = file->backslash && out[0] != '[' && !file_is_comment_or_empty(out);
-		if (file->open && file->pending)
-			file_cut_backslash(file, out);
-	}
-	memcpy(out + (file->pending ? strlen(out) : 0), "\n", 2);
-	return out;
 }
 
 /* ---------------------------------------------------------------------- values -- */
@@ -284,7 +253,7 @@ static void file_note_double(const struct config_file *file, const char *name, c
 		}
 }
 
-/* The function that libinih calls for each option. */
+/* The function that libinih calls for the option of a line. */
 static int file_take_value(void *user, const char *section, const char *key, const char *value)
 {
 	struct config_file *file = user;
@@ -294,7 +263,7 @@ static int file_take_value(void *user, const char *section, const char *key, con
 	(void)section; /* libinih gets no headings */
 	if (!value || !key[0])
 		return 1;
-	file->pending = 0;
+	file->split = 1;
 	if (config->nvalues - file->first >= FILE_OPTIONS) {
 		if (!config->too_many)
 			config->too_many =
@@ -324,11 +293,37 @@ static int file_take_value(void *user, const char *section, const char *key, con
 	return 1;
 }
 
+static void file_take_line(struct config_file *file, char *line, int len)
+{
+	int is_option;
+
+	if (file->open) {
+		file_take_more(file, line, len);
+		return;
+	}
+	file->last = -1;
+	is_option = file_is_option(file, line, len);
+	file->open = file->backslash && line[0] != '[' && !file_is_comment_or_empty(line);
+	if (!is_option)
+		return;
+	if (file->open)
+		file_cut_backslash(file, line);
+	file->split = 0;
+	if (ini_parse_string(line, file_take_value, file) < 0)
+		file->config->oom = 1;
+	if (!file->split)
+		file_diagnose(file, "expected 'key = value', '[section]' or a comment");
+}
+
 /* ----------------------------------------------------------------------- files -- */
 
-/* Returns the reason why an opened file cannot be a configuration file, or NULL. */
-static const char *file_check_kind(int fd)
+/*
+ * Returns why the opened file must not be read, or NULL.  Every file may name plugins to load, so nobody but root and
+ * the user may be able to change the file.
+ */
+static const char *file_check(struct config *config, const char *path, int fd)
 {
+	struct trust trust;
 	struct stat st;
 
 	if (fstat(fd, &st))
@@ -342,22 +337,6 @@ static const char *file_check_kind(int fd)
 		return "it is not a regular file";
 	if (st.st_size > FILE_SIZE)
 		return file_too_large;
-	return NULL;
-}
-
-/*
- * Every file may name plugins to load, so nobody but root and the user may be able to change the file.
- * Returns why the opened file must not be read, or NULL.
- */
-static const char *file_check_trust(struct config *config, const char *path, int fd)
-{
-	struct trust trust;
-	struct stat st;
-
-	if (fstat(fd, &st))
-		return strerror(errno);
-	if (!S_ISREG(st.st_mode))
-		return NULL; /* /dev/null */
 	if (trust_check(path, 0, &trust))
 		return error_text();
 	if (st.st_dev != trust.file.st_dev || st.st_ino != trust.file.st_ino)
@@ -382,14 +361,18 @@ const char *config_read_stream(struct config *config, const char *path, FILE *st
 {
 	struct config_file file = {
 		.config = config, .path = path, .stream = stream, .first = config->nvalues};
-	char bom[3];
+	char bom[3], line[FILE_LINE + 2];
+	int len;
 
 	config_report(config, CONFIG_NOTE, "%s: read", path);
 	if (fread(bom, 1, sizeof(bom), stream) != sizeof(bom) ||
 	    memcmp(bom, "\xef\xbb\xbf", sizeof(bom)) != 0)
 		rewind(stream);
-	if (ini_parse_stream(file_next_line, &file, file_take_value, &file) < 0)
-		config->oom = 1;
+	while (file.diagnostics < FILE_MAX_DIAGNOSTICS && (len = file_read_line(&file, line)) >= 0)
+		file_take_line(&file, line, len);
+	if (file.diagnostics >= FILE_MAX_DIAGNOSTICS)
+		config_report(config, CONFIG_NOTE, "%s: not read beyond line %d: too many faults",
+			      path, file.line);
 	config->nfiles++;
 	if (ferror(stream))
 		return strerror(errno);
@@ -399,7 +382,7 @@ const char *config_read_stream(struct config *config, const char *path, FILE *st
 void config_read_file(struct config *config, const char *path, int needed)
 {
 	const int fd = descriptor_lift(open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-	const char *wrong = fd < 0 ? strerror(errno) : file_check_kind(fd);
+	const char *wrong = fd < 0 ? strerror(errno) : NULL;
 	FILE *stream = NULL;
 
 	if (fd < 0 && !needed && file_absent(path)) {
@@ -407,7 +390,7 @@ void config_read_file(struct config *config, const char *path, int needed)
 		return;
 	}
 	if (!wrong)
-		wrong = file_check_trust(config, path, fd);
+		wrong = file_check(config, path, fd);
 	if (!wrong) {
 		stream = fdopen(fd, "r");
 		if (stream)

@@ -282,7 +282,7 @@ int comm_rendezvous(struct context **context, const struct rendezvous *m,
 	if (!code)
 		code = choose_compile(parts.config, &parts.selection);
 	if (!code)
-		code = plugins_load(parts.config, select_wants, m->uses_cuda, &parts.plugins);
+		code = plugins_load(parts.config, PLUGINS_ALLOWED, m->uses_cuda, &parts.plugins);
 	if (!code && !m->bootstrap && !m->exchange)
 		code = bootstrap_check_interface(parts.config);
 	/* A rank with a bad configuration still meets the others, so that they learn of its failure. */

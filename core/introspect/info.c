@@ -125,22 +125,17 @@ static void info_note_failure(int *code, char text[1024], int failure)
 	snprintf(text, 1024, "%s", error_text());
 }
 
-/* The core probes every backend that the option `backend` does not rule out, also those that it takes only by name. */
-static int info_wants(const struct config *config, const char *name)
-{
-	const int wants = select_wants(config, name);
-
-	return wants == PLUGIN_BY_PRIORITY ? PLUGIN_BY_NAME : wants;
-}
-
-/* `coll info` asks for children, since it is to show the plugins that crash. */
+/*
+ * The core probes every backend that the option `backend` does not rule out, also those that it takes only by name.
+ * `coll info` asks for children, since it is to show the plugins that crash.
+ */
 static int info_load(struct coll_info *info, int uses_cuda)
 {
 	const char *probe = secure_getenv("COLL_INFO_PROBE");
+	const int children = probe && !strcmp(probe, "child") ? PLUGINS_IN_CHILDREN : 0;
 
-	if (probe && !strcmp(probe, "child"))
-		return plugins_survey(info->config, info_wants, uses_cuda, &info->plugins);
-	return plugins_load(info->config, info_wants, uses_cuda, &info->plugins);
+	return plugins_load(info->config, PLUGINS_ALLOWED | PLUGINS_IDLE | children, uses_cuda,
+			    &info->plugins);
 }
 
 /* A fault of the configuration is the status, but everything else is still collected. */
@@ -214,7 +209,7 @@ static int info_available(struct config *config, const char *name)
 {
 	const struct plugin *plugin;
 	struct plugin_list *plugins;
-	int code = plugins_load(config, NULL, device_in_use(), &plugins);
+	int code = plugins_load(config, 0, device_in_use(), &plugins);
 
 	if (code) {
 		plugins_free(plugins);

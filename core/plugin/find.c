@@ -79,19 +79,10 @@ static struct plugin *plugin_new_item(struct plugin_search *search)
 	return &more[list->count];
 }
 
-/* The item of that name in a directory searched earlier, or NULL. */
-static const struct plugin *plugin_earlier(const struct plugin_list *list, const char *name)
-{
-	for (int i = 0; i < list->count; i++)
-		if (name[0] && !strcmp(list->item[i].name, name))
-			return &list->item[i];
-	return NULL;
-}
-
 /* Refuses a file that cannot be a plugin, or not the first of its name. */
 static void plugin_evaluate(const struct plugin_search *search, struct plugin *plugin, int error)
 {
-	const struct plugin *earlier = plugin_earlier(search->list, plugin->name);
+	const struct plugin *earlier = plugins_find(search->list, plugin->name);
 
 	if (error)
 		plugin_refuse(plugin, COLL_ERR_PLUGIN, "cannot load '%s': %s", plugin->path,

@@ -123,7 +123,7 @@ void plugin_load(struct plugin_search *search, struct plugin *plugin)
 
 	if (plugin_check_safe(search, plugin, &trust))
 		return;
-	if (search->in_children)
+	if (search->how & PLUGINS_IN_CHILDREN)
 		plugin_survey(plugin, &trust, search->config);
 	else
 		plugin_open(plugin, &trust);

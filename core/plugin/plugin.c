@@ -123,29 +123,20 @@ const char *plugin_idle(const struct plugin_list *list, const struct plugin *plu
 }
 
 /* Probing may initialise CUDA, so the core does not probe an idle plugin. */
-static void plugin_ask(const struct plugin_list *list, struct plugin *plugin,
-		       const struct config *config, plugin_wants wants)
+static void plugin_ask(const struct plugin_search *search, struct plugin *plugin)
 {
-	const char *idle = plugin_idle(list, plugin);
+	const char *idle = plugin_idle(search->list, plugin);
 
 	if (plugin->code)
 		return;
-	if (idle && wants(config, plugin->name) == PLUGIN_BY_PRIORITY)
+	if (idle && !(search->how & PLUGINS_IDLE) &&
+	    filter_wants(search->config, plugin->name) == PLUGIN_BY_PRIORITY)
 		plugin_refuse(plugin, COLL_ERR_UNSUPPORTED, "%s", idle);
 	else
-		plugin_probe(plugin, config);
+		plugin_probe(plugin, search->config);
 }
 
 /* -------------------------------------------------------------------- opening -- */
-
-static int plugin_is_wanted(struct plugin_search *search, const struct plugin *plugin,
-			    plugin_wants wants)
-{
-	const int wanted = wants ? wants(search->config, plugin->name) : PLUGIN_RULED_OUT;
-
-	search->no_memory |= wanted == PLUGIN_NO_MEMORY;
-	return wanted;
-}
 
 static void plugin_rule_out(struct plugin *plugin, const struct config *config, const char *left)
 {
@@ -162,13 +153,6 @@ static void plugin_want(struct plugin *plugin)
 	plugin->reason[0] = '\0';
 }
 
-static struct plugin *plugin_find(const struct plugin_list *list, const char *name)
-{
-	const struct plugin *found = plugins_find(list, name);
-
-	return found ? &list->item[found - list->item] : NULL;
-}
-
 /* Has an open plugin no transport, so that it needs a companion? */
 static int plugin_needs_companion(const struct plugin_list *list)
 {
@@ -180,13 +164,13 @@ static int plugin_needs_companion(const struct plugin_list *list)
 }
 
 /* The companion is open beside its backend, also if a list of backends lacks it; it is probed when it is asked for. */
-static void plugin_open_companion(struct plugin_search *search, plugin_wants wants)
+static void plugin_open_companion(struct plugin_search *search)
 {
-	struct plugin *plugin =
-		plugin_find(search->list, config_string(search->config, "companion"));
+	const char *name = config_string(search->config, "companion");
+	struct plugin *plugin = plugins_find(search->list, name);
 
 	if (!plugin || !plugin->unwanted || !plugin_needs_companion(search->list) ||
-	    plugin_is_wanted(search, plugin, wants) <= PLUGIN_EXCLUDED)
+	    filter_wants(search->config, name) == PLUGIN_EXCLUDED)
 		return;
 	plugin_want(plugin);
 	plugin_load(search, plugin);
@@ -194,19 +178,20 @@ static void plugin_open_companion(struct plugin_search *search, plugin_wants wan
 		plugin_rule_out(plugin, search->config, "probed");
 }
 
-static void plugin_open_all(struct plugin_search *search, plugin_wants wants)
+static void plugin_open_all(struct plugin_search *search)
 {
 	for (int i = 0; i < search->list->count; i++) {
 		struct plugin *plugin = &search->list->item[i];
 
 		if (plugin->code)
 			continue;
-		if (plugin_is_wanted(search, plugin, wants) <= PLUGIN_RULED_OUT)
-			plugin_rule_out(plugin, search->config, "opened");
-		else
+		if (search->how & PLUGINS_ALLOWED &&
+		    filter_wants(search->config, plugin->name) > PLUGIN_RULED_OUT)
 			plugin_load(search, plugin);
+		else
+			plugin_rule_out(plugin, search->config, "opened");
 	}
-	plugin_open_companion(search, wants);
+	plugin_open_companion(search);
 }
 
 static void plugin_secure_all(struct plugin_list *list, const struct config *config, int one_host)
@@ -230,47 +215,29 @@ int plugins_place(struct plugin_list *list, struct config *config, int one_host)
 	return plugin_order(list, config, one_host);
 }
 
-static int plugin_load_all(struct plugin_search *search, plugin_wants wants, int uses_cuda,
-			   struct plugin_list **out)
+int plugins_load(struct config *config, int how, int uses_cuda, struct plugin_list **out)
 {
-	struct config *config = search->config;
 	struct plugin_list *list = calloc(1, sizeof(*list));
+	struct plugin_search search = {.config = config, .list = list, .how = how};
 	struct error_first fault = {0};
 
 	*out = NULL;
-	search->list = list;
 	if (list) {
 		list->uses_cuda = uses_cuda;
-		plugin_find_all(search);
-		plugin_open_all(search, wants);
+		plugin_find_all(&search);
+		plugin_open_all(&search);
 	}
-	if (!list || search->no_memory || plugin_order(list, config, 0)) {
+	if (!list || search.no_memory || plugin_order(list, config, 0)) {
 		plugins_free(list);
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the list of plugins");
 	}
 	error_note(&fault, plugin_declare_all(list, config));
 	plugin_secure_all(list, config, 0);
-	for (int i = 0; fault.code != COLL_ERR_NO_MEMORY && wants && i < list->count; i++)
-		plugin_ask(list, &list->item[i], config, wants);
+	for (int i = 0; fault.code != COLL_ERR_NO_MEMORY && how && i < list->count; i++)
+		plugin_ask(&search, &list->item[i]);
 	plugin_log(list);
 	*out = list;
 	return error_raise(&fault);
-}
-
-int plugins_load(struct config *config, plugin_wants wants, int uses_cuda,
-		 struct plugin_list **list)
-{
-	struct plugin_search search = {.config = config};
-
-	return plugin_load_all(&search, wants, uses_cuda, list);
-}
-
-int plugins_survey(struct config *config, plugin_wants wants, int uses_cuda,
-		   struct plugin_list **list)
-{
-	struct plugin_search search = {.config = config, .in_children = 1};
-
-	return plugin_load_all(&search, wants, uses_cuda, list);
 }
 
 void plugins_free(struct plugin_list *list)
@@ -292,7 +259,7 @@ void plugins_describe(struct plugin_list *list, const struct config *config)
 		plugin_ask_info(&list->item[i], config);
 }
 
-const struct plugin *plugins_find(const struct plugin_list *list, const char *name)
+struct plugin *plugins_find(const struct plugin_list *list, const char *name)
 {
 	for (int i = 0; i < list->count; i++)
 		if (name[0] && !strcmp(list->item[i].name, name))
@@ -303,7 +270,7 @@ const struct plugin *plugins_find(const struct plugin_list *list, const char *na
 void plugins_open(struct plugin_list *list, struct config *config, const char *name)
 {
 	struct plugin_search search = {.config = config, .list = list};
-	struct plugin *plugin = plugin_find(list, name);
+	struct plugin *plugin = plugins_find(list, name);
 	int code;
 
 	if (!plugin || !plugin->unwanted || plugin_is_loaded(plugin))
@@ -320,7 +287,7 @@ void plugins_open(struct plugin_list *list, struct config *config, const char *n
 const struct plugin *plugins_probe(struct plugin_list *list, const struct config *config,
 				   const char *name)
 {
-	struct plugin *plugin = plugin_find(list, name);
+	struct plugin *plugin = plugins_find(list, name);
 
 	if (plugin && plugin->unwanted && plugin_is_loaded(plugin))
 		plugin_want(plugin);

@@ -33,7 +33,7 @@ struct plugin {
 	int32_t priority; /* the priority in force */
 	char priority_source[512];
 	char info[256]; /* the line of backend->info, after plugins_describe; or "" */
-	char *answer; /* NULL, or what the child of plugins_survey wrote: it has the strings of the table */
+	char *answer;   /* NULL, or what the child process wrote: it has the strings of the table */
 };
 
 struct plugin_list {
@@ -45,39 +45,34 @@ struct plugin_list {
 	int note_count;
 };
 
-/*
- * May the caller use a backend of that name?  The core does not open other plugins; of these it opens the companion
- * of a backend without a transport all the same, unless it is excluded by name.
- */
+/* What plugins_load opens and probes. */
 enum {
-	PLUGIN_NO_MEMORY = -2, /* no memory for the answer */
-	PLUGIN_EXCLUDED = -1,
-	PLUGIN_RULED_OUT = 0,
-	PLUGIN_BY_PRIORITY = 1,
-	PLUGIN_BY_NAME = 2
+	/*
+	 * The plugins that the option `backend` allows, and the companion of a backend without a transport, unless the
+	 * option excludes the companion by name.
+	 */
+	PLUGINS_ALLOWED = 1,
+	PLUGINS_IDLE = 2, /* plugin_idle does not keep a plugin from its probe */
+	/*
+	 * Opens and probes each plugin in a child process, and asks for its info.  The tables have no functions to call
+	 * then: this is for a process with one thread that only looks.
+	 */
+	PLUGINS_IN_CHILDREN = 4
 };
-typedef int (*plugin_wants)(const struct config *config, const char *name);
 
 /*
- * Finds the plugins in the directories of `plugin_path` (or in the built-in one), loads those that `wants` allows
- * (NULL: none), declares their options in config, reads their priorities and probes them.  uses_cuda: the application
- * uses CUDA as far as device_in_use and coll_config_t.device show.  The list is sorted by priority,
- * highest first, then by name.  It is made even if every plugin was refused; the return is an error only
- * for lack of memory or for a fault in config found while declaring.  A faulty value is not in force, so the plugins
- * are probed all the same.
+ * Finds the plugins in the directories of `plugin_path` (or in the built-in one), opens those that `how` tells, declares
+ * their options in config, reads their priorities and probes them.  uses_cuda: the application uses CUDA as far as
+ * device_in_use and coll_config_t.device show.  The list is sorted by priority, highest first, then by name.  It is
+ * made even if every plugin was refused; the return is an error only for lack of memory or for a fault in config found
+ * while declaring.  A faulty value is not in force, so the plugins are probed all the same.
  */
-int plugins_load(struct config *config, plugin_wants wants, int uses_cuda,
-		 struct plugin_list **list);
-/*
- * The same, but opens and probes each plugin in a child process, and asks for its info.  The tables have no functions
- * to call then: this is for a process with one thread that only looks.
- */
-int plugins_survey(struct config *config, plugin_wants wants, int uses_cuda,
-		   struct plugin_list **list);
+int plugins_load(struct config *config, int how, int uses_cuda, struct plugin_list **list);
 /*
  * Sets the priorities for ranks that all run on one host, or for ranks on several, and which backends protect
- * messages as the option `security` asks, and sorts the list anew: pointers into the list are void.  plugins_load sets those for several hosts.  In a program that uses CUDA both are the same,
- * since coll_backend_t.host_priority is about host memory.
+ * messages as the option `security` asks.  Sorts the list anew, so pointers into the list are void.  plugins_load does
+ * this for several hosts.  In a program that uses CUDA the priorities of both cases are the same, since
+ * coll_backend_t.host_priority is about host memory.
  */
 int plugins_place(struct plugin_list *list, struct config *config, int one_host);
 void plugins_free(struct plugin_list *list);
@@ -89,7 +84,7 @@ void plugins_describe(struct plugin_list *list, const struct config *config);
  */
 const char *plugin_idle(const struct plugin_list *list, const struct plugin *plugin);
 /* The usable or refused entry of that backend name, or NULL. */
-const struct plugin *plugins_find(const struct plugin_list *list, const char *name);
+struct plugin *plugins_find(const struct plugin_list *list, const char *name);
 /* The backend is about to be used: its `finish` will be called when the process ends. */
 void plugin_will_finish(const struct plugin *plugin);
 /*

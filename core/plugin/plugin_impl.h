@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin_impl.h - shared by find.c, load.c, validate.c, probe.c and plugin.c. */
+/* plugin_impl.h - shared by the files of core/plugin. */
 #ifndef CORE_PLUGIN_PLUGIN_IMPL_H
 #define CORE_PLUGIN_PLUGIN_IMPL_H
 
@@ -10,7 +10,7 @@
 struct plugin_search {
 	struct config *config;
 	struct plugin_list *list;
-	int in_children; /* opens and probes each plugin in a child process */
+	int how; /* PLUGINS_* */
 	int no_memory;
 };
 
@@ -56,6 +56,37 @@ void plugin_ask_info(struct plugin *plugin, const struct config *config);
 
 /* The same as plugin_open, plugin_probe and plugin_ask_info, in a child process. */
 void plugin_survey(struct plugin *plugin, const struct trust *trust, struct config *config);
+
+/* ---- select_filter.c: the request in the option `backend` */
+
+struct filter {
+	const char *list;  /* the value of the option, or NULL */
+	int takes;         /* number of names to take, in this order; all others are ruled out */
+	int leaves_out;    /* number of names to leave out */
+	char request[256]; /* as the user wrote it: "COLL_BACKEND=tcp,ucx" */
+};
+
+/* An unset or blank option gives no names. */
+int filter_parse(const struct config *config, struct filter *filter);
+/* Is the name in the list? */
+int filter_has(const char *list, const char *name);
+
+/* An entry of a list, without the blanks around it; it may be empty. */
+struct filter_name {
+	char text[64]; /* a name of more bytes, which no backend has, is cut */
+	int excluded;  /* there is a '^' before the name */
+};
+/* Takes the next entry of the list at *at; 0: there is none. */
+int filter_next(const char **at, struct filter_name *name);
+
+/* Does the option `backend` allow a backend of that name? */
+enum plugin_wanted {
+	PLUGIN_EXCLUDED = -1, /* the option excludes the name */
+	PLUGIN_RULED_OUT = 0, /* the option lists other names, or is malformed */
+	PLUGIN_BY_PRIORITY = 1,
+	PLUGIN_BY_NAME = 2
+};
+enum plugin_wanted filter_wants(const struct config *config, const char *name);
 
 /* ---- select_security.c */
 

@@ -17,9 +17,9 @@ static const char select_elsewhere[] =
 
 static void select_why_chosen(const struct plugin *p, const struct filter *filter, char *why)
 {
-	if (filter->n && !filter->excludes)
+	if (filter->takes)
 		snprintf(why, SELECT_WHY, "chosen: %s names it%s", filter->request,
-			 filter->n > 1 ? " first" : "");
+			 filter->takes > 1 ? " first" : "");
 	else
 		snprintf(why, SELECT_WHY,
 			 "chosen: highest priority (%" PRId32 ", %s) of the usable backends",
@@ -59,30 +59,24 @@ static void select_why(const struct plugin_list *list, const struct plugin *p,
 		       const struct plugin *chosen, const struct filter *filter, int in_process,
 		       char *why)
 {
-	const int named = filter_has(filter, p->name);
-	const int unsafe = !in_process && !p->code && p->unsafe[0];
-	const char *idle = plugin_idle(list, p);
-	const uint32_t flags = in_process ? 0 : p->backend.flags;
+	const struct select_bar bar =
+		select_bar(list, p, filter, in_process ? "" : select_elsewhere);
 
 	if (p == chosen)
 		select_why_chosen(p, filter, why);
-	else if (filter->excludes && named)
-		snprintf(why, SELECT_WHY, "excluded by %s", filter->request);
-	else if (flags & COLL_BACKEND_IN_PROCESS && !p->code)
+	else if (bar.kind == SELECT_EXCLUDED)
+		snprintf(why, SELECT_WHY, "excluded by %s", bar.reason);
+	else if (bar.kind == SELECT_IN_PROCESS)
 		snprintf(why, SELECT_WHY,
 			 "passed over: only for ranks that all live in one process");
-	else if (unsafe && (named || !filter->n || filter->excludes))
-		snprintf(why, SELECT_WHY, "passed over: %s", p->unsafe);
-	else if (filter->n && !filter->excludes && named)
-		select_why_named(p, chosen, filter, why);
-	else if (filter->n && !filter->excludes)
+	else if (filter->takes && !filter_has(filter->list, p->name))
 		snprintf(why, SELECT_WHY, "passed over: %s does not name it", filter->request);
-	else if (p->code)
+	else if (filter->takes && bar.kind != SELECT_UNSAFE)
+		select_why_named(p, chosen, filter, why);
+	else if (bar.kind == SELECT_UNUSABLE)
 		snprintf(why, SELECT_WHY, "passed over: it cannot be used");
-	else if (flags & COLL_BACKEND_BY_NAME)
-		snprintf(why, SELECT_WHY, "passed over: the library takes it only by name");
-	else if (idle)
-		snprintf(why, SELECT_WHY, "passed over: %s", idle);
+	else if (bar.kind != SELECT_MAY)
+		snprintf(why, SELECT_WHY, "passed over: %s", bar.reason);
 	else
 		select_why_lower(p, chosen, why);
 }
@@ -121,7 +115,6 @@ int select_local(const struct config *config, const struct plugin_list *list, in
 		code = select_alone(list, &filter, in_process, chosen);
 	for (int i = 0; why && i < list->count; i++)
 		select_why(list, &list->item[i], *chosen, &filter, in_process, why[i]);
-	filter_free(&filter);
 	return code;
 }
 
@@ -151,20 +144,19 @@ int select_unknown(const struct plugin_list *list, const char *name)
 int select_excludes_unknown(const struct config *config, const struct plugin_list *list, char *text,
 			    size_t size)
 {
+	struct filter_name name;
 	struct filter filter;
 	char found[512];
-	int unknown = 0;
 
-	if (!filter_parse(config, &filter) && filter.excludes)
-		for (int i = 0; i < filter.n && !unknown; i++) {
-			unknown = !plugins_find(list, filter.name[i]);
-			if (!unknown)
-				continue;
-			select_found_here(list, filter.name[i], found, sizeof(found));
+	if (filter_parse(config, &filter) || !filter.leaves_out)
+		return 0;
+	for (const char *at = filter.list; filter_next(&at, &name);)
+		if (name.text[0] && !plugins_find(list, name.text)) {
+			select_found_here(list, name.text, found, sizeof(found));
 			snprintf(text, size,
 				 "%s excludes '%.60s', but there is no such backend; %s",
-				 filter.request, filter.name[i], found);
+				 filter.request, name.text, found);
+			return 1;
 		}
-	filter_free(&filter);
-	return unknown;
+	return 0;
 }

@@ -15,12 +15,6 @@
 int select_local(const struct config *config, const struct plugin_list *list, int in_process,
 		 const struct plugin **chosen, char (*why)[768]);
 
-/*
- * Does the option `backend` allow a backend of that name?  PLUGIN_RULED_OUT if it lists others, PLUGIN_EXCLUDED if it
- * excludes the name.
- */
-int select_wants(const struct config *config, const char *name);
-
 /* Returns 1 and a message if the option `backend` excludes a name that no plugin has ("^tpc"). */
 int select_excludes_unknown(const struct config *config, const struct plugin_list *list, char *text,
 			    size_t size);

@@ -59,7 +59,6 @@ static int agree_pack(struct agreement *a, const struct config *config,
 		a->own_table = capabilities_pack(list, &filter, elsewhere, &a->own);
 		code = a->own_table ? COLL_SUCCESS : COLL_ERR_NO_MEMORY;
 	}
-	filter_free(&filter);
 	return code;
 }
 
@@ -128,7 +127,7 @@ static int agree_choose(struct agreement *a, const struct plugin_list *list,
 	if (first.code)
 		return error_raise(&first);
 	for (int r = 0; r < n; r++)
-		*by_name |= a->caps[r].n_named > 0;
+		*by_name |= a->caps[r].list[0] != '\0';
 	*chosen = plugins_find(list, name);
 	if (*chosen)
 		return COLL_SUCCESS;

@@ -2,166 +2,133 @@
 /*
  * select_capabilities.c - the backends that one rank can use, as a table that ranks exchange.
  *
- * A table is a table_head, n_entries times a table_entry, n_named times the uint32_t place of a
- * string, and the strings, each with its NUL.  A string's place counts from the first string.
+ * A table is the number of entries, the entries, and three strings: the names to take, the option as the user wrote it,
+ * and the searched directories.  An entry is a table_entry and three strings: name, version, reason.
  */
 #include "plugin/select_impl.h"
+#include "plugin/pack.h"
 #include "base/error.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
 	/* Increase it with every change that all ranks must share, also in message headers. */
-	CAPABILITIES_PROTOCOL = 8,
-	CAPABILITIES_LONGEST = 700,      /* bytes of a string: there may be thousands of ranks */
+	CAPABILITIES_PROTOCOL = 9,
+	CAPABILITIES_LONGEST = 700, /* bytes of a string: there may be thousands of ranks */
+	CAPABILITIES_SMALLEST =
+		4 + 3 * 2, /* bytes of a table without entries, and with empty strings */
 	CAPABILITIES_LARGEST = 256 << 10 /* bytes of a table */
 };
 
 static const char capabilities_magic[8] = "libcoll";
 
-struct table_head {
-	uint32_t n_entries, n_named;
-	uint32_t text_size; /* bytes of all strings */
-	uint32_t request, searched;
-};
-
 struct table_entry {
-	uint32_t name, version, reason;
 	int32_t code, priority, automatic;
 };
 
+/* --------------------------------------------------------------- one backend -- */
+
+struct select_bar select_bar(const struct plugin_list *list, const struct plugin *plugin,
+			     const struct filter *filter, const char *elsewhere)
+{
+	const uint32_t flags = elsewhere[0] ? plugin->backend.flags : 0;
+	const char *idle = filter->takes ? NULL : plugin_idle(list, plugin);
+
+	if (filter->leaves_out && filter_has(filter->list, plugin->name))
+		return (struct select_bar){SELECT_EXCLUDED, COLL_ERR_CONFIG, filter->request};
+	if (plugin->code)
+		return (struct select_bar){SELECT_UNUSABLE, plugin->code, plugin->reason};
+	if (flags & COLL_BACKEND_IN_PROCESS)
+		return (struct select_bar){SELECT_IN_PROCESS, COLL_ERR_UNSUPPORTED, elsewhere};
+	if (elsewhere[0] && plugin->unsafe[0])
+		return (struct select_bar){SELECT_UNSAFE, COLL_ERR_CONFIG, plugin->unsafe};
+	if (idle)
+		return (struct select_bar){SELECT_IDLE, COLL_ERR_UNSUPPORTED, idle};
+	if (flags & COLL_BACKEND_BY_NAME)
+		return (struct select_bar){SELECT_BY_NAME, COLL_SUCCESS,
+					   "the library takes it only by name"};
+	return (struct select_bar){SELECT_MAY, COLL_SUCCESS, ""};
+}
+
 /* ------------------------------------------------------------------- packing -- */
 
-/* Copies a string without control characters, which would garble messages. */
-static void capabilities_write(FILE *text, const char *string)
+/* Appends a string without control characters, which would garble messages, and without its NUL. */
+static void capabilities_write(FILE *out, const char *string)
 {
 	for (int i = 0; string[i] && i < CAPABILITIES_LONGEST; i++)
-		putc((unsigned char)string[i] < ' ' || string[i] == 0x7f ? ' ' : string[i], text);
+		putc((unsigned char)string[i] < ' ' || string[i] == 0x7f ? ' ' : string[i], out);
 }
 
-/* Appends a string and returns its place. */
-static uint32_t capabilities_put(FILE *text, const char *string)
+static void capabilities_put(FILE *out, const char *before, const char *string)
 {
-	const long place = ftell(text);
-
-	capabilities_write(text, string);
-	putc('\0', text);
-	return (uint32_t)place;
+	putc(1, out);
+	capabilities_write(out, before);
+	capabilities_write(out, string);
+	putc('\0', out);
 }
 
-/* Returns COLL_SUCCESS, or the code and message why this rank cannot use a plugin. */
-static int capabilities_check(const struct plugin_list *list, const struct plugin *plugin,
-			      const struct filter *filter, const char *elsewhere, char *reason,
-			      size_t size)
+static void capabilities_put_entry(FILE *out, const struct plugin_list *list,
+				   const struct plugin *plugin, const struct filter *filter,
+				   const char *elsewhere)
 {
-	const int by_name = filter->n && !filter->excludes;
-	const char *idle = by_name ? NULL : plugin_idle(list, plugin);
+	const struct select_bar bar = select_bar(list, plugin, filter, elsewhere);
+	const struct table_entry entry = {.code = bar.code,
+					  .priority = plugin->priority,
+					  .automatic = bar.kind != SELECT_BY_NAME};
 
-	if (filter->excludes && filter_has(filter, plugin->name)) {
-		snprintf(reason, size, "it is excluded by %s", filter->request);
-		return COLL_ERR_CONFIG;
-	}
-	snprintf(reason, size, "%s", plugin->reason);
-	if (plugin->code)
-		return plugin->code;
-	if (elsewhere[0] && plugin->backend.flags & COLL_BACKEND_IN_PROCESS) {
-		snprintf(reason, size, "%s", elsewhere);
-		return COLL_ERR_UNSUPPORTED;
-	}
-	if (idle) {
-		snprintf(reason, size, "%s", idle);
-		return COLL_ERR_UNSUPPORTED;
-	}
-	if (elsewhere[0] && plugin->unsafe[0]) {
-		snprintf(reason, size, "%s", plugin->unsafe);
-		return COLL_ERR_CONFIG;
-	}
-	return COLL_SUCCESS;
+	fwrite(&entry, sizeof(entry), 1, out);
+	capabilities_put(out, "", plugin->name);
+	capabilities_put(out, "", plugin->backend.version ? plugin->backend.version : "");
+	capabilities_put(out, bar.kind == SELECT_EXCLUDED ? "it is excluded by " : "", bar.reason);
 }
 
-static struct table_entry capabilities_entry(FILE *text, const struct plugin_list *list,
-					     const struct plugin *plugin,
-					     const struct filter *filter, const char *elsewhere)
+/* Among plugins with the same name only the first counts. */
+static int capabilities_counts(const struct plugin_list *list, int i)
 {
-	const int by_name = elsewhere[0] && plugin->backend.flags & COLL_BACKEND_BY_NAME;
-	const char *version = plugin->backend.version ? plugin->backend.version : "";
-	char reason[sizeof(plugin->reason)];
-	struct table_entry entry = {.priority = plugin->priority, .automatic = !by_name};
-
-	entry.code = capabilities_check(list, plugin, filter, elsewhere, reason, sizeof(reason));
-	entry.name = capabilities_put(text, plugin->name);
-	entry.version = capabilities_put(text, version);
-	entry.reason = capabilities_put(text, reason);
-	return entry;
+	return plugins_find(list, list->item[i].name) == &list->item[i];
 }
 
-/* Writes the strings; fills the rest of the table, which has room for all plugins and names. */
-static void capabilities_fill(FILE *text, struct table_head *head, struct table_entry *entries,
-			      uint32_t *named, const struct plugin_list *list,
+static void capabilities_fill(FILE *out, const struct plugin_list *list,
 			      const struct filter *filter, const char *elsewhere)
 {
-	/* Among plugins with the same name only the first counts. */
+	uint32_t n = 0;
+
 	for (int i = 0; i < list->count; i++)
-		if (plugins_find(list, list->item[i].name) == &list->item[i])
-			entries[head->n_entries++] =
-				capabilities_entry(text, list, &list->item[i], filter, elsewhere);
-	for (int i = 0; !filter->excludes && i < filter->n; i++)
-		named[head->n_named++] = capabilities_put(text, filter->name[i]);
-	head->request = capabilities_put(text, filter->request);
-	head->searched = (uint32_t)ftell(text);
-	for (int i = 0; !head->n_entries && i < list->note_count; i++) {
-		capabilities_write(text, i ? "; " : "");
-		capabilities_write(text, list->note[i]);
+		n += capabilities_counts(list, i);
+	fwrite(&n, sizeof(n), 1, out);
+	for (int i = 0; i < list->count; i++)
+		if (capabilities_counts(list, i))
+			capabilities_put_entry(out, list, &list->item[i], filter, elsewhere);
+	capabilities_put(out, "", filter->takes ? filter->list : "");
+	capabilities_put(out, "", filter->request);
+	putc(1, out);
+	for (int i = 0; !n && i < list->note_count; i++) {
+		capabilities_write(out, i ? "; " : "");
+		capabilities_write(out, list->note[i]);
 	}
-	putc('\0', text);
-}
-
-/* Joins the parts to one table. */
-static void *capabilities_join(const struct table_head *head, const struct table_entry *entries,
-			       const uint32_t *named, const char *text, size_t *size)
-{
-	const size_t entries_size = head->n_entries * sizeof(*entries);
-	const size_t named_size = head->n_named * sizeof(*named);
-	char *table;
-
-	*size = sizeof(*head) + entries_size + named_size + head->text_size;
-	table = malloc(*size);
-	if (!table)
-		return NULL;
-	memcpy(table, head, sizeof(*head));
-	memcpy(table + sizeof(*head), entries, entries_size);
-	memcpy(table + sizeof(*head) + entries_size, named, named_size);
-	memcpy(table + *size - head->text_size, text, head->text_size);
-	return table;
+	putc('\0', out);
 }
 
 void *capabilities_pack(const struct plugin_list *list, const struct filter *filter,
 			const char *elsewhere, struct capabilities_head *head)
 {
-	struct table_entry *entries = calloc((size_t)list->count + 1, sizeof(*entries));
-	uint32_t *named = calloc((size_t)filter->n + 1, sizeof(*named));
-	struct table_head own = {0};
-	char *text = NULL, *table = NULL;
+	char *table = NULL;
 	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
-	int failed = !out || !entries || !named;
+	FILE *out = open_memstream(&table, &size);
+	int failed = !out;
 
-	if (!failed)
-		capabilities_fill(out, &own, entries, named, list, filter, elsewhere);
-	failed = failed || ferror(out);
-	if ((out && fclose(out)) || failed)
-		size = 0;
-	own.text_size = (uint32_t)size;
-	if (size)
-		table = capabilities_join(&own, entries, named, text, &size);
-	free(text);
-	free(named);
-	free(entries);
-	if (!table)
+	if (out) {
+		capabilities_fill(out, list, filter, elsewhere);
+		failed = ferror(out) != 0;
+		failed |= fclose(out) != 0;
+	}
+	if (failed) {
+		free(table);
+		table = NULL;
 		error_set(COLL_ERR_NO_MEMORY, "no memory to choose a backend");
+	}
 	*head = (struct capabilities_head){.protocol = CAPABILITIES_PROTOCOL,
 					   .size = (uint32_t)size};
 	memcpy(head->magic, capabilities_magic, sizeof(head->magic));
@@ -200,76 +167,55 @@ static int capabilities_damaged(int rank, const char *fault)
 			 rank, fault);
 }
 
-/* Returns the string at that place, or NULL if it lies outside the table. */
-static const char *capabilities_string(const struct table_head *head, const char *text,
-				       uint32_t place)
-{
-	return place < head->text_size ? text + place : NULL;
-}
+static const char capabilities_counts_fault[] = "its counts do not fit its size";
 
-/* Returns the first fault of the strings and numbers in the table, or NULL. */
-static const char *capabilities_take(struct capabilities *caps, const struct table_head *head,
-				     const char *at)
+/* Takes the next entry.  Returns the fault of the table, or NULL. */
+static const char *capabilities_take(struct pack *in, struct capability *c)
 {
-	const char *text = at + head->n_entries * sizeof(struct table_entry) +
-			   head->n_named * sizeof(uint32_t);
-	struct table_entry entry;
-	struct capability *c;
-	uint32_t place;
+	struct table_entry entry = {.code = 0};
 
-	for (; caps->n < (int)head->n_entries; caps->n++, at += sizeof(entry)) {
-		memcpy(&entry, at, sizeof(entry));
-		c = &caps->entry[caps->n];
-		*c = (struct capability){.name = capabilities_string(head, text, entry.name),
-					 .version = capabilities_string(head, text, entry.version),
-					 .reason = capabilities_string(head, text, entry.reason),
-					 .code = entry.code,
-					 .priority = entry.priority,
-					 .automatic = entry.automatic};
-		if (!c->name || !c->version || !c->reason)
-			return "a string lies outside of it";
-		if (entry.code < 0 || entry.code > COLL_ERR_PERMISSION)
-			return "a result code does not exist";
-		if (entry.automatic != 0 && entry.automatic != 1)
-			return "a flag is neither 0 nor 1";
-	}
-	for (; caps->n_named < (int)head->n_named; caps->n_named++, at += sizeof(place)) {
-		memcpy(&place, at, sizeof(place));
-		caps->named[caps->n_named] = capabilities_string(head, text, place);
-		if (!caps->named[caps->n_named])
-			return "a string lies outside of it";
-	}
-	caps->request = capabilities_string(head, text, head->request);
-	caps->searched = capabilities_string(head, text, head->searched);
-	return caps->request && caps->searched ? NULL : "a string lies outside of it";
+	pack_take(in, &entry, sizeof(entry));
+	*c = (struct capability){
+		.code = entry.code, .priority = entry.priority, .automatic = entry.automatic};
+	c->name = pack_take_string(in);
+	c->version = pack_take_string(in);
+	c->reason = pack_take_string(in);
+	if (!c->name || !c->version || !c->reason)
+		return capabilities_counts_fault;
+	if (entry.code < 0 || entry.code > COLL_ERR_PERMISSION)
+		return "a result code does not exist";
+	if (entry.automatic != 0 && entry.automatic != 1)
+		return "a flag is neither 0 nor 1";
+	return NULL;
 }
 
 int capabilities_unpack(struct capabilities *caps, const void *table, size_t size, int rank)
 {
-	const char *at = table, *fault;
-	struct table_head head;
+	struct pack in = {.at = table, .end = (const char *)table + size};
+	const char *fault = NULL;
+	uint32_t n = 0;
 
 	*caps = (struct capabilities){.n = 0};
-	if (size < sizeof(head) || size > CAPABILITIES_LARGEST)
+	if (size < CAPABILITIES_SMALLEST || size > CAPABILITIES_LARGEST)
 		return capabilities_damaged(rank, "its size is impossible");
-	memcpy(&head, at, sizeof(head));
-	if (sizeof(head) + (uint64_t)head.n_entries * sizeof(struct table_entry) +
-		    (uint64_t)head.n_named * sizeof(uint32_t) + head.text_size !=
-	    size)
-		return capabilities_damaged(rank, "its counts do not fit its size");
-	if (!head.text_size || at[size - 1])
-		return capabilities_damaged(rank, "its last string has no end");
-	caps->named = calloc(head.n_named + 1, sizeof(*caps->named));
-	caps->entry = calloc(head.n_entries + 1, sizeof(*caps->entry));
-	if (!caps->named || !caps->entry)
+	pack_take(&in, &n, sizeof(n));
+	if (n > size / sizeof(struct table_entry))
+		return capabilities_damaged(rank, capabilities_counts_fault);
+	caps->entry = calloc(n + 1, sizeof(*caps->entry));
+	if (!caps->entry)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the backends of rank %d", rank);
-	fault = capabilities_take(caps, &head, at + sizeof(head));
+	for (; caps->n < (int)n && !fault; caps->n++)
+		fault = capabilities_take(&in, &caps->entry[caps->n]);
+	caps->list = pack_take_string(&in);
+	caps->request = pack_take_string(&in);
+	caps->searched = pack_take_string(&in);
+	if (!fault && (!caps->list || !caps->request || !caps->searched || in.at != in.end))
+		fault = capabilities_counts_fault;
 	return fault ? capabilities_damaged(rank, fault) : COLL_SUCCESS;
 }
 
 void capabilities_free(struct capabilities *caps)
 {
-	free(caps->named);
 	free(caps->entry);
 }
 

@@ -82,88 +82,62 @@ static int choose_unusable(const struct capability *entry, int n, int rank)
 
 /* ------------------------------------------------------------------- named ones -- */
 
-static int choose_names(const struct capabilities *caps, const char *name)
-{
-	for (int i = 0; i < caps->n_named; i++)
-		if (!strcmp(caps->named[i], name))
-			return 1;
-	return 0;
-}
-
 /* Returns the first rank whose list lacks the name, or -1. */
 static int choose_objector(const struct capabilities *all, int n, const char *name)
 {
 	for (int r = 0; r < n; r++)
-		if (all[r].n_named && !choose_names(&all[r], name))
+		if (all[r].list[0] && !filter_has(all[r].list, name))
 			return r;
 	return -1;
 }
 
-static int choose_no_common(const struct capabilities *all, int n, int first)
-{
-	const int other = choose_objector(all, n, all[first].named[0]);
-	char mine[200] = "", theirs[200] = "";
-
-	for (int i = 0; i < all[first].n_named; i++)
-		choose_add(mine, sizeof(mine), "%s%s", i ? "," : "", all[first].named[i]);
-	for (int i = 0; i < all[other].n_named; i++)
-		choose_add(theirs, sizeof(theirs), "%s%s", i ? "," : "", all[other].named[i]);
-	return error_set(COLL_ERR_CONFIG,
-			 "rank %d asks for '%s', rank %d for '%s': no backend is in every rank's "
-			 "list (%s)",
-			 first, mine, other, theirs, all[first].request);
-}
-
-/* Can every rank use the backend that was named? */
-static int choose_check_named(const struct capabilities *all, int n, int first, const char *name)
+/* Returns the first rank that cannot use the backend, or, unless it is named, does not take it without a list; or -1. */
+static int choose_unable(const struct capabilities *all, int n, const char *name, int named)
 {
 	for (int r = 0; r < n; r++) {
 		const struct capability *entry = capabilities_find(&all[r], name);
 
-		if (!entry)
-			return choose_missing(all, n, r, name, all[first].request);
-		if (entry->code)
-			return choose_unusable(entry, n, r);
+		if (!entry || entry->code || (!named && !entry->automatic))
+			return r;
 	}
-	return COLL_SUCCESS;
+	return -1;
 }
 
 /* The first backend of the lowest rank with a list that stands in all lists must be usable. */
 static int choose_by_name(const struct capabilities *all, int n, int first, const char **name)
 {
-	for (int i = 0; i < all[first].n_named; i++) {
-		const char *candidate = all[first].named[i];
+	const char *at = all[first].list;
+	const struct capability *entry;
+	struct filter_name candidate;
+	int other = first, r;
 
-		if (choose_objector(all, n, candidate) >= 0)
+	while (filter_next(&at, &candidate)) {
+		r = choose_objector(all, n, candidate.text);
+		if (!candidate.text[0] || r >= 0) {
+			other = other == first && r >= 0 ? r : other;
 			continue;
-		*name = candidate;
-		return choose_check_named(all, n, first, candidate);
+		}
+		r = choose_unable(all, n, candidate.text, 1);
+		entry = capabilities_find(&all[r < 0 ? 0 : r], candidate.text);
+		if (!entry)
+			return choose_missing(all, n, r, candidate.text, all[first].request);
+		*name = entry->name;
+		return r < 0 ? COLL_SUCCESS : choose_unusable(entry, n, r);
 	}
-	return choose_no_common(all, n, first);
+	return error_set(COLL_ERR_CONFIG,
+			 "rank %d asks for '%.200s', rank %d for '%.200s': no backend is in every "
+			 "rank's list (%s)",
+			 first, all[first].list, other, all[other].list, all[first].request);
 }
 
 /* ------------------------------------------------------------------ by priority -- */
-
-/* Returns the first rank that does not take the backend without a list, or -1. */
-static int choose_unable(const struct capabilities *all, int n, const char *name)
-{
-	for (int r = 0; r < n; r++) {
-		const struct capability *entry = capabilities_find(&all[r], name);
-
-		if (!entry || entry->code || !entry->automatic)
-			return r;
-	}
-	return -1;
-}
 
 /* Returns the reason why that rank does not take the backend without a list. */
 static const char *choose_reason(const struct capabilities *caps, const char *name)
 {
 	const struct capability *entry = capabilities_find(caps, name);
 
-	if (!entry)
-		return "it is not installed";
-	return entry->code ? entry->reason : "the library takes it only by name";
+	return entry ? entry->reason : "it is not installed";
 }
 
 static int choose_none(const struct capabilities *all, int n)
@@ -172,7 +146,7 @@ static int choose_none(const struct capabilities *all, int n)
 
 	for (int i = 0; i < all[0].n; i++) {
 		const char *name = all[0].entry[i].name;
-		const int r = choose_unable(all, n, name);
+		const int r = choose_unable(all, n, name, 0);
 
 		choose_add(text, sizeof(text), "%s'%s': %s%.300s", i ? "; " : "", name,
 			   choose_rank(r, n).text, choose_reason(&all[r], name));
@@ -189,7 +163,7 @@ static int choose_by_priority(const struct capabilities *all, int n, const char 
 {
 	for (int i = 0; i < all[0].n; i++) {
 		const char *candidate = all[0].entry[i].name;
-		const int r = choose_unable(all, n, candidate);
+		const int r = choose_unable(all, n, candidate, 0);
 
 		if (r < 0) {
 			*name = candidate;
@@ -223,7 +197,7 @@ int select_choose(const struct capabilities *all, int n, const char **name)
 {
 	int first = 0, code;
 
-	while (first < n && !all[first].n_named)
+	while (first < n && !all[first].list[0])
 		first++;
 	if (first < n)
 		code = choose_by_name(all, n, first, name);

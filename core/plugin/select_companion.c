@@ -45,7 +45,7 @@ int select_companion_wish(struct bootstrap *bootstrap, struct config *config,
 		log_warn("rank %d: option companion is %s, but rank 0's is %s; all ranks use "
 			 "rank 0's",
 			 bootstrap_rank(bootstrap), own.name, wish->name);
-	if (!code && select_wants(config, wish->name) != PLUGIN_EXCLUDED)
+	if (!code && filter_wants(config, wish->name) != PLUGIN_EXCLUDED)
 		plugins_open(list, config, wish->name);
 	return code;
 }
@@ -68,12 +68,11 @@ static void companion_fill_offer(const struct config *config, struct plugin_list
 		snprintf(offer->version, sizeof(offer->version), "%s",
 			 plugin->backend.version ? plugin->backend.version : "");
 	}
-	if (!filter_parse(config, &filter) && filter.excludes && filter_has(&filter, name)) {
+	if (!filter_parse(config, &filter) && filter.leaves_out && filter_has(filter.list, name)) {
 		offer->code = COLL_ERR_CONFIG;
 		snprintf(offer->reason, sizeof(offer->reason), "it is excluded by %s",
 			 filter.request);
 	}
-	filter_free(&filter);
 }
 
 /* Returns the first failure of a rank, as an error. */

@@ -1,110 +1,94 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* select_filter.c - reads `backend`: "ucx,tcp" or "^ucx". */
-#include "plugin/select_impl.h"
+/* select_filter.c - reads the option `backend`: "ucx,tcp" or "^ucx". */
+#include "plugin/plugin_impl.h"
 #include "base/error.h"
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static void filter_note_request(struct filter *filter, const char *value, const char *source)
+static void filter_note_request(struct filter *filter, const char *source)
 {
-	const int variable = !strncmp(source, "COLL_", 5);
-
-	if (variable)
-		snprintf(filter->request, sizeof(filter->request), "%s=%.150s", source, value);
+	if (!strncmp(source, "COLL_", 5))
+		snprintf(filter->request, sizeof(filter->request), "%s=%.150s", source,
+			 filter->list);
 	else
-		snprintf(filter->request, sizeof(filter->request), "backend=%.100s (%.100s)", value,
-			 source);
+		snprintf(filter->request, sizeof(filter->request), "backend=%.100s (%.100s)",
+			 filter->list, source);
 }
 
-static char *select_trim(char *text)
+static const char *filter_skip(const char *from, const char *end)
 {
-	size_t n;
-
-	while (isspace((unsigned char)*text))
-		text++;
-	for (n = strlen(text); n && isspace((unsigned char)text[n - 1]); n--)
-		;
-	text[n] = '\0';
-	return text;
+	while (from < end && isspace((unsigned char)*from))
+		from++;
+	return from;
 }
 
-int filter_has(const struct filter *filter, const char *name)
+int filter_next(const char **at, struct filter_name *name)
 {
-	for (int i = 0; i < filter->n; i++)
-		if (!strcmp(filter->name[i], name))
+	const char *from = *at, *end;
+
+	if (!from)
+		return 0;
+	end = from + strcspn(from, ",");
+	*at = *end ? end + 1 : NULL;
+	from = filter_skip(from, end);
+	name->excluded = from < end && *from == '^';
+	from = filter_skip(from + name->excluded, end);
+	while (end > from && isspace((unsigned char)end[-1]))
+		end--;
+	snprintf(name->text, sizeof(name->text), "%.*s", (int)(end - from), from);
+	return 1;
+}
+
+int filter_has(const char *list, const char *name)
+{
+	struct filter_name entry;
+
+	while (filter_next(&list, &entry))
+		if (!strcmp(entry.text, name))
 			return 1;
 	return 0;
 }
 
-/* Adds one entry between commas; an entry of blanks is left out. */
-static int filter_add(struct filter *filter, char *entry)
-{
-	const int excluded = *(entry = select_trim(entry)) == '^';
-
-	if (excluded)
-		entry = select_trim(entry + 1);
-	if (!filter->n && excluded)
-		filter->excludes = 1;
-	if (excluded && !filter->excludes)
-		return error_set(COLL_ERR_CONFIG,
-				 "%s names backends to take and, with '^', backends to leave "
-				 "out: name either the former or the latter",
-				 filter->request);
-	if (entry[0] && !filter_has(filter, entry))
-		filter->name[filter->n++] = entry;
-	return COLL_SUCCESS;
-}
-
 int filter_parse(const struct config *config, struct filter *filter)
 {
-	const char *value = config_string(config, "backend");
-	size_t capacity = 1;
-	char *rest, *entry;
-	int code = COLL_SUCCESS;
+	struct filter_name name;
+	const char *at;
+	int leaves_out = 0;
 
-	memset(filter, 0, sizeof(*filter));
-	if (!value || !value[strspn(value, " \t\r\n")])
+	*filter = (struct filter){.list = config_string(config, "backend")};
+	if (!filter->list || !filter->list[0])
 		return COLL_SUCCESS;
-	filter_note_request(filter, value, config_source(config, "backend"));
-	for (const char *at = value; *at; at++)
-		capacity += *at == ',';
-	filter->memory = rest = strdup(value);
-	filter->name = calloc(capacity, sizeof(*filter->name));
-	if (!rest || !filter->name)
-		code = error_set(COLL_ERR_NO_MEMORY, "no memory to read %s", filter->request);
-	while (!code && (entry = strsep(&rest, ",")) != NULL)
-		code = filter_add(filter, entry);
-	if (!code && !filter->n)
-		code = error_set(
-			COLL_ERR_CONFIG,
-			"%s names no backend; write 'ucx,tcp' to take one of these, '^ucx' "
-			"to leave one out",
-			filter->request);
-	return code;
+	filter_note_request(filter, config_source(config, "backend"));
+	for (at = filter->list; filter_next(&at, &name);) {
+		leaves_out |= name.excluded && !filter->takes;
+		if (name.excluded && !leaves_out)
+			return error_set(COLL_ERR_CONFIG,
+					 "%s names backends to take and, with '^', backends to "
+					 "leave out: name either the former or the latter",
+					 filter->request);
+		filter->takes += name.text[0] && !leaves_out;
+		filter->leaves_out += name.text[0] && leaves_out;
+	}
+	if (filter->takes || filter->leaves_out)
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_CONFIG,
+			 "%s names no backend; write 'ucx,tcp' to take one of these, '^ucx' to "
+			 "leave one out",
+			 filter->request);
 }
 
-void filter_free(struct filter *filter)
-{
-	free(filter->name);
-	free(filter->memory);
-}
-
-int select_wants(const struct config *config, const char *name)
+enum plugin_wanted filter_wants(const struct config *config, const char *name)
 {
 	struct filter filter;
-	const int code = filter_parse(config, &filter);
-	int wants = PLUGIN_BY_PRIORITY;
 
 	/* A malformed list is an error of select_agree or select_local: no backend will be used. */
-	if (code)
-		wants = code == COLL_ERR_NO_MEMORY ? PLUGIN_NO_MEMORY : PLUGIN_RULED_OUT;
-	else if (filter.excludes && filter_has(&filter, name))
-		wants = PLUGIN_EXCLUDED;
-	else if (filter.n && !filter.excludes)
-		wants = filter_has(&filter, name) ? PLUGIN_BY_NAME : PLUGIN_RULED_OUT;
-	filter_free(&filter);
-	return wants;
+	if (filter_parse(config, &filter))
+		return PLUGIN_RULED_OUT;
+	if (filter.leaves_out)
+		return filter_has(filter.list, name) ? PLUGIN_EXCLUDED : PLUGIN_BY_PRIORITY;
+	if (filter.takes)
+		return filter_has(filter.list, name) ? PLUGIN_BY_NAME : PLUGIN_RULED_OUT;
+	return PLUGIN_BY_PRIORITY;
 }

@@ -3,24 +3,28 @@
 #ifndef CORE_PLUGIN_SELECT_IMPL_H
 #define CORE_PLUGIN_SELECT_IMPL_H
 
+#include "plugin/plugin_impl.h"
 #include "plugin/select.h"
 
-/* ---- select_filter.c: the request in the option `backend` */
-
-struct filter {
-	int excludes; /* 1: excludes the names; 0: allows only the names, in this order */
-	char **name;
-	int n;
-	char *memory;
-	char request[256]; /* as the user wrote it: "COLL_BACKEND=tcp,ucx" */
-};
-
-/* Parses the option; an unset or blank option gives no names. */
-int filter_parse(const struct config *config, struct filter *filter);
-void filter_free(struct filter *filter);
-int filter_has(const struct filter *filter, const char *name);
-
 /* ---- select_capabilities.c: the backends that one rank can use, as a table that travels */
+
+/* The first thing that keeps a rank from a backend. */
+struct select_bar {
+	enum {
+		SELECT_MAY, /* nothing */
+		SELECT_EXCLUDED,
+		SELECT_UNUSABLE,
+		SELECT_IN_PROCESS,
+		SELECT_UNSAFE,
+		SELECT_IDLE,
+		SELECT_BY_NAME /* the rank takes it if a rank names it */
+	} kind;
+	int code;           /* COLL_SUCCESS for SELECT_MAY and SELECT_BY_NAME */
+	const char *reason; /* of SELECT_EXCLUDED the request that excludes the backend */
+};
+/* elsewhere: "" or, if not all ranks live in this process, a message that says so. */
+struct select_bar select_bar(const struct plugin_list *list, const struct plugin *plugin,
+			     const struct filter *filter, const char *elsewhere);
 
 /* The ranks exchange this head first.  It begins alike in every version of libcoll. */
 struct capabilities_head {
@@ -34,25 +38,21 @@ struct capabilities_head {
 struct capability {
 	const char *name, *version;
 	int code;           /* COLL_SUCCESS, or why the rank cannot use the backend */
-	const char *reason; /* the message of the code */
+	const char *reason; /* the message of the code, or why the backend is not automatic */
 	int32_t priority;
 	int automatic; /* may be chosen without being named */
 };
 
 /* A table that was checked; the strings lie in the table. */
 struct capabilities {
-	const char **named; /* the names that the rank allows, best first */
-	int n_named;
+	const char *list;     /* "ucx,tcp": the names to take, best first, for filter_next; or "" */
 	const char *request;  /* the option as the user wrote it */
 	const char *searched; /* the directories, for a rank that found no plugin */
 	struct capability *entry;
 	int n;
 };
 
-/*
- * This rank's table, malloc'd; *head describes it.  NULL on error.  elsewhere: "" or, if not all ranks
- * live in this process, a message that says so.
- */
+/* Returns this rank's table, malloc'd, which *head describes; NULL on error.  elsewhere: see select_bar. */
 void *capabilities_pack(const struct plugin_list *list, const struct filter *filter,
 			const char *elsewhere, struct capabilities_head *head);
 int capabilities_check_head(const struct capabilities_head *head, int rank);

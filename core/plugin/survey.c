@@ -6,6 +6,7 @@
  * The child answers with a survey_head, the options, and the strings of the table and of the options; a string is a
  * byte 1 and its text with NUL, or a byte 0 for NULL.  The parent trusts no length.
  */
+#include "plugin/pack.h"
 #include "plugin/plugin_impl.h"
 #include "base/descriptor.h"
 #include "base/clock.h"
@@ -33,21 +34,6 @@ struct survey_head {
 
 /* --------------------------------------------------------------------- the child -- */
 
-static void survey_put(FILE *out, const char *text)
-{
-	putc(text != NULL, out);
-	if (text)
-		fwrite(text, 1, strlen(text) + 1, out);
-}
-
-static void survey_put_option(FILE *out, const coll_option_t *option)
-{
-	survey_put(out, option->key);
-	survey_put(out, option->fallback);
-	survey_put(out, option->unit);
-	survey_put(out, option->help);
-}
-
 static void survey_send(const struct plugin *plugin, FILE *out)
 {
 	const coll_backend_t *b = &plugin->backend;
@@ -61,11 +47,15 @@ static void survey_send(const struct plugin *plugin, FILE *out)
 	fwrite(&head, sizeof(head), 1, out);
 	if (b->option_count)
 		fwrite(b->options, sizeof(*b->options), b->option_count, out);
-	survey_put(out, b->name);
-	survey_put(out, b->version);
-	survey_put(out, b->description);
-	for (uint32_t i = 0; i < b->option_count; i++)
-		survey_put_option(out, &b->options[i]);
+	pack_string(out, b->name);
+	pack_string(out, b->version);
+	pack_string(out, b->description);
+	for (uint32_t i = 0; i < b->option_count; i++) {
+		pack_string(out, b->options[i].key);
+		pack_string(out, b->options[i].fallback);
+		pack_string(out, b->options[i].unit);
+		pack_string(out, b->options[i].help);
+	}
 }
 
 /* Faults of the configuration are the parent's to tell. */
@@ -159,70 +149,42 @@ static void survey_stop(struct survey *s)
 	}
 }
 
-/* The next string of the answer; NULL with *at set to NULL: the answer is damaged. */
-static const char *survey_take(const char **at, const char *end)
-{
-	const char *text, *nul;
-
-	if (!*at || *at == end)
-		return *at = NULL;
-	text = *at + 1;
-	if (!**at) {
-		*at = text;
-		return NULL;
-	}
-	nul = memchr(text, '\0', (size_t)(end - text));
-	*at = nul ? nul + 1 : NULL;
-	return nul ? text : NULL;
-}
-
-/* Copies the options; their strings stay in the answer. */
-static int survey_take_options(struct plugin *plugin, const char *options, const char **at,
-			       const char *end)
-{
-	const uint32_t n = plugin->backend.option_count;
-
-	plugin->options = calloc((size_t)n + 1, sizeof(*plugin->options));
-	if (!plugin->options)
-		return -1;
-	memcpy(plugin->options, options, n * sizeof(*plugin->options));
-	for (uint32_t i = 0; i < n; i++) {
-		plugin->options[i].key = survey_take(at, end);
-		plugin->options[i].fallback = survey_take(at, end);
-		plugin->options[i].unit = survey_take(at, end);
-		plugin->options[i].help = survey_take(at, end);
-	}
-	plugin->backend.options = plugin->options;
-	return *at ? 0 : -1;
-}
-
 /* Takes the table over, without the functions, which are not in this process.  Returns 0, or -1 if it is not whole. */
 static int survey_receive(struct plugin *plugin, const char *bytes, size_t len)
 {
-	const char *at = bytes + sizeof(struct survey_head), *end = bytes + len, *options = at;
-	struct survey_head head;
+	struct pack in = {.at = bytes, .end = bytes + len};
+	struct survey_head head = {.code = 0};
+	coll_backend_t *b = &plugin->backend;
 
-	if (len < sizeof(head))
+	pack_take(&in, &head, sizeof(head));
+	if (!in.at || head.backend.option_count > len / sizeof(*b->options))
 		return -1;
-	memcpy(&head, bytes, sizeof(head));
-	if (head.backend.option_count > (size_t)(end - at) / sizeof(coll_option_t))
-		return -1;
-	at += head.backend.option_count * sizeof(coll_option_t);
 	head.reason[sizeof(head.reason) - 1] = head.info[sizeof(head.info) - 1] = '\0';
-	plugin->backend = head.backend;
+	plugin->options = calloc((size_t)head.backend.option_count + 1, sizeof(*b->options));
+	if (!plugin->options)
+		return -1;
+	pack_take(&in, plugin->options, head.backend.option_count * sizeof(*b->options));
+	*b = head.backend;
 	plugin->transport = head.transport;
 	plugin->native = head.native;
-	plugin->backend.name = survey_take(&at, end);
-	plugin->backend.version = survey_take(&at, end);
-	plugin->backend.description = survey_take(&at, end);
-	plugin->backend.probe = NULL;
-	plugin->backend.info = NULL;
-	plugin->backend.finish = NULL;
+	b->name = pack_take_string(&in);
+	b->version = pack_take_string(&in);
+	b->description = pack_take_string(&in);
+	b->options = plugin->options;
+	b->probe = NULL;
+	b->info = NULL;
+	b->finish = NULL;
 	memcpy(plugin->reason, head.reason, sizeof(head.reason));
 	memcpy(plugin->info, head.info, sizeof(head.info));
 	plugin->code = head.code;
-	plugin->priority = head.backend.priority;
-	return survey_take_options(plugin, options, &at, end);
+	plugin->priority = b->priority;
+	for (uint32_t i = 0; i < b->option_count; i++) {
+		plugin->options[i].key = pack_take_string(&in);
+		plugin->options[i].fallback = pack_take_string(&in);
+		plugin->options[i].unit = pack_take_string(&in);
+		plugin->options[i].help = pack_take_string(&in);
+	}
+	return in.at ? 0 : -1;
 }
 
 /* A program that makes a communicator opens the plugin itself, and ends in the same way. */

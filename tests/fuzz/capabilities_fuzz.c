@@ -26,10 +26,8 @@ static void check_head(struct fuzz_input in)
 /* Every string must end within the table. */
 static size_t read_strings(const struct capabilities *caps)
 {
-	size_t sum = strlen(caps->request) + strlen(caps->searched);
+	size_t sum = strlen(caps->list) + strlen(caps->request) + strlen(caps->searched);
 
-	for (int i = 0; i < caps->n_named; i++)
-		sum += strlen(caps->named[i]);
 	for (int i = 0; i < caps->n; i++)
 		sum += strlen(caps->entry[i].name) + strlen(caps->entry[i].version) +
 		       strlen(caps->entry[i].reason);

@@ -19,13 +19,6 @@ struct found {
 	int code;
 };
 
-static int find_wants(const struct config *config, const char *name)
-{
-	(void)config;
-	(void)name;
-	return PLUGIN_BY_NAME;
-}
-
 /* Loads the plugins in the directories, which are separated by ':'. */
 static struct found find(const char *path)
 {
@@ -36,7 +29,7 @@ static struct found find(const char *path)
 	app.plugin_path = path;
 	if (config_load(&app, NULL, &found.config))
 		bail_out("configuration: %s", error_text());
-	found.code = plugins_load(found.config, find_wants, 0, &found.list);
+	found.code = plugins_load(found.config, PLUGINS_ALLOWED | PLUGINS_IDLE, 0, &found.list);
 	if (!found.list)
 		bail_out("no list: %s", error_text());
 	return found;
@@ -674,36 +667,27 @@ static void test_other_owner_path(void)
 
 /* ------------------------------------------------------------------------ companions -- */
 
-static int companion_wanted; /* the answer for the companion */
-
-static int companion_wants(const struct config *config, const char *name)
-{
-	(void)config;
-	return strcmp(name, "tcp") ? PLUGIN_BY_NAME : companion_wanted;
-}
-
 /* Loads a directory with the backend `beside` and with tcp. */
-static struct found companion_find(const char *beside)
+static struct found companion_find(const char *beside, const char *backend)
 {
 	struct found found = {0};
 	coll_config_t app;
 
 	coll_config_init(&app, sizeof(app));
 	app.plugin_path = at(beside);
+	app.backend = backend;
 	if (config_load(&app, NULL, &found.config))
 		bail_out("configuration: %s", error_text());
-	found.code = plugins_load(found.config, companion_wants, 1, &found.list);
+	found.code = plugins_load(found.config, PLUGINS_ALLOWED, 1, &found.list);
 	return found;
 }
 
-static void companion_is(const char *beside, int wanted, int open, const char *reason,
+static void companion_is(const char *beside, const char *backend, int open, const char *reason,
 			 const char *what)
 {
-	struct found found;
+	struct found found = companion_find(beside, backend);
 	const struct plugin *p;
 
-	companion_wanted = wanted;
-	found = companion_find(beside);
 	p = plugins_find(found.list, "tcp");
 	is_int(p->backend.size != 0, open, "%s: %s", what, open ? "opened" : "not opened");
 	is_int(p->code, COLL_ERR_CONFIG, "%s: ruled out", what);
@@ -731,13 +715,13 @@ static void test_companions(void)
 	make_dir("transport");
 	place("coll_good.so", "transport/coll_good.so");
 	place_file(tcp, "transport/coll_tcp.so");
-	companion_is("engine", PLUGIN_RULED_OUT, 1, "it was not probed", "beside an engine");
-	companion_is("engine", PLUGIN_EXCLUDED, 0, "it was not opened", "excluded by name");
-	companion_is("transport", PLUGIN_RULED_OUT, 0, "it was not opened", "beside a transport");
+	companion_is("engine", "ondevice", 1, "it was not probed", "beside an engine");
+	companion_is("engine", "^tcp", 0, "it was not opened", "excluded by name");
+	companion_is("transport", "good", 0, "it was not opened", "beside a transport");
 	setenv("COLL_COMPANION", "none", 1);
-	companion_is("engine", PLUGIN_RULED_OUT, 0, "it was not opened", "no companion");
+	companion_is("engine", "ondevice", 0, "it was not opened", "no companion");
 	setenv("COLL_COMPANION", "ucx", 1);
-	companion_is("engine", PLUGIN_RULED_OUT, 0, "it was not opened", "another companion");
+	companion_is("engine", "ondevice", 0, "it was not opened", "another companion");
 	unsetenv("COLL_COMPANION");
 }
 

@@ -103,26 +103,31 @@ static int choose_unable(const struct capabilities *all, int n, const char *name
 	return -1;
 }
 
+/* Every rank must be able to use a backend that all lists name. */
+static int choose_named(const struct capabilities *all, int n, int first, const char *candidate,
+			const char **name)
+{
+	const int r = choose_unable(all, n, candidate, 1);
+	const struct capability *entry = capabilities_find(&all[r < 0 ? 0 : r], candidate);
+
+	if (!entry)
+		return choose_missing(all, n, r, candidate, all[first].request);
+	*name = entry->name;
+	return r < 0 ? COLL_SUCCESS : choose_unusable(entry, n, r);
+}
+
 /* The first backend of the lowest rank with a list that stands in all lists must be usable. */
 static int choose_by_name(const struct capabilities *all, int n, int first, const char **name)
 {
 	const char *at = all[first].list;
-	const struct capability *entry;
 	struct filter_name candidate;
 	int other = first, r;
 
 	while (filter_next(&at, &candidate)) {
-		r = choose_objector(all, n, candidate.text);
-		if (!candidate.text[0] || r >= 0) {
-			other = other == first && r >= 0 ? r : other;
-			continue;
-		}
-		r = choose_unable(all, n, candidate.text, 1);
-		entry = capabilities_find(&all[r < 0 ? 0 : r], candidate.text);
-		if (!entry)
-			return choose_missing(all, n, r, candidate.text, all[first].request);
-		*name = entry->name;
-		return r < 0 ? COLL_SUCCESS : choose_unusable(entry, n, r);
+		r = candidate.text[0] ? choose_objector(all, n, candidate.text) : first;
+		if (r < 0)
+			return choose_named(all, n, first, candidate.text, name);
+		other = other == first ? r : other;
 	}
 	return error_set(COLL_ERR_CONFIG,
 			 "rank %d asks for '%.200s', rank %d for '%.200s': no backend is in every "

@@ -47,7 +47,7 @@ static int plugin_missing(struct plugin *plugin, const char *member)
 			     plugin->path, member);
 }
 
-/* Both slots must be set, or neither. */
+/* Refuses a plugin with one of two functions that it must have both or none. */
 static int plugin_half(struct plugin *plugin, int a, int b, const char *name_a, const char *name_b)
 {
 	if (!a == !b)
@@ -57,27 +57,20 @@ static int plugin_half(struct plugin *plugin, int a, int b, const char *name_a, 
 			     plugin->path, a ? name_a : name_b, a ? name_b : name_a);
 }
 
+/* 1 and the plugin is refused if `plugin->group` lacks the function a, or has a function without its counterpart. */
+#define PLUGIN_LACKS(group, a) (!plugin->group.a && plugin_missing(plugin, #group "->" #a))
+#define PLUGIN_HALF(group, a, b)                                                                   \
+	plugin_half(plugin, plugin->group.a != NULL, plugin->group.b != NULL, #group "->" #a,      \
+		    #group "->" #b)
+
 static int plugin_check_transport(struct plugin *plugin)
 {
-	const coll_transport_t *t = &plugin->transport;
-	int code;
-
-	if (!t->send)
-		return plugin_missing(plugin, "transport->send");
-	if (!t->progress)
-		return plugin_missing(plugin, "transport->progress");
-	code = plugin_half(plugin, t->cancel != NULL, t->drop != NULL, "transport->cancel",
-			   "transport->drop");
-	if (!code)
-		code = plugin_half(plugin, t->wait_fd != NULL, t->arm != NULL, "transport->wait_fd",
-				   "transport->arm");
-	if (!code)
-		code = plugin_half(plugin, t->mem_register != NULL, t->mem_deregister != NULL,
-				   "transport->mem_register", "transport->mem_deregister");
-	if (!code)
-		code = plugin_half(plugin, t->send_more != NULL, t->flush != NULL,
-				   "transport->send_more", "transport->flush");
-	return code;
+	if (PLUGIN_LACKS(transport, send) || PLUGIN_LACKS(transport, progress) ||
+	    PLUGIN_HALF(transport, cancel, drop) || PLUGIN_HALF(transport, wait_fd, arm) ||
+	    PLUGIN_HALF(transport, mem_register, mem_deregister) ||
+	    PLUGIN_HALF(transport, send_more, flush))
+		return plugin->code;
+	return COLL_SUCCESS;
 }
 
 static int plugin_check_events(struct plugin *plugin)
@@ -98,20 +91,11 @@ static int plugin_check_events(struct plugin *plugin)
 
 static int plugin_check_native(struct plugin *plugin)
 {
-	const coll_native_t *n = &plugin->native;
-	int code;
-
-	if (!n->query)
-		return plugin_missing(plugin, "native->query");
-	code = plugin_half(plugin, n->group_begin != NULL, n->group_end != NULL,
-			   "native->group_begin", "native->group_end");
-	if (!code)
-		code = plugin_half(plugin, n->mem_register != NULL, n->mem_deregister != NULL,
-				   "native->mem_register", "native->mem_deregister");
-	if (!code)
-		code = plugin_half(plugin, n->op_create_pre_mul_sum != NULL, n->op_destroy != NULL,
-				   "native->op_create_pre_mul_sum", "native->op_destroy");
-	return code ? code : plugin_check_events(plugin);
+	if (PLUGIN_LACKS(native, query) || PLUGIN_HALF(native, group_begin, group_end) ||
+	    PLUGIN_HALF(native, mem_register, mem_deregister) ||
+	    PLUGIN_HALF(native, op_create_pre_mul_sum, op_destroy))
+		return plugin->code;
+	return plugin_check_events(plugin);
 }
 
 static int plugin_take_groups(struct plugin *plugin, const coll_backend_t *own)

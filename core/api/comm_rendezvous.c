@@ -110,7 +110,7 @@ static void rendezvous_free_parts(struct context_parts *parts)
 }
 
 /* The ranks have met: do all of them run on one host? */
-static int rendezvous_place(struct context_parts *parts)
+static void rendezvous_place(struct context_parts *parts)
 {
 	const int n = bootstrap_nranks(parts->bootstrap),
 		  things = COLL_SHARES_HOST | COLL_SHARES_NETWORK;
@@ -118,7 +118,7 @@ static int rendezvous_place(struct context_parts *parts)
 
 	while (r < n && (bootstrap_shares(parts->bootstrap, 0, r) & things) == things)
 		r++;
-	return plugins_place(parts->plugins, parts->config, r == n);
+	plugins_place(parts->plugins, parts->config, r == n);
 }
 
 static int rendezvous_choose(struct context_parts *parts, int code, int *by_name)
@@ -233,7 +233,7 @@ static int rendezvous_choose_and_open(struct context **context, struct context_p
 	int by_name, open_code;
 
 	if (!code)
-		code = rendezvous_place(parts);
+		rendezvous_place(parts);
 	code = rendezvous_choose(parts, code, &by_name);
 	if (!code)
 		code = rendezvous_agree_options(parts);

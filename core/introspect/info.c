@@ -88,23 +88,20 @@ __attribute__((format(printf, 2, 3))) static void info_add(struct coll_info *inf
 }
 
 /* As for a communicator of several hosts; the sentence also names the choice within one host, and one process. */
-static int info_choose(struct coll_info *info)
+static void info_choose(struct coll_info *info)
 {
 	char host[INFO_NAME] = "", process[INFO_NAME] = "";
 	const char *at;
-	int code = plugins_place(info->plugins, info->config, 1);
+	int code;
 
-	if (code)
-		return code;
+	plugins_place(info->plugins, info->config, 1);
 	info_choose_within(info, 0, host);
 	info_choose_within(info, 1, process);
-	code = plugins_place(info->plugins, info->config, 0);
-	if (code)
-		return code;
+	plugins_place(info->plugins, info->config, 0);
 	code = select_local(info->config, info->plugins, 0, &info->chosen, info->why);
 	if (code) {
 		info_verdict_in_process(info, code);
-		return COLL_SUCCESS;
+		return;
 	}
 	at = strchr(info->why[info->chosen - info->plugins->item], ':');
 	snprintf(info->sentence, sizeof(info->sentence), "backend '%s' would be chosen%s",
@@ -113,7 +110,6 @@ static int info_choose(struct coll_info *info)
 		info_add(info, "; if all ranks run on one host: '%s'", host);
 	if (process[0] && strcmp(process, host))
 		info_add(info, "; if all ranks live in one process: '%s'", process);
-	return COLL_SUCCESS;
 }
 
 /* The first failure stays. */
@@ -151,10 +147,9 @@ static int info_fill(struct coll_info *info, int code, int uses_cuda)
 		return loaded;
 	info_note_failure(&code, text, loaded);
 	loaded = info_describe(info);
-	if (!loaded)
-		loaded = info_choose(info);
 	if (loaded)
 		return loaded;
+	info_choose(info);
 	select_excludes_unknown(info->config, info->plugins, info->unknown, sizeof(info->unknown));
 	if (!code)
 		return COLL_SUCCESS;

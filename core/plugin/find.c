@@ -53,15 +53,12 @@ static int plugin_by_bytes(const struct dirent **a, const struct dirent **b)
 
 static void plugin_set_name(struct plugin *plugin, const char *file)
 {
-	char name[sizeof(plugin->name)];
-	size_t n = strlen(file) - PLUGIN_AFFIXES;
+	char name[sizeof(plugin->name) + 1]; /* a name with so many bytes is no valid one */
 
-	if (n >= sizeof(name))
-		return;
-	memcpy(name, file + sizeof(plugin_prefix) - 1, n);
-	name[n] = '\0';
+	snprintf(name, sizeof(name), "%.*s", (int)(strlen(file) - PLUGIN_AFFIXES),
+		 file + sizeof(plugin_prefix) - 1);
 	if (plugin_name_ok(name))
-		memcpy(plugin->name, name, sizeof(name));
+		memcpy(plugin->name, name, sizeof(plugin->name));
 }
 
 /* Appends a zeroed item to the list; NULL: no memory. */
@@ -76,6 +73,7 @@ static struct plugin *plugin_new_item(struct plugin_search *search)
 	}
 	list->item = more;
 	memset(&more[list->count], 0, sizeof(*more));
+	more[list->count].found = list->count;
 	return &more[list->count];
 }
 

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* load.c - opens one plugin file, if this process may trust the file and its ABI fits. */
+/*
+ * load.c - opens one plugin file, if this process may trust the file and its ABI fits, checks the plugin's table and
+ * copies it into the core's structs.
+ */
 #include "base/error.h"
 #include "plugin/loader.h"
 #include "base/log.h"
 #include "plugin/plugin_impl.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-enum { PLUGIN_MAJORS = 10 };
 
 int plugin_refuse(struct plugin *plugin, int code, const char *fmt, ...)
 {
@@ -25,6 +28,226 @@ int plugin_refuse(struct plugin *plugin, int code, const char *fmt, ...)
 int plugin_refuse_error(struct plugin *plugin, int code)
 {
 	return plugin_refuse(plugin, code, "%s", error_text());
+}
+
+/* ------------------------------------------------------- frozen sizes of ABI 1.0 -- */
+
+/* The end of each struct's last member in minor 0: these members never change. */
+#define PLUGIN_BACKEND_MIN   (offsetof(coll_backend_t, info) + sizeof(void (*)(void)))
+#define PLUGIN_TRANSPORT_MIN (offsetof(coll_transport_t, forked) + sizeof(void (*)(void)))
+#define PLUGIN_NATIVE_MIN    (offsetof(coll_native_t, handle) + sizeof(void (*)(void)))
+#define PLUGIN_OPTION_MIN    (offsetof(coll_option_t, reserved) + sizeof(int32_t))
+
+enum { PLUGIN_NAME_LONGEST = 31, PLUGIN_OPTIONS_MOST = 1000, PLUGIN_MAJORS = 10 };
+
+int plugin_name_ok(const char *name)
+{
+	size_t n = strnlen(name, PLUGIN_NAME_LONGEST + 1);
+
+	return n >= 1 && n <= PLUGIN_NAME_LONGEST && name[0] >= 'a' && name[0] <= 'z' &&
+	       strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == n;
+}
+
+/* Copies min(size, own size) bytes of a size-first struct; the rest of the copy stays 0. */
+static int plugin_copy(struct plugin *plugin, const char *type, void *copy, uint64_t own,
+		       const void *from, uint64_t size, uint64_t least)
+{
+	if (size < least)
+		return plugin_refuse(
+			plugin, COLL_ERR_ABI,
+			"'%s': the size of its %s is %" PRIu64 ", but in ABI %d.0 it is %" PRIu64
+			" at least; set .size = sizeof(%s) and build it with this backend.h",
+			plugin->path, type, size, COLL_BACKEND_ABI_MAJOR, least, type);
+	memcpy(copy, from, size < own ? size : own);
+	return COLL_SUCCESS;
+}
+
+/* ------------------------------------------------------------------ the groups -- */
+
+static int plugin_missing(struct plugin *plugin, const char *member)
+{
+	return plugin_refuse(plugin, COLL_ERR_ABI, "'%s' leaves %s empty, but it is mandatory",
+			     plugin->path, member);
+}
+
+/* Refuses a plugin with one of two functions that it must have both or none. */
+static int plugin_half(struct plugin *plugin, int a, int b, const char *name_a, const char *name_b)
+{
+	if (!a == !b)
+		return COLL_SUCCESS;
+	return plugin_refuse(plugin, COLL_ERR_ABI,
+			     "'%s' has %s but leaves %s NULL: it must have both or none",
+			     plugin->path, a ? name_a : name_b, a ? name_b : name_a);
+}
+
+/* 1 and the plugin is refused if `plugin->group` lacks the function a, or has a function without its counterpart. */
+#define PLUGIN_LACKS(group, a) (!plugin->group.a && plugin_missing(plugin, #group "->" #a))
+#define PLUGIN_HALF(group, a, b)                                                                   \
+	plugin_half(plugin, plugin->group.a != NULL, plugin->group.b != NULL, #group "->" #a,      \
+		    #group "->" #b)
+
+static int plugin_check_transport(struct plugin *plugin)
+{
+	if (PLUGIN_LACKS(transport, send) || PLUGIN_LACKS(transport, progress) ||
+	    PLUGIN_HALF(transport, cancel, drop) || PLUGIN_HALF(transport, wait_fd, arm) ||
+	    PLUGIN_HALF(transport, mem_register, mem_deregister) ||
+	    PLUGIN_HALF(transport, send_more, flush))
+		return plugin->code;
+	return COLL_SUCCESS;
+}
+
+static int plugin_check_events(struct plugin *plugin)
+{
+	const coll_native_t *n = &plugin->native;
+	const int have = (n->event_create != NULL) + (n->event_destroy != NULL) +
+			 (n->event_record != NULL) + (n->event_wait != NULL) +
+			 (n->event_query != NULL) + (n->event_synchronize != NULL);
+
+	if (have == 0 || have == 6)
+		return COLL_SUCCESS;
+	return plugin_refuse(
+		plugin, COLL_ERR_ABI,
+		"'%s' fills %d of the 6 native->event_* functions: it must fill all or "
+		"none",
+		plugin->path, have);
+}
+
+static int plugin_check_native(struct plugin *plugin)
+{
+	if (PLUGIN_LACKS(native, query) || PLUGIN_HALF(native, group_begin, group_end) ||
+	    PLUGIN_HALF(native, mem_register, mem_deregister) ||
+	    PLUGIN_HALF(native, op_create_pre_mul_sum, op_destroy))
+		return plugin->code;
+	return plugin_check_events(plugin);
+}
+
+static int plugin_take_groups(struct plugin *plugin, const coll_backend_t *own)
+{
+	int code = COLL_SUCCESS;
+
+	if (!own->transport && !own->native)
+		return plugin_refuse(
+			plugin, COLL_ERR_ABI,
+			"'%s' has neither a transport nor a native group: it must have one",
+			plugin->path);
+	if (own->transport)
+		code = plugin_copy(plugin, "coll_transport_t", &plugin->transport,
+				   sizeof(plugin->transport), own->transport, own->transport->size,
+				   PLUGIN_TRANSPORT_MIN);
+	if (!code && own->transport)
+		code = plugin_check_transport(plugin);
+	if (!code && own->native)
+		code = plugin_copy(plugin, "coll_native_t", &plugin->native, sizeof(plugin->native),
+				   own->native, own->native->size, PLUGIN_NATIVE_MIN);
+	if (!code && own->native)
+		code = plugin_check_native(plugin);
+	return code;
+}
+
+/* ----------------------------------------------------------------- the options -- */
+
+static int plugin_check_options(struct plugin *plugin, const coll_backend_t *own)
+{
+	if (own->option_count > PLUGIN_OPTIONS_MOST)
+		return plugin_refuse(plugin, COLL_ERR_ABI,
+				     "'%s' declares %" PRIu32
+				     " options, but at most %d are allowed",
+				     plugin->path, own->option_count, PLUGIN_OPTIONS_MOST);
+	if (!own->options)
+		return plugin_refuse(plugin, COLL_ERR_ABI,
+				     "'%s' declares %" PRIu32 " options but leaves `options` NULL",
+				     plugin->path, own->option_count);
+	if (own->option_size < PLUGIN_OPTION_MIN || own->option_size % sizeof(int64_t))
+		return plugin_refuse(plugin, COLL_ERR_ABI,
+				     "'%s': its option_size is %" PRIu32
+				     ", but in ABI %d.0 it is %zu at least; set .option_size = "
+				     "sizeof(coll_option_t)",
+				     plugin->path, own->option_size, COLL_BACKEND_ABI_MAJOR,
+				     PLUGIN_OPTION_MIN);
+	return COLL_SUCCESS;
+}
+
+/* Copies the options into an array of the core's own struct size. */
+static int plugin_take_options(struct plugin *plugin, coll_backend_t *own)
+{
+	const size_t stride = own->option_size;
+	const char *from = (const char *)own->options;
+	int code;
+
+	if (!own->option_count)
+		return COLL_SUCCESS;
+	code = plugin_check_options(plugin, own);
+	if (code)
+		return code;
+	plugin->options = calloc(own->option_count, sizeof(*plugin->options));
+	if (!plugin->options)
+		return plugin_refuse(plugin, COLL_ERR_NO_MEMORY, "no memory to load '%s'",
+				     plugin->path);
+	for (uint32_t i = 0; i < own->option_count; i++)
+		memcpy(&plugin->options[i], from + i * stride,
+		       stride < sizeof(coll_option_t) ? stride : sizeof(coll_option_t));
+	own->options = plugin->options;
+	own->option_size = sizeof(coll_option_t);
+	return COLL_SUCCESS;
+}
+
+/* ------------------------------------------------------------------- the table -- */
+
+static int plugin_check_name(struct plugin *plugin, const char *name)
+{
+	if (!name)
+		return plugin_missing(plugin, "`name`");
+	if (!plugin_name_ok(name))
+		return plugin_refuse(plugin, COLL_ERR_ABI,
+				     "'%s' calls itself '%.40s': a name is made of a-z, 0-9 and "
+				     "'_', begins with a letter and has at most %d bytes",
+				     plugin->path, name, PLUGIN_NAME_LONGEST);
+	if (strcmp(name, plugin->name) != 0)
+		return plugin_refuse(plugin, COLL_ERR_ABI,
+				     "'%s' holds the backend '%s': the file must be called "
+				     "coll_%s.so",
+				     plugin->path, name, name);
+	return COLL_SUCCESS;
+}
+
+static int plugin_check_table(struct plugin *plugin, const coll_backend_t *own)
+{
+	int code = plugin_check_name(plugin, own->name);
+
+	if (code)
+		return code;
+	if (!own->version || !own->version[0])
+		return plugin_missing(plugin, "`version`");
+	if (!own->open)
+		return plugin_missing(plugin, "`open`");
+	if (!own->close)
+		return plugin_missing(plugin, "`close`");
+	if (!own->memory)
+		return plugin_refuse(plugin, COLL_ERR_ABI,
+				     "'%s' takes no kind of memory: set .memory to COLL_MEM_* bits",
+				     plugin->path);
+	return COLL_SUCCESS;
+}
+
+int plugin_take(struct plugin *plugin, const coll_backend_t *table)
+{
+	coll_backend_t own = {0};
+	int code = plugin_copy(plugin, "coll_backend_t", &own, sizeof(own), table, table->size,
+			       PLUGIN_BACKEND_MIN);
+
+	if (!code)
+		code = plugin_check_table(plugin, &own);
+	if (!code)
+		code = plugin_take_groups(plugin, &own);
+	if (!code)
+		code = plugin_take_options(plugin, &own);
+	if (code)
+		return code;
+	if (!own.description)
+		own.description = "";
+	plugin->backend = own;
+	plugin->priority = own.priority;
+	return COLL_SUCCESS;
 }
 
 /* ---------------------------------------------------------------- permissions -- */

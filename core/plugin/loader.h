@@ -24,12 +24,6 @@ int loader_open(const char *path, struct loader_file **file, int *first);
  */
 const void *loader_symbol(struct loader_file *file, const char *name, char *elsewhere, size_t size);
 
-/*
- * COLL_ERR_PLUGIN if the file is shorter than its ELF headers say: mapping it would end in SIGBUS.
- * Files that are no ELF at all pass; the dynamic linker has a message for them.
- */
-int loader_check_length(const char *path);
-
 /* The directory of the running libcoll, or of the program that it is linked into; or "". */
 void loader_home(char *dir, size_t size);
 

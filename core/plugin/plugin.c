@@ -14,15 +14,6 @@ static int plugin_is_loaded(const struct plugin *plugin)
 	return plugin->backend.size != 0;
 }
 
-static int plugin_comes_before(const struct plugin *a, const struct plugin *b)
-{
-	if (plugin_is_loaded(a) != plugin_is_loaded(b))
-		return plugin_is_loaded(a);
-	if (a->priority != b->priority)
-		return a->priority > b->priority;
-	return strcmp(a->name, b->name) < 0;
-}
-
 /* Points the tables of an item at its own copies, once the item is in its place. */
 static void plugin_link_groups(struct plugin *plugin)
 {
@@ -32,23 +23,17 @@ static void plugin_link_groups(struct plugin *plugin)
 		plugin->backend.native = &plugin->native;
 }
 
-/* Stable: of several plugins with the same name the first directory's stays first. */
-static int plugin_sort(struct plugin_list *list)
+/* Of several plugins with the same name the first directory's stays first. */
+static int plugin_compare(const void *one, const void *other)
 {
-	struct plugin *hold = malloc(sizeof(*hold));
+	const struct plugin *a = one, *b = other;
+	const int by_name = strcmp(a->name, b->name);
 
-	if (!hold)
-		return -1;
-	for (int i = 1, at; i < list->count; i++) {
-		*hold = list->item[i];
-		for (at = i; at > 0 && plugin_comes_before(hold, &list->item[at - 1]); at--)
-			list->item[at] = list->item[at - 1];
-		list->item[at] = *hold;
-	}
-	free(hold);
-	for (int i = 0; i < list->count; i++)
-		plugin_link_groups(&list->item[i]);
-	return 0;
+	if (plugin_is_loaded(a) != plugin_is_loaded(b))
+		return plugin_is_loaded(a) ? -1 : 1;
+	if (a->priority != b->priority)
+		return a->priority > b->priority ? -1 : 1;
+	return by_name ? by_name : a->found - b->found;
 }
 
 static void plugin_set_priority(struct plugin *plugin, struct config *config, int one_host)
@@ -200,19 +185,20 @@ static void plugin_secure_all(struct plugin_list *list, const struct config *con
 		plugin_secure(&list->item[i], config, one_host);
 }
 
-static int plugin_order(struct plugin_list *list, struct config *config, int one_host)
+static void plugin_order(struct plugin_list *list, struct config *config, int one_host)
 {
 	for (int i = 0; i < list->count; i++)
 		plugin_set_priority(&list->item[i], config, one_host && !list->uses_cuda);
-	return plugin_sort(list)
-		       ? error_set(COLL_ERR_NO_MEMORY, "no memory to sort the list of plugins")
-		       : COLL_SUCCESS;
+	if (list->count)
+		qsort(list->item, (size_t)list->count, sizeof(*list->item), plugin_compare);
+	for (int i = 0; i < list->count; i++)
+		plugin_link_groups(&list->item[i]);
 }
 
-int plugins_place(struct plugin_list *list, struct config *config, int one_host)
+void plugins_place(struct plugin_list *list, struct config *config, int one_host)
 {
 	plugin_secure_all(list, config, one_host);
-	return plugin_order(list, config, one_host);
+	plugin_order(list, config, one_host);
 }
 
 int plugins_load(struct config *config, int how, int uses_cuda, struct plugin_list **out)
@@ -227,10 +213,11 @@ int plugins_load(struct config *config, int how, int uses_cuda, struct plugin_li
 		plugin_find_all(&search);
 		plugin_open_all(&search);
 	}
-	if (!list || search.no_memory || plugin_order(list, config, 0)) {
+	if (!list || search.no_memory) {
 		plugins_free(list);
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the list of plugins");
 	}
+	plugin_order(list, config, 0);
 	error_note(&fault, plugin_declare_all(list, config));
 	plugin_secure_all(list, config, 0);
 	for (int i = 0; fault.code != COLL_ERR_NO_MEMORY && how && i < list->count; i++)

@@ -18,6 +18,7 @@ struct plugin {
 	char path[4096];
 	char written[4096]; /* the same file in its directory as an option names that */
 	char name[32];      /* the name in the file's name; "" if this is no valid name */
+	int found;          /* place among the candidate files, in the order of the directories */
 	/*
 	 * Copies in the core's own sizes.  A slot that the plugin lacks is NULL.  backend.transport and
 	 * backend.native point to the copies below, or are NULL.
@@ -74,7 +75,7 @@ int plugins_load(struct config *config, int how, int uses_cuda, struct plugin_li
  * this for several hosts.  In a program that uses CUDA the priorities of both cases are the same, since
  * coll_backend_t.host_priority is about host memory.
  */
-int plugins_place(struct plugin_list *list, struct config *config, int one_host);
+void plugins_place(struct plugin_list *list, struct config *config, int one_host);
 void plugins_free(struct plugin_list *list);
 /* Calls the `info` function of every usable plugin. */
 void plugins_describe(struct plugin_list *list, const struct config *config);

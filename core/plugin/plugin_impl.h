@@ -24,6 +24,14 @@ void plugin_note(struct plugin_search *search, const char *fmt, ...)
 
 /* ---- load.c */
 
+/* Is the name of the form [a-z][a-z0-9_]*, with at most 31 bytes? */
+int plugin_name_ok(const char *name);
+/*
+ * Copies the exported table into the core's own structs and checks it.  plugin->name is the name in the
+ * file's name.
+ */
+int plugin_take(struct plugin *plugin, const coll_backend_t *table);
+
 /* Opens plugin->path, if this process may trust the file, and takes the table over; or refuses the plugin. */
 void plugin_load(struct plugin_search *search, struct plugin *plugin);
 /* The same without a look at the path, which is trusted for that reason. */
@@ -34,16 +42,6 @@ int plugin_refuse(struct plugin *plugin, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Marks the plugin as refused with error_text() as the message. */
 int plugin_refuse_error(struct plugin *plugin, int code);
-
-/* ---- validate.c */
-
-/* Is the name of the form [a-z][a-z0-9_]*, with at most 31 bytes? */
-int plugin_name_ok(const char *name);
-/*
- * Copies the exported table into the core's own structs and checks it.  plugin->name is the name in the
- * file's name.
- */
-int plugin_take(struct plugin *plugin, const coll_backend_t *table);
 
 /* ---- probe.c */
 

@@ -64,11 +64,9 @@ int capabilities_unpack(struct capabilities *caps, const void *table, size_t siz
 void capabilities_free(struct capabilities *caps);
 const struct capability *capabilities_find(const struct capabilities *caps, const char *name);
 
-/* ---- select_choose.c: the same answer from the same capabilities, on every rank */
+/* ---- select.c: the same answer from the same capabilities, on every rank */
 
 /* The name of the backend for n ranks with these capabilities; *name lies in them. */
 int select_choose(const struct capabilities *all, int n, const char **name);
-/* Writes "found: simulated, tcp; did you mean 'tcp'?" for a name that is not among the names. */
-void select_found(const char *const *names, int n, const char *name, char *text, size_t size);
 
 #endif

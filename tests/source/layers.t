@@ -204,7 +204,7 @@ read_code $sources
     none "nothing runs before main, and at exit only launchers and the backends that ask for it hear of the end" \
         "$(code_with 'constructor|destructor|init_array|atexit' 'core|plugins|tools' |
             grep -v -E '^[^:]*: +\*|^core/bootstrap/(pmix?)\.c:.*atexit\(\1_finalize\)' |
-            grep -v -E '^core/plugin/finish\.c:.*atexit\(finish_all\)')"
+            grep -v -E '^core/plugin/probe\.c:.*atexit\(finish_all\)')"
     # UCX has environment variables of its own, which the ucx plugin must not override; NCCL has one that overrides the
     # nccl plugin.
     none "the environment is read with secure_getenv only, and in the core only" \

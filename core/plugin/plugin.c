@@ -66,7 +66,8 @@ static int plugin_declare(struct plugin *plugin, struct config *config)
 			config_accept(config, plugin->name);
 		return COLL_SUCCESS;
 	}
-	code = config_declare(config, plugin->name, plugin->options, plugin->backend.option_count);
+	code = config_declare(config, plugin->name, plugin->backend.options,
+			      plugin->backend.option_count);
 	if (code != COLL_ERR_PLUGIN)
 		return code;
 	plugin_refuse(plugin, COLL_ERR_ABI, "'%s': %s", plugin->path, error_text());
@@ -233,7 +234,7 @@ void plugins_free(struct plugin_list *list)
 		return;
 	for (int i = 0; i < list->count; i++) {
 		free(list->item[i].options);
-		free(list->item[i].answer);
+		plugin_forget_survey(&list->item[i]);
 	}
 	free(list->item);
 	free(list->note);

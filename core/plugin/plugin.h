@@ -26,7 +26,7 @@ struct plugin {
 	coll_backend_t backend;
 	coll_transport_t transport;
 	coll_native_t native;
-	coll_option_t *options; /* backend.options points here */
+	coll_option_t *options; /* NULL, or the copy to which backend.options points */
 	int code;               /* COLL_SUCCESS, or the code of its refusal or of its probe */
 	int unwanted;           /* refused unopened, or unprobed, as plugins_load did not want it */
 	char reason[768];       /* the message of code */
@@ -34,7 +34,7 @@ struct plugin {
 	int32_t priority; /* the priority in force */
 	char priority_source[512];
 	char info[256]; /* the line of backend->info, after plugins_describe; or "" */
-	char *answer;   /* NULL, or what the child process wrote: it has the strings of the table */
+	void *answer;   /* NULL, or what the child process wrote: it has the strings of the table */
 };
 
 struct plugin_list {

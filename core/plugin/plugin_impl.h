@@ -54,6 +54,7 @@ void plugin_ask_info(struct plugin *plugin, const struct config *config);
 
 /* The same as plugin_open, plugin_probe and plugin_ask_info, in a child process. */
 void plugin_survey(struct plugin *plugin, const struct trust *trust, struct config *config);
+void plugin_forget_survey(struct plugin *plugin);
 
 /* ---- select_filter.c: the request in the option `backend` */
 

@@ -2,14 +2,14 @@
 /*
  * select_capabilities.c - the backends that one rank can use, as a table that ranks exchange.
  *
- * A table is the number of entries, the entries, and three strings: the names to take, the option as the user wrote it,
- * and the searched directories.  An entry is a table_entry and three strings: name, version, reason.
+ * A table is the number of entries, the entries, and three strings, each with its NUL: the names to take, the option as
+ * the user wrote it, and the searched directories.  An entry is a table_entry and three strings: name, version, reason.
  */
 #include "plugin/select_impl.h"
-#include "plugin/pack.h"
 #include "base/error.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,7 +63,6 @@ static void capabilities_write(FILE *out, const char *string)
 
 static void capabilities_put(FILE *out, const char *before, const char *string)
 {
-	putc(1, out);
 	capabilities_write(out, before);
 	capabilities_write(out, string);
 	putc('\0', out);
@@ -103,7 +102,6 @@ static void capabilities_fill(FILE *out, const struct plugin_list *list,
 			capabilities_put_entry(out, list, &list->item[i], filter, elsewhere);
 	capabilities_put(out, "", filter->takes ? filter->list : "");
 	capabilities_put(out, "", filter->request);
-	putc(1, out);
 	for (int i = 0; !n && i < list->note_count; i++) {
 		capabilities_write(out, i ? "; " : "");
 		capabilities_write(out, list->note[i]);
@@ -167,19 +165,45 @@ static int capabilities_damaged(int rank, const char *fault)
 			 rank, fault);
 }
 
+/* The rest of a table.  at: NULL once the table was too short. */
+struct reader {
+	const char *at, *end;
+};
+
+/* Takes the next bytes; too few leave *bytes unchanged. */
+static void capabilities_take(struct reader *in, void *bytes, size_t size)
+{
+	if (!in->at || size > (size_t)(in->end - in->at)) {
+		in->at = NULL;
+		return;
+	}
+	memcpy(bytes, in->at, size);
+	in->at += size;
+}
+
+/* Takes the next string, which stays in the table; NULL: the table is too short. */
+static const char *capabilities_take_string(struct reader *in)
+{
+	const char *text = in->at;
+	const char *nul = text ? memchr(text, '\0', (size_t)(in->end - text)) : NULL;
+
+	in->at = nul ? nul + 1 : NULL;
+	return nul ? text : NULL;
+}
+
 static const char capabilities_counts_fault[] = "its counts do not fit its size";
 
 /* Takes the next entry.  Returns the fault of the table, or NULL. */
-static const char *capabilities_take(struct pack *in, struct capability *c)
+static const char *capabilities_take_entry(struct reader *in, struct capability *c)
 {
 	struct table_entry entry = {.code = 0};
 
-	pack_take(in, &entry, sizeof(entry));
+	capabilities_take(in, &entry, sizeof(entry));
 	*c = (struct capability){
 		.code = entry.code, .priority = entry.priority, .automatic = entry.automatic};
-	c->name = pack_take_string(in);
-	c->version = pack_take_string(in);
-	c->reason = pack_take_string(in);
+	c->name = capabilities_take_string(in);
+	c->version = capabilities_take_string(in);
+	c->reason = capabilities_take_string(in);
 	if (!c->name || !c->version || !c->reason)
 		return capabilities_counts_fault;
 	if (entry.code < 0 || entry.code > COLL_ERR_PERMISSION)
@@ -191,24 +215,24 @@ static const char *capabilities_take(struct pack *in, struct capability *c)
 
 int capabilities_unpack(struct capabilities *caps, const void *table, size_t size, int rank)
 {
-	struct pack in = {.at = table, .end = (const char *)table + size};
+	struct reader in = {.at = table, .end = (const char *)table + size};
 	const char *fault = NULL;
 	uint32_t n = 0;
 
 	*caps = (struct capabilities){.n = 0};
 	if (size < CAPABILITIES_SMALLEST || size > CAPABILITIES_LARGEST)
 		return capabilities_damaged(rank, "its size is impossible");
-	pack_take(&in, &n, sizeof(n));
+	capabilities_take(&in, &n, sizeof(n));
 	if (n > size / sizeof(struct table_entry))
 		return capabilities_damaged(rank, capabilities_counts_fault);
 	caps->entry = calloc(n + 1, sizeof(*caps->entry));
 	if (!caps->entry)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the backends of rank %d", rank);
 	for (; caps->n < (int)n && !fault; caps->n++)
-		fault = capabilities_take(&in, &caps->entry[caps->n]);
-	caps->list = pack_take_string(&in);
-	caps->request = pack_take_string(&in);
-	caps->searched = pack_take_string(&in);
+		fault = capabilities_take_entry(&in, &caps->entry[caps->n]);
+	caps->list = capabilities_take_string(&in);
+	caps->request = capabilities_take_string(&in);
+	caps->searched = capabilities_take_string(&in);
 	if (!fault && (!caps->list || !caps->request || !caps->searched || in.at != in.end))
 		fault = capabilities_counts_fault;
 	return fault ? capabilities_damaged(rank, fault) : COLL_SUCCESS;

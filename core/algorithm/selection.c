@@ -112,7 +112,7 @@ static int choose_check_number(const struct config *config, const char *name, in
 
 int choose_check(const struct config *config, const struct selection *selection)
 {
-	/* A number beyond all bounds stays one. */
+	/* Saturate: a value above the limit stays above it. */
 	int64_t segment = selection->segment < INT64_MAX ? (int64_t)selection->segment : INT64_MAX;
 	int code = choose_check_number(config, "segment", segment);
 

@@ -38,8 +38,8 @@ void config_free(struct config *config);
 int config_declare(struct config *config, const char *section, const coll_option_t *options,
 		   uint32_t n);
 /*
- * Declares "<section>.priority", which every backend has.  1 and *priority if anyone set it, else 0.
- * The next config_declare returns the fault of a wrong value.
+ * Declares "<section>.priority", which every backend has.  Returns 1 and *priority if a source gave a good value, else
+ * 0.  The next config_declare returns the fault of a wrong value.
  */
 int config_priority(struct config *config, const char *section, int32_t *priority);
 
@@ -62,10 +62,10 @@ int config_check_sections(struct config *config);
  */
 const char *config_string(const struct config *config, const char *name);
 int64_t config_int(const struct config *config, const char *name);
-/* Is the number within the bounds of the option, whose least and most go to *min and *max? */
+/* Returns 1 if the number lies within the option's range, which *min and *max receive; else 0. */
 int config_allows(const struct config *config, const char *name, int64_t number, int64_t *min,
 		  int64_t *max);
-/* Did any source give a value, so that the default is not in force?  Unknown names: 0. */
+/* Returns 1 if a source gave the value in force; 0 if that is the default, and for an unknown name. */
 int config_is_set(const struct config *config, const char *name);
 /* The default of the option, or NULL. */
 const char *config_default(const struct config *config, const char *name);
@@ -82,8 +82,8 @@ int64_t config_backend_int(const struct config *config, const coll_backend_t *ba
 			   const char *key);
 
 /*
- * The key `security` of any section, also of a backend that is not open or not here: the user asks that backend to
- * protect messages.
+ * The user asks a backend to protect messages, by the key `security` of its section.  The backend may be closed, or not
+ * installed here.
  */
 struct config_security {
 	char section[64];
@@ -91,7 +91,7 @@ struct config_security {
 };
 /* The index-th section whose value in force asks for protection; 0: there are no more. */
 int config_security(const struct config *config, int index, struct config_security *out);
-/* Does a value of such an option ask for protection?  Not "none" or "no". */
+/* Does a value of `security` ask for protection?  "none" and "no" do not. */
 int config_asks(const char *value);
 
 /* For coll_info: every declared option except the priorities, in order of declaration. */
@@ -107,8 +107,8 @@ const char *config_diagnostic(const struct config *config, int index);
 void config_warn_unused(const struct config *config);
 
 /*
- * The application's struct (NULL: all defaults), of whatever size, as today's.  A size that
- * coll_config_init cannot have set is COLL_ERR_INVALID_ARGUMENT, and *out holds all defaults.
+ * Copies the application's struct of any version's size to this version's struct; NULL gives all defaults.  A size
+ * that coll_config_init cannot have set is COLL_ERR_INVALID_ARGUMENT, and *out holds all defaults.
  */
 int config_app(const coll_config_t *in, coll_config_t *out);
 

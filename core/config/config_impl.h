@@ -25,7 +25,7 @@ struct config_option {
 	char *variable;     /* "COLL_TIMEOUT", "COLL_TCP_INTERFACE" */
 	coll_option_t spec; /* as its owner declares it */
 	int is_priority;    /* not a real option: it marks a declared or accepted section */
-	int unread;         /* the given values have not been looked at: see config_accept */
+	int unread;         /* no given value is in force yet: see config_accept */
 	const char *value;  /* the value in force: spec.fallback, or the text of a given value */
 	const char *source; /* "default", or the place of the given value */
 	int64_t number;     /* value as a number; of one of several words: its index */
@@ -117,14 +117,14 @@ struct config_place config_place(const struct config_value *value);
 
 /* ---- unused.c */
 
-/* A fault for each value of this section that belongs to no option. */
+/* Reports a fault for each value of the declared section that belongs to no option. */
 void config_report_unknown(struct config *config, const char *section);
 /* Replaces the diagnostics about values that belong to no declared option. */
 void config_report_unused(struct config *config);
 
 /* ---- security.c */
 
-/* A fault for the variable COLL_SECURITY: who sets it wants protection, and no option has that name. */
+/* Reports a fault if COLL_SECURITY is set: its user wants protection, but no option has that name. */
 void config_check_security(struct config *config);
 
 /* ---- declare.c */

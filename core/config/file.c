@@ -43,10 +43,10 @@ struct config_file {
 	int line;      /* number of the current line, from 1 */
 	int split;     /* libinih has found a key and a value in the current line */
 	int backslash; /* the current line ends with '\' */
-	int open;      /* and so does a value, which goes on in the next line */
-	int blank;     /* with a blank before the '\' */
+	int open;      /* the value of the current line goes on in the next line */
+	int blank;     /* there is a blank before the '\' of that value */
 	int first;     /* index of the file's first value in the list */
-	int last; /* index of the option's value to which further lines belong, or -1: they are dropped */
+	int last; /* index of the value to which further lines belong, or -1: the lines are dropped */
 	int diagnostics;
 };
 
@@ -155,7 +155,7 @@ static int file_is_option(struct config_file *file, const char *line, int len)
 	return 0;
 }
 
-/* Takes the '\' at the end of a value's line away. */
+/* Removes the '\' at the end of a value's line. */
 static void file_cut_backslash(struct config_file *file, char *line)
 {
 	char *end = strrchr(line, '\\');
@@ -177,7 +177,7 @@ static int file_value_length(const char *line)
 	return len;
 }
 
-/* Is a further line of a value probably one of its own, because a '\' is too many? */
+/* A further line of a value that is a heading or an option by its looks: the '\' before the line may be a mistake. */
 static int file_is_heading(const char *line)
 {
 	static const char name[] = " \t_-0123456789abcdefghijklmnopqrstuvwxyz";

@@ -15,7 +15,7 @@ struct config_unit {
 	int64_t factor;
 };
 
-/* Largest first, "" (a number without unit) excepted. */
+/* The largest unit stands first; "", for a number without a unit, stands last. */
 static const struct config_unit config_time_units[] = {
 	{"min", 60000000}, {"s", 1000000}, {"ms", 1000}, {"us", 1}, {"", 1000000}, {NULL, 0}};
 static const struct config_unit config_size_units[] = {

@@ -60,7 +60,7 @@ static int plugin_declare(struct plugin *plugin, struct config *config)
 {
 	int code;
 
-	/* The section of a plugin that is not open is a known one. */
+	/* The section of a plugin that is not open is known, too. */
 	if (!plugin_is_loaded(plugin)) {
 		if (plugin->name[0])
 			config_accept(config, plugin->name);
@@ -131,7 +131,7 @@ static void plugin_rule_out(struct plugin *plugin, const struct config *config, 
 	plugin->unwanted = 1;
 }
 
-/* The plugin is wanted after all. */
+/* Withdraws plugin_rule_out. */
 static void plugin_want(struct plugin *plugin)
 {
 	plugin->unwanted = 0;
@@ -149,7 +149,7 @@ static int plugin_needs_companion(const struct plugin_list *list)
 	return needs;
 }
 
-/* The companion is open beside its backend, also if a list of backends lacks it; it is probed when it is asked for. */
+/* Opens the companion of a backend, also if a list of backends lacks the companion; plugins_probe probes it later. */
 static void plugin_open_companion(struct plugin_search *search)
 {
 	const char *name = config_string(search->config, "companion");

@@ -16,7 +16,7 @@
 
 struct plugin {
 	char path[4096];
-	char written[4096]; /* the same file in its directory as an option names that */
+	char written[4096]; /* the same path, with the directory as an option names it */
 	char name[32];      /* the name in the file's name; "" if this is no valid name */
 	int found;          /* place among the candidate files, in the order of the directories */
 	/*
@@ -28,8 +28,8 @@ struct plugin {
 	coll_native_t native;
 	coll_option_t *options; /* NULL, or the copy to which backend.options points */
 	int code;               /* COLL_SUCCESS, or the code of its refusal or of its probe */
-	int unwanted;           /* refused unopened, or unprobed, as plugins_load did not want it */
-	char reason[768];       /* the message of code */
+	int unwanted;     /* plugins_load ruled it out and did not open it, or did not probe it */
+	char reason[768]; /* the message of code */
 	char unsafe[700]; /* "", or why no ranks on several hosts use it (option `security`) */
 	int32_t priority; /* the priority in force */
 	char priority_source[512];
@@ -89,14 +89,11 @@ struct plugin *plugins_find(const struct plugin_list *list, const char *name);
 /* The backend is about to be used: its `finish` will be called when the process ends. */
 void plugin_will_finish(const struct plugin *plugin);
 /*
- * Loads the entry of that backend name and declares its options, though plugins_load did not want it; a wrong
- * value is the reason of its refusal then.
+ * Opens the entry of that backend name, if plugins_load ruled it out, and declares its options.  A wrong value is the
+ * reason of its refusal.
  */
 void plugins_open(struct plugin_list *list, struct config *config, const char *name);
-/*
- * Probes the entry of that backend name, which is open, though plugins_load did not want it, and returns it; or
- * NULL.
- */
+/* Probes the open entry of that backend name, also if plugins_load ruled it out, and returns it; or NULL. */
 const struct plugin *plugins_probe(struct plugin_list *list, const struct config *config,
 				   const char *name);
 

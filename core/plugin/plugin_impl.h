@@ -6,7 +6,7 @@
 #include "base/trust.h"
 #include "plugin/plugin.h"
 
-/* A list of plugins while it is made. */
+/* A list of plugins that plugins_load makes or plugins_open completes. */
 struct plugin_search {
 	struct config *config;
 	struct plugin_list *list;
@@ -34,7 +34,7 @@ int plugin_take(struct plugin *plugin, const coll_backend_t *table);
 
 /* Opens plugin->path, if this process may trust the file, and takes the table over; or refuses the plugin. */
 void plugin_load(struct plugin_search *search, struct plugin *plugin);
-/* The same without a look at the path, which is trusted for that reason. */
+/* Opens plugin->path, which trust_check has judged as *trust tells, and takes the table over; or refuses the plugin. */
 void plugin_open(struct plugin *plugin, const struct trust *trust);
 
 /* Marks the plugin as refused; returns code. */
@@ -52,8 +52,9 @@ void plugin_ask_info(struct plugin *plugin, const struct config *config);
 
 /* ---- survey.c */
 
-/* The same as plugin_open, plugin_probe and plugin_ask_info, in a child process. */
+/* Does plugin_open, plugin_probe and plugin_ask_info in a child process. */
 void plugin_survey(struct plugin *plugin, const struct trust *trust, struct config *config);
+/* Frees the memory of a survey's answer. */
 void plugin_forget_survey(struct plugin *plugin);
 
 /* ---- select_filter.c: the request in the option `backend` */

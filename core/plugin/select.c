@@ -94,7 +94,7 @@ static int choose_objector(const struct capabilities *all, int n, const char *na
 	return -1;
 }
 
-/* Returns the first rank that cannot use the backend, or, unless it is named, does not take it without a list; or -1. */
+/* Returns the first rank that cannot use the backend, or -1.  A backend that is not named must be automatic, too. */
 static int choose_unable(const struct capabilities *all, int n, const char *name, int named)
 {
 	for (int r = 0; r < n; r++) {
@@ -140,7 +140,7 @@ static int choose_by_name(const struct capabilities *all, int n, int first, cons
 
 /* ------------------------------------------------------------------ by priority -- */
 
-/* Returns the reason why that rank does not take the backend without a list. */
+/* Returns the reason why a rank without a list passes over the backend. */
 static const char *choose_reason(const struct capabilities *caps, const char *name)
 {
 	const struct capability *entry = capabilities_find(caps, name);

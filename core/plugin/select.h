@@ -27,7 +27,7 @@ int select_unknown(const struct plugin_list *list, const char *name);
  * COLL_SUCCESS, or, with error_text(), the earlier failure of this rank (a bad configuration, say), which
  * takes part so that all ranks learn of the failure.  Every rank returns the same backend, or an error
  * that names rank and reason.  A backend that any rank named and cannot use is an error on all ranks.
- * *by_name: a rank has named it; 0: it was chosen by priority.
+ * *by_name: 1 if a rank named the backend, 0 if its priority decided.
  */
 int select_agree(struct bootstrap *bootstrap, const struct config *config,
 		 const struct plugin_list *list, int in_process, int local_code,
@@ -51,8 +51,8 @@ int select_companion(struct bootstrap *bootstrap, const struct config *config,
 		     const struct plugin **chosen);
 
 /*
- * Some rank could not open the chosen backend, as error_text() says: the next choice leaves it out.  All ranks
- * call it.
+ * Refuses the chosen backend, which some rank could not open, as error_text() says.  The next choice leaves it out.
+ * All ranks call this function.
  */
 void select_give_up(struct plugin_list *list, const struct plugin *chosen, int code);
 

@@ -62,7 +62,7 @@ static int agree_pack(struct agreement *a, const struct config *config,
 	return code;
 }
 
-/* Passes the failure to the exchange in which the other ranks are. */
+/* Takes part in the exchange of the other ranks with a failure. */
 static int agree_fail(struct agreement *a, int code, const char *text)
 {
 	return bootstrap_exchange_fail(a->bootstrap, code, text, clock_remaining(a->deadline));

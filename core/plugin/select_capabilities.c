@@ -16,9 +16,8 @@
 enum {
 	/* Increase it with every change that all ranks must share, also in message headers. */
 	CAPABILITIES_PROTOCOL = 9,
-	CAPABILITIES_LONGEST = 700, /* bytes of a string: there may be thousands of ranks */
-	CAPABILITIES_SMALLEST =
-		4 + 3 * 2, /* bytes of a table without entries, and with empty strings */
+	CAPABILITIES_LONGEST = 700,      /* bytes of a string: there may be thousands of ranks */
+	CAPABILITIES_SMALLEST = 4 + 3,   /* bytes of a table without entries, with empty strings */
 	CAPABILITIES_LARGEST = 256 << 10 /* bytes of a table */
 };
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* May a rank use the chosen one? */
+/* Can a rank use the companion that all ranks are to use? */
 struct companion_offer {
 	char version[32];
 	char reason[320];

@@ -63,6 +63,13 @@ struct config {
 
 /* Declares the core's options, after all values were collected. */
 void config_declare_core(struct config *config);
+
+/* ---- store.c */
+
+/* The source of an option whose default is in force. */
+extern const char config_unset[];
+/* Returns `array` grown for one more than `count` items, or NULL; then the old array stays valid. */
+void *config_grow(struct config *config, void *array, int count, size_t item);
 /* Returns formatted text on the heap.  If memory runs out, returns NULL and sets config->oom. */
 char *config_text(struct config *config, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -5,33 +5,15 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static const char plugin_prefix[] = "coll_", plugin_suffix[] = ".so";
 
 enum { PLUGIN_AFFIXES = sizeof(plugin_prefix) - 1 + sizeof(plugin_suffix) - 1 };
-
-void plugin_note(struct plugin_search *search, const char *fmt, ...)
-{
-	struct plugin_list *list = search->list;
-	void *more = realloc(list->note, ((size_t)list->note_count + 1) * sizeof(*list->note));
-	va_list args;
-
-	if (!more) {
-		search->no_memory = 1;
-		return;
-	}
-	list->note = more;
-	va_start(args, fmt);
-	vsnprintf(list->note[list->note_count++], sizeof(*list->note), fmt, args);
-	va_end(args);
-}
 
 /* ---------------------------------------------------------------- candidates -- */
 

@@ -3,32 +3,13 @@
  * load.c - opens one plugin file, if this process may trust the file and its ABI fits, checks the plugin's table and
  * copies it into the core's structs.
  */
-#include "base/error.h"
 #include "plugin/loader.h"
 #include "base/log.h"
 #include "plugin/plugin_impl.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int plugin_refuse(struct plugin *plugin, int code, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(plugin->reason, sizeof(plugin->reason), fmt, args);
-	va_end(args);
-	plugin->code = code;
-	return code;
-}
-
-int plugin_refuse_error(struct plugin *plugin, int code)
-{
-	return plugin_refuse(plugin, code, "%s", error_text());
-}
 
 /* ------------------------------------------------------- frozen sizes of ABI 1.0 -- */
 
@@ -263,9 +244,7 @@ static int plugin_check_path(const struct plugin *plugin, struct trust *trust)
 	return code ? code : trust_check(plugin->written, 1, trust);
 }
 
-/* Nobody may run code that other users can change. */
-static int plugin_check_safe(struct plugin_search *search, struct plugin *plugin,
-			     struct trust *trust)
+int plugin_check_safe(struct plugin_search *search, struct plugin *plugin, struct trust *trust)
 {
 	const int code = plugin_check_path(plugin, trust);
 
@@ -338,16 +317,4 @@ void plugin_open(struct plugin *plugin, const struct trust *trust)
 		plugin_take(plugin, table);
 	else
 		plugin_refuse_symbol(plugin, file, elsewhere);
-}
-
-void plugin_load(struct plugin_search *search, struct plugin *plugin)
-{
-	struct trust trust;
-
-	if (plugin_check_safe(search, plugin, &trust))
-		return;
-	if (search->how & PLUGINS_IN_CHILDREN)
-		plugin_survey(plugin, &trust, search->config);
-	else
-		plugin_open(plugin, &trust);
 }

@@ -124,6 +124,18 @@ static void plugin_ask(const struct plugin_search *search, struct plugin *plugin
 
 /* -------------------------------------------------------------------- opening -- */
 
+static void plugin_load(struct plugin_search *search, struct plugin *plugin)
+{
+	struct trust trust;
+
+	if (plugin_check_safe(search, plugin, &trust))
+		return;
+	if (search->how & PLUGINS_IN_CHILDREN)
+		plugin_survey(plugin, &trust, search->config);
+	else
+		plugin_open(plugin, &trust);
+}
+
 static void plugin_rule_out(struct plugin *plugin, const struct config *config, const char *left)
 {
 	plugin_refuse(plugin, COLL_ERR_CONFIG, "it was not %s, since %s rules it out", left,
@@ -245,14 +257,6 @@ void plugins_describe(struct plugin_list *list, const struct config *config)
 {
 	for (int i = 0; i < list->count; i++)
 		plugin_ask_info(&list->item[i], config);
-}
-
-struct plugin *plugins_find(const struct plugin_list *list, const char *name)
-{
-	for (int i = 0; i < list->count; i++)
-		if (name[0] && !strcmp(list->item[i].name, name))
-			return &list->item[i];
-	return NULL;
 }
 
 void plugins_open(struct plugin_list *list, struct config *config, const char *name)

@@ -14,13 +14,21 @@ struct plugin_search {
 	int no_memory;
 };
 
+/* ---- list.c */
+
+/* Appends a note for coll_info. */
+void plugin_note(struct plugin_search *search, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+/* Marks the plugin as refused; returns code. */
+int plugin_refuse(struct plugin *plugin, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Marks the plugin as refused with error_text() as the message. */
+int plugin_refuse_error(struct plugin *plugin, int code);
+
 /* ---- find.c */
 
 /* Searches all directories: appends an item for each candidate file, and notes about the directories. */
 void plugin_find_all(struct plugin_search *search);
-/* Appends a note for coll_info. */
-void plugin_note(struct plugin_search *search, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
 
 /* ---- load.c */
 
@@ -32,16 +40,10 @@ int plugin_name_ok(const char *name);
  */
 int plugin_take(struct plugin *plugin, const coll_backend_t *table);
 
-/* Opens plugin->path, if this process may trust the file, and takes the table over; or refuses the plugin. */
-void plugin_load(struct plugin_search *search, struct plugin *plugin);
-/* Opens plugin->path, which trust_check has judged as *trust tells, and takes the table over; or refuses the plugin. */
+/* Refuses a plugin whose file another user can change: nobody may run such code.  *trust: what trust_check found. */
+int plugin_check_safe(struct plugin_search *search, struct plugin *plugin, struct trust *trust);
+/* Opens the file, which plugin_check_safe has judged, and takes the table over; or refuses the plugin. */
 void plugin_open(struct plugin *plugin, const struct trust *trust);
-
-/* Marks the plugin as refused; returns code. */
-int plugin_refuse(struct plugin *plugin, int code, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-/* Marks the plugin as refused with error_text() as the message. */
-int plugin_refuse_error(struct plugin *plugin, int code);
 
 /* ---- probe.c */
 

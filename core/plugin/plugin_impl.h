@@ -68,7 +68,7 @@ struct filter {
 	char request[256]; /* as the user wrote it: "COLL_BACKEND=tcp,ucx" */
 };
 
-/* An unset or blank option gives no names. */
+/* An unset option gives no names, nor does a malformed list, which is COLL_ERR_CONFIG. */
 int filter_parse(const struct config *config, struct filter *filter);
 /* Is the name in the list? */
 int filter_has(const char *list, const char *name);

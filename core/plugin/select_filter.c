@@ -63,11 +63,13 @@ int filter_parse(const struct config *config, struct filter *filter)
 	filter_note_request(filter, config_source(config, "backend"));
 	for (at = filter->list; filter_next(&at, &name);) {
 		leaves_out |= name.excluded && !filter->takes;
-		if (name.excluded && !leaves_out)
+		if (name.excluded && !leaves_out) {
+			filter->takes = 0;
 			return error_set(COLL_ERR_CONFIG,
 					 "%s names backends to take and, with '^', backends to "
 					 "leave out: name either the former or the latter",
 					 filter->request);
+		}
 		filter->takes += name.text[0] && !leaves_out;
 		filter->leaves_out += name.text[0] && leaves_out;
 	}

@@ -5,8 +5,8 @@
  * Core options have no section ("timeout"); a backend's have its name ("tcp.interface").  Given
  * values are collected first, then checked when their owner declares its options: the core does so
  * at load, a backend when its plugin is loaded.  A wrong value, unknown key or bad line is
- * COLL_ERR_CONFIG with file:line or the variable's name.  Immutable after config_declare of the last
- * backend; then readable from any thread.
+ * COLL_ERR_CONFIG with file:line or the variable's name.  The config is immutable after config_declare of the last
+ * backend; then any thread may read it.
  */
 #ifndef CORE_CONFIG_CONFIG_H
 #define CORE_CONFIG_CONFIG_H

@@ -265,24 +265,24 @@ static void select_why(const struct plugin_list *list, const struct plugin *p,
 		       const struct plugin *chosen, const struct filter *filter, int in_process,
 		       char *why)
 {
-	const struct select_bar bar =
-		select_bar(list, p, filter, in_process ? "" : select_elsewhere);
+	const struct select_objection objection =
+		select_objection(list, p, filter, in_process ? "" : select_elsewhere);
 
 	if (p == chosen)
 		select_why_chosen(p, filter, why);
-	else if (bar.kind == SELECT_EXCLUDED)
-		snprintf(why, SELECT_WHY, "excluded by %s", bar.reason);
-	else if (bar.kind == SELECT_IN_PROCESS)
+	else if (objection.kind == SELECT_EXCLUDED)
+		snprintf(why, SELECT_WHY, "excluded by %s", objection.reason);
+	else if (objection.kind == SELECT_IN_PROCESS)
 		snprintf(why, SELECT_WHY,
 			 "passed over: only for ranks that all live in one process");
 	else if (filter->takes && !filter_has(filter->list, p->name))
 		snprintf(why, SELECT_WHY, "passed over: %s does not name it", filter->request);
-	else if (filter->takes && bar.kind != SELECT_UNSAFE)
+	else if (filter->takes && objection.kind != SELECT_UNSAFE)
 		select_why_named(p, chosen, filter, why);
-	else if (bar.kind == SELECT_UNUSABLE)
+	else if (objection.kind == SELECT_UNUSABLE)
 		snprintf(why, SELECT_WHY, "passed over: it cannot be used");
-	else if (bar.kind != SELECT_MAY)
-		snprintf(why, SELECT_WHY, "passed over: %s", bar.reason);
+	else if (objection.kind != SELECT_MAY)
+		snprintf(why, SELECT_WHY, "passed over: %s", objection.reason);
 	else
 		select_why_lower(p, chosen, why);
 }

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* select.h - chooses the backend: for this process alone, or for all ranks together. */
+/*
+ * select.h - chooses the backend: for this process alone, or for all ranks together.
+ *
+ * Each rank finds the first thing that keeps it from each backend (select_objection).  The ranks exchange these answers,
+ * and every rank computes the same choice from them: the first backend that all given lists name, which every rank must
+ * be able to use; without a list the first by rank 0's priorities to which no rank objects.
+ */
 #ifndef CORE_PLUGIN_SELECT_H
 #define CORE_PLUGIN_SELECT_H
 

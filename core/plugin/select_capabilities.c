@@ -29,26 +29,28 @@ struct table_entry {
 
 /* --------------------------------------------------------------- one backend -- */
 
-struct select_bar select_bar(const struct plugin_list *list, const struct plugin *plugin,
-			     const struct filter *filter, const char *elsewhere)
+struct select_objection select_objection(const struct plugin_list *list,
+					 const struct plugin *plugin, const struct filter *filter,
+					 const char *elsewhere)
 {
 	const uint32_t flags = elsewhere[0] ? plugin->backend.flags : 0;
 	const char *idle = filter->takes ? NULL : plugin_idle(list, plugin);
 
 	if (filter->leaves_out && filter_has(filter->list, plugin->name))
-		return (struct select_bar){SELECT_EXCLUDED, COLL_ERR_CONFIG, filter->request};
+		return (struct select_objection){SELECT_EXCLUDED, COLL_ERR_CONFIG, filter->request};
 	if (plugin->code)
-		return (struct select_bar){SELECT_UNUSABLE, plugin->code, plugin->reason};
+		return (struct select_objection){SELECT_UNUSABLE, plugin->code, plugin->reason};
 	if (flags & COLL_BACKEND_IN_PROCESS)
-		return (struct select_bar){SELECT_IN_PROCESS, COLL_ERR_UNSUPPORTED, elsewhere};
+		return (struct select_objection){SELECT_IN_PROCESS, COLL_ERR_UNSUPPORTED,
+						 elsewhere};
 	if (elsewhere[0] && plugin->unsafe[0])
-		return (struct select_bar){SELECT_UNSAFE, COLL_ERR_CONFIG, plugin->unsafe};
+		return (struct select_objection){SELECT_UNSAFE, COLL_ERR_CONFIG, plugin->unsafe};
 	if (idle)
-		return (struct select_bar){SELECT_IDLE, COLL_ERR_UNSUPPORTED, idle};
+		return (struct select_objection){SELECT_IDLE, COLL_ERR_UNSUPPORTED, idle};
 	if (flags & COLL_BACKEND_BY_NAME)
-		return (struct select_bar){SELECT_BY_NAME, COLL_SUCCESS,
-					   "the library takes it only by name"};
-	return (struct select_bar){SELECT_MAY, COLL_SUCCESS, ""};
+		return (struct select_objection){SELECT_BY_NAME, COLL_SUCCESS,
+						 "the library takes it only by name"};
+	return (struct select_objection){SELECT_MAY, COLL_SUCCESS, ""};
 }
 
 /* ------------------------------------------------------------------- packing -- */
@@ -71,15 +73,16 @@ static void capabilities_put_entry(FILE *out, const struct plugin_list *list,
 				   const struct plugin *plugin, const struct filter *filter,
 				   const char *elsewhere)
 {
-	const struct select_bar bar = select_bar(list, plugin, filter, elsewhere);
-	const struct table_entry entry = {.code = bar.code,
+	const struct select_objection objection = select_objection(list, plugin, filter, elsewhere);
+	const struct table_entry entry = {.code = objection.code,
 					  .priority = plugin->priority,
-					  .automatic = bar.kind != SELECT_BY_NAME};
+					  .automatic = objection.kind != SELECT_BY_NAME};
 
 	fwrite(&entry, sizeof(entry), 1, out);
 	capabilities_put(out, "", plugin->name);
 	capabilities_put(out, "", plugin->backend.version ? plugin->backend.version : "");
-	capabilities_put(out, bar.kind == SELECT_EXCLUDED ? "it is excluded by " : "", bar.reason);
+	capabilities_put(out, objection.kind == SELECT_EXCLUDED ? "it is excluded by " : "",
+			 objection.reason);
 }
 
 /* Among plugins with the same name only the first counts. */

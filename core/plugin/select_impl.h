@@ -9,7 +9,7 @@
 /* ---- select_capabilities.c: the backends that one rank can use, as a table that travels */
 
 /* The first thing that keeps a rank from a backend. */
-struct select_bar {
+struct select_objection {
 	enum {
 		SELECT_MAY, /* nothing */
 		SELECT_EXCLUDED,
@@ -23,8 +23,9 @@ struct select_bar {
 	const char *reason; /* of SELECT_EXCLUDED the request that excludes the backend */
 };
 /* elsewhere: "" or, if not all ranks live in this process, a message that says so. */
-struct select_bar select_bar(const struct plugin_list *list, const struct plugin *plugin,
-			     const struct filter *filter, const char *elsewhere);
+struct select_objection select_objection(const struct plugin_list *list,
+					 const struct plugin *plugin, const struct filter *filter,
+					 const char *elsewhere);
 
 /* The ranks exchange this head first.  It begins alike in every version of libcoll. */
 struct capabilities_head {
@@ -52,7 +53,7 @@ struct capabilities {
 	int n;
 };
 
-/* Returns this rank's table, malloc'd, which *head describes; NULL on error.  elsewhere: see select_bar. */
+/* Returns this rank's table, malloc'd, which *head describes; NULL on error.  elsewhere: see select_objection. */
 void *capabilities_pack(const struct plugin_list *list, const struct filter *filter,
 			const char *elsewhere, struct capabilities_head *head);
 int capabilities_check_head(const struct capabilities_head *head, int rank);

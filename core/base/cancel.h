@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cancel.h - threads of the program that pthread_cancel ends.  A thread that ended in a system call amid the library would
- * keep the library's locks for ever, so the thread is not cancelled there.  It is cancelled in the sleep of some waits,
- * which leave the library in order (context_wait_or_leave).
+ * cancel.h - keeps pthread_cancel away from the library's threads of control.  A thread of the program that ended in a
+ * system call amid the library would keep the library's locks for ever, so these functions turn its cancellation off there.
+ * A thread can be cancelled while it sleeps in some waits only, which leave the library in order (context_wait_or_leave).
  */
 #ifndef CORE_BASE_CANCEL_H
 #define CORE_BASE_CANCEL_H
@@ -15,12 +15,12 @@
 #endif
 #endif
 #ifndef CANCEL_NOBODY
-#define CANCEL_NOBODY 0 /* there may be a thread that cancels this one */
+#define CANCEL_NOBODY 0 /* another thread may cancel this thread */
 #endif
 
 enum { CANCEL_KEPT = -1 };
 
-/* Returns what cancel_restore takes. */
+/* Turns cancellation of the calling thread off.  Returns its former state, for cancel_restore. */
 static inline int cancel_disable(void)
 {
 	int before = CANCEL_KEPT;
@@ -41,7 +41,7 @@ static inline void cancel_restore_at(const int *before)
 	cancel_restore(*before);
 }
 
-/* A declaration: up to the end of the block the thread is not cancelled. */
+/* A declaration that turns cancellation of the thread off up to the end of the block. */
 #define CANCEL_OFF                                                                                 \
 	__attribute__((unused, cleanup(cancel_restore_at))) const int cancel_before =              \
 		cancel_disable()

@@ -31,7 +31,7 @@ int64_t clock_now_ms(void)
 
 int64_t clock_deadline(int64_t timeout_ms)
 {
-	/* No wait lasts a year, and a limit keeps sums from overflowing. */
+	/* The limit keeps sums from overflowing, and no wait lasts a year. */
 	const int64_t longest = INT64_C(365) * 24 * 3600 * 1000;
 
 	if (timeout_ms < 0)
@@ -74,7 +74,7 @@ int clock_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t deadlin
 	return pthread_cond_timedwait(cond, lock, &until) == ETIMEDOUT;
 }
 
-/* pthread_mutex_timedlock knows the system's clock only. */
+/* The deadline is by the realtime clock, because pthread_mutex_timedlock takes no other. */
 int clock_lock_within(pthread_mutex_t *lock, int ms)
 {
 	struct timespec until;

@@ -7,25 +7,25 @@
 #include <stdint.h>
 
 int64_t clock_now_us(void);
-/* The same clock as of the kernel's last tick, 1 to 10 ms ago at most: a read costs 5 ns and not 25. */
+/* Returns the clock's value at the kernel's last tick, at most 10 ms ago.  A read takes 5 ns instead of 25. */
 int64_t clock_tick_us(void);
 int64_t clock_now_ms(void);
-/* The time timeout_ms from now.  A negative timeout counts as 0, a longer one than a year as a year. */
+/* Returns the time timeout_ms from now.  A negative timeout counts as 0, a timeout longer than a year as a year. */
 int64_t clock_deadline(int64_t timeout_ms);
-/* Milliseconds until the deadline, at least 0. */
+/* Returns the milliseconds until the deadline, or 0 after it. */
 int64_t clock_remaining(int64_t deadline);
 
-/* Sleeps so long; a thread of the program is not cancelled there. */
+/* Sleeps for `us` microseconds.  The thread cannot be cancelled there. */
 void clock_nap(int64_t us);
 
 /* Makes a condition variable for clock_cond_wait. */
 void clock_cond_init(pthread_cond_t *cond);
 /*
- * Waits for a signal, with the lock held, until the deadline of clock_deadline: 1 if it has passed.  A thread of the program
- * is not cancelled there.
+ * Waits for a signal until the deadline of clock_deadline; the caller holds the lock.  Returns 1 if the deadline has
+ * passed.  The thread cannot be cancelled there.
  */
 int clock_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t deadline);
-/* Takes the lock, or returns 0 if another thread keeps it for ms milliseconds. */
+/* Takes the lock and returns 1, or returns 0 if another thread keeps it for `ms` milliseconds. */
 int clock_lock_within(pthread_mutex_t *lock, int ms);
 
 #endif

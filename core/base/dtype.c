@@ -54,7 +54,7 @@ coll_dtype_t coll_dtype_opaque(size_t size)
 						    : COLL_DTYPE_NONE;
 }
 
-/* The names of the opaque types, written once, so that each is a string that stays. */
+/* The names of the opaque types.  They are written once, so that coll_dtype_name returns a string that stays. */
 static char dtype_opaque_names[COLL_OPAQUE_SIZE_MAX + 1][sizeof("opaque4096")];
 static pthread_once_t dtype_opaque_once = PTHREAD_ONCE_INIT;
 

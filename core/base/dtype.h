@@ -5,13 +5,16 @@
 
 #include "base/tables.h"
 
-/* DTYPE_UNKNOWN and OP_UNKNOWN for a number that is none of coll.h; operations of the application are OP_UNKNOWN. */
+/*
+ * Return the family.  A number that coll.h does not define has DTYPE_UNKNOWN or OP_UNKNOWN; an operation of the application
+ * has OP_UNKNOWN.
+ */
 enum dtype_family dtype_family(coll_dtype_t dtype);
 enum op_family op_family(coll_op_t op);
 
 /*
- * The minor of the backend ABI that added the type or the operation.  The core hands neither to a plugin of
- * an older minor.
+ * Return the minor of the backend ABI that added the type or the operation.  The core hands neither to a plugin of an older
+ * minor.
  */
 uint32_t dtype_since(coll_dtype_t dtype);
 uint32_t op_since(coll_op_t op);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* error_fill.c - a plugin's error; apart from error.c, so that plugins get no text of each thread with it. */
+/*
+ * error_fill.c - fills a plugin's error.  It is apart from error.c, so that plugins do not link the texts of the threads.
+ */
 #include "base/error.h"
 
 #include <stdarg.h>

@@ -12,7 +12,7 @@
 static pthread_mutex_t handle_lock = PTHREAD_MUTEX_INITIALIZER;
 struct handle_slot *_Atomic handle_chunks[HANDLE_CHUNKS];
 static uint32_t handle_used, handle_free;
-static int handle_in_child; /* constant once there is a second thread */
+static int handle_in_child; /* 1: in a child after fork; constant once there is a second thread */
 
 _Atomic int handle_bars;
 static _Thread_local int handle_barred; /* depth */
@@ -24,7 +24,7 @@ static uint64_t handle_state(uint32_t generation, int type)
 	return (uint64_t)generation << 32 | (uint64_t)type << HANDLE_PIN_BITS;
 }
 
-/* A free slot's number, or UINT32_MAX.  The lock is held. */
+/* Returns the number of a free slot, or UINT32_MAX.  The caller holds handle_lock. */
 static uint32_t handle_take_slot(void)
 {
 	uint32_t number = handle_free;
@@ -81,7 +81,7 @@ int handle_none(const char *what)
 	return error_set(COLL_ERR_NO_MEMORY, "no memory for %s", what);
 }
 
-/* The objects of requests, events and the like are not freed if a thread has them pinned for so long. */
+/* handle_end keeps the object if a thread has the handle pinned for so long. */
 enum { HANDLE_LONGEST_US = 2000000 };
 
 int handle_retire(void *handle, int64_t timeout_us)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * handle.h - handles are values: a slot number and a generation, never an address.  The table recognises
- * a handle of a destroyed object for ever, so its use is an error and not a crash.
+ * handle.h - a handle is a value: a slot number and a generation, never an address.  The table recognises the handle of a
+ * destroyed object for ever, so its use is an error and not a crash.
  */
 #ifndef CORE_BASE_HANDLE_H
 #define CORE_BASE_HANDLE_H
@@ -18,15 +18,12 @@ enum {
 	HANDLE_REGISTRATION = 5
 };
 
-/* At most so many objects have handles at a time. */
+/* The most objects that have handles at a time. */
 enum { HANDLE_MOST = 1 << 20 };
 
-/* A new handle for the object; NULL if memory has run out or HANDLE_MOST handles are valid. */
+/* Makes a handle for the object.  Returns NULL if memory has run out or HANDLE_MOST handles are valid. */
 void *handle_new(int type, void *object);
-/*
- * Sets and returns the error of an object that could not be made, because malloc or handle_new has
- * returned NULL.  what: "a request".
- */
+/* Sets and returns the error of an object that malloc or handle_new had no memory for.  what: "a request". */
 int handle_none(const char *what);
 
 enum {
@@ -42,7 +39,7 @@ enum {
 struct handle_slot {
 	_Atomic uint64_t state;
 	void *object;
-	uint32_t next_free; /* number of the slot plus one */
+	uint32_t next_free; /* the slot's number plus one; 0: none */
 };
 
 /* For the functions of this header only. */
@@ -63,11 +60,11 @@ static inline struct handle_slot *handle_find(uint32_t number)
 	return chunk ? &chunk[number % HANDLE_CHUNK] : NULL;
 }
 
-extern _Atomic int handle_bars; /* number of threads that a handle_bar holds */
+extern _Atomic int handle_bars; /* threads between handle_bar and handle_unbar */
 int handle_is_barred(void);
 
 /*
- * Returns the object and pins it: it is not retired before handle_unpin.  NULL if the handle is not
+ * Returns the object and pins the handle: no thread can retire it before handle_unpin.  Returns NULL if the handle is not
  * valid, or on a thread after handle_bar.  Every call of the program passes here, so the function is inline.
  */
 static inline void *handle_pin(int type, void *handle)
@@ -86,7 +83,7 @@ static inline void *handle_pin(int type, void *handle)
 	return slot->object;
 }
 
-/* The object of a handle that the caller has pinned. */
+/* Returns the object of a handle that the caller has pinned. */
 static inline void *handle_object(void *handle)
 {
 	return handle_find((uint32_t)(uintptr_t)handle - 1)->object;
@@ -101,27 +98,27 @@ static inline void handle_unpin(void *handle)
 enum { HANDLE_HELD = 1 };
 
 /*
- * Makes the handle invalid, waits until only the caller has it pinned, timeout_us at most, and ends the one pin of the
- * caller.  Returns 0, or -1 if another thread has retired the handle.  HANDLE_HELD: a thread is still in a call with the
- * handle, or has left such a call by a jump or its own end: the object must never be freed.
+ * Retires a handle that the caller has pinned: makes it invalid, waits until no other thread has it pinned, timeout_us at
+ * most, and unpins it.  Returns 0, or -1 if another thread has retired it.  Returns HANDLE_HELD if a thread is still in a
+ * call with the handle, or has left such a call by a jump or its own end: then the object must never be freed.
  */
 int handle_retire(void *handle, int64_t timeout_us);
-/* The same with a time limit for objects that have none.  A line of the log says that `what` is not freed. */
+/* Retires with a limit of two seconds.  After HANDLE_HELD a line of the log says that `what` is not freed. */
 int handle_end(void *handle, const char *what);
 
 /*
- * The calling thread is about to run a callback of the program, while it holds a lock: until handle_unbar handle_pin
- * refuses every handle on this thread, since the call would wait for that lock for ever.
+ * From handle_bar to handle_unbar handle_pin refuses every handle on the calling thread.  The thread runs a callback of the
+ * program there and holds a lock, so a call into the library would wait for that lock for ever.
  */
 void handle_bar(void);
 void handle_unbar(void);
 
-/* The reason why handle_pin refused a handle: "NULL", "not valid: ...". */
+/* Returns the reason why handle_pin refused a handle: "NULL", "not valid: ...". */
 const char *handle_trouble(const void *handle);
 
 /*
- * Called around fork: the table stays locked across it.  In the child every handle becomes invalid,
- * because its object belongs to the parent.
+ * The fork handlers call these functions.  The table stays locked across the fork.  In the child every handle becomes
+ * invalid, because its object belongs to the parent.
  */
 void handle_fork_lock(void);
 void handle_fork_unlock(void);

@@ -12,10 +12,10 @@ struct int_map_key {
 	int key, slot;
 };
 
-/* The slot of the key, or the free slot where it belongs. */
+/* Returns the slot of the key, or the free slot where the key belongs. */
 static int int_map_find(const struct int_map *map, int key)
 {
-	/* Peers of one schedule are often powers of two apart: the product's high bits still differ. */
+	/* Peers of one schedule are often powers of two apart; the high bits of the product still differ. */
 	uint32_t hash = (uint32_t)key * 2654435769u;
 	int at = (int)((hash ^ hash >> 16) & (uint32_t)(map->nslots - 1));
 

@@ -10,9 +10,9 @@ struct int_map {
 	int nkeys, nslots;       /* nslots: 0, or a power of two */
 };
 
-/* Returns the number of the key, which is nkeys if the key is new; -1 without memory. */
+/* Returns the number of the key, or -1 without memory.  A new key gets the number nkeys. */
 int int_map_number(struct int_map *map, int key);
-/* Removes all keys.  Keeps the memory; the work depends on the keys, not on the slots. */
+/* Removes all keys and keeps the memory.  The work depends on the number of keys, not of slots. */
 void int_map_clear(struct int_map *map);
 void int_map_free(struct int_map *map);
 

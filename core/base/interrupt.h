@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* interrupt.h - a system call that a signal has interrupted is made again, but not without end. */
+/* interrupt.h - repeats a system call that a signal has interrupted, but not without end. */
 #ifndef CORE_BASE_INTERRUPT_H
 #define CORE_BASE_INTERRUPT_H
 
@@ -7,7 +7,9 @@
 
 enum { INTERRUPT_TRIES = 100 };
 
-/* Has a signal interrupted the call that returned this result, and is the call to be made again?  *tries begins at 0. */
+/*
+ * Returns 1 if a signal interrupted the call that returned `result`, and the caller should repeat it.  *tries begins at 0.
+ */
 static inline int interrupted(long result, int *tries)
 {
 	return result < 0 && errno == EINTR && ++*tries < INTERRUPT_TRIES;

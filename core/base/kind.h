@@ -17,11 +17,13 @@ struct kind {
 	int send_root, recv_root; /* 1: only the root uses this buffer */
 	int has_root, reduces;
 	int sendcounts, recvcounts; /* 1: the call has this array */
-	int own_counts;             /* 1: no rank knows the counts of all others */
+	int own_counts;             /* 1: each rank knows its own counts only */
 };
 
 extern const struct kind kind_table[];
-/* The forms with lists of buffers, by the v-form that serves them: only the name differs ("allgather_list"). */
+/*
+ * The forms with lists of buffers, at the kind of the v-form that serves them.  Only the names differ ("allgather_list").
+ */
 extern const struct kind kind_list_table[];
 
 static inline int kind_is_valid(int kind)
@@ -37,9 +39,9 @@ static inline const struct kind *kind_list_at(int kind)
 {
 	return &kind_list_table[kind];
 }
-/* "allreduce"; "?" for a kind that is not valid. */
+/* Returns the name, "allreduce"; "?" for a kind that is not valid. */
 const char *kind_name(int kind);
-/* The predicates below are 0 for a kind that is not valid. */
+/* The predicates below return 0 for a kind that is not valid. */
 static inline int kind_has_root(int kind)
 {
 	return kind_is_valid(kind) && kind_table[kind].has_root;
@@ -58,7 +60,7 @@ static inline int kind_has_own_counts(int kind)
 {
 	return kind_is_valid(kind) && kind_table[kind].own_counts;
 }
-/* Does a rank, which is the root or not, give the counts of the blocks in its send or in its receive buffer? */
+/* Does the call of this rank give the counts of the blocks of its send buffer, or of its receive buffer? */
 static inline int kind_gives_sendcounts(const struct kind *kind, int is_root)
 {
 	return kind->sendcounts && (is_root || !kind->has_root);
@@ -67,7 +69,7 @@ static inline int kind_gives_recvcounts(const struct kind *kind, int is_root)
 {
 	return kind->recvcounts && (is_root || !kind->has_root);
 }
-/* Send or receive. */
+/* Is it a send or a receive? */
 static inline int kind_is_p2p(int kind)
 {
 	return kind == COLL_KIND_SEND || kind == COLL_KIND_RECV;
@@ -82,7 +84,7 @@ static inline int kind_is_collective(int kind)
 {
 	return (uint32_t)kind <= KIND_LAST && !kind_is_p2p(kind);
 }
-/* The collectives without gaps: the place of a valid one, from 0 on, and the collective at a place. */
+/* Convert a collective to its index among the collectives, from 0 on without gaps, and back. */
 static inline int kind_to_place(int kind)
 {
 	return kind < COLL_KIND_SEND ? kind - 1 : kind - 3;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lock.c - how threads wait for a lock: on a futex, whose word is the state of the lock. */
+/* lock.c - how threads wait for a lock: they sleep on a futex, whose value is the state of the lock. */
 #include "base/lock.h"
 #include "base/clock.h"
 
@@ -9,26 +9,26 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Sleeps while the state is LOCK_AWAITED, at most timeout_us; a negative timeout: without a limit. */
+/* Sleeps while the state is LOCK_CONTENDED, at most timeout_us.  A negative timeout is no limit. */
 static void lock_sleep(struct lock *lock, int64_t timeout_us)
 {
 	const struct timespec t = {.tv_sec = (time_t)(timeout_us / 1000000),
 				   .tv_nsec = (long)(timeout_us % 1000000) * 1000};
 
-	syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, LOCK_AWAITED,
+	syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, LOCK_CONTENDED,
 		timeout_us < 0 ? NULL : &t, NULL, 0);
 }
 
-/* Takes the lock as one that is awaited, since this thread cannot tell whether others still wait: 1. */
-static int lock_try_awaited(struct lock *lock)
+/* Tries to take the lock and marks it as contended, because other threads may still sleep on it.  Returns 1 on success. */
+static int lock_try_contended(struct lock *lock)
 {
-	return atomic_exchange_explicit(&lock->state, LOCK_AWAITED, memory_order_acquire) ==
+	return atomic_exchange_explicit(&lock->state, LOCK_CONTENDED, memory_order_acquire) ==
 	       LOCK_FREE;
 }
 
 void lock_wait(struct lock *lock)
 {
-	while (!lock_try_awaited(lock))
+	while (!lock_try_contended(lock))
 		lock_sleep(lock, -1);
 }
 
@@ -44,7 +44,7 @@ int lock_within(struct lock *lock, int64_t timeout_us)
 
 	if (lock_try(lock))
 		return 1;
-	while (!lock_try_awaited(lock)) {
+	while (!lock_try_contended(lock)) {
 		if (left <= 0)
 			return 0;
 		lock_sleep(lock, left);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lock.h - a lock that costs a few instructions while no thread waits for it; else threads sleep until it is free.  Every
- * call of the library takes one twice, and a pthread_mutex_t takes seven times as many instructions.  All zero: free.
+ * lock.h - a lock that costs a few instructions while no thread waits for it.  Waiting threads sleep.  Every call of the
+ * library takes a lock twice, and a pthread_mutex_t takes seven times as many instructions.  All zero is free.
  */
 #ifndef CORE_BASE_LOCK_H
 #define CORE_BASE_LOCK_H
@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { LOCK_FREE, LOCK_TAKEN, LOCK_AWAITED /* taken, and threads may wait for it */ };
+enum { LOCK_FREE, LOCK_TAKEN, LOCK_CONTENDED /* taken, and threads may wait for it */ };
 
 struct lock {
 	_Atomic uint32_t state;
@@ -19,7 +19,7 @@ struct lock {
 void lock_wait(struct lock *lock);
 void lock_wake(struct lock *lock);
 
-/* Takes the lock if it is free: 1. */
+/* Takes the lock and returns 1 if the lock is free, else returns 0. */
 static inline int lock_try(struct lock *lock)
 {
 	uint32_t state = LOCK_FREE;
@@ -34,12 +34,13 @@ static inline void lock_acquire(struct lock *lock)
 		lock_wait(lock);
 }
 
-/* Takes the lock: 0 if it is not free within timeout_us. */
+/* Takes the lock and returns 1, or returns 0 if the lock does not become free within timeout_us. */
 int lock_within(struct lock *lock, int64_t timeout_us);
 
 static inline void lock_release(struct lock *lock)
 {
-	if (atomic_exchange_explicit(&lock->state, LOCK_FREE, memory_order_release) == LOCK_AWAITED)
+	if (atomic_exchange_explicit(&lock->state, LOCK_FREE, memory_order_release) ==
+	    LOCK_CONTENDED)
 		lock_wake(lock);
 }
 

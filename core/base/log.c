@@ -63,7 +63,7 @@ static const char *log_name(int level)
 	}
 }
 
-/* Takes back the signal that a write of this thread has caused. */
+/* Removes the pending signal that a write of this thread has caused. */
 static void log_unsignal(int signal)
 {
 	CANCEL_OFF;
@@ -78,7 +78,10 @@ static void log_unsignal(int signal)
 	while (interrupted(taken, &tries));
 }
 
-/* No signal must end the program if the reader of stderr has closed the pipe, or its file may not grow (ulimit -f). */
+/*
+ * Blocks the signals of a failed write: the program must not end because the reader of stderr has closed the pipe, or
+ * because the file may not grow (ulimit -f).
+ */
 static void log_write(const char *line, size_t len)
 {
 	CANCEL_OFF;

@@ -22,8 +22,8 @@ static const char *self_in_line(char *line, uintptr_t address)
 }
 
 /*
- * The kernel knows the file.  dladdr() may have a name that is relative to a former directory; for a program that a
- * shell found in PATH it has the bare name, which in the current directory may be anybody's file.
+ * The kernel knows the file, and dladdr() may not: its name may be relative to a former directory.  For a program that a
+ * shell found in PATH, dladdr() has the bare name, which may be anybody's file in the current directory.
  */
 char *self_path(void)
 {

@@ -4,8 +4,8 @@
 #define CORE_BASE_SELF_H
 
 /*
- * The path, without links, of the file that holds this code: libcoll.so, or the program that libcoll is linked
- * into.  On the heap; NULL if it is not known.
+ * Returns the path, without links, of the file that holds this code: libcoll.so, or the program that libcoll is linked
+ * into.  The path is heap memory; NULL if it is not known.
  */
 char *self_path(void);
 

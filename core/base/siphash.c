@@ -29,7 +29,7 @@ static void sip_store(uint8_t *p, uint64_t x)
 		p[i] = (uint8_t)(x >> (8 * i));
 }
 
-/* The state, by value: the compiler then keeps it in registers. */
+/* The state.  Functions pass it by value, so that the compiler keeps it in registers. */
 struct sip {
 	uint64_t a, b, c, d;
 };

@@ -13,8 +13,8 @@ static int suggest_min(int a, int b)
 }
 
 /*
- * Edits from a to b: letters inserted, dropped, replaced or two neighbours swapped (optimal string
- * alignment).  Case does not count.  Both are shorter than SUGGEST_WORD_SIZE.
+ * Returns the number of edits from a to b.  An edit inserts, drops or replaces a letter, or swaps two neighbours (optimal
+ * string alignment).  Case does not count.  Both words are shorter than SUGGEST_WORD_SIZE.
  */
 static int suggest_distance(const char *a, const char *b)
 {
@@ -58,7 +58,7 @@ void suggest_try(struct suggestion *suggestion, const char *known)
 
 	if (own == 0 || len >= sizeof(suggestion->best))
 		return;
-	/* Each letter more or less is an edit. */
+	/* Each letter that only one of the words has is an edit. */
 	if (abs((int)own - (int)len) >= suggestion->distance)
 		return;
 	distance = suggest_distance(suggestion->word, known);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* suggest.h - "did you mean 'x'?": the known word that is most like an unknown word. */
+/* suggest.h - "did you mean 'x'?": finds the known word that is most like an unknown word. */
 #ifndef CORE_BASE_SUGGEST_H
 #define CORE_BASE_SUGGEST_H
 
@@ -14,10 +14,10 @@ struct suggestion {
 	char text[SUGGEST_WORD_SIZE + 24];
 };
 
-/* The first `same` bytes of the word are common to all known words and allow no more edits. */
+/* Begins with an unknown word.  Its first `same` bytes are common to all known words, so they allow no edits. */
 void suggest_begin(struct suggestion *suggestion, const char *word, size_t same);
 void suggest_try(struct suggestion *suggestion, const char *known);
-/* "; did you mean 'x'?" or "".  The text belongs to the suggestion. */
+/* Returns "; did you mean 'x'?" or "".  The text belongs to the suggestion. */
 const char *suggest_text(struct suggestion *suggestion);
 
 #endif

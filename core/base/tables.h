@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tables.h - the kinds, data types and operations of coll.h: one row each, and the row is all that the library
- * must know of it beside its arithmetic (reduce/).
+ * tables.h - the kinds, data types and operations of coll.h: one row each.  A row is all that the library must
+ * know beside the arithmetic (reduce/).
  *
- * A table is a macro that applies the macro ROW to the columns of each row, in the order of the lists that
- * users see.  Whoever needs some columns defines a ROW that picks them:
+ * A table is a macro that applies the macro ROW to the columns of each row, in the order in which users
+ * see them.  A file that needs some columns defines a ROW that picks these columns:
  *
  *     #define NAME(number, name, ...) [number] = #name,
  *     static const char *const names[] = {DTYPES(NAME)};
@@ -27,7 +27,7 @@ enum kind_traits {
 	KIND_ROOT_RECEIVES = 1 << 2, /* the call has a root, which alone uses its receive buffer */
 	KIND_SENDCOUNTS = 1 << 3,    /* the call has this array, of the root if there is one */
 	KIND_RECVCOUNTS = 1 << 4,    /* likewise */
-	KIND_OWN_COUNTS = 1 << 5     /* no rank knows the counts of all others */
+	KIND_OWN_COUNTS = 1 << 5     /* each rank knows its own counts only */
 };
 
 /* ROW(number, name, blocks of the send buffer, of the receive buffer, traits, name with lists of buffers) */
@@ -115,7 +115,7 @@ enum dtype_family {
 	ROW(COLL_INT32_INT32, int32_int32, 8, 4, DTYPE_PAIR, COLL_INT32, COLL_INT32)               \
 	ROW(COLL_INT64_INT32, int64_int32, 16, 4, DTYPE_PAIR, COLL_INT64, COLL_INT64)
 
-/* The types whose elements are one number, and those whose elements are two. */
+/* The types whose elements are one number, and the types whose elements are two numbers. */
 #define DTYPES_OF_ONE(ROW) DTYPES_INTEGER(ROW) DTYPES_BOOL(ROW) DTYPES_FLOAT(ROW)
 #define DTYPES_OF_TWO(ROW) DTYPES_COMPLEX(ROW) DTYPES_PAIR(ROW)
 #define DTYPES(ROW)        DTYPES_OF_ONE(ROW) DTYPES_OF_TWO(ROW)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* thread.c - threads of the library's own. */
+/* thread.c - starts threads of the library, and lets signals end the process on them. */
 #include "base/thread.h"
 #include "base/descriptor.h"
 #include "base/clock.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A thread of the application that waits for a signal has it sooner. */
+/* A signal must have been pending for so long; a thread of the application that waits for it takes it sooner. */
 enum { THREAD_PENDING_US = 1000000 };
 
 int thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg)
@@ -29,10 +29,10 @@ int thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg)
 
 /* ----------------------------------------------------------------- signals that end -- */
 
-/* By these signals people and systems end a process. */
+/* The signals by which people and systems end a process. */
 static const int thread_ends[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU};
 
-/* A signal that waits for a thread that takes it, and whose action is to end the process; 0: none. */
+/* Returns a pending signal whose action is to end the process, or 0. */
 static int thread_pending_end(void)
 {
 	struct sigaction action;
@@ -47,7 +47,7 @@ static int thread_pending_end(void)
 	return 0;
 }
 
-/* The kernel shows a main thread that has ended before others as a zombie. */
+/* A main thread that has ended before other threads is a zombie to the kernel. */
 static int thread_main_has_ended(void)
 {
 	char text[256];
@@ -66,7 +66,7 @@ static int thread_main_has_ended(void)
 
 void thread_let_signals_end(void)
 {
-	static _Atomic int64_t since_us; /* a signal has been pending since then; 0: none is */
+	static _Atomic int64_t since_us; /* time since which a signal has been pending; 0: none */
 	const int sig = thread_pending_end();
 	int64_t since = atomic_load(&since_us);
 	sigset_t set;

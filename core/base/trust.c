@@ -18,13 +18,13 @@ enum { TRUST_LINKS = 40 };
 struct trust_walk {
 	struct trust *trust;
 	struct trust_owners owners;
-	const char *path; /* as the caller wrote it */
+	const char *path; /* as the caller gave it */
 	int is_plugin;
 	int links_only;
 	int links;
-	int closed; /* the last directory belongs to a good owner, and nobody else may write there */
-	char at[2 * PATH_MAX]; /* the part that was judged, without links; "": the root directory */
-	char rest[PATH_MAX];   /* the names that follow */
+	int closed; /* 1: the last directory belongs to a good owner, and nobody else may write there */
+	char at[2 * PATH_MAX]; /* the judged part, without links; "": the root directory */
+	char rest[PATH_MAX];   /* the names that follow `at` */
 };
 
 /* -------------------------------------------------------------------- COLL_TRUST -- */
@@ -48,14 +48,14 @@ static int trust_in_tree(const char *path, const char *tree)
 		return 0;
 	}
 	real = realpath(tree, NULL);
-	/* A symbolic link that is named itself may be followed; the path to its target is judged too. */
+	/* COLL_TRUST may name a symbolic link itself; the path to its target is judged too. */
 	in_tree = strcmp(path, tree) == 0 ||
 		  (real && (trust_is_below(path, real) || trust_is_below(real, path)));
 	free(real);
 	return in_tree;
 }
 
-/* Does COLL_TRUST name a tree that holds the path, or that the path leads to? */
+/* Does COLL_TRUST name a tree that holds the path, or a tree below the path? */
 static int trust_is_named(const char *path)
 {
 	const char *list = secure_getenv("COLL_TRUST");
@@ -114,7 +114,7 @@ static void trust_describe(const struct trust_walk *walk, char text[TRUST_NOTE_S
 		 path, (unsigned)st->st_uid, (unsigned)st->st_mode & 07777);
 }
 
-/* No chown gives a number to an owner whom the user namespace hides. */
+/* chown cannot help here: the user namespace hides the owner's number. */
 static int trust_refuse_hidden(const struct trust_walk *walk, const char *fault)
 {
 	const char *slash = strrchr(walk->path, '/');
@@ -158,7 +158,7 @@ static int trust_refuse(const struct trust_walk *walk, const char *path, const s
 		shared);
 }
 
-/* Keeps the first note. */
+/* Writes a note unless there is one already. */
 static void trust_note(struct trust_walk *walk, const char *path, const struct stat *st,
 		       int by_group)
 {
@@ -228,7 +228,7 @@ static void trust_leave(struct trust_walk *walk)
 		*slash = '\0';
 }
 
-/* The walk has come to a link: the link's target comes before the names that follow. */
+/* Follows the link at walk->at: puts the link's target before the names that follow. */
 static int trust_follow(struct trust_walk *walk)
 {
 	char target[PATH_MAX], rest[PATH_MAX];
@@ -276,7 +276,7 @@ static int trust_take_name(struct trust_walk *walk)
 	return !up && !stay;
 }
 
-/* Is there no more than one name left? */
+/* Is at most one name left? */
 static int trust_at_last(const struct trust_walk *walk)
 {
 	const char *name = walk->rest + strspn(walk->rest, "/");
@@ -298,7 +298,7 @@ static int trust_go(struct trust_walk *walk, const char *path)
 	while (!code && walk->rest[strspn(walk->rest, "/")]) {
 		const int last = trust_at_last(walk);
 
-		/* The rule for the file's own directory is a stricter one. */
+		/* A stricter rule holds for the directory of the file. */
 		if (last)
 			code = trust_look(walk, 1);
 		if (!code && trust_take_name(walk))

@@ -9,10 +9,10 @@
 struct trust_owners {
 	uid_t nobody; /* the number that stands for every user without a number here */
 	gid_t nogroup;
-	/* 1: there are such users in the user namespace, and no user has the number nobody itself. */
+	/* 1: the user namespace has users without a number, and no user has the number `nobody` itself. */
 	int hidden;
 	char map[64]; /* /proc/self/uid_map in one line, "0 1000 1" */
-	/* If hidden: places without links, or NULL. */
+	/* If hidden: paths without links, or NULL. */
 	char *library; /* the file of the running libcoll */
 	char *home;    /* the user's home directory, which belongs to the user */
 	char *config;  /* the directory of the system's configuration files */
@@ -25,13 +25,13 @@ void trust_owners_free(struct trust_owners *owners);
 int trust_is_secure(void);
 /* Does a group count as somebody else? */
 int trust_is_privileged(void);
-/* Is the owner root or the user, or as good? */
+/* Is the owner root, the user, or another good owner (trust.h)? */
 int trust_is_owner(const struct trust_owners *owners, uid_t uid);
 /* Is the path the tree itself, or below it?  Both are without links. */
 int trust_is_below(const char *path, const char *tree);
 /*
- * Is a file or directory, whose owner has no number here, where only those can have put it who control libcoll or the
- * user anyway?  The path is without links.
+ * Is the file or directory, whose owner has no number here, at a place where only owners can put files who control libcoll
+ * or the user anyway?  The path is without links.
  */
 int trust_is_placed(const struct trust_owners *owners, const char *path, const struct stat *st);
 

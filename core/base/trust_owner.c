@@ -11,7 +11,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-/* Linux has this number if nobody has set another. */
+/* Linux uses this number unless the administrator has set another. */
 enum { TRUST_NOBODY = 65534 };
 
 int trust_is_secure(void)
@@ -131,7 +131,10 @@ int trust_is_below(const char *path, const char *tree)
 	return trust_is_within(path, tree, strcmp(tree, "/") == 0 ? 0 : strlen(tree));
 }
 
-/* Could anybody have put a file there?  A directory from the first `len` characters on is writable for all, as /tmp is. */
+/*
+ * Could anybody have put a file there?  That is so if a directory from the first `len` characters on is writable for all,
+ * as /tmp is.
+ */
 static int trust_is_open(const char *path, size_t len)
 {
 	char *dir = strdup(path);
@@ -151,7 +154,7 @@ static int trust_is_open(const char *path, size_t len)
 	return open;
 }
 
-/* Is the path the directory of the first `len` characters of `tree`, or below it, where only its owner puts files? */
+/* Is the path the directory of the first `len` characters of `tree`, or below it, and do only owners put files there? */
 static int trust_is_installed(const char *path, const char *tree, size_t len)
 {
 	return len && trust_is_within(path, tree, len) && !trust_is_open(path, len);
@@ -167,8 +170,8 @@ static int trust_is_beside(const char *path, const char *library)
 
 /*
  * The owner of a directory above libcoll can replace libcoll, and the owner of a directory above the user's home
- * can replace all that the user runs.  Files beside a libcoll whose owner is hidden as well are taken for
- * files of its installer, and so are the system's configuration files; but not where anybody may put files.
+ * can replace all that the user runs.  If libcoll's owner is hidden as well, files beside libcoll and the
+ * system's configuration files count as files of its installer, except where anybody may put files.
  */
 int trust_is_placed(const struct trust_owners *owners, const char *path, const struct stat *st)
 {

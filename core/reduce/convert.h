@@ -2,9 +2,9 @@
 /*
  * convert.h - f16, bf16 and fp8 to f32 and back, a vector at a time; the vector types themselves.
  *
- * VEC_BYTES, the size of a vector, is set by whoever includes this.  Vectors are the extension
- * that gcc and clang share, so one source serves every instruction set; casts between vectors
- * reinterpret bits, comparisons give lanes of all ones or all zeros.
+ * The file that includes this header defines VEC_BYTES, the size of a vector.  Vectors are the
+ * extension that gcc and clang share, so one source serves every instruction set.  Casts between
+ * vectors reinterpret bits; comparisons give lanes of all ones or all zeros.
  *
  * Widening is exact.  Narrowing rounds to nearest, ties to even, and keeps subnormals:
  *   f16, bf16    a value that is too large becomes infinity
@@ -40,7 +40,7 @@ typedef uint64_t vec_u64 __attribute__((vector_size(VEC_BYTES)));
 typedef float vec_f32 __attribute__((vector_size(VEC_BYTES)));
 typedef double vec_f64 __attribute__((vector_size(VEC_BYTES)));
 
-/* As many as a whole vector has lanes of twice or four times their width. */
+/* Vectors with as many lanes as a whole vector has lanes of twice or four times their width. */
 typedef uint8_t quarter_u8 __attribute__((vector_size(VEC_BYTES / 4)));
 typedef uint16_t half_u16 __attribute__((vector_size(VEC_BYTES / 2)));
 typedef int32_t half_i32 __attribute__((vector_size(VEC_BYTES / 2)));
@@ -52,10 +52,10 @@ enum {
 	CONVERT_F32_ONE = 0x00800000 /* one step of the exponent, as a number */
 };
 
-/* A small binary float: how wide it is and where its exponent stands. */
+/* A small binary float: its width, and the position and bias of its exponent. */
 struct convert_format {
 	int32_t width, mantissa, bias;
-	int32_t max; /* magnitude that replaces every larger finite one */
+	int32_t max; /* magnitude that replaces every larger finite magnitude */
 	int32_t inf; /* magnitude that replaces infinity */
 	int32_t nan; /* the positive quiet NaN */
 };
@@ -64,7 +64,7 @@ static const struct convert_format convert_float16 = {16, 10, 15, 0x7c00, 0x7c00
 static const struct convert_format convert_float8e4m3 = {8, 3, 7, 0x7e, 0x7e, 0x7f};
 static const struct convert_format convert_float8e5m2 = {8, 2, 15, 0x7b, 0x7c, 0x7e};
 
-/* Lanes of `yes` where mask is set, of `no` elsewhere. */
+/* Returns the lanes of `yes` where mask is set, of `no` elsewhere. */
 VEC_INLINE vec_i32 convert_select(vec_i32 mask, vec_i32 yes, vec_i32 no)
 {
 	return no ^ ((yes ^ no) & mask);
@@ -76,8 +76,8 @@ VEC_INLINE vec_i32 convert_fill(int32_t value)
 }
 
 /*
- * Integers wider and narrower; their values fit.  __builtin_convertvector says the same, but
- * gcc 12 takes some of these lane by lane.
+ * Widen and narrow integers whose values fit.  __builtin_convertvector does the same, but gcc 12 compiles some of these
+ * conversions lane by lane.
  */
 VEC_INLINE vec_i32 convert_from_u16(half_u16 x)
 {
@@ -128,10 +128,7 @@ VEC_INLINE quarter_u8 convert_to_u8(vec_i32 x)
 #endif
 }
 
-/*
- * Magnitudes whose mantissa has been moved to where f32 has it.  Infinities and NaNs come out as
- * large numbers.
- */
+/* Widens magnitudes whose mantissa is at the bits of f32's already.  Infinities and NaNs come out as large numbers. */
 VEC_INLINE vec_i32 convert_widen_magnitude(vec_i32 magnitude, struct convert_format f)
 {
 	const int32_t rebias = (127 - f.bias) * CONVERT_F32_ONE;
@@ -142,7 +139,7 @@ VEC_INLINE vec_i32 convert_widen_magnitude(vec_i32 magnitude, struct convert_for
 	return convert_select(magnitude < CONVERT_F32_ONE, (vec_i32)tiny, magnitude + rebias);
 }
 
-/* x has one small float in the low bits of each lane; the largest exponent is infinity or NaN. */
+/* Widens one small float in the low bits of each lane, whose largest exponent means infinity or NaN. */
 VEC_INLINE vec_f32 convert_widen_ieee(vec_i32 x, struct convert_format f)
 {
 	vec_i32 magnitude = (x & ((1 << (f.width - 1)) - 1)) << (23 - f.mantissa);
@@ -154,9 +151,9 @@ VEC_INLINE vec_f32 convert_widen_ieee(vec_i32 x, struct convert_format f)
 }
 
 /*
- * Rounds x to the precision of f by integer arithmetic on its bits: half a step is added, less one
- * bit where the result would be even.  Subnormals are rounded by the processor: added to a number
- * whose last bit is worth as much as theirs, they leave their bits at the end of the sum.
+ * Rounds x to the precision of f by integer arithmetic on its bits: adds half a step, less one bit where the result would
+ * be even.  The processor rounds subnormals: added to a number whose last bit is worth as much as theirs, they leave their
+ * bits at the end of the sum.
  */
 VEC_INLINE vec_i32 convert_narrow(vec_f32 x, struct convert_format f)
 {
@@ -179,10 +176,7 @@ VEC_INLINE vec_i32 convert_narrow(vec_f32 x, struct convert_format f)
 	return convert_select(magnitude > CONVERT_F32_INF, convert_fill(f.nan), y);
 }
 
-/*
- * Rounds x to a value of f, as convert_narrow and a widening would, but stays in f32.  f has
- * max < inf or no infinity.
- */
+/* Rounds x to a value of f, as convert_narrow and a widening would, but stays in f32.  f has max < inf, or no infinity. */
 VEC_INLINE vec_f32 convert_round(vec_f32 x, struct convert_format f)
 {
 	const int32_t shift = 23 - f.mantissa;
@@ -202,8 +196,8 @@ VEC_INLINE vec_f32 convert_round(vec_f32 x, struct convert_format f)
 }
 
 /*
- * A bf16 is the upper half of an f32.  Each 32-bit lane has two of them: a shift widens the low one and a mask
- * the high one, so that no element moves from lane to lane.
+ * A bf16 is the upper half of an f32.  Each 32-bit lane holds two bf16: a shift widens the low bf16 and a mask
+ * the high bf16, so that no element moves from lane to lane.
  */
 VEC_INLINE vec_f32 convert_low_bfloat16(vec_u32 x)
 {
@@ -235,8 +229,8 @@ VEC_INLINE vec_f32 convert_clean(vec_f32 x)
 }
 
 /*
- * Rounds to bf16, in the upper half of each lane; the lower half of the result is arbitrary.  The only NaN that
- * comes out as one is the positive quiet NaN.
+ * Rounds to bf16, in the upper half of each lane; the lower half of the result is arbitrary.  The positive quiet NaN is the
+ * only NaN that stays a NaN.
  */
 VEC_INLINE vec_u32 convert_upper_bfloat16(vec_f32 x)
 {
@@ -255,7 +249,7 @@ VEC_INLINE vec_u32 convert_pair_bfloat16(vec_f32 low, vec_f32 high)
 }
 
 /*
- * convert_round_NAME(x) is a narrowing to the type NAME and a widening, but for the bits of a NaN.  x is a
+ * convert_round_NAME(x) narrows to the type NAME and widens again, except for the bits of a NaN.  x is a
  * quotient of a value of the type, so a NaN has no bits beyond the type's and survives the rounding.
  */
 VEC_INLINE vec_f32 convert_round_bfloat16(vec_f32 x)

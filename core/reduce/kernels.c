@@ -3,11 +3,11 @@
  * kernels.c - every data type times every operation, for one instruction set.
  *
  * The build compiles this file once for each set: with -DREDUCE_AVX512 or -DREDUCE_AVX2 and the
- * flags that go with it, or with neither.  Element i of a result depends on element i of the
- * inputs only, never on its place in a vector, the alignment or the instruction set: the end of a
- * buffer takes the same path as the rest, and every NaN that an operation gives is the one
- * positive quiet NaN of its type (hardware would pass on either operand's, as the compiler happens
- * to order them).
+ * compiler's flags for the set, or with neither.  Element i of a result depends on element i of the
+ * inputs only, never on its lane in a vector, the alignment or the instruction set.  The end of a
+ * buffer takes the same path as the rest.  Every NaN that an operation gives is the one positive
+ * quiet NaN of its type; hardware would pass on the NaN of either operand, as the compiler happens
+ * to order them.
  */
 #include <string.h>
 #include "reduce/kernels.h"
@@ -32,14 +32,14 @@
 #error "NaNs and exact rounding are part of the contract: build without -ffast-math"
 #endif
 
-enum { KERNEL_ALIGN_FROM = 4096 }; /* bytes from which aligned stores are worth a vector more */
+enum { KERNEL_ALIGN_FROM = 4096 }; /* bytes from which on aligned stores save time */
 
 /* One vector of a kernel. */
 typedef void (*kernel_step)(void *dst, const void *left, const void *right, int n);
 
 /*
- * One or two words, the most frequent small arrays: they go to a register.  A vector that is read from memory where a
- * word has just been written makes the processor wait for the write.
+ * Reduces one or two 32-bit words, the most frequent small arrays, in a register.  A vector that is read from memory where
+ * a word has just been written makes the processor wait for the write.
  */
 VEC_INLINE void kernel_words(void *dst, const void *left, const void *right, size_t bytes, int n,
 			     kernel_step step)
@@ -64,7 +64,7 @@ VEC_INLINE void kernel_words(void *dst, const void *left, const void *right, siz
 		memcpy(dst, &words[0], sizeof(uint32_t));
 }
 
-/* Less than a vector. */
+/* Reduces less than a vector. */
 VEC_INLINE void kernel_part(unsigned char *dst, const unsigned char *left,
 			    const unsigned char *right, size_t bytes, int n, kernel_step step)
 {
@@ -87,7 +87,7 @@ VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size
 		kernel_words(dst, left, right, bytes, n, step);
 		return;
 	}
-	/* Stores that cross cache lines are slow; in place so are the loads. */
+	/* Stores that cross cache lines are slow; in place the loads are slow too. */
 	if (head && head % element == 0 && bytes >= KERNEL_ALIGN_FROM) {
 		kernel_part(d, l, r, head, n, step);
 		bytes -= head;
@@ -122,7 +122,7 @@ VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size
 /* Lanes of `yes` where mask is set; all three are of one integer type. */
 #define SELECT(mask, yes, no) ((no) ^ (((yes) ^ (no)) & (mask)))
 
-/* Zero is false and all else true; a comparison gives lanes of all ones or all zeros. */
+/* Zero is false, every other value true; a comparison gives lanes of all ones or all zeros. */
 #define LOGICAL(name, vec)                                                                         \
 	KERNEL(name##_land, vec, (vec)((a != 0) & (b != 0)) & 1)                                   \
 	KERNEL(name##_lor, vec, (vec)((a | b) != 0) & 1)                                           \
@@ -142,7 +142,7 @@ VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size
 	LOGICAL(name, vec)
 
 /*
- * Floats of any width compare by their bits: with the magnitude of negative ones turned over they
+ * Floats of any width compare by their bits: with the magnitude of negative floats inverted they
  * order as integers do, -0 before +0.  So the result is one of the inputs unchanged and does not
  * depend on their order.  A magnitude above `inf` is a NaN.
  */
@@ -207,7 +207,7 @@ KERNEL(bfloat16_divide, vec_u32, PAIR(PAIR_DIVIDE))
 KERNEL(bfloat16_scaled_sum, vec_u32, PAIR(PAIR_SCALED))
 KERNEL(bfloat16_scaled_pair, vec_u32, PAIR(PAIR_BOTH))
 
-/* Whole quotients come out exactly: the type divided in has bits enough to tell k from k - 1/n. */
+/* Whole quotients are exact: the type of the division has bits enough to tell k from k - 1/n. */
 VEC_INLINE vec_i32 kernel_divide(vec_i32 x, int n)
 {
 	return CONVERT(CONVERT(x, vec_f32) / (float)n, vec_i32);
@@ -223,7 +223,7 @@ INTEGER(int64, vec_u64, vec_i64)
 INTEGER(uint64, vec_u64, vec_u64)
 LOGICAL(bool, vec_u8)
 
-/* Repeats the sign of a narrower integer, which has `shift` bits less, to the left. */
+/* Extends the sign of a narrower integer, which has `shift` bits less, to the left. */
 VEC_INLINE vec_i32 kernel_sign(vec_i32 x, int shift)
 {
 	return (vec_i32)((vec_u32)x << shift) >> shift;
@@ -274,8 +274,8 @@ WIDE(float64, vec_f64, vec_u64, double)
 	}
 
 /*
- * Complex numbers: only the product is not that of their parts.  A sum and no difference: of a difference beside a sum
- * gcc 12 makes a fused instruction in spite of -ffp-contract=off.
+ * The product of complex numbers; every other operation works on the parts.  The real part is a sum, no difference:
+ * from a difference beside a sum gcc 12 makes a fused instruction in spite of -ffp-contract=off.
  */
 #define COMPLEX(name, real, nan)                                                                   \
 	struct name {                                                                              \
@@ -295,8 +295,8 @@ COMPLEX(complex64, float, __builtin_nanf(""))
 COMPLEX(complex128, double, __builtin_nan(""))
 
 /*
- * Pairs of a value and an index.  The keys of values compare as signed integers, those of NaNs below (for
- * MINLOC) or above (for MAXLOC) all others.
+ * Pairs of a value and an index.  The keys of values compare as signed integers.  The key of a NaN is
+ * below (for MINLOC) or above (for MAXLOC) all other keys.
  */
 #define PAIR_OF(name, bits, other)                                                                 \
 	struct name {                                                                              \
@@ -386,7 +386,7 @@ PAIR_OF(int64_int32, int64_t, int32_t rest;)
 		[REDUCE_SCALED_PAIR] = name##_scaled_pair,                                         \
 	},
 
-/* A sum or the greatest of truths is true if one is, a product or the least if all are. */
+/* The sum or the maximum of bools is true if one is true, the product or the minimum if all are. */
 #define BOOL_ROW(number, name, ...)                                                                \
 	[REDUCE_##number] = {                                                                      \
 		[REDUCE_COLL_SUM] = name##_lor, [REDUCE_COLL_PROD] = name##_land,                  \

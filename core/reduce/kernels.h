@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels.h - the kernels behind reduce.h: one table for each instruction set, all of them
- * compiled from kernels.c and all giving the same bits.
+ * kernels.h - the kernels behind reduce.h: one table for each instruction set.  The build compiles
+ * all tables from kernels.c, and all kernels give the same bits.
  */
 #ifndef CORE_REDUCE_KERNELS_H
 #define CORE_REDUCE_KERNELS_H
@@ -12,7 +12,7 @@
 #define REDUCE_INDEX(number, ...) REDUCE_##number,
 /* The rows, in the order of the table of types: REDUCE_COLL_INT8, ... */
 enum { DTYPES(REDUCE_INDEX) REDUCE_DTYPES };
-/* The columns: REDUCE_COLL_SUM, ..., and two of floats only. */
+/* The columns: REDUCE_COLL_SUM, ..., and two columns of floats only. */
 enum { OPS(REDUCE_INDEX) REDUCE_SCALED_SUM, REDUCE_SCALED_PAIR, REDUCE_OPS };
 /* The division of averages. */
 enum { REDUCE_DIVIDE = REDUCE_COLL_AVG };
@@ -27,12 +27,12 @@ extern const struct reduce_kernels reduce_generic;
 extern const struct reduce_kernels reduce_avx2;
 extern const struct reduce_kernels reduce_avx512;
 
-/* The tables that this processor can run, best first; NULL from the end of the list on. */
+/* Returns the i-th best table that this processor can run; NULL from the end of the list on. */
 const struct reduce_kernels *reduce_usable(int i);
 
-/* The kernel of a public dtype and op (COLL_AVG: REDUCE_DIVIDE), NULL if there is none. */
+/* Returns the kernel of a public dtype and op (COLL_AVG: REDUCE_DIVIDE), NULL if there is none. */
 reduce_fn reduce_lookup(const struct reduce_kernels *kernels, int dtype, int op);
-/* The kernels of averages that divide left, or both operands, and add; NULL: the type is an integer. */
+/* Return the kernels of averages, which divide left or both operands and add; NULL for an integer type. */
 reduce_fn reduce_lookup_scaled_sum(const struct reduce_kernels *kernels, int dtype);
 reduce_fn reduce_lookup_scaled_pair(const struct reduce_kernels *kernels, int dtype);
 

@@ -95,7 +95,7 @@ void redop_scale(const struct redop *redop, void *dst, const void *src, size_t c
 
 /* -------------------------------------------------------------- made at run time -- */
 
-enum { REDOP_MOST = 1 << 16 }; /* operations that are made at most */
+enum { REDOP_MOST = 1 << 16 }; /* most operations made at run time */
 
 struct redop *redop_made(const struct redop_table *table, int op)
 {
@@ -106,7 +106,10 @@ struct redop *redop_made(const struct redop_table *table, int op)
 
 static int redop_find_everywhere(const char *what, int op, struct redop *redop);
 
-/* The logical operation that a sum, product, maximum or minimum of bools is: a backend's own functions know this one. */
+/*
+ * Returns the logical operation that a sum, product, maximum or minimum of bools is; a backend's own functions know the
+ * logical operation only.
+ */
 static int redop_of_bool(int dtype, int op)
 {
 	if (dtype != COLL_BOOL)
@@ -120,7 +123,7 @@ static int redop_of_bool(int dtype, int op)
 	}
 }
 
-/* The reason, for the end of the message that a type lacks an operation. */
+/* Returns the reason why a type lacks an operation, for the end of a message. */
 static const char *redop_why_not(int dtype, int op)
 {
 	switch (dtype_family(dtype)) {
@@ -169,8 +172,8 @@ int redop_find(const struct redop_table *table, const char *what, int dtype, int
 	return COLL_SUCCESS;
 }
 
-/* Returns the index of a free place in the table, or -1. */
-static int redop_place(struct redop_table *table)
+/* Returns the index of a free slot in the table, or -1. */
+static int redop_slot(struct redop_table *table)
 {
 	struct redop **bigger;
 
@@ -180,12 +183,12 @@ static int redop_place(struct redop_table *table)
 		return table->first_free;
 	if (table->n == REDOP_MOST)
 		return -1;
-	if (table->n == table->room) {
-		bigger = realloc(table->made, ((size_t)table->room * 2 + 4) * sizeof(*bigger));
+	if (table->n == table->capacity) {
+		bigger = realloc(table->made, ((size_t)table->capacity * 2 + 4) * sizeof(*bigger));
 		if (!bigger)
 			return -1;
 		table->made = bigger;
-		table->room = table->room * 2 + 4;
+		table->capacity = table->capacity * 2 + 4;
 	}
 	table->made[table->n] = NULL;
 	return table->n++;
@@ -194,27 +197,27 @@ static int redop_place(struct redop_table *table)
 int redop_add(struct redop_table *table, const struct redop *redop)
 {
 	struct redop *made = malloc(sizeof(*made));
-	int place = made ? redop_place(table) : -1;
+	int slot = made ? redop_slot(table) : -1;
 
-	if (place < 0) {
+	if (slot < 0) {
 		free(made);
 		return -1;
 	}
 	*made = *redop;
 	if (made->fn)
 		made->number = ++table->numbers;
-	table->made[place] = made;
-	return REDOP_FIRST + place;
+	table->made[slot] = made;
+	return REDOP_FIRST + slot;
 }
 
 void redop_remove(struct redop_table *table, int op)
 {
-	const int place = op - REDOP_FIRST;
+	const int slot = op - REDOP_FIRST;
 
-	free(table->made[place]);
-	table->made[place] = NULL;
-	if (place < table->first_free)
-		table->first_free = place;
+	free(table->made[slot]);
+	table->made[slot] = NULL;
+	if (slot < table->first_free)
+		table->first_free = slot;
 }
 
 void redop_free_all(struct redop_table *table)
@@ -226,7 +229,7 @@ void redop_free_all(struct redop_table *table)
 
 /* ---------------------------------------------------- valid on every communicator -- */
 
-/* The application's operations that are valid on every communicator; the lock protects them. */
+/* The application's operations that are valid on every communicator.  redop_lock protects the table. */
 static struct redop_table redop_everywhere;
 static pthread_mutex_t redop_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -243,7 +246,7 @@ int redop_add_everywhere(const struct redop *redop)
 	op = redop_add(&redop_everywhere, redop);
 	if (op >= 0) {
 		op += REDOP_EVERYWHERE - REDOP_FIRST;
-		/* Ranks may make them in another order, so their numbers tell nothing. */
+		/* Ranks may make these operations in different orders, so the numbers tell nothing. */
 		redop_made_everywhere(op)->number = 0;
 	}
 	pthread_mutex_unlock(&redop_lock);

@@ -12,7 +12,7 @@
 
 /* The first value that is not a built-in operation. */
 enum { REDOP_FIRST = 256 };
-/* The first of the application's operations that are valid on every communicator. */
+/* The number of the first operation of the application that is valid on every communicator. */
 enum { REDOP_EVERYWHERE = 1 << 20 };
 
 struct redop {
@@ -23,10 +23,10 @@ struct redop {
 	coll_user_op_fn fn; /* the application's function, or NULL */
 	void *user;
 	uint32_t number;    /* counts the application's operations on the communicator, from 1 */
-	int ordered;        /* does not commute: operands must come in rank order */
-	int premul_sum;     /* inputs are multiplied by the scalar first */
-	int made;           /* for a backend's own functions it has another number */
-	int32_t native;     /* that number */
+	int ordered;        /* 1: does not commute, so operands must come in rank order */
+	int premul_sum;     /* 1: inputs are multiplied by the scalar first */
+	int made;           /* 1: a backend's own functions know it by the number `native` */
+	int32_t native;     /* the operation's number for a backend's own functions */
 	const void *scalar; /* address, read when the operation begins; NULL: see `value` */
 	uint8_t value[16];
 };
@@ -34,31 +34,31 @@ struct redop {
 /* The operations that an application has made on one communicator.  All zero: none. */
 struct redop_table {
 	struct redop **made; /* NULL: destroyed */
-	int n, room;
-	int first_free;   /* no earlier one is destroyed */
-	uint32_t numbers; /* of the application's functions, ever added */
+	int n, capacity;
+	int first_free;   /* no entry before this index is free */
+	uint32_t numbers; /* functions of the application ever added */
 };
 
 /*
- * Copies the operation of number `op` for that type, built-in or from the table, to *redop.  If there is
- * none it returns COLL_ERR_INVALID_ARGUMENT with a message that begins with `what`.
+ * Copies the operation `op` for that type, built-in or from the table, to *redop.  If there is none, returns
+ * COLL_ERR_INVALID_ARGUMENT with a message that begins with `what`.
  */
 int redop_find(const struct redop_table *table, const char *what, int dtype, int op,
 	       struct redop *redop);
-/* Copies *redop into the table and returns its number; -1 if memory or numbers have run out. */
+/* Copies *redop into the table.  Returns its number, or -1 if memory or numbers have run out. */
 int redop_add(struct redop_table *table, const struct redop *redop);
 /* Returns the operation of that number in the table, or NULL. */
 struct redop *redop_made(const struct redop_table *table, int op);
-/* Removes the operation of that number; operations under way have copies of it. */
+/* Removes the operation of that number.  Calls under way have copies of it. */
 void redop_remove(struct redop_table *table, int op);
 void redop_free_all(struct redop_table *table);
 
-/* As redop_add, for an operation that is valid on every communicator. */
+/* Adds as redop_add an operation that is valid on every communicator. */
 int redop_add_everywhere(const struct redop *redop);
-/* Returns 0 if there is none of that number. */
+/* Removes such an operation.  Returns 0 if no operation has the number. */
 int redop_remove_everywhere(int op);
 
-/* dst[i] = left[i] op right[i]; as reduce(). */
+/* Computes dst[i] = left[i] op right[i], as reduce(). */
 void redop_apply(const struct redop *redop, void *dst, const void *left, const void *right,
 		 size_t count);
 /*
@@ -74,7 +74,7 @@ void redop_apply_divided(const struct redop *redop, void *dst, const void *input
 			 size_t count, int n);
 void redop_apply_pair(const struct redop *redop, void *dst, const void *a, const void *b,
 		      size_t count, int n);
-/* dst[i] = scalar * src[i]. */
+/* Computes dst[i] = scalar * src[i]. */
 void redop_scale(const struct redop *redop, void *dst, const void *src, size_t count);
 
 #endif

@@ -25,7 +25,7 @@ static int reduce_has_avx2(void)
 {
 	unsigned a, b, c, d;
 
-	/* Not every compiler knows F16C by name here. */
+	/* __builtin_cpu_supports() does not know F16C on every compiler. */
 	return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
@@ -110,8 +110,8 @@ reduce_fn reduce_lookup_scaled_pair(const struct reduce_kernels *kernels, int dt
 }
 
 /*
- * The application may have changed rounding or subnormals in one rank's thread and not in another's.
- * The kernels run with the standard settings; afterwards the thread's own settings are restored.
+ * Calls a kernel with the standard settings of the processor, and restores the thread's own settings afterwards: the
+ * application may have changed rounding or subnormals in the thread of one rank and not in another's.
  */
 static void reduce_call(reduce_fn fn, void *dst, const void *left, const void *right, size_t bytes,
 			int n)
@@ -137,7 +137,7 @@ static void reduce_call(reduce_fn fn, void *dst, const void *left, const void *r
 
 reduce_fn reduce_kernel(int dtype, int op)
 {
-	/* What reduce_supports has checked needs no second look. */
+	/* reduce_supports has checked the type and the operation. */
 	return reduce_kernels()
 		->fn[reduce_row[dtype]][reduce_column[op == COLL_AVG ? COLL_SUM : op]];
 }

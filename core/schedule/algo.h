@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * algo.h - the algorithms.  Each is a builder, a function that appends the steps of one rank to a
- * schedule and knows sched.h and nothing else, and a formula: how many messages, how many bytes, as
- * the literature has it.  Both are in one file; ALGO_TABLE has a row for each algorithm.  No other code
- * knows an algorithm by name: exec/dispatch.c picks a row, `coll prove` proves every row.
+ * algo.h - the algorithms.  Each algorithm has a builder and a formula, both in one file.  The builder
+ * appends the steps of one rank to a schedule and knows sched.h only.  The formula gives the numbers of
+ * messages and bytes, as the literature has them.  ALGO_TABLE has a row for each algorithm.  No other
+ * code knows an algorithm by name: exec/dispatch.c picks a row, and `coll prove` proves every row.
  *
  * Promises of every builder, which the prover checks:
- *   - every rank gets the same bits from a reduction: an element is combined once and spread, or on
- *     all ranks in exactly the same way, left and right included (scan and exscan give each rank a
- *     result of its own);
+ *   - every rank gets the same bits from a reduction: one rank combines an element and spreads the
+ *     result, or all ranks combine it in exactly the same way, left and right included (scan and
+ *     exscan give each rank a result of its own);
  *   - no deadlock if a send completes only once its receive has been posted;
  *   - no step reads or writes memory that a step not ordered with it may write;
  *   - the send buffer is never written;
@@ -23,9 +23,9 @@
 #include <coll/coll.h>
 
 /*
- * The collective to build, with the arguments of this rank's call.  Counts are those of the collective,
- * in elements of s->elem bytes.  Arrays have s->nranks entries.  Counts that are not NULL have
- * displacements: the caller fills in those that the user left out.
+ * The collective to build, with the arguments of this rank's call.  Counts are the collective's, in
+ * elements of s->elem bytes.  Arrays have s->nranks entries.  Counts that are not NULL have
+ * displacements: the caller fills in the displacements that the user left out.
  */
 struct work {
 	int kind; /* COLL_KIND_* */
@@ -33,25 +33,25 @@ struct work {
 	size_t count;
 	int in_place;             /* the buffers overlap as coll.h allows for this kind */
 	const size_t *sendcounts; /* set for scatterv on the root, and for alltoallv */
-	/* May be set for reduce_scatterv too; NULL: its blocks follow one another. */
+	/* May be set for reduce_scatterv too; if it is NULL, the blocks follow one another. */
 	const size_t *senddispls;
 	const size_t *
 		recvcounts; /* set for allgatherv, reduce_scatterv and alltoallv, and for gatherv on the root */
-	const size_t *recvdispls; /* reduce_scatterv: set by algo_build, those of the send buffer */
+	const size_t *recvdispls;  /* reduce_scatterv: algo_build sets them to the send buffer's */
 	const struct nodes *nodes; /* set for algorithms with COLL_ALGORITHM_NODES */
 };
 
-/* An algorithm's costs: sums over all ranks, for messages that are not cut into segments. */
+/* An algorithm's cost: sums over all ranks, for messages that are not cut into segments. */
 struct cost {
 	uint64_t messages, bytes;
 };
 
 /*
- * For gatherv and scatterv `w` is root's; for alltoallv w->sendcounts holds the rows of all ranks,
- * nranks * nranks counts.
+ * A cost formula.  For gatherv and scatterv `w` is root's.  For alltoallv w->sendcounts holds the rows of all ranks, nranks
+ * * nranks counts.
  */
 typedef void (*algo_cost_fn)(const struct work *w, int nranks, size_t elem, struct cost *cost);
-/* s->nranks > 1, except for send and recv. */
+/* A builder.  s->nranks is above 1, except for send and recv. */
 typedef void (*algo_build_fn)(struct sched *s, const struct work *w);
 
 struct algo {
@@ -173,20 +173,20 @@ struct algo {
 ALGO_TABLE(ALGO_DECLARE)
 #undef ALGO_DECLARE
 
-/* The i-th row of the table; NULL from algo_count() on. */
+/* Return the number of rows, and the i-th row or NULL. */
 int algo_count(void);
 const struct algo *algo_at(int i);
-/* The row with that name and kind, or -1. */
+/* Returns the index of the row with that name and kind, or -1. */
 int algo_find(int kind, const char *name);
 /* Can nranks ranks on nnodes nodes use the algorithm? */
 int algo_fits(const struct algo *algo, int nranks, int nnodes);
 /*
- * Appends this rank's steps to the empty schedule, whose `finish` and `scale` are set; for a single rank, a
+ * Appends this rank's steps to the empty schedule, whose `finish` and `scale` are set.  For a single rank it appends a
  * copy.
  */
 void algo_build(const struct algo *algo, struct sched *s, const struct work *w);
 /*
- * Appends a phase, for the ranks of `part`, one or more: builds `w` on its memory.  Returns a step that completes after
+ * Appends a phase that builds `w` on the memory of `part`, for its one or more ranks.  Returns a step that completes after
  * the phase.
  */
 int algo_phase(struct sched *s, const struct sched_part *part, algo_build_fn build,

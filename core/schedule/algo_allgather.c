@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * algo_allgather.c - every rank's block to every rank.  Each rank receives all blocks but
- * its own; the algorithms differ in the number of messages.
+ * algo_allgather.c - every rank's block to every rank.  Each rank receives all blocks but its own.
+ * The algorithms differ in the number of messages.
  */
 #include "schedule/algo.h"
 #include "schedule/segment.h"
 
-/* Segment g waits for step `first` + g * `stride`. */
+/* Sends a block to the next rank.  Segment g waits for step `first` + g * `stride`. */
 static void allgather_send(struct sched *s, struct slice src, size_t len, int first, int stride)
 {
 	for (int g = 0; g < sched_segments(s, len); g++) {
@@ -17,7 +17,10 @@ static void allgather_send(struct sched *s, struct slice src, size_t len, int fi
 	}
 }
 
-/* Returns the step of the first segment; the others follow it. */
+/*
+ * Receives a block from the previous rank.  Returns the step of the first segment; the steps of the later segments follow
+ * it.
+ */
 static int allgather_recv(struct sched *s, size_t off, size_t len, int after)
 {
 	int first = s->nsteps;
@@ -63,7 +66,7 @@ void ring_allgather_cost(const struct work *w, int nranks, size_t elem, struct c
 	c->bytes = (n - 1) * blocks_others(w->recvcounts, w->count, nranks, -1) * elem;
 }
 
-/* `step` waits for all receives so far: every round since step `first` appended a send and a receive. */
+/* Makes `step` wait for all receives so far: every round since step `first` appended a send and a receive. */
 static void allgather_wait(struct sched *s, int step, int first)
 {
 	for (int got = first + 1; got < step; got += 2)
@@ -72,7 +75,8 @@ static void allgather_wait(struct sched *s, int step, int first)
 
 /*
  * Recursive doubling (Thakur, Rabenseifner and Gropp, 2005): before the round of distance d a rank
- * has the d blocks of its aligned group of d ranks, and exchanges them for those of the next group.
+ * has the d blocks of its aligned group of d ranks, and exchanges them for the blocks of the
+ * neighbouring group.
  */
 void double_allgather(struct sched *s, const struct work *w)
 {
@@ -98,9 +102,9 @@ void double_allgather_cost(const struct work *w, int nranks, size_t elem, struct
 	bruck_allgather_cost(w, nranks, elem, c);
 }
 
-int bruck_collect(struct sched *s, size_t held, size_t len)
+int bruck_collect(struct sched *s, size_t at, size_t len)
 {
-	struct slice begin = sched_slice(SCHED_SCRATCH, held);
+	struct slice begin = sched_slice(SCHED_SCRATCH, at);
 	int own = sched_copy(s, begin, sched_slice(SCHED_SEND, 0), len, -1);
 	int first = s->nsteps;
 
@@ -109,23 +113,23 @@ int bruck_collect(struct sched *s, size_t held, size_t len)
 		int sent = sched_send(s, ring_rank(s, -d), begin, part, own);
 
 		allgather_wait(s, sent, first);
-		sched_recv(s, ring_rank(s, d), sched_slice(SCHED_SCRATCH, held + (size_t)d * len),
+		sched_recv(s, ring_rank(s, d), sched_slice(SCHED_SCRATCH, at + (size_t)d * len),
 			   part, -1);
 	}
 	return sched_join(s, first);
 }
 
-/* The blocks gather in scratch; the last steps copy them to their places. */
+/* Gathers the blocks in scratch memory; the last steps copy them to the receive buffer. */
 void bruck_allgather(struct sched *s, const struct work *w)
 {
 	size_t len = w->count * s->elem, n = (size_t)s->nranks, rank = (size_t)s->rank;
-	size_t held = sched_scratch(s, n * len), high = (n - rank) * len;
-	int all = bruck_collect(s, held, len);
+	size_t at = sched_scratch(s, n * len), high = (n - rank) * len;
+	int all = bruck_collect(s, at, len);
 
-	sched_copy(s, sched_slice(SCHED_RECV, rank * len), sched_slice(SCHED_SCRATCH, held), high,
+	sched_copy(s, sched_slice(SCHED_RECV, rank * len), sched_slice(SCHED_SCRATCH, at), high,
 		   all);
 	if (rank)
-		sched_copy(s, sched_slice(SCHED_RECV, 0), sched_slice(SCHED_SCRATCH, held + high),
+		sched_copy(s, sched_slice(SCHED_RECV, 0), sched_slice(SCHED_SCRATCH, at + high),
 			   rank * len, all);
 }
 
@@ -154,7 +158,7 @@ void pairwise_allgather(struct sched *s, const struct work *w)
 	sched_copy(s, sched_slice(SCHED_RECV, blocks_off(s, &b, s->rank)), own, len, -1);
 }
 
-/* As many messages as round the ring. */
+/* The ring needs as many messages. */
 void pairwise_allgather_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
 	ring_allgather_cost(w, nranks, elem, c);

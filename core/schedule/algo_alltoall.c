@@ -4,8 +4,8 @@
 #include "schedule/segment.h"
 
 /*
- * In place an outgoing block must leave its place before the incoming block arrives there: a copy to
- * scratch and a send for each piece.
+ * Sends a block.  In place it must leave its memory before the incoming block arrives there, so each piece is copied to
+ * scratch and sent from there.
  */
 static void pairwise_send(struct sched *s, const struct work *w, const struct blocks *out, int to)
 {
@@ -26,7 +26,7 @@ static void pairwise_send(struct sched *s, const struct work *w, const struct bl
 	}
 }
 
-/* copied: in place, the first step of the copies for that rank. */
+/* Receives a block.  copied: in place, the first copy step of pairwise_send for that rank. */
 static void pairwise_recv(struct sched *s, const struct work *w, const struct blocks *in, int from,
 			  int copied)
 {
@@ -43,8 +43,8 @@ static void pairwise_recv(struct sched *s, const struct work *w, const struct bl
 }
 
 /*
- * Every block by itself, in rounds in which the partners are equally far away, so that at no time
- * many send to one.  No round waits for another.  Also alltoallv.
+ * Sends every block by itself, in rounds in which all partners are equally far away, so that at no time many ranks send to
+ * one.  No round waits for another.  This builder also serves alltoallv.
  */
 void pairwise_alltoall(struct sched *s, const struct work *w)
 {
@@ -56,7 +56,7 @@ void pairwise_alltoall(struct sched *s, const struct work *w)
 		pairwise_send(s, w, &out, ring_rank(s, d));
 	copied = s->nsteps;
 	for (int d = 1; d < s->nranks; d++) {
-		int from = ring_rank(s, -d); /* the same rank is nranks - d places ahead */
+		int from = ring_rank(s, -d); /* the same rank is nranks - d ahead */
 
 		copied -= 2 * segment_count(s, w->kind, blocks_len(s, &out, from));
 		pairwise_recv(s, w, &in, from, copied);
@@ -79,15 +79,15 @@ void pairwise_alltoall_cost(const struct work *w, int nranks, size_t elem, struc
 }
 
 /*
- * Bruck, Ho, Kipnis, Upfal and Weathersby, 1997: block i, for the rank i places further on, is
- * handed on over distance 2^k in round k if i has that bit.  In each round those blocks are packed
- * into one message, in the order of i.
+ * Bruck, Ho, Kipnis, Upfal and Weathersby, 1997: block i is for the rank at distance i.  In round k
+ * a rank hands block i on over distance 2^k if i has bit k.  Each round packs its blocks into one
+ * message, in the order of i.
  */
 struct bruck {
 	size_t len;    /* bytes of a block */
 	size_t in[32]; /* offset in scratch of the blocks that each round received */
-	int got[32];   /* the steps that received them */
-	int before;    /* the last send; in place each send waits for all earlier sends */
+	int got[32];   /* the step that received the message of each round */
+	int before;    /* the last send, or -1; in place each send waits for all earlier sends */
 };
 
 /* Returns the highest set bit, 2^k; *round becomes k. */
@@ -97,7 +97,7 @@ static int bruck_top(int bits, int *round)
 	return 1 << *round;
 }
 
-/* The number of i < end with bit d: the blocks before block `end` in the message of distance d. */
+/* Returns the number of i < end with bit d: the blocks before block `end` in the message of distance d. */
 static size_t bruck_count(int end, int d)
 {
 	int rest = end % (2 * d) - d;
@@ -105,7 +105,7 @@ static size_t bruck_count(int end, int d)
 	return (size_t)(end / (2 * d) * d + (rest > 0 ? rest : 0));
 }
 
-/* The place of block i, which has travelled by `came` (the bits of i below the round's). */
+/* Finds block i, which has travelled by `came` (the bits of i below the round's), and the step that received it. */
 static struct slice bruck_find(const struct sched *s, const struct bruck *b, int i, int came,
 			       int *got)
 {
@@ -120,7 +120,7 @@ static struct slice bruck_find(const struct sched *s, const struct bruck *b, int
 }
 
 /*
- * Packs the blocks that have bit d.  Blocks that the same earlier round received last lie together:
+ * Packs the blocks that have bit d.  Blocks that the same earlier round received last lie together, so one copy takes them:
  * `low` takes the values 0, 1, 2, 4 ...
  */
 static void bruck_pack(struct sched *s, const struct bruck *b, size_t out, int d)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* algo_broadcast.c - broadcasts straight from root, and of long messages, in which every rank sends about as much. */
+/*
+ * algo_broadcast.c - broadcasts straight from root, and broadcasts of long messages, in which every rank sends about as
+ * much.
+ */
 #include "schedule/algo.h"
 #include "schedule/segment.h"
 
@@ -54,7 +57,7 @@ void chain_broadcast_cost(const struct work *w, int nranks, size_t elem, struct 
 	tree_broadcast_cost(w, nranks, elem, c);
 }
 
-/* The blocks of the subtree at `distance`, in bytes. */
+/* Returns the bytes of the blocks of the subtree at `distance`. */
 static size_t broadcast_subtree(const struct sched *s, const struct blocks *b, int distance)
 {
 	int last = distance + tree_size(s, distance) - 1;
@@ -62,7 +65,7 @@ static size_t broadcast_subtree(const struct sched *s, const struct blocks *b, i
 	return blocks_off(s, b, last) + blocks_len(s, b, last) - blocks_off(s, b, distance);
 }
 
-/* Sends down a binomial tree: each rank gets the blocks of its subtree, its own block first. */
+/* Scatters down a binomial tree: each rank gets the blocks of its subtree, its own block first. */
 static void broadcast_scatter(struct sched *s, const struct blocks *b, int root)
 {
 	int distance = tree_distance(s, root), reach = tree_reach(s, distance), got = -1;
@@ -83,9 +86,9 @@ static void broadcast_scatter(struct sched *s, const struct blocks *b, int root)
 }
 
 /*
- * Van de Geijn's: scatter, then allgather round a ring (Thakur, Rabenseifner and Gropp, 2005).
- * Blocks count from the root.  The ring brings a rank the blocks of its subtree a second time, so the
- * ring waits until the rank has sent them on.
+ * Van de Geijn's broadcast: scatter, then allgather round a ring (Thakur, Rabenseifner and Gropp,
+ * 2005).  Blocks are numbered from the root.  The ring brings a rank the blocks of its subtree a
+ * second time, so it begins when the rank has sent these blocks on.
  */
 void scatter_allgather_broadcast(struct sched *s, const struct work *w)
 {

@@ -2,11 +2,11 @@
 /*
  * algo_canonical.c - reductions in the one order and grouping of reproducible mode:
  *
- *   T(lo, hi), over ranks lo .. hi - 1, is rank lo's data if that is all, else
- *   T(lo, lo + p) op T(lo + p, hi) with p the greatest power of two below hi - lo.
+ *   T(lo, hi), over ranks lo .. hi - 1, is rank lo's data if hi is lo + 1, else T(lo, lo + p) op
+ *   T(lo + p, hi) with p the greatest power of two below hi - lo.
  *
- * Ranks collect the data of all ranks, of all elements or of a block, and reduce them alone.  The
- * price is scratch memory for nranks such blocks.
+ * A rank collects the data of all ranks, of all elements or of one block, and reduces them by
+ * itself.  The price is scratch memory for nranks such blocks.
  */
 #include "schedule/algo.h"
 #include "schedule/segment.h"
@@ -49,7 +49,7 @@ static int canonical_reduce(struct sched *s, const struct canonical *c, int lo, 
 
 /* ------------------------------------------------------------------------ short -- */
 
-/* After Bruck's allgather every rank reduces all data. */
+/* Every rank gathers all data by Bruck's allgather and reduces them. */
 void canonical_gather_allreduce(struct sched *s, const struct work *w)
 {
 	struct canonical c = {.len = w->count * s->elem, .first = s->rank};
@@ -88,7 +88,7 @@ static void canonical_segment(struct sched *s, struct canonical *c, struct slice
 	sched_finish(s, dst, c->len, done);
 }
 
-/* Every rank sends each other rank the block of that rank, its neighbour's first. */
+/* Every rank sends every other rank the block that the receiver reduces, its neighbour's first. */
 static void canonical_collect(struct sched *s, const struct blocks *b, struct slice dst)
 {
 	size_t len = blocks_len(s, b, s->rank);
@@ -148,7 +148,7 @@ void linear_reduce_cost(const struct work *w, int nranks, size_t elem, struct co
 	tree_reduce_cost(w, nranks, elem, c);
 }
 
-/* In place, a block's sum arrives where that block was sent from. */
+/* In place a block's sum arrives in the memory from which the block was sent, so the ring waits for the sends. */
 void canonical_scatter_allreduce(struct sched *s, const struct work *w)
 {
 	struct blocks b = {.total = w->count};
@@ -159,7 +159,7 @@ void canonical_scatter_allreduce(struct sched *s, const struct work *w)
 	ring_pass(s, &b, s->rank, own, sched_join(s, first));
 }
 
-/* The blocks go to their ranks, then round the ring: as much as round the ring twice. */
+/* The blocks go to their ranks, then round the ring: as many messages and bytes as twice round the ring. */
 void canonical_scatter_allreduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
 	ring_allreduce_cost(w, nranks, elem, c);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* algo_direct.c - operations between two ranks. */
+/* algo_direct.c - send and receive between two ranks. */
 #include "schedule/algo.h"
 
 /*
- * A message longer than a segment goes in pieces, so that copies to and from a device overlap with the transfer.  A
- * message without bytes comes first: its tag is the caller's, and it tells the receiver which pieces follow.
+ * Sends a message longer than a segment in pieces, so that copies to and from a device overlap with the transfer.  A
+ * message without bytes comes first.  Its tag is the caller's, and it tells the receiver which pieces follow.
  */
 void direct_send(struct sched *s, const struct work *w)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * algo_double.c - recursive doubling: log2(n) rounds; in each a rank exchanges all its data with a
- * partner twice as far away as before (Thakur, Rabenseifner and Gropp, 2005).
+ * algo_double.c - recursive doubling: in each of log2(n) rounds a rank exchanges all its data with
+ * a partner twice as far away as before (Thakur, Rabenseifner and Gropp, 2005).
  */
 #include "schedule/algo.h"
 #include "schedule/segment.h"
@@ -25,7 +25,10 @@ static int double_round(struct sched *s, const struct fold *f, int distance, str
 	return done;
 }
 
-/* The first round of a rank whose input the sum does not overwrite: the partner's data is added as it arrives. */
+/*
+ * Appends the first round of a rank whose input the sum does not overwrite.  The rank adds the partner's data as it
+ * arrives.
+ */
 static int double_first_round(struct sched *s, const struct fold *f, size_t len)
 {
 	struct slice own = sched_slice(SCHED_SEND, 0);
@@ -35,12 +38,12 @@ static int double_first_round(struct sched *s, const struct fold *f, size_t len)
 	return sched_recv_reduce(s, partner, sched_slice(SCHED_RECV, 0), own, f->rank & 1, len, -1);
 }
 
-/* Takes part in the rounds from `distance` on; step `ready` completes the data at `own`. */
+/* Appends the rounds from `distance` on.  Step `ready` completes the data at `own`. */
 static int double_rounds(struct sched *s, const struct fold *f, int distance, struct slice own,
 			 size_t len, int ready)
 {
 	size_t scratch = distance < f->power ? sched_scratch(s, 2 * len) : 0;
-	int before = -1; /* the last reduction that read the scratch half of this round */
+	int before = -1; /* the last reduction that read this round's half of the scratch memory */
 	int half = 0;
 
 	for (; distance < f->power; distance *= 2) {
@@ -84,18 +87,18 @@ void double_allreduce_cost(const struct work *w, int nranks, size_t elem, struct
 	c->bytes = c->messages * w->count * elem;
 }
 
-/* After ceil(log2 n) rounds a message from every rank has reached every other, directly or not. */
+/* After ceil(log2 n) rounds every rank has heard of every other rank, directly or through others. */
 void dissemination_barrier(struct sched *s, const struct work *w)
 {
-	int heard = -1;
+	int got = -1;
 
 	(void)w;
 	for (int distance = 1; distance < s->nranks; distance *= 2) {
 		int to = (s->rank + distance) % s->nranks;
 		int from = (s->rank - distance + s->nranks) % s->nranks;
 
-		sched_send(s, to, sched_slice(SCHED_SEND, 0), 0, heard);
-		heard = sched_recv(s, from, sched_slice(SCHED_RECV, 0), 0, heard);
+		sched_send(s, to, sched_slice(SCHED_SEND, 0), 0, got);
+		got = sched_recv(s, from, sched_slice(SCHED_RECV, 0), 0, got);
 	}
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* algo_gather.c - every rank's block to the root: each by itself, or collected up a binomial tree. */
+/* algo_gather.c - every rank's block to the root: each block by itself, or all of them collected up a binomial tree. */
 #include "schedule/algo.h"
 #include "schedule/segment.h"
 
@@ -34,7 +34,10 @@ void linear_gather_cost(const struct work *w, int nranks, size_t elem, struct co
 	c->bytes = blocks_others(w->recvcounts, w->count, nranks, w->root) * elem;
 }
 
-/* One message brings blocks that continue at offset 0 after the last rank's; `first` bytes precede it. */
+/*
+ * Receives one message whose blocks go on at rank 0 after the last rank's block, and copies both parts to their places.
+ * The first part has `first` bytes.
+ */
 static void gather_unpack(struct sched *s, int from, struct slice dst, size_t first, size_t len)
 {
 	struct slice src = sched_slice(SCHED_SCRATCH, sched_scratch(s, len));
@@ -60,17 +63,17 @@ static void gather_root(struct sched *s, int root, size_t len)
 	}
 }
 
-/* An inner rank's part: it collects its subtree in scratch, its own block first. */
+/* The part of an inner rank.  It collects the blocks of its subtree in scratch memory, its own block first. */
 static void gather_inner(struct sched *s, int root, int distance, size_t len)
 {
 	int size = tree_size(s, distance), reach = tree_reach(s, distance), first = s->nsteps;
-	size_t held = sched_scratch(s, (size_t)size * len);
-	struct slice begin = sched_slice(SCHED_SCRATCH, held);
+	size_t at = sched_scratch(s, (size_t)size * len);
+	struct slice begin = sched_slice(SCHED_SCRATCH, at);
 
 	sched_copy(s, begin, sched_slice(SCHED_SEND, 0), len, -1);
 	for (int child = 1; child < size; child *= 2)
 		sched_recv(s, tree_rank(s, root, distance + child),
-			   sched_slice(SCHED_SCRATCH, held + (size_t)child * len),
+			   sched_slice(SCHED_SCRATCH, at + (size_t)child * len),
 			   (size_t)tree_size(s, distance + child) * len, -1);
 	sched_send(s, tree_rank(s, root, distance - reach), begin, (size_t)size * len,
 		   sched_join(s, first));
@@ -93,7 +96,7 @@ void tree_gather(struct sched *s, const struct work *w)
 	}
 }
 
-/* A block is handed on once for every set bit of its distance. */
+/* A block makes one hop for every set bit of its distance. */
 void tree_gather_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
 	uint64_t handed = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * algo_halving.c - recursive halving: log2(n) rounds, in each of which a rank gives its partner the
- * half of its data that the partner sums, and adds the received half to the half it keeps (Thakur,
+ * algo_halving.c - recursive halving: in each of log2(n) rounds a rank gives its partner the half
+ * of its data that the partner sums, and adds the received half to the half that it keeps (Thakur,
  * Rabenseifner and Gropp, 2005).
  */
 #include "schedule/algo.h"
@@ -9,12 +9,12 @@
 
 struct halving {
 	struct fold fold;
-	struct slice data, sum; /* the place of this rank's data, and of the sums */
-	int ready;              /* the step that made the data, or -1 */
+	struct slice data, sum; /* where this rank's data lie, and where the sums go */
+	int ready;              /* the step that completes the data, or -1 */
 };
 
 struct span {
-	size_t off, len; /* bytes of the data */
+	size_t off, len; /* bytes within the data */
 };
 
 static void halving_begin(struct sched *s, struct halving *h, struct slice sum, size_t len)
@@ -24,7 +24,7 @@ static void halving_begin(struct sched *s, struct halving *h, struct slice sum, 
 	h->sum = sum;
 }
 
-/* Appends a round whose sum goes to `sum`; returns the step that sends.  The lower rank's data stay on the left. */
+/* Appends a round whose sum goes to `sum`.  The lower rank's data stay on the left.  Returns the step that sends. */
 static int halving_round_to(struct sched *s, struct halving *h, int distance, struct span give,
 			    struct span keep, struct slice sum)
 {
@@ -48,7 +48,7 @@ static int halving_round(struct sched *s, struct halving *h, int distance, struc
 
 /* --------------------------------------------------------------------- Rabenseifner -- */
 
-/* Pieces first .. first + n - 1 of `power` near-equal ones. */
+/* Returns the span of pieces first .. first + n - 1 of `power` near-equal pieces. */
 static struct span halving_pieces(const struct sched *s, const struct fold *f, size_t count,
 				  int first, int n)
 {
@@ -60,8 +60,8 @@ static struct span halving_pieces(const struct sched *s, const struct fold *f, s
 }
 
 /*
- * First half.  Near ranks come first, so that every sum is of neighbours, in rank order.  Returns the
- * piece that this rank has in the end; sent[] becomes the steps that sent the other pieces away.
+ * Appends the first half: the rounds of sums.  Near ranks come first, so that every sum is of neighbours, in rank order.
+ * Returns the piece that this rank has in the end.  sent[] becomes the steps that sent the other pieces away.
  */
 static int halving_sum(struct sched *s, struct halving *h, size_t count, int *sent)
 {
@@ -82,7 +82,9 @@ static int halving_sum(struct sched *s, struct halving *h, size_t count, int *se
 	return piece;
 }
 
-/* The rounds backwards: each piece that was sent away, the last by sent[-1], comes back as a sum. */
+/*
+ * Appends the second half: the rounds backwards.  Each piece that was sent away, the last by sent[-1], comes back as a sum.
+ */
 static void halving_spread(struct sched *s, const struct halving *h, size_t count, int piece,
 			   const int *sent)
 {
@@ -123,7 +125,8 @@ void halving_allreduce(struct sched *s, const struct work *w)
 
 /*
  * In each half the ranks of the rounds together send all data power - 1 times: half of the data of all
- * ranks, then a quarter of it twice, and so on.  n - power ranks lend their data and get the result.
+ * ranks, then a quarter of the data twice, and so on.  n - power ranks lend their data and get the
+ * result.
  */
 void halving_allreduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
@@ -135,7 +138,7 @@ void halving_allreduce_cost(const struct work *w, int nranks, size_t elem, struc
 
 /* ---------------------------------------------------------------- reduce and scatter -- */
 
-/* The blocks of n ranks of the rounds, and of the neighbours that lent them their data. */
+/* Returns the span of the blocks of n ranks of the rounds, and of the neighbours that lent them data. */
 static struct span halving_blocks(const struct fold *f, size_t len, int first, int n)
 {
 	int last = first + n;
@@ -146,8 +149,8 @@ static struct span halving_blocks(const struct fold *f, size_t len, int first, i
 }
 
 /*
- * Far ranks come first, so that block r ends at rank r.  The last sum goes to `last`, unless that is NULL.  Returns
- * the block that this rank has in the end.
+ * Appends the rounds.  Far ranks come first, so that block r ends at rank r.  The last sum goes to `last`, unless that is
+ * NULL.  Returns the span that this rank has in the end.
  */
 static struct span halving_collect(struct sched *s, struct halving *h, size_t len,
 				   const struct slice *last)
@@ -169,7 +172,7 @@ static struct span halving_collect(struct sched *s, struct halving *h, size_t le
 	return halving_blocks(&h->fold, len, first, 1);
 }
 
-/* Every rank takes part, so that the last round sums the block of this rank alone, in its receive buffer. */
+/* For a power of two ranks: the last round sums this rank's block alone, in its receive buffer. */
 static void halving_scatter_all(struct sched *s, struct halving *h, size_t len)
 {
 	const struct slice result = sched_slice(SCHED_RECV, 0);
@@ -202,11 +205,12 @@ void halving_reduce_scatter(struct sched *s, const struct work *w)
 	sum.off += own.off;
 	h.ready = sched_finish(s, sum, own.len, h.ready);
 	fold_return(s, &h.fold, sum, len, h.ready);
-	sum.off += own.len - len; /* the second of two blocks, if the first is the neighbour's */
+	sum.off +=
+		own.len - len; /* the second of two blocks, if the first block is the neighbour's */
 	sched_copy(s, sched_slice(SCHED_RECV, 0), sum, len, h.ready);
 }
 
-/* The first half above, after which a rank that takes no part gets its block back. */
+/* The cost of the first half of the allreduce; then each rank outside the rounds gets its block back. */
 void halving_reduce_scatter_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
 	uint64_t n = (uint64_t)nranks, power = (uint64_t)fold_power(nranks);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * algo_level.c - two levels: only the leader of each node, its lowest rank, talks to other nodes.
- * Three phases, each an algorithm of its own: reduce to the leaders, allreduce among them, broadcast
- * (Karonis et al., 2000).
+ * algo_level.c - an allreduce in two levels: only the leader of each node, its lowest rank, talks to
+ * other nodes.  It has three phases, each an algorithm of its own: reduce to the leaders, allreduce
+ * among the leaders, broadcast (Karonis et al., 2000).
  */
 #include "schedule/algo.h"
 
-/* From this many bytes on the leaders exchange halves, from this many for each leader they use a ring. */
+/* Bytes from which on the leaders exchange halves, and bytes for each leader from which on they use a ring. */
 enum { LEVEL_LONG = 64 << 10, LEVEL_BLOCK = 32 << 10 };
 
 struct level_choice {
@@ -14,7 +14,7 @@ struct level_choice {
 	algo_cost_fn cost;
 };
 
-/* The allreduce among the leaders. */
+/* Chooses the allreduce among the leaders. */
 static struct level_choice level_choose(const struct work *w, int leaders, size_t elem)
 {
 	size_t len = w->count * elem;
@@ -26,11 +26,11 @@ static struct level_choice level_choose(const struct work *w, int leaders, size_
 	return (struct level_choice){ring_allreduce, ring_allreduce_cost};
 }
 
-/* The ranks of this rank's node. */
+/* Returns the phase of the ranks of this rank's node. */
 static struct sched_part level_node(const struct sched *s, const struct nodes *nodes)
 {
 	int node = nodes->node[s->rank], first = nodes->first[node];
-	struct sched_part part = {.rank = nodes->place[s->rank], .after = -1};
+	struct sched_part part = {.rank = nodes->local_rank[s->rank], .after = -1};
 
 	part.nranks = nodes->first[node + 1] - first;
 	part.ranks = nodes->member + first;
@@ -39,7 +39,7 @@ static struct sched_part level_node(const struct sched *s, const struct nodes *n
 	return part;
 }
 
-/* Second phase.  The leader of several ranks has their sum in its receive buffer. */
+/* Appends the second phase.  A leader of several ranks has their sum in its receive buffer. */
 static int level_meet(struct sched *s, const struct work *w, const struct sched_part *node)
 {
 	struct work part = {.kind = COLL_KIND_ALLREDUCE, .count = w->count};

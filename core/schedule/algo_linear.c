@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * algo_linear.c - over rank 0: all ranks send straight to it, and it sends straight to all.  Two messages a rank, one
- * after the other: ranks that take turns on processors need one turn each, where doubling distances need one for each
- * distance.
+ * algo_linear.c - collectives over rank 0: all ranks send straight to rank 0, which sends straight to all.  Each rank
+ * but rank 0 has two messages, one after the other.  So ranks that take turns on processors need one turn each, where
+ * doubling distances need one turn for each distance.
  */
 #include "schedule/algo.h"
 
@@ -15,7 +15,7 @@ static struct sched_part linear_part(const struct sched *s)
 	return part;
 }
 
-/* The result of the first phase, which lies at part->recv, is the input of the second. */
+/* Appends two phases.  The result of the first phase, at part->recv, is the input of the second phase. */
 static void linear_phases(struct sched *s, struct sched_part *part, algo_build_fn first,
 			  const struct work *w, algo_build_fn second, const struct work *then)
 {

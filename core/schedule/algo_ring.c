@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * algo_ring.c - reductions round a ring: in each of nranks - 1 rounds a rank sends one block to the
- * next rank and receives one from the previous.  An allreduce moves 2 (n-1)/n of the data each way,
- * the least possible (Patarasuk and Yuan, 2009).
+ * next rank and receives one block from the previous rank.  An allreduce moves 2 (n-1)/n of the
+ * data each way, the least possible (Patarasuk and Yuan, 2009).
  *
- * Blocks are cut into segments, as many for all blocks as for the longest.  Each segment is a chain
- * of its own, so that receiving, reducing and sending overlap.
+ * Blocks are cut into segments, all blocks into as many as the longest block.  Each segment is a
+ * chain of its own, so that receiving, reducing and sending overlap.
  */
 #include "schedule/algo.h"
 #include "schedule/segment.h"
@@ -20,7 +20,7 @@ static size_t ring_longest(const struct sched *s, const struct blocks *b)
 	return longest;
 }
 
-/* Segment g of block i. */
+/* Return where segment g of block i begins, and its length. */
 static struct slice ring_part(const struct sched *s, uint32_t buf, const struct blocks *b, int i,
 			      int g)
 {
@@ -32,7 +32,7 @@ static size_t ring_part_len(const struct sched *s, const struct blocks *b, int i
 	return sched_segment_len(s, blocks_len(s, b, i), g);
 }
 
-/* First half: each block goes once round the ring, every rank adding its part; `rank` ends here. */
+/* Appends the first half: each block goes once round the ring, every rank adds its part, and block `rank` ends here. */
 static int ring_sum(struct sched *s, const struct blocks *b, int g)
 {
 	int ready = -1;
@@ -56,8 +56,8 @@ static int ring_sum(struct sched *s, const struct blocks *b, int g)
 }
 
 /*
- * Second half: the sums go round.  A block's place is free once its partial sum has been sent.  Each
- * round since step `first` has appended that send and then a receive.
+ * Appends the second half: the sums go round.  A block's memory is free once its partial sum has been sent.  Each round
+ * since step `first` has appended that send and then a receive.
  */
 static void ring_spread(struct sched *s, const struct blocks *b, int g, int ready, int first)
 {
@@ -93,42 +93,42 @@ void ring_allreduce_cost(const struct work *w, int nranks, size_t elem, struct c
 /* ------------------------------------------------------------- reduce and scatter -- */
 
 /*
- * A receive that waits for scratch memory waits for sends of this rank.  This many segments at a time,
- * with at most two sends from scratch memory each, stay within the 64 sends of a rank that may be under way.
+ * Segments under way at a time.  A receive that waits for scratch memory waits for sends of this rank.  With at most two
+ * sends from scratch memory for each segment, a rank stays within the 64 sends that may be under way.
  */
 enum { RING_WINDOW = 32 };
 
-/* The destination of this rank's own block, and scratch for two blocks on their way to others. */
+/* The destination of this rank's own block, and scratch memory for two blocks on their way to other ranks. */
 struct ring_buffers {
 	struct slice own;
 	size_t scratch, longest;
 };
 
-static struct slice ring_held(const struct sched *s, const struct ring_buffers *buffers, int half,
-			      int g)
+static struct slice ring_scratch(const struct sched *s, const struct ring_buffers *buffers,
+				 int half, int g)
 {
 	return sched_slice(SCHED_SCRATCH, buffers->scratch + (size_t)half * buffers->longest +
 						  sched_segment_off(s, buffers->longest, g));
 }
 
 /*
- * The first half of an allreduce, but partial sums must not lie in the caller's buffer: they alternate
+ * Appends a segment of the first half of an allreduce.  Partial sums must not lie in the caller's buffer, so they alternate
  * between two scratch blocks.
  */
 static void ring_collect_segment(struct sched *s, const struct blocks *b, int g,
 				 const struct ring_buffers *buffers, int after)
 {
-	struct slice held = ring_part(s, SCHED_SEND, b, ring_rank(s, -1), g), own = buffers->own;
+	struct slice sum = ring_part(s, SCHED_SEND, b, ring_rank(s, -1), g), own = buffers->own;
 	int last = s->nranks - 2, ready = after, sent = after;
 
 	own.off += sched_segment_off(s, blocks_len(s, b, s->rank), g);
 	for (int round = 0; round <= last; round++) {
 		int out = ring_rank(s, -round - 1), in = ring_rank(s, -round - 2);
 		int sending =
-			sched_send(s, ring_rank(s, 1), held, ring_part_len(s, b, out, g), ready);
+			sched_send(s, ring_rank(s, 1), sum, ring_part_len(s, b, out, g), ready);
 
-		held = round < last ? ring_held(s, buffers, round % 2, g) : own;
-		ready = sched_recv_reduce(s, ring_rank(s, -1), held,
+		sum = round < last ? ring_scratch(s, buffers, round % 2, g) : own;
+		ready = sched_recv_reduce(s, ring_rank(s, -1), sum,
 					  ring_part(s, SCHED_SEND, b, in, g), 0,
 					  ring_part_len(s, b, in, g), round > 1 ? sent : after);
 		if (!round) {
@@ -172,8 +172,8 @@ void ring_reduce_scatter_cost(const struct work *w, int nranks, size_t elem, str
 }
 
 /*
- * Reduce-scatter, then the blocks go to root.  In place they overwrite root's own data, so a rank sends
- * its block only after all its other steps.
+ * A reduce-scatter, after which the blocks go to root.  In place the blocks overwrite root's own data,
+ * so a rank sends its block only after all its other steps.
  */
 void ring_reduce(struct sched *s, const struct work *w)
 {

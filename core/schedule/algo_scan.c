@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * algo_scan.c - scan and exscan: the inputs of the ranks up to this one, or before it, in rank order.
+ * algo_scan.c - scan and exscan: they reduce the inputs of the ranks up to this rank, or before it,
+ * in rank order.
  *
  * Doubling: in the round of distance d each rank knows the sum of its block of d ranks, which begins at a
- * multiple of d.  Two neighbouring blocks make one of the next round, and its upper ranks add the sum of the
- * lower block to their results, on the left.  So the result has the grouping of reproducible mode.
+ * multiple of d.  Two neighbouring blocks make one block of the next round.  The ranks of the upper block
+ * add the sum of the lower block to their results, on the left.  So the result has the grouping of
+ * reproducible mode.
  */
 #include "schedule/algo.h"
 #include "schedule/segment.h"
@@ -17,12 +19,12 @@ struct scan {
 	struct slice block;  /* the sum of this rank's block, complete after step block_ready */
 	struct slice result; /* the result so far, complete after step result_ready */
 	int block_ready, result_ready;
-	int has_result; /* 0: an exscan, and no lower block has been added yet */
-	int same; /* block and result are the same bytes: this rank is the last of its block */
-	int sent; /* the last send, which reads the block, or -1 */
-	size_t scratch;  /* a block, and two places for incoming ones, */
-	int has_scratch; /* from the first exchange on */
-	int place;       /* the next of these places, and the last step that reads it, or -1 */
+	int has_result; /* 0: an exscan that no lower block has been added to */
+	int same; /* 1: block and result are the same bytes, since this rank is the last of its block */
+	int sent;        /* the last send that reads the block, or -1 */
+	size_t scratch;  /* scratch memory for a block and for two incoming blocks, */
+	int has_scratch; /* 1: from the first exchange on */
+	int half; /* half for the next incoming block; below: the last reader of each half, or -1 */
 	int last_reader[2];
 };
 
@@ -40,7 +42,7 @@ static struct scan scan_begin(struct sched *s, const struct work *w, int has_res
 			     .last_reader = {-1, -1}};
 }
 
-/* The last reader of the block and of the result, before one of them is overwritten. */
+/* Makes a step, which overwrites the block or the result, wait for their last readers.  Returns the step. */
 static int scan_wait(const struct scan *c, int step)
 {
 	sched_after(c->s, step, c->sent);
@@ -65,7 +67,7 @@ static void scan_add(struct scan *c, struct slice incoming, int got)
 	c->block_ready = step;
 }
 
-/* Makes the sum of both blocks. */
+/* Adds the incoming block to this rank's block. */
 static void scan_join(struct scan *c, struct slice incoming, int is_upper, int got)
 {
 	const struct slice joined = sched_slice(SCHED_SCRATCH, c->scratch);
@@ -79,28 +81,28 @@ static void scan_join(struct scan *c, struct slice incoming, int is_upper, int g
 	c->same = 0;
 }
 
-/* Both ranks need the other's sum, since another block follows theirs. */
+/* Exchanges the sums with the partner: both ranks need them, since another block follows theirs. */
 static void scan_exchange(struct scan *c, int partner)
 {
-	const int is_upper = partner < c->s->rank, place = c->place;
+	const int is_upper = partner < c->s->rank, half = c->half;
 	struct slice incoming;
 	int got;
 
 	if (!c->has_scratch)
 		c->scratch = sched_scratch(c->s, 3 * c->len);
 	c->has_scratch = 1;
-	incoming = sched_slice(SCHED_SCRATCH, c->scratch + (size_t)(1 + place) * c->len);
+	incoming = sched_slice(SCHED_SCRATCH, c->scratch + (size_t)(1 + half) * c->len);
 	c->sent = sched_send(c->s, partner, c->block, c->len, c->block_ready);
-	got = sched_recv(c->s, partner, incoming, c->len, c->last_reader[place]);
+	got = sched_recv(c->s, partner, incoming, c->len, c->last_reader[half]);
 	if (!is_upper || !c->same)
 		scan_join(c, incoming, is_upper, got);
 	if (is_upper)
 		scan_add(c, incoming, got);
-	c->last_reader[place] = is_upper ? c->result_ready : c->block_ready;
-	c->place = !place;
+	c->last_reader[half] = is_upper ? c->result_ready : c->block_ready;
+	c->half = !half;
 }
 
-/* The sum of the lower block goes straight to the result, and nobody asks for the sum of both. */
+/* Adds the sum of the lower block straight to the result.  No rank asks for the sum of both blocks. */
 static void scan_take(struct scan *c, int partner)
 {
 	const struct slice recv = sched_slice(SCHED_RECV, 0);
@@ -180,7 +182,7 @@ void chain_scan(struct sched *s, const struct work *w)
 		sched_copy(s, sched_slice(SCHED_RECV, 0), sched_slice(SCHED_SEND, 0), len, -1);
 }
 
-/* In place the sum of the ranks before must not overwrite the input before that has been added. */
+/* In place the sum of the lower ranks must not overwrite this rank's input before the input has been added. */
 static void chain_exscan_segment(struct sched *s, size_t off, size_t len, struct slice sum,
 				 struct slice incoming)
 {

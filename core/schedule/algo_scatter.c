@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* algo_scatter.c - the root's blocks to the ranks: each by itself, or handed down a binomial tree. */
+/* algo_scatter.c - the root's blocks to the ranks: each block by itself, or handed down a binomial tree. */
 #include "schedule/algo.h"
 #include "schedule/segment.h"
 
@@ -35,7 +35,7 @@ void linear_scatter_cost(const struct work *w, int nranks, size_t elem, struct c
 	c->bytes = blocks_others(w->sendcounts, w->count, nranks, w->root) * elem;
 }
 
-/* Puts blocks together that go on at 0 after the last rank's; `first` bytes come before. */
+/* Packs blocks that go on at rank 0 after the last rank's block.  `first` bytes come before rank 0's block. */
 static int scatter_pack(struct sched *s, struct slice dst, struct slice src, size_t first,
 			size_t len)
 {
@@ -63,19 +63,19 @@ static void scatter_root(struct sched *s, int root, size_t len)
 	}
 }
 
-/* An inner rank's part: the message for its subtree begins with its own block. */
+/* The part of an inner rank.  The message for its subtree begins with its own block. */
 static void scatter_inner(struct sched *s, int root, int distance, size_t len)
 {
 	int size = tree_size(s, distance), reach = tree_reach(s, distance);
-	size_t held = sched_scratch(s, (size_t)size * len);
-	struct slice begin = sched_slice(SCHED_SCRATCH, held);
+	size_t at = sched_scratch(s, (size_t)size * len);
+	struct slice begin = sched_slice(SCHED_SCRATCH, at);
 	int got =
 		sched_recv(s, tree_rank(s, root, distance - reach), begin, (size_t)size * len, -1);
 
 	for (int child = reach / 2; child; child /= 2)
 		if (child < size)
 			sched_send(s, tree_rank(s, root, distance + child),
-				   sched_slice(SCHED_SCRATCH, held + (size_t)child * len),
+				   sched_slice(SCHED_SCRATCH, at + (size_t)child * len),
 				   (size_t)tree_size(s, distance + child) * len, got);
 	sched_copy(s, sched_slice(SCHED_RECV, 0), begin, len, got);
 }

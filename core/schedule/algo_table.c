@@ -36,7 +36,7 @@ int algo_fits(const struct algo *algo, int nranks, int nnodes)
 	return !(algo->flags & COLL_ALGORITHM_NODES) || (nnodes > 1 && nnodes < nranks);
 }
 
-/* One rank alone: the result is its input. */
+/* Appends the steps of a communicator of one rank: the result is its input. */
 static void algo_alone(struct sched *s, const struct work *w)
 {
 	size_t send = w->senddispls ? w->senddispls[0] : 0;
@@ -51,7 +51,7 @@ static void algo_alone(struct sched *s, const struct work *w)
 	sched_finish(s, dst, count * s->elem, copied);
 }
 
-/* Where the blocks begin: summed up once, not once for each block. */
+/* Returns where the blocks begin, or NULL without memory.  Sums the counts up once, not once for each block. */
 static size_t *algo_displs(const size_t *counts, int nranks)
 {
 	size_t *displs = calloc((size_t)nranks, sizeof(*displs));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * algo_tree.c - binomial trees: rank r (counted from the root) has as parent r with its lowest set
- * bit cleared, as children r + 1, r + 2, r + 4 ... below that bit.  Segments follow one another
- * through the tree.
+ * algo_tree.c - binomial trees: the parent of rank r (counted from the root) is r with its lowest
+ * set bit cleared; its children are r + 1, r + 2, r + 4 ... below that bit.  Segments follow one
+ * another through the tree.
  */
 #include "schedule/algo.h"
 #include "schedule/segment.h"
@@ -44,7 +44,7 @@ void tree_broadcast_cost(const struct work *w, int nranks, size_t elem, struct c
 
 /*
  * sum: memory for the sum of this rank's subtree; a leaf does not use it.  A rank adds its nearest child
- * first, so that with rank 0 as root operands come in rank order.  Returns the last step.
+ * first, so that with rank 0 as root the operands come in rank order.  Returns the last step.
  */
 static int tree_reduce_segment(struct sched *s, struct slice own, struct slice sum, size_t len,
 			       int root)
@@ -63,7 +63,7 @@ static int tree_reduce_segment(struct sched *s, struct slice own, struct slice s
 	return sched_finish(s, sum, len, made);
 }
 
-/* Up the tree to `top`, from there to root. */
+/* Reduces up the tree to `top`, which sends the result to root. */
 static void tree_reduce_over(struct sched *s, const struct work *w, int top)
 {
 	size_t len = w->count * s->elem;

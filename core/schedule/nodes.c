@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fills in all of *nodes but `first` and `member`.  first[i + 1] becomes the number of ranks on node i. */
+/* Fills in *nodes except `first` and `member`.  first[i + 1] becomes the number of ranks on node i. */
 static int nodes_number(struct nodes *nodes, struct int_map *map, const int *node, const int *ranks,
 			int nranks)
 {
@@ -18,7 +18,7 @@ static int nodes_number(struct nodes *nodes, struct int_map *map, const int *nod
 		if (number == nodes->count)
 			nodes->leader[nodes->count++] = r;
 		nodes->node[r] = number;
-		nodes->place[r] = nodes->first[number + 1]++;
+		nodes->local_rank[r] = nodes->first[number + 1]++;
 	}
 	return 0;
 }
@@ -32,8 +32,8 @@ int nodes_make(struct nodes *nodes, const int *node, const int *ranks, int nrank
 	*nodes = (struct nodes){.node = calloc(5 * n + 1, sizeof(int))};
 	if (!nodes->node)
 		return -1;
-	nodes->place = nodes->node + n;
-	nodes->leader = nodes->place + n;
+	nodes->local_rank = nodes->node + n;
+	nodes->leader = nodes->local_rank + n;
 	nodes->member = nodes->leader + n;
 	nodes->first = nodes->member + n;
 	code = nodes_number(nodes, &map, node, ranks, nranks);
@@ -45,7 +45,7 @@ int nodes_make(struct nodes *nodes, const int *node, const int *ranks, int nrank
 	for (int i = 0; i < nodes->count; i++)
 		nodes->first[i + 1] += nodes->first[i];
 	for (int r = 0; r < nranks; r++)
-		nodes->member[nodes->first[nodes->node[r]] + nodes->place[r]] = r;
+		nodes->member[nodes->first[nodes->node[r]] + nodes->local_rank[r]] = r;
 	return 0;
 }
 

@@ -74,8 +74,8 @@ void sched_after(struct sched *s, int step, int earlier)
 	s->step[step].earlier++;
 }
 
-/* Turns a slice of a phase into a slice of the whole schedule. */
-static struct slice sched_place(const struct sched_part *part, struct slice slice)
+/* Turns a slice of the phase into a slice of the whole schedule. */
+static struct slice sched_translate(const struct sched_part *part, struct slice slice)
 {
 	struct slice base = slice.buf == SCHED_SEND ? part->send : part->recv;
 
@@ -90,15 +90,15 @@ static int sched_add(struct sched *s, struct step step, int after)
 	if (s->error)
 		return -1;
 	step.edge = -1;
-	step.dst = sched_place(&s->part, step.dst);
-	step.src = sched_place(&s->part, step.src);
-	step.other = sched_place(&s->part, step.other);
+	step.dst = sched_translate(&s->part, step.dst);
+	step.src = sched_translate(&s->part, step.src);
+	step.other = sched_translate(&s->part, step.other);
 	s->step[s->nsteps++] = step;
 	sched_after(s, s->nsteps - 1, after < 0 ? s->part.after : after);
 	return s->nsteps - 1;
 }
 
-/* The number of the next message to (way 0) or from (way 1) peer. */
+/* Returns the number of the next message to the peer (way 0) or from it (way 1). */
 static uint32_t sched_next_message(struct sched *s, int peer, int way)
 {
 	int known = s->peers.nkeys, i;
@@ -117,7 +117,7 @@ static uint32_t sched_next_message(struct sched *s, int peer, int way)
 	return s->error ? 0 : s->messages[2 * i + way]++;
 }
 
-/* Turns a place in the group into a rank of the communicator. */
+/* Turns a rank of the phase's group into a rank of the communicator. */
 static int sched_peer(const struct sched *s, int peer)
 {
 	return s->part.ranks && peer >= 0 ? s->part.ranks[peer] : peer;
@@ -181,12 +181,12 @@ int sched_scales(const struct sched *s, struct slice src)
 
 void sched_unscaled(struct sched *s, int step)
 {
-	/* In a phase of another builder one rank's input may be the other rank's sum. */
+	/* Within a phase one rank's input may be the other rank's sum. */
 	if (step >= 0)
 		s->step[step].unscaled = !s->part.ranks && sched_scales(s, s->step[step].src);
 }
 
-/* Moves the steps from number `first` on, which wait for nothing yet, to the front. */
+/* Moves the steps from number `first` on to the front.  No step waits for them yet, and they wait for none. */
 static void sched_move_to_front(struct sched *s, int first)
 {
 	int n = s->nsteps - first;
@@ -204,7 +204,7 @@ static void sched_move_to_front(struct sched *s, int first)
 		s->edge[e].later += n;
 }
 
-/* Does the step send an input that must be scaled before? */
+/* Does the step send an input that must be scaled first? */
 static int sched_sends_input(const struct sched *s, const struct step *step)
 {
 	return step->kind == STEP_SEND && step->len && !step->unscaled &&
@@ -212,8 +212,8 @@ static int sched_sends_input(const struct sched *s, const struct step *step)
 }
 
 /*
- * The copies come first, so that steps may still run in their order in the schedule.  Among them the first
- * send's copy is the last, because the engine takes ready steps without a peer last to first.
+ * The copies come first, so that steps may still run in their order in the schedule.  The copy of the
+ * first send is the last copy, because the engine takes ready steps without a peer last to first.
  */
 void sched_scale_sends(struct sched *s)
 {
@@ -250,8 +250,8 @@ void sched_enter(struct sched *s, const struct sched_part *part, struct sched_pa
 {
 	*outer = s->part;
 	s->part = *part;
-	s->part.send = sched_place(outer, part->send);
-	s->part.recv = sched_place(outer, part->recv);
+	s->part.send = sched_translate(outer, part->send);
+	s->part.recv = sched_translate(outer, part->recv);
 	if (part->after < 0)
 		s->part.after = outer->after;
 	s->part.first = s->nsteps;

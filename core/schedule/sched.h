@@ -2,10 +2,10 @@
 /*
  * sched.h - a schedule: the steps of one rank in one operation, as data.
  *
- * Algorithms (algo_*.c) only append steps and say which earlier step each waits for.  Memory is
- * named by slices, never by pointers, so the same schedule can be run by the engine, checked
- * symbolically or drawn.  No function here returns an error: the first error (lack of memory) sticks in
- * sched->error, and further calls do nothing.
+ * Algorithms (algo_*.c) only append steps and name the earlier step that each step waits for.  Slices
+ * name memory, never pointers, so an engine can run a schedule, `coll prove` can check it symbolically,
+ * and a program can draw it.  No function here returns an error: the first error (lack of memory) stays
+ * in sched->error, and further calls do nothing.
  */
 #ifndef CORE_SCHEDULE_SCHED_H
 #define CORE_SCHEDULE_SCHED_H
@@ -34,8 +34,8 @@ enum {
 	STEP_RECV_REDUCE = COLL_STEP_RECV_REDUCE, /* dst = src op incoming, or incoming op src */
 	STEP_REDUCE = COLL_STEP_REDUCE,           /* dst = src op other */
 	STEP_COPY = COLL_STEP_COPY,               /* dst = src */
-	STEP_FINISH = COLL_STEP_FINISH,           /* last step of the reduction at dst: divide */
-	/* Appended by stage.c for staged device buffers, never by an algorithm. */
+	STEP_FINISH = COLL_STEP_FINISH,           /* divides the reduced elements at dst */
+	/* stage.c appends these for staged device buffers, an algorithm never does. */
 	STEP_COPY_IN = 64, /* from the device buffer to its staging memory */
 	STEP_COPY_OUT = 65 /* from staging memory to the device buffer */
 };
@@ -43,13 +43,13 @@ enum {
 struct step {
 	int32_t kind;
 	int32_t peer; /* rank in the communicator */
-	/* Index of this message among those exchanged with the peer in this operation. */
+	/* Number of the message among all messages to this peer, or from it, in the operation. */
 	uint32_t msg;
-	uint32_t earlier;  /* number of steps this one waits for */
-	int32_t edge;      /* first edge to a step that waits for this one, or -1 */
-	int32_t last_edge; /* the last one: released steps start in the order in which they wait */
-	int32_t swapped; /* reductions: the left operand is the incoming one (STEP_REDUCE: other) */
-	int32_t unscaled; /* the message is an input that its receiver scales: see sched_unscaled */
+	uint32_t earlier;  /* number of steps that this step waits for */
+	int32_t edge;      /* first edge to a step that waits for this step, or -1 */
+	int32_t last_edge; /* last such edge: released steps start in the order of the edges */
+	int32_t swapped;   /* 1: the incoming operand is the left one (STEP_REDUCE: other) */
+	int32_t unscaled; /* 1: the message is an input that the receiver scales, see sched_unscaled */
 	struct slice dst, src, other;
 	size_t len; /* bytes */
 };
@@ -66,43 +66,42 @@ struct sched_edge {
 
 /* A phase of a schedule: the ranks that take part, and their memory.  See sched_enter. */
 struct sched_part {
-	int rank, nranks; /* this rank's place in the group, and its size */
-	const int *ranks; /* place in the group -> rank of the communicator; NULL: the same */
-	int after;        /* every step of the phase waits for this step, or -1 */
+	int rank, nranks;        /* this rank's number in the group, and the group's size */
+	const int *ranks;        /* rank of the group -> rank of the communicator; NULL: the same */
+	int after;               /* every step of the phase waits for this step, or -1 */
 	struct slice send, recv; /* where the phase's SCHED_SEND and SCHED_RECV begin */
-	int first;               /* its first step; set by sched_enter */
+	int first;               /* the first step of the phase; sched_enter sets it */
 };
 
 struct sched {
-	int rank, nranks; /* inside sched_enter: those of the group */
-	size_t elem;    /* bytes of an element; all lengths are multiples, except of raw messages */
-	size_t segment; /* longer pieces are to be cut into segments of this many bytes, at least
-			   one element; SIZE_MAX: nothing is cut */
+	int rank, nranks; /* within a phase: of its group */
+	size_t elem; /* bytes of an element; all lengths are multiples, except of raw messages */
+	/* Builders cut longer pieces into segments of so many bytes, at least an element; SIZE_MAX: none. */
+	size_t segment;
 	size_t scratch; /* bytes of scratch memory; see sched_scratch */
-	int finish; /* the reduction has a last step (average of integers): else sched_finish adds
-		       nothing */
-	int scale;  /* the inputs are scaled (average of floats): see sched_scale_sends */
+	int finish; /* 1: the reduction has a last step (average of integers), see sched_finish */
+	int scale;  /* 1: steps scale the inputs (average of floats), see sched_scale_sends */
 	int error;  /* COLL_SUCCESS, or the first error while building */
 	int nsteps, nedges;
 	struct step *step;
 	struct sched_edge *edge;
 	int cap_steps, cap_edges;
-	/* A schedule uses few of many ranks, so only the peers of its steps have counters. */
+	/* Only the peers of steps have counters, since a schedule uses few of many ranks. */
 	struct int_map peers;
 	uint32_t *messages; /* counters: to the peer with number i at [2i], from it at [2i + 1] */
-	int cap_messages;   /* peers for which `messages` has room */
+	int cap_messages;   /* capacity of `messages`, in peers */
 	struct sched_part part;
 };
 
-/* Makes an empty schedule; `s` is zeroed memory or was used before (its memory is kept). */
+/* Makes the schedule empty.  `s` is zeroed memory or a used schedule, whose memory is kept. */
 void sched_reset(struct sched *s, int rank, int nranks, size_t elem, size_t segment);
 void sched_free(struct sched *s);
 
 struct slice sched_slice(uint32_t buf, size_t off);
 
 /*
- * Each appends a step that may run once step `after` is complete (-1: at once) and returns its
- * number.  The k-th send to a peer pairs with the k-th receive from here that the peer appends.
+ * Each function appends a step that may run once step `after` is complete (-1: at once), and returns the step's number.  The
+ * k-th send to a peer pairs with the k-th receive from this rank that the peer appends.
  */
 int sched_send(struct sched *s, int peer, struct slice src, size_t len, int after);
 int sched_recv(struct sched *s, int peer, struct slice dst, size_t len, int after);
@@ -113,55 +112,53 @@ int sched_recv_reduce(struct sched *s, int peer, struct slice dst, struct slice 
 int sched_reduce(struct sched *s, struct slice dst, struct slice a, struct slice b, size_t len,
 		 int after);
 int sched_copy(struct sched *s, struct slice dst, struct slice src, size_t len, int after);
-/* Appends the last step of a reduction; returns `after` itself if the operation has none. */
+/* Appends the last step of a reduction and returns it; returns `after` if the operation has none. */
 int sched_finish(struct sched *s, struct slice dst, size_t len, int after);
 /*
- * With s->scale every input is scaled exactly once, when a step first reads it: a step that copies or
- * reduces scales the elements that it reads from SCHED_SEND, and at most one operand of a reduction lies
- * there.  A message cannot be scaled on its way: this function makes each send from SCHED_SEND wait for a
- * scaled copy in scratch memory and send the copy.  It is called once, when all other steps have been
- * appended.
+ * With s->scale every input is scaled exactly once, by the step that first reads it: a step that copies or reduces scales
+ * the elements that it reads from SCHED_SEND, and at most one operand of a reduction lies there.  A message cannot be
+ * scaled on its way.  So this function makes each send from SCHED_SEND wait for a scaled copy in scratch memory and send
+ * the copy.  It is called once, when all other steps have been appended.
  */
 void sched_scale_sends(struct sched *s);
 /*
- * Saves that copy: the message of a send from SCHED_SEND, or of a receive that reduces it with another
- * input, goes as it is, and the receive scales both.  Both ranks must mark their step.  Within a phase
- * (sched_enter) nothing is saved.
+ * Skips the scaled copy for this step: the sender sends its unscaled input, and the receiver, a receive that reduces,
+ * scales both operands.  Both ranks must mark their step.  Within a phase (sched_enter) the call does nothing.
  */
 void sched_unscaled(struct sched *s, int step);
 /* Does a step scale the elements that it reads at `src`? */
 int sched_scales(const struct sched *s, struct slice src);
 /*
- * A STEP_COPY_IN or STEP_COPY_OUT of len bytes at offset `off` of the operation's staging memory.
- * part: the device buffer for which these bytes stand.
+ * Appends a STEP_COPY_IN or STEP_COPY_OUT of len bytes at offset `off` of the operation's staging memory.  part: the device
+ * buffer for which these bytes stand.
  */
 int sched_staging_copy(struct sched *s, int kind, uint32_t part, size_t off, size_t len);
-/* `step` waits for `earlier` too; -1 for either: nothing. */
+/* Makes `step` wait for `earlier` too.  Does nothing if either is -1. */
 void sched_after(struct sched *s, int step, int earlier);
 
 /*
- * Phases let one builder call another, for some of the ranks and on other memory: between enter and
- * leave s->rank and s->nranks are those of `part`, peers are places in its group, slices of
- * SCHED_SEND and SCHED_RECV begin at its send and recv (slices of the outer phase), and steps appended with
- * after == -1 wait for its `after`.  part->ranks must last until sched_leave.  *outer keeps the outer
- * phase, which sched_leave restores.  sched_leave returns a step that completes after all steps since
- * sched_enter, for the next phase to wait for.  A rank outside the group calls neither.
+ * Phases let one builder call another, for some of the ranks and on other memory.  Between enter and leave s->rank and
+ * s->nranks are those of `part`, and peers are ranks of its group.  Slices of SCHED_SEND and SCHED_RECV begin at part->send
+ * and part->recv (slices of the outer phase).  Steps appended with after == -1 wait for part->after.  The array
+ * part->ranks must last until sched_leave.  *outer keeps the outer phase, which sched_leave restores.  sched_leave returns
+ * a step that completes after all steps since sched_enter, for the next phase to wait for.  A rank outside the group calls
+ * neither function.
  */
 void sched_enter(struct sched *s, const struct sched_part *part, struct sched_part *outer);
 int sched_leave(struct sched *s, const struct sched_part *outer);
-/* Reserves scratch memory, aligned to 64 bytes, for the schedule: returns where it begins. */
+/* Reserves scratch memory, aligned to 64 bytes, for the schedule.  Returns where it begins. */
 size_t sched_scratch(struct sched *s, size_t bytes);
-/* A step that is complete when all steps from number `first` on are; -1 if there are none. */
+/* Returns a step that is complete when all steps from number `first` on are, or -1 if there are none. */
 int sched_join(struct sched *s, int first);
 
 /*
- * Cut len bytes into segments: return their number (at least 1), the beginning and the length of the
- * i-th.  Segments past the end are empty.
+ * Cut len bytes into segments: return the number of segments (at least 1), the beginning and the length of the i-th.
+ * Segments past the end are empty.
  */
 int sched_segments(const struct sched *s, size_t len);
 size_t sched_segment_off(const struct sched *s, size_t len, int i);
 size_t sched_segment_len(const struct sched *s, size_t len, int i);
-/* Cuts `count` elements into nranks near-equal blocks: returns the beginning of block b, in bytes. */
+/* Cut `count` elements into nranks near-equal blocks: return the beginning and the length of block b, in bytes. */
 size_t sched_block_off(const struct sched *s, size_t count, int b);
 size_t sched_block_len(const struct sched *s, size_t count, int b);
 

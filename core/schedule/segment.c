@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* segment.c - blocks and their segments, places in a tree and on a ring, folding. */
+/* segment.c - blocks and their segments, ranks in a tree and on a ring, folding. */
 #include "schedule/segment.h"
 #include "base/kind.h"
 

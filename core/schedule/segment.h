@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * segment.h - helpers of the builders: the blocks of a buffer and their segments, places in a binomial
- * tree, a ring, ranks folded to a power of two.
+ * segment.h - helpers of the builders: the blocks of a buffer and their segments, ranks in a binomial tree and on a ring,
+ * ranks folded to a power of two.
  */
 #ifndef CORE_SCHEDULE_SEGMENT_H
 #define CORE_SCHEDULE_SEGMENT_H
@@ -17,20 +17,20 @@ struct blocks {
 	const size_t *counts, *displs;
 };
 
-/* Blocks of `count` elements each, or of `counts` elements if that is not NULL. */
+/* Return blocks of `count` elements each, or of `counts` elements if `counts` is not NULL. */
 struct blocks blocks_of(const struct sched *s, size_t count, const size_t *counts,
 			const size_t *displs);
-/* Offset and length of block i, in bytes. */
+/* Return the offset and the length of block i, in bytes. */
 size_t blocks_off(const struct sched *s, const struct blocks *b, int i);
 size_t blocks_len(const struct sched *s, const struct blocks *b, int i);
-/* Elements of all blocks except block `but`, for cost formulas. */
+/* Returns the elements of all blocks except block `but`, for cost formulas. */
 uint64_t blocks_others(const size_t *counts, size_t count, int nranks, int but);
 
 /*
- * A block that travels between two ranks as one message for each segment: the number of messages, and
- * the steps.  Only these two ranks know the block's length in alltoallv, gatherv and scatterv.  There
- * the last message is always shorter than a segment, so that two ranks with different lengths find at
- * least one message that does not fit.
+ * A block travels between two ranks as one message for each segment: the functions return the number of messages, and
+ * append the steps.  In alltoallv, gatherv and scatterv only these two ranks know the block's length.  There the last
+ * message is always shorter than a segment, so that two ranks with different lengths find at least one message that does
+ * not fit.
  */
 int segment_count(const struct sched *s, int kind, size_t len);
 void segment_send(struct sched *s, int kind, int peer, struct slice src, size_t len, int after);
@@ -38,35 +38,35 @@ void segment_recv(struct sched *s, int kind, int peer, struct slice dst, size_t 
 
 /*
  * Binomial tree: distances count from the root.  A rank's reach is the lowest set bit of its
- * distance, for the root a power of two >= nranks: its parent is at distance - reach, its children
- * are at distance + 1, + 2, + 4 ... below reach, and its subtree is the next `reach` ranks or as
- * many of them as there are.
+ * distance, for the root a power of two >= nranks: its parent is at distance - reach, and its
+ * children are at distance + 1, + 2, + 4 ... below reach.  Its subtree is the next `reach` ranks,
+ * or fewer at the end.
  */
 int tree_reach(const struct sched *s, int distance);
 int tree_distance(const struct sched *s, int root);
 int tree_rank(const struct sched *s, int root, int distance);
-/* The number of ranks in the subtree at `distance`. */
+/* Returns the number of ranks in the subtree at `distance`. */
 int tree_size(const struct sched *s, int distance);
 
-/* The rank `distance` places further round the ring; negative: back. */
+/* Returns the rank that is `distance` further round the ring; negative: back. */
 int ring_rank(const struct sched *s, int distance);
 /*
- * After step `after` every block travels once round the ring, into the receive buffer.  Block `mine`
+ * Appends an allgather: after step `after` every block travels once round the ring, into the receive buffer.  Block `mine`
  * belongs to this rank and lies at `own`; the block of the previous rank is mine - 1.
  */
 void ring_pass(struct sched *s, const struct blocks *b, int mine, struct slice own, int after);
 
 /*
- * The first part of Bruck, Ho, Kipnis, Upfal and Weathersby's allgather (1997): the blocks of `len`
- * bytes of all ranks gather in scratch from offset `held` on, this rank's block first.  Returns a step
- * after which all blocks are in scratch and no pending send reads them.
+ * Appends the first part of the allgather of Bruck, Ho, Kipnis, Upfal and Weathersby (1997): gathers
+ * the blocks of `len` bytes of all ranks in scratch memory from offset `at` on, this rank's block
+ * first.  Returns a step after which all blocks are there and no pending send reads them.
  */
-int bruck_collect(struct sched *s, size_t held, size_t len);
+int bruck_collect(struct sched *s, size_t at, size_t len);
 
 /*
- * Rounds over doubling distances want a power of two.  If n is none, the first 2 * extra ranks pair
- * up: the even ones lend their data to their odd neighbours and get the result at the end.  The
- * order of the ranks is kept (Thakur, Rabenseifner and Gropp, 2005).
+ * Rounds over doubling distances want a power of two.  If n is no power of two, the first 2 * extra
+ * ranks pair up: the even ranks lend their data to their odd neighbours and get the result at the
+ * end.  This keeps the order of the ranks (Thakur, Rabenseifner and Gropp, 2005).
  */
 struct fold {
 	int power; /* greatest power of two <= n */
@@ -78,18 +78,21 @@ int fold_power(int nranks);
 struct fold fold_of(const struct sched *s);
 int fold_real_rank(const struct fold *f, int rank);
 /*
- * A rank that takes no part in the rounds lends len bytes and receives `result` bytes: appends both steps
- * and returns 1.  Any other rank: 0.
+ * For a rank that takes no part in the rounds: appends the steps that lend len bytes and receive `result` bytes, and
+ * returns 1.  Returns 0 on any other rank.
  */
 int fold_sits_out(struct sched *s, const struct fold *f, size_t len, size_t result);
-/* Adds the data of the neighbour that takes no part to the send buffer's, at dst.  -1: no such neighbour. */
+/*
+ * Adds the data of the neighbour that takes no part to the send buffer's, at dst.  Returns the step; -1: there is no such
+ * neighbour.
+ */
 int fold_take(struct sched *s, const struct fold *f, struct slice dst, size_t len);
-/* Sends that neighbour its result.  -1: no such neighbour. */
+/* Sends the neighbour that takes no part its result.  Returns the step; -1: there is no such neighbour. */
 int fold_return(struct sched *s, const struct fold *f, struct slice src, size_t len, int after);
 
-/* The set bits of a distance: messages that carry a block so far over distances 1, 2, 4 ... */
+/* Returns the set bits of a distance: the messages that carry a block so far over distances 1, 2, 4 ... */
 uint64_t hops(int distance);
-/* Rounds over distances 1, 2, 4 ... below nranks: log2, rounded up. */
+/* Returns the rounds over distances 1, 2, 4 ... below nranks: log2, rounded up. */
 uint64_t rounds(int nranks);
 
 #endif

@@ -3,11 +3,12 @@
  * stage.c - copies to and from a device as steps of a schedule.
  *
  * Algorithms know nothing of devices: their steps read and write staging memory, which stands in for
- * the buffers.  The ranges that the steps touch determine the copies:
+ * the buffers.  The ranges that the steps read and write determine the copies:
  *
- *   in    bytes that a step reads before any step has written them.  Every such step waits for the copy.
- *         The copies are in the order in which the schedule needs them.
- *   out   bytes of the receive buffer that a step writes.  The copy waits for the last such step.
+ *   in bytes that a step reads before any step has written them.  Every step that reads them waits for
+ *         the copy.  The copies are in the order in which the schedule needs them.
+ *   out bytes of the receive buffer that a step writes.  The copy waits for the last step that
+ *         writes them.
  *
  * No other byte is copied: no gap between blocks, and no byte that stays as it is in place.  Steps may run
  * in the order in which they were appended.  A step that overwrites bytes waits for the steps that read
@@ -24,13 +25,13 @@ enum { STAGE_ALIGN = 64 };
 struct stage_cell {
 	size_t begin;
 	int first_read, first_write,
-		last_write; /* steps, or -1; the last only of the receive buffer */
+		last_write; /* steps, or -1; last_write counts writes to the receive buffer only */
 	int in, out;        /* the steps that copy the interval, or -1 */
 };
 
 /* A copy of consecutive cells. */
 struct stage_copy {
-	int first; /* the step that first needs it */
+	int first; /* the step that first needs the copy */
 	int part;
 	size_t cell, ncells, len;
 };
@@ -38,11 +39,11 @@ struct stage_copy {
 struct stage_work {
 	const struct stage *stage;
 	struct sched *s;
-	int nsteps; /* the algorithm's */
+	int nsteps; /* steps of the algorithm */
 	size_t most;
 	size_t *cuts;
 	size_t ncuts;
-	struct stage_cell *cell; /* one less than there are cuts */
+	struct stage_cell *cell; /* one cell less than there are cuts */
 	struct stage_copy *copy;
 	size_t ncopies;
 };
@@ -53,12 +54,12 @@ struct stage_range {
 	int buf, writes;
 };
 
-/* A step touches at most so many ranges. */
+/* The most ranges that a step reads and writes. */
 enum { STAGE_RANGES = 3 };
 
 /* ---------------------------------------------------------------------- placing -- */
 
-/* The list of which a buffer is, or in place is a part; -1: none. */
+/* Returns the buffer whose list `buf` belongs to: buf itself, or in place the other buffer; -1: none. */
 static int stage_list(const struct stage *stage, int buf)
 {
 	const int other = buf == SCHED_SEND ? SCHED_RECV : SCHED_SEND;
@@ -79,7 +80,7 @@ uintptr_t stage_user_at(const struct stage *stage, int part, size_t off)
 	return stage->address[list] + stage->displs[list][off / block] * stage->elem + off % block;
 }
 
-/* Finds the spans that the staging memory holds: in place both buffers share one. */
+/* Finds the span of each buffer that the staging memory holds.  Returns 1 if both buffers share one span, as in place. */
 static int stage_spans(const struct stage *stage, struct stage_span span[2])
 {
 	int both;
@@ -131,7 +132,7 @@ static int stage_add(const struct stage *stage, struct stage_range *range, int n
 	return n + 1;
 }
 
-/* Lists the ranges that a step touches, first those that it reads; returns their number. */
+/* Lists the ranges of a step, first the ranges that it reads.  Returns their number. */
 static int stage_ranges(const struct stage_work *w, int i, struct stage_range *range)
 {
 	const struct stage *stage = w->stage;
@@ -235,7 +236,7 @@ static void stage_mark(struct stage_work *w, int i)
 
 /* ---------------------------------------------------------------------- copies -- */
 
-/* Does a step read the bytes that were there before the operation? */
+/* Does a step read the bytes of before the operation? */
 static int stage_reads_input(const struct stage_cell *c)
 {
 	return c->first_read >= 0 && (c->first_write < 0 || c->first_read <= c->first_write);
@@ -246,7 +247,7 @@ static int stage_is_copied(const struct stage_cell *c, int kind)
 	return kind == STEP_COPY_IN ? stage_reads_input(c) : c->last_write >= 0;
 }
 
-/* The buffer to which a place in the staging memory belongs; in place both are the same. */
+/* Returns the buffer to which an offset in the staging memory belongs; in place both are the same. */
 static int stage_part(const struct stage *stage, size_t begin)
 {
 	return begin >= stage->near[SCHED_RECV] - stage->user[SCHED_RECV] ? SCHED_RECV : SCHED_SEND;
@@ -316,8 +317,10 @@ static void stage_append(struct stage_work *w, int kind)
 
 /* ------------------------------------------------------------------------ order -- */
 
-/* A step waits for the copies in of its ranges.  The caller goes from the last step to the first, since the
- * engine takes edges last to first and the first step must become ready first. */
+/*
+ * Makes a step wait for the copies in of its ranges.  The caller goes from the last step to the first, since the engine
+ * takes edges last to first and the first step must become ready first.
+ */
 static void stage_wait_in(struct stage_work *w, int i)
 {
 	struct stage_range range[STAGE_RANGES];
@@ -345,8 +348,8 @@ static void stage_wait_out(struct stage_work *w)
 }
 
 /*
- * Splits a copy from buffer to buffer that no other step depends on, like the copy of a rank's own block,
- * so that its beginning is copied out while its end is copied in.
+ * Splits a copy from the send buffer to the receive buffer on which no step depends, like the copy of a rank's own block.
+ * So its beginning is copied out while its end is copied in.
  */
 static void stage_split(struct stage_work *w, int i)
 {

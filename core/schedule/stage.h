@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stage.h - staging memory, which stands in for device buffers, and the copies between both as steps of a
- * schedule.  The memory has a part for the send buffer and a part for the receive buffer; in place they are
- * the same.
+ * stage.h - staging memory, which stands in for device buffers, and the copies to and from it as steps of a
+ * schedule.  The memory has a part for the send buffer and a part for the receive buffer; in place both
+ * parts are the same.
  */
 #ifndef CORE_SCHEDULE_STAGE_H
 #define CORE_SCHEDULE_STAGE_H
@@ -10,8 +10,8 @@
 #include "schedule/sched.h"
 
 /*
- * The used bytes of a buffer; of a list as if its blocks followed one another from its address on.  Both 0: the
- * rank uses none.
+ * The used bytes of a buffer.  A list counts as if its blocks followed one another from its address on.  Both are 0 if the
+ * rank uses no bytes.
  */
 struct stage_span {
 	uintptr_t begin, end;
@@ -33,22 +33,22 @@ struct stage {
 	struct stage_span span[2]; /* of the staged buffers */
 	/* stage_place sets the members from here on. */
 	size_t need;  /* bytes of staging memory */
-	size_t at[2]; /* where in the memory the buffers would begin: modulo 2^N */
-	/* base of the user's buffer: an offset in the memory added to it gives the user's byte */
+	size_t at[2]; /* offset of each buffer's begin in the memory, modulo 2^N */
+	/* base of each buffer: base + offset in the memory is the address of the user's byte */
 	uintptr_t user[2];
 	uintptr_t near[2]; /* address of the first used byte */
 };
 
-/* Places each staged buffer in the staging memory. */
+/* Lays the staged buffers out in the staging memory. */
 void stage_place(struct stage *stage);
 /*
- * The address in the program's memory of the byte at offset `off` of the staging memory.  part: the buffer
- * for which the byte stands.
+ * Returns the address in the program's memory of the byte at offset `off` of the staging memory.  part: the buffer for
+ * which the byte stands.
  */
 uintptr_t stage_user_at(const struct stage *stage, int part, size_t off);
 /*
- * Adds the copies to and from the staged buffers to a schedule.  longest: the most bytes of a copy; no copy is
- * longer than s->segment.
+ * Appends the copies to and from the staged buffers to a schedule.  longest: the most bytes of a copy.  No copy is longer
+ * than s->segment.
  */
 void stage_schedule(struct sched *s, const struct stage *stage, size_t longest);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* selection.c - from options to the selection that ranks share, and from the selection to an algorithm. */
+/* selection.c - makes the selection that ranks share from options, and chooses an algorithm by the selection. */
 #include "schedule/algo.h"
 #include "algorithm/selection.h"
 #include "config/config.h"
@@ -59,7 +59,7 @@ static int choose_append(int kind, const char *text, struct rules *rules)
 	return error_set(COLL_ERR_INTERNAL, "rules of %s: %s", kind_name(kind), why);
 }
 
-/* The user's rules, then the built-in rules for the calls that no user's rule matches. */
+/* Compiles the user's rules, then the built-in rules for the calls that no user's rule matches. */
 static int choose_compile_kind(const struct config *config, int kind, struct rules *rules)
 {
 	char name[48];
@@ -72,7 +72,7 @@ static int choose_compile_kind(const struct config *config, int kind, struct rul
 	return code ? code : choose_append(kind, config_default(config, name), rules);
 }
 
-/* The flags of an algorithm, and the flags that they imply. */
+/* Returns the flags of an algorithm, and the flags that they imply. */
 static uint32_t choose_flags(const struct algo *algo)
 {
 	return algo->flags | (algo->flags & COLL_ALGORITHM_CANONICAL ? COLL_ALGORITHM_ORDERED : 0);

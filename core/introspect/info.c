@@ -44,7 +44,7 @@ static int info_describe(struct coll_info *info)
 	return COLL_SUCCESS;
 }
 
-/* No backend can be chosen between processes: `code` and error_text() tell the cause. */
+/* No backend can be chosen between processes: writes the verdict.  `code` and error_text() tell the cause. */
 static void info_verdict_in_process(struct coll_info *info, int code)
 {
 	const struct plugin *chosen, *again;
@@ -67,7 +67,7 @@ static void info_verdict_in_process(struct coll_info *info, int code)
 
 enum { INFO_NAME = 32 };
 
-/* The backend for ranks that all run on one host (or in one process), whose name stays valid when the list moves. */
+/* Names the backend for ranks that all run on one host, or in one process.  A name stays valid when the list moves. */
 static void info_choose_within(const struct coll_info *info, int in_process, char name[INFO_NAME])
 {
 	const struct plugin *chosen;
@@ -112,7 +112,7 @@ static void info_choose(struct coll_info *info)
 		info_add(info, "; if all ranks live in one process: '%s'", process);
 }
 
-/* The first failure stays. */
+/* Notes a failure with its text, unless there is one already. */
 static void info_note_failure(int *code, char text[1024], int failure)
 {
 	if (!failure || *code)
@@ -134,7 +134,7 @@ static int info_load(struct coll_info *info, int uses_cuda)
 			    &info->plugins);
 }
 
-/* A fault of the configuration is the status, but everything else is still collected. */
+/* Fills in everything, also after a fault of the configuration, which then is the status. */
 static int info_fill(struct coll_info *info, int code, int uses_cuda)
 {
 	char text[1024];
@@ -143,7 +143,7 @@ static int info_fill(struct coll_info *info, int code, int uses_cuda)
 	snprintf(text, sizeof(text), "%s", error_text());
 	info_note_failure(&code, text, choose_compile(info->config, &info->selection));
 	loaded = info_load(info, uses_cuda);
-	if (!info->plugins || loaded == COLL_ERR_NO_MEMORY) /* options may lack values */
+	if (!info->plugins || loaded == COLL_ERR_NO_MEMORY) /* then options may lack values */
 		return loaded;
 	info_note_failure(&code, text, loaded);
 	loaded = info_describe(info);
@@ -174,7 +174,7 @@ coll_result_t coll_info_create(const coll_config_t *config, coll_info_t *out)
 	info = calloc(1, sizeof(*info));
 	if (!info)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a coll_info_t");
-	/* Before plugins are probed, which may initialise CUDA. */
+	/* Ask before plugins are probed, since a probe may initialise CUDA. */
 	uses_cuda = device_in_use();
 	if (config && config->size >= offsetof(coll_config_t, reserved))
 		uses_cuda |= config->device >= 0;
@@ -210,7 +210,7 @@ static int info_available(struct config *config, const char *name)
 		plugins_free(plugins);
 		return code;
 	}
-	/* Another backend's plugin may open a vendor's library and take half a second. */
+	/* Open this plugin only: another plugin may open a vendor's library and take half a second. */
 	plugins_open(plugins, config, name);
 	plugin = plugins_probe(plugins, config, name);
 	if (!plugin)

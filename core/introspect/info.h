@@ -9,7 +9,7 @@
 struct coll_info {
 	struct config *config;
 	struct selection selection;
-	struct plugin_list *plugins; /* NULL if there was no memory for it */
+	struct plugin_list *plugins; /* NULL if there was no memory for the list */
 	const struct plugin *chosen;
 	char (*why)[768]; /* for each plugin */
 	char (*description)
@@ -19,7 +19,7 @@ struct coll_info {
 	char sentence[2048];
 };
 
-/* The rules of a selection, kind by kind, in order (info_rules.c); as in introspect.h. */
+/* The rules of a selection, kind by kind, in order, as introspect.h describes them (info_rules.c). */
 int info_rule_count(const struct selection *selection);
 int info_rule_describe(const struct config *config, const struct selection *selection, int index,
 		       coll_rule_info_t *out);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Pinned until handle_unpin. */
+/* Returns the object, pinned until handle_unpin, or NULL with the error set. */
 static struct coll_info *info_enter(coll_info_t handle, const char *what)
 {
 	struct coll_info *info = handle_pin(HANDLE_INFO, handle);
@@ -33,7 +33,7 @@ int32_t coll_info_backend_count(coll_info_t handle)
 	return n;
 }
 
-/* Has a backend without a transport a companion, as far as this process knows? */
+/* Does this process know a companion for a backend without a transport? */
 static int info_has_companion(const struct coll_info *info, const coll_backend_t *b)
 {
 	const struct plugin *companion =
@@ -162,7 +162,7 @@ coll_result_t coll_info_rule_reach(coll_info_t handle, int32_t index, int32_t nr
 	return code;
 }
 
-/* Diagnostics of the configuration, then of the plugin directories, then of the choice. */
+/* The notes: diagnostics of the configuration, then of the plugin directories, then of the choice. */
 int32_t coll_info_note_count(coll_info_t handle)
 {
 	struct coll_info *info = info_enter(handle, "coll_info_note_count");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* info_rules.c - the rules of a selection, and which of them no call reaches. */
+/* info_rules.c - the rules of a selection, and the rules that no call reaches. */
 #include "introspect/info.h"
 #include "schedule/algo.h"
 #include "config/config.h"
@@ -18,7 +18,7 @@ int info_rule_count(const struct selection *selection)
 	return n;
 }
 
-/* The kind of the index-th rule, and *number among those of its kind, from 0; or -1. */
+/* Returns the kind of the index-th rule, or -1.  *number becomes the rule's number among the rules of its kind, from 0. */
 static int info_rule_find(const struct selection *selection, int index, int *number)
 {
 	*number = index;
@@ -87,7 +87,7 @@ struct reachability {
 	struct call_description call;
 };
 
-/* The bytes of a call whose parts have so many bytes; UINT64_MAX if no number has room for them. */
+/* Returns the bytes of a call whose parts have `block` bytes each, or UINT64_MAX if the product overflows. */
 static uint64_t reachable_whole(const struct reachability *r, uint64_t block)
 {
 	uint64_t bytes;
@@ -95,7 +95,7 @@ static uint64_t reachable_whole(const struct reachability *r, uint64_t block)
 	return __builtin_mul_overflow(block, (uint64_t)r->call.nranks, &bytes) ? UINT64_MAX : bytes;
 }
 
-/* The i-th size, of four, at which a range of the rule begins or has ended. */
+/* Returns the i-th of the four sizes at which a range of the rule begins or has ended. */
 static uint64_t reachable_size(const struct reachability *r, const struct rule *rule, int i)
 {
 	switch (i) {
@@ -106,7 +106,7 @@ static uint64_t reachable_size(const struct reachability *r, const struct rule *
 	}
 }
 
-/* In both kinds of memory, on all kinds of processors. */
+/* Tries both kinds of memory and all kinds of processors. */
 static int reachable_anywhere(struct reachability *r)
 {
 	for (int i = 0; i < 2 * CPUS_KINDS; i++) {
@@ -118,7 +118,7 @@ static int reachable_anywhere(struct reachability *r)
 	return 0;
 }
 
-/* The deciding rule changes only where a range of bytes begins or has ended, so these sizes suffice. */
+/* Tries the sizes at which a range of bytes begins or has ended.  Only there the deciding rule changes. */
 static int reachable_by_bytes(struct reachability *r)
 {
 	for (int i = 0; i < 4 * r->rules->count; i++) {
@@ -135,7 +135,7 @@ static int reachable_on_nodes(struct reachability *r, int nnodes)
 	return nnodes >= 1 && nnodes <= r->call.nranks && reachable_by_bytes(r);
 }
 
-/* Tries the numbers of nodes with at most so many ranks each, and with more. */
+/* Tries the largest number of nodes with at least `local` ranks each, and one node more. */
 static int reachable_with_local(struct reachability *r, int local)
 {
 	int most = r->call.nranks / local;
@@ -197,7 +197,7 @@ static const char *reachable_why_not(const struct reachability *r, int nnodes)
 	return "earlier rules take every call";
 }
 
-/* Does the rule decide any operation with the current requirements? */
+/* Does the rule decide any call with the current requirements? */
 static int reachable_found(struct reachability *r, int nnodes)
 {
 	return nnodes ? reachable_on_nodes(r, nnodes) : reachable_on_any(r);

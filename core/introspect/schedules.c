@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* schedules.c - coll_algorithm* and coll_schedule_*: algorithms and schedules for users. */
+/* schedules.c - coll_algorithm* and coll_schedule_*, which show algorithms and schedules to users. */
 #include "schedule/algo.h"
 #include "base/error.h"
 #include "base/kind.h"
@@ -9,11 +9,11 @@
 
 struct coll_schedule {
 	struct sched sched;
-	int32_t *after; /* the entries of all steps, one after another */
-	size_t *first;  /* index of each step's first entry; one more than there are steps */
+	int32_t *after; /* the entries of all steps, step after step */
+	size_t *first;  /* index of each step's first entry, and the end of the last */
 };
 
-/* Copies as much of a struct as the caller's size allows. */
+/* Copies as much of the struct `full` as the caller's size allows. */
 static coll_result_t schedule_answer(void *out, const void *full, size_t known)
 {
 	uint64_t size;
@@ -87,7 +87,7 @@ static int schedule_check(const coll_schedule_args_t *a, const struct algo *algo
 	return schedule_check_arrays(a, algo->kind);
 }
 
-/* Fills in *nodes, which is empty, if the algorithm needs it, and checks that the ranks fit the algorithm. */
+/* Fills in the empty *nodes if the algorithm needs it, and checks that the ranks fit the algorithm. */
 static int schedule_check_nodes(const coll_schedule_args_t *a, const struct algo *algo,
 				struct nodes *nodes)
 {
@@ -104,8 +104,8 @@ static int schedule_check_nodes(const coll_schedule_args_t *a, const struct algo
 }
 
 /*
- * Copies args, of whatever size, to `full` and checks them.  After success the caller frees *nodes, to
- * which w->nodes points.
+ * Copies args, of whatever size, to *full, checks them, and fills in *w.  After success the caller frees *nodes, to which
+ * w->nodes points.
  */
 static int schedule_take(const coll_schedule_args_t *args, coll_schedule_args_t *full,
 			 struct work *w, struct nodes *nodes)
@@ -134,7 +134,7 @@ static int schedule_take(const coll_schedule_args_t *args, coll_schedule_args_t 
 	return COLL_SUCCESS;
 }
 
-/* The edges of a schedule lead from earlier to later steps; the public form names the earlier ones. */
+/* Turns the edges, which lead from earlier to later steps, into the public form: each step names the earlier steps. */
 static int schedule_turn(struct coll_schedule *schedule)
 {
 	const struct sched *s = &schedule->sched;
@@ -144,7 +144,7 @@ static int schedule_turn(struct coll_schedule *schedule)
 	schedule->after = calloc((size_t)s->nedges + 1, sizeof(*schedule->after));
 	if (!schedule->first || !schedule->after)
 		return COLL_ERR_NO_MEMORY;
-	fill = schedule->first + 1; /* runs ahead by one while the places are filled */
+	fill = schedule->first + 1; /* runs ahead by one while the entries are filled in */
 	for (int i = 0; i < s->nsteps; i++)
 		fill[i + 1] = fill[i] + s->step[i].earlier;
 	for (int i = 0; i < s->nsteps; i++)

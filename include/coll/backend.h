@@ -46,10 +46,11 @@
  *                communicator).  The core serialises all calls for one endpoint, on changing
  *                threads; calls for different endpoints run at the same time.  Exception: the core
  *                may call native->abort at any time.
- * Cancelling     The program may cancel a thread (pthread_cancel).  A call of the system that is a cancellation
- *                point would then end the thread inside the plugin, with the locks of the core.  The core
- *                prevents that around open and close, and in a wait that has begun to sleep.  Around such
- *                calls in the other functions the plugin disables it (pthread_setcancelstate).
+ * Cancelling     The program may cancel a thread (pthread_cancel).  A system call that is a
+ *                cancellation point would then end the thread inside the plugin, with the locks of the
+ *                core.  The core prevents that around open and close, and in a wait that has begun to
+ *                sleep.  In its other functions the plugin disables cancellation around such calls
+ *                (pthread_setcancelstate).
  * Blocking       No function may block, except open, close and the functions whose comments say
  *                "may block".  These block at most for the timeout that they are given.  A native
  *                slot that finds its engine still connecting to a peer may wait for the peer, at
@@ -186,9 +187,9 @@ typedef struct coll_sink {
 
 /*
  * Things that two ranks can share, as bits of host->shares.  The core finds out before open.  Two ranks
- * that share a thing with the same third rank share it with each other, so all ranks get the same answer
- * to the question whether all of them share a thing.  Where a rank cannot find out, its process shares the
- * thing with no other process.
+ * that share a thing with the same third rank share it with each other, so all ranks agree whether all
+ * ranks share a thing.  Where a rank cannot find out, its process shares the thing with no other
+ * process.
  */
 enum {
 	/* The process: both ranks are threads of it. */
@@ -225,9 +226,9 @@ struct coll_host {
 	int32_t device;     /* CUDA device ordinal for this rank, -1: the current device */
 	int64_t timeout_ms; /* longest time to spend in open; every wait in open must obey it */
 	/*
-	 * A key that the ranks of this communicator share; it is equal on all of them.  The ranks
-	 * prove with it who they are (see mac).  key_is_secret tells whether others can know it.
-	 * The plugin must never send it.
+	 * A key that all ranks of this communicator share.  The ranks prove with it who they are
+	 * (see mac).  key_is_secret tells whether others can know the key.  The plugin must never
+	 * send it.
 	 */
 	uint8_t key[16];
 	void *core; /* for the core's own use */
@@ -276,9 +277,9 @@ struct coll_host {
 	 * communicator from which the new communicator is made), and within open, split and
 	 * shrink, on their thread, once another rank is known to have failed.  Code that blocks
 	 * must then end.  Any thread.
-	 * Since minor 4, for a backend without a transport: within a slot that waits for other
-	 * ranks the plugin calls it again and again, with no lock of its own held, since the core
-	 * moves operations of its other endpoints here, and polls this one.
+	 * Since minor 4, for a backend without a transport: a plugin whose slot waits for other
+	 * ranks calls the function again and again, and holds no lock of its own meanwhile.  The
+	 * core moves operations of its other endpoints in the call, and polls this endpoint.
 	 */
 	int32_t (*aborted)(const coll_host_t *host);
 
@@ -350,9 +351,10 @@ struct coll_host {
 	 * Since minor 3: takes part in the other ranks' next exchange, of any length, with a
 	 * failure in place of bytes.  The exchange of every rank then returns `code`, with `text`
 	 * and this rank's number in the text; COLL_ERR_ABORTED is COLL_ERR_REMOTE on the other
-	 * ranks.  If several ranks have failed, all ranks get the failure of the lowest; one that
-	 * blames another rank (COLL_ERR_REMOTE, COLL_ERR_PEER_LOST, COLL_ERR_TIMEOUT, and
-	 * COLL_ERR_ABORTED after `aborted` has told of a failed rank) only if there is no other.
+	 * ranks.  If several ranks have failed, all ranks get the failure of the lowest of these
+	 * ranks.  A failure that blames another rank (COLL_ERR_REMOTE, COLL_ERR_PEER_LOST,
+	 * COLL_ERR_TIMEOUT, and COLL_ERR_ABORTED after `aborted` has told of a failed rank) counts
+	 * only if every failure does.
 	 * Returns `code`: `return host->exchange_fail(host, code, err->text, host->timeout_ms);`.
 	 *
 	 * code          A COLL_ERR_* code; open then returns it.
@@ -375,28 +377,28 @@ struct coll_host {
 
 	/*
 	 * Since minor 4: for each rank the things that it shares with this rank, nranks bytes of
-	 * COLL_SHARES_* bits; the own byte has all bits, but COLL_SHARES_PROCESSORS only as the bytes of
-	 * the other ranks of the host have it.  Valid as long as the table.  NULL in probe,
-	 * and missing in an older core (host->size is too small): the plugin then connects the ranks
-	 * as ranks that share nothing.
+	 * COLL_SHARES_* bits.  This rank's own byte has all bits, except that COLL_SHARES_PROCESSORS is
+	 * as in the bytes of the other ranks of the host.  Valid as long as the table.  NULL in probe,
+	 * and missing in an older core (host->size is too small): the plugin then connects the ranks as
+	 * ranks that share nothing.
 	 */
 	const uint8_t *shares;
 
 	/*
-	 * Since minor 4: 1 if a receive waits for the message with this envelope, or if the core wants it
-	 * at once.  0: the core would store it in memory of its own, and copy it again later.  A transport
-	 * need not ask.  If it does, it may leave such a message unread, and the messages behind it with
-	 * it, and ask again in its next progress().  It must announce each message nevertheless after a
-	 * bounded number of calls of progress(), before arm() returns 0, and before it reports the peer as
-	 * lost: a message behind it may be what the core waits for.  Inside progress() only.  Missing in an
-	 * older core (host->size is too small).
+	 * Since minor 4: returns 1 if a receive waits for the message with this envelope, or if the
+	 * core wants the message at once.  Returns 0 if the core would store it in memory of its own,
+	 * and copy it again later.  A transport need not ask.  If it asks and gets 0, it may leave the
+	 * message unread, and with it the messages behind it, and ask again in its next progress().  It
+	 * must still announce each message after a bounded number of calls of progress(), before arm()
+	 * returns 0, and before it reports the peer as lost: the core may be waiting for a message
+	 * behind.  Inside progress() only.  Missing in an older core (host->size is too small).
 	 */
 	int32_t (*posted)(const coll_host_t *host, uint32_t peer, const coll_header_t *header);
 
 	/*
-	 * Since minor 4: arrive, data and arrived (COLL_SUCCESS) in one call, for a message whose whole
-	 * payload is at hand.  Returns what arrive returns.  A transport need not call it; short messages
-	 * cost less so.
+	 * Since minor 4: does what arrive, data and arrived (COLL_SUCCESS) do, in one call, for a
+	 * message whose whole payload is at hand.  Returns as arrive.  A transport need not call it,
+	 * but short messages cost less with it.
 	 *
 	 * bytes         header->len bytes of host memory of the plugin, at any alignment; the core has
 	 *               read them when the call returns.
@@ -417,19 +419,21 @@ typedef struct coll_transport {
 
 	/*
 	 * Starts a message to send->peer, which may be the own rank.  Must not block, and must not
-	 * refuse for want of room: the plugin queues a message that cannot go now (send->plugin has
-	 * space for links and offsets) and continues it in progress().  Messages to one peer must
-	 * arrive in the order of these calls.
+	 * refuse a message because a queue is full: the plugin queues a message that cannot go now
+	 * (send->plugin has space for links and offsets) and continues it in progress().  Messages
+	 * to one peer must arrive in the order of these calls.
 	 *
-	 * Returns 0 if the plugin has accepted the message: it sets send->status now or later.  A
-	 * code if not: the plugin has started nothing, and the core ignores send->status.
+	 * Returns 0 if the plugin has accepted the message; it then sets send->status now or later.
+	 * Returns a code if not; then the plugin has started nothing, and the core ignores
+	 * send->status.
 	 */
 	int32_t (*send)(void *ep, coll_send_t *send, coll_error_t *err);
 
 	/*
 	 * Moves all data that can move without waiting: queued sends, and receives through
-	 * host->arrive, data and arrived.  Should return within about a millisecond, even if there
-	 * is more work.  The plugin reports failures by host->peer_lost and by the status of sends.
+	 * host->arrive, data and arrived.  It should return within about a millisecond, even if
+	 * there is more work.  The plugin reports failures by host->peer_lost and by the status of
+	 * sends.
 	 *
 	 * Returns 1 if any data moved, 0 if not.
 	 */
@@ -522,20 +526,21 @@ typedef struct coll_transport {
  * checked the arguments: types, root, NULL buffers, in-place overlap, kind of memory.  The buffers
  * stay valid until the stream has executed the operation.  args and its arrays are valid during the
  * call only.  If a slot returns COLL_ERR_UNSUPPORTED (for this dtype, this op), the core does the
- * operation over the transport group, if the backend has one; it begins when the operations before
- * it are complete.  A plugin of an older minor gets no type and no operation that came after it, here
- * or in `takes`: since minor 4 COLL_BOOL to COLL_INT64_INT32, and COLL_LAND to COLL_MAXLOC.  No plugin
- * gets an opaque type (coll_dtype_opaque): the core does such calls over the transport group alone.
- * SUM and MAX of COLL_BOOL come as COLL_LOR, PROD and MIN as COLL_LAND.  In alltoallv, gatherv and scatterv a rank without elements may have another dtype than the other ranks, so
- * these slots take a call whatever its dtype is, or take none.
+ * operation over the transport group, if the backend has one.  The operation then begins when the
+ * operations before it are complete.  A plugin of an older minor gets no type and no operation that
+ * came after it, here or in `takes`: since minor 4 COLL_BOOL to COLL_INT64_INT32, and COLL_LAND to
+ * COLL_MAXLOC.  No plugin gets an opaque type (coll_dtype_opaque): the core does such calls over the
+ * transport group alone.  SUM and MAX of COLL_BOOL come as COLL_LOR, PROD and MIN as COLL_LAND.  In
+ * alltoallv, gatherv and scatterv a rank without elements may name another dtype than the other ranks.
+ * So these slots take calls of every dtype or of none.
  *
  * For a backend with a transport the core calls these slots for the communicator for which it
  * called open.  Communicators that are split or duplicated from it share ep and use the transport.
- * The core compares the calls of the ranks over the transport, also those that the slots execute:
- * it hashes the signatures of all collectives, and compares the hashes every 1,024 collectives, when
- * a rank stalls, and when a rank leaves.  For a backend without a transport the hashes go over
- * the companion; without one (`companion = none`) calls that differ hang or give wrong data, as the
- * engine has it.
+ * The core compares the calls of the ranks over the transport, also the calls that the slots
+ * execute.  It hashes the signatures of all collectives, and compares the hashes every 1,024
+ * collectives, when a rank stalls, and when a rank leaves.  For a backend without a transport the
+ * hashes go over the companion; without a companion (`companion = none`) calls that differ hang or
+ * give wrong data, as the engine has it.
  */
 typedef struct coll_native {
 	uint64_t size;
@@ -562,7 +567,7 @@ typedef struct coll_native {
 	 * end, on this and other endpoints of the calling thread, and start them at group_end.  The
 	 * core calls group_end for every group_begin that succeeded, also after an abort or a
 	 * failure.  The core does not call `query` on any endpoint of the thread's group before it
-	 * has called group_end on all of them.
+	 * has called group_end on all endpoints of the group.
 	 */
 	int32_t (*group_begin)(void *ep, coll_error_t *err);
 	int32_t (*group_end)(void *ep, coll_error_t *err);
@@ -589,7 +594,8 @@ typedef struct coll_native {
 	 * Optional: ends all enqueued operations within a second.  The core may call it from any
 	 * thread, more than once, and at the same time as any other call for ep except close.
 	 * Later `query` returns an error, for instance COLL_ERR_ABORTED, unless the operations were
-	 * complete before.  Events behind the others may complete: the core asks the communicator.
+	 * complete before.  Events behind ended operations may complete: the core asks the
+	 * communicator.
 	 */
 	void (*abort)(void *ep);
 
@@ -601,9 +607,8 @@ typedef struct coll_native {
 	 * color     The ranks of equal colour form a communicator.  -1: this rank gets none;
 	 *           newhost is NULL, and the function sets *newep to NULL.
 	 * key       As in coll_comm_split.
-	 * newhost   The host table of the new endpoint: its rank, nranks and key are those of the
-	 *           new communicator, and its exchange runs among the ranks of the new
-	 *           communicator.
+	 * newhost   The host table of the new endpoint.  Its rank, nranks and key belong to the new
+	 *           communicator, and its exchange runs among the ranks of the new communicator.
 	 * newep     Becomes the new endpoint.  The core closes ep after *newep.
 	 *
 	 * May block at most newhost->timeout_ms (for colour -1: the timeout of ep's host table).
@@ -614,7 +619,7 @@ typedef struct coll_native {
 	/*
 	 * Optional: makes the endpoint of the surviving ranks, as split does for a colour.
 	 *
-	 * exclude   n ranks in ascending order that do not take part; they may be dead.
+	 * exclude   n ranks in ascending order that do not take part and may be dead.
 	 *
 	 * The core may call it after abort and with operations under way.  The other ranks must
 	 * find each other by ep: newhost->exchange returns COLL_ERR_UNSUPPORTED, because the
@@ -632,14 +637,14 @@ typedef struct coll_native {
 	 *
 	 * stream    NULL: the endpoint's own stream.
 	 *
-	 * The core may call event_record and event_wait with another endpoint of this backend in
-	 * this process than the endpoint that made the event; it calls the other slots with the
-	 * endpoint that made the event.  The core serialises the calls for one event.  No slot
-	 * blocks, except event_synchronize (at most timeout_ms, then it returns COLL_ERR_TIMEOUT).
-	 * event_query returns COLL_SUCCESS, COLL_IN_PROGRESS, or the error of the work before the
-	 * event.  Work that already waits for an event still waits for the old position when the
-	 * event is recorded again.  The core also records up to 16 events of its own, to find out
-	 * how many operations of a long sequence are complete.
+	 * The core may call event_record and event_wait with any endpoint of this backend in this
+	 * process.  It calls the other event slots with the endpoint that made the event.  The core
+	 * serialises the calls for one event.  No slot blocks, except event_synchronize (at most
+	 * timeout_ms, then it returns COLL_ERR_TIMEOUT).  event_query returns COLL_SUCCESS,
+	 * COLL_IN_PROGRESS, or the error of the work before the event.  Work that already waits for
+	 * an event still waits for the old position when the event is recorded again.  The core
+	 * also records up to 16 events of its own, to find out how many operations of a long
+	 * sequence are complete.
 	 */
 	int32_t (*event_create)(void *ep, void **event, coll_error_t *err);
 	void (*event_destroy)(void *ep, void *event);
@@ -678,24 +683,24 @@ typedef struct coll_native {
 	/*
 	 * Optional, since minor 2: tells whether the slot of args->kind will do the operation.
 	 * Returns COLL_SUCCESS, or COLL_ERR_UNSUPPORTED with the reason, which the user's call then
-	 * returns unless the ranks' companion can do it (coll.h, Host memory).  (An operation that the slot itself refuses fails the communicator instead.)
-	 * The function may read only kind, dtype, op, root and flags of args, and does not block.
-	 * The core calls it only for backends without a transport, when the program issues or
-	 * prepares an operation that differs from the operations before it by more than its
-	 * buffers, count and tag.
+	 * returns unless the ranks' companion can do the operation (coll.h, Host memory).  (An
+	 * operation that the slot itself refuses fails the communicator instead.)  The function may
+	 * read only kind, dtype, op, root and flags of args, and does not block.  The core calls it
+	 * only for backends without a transport, when the program issues or prepares an operation that
+	 * differs from the operations before it by more than its buffers, count and tag.
 	 *
 	 * Since minor 4 args->flags has COLL_ARGS_IN_PLACE if the operation is in place on this
-	 * rank (coll.h, In place), and the core asks again where operations before it were not, or
-	 * the other way round.  The plugin ignores other bits.  A plugin of an older minor gets 0.
+	 * rank (coll.h, In place).  The core asks separately for operations in place and for other
+	 * operations.  The plugin ignores other bits.  A plugin of an older minor gets 0.
 	 */
 	int32_t (*takes)(void *ep, const coll_args_t *args, coll_error_t *err);
 
 	/*
-	 * Optional, since minor 4, for a backend with the event_* slots: gives a stream a place among
-	 * the operations.  Its later work begins after the operations that were issued before on ep,
-	 * whatever their streams, and the operations issued later begin after the work that is on
-	 * the stream now.  The core calls it on one rank alone, before and behind work of its own.
-	 * NULL: such work has an order with the endpoint's own stream only.
+	 * Optional, since minor 4, for a backend with the event_* slots: orders a stream with the
+	 * operations.  The stream's later work begins after the operations issued before on ep,
+	 * whatever their streams.  Operations issued later begin after the work that is on the stream
+	 * now.  The core calls it on one rank alone, before and behind work of its own.  NULL: such
+	 * work has an order with the endpoint's own stream only.
 	 */
 	int32_t (*take_place)(void *ep, coll_stream_t stream, coll_error_t *err);
 } coll_native_t;
@@ -713,9 +718,9 @@ enum {
 	COLL_BACKEND_BY_NAME = 2,
 	/*
 	 * Since minor 4, for a transport without wait_fd: while operations are under way, a thread
-	 * that waits calls progress again and again; between two calls it lends its processor to
+	 * that waits calls progress again and again; between two calls it yields its processor to
 	 * other threads, but it does not sleep.  A small operation then takes microseconds instead
-	 * of half a millisecond, and a rank that waits takes a processor.
+	 * of half a millisecond, and a waiting rank occupies a processor.
 	 */
 	COLL_BACKEND_POLL = 4,
 	/*
@@ -809,11 +814,12 @@ typedef struct coll_backend {
 	/*
 	 * Optional, since minor 4: the process ends.  The core calls it once, in a process that has
 	 * called open, also if open failed, from exit() or the return of main, in the thread that
-	 * ends the process.  Endpoints that the program has not closed are still open.  For these
-	 * the other functions may still be called, by the core's threads (option `progress`, calls
-	 * with a stream of the program) at the same time, and by what the program does at exit
-	 * after it: they must then fail or do nothing.  The core does not call it after _exit, abort
-	 * or a signal, nor in a forked child that has not called open itself.
+	 * ends the process.  Endpoints that the program has not closed are still open.  Other
+	 * functions may still be called for these endpoints: by the core's threads (option
+	 * `progress`, calls with a stream of the program) at the same time, and by whatever the
+	 * program runs at exit afterwards.  These calls must then fail or do nothing.  The core does
+	 * not call it after _exit, abort or a signal, nor in a forked child that has not called open
+	 * itself.
 	 */
 	void (*finish)(void);
 } coll_backend_t;

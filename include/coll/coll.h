@@ -82,13 +82,14 @@
  * The library notices a lost rank while a call on the communicator, or the thread of
  * `progress = thread`, moves data.  A program that makes no call hears of it at its next call, for
  * which coll_comm_get_async_error suffices.  For a backend without a transport (nccl) a thread of the
- * library notices it at once, through the transport that the option `companion` names, and aborts the
- * backend's operations.  So it does when another rank tells of its own failure or abort.
- * The library records the last 64 operations of each communicator.  When a communicator fails, it
- * logs those that are not done.  With the option `dump` (COLL_DUMP=directory) each rank also writes
- * all of them to a new file: kind, type, count, bytes, root or peer, state, and the times at which
- * they were issued, started and ended, in steps of the kernel's tick (1 to 10 ms).  The last 64
- * messages outside the order follow them.
+ * library notices the loss at once, through the transport that the option `companion` names, and
+ * aborts the backend's operations.  The thread does the same when another rank tells of its own
+ * failure or abort.
+ * The library records the last 64 operations of each communicator.  When a communicator fails, it logs
+ * the operations that are not done.  With the option `dump` (COLL_DUMP=directory) each rank also writes
+ * all of the 64 to a new file: kind, type, count, bytes, root or peer, state, and the times at which
+ * they were issued, started and ended, in steps of the kernel's tick (1 to 10 ms).  The last 64 messages
+ * outside the order follow.
  *
  *
  * CONVENTIONS, valid for every function unless the function's comment says otherwise
@@ -97,14 +98,14 @@
  *                Every such wait ends after a timeout without progress (`timeout`, `init_timeout`
  *                or `destroy_timeout` of coll_config_t or coll.conf).  So do coll_test() and
  *                coll_event_query() in a loop (of an event on a stream of the program only
- *                coll_event_synchronize).  Long before, after `stall_after` (2 s), a waiting
- *                rank asks the others where they are: collectives that can never meet become
- *                COLL_ERR_MISMATCH, else a warning line names the ranks that are behind, and
- *                where each waits.  Receives that wait for each other end after the timeout.
- *                What other communicators of the same connections move is no progress.  While a
- *                message of the wait is on its way, or one that may lie before it, all that moves on
- *                these connections counts, because nobody knows which message has moved.  The
- *                rest of a message whose receive an abort or a destroy has ended is none of these.
+ *                coll_event_synchronize).  Long before, after `stall_after` (2 s), a waiting rank
+ *                asks all ranks where they are.  Collectives that can never meet become
+ *                COLL_ERR_MISMATCH; else a warning line names the ranks that are behind, and where
+ *                each waits.  Receives that wait for each other end after the timeout.  Data that
+ *                other communicators of the same connections move are no progress.  While a message
+ *                of the wait is on its way, or a message that may lie before it, all data that move
+ *                on these connections count, because nobody knows which message has moved.  The
+ *                rest of a message whose receive an abort or a destroy has ended does not count.
  *                A backend may have to connect to a peer before it can take more work: with nccl a
  *                call after the first call between two ranks waits for the peer, at most
  *                init_timeout, and until an abort.
@@ -122,22 +123,23 @@
  *                coll_wait_some, coll_wait_any or coll_wait_for (deferred cancellation).  The thread leaves
  *                nothing behind: operations go on, and other threads use the communicator as before.
  *                Elsewhere the thread ends after its call, in the next cancellation point of the program.
- *                UCX and NCCL make calls of the system of their own: a thread that such a call ends has
+ *                UCX and NCCL make system calls of their own: a thread that ends in such a call has
  *                left as by a jump.
  * Jumps          A program may leave a call by siglongjmp out of a signal's handler, as far as the C library
- *                allows (POSIX: not out of malloc and other functions that are not safe in handlers).  A
- *                thread that ends itself in a function of the program, by pthread_exit, leaves so too.  Of the
- *                communicator of the call only coll_comm_abort and coll_comm_destroy may be used after
- *                that, by any thread.  The destroy takes `destroy_timeout`, keeps all memory that the lost
- *                call may still use, and logs one line.  Other communicators:
- *                If the thread was asleep in its call, all others can be used.
- *                If it was moving data, it keeps a lock of the connections.  Of the communicators made from
- *                one another (split, dup, shrink) only abort and destroy may be used then; an abort
- *                returns COLL_ERR_TIMEOUT.  The waits that Cancelling names end on other threads
- *                with the abort, or after `timeout`; so do calls that begin later, with an error.  Other
- *                calls of other threads on these connections may never return.  The same holds for a
- *                communicator from another coll_comm_init_* whose data the thread was moving meanwhile, as
- *                the last thread that used it.  All others can be used.
+ *                allows (POSIX: not out of malloc and other functions that are not safe in handlers).
+ *                A thread that ends itself in a function of the program, by pthread_exit, leaves so
+ *                too.  After that any thread may call only coll_comm_abort and coll_comm_destroy on the
+ *                communicator of the call.  The destroy takes `destroy_timeout`, keeps all memory that
+ *                the lost call may still use, and logs one line.  Other communicators:
+ *                If the thread was asleep in its call, the program can use them.
+ *                If it was moving data, it keeps a lock of the connections.  Then the program may call
+ *                only abort and destroy on the communicators made from one another (split, dup,
+ *                shrink); an abort returns COLL_ERR_TIMEOUT.  On other threads the waits that
+ *                Cancelling names end with the abort, or after `timeout`; so do calls that begin later,
+ *                with an error.  Other calls of other threads on these connections may never return.
+ *                The same holds for a communicator from another coll_comm_init_* whose data the thread
+ *                was moving meanwhile, as the last thread that used it.  The program can use all
+ *                remaining communicators.
  * Order          A communicator executes its operations in the order in which they were issued;
  *                the messages of coll_isend and coll_irecv are no operations in this sense.
  *                All ranks must issue the same collectives in the same order.  If they do not, the
@@ -146,48 +148,50 @@
  *                complete before (a root that has sent, the sender of a message) may return success;
  *                its next operation fails.
  *                Where a backend executes collectives by functions of its own, the ranks compare
- *                hashes of their calls: every 1,024 collectives, when a rank stalls, and when one
- *                destroys its communicator, which names its last 256 calls.  Operations that end meanwhile
- *                may have given wrong data.  The ranks that leave first hear of nothing.
+ *                hashes of their calls: every 1,024 collectives, when a rank stalls, and when a rank
+ *                destroys its communicator and names its last 256 calls.  Operations that end meanwhile
+ *                may have given wrong data.  The ranks that leave first learn nothing.
  * Engines        A backend without a transport (nccl) carries no messages of the library.  Its ranks
  *                have a companion (option `companion`), through which they tell each other of
  *                failures and aborts, compare hashes of their collectives, and ask each other where
  *                they are when a wait stalls; a thread of the library answers for a program that is
- *                outside of it.  A rank that is inside a call of the backend does not answer.
- *                A program may wait outside the library, for a stream of its own.  After `stall_after` that
- *                thread asks the others for it too: operations that can never meet, and those that wait
- *                for a rank which has left, are aborted, and the next call returns why.  A silent rank
- *                does not end such a wait, since nobody knows whether the program waits or computes.
- *                Messages between two ranks are not compared, nor are the types of alltoallv, gatherv
- *                and scatterv.  With `companion = none` the peers of
- *                a death or an abort see a timeout whose text names no rank, and calls that differ
- *                hang or give wrong data, as the engine has it.
- * Host memory    A backend for device memory only (nccl) leaves calls on host memory to the companion: one
- *                communicator serves both kinds of memory.  The buffers of one call lie in memory of one
- *                kind, on all ranks: all of them on the host, or all of them on devices or managed.  A
- *                rank without elements is taken by the place of its pointers; if all of them are NULL, it is
- *                taken as on a device: on the host pass any pointer to host memory instead.  A collective
- *                with a count of 0 is taken as on devices, if the backend has it.
- *                Operations that the backend lacks (scans, bitwise operations, functions of the program,
- *                any source, opaque types, `reproducible = yes`) work on host memory.  On device memory they
- *                are COLL_ERR_UNSUPPORTED, unless the option `enable_gpu_fallback` has it copied through host
- *                memory (not for any source).  Such a call has its place among the calls on devices: it begins
- *                when those before it, on all streams, and the earlier work of the communicator's own
- *                stream and of the stream that the call is given, are complete; those behind it, and the
- *                later work of both streams, begin when it is complete.  (Calls that are captured run
- *                when the program launches their graph.)  coll_sync and requests include it.  It has a place among the calls on host memory too: those behind it
- *                wait for it.  In a group, and as a persistent request, it is COLL_ERR_UNSUPPORTED.
+ *                outside the library.  A rank that is inside a call of the backend does not answer.
+ *                A program may wait outside the library, for a stream of its own.  After `stall_after`
+ *                that thread asks the other ranks on its behalf.  It aborts operations that can never
+ *                meet, and operations that wait for a rank which has left; the next call returns the
+ *                reason.  A silent rank does not end such a wait, since nobody knows whether the
+ *                program waits or computes.  Messages between two ranks are not compared, nor are the
+ *                types of alltoallv, gatherv and scatterv.  With `companion = none` the peers of a
+ *                death or an abort see a timeout whose text names no rank, and calls that differ hang
+ *                or give wrong data, as the engine has it.
+ * Host memory    A backend for device memory only (nccl) leaves calls on host memory to the companion:
+ *                one communicator serves both kinds of memory.  The buffers of one call lie in memory
+ *                of one kind, on all ranks: either on the host, or on devices or managed.  For a rank
+ *                without elements the memory at its pointers counts.  If all its pointers are NULL, the
+ *                rank counts as on a device: on the host pass any pointer to host memory instead.  A
+ *                collective with a count of 0 counts as on devices, if the backend has it.
+ *                Operations that the backend lacks (scans, bitwise operations, functions of the program, any
+ *                source, opaque types, `reproducible = yes`) work on host memory.  On device memory
+ *                they are COLL_ERR_UNSUPPORTED, unless the option `enable_gpu_fallback` has the memory
+ *                copied through host memory (not for any source).  Such a staged call is in order with
+ *                the calls on devices.  It begins when all earlier calls on devices, on all streams,
+ *                and the earlier work of the communicator's own stream and of the call's stream are
+ *                complete.  Later calls on devices, and the later work of both streams, begin when the
+ *                staged call is complete.  (Calls that are captured run when the program launches their
+ *                graph.)  coll_sync and requests include the staged call.  Later calls on host memory
+ *                wait for it too.  In a group, and as a persistent request, it is COLL_ERR_UNSUPPORTED.
  *                coll_isend and coll_irecv work on host memory, and on device memory with that option.
  *                Calls on host memory are a sequence of their own: each sequence runs in the order of
- *                issue, and only events, coll_sync and coll_barrier order one with the other.  All ranks
- *                make the calls of both in one order, though: ranks that wait or poll for each other's
- *                collectives, some on the host and some on devices, get COLL_ERR_MISMATCH with both calls
- *                when they have stalled (option `stall_after`).  Where one of them waits for a message, the
- *                wait ends after the timeout, whose text tells where each rank is in both sequences.
- *                Barriers are calls on devices there, split and dup calls on the host.  A group may have
- *                calls of both.  What ends one sequence ends the other with the same error; split,
- *                dup, shrink, abort and destroy concern both.  Without a companion (`companion = none`, or
- *                a rank cannot use it) these calls return COLL_ERR_UNSUPPORTED.
+ *                issue, and only events, coll_sync and coll_barrier order the two sequences with each
+ *                other.  All ranks make the calls of both sequences in one order, though: ranks that
+ *                wait or poll for each other's collectives, some on the host and some on devices, get
+ *                COLL_ERR_MISMATCH with both calls when they have stalled (option `stall_after`).  If
+ *                one of these ranks waits for a message, the wait ends after the timeout, whose text
+ *                tells where each rank is in both sequences.  Barriers are calls on devices there, split
+ *                and dup calls on the host.  A group may have calls of both sequences.  A failure of
+ *                one sequence ends both with the same error; split, dup, shrink, abort and destroy
+ *                concern both.  Without a companion (`companion = none`, or a rank cannot use it) these
+ *                calls return COLL_ERR_UNSUPPORTED.
  * Buffers        The caller owns all buffers.  From the call until the library has reported
  *                completion (coll_sync, coll_barrier, the operation's request or an event), the
  *                caller must not write a send buffer and must neither read nor write a receive
@@ -206,15 +210,15 @@
  *                what to do instead.  With the option `enable_gpu_fallback` the library copies such
  *                buffers through host memory instead.  It logs a warning for the first operation from
  *                each place in the program on a communicator, with the address of the call (as
- *                addr2line takes it; all calls by libffi, as Python's ctypes makes them, have one place:
- *                see coll_set_call_site), and the numbers of all of them when the communicator ends
- *                (level info; also in the file of the option `dump`).  It copies pieces of at most
- *                `segment` bytes (4 MiB if `segment` is larger), in both directions at the same
- *                time and beside the messages, on streams of its own; send and receive too go in
- *                such pieces, on all ranks as rank 0's option says.  Only a call that waits for
- *                the operation waits for these copies.  An error, abort or destroy waits until no
- *                copy is under way, a second at most: the library logs a device that takes longer,
- *                and such a device may still touch the buffers.
+ *                addr2line takes it; all calls by libffi, as Python's ctypes makes them, have one
+ *                place: see coll_set_call_site).  When the communicator ends, it logs the numbers of
+ *                such operations by kind (level info; also in the file of the option `dump`).  It
+ *                copies pieces of at most `segment` bytes (4 MiB if `segment` is larger), in both
+ *                directions at the same time and beside the messages, on streams of its own; send and
+ *                receive too go in such pieces, on all ranks as rank 0's option says.  Only a call that
+ *                waits for the operation waits for these copies.  An error, abort or destroy waits
+ *                until no copy is under way, a second at most: the library logs a device that takes
+ *                longer, and such a device may still touch the buffers.
  *                A call with a stream of the program (coll_stream_t) is ordered with that stream.
  *                With NULL as stream the program must complete the work that fills a buffer before
  *                the call (synchronise your stream), and the results are there once completion is
@@ -228,8 +232,8 @@
  *                displacement instead (reduce_scatterv: the sum of the counts of the ranks below).
  *                alltoallv: sendbuf == recvbuf, with equal counts and displacements for sending and
  *                receiving.  Lists: see coll_allgather_list.  Each rank decides for itself whether it works in place.
- *                Every other overlap of the two buffers is COLL_ERR_INVALID_ARGUMENT (of the v-forms: of
- *                their parts; a buffer may lie in the gaps of the other).
+ *                Every other overlap of the two buffers is COLL_ERR_INVALID_ARGUMENT (v-forms: every
+ *                other overlap of their parts; a buffer may lie in the gaps of the other buffer).
  * Progress       With the option `progress = caller` (default) data moves while some thread is in
  *                a call on the communicator; a waiting thread sleeps while nothing arrives.  With
  *                `progress = thread` each communicator made by coll_comm_init_* has a thread of the
@@ -242,13 +246,13 @@
  *                combined as T(0, nranks), where T(a, b) is x_a if b == a + 1 (AVG of floating
  *                types: x_a / nranks, rounded to the type) and else
  *                T(a, a + p) op T(a + p, b) with p the largest power of two below b - a.  The
- *                result of a scan is T(0, rank + 1), that of an exscan T(0, rank).
+ *                result of a scan is T(0, rank + 1), the result of an exscan T(0, rank).
  *                The price: a short reduction needs scratch memory as large as all its inputs at a
  *                rank, a long reduction as large as the buffer, and a long reduction takes more and
  *                smaller messages than a ring.
  *                Without the option, results are the same from call to call as long as backend,
  *                ranks, nodes, counts and options are the same.  In any case all ranks get equal
- *                results (not of scan and exscan, of which each rank has a result of its own).
+ *                results, except from scan and exscan, which give each rank a result of its own.
  * FFI            Handles are opaque and pointer-sized, integers have fixed widths, no function
  *                needs a macro, and structs that may grow begin with their size.
  */
@@ -439,9 +443,9 @@ typedef struct coll_event *coll_event_t;
  *
  * Every backend orders an operation with its stream as NCCL does: the operation begins when the
  * stream's earlier work is complete, and the stream's later work begins when the operation is
- * complete.  The call itself does not wait, but for room in the stream (CUDA).  A group is one
- * operation on each of its streams: it begins when the earlier work of all of them is complete, and
- * all of them wait for all of it.  Communicators of a group may share a stream.
+ * complete.  The call itself waits only while the stream is full (CUDA).  A group is one operation
+ * on each of its streams: it begins when the earlier work of all these streams is complete, and all
+ * these streams wait for the whole group.  Communicators of a group may share a stream.
  * The buffers may lie in host memory too.  All ranks issue the operations of a communicator in one
  * order, whatever their streams.
  *
@@ -468,11 +472,11 @@ typedef struct coll_event *coll_event_t;
  *           waits in the driver for that stream then waits for ever.)  A communicator pins up to
  *           256 MiB so; a call outside a group that needs more waits until an earlier one has ended.
  *           After `timeout` without progress it returns COLL_ERR_TIMEOUT and does nothing.
- *           Operations of a communicator run in the order of issue: an
- *           operation whose stream is late delays those behind it.  coll_sync, requests and events
- *           on the communicator's own stream include the operation.  A stream that waits occupies a
- *           work queue of the device: a program that uses many streams sets
- *           CUDA_DEVICE_MAX_CONNECTIONS (8) to more than their number.
+ *           Operations of a communicator run in the order of issue: an operation whose stream is
+ *           late delays later operations.  coll_sync, requests and events on the communicator's own
+ *           stream include the operation.  A stream that waits occupies a work queue of the device:
+ *           a program that uses many streams sets CUDA_DEVICE_MAX_CONNECTIONS (8) to more than
+ *           their number.
  *           While nothing moves for `timeout` after the operation has begun, the communicator fails
  *           with COLL_ERR_TIMEOUT even if no thread waits.  A failure, abort or destroy releases
  *           the streams: their later work runs, and finds the receive buffers with unspecified
@@ -512,8 +516,9 @@ COLL_API const char *coll_get_last_error(coll_comm_t comm);
 
 /*
  * Names the place in the program for which the calling thread makes its next calls: for a library or an
- * interpreter that stands between a program and this one.  Without it the place of a call is the caller of
- * coll.h.  The warning of operations that are staged through host memory has the place, once for each.
+ * interpreter that stands between a program and libcoll.  Without it the place of a call is the address
+ * from which the program called libcoll.  The library warns once for each place whose operations it
+ * stages through host memory, and names the place.
  *
  * site      An address in the program's code, as a function's return address; or a number of the program's
  *           choice from 1 to 65,535, say that of a line; NULL: none.
@@ -572,13 +577,14 @@ enum { COLL_UNIQUE_ID_SIZE = 512 };
  * id        Receives the text: at most 128 bytes with its NUL, as many as an ncclUniqueId has.
  * size      Bytes at id.
  *
- * The id holds the addresses at which the calling process listens and a random 128-bit key.  Of very
- * many addresses it holds that of the default route and one each of the first interfaces, or those of
- * the option `interface`; a log line of level info names the others.  The program passes the id to the other ranks in private, since
- * any process that has the id can take part.  The calling process starts listening and must then run
- * a rank of the communicator, whichever.  One id makes one communicator.  An id that is never used
- * costs one open socket (with the option `interface`: one for each address of it) until the process
- * ends.
+ * The id holds the addresses at which the calling process listens and a random 128-bit key.  If the
+ * process has very many addresses, the id holds the address of the default route and one address of
+ * each of the first interfaces, or the addresses of the option `interface`; a log line of level info
+ * names the omitted addresses.  The program passes the id to the other ranks in private, since any
+ * process that has the id can take part.  The calling process starts listening and must then run a rank
+ * of the communicator, whichever.  One id makes one communicator.  An id that is never used costs one
+ * open socket until the process ends (with the option `interface`: one for each address of the
+ * interface).
  */
 COLL_API coll_result_t coll_get_unique_id(char *id, size_t size);
 
@@ -592,7 +598,7 @@ COLL_API coll_result_t coll_get_unique_id(char *id, size_t size);
  * config    Settings of the application, or NULL.
  * Blocks    Until all ranks have arrived; each step takes at most init_timeout.  The text of a
  *           timeout names the ranks not heard from; after `stall_after` a log line of rank 0 does.
- * Errors    All ranks that arrived get an error if one of them does.
+ * Errors    If one rank that arrived gets an error, all ranks that arrived do.
  */
 COLL_API coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, const char *id,
 					   int32_t rank, const coll_config_t *config);
@@ -604,9 +610,9 @@ COLL_API coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, co
  * The library reads COLL_RANK, COLL_WORLD_SIZE and COLL_ROOT (host:port of rank 0), which `coll
  * run` sets, else the variables of torchrun, Open MPI, Flux, PALS, MPICH (PMI), MVAPICH or Slurm
  * (Flux, PALS and MVAPICH: untried), or asks a launcher that speaks PMIx (prterun) through its
- * library, libpmix.so.2.  Without any of them the communicator has one rank.  A launcher that a
- * rank of `coll run` has started counts before `coll run`, and COLL_ROOT and COLL_KEY of `coll run`
- * do not hold for its ranks.
+ * library, libpmix.so.2.  Without any of these settings the communicator has one rank.  A launcher
+ * that a rank of `coll run` has started counts before `coll run`, and COLL_ROOT and COLL_KEY of
+ * `coll run` do not hold for its ranks.
  * Through PMIx rank 0 also tells the other ranks where it is: with Open MPI on several hosts, and
  * with launchers that set PMIx's variables only.  Through PMI's key-value store it does so with
  * launchers that set PMI_FD: MPICH on several hosts (others: untried).  Flux, PALS and MVAPICH
@@ -691,13 +697,14 @@ COLL_API coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks,
  * The call is not collective and never ends the process.  The handle is invalid afterwards,
  * whatever the call returns.
  * Blocks    At most `destroy_timeout`; then the library drops the unfinished operations and logs a
- *           warning.  So it does with a call of another thread that is still inside a backend without a
- *           transport (nccl), say a shrink: an abort ends that.  It drops messages that have come and
- *           that no call has received, and logs a warning with their number and the first one's sender.
- *           Calls of other threads on the communicator end meanwhile.  If one has not ended by then, or
- *           never will (see Jumps), the library frees nothing that this call may use, and logs a warning.
- * Errors    COLL_ERR_MISMATCH: this rank has made other collectives than another rank (see Order), and no
- *           call has returned that before; a line of the log says so too.
+ *           warning.  It does the same with a call of another thread that is still inside a backend
+ *           without a transport (nccl), say a shrink: an abort ends that call.  It drops messages that
+ *           have come and that no call has received, and logs a warning with their number and the
+ *           sender of the first message.  Calls of other threads on the communicator end meanwhile.  If
+ *           such a call has not ended by then, or never will (see Jumps), the library frees nothing
+ *           that the call may use, and logs a warning.
+ * Errors    COLL_ERR_MISMATCH: the collectives of this rank differ from another rank's (see Order), and
+ *           no call has returned that before; a line of the log says so too.
  */
 COLL_API coll_result_t coll_comm_destroy(coll_comm_t comm);
 
@@ -748,15 +755,15 @@ COLL_API coll_result_t coll_comm_get_failed(coll_comm_t comm, int32_t *ranks, in
  * timeout_ms   Milliseconds, 1 to 31,622,400,000 (366 days).
  *
  * Waits under way use it from their next look at the clock on, within a second.  A communicator made
- * from this one later begins with its value.
+ * from `comm` later begins with its value.
  */
 COLL_API coll_result_t coll_comm_set_timeout(coll_comm_t comm, int64_t timeout_ms);
 
 /*
  * Tells the members of a communicator.
  *
- * ranks     Receives one entry for each rank: its rank in the communicator that coll_comm_init_*
- *           made, from which this one comes by splits, dups and shrinks.
+ * ranks     Receives one entry for each rank: its rank in the communicator of coll_comm_init_*,
+ *           from which `comm` comes by splits, dups and shrinks.
  */
 COLL_API coll_result_t coll_comm_members(coll_comm_t comm, int32_t *ranks);
 
@@ -792,7 +799,7 @@ enum { COLL_SPLIT_NOCOLOR = -1 };
  *           NULL.
  * key       Orders the ranks of the new communicator; equal keys keep the old order.
  * newcomm   Becomes the new communicator.  It uses the backend, connections and options of `comm`.
- *           Either of the two may be destroyed first.
+ *           Either communicator may be destroyed first.
  * config    NULL, or coll_config_t.timeout_ms of the new communicator; its other fields are not set.
  * Blocks    Until all ranks of `comm` have called it: the call is collective.  In a group the call
  *           returns at once, and coll_group_end() blocks and fills in *newcomm; so one thread can
@@ -811,7 +818,7 @@ enum { COLL_SPLIT_NOCOLOR = -1 };
  * A backend without a transport makes new connections instead, for which the ranks meet as they did
  * for the first communicator.  Then the call waits for the operations before it, and each step
  * takes at most init_timeout.  With a companion the ranks first wait for each other as in a
- * collective on host memory: for `timeout` at most, and a rank that has called something else is
+ * collective on host memory: for `timeout` at most, and a rank that has made another call is
  * COLL_ERR_MISMATCH.  The failure or abort of another rank ends the call, and so does an abort by
  * another thread; both have to wait for an exchange function of the application.
  */
@@ -950,8 +957,8 @@ COLL_API coll_result_t coll_scatter(const void *sendbuf, void *recvbuf, size_t c
 				    coll_stream_t stream);
 
 /*
- * Reduces `count` elements over the ranks up to this one: rank r receives x0 op x1 op ... op xr, in rank
- * order.  Both buffers hold `count` elements.
+ * Reduces `count` elements over the ranks up to this rank: rank r receives x0 op x1 op ... op xr, in
+ * rank order.  Both buffers hold `count` elements.
  *
  * Errors    COLL_ERR_INVALID_ARGUMENT: op is COLL_AVG, since each rank adds up other ranks.
  *           COLL_ERR_UNSUPPORTED: the backend has no transport (nccl) and the memory is a device's; see
@@ -976,8 +983,9 @@ COLL_API coll_result_t coll_exscan(const void *sendbuf, void *recvbuf, size_t co
  * ...counts   nranks entries; the library copies them during the call.
  * ...displs   nranks entries, copied too; or NULL: the parts follow one another.  The parts in a
  *             receive buffer must not overlap.
- * dtype       A rank that has no elements, neither to send nor to receive, may name any type, in reductions any
- *             that has `op`.  If the others name an opaque type, it names an opaque type too.
+ * dtype       A rank that has no elements, neither to send nor to receive, may name any type, in
+ *             reductions any type that has `op`.  If the other ranks name an opaque type, it names an
+ *             opaque type too.
  * A rank's count for its own part must be the same for sending and receiving.
  */
 
@@ -1019,20 +1027,21 @@ COLL_API coll_result_t coll_scatterv(const void *sendbuf, const size_t *sendcoun
 				     coll_stream_t stream);
 
 /*
- * The forms with lists take one pointer for each rank instead of one buffer: for data that lie apart, which need no
- * copy into one buffer and out of it.
+ * The forms with lists take one pointer for each rank instead of one buffer.  So data that lie apart
+ * need no copy into one buffer and out of it.
  *
  * ...bufs     nranks pointers; the library copies them during the call.  Buffer r, of `count` elements, has the place
- *             of rank r's part in the buffer of the plain form.  Where only root uses the list, it may be NULL on the
- *             other ranks.  If count is 0 the list must be there, but its pointers are not looked at.
+ *             of rank r's part in the buffer of the plain form.  Where only root uses the list, it may
+ *             be NULL on the other ranks.  If count is 0 the list must still be there, but the library
+ *             does not read its pointers.
  * Overlap     Buffers must not overlap where the call writes.  In place sendbuf is recvbufs[rank], or recvbuf is
  *             sendbufs[rank]; alltoall has no form in place.
  * Memory      All buffers of a list lie in memory of one kind, in CUDA memory of one device, and at addresses that
  *             differ by multiples of the element's size (memory of malloc and tensors do, for every type but opaque
  *             ones).
  * Matching    Either all ranks call the form with a list, or none: it does not match the plain form.  The library
- *             executes it as the v-form with equal counts and names it so in the texts of later errors; the rules
- *             and the algorithms are those of the v-form.
+ *             executes it as the v-form with equal counts and names it so in the texts of later errors;
+ *             the v-form's rules and algorithms apply.
  */
 
 /* Gathers as coll_allgather: the data of rank r go to recvbufs[r]. */
@@ -1128,8 +1137,8 @@ enum { COLL_ANY_TAG = -1 };
  * Completion     coll_test, coll_wait, coll_wait_for, coll_wait_any, coll_wait_some, or a function of
  *                coll_request_set_callback.  A send is complete when its buffer may be used again; the
  *                receiver need not have called.  Data move as with any operation: see Progress.
- * Early messages A message that no receive matches waits in memory of the receiver, whole.  If that rank
- *                has no memory for it, its communicator fails with COLL_ERR_NO_MEMORY.
+ * Early messages The receiver keeps a message that no receive matches, whole, in memory of the library.
+ *                If it has no memory for the message, its communicator fails with COLL_ERR_NO_MEMORY.
  * Errors         Each request has its own result.  These end a request, and the communicator lives:
  *                   COLL_ERR_MISMATCH   the message is longer than the receive, or of another type; it is
  *                                       lost, and the receive buffer is unchanged
@@ -1147,17 +1156,18 @@ enum { COLL_ANY_TAG = -1 };
  *                too.
  *
  * Device memory  Device and managed memory is staged with the option enable_gpu_fallback only, as in
- *                operations: see there for the warning.  The bytes are copied whole, beside the calling thread: those
- *                of a send before it starts, and later sends wait for it; those of a receive after the message has
- *                come.  A copy that fails ends its request with COLL_ERR_DEVICE.
+ *                operations: see there for the warning.  The library copies a message whole, beside the
+ *                calling thread: the bytes of a send before the send starts, and later sends wait for
+ *                it; the bytes of a receive after the message has come.  A copy that fails ends its
+ *                request with COLL_ERR_DEVICE.
  *
  * sendbuf   The caller leaves it alone until the request is complete.  The work that fills device memory is complete
  *           before the call.
  * count     May be 0; the receive may be longer.
  * dtype     The same on both sides; a message of no elements has no type.
  * peer      0 to nranks - 1; the own rank is allowed.
- * tag       Any 32 bits but those of COLL_ANY_TAG.  A program whose tags are unsigned passes their bits; only
- *           4,294,967,295, whose bits are those of COLL_ANY_TAG, cannot be the tag of such a message.
+ * tag       Any 32 bits except COLL_ANY_TAG.  A program whose tags are unsigned passes their bits; only
+ *           4,294,967,295, which has the bits of COLL_ANY_TAG, cannot be the tag of such a message.
  * request   Becomes the request, which the program frees with coll_request_free(); NULL on an error.  A
  *           request that is freed before its message is complete leaves the message under way.
  * Returns   COLL_ERR_UNSUPPORTED if the buffer is device or managed memory without that option, or if
@@ -1170,7 +1180,7 @@ COLL_API coll_result_t coll_isend(const void *sendbuf, size_t count, coll_dtype_
 /*
  * Begins to receive up to `count` elements from rank `peer`; see coll_isend.
  *
- * recvbuf   The bytes behind those of a shorter message keep their values.
+ * recvbuf   A shorter message leaves the bytes behind its own unchanged.
  * peer      0 to nranks - 1, or COLL_ANY_SOURCE.
  * tag       As coll_isend, or COLL_ANY_TAG.
  */
@@ -1205,7 +1215,7 @@ COLL_API coll_result_t coll_request_get_status(coll_request_t request, coll_stat
 COLL_API coll_result_t coll_request_cancel(coll_request_t request);
 
 /*
- * Waits for a message of coll_isend that no receive has matched, and leaves it where it is.
+ * Waits for a message of coll_isend that no receive has matched, and leaves the message there.
  *
  * peer      0 to nranks - 1, or COLL_ANY_SOURCE.
  * tag       As coll_isend, or COLL_ANY_TAG.
@@ -1430,8 +1440,8 @@ COLL_API coll_result_t coll_request_set_callback(coll_request_t request, coll_re
  * Of coll_irecv only the request ends, if no message has come: see coll_isend.
  * The limit stays when the request is freed.  Of a persistent request it is the operation started
  * last.  The library looks at the limit whenever a thread moves the communicator; a sleeping thread
- * wakes for it.  Shortly before the end, at most 0.25 s, it asks the other ranks where they are, so
- * that the text can name those that do not answer and those that have not made the call.
+ * wakes for it.  At most 0.25 s before the end the library asks the other ranks where they are, so
+ * that the text can name the ranks that do not answer and the ranks that have not made the call.
  */
 COLL_API coll_result_t coll_request_set_timeout(coll_request_t request, int64_t timeout_ms);
 
@@ -1456,11 +1466,11 @@ COLL_API coll_result_t coll_request_free(coll_request_t request);
  * thread itself.  An event recorded on the calling thread is complete at once, and making the
  * calling thread wait for an event blocks it.
  * The program may use an event with other communicators than the communicator that made it, and
- * after that communicator's end.  With nccl these communicators must be of the same backend, and
- * COLL_ERR_INVALID_USAGE is returned while a communicator has operations in an open group; an event is
- * behind the operations on both kinds of memory, and such operations wait for it.  With
- * tcp, ucx and simulated a stream that waits for the communicator's own stream is released by a
- * failure, too; the event then has the error.
+ * after that communicator's end.  With nccl these communicators must be of the same backend, and calls
+ * return COLL_ERR_INVALID_USAGE while a communicator has operations in an open group.  An event there
+ * follows the operations on both kinds of memory, and operations on both kinds wait for it.  With tcp,
+ * ucx and simulated a stream that waits for the communicator's own stream is released by a failure,
+ * too; the event then has the error.
  */
 COLL_API coll_result_t coll_event_create(coll_comm_t comm, coll_event_t *event);
 
@@ -1480,7 +1490,7 @@ COLL_API coll_result_t coll_event_record_on_stream(coll_event_t event, coll_comm
 /*
  * Makes later operations of the communicator's own stream begin after the event.  Does not block.
  * If another communicator recorded the event and fails, this communicator fails too; with nccl it
- * does so only if the other one was destroyed before this call.
+ * does so only if the failed communicator was destroyed before this call.
  */
 COLL_API coll_result_t coll_comm_wait_event(coll_comm_t comm, coll_event_t event);
 
@@ -1549,7 +1559,8 @@ typedef void (*coll_user_op_fn)(void *user, const void *left, void *inout, size_
  * op           Becomes the operation, valid on comm (NULL: on all) until coll_red_op_destroy(op, comm).
  * commutative  0: the library passes the operands in rank order.
  * Order        All ranks of the communicator make the same operations in the same order, so that
- *              the library can tell when ranks reduce with different ones (not with comm NULL).
+ *              the library can tell when ranks reduce with different operations (not with comm
+ *              NULL).
  * Errors       COLL_ERR_UNSUPPORTED, here or by the reduction: the backend has no transport; see Host memory.
  */
 COLL_API coll_result_t coll_red_op_create_user(coll_op_t *op, coll_user_op_fn fn, void *user,

@@ -77,8 +77,8 @@ typedef struct coll_schedule_args {
 	 * 1: the reduction ends with a last step, which divides (COLL_AVG of integers).
 	 * 2: each input is scaled, divided by nranks, when it is first read (COLL_AVG of floats): a
 	 * COLL_STEP_COPY, _REDUCE or _RECV_REDUCE scales the elements that it reads from
-	 * COLL_BUFFER_SEND, at most one operand of a reduction lies there, and no step sends from
-	 * there but those that are marked `unscaled`.
+	 * COLL_BUFFER_SEND, at most one operand of a reduction lies there, and only steps that are
+	 * marked `unscaled` send from there.
 	 * scan and exscan: 0.
 	 */
 	int32_t average;
@@ -108,7 +108,7 @@ enum { COLL_BUFFER_SEND = 0, COLL_BUFFER_RECV = 1, COLL_BUFFER_SCRATCH = 2 };
 typedef struct coll_step {
 	uint64_t size; /* in: sizeof(coll_step_t) */
 	int32_t kind;  /* COLL_STEP_* */
-	int32_t peer;  /* the other rank of a message, or -1 */
+	int32_t peer;  /* rank at the other end of a message, or -1 */
 	/* Number of the message: the two ranks of a message give it the same number. */
 	uint32_t message;
 	int32_t swapped;          /* 1: COLL_STEP_RECV_REDUCE swaps its operands */
@@ -181,9 +181,9 @@ typedef struct coll_info *coll_info_t;
  * A bad option, file or plugin is no error of this function: the picture is made and reports the
  * fault (coll_info_note, coll_info_verdict).
  *
- * The library opens and probes every plugin except those that the option `backend` rules out, since a
- * vendor's library may crash in either.  Such a plugin is shown unopened: it has `name`, `path` and `choice`,
- * `usable` is 0, and `reason` names the option.
+ * The library opens and probes every plugin unless the option `backend` rules it out, since a vendor's
+ * library may crash in either step.  The picture shows a plugin that is ruled out unopened: it has
+ * `name`, `path` and `choice`, `usable` is 0, and `reason` names the option.
  *
  * If the environment variable COLL_INFO_PROBE is "child", as the program `coll info` sets it, the library
  * opens and probes each plugin in a child process, for 5 seconds at most.  Then `reason` says so if the
@@ -241,8 +241,9 @@ enum { COLL_RULE_HOST_MEMORY = 1, COLL_RULE_CUDA_MEMORY = 2 };
 
 /*
  * Values of coll_rule_info_t.cpus, as bits.  They tell of the host of the communicator's rank 0, and of the processors on
- * which ranks of the job may run there.  Shared: they are fewer than these ranks, and more than two.  Few: fewer than these
- * ranks, and at most two.  Own: else, or unknown.  A rule `cpus shared` has both bits, of shared and of few.
+ * which ranks of the job may run there.  Shared: the processors are fewer than these ranks, and more
+ * than two.  Few: fewer than these ranks, and at most two.  Own: else, or unknown.  A rule `cpus
+ * shared` has the bits of shared and of few.
  */
 enum { COLL_RULE_OWN_CPUS = 1, COLL_RULE_SHARED_CPUS = 2, COLL_RULE_FEW_CPUS = 4 };
 

@@ -60,7 +60,7 @@ static int32_t tcp_new(const coll_host_t *host, struct tcp **out, coll_error_t *
 				  strerror(errno), error_remedy(errno));
 	tcp_ring_init(t);
 	t->conn = calloc(t->nranks, sizeof(*t->conn));
-	/* Before any failure: tcp_free closes the descriptors that are not -1. */
+	/* Set these before any failure: tcp_free closes every descriptor that is not -1. */
 	for (uint32_t i = 0; t->conn && i < t->nranks; i++) {
 		t->conn[i].fd = -1;
 		t->conn[i].peer = i;
@@ -75,12 +75,12 @@ static int32_t tcp_new(const coll_host_t *host, struct tcp **out, coll_error_t *
 }
 
 /*
- * Raises the limit of descriptors to `want`, or as far as it goes, if that is at least `least`.  *limit: the limit before.
- * Returns 0 or an errno.
+ * Raises the limit of descriptors to `want`, or to the hard limit if that is at least `least`.  *limit becomes the limit
+ * before.  Returns 0 or an errno.
  */
 static int tcp_set_limit(rlim_t want, rlim_t least, struct rlimit *limit)
 {
-	/* A thread that opens an endpoint at the same time must not lower what another has raised. */
+	/* The lock keeps a thread from lowering the limit that another thread has raised. */
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	struct rlimit raised;
 	int failed = 0;
@@ -98,7 +98,7 @@ static int tcp_set_limit(rlim_t want, rlim_t least, struct rlimit *limit)
 }
 
 /*
- * Raises the limit of descriptors if needed, with room for connections of strangers.  `here` ranks are threads of this
+ * Raises the limit of descriptors if needed, with reserve for connections of strangers.  `here` ranks are threads of this
  * process and share the limit.
  */
 static int32_t tcp_raise_limit(const struct tcp *t, rlim_t here, coll_error_t *err)
@@ -149,7 +149,7 @@ static int32_t tcp_exchange(const coll_host_t *host, const struct tcp_record *ow
 	return code;
 }
 
-/* Makes everything but the connections.  A failure of this rank fails the exchange of all ranks. */
+/* Makes the endpoint except for its connections.  A failure of this rank fails the exchange of all ranks. */
 static int32_t tcp_prepare(const coll_host_t *host, struct tcp **t, struct listeners *listeners,
 			   struct tcp_record *records, coll_error_t *err)
 {
@@ -162,7 +162,7 @@ static int32_t tcp_prepare(const coll_host_t *host, struct tcp **t, struct liste
 				  host->nranks);
 	if (!code)
 		code = tcp_security_read(host, &own, err);
-	/* Before the exchange, so that all ranks learn of a limit that is too low. */
+	/* Check the limit before the exchange, so that all ranks learn of a limit that is too low. */
 	if (!code)
 		code = tcp_raise_limit(*t, 1, err);
 	if (!code && host->nranks > 1)
@@ -258,7 +258,7 @@ static const coll_transport_t tcp_transport = {
 	.arm = tcp_arm,
 	.forked = tcp_forked,
 	.send_more = tcp_send_more,
-	.flush = tcp_flush_held,
+	.flush = tcp_flush_deferred,
 };
 
 COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {

@@ -4,8 +4,8 @@
  *
  * One endpoint holds one stream socket for each other rank: AF_UNIX on the same host, TCP otherwise.
  * tcp_addr.c listens and describes the addresses; tcp_mesh.c connects every rank with every other rank;
- * tcp_send.c and tcp_io.c move messages, with tcp_copy.c; tcp_close.c sends the last.  tcp_security.c reads the option
- * tcp.security, tcp_record.c protects the streams with tcp_cipher.c.  tcp_ring.c and tcp_ring_offer.c carry the
+ * tcp_send.c and tcp_io.c move messages, with tcp_copy.c; tcp_close.c sends the last bytes.  tcp_security.c reads the
+ * option tcp.security, tcp_record.c protects the streams with tcp_cipher.c.  tcp_ring.c and tcp_ring_offer.c carry the
  * stream between ranks of one host in shared memory.
  * In the stream a message is its 32-byte coll_header_t followed by the payload.  Between two messages an AF_UNIX
  * socket may carry a frame of tcp_ring_offer.c, a coll_header_t with the length TCP_FRAME.
@@ -33,42 +33,46 @@
 #define TCP_PIECE      ((size_t)1 << 20)   /* one send or receive of a large buffer */
 #define TCP_BUDGET     ((size_t)4 << 20)   /* bytes of one progress(): about a millisecond */
 #define TCP_RING_PIECE ((size_t)16 << 10)  /* bytes of a ring that are published or freed at once */
-/* Most bytes of a ring between ranks that take turns on processors. */
+/* Most bytes of a ring between ranks that share processors. */
 #define TCP_RING_TURNS ((size_t)256 << 10)
-/* Bytes of a ring at least, however many the ranks of the host are. */
+/* Least bytes of a ring, however many ranks the host has. */
 #define TCP_RING_MANY  ((size_t)64 << 10)
 #define TCP_RING_SHORT ((size_t)1024) /* payload of a message that is written to a ring at once */
-/* Payload from which a message stays in the ring until its receive is posted. */
-#define TCP_RING_HELD   ((size_t)4 << 10)
-#define TCP_PAST        ((size_t)4 << 20) /* payload that is copied past the caches */
-#define TCP_FRAME       UINT64_MAX        /* length of no message */
-#define TCP_UNIX_BUFFER (4 << 20)         /* SO_SNDBUF of AF_UNIX sockets; the kernel may clip it */
+/* Payload from which on a message stays in the ring until its receive is posted. */
+#define TCP_RING_BLOCKED ((size_t)4 << 10)
+#define TCP_PAST         ((size_t)4 << 20) /* payload from which on copies go past the caches */
+#define TCP_FRAME        UINT64_MAX        /* length of no message */
+#define TCP_UNIX_BUFFER  (4 << 20) /* SO_SNDBUF of AF_UNIX sockets; the kernel may clip it */
 
 enum {
 	TCP_DIRECT =
-		1, /* with at most this many peers progress() calls recvmsg() without asking epoll */
-	TCP_EXTRA_SOCKETS = 32, /* most sockets for further addresses of peers at a time */
+		1, /* with at most so many peers progress() calls recvmsg() without asking epoll */
+	TCP_EXTRA_SOCKETS = 32, /* most sockets at a time for further addresses of peers */
 	TCP_GATHER = 256,       /* most queued messages in one sendmsg() */
-	/* Most bytes of messages that wait for each other: one sendmsg() takes them. */
-	TCP_HELD = TCP_GATHER * (int)sizeof(coll_header_t),
-	/* Calls of progress() between two looks at the sockets, while rings carry streams: with sockets that
-	 * carry streams too, and with sockets that only wake. */
+	/* Most bytes of messages that are deferred to go together: one sendmsg() takes them. */
+	TCP_DEFERRED = TCP_GATHER * (int)sizeof(coll_header_t),
+	/*
+	 * Calls of progress() between two looks at the sockets while rings carry streams: if some sockets carry streams
+	 * too, and if sockets only wake.
+	 */
 	TCP_MIXED_POLLS = 8,
 	TCP_RING_POLLS = 64,
-	/* A call that finds bytes in a ring begins that count anew, for so many calls at most. */
+	/* A call that finds bytes in a ring starts the count again, but puts a look off by so many calls at most. */
 	TCP_RING_PUT_OFF = 512,
-	/* A message is held for so many calls of progress() in which nothing moves, so many in all, and until
-	 * this rank has wanted to sleep so often: it yields its processor instead. */
-	TCP_HOLD_IDLE = 512,
-	TCP_HOLD_POLLS = 1 << 14,
-	TCP_HOLD_SLEEPS = 16,
-	TCP_HOLD_PENALTY = 1024 /* most messages that are not held after that */
+	/*
+	 * A blocked message stays in its ring for so many calls of progress() in which nothing moves, for so many calls in
+	 * all, and until this rank has wanted to sleep so often; the rank yields its processor instead.
+	 */
+	TCP_BLOCK_IDLE = 512,
+	TCP_BLOCK_POLLS = 1 << 14,
+	TCP_BLOCK_SLEEPS = 16,
+	TCP_BLOCK_PENALTY = 1024 /* most messages that are not blocked after that */
 };
 
 /* Frames: tcp_ring_offer.c. */
 enum { TCP_FRAME_NOTE, TCP_FRAME_SWITCH };
 
-/* Failures of a connection beside those of errno. */
+/* Failures of a connection that errno does not have. */
 enum { TCP_CLOSED = -1, TCP_BAD_POSITION = -2 };
 
 /* ------------------------------------------------------------------ endpoint -- */
@@ -80,12 +84,12 @@ struct tcp_ring {
 	struct tcp_ring_control *control; /* NULL: no ring */
 	uint8_t *data;
 	uint64_t size; /* a power of two */
-	uint64_t own;  /* this side's position: the peer can change its copy in the ring */
-	/* Of a writer: the reader's position when it was last read.  Of a reader: its position when last told. */
+	uint64_t own;  /* this side's position: the peer can change the copy in the ring */
+	/* Of a writer: the reader's position as last read.  Of a reader: its own position as last told. */
 	uint64_t seen;
 };
 
-/* The stream to and from one rank.  The own rank has no socket: its messages pass through memory. */
+/* The stream to and from one rank.  The connection to the own rank has no socket: its messages pass through memory. */
 struct tcp_conn {
 	int fd; /* -1: the own rank, or a closed connection */
 	uint32_t peer;
@@ -94,24 +98,24 @@ struct tcp_conn {
 	int send_errno;  /* why sending failed; the next progress() reports the peer as lost */
 	uint32_t events; /* the events that epoll watches */
 
-	/* Incomplete sends.  `done` counts the sent bytes of the first one. */
+	/* Incomplete sends.  `done` counts the sent bytes of the first send. */
 	struct send_queue queue;
 	uint64_t done;
-	struct send_rest rest; /* is sent before the first message */
-	/* Bytes of messages that wait for tcp_flush_held, and the next connection that has had some. */
-	uint64_t held;
-	struct tcp_conn *next_held;
-	int in_held;
-	struct tcp_records
-		*records; /* under tcp.security; NULL: the stream itself is on the wire */
-	size_t sealed;    /* bytes of a sealed record that are still to be sent */
+	struct send_rest rest; /* is sent before the queue */
+	/* Bytes of messages that wait for tcp_flush_deferred, and the next connection in its list. */
+	uint64_t deferred;
+	struct tcp_conn *next_deferred;
+	int is_deferred;
+	struct tcp_records *records; /* under tcp.security; NULL: the plain stream is on the wire */
+	size_t sealed;               /* unsent bytes of a sealed record */
 
 	/* Shared memory: tcp_ring.c. */
-	struct tcp_ring in, out; /* from the peer, made here; to the peer, made there */
-	int in_on, out_on;       /* the stream has left the socket for the ring */
-	int has_sent;            /* a message of the peer has come */
-	int offered;             /* this rank has tried to make `in` */
-	int offering, offer_fd;  /* the descriptor of `in` is still to be sent */
+	struct tcp_ring in;     /* from the peer, made by this rank */
+	struct tcp_ring out;    /* to the peer, made by the peer */
+	int in_on, out_on;      /* the stream has left the socket for the ring */
+	int has_sent;           /* a message of the peer has come */
+	int offered;            /* 1: this rank has tried to make `in` */
+	int offering, offer_fd; /* 1: the descriptor of `in` must still be sent */
 
 	/* The message that is being received, or the beginning of its header. */
 	int receiving;
@@ -129,7 +133,7 @@ struct tcp {
 	uint32_t next_peer; /* round robin: the peer that tcp_send_all has begun with */
 	uint32_t sending;   /* other ranks' connections with bytes left to send */
 	uint32_t failing;   /* connections with a send_errno that progress() has not reported yet */
-	struct tcp_conn *held;      /* the connections that tcp_flush_held looks at */
+	struct tcp_conn *deferred;  /* list of connections with deferred messages */
 	uint32_t write_watches;     /* connections registered for EPOLLOUT */
 	size_t budget;              /* bytes that this progress() may still move */
 	int moved;                  /* this progress() has moved bytes */
@@ -140,22 +144,23 @@ struct tcp {
 	uint32_t rings;             /* connections with in_on */
 	uint32_t *ring_peers;       /* their ranks, in any order */
 	uint32_t next_ring;  /* round robin: the ring with which the next progress() begins */
-	uint32_t polls_left; /* calls of progress() until one looks at the sockets */
-	uint32_t put_off; /* the most calls by which bytes in the rings may put off that look yet */
-	int armed;        /* flags of sleep may be set in the rings */
-	/* host->message; NULL: the core is older. */
+	uint32_t polls_left; /* calls of progress() until a call looks at the sockets */
+	uint32_t put_off; /* most calls by which bytes in the rings may still put off that look */
+	int armed;        /* 1: sleep flags may be set in the rings */
+	/* host->message; NULL in an older core. */
 	int32_t (*message)(const coll_host_t *host, uint32_t peer, const coll_header_t *header,
 			   const void *bytes);
-	/* Messages that stay in their rings: tcp_ring_hold. */
+	/* host->posted, for messages that stay in their rings (tcp_ring_blocks); NULL in an older core. */
 	int32_t (*posted)(const coll_host_t *host, uint32_t peer, const coll_header_t *header);
-	int holding; /* this progress() has left one there */
-	/* Calls of progress() since the first one; calls, and wishes to sleep, since something moved. */
-	uint32_t held_polls, held_idle, held_sleeps;
-	uint32_t penalty, owed; /* `owed` long messages must be posted before one stays again */
-	int ring_told;          /* the user knows that some pairs have no ring */
-	uint8_t *scratch;       /* TCP_SCRATCH bytes */
-	struct tcp_conn *conn;  /* nranks */
-	struct tcp_conn *own;   /* of these, the one to this rank itself */
+	int blocked; /* 1: this progress() has left a message in its ring */
+	/* Calls of progress() since a message blocked; calls, and wishes to sleep, since data moved. */
+	uint32_t blocked_polls, blocked_idle, blocked_sleeps;
+	uint32_t penalty; /* the last start value of `owed` */
+	uint32_t owed; /* so many long messages must be posted before a message may block again */
+	int ring_told; /* 1: the user knows that some pairs have no ring */
+	uint8_t *scratch;      /* TCP_SCRATCH bytes */
+	struct tcp_conn *conn; /* nranks */
+	struct tcp_conn *own;  /* the connection to the own rank */
 };
 
 /* ------------------------------------------------------------------- addresses -- */
@@ -180,7 +185,7 @@ struct tcp_record {
 	struct tcp_address address[ADDRESS_INET_MAX];
 };
 
-/* The options of sockets, read once: ranks make a socket for every other rank. */
+/* The options of sockets.  They are read once, since a rank makes a socket for every other rank. */
 struct tcp_options {
 	const coll_host_t *host;
 	int64_t sndbuf, rcvbuf, user_timeout;
@@ -191,8 +196,8 @@ struct tcp_options {
 void tcp_options_read(const coll_host_t *host, struct tcp_options *options);
 
 /*
- * Opens the listening sockets and fills *record with their addresses.  If local sockets reach all ranks, this
- * rank opens no port.
+ * Opens the listening sockets and fills *record with their addresses.  If local sockets reach all ranks, this rank opens no
+ * TCP port.
  */
 int32_t tcp_listen(const coll_host_t *host, struct listeners *listeners, struct tcp_record *record,
 		   coll_error_t *err);
@@ -203,20 +208,20 @@ static inline int tcp_is_local(const coll_host_t *host, uint32_t rank)
 {
 	return kit_shares(host, rank, COLL_SHARES_NETWORK);
 }
-/* Fills *out with the addresses at which this rank may reach `peer`, best first; record: the peer's. */
+/* Fills *out with the addresses at which this rank may reach `peer`, best first.  record: the peer's record. */
 void tcp_peer_addresses(const struct tcp_options *options, uint32_t peer,
 			const struct tcp_record *record, struct address_list *out);
 /*
- * Sets the options of a stream socket; buffer sizes count in full only before it is connected.  `local`:
- * both ends are on one host.  options: a struct tcp_options.
+ * Sets the options of a stream socket.  Buffer sizes count in full only before the socket is connected.  options: a struct
+ * tcp_options.  local: both ends are on one host.
  */
 void tcp_tune(const void *options, int fd, int family, int local);
 
 /* ---------------------------------------------------------------- connections -- */
 
 /*
- * Connects this rank with all other ranks.  On success every t->conn[] but the own has its socket, which
- * epoll watches.  Closes the listeners.
+ * Connects this rank with all other ranks.  On success every t->conn[] but the own rank's has its socket, which epoll
+ * watches.  Closes the listeners.
  */
 int32_t tcp_mesh_connect(struct tcp *t, struct listeners *listeners,
 			 const struct tcp_record *records, coll_error_t *err);
@@ -247,18 +252,18 @@ static inline void tcp_break(struct tcp *t, struct tcp_conn *conn, int error)
 	conn->send_errno = error;
 }
 
-/* sendmsg() without waiting: the number of bytes that the kernel took.  A failure breaks the connection. */
+/* Calls sendmsg() without waiting.  Returns the number of bytes that the kernel took.  A failure breaks the connection. */
 size_t tcp_sendmsg(struct tcp *t, struct tcp_conn *conn, const struct msghdr *msg);
-/* recvmsg() without waiting: the number of bytes; 0: none are there, or the connection has ended. */
+/* Calls recvmsg() without waiting.  Returns the number of bytes; 0 if there are none, or the connection has ended. */
 size_t tcp_recvmsg(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg);
 /* Ends the connection, its receive and its sends, and reports the peer to the core. */
 void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why);
 /*
- * As memcpy, for a part of a long message: the stores go past the caches, which need not fetch the lines first and keep what
- * is in them.
+ * Copies as memcpy a part of a long message.  Its stores go past the caches, which then need not fetch the lines first and
+ * keep their content.
  */
 void tcp_copy_past(uint8_t *to, const uint8_t *from, size_t n);
-/* Counts n delivered bytes of the payload; completes the receive after the last. */
+/* Counts n delivered bytes of the payload.  Completes the receive after the last byte. */
 void tcp_delivered(struct tcp *t, struct tcp_conn *conn, size_t n);
 
 static inline int tcp_has_work(const struct tcp_conn *conn)
@@ -267,14 +272,14 @@ static inline int tcp_has_work(const struct tcp_conn *conn)
 }
 /* Points iov[0..*n) to the bytes to send next, at most TCP_PIECE; returns their number. */
 size_t tcp_gather(const struct tcp_conn *conn, struct iovec iov[2 * TCP_GATHER + 1], int *n);
-/* Completes the sends whose bytes are among the n that the kernel took. */
+/* Counts n bytes that the kernel took, and completes the sends that end among them. */
 void tcp_advance(struct tcp *t, struct tcp_conn *conn, uint64_t n);
 /* Calls sendmsg() once; returns 1 if the kernel took all bytes of tcp_gather. */
 int tcp_push(struct tcp *t, struct tcp_conn *conn);
-/* Sends from all queues what goes without waiting. */
+/* Sends from all queues as far as it can without waiting. */
 void tcp_send_all(struct tcp *t);
 void tcp_fail_sends(struct tcp *t, struct tcp_conn *conn, int32_t status);
-/* The sentence for tcp_conn.send_errno. */
+/* Returns the sentence for tcp_conn.send_errno. */
 const char *tcp_why(int error);
 
 /* --------------------------------------------------------------- shared memory -- */
@@ -282,75 +287,80 @@ const char *tcp_why(int error);
 /* Reads the options. */
 void tcp_ring_init(struct tcp *t);
 void tcp_ring_free(struct tcp *t, struct tcp_conn *conn);
-/* In a child process, where no ring is mapped: none counts. */
+/* In a forked child, which has no ring mapped: counts no memory of rings. */
 void tcp_ring_forked(void);
 /* Makes the ring from the peer and offers it. */
 void tcp_ring_offer(struct tcp *t, struct tcp_conn *conn);
-/* Sends the offer and the switch that wait for the end of a message. */
+/* Sends the offer and the switch that have waited for the end of a message. */
 void tcp_ring_settle(struct tcp *t, struct tcp_conn *conn);
-/* Maps the ring that came with a received message, if one did.  Returns -1 if it cost the connection. */
+/* Maps the ring if one came with a received message.  Returns -1 if it had to close the connection. */
 int tcp_ring_take(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg);
-/* Handles a frame: 1 if the stream goes on in the ring, 0 if on the socket, -1 if the frame is invalid. */
+/* Handles a frame.  Returns 1 if the stream goes on in the ring, 0 if on the socket, -1 if the frame is invalid. */
 int tcp_ring_frame(struct tcp *t, struct tcp_conn *conn, const coll_header_t *frame);
-/* As tcp_sendmsg. */
+/* Writes to the ring as tcp_sendmsg to the socket. */
 size_t tcp_ring_write(struct tcp *t, struct tcp_conn *conn, const struct msghdr *msg);
-/* Writes a short message whole and completes it.  If it is long, has no room or wraps around: tcp_start. */
+/*
+ * Writes a short message to the ring and completes it.  A message that is long, does not fit or would wrap goes to
+ * tcp_start.
+ */
 int32_t tcp_ring_send(struct tcp *t, struct tcp_conn *conn, coll_send_t *send, coll_error_t *err);
 /* Handles at most TCP_RING_PIECE bytes; returns 1 if more may be there. */
 int tcp_ring_pull(struct tcp *t, struct tcp_conn *conn);
-/* The same for all rings, each with its share of the budget. */
+/* Handles the bytes of all rings, each ring with its share of the budget. */
 void tcp_ring_pull_all(struct tcp *t);
-/* At the end of progress(): ends the holding of messages that takes too long. */
+/* Called at the end of progress(): takes messages that have been blocked too long. */
 void tcp_ring_patience(struct tcp *t);
-/* Takes the bytes that woke this rank off the socket, and notes its end. */
+/* Reads the bytes that woke this rank from the socket, and notes the end of the socket. */
 void tcp_ring_drain(struct tcp *t, struct tcp_conn *conn);
-/* While no rank reads: breaks the connections whose peer will never make room in its ring. */
+/*
+ * While this rank does not read: breaks connections that have closed, since their peers will never make space in the ring.
+ */
 void tcp_ring_watch(struct tcp *t);
-/* Before a sleep: return 1 if there are bytes to read, or room to write. */
+/* Set the sleep flags before a sleep.  Return 1 if there are already bytes to read, or space to write. */
 int tcp_ring_arm(struct tcp *t);
-int tcp_ring_arm_room(struct tcp *t, const struct tcp_conn *conn);
-/* After a sleep. */
+int tcp_ring_arm_space(struct tcp *t, const struct tcp_conn *conn);
+/* Clears the sleep flags after a sleep. */
 void tcp_ring_disarm(struct tcp *t);
 
 /* ------------------------------------------------------------------- security -- */
 
-/* Reads the option into the record of this rank; refuses a value that cannot be honoured. */
+/* Reads the option into the record of this rank.  Refuses a value that it cannot honour. */
 int32_t tcp_security_read(const coll_host_t *host, struct tcp_record *record, coll_error_t *err);
-/* Compares the ranks' values; all ranks come to the same result. */
+/* Compares the values of the ranks.  All ranks come to the same result. */
 int32_t tcp_security_agree(struct tcp *t, const struct tcp_record *records, coll_error_t *err);
 int32_t tcp_info(const coll_host_t *host, char *buf, uint64_t size);
 
-/* From now on conn's stream is cut into records, under keys that follow from the session key. */
+/* Cuts conn's stream into records from now on, under keys that follow from the session key. */
 int32_t tcp_records_new(const struct tcp *t, struct tcp_conn *conn,
 			const uint8_t session[TCP_SESSION_KEY]);
 void tcp_records_free(struct tcp_conn *conn);
 /* Does the stream of the peer end within a record? */
 int tcp_records_cut(const struct tcp_conn *conn);
-/* tcp_push and the receiving of bytes, for a connection with records. */
+/* Send and receive as tcp_push and tcp_pull, for a connection with records. */
 int tcp_records_push(struct tcp *t, struct tcp_conn *conn);
 int tcp_records_pull(struct tcp *t, struct tcp_conn *conn);
 
 /* -------------------------------------------------------------------- slots -- */
 
 int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err);
-/* Appends a message to its queue.  more: it may wait for tcp_flush_held, if the kernel would take it now. */
+/* Appends a message to its queue.  more: may defer it until tcp_flush_deferred, if the kernel would take it now. */
 int32_t tcp_start(struct tcp *t, coll_send_t *send, int more, coll_error_t *err);
 int32_t tcp_send_more(void *ep, coll_send_t *send, coll_error_t *err);
-void tcp_flush_held(void *ep);
+void tcp_flush_deferred(void *ep);
 void tcp_drop(void *ep, uint64_t cookie);
 void tcp_forked(void *ep);
 void tcp_cancel(void *ep, coll_send_t *send);
 /*
- * Handles the next n bytes of the stream from conn's peer.  Returns -1 if they cost the connection.  It calls
- * no function of the system unless it loses the peer.
+ * Handles the next n bytes of the stream from conn's peer.  Returns -1 if it had to close the connection.  Makes no system
+ * call unless it loses the peer.
  */
 int tcp_feed(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n);
-/* The same for a whole message, between two messages; the header is in memory that no peer can write. */
+/* Handles a whole message, between two messages.  The header is in memory that no peer can write. */
 int tcp_feed_message(struct tcp *t, struct tcp_conn *conn, const coll_header_t *header,
 		     const uint8_t *payload);
-/* The core has refused a message, which costs the connection: -1. */
+/* Closes the connection, because the core has refused a message.  Returns -1. */
 int tcp_refused(struct tcp *t, struct tcp_conn *conn);
-/* The core takes messages whole, and this one, which came in the ring, is not the peer's first. */
+/* Hands a message from the ring to a core that takes messages whole.  The message is not the peer's first. */
 static inline int tcp_hand_message(struct tcp *t, struct tcp_conn *conn,
 				   const coll_header_t *header, const void *payload)
 {

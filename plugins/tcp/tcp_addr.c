@@ -32,7 +32,7 @@ static void tcp_set_int(const coll_host_t *host, int fd, int level, int name, in
 	tcp_set(host, fd, level, name, &number, sizeof(number), what);
 }
 
-/* The user has named the algorithm: the first socket that cannot have it warns for all sockets. */
+/* Sets the algorithm that the user named.  The first socket that cannot have it warns for all sockets. */
 static void tcp_set_congestion(const coll_host_t *host, int fd, const char *name)
 {
 	static atomic_flag warned = ATOMIC_FLAG_INIT;
@@ -65,7 +65,7 @@ static void tcp_tune_inet(const struct tcp_options *options, int fd, int local)
 
 	if (options->congestion && *options->congestion)
 		tcp_set_congestion(host, fd, options->congestion);
-	/* The loopback device is never congested; bbr would slow it down by pacing. */
+	/* The loopback device is never congested, and bbr would slow it down by pacing. */
 	else if (local)
 		tcp_set(host, fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4, "the congestion control");
 	if (options->rcvbuf > 0)
@@ -95,7 +95,9 @@ void tcp_tune(const void *user, int fd, int family, int local)
 
 /* ------------------------------------------------------------------ listening -- */
 
-/* Listens at the address and fills in its port.  *exhausted: the failure is a lack of descriptors. */
+/*
+ * Listens at the address and fills in its port.  *exhausted becomes 1 if the process or the system has no free descriptor.
+ */
 static int32_t tcp_listen_at(const struct tcp_options *options, struct address *address,
 			     struct listeners *listeners, int *exhausted, coll_error_t *err)
 {
@@ -136,7 +138,7 @@ static int32_t tcp_listen_inet(const struct tcp_options *options, struct listene
 		return error_fill(err, code, "%s%s",
 				  exhausted ? "" : "option tcp.interface: ", error_text());
 	for (int i = 0; i < list.count; i++) {
-		/* The kernel refuses an address that is still being configured: the others suffice. */
+		/* The kernel refuses an address that is still being configured; the remaining addresses suffice. */
 		if (tcp_listen_at(options, &list.item[i], listeners, &exhausted, err)) {
 			code = COLL_ERR_SYSTEM;
 			if (exhausted)
@@ -166,7 +168,7 @@ static int32_t tcp_listen_local(const struct tcp_options *options, struct listen
 	return tcp_listen_at(options, &address, listeners, &exhausted, err);
 }
 
-/* No rank will connect to a port; but a wrong interface is an error all the same. */
+/* Checks the option `interface`: a wrong name is an error even though no rank will connect to a port. */
 static int32_t tcp_check_interface(const coll_host_t *host, coll_error_t *err)
 {
 	const char *wanted = host->option_string(host, "interface");
@@ -212,10 +214,10 @@ void tcp_peer_addresses(const struct tcp_options *options, uint32_t peer,
 	int local = tcp_is_local(options->host, peer);
 
 	out->count = 0;
-	/* A rank that listens at a local socket alone is reached there, whatever the option `unix` is here. */
+	/* If the peer listens at a local socket only, this rank dials it there, whatever its own option `unix` says. */
 	if (local && record->unix_name[0] && (options->use_local || !record->count))
 		address_local(record->unix_name, &out->item[out->count++]);
-	/* Within the host loopback addresses come first; between hosts they are left out. */
+	/* Within the host loopback addresses come first; between hosts they are omitted. */
 	for (int loopback = local; loopback >= 0; loopback--)
 		for (uint32_t i = 0; i < record->count; i++)
 			if (record->address[i].loopback == loopback)

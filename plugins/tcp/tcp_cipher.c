@@ -3,10 +3,10 @@
  * tcp_cipher.c - seals and opens units with an AEAD of libsodium: AES-256-GCM where every rank's processor has
  * it, else ChaCha20-Poly1305.
  *
- * Integrity is the same AEAD with an empty plaintext and the unit as additional data: one construction for
- * both, and as AES-256-GCM the fastest of the sound ones (README.md has the measurement).
+ * Integrity is the same AEAD with an empty plaintext and the unit as additional data: one construction
+ * serves both settings, and AES-256-GCM is the fastest sound construction (README.md has the measurement).
  *
- * The nonce is the number of the unit.  A unit that is changed, dropped, repeated or out of its place
+ * The nonce is the number of the unit.  A unit that is changed, dropped, repeated or out of order
  * therefore does not open.  Both directions of all connections have keys of their own, so no nonce is used
  * twice with a key.
  */
@@ -18,8 +18,8 @@
 #include <string.h>
 
 /*
- * Units under one key: 1 GiB at most, far below the bound of GCM.  The next key follows from the last, which
- * is erased.
+ * Units under one key: 1 GiB at most, far below the bound of GCM.  The next key follows from the last key, which is then
+ * erased.
  */
 enum { TCP_CIPHER_UNITS = 1 << 14 };
 

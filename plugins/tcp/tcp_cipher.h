@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcp_cipher.h - the cryptography of the tcp backend, and all that the backend knows of libsodium.
+ * tcp_cipher.h - the cryptography of the tcp backend.  Only its file uses libsodium.
  *
  * tcp_cipher.c needs libsodium; where configure did not find it, tcp_cipher_none.c takes its place.
  */
@@ -31,10 +31,10 @@ struct tcp_cipher_kind {
 int tcp_cipher_usable(void);
 /* Has this processor AES-256-GCM? */
 int tcp_cipher_has_aes(void);
-/* "libsodium 1.0.18", or why there is none. */
+/* Returns "libsodium 1.0.18", or the reason why there is none. */
 const char *tcp_cipher_library(void);
 
-/* Returns NULL if there is no memory.  Ciphers of equal kinds and session keys have equal keys. */
+/* Makes a cipher; returns NULL without memory.  Ciphers of equal kinds and session keys have equal keys. */
 struct tcp_cipher *tcp_cipher_new(const struct tcp_cipher_kind *kind,
 				  const uint8_t session[TCP_SESSION_KEY]);
 /* Erases the key. */
@@ -43,8 +43,8 @@ void tcp_cipher_free(struct tcp_cipher *cipher);
 /* Seals n bytes in place, encrypted if the kind says so, and writes the tag after them. */
 void tcp_cipher_seal(struct tcp_cipher *cipher, uint8_t *bytes, size_t n);
 /*
- * Checks n sealed bytes and the tag after them, and only then writes their plain form to `out`, which may be
- * `bytes`.  Returns 0 if the unit is not the next that the other end sealed; nothing of it may be used.
+ * Checks n sealed bytes and the tag after them, and only then writes their plain form to `out`, which may be `bytes`.
+ * Returns 0 if the unit is not the next unit that the peer sealed; then no byte of it may be used.
  */
 int tcp_cipher_open(struct tcp_cipher *cipher, uint8_t *out, const uint8_t *bytes, size_t n);
 

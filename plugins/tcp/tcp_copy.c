@@ -8,7 +8,7 @@
 #endif
 
 #ifdef __SSE2__
-/* Copies the whole lines of n bytes and returns their bytes; `to` is aligned for such stores. */
+/* Copies the whole lines among n bytes and returns their bytes.  `to` is aligned for such stores. */
 static size_t tcp_copy_lines(uint8_t *to, const uint8_t *from, size_t n)
 {
 	enum { WORDS = 4 };
@@ -23,7 +23,7 @@ static size_t tcp_copy_lines(uint8_t *to, const uint8_t *from, size_t n)
 		for (int i = 0; i < WORDS; i++)
 			_mm_stream_si128(out + i, word[i]);
 	}
-	/* Such stores are in no order with later ones, by which another thread may hear of them. */
+	/* Order these stores before later stores, by which another thread may learn of the data. */
 	_mm_sfence();
 	return done;
 }

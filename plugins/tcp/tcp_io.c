@@ -43,7 +43,7 @@ void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why)
 	host->peer_lost(host, conn->peer, why);
 }
 
-/* The stream has failed or ended.  error: 0 for its end. */
+/* Loses the peer, since the stream has failed or ended.  error: 0 for the end. */
 static void tcp_end(struct tcp *t, struct tcp_conn *conn, int error)
 {
 	const char *closed =
@@ -73,7 +73,7 @@ size_t tcp_recvmsg(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg)
 		one = msg->msg_iov;
 	}
 	cancels = cancel_disable();
-	do { /* for one piece of memory the kernel needs no list */
+	do { /* one piece of memory needs no list */
 		n = one ? recv(conn->fd, one->iov_base, one->iov_len, MSG_DONTWAIT)
 			: recvmsg(conn->fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	} while (interrupted(n, &tries));
@@ -118,7 +118,7 @@ void tcp_drop(void *ep, uint64_t cookie)
 	}
 }
 
-/* As tcp_take_header, for a frame: after a switch the rest of the bytes has only woken this rank. */
+/* Handles a frame; returns as tcp_take_header.  After a switch the remaining bytes have only woken this rank. */
 static ssize_t tcp_take_frame(struct tcp *t, struct tcp_conn *conn, const coll_header_t *frame,
 			      size_t take, size_t n)
 {
@@ -130,7 +130,7 @@ static ssize_t tcp_take_frame(struct tcp *t, struct tcp_conn *conn, const coll_h
 	return -1;
 }
 
-/* A peer that sends more than one message gets a ring. */
+/* Counts a message of the peer.  The second message brings the peer a ring. */
 static void tcp_note_message(struct tcp *t, struct tcp_conn *conn)
 {
 	if (!conn->offered && conn->has_sent && t->ring_size && !conn->inet && conn->fd >= 0)
@@ -144,7 +144,7 @@ int tcp_refused(struct tcp *t, struct tcp_conn *conn)
 	return -1;
 }
 
-/* A message begins.  Returns -1 if it costs the connection. */
+/* Begins a message.  Returns -1 if it had to close the connection. */
 static int tcp_begin(struct tcp *t, struct tcp_conn *conn, const coll_header_t *header)
 {
 	tcp_note_message(t, conn);
@@ -215,8 +215,8 @@ int tcp_feed_message(struct tcp *t, struct tcp_conn *conn, const coll_header_t *
 }
 
 /*
- * Takes a message that lies whole at the beginning of n bytes between two messages.  Returns the number of its bytes;
- * 0 if none does, or -1 if the peer was lost.
+ * Takes a message that lies whole at the beginning of n bytes between two messages.  Returns the number of its bytes, 0 if
+ * there is no whole message, or -1 if it had to close the connection.
  */
 static ssize_t tcp_take_message(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes,
 				size_t n)
@@ -225,7 +225,8 @@ static ssize_t tcp_take_message(struct tcp *t, struct tcp_conn *conn, const uint
 
 	if (!t->message || conn->header_got || n < sizeof(header))
 		return 0;
-	memcpy(&header, bytes, sizeof(header)); /* once: a peer may change what is in its ring */
+	memcpy(&header, bytes,
+	       sizeof(header)); /* read once: a peer may change the bytes of a ring */
 	if (header.len > n - sizeof(header))
 		return 0;
 	if (tcp_feed_message(t, conn, &header, bytes + sizeof(header)))
@@ -255,8 +256,8 @@ int tcp_feed(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t 
 }
 
 /*
- * Calls recvmsg() once.  The payload of a message goes straight into its receive buffer; all other bytes go
- * to the scratch memory.  Returns 1 if the kernel filled both, so that more bytes may be waiting.
+ * Calls recvmsg() once.  The payload of a message goes straight into its receive buffer, all other bytes to the scratch
+ * memory.  Returns 1 if the kernel filled both, so that more bytes may be waiting.
  */
 static int tcp_pull(struct tcp *t, struct tcp_conn *conn)
 {
@@ -297,7 +298,7 @@ static void tcp_receive(struct tcp *t, struct tcp_conn *conn)
 		;
 }
 
-/* Reads the socket of a connection: the stream, or the bytes that wake. */
+/* Reads the socket of a connection: its stream, or the bytes that wake this rank. */
 static void tcp_receive_socket(struct tcp *t, struct tcp_conn *conn)
 {
 	if (conn->in_on && conn->fd >= 0)
@@ -319,12 +320,12 @@ static void tcp_receive_sockets(struct tcp *t)
 	cancels = cancel_disable();
 	n = epoll_wait(t->epoll_fd, events, TCP_EVENTS, 0);
 	cancel_restore(cancels);
-	/* A peer beyond the budget stays ready, and epoll returns it first next time. */
+	/* A peer beyond the budget stays ready; epoll returns it first next time. */
 	for (int i = 0; i < n && t->budget; i++)
 		tcp_receive_socket(t, &t->conn[events[i].data.u32]);
 }
 
-/* Looks at the sockets: always, unless rings carry streams. */
+/* Looks at the sockets, and sets when the next look is due: in the next call, unless rings carry streams. */
 static __attribute__((noinline)) void tcp_look_at_sockets(struct tcp *t)
 {
 	const int only_wake = t->rings && t->rings + 1 == t->nranks;
@@ -338,7 +339,7 @@ static __attribute__((noinline)) void tcp_look_at_sockets(struct tcp *t)
 
 /* ------------------------------------------------------------------- progress -- */
 
-/* Messages to the own rank pass the same functions as all others, but not the kernel. */
+/* Moves the messages to the own rank, which pass the same functions as all others, but not the kernel. */
 static void tcp_loop_back(struct tcp *t)
 {
 	struct tcp_conn *conn = &t->conn[t->rank];
@@ -372,8 +373,8 @@ void tcp_send_all(struct tcp *t)
 }
 
 /*
- * Reports the peers to which sending failed, each after its last bytes were read: those beyond the budget in the next
- * progress().
+ * Reports the peers to which sending failed, each after its last bytes were read.  Peers beyond the budget follow in the
+ * next progress().
  */
 static __attribute__((noinline)) void tcp_reap_failed(struct tcp *t)
 {
@@ -389,18 +390,21 @@ static __attribute__((noinline)) void tcp_reap_failed(struct tcp *t)
 	}
 }
 
-/* What most calls of progress() have nothing of. */
+/* The part of progress() that most calls do not need. */
 static __attribute__((noinline)) void tcp_progress_rest(struct tcp *t)
 {
 	if (t->sending)
 		tcp_send_all(t);
 	if (tcp_has_work(t->own))
 		tcp_loop_back(t);
-	if (t->holding || t->held_polls)
+	if (t->blocked || t->blocked_polls)
 		tcp_ring_patience(t);
 }
 
-/* A look costs a call of the system, as much as two short messages; a rank that gets them does not wait for a lost one. */
+/*
+ * Puts off the look at the sockets: it is a system call, which costs as much as two short messages, and a rank that
+ * receives messages does not wait for a lost peer.
+ */
 static inline void tcp_put_off_look(struct tcp *t)
 {
 	const uint32_t polls = TCP_RING_POLLS - t->polls_left;
@@ -423,7 +427,7 @@ int32_t tcp_progress(void *ep)
 	tcp_ring_pull_all(t);
 	if (t->moved && t->put_off)
 		tcp_put_off_look(t);
-	if (t->sending || t->holding || t->held_polls || tcp_has_work(t->own))
+	if (t->sending || t->blocked || t->blocked_polls || tcp_has_work(t->own))
 		tcp_progress_rest(t);
 	return t->moved;
 }
@@ -448,7 +452,7 @@ int32_t tcp_arm(void *ep)
 		struct epoll_event event = {.data.u32 = i};
 		int waiting = tcp_has_work(conn);
 
-		if (waiting && conn->out_on && tcp_ring_arm_room(t, conn))
+		if (waiting && conn->out_on && tcp_ring_arm_space(t, conn))
 			return 1;
 		event.events = EPOLLIN | (waiting && !conn->out_on ? EPOLLOUT : 0);
 		if (conn->fd < 0 || event.events == conn->events)

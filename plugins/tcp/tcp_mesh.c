@@ -2,11 +2,11 @@
 /*
  * tcp_mesh.c - connects every rank with every other rank.
  *
- * Rank j dials each rank i < j at all addresses of rank i, with the handshake of socket/handshake.h under
- * host->key.  Within the host it is the brief one: every mac covers the nonces of all records.  All sockets are
+ * Rank j dials each rank i < j at all addresses of rank i, with the handshake of socket/handshake.h under host->key.
+ * Within the host the handshake is the brief form: every mac covers the nonces of all records.  All sockets are
  * non-blocking, in one loop with one deadline.  A finished connection moves from the loop's poll set to the endpoint's
- * epoll descriptor, which is itself in the poll set: a turn of the loop costs what its events cost, also among many
- * ranks.
+ * epoll descriptor, which is itself in the poll set.  So a turn of the loop costs as much as its events, also among
+ * many ranks.
  */
 #include "tcp.h"
 
@@ -22,11 +22,9 @@
 
 enum {
 	TCP_ABORT_POLL_MS = 100, /* interval of checks for an abort of the communicator */
-	TCP_PROBE_MS =
-		500, /* interval of liveness probes of higher ranks that have not dialled yet */
-	TCP_GRACE_MS =
-		1000, /* after a rank cannot be reached: time to find the failed rank that is the cause */
-	TCP_HANGUPS = 64 /* most connections of one look for hang-ups */
+	TCP_PROBE_MS = 500,  /* interval of liveness probes of higher ranks that have not dialled */
+	TCP_GRACE_MS = 1000, /* time to find the failed rank that makes another rank unreachable */
+	TCP_HANGUPS = 64     /* most connections of one look for hang-ups */
 };
 
 /* The state of the connection to one rank. */
@@ -45,19 +43,19 @@ struct tcp_mesh {
 	struct dial *dials;       /* one for each lower rank */
 	struct tcp_peer *peers;   /* nranks */
 	struct poll_set polls;
-	int place; /* of t->epoll_fd in the poll set */
+	int poll_index; /* index of t->epoll_fd in the poll set */
 	int extra_sockets;
 	uint32_t connected;
 	int32_t suspected; /* the code of the first rank that cannot be reached; 0: none */
 	char suspected_text[440];
-	int64_t grace; /* when it becomes the failure of this rank */
+	int64_t grace; /* when the suspicion becomes the failure of this rank */
 	int64_t probe; /* time of the next liveness probes */
 	int64_t deadline;
 	int32_t code; /* the first failure; open() returns it, with the text in err */
 	coll_error_t *err;
 };
 
-/* Notes a failure that ends open().  The first failure stays. */
+/* Notes a failure that ends open(), unless there is one already. */
 __attribute__((format(printf, 3, 4))) static void tcp_mesh_fail(struct tcp_mesh *mesh, int32_t code,
 								const char *fmt, ...)
 {
@@ -84,8 +82,8 @@ static void tcp_mesh_no_descriptor(struct tcp_mesh *mesh, const char *why)
 /* ------------------------------------------------------------------ handshake -- */
 
 /*
- * The proof covers the records of all ranks.  Connections of other endpoints fail the handshake, for each
- * record has a nonce; so do connections of ranks that have got different records.
+ * The proof of the handshake covers the records of all ranks.  So connections of other endpoints fail the handshake,
+ * because each record has a nonce, and so do connections of ranks that have got different records.
  */
 static void tcp_mesh_mac(const void *user, const void *data, size_t len,
 			 uint8_t mac[HANDSHAKE_MAC_SIZE])
@@ -110,7 +108,7 @@ static void tcp_mesh_tune(const void *user, int fd, int family, int local)
 	tcp_tune(&((const struct tcp_mesh *)user)->options, fd, family, local);
 }
 
-/* epoll watches the connection.  Messages count only once all ranks are connected. */
+/* Has epoll watch the connection.  Messages count only once all ranks are connected. */
 static void tcp_mesh_watch(struct tcp_mesh *mesh, struct tcp_conn *conn, int operation,
 			   uint32_t events)
 {
@@ -140,7 +138,7 @@ static void tcp_mesh_take(struct tcp_mesh *mesh, const struct session *session)
 			      session->rank);
 }
 
-/* The acceptor's connection has only the options that the system copies from the listener. */
+/* Takes a connection of the acceptor.  It has only the socket options that the system copies from the listener. */
 static void tcp_mesh_accepted(void *owner, const struct session *session)
 {
 	struct tcp_mesh *mesh = owner;
@@ -152,7 +150,7 @@ static void tcp_mesh_accepted(void *owner, const struct session *session)
 
 /* ----------------------------------------------------------------- liveness -- */
 
-/* Returns 1 if no process listens at the local address of the rank; 0 if one does, or if unknown. */
+/* Returns 1 if no process listens at the local address of the rank, else 0, also if that is unknown. */
 static int tcp_mesh_is_refused(const struct tcp_mesh *mesh, uint32_t peer)
 {
 	struct address_list addresses;
@@ -171,9 +169,9 @@ static int tcp_mesh_is_refused(const struct tcp_mesh *mesh, uint32_t peer)
 }
 
 /*
- * A higher rank that died never dials this rank.  A rank listens until it is connected with all ranks,
- * so two probes that find no listener mean a dead rank.  (One such probe may mean a rank that has
- * finished and whose confirm is still on its way.)
+ * Probes the higher ranks that have not dialled: a rank that died never will.  A rank listens until it
+ * is connected with all ranks, so two probes that find no listener mean a dead rank.  (One such probe
+ * may mean a rank that has finished and whose confirm is still on its way.)
  */
 static void tcp_mesh_probe(struct tcp_mesh *mesh, int64_t now)
 {
@@ -195,7 +193,9 @@ static void tcp_mesh_probe(struct tcp_mesh *mesh, int64_t now)
 	mesh->probe = now + TCP_PROBE_MS;
 }
 
-/* A rank cannot be reached, likely because another rank failed.  That rank is the one to name. */
+/*
+ * Notes that a rank cannot be reached.  The cause is likely another rank that failed, and the error should name that rank.
+ */
 __attribute__((format(printf, 4, 5))) static void tcp_mesh_suspect(struct tcp_mesh *mesh,
 								   uint32_t peer, int32_t code,
 								   const char *fmt, ...)
@@ -258,7 +258,7 @@ static void tcp_mesh_dial_advance(struct tcp_mesh *mesh, uint32_t peer)
 
 /* ------------------------------------------------------------------- the loop -- */
 
-/* Writes why the rank could not be dialled.  Returns 1 if that is the state of this host, not of the rank. */
+/* Writes why the rank could not be dialled.  Returns 1 if the cause is the state of this host, not of the rank. */
 static int tcp_mesh_dial_reason(const struct tcp_mesh *mesh, uint32_t peer,
 				char why[DIAL_REPORT_SIZE])
 {
@@ -292,7 +292,7 @@ static void tcp_mesh_timed_out(struct tcp_mesh *mesh)
 		if (i < t->rank)
 			own_fault |= tcp_mesh_dial_reason(mesh, i, why);
 	}
-	/* Of all ranks' failures the one of a rank that knows the reason is told. */
+	/* The core reports the failure of a rank that knows the reason before other failures. */
 	tcp_mesh_fail(mesh, own_fault ? COLL_ERR_SYSTEM : COLL_ERR_TIMEOUT,
 		      "rank %u timed out: not connected with rank %s after %lld ms%s%s%s", t->rank,
 		      list, (long long)t->host->timeout_ms, *why ? " (" : "", why, *why ? ")" : "");
@@ -330,7 +330,7 @@ static void tcp_mesh_prepare(struct tcp_mesh *mesh)
 	acceptor_prepare(&mesh->acceptor, &mesh->polls);
 }
 
-/* From a connected rank only its hang-up matters yet. */
+/* Looks for hang-ups of connected ranks; their messages do not matter yet. */
 static void tcp_mesh_hangups(struct tcp_mesh *mesh)
 {
 	struct tcp *t = mesh->t;
@@ -340,7 +340,7 @@ static void tcp_mesh_hangups(struct tcp_mesh *mesh)
 	for (int i = 0; i < n; i++) {
 		struct tcp_conn *conn = &t->conn[events[i].data.u32];
 
-		/* These may be bytes of a message, or the end of the stream: epoll tells the end apart. */
+		/* EPOLLIN may mean bytes of a message or the end of the stream; EPOLLRDHUP tells the end. */
 		if (events[i].events == EPOLLIN) {
 			tcp_mesh_watch(mesh, conn, EPOLL_CTL_MOD, EPOLLRDHUP);
 			continue;
@@ -357,7 +357,7 @@ static void tcp_mesh_advance(struct tcp_mesh *mesh)
 {
 	const struct tcp *t = mesh->t;
 
-	if (poll_set_events(&mesh->polls, mesh->place))
+	if (poll_set_events(&mesh->polls, mesh->poll_index))
 		tcp_mesh_hangups(mesh);
 	for (uint32_t i = 0; i < t->rank && !mesh->code; i++)
 		if (t->conn[i].fd < 0 && !mesh->peers[i].unreachable)
@@ -382,7 +382,7 @@ static void tcp_mesh_loop(struct tcp_mesh *mesh)
 	}
 }
 
-/* All ranks are connected: from now on epoll waits for messages on every connection. */
+/* Has epoll wait for messages on every connection, now that all ranks are connected. */
 static void tcp_mesh_watch_all(struct tcp_mesh *mesh)
 {
 	struct tcp *t = mesh->t;
@@ -410,7 +410,7 @@ static void tcp_mesh_begin(struct tcp_mesh *mesh)
 	else if (acceptor_begin(&mesh->acceptor) || poll_set_init(&mesh->polls, capacity))
 		tcp_mesh_fail(mesh, COLL_ERR_NO_MEMORY, "%s", error_text());
 	else
-		poll_set_watch(&mesh->polls, &mesh->place, t->epoll_fd, POLLIN);
+		poll_set_watch(&mesh->polls, &mesh->poll_index, t->epoll_fd, POLLIN);
 	for (uint32_t i = 0; i < t->rank && !mesh->code; i++)
 		tcp_mesh_dial_begin(mesh, i);
 }
@@ -432,7 +432,7 @@ int32_t tcp_mesh_connect(struct tcp *t, struct listeners *listeners,
 {
 	struct tcp_mesh mesh = {.t = t,
 				.records = records,
-				.place = -1,
+				.poll_index = -1,
 				.extra_sockets = TCP_EXTRA_SOCKETS,
 				.err = err};
 

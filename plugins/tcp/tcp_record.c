@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcp_record.c - the stream of a connection under tcp.security: records that are checked before use.
+ * tcp_record.c - the stream of a connection under tcp.security: cuts it into records, and checks
+ * them before use.
  *
  * The plain stream, which is the same as without security, is cut into records:
  *
  *   head   sealed: number of bytes in the body, number of bytes here, up to 56 bytes of the stream; tag
  *   body   sealed: the next bytes of the stream; tag (neither, if the number is 0)
  *
- * A head has a fixed size, so no length is used that was not checked before.  Small messages fit into the head.
+ * A head has a fixed size, so the receiver checks every length before it uses it.  Small messages fit into the
+ * head.
  */
 #include "tcp.h"
 
@@ -44,7 +46,7 @@ int32_t tcp_records_new(const struct tcp *t, struct tcp_conn *conn,
 {
 	struct tcp_cipher_kind kind = {
 		.security = t->security, .aes = t->aes, .from = t->rank, .to = conn->peer};
-	/* Not cleared: the system gives memory to a connection that is used only. */
+	/* malloc does not clear the memory: so a connection that is never used costs no pages. */
 	struct tcp_records *r = malloc(sizeof(*r));
 
 	if (!r)
@@ -75,7 +77,7 @@ int tcp_records_cut(const struct tcp_conn *conn)
 
 /* -------------------------------------------------------------------- sending -- */
 
-/* Copies the next bytes of the stream, at most `limit`; the sends are complete as far as they are copied. */
+/* Copies the next bytes of the stream, at most `limit`, and completes the sends that are copied whole. */
 static size_t tcp_records_copy(struct tcp *t, struct tcp_conn *conn, uint8_t *to, size_t limit)
 {
 	struct iovec iov[2 * TCP_GATHER + 1];
@@ -99,7 +101,7 @@ static void tcp_records_seal(struct tcp *t, struct tcp_conn *conn)
 	struct tcp_records *r = conn->records;
 	struct tcp_head *head = (struct tcp_head *)(void *)r->sealed;
 	uint8_t *body = r->sealed + TCP_HEAD + TCP_TAG;
-	/* The body then stands at its place, and only the bytes for the head are moved. */
+	/* Copied so, the body needs no move; only the bytes for the head are moved. */
 	size_t n = tcp_records_copy(t, conn, body - TCP_INLINE, TCP_INLINE + TCP_BODY);
 	size_t here = tcp_min(n, TCP_INLINE);
 
@@ -143,7 +145,7 @@ static int tcp_records_bad(struct tcp *t, struct tcp_conn *conn)
 	return -1;
 }
 
-/* Takes the bytes of a body.  Those of a payload go straight into its receive buffer, once checked. */
+/* Takes the bytes of a body, once checked.  Bytes of a payload go straight into its receive buffer. */
 static int tcp_records_take_body(struct tcp *t, struct tcp_conn *conn, uint8_t *bytes, size_t n)
 {
 	int direct = conn->receiving && conn->sink.buf && conn->len - conn->got >= n;
@@ -158,7 +160,7 @@ static int tcp_records_take_body(struct tcp *t, struct tcp_conn *conn, uint8_t *
 	return 0;
 }
 
-/* Takes a complete head or body with its tag.  Returns -1 if it costs the connection. */
+/* Takes a complete head or body with its tag.  Returns -1 if it had to close the connection. */
 static int tcp_records_take(struct tcp *t, struct tcp_conn *conn, uint8_t *bytes)
 {
 	struct tcp_records *r = conn->records;
@@ -176,13 +178,13 @@ static int tcp_records_take(struct tcp *t, struct tcp_conn *conn, uint8_t *bytes
 	return tcp_feed(t, conn, head.bytes, le32toh(head.here));
 }
 
-/* Bytes of the head or body that comes next, with its tag. */
+/* Returns the bytes of the next head or body, with its tag. */
 static size_t tcp_records_next(const struct tcp_records *r)
 {
 	return (r->body ? r->body : TCP_HEAD) + TCP_TAG;
 }
 
-/* Takes n received bytes.  Those of an incomplete head or body wait in r->partial. */
+/* Takes n received bytes.  An incomplete head or body waits in r->partial. */
 static int tcp_records_feed(struct tcp *t, struct tcp_conn *conn, uint8_t *bytes, size_t n)
 {
 	struct tcp_records *r = conn->records;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcp_ring.c - moves the stream between two ranks of one host through shared memory; tcp_ring_offer.c makes it.
+ * tcp_ring.c - moves the stream between two ranks of one host through shared memory, which tcp_ring_offer.c
+ * makes.
  *
- * Who goes to sleep sets a flag in the ring, then reads the other side's position once more.  Who moves a
- * position reads the flag afterwards.  All four accesses are sequentially consistent, so one of the two sees the
- * other.
+ * A side that goes to sleep sets a flag in the ring, then reads its peer's position once more.  A side that
+ * moves its position reads the peer's flag afterwards.  All four accesses are sequentially consistent, so at
+ * least one side sees the peer's store.
  */
 #include "tcp_ring.h"
 
@@ -14,18 +15,18 @@
 
 /* -------------------------------------------------------------------- writing -- */
 
-/* Asks for a cache line that will be written. */
+/* Fetches a cache line that will be written. */
 static void tcp_prefetch_write(const void *at)
 {
 #ifdef __x86_64__
-	/* Compilers for any x86-64 make a request for reading of the builtin. */
+	/* On x86-64 compilers turn the builtin into a fetch for reading. */
 	__asm__("prefetchw %0" : : "m"(*(const char *)at));
 #else
 	__builtin_prefetch(at, 1);
 #endif
 }
 
-/* Updates the room of the ring; 0: the peer has written nonsense, and the connection breaks. */
+/* Updates the free space of the ring.  Returns 0 if the peer has written nonsense; then the connection breaks. */
 static int tcp_ring_look(struct tcp *t, struct tcp_conn *conn)
 {
 	struct tcp_ring *ring = &conn->out;
@@ -49,20 +50,20 @@ static inline void tcp_ring_publish(struct tcp *t, struct tcp_conn *conn)
 		tcp_ring_wake(t, conn);
 }
 
-/* Copies one piece of memory; publishes each TCP_RING_PIECE bytes, so that the reader runs beside the writer. */
+/* Copies one piece of memory.  Publishes each TCP_RING_PIECE bytes, so that the reader runs beside the writer. */
 static size_t tcp_ring_copy(struct tcp *t, struct tcp_conn *conn, const uint8_t *from, size_t n)
 {
 	struct tcp_ring *ring = &conn->out;
 	size_t done = 0;
 
 	while (done < n) {
-		uint64_t at = ring->own & (ring->size - 1), room;
+		uint64_t at = ring->own & (ring->size - 1), space;
 		size_t part;
 
 		if (ring->own - ring->seen == ring->size && !tcp_ring_look(t, conn))
 			break;
-		room = ring->size - (ring->own - ring->seen);
-		part = tcp_min(tcp_min(n - done, TCP_RING_PIECE), tcp_min(room, ring->size - at));
+		space = ring->size - (ring->own - ring->seen);
+		part = tcp_min(tcp_min(n - done, TCP_RING_PIECE), tcp_min(space, ring->size - at));
 		if (!part)
 			break;
 		memcpy(ring->data + at, from + done, part);
@@ -98,7 +99,7 @@ static void tcp_ring_set_word(struct tcp_ring_control *control, size_t i, uint64
 	atomic_store_explicit(&control->last[i], word, memory_order_release);
 }
 
-/* Writes word i of a short message to `last` and to the ring, at `to`; returns the place behind it. */
+/* Writes word i of a short message to `last`, and to the ring at `to`.  Returns the address behind the word. */
 static uint8_t *tcp_ring_put(struct tcp_ring_control *control, uint8_t *to, size_t i, uint64_t word)
 {
 	tcp_ring_set_word(control, i, word);
@@ -107,9 +108,9 @@ static uint8_t *tcp_ring_put(struct tcp_ring_control *control, uint8_t *to, size
 }
 
 /*
- * Writes a message that fits into `last`, there and into the ring at `to`; its end is at `end`.  Each word of `last` is
- * released, so that a reader that sees it sees the new `last_end` too.  Words are copied one by one: the core has just
- * written some of them, and a processor waits for such words when it is to read two of them at once.
+ * Writes a message that fits into `last`, there and into the ring at `to`; its end is at `end`.  Each store to `last`
+ * is a release, so a reader that sees the word sees the new `last_end` too.  Words are copied one by one: the core has
+ * just written some words, and a processor that reads two such words at once waits for the writes.
  */
 static inline void tcp_ring_write_short(struct tcp_ring_control *control, uint8_t *to,
 					const coll_send_t *send, uint64_t end)
@@ -136,8 +137,8 @@ static inline void tcp_ring_write_short(struct tcp_ring_control *control, uint8_
 }
 
 /*
- * The next message is likely to be as long: asks for its lines, which the reader's processor has, while this rank waits
- * anyway.  Shorter messages are read beside the position, so their lines have stayed here.
+ * Fetches the cache lines of the next message, which is likely to be as long, while this rank waits anyway: the reader's
+ * processor has these lines.  A reader reads shorter messages beside the position, so their lines have stayed here.
  */
 static void tcp_ring_prepare(const struct tcp_ring *ring, uint64_t n)
 {
@@ -172,10 +173,11 @@ int32_t tcp_ring_send(struct tcp *t, struct tcp_conn *conn, coll_send_t *send, c
 /* -------------------------------------------------------------------- reading -- */
 
 /*
- * Tells the writer how far the reader is, once a quarter of the ring is free that the writer does not know of, or when
- * the writer sleeps: a store for each message would take the line with the flag of sleep from the writer, which reads
- * the flag for each message.  A writer sleeps only when the ring is full, and the reader then reads on to the next
- * quarter.  Room counts once half of the ring is free, so that a full ring does not wake the writer for each piece.
+ * Tells the writer how far the reader is.  The reader does so once a quarter of the ring is free that the writer does not
+ * know of, or when the writer sleeps.  A store for each message would take the line with the sleep flag from the writer,
+ * which reads the flag for each message.  A writer sleeps only when the ring is full, and the reader then reads on to the
+ * next quarter.  The reader wakes the writer once half of the ring is free, so that a full ring does not wake it for each
+ * piece.
  */
 static void tcp_ring_tell(struct tcp *t, struct tcp_conn *conn, uint64_t left)
 {
@@ -200,7 +202,7 @@ static uint64_t tcp_ring_word(const struct tcp_ring_control *control, size_t i)
 	return atomic_load_explicit(&control->last[i], memory_order_acquire);
 }
 
-/* Asks for all lines of a message before the first is read, so that they come at the same time. */
+/* Fetches all lines of a message before the first is read, so that they come at the same time. */
 static void tcp_ring_fetch(const uint8_t *at, size_t n)
 {
 	for (size_t i = 0; i < n; i += TCP_RING_LINE / 2)
@@ -208,28 +210,28 @@ static void tcp_ring_fetch(const uint8_t *at, size_t n)
 }
 
 /*
- * Does the message stay in the ring for now?  The core would copy it to memory, and once more to its receive buffer,
- * which the next operation is likely to post at any moment.  Its sender waits for room meanwhile.
+ * Does the message stay in the ring for now?  The core would copy it to memory, and once more to its receive buffer, which
+ * the next operation is likely to post soon.  Its sender waits for space meanwhile.
  */
-static int tcp_ring_hold(struct tcp *t, const struct tcp_conn *conn, const coll_header_t *header)
+static int tcp_ring_blocks(struct tcp *t, const struct tcp_conn *conn, const coll_header_t *header)
 {
-	if (header->len < TCP_RING_HELD || header->len == TCP_FRAME || !t->posted ||
+	if (header->len < TCP_RING_BLOCKED || header->len == TCP_FRAME || !t->posted ||
 	    conn->send_errno)
 		return 0;
 	if (!t->posted(t->host, conn->peer, header)) {
-		t->holding |= !t->owed;
+		t->blocked |= !t->owed;
 		return !t->owed;
 	}
 	if (t->owed)
 		t->owed--;
-	else if (t->held_polls)
+	else if (t->blocked_polls)
 		t->penalty /= 2;
 	return 0;
 }
 
-/* The bytes among the next n that come before a message that stays in the ring. */
-static size_t tcp_ring_before_held(struct tcp *t, const struct tcp_conn *conn, const uint8_t *from,
-				   size_t n)
+/* Returns how many of the next n bytes come before a message that stays in the ring. */
+static size_t tcp_ring_before_blocked(struct tcp *t, const struct tcp_conn *conn,
+				      const uint8_t *from, size_t n)
 {
 	size_t at = conn->receiving ? tcp_min(conn->len - conn->got, n) : 0;
 	coll_header_t header;
@@ -238,7 +240,7 @@ static size_t tcp_ring_before_held(struct tcp *t, const struct tcp_conn *conn, c
 		return n;
 	for (; n - at >= sizeof(header); at += sizeof(header) + (size_t)header.len) {
 		memcpy(&header, from + at, sizeof(header));
-		if (tcp_ring_hold(t, conn, &header))
+		if (tcp_ring_blocks(t, conn, &header))
 			return at;
 		if (header.len > n - at - sizeof(header))
 			break;
@@ -247,29 +249,30 @@ static size_t tcp_ring_before_held(struct tcp *t, const struct tcp_conn *conn, c
 }
 
 /*
- * A message that stays too long is taken, since one behind it may be awaited.  Ranks to which that happens again and
- * again are not in phase: each time, twice as many long messages must come whose receives are posted, before one stays.
+ * Takes a message that has stayed too long, since the core may be waiting for a message behind it.  Ranks to which that
+ * happens again and again are not in phase.  Each time, twice as many long messages must come with posted receives before a
+ * message may stay again.
  */
 void tcp_ring_patience(struct tcp *t)
 {
-	if (!t->holding) {
-		t->held_polls = t->held_idle = t->held_sleeps = 0;
+	if (!t->blocked) {
+		t->blocked_polls = t->blocked_idle = t->blocked_sleeps = 0;
 		return;
 	}
-	t->holding = 0;
+	t->blocked = 0;
 	if (t->moved)
-		t->held_idle = t->held_sleeps = 0;
-	t->held_idle++;
-	if (++t->held_polls < TCP_HOLD_POLLS && t->held_idle < TCP_HOLD_IDLE &&
-	    t->held_sleeps < TCP_HOLD_SLEEPS)
+		t->blocked_idle = t->blocked_sleeps = 0;
+	t->blocked_idle++;
+	if (++t->blocked_polls < TCP_BLOCK_POLLS && t->blocked_idle < TCP_BLOCK_IDLE &&
+	    t->blocked_sleeps < TCP_BLOCK_SLEEPS)
 		return;
-	t->penalty = t->penalty ? (uint32_t)tcp_min(2 * t->penalty, TCP_HOLD_PENALTY) : 1;
+	t->penalty = t->penalty ? (uint32_t)tcp_min(2 * t->penalty, TCP_BLOCK_PENALTY) : 1;
 	t->owed = t->penalty;
 }
 
 /*
- * Takes the message that stands beside the writer's position, if it is the only one that this rank has not read: 1; -1: it
- * cost the connection.  All of it is copied before it is handed on.
+ * Takes the message beside the writer's position, if it is the only message that this rank has not read.  Returns 1 if it
+ * took a message, -1 if it had to close the connection, else 0.  It copies the whole message before it hands it on.
  */
 static int tcp_ring_take_last(struct tcp *t, struct tcp_conn *conn, uint64_t written)
 {
@@ -300,7 +303,7 @@ static int tcp_ring_take_last(struct tcp *t, struct tcp_conn *conn, uint64_t wri
 	return 1;
 }
 
-/* Handles bytes in the ring up to `written`: returns 1 if more may be there. */
+/* Handles bytes in the ring up to `written`.  Returns 1 if more may be there. */
 static __attribute__((noinline)) int tcp_ring_read(struct tcp *t, struct tcp_conn *conn,
 						   uint64_t written)
 {
@@ -315,14 +318,14 @@ static __attribute__((noinline)) int tcp_ring_read(struct tcp *t, struct tcp_con
 	}
 	if (n <= TCP_RING_SHORT)
 		tcp_ring_fetch(from, n);
-	/* Headers are copied before they are read; only payload is handed on in place. */
-	n = tcp_ring_before_held(t, conn, from, n);
+	/* Headers are copied before they are read; only payload is handed on within the ring. */
+	n = tcp_ring_before_blocked(t, conn, from, n);
 	if (tcp_feed(t, conn, from, n) || !n)
 		return 0;
 	tcp_spend(t, n);
 	ring->own += n;
 	tcp_ring_release(t, conn, left - n);
-	/* After a few short messages more are unlikely: the next progress() looks. */
+	/* After a few short messages more are unlikely: leave them to the next progress(). */
 	return n < left || n > TCP_RING_SHORT;
 }
 
@@ -340,7 +343,7 @@ int tcp_ring_pull(struct tcp *t, struct tcp_conn *conn)
 	return tcp_ring_read(t, conn, written);
 }
 
-/* Handles the bytes in one ring, up to `written` and beyond, with its share of the budget. */
+/* Handles the bytes in one ring, up to `written` and beyond, within its share of the budget. */
 static __attribute__((noinline)) void tcp_ring_pull_share(struct tcp *t, struct tcp_conn *conn,
 							  uint64_t written)
 {
@@ -351,7 +354,7 @@ static __attribute__((noinline)) void tcp_ring_pull_share(struct tcp *t, struct 
 		more = tcp_ring_pull(t, conn);
 }
 
-/* The same; most often there are none, or one short message, behind which more are unlikely. */
+/* Handles the bytes in one ring.  Most often there are none, or one short message, behind which more are unlikely. */
 static inline void tcp_ring_pull_any(struct tcp *t, struct tcp_conn *conn)
 {
 	const uint64_t written = tcp_ring_written(conn), n = written - conn->in.own;
@@ -400,7 +403,7 @@ void tcp_ring_watch(struct tcp *t)
 
 /* ------------------------------------------------------------------- sleeping -- */
 
-/* The next call of progress() looks at the sockets, and takes the flags back. */
+/* Makes the next call of progress() look at the sockets and clear the sleep flags. */
 static void tcp_ring_will_sleep(struct tcp *t)
 {
 	t->armed = 1;
@@ -415,14 +418,14 @@ int tcp_ring_arm(struct tcp *t)
 
 		atomic_store(&ring->control->reader_sleeps, 1);
 		if (atomic_load(&ring->control->written) != ring->own) {
-			t->held_sleeps += t->held_polls > 0;
+			t->blocked_sleeps += t->blocked_polls > 0;
 			return 1;
 		}
 	}
 	return 0;
 }
 
-int tcp_ring_arm_room(struct tcp *t, const struct tcp_conn *conn)
+int tcp_ring_arm_space(struct tcp *t, const struct tcp_conn *conn)
 {
 	tcp_ring_will_sleep(t);
 	atomic_store(&conn->out.control->writer_sleeps, 1);

@@ -3,13 +3,13 @@
  * tcp_ring_offer.c - makes the shared memory between two ranks of one host, and moves their stream there.
  *
  * Each direction has a ring of its own.  The reader makes it, in a sealed memfd, when the second message of the
- * peer arrives over the socket (in a large job most ranks send each other one message, their goodbye), and offers
- * its descriptor there (SCM_RIGHTS).  The writer maps it and sends
- * TCP_FRAME_SWITCH between two messages: all that follows is in the ring.  A writer that cannot map the ring
- * sends nothing and stays on the socket, so no side waits for an answer.
+ * peer arrives over the socket, and offers the descriptor there (SCM_RIGHTS).  (In a large job most ranks send
+ * each other one message, their goodbye.)  The writer maps the ring and sends TCP_FRAME_SWITCH between two
+ * messages; all later bytes are in the ring.  A writer that cannot map the ring sends nothing and stays on the
+ * socket, so neither side waits for an answer.
  *
- * From then on the socket of this direction carries single bytes, which wake the other side, and its end is the
- * end of the peer.  Before the switch a TCP_FRAME_NOTE between two messages serves the same purpose.
+ * From then on the socket of this direction carries single bytes, which wake the peer, and the end of the
+ * socket is the end of the peer.  Before the switch a TCP_FRAME_NOTE between two messages wakes the peer.
  */
 #include "tcp_ring.h"
 
@@ -24,7 +24,7 @@
 enum {
 	TCP_RING_LEAST = 4096,
 	TCP_RING_MOST = 1 << 30,
-	TCP_RING_TRIES = 16 /* at an allocation that signals interrupt */
+	TCP_RING_TRIES = 16 /* of an allocation that signals interrupt */
 };
 
 static const int tcp_ring_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -80,15 +80,15 @@ static void tcp_ring_offer_tell(struct tcp *t, const char *why)
 
 /* ------------------------------------------------------------------ the offer -- */
 
-/* Between two messages of the stream?  Only there a frame can be told from the messages. */
+/* Is the stream between two messages?  Only there the peer can tell a frame from a message. */
 static int tcp_ring_is_between(const struct tcp_conn *conn)
 {
 	return !conn->done && !conn->rest.bytes;
 }
 
 /*
- * Sends a frame, or a single byte where the stream has left the socket, with the descriptor if it is not -1.
- * Returns 1 if it is sent, 0 if the socket is full or has failed; the end of a socket is found by reading.
+ * Sends a frame, or a single byte once the stream has left the socket; with the descriptor if it is not -1.  Returns 1 if
+ * it is sent, 0 if the socket is full or has failed.  Only reading finds the end of a socket.
  */
 static int tcp_ring_signal(struct tcp *t, struct tcp_conn *conn, uint64_t kind, int fd)
 {
@@ -119,7 +119,7 @@ static int tcp_ring_signal(struct tcp *t, struct tcp_conn *conn, uint64_t kind, 
 	cancel_restore(cancels);
 	if (sent == (ssize_t)iov.iov_len)
 		return 1;
-	/* The kernel takes so few bytes whole or not at all. */
+	/* The kernel takes so few bytes as a whole or not at all. */
 	if (sent >= 0)
 		tcp_break(t, conn, EPROTO);
 	return 0;
@@ -143,7 +143,7 @@ void tcp_ring_settle(struct tcp *t, struct tcp_conn *conn)
 		conn->out_on = tcp_ring_signal(t, conn, TCP_FRAME_SWITCH, -1);
 }
 
-/* Makes a file of the size that no process can resize: its descriptor, or -1 with errno. */
+/* Makes a file of that size which no process can resize.  Returns its descriptor, or -1 with errno. */
 static int tcp_ring_file(uint64_t size)
 {
 	CANCEL_OFF;
@@ -194,7 +194,7 @@ void tcp_ring_offer(struct tcp *t, struct tcp_conn *conn)
 
 /* ---------------------------------------------------------------- taking an offer -- */
 
-/* Returns why the file is no ring, or NULL with the size of its data. */
+/* Returns why the file is no ring; or NULL, and *size becomes the size of its data. */
 static const char *tcp_ring_check(int fd, int seals, uint64_t *size)
 {
 	struct stat st;
@@ -208,7 +208,7 @@ static const char *tcp_ring_check(int fd, int seals, uint64_t *size)
 	return *size & (*size - 1) ? "it offered shared memory of an invalid size" : NULL;
 }
 
-/* The descriptor in a received message; -1: none. */
+/* Returns the descriptor in a received message, or -1. */
 static int tcp_ring_fd_of(struct msghdr *msg)
 {
 	struct cmsghdr *part = CMSG_FIRSTHDR(msg);
@@ -221,7 +221,9 @@ static int tcp_ring_fd_of(struct msghdr *msg)
 	return descriptor_lift(fd);
 }
 
-/* Returns why the offer is invalid, or NULL.  A process that may not read the seals stays on the socket. */
+/*
+ * Returns why the offer is invalid, or NULL.  A process that may not read the seals stays on the socket, which is no fault.
+ */
 static const char *tcp_ring_accept(struct tcp *t, struct tcp_conn *conn, int fd)
 {
 	int seals = fcntl(fd, F_GET_SEALS), reason = errno;
@@ -276,9 +278,9 @@ int tcp_ring_frame(struct tcp *t, struct tcp_conn *conn, const coll_header_t *fr
 /* ---------------------------------------------------------- beginning and end -- */
 
 /*
- * The most bytes of a ring, so that all ranks of the host may have one.  Ranks that take turns on a processor find a
- * short ring in its cache; between two processors the lines of a long one have left the caches of both by the time
- * they are written again, and need not be taken from the reader's.
+ * Returns the most bytes of a ring, so that all ranks of the host may have one.  Ranks that share a processor find a
+ * short ring in its cache.  Between two processors the lines of a long ring have left both caches by the time they
+ * are written again, so the writer need not take them from the reader's cache.
  */
 static uint64_t tcp_ring_most(const struct tcp *t)
 {

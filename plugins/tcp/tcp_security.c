@@ -29,14 +29,14 @@ static int32_t tcp_security_parse(const char *text, uint8_t *security, coll_erro
 			  text);
 }
 
-/* Has the core a secret?  A core before ABI 1.4 does not tell: then there is none. */
+/* Has the core a secret?  A core before ABI 1.4 does not tell; then there is none. */
 static int tcp_security_has_secret(const coll_host_t *host)
 {
 	return host->size >= offsetof(coll_host_t, key_is_secret) + sizeof(host->key_is_secret) &&
 	       host->key_is_secret;
 }
 
-/* The code is COLL_ERR_CONFIG in all cases: with any other the core might go on with another backend. */
+/* Every failure is COLL_ERR_CONFIG: with another code the core might go on with another backend. */
 int32_t tcp_security_read(const coll_host_t *host, struct tcp_record *record, coll_error_t *err)
 {
 	const char *text = host->option_string(host, "security");

@@ -8,7 +8,7 @@
 
 enum {
 	TCP_FLAGS = MSG_NOSIGNAL | MSG_DONTWAIT,
-	TCP_FLAT = 1024 /* bytes that are copied rather than given to the kernel in pieces */
+	TCP_FLAT = 1024 /* most bytes to copy together rather than pass to the kernel in pieces */
 };
 
 static uint64_t tcp_size(const coll_send_t *send)
@@ -22,7 +22,7 @@ static void tcp_enqueue(struct tcp *t, struct tcp_conn *conn, coll_send_t *send)
 	send_queue_append(&conn->queue, send);
 }
 
-/* Ends the first send with `status`: from then on the core may reuse its memory. */
+/* Ends the first send with `status`.  From then on the core may reuse its memory. */
 static void tcp_finish_first(struct tcp_conn *conn, int32_t status)
 {
 	coll_send_t *send = send_queue_take(&conn->queue);
@@ -50,7 +50,7 @@ void tcp_advance(struct tcp *t, struct tcp_conn *conn, uint64_t n)
 	}
 }
 
-/* Adds one piece of memory without its first *skip bytes, at most `limit` bytes; returns their number. */
+/* Adds one piece of memory to iov, without its first *skip bytes, at most `limit` bytes.  Returns the bytes added. */
 static size_t tcp_gather_one(struct iovec *iov, int *n, const void *base, uint64_t size,
 			     uint64_t *skip, size_t limit)
 {
@@ -107,7 +107,7 @@ size_t tcp_sendmsg(struct tcp *t, struct tcp_conn *conn, const struct msghdr *ms
 	if (conn->out_on)
 		return tcp_ring_write(t, conn, msg);
 	cancels = cancel_disable();
-	do { /* of one piece of memory the kernel needs no list */
+	do { /* one piece of memory needs no list */
 		sent = one ? send(conn->fd, one->iov_base, one->iov_len, TCP_FLAGS)
 			   : sendmsg(conn->fd, msg, TCP_FLAGS);
 	} while (interrupted(sent, &tries));
@@ -155,13 +155,13 @@ int tcp_push(struct tcp *t, struct tcp_conn *conn)
 	return sent == offered;
 }
 
-static void tcp_hold(struct tcp *t, struct tcp_conn *conn)
+static void tcp_defer(struct tcp *t, struct tcp_conn *conn)
 {
-	if (conn->in_held)
+	if (conn->is_deferred)
 		return;
-	conn->in_held = 1;
-	conn->next_held = t->held;
-	t->held = conn;
+	conn->is_deferred = 1;
+	conn->next_deferred = t->deferred;
+	t->deferred = conn;
 }
 
 int32_t tcp_start(struct tcp *t, coll_send_t *send, int more, coll_error_t *err)
@@ -177,16 +177,16 @@ int32_t tcp_start(struct tcp *t, coll_send_t *send, int more, coll_error_t *err)
 	if (conn->lost)
 		return error_fill(err, COLL_ERR_PEER_LOST,
 				  "the connection to rank %u has been lost", send->peer);
-	idle = !tcp_has_work(conn) || conn->held;
+	idle = !tcp_has_work(conn) || conn->deferred;
 	tcp_enqueue(t, conn, send);
 	if (!idle || conn->send_errno || send->peer == t->rank)
 		return COLL_SUCCESS;
-	conn->held += tcp_size(send);
-	if (more && conn->held <= TCP_HELD) {
-		tcp_hold(t, conn);
+	conn->deferred += tcp_size(send);
+	if (more && conn->deferred <= TCP_DEFERRED) {
+		tcp_defer(t, conn);
 		return COLL_SUCCESS;
 	}
-	conn->held = 0;
+	conn->deferred = 0;
 	tcp_push(t, conn);
 	return COLL_SUCCESS;
 }
@@ -196,7 +196,7 @@ int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err)
 	struct tcp *t = ep;
 	struct tcp_conn *conn = &t->conn[send->peer < t->nranks ? send->peer : t->rank];
 
-	/* A lost connection has no ring, and a connection with a ring no records. */
+	/* A lost connection has no ring, and a connection with a ring has no records. */
 	if (conn->out_on && !tcp_has_work(conn) && !(conn->offering | conn->send_errno))
 		return tcp_ring_send(t, conn, send, err);
 	return tcp_start(t, send, 0, err);
@@ -207,22 +207,22 @@ int32_t tcp_send_more(void *ep, coll_send_t *send, coll_error_t *err)
 	return tcp_start(ep, send, 1, err);
 }
 
-void tcp_flush_held(void *ep)
+void tcp_flush_deferred(void *ep)
 {
 	struct tcp *t = ep;
 
-	for (struct tcp_conn *conn; (conn = t->held);) {
-		t->held = conn->next_held;
-		conn->in_held = 0;
-		if (conn->held && tcp_has_work(conn) && !conn->send_errno)
+	for (struct tcp_conn *conn; (conn = t->deferred);) {
+		t->deferred = conn->next_deferred;
+		conn->is_deferred = 0;
+		if (conn->deferred && tcp_has_work(conn) && !conn->send_errno)
 			tcp_push(t, conn);
-		conn->held = 0;
+		conn->deferred = 0;
 	}
 }
 
 /* -------------------------------------------------------------------- cancelling -- */
 
-/* The peer has the beginning of the first message and must get the rest, so this copies the rest. */
+/* Copies the rest of the first message: the peer has its beginning and must get the whole. */
 static void tcp_keep_rest(struct tcp *t, struct tcp_conn *conn)
 {
 	const coll_send_t *send = conn->queue.first;
@@ -232,7 +232,7 @@ static void tcp_keep_rest(struct tcp *t, struct tcp_conn *conn)
 	int n = 0;
 
 	if (!to) {
-		/* Without the rest the next header in the stream could not be found. */
+		/* Without the rest the peer could not find the next header in the stream. */
 		tcp_break(t, conn, ENOMEM);
 		return;
 	}

@@ -213,7 +213,7 @@ static void test_writer_sleeps(void)
 {
 	fill();
 	when_read = read_when_position_read;
-	stays = tcp_ring_arm_room(&writer, &writer_conn);
+	stays = tcp_ring_arm_space(&writer, &writer_conn);
 	ok(!when_read && (stays || wakes),
 	   "room that comes just after the writer's last look wakes it");
 }
@@ -223,7 +223,7 @@ static void arm_room_when_flag_read(const void *at)
 	if (at != (const void *)&control.writer_sleeps)
 		return;
 	when_read = NULL;
-	stays = tcp_ring_arm_room(&writer, &writer_conn);
+	stays = tcp_ring_arm_space(&writer, &writer_conn);
 }
 
 static void test_writer_sleeps_while_read(void)

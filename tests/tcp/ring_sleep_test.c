@@ -124,7 +124,7 @@ static void read_all(void)
 
 static void writer_sleeps(void)
 {
-	sleeps = !tcp_ring_arm_room(&writer, &writer_conn);
+	sleeps = !tcp_ring_arm_space(&writer, &writer_conn);
 }
 
 static void fill_visibly(void)

@@ -29,7 +29,7 @@ static void ucx_free(struct ucx *u)
 	if (u->worker)
 		ucx_lib.ucp_worker_destroy(u->worker);
 	ucx_leave(u, outermost);
-	/* UCX completes its last frames while it destroys the worker: until then it needs their type. */
+	/* UCX completes its last frames while it destroys the worker, so it needs their type until then. */
 	if (u->frame_type)
 		ucx_lib.ucp_dt_destroy(u->frame_type);
 	if (u->context)
@@ -61,7 +61,7 @@ static void ucx_close(void *ep, int64_t timeout_ms)
 	ucx_log_end(before);
 }
 
-/* The most payload bytes of a frame that UCX sends in one piece over any of its transports. */
+/* Returns the most payload bytes of a frame that UCX sends in one piece over any of its transports. */
 static uint64_t ucx_packed_size(ucp_worker_h worker)
 {
 	ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER};
@@ -74,7 +74,7 @@ static uint64_t ucx_packed_size(ucp_worker_h worker)
 	return payload > least ? payload : least;
 }
 
-/* UCX's own text does not name the place that is full. */
+/* Adds the free space of /dev/shm to the text: UCX's own text does not say what is full. */
 static int32_t ucx_no_worker(ucs_status_t status, coll_error_t *err)
 {
 	char what[80] = "cannot make a UCX worker";
@@ -138,7 +138,7 @@ static int32_t ucx_new(const coll_host_t *host, struct ucx **out, coll_error_t *
 /* Makes the context and the worker. */
 static int32_t ucx_start(struct ucx *u, coll_error_t *err)
 {
-	/* UCX's transports within a host need them. */
+	/* UCX's transports within a host need these. */
 	const uint8_t needs = COLL_SHARES_PIDS | COLL_SHARES_FILES | COLL_SHARES_IPC;
 	int one_host = kit_all_share(u->host, needs);
 	int32_t code = ucx_context_open(u->host, u->nranks, one_host, &u->context, err);
@@ -151,8 +151,8 @@ static int32_t ucx_start(struct ucx *u, coll_error_t *err)
 }
 
 /*
- * UCX wakes a rank that shares its memory by a socket with an abstract name, which does not reach beyond a network
- * namespace.
+ * Does a rank share memory with this rank that UCX cannot wake?  UCX wakes it by a socket with an abstract name, which does
+ * not reach beyond a network namespace.
  */
 static int ucx_lacks_signals(const struct ucx *u)
 {
@@ -163,21 +163,21 @@ static int ucx_lacks_signals(const struct ucx *u)
 	return 0;
 }
 
-/* Checks what UCX needs; a failure of one rank fails all.  Then UCX may start its thread. */
+/* Checks the resources that UCX needs.  A failure of one rank fails all ranks.  After that UCX may start its thread. */
 static int32_t ucx_prepare(const coll_host_t *host, struct ucx **out, coll_error_t *err)
 {
-	struct ucx_thread thread = {.held = 0};
+	struct ucx_thread thread = {.started = 0};
 	int32_t code = ucx_new(host, out, err);
 
 	if (code || host->nranks < 2)
 		return host->nranks > 1 ? ucx_barrier(host, code, err) : code;
-	code = ucx_barrier(host, ucx_thread_hold(&thread, err), err);
+	code = ucx_barrier(host, ucx_thread_reserve(&thread, err), err);
 	ucx_thread_release(&thread);
 	(*out)->no_signals = ucx_lacks_signals(*out);
 	return code;
 }
 
-/* Connects now, so that open() fails if the transports of two ranks do not fit. */
+/* Connects before the first message, so that open() fails if the transports of two ranks do not fit. */
 static int32_t ucx_open_first(struct ucx *u, coll_error_t *err)
 {
 	int32_t code;

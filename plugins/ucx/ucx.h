@@ -2,9 +2,9 @@
 /*
  * ucx.h - types and functions that the files of the ucx backend share.
  *
- * One endpoint is one UCP context and worker, and a UCP endpoint for each rank that this rank sends to, made
- * at the first message. ucx_library.c opens UCX, ucx_context.c configures it, ucx_devices.c finds the network
- * devices for it, ucx_exchange.c exchanges the addresses of the ranks, ucx_peer.c connects ranks and reports failed ones. ucx_send.c and ucx_recv.c move
+ * One endpoint is one UCP context and worker, and a UCP endpoint for each rank that this rank sends to, made at the first
+ * message.  ucx_library.c opens UCX, ucx_context.c configures it, ucx_devices.c finds its network devices, ucx_exchange.c
+ * exchanges the addresses of the ranks, ucx_peer.c connects ranks and reports failed ranks.  ucx_send.c and ucx_recv.c move
  * messages in frames, ucx_zcopy.c moves long messages without frames; ucx_wait.c has progress and sleep.
  *
  * Messages are UCP active messages, because host->arrive needs the header before it names a buffer for the
@@ -40,22 +40,22 @@
 #define UCX_DATA_PIECE ((uint64_t)256 << 10) /* bytes of one host->data() */
 #define UCX_SHM_FRAME  ((uint64_t)8192)      /* payload; shared memory has segments of 8256 bytes */
 #define UCX_TCP_FRAME  ((uint64_t)60000)     /* payload of a frame; TCP has segments of 64 KiB */
-#define UCX_RDMA_ZCOPY ((uint64_t)256 << 10) /* over RDMA: the default of the option zcopy */
+#define UCX_RDMA_ZCOPY ((uint64_t)256 << 10) /* the default of the option zcopy over RDMA */
 /* Up to this many bytes ucx_issue first asks UCX for immediate completion. */
 #define UCX_SHORT 64
 /*
- * Calls of progress() without a frame, after which all frames of a failed peer have come: a queue in shared memory has
- * 256 slots, and UCX reads 1 to 16 of them a call (UCX_POSIX_FIFO_SIZE, UCX_POSIX_FIFO_MAX_POLL).
+ * Calls of progress() without a frame after which all frames of a failed peer have come: a queue in shared memory has 256
+ * slots, and UCX reads 1 to 16 slots a call (UCX_POSIX_FIFO_SIZE, UCX_POSIX_FIFO_MAX_POLL).
  */
 #define UCX_QUIET_CALLS 64
-#define UCX_GAP_MS      1000 /* longest wait for a living rank that is just writing into a queue */
-#define UCX_HELLO       256  /* bytes of a hello's payload; UCX_AM_HELLO says why */
+#define UCX_GAP_MS      1000 /* longest wait for a living rank that is writing into a queue */
+#define UCX_HELLO       256  /* bytes of a hello's payload; see UCX_AM_HELLO */
 #define UCX_RELEASE_MS  100 /* longest wait for a transfer to end before its connection is closed */
 
 /* ----------------------------------------------------------------- on the wire -- */
 
 /*
- * Identifiers of active messages.  The payload of a hello has no meaning: UCX makes the whole connection only
+ * Identifiers of active messages.  The payload of a hello has no meaning, but a length: UCX makes the whole connection only
  * for a message that is longer than an entry of its queue.
  */
 enum {
@@ -66,7 +66,7 @@ enum {
 	UCX_AM_DATA = 5,
 	UCX_AM_HELLO = 6,
 	UCX_AM_BYE = 7,
-	UCX_AM_EMPTY = 8, /* fills the slot of a rank that died: see ucx_gap.c */
+	UCX_AM_EMPTY = 8, /* fills the slot of a rank that died (ucx_gap.c) */
 	UCX_AM_END = 9
 };
 
@@ -91,13 +91,13 @@ static inline size_t ucx_header_size(unsigned id)
 
 /* -------------------------------------------------------------------- endpoint -- */
 
-/* The bytes of a frame that UCX has accepted but not copied yet.  A cancel points them at a copy. */
+/* The bytes of a frame that UCX has accepted and not copied.  A cancel points the frame at a copy. */
 struct ucx_frame {
-	const uint8_t *bytes; /* NULL: the frame was given up, UCX sends zeros */
+	const uint8_t *bytes; /* NULL: the frame was given up, and UCX sends zeros */
 	uint64_t size;
 };
 
-/* Messages without frames: see ucx_zcopy.c. */
+/* A list of messages without frames (ucx_zcopy.c). */
 struct ucx_transfer;
 struct ucx_transfers {
 	struct ucx_transfer *first, *last;
@@ -110,49 +110,50 @@ struct ucx;
 struct ucx_peer {
 	struct ucx *owner;
 	uint32_t rank;
-	int described;    /* ucx_peer_get has filled the members below */
-	int same_host;    /* it runs on this host */
-	int lost;         /* host->peer_lost was called, or will never be */
-	int refused;      /* it broke the protocol: its frames are ignored */
-	int seen;         /* a valid frame has come from it */
-	int ending;       /* it has failed, and all its frames have come: it is given up now */
-	int broken;       /* UCX reported an error, or its process has ended: no frame reaches it */
-	int bye_sent;     /* this rank has sent it a goodbye */
-	int bye_received; /* its goodbye has come */
-	int remote;       /* the transport to it is neither shared memory nor TCP */
-	int busy;         /* in the list u->busy */
-	int pidfd;        /* readable once its process has ended; -1: none */
-	/* Its calls of UCX, as in struct ucx; NULL: not readable. */
+	int described; /* 1: ucx_peer_get has filled the members below */
+	int same_host; /* 1: the rank runs on this host */
+	int lost;      /* 1: host->peer_lost was called, or will never be called */
+	int refused;   /* 1: the peer broke the protocol, and its frames are ignored */
+	int seen;      /* 1: a valid frame of the peer has come */
+	int ending; /* 1: the peer has failed, all its frames have come, and it is given up now */
+	int broken; /* 1: UCX reported an error, or the process has ended: no frame reaches the peer */
+	int bye_sent;     /* 1: this rank has sent the peer a goodbye */
+	int bye_received; /* 1: the peer's goodbye has come */
+	int remote;       /* 1: the transport is neither shared memory nor TCP */
+	int busy;         /* 1: in the list u->busy */
+	int pidfd;        /* readable once the process has ended; -1: none */
+	/* The peer's calls of UCX, as in struct ucx; NULL: not readable. */
 	const _Atomic uint64_t *calls_of_ucx;
-	uint64_t calls_then; /* ... when the gap was found */
-	int may_fill;        /* it may still fill a slot that was claimed then */
-	ucp_ep_h ep;         /* NULL: not made yet, or closed */
+	uint64_t calls_then; /* value of *calls_of_ucx when the gap was found */
+	int may_fill;        /* 1: the peer may still fill a slot that was claimed then */
+	ucp_ep_h ep;         /* NULL: not made, or closed */
 	void *closing;       /* the request that closes `ep` */
 	void *bye;           /* the request of the goodbye */
 	void *flush;         /* the request that flushes `ep` */
-	const char *failure; /* why it failed, for host->peer_lost; NULL: it has not */
+	const char *failure; /* reason of a failure, for host->peer_lost; NULL: none */
 	char text[160];      /* memory for a composed `failure` */
-	uint64_t frame;      /* most payload bytes of a frame to it */
-	uint64_t zcopy;      /* messages of this length and longer are offered, not framed */
-	uint64_t proof;      /* the proof that its frames must carry */
-	uint64_t last_seen;  /* the value of u->calls when its last frame came, or when it failed */
+	uint64_t frame;      /* most payload bytes of a frame to the peer */
+	uint64_t zcopy;      /* messages from this length on are offered, not framed */
+	uint64_t proof;      /* the proof that the peer's frames must have */
+	uint64_t
+		last_seen; /* value of u->calls when the last frame came, or when the peer failed */
 	struct ucx_peer *next_busy;
 
 	/*
-	 * Incomplete sends.  If `begun`, UCX has accepted `done` bytes of the first one.  `request` is the
-	 * last of their frames, or NULL if UCX has completed it.
+	 * Incomplete sends.  If `begun`, UCX has accepted `done` bytes of the first send.  `request` is the last frame's,
+	 * or NULL if UCX has completed that frame.
 	 */
 	struct send_queue queue;
 	uint64_t done;
 	int begun;
 	void *request;
 	struct ucx_message_head head;
-	uint32_t offers;              /* number of offers to it so far */
-	struct ucx_transfers offered; /* of these, those that it has not accepted */
+	uint32_t offers;              /* number of offers to the peer so far */
+	struct ucx_transfers offered; /* offers that the peer has not accepted */
 	struct ucx_transfers
-		awaited; /* its offers that this rank has accepted, without their data */
+		awaited; /* the peer's offers that this rank has accepted, and whose data have not come */
 	struct ucx_frame pending;
-	struct send_rest rest; /* is sent before the first message */
+	struct send_rest rest; /* is sent before the queue */
 
 	/* The message that is being received. */
 	int receiving;
@@ -161,7 +162,7 @@ struct ucx_peer {
 	uint64_t got, len;
 };
 
-/* A frame that came while no progress() was running; the next one handles it. */
+/* A frame that came while no progress() was running.  The next progress() handles it. */
 struct ucx_deferred;
 
 /* The argument of the function that handles one kind of frames. */
@@ -174,19 +175,19 @@ struct ucx_frame_handler {
 struct ucx_queue {
 	struct ucx_queue_head *head; /* in a mapping of `size` bytes */
 	uint64_t size;
-	int mapped; /* the mapping is ours, not UCX's */
+	int mapped; /* 1: the plugin made the mapping; 0: UCX did */
 	uint64_t slots;
-	uint64_t claimed; /* number of slots that were claimed when the gap was looked for */
+	uint64_t claimed; /* number of slots that were claimed when the search for the gap began */
 };
 
 enum ucx_gap {
 	UCX_GAP_NONE,
 	UCX_GAP_EXPECTED, /* a rank of this host has died */
-	UCX_GAP_OPEN      /* at least one claimed slot was not filled then */
+	UCX_GAP_OPEN      /* a claimed slot was not filled */
 };
 
 enum {
-	UCX_QUEUES = 4, /* UCX has one for POSIX's and one for System V's shared memory */
+	UCX_QUEUES = 4, /* UCX has a queue each for POSIX's and for System V's shared memory */
 	UCX_CALLS_SIZE = 4096
 };
 
@@ -201,47 +202,47 @@ struct ucx {
 	struct ucx_record *record; /* nranks: the exchanged records */
 	uint8_t *addresses;        /* nranks UCX addresses of address_size bytes each */
 	uint64_t address_size;
-	uint32_t memory;     /* COLL_MEM_* bits that UCX reaches on all ranks */
+	uint32_t memory;     /* COLL_MEM_* bits of the memory that UCX reaches on all ranks */
 	uint64_t packed;     /* most payload bytes that UCX sends in one piece over any transport */
 	uint64_t zcopy;      /* the option zcopy */
 	uint32_t mesh;       /* the option mesh */
-	int inside;          /* progress() is running: the core may be called */
-	int closing;         /* close() is running: frames are ignored */
-	int moved;           /* this progress() has moved a message */
+	int inside;          /* 1: progress() is running, so the plugin may call the core */
+	int closing;         /* 1: close() is running, and frames are ignored */
+	int moved;           /* 1: this progress() has moved a message */
 	uint64_t received;   /* bytes that this progress() has received */
 	uint32_t unverified; /* frames without the right proof */
-	uint32_t connect_back; /* peers that sent a first frame and have no endpoint yet */
+	uint32_t connect_back; /* peers that sent a first frame and have no endpoint */
 	uint32_t new_peers;    /* peers that sent a first frame since the last ucx_probe_accepted */
-	int shm;               /* at least one peer is reached by shared memory */
-	int sockets; /* at least one peer is reached otherwise: UCX makes calls of the system while it polls */
+	int shm;               /* 1: UCX reaches a peer by shared memory */
+	int sockets; /* 1: UCX reaches a peer otherwise, and makes system calls while it polls */
 	uint32_t failing; /* peers with a failure that progress() has not reported yet */
 	struct ucx *next_log_endpoint; /* see ucx_log_handler_add */
 	uint64_t calls;                /* number of calls of progress() */
-	uint32_t idle;                 /* number of the last calls in a row that moved nothing */
+	uint32_t idle;                 /* number of the last calls that moved nothing */
 	uint32_t
-		busy_arms; /* so often was UCX busy when this rank was to sleep, since something has moved */
+		busy_arms; /* times that UCX was busy when this rank wanted to sleep, since data moved */
 	struct ucx_peer *busy;
 	struct ucx_deferred *deferred, **deferred_end;
 	int transfers;                          /* messages without frames, to and from all peers */
 	struct ucx_transfers unanswered;        /* offers of the peers */
-	struct ucx_transfers sending, fetching; /* what UCX moves */
+	struct ucx_transfers sending, fetching; /* transfers that UCX moves */
 	int efd;                                /* the descriptor of the UCP worker */
 	int timer_fd;
 	int wait_fd; /* epoll over efd, timer_fd and the pidfds */
-	int no_signals; /* a rank that shares memory is in another network: its signals do not arrive */
-	int poll_peers;  /* the next progress() polls the pidfds */
-	int efd_watched; /* UCX's descriptor ends a sleep */
-	int gone;        /* a rank of this host has ended, or any rank has said goodbye */
+	int no_signals; /* 1: a rank that shares memory is in another network namespace, so its signals do not arrive */
+	int poll_peers;  /* 1: the next progress() polls the pidfds */
+	int efd_watched; /* 1: UCX's descriptor ends a sleep */
+	int gone;        /* 1: a rank of this host has ended, or any rank has said goodbye */
 
 	/*
-	 * The number is odd while this rank is inside UCX and may write into the queues of others; it only grows.  It is
+	 * The number is odd while this rank is inside UCX and may write into the queues of others.  It only grows.  It lies
 	 * in shared memory, for the ranks of this host, or in calls_unshared if there is none.
 	 */
 	_Atomic uint64_t *calls_of_ucx, calls_unshared;
 	int calls_fd; /* of the shared memory, or -1 */
 	enum ucx_gap gap;
-	int64_t gap_deadline;   /* clock_now_ms when the wait for living ranks ends */
-	uint64_t gap_last_call; /* the value of u->calls when a gap was last there */
+	int64_t gap_deadline;   /* time (clock_now_ms) at which the wait for living ranks ends */
+	uint64_t gap_last_call; /* value of u->calls when a gap was last there */
 	struct ucx_queue queue[UCX_QUEUES];
 	int queues;
 };
@@ -249,17 +250,16 @@ struct ucx {
 /* ----------------------------------------------------------------- ucx_library.c -- */
 
 /*
- * UCX calls a handler of this type for each of its log messages.  The handler returns 0 if it has handled the
- * message, or 1 to let UCX print it.  The type is declared here because UCX's header, ucs/debug/log_def.h,
- * needs extensions of C.
+ * UCX calls a handler of this type for each of its log messages.  The handler returns 0 if it has handled the message, or 1
+ * to let UCX print it.  The plugin declares the type because UCX's header, ucs/debug/log_def.h, needs extensions of C.
  */
 typedef int (*ucx_log_handler)(const char *file, unsigned line, const char *function,
 			       ucs_log_level_t level, const void *component, const char *message,
 			       va_list args);
 
 /*
- * UCX's functions. probe() opens the library and looks them up, so that a program on another backend does not
- * load UCX.
+ * UCX's functions.  probe() opens the library and looks them up, so that a program on another backend does
+ * not load UCX.
  */
 struct ucx_lib {
 	__typeof__(ucp_am_recv_data_nbx) *ucp_am_recv_data_nbx;
@@ -297,37 +297,37 @@ struct ucx_lib {
 };
 extern struct ucx_lib ucx_lib;
 
-/* Opens UCX; an error if it is missing or too old, or if the process lacks resources. */
+/* Opens UCX.  Fails if UCX is missing or too old, or if the process lacks resources. */
 int32_t ucx_library_open(const coll_host_t *host, coll_error_t *err);
 
 /* ----------------------------------------------------------------- ucx_resources.c -- */
 
 /*
- * Has the process the descriptors and the thread without which UCX would abort it?  Else an error.  In open() the
- * descriptors for all ranks count.
+ * Fails unless the process has the descriptors and the thread without which UCX would abort it.  In open() the descriptors
+ * for all ranks count.
  */
 int32_t ucx_resources_check(const coll_host_t *host, coll_error_t *err);
 
 enum { UCX_THREAD_MS = 1000 }; /* longest wait for the end of a thread */
 
-/* A thread that does nothing but keep a place for UCX's own. */
+/* A thread that only reserves a slot for UCX's own thread. */
 struct ucx_thread {
-	int held;
+	int started;
 	pthread_t id;
 	pid_t tid;
 	sem_t begun, end;
 };
 
 /*
- * A limit of threads is shared by all processes of a user, or of a container.  Before a rank starts UCX, all ranks hold a
- * thread; each one releases it right before UCX starts its thread.  So no rank takes the place of another's.
+ * All processes of a user, or of a container, share a limit of threads.  Before a rank starts UCX, all ranks reserve a
+ * thread; each rank releases it right before UCX starts its own thread.  So no rank takes another's slot.
  */
-int32_t ucx_thread_hold(struct ucx_thread *thread, coll_error_t *err);
+int32_t ucx_thread_reserve(struct ucx_thread *thread, coll_error_t *err);
 void ucx_thread_release(struct ucx_thread *thread);
 
 /* ----------------------------------------------------------------- ucx_context.c -- */
 
-/* Makes a context for one rank: it shows whether UCX starts, and which transports it has. */
+/* Makes a context for one rank.  It shows whether UCX starts, and which transports UCX has. */
 int32_t ucx_context_try(const coll_host_t *host, ucp_context_h *context, coll_error_t *err);
 /*
  * Makes a context with the settings of the options and of the UCX_* variables.  one_host: all ranks share one
@@ -335,20 +335,20 @@ int32_t ucx_context_try(const coll_host_t *host, ucp_context_h *context, coll_er
  */
 int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, int one_host,
 			 ucp_context_h *context, coll_error_t *err);
-/* The COLL_MEM_* bits of the memory that the context can move. */
+/* Returns the COLL_MEM_* bits of the memory that the context can move. */
 uint32_t ucx_context_memory(ucp_context_h context);
-/* UCX's memory type for one COLL_MEM_* bit. */
+/* Returns UCX's memory type for one COLL_MEM_* bit. */
 ucs_memory_type_t ucx_memory_type(uint32_t memory);
 int32_t ucx_info(const coll_host_t *host, char *buf, uint64_t size);
 /*
- * Between these two calls UCX's log messages of this thread go to the log of `host`. ucx_log_begin returns the
- * host whose log it was before, to be passed to ucx_log_end.
+ * Between these two calls UCX's log messages of this thread go to the log of `host`.  ucx_log_begin returns the host whose
+ * log it was before; the caller passes it to ucx_log_end.
  */
 const coll_host_t *ucx_log_begin(const coll_host_t *host);
 void ucx_log_end(const coll_host_t *before);
-/* Makes UCX call the log handler; called once, after the library was opened. */
+/* Makes UCX call the log handler.  Called once, after the library was opened. */
 void ucx_log_handler_install(void);
-/* UCX's messages at all other times go to the log of one of the added endpoints. */
+/* Add and remove an endpoint.  UCX's messages at all other times go to the log of one of the added endpoints. */
 void ucx_log_handler_add(struct ucx *u);
 void ucx_log_handler_remove(struct ucx *u);
 /*
@@ -362,8 +362,8 @@ int32_t ucx_refused(coll_error_t *err, ucs_status_t status, const char *what);
 enum { UCX_INTERFACE_SIZE = 16, UCX_DEVICES_SIZE = 1024 };
 
 /*
- * Fills in the name of the network interface that the option `interface` names, or whose address it is; "" if
- * the option is unset.
+ * Fills in the name of the network interface that the option `interface` names, or whose address it is; "" if the option is
+ * unset.
  */
 int32_t ucx_find_interface(const coll_host_t *host, char name[UCX_INTERFACE_SIZE],
 			   coll_error_t *err);
@@ -380,14 +380,14 @@ void ucx_list_devices(const char *description, const char *interface_name,
 struct ucx_record {
 	int32_t pid;
 	uint32_t version[2];
-	int32_t calls_fd; /* its descriptor of its calls_of_ucx; -1: none */
+	int32_t calls_fd; /* the rank's descriptor of its calls_of_ucx; -1: none */
 	uint32_t memory;  /* COLL_MEM_* bits */
 	uint32_t address_size;
 };
 
 /*
- * Exchanges the records and the addresses of all ranks, and checks that the ranks have the same version of
- * UCX.  u->memory becomes the kinds of memory that all ranks have.
+ * Exchanges the records and the addresses of all ranks, and checks that all ranks have the same version of UCX.  u->memory
+ * becomes the kinds of memory that all ranks have.
  */
 int32_t ucx_exchange(struct ucx *u, coll_error_t *err);
 /* Returns when all ranks have called it.  A `code` that is not 0 fails the call on all ranks. */
@@ -397,34 +397,34 @@ int ucx_may_share_memory(const struct ucx *u, uint32_t rank);
 
 /* ------------------------------------------------------------------- ucx_peer.c -- */
 
-/* Returns the peer with a UCP endpoint; NULL with *err if UCX cannot reach it. */
+/* Returns the peer with a UCP endpoint, or NULL with *err if UCX cannot reach the peer. */
 struct ucx_peer *ucx_connect(struct ucx *u, uint32_t rank, coll_error_t *err);
-/* Returns the peer, with the members that need no connection filled. */
+/* Returns the peer.  The members that need no connection are filled. */
 struct ucx_peer *ucx_peer_get(struct ucx *u, uint32_t rank);
 /*
- * Connects to the peers that sent a first frame.  This must not wait for the first message to them: UCX 1.13
- * ends the process if it connects over TCP to a rank whose connection has just broken.
+ * Connects to the peers that sent a first frame.  This must not wait for the first message to them: UCX 1.13 ends the
+ * process if it connects over TCP to a rank whose connection has just broken.
  */
 void ucx_connect_back(struct ucx *u);
 /* Marks the peer as failed: progress() gives it up.  `why` must stay valid. */
 void ucx_fail(struct ucx *u, struct ucx_peer *peer, const char *why);
-/* ucx_fail for a fault in the peer's frames: further frames of the peer are ignored. */
+/* Fails a peer as ucx_fail for a fault in its frames, and ignores its further frames. */
 void ucx_refuse(struct ucx *u, struct ucx_peer *peer, const char *why);
 /* Gives up failed peers, each after its last frame was received. */
 void ucx_reap_failed(struct ucx *u);
 /* Marks the peers whose processes have ended as failed. */
 void ucx_poll_peers(struct ucx *u);
 /*
- * Connects to all ranks, or, with more than `mesh` ranks, to the next rank; sends a hello to each and waits a
- * while for the hellos of the others.  UCX 1.13 may end the process if a rank dies while another rank connects
- * to it: so the connections are made here, and not in the midst of work.
+ * Connects to all ranks, or, with more than `mesh` ranks, to the next rank.  Sends a hello to each of these ranks, and
+ * waits a while for their hellos.  UCX 1.13 may end the process if a rank dies while another rank connects to it, so the
+ * connections are made here, and not amid the program's work.
  */
 int32_t ucx_handshake(struct ucx *u, coll_error_t *err);
 /* Closes the endpoint by force, and waits until UCX uses no memory of the caller for this peer. */
 void ucx_force_close(struct ucx *u, struct ucx_peer *peer);
 /*
- * Returns 1 if the request is complete (then it is freed and *request is NULL) or NULL. *status, unless NULL,
- * gets the status of the request.
+ * Returns 1 if *request is NULL, or complete: then it is freed and becomes NULL.  *status, unless NULL, becomes the status
+ * of the request.
  */
 int ucx_request_done(void **request, ucs_status_t *status);
 /* Drives UCX until done(arg) is not 0, at most timeout_ms.  Returns the last done(arg). */
@@ -452,9 +452,9 @@ void ucx_enlist(struct ucx *u, struct ucx_peer *peer);
 /* Sends as many frames as UCX takes to the peers in u->busy. */
 void ucx_send_all(struct ucx *u);
 void ucx_fail_sends(struct ucx *u, struct ucx_peer *peer, int32_t status);
-/* UCX has copied the last issued frame: completes the message if that frame was its last. */
+/* Notes that UCX has copied the last issued frame, and completes the message if that was its last frame. */
 void ucx_frame_out(struct ucx *u, struct ucx_peer *peer);
-/* Returns 1 if UCX has completed the peer's frame; handles the completion. */
+/* Returns 1 if UCX has completed the peer's frame.  Handles the completion. */
 int ucx_frame_done(struct ucx *u, struct ucx_peer *peer);
 
 /* ------------------------------------------------------------------- ucx_recv.c -- */
@@ -472,10 +472,10 @@ void ucx_loop_back(struct ucx *u);
 
 /* ------------------------------------------------------------------ ucx_zcopy.c -- */
 
-/* In the plugin's words of a send: the transfer that it is, or 0. */
+/* Index in send->plugin: the transfer that the send is, or 0. */
 enum { UCX_SEND_TRANSFER = 1 };
 
-/* Notes the send as offered and puts the number of the offer into peer->head; 0, or an error code. */
+/* Notes the send as offered and puts the number of the offer into peer->head.  Returns 0 or an error code. */
 int ucx_zcopy_offer(struct ucx *u, struct ucx_peer *peer, coll_send_t *send);
 /* Handle an OFFER, an ACCEPT and a DATA frame; `number` is the number of the offer. */
 void ucx_zcopy_offered(struct ucx *u, struct ucx_peer *peer, uint32_t number,
@@ -485,14 +485,14 @@ ucs_status_t ucx_zcopy_data(struct ucx *u, struct ucx_peer *peer, uint32_t numbe
 			    uint64_t len);
 /* Accepts the offers of the peers and completes the transfers that have ended. */
 void ucx_zcopy_advance(struct ucx *u);
-/* Return 1 if the send, or the receive of that cookie, was one without frames, and give it up. */
+/* If the send, or the receive of that cookie, is a message without frames: give it up and return 1. */
 int ucx_zcopy_cancel(struct ucx *u, coll_send_t *send);
 int ucx_zcopy_drop(struct ucx *u, uint64_t cookie);
 /* Ends the transfers of a peer whose connection is closed. */
 void ucx_zcopy_fail(struct ucx *u, struct ucx_peer *peer);
 /* Does UCX still move a message to or from the peer? */
 int ucx_zcopy_pending(struct ucx *u, struct ucx_peer *peer);
-/* Are all offered messages sent, but for those to failed peers? */
+/* Are all offered messages sent, except to failed peers? */
 int ucx_zcopy_sent(const struct ucx *u);
 void ucx_zcopy_free(struct ucx *u);
 
@@ -500,15 +500,15 @@ void ucx_zcopy_free(struct ucx *u);
 
 /* Makes the memory with the number of this rank's calls of UCX. */
 void ucx_calls_open(struct ucx *u);
-/* After the records: maps the numbers of the other ranks of this host. */
+/* Maps the numbers of the other ranks of this host, once the records are exchanged. */
 void ucx_calls_map_all(struct ucx *u);
 /* Closes the descriptor, once all ranks have mapped the memory. */
 void ucx_calls_unpublish(struct ucx *u);
 void ucx_calls_close(struct ucx *u);
 
 /*
- * Where UCX makes calls of the system whenever it polls or sends, a thread of the program is not cancelled there: it would
- * keep UCX and the core locked.  Over shared memory UCX makes them seldom, and a poll is too short to look after that.
+ * Where UCX makes system calls whenever it polls or sends, disables cancellation of the thread, which would keep UCX and
+ * the core locked.  Over shared memory UCX makes system calls seldom, and a poll is too short for that check.
  */
 static inline int ucx_uncancel(const struct ucx *u)
 {
@@ -516,14 +516,14 @@ static inline int ucx_uncancel(const struct ucx *u)
 }
 
 /*
- * Each call of UCX that may send is between these two.  They nest: ucx_leave gets the result of its ucx_enter, which
- * is nonzero for the outermost pair.
+ * Each call of UCX that may send is between these two.  They nest: ucx_leave gets the result of its ucx_enter, which is
+ * nonzero for the outermost pair.
  */
 static inline int ucx_enter(struct ucx *u)
 {
 	uint64_t n = atomic_load_explicit(u->calls_of_ucx, memory_order_relaxed);
 
-	/* UCX claims a slot by an atomic operation, which no earlier store passes. */
+	/* UCX claims a slot by an atomic operation, which earlier stores precede. */
 	if (!(n & 1))
 		atomic_store_explicit(u->calls_of_ucx, n + 1, memory_order_relaxed);
 	return !(n & 1);
@@ -537,7 +537,7 @@ static inline void ucx_leave(struct ucx *u, int outermost)
 		atomic_store_explicit(u->calls_of_ucx, n + 1, memory_order_release);
 }
 
-/* Between calls of UCX, in a function that makes many. */
+/* Leaves and enters again between the calls of UCX, in a function that makes many. */
 static inline void ucx_reenter(struct ucx *u)
 {
 	uint64_t n = atomic_load_explicit(u->calls_of_ucx, memory_order_relaxed);
@@ -545,25 +545,25 @@ static inline void ucx_reenter(struct ucx *u)
 	atomic_store_explicit(u->calls_of_ucx, n + 2, memory_order_release);
 }
 
-/* A rank of this host has died: the receive queue may have a gap. */
+/* Notes that a rank of this host has died, so that the receive queue may have a gap. */
 void ucx_gap_expect(struct ucx *u);
 /* Looks for the gap and closes it, once no living rank can be about to fill it. */
 void ucx_gap_advance(struct ucx *u);
-/* May frames that came before the last death still stand behind the gap, unread? */
+/* May frames that came before the last death still be unread behind the gap? */
 int ucx_gap_hides_frames(const struct ucx *u);
-/* Gives the queues' memory back. */
+/* Unmaps the queues. */
 void ucx_gap_close(struct ucx *u);
 
 /* ------------------------------------------------------------------ ucx_probe.c -- */
 
-/* Unanswered probes of the kernel, `keepalive` apart, until a silent TCP connection is broken. */
+/* Unanswered probes of the kernel, at intervals of `keepalive`, until a silent TCP connection breaks. */
 enum { UCX_PROBES = 9 };
 
-/* Gives the TCP connections that UCX has accepted the kernel's probes, as those have that it has made. */
+/* Turns the kernel's probes on for the TCP connections that UCX has accepted, as UCX does for its own. */
 void ucx_probe_accepted(struct ucx *u);
 /*
- * Calls visit for each descriptor that an epoll descriptor watches, also for those of nested epoll descriptors.
- * Returns the sum of the results, of which each is 0 or more.
+ * Calls visit for each descriptor that an epoll descriptor watches, and that nested epoll descriptors watch.  Returns the
+ * sum of the results, each of which is 0 or more.
  */
 int ucx_each_watched(int epoll_fd, int (*visit)(int fd, void *arg), void *arg);
 
@@ -574,7 +574,7 @@ int32_t ucx_wait_fd(void *ep);
 int32_t ucx_arm(void *ep);
 int32_t ucx_wait_open(struct ucx *u, coll_error_t *err);
 void ucx_wait_close(struct ucx *u);
-/* From now on the wait descriptor becomes readable when the peer's process ends. */
+/* Makes the wait descriptor readable when the peer's process ends. */
 void ucx_watch(struct ucx *u, struct ucx_peer *peer);
 void ucx_unwatch(struct ucx *u, struct ucx_peer *peer);
 

@@ -15,7 +15,7 @@ static _Thread_local const coll_host_t *ucx_log_host;
 static _Thread_local char
 	ucx_last_warning[200]; /* UCX's last warning or error since ucx_log_begin */
 
-/* The open endpoints.  A message of UCX's in a thread without ucx_log_host goes to the log of one of them. */
+/* The open endpoints.  A message of UCX in a thread without ucx_log_host goes to the log of one of these. */
 static pthread_mutex_t ucx_log_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ucx *ucx_log_endpoints;
 
@@ -81,7 +81,7 @@ static void ucx_log_text(const coll_host_t *host, ucs_log_level_t level, const c
 		text);
 }
 
-/* Passes UCX's messages to the host's log.  UCX prints them itself if the user set UCX_LOG_LEVEL. */
+/* Passes UCX's messages to the host's log.  If the user set UCX_LOG_LEVEL, UCX prints them itself. */
 static int ucx_handle_log(const char *file, unsigned line, const char *function,
 			  ucs_log_level_t level, const void *component, const char *message,
 			  va_list args)
@@ -124,23 +124,23 @@ enum { UCX_FILE_MOST = 64 << 20 };
 
 /* Facts about the transports that UCX uses here. */
 struct ucx_transports {
-	int trial;    /* not known yet: the context shows them */
-	int one_host; /* all ranks share one host: no port is needed */
-	int shm, tcp; /* UCX has this transport */
-	int rdma;     /* one of the transports of InfiniBand and RoCE */
-	int no_posix; /* this process cannot make the files of UCX's shared memory */
+	int trial;    /* 1: not known, the context is to show them */
+	int one_host; /* 1: all ranks share one host, so no port is needed */
+	int shm, tcp; /* 1: UCX has this transport */
+	int rdma;     /* 1: UCX has a transport of InfiniBand and RoCE */
+	int no_posix; /* 1: this process cannot make the files of UCX's shared memory */
 	char devices
 		[UCX_DEVICES_SIZE]; /* the network devices to use, separated by commas; "": all */
 };
 
-/* Changes a setting of UCX's, unless the user has set its variable. */
+/* Changes a setting of UCX, unless the user has set its variable. */
 static void ucx_set(ucp_config_t *config, const char *variable, const char *key, const char *value)
 {
 	if (!secure_getenv(variable))
 		ucx_lib.ucp_config_modify(config, key, value);
 }
 
-/* The same for a setting of UCX's TCP; key begins with "TCP_", which keys do not have before UCX 1.17. */
+/* Changes a setting of UCX's TCP.  key begins with "TCP_", which UCX's keys lack before 1.17. */
 static void ucx_set_tcp(ucp_config_t *config, unsigned minor, const char *key, const char *value)
 {
 	char variable[40];
@@ -163,9 +163,8 @@ static int ucx_sees_processes(void)
 }
 
 /*
- * UCX's own probes are data.  Over TCP, a probe that nobody acknowledges is sent again for a quarter of an hour,
- * and the kernel, which then waits for the acknowledgement, sends no probes of its own.  So with TCP between the
- * hosts the kernel probes alone.
+ * UCX's own probes are data.  Over TCP the kernel sends an unacknowledged probe again for a quarter of an hour,
+ * and sends no probes of its own meanwhile.  So with TCP between the hosts only the kernel probes.
  */
 static void ucx_configure_keepalive(const coll_host_t *host, ucp_config_t *config,
 				    const struct ucx_transports *use, unsigned minor)
@@ -185,7 +184,7 @@ static void ucx_configure_keepalive(const coll_host_t *host, ucp_config_t *confi
 	ucx_set_tcp(config, minor, "TCP_KEEPCNT", count);
 }
 
-/* By default UCX's shared memory does not report dead peers, and its TCP takes only short frames. */
+/* Configures UCX: by default its shared memory does not report dead peers, and its TCP takes only short frames. */
 static void ucx_configure(const coll_host_t *host, ucp_config_t *config,
 			  const struct ucx_transports *use)
 {
@@ -193,17 +192,17 @@ static void ucx_configure(const coll_host_t *host, ucp_config_t *config,
 
 	ucx_lib.ucp_get_version(&major, &minor, &release);
 	ucx_configure_keepalive(host, config, use, minor);
-	/* For its cache of registrations UCX starts its thread: see ucx_thread_hold. */
+	/* UCX starts its thread for its cache of registrations: see ucx_thread_reserve. */
 	if (use->trial)
 		ucx_set(config, "UCX_RCACHE_ENABLE", "RCACHE_ENABLE", "n");
-	/* With TCP, UCX listens on every address of the host as long as the worker lives. */
+	/* With TCP, UCX would listen on every address of the host as long as the worker lives. */
 	if (use->one_host)
 		ucx_set(config, "UCX_TLS", "TLS", use->no_posix ? "^tcp,posix" : "^tcp");
 	else if (use->no_posix)
 		ucx_set(config, "UCX_TLS", "TLS", "^posix");
 	if (!use->one_host && use->devices[0])
 		ucx_set(config, "UCX_NET_DEVICES", "NET_DEVICES", use->devices);
-	/* Else connect() would block for as long as nobody answers: more than two minutes. */
+	/* Else connect() would block for more than two minutes if nobody answers. */
 	if (use->tcp)
 		ucx_set_tcp(config, minor, "TCP_CONN_NB", "y");
 	if (use->shm)
@@ -232,7 +231,7 @@ static ucs_status_t ucx_context_make(const coll_host_t *host, uint32_t nranks,
 	return status;
 }
 
-/* Returns UCX's description of the context, to be freed; NULL: no memory. */
+/* Returns UCX's description of the context, which the caller frees; NULL without memory. */
 static char *ucx_context_text(ucp_context_h context)
 {
 	char *text = NULL;
@@ -268,8 +267,8 @@ int32_t ucx_context_try(const coll_host_t *host, ucp_context_h *context, coll_er
 }
 
 /*
- * UCX warns of a setting for a transport that it does not use.  So a first context shows the transports, and
- * a second one is made with their settings.
+ * Makes two contexts: the first shows the transports, the second has their settings.  UCX warns of a setting for a
+ * transport that it does not use.
  */
 int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, int one_host,
 			 ucp_context_h *context, coll_error_t *err)

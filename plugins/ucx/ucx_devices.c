@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ucx_devices.c - which network devices UCX uses if the user has chosen an interface. */
+/* ucx_devices.c - finds the network devices for UCX if the user has chosen an interface. */
 #include "ucx.h"
 
 #include <arpa/inet.h>
@@ -63,7 +63,7 @@ void ucx_list_devices(const char *description, const char *interface_name,
 
 	list[0] = '\0';
 	ucx_add_device(list, interface_name);
-	/* The lines "resource N : md M dev D flags -- rc_verbs/mlx5_0:1"; a device's lines are neighbours. */
+	/* Lines "resource N : md M dev D flags -- rc_verbs/mlx5_0:1"; the lines of one device are neighbours. */
 	for (const char *at = description; (at = strstr(at, "- ")); at += 2) {
 		if (sscanf(at + 2, "%*[^/ ]/%63s", device) != 1 || !strchr(device, ':') ||
 		    !strcmp(device, last))

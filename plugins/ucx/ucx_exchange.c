@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ucx_exchange.c - the ranks exchange the addresses of their UCX workers. */
+/* ucx_exchange.c - exchanges the addresses of the UCX workers of all ranks. */
 #include "ucx.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Most bytes of a UCX address: the addresses of all ranks must fit into memory.  1,000 bytes are usual. */
+/* Most bytes of a UCX address, so that the addresses of all ranks fit into memory.  1,000 bytes are usual. */
 enum { UCX_ADDRESS_MOST = 64 << 10 };
 
 int ucx_may_share_memory(const struct ucx *u, uint32_t rank)
@@ -50,7 +50,7 @@ static int32_t ucx_check_record(const struct ucx *u, uint32_t rank, const struct
 	return COLL_SUCCESS;
 }
 
-/* Takes the kinds of memory that all ranks have, and the length of the longest address. */
+/* Exchanges the records.  Finds the kinds of memory that all ranks have, and the length of the longest address. */
 static int32_t ucx_exchange_records(struct ucx *u, uint64_t size, coll_error_t *err)
 {
 	const coll_host_t *host = u->host;

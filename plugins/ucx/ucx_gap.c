@@ -6,14 +6,14 @@
  * it, and marks the slot as filled.  The receiver reads the slots in order.  If a sender is killed before it has
  * marked its slot, UCX waits at that slot for ever, and every later frame of every other rank waits behind it.
  *
- * After a death this file therefore looks for slots that are claimed but not filled, waits until each of them can
- * only be the dead rank's, and puts an empty frame there (UCX_AM_EMPTY).  A living rank may be the owner of such a
- * slot as well, for as long as it is inside UCX: each rank counts its calls of UCX in memory that the other ranks of
- * the host can read.  A rank that was outside UCX after the death has filled all slots that it had claimed before.
+ * After a death this file therefore looks for slots that are claimed and not filled, waits until each such slot can
+ * only be the dead rank's, and puts an empty frame there (UCX_AM_EMPTY).  A living rank may own such a slot too, as
+ * long as it is inside UCX.  So each rank counts its calls of UCX in memory that the other ranks of the host can
+ * read.  A rank that was outside UCX after the death has filled all slots that it had claimed before.
  *
  * UCX has no function for this.  The layout of the queue is the same in UCX 1.13 to 1.22; senders in other processes,
- * with other versions of UCX, rely on it too.  A queue is used only if the address of its socket is that of a
- * socket which this endpoint's worker watches, and if all its slots look as they should.
+ * with other versions of UCX, rely on it too.  This file uses a queue only if this endpoint's worker watches
+ * the queue's socket, and if all slots look as they should.
  */
 #include "ucx.h"
 
@@ -51,7 +51,7 @@ void ucx_calls_unpublish(struct ucx *u)
 	u->calls_fd = -1;
 }
 
-/* The peer must not have closed its descriptor yet. */
+/* Maps the peer's number.  The peer must not have closed its descriptor. */
 static void ucx_calls_map(struct ucx *u, struct ucx_peer *peer)
 {
 	const struct ucx_record *record = &u->record[peer->rank];
@@ -100,9 +100,9 @@ struct ucx_queue_head {
 	struct {
 		socklen_t length;
 		struct sockaddr_un name;
-	} __attribute__((packed)) socket; /* gets the signal */
+	} __attribute__((packed)) socket; /* the socket that gets the signal */
 	uint8_t unused[6];
-	_Atomic uint64_t tail; /* slots before it are read; it lags behind */
+	_Atomic uint64_t tail; /* the slots before it are read; it lags behind */
 	pid_t pid;
 };
 
@@ -114,13 +114,13 @@ struct ucx_slot {
 	struct {
 		uint64_t segment;
 		uint32_t size, offset;
-	} __attribute__((packed)) descriptor; /* of the memory for a long frame */
+	} __attribute__((packed)) descriptor; /* the memory of a long frame */
 };
 
 enum {
-	UCX_QUEUE_SLOTS_AT = 192, /* where the first slot is */
+	UCX_QUEUE_SLOTS_AT = 192, /* offset of the first slot */
 	UCX_SLOT_SIZE = 128,
-	UCX_SLOT_FRAME_AT = 28, /* where a short frame is within its slot */
+	UCX_SLOT_FRAME_AT = 28, /* offset of a short frame within its slot */
 	UCX_SLOT_ROUND = 1,     /* flag: changes with every round through the queue */
 	UCX_SLOT_INLINE = 2,    /* flag: the frame is in the slot */
 	UCX_SLOT_AM_SINGLE = 23 /* id: an active message of the user in one piece */
@@ -144,7 +144,7 @@ static struct ucx_slot *ucx_slot(const struct ucx_queue *queue, uint64_t number)
 	return (struct ucx_slot *)(first + number % queue->slots * UCX_SLOT_SIZE);
 }
 
-/* Claimed, and not filled? */
+/* Is the slot claimed and not filled? */
 static int ucx_slot_is_open(const struct ucx_queue *queue, uint64_t number)
 {
 	uint8_t flags = atomic_load_explicit(&ucx_slot(queue, number)->flags, memory_order_acquire);
@@ -184,17 +184,17 @@ static int ucx_queue_close(const struct ucx_queue *queue)
 /* ------------------------------------------------------------------ finding the queues -- */
 
 /*
- * The number of slots is the highest power of two that the memory holds.  Each slot has memory for long frames; the
- * bytes after the last slot are 0.  Returns 0 if that is not so.
+ * Returns the number of slots: the highest power of two that the memory holds.  Each slot has memory for long frames, and
+ * the bytes after the last slot are 0.  Returns 0 if the memory does not look so.
  */
 static uint64_t ucx_count_slots(struct ucx_queue_head *head, uint64_t size)
 {
 	const struct ucx_queue queue = {.head = head, .slots = UINT64_MAX};
-	uint64_t room = (size - UCX_QUEUE_SLOTS_AT) / UCX_SLOT_SIZE, n = 0, slots = 1;
+	uint64_t capacity = (size - UCX_QUEUE_SLOTS_AT) / UCX_SLOT_SIZE, n = 0, slots = 1;
 
-	while (slots * 2 <= room)
+	while (slots * 2 <= capacity)
 		slots *= 2;
-	while (n < room && ucx_slot(&queue, n)->descriptor.size)
+	while (n < capacity && ucx_slot(&queue, n)->descriptor.size)
 		n++;
 	return n == slots ? slots : 0;
 }
@@ -206,7 +206,10 @@ static int ucx_is_head(const struct ucx_queue_head *head, const struct sockaddr_
 	       !memcmp(&head->socket.name, name, length);
 }
 
-/* Is there a queue with this socket?  Another thread may just be unmapping the memory, so the kernel reads it. */
+/*
+ * Is there a queue with this socket at that address?  The kernel reads the memory, because another thread may be unmapping
+ * it.
+ */
 static int ucx_is_queue(int memory_fd, uint64_t at, const struct sockaddr_un *name,
 			socklen_t length)
 {
@@ -232,9 +235,9 @@ static int ucx_shares_process(const struct ucx *u)
 }
 
 /*
- * Maps UCX's memory from begin to end once more: mremap of 0 bytes of a shared mapping does so.  UCX's own mapping is
- * not safe.  If several ranks share the process, each that sends to this rank has a mapping of the queue, too, and
- * may just be unmapping the one that was found.  Huge pages cannot be mapped twice like this.
+ * Maps UCX's memory from begin to end once more, by mremap of 0 bytes of the shared mapping.  UCX's own mapping is
+ * not safe: if several ranks share the process, each rank that sends to this rank has a mapping of the queue too, and
+ * may be unmapping the mapping that was found.  Huge pages cannot be mapped twice like this.
  */
 static int ucx_queue_map(const struct ucx *u, struct ucx_queue *queue, uint64_t begin, uint64_t end)
 {
@@ -264,7 +267,7 @@ static void ucx_find_queue(struct ucx *u, const struct sockaddr_un *name, sockle
 			continue;
 		if (!ucx_queue_map(u, queue, begin, end))
 			continue;
-		/* Between the two looks other memory may have come to that address. */
+		/* Look again: other memory may have come to that address meanwhile. */
 		queue->slots = ucx_is_head(queue->head, name, length)
 				       ? ucx_count_slots(queue->head, queue->size)
 				       : 0;
@@ -286,7 +289,7 @@ void ucx_gap_close(struct ucx *u)
 	u->queues = 0;
 }
 
-/* A queue is this endpoint's if its socket is one that the endpoint's worker watches. */
+/* Finds the queue of a socket that this endpoint's worker watches: such a queue is the endpoint's. */
 static int ucx_find_queue_of(int fd, void *arg)
 {
 	struct sockaddr_un name;
@@ -312,7 +315,7 @@ void ucx_gap_expect(struct ucx *u)
 	u->gap = UCX_GAP_EXPECTED;
 }
 
-/* Later slots than those that are claimed now cannot be the dead rank's. */
+/* Notes the slots that are claimed now.  Later slots cannot be the dead rank's. */
 static void ucx_gap_begin(struct ucx *u)
 {
 	int open = 0;
@@ -345,7 +348,7 @@ int ucx_gap_hides_frames(const struct ucx *u)
 }
 
 /*
- * May a claimed slot still be filled by the peer?  Not if it was outside UCX since ucx_gap_begin, nor after its
+ * May the peer still fill a slot that was claimed then?  Not if it was outside UCX since ucx_gap_begin, nor after its
  * goodbye, its last frame.
  */
 static int ucx_may_fill(const struct ucx_peer *peer)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ucx_library.c - opens UCX, when the core first probes the backend and not earlier. */
+/* ucx_library.c - opens UCX when the core first probes the backend, and not earlier. */
 #include "ucx.h"
 
 #include "base/clock.h"
@@ -75,8 +75,8 @@ static void ucx_signals_note(struct ucx_signals *s)
 }
 
 /*
- * UCX installs signal handlers when it is loaded, to print backtraces.  This restores the application's
- * handlers, unless the user has asked UCX for its own.
+ * Restores the application's signal handlers, unless the user has asked UCX for its own: when UCX is loaded, it installs
+ * handlers that print backtraces.
  */
 static void ucx_signals_restore(const struct ucx_signals *s)
 {
@@ -154,7 +154,7 @@ static void ucx_library_load(void)
 	ucx_log_handler_install();
 }
 
-/* UCX 1.22 waits 50 ms for each function of the C library that it changes while it is loaded. */
+/* Tells the user of a slow load: UCX 1.22 waits 50 ms for each function of the C library that it changes. */
 static void ucx_tell_slow_load(const coll_host_t *host)
 {
 	static _Atomic int told;

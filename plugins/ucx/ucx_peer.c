@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ucx_peer.c - makes connections when they are first needed, gives up failed ones, closes all in the end. */
+/* ucx_peer.c - makes connections when they are first needed, gives up failed peers, closes all connections in the end. */
 #include "ucx.h"
 
 #include <sched.h>
@@ -10,14 +10,14 @@
 enum {
 	UCX_FORCE_CLOSE_MS = 1000, /* longest wait for a forced close */
 	UCX_LINGER_MS = 200,       /* longest wait at the close for the goodbyes of TCP peers */
-	UCX_HANDSHAKE_MS = 5000,   /* longest wait for the hellos; later ones do no harm */
-	UCX_AWAIT_SPIN_MS = 2, /* polls so long after something has moved, then sleeps in steps */
+	UCX_HANDSHAKE_MS = 5000,   /* longest wait for the hellos; later hellos do no harm */
+	UCX_AWAIT_SPIN_MS = 2,     /* polls so long after data has moved, then sleeps in steps */
 	UCX_AWAIT_PAUSE_US = 200
 };
 
 /* ------------------------------------------------------------------- connecting -- */
 
-/* The proof in the frames of rank `from` to rank `to`. */
+/* Returns the proof in the frames of rank `from` to rank `to`. */
 static uint64_t ucx_proof(const struct ucx *u, uint32_t from, uint32_t to)
 {
 	const struct {
@@ -49,14 +49,14 @@ struct ucx_peer *ucx_peer_get(struct ucx *u, uint32_t rank)
 	return peer;
 }
 
-/* UCX calls this when a connection is broken. */
+/* UCX calls this function when a connection is broken. */
 static void ucx_on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
 	struct ucx_peer *peer = arg;
 
 	(void)ep;
 	peer->broken = 1;
-	/* A thread of this process is never killed alone. */
+	/* A rank in this process is a thread, and no kill ends a thread alone. */
 	if (peer->same_host && !kit_shares(peer->owner->host, peer->rank, COLL_SHARES_PROCESS))
 		ucx_gap_expect(peer->owner);
 	if (peer->failure)
@@ -72,7 +72,7 @@ static int ucx_segments_set(void)
 	       secure_getenv("UCX_SYSV_SEG_SIZE") || secure_getenv("UCX_XPMEM_SEG_SIZE");
 }
 
-/* Finds the transport of active messages in UCX's line "lane[0]: 3:tcp/eth0 ... am"; it sets the frame size. */
+/* Finds the transport of active messages in UCX's line "lane[0]: 3:tcp/eth0 ... am", and sets the frame size by it. */
 static void ucx_learn_transport(struct ucx *u, struct ucx_peer *peer)
 {
 	char *text = NULL, *save = NULL, name[32] = "";
@@ -192,8 +192,8 @@ int32_t ucx_handshake(struct ucx *u, coll_error_t *err)
 		ucx_enlist(u, peer);
 	}
 	/*
-	 * An abort does not end this wait: UCX 1.13 ends the process if an endpoint is closed while its connection is being
-	 * made (wireup_ep.c: pending_count == 0).
+	 * An abort does not end this wait: UCX 1.13 ends the process if an endpoint is closed while UCX makes its
+	 * connection (wireup_ep.c: pending_count == 0).
 	 */
 	ucx_await(u, ucx_all_shook_hands, u, UCX_HANDSHAKE_MS);
 	ucx_probe_accepted(u);
@@ -244,7 +244,7 @@ void ucx_refuse(struct ucx *u, struct ucx_peer *peer, const char *why)
 	ucx_fail(u, peer, why);
 }
 
-/* A failed peer is given up only after its last frames, which may still be in UCX's queues. */
+/* Have all frames of a failed peer come?  The last frames may still be in UCX's queues. */
 static int ucx_all_received(const struct ucx *u, const struct ucx_peer *peer)
 {
 	return peer->refused || (u->calls - peer->last_seen > UCX_QUIET_CALLS && !u->deferred &&
@@ -256,7 +256,7 @@ int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_
 	int64_t now = clock_now_ms(), deadline = now + timeout_ms, moved = now;
 	int inside = u->inside, outermost;
 
-	/* Frames that arrive meanwhile are deferred: the core may be in a call that must not be re-entered. */
+	/* Defer the frames that arrive meanwhile: the core may be in a call that must not be re-entered. */
 	u->inside = 0;
 	outermost = ucx_enter(u);
 	for (; !done(arg) && now < deadline; now = clock_now_ms()) {
@@ -346,8 +346,8 @@ static void ucx_lose(struct ucx *u, struct ucx_peer *peer)
 }
 
 /*
- * Peers that fail one after another are reported together, so that the core names the first among them.  ucx_lose
- * drives UCX: a peer that fails meanwhile may have sent frames that are deferred, and is given up later.
+ * Reports peers that fail one after another together, so that the core names the first of these.  ucx_lose drives UCX.  A
+ * peer that fails meanwhile may have sent frames that are deferred, and is given up later.
  */
 void ucx_reap_failed(struct ucx *u)
 {
@@ -366,7 +366,7 @@ void ucx_reap_failed(struct ucx *u)
 
 /* ---------------------------------------------------------------------- closing -- */
 
-/* A peer that has failed or said goodbye reads no more. */
+/* Are all messages sent, except to peers that have failed or said goodbye, and so read no more? */
 static int ucx_all_sent(void *arg)
 {
 	struct ucx *u = arg;
@@ -379,8 +379,8 @@ static int ucx_all_sent(void *arg)
 }
 
 /*
- * Connects to all ranks of this host, also to those without messages, so that all of them get a goodbye: within
- * a host a connection is cheap.  Ranks on other hosts that wait for this rank have their timeout.
+ * Connects to all ranks of this host, with or without messages, so that each rank gets a goodbye: within a host
+ * a connection is cheap.  Ranks on other hosts that wait for this rank have their timeout.
  */
 static void ucx_connect_host(struct ucx *u)
 {
@@ -393,8 +393,8 @@ static void ucx_connect_host(struct ucx *u)
 }
 
 /*
- * A peer that has said goodbye reads no more: the goodbye to it may never find space in its queue.  If it is a
- * thread of this process, no end of a process shows that either.
+ * Are all goodbyes sent, except to peers that have said goodbye?  Such a peer reads no more, so a goodbye to it may never
+ * find space in its queue.  If the peer is a thread of this process, no end of a process shows that.
  */
 static int ucx_all_byes_sent(void *arg)
 {
@@ -411,8 +411,8 @@ static int ucx_all_byes_sent(void *arg)
 }
 
 /*
- * If a TCP connection is closed with unread data, the kernel drops the data that the peer has not read yet.  The
- * peer's goodbye is its last frame, and says that the peer has read everything.
+ * Have all TCP peers said goodbye?  If a TCP connection is closed with unread data, the kernel drops the data that the peer
+ * has not read.  The peer's goodbye is its last frame, and says that the peer has read everything.
  */
 static int ucx_all_byes_received(void *arg)
 {
@@ -449,7 +449,7 @@ static int ucx_all_closed(void *arg)
 }
 
 /*
- * Only for other transports than shared memory and TCP: there all data before an accepted goodbye is in the
+ * Flushes the transports other than shared memory and TCP.  Over these two, all data before an accepted goodbye is in the
  * peer's memory or in the kernel, and a flush would wait until the peer makes progress.
  */
 static void ucx_flush(struct ucx *u, int64_t timeout_ms)

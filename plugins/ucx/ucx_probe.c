@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucx_probe.c - the kernel's probes on the TCP connections that UCX has accepted.  UCX asks for them only where it
- * has connected.
+ * ucx_probe.c - turns on the kernel's probes for the TCP connections that UCX has accepted.  UCX does so only
+ * where it has connected.
  *
  * UCX shows none of its sockets, but the kernel lists the descriptors that an epoll descriptor watches:
- * /proc/self/fdinfo has them for UCX's own descriptor and for those nested in it.
+ * /proc/self/fdinfo has the lists of UCX's descriptor and of the epoll descriptors nested in it.
  */
 #include "ucx.h"
 
@@ -16,7 +16,7 @@
 
 enum { UCX_PROBE_DEPTH = 4 }; /* epoll descriptors within each other */
 
-/* Does nothing to a descriptor that is no TCP socket. */
+/* Sets the probes of a TCP socket.  Returns 1 if it did; 0 for any other descriptor. */
 static int ucx_probe_socket(int fd, void *arg)
 {
 	const int *every_s = arg;
@@ -31,7 +31,7 @@ static int ucx_probe_socket(int fd, void *arg)
 	       !setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
-/* Descriptors that are no epoll descriptors have no lines "tfd: NUMBER". */
+/* Only epoll descriptors have lines "tfd: NUMBER". */
 static int ucx_watched(int epoll_fd, int (*visit)(int fd, void *arg), void *arg, int depth)
 {
 	char path[48], line[200];

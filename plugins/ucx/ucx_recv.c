@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucx_recv.c - receives active messages from other ranks, and messages of this rank to itself.
+ * ucx_recv.c - receives active messages from other ranks, and this rank's messages to itself.
  *
  * UCX calls the handlers inside ucp_worker_progress.  The plugin may call the core only while ucx_progress runs,
  * so it defers frames that come at other moments (while it closes a connection by force, for example).
@@ -12,7 +12,7 @@
 
 struct ucx_deferred {
 	struct ucx_deferred *next;
-	struct ucx_message_head first; /* its header is set for UCX_AM_FIRST and OFFER only */
+	struct ucx_message_head first; /* first.header is set for UCX_AM_FIRST and OFFER only */
 	unsigned id;
 	uint64_t len;
 	uint8_t bytes[];
@@ -67,7 +67,7 @@ static void ucx_deliver(struct ucx *u, struct ucx_peer *peer, const void *bytes,
 		u->host->arrived(u->host, peer->sink.cookie, COLL_SUCCESS);
 }
 
-/* Begins a message; 0 if the core accepts it. */
+/* Begins a message.  Returns 0 if the core accepts it. */
 static int ucx_begin(struct ucx *u, struct ucx_peer *peer, const coll_header_t *header)
 {
 	if (peer->receiving) {
@@ -207,7 +207,7 @@ static struct ucx_peer *ucx_find_sender(struct ucx *u, const void *header, size_
 	return NULL;
 }
 
-/* UCX calls this for each frame.  With UCP_AM_RECV_ATTR_FLAG_RNDV `data` is UCX's descriptor of the data. */
+/* UCX calls this function for each frame.  With UCP_AM_RECV_ATTR_FLAG_RNDV `data` is UCX's descriptor of the data. */
 static ucs_status_t ucx_on_frame(void *arg, const void *header, size_t header_length, void *data,
 				 size_t n, const ucp_am_recv_param_t *param)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucx_resources.c - the check that this process has what UCX takes for granted: UCX 1.13 aborts the process
- * if it gets no descriptor for its thread, or no thread; and it waits for seconds, and then blames the connection, if
- * it gets no descriptor for a peer.
+ * ucx_resources.c - checks that this process has the resources that UCX takes for granted.  UCX 1.13 aborts the
+ * process if it gets no thread, or no descriptor for the thread.  If it gets no descriptor for a peer, it waits for
+ * seconds and then blames the connection.
  */
 #include "ucx.h"
 #include "base/thread.h"
@@ -19,18 +19,18 @@
 #include <unistd.h>
 
 /*
- * The descriptors of an endpoint, measured with UCX 1.13: so many before UCX returns errors instead of aborting, and for
- * each connected peer, the descriptor of the peer's process included.  A process whose limit is UCX_DESCRIPTORS_MANY is
- * not checked.
+ * The descriptors of an endpoint, measured with UCX 1.13: so many before UCX returns errors instead of aborting, and so
+ * many for each connected peer, with the descriptor of the peer's process.  A process whose limit is above
+ * UCX_DESCRIPTORS_MANY is not checked.
  */
 enum {
 	UCX_DESCRIPTORS = 16,
 	UCX_DESCRIPTORS_SHARED = 2, /* a peer in shared memory */
-	UCX_DESCRIPTORS_TCP = 3,    /* another peer */
+	UCX_DESCRIPTORS_TCP = 3,    /* a peer over TCP */
 	UCX_DESCRIPTORS_MANY = 65536
 };
 
-/* The number of descriptors that the process may still open, or -1: enough, or not known. */
+/* Returns the number of descriptors that the process may still open; -1: enough, or not known. */
 static int ucx_free_descriptors(int *limit)
 {
 	struct rlimit files;
@@ -55,7 +55,7 @@ static int ucx_free_descriptors(int *limit)
 	return n;
 }
 
-/* Without the ranks that connect later, when they first need to. */
+/* Returns the descriptors that this endpoint needs, without the ranks that connect later, when they first need to. */
 static int ucx_needed_descriptors(const coll_host_t *host)
 {
 	const int64_t mesh = host->nranks > 1 ? host->option_int(host, "mesh") : 0;
@@ -80,7 +80,7 @@ int32_t ucx_resources_check(const coll_host_t *host, coll_error_t *err)
 				  "UCX needs %d file descriptors, and this process may open only "
 				  "%d more of its %d: raise the limit (ulimit -n)",
 				  needed, free_ones, limit);
-	code = ucx_thread_hold(&thread, err);
+	code = ucx_thread_reserve(&thread, err);
 	ucx_thread_release(&thread);
 	return code;
 }
@@ -98,14 +98,14 @@ static void *ucx_thread_main(void *arg)
 	return NULL;
 }
 
-int32_t ucx_thread_hold(struct ucx_thread *thread, coll_error_t *err)
+int32_t ucx_thread_reserve(struct ucx_thread *thread, coll_error_t *err)
 {
 	int code;
 
 	sem_init(&thread->begun, 0, 0);
 	sem_init(&thread->end, 0, 0);
 	code = thread_start(&thread->id, ucx_thread_main, thread);
-	thread->held = !code;
+	thread->started = !code;
 	if (code)
 		return error_fill(err, COLL_ERR_SYSTEM,
 				  "UCX needs a thread, and this process can start none: %s; raise "
@@ -116,19 +116,19 @@ int32_t ucx_thread_hold(struct ucx_thread *thread, coll_error_t *err)
 	return COLL_SUCCESS;
 }
 
-/* A thread that has been joined counts until the kernel has forgotten it, a moment later. */
+/* The kernel still counts a joined thread for a moment, so this function waits until the kernel has forgotten it. */
 void ucx_thread_release(struct ucx_thread *thread)
 {
 	const struct timespec moment = {.tv_nsec = 20 * 1000};
 	const int64_t deadline = clock_now_ms() + UCX_THREAD_MS;
 
-	if (thread->held) {
+	if (thread->started) {
 		sem_post(&thread->end);
 		pthread_join(thread->id, NULL);
 		while (!syscall(SYS_tgkill, getpid(), thread->tid, 0) && clock_now_ms() < deadline)
 			nanosleep(&moment, NULL);
 	}
-	thread->held = 0;
+	thread->started = 0;
 	sem_destroy(&thread->begun);
 	sem_destroy(&thread->end);
 }

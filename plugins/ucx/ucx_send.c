@@ -3,8 +3,8 @@
  * ucx_send.c - queues the messages of each peer and hands them to UCX.
  *
  * The plugin cuts a message into frames that UCX sends in one piece.  At most one frame of a peer waits in UCX
- * without being copied.  UCX reads the bytes of this frame through ucx_frame_ops at the moment it copies them:
- * so a send can be cancelled at any time, by pointing the frame at a copy.
+ * uncopied.  UCX reads the bytes of this frame through ucx_frame_ops when it copies them, so the plugin can
+ * cancel a send at any time, by pointing the frame at a copy.
  */
 #include "ucx.h"
 
@@ -50,7 +50,7 @@ static ucs_status_t ucx_frame_unpack(void *state, size_t offset, const void *src
 	(void)offset;
 	(void)src;
 	(void)n;
-	return UCS_ERR_UNSUPPORTED; /* UCX only sends frames: active messages are received as bytes */
+	return UCS_ERR_UNSUPPORTED; /* UCX receives active messages as bytes, never as frames */
 }
 
 static void ucx_frame_finish(void *state)
@@ -76,7 +76,7 @@ static coll_send_t *ucx_take_first(struct ucx_peer *peer)
 	return send_queue_take(&peer->queue);
 }
 
-/* Ends the first send with `status`: from then on the core may reuse its memory. */
+/* Ends the first send with `status`.  From then on the core may reuse its memory. */
 static void ucx_finish_first(struct ucx_peer *peer, int32_t status)
 {
 	coll_send_t *send = ucx_take_first(peer);
@@ -144,7 +144,7 @@ void *ucx_issue(struct ucx *u, struct ucx_peer *peer, unsigned id, const void *b
 	return ucx_lib.ucp_am_send_nbx(peer->ep, id, &peer->head, head, &peer->pending, 1, &param);
 }
 
-/* Calls ucx_issue; if UCX refuses the frame, fails the peer and returns 1. */
+/* Calls ucx_issue.  If UCX refuses the frame, fails the peer and returns 1. */
 static int ucx_issue_frame(struct ucx *u, struct ucx_peer *peer, unsigned id, const void *bytes,
 			   uint64_t n)
 {
@@ -160,7 +160,7 @@ static int ucx_issue_frame(struct ucx *u, struct ucx_peer *peer, unsigned id, co
 	return 1;
 }
 
-/* Sends the next frame of the rest of a cancelled message, else of the first one; returns its payload bytes. */
+/* Sends the next frame of the rest of a cancelled message, else of the first message.  Returns its payload bytes. */
 static uint64_t ucx_push_frame(struct ucx *u, struct ucx_peer *peer)
 {
 	const coll_send_t *send = peer->queue.first;
@@ -185,7 +185,7 @@ static uint64_t ucx_push_frame(struct ucx *u, struct ucx_peer *peer)
 	return n;
 }
 
-/* Is the first message one to offer, instead of sending it in frames? */
+/* Does this rank offer the first message, rather than send it in frames? */
 static int ucx_wants_zcopy(const struct ucx_peer *peer)
 {
 	const coll_send_t *send = peer->queue.first;
@@ -299,7 +299,7 @@ int32_t ucx_copy_payload(struct ucx *u, void *to, const coll_send_t *send, uint6
 	return COLL_SUCCESS;
 }
 
-/* The peer has the beginning of the first message and must get the rest, so this copies the rest. */
+/* Copies the rest of the first message: the peer has its beginning and must get the whole. */
 static void ucx_keep_rest(struct ucx *u, struct ucx_peer *peer)
 {
 	const coll_send_t *send = peer->queue.first;

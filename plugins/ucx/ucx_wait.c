@@ -3,9 +3,8 @@
  * ucx_wait.c - progress, and the descriptor to sleep on.
  *
  * The descriptor is an epoll descriptor over three kinds of descriptors: UCX's own; a timer, because UCX does
- * not signal when a full queue has space again; and one for the process of each other rank on this host,
- * which shows the end of the process at once.  (Shared memory does not show it, and UCX polls only now and
- * then.)
+ * not signal when a full queue has space again; and a pidfd for each other rank on this host, which shows the
+ * end of the process at once.  (Shared memory does not show it, and UCX polls only now and then.)
  */
 #include "ucx.h"
 
@@ -18,16 +17,16 @@
 
 enum {
 	UCX_POLL_PEERS_EVERY = 512, /* calls of progress() that moved nothing */
-	UCX_PROBE_AFTER = 64,       /* such calls, until new connections get their probes */
+	UCX_PROBE_AFTER = 64,       /* such calls until new connections get their probes */
 	UCX_EVENTS = 16,            /* ended processes that one epoll_wait() returns */
-	UCX_BUSY_ARMS = 200, /* so often a rank gives way before it sleeps while UCX is busy */
-	UCX_RETRY_NS = 500 * 1000, /* longest sleep while UCX's queue to a peer is full */
-	UCX_ROUNDS = 64            /* most calls of ucp_worker_progress() in one progress() */
+	UCX_BUSY_ARMS = 200,        /* so often a rank yields before it sleeps while UCX is busy */
+	UCX_RETRY_NS = 500 * 1000,  /* longest sleep while UCX's queue to a peer is full */
+	UCX_ROUNDS = 64             /* most calls of ucp_worker_progress() in one progress() */
 };
 
 /* --------------------------------------------------------------------- progress -- */
 
-/* Polls UCX again only after many bytes: over TCP a poll that finds none costs a system call. */
+/* Polls UCX, and again only after many bytes: over TCP a poll that finds none costs a system call. */
 static void ucx_poll(struct ucx *u)
 {
 	const int cancels = ucx_uncancel(u);
@@ -189,7 +188,7 @@ static void ucx_set_timer(struct ucx *u, long ns)
 	timerfd_settime(u->timer_fd, 0, &after, NULL);
 }
 
-/* Whether UCX's descriptor ends a sleep. */
+/* Sets whether UCX's descriptor ends a sleep. */
 static void ucx_watch_efd(struct ucx *u, int watch)
 {
 	struct epoll_event event = {.events = watch ? EPOLLIN : 0, .data.ptr = NULL};
@@ -201,7 +200,7 @@ static void ucx_watch_efd(struct ucx *u, int watch)
 int32_t ucx_arm(void *ep)
 {
 	struct ucx *u = ep;
-	/* Is UCX to be asked again after a moment? */
+	/* 1: the rank must ask UCX again after a moment */
 	int sending = u->busy || u->transfers || u->gap || u->no_signals;
 	ucs_status_t status;
 
@@ -211,14 +210,14 @@ int32_t ucx_arm(void *ep)
 	/* A rank that died in the middle of a frame keeps UCX busy until ucx_gap.c has closed the gap. */
 	u->poll_peers = 1;
 	/*
-	 * A message may have come since ucx_progress, or a running peer may make room soon.  So the rank gives way and asks
+	 * A message may have come since ucx_progress, or a running peer may make space soon.  So the rank yields and asks
 	 * again some times before it sleeps by the timer alone.
 	 */
 	if (status != UCS_OK && !u->gone && (!sending || u->busy_arms++ < UCX_BUSY_ARMS))
 		return 1;
 	/*
-	 * A send that waits in UCX for room in a queue keeps UCX busy.  UCX then leaves its descriptor readable, so the
-	 * timer alone ends the sleep.
+	 * A send that waits in UCX for space in a queue keeps UCX busy.  UCX then leaves its descriptor readable, so
+	 * the timer alone ends the sleep.
 	 */
 	ucx_watch_efd(u, status == UCS_OK);
 	/* Setting the timer also clears an earlier expiration. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ucx_zcopy.c - messages without frames, which UCX moves from memory to memory: over RDMA without a copy, and
- * from and to a GPU.  The sender offers a message; once the receiver has accepted it, UCX's rendezvous moves it.
+ * from and to a GPU.  The sender offers a message.  Once the receiver has accepted the offer, UCX's rendezvous
+ * moves the message.
  *
- * A message that is cancelled before it is accepted is copied, and sent from the copy.  During the rendezvous UCX
- * uses the caller's memory, and no call stops it.  So a cancel then waits a moment for the rendezvous to end,
- * and after that closes the connection, which ends it.
+ * A message that is cancelled before the receiver accepts it is copied, and sent from the copy.  During the
+ * rendezvous UCX uses the caller's memory, and no call stops it.  A cancel then waits a moment for the rendezvous
+ * to end, and after that closes the connection, which ends the rendezvous.
  */
 #include "ucx.h"
 
@@ -18,23 +19,23 @@ struct ucx_transfer {
 	struct ucx_transfer *next, *prev;
 	struct ucx_transfers *list;
 	struct ucx_peer *peer;
-	/* The header of DATA, or of ACCEPT, with the number of this rank's offer, or the peer's. */
+	/* The header of DATA or ACCEPT.  `number` is the number of the offer, this rank's or the peer's. */
 	struct ucx_sender from;
 	uint64_t len;
 	void *request; /* NULL once complete */
 	ucs_status_t status;
 
 	coll_send_t *send; /* NULL once cancelled */
-	uint8_t *copy;     /* the payload of a cancelled send; NULL: none */
+	uint8_t *copy;     /* copy of a cancelled send's payload, or NULL */
 
-	int receives; /* else the members above are used, below those of a receive */
+	int receives; /* 1: a receive, with the members below; 0: a send, with the two above */
 	coll_sink_t sink;
 	int dropped;
-	void *accept_request; /* of the ACCEPT; NULL once complete */
+	void *accept_request; /* request of the ACCEPT; NULL once complete */
 	uint8_t *staging;     /* memory for the payload if the receive has no buffer */
 };
 
-/* A call of ucx_zcopy_advance looks at so many transfers that are not complete, the next call at the next ones. */
+/* Incomplete transfers that a call of ucx_zcopy_advance looks at.  The next call looks at the next transfers. */
 enum { UCX_LOOKS = 64 };
 
 /* ------------------------------------------------------------------------ lists -- */
@@ -89,7 +90,7 @@ static void ucx_transfer_free(struct ucx *u, struct ucx_transfer *z)
 	free(z);
 }
 
-/* Offers are accepted, and their data come, mostly in the order of the offers. */
+/* Finds a transfer by its number.  Peers accept offers, and their data come, mostly in the order of the offers. */
 static struct ucx_transfer *ucx_find_number(const struct ucx_transfers *list, uint32_t number)
 {
 	struct ucx_transfer *z = list->first;
@@ -99,7 +100,7 @@ static struct ucx_transfer *ucx_find_number(const struct ucx_transfers *list, ui
 	return z;
 }
 
-/* Does visit(z, arg) for all transfers of the peer; it may end the transfer. */
+/* Calls visit for all transfers of the peer.  visit may end the transfer. */
 static void ucx_each_of(struct ucx *u, struct ucx_peer *peer,
 			void (*visit)(struct ucx *u, struct ucx_transfer *z, void *arg), void *arg)
 {
@@ -137,7 +138,7 @@ int ucx_zcopy_offer(struct ucx *u, struct ucx_peer *peer, coll_send_t *send)
 	return COLL_SUCCESS;
 }
 
-/* The receiver has accepted an offer: starts the rendezvous. */
+/* Starts the rendezvous, since the receiver has accepted an offer. */
 void ucx_zcopy_accepted(struct ucx *u, struct ucx_peer *peer, uint32_t number)
 {
 	ucp_request_param_t param = {
@@ -148,7 +149,7 @@ void ucx_zcopy_accepted(struct ucx *u, struct ucx_peer *peer, uint32_t number)
 	struct ucx_transfer *z = ucx_find_number(&peer->offered, number);
 
 	if (peer->failure)
-		return; /* its offers may have been given up */
+		return; /* this rank may have given up its offers */
 	if (!z || !peer->ep) {
 		ucx_refuse(u, peer, "it accepted a message that this rank had not offered");
 		return;
@@ -203,7 +204,7 @@ static void ucx_zcopy_accept(struct ucx *u, struct ucx_transfer *z)
 		ucx_fail(u, z->peer, "UCX could not send to it");
 }
 
-/* UCX can fetch the data of an accepted offer.  Returns the handler's result for UCX. */
+/* Fetches the data of an accepted offer.  Returns the handler's result for UCX. */
 ucs_status_t ucx_zcopy_data(struct ucx *u, struct ucx_peer *peer, uint32_t number, void *desc,
 			    uint64_t len)
 {
@@ -235,7 +236,7 @@ ucs_status_t ucx_zcopy_data(struct ucx *u, struct ucx_peer *peer, uint32_t numbe
 
 /* ------------------------------------------------------------------------ ending -- */
 
-/* Of one in u->sending or u->fetching. */
+/* Is a transfer in u->sending or u->fetching complete? */
 static int ucx_transfer_done(struct ucx_transfer *z)
 {
 	return ucx_request_done(&z->accept_request, NULL) &&
@@ -294,8 +295,8 @@ static void ucx_transfer_end(struct ucx *u, struct ucx_transfer *z)
 }
 
 /*
- * After its connection was closed: does UCX still use the transfer?  Then the core gets its status now, and the
- * struct stays until UCX has completed it or the endpoint is freed.
+ * Does UCX still use the transfer after its connection was closed?  Then the core gets the status now, and the struct stays
+ * until UCX has completed the transfer or the endpoint is freed.
  */
 static int ucx_is_stuck(struct ucx *u, struct ucx_transfer *z)
 {
@@ -386,7 +387,7 @@ int ucx_zcopy_sent(const struct ucx *u)
 
 /* -------------------------------------------------------------------- giving up -- */
 
-/* Waits for a transfer that is given up; if it does not end soon, closes the connection. */
+/* Waits for a transfer that was given up.  If it does not end soon, closes the connection. */
 static void ucx_zcopy_end_or_close(struct ucx *u, struct ucx_peer *peer, int (*done)(void *),
 				   void *z)
 {
@@ -396,7 +397,7 @@ static void ucx_zcopy_end_or_close(struct ucx *u, struct ucx_peer *peer, int (*d
 	ucx_force_close(u, peer);
 }
 
-/* Copies the payload of a cancelled send that the peer has not accepted yet: the copy is sent instead. */
+/* Copies the payload of a cancelled send that the peer has not accepted.  The copy is sent instead. */
 static void ucx_zcopy_copy(struct ucx *u, struct ucx_transfer *z, const coll_send_t *send)
 {
 	z->copy = u->host->alloc(u->host, z->len);

@@ -4,8 +4,8 @@
  * to its message into the receiver's inbox, and the receiver copies straight from the sender's buffer.
  * Tests, debugging and processes with several devices use this backend.
  *
- * Copy this folder for a backend of your own.  It has a table at the end, open and close, which find the
- * other ranks, send, progress, and a descriptor to sleep on.
+ * Copy this folder for a backend of your own.  It has open and close, which find the other ranks; send
+ * and progress; a descriptor to sleep on; and the table at the end.
  */
 #include <coll/backend.h>
 
@@ -23,43 +23,43 @@
 enum {
 	SIM_BUDGET = 8 << 20, /* bytes that one progress() copies: about a millisecond */
 	SIM_EAGER_MAX = 1024, /* the sender copies messages of at most this many bytes */
-	/* A copy of a longer message shows after so many bytes that it goes on; a reduction may be a slow function. */
+	/* Bytes after which a copy of a longer message shows that it goes on; a reduction may be a slow function. */
 	SIM_PIECE = 1 << 20,
 	SIM_REDUCED = 64 << 10,
-	SIM_GONE_MS = 900, /* the thread of a copy that does not go on for so long is gone */
-	/* So is a thread that keeps the lock of a box for so many waits; it needs the lock for moments. */
+	SIM_GONE_MS = 900, /* after so long without a piece the thread of a copy counts as gone */
+	/* A thread that keeps the lock of a box for so many waits counts as gone; it needs the lock for moments. */
 	SIM_LOCK_WAITS = 9,
 	SIM_LOCK_MS = 100
 };
 
-/* A queue of sends, linked through the first word of send->plugin. */
+/* A queue of sends, linked through send->plugin[SIM_NEXT]. */
 struct sim_queue {
 	coll_send_t *first, *last;
 };
 
-/* The part of a rank that the other ranks may use; freed with the group. */
+/* The part of a rank that other ranks may use.  It is freed with the group. */
 struct sim_box {
 	pthread_mutex_t lock;
 	struct sim_queue inbox; /* messages to this rank */
 	struct sim_queue done;  /* sends of this rank that a receiver has finished */
-	_Atomic int filled; /* a queue has a message: the owner reads it before it takes the lock */
+	_Atomic int filled; /* 1: a queue has a message; the owner reads this without the lock */
 	/* The message in another rank's memory that this rank is copying; never dereferenced. */
 	const coll_send_t *current;
-	uint32_t current_from;   /* that rank */
-	_Atomic uint32_t pieces; /* copied by this rank: the number changes while a copy goes on */
-	int asleep;              /* the rank sleeps on the descriptor */
+	uint32_t current_from;   /* the rank of `current` */
+	_Atomic uint32_t pieces; /* copied pieces: the number changes while a copy goes on */
+	int asleep;              /* 1: the rank sleeps on the descriptor */
 	int event_fd;
 	int closed;
-	_Atomic int broken; /* a thread has left the library with the lock */
+	_Atomic int broken; /* 1: a thread has left the library with the lock */
 };
 
 /* The memory that all ranks of a communicator share; the last rank that refers to it frees it. */
 struct sim_group {
 	struct sim_group *next; /* in the list of all groups of this process */
-	uint64_t number;        /* no other group of this process has or had it */
+	uint64_t number;        /* unique in the process */
 	int refs;               /* ranks that refer to the group */
 	_Atomic int
-		close_count; /* ranks that have closed; a new value makes the others look at the boxes */
+		close_count; /* ranks that have closed; a new value makes ranks look at the boxes */
 	uint32_t nranks;
 	struct sim_box box[];
 };
@@ -69,7 +69,7 @@ struct sim_ep {
 	struct sim_group *group;
 	struct sim_box *box;
 	int close_count_seen;
-	int has_closed_peers; /* at least one entry of `closed` is SIM_CLOSED */
+	int has_closed_peers; /* 1: an entry of `closed` is SIM_CLOSED */
 	uint8_t *closed;      /* the state of each rank */
 };
 
@@ -78,7 +78,7 @@ enum { SIM_OPEN, SIM_CLOSED, SIM_REPORTED };
 
 /* ------------------------------------------------------------------- boxes -- */
 
-/* This thread has the lock: a thread that kept it for too long has come back. */
+/* Notes that this thread has the lock: so a thread that kept it for too long has come back. */
 static int sim_locked(struct sim_box *box)
 {
 	if (atomic_load_explicit(&box->broken, memory_order_relaxed))
@@ -87,8 +87,8 @@ static int sim_locked(struct sim_box *box)
 }
 
 /*
- * Takes the lock of a box: 0 if the box is broken.  Several short waits: a debugger that stops all threads may use up one
- * of them.
+ * Takes the lock of a box and returns 1, or returns 0 if the box is broken.  Waits several short times, since a debugger
+ * that stops all threads may use up one wait.
  */
 static int sim_lock(struct sim_box *box)
 {
@@ -115,7 +115,7 @@ static void sim_unlock(struct sim_box *box)
 
 /* ------------------------------------------------------------------ queues -- */
 
-/* The uses of the words of send->plugin. */
+/* Indices of send->plugin. */
 enum { SIM_NEXT, SIM_FROM, SIM_FAILED, SIM_EAGER };
 
 static void sim_push(struct sim_queue *q, coll_send_t *send)
@@ -141,8 +141,8 @@ static coll_send_t *sim_pop(struct sim_queue *q)
 }
 
 /*
- * Takes `victim` out of the queue, or, if it is NULL, every message that lies in memory of rank `from`'s
- * core.  Returns 1 if it took out any.
+ * Takes `victim` out of the queue, or, if it is NULL, every message that lies in memory of rank `from`'s core.  Returns 1
+ * if it took out a message.
  */
 static int sim_remove(struct sim_queue *q, const coll_send_t *victim, uint32_t from)
 {
@@ -163,8 +163,8 @@ static int sim_remove(struct sim_queue *q, const coll_send_t *victim, uint32_t f
 }
 
 /*
- * Wakes the owner of a box whose lock is held.  A thread that pthread_cancel ended in the call of the system would keep the
- * lock.
+ * Wakes the owner of a box.  The caller has the lock, which a thread would keep if pthread_cancel ended it in the system
+ * call.
  */
 static void sim_wake(struct sim_box *box)
 {
@@ -197,7 +197,7 @@ static coll_send_t *sim_copy(coll_send_t *send)
 	return copy;
 }
 
-/* Puts the message into the inbox of its receiver; 0: that has closed. */
+/* Puts the message into the inbox of its receiver.  Returns 0 if the receiver has closed. */
 static int sim_deliver(struct sim_ep *ep, struct sim_box *to, coll_send_t *send)
 {
 	int closed;
@@ -227,7 +227,7 @@ static int32_t sim_send(void *ep_, coll_send_t *send, coll_error_t *err)
 	return err->code = COLL_ERR_PEER_LOST;
 }
 
-/* Does rank `to` copy from `victim` (NULL: from any message of this rank)?  gone: the copy has ended without its thread. */
+/* Does rank `to` copy from `victim` (NULL: from any message of this rank)?  gone: 1 ends a copy whose thread is gone. */
 static int sim_is_copied(const struct sim_ep *ep, struct sim_box *to, const coll_send_t *victim,
 			 int gone)
 {
@@ -243,8 +243,8 @@ static int sim_is_copied(const struct sim_ep *ep, struct sim_box *to, const coll
 }
 
 /*
- * Waits until rank `to` no longer copies from `victim` (NULL: from any message of this rank).  A thread that has left the
- * library in the midst of a copy, by a jump out of a signal's handler or by its own end, is not waited for.
+ * Waits until rank `to` no longer copies from `victim` (NULL: from any message of this rank).  Does not wait for a thread
+ * that has left the library in the midst of a copy, by a jump out of a signal's handler or by its own end.
  */
 static void sim_wait_copied(struct sim_ep *ep, struct sim_box *to, const coll_send_t *victim)
 {
@@ -265,7 +265,7 @@ static void sim_wait_copied(struct sim_ep *ep, struct sim_box *to, const coll_se
 	pthread_setcancelstate(cancels, NULL);
 }
 
-/* Takes `victim` out of a queue of the box: see sim_remove. */
+/* Takes `victim` out of a queue of the box, as sim_remove. */
 static int sim_remove_from(struct sim_box *box, struct sim_queue *q, const coll_send_t *victim,
 			   uint32_t from)
 {
@@ -288,7 +288,7 @@ static void sim_cancel(void *ep_, coll_send_t *send)
 	sim_remove_from(ep->box, &ep->box->done, send, 0);
 }
 
-/* One progress() copies a whole message, so there is no half received message to drop. */
+/* There is no partly received message to drop: one progress() copies a whole message. */
 static void sim_drop(void *ep, uint64_t cookie)
 {
 	(void)ep;
@@ -298,7 +298,7 @@ static void sim_drop(void *ep, uint64_t cookie)
 /* ---------------------------------------------------------------- receiving -- */
 
 /*
- * Takes the first message out of the inbox of a box whose lock is held.  If the message lies in the memory of its
+ * Takes the first message out of the inbox of a box; the caller has its lock.  If the message lies in the memory of its
  * sender, the sender's cancel and close wait until sim_return_send.
  */
 static coll_send_t *sim_take(struct sim_box *box)
@@ -312,7 +312,7 @@ static coll_send_t *sim_take(struct sim_box *box)
 	return send;
 }
 
-/* Ends the copy: is `send` still the message that its sender waits for? */
+/* Is `send` still the message that its sender waits for? */
 static int sim_is_current(struct sim_box *box, const coll_send_t *send)
 {
 	int is;
@@ -324,7 +324,7 @@ static int sim_is_current(struct sim_box *box, const coll_send_t *send)
 	return is;
 }
 
-/* Returns a message to its sender, unless that has given it up meanwhile and has reused the memory. */
+/* Returns a message to its sender, unless the sender has given it up meanwhile and reused the memory. */
 static void sim_return_send(struct sim_ep *ep, coll_send_t *send, int failed)
 {
 	struct sim_box *sender = &ep->group->box[ep->box->current_from];
@@ -345,7 +345,7 @@ static void sim_return_send(struct sim_ep *ep, coll_send_t *send, int failed)
 	}
 }
 
-/* Ends with a message that sim_take has taken out of the own inbox. */
+/* Ends a message that sim_take has taken out of the own inbox. */
 static void sim_end(struct sim_ep *ep, coll_send_t *send, int eager, int failed)
 {
 	if (eager)
@@ -361,7 +361,7 @@ static void sim_refuse_peer(struct sim_ep *ep, uint32_t from)
 	ep->host->peer_lost(ep->host, from, "it sent an invalid message");
 }
 
-/* Hands the payload over in pieces: see sim_wait_copied. */
+/* Hands the payload over in pieces, which sim_wait_copied counts. */
 static void sim_copy_payload(struct sim_ep *ep, const coll_sink_t *sink, const coll_send_t *send)
 {
 	const uint64_t len = send->header.len, piece = sink->buf ? SIM_PIECE : SIM_REDUCED;
@@ -413,7 +413,7 @@ static void sim_note_closed(struct sim_ep *ep)
 	}
 }
 
-/* Reports the closed ranks to the core; the inbox must be empty. */
+/* Reports the closed ranks to the core.  The inbox must be empty. */
 static int sim_report_closed(struct sim_ep *ep)
 {
 	ep->has_closed_peers = 0;
@@ -425,7 +425,10 @@ static int sim_report_closed(struct sim_ep *ep)
 	return 1;
 }
 
-/* No message comes any more: a thread of this rank, or of one that sends to it, has left the library with the box. */
+/*
+ * Counts all ranks as closed, since no message can come any more: a thread of this rank, or of a sender, has left the
+ * library with the lock of the box.
+ */
 static void sim_break(struct sim_ep *ep)
 {
 	for (uint32_t r = 0; r < ep->group->nranks; r++)
@@ -514,7 +517,7 @@ static int32_t sim_arm(void *ep_)
 
 /* -------------------------------------------------------- opening and closing -- */
 
-/* All groups of this process; the lock also guards their counts of references. */
+/* All groups of this process.  The lock also guards their counts of references. */
 static pthread_mutex_t sim_groups_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sim_group *sim_groups;
 static uint64_t sim_last_number;
@@ -525,7 +528,7 @@ static void sim_group_free(struct sim_group *group)
 
 	for (uint32_t r = 0; r < group->nranks; r++) {
 		while ((send = sim_pop(&group->box[r].inbox)))
-			free(send); /* a copy: the senders of all other messages have closed */
+			free(send); /* a copy; the senders of messages in their own memory have closed */
 		if (group->box[r].event_fd >= 0)
 			close(group->box[r].event_fd);
 		pthread_mutex_destroy(&group->box[r].lock);
@@ -533,7 +536,7 @@ static void sim_group_free(struct sim_group *group)
 	free(group);
 }
 
-/* Above 2: a process that has closed its stderr must not print into the descriptor. */
+/* Makes a descriptor above 2: a process that has closed its stderr must not print into the descriptor. */
 static int sim_event_fd(void)
 {
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), high;
@@ -545,7 +548,7 @@ static int sim_event_fd(void)
 	return high;
 }
 
-/* Returns a new group, to which the caller refers; NULL: no memory, or no descriptor. */
+/* Returns a new group, to which the caller refers; NULL without memory or descriptors. */
 static struct sim_group *sim_group_new(uint32_t nranks)
 {
 	struct sim_group *group = calloc(1, sizeof(*group) + nranks * sizeof(group->box[0]));
@@ -610,8 +613,8 @@ static int sim_fail(coll_error_t *err, int code, const char *text)
 }
 
 /*
- * Rank 0 makes the group.  The others learn its number, and find it in this process.  An exchange that fails on rank 0
- * may have succeeded on others, so rank 0 only gives up its own reference then.
+ * Rank 0 makes the group.  The other ranks learn its number, and find it in this process.  An exchange that fails on
+ * rank 0 may have succeeded on other ranks, so rank 0 only gives up its own reference then.
  */
 static int sim_find_group(const coll_host_t *host, struct sim_ep *ep, coll_error_t *err)
 {
@@ -655,7 +658,7 @@ static int32_t sim_open(const coll_host_t *host, void **out, coll_error_t *err)
 	return sim_find_group(host, ep, err);
 }
 
-/* Returns the messages in the inbox as failed, and wakes the other ranks to see this rank closed. */
+/* Returns the messages in the inbox as failed, and wakes all ranks to see this rank closed. */
 static void sim_leave(struct sim_ep *ep)
 {
 	struct sim_box *box = ep->box;
@@ -680,7 +683,7 @@ static void sim_leave(struct sim_ep *ep)
 	}
 }
 
-/* Takes this rank's long messages out of all inboxes; returns 1 if there were any. */
+/* Takes this rank's long messages out of all inboxes.  Returns 1 if there were any. */
 static int sim_recall_sends(struct sim_ep *ep)
 {
 	int any = 0;

@@ -22,11 +22,6 @@ struct progress {
 	int done;
 };
 
-static int is_receive(const struct step *step)
-{
-	return step->kind == STEP_RECV || step->kind == STEP_RECV_REDUCE;
-}
-
 static int from_scratch(const struct step *step)
 {
 	return step->src.buf == SCHED_SCRATCH;
@@ -35,7 +30,7 @@ static int from_scratch(const struct step *step)
 static void complete(struct progress *p, int i)
 {
 	p->state[i] = STEP_DONE;
-	p->receives -= is_receive(&p->s->step[i]);
+	p->receives -= sched_is_recv(&p->s->step[i]);
 	p->done++;
 	for (int e = p->s->step[i].edge; e >= 0; e = p->s->edge[e].next)
 		p->state[p->s->edge[e].later]--;
@@ -83,7 +78,7 @@ static int most_sends(const struct sched *s, int last)
 		bail_out("no memory for %d steps", s->nsteps);
 	for (int i = 0; i < s->nsteps; i++) {
 		p.state[i] = (int)s->step[i].earlier;
-		p.receives += is_receive(&s->step[i]);
+		p.receives += sched_is_recv(&s->step[i]);
 	}
 	do
 		while (start_ready(&p))

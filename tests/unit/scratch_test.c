@@ -180,8 +180,7 @@ static int test_receives(struct op *op, int *wrong)
 	for (int i = 0; i < op->sched.nsteps; i++) {
 		const struct step *step = &op->sched.step[i];
 
-		if ((step->kind != STEP_RECV && step->kind != STEP_RECV_REDUCE) ||
-		    step->dst.buf != SCHED_SCRATCH)
+		if (!sched_is_recv(step) || step->dst.buf != SCHED_SCRATCH)
 			continue;
 		receives++;
 		*wrong += op->run[i].u.recv.dst != at + step->dst.off;

@@ -17,7 +17,7 @@ struct model_request {
 	int64_t ranks[MODEL_LIST];
 	uint64_t sizes[MODEL_LIST], segment;
 	int nranks, nsizes, json;
-	char **names; /* of collectives and algorithms; none: all */
+	char **names; /* names of collectives and algorithms; none: all */
 	int nnames;
 };
 
@@ -57,7 +57,7 @@ static const struct model_request model_default = {
 
 /* --------------------------------------------------------------------------- cases -- */
 
-/* Times of the algorithms of a collective for one call. */
+/* The times of the algorithms of a collective for one call. */
 struct model_row {
 	int algorithm;
 	double time;
@@ -69,10 +69,10 @@ struct model_work {
 	struct model_run run;
 	coll_info_t info;
 	struct json json;
-	int failed; /* an algorithm had no schedule */
+	int failed; /* 1: an algorithm had no schedule */
 };
 
-/* Time of an algorithm, or -1 if it has no schedule for the call. */
+/* Returns the time of an algorithm, or -1 if it has no schedule for the call. */
 static double model_time(struct model_work *w, const struct model_call *call, int id,
 			 const coll_algorithm_info_t *algorithm)
 {
@@ -133,7 +133,7 @@ static int model_wanted(const struct model_request *request, const coll_algorith
 	return wanted;
 }
 
-/* One call: all wanted algorithms of its collective. */
+/* Models one call with all wanted algorithms of its collective. */
 static void model_one(struct model_work *w, const struct model_call *call)
 {
 	struct model_row row[MODEL_NAMES];
@@ -217,7 +217,7 @@ static int model_show(const struct model_request *request)
 
 /* -------------------------------------------------------------------- command line -- */
 
-/* Parses nanoseconds, also with a fraction, into picoseconds; *end becomes the rest of the text. */
+/* Parses nanoseconds, also with a fraction, into picoseconds.  *end becomes the rest of the text. */
 static int model_parse_time(const char *text, char **end, double *picoseconds)
 {
 	double ns;
@@ -244,7 +244,7 @@ static int model_parse_network(const char *text, struct model_network *network)
 	return 0;
 }
 
-/* Takes the next word of a list; returns the rest, or NULL if the word is too long. */
+/* Takes the next word of a list.  Returns the rest, or NULL if the word is too long. */
 static const char *model_next(const char *text, char word[24])
 {
 	size_t len = strcspn(text, ",");
@@ -300,7 +300,7 @@ static const struct option model_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* Reads one option; returns NULL, or the form of its value if the value is wrong. */
+/* Reads one option.  Returns NULL, or the form of the value if the value is wrong. */
 static const char *model_set(struct model_request *request, int option, const char *value)
 {
 	struct model_machine *machine = &request->machine;
@@ -345,7 +345,7 @@ static const char *model_set(struct model_request *request, int option, const ch
 	}
 }
 
-/* Is every name the name of a collective or of an algorithm?  Returns 0, or the exit status. */
+/* Checks that every name is a collective or an algorithm.  Returns 0, or the exit status. */
 static int model_check_names(const struct model_request *request)
 {
 	for (int n = 0; n < request->nnames; n++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rules.c - the algorithm that the rules in force choose, from the table that coll_info shows. */
+/* rules.c - finds the algorithm that the rules in force choose, in the table that coll_info shows. */
 #include "model/model.h"
 
 static int rule_fits(const coll_rule_info_t *rule, const struct model_call *call)

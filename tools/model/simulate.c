@@ -2,22 +2,22 @@
 /*
  * simulate.c - runs the schedules of all ranks on a machine of LogGP, event by event.
  *
- * A rank takes the steps that wait for nothing more one after another, in the order in which they become so.
- * Each needs a processor, of the rank or of those that the ranks of the node share.  A send occupies the
- * processor for the overhead, then waits for the port; the processor goes on meanwhile.  A receive occupies it when its last byte has come, and a reduction as long again as its bytes
- * take.
+ * A rank takes the steps that wait for nothing one after another, in the order in which they become ready.  Each step needs
+ * a processor, of the rank or of its node.  A send occupies the processor for the overhead, then waits for the port; the
+ * processor goes on meanwhile.  A receive occupies it when its last byte has come, and a reduction as long again as its
+ * bytes take.
  */
 #include <stdlib.h>
 #include <string.h>
 #include "model/model.h"
 
-/* Times from which on the ports are free. */
+/* The times at which the ports become free. */
 struct model_port {
 	double out, in;
 };
 
-struct model_place {
-	double free; /* time from which on the rank is free */
+struct model_rank {
+	double free; /* time at which the rank becomes free */
 	struct model_port port;
 };
 
@@ -25,8 +25,7 @@ enum { EVENT_READY, EVENT_FIRST_BYTE, EVENT_LAST_BYTE, EVENT_DONE };
 
 struct model_event {
 	double time;
-	int32_t kind,
-		step; /* at the same time the steps of a rank go in the order of its schedule */
+	int32_t kind, step; /* steps of a rank at the same time go in the order of the schedule */
 };
 
 static double simulate_later(double a, double b)
@@ -71,12 +70,7 @@ static struct model_event event_pop(struct model_run *m)
 
 /* -------------------------------------------------------------------------- steps -- */
 
-static int step_receives(const coll_step_t *s)
-{
-	return s->kind == COLL_STEP_RECV || s->kind == COLL_STEP_RECV_REDUCE;
-}
-
-/* The network between the ranks of a message. */
+/* Returns the network between the ranks of a message. */
 static const struct model_network *step_network(const struct model_machine *machine, int rank,
 						int peer)
 {
@@ -87,17 +81,16 @@ static const struct model_network *step_network(const struct model_machine *mach
 static struct model_port *step_port(struct model_run *m, const struct model_machine *machine,
 				    const struct model_network *network, int rank)
 {
-	return network == &machine->far ? &m->port[rank / machine->node_size]
-					: &m->place[rank].port;
+	return network == &machine->far ? &m->port[rank / machine->node_size] : &m->rank[rank].port;
 }
 
-/* Time from the first byte of a message to the last. */
+/* Returns the time from the first byte of a message to the last. */
 static double step_length(const struct model_network *network, const coll_step_t *s)
 {
 	return s->bytes > 1 ? (double)(s->bytes - 1) * network->byte : 0;
 }
 
-/* Time of the step's arithmetic, or of its copy to another place. */
+/* Returns the time of the step's arithmetic or copy. */
 static double step_work(const struct model_machine *machine, const coll_step_t *s)
 {
 	if (s->kind == COLL_STEP_RECV ||
@@ -106,7 +99,7 @@ static double step_work(const struct model_machine *machine, const coll_step_t *
 	return (double)s->bytes * machine->reduce;
 }
 
-/* The processor of the rank's node that is free first. */
+/* Returns the processor of the rank's node that is free first. */
 static double *step_core(struct model_run *m, const struct model_machine *machine, int rank)
 {
 	double *first = m->core + (size_t)(rank / machine->node_size) * (size_t)machine->cores;
@@ -118,11 +111,11 @@ static double *step_core(struct model_run *m, const struct model_machine *machin
 	return best;
 }
 
-/* The rank works for some time from `from` on, or when it and a processor are free; returns the end. */
+/* Makes the rank work for some time from `from` on, or when it and a processor are free.  Returns the end. */
 static double step_compute(struct model_run *m, const struct model_machine *machine, int rank,
 			   double from, double time)
 {
-	double *free = &m->place[rank].free, *core;
+	double *free = &m->rank[rank].free, *core;
 
 	*free = simulate_later(*free, from);
 	if (!machine->cores || time <= 0)
@@ -133,7 +126,7 @@ static double step_compute(struct model_run *m, const struct model_machine *mach
 	return *free;
 }
 
-/* A step that waits for nothing more takes its turn. */
+/* Lets a step that waits for nothing take its turn. */
 static void step_ready(struct model_run *m, struct prove *p, const struct model_machine *machine,
 		       const struct model_event *e)
 {
@@ -145,7 +138,7 @@ static void step_ready(struct model_run *m, struct prove *p, const struct model_
 
 	if (s->kind != COLL_STEP_SEND) {
 		end = step_work(machine, s);
-		if (step_receives(s))
+		if (prove_is_recv(s))
 			end += step_network(machine, rank, s->peer)->overhead;
 		end = step_compute(m, machine, rank, e->time, end);
 		event_push(m, end, EVENT_DONE, e->step);
@@ -160,7 +153,7 @@ static void step_ready(struct model_run *m, struct prove *p, const struct model_
 	event_push(m, first + network->latency, EVENT_FIRST_BYTE, p->event[e->step].mate);
 }
 
-/* The first byte of a message stands before the receiver's port. */
+/* The first byte of a message has come to the receiver's port: the message waits for the port. */
 static void step_arrives(struct model_run *m, struct prove *p, const struct model_machine *machine,
 			 const struct model_event *e)
 {
@@ -174,7 +167,7 @@ static void step_arrives(struct model_run *m, struct prove *p, const struct mode
 	event_push(m, first + step_length(network, s), EVENT_LAST_BYTE, e->step);
 }
 
-/* A step has one thing less to wait for: an earlier step, or its message. */
+/* Counts down what a step waits for: an earlier step is complete, or its message has come. */
 static void step_release(struct model_run *m, struct prove *p, int step, double time)
 {
 	if (--p->event[step].left == 0)
@@ -189,16 +182,16 @@ static void simulate_begin(struct model_run *m, struct prove *p,
 	int nranks = p->c->nranks, nodes = (nranks - 1) / machine->node_size + 1;
 
 	m->events = 0;
-	m->place = prove_grow(m->place, &m->cap_places, nranks, sizeof(*m->place));
+	m->rank = prove_grow(m->rank, &m->cap_ranks, nranks, sizeof(*m->rank));
 	m->port = prove_grow(m->port, &m->cap_ports, nodes, sizeof(*m->port));
-	memset(m->place, 0, (size_t)nranks * sizeof(*m->place));
+	memset(m->rank, 0, (size_t)nranks * sizeof(*m->rank));
 	memset(m->port, 0, (size_t)nodes * sizeof(*m->port));
 	m->core = prove_grow(m->core, &m->cap_cores, nodes * machine->cores + 1, sizeof(*m->core));
 	memset(m->core, 0, ((size_t)nodes * (size_t)machine->cores + 1) * sizeof(*m->core));
 	for (int g = 0; g < p->nsteps; g++) {
 		const coll_step_t *s = prove_step(p, g);
 
-		p->event[g].left = (int32_t)s->after_count + step_receives(s);
+		p->event[g].left = (int32_t)s->after_count + prove_is_recv(s);
 		if (!p->event[g].left)
 			event_push(m, 0, EVENT_READY, g);
 	}
@@ -230,7 +223,7 @@ double model_simulate(struct model_run *m, struct prove *p, const struct model_m
 void model_free(struct model_run *m)
 {
 	free(m->heap);
-	free(m->place);
+	free(m->rank);
 	free(m->port);
 	free(m->core);
 	memset(m, 0, sizeof(*m));

@@ -12,8 +12,7 @@
 enum { BUG_ANY = -1 };
 
 /*
- * Index of the nth step of a kind of a rank, from 0 on, or -1.  waits: counts only steps that wait
- * for others.
+ * Returns the index of a rank's nth step of a kind, from 0 on, or -1.  waits: counts only steps that wait for other steps.
  */
 static int bug_find(const struct prove *p, int rank, int kind, int nth, int waits)
 {
@@ -57,10 +56,7 @@ static void bug_wait(struct prove *p, int rank, int i, int on)
 	s->after = after;
 }
 
-/*
- * Appends a copy of step i that runs right after step i; the steps that waited for step i now wait
- * for the copy.
- */
+/* Appends a copy of step i that runs right after step i.  The steps that waited for step i then wait for the copy. */
 static int bug_repeat(struct prove *p, int rank, int i)
 {
 	struct prove_rank *r = &p->rank[rank];
@@ -129,7 +125,7 @@ static int bug_shared_scratch(struct prove *p)
 	return bug_planted(p, 1, 0, "all rounds use the same scratch memory");
 }
 
-/* In a ring no rank would begin. */
+/* Makes each rank's send wait for its receive, so that no rank of a ring begins. */
 static int bug_cyclic_wait(struct prove *p)
 {
 	int found = 0;
@@ -286,9 +282,7 @@ static int bug_double_reduction(struct prove *p)
 		return 0;
 	copy = bug_repeat(p, 1, i);
 	s = &p->rank[1].step[copy];
-	/*
-	 * The rank's own part is combined already, so the copy combines the result again.
-	 */
+	/* The rank's own part is in the result, so the copy combines the result again. */
 	if (s->src_buffer == COLL_BUFFER_SCRATCH) {
 		s->other_buffer = s->dst_buffer;
 		s->other = s->dst;
@@ -343,7 +337,7 @@ static int bug_two_finishes(struct prove *p)
 	return bug_planted(p, 1, i, "the average is divided twice");
 }
 
-/* A message straight from the send buffer. */
+/* Sends a message straight from the send buffer. */
 static int bug_sends_raw(struct prove *p)
 {
 	int i = bug_find(p, 1, COLL_STEP_SEND, 0, 0);
@@ -365,7 +359,7 @@ static int bug_trusts_message(struct prove *p)
 	return bug_planted(p, 1, i, "an unscaled input is taken for a scaled one");
 }
 
-/* In place the partial sum lies where the input was. */
+/* Scales a partial sum, which in place lies where the input was. */
 static int bug_scales_sum(struct prove *p)
 {
 	int i = bug_find(p, 1, COLL_STEP_REDUCE, 1, 0);

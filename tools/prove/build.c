@@ -35,7 +35,7 @@ static int build_is_in_place(const struct prove_case *c, int rank)
 	return c->form == PROVE_IN_PLACE || (c->form == PROVE_MIXED && rank % 2);
 }
 
-/* Staged buffers of a rank, whether or not it uses them.  In place both are in the same memory. */
+/* Returns the staged buffers of a rank, whether or not it uses them.  In place both are in the same memory. */
 static int build_staged(const struct prove_case *c, const struct prove_rank *r)
 {
 	const int send = 1 << COLL_BUFFER_SEND, recv = 1 << COLL_BUFFER_RECV;
@@ -139,7 +139,7 @@ static void build_links(struct prove *p)
 	}
 }
 
-/* The arguments of all ranks. */
+/* Fills in the arguments of all ranks. */
 static void build_arguments(struct prove *p)
 {
 	prove_reserve(p, p->c->nranks);
@@ -180,18 +180,13 @@ void prove_unbuild(struct prove *p)
 
 /* ---------------------------------------------------------------- messages -- */
 
-static int match_is_message(const coll_step_t *s)
-{
-	return s->kind <= COLL_STEP_RECV_REDUCE;
-}
-
-/* The number of pairs of ranks that have a schedule. */
+/* Returns the number of pairs of ranks that have a schedule. */
 static int match_pairs(const struct prove *p)
 {
 	return prove_kind_pairs(p->c->info->kind) ? 1 : p->c->nranks * p->c->nranks;
 }
 
-/* The number of a pair of ranks; the sender comes first. */
+/* Returns the number of a pair of ranks, the sender first. */
 static int match_pair(const struct prove *p, int g, const coll_step_t *s)
 {
 	int rank = p->rank[p->event[g].owner].rank, n = p->c->nranks;
@@ -210,7 +205,7 @@ static int match_is_known(const struct prove *p, int g, const coll_step_t *s)
 	       (s->kind == COLL_STEP_SEND) == (p->event[g].owner == 0);
 }
 
-/* Counts the sends of each pair; afterwards pair[i] is the first slot of pair i. */
+/* Counts the sends of each pair.  Then pair[i] is the first slot of pair i. */
 static int match_count(struct prove *p)
 {
 	int pairs = match_pairs(p), sum = 0;
@@ -220,7 +215,7 @@ static int match_count(struct prove *p)
 	for (int g = 0; g < p->nsteps; g++) {
 		const coll_step_t *s = prove_step(p, g);
 
-		if (match_is_message(s) && !match_is_known(p, g, s)) {
+		if (prove_is_message(s) && !match_is_known(p, g, s)) {
 			prove_fail_step(p, PROVE_MESSAGES, g, "names rank %d, which has no part",
 					s->peer);
 			return -1;
@@ -268,7 +263,7 @@ static void match_recvs(struct prove *p)
 		const coll_step_t *s = prove_step(p, g);
 		int pair, at, mate = -1;
 
-		if (s->kind != COLL_STEP_RECV && s->kind != COLL_STEP_RECV_REDUCE)
+		if (!prove_is_recv(s))
 			continue;
 		pair = match_pair(p, g, s);
 		at = p->pair[pair] + (int)s->message;
@@ -290,8 +285,8 @@ static void match_recvs(struct prove *p)
 }
 
 /*
- * Messages and bytes by the formula of the algorithm: the formula of the root, with the counts of all ranks; for SEND
- * and RECV those of both rows.
+ * Finds the messages and bytes by the formula of the algorithm: the formula of the root, with the counts of all ranks; for
+ * SEND and RECV the sums of both rows.
  */
 static void match_formula(struct prove *p, uint64_t *messages, uint64_t *bytes)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * builders.c - wrong builders.  Each is wrong in few cases only, such as beyond a count, with many ranks or for one
- * root: the proof finds it if it tries such a case.
+ * builders.c - wrong builders.  Each builder is wrong in few cases only, such as beyond a count, with many ranks or
+ * for one root.  The proof finds it if it tries such a case.
  */
 #include <string.h>
 #include "prove/prove.h"
@@ -90,7 +90,7 @@ static void args_bytes(const struct prove *p, int actor, coll_schedule_args_t *a
 	args->elem = 1;
 }
 
-/* Of send and receive: two ranks, neither of which is rank 0. */
+/* For send and receive: are the ranks 1 and 2, so that neither is rank 0? */
 static int is_pair_1_2(const struct prove_case *c)
 {
 	return c->root == 1 && c->peer == 2;
@@ -110,7 +110,7 @@ static int is_many_pieces(const struct prove_case *c)
 	return c->nranks >= 6 && c->segment && c->staged == PROVE_UNSTAGED;
 }
 
-/* Of each block the piece behind the 32nd is received there. */
+/* Receives the 33rd piece of each block where the 32nd lies. */
 static void steps_piece_33(struct prove *p)
 {
 	uint64_t block = p->c->count * p->c->elem, piece = p->c->segment / p->c->elem * p->c->elem;
@@ -129,7 +129,7 @@ static int is_many_ranks(const struct prove_case *c)
 	return c->nranks > BUILDER_MANY_RANKS;
 }
 
-/* A round is a send and a receive. */
+/* Leaves out a round, which is a send and a receive. */
 static void steps_round_less(struct prove *p)
 {
 	for (int actor = 0; actor < p->nactors; actor++)
@@ -141,7 +141,7 @@ static int is_one_pair(const struct prove_case *c)
 	return c->nranks == 37 && c->root == 11 && c->count * c->elem == 97;
 }
 
-/* The nth step of a kind of a rank, from 0 on, or NULL. */
+/* Returns a rank's nth step of a kind, from 0 on, or NULL. */
 static coll_step_t *builder_find(struct prove_rank *r, int kind, int nth)
 {
 	for (int i = 0; i < r->nsteps; i++)
@@ -176,7 +176,7 @@ static int is_cut(const struct prove_case *c)
 	return c->segment != 0;
 }
 
-/* Removes a step from those that other steps wait for. */
+/* Makes no step wait for the step `earlier`. */
 static void builder_release(struct prove_rank *r, int earlier)
 {
 	for (int i = 0; i < r->nsteps; i++)
@@ -184,7 +184,7 @@ static void builder_release(struct prove_rank *r, int earlier)
 			r->step[i].after_count = 0;
 }
 
-/* Three of four points of order between the windows are lost. */
+/* Drops three of four points of order between the windows. */
 static void steps_long_window(struct prove *p)
 {
 	for (int actor = 0; actor < p->nactors; actor++) {

@@ -6,9 +6,9 @@
 enum { CASE_LAYOUTS = 5, CASE_ELEMS = 4 };
 
 /*
- * Bytes of an element, the longest only up to a count: some algorithms want scratch memory for the data of all ranks
- * of all ranks, which must fit into 64 bits.  Lengths of pieces are no multiple of the odd one.  With the longest a few elements are as
- * long as a long message.
+ * Bytes of an element.  No length of a piece is a multiple of the odd length.  With the longest element a few elements are
+ * as long as a long message.  The longest counts only up to a limit: some algorithms want scratch memory for the data of
+ * all ranks of all ranks, which must fit into 64 bits.
  */
 enum { CASE_ODD_ELEM = 12, CASE_LONG_ELEM = 64 << 10, CASE_LONG_COUNT = 1 << 21 };
 
@@ -64,17 +64,14 @@ void prove_case_sizes(const struct prove_plan *plan, const coll_algorithm_info_t
 	size[PROVE_STAGING] = PROVE_STAGINGS;
 }
 
-/*
- * Does the call give a count for each rank's block?  If not, an algorithm may cut the whole into
- * such blocks.
- */
+/* Does the call give a count for each rank's block?  If not, an algorithm may cut the whole buffer into such blocks. */
 static int case_has_blocks(int kind)
 {
 	return kind != COLL_KIND_ALLREDUCE && kind != COLL_KIND_BROADCAST &&
 	       kind != COLL_KIND_REDUCE && !prove_kind_pairs(kind);
 }
 
-/* The length of a piece in elements.  Few pieces: two of a block or, without blocks, four of the whole. */
+/* Returns the length of a piece in elements.  PROVE_FEW is two pieces of a block or, without blocks, four of the whole. */
 static uint64_t case_segment(const struct prove_case *c, uint64_t value)
 {
 	switch (value) {
@@ -100,14 +97,14 @@ void prove_case_shares(struct prove *p, struct prove_case *c)
 	if (case_has_blocks(c->info->kind) || !bytes)
 		return;
 	if (c->flags & COLL_ALGORITHM_NODES)
-		c->shares = c->nranks; /* a phase may have blocks although others have none */
+		c->shares = c->nranks; /* one phase may have blocks and another none */
 	else
 		c->shares = (int)((messages * COUNT + bytes / 2) / bytes);
 	if (c->shares < 1)
 		c->shares = 1;
 }
 
-/* The blocks of a list are equally long; reduce_scatterv has displacements in a list only. */
+/* Makes the blocks of a list equally long.  reduce_scatterv has displacements in a list only. */
 static void case_fit_list(struct prove_case *c)
 {
 	if (c->info->kind == COLL_KIND_REDUCE_SCATTERV && c->displs == PROVE_GAPS)
@@ -116,7 +113,7 @@ static void case_fit_list(struct prove_case *c)
 		c->vector = PROVE_EQUAL;
 }
 
-/* Are some but not all ranks alone on their node? */
+/* Are some ranks alone on their node, and some not? */
 static int case_layout_fits(const struct prove *p, const struct prove_case *c)
 {
 	int nodes = 0;
@@ -131,10 +128,7 @@ static int case_layout_fits(const struct prove *p, const struct prove_case *c)
 	return nodes > 1 && nodes < c->nranks;
 }
 
-/*
- * Does the algorithm support the case?  Replaces a layout that the algorithm rules out by the next
- * layout.
- */
+/* Does the algorithm support the case?  Replaces a layout that the algorithm rules out by the next layout. */
 static int case_fits(struct prove *p, struct prove_case *c)
 {
 	if (c->flags & COLL_ALGORITHM_POWER_OF_TWO && c->nranks & (c->nranks - 1))

@@ -3,7 +3,7 @@
 #include <string.h>
 #include "prove/prove.h"
 
-/* Few or nearly all of `most` elements. */
+/* Returns few or nearly all of `most` elements. */
 static size_t counts_uneven(size_t most, int number, int few)
 {
 	size_t some = (size_t)number % (most + 1);
@@ -11,13 +11,13 @@ static size_t counts_uneven(size_t most, int number, int few)
 	return few ? some : most - some;
 }
 
-/* In place every block comes in where the block for the same rank goes out. */
+/* In place, does every block come in where the block for the same rank goes out? */
 static int counts_are_symmetric(const struct prove_case *c)
 {
 	return c->form != PROVE_OUT_OF_PLACE;
 }
 
-/* Number of elements from rank i to rank j, for the kinds where both matter. */
+/* Returns the number of elements from rank i to rank j, for the kinds where both matter. */
 static size_t counts_between(const struct prove_case *c, int i, int j)
 {
 	int symmetric = counts_are_symmetric(c);
@@ -34,7 +34,7 @@ static size_t counts_between(const struct prove_case *c, int i, int j)
 	}
 }
 
-/* Number of elements of rank i. */
+/* Returns the number of elements of rank i. */
 static size_t counts_of(const struct prove_case *c, int i)
 {
 	size_t most = c->count;
@@ -47,7 +47,10 @@ static size_t counts_of(const struct prove_case *c, int i)
 	}
 }
 
-/* With gaps the blocks are permuted, those that a rank receives in another way than those that it sends. */
+/*
+ * Fills in displacements.  With gaps it permutes the blocks, in one way the blocks that a rank receives and in another the
+ * blocks that it sends.
+ */
 static void counts_displs(const struct prove_case *c, const size_t *counts, size_t *displs,
 			  int receives)
 {

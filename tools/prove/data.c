@@ -16,8 +16,8 @@ static int data_is_staged(const struct prove_rank *r, uint64_t at, uint64_t len)
 	       len <= r->staging_size - (at - r->staging);
 }
 
-/* The address of len bytes of a buffer; reports a range outside of the buffer and returns -1. */
-static int64_t data_place(struct prove *p, int step, uint32_t buffer, uint64_t off, uint64_t len)
+/* Returns the address of len bytes of a buffer.  Reports a range outside of the buffer and returns -1. */
+static int64_t data_address(struct prove *p, int step, uint32_t buffer, uint64_t off, uint64_t len)
 {
 	const struct prove_rank *r = &p->rank[p->event[step].owner];
 
@@ -43,8 +43,8 @@ static int64_t data_place(struct prove *p, int step, uint32_t buffer, uint64_t o
 	return (int64_t)(r->base[buffer] + off);
 }
 
-/* Index of the output extent that holds address `at`, or of the first extent after it. */
-static int data_extent(const struct prove_rank *r, uint64_t at)
+/* Returns the index of the output span that holds address `at`, or of the first span after it. */
+static int data_span(const struct prove_rank *r, uint64_t at)
 {
 	int low = 0, high = r->outs;
 
@@ -59,12 +59,12 @@ static int data_extent(const struct prove_rank *r, uint64_t at)
 	return low;
 }
 
-/* Does [at, at + len) consist of output bytes? */
+/* Are all bytes of [at, at + len) output bytes? */
 static int data_is_output(const struct prove_rank *r, uint64_t at, uint64_t len)
 {
 	uint64_t end = at + len;
 
-	for (int i = data_extent(r, at); at < end; i++) {
+	for (int i = data_span(r, at); at < end; i++) {
 		if (i >= r->outs || r->out[i].at > at)
 			return 0;
 		at = r->out[i].at + r->out[i].len;
@@ -73,13 +73,13 @@ static int data_is_output(const struct prove_rank *r, uint64_t at, uint64_t len)
 }
 
 /*
- * A step may write to scratch memory and to output bytes.  The staging memory of the receive buffer may hold
- * anything, since its copies out are steps themselves.
+ * Returns the address that a step writes.  A step may write to scratch memory and to output bytes.  The staging memory of
+ * the receive buffer may hold anything, since its copies out are steps themselves.
  */
 static int64_t data_target(struct prove *p, int step, const coll_step_t *s)
 {
 	const struct prove_rank *r = &p->rank[p->event[step].owner];
-	int64_t at = data_place(p, step, s->dst_buffer, s->dst, s->bytes);
+	int64_t at = data_address(p, step, s->dst_buffer, s->dst, s->bytes);
 
 	if (at < 0 || !s->bytes || s->dst_buffer == COLL_BUFFER_SCRATCH)
 		return at;
@@ -93,7 +93,7 @@ static int64_t data_target(struct prove *p, int step, const coll_step_t *s)
 	return -1;
 }
 
-/* Source and destination of a step may be equal, but must not overlap otherwise. */
+/* Reports an overlap: source and destination of a step may be equal, but must not overlap otherwise. */
 static void data_overlap(struct prove *p, int step, int64_t dst, int64_t src, uint64_t len)
 {
 	uint64_t distance = (uint64_t)(dst < src ? src - dst : dst - src);
@@ -104,7 +104,7 @@ static void data_overlap(struct prove *p, int step, int64_t dst, int64_t src, ui
 
 /* ------------------------------------------------------------------- steps -- */
 
-/* sum = a op b, combining bytes of the same index. */
+/* Computes sum = a op b, combining bytes of the same index. */
 static void data_combine(struct prove *p, int step, const struct prove_pieces *a,
 			 const struct prove_pieces *b)
 {
@@ -137,7 +137,10 @@ static void data_combine(struct prove *p, int step, const struct prove_pieces *a
 		prove_fail_step(p, PROVE_RESULT, step, "combines a part of an element");
 }
 
-/* In an average of floats a step that copies or reduces scales the elements it reads from the send buffer. */
+/*
+ * Does the step scale what it reads?  In an average of floats a step that copies or reduces scales the elements that it
+ * reads from the send buffer.
+ */
 static int data_scales(const struct prove *p, uint32_t buffer)
 {
 	return p->c->average == PROVE_SCALED && buffer == COLL_BUFFER_SEND;
@@ -150,7 +153,7 @@ static void data_divide(struct prove *p, struct prove_pieces *pieces)
 			pieces->piece[i].node = prove_expr_divide(&p->expr, pieces->piece[i].node);
 }
 
-/* Reads an operand, or the source of a copy, and scales it if it is an input that is to be scaled. */
+/* Reads an operand, or the source of a copy.  Scales an input that must be scaled. */
 static void data_read(struct prove *p, int step, int64_t at, uint32_t buffer, uint64_t len,
 		      struct prove_pieces *out)
 {
@@ -166,7 +169,7 @@ static void data_copy(struct prove *p, int step, const coll_step_t *s)
 	if (!s->bytes)
 		return;
 	dst = data_target(p, step, s);
-	src = data_place(p, step, s->src_buffer, s->src, s->bytes);
+	src = data_address(p, step, s->src_buffer, s->src, s->bytes);
 	/* A copy onto itself touches no memory, unless it scales. */
 	if (dst < 0 || src < 0 || (dst == src && !data_scales(p, s->src_buffer)))
 		return;
@@ -178,8 +181,8 @@ static void data_copy(struct prove *p, int step, const coll_step_t *s)
 static void data_reduce(struct prove *p, int step, const coll_step_t *s)
 {
 	int64_t dst = data_target(p, step, s);
-	int64_t a = data_place(p, step, s->src_buffer, s->src, s->bytes);
-	int64_t b = data_place(p, step, s->other_buffer, s->other, s->bytes);
+	int64_t a = data_address(p, step, s->src_buffer, s->src, s->bytes);
+	int64_t b = data_address(p, step, s->other_buffer, s->other, s->bytes);
 
 	if (dst < 0 || a < 0 || b < 0)
 		return;
@@ -194,7 +197,7 @@ static void data_reduce(struct prove *p, int step, const coll_step_t *s)
 	prove_memory_write(p, step, (uint64_t)dst, &p->sum);
 }
 
-/* A copy between staging memory and the buffer for which it stands. */
+/* Copies between staging memory and the buffer for which it stands. */
 static void data_stage(struct prove *p, int step, const coll_step_t *s)
 {
 	const struct prove_rank *r = &p->rank[p->event[step].owner];
@@ -235,11 +238,11 @@ static void data_receive(struct prove *p, int step, const coll_step_t *s)
 {
 	int mate = p->event[step].mate;
 	const coll_step_t *send = prove_step(p, mate);
-	int64_t src = data_place(p, mate, send->src_buffer, send->src, send->bytes);
+	int64_t src = data_address(p, mate, send->src_buffer, send->src, send->bytes);
 	int64_t dst = data_target(p, step, s), own = dst;
 
 	if (s->kind == COLL_STEP_RECV_REDUCE)
-		own = data_place(p, step, s->src_buffer, s->src, s->bytes);
+		own = data_address(p, step, s->src_buffer, s->src, s->bytes);
 	if (src < 0 || dst < 0 || own < 0)
 		return;
 	prove_memory_read(p, mate, (uint64_t)src, send->bytes, &p->b);
@@ -275,7 +278,7 @@ static void data_step(struct prove *p, int step)
 /* ----------------------------------------------------------------- outputs -- */
 
 static void data_wrong(struct prove *p, const struct prove_rank *r, uint64_t at,
-		       const struct prove_extent *want, uint64_t index, const struct prove_run *run)
+		       const struct prove_span *want, uint64_t index, const struct prove_run *run)
 {
 	unsigned long long byte = at - r->user[COLL_BUFFER_RECV];
 	char have[256] = "the old content";
@@ -300,7 +303,7 @@ static void data_wrong(struct prove *p, const struct prove_rank *r, uint64_t at,
 			   (unsigned long long)(run->index + (at - run->at)), have);
 }
 
-/* An allreduce must give every rank the expression that rank 0 has at the same index. */
+/* Checks that an allreduce gives every rank the expression that rank 0 has at the same index. */
 static void data_same(struct prove *p, const struct prove_rank *r, uint64_t at, uint64_t end,
 		      const struct prove_run *run)
 {
@@ -322,7 +325,7 @@ static void data_same(struct prove *p, const struct prove_rank *r, uint64_t at, 
 	}
 }
 
-static void data_check(struct prove *p, int actor, const struct prove_extent *out)
+static void data_check(struct prove *p, int actor, const struct prove_span *out)
 {
 	const struct prove_rank *r = &p->rank[actor];
 	uint64_t end = out->at + out->len, at = out->at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * expr.c - expressions over the ranks' inputs, each stored once: equal expressions, with equal left
- * and right operands, have equal numbers on all ranks.
+ * expr.c - expressions over the inputs of the ranks.  Each expression is stored once: equal
+ * expressions, with equal left and right operands, have equal numbers on all ranks.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,14 +10,14 @@
 
 enum { EXPR_NODES_MAX = 1 << 20 };
 
-/* Bits of prove_node.known: the first three once the expression was walked, the others always. */
+/* Bits of prove_node.known: the first three once the expression was walked, the last three always. */
 enum {
 	EXPR_WALKED = 1 << 0,
 	EXPR_COMPLETE = 1 << 1,
 	EXPR_ORDERED = 1 << 2,
-	EXPR_DIVIDED = 1 << 3, /* something in it is divided that is not an input */
-	EXPR_SCALED = 1 << 4,  /* it has an input that is divided */
-	EXPR_RAW = 1 << 5      /* it has an input that is not */
+	EXPR_DIVIDED = 1 << 3, /* it divides an expression that is no input */
+	EXPR_SCALED = 1 << 4,  /* it has a divided input */
+	EXPR_RAW = 1 << 5      /* it has an undivided input */
 };
 
 static int expr_is_symbol(const struct prove_expr *e, int32_t node)
@@ -100,10 +100,7 @@ int32_t prove_expr_pair(struct prove_expr *e, int32_t left, int32_t right)
 	if (left == e->last_left && right == e->last_right)
 		return e->last;
 	symbols = e->node[left].symbols + e->node[right].symbols;
-	/*
-	 * More symbols than ranks are wrong in any case, so the number is clipped to keep it from
-	 * wrapping around.
-	 */
+	/* More symbols than ranks are wrong in any case, so clip the number: it must not wrap around. */
 	if (symbols > (uint32_t)e->nranks + 1)
 		symbols = (uint32_t)e->nranks + 1;
 	e->last = expr_keep(e, left, right, symbols);
@@ -117,8 +114,7 @@ int32_t prove_expr_divide(struct prove_expr *e, int32_t node)
 	return expr_keep(e, node, -1, e->node[node].symbols);
 }
 
-/* T(low, high) = T(low, low + p) op T(low + p, high), p the largest power of two below high - low.
- */
+/* Returns T(low, high) = T(low, low + p) op T(low + p, high), with p the largest power of two below high - low. */
 static int32_t expr_canonical(struct prove_expr *e, int low, int high, int scaled)
 {
 	int half = 1;
@@ -176,7 +172,7 @@ static void expr_put(struct expr_text *w, const char *text)
 {
 	size_t n = strlen(text);
 
-	if (w->n + n + 4 > w->size) { /* no space left: the rest becomes dots */
+	if (w->n + n + 4 > w->size) { /* no space: the rest becomes dots */
 		if (w->n + 4 <= w->size)
 			memcpy(w->text + w->n, "...", 4);
 		w->n = w->size;
@@ -218,8 +214,8 @@ void prove_expr_text(const struct prove_expr *e, int32_t node, char *text, size_
 /* ------------------------------------------------------------------- truth -- */
 
 /*
- * Reading from left to right: does the expression have each of the first ranks once, as many as it has
- * inputs (EXPR_COMPLETE), in rank order (EXPR_ORDERED)?  Inputs may be scaled; nothing else in the expression is divided.
+ * Finds facts, reading from left to right: does the expression have each of the first ranks once, as many as it has inputs
+ * (EXPR_COMPLETE), in rank order (EXPR_ORDERED)?  Inputs may be scaled; no other part of the expression is divided.
  */
 static uint32_t expr_walk(struct prove_expr *e, int32_t node)
 {
@@ -282,7 +278,7 @@ static int32_t expr_sum(const struct prove *p, int32_t node, const char **expect
 	return sum >= 0 && !(e->node[sum].known & unwanted) ? sum : -1;
 }
 
-/* The canonical grouping of the first inputs; that of all of them is at hand. */
+/* Returns the canonical grouping of the first inputs.  The grouping of all inputs is kept. */
 static int32_t expr_canonical_of(struct prove *p, int inputs)
 {
 	struct prove_expr *e = &p->expr;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * memory.c - the symbolic memory of a rank as runs.  A run is a stretch of consecutive bytes of one
- * expression, last written by one step and since then read by the same steps.
+ * expression, which one step wrote last and the same steps have read since.
  *
  * Accesses come in the order in which the steps completed.  Each access must be ordered after the
  * last write of its bytes, and a write also after the reads since then.  By induction all accesses
@@ -46,7 +46,7 @@ static void memory_open(struct prove_rank *r, int i, int more)
 	r->runs += more;
 }
 
-/* The same, where the run is often one of the next after run i. */
+/* Finds a run as prove_memory_find, where it is often one of the next after run i. */
 static int memory_find_next(const struct prove_rank *r, uint64_t at, int i)
 {
 	enum { NEAR = 4 };
@@ -57,7 +57,7 @@ static int memory_find_next(const struct prove_rank *r, uint64_t at, int i)
 	return prove_memory_find(r, at);
 }
 
-/* Makes run i, which holds `at`, begin exactly there; returns its index then. */
+/* Makes a run begin exactly at `at`, which run i holds.  Returns the index of the run. */
 static int memory_split_run(struct prove_rank *r, uint64_t at, int i)
 {
 	if (r->run[i + 1].at == at)
@@ -71,13 +71,13 @@ static int memory_split_run(struct prove_rank *r, uint64_t at, int i)
 	return i + 1;
 }
 
-/* Index of the run that begins exactly at `at`; splits a run if there is none. */
+/* Returns the index of the run that begins exactly at `at`; splits a run if there is none. */
 static int memory_split(struct prove_rank *r, uint64_t at)
 {
 	return memory_split_run(r, at, prove_memory_find(r, at));
 }
 
-/* The same for the end of bytes that begin with run i. */
+/* Does the same for the end of bytes that begin with run i. */
 static int memory_split_end(struct prove_rank *r, uint64_t at, int i)
 {
 	return memory_split_run(r, at, memory_find_next(r, at, i));
@@ -102,7 +102,7 @@ void prove_memory_begin(struct prove_rank *r)
 
 /* ------------------------------------------------------------------- races -- */
 
-/* The memory in which an address lies, and its beginning. */
+/* Returns the name of the memory in which an address lies, and its beginning. */
 static const char *memory_name(const struct prove_rank *r, uint64_t at, uint64_t *begin)
 {
 	*begin = r->staging;
@@ -132,7 +132,7 @@ static void memory_race(struct prove *p, int earlier, int step, const char *did,
 			does, (unsigned long long)(at - begin), name, text, did);
 }
 
-/* After the first race the others cost long searches, and tell nothing new. */
+/* Has a race been found?  Further races cost long searches, and tell nothing new. */
 static int memory_has_race(const struct prove *p)
 {
 	return (p->failed & 1u << PROVE_RACE) != 0;
@@ -157,7 +157,7 @@ static void memory_after_readers(struct prove *p, int step, const struct prove_r
 
 /* ---------------------------------------------------------------- accesses -- */
 
-/* Lists only grow at their head, so the two halves of a run can share their list. */
+/* Adds a reader to a run.  Lists grow at their head only, so the two halves of a run can share their list. */
 static void memory_add_reader(struct prove *p, int step, struct prove_run *run)
 {
 	p->reader = prove_grow(p->reader, &p->cap_readers, p->nreaders + 1, sizeof(*p->reader));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mutant.c - tests the prover: plants each bug in a schedule that was proven just before, and lets each wrong
- * builder build the schedules of a whole proof.  The fitting check must fail.
+ * mutant.c - tests the prover: plants each bug in a schedule that it has just proven, and lets each wrong
+ * builder build the schedules of a whole proof.  The check that fits the bug must fail.
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static const char *mutant_expected(const struct mutant *m)
 	return m->check < PROVE_CHECKS ? prove_check_names[m->check] : "none";
 }
 
-/* Index of the algorithm in the table, or -1. */
+/* Returns the index of the algorithm in the table, or -1. */
 static int mutant_algorithm(const char *kind, const char *name, coll_algorithm_info_t *info)
 {
 	for (int i = 0; i < coll_algorithm_count(); i++) {
@@ -68,7 +68,7 @@ static const char *mutant_try(struct prove *p, const struct prove_mutant *m)
 	return p->failed & 1u << m->check ? NULL : "CAUGHT BY ANOTHER CHECK";
 }
 
-/* Tries the numbers of ranks of a proof one after the other, up to the first fault. */
+/* Tries the numbers of ranks of a proof one after another, up to the first fault. */
 static void mutant_prove(struct prove *p, const struct prove_builder *b, int algorithm,
 			 const coll_algorithm_info_t *info)
 {
@@ -82,7 +82,7 @@ static void mutant_prove(struct prove *p, const struct prove_builder *b, int alg
 			prove_sweeps(p, &plan, algorithm, info, n);
 }
 
-/* The same for a wrong builder. */
+/* Tries a wrong builder.  Returns as mutant_try. */
 static const char *mutant_try_builder(struct prove *p, const struct prove_builder *b)
 {
 	coll_algorithm_info_t info;

@@ -2,13 +2,13 @@
 /*
  * pieces.c - the order of the messages of a send or receive in pieces.
  *
- * The first message has no bytes; it tells the receiver the tag of the pieces.  All pieces have that one tag, so
- * the first piece that is sent meets the first receive that is posted.  Hence the receives wait for the first
+ * The first message has no bytes; it tells the receiver the tag of the pieces.  All pieces have one tag, so the
+ * first piece that is sent meets the first receive that is posted.  Hence the receives wait for the first
  * message, and pieces start in their order, whatever else they wait for.
  */
 #include "prove/prove.h"
 
-/* Does step i of a rank wait for step `earlier`, perhaps through others? */
+/* Does step i of a rank wait for step `earlier`, perhaps through other steps? */
 static int pieces_wait(const struct prove_rank *r, int i, int earlier)
 {
 	const coll_step_t *s = &r->step[i];
@@ -21,9 +21,9 @@ static int pieces_wait(const struct prove_rank *r, int i, int earlier)
 }
 
 /*
- * The last step that a step waits for, or -1.  Copies in are complete in the order of their numbers, and the first
- * message of a receive is complete before any piece.  A step that waits for any other step is reported, since nobody knows
- * when that other step is complete.
+ * Returns the last step that a step waits for, or -1.  Copies in are complete in the order of their numbers, and the first
+ * message of a receive is complete before any piece.  Reports a step that waits for any other step, since nobody knows when
+ * that step is complete.
  */
 static int pieces_after(struct prove *p, int actor, int i, int first)
 {
@@ -64,11 +64,6 @@ static void pieces_check_one(struct prove *p, int actor, int i, int first, int *
 	*before = after;
 }
 
-static int pieces_is_message(const coll_step_t *s)
-{
-	return s->kind == COLL_STEP_SEND || s->kind == COLL_STEP_RECV;
-}
-
 static void pieces_check(struct prove *p, int actor)
 {
 	const struct prove_rank *r = &p->rank[actor];
@@ -76,7 +71,7 @@ static void pieces_check(struct prove *p, int actor)
 	uint32_t message = 0;
 
 	for (int i = 0; i < r->nsteps; i++) {
-		if (!pieces_is_message(&r->step[i]))
+		if (!prove_is_message(&r->step[i]))
 			continue;
 		if (r->step[i].message != message++)
 			prove_fail_step(p, PROVE_MESSAGES, r->first + i,
@@ -98,7 +93,7 @@ void prove_pieces(struct prove *p)
 	int messages = 0;
 
 	for (int i = 0; i < p->rank[0].nsteps; i++)
-		messages += pieces_is_message(&p->rank[0].step[i]);
+		messages += prove_is_message(&p->rank[0].step[i]);
 	if (messages < 2)
 		return;
 	for (int actor = 0; actor < p->nactors; actor++)

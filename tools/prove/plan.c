@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plan.c - how much each proof tries: its numbers of ranks, and the sweeps of each of them. */
+/* plan.c - how much each proof tries: its numbers of ranks, and the sweeps for each number. */
 #include <string.h>
 #include "prove/prove.h"
 
 enum { PLAN_FEW = 8, PLAN_LONG = 64 };
 
 /*
- * Numbers of ranks that each proof tries: all up to `every`, `drawn` further ones up to PLAN_LONG, and those listed
- * below from the level on.  The sweep of all combinations goes up to `all`; of the drawn sample `pairs` have every
- * root with every count and place.
+ * The numbers of ranks that each proof tries: all up to `every`, `drawn` further numbers up to PLAN_LONG, and from
+ * the level on the numbers listed below.  The sweep of all combinations goes up to `all` ranks; `pairs` numbers of
+ * the drawn sample have every root with every count and place.
  */
 struct plan_level {
 	int every, drawn, all, pairs;
-	uint64_t limit[PROVE_SWEEPS]; /* the cost up to which a sweep is made */
-	uint64_t pairs_limit;         /* the same of the sample */
+	uint64_t limit[PROVE_SWEEPS]; /* cost up to which a sweep is made */
+	uint64_t pairs_limit;         /* cost up to which the sample's sweep is made */
 	uint64_t more, more_beyond;   /* up to PLAN_LONG ranks, and beyond */
 };
 
@@ -63,7 +63,7 @@ static const struct {
 
 enum { PLAN_LISTED = sizeof(plan_listed) / sizeof(plan_listed[0]) };
 
-/* The i-th of the numbers that the seed draws (splitmix64). */
+/* Returns the i-th number that the seed draws (splitmix64). */
 uint64_t prove_draw(uint64_t seed, uint64_t i)
 {
 	uint64_t z = (seed ^ i * 0xd1342543de82ef95u) + 0x9e3779b97f4a7c15u;
@@ -126,7 +126,7 @@ int prove_plan_has(const struct prove_plan *plan, enum prove_sweep sweep, int nr
 	case PROVE_SWEEP_ROOTS:
 	case PROVE_SWEEP_COUNTS: return nranks > level->all && cost <= level->limit[sweep];
 	case PROVE_SWEEP_MOST:
-		/* Waits in a circle need a third round; they do not depend on the number of ranks otherwise. */
+		/* Waits in a circle need a third round; otherwise they do not depend on the number of ranks. */
 		return nranks <= PLAN_FEW && cost <= level->limit[sweep];
 	default: return cost <= level->limit[sweep];
 	}

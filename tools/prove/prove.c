@@ -14,8 +14,8 @@ enum { PROVE_JOBS_MAX = 64 };
 #define PROVE_COUNT_MAX ((int64_t)1 << 36)
 
 /*
- * A builder that goes another way from some length on is proven on both: see LEVEL_LONG and LEVEL_BLOCK of
- * algo_level.c.  Lengths beyond 32 bits, and with more bits than a float keeps.
+ * Counts to prove.  A builder that goes another way from some length on is proven on both: see LEVEL_LONG and LEVEL_BLOCK
+ * of algo_level.c.  Some lengths are beyond 32 bits, and have more bits than a float keeps.
  */
 const uint64_t prove_counts[] = {0,     1,      2,       3,          7,         8,    64,
 				 97,    127,    255,     256,        1000,      1024, 65535,
@@ -30,7 +30,7 @@ struct prove_work {
 	const char *algorithm, *mutant;
 	int mutants;
 	pthread_mutex_t lock;
-	int next; /* next item of work: an algorithm with a number of ranks */
+	int next; /* next item of work: an algorithm and a number of ranks */
 };
 
 static const char prove_help[] =
@@ -97,9 +97,7 @@ static void prove_keep(struct prove_row *row, const struct prove *p, int nranks,
 	memcpy(row->text, p->text, sizeof(row->text));
 }
 
-/*
- * The threads take the largest numbers of ranks first, so that they finish at about the same time.
- */
+/* Takes an item.  Threads take the largest numbers of ranks first, so that they finish at about the same time. */
 static int prove_take(struct prove_work *w, int *index, int *nranks)
 {
 	int items = w->rows * PROVE_RANKS_MAX, item;
@@ -231,7 +229,7 @@ static const struct option prove_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* Reads one option; returns 0, or -1 if the value is wrong. */
+/* Reads one option.  Returns 0, or -1 if the value is wrong. */
 static int prove_set(struct prove_work *w, int option, const char *value)
 {
 	int64_t number;

@@ -38,8 +38,7 @@ enum { PROVE_CONTIGUOUS = 0, PROVE_GAPS = 1, PROVE_LIST = 2, PROVE_DISPLACEMENTS
 enum { PROVE_UNSTAGED = 0, PROVE_STAGED = 1, PROVE_STAGED_MIXED = 2, PROVE_STAGINGS = 3 };
 
 /*
- * Averages, as in coll_schedule_args_t: of integers, whose sums are finished; of floats, whose inputs are
- * scaled.
+ * Averages, as in coll_schedule_args_t: of integers, whose sums are divided at the end; of floats, whose inputs are scaled.
  */
 enum { PROVE_NO_AVERAGE = 0, PROVE_FINISHED = 1, PROVE_SCALED = 2, PROVE_AVERAGES = 3 };
 
@@ -63,16 +62,16 @@ struct prove_case {
 	/* v-forms: the form of counts, and of displacements */
 	int vector, displs;
 	int staged; /* PROVE_UNSTAGED, ... */
-	/* of the algorithm on these ranks: its messages, its volume in counts, and into how many blocks it cuts a whole */
+	/* The algorithm on these ranks: its messages, its volume in counts, and into how many blocks it cuts a whole. */
 	uint64_t messages, volume;
 	int shares;
 };
 
 /* Bytes [at, at + len) of a rank's memory: inputs, or output that the operation must produce. */
-struct prove_extent {
+struct prove_span {
 	uint64_t at, len;
 	uint64_t index; /* offset of the input bytes in the send buffer */
-	/* the rank whose input this is, or PROVE_REDUCED: the reduction over prove_spec_inputs ranks */
+	/* the rank whose input the bytes are, or PROVE_REDUCED: the reduction over prove_spec_inputs ranks */
 	int32_t symbol;
 };
 
@@ -84,7 +83,7 @@ struct prove_run {
 	uint64_t index;  /* offset of the input bytes */
 	int32_t node;    /* number of the expression in this memory, or PROVE_UNSET, PROVE_BAD */
 	int32_t writer;  /* the step that wrote this memory last, or -1 */
-	int32_t readers; /* list of the steps that have read this memory since then */
+	int32_t readers; /* list of the steps that have read this memory since */
 };
 
 enum { PROVE_UNSET = -1, PROVE_BAD = -2 }; /* PROVE_BAD: the fault is already reported */
@@ -104,28 +103,28 @@ struct prove_rank {
 	int first;        /* number of the rank's first step among the steps of all ranks */
 	uint64_t user[2]; /* the send and the receive buffer of the call */
 	uint64_t base[3], size[3]; /* the buffers of the steps */
-	uint64_t end;              /* of all memory */
+	uint64_t end;              /* end of all memory */
 	uint64_t staging, staging_size;
-	struct stage *stage; /* of a rank with staged buffers */
-	int32_t *after;      /* the steps for which its steps wait */
+	struct stage *stage; /* set if the rank has staged buffers */
+	int32_t *after;      /* the steps that the rank's steps wait for */
 	int cap_after;
-	struct prove_extent *in, *out; /* by address */
+	struct prove_span *in, *out; /* by address */
 	int ins, cap_ins, outs, cap_outs;
 	struct prove_run *run; /* the last run only marks the end of memory */
 	int runs, cap_runs;
-	/* number of sends in flight; heads of two lists: see prove_bounded */
+	/* number of sends in flight; heads of two lists (prove_bounded) */
 	int used, waiting, blocked;
 };
 
-/* The state of one step; steps are numbered through over all ranks. */
+/* The state of one step.  Steps are numbered over all ranks. */
 struct prove_event {
 	const coll_step_t *step;
 	int32_t owner; /* index of the step's rank */
 	int32_t mate;  /* the matching send or receive, or -1 */
-	int32_t left;  /* number of steps that this step still waits for */
+	int32_t left;  /* number of steps that the step still waits for */
 	int32_t later; /* list of steps that wait for this step */
 	int32_t state;
-	int32_t started, done; /* when; 0: never */
+	int32_t started, done; /* time of the event; 0: never */
 	int32_t next;          /* next step in a list of prove_bounded */
 	uint32_t seen;         /* number of the last search that visited this step */
 };
@@ -160,7 +159,7 @@ struct prove_expr {
 	uint32_t buckets; /* a power of two */
 	int nranks;
 	int32_t canonical,
-		canonical_scaled; /* reproducible mode's grouping of inputs, of scaled inputs */
+		canonical_scaled; /* reproducible mode's grouping of inputs, and of scaled inputs */
 	int32_t last_left, last_right, last;
 	int32_t *stack;
 	uint8_t *seen;
@@ -176,13 +175,12 @@ struct prove_mutant {
 	int nranks, count, segment, form, average, displs, staged;
 	uint32_t claims; /* flags that the table claims wrongly, or lacks */
 	/*
-	 * Plants the bug and describes its place with prove_planted; returns 0 if there is no place
-	 * for the bug.
+	 * Plants the bug and describes its place with prove_planted.  Returns 0 if the schedule has no place for the bug.
 	 */
 	int (*plant)(struct prove *p);
 };
 
-/* A builder that is wrong in a few of all cases, so that the cases of the proof must contain one of them. */
+/* A builder that is wrong in few cases.  The cases of the proof must contain such a case. */
 struct prove_builder {
 	const char *name;
 	const char *kind, *algorithm;
@@ -191,7 +189,7 @@ struct prove_builder {
 	int level;    /* the shortest proof that must find the fault */
 	int from, to; /* the numbers of ranks to try */
 	int (*is_wrong)(const struct prove_case *c);
-	/* The fault: in the arguments of the builder, or in its steps; the other is NULL. */
+	/* The fault: in the arguments of the builder, or in its steps.  The unused function is NULL. */
 	void (*args)(const struct prove *p, int actor, coll_schedule_args_t *args);
 	void (*steps)(struct prove *p);
 };
@@ -213,7 +211,7 @@ struct prove {
 	/* arguments of the case */
 	int32_t *nodes;
 	size_t *sendcounts, *senddispls, *recvcounts, *recvdispls; /* nranks rows of each */
-	size_t *joined; /* displacements of a staged list: its blocks follow one another */
+	size_t *joined; /* displacements of a staged list, whose blocks follow one another */
 	int cap_ranks;
 	/* the schedules */
 	struct prove_rank *rank;
@@ -224,7 +222,7 @@ struct prove {
 	int nlinks, cap_links;
 	int32_t *pair, *slot; /* messages by pair of ranks */
 	int cap_pairs, cap_slots;
-	int32_t *order, *stack; /* steps in the order of completion; steps still to visit */
+	int32_t *order, *stack; /* steps in the order of completion; steps to visit */
 	int ordered, clock, depth;
 	uint32_t search;
 	int32_t **mutant_arrays; /* arrays that mutants have allocated */
@@ -234,32 +232,44 @@ struct prove {
 	struct prove_link *reader;
 	int nreaders, cap_readers;
 	struct prove_totals totals;
-	/* faults found: bits of failed checks, and the first message of each */
+	/* faults: bits of failed checks, and the first message of each check */
 	unsigned failed;
 	char text[PROVE_CHECKS][PROVE_TEXT_MAX];
 };
 
-/* The step with a number. */
+/* Returns the step with a number. */
 static inline const coll_step_t *prove_step(const struct prove *p, int step)
 {
 	return p->event[step].step;
 }
 
+/* Does the step receive a message? */
+static inline int prove_is_recv(const coll_step_t *s)
+{
+	return s->kind == COLL_STEP_RECV || s->kind == COLL_STEP_RECV_REDUCE;
+}
+
+/* Does the step send or receive a message? */
+static inline int prove_is_message(const coll_step_t *s)
+{
+	return s->kind == COLL_STEP_SEND || prove_is_recv(s);
+}
+
 extern const char *const prove_check_names[PROVE_CHECKS];
 
-/* prove.c: does the name, COLLECTIVE or COLLECTIVE/ALGORITHM, stand for the algorithm?  NULL: for all. */
+/* prove.c: does the name, COLLECTIVE or COLLECTIVE/ALGORITHM, stand for the algorithm?  NULL stands for all. */
 int prove_wanted(const coll_algorithm_info_t *info, const char *name);
 /* The counts of a plan, ascending. */
 extern const uint64_t prove_counts[];
 extern const int prove_ncounts;
-/* The algorithm at the other end of a send or receive; -1 for other kinds. */
+/* Returns the algorithm at the other end of a send or receive, or -1 for other kinds. */
 int prove_partner(int kind);
 
 /* util.c: memory (exits if there is none) and messages. */
 void *prove_grow(void *array, int *cap, int want, size_t size);
 __attribute__((format(printf, 3, 4))) void prove_fail(struct prove *p, int check, const char *fmt,
 						      ...);
-/* The same, with rank and step before the message. */
+/* Reports as prove_fail, with rank and step before the message. */
 __attribute__((format(printf, 4, 5))) void prove_fail_step(struct prove *p, int check, int step,
 							   const char *fmt, ...);
 void prove_case_text(const struct prove_case *c, char *text, size_t size);
@@ -270,9 +280,9 @@ void prove_free(struct prove *p);
 int prove_kind_pairs(int kind);  /* SEND and RECV */
 int prove_kind_matrix(int kind); /* a block from each rank to each */
 int prove_kind_forms(int kind);
-/* A reduction on that rank combines the inputs of so many ranks, from rank 0 on. */
+/* Returns the number of ranks whose inputs a reduction on that rank combines, from rank 0 on. */
 int prove_spec_inputs(const struct prove *p, int actor);
-/* Sets the buffers of a rank, their place in memory, and the expected output. */
+/* Sets the buffers of a rank, their addresses, and the expected output. */
 void prove_spec_rank(struct prove *p, int actor);
 void prove_spec_args(const struct prove *p, int actor, coll_schedule_args_t *args);
 /* counts.c: fill the arrays of the case. */
@@ -282,7 +292,7 @@ void prove_spec_nodes(struct prove *p);
 /* build.c: the schedules of all ranks, and their messages (check 5).  Faults go to prove_fail. */
 void prove_reserve(struct prove *p, int nranks);
 int prove_build(struct prove *p);
-/* The messages and bytes of all ranks by the formula, if no message is cut. */
+/* Computes the messages and bytes of all ranks by the formula, as if no message were cut. */
 void prove_formula(struct prove *p, const struct prove_case *c, uint64_t *messages,
 		   uint64_t *bytes);
 /* Returns 0 if every message has a send and a receive that fit. */
@@ -291,16 +301,16 @@ void prove_unbuild(struct prove *p);
 
 /* staged.c: adds the copies of a rank with staged buffers to its steps, and its staging memory. */
 void prove_stage(struct prove *p, int actor);
-/* The address for which the byte at offset `off` of the staging memory stands. */
+/* Returns the address for which the byte at offset `off` of the staging memory stands. */
 uint64_t prove_staged_at(const struct prove_rank *r, int part, uint64_t off);
 void prove_unstage(struct prove_rank *r);
-/* For a wrong builder: the blocks of a staged list are taken for one block. */
+/* For a wrong builder: takes the blocks of a staged list for one block. */
 void prove_forget_lists(struct prove_rank *r);
 
-/* pieces.c: the order of the messages of SEND and RECV in pieces, which have one tag (check 5). */
+/* pieces.c: checks the order of the messages of SEND and RECV in pieces, which have one tag (check 5). */
 void prove_pieces(struct prove *p);
 
-/* run.c: maximal execution (check 3). */
+/* run.c: runs the steps as far as they go (check 3). */
 int prove_run(struct prove *p);
 /*
  * Finds the least number of sends in flight on each rank, of 1, 4 and 64, with which all steps
@@ -308,10 +318,10 @@ int prove_run(struct prove *p);
  */
 void prove_bounded(struct prove *p);
 
-/* data.c: the effect of the steps on memory (checks 1 and 2). */
+/* data.c: applies the steps to memory (checks 1 and 2). */
 void prove_data(struct prove *p);
 
-/* barrier.c: does every rank wait for all others (check 1)? */
+/* barrier.c: checks that every rank waits for all others (check 1). */
 void prove_barrier(struct prove *p);
 
 /* memory.c */
@@ -320,7 +330,7 @@ void prove_memory_begin(struct prove_rank *r);
 void prove_memory_read(struct prove *p, int step, uint64_t at, uint64_t len,
 		       struct prove_pieces *out);
 void prove_memory_write(struct prove *p, int step, uint64_t at, const struct prove_pieces *in);
-/* Index of the run that holds address `at`. */
+/* Returns the index of the run that holds address `at`. */
 int prove_memory_find(const struct prove_rank *r, uint64_t at);
 void prove_pieces_add(struct prove_pieces *pieces, uint64_t off, uint64_t index, int32_t node);
 
@@ -334,9 +344,9 @@ int32_t prove_expr_pair(struct prove_expr *e, int32_t left, int32_t right);
 int32_t prove_expr_divide(struct prove_expr *e, int32_t node);
 void prove_expr_text(const struct prove_expr *e, int32_t node, char *text, size_t size);
 /*
- * Verifies that an expression has every rank once (a scan: every rank up to its own), in the claimed order and grouping; that an average
- * of integers is finished once, at the end; that an average of floats scales every input once, before
- * it is added; that nothing else is divided.  Faults go to prove_fail; the return value is 0 then.
+ * Verifies that an expression has every rank once (a scan: every rank up to its own), in the claimed order and grouping;
+ * that an average of integers is divided once, at the end; that an average of floats scales every input once, before the
+ * input is added; that no other part is divided.  Returns 0 after a fault, which goes to prove_fail.
  */
 int prove_expr_check(struct prove *p, int actor, uint64_t index, int32_t node);
 
@@ -357,16 +367,19 @@ enum prove_property {
 	PROVE_PROPERTIES
 };
 
-/* Values of PROVE_PIECES: the pieces of a block, or nearly; those from PROVE_MANY on only where a sweep asks for them. */
+/*
+ * Values of PROVE_PIECES: about the number of pieces of a block.  PROVE_MANY and PROVE_MOST occur only where a sweep asks
+ * for them.
+ */
 enum { PROVE_WHOLE = 0, PROVE_FEW = 1, PROVE_SOME = 2, PROVE_MANY = 3, PROVE_MOST = 4 };
 enum { PROVE_MANY_PIECES = 40, PROVE_MOST_PIECES = 140 };
 
-/* The shortest proof, the usual one, the longest. */
+/* The shortest, the usual and the longest proof. */
 enum prove_level { PROVE_QUICK, PROVE_USUAL, PROVE_LONG, PROVE_LEVELS };
 
-/* A sweep visits every combination of some properties; the others are drawn at random. */
+/* A sweep visits every combination of some properties, and draws the other properties at random. */
 enum prove_sweep {
-	PROVE_SWEEP_ALL,    /* every combination, but for the element and for staging */
+	PROVE_SWEEP_ALL,    /* every combination, except of elements and staging */
 	PROVE_SWEEP_PAIRS,  /* every root with every count and place */
 	PROVE_SWEEP_ROOTS,  /* every root */
 	PROVE_SWEEP_COUNTS, /* every count with every layout of nodes */
@@ -391,37 +404,40 @@ struct prove_plan {
 	int ncounts;
 	struct prove_set ranks;
 	struct prove_set
-		sample; /* some of these, with PROVE_SWEEP_PAIRS although that takes long */
+		sample; /* numbers of ranks that have PROVE_SWEEP_PAIRS although it takes long */
 };
 
 /* case.c: one case, and the values of its properties. */
 void prove_one(struct prove *p, const struct prove_case *c);
-/* The number of values of each property, of an algorithm on some ranks. */
+/* Sets the number of values of each property, for an algorithm on some ranks. */
 void prove_case_sizes(const struct prove_plan *plan, const coll_algorithm_info_t *info, int nranks,
 		      uint64_t size[PROVE_PROPERTIES]);
 /* Finds `messages` and `shares` of a case whose other members are set. */
 void prove_case_shares(struct prove *p, struct prove_case *c);
-/* Fills a case, whose algorithm and ranks are set, with the values; returns 0 if the algorithm does not support it. */
+/* Fills in a case, whose algorithm and ranks are set, with the values.  Returns 0 if the algorithm does not support it. */
 int prove_case_fill(struct prove *p, struct prove_case *c, const struct prove_plan *plan,
 		    const uint64_t value[PROVE_PROPERTIES]);
 
 /* set.c */
 int prove_set_has(const struct prove_set *set, int nranks);
 void prove_set_add(struct prove_set *set, int nranks);
-/* Writes "1-64, 96"; "none". */
+/* Writes the set as text: "1-64, 96"; "none". */
 void prove_set_text(const struct prove_set *set, char *text, size_t size);
 
-/* plan.c: the numbers of ranks of a plan whose level and seed are set; last 0: those of the level. */
+/* plan.c: sets the numbers of ranks of a plan whose level and seed are set.  last 0: the numbers of the level. */
 void prove_plan_ranks(struct prove_plan *plan, int first, int last);
-/* Does the plan have the sweep for an algorithm on so many ranks?  cost: its steps, about. */
+/* Does the plan have the sweep for an algorithm on so many ranks?  cost: about the number of its steps. */
 int prove_plan_has(const struct prove_plan *plan, enum prove_sweep sweep, int nranks,
 		   uint64_t cost);
-/* The i-th number that a seed draws. */
+/* Returns the i-th number that a seed draws. */
 uint64_t prove_draw(uint64_t seed, uint64_t i);
-/* The cost after which the sweep PROVE_SWEEP_MORE ends. */
+/* Returns the cost after which the sweep PROVE_SWEEP_MORE ends. */
 uint64_t prove_plan_more(const struct prove_plan *plan, int nranks);
 
-/* sweep.c: proves the cases of an algorithm on some ranks up to the first fault.  Returns bits 1 << sweep: those complete. */
+/*
+ * sweep.c: proves the cases of an algorithm on some ranks up to the first fault.  Returns bits 1 << sweep of complete
+ * sweeps.
+ */
 unsigned prove_sweeps(struct prove *p, const struct prove_plan *plan, int algorithm,
 		      const coll_algorithm_info_t *info, int nranks);
 
@@ -429,30 +445,25 @@ unsigned prove_sweeps(struct prove *p, const struct prove_plan *plan, int algori
 struct prove_row {
 	coll_algorithm_info_t info;
 	int wanted;
-	struct prove_set ranks; /* with a case */
+	struct prove_set ranks; /* numbers of ranks with a case */
 	struct prove_set swept[PROVE_SWEEPS];
 	int failed_ranks;
 	struct prove_totals totals;
-	unsigned failed; /* failed checks for the smallest number of ranks that failed */
+	unsigned failed; /* failed checks with the fewest ranks that failed */
 	char text[PROVE_CHECKS][PROVE_TEXT_MAX];
 };
 
-/*
- * table.c: prints the rows; returns the number of algorithms that are not proven, or -1 if none was
- * tried.
- */
+/* table.c: prints the rows.  Returns the number of unproven algorithms, or -1 if none was tried. */
 int prove_table(const struct prove_plan *plan, const struct prove_row *row, int rows, int json);
 
 /* tried.c: prints which cases were tried. */
 extern const char *const prove_sweep_names[PROVE_SWEEPS];
 void prove_tried(const struct prove_plan *plan, const struct prove_row *row, int rows);
 
-/*
- * bugs.c: the array ends with a NULL name; the entry without a check changes nothing and must pass.
- */
+/* bugs.c: the array ends with a NULL name.  The entry without a check changes nothing and must pass. */
 extern const struct prove_mutant prove_mutants[];
 
-/* builders.c: ends with a NULL name. */
+/* builders.c: the array ends with a NULL name. */
 extern const struct prove_builder prove_builders[];
 
 /* mutant.c: tries the mutant or wrong builder of that name, or all if name is NULL.  Returns the exit status. */

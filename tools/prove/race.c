@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * race.c - the events that certainly happen before another event.  Each step has two events, start
- * and completion.  A step starts after the steps that it waits for are complete; it completes after
- * it has started; a receive completes after the matching send has started.  A send may complete
- * before its receive is posted (small messages do), so no other order is certain.
+ * race.c - finds the events that certainly happen before another event.  Each step has two events,
+ * start and completion.  A step starts after the steps that it waits for are complete, and
+ * completes after it has started.  A receive completes after the matching send has started.  A send
+ * may complete before its receive is posted (small messages do), so no other order is certain.
  *
- * A receive touches memory only after both it and the matching send have started.
+ * A receive accesses memory only after it and the matching send have started.
  */
 #include "prove/prove.h"
 
-/* Pushes a step that has started; then the steps that made it start have started too. */
+/* Pushes a step that has started.  The steps that made it start have then started too. */
 static void race_push(struct prove *p, int step)
 {
 	if (p->event[step].seen == p->search)
@@ -18,13 +18,10 @@ static void race_push(struct prove *p, int step)
 	p->stack[p->depth++] = step;
 }
 
-/* The send that matches a receive, or -1. */
+/* Returns the send that matches a receive; -1 for other steps. */
 static int race_send_of(const struct prove *p, int step)
 {
-	const coll_step_t *s = prove_step(p, step);
-
-	return s->kind == COLL_STEP_RECV || s->kind == COLL_STEP_RECV_REDUCE ? p->event[step].mate
-									     : -1;
+	return prove_is_recv(prove_step(p, step)) ? p->event[step].mate : -1;
 }
 
 /*
@@ -53,7 +50,7 @@ static int race_locally(struct prove *p, int earlier, int start)
 	return 0;
 }
 
-/* The same search through the steps of all ranks. */
+/* Searches so through the steps of all ranks. */
 static int race_globally(struct prove *p, int earlier, int start)
 {
 	p->search++;

@@ -4,18 +4,12 @@
  * only together with its receive, after that receive has been posted.
  *
  * A step that can run stays able to run until it is done.  So all executions that run as long as
- * they can complete the same steps, and one execution proves them all.  A bound on the sends in
- * flight breaks this property; prove_bounded() therefore lets the transport choose as badly as it
- * can.
+ * they can complete the same steps, and one execution proves all executions.  A bound on the sends
+ * in flight breaks this property, so prove_bounded() lets the transport choose as badly as it can.
  */
 #include "prove/prove.h"
 
 enum { RUN_IDLE = 0, RUN_STARTED, RUN_WAITING, RUN_ENABLED, RUN_IN_FLIGHT };
-
-static int run_is_recv(const coll_step_t *s)
-{
-	return s->kind == COLL_STEP_RECV || s->kind == COLL_STEP_RECV_REDUCE;
-}
 
 static void run_push(struct prove *p, int step)
 {
@@ -43,7 +37,7 @@ static void run_complete(struct prove *p, int step)
 			run_push(p, p->link[k].to);
 }
 
-/* The first step that could start but never ends, else the first step that never starts. */
+/* Returns the first step that could start but never ends, else the first step that never starts. */
 static int run_stuck(const struct prove *p)
 {
 	int waits = -1;
@@ -59,7 +53,7 @@ static int run_stuck(const struct prove *p)
 	return waits;
 }
 
-/* The first step that is not done among the steps that `step` waits for. */
+/* Returns the first step that is not done among the steps that `step` waits for. */
 static int run_waits_for(const struct prove *p, int step)
 {
 	const coll_step_t *s = prove_step(p, step);
@@ -101,14 +95,14 @@ int prove_run(struct prove *p)
 		const coll_step_t *s = prove_step(p, step);
 
 		p->event[step].started = ++p->clock;
-		if (s->kind > COLL_STEP_RECV_REDUCE) {
+		if (!prove_is_message(s)) {
 			run_complete(p, step);
 			continue;
 		}
 		if (mate < 0 || !p->event[mate].started)
 			continue;
-		run_complete(p, run_is_recv(s) ? mate : step);
-		run_complete(p, run_is_recv(s) ? step : mate);
+		run_complete(p, prove_is_recv(s) ? mate : step);
+		run_complete(p, prove_is_recv(s) ? step : mate);
 	}
 	if (p->ordered == p->nsteps)
 		return 0;
@@ -119,10 +113,10 @@ int prove_run(struct prove *p)
 /* ---------------------------------------------------- few sends in flight -- */
 
 /*
- * Each rank hands at most `limit` sends to the transport at a time, in the worst order: a send
- * whose receive is not posted yet takes a free place before a send that could complete, and a send
- * that could complete does so only when nothing else can happen.  Each rank has two lists of sends:
- * `waiting` holds those that wait for a place, `blocked` those of them whose receive is posted.
+ * Each rank hands at most `limit` sends to the transport at a time, in the worst order.  A send
+ * whose receive is not posted takes a free slot before a send that could complete.  A send that
+ * could complete does so only when nothing else can happen.  Each rank has two lists of sends that
+ * wait for a slot: `waiting`, and `blocked` if the receive is posted.
  */
 struct bounded {
 	int limit, done;
@@ -158,7 +152,7 @@ static void bounded_send(struct prove *p, struct bounded *b, int step)
 		bounded_block(p, r, step);
 	} else {
 		p->event[step].state = RUN_WAITING;
-		/* the step waits for nothing any more, so `left` can link the list */
+		/* the step waits for nothing, so `left` can link the list */
 		p->event[step].left = r->waiting;
 		r->waiting = step;
 	}
@@ -175,7 +169,7 @@ static void bounded_recv(struct prove *p, struct bounded *b, int step)
 		bounded_block(p, &p->rank[p->event[mate].owner], mate);
 }
 
-/* A place in flight has become free: gives it to the next send. */
+/* Gives a free slot in flight to the next send. */
 static void bounded_refill(struct prove *p, struct bounded *b, struct prove_rank *r)
 {
 	int step;
@@ -204,7 +198,7 @@ static void bounded_start(struct prove *p, struct bounded *b, int step)
 
 	if (s->kind == COLL_STEP_SEND)
 		bounded_send(p, b, step);
-	else if (run_is_recv(s))
+	else if (prove_is_recv(s))
 		bounded_recv(p, b, step);
 	else
 		run_complete(p, step);

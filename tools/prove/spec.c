@@ -3,7 +3,7 @@
  * spec.c - the meaning of each collective, independent of its algorithms: the buffers of a rank,
  * their overlap in place, and the inputs of every output byte.
  *
- * A form with one count is handled as a form with a count for each rank, all of them equal.
+ * A form with one count is treated as a form with equal counts for all ranks.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,10 @@ int prove_kind_pairs(int kind)
 	return kind == COLL_KIND_SEND || kind == COLL_KIND_RECV;
 }
 
-/* Only the root can be in place if the other ranks have a single buffer. */
+/*
+ * Returns how many of PROVE_OUT_OF_PLACE, PROVE_IN_PLACE and PROVE_MIXED a kind has.  A rooted kind is not mixed: only its
+ * root can be in place.
+ */
 int prove_kind_forms(int kind)
 {
 	if (kind == COLL_KIND_BARRIER || prove_kind_pairs(kind))
@@ -38,7 +41,7 @@ int prove_spec_inputs(const struct prove *p, int actor)
 
 /* --------------------------------------------------------------- arguments -- */
 
-/* Displacements for the builder: a staged list lies in one piece. */
+/* Returns the displacements for the builder: a staged list lies in one piece. */
 static const size_t *spec_displs_of(const struct prove *p, int actor, int buffer)
 {
 	size_t n = (size_t)p->c->nranks;
@@ -109,8 +112,7 @@ static size_t spec_end(const struct prove_case *c, const size_t *counts, const s
 }
 
 /*
- * Sizes of the send and receive buffers in elements, and the offset of this rank's own part in the
- * larger buffer.
+ * Finds the sizes of the send and receive buffers in elements, and the offset of this rank's own part in the larger buffer.
  */
 static void spec_sizes(const struct prove *p, int rank, size_t *send, size_t *recv, size_t *own)
 {
@@ -193,8 +195,8 @@ static void spec_out(const struct prove *p, struct prove_rank *r, size_t at, siz
 	if (!len)
 		return;
 	r->out = prove_grow(r->out, &r->cap_outs, r->outs + 1, sizeof(*r->out));
-	r->out[r->outs++] = (struct prove_extent){r->user[COLL_BUFFER_RECV] + at * elem, len * elem,
-						  index * elem, symbol};
+	r->out[r->outs++] = (struct prove_span){r->user[COLL_BUFFER_RECV] + at * elem, len * elem,
+						index * elem, symbol};
 }
 
 static void spec_in(const struct prove *p, struct prove_rank *r, int actor, size_t at, size_t len)
@@ -204,13 +206,13 @@ static void spec_in(const struct prove *p, struct prove_rank *r, int actor, size
 	if (!len)
 		return;
 	r->in = prove_grow(r->in, &r->cap_ins, r->ins + 1, sizeof(*r->in));
-	r->in[r->ins++] = (struct prove_extent){r->user[COLL_BUFFER_SEND] + at * elem, len * elem,
-						at * elem, actor};
+	r->in[r->ins++] = (struct prove_span){r->user[COLL_BUFFER_SEND] + at * elem, len * elem,
+					      at * elem, actor};
 }
 
 static int spec_compare(const void *a, const void *b)
 {
-	const struct prove_extent *x = a, *y = b;
+	const struct prove_span *x = a, *y = b;
 
 	return (x->at > y->at) - (x->at < y->at);
 }
@@ -229,7 +231,7 @@ static void spec_out_each(const struct prove *p, struct prove_rank *r, int actor
 		qsort(r->out, (size_t)r->outs, sizeof(*r->out), spec_compare);
 }
 
-/* Between the blocks of a v-form's send buffer there are no inputs. */
+/* Adds the inputs of every block.  There are none between the blocks of a v-form's send buffer. */
 static void spec_in_each(const struct prove *p, struct prove_rank *r, int actor)
 {
 	size_t n = (size_t)p->c->nranks;

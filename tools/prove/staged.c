@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * staged.c - the schedule of a rank whose buffers are staged: the library's own code places the staging memory
- * and adds the copies.
+ * staged.c - the schedule of a rank whose buffers are staged: the library's own code lays out the staging
+ * memory and adds the copies.
  */
 #include <stdlib.h>
 #include "prove/prove.h"
@@ -20,7 +20,7 @@ static int staged_root(const struct prove *p, const struct prove_rank *r)
 	return r->rank == p->c->root;
 }
 
-/* Bit 1 << buffer: the buffer is a list. */
+/* Returns bit 1 << buffer for a buffer that is a list. */
 static int staged_lists(const struct prove *p, const struct prove_rank *r)
 {
 	const int send = 1 << COLL_BUFFER_SEND, recv = 1 << COLL_BUFFER_RECV;
@@ -37,17 +37,17 @@ static int staged_lists(const struct prove *p, const struct prove_rank *r)
 	}
 }
 
-/* The used bytes of a buffer, as the library finds them. */
+/* Returns the used bytes of a buffer, as the library finds them. */
 static struct stage_span staged_span(const struct prove *p, const struct prove_rank *r, int buffer)
 {
-	const struct prove_extent *extent = buffer == COLL_BUFFER_SEND ? r->in : r->out;
+	const struct prove_span *part = buffer == COLL_BUFFER_SEND ? r->in : r->out;
 	int n = buffer == COLL_BUFFER_SEND ? r->ins : r->outs;
 	struct stage_span span = {0, 0};
 
 	if (!n)
 		return span;
-	span.begin = (uintptr_t)extent[0].at;
-	span.end = (uintptr_t)(extent[n - 1].at + extent[n - 1].len);
+	span.begin = (uintptr_t)part[0].at;
+	span.end = (uintptr_t)(part[n - 1].at + part[n - 1].len);
 	if (staged_lists(p, r) & 1 << buffer) {
 		span.begin = (uintptr_t)r->user[buffer];
 		span.end = span.begin +
@@ -134,7 +134,7 @@ static void staged_take_step(struct prove_rank *r, const struct step *step, int 
 				   .bytes = step->len};
 }
 
-/* The edges of the library's form lead from earlier to later steps. */
+/* Takes the steps back from the library's form, whose edges lead from earlier to later steps. */
 static void staged_take(struct prove_rank *r, const struct sched *s)
 {
 	int at = 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sweep.c - the cases of an algorithm on some ranks: every combination of some properties, the others by chance. */
+/*
+ * sweep.c - the cases of an algorithm on some ranks: every combination of some properties, with the other properties drawn
+ * at random.
+ */
 #include <string.h>
 #include "prove/prove.h"
 
@@ -19,9 +22,9 @@ enum {
 };
 
 struct sweep {
-	unsigned crossed; /* properties: every combination of their values occurs */
-	int pieces;       /* the only value of PROVE_PIECES; 0: those of the property */
-	int many;         /* pieces of a block that this value means */
+	unsigned crossed; /* properties whose combinations all occur */
+	int pieces;       /* the only value of PROVE_PIECES; 0: the usual values */
+	int many;         /* pieces of a block that this value of PROVE_PIECES means */
 	int staged;       /* 1: only cases with staged buffers */
 	int plain;        /* 1: only elements of one byte, and no staged buffers */
 };
@@ -43,11 +46,11 @@ static const struct sweep sweeps[PROVE_SWEEPS] = {
 struct sweep_space {
 	uint64_t size[PROVE_PROPERTIES];
 	uint64_t first[PROVE_PROPERTIES]; /* the first value of each property */
-	uint64_t combinations;            /* of the crossed properties */
+	uint64_t combinations;            /* number of combinations of the crossed properties */
 	uint64_t seed;
 };
 
-/* Returns 0 if the sweep has no case. */
+/* Finds the cases of a sweep.  Returns 0 if it has none. */
 static int sweep_space(struct sweep_space *space, const struct prove_plan *plan,
 		       const struct sweep *w, const struct prove_case *c)
 {
@@ -82,7 +85,7 @@ static int sweep_space(struct sweep_space *space, const struct prove_plan *plan,
 	return 1;
 }
 
-/* The values of case `number` of a sweep. */
+/* Finds the values of case `number` of a sweep. */
 static void sweep_values(const struct sweep_space *space, const struct sweep *w, uint64_t number,
 			 uint64_t value[PROVE_PROPERTIES])
 {
@@ -97,7 +100,7 @@ static void sweep_values(const struct sweep_space *space, const struct sweep *w,
 		} else {
 			value[i] = drawn % space->size[i];
 		}
-		/* Pieces and staging cost steps: the other half of the cases, or more, does without. */
+		/* Pieces and staging cost steps, so half of the cases, or more, do without. */
 		if ((i == PROVE_STAGING || i == PROVE_PIECES) && !(w->crossed & 1u << i) &&
 		    drawn >> 32 & 1)
 			value[i] = 0;
@@ -105,7 +108,7 @@ static void sweep_values(const struct sweep_space *space, const struct sweep *w,
 	}
 }
 
-/* Returns 0 if the algorithm has no case on so many ranks. */
+/* Begins the cases.  Returns 0 if the algorithm has none on so many ranks. */
 static int sweep_begin(struct prove *p, struct prove_case *c, const struct prove_plan *plan)
 {
 	const uint64_t value[PROVE_PROPERTIES] = {0};
@@ -120,7 +123,10 @@ static int sweep_begin(struct prove *p, struct prove_case *c, const struct prove
 	return 1;
 }
 
-/* The steps of a sweep, about: as if every algorithm cut its messages, and a rank cost as much as some steps. */
+/*
+ * Returns about the number of steps of a sweep: as if every algorithm cut its messages, and a rank cost as much as some
+ * steps.
+ */
 static uint64_t sweep_cost(const struct sweep *w, const struct sweep_space *space,
 			   const struct prove_case *c)
 {
@@ -139,7 +145,7 @@ static uint64_t sweep_spent(const struct prove *p)
 	return p->totals.steps + 8 * p->totals.cases * (uint64_t)p->nactors;
 }
 
-/* Returns 1 if the sweep had a case, and no fault. */
+/* Proves the cases of a sweep.  Returns 1 if it had a case, and no fault. */
 static int sweep_run(struct prove *p, struct prove_case *c, const struct prove_plan *plan,
 		     const struct sweep *w, const struct sweep_space *space)
 {
@@ -159,7 +165,10 @@ static int sweep_run(struct prove *p, struct prove_case *c, const struct prove_p
 /* Steps of a case from which on its messages are whole: a gigabyte holds ten times as many. */
 enum { SWEEP_HEAVY = 100000 };
 
-/* Draws further cases until so many steps are proven; at least one, with the last root, and with whole messages if these are many. */
+/*
+ * Draws further cases until so many steps are proven, but at least one case: with the last root, and with whole messages if
+ * it has many steps.
+ */
 static int sweep_more(struct prove *p, struct prove_case *c, const struct prove_plan *plan,
 		      const struct sweep_space *space)
 {
@@ -181,7 +190,7 @@ static int sweep_more(struct prove *p, struct prove_case *c, const struct prove_
 	return p->totals.cases > 0;
 }
 
-/* The sweeps, as bits, whose cases a sweep has too. */
+/* Returns the sweeps, as bits, whose cases a sweep contains. */
 static unsigned sweep_implied(int sweep, const struct sweep_space *space)
 {
 	const unsigned parts = 1u << PROVE_SWEEP_ROOTS | 1u << PROVE_SWEEP_COUNTS;

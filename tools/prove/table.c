@@ -75,7 +75,7 @@ static int table_print(const struct prove_plan *plan, const struct prove_row *ro
 	return proven + failed ? failed : -1;
 }
 
-/* The numbers of ranks of the row, and those of each sweep. */
+/* Writes the numbers of ranks of the row and of each of its sweeps. */
 static void table_json_ranks(struct json *json, const struct prove_row *row)
 {
 	char text[4 * PROVE_RANKS_MAX];

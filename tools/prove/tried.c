@@ -18,7 +18,7 @@ static const char *const tried_words[PROVE_SWEEPS] = {
 
 enum { TRIED_TEXT = 4 * PROVE_RANKS_MAX };
 
-/* A barrier has no data. */
+/* Does the sweep concern the kind?  A barrier has no data. */
 static int tried_concerns(const struct prove_row *row, int sweep)
 {
 	return row->info.kind != COLL_KIND_BARRIER ||
@@ -26,7 +26,7 @@ static int tried_concerns(const struct prove_row *row, int sweep)
 		sweep != PROVE_SWEEP_STAGED);
 }
 
-/* The numbers of ranks of a sweep: of all algorithms that have a case there, and of some only. */
+/* Splits the numbers of ranks of a sweep: tried with all algorithms that have a case there, or with some only. */
 static void tried_split(const struct prove_row *row, int rows, int sweep, struct prove_set *all,
 			struct prove_set *some)
 {

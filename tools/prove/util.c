@@ -39,7 +39,7 @@ void prove_step_text(const struct prove *p, int step, char *text, size_t size)
 	int i = step - p->rank[p->event[step].owner].first;
 	unsigned long long bytes = s->bytes;
 
-	if (s->kind <= COLL_STEP_RECV_REDUCE)
+	if (prove_is_message(s))
 		snprintf(text, size, "step %d (%s %d, message %u, %llu bytes)", i, kinds[kind],
 			 s->peer, s->message, bytes);
 	else

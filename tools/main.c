@@ -107,8 +107,8 @@ int main(int argc, char **argv)
 	int status;
 
 	/*
-	 * UCX 1.22 else waits 0.4 s while it is loaded, for threads that run functions which it changes.  Ranks
-	 * inherit the variable.
+	 * Else UCX 1.22 waits 0.4 s while it is loaded, for threads that run functions which it changes.  Ranks inherit the
+	 * variable.
 	 */
 	setenv("UCX_MEM_BISTRO_GRACE_DURATION", "0", 0);
 	status = main_dispatch(argc, argv);

@@ -14,7 +14,7 @@ enum {
 	CHECK_ONLY_MAX = 256,
 	CHECK_KEYS_MAX = 64,
 	CHECK_TIMEOUT_MS = 20000,
-	CHECK_WAITED_MAX = 3, /* so many failures that take their whole time end the run */
+	CHECK_WAITED_MAX = 3, /* so many failures that use up their time end the run */
 	CHECK_DEFAULT_RANKS = 5,
 	CHECK_QUICK_RANKS = 2
 };
@@ -159,7 +159,7 @@ static int check_set(struct check_line *line, int option, char **argv)
 	}
 }
 
-/* The plugin's absolute path, its directory, and the name that the file gives it. */
+/* Finds the plugin's absolute path, its directory, and the name that the file gives it. */
 static int check_set_path(struct check_line *line, const char *given)
 {
 	struct check_options *o = &line->options;
@@ -254,7 +254,7 @@ static int check_wanted(const struct check_line *line, const struct check *check
 	return !line->only_count;
 }
 
-/* Returns the failed check because of which this check is skipped, or NULL. */
+/* Returns the failed check on which this check rests, or NULL. */
 static const struct check *check_rests_on(const struct check_line *line, const struct check *check,
 					  const struct check_broken *broken)
 {
@@ -294,7 +294,7 @@ struct check_sum {
 	int total, passed, skipped, cases;
 	long long calls;
 	int opening, opened;        /* checks that open an endpoint: wanted, and not skipped */
-	char why[CHECK_TEXT + 200]; /* the first reason to skip one of them */
+	char why[CHECK_TEXT + 200]; /* the first reason to skip such a check */
 	struct check_broken broken;
 };
 
@@ -320,7 +320,7 @@ static void check_note(struct check_broken *broken, const struct check *check,
 		broken->check[broken->count++] = check;
 }
 
-/* A fault that one group finds may fail checks of the later groups. */
+/* Advises the user: a fault that one group finds may fail checks of the later groups. */
 static void check_advise(const struct check_broken *broken)
 {
 	const struct check *first = broken->check[0];
@@ -347,7 +347,7 @@ static void check_group(const struct check_line *line, int group, struct check_s
 		}
 }
 
-/* Each rank of a plugin for devices gets a device of its own, unless the user set --ranks. */
+/* Finds the number of ranks: each rank of a plugin for devices gets a device of its own, unless the user set --ranks. */
 static void check_look(struct check_options *o)
 {
 	const struct check_traits *traits = &o->traits;
@@ -397,7 +397,7 @@ static int check_report(struct check_line *line)
 	return CHECK_STATUS_UNTRIED;
 }
 
-/* Every process is a rank: all run the checks, and rank 0 reports. */
+/* Runs the checks under a launcher.  Every process is a rank; all ranks run the checks, and rank 0 reports. */
 static int check_launched(struct check_line *line)
 {
 	struct check_launch launch = {0};

@@ -21,10 +21,10 @@ enum { INFO_FLAGS = sizeof(info_flags) / sizeof(info_flags[0]) };
 
 static const char *const info_reach[] = {"none", "calls", "ordered"};
 
-/* One rule, and whether it matches any call with the given numbers of ranks and nodes. */
+/* One rule, and whether a call with the given numbers of ranks and nodes matches it. */
 struct info_rule {
 	coll_rule_info_t rule;
-	int32_t reach; /* -1: nobody asked */
+	int32_t reach; /* -1: not asked */
 	const char *why;
 };
 
@@ -90,7 +90,7 @@ static void info_count_range(char *line, size_t size, int32_t min, int32_t max, 
 	info_range(line, size, min > 1 ? low : NULL, max < INT32_MAX ? high : NULL, what);
 }
 
-/* NULL: the rule is for all kinds of processors. */
+/* Returns the words for a rule's processors; NULL: the rule is for all kinds. */
 static const char *info_cpus(uint32_t cpus)
 {
 	switch (cpus) {
@@ -303,7 +303,7 @@ int info_algorithms(coll_info_t info, int32_t nranks, int32_t nnodes, int as_jso
 		info_print_rules(info, nranks, nnodes);
 		info_print_algorithms();
 	}
-	/* The table is right even if no backend can be used. */
+	/* The table is right even if the process can use no backend. */
 	if (coll_info_verdict(info, &message) != COLL_ERR_CONFIG)
 		return 0;
 	fflush(stdout);

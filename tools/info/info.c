@@ -83,7 +83,7 @@ static void info_print_backend(const coll_backend_info_t *b, const struct info_s
 	info_field("choice", b->choice);
 	info_field("what", b->description);
 	info_field("file", b->path);
-	if (b->version[0] == '\0') /* refused unheard */
+	if (b->version[0] == '\0') /* refused unread */
 		return;
 	snprintf(text, sizeof(text), "%d, set by %s", b->priority, b->priority_source);
 	info_field("priority", text);
@@ -280,7 +280,7 @@ struct info_request {
 	char **names; /* names of options, ended by NULL */
 	int count;
 	int json, algorithms;
-	int64_t nranks, nnodes; /* 0: not said */
+	int64_t nranks, nnodes; /* 0: not given */
 };
 
 static int info_show(const struct info_request *request)
@@ -308,7 +308,7 @@ static int info_show(const struct info_request *request)
 	return status;
 }
 
-/* Reads one option of the command line; returns 0, or the exit status. */
+/* Reads one option of the command line.  Returns 0, or the exit status. */
 static int info_take(struct info_request *request, int c, char **argv, const struct option *known)
 {
 	switch (c) {
@@ -329,7 +329,7 @@ static int info_take(struct info_request *request, int c, char **argv, const str
 	}
 }
 
-/* Rejects options that exclude each other; returns 0, or the exit status. */
+/* Rejects options that exclude each other.  Returns 0, or the exit status. */
 static int info_check(const struct info_request *request, char **words)
 {
 	if (request->algorithms && (request->count > 0 || words[0] != NULL))

@@ -21,8 +21,8 @@ const struct info_style *info_choose_style(void);
 void info_put(const char *text);
 
 /*
- * `coll info --algorithms`: prints the rules and the algorithms.  If nranks is not 0, each rule
- * also says whether any call on that many ranks and nodes can match it.  Returns the exit status.
+ * `coll info --algorithms`: prints the rules and the algorithms.  If nranks is not 0, each rule also says whether a call on
+ * that many ranks and nodes can match it.  Returns the exit status.
  */
 int info_algorithms(coll_info_t info, int32_t nranks, int32_t nnodes, int as_json);
 

@@ -6,8 +6,8 @@
 #include "lib/json.h"
 
 /*
- * Length of the UTF-8 sequence that begins at s, or 0 if there is none.  Overlong forms, surrogates
- * and code points beyond U+10FFFF are invalid (RFC 3629 section 4).
+ * Returns the length of the UTF-8 sequence that begins at s, or 0 if there is none.  Overlong forms, surrogates and code
+ * points beyond U+10FFFF are invalid (RFC 3629 section 4).
  */
 static size_t json_utf8(const unsigned char *s)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * json.h - writes one JSON document, indented; the document is well-formed whatever bytes its
- * strings hold.
- */
+/* json.h - writes one JSON document, indented.  The document is well-formed whatever bytes its strings hold. */
 #ifndef TOOLS_JSON_H
 #define TOOLS_JSON_H
 
@@ -15,7 +12,7 @@ enum { JSON_DEPTH_MAX = 8 };
 struct json {
 	FILE *out;
 	int depth;
-	int filled[JSON_DEPTH_MAX]; /* 1 if this level already has a member */
+	int filled[JSON_DEPTH_MAX]; /* 1: the level has a member */
 };
 
 /* key is NULL for the document itself and inside arrays. */

@@ -29,8 +29,8 @@ static size_t tool_min(size_t a, size_t b)
 }
 
 /*
- * Edit distance: the number of insertions, deletions, replacements and swaps of neighbours that
- * lead from a to b.
+ * Returns the edit distance: the number of insertions, deletions, replacements and swaps of neighbours that lead from a to
+ * b.
  */
 static size_t tool_distance(const char *a, const char *b)
 {
@@ -57,10 +57,7 @@ const char *tool_did_you_mean(const char *word, const char *const *names)
 	static char text[64];
 	size_t best = 3;
 
-	/*
-	 * A suggestion must share most letters with the word; else the word is no slip of the
-	 * fingers.
-	 */
+	/* A suggestion must share most letters with the word, else the word is no typing mistake. */
 	if (strlen(word) < 5)
 		best = strlen(word) < 3 ? 1 : 2;
 	text[0] = '\0';

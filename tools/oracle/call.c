@@ -62,8 +62,8 @@ static int call_scatters(int32_t kind)
 /* ------------------------------------------------------------------- layout -- */
 
 /*
- * Number of elements that rank `from` sends to rank `to`.  In place the number must be the same in
- * both directions.
+ * Returns the number of elements that rank `from` sends to rank `to`.  In place the number must be the same in both
+ * directions.
  */
 static size_t call_block(const struct oracle_case *c, int32_t from, int32_t to)
 {
@@ -81,10 +81,7 @@ static size_t call_block(const struct oracle_case *c, int32_t from, int32_t to)
 	}
 }
 
-/*
- * The blocks that a rank sends, or those that a rank receives; with gaps the last rank's block
- * comes first.
- */
+/* Finds the blocks that a rank sends, or the blocks that it receives.  With gaps the last rank's block comes first. */
 static void call_blocks(const struct oracle_call *call, int32_t rank, int receives,
 			struct oracle_blocks *b)
 {
@@ -101,7 +98,7 @@ static void call_blocks(const struct oracle_call *call, int32_t rank, int receiv
 	}
 }
 
-/* A buffer of one block. */
+/* Makes a buffer of one block. */
 static void call_single(struct oracle_blocks *b, size_t count)
 {
 	*b = (struct oracle_blocks){.len = count};
@@ -112,9 +109,7 @@ static void call_part(struct oracle_call *call, size_t at, size_t count, int32_t
 	call->part[call->parts++] = (struct oracle_part){at, count, first, row};
 }
 
-/*
- * The part of the received data from rank i comes from this rank's block in rank i's send buffer.
- */
+/* Plans an alltoall: the received data of rank i come from this rank's block in rank i's send buffer. */
 static void call_plan_alltoall(struct oracle_call *call)
 {
 	struct oracle_blocks theirs;
@@ -151,7 +146,7 @@ static void call_plan_gather(struct oracle_call *call)
 		call_part(call, call->recv.displ[i], call->recv.count[i], i, 0);
 }
 
-/* The result combines the ranks up to this one, or those before it. */
+/* Plans a scan: the result combines the ranks up to this rank, an exscan's the ranks before it. */
 static void call_plan_scan(struct oracle_call *call)
 {
 	const int32_t ranks = call->rank + (call->c.kind == COLL_KIND_SCAN);
@@ -263,7 +258,7 @@ static const unsigned char *call_row(const struct oracle_call *call, int32_t row
 	return call->rows + (size_t)(row < 0 ? call->nranks : row) * CALL_PERIOD * call->elem;
 }
 
-/* The seed is the same on all ranks, wherever their buffers lie, and differs between calls. */
+/* Returns the seed.  It is the same on all ranks, wherever their buffers lie, and differs between calls. */
 static uint64_t call_seed(const struct oracle_case *c)
 {
 	return oracle_mix(oracle_mix(c->seed, (uint64_t)c->kind << 8 | (uint64_t)c->root),
@@ -291,9 +286,7 @@ int oracle_call_begin(struct oracle_call *call, const struct oracle_case *c, int
 					  .near = c->near,
 					  .seed = call_seed(c)};
 	call_plan(call);
-	/*
-	 * Each rank chooses by itself whether it is in place; the counts are the same on all ranks.
-	 */
+	/* Each rank chooses by itself whether it is in place, but the counts are the same on all ranks. */
 	if (call->c.place == ORACLE_ODD_IN_PLACE)
 		call->c.place = rank % 2 ? ORACLE_IN_PLACE : ORACLE_APART;
 	call_arguments(call);
@@ -315,8 +308,8 @@ void oracle_call_end(struct oracle_call *call)
 }
 
 /*
- * A buffer that only the root uses may be any pointer on the other ranks, NULL included; so may the receive
- * buffer of rank 0 in an exscan.
+ * Replaces the pointers of unused buffers: a buffer that only the root uses may be any pointer on the other ranks, NULL
+ * included, and so may the receive buffer of rank 0 in an exscan.
  */
 static void call_hide_unused(struct oracle_call *call)
 {
@@ -351,16 +344,13 @@ void oracle_call_place(struct oracle_call *call, void *send_area, void *recv_are
 
 /* --------------------------------------------------------- before and after -- */
 
-/* Bytes [at, at + len) of an area; functions that write to the window drop bytes outside of it. */
+/* Bytes [at, at + len) of an area.  Functions that write to the window drop bytes outside of it. */
 struct call_window {
 	unsigned char *bytes;
 	size_t at, len;
 };
 
-/*
- * Clips [*at, *at + *len) to the window; *skipped is the number of bytes clipped off at the
- * beginning.
- */
+/* Clips [*at, *at + *len) to the window.  *skipped becomes the number of bytes clipped off at the beginning. */
 static unsigned char *call_clip(const struct call_window *w, size_t at, size_t *len,
 				size_t *skipped)
 {
@@ -426,7 +416,7 @@ void oracle_call_fill(const struct oracle_call *call, int area, void *bytes)
 		call_put_before(&all, call, area);
 }
 
-/* Offset of the received data in their area. */
+/* Returns the offset of the received data in their area. */
 static size_t call_received(const struct oracle_call *call)
 {
 	size_t own = call_shared(call) && call->send.len >= call->recv.len ? call->own : 0;
@@ -435,8 +425,7 @@ static size_t call_received(const struct oracle_call *call)
 }
 
 /*
- * Number of elements from the beginning of a part whose values are near enough, though not bit for
- * bit equal.
+ * Returns the number of elements from the beginning of a part whose values are near enough, though not equal bit for bit.
  */
 static size_t call_right(const struct oracle_call *call, const struct oracle_part *p,
 			 const unsigned char *got)
@@ -472,10 +461,7 @@ static void call_put_after(const struct call_window *w, const struct oracle_call
 	}
 }
 
-/*
- * Describes the fault of which byte `at` of an area is a sign, and sets *at to the byte's place in
- * the buffer.
- */
+/* Describes the fault that byte `at` of an area shows, and sets *at to the byte's offset in the buffer. */
 static const char *call_fault(const struct oracle_call *call, int area, size_t *at)
 {
 	size_t begin = ORACLE_GUARD + call->shift, end = call->bytes[area] - ORACLE_GUARD;

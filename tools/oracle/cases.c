@@ -66,7 +66,7 @@ int oracle_table(const struct oracle_case *like, int32_t nranks, oracle_try_fn t
 		if (!oracle_places(&c, nranks, try, user))
 			return 0;
 	}
-	/* Several pieces of a pipelined transfer, the last piece shorter. */
+	/* Several pieces of a pipelined transfer, with a shorter last piece. */
 	c.count = CASES_PIECES;
 	c.dtype = COLL_INT16;
 	c.op = COLL_SUM;

@@ -21,7 +21,7 @@ double oracle_scale(const struct oracle_format *f, int32_t rank)
 
 /* ------------------------------------------------------------------- inputs -- */
 
-/* All whole numbers up to this limit are exact in the type. */
+/* Returns the limit up to which all whole numbers are exact in the type. */
 static int64_t data_limit(const struct oracle_format *f)
 {
 	int bits = f->mantissa ? f->mantissa + 1 : 8 * f->size - f->is_signed;
@@ -44,9 +44,10 @@ static int data_divides(const struct oracle_format *f, const struct oracle_data 
 }
 
 /*
- * Bounds the addends so that the sum of all ranks stays within the limit; with very many ranks some
- * ranks add 0.  An input that is divided by nranks is an addend times nranks; where the type does not
- * have such numbers, the quotient is rounded, and only two equal ones are exact in any order.
+ * Returns an addend, bounded so that the sum of all ranks stays within the limit; with very many
+ * ranks some ranks add 0.  An input that is divided by nranks is an addend times nranks.  Where the
+ * type does not have such numbers, the quotient is rounded, and only two equal quotients are exact in
+ * any order.
  */
 static double data_addend(const struct oracle_format *f, const struct oracle_data *d, int32_t rank,
 			  size_t i, uint64_t hash)
@@ -64,7 +65,7 @@ static double data_addend(const struct oracle_format *f, const struct oracle_dat
 	return times * (double)data_within(f, hash, bound ? bound : 1);
 }
 
-/* Factors are powers of two, and few of them differ from one. */
+/* Returns a factor.  Factors are powers of two, and few factors differ from one. */
 static double data_factor(const struct oracle_data *d, int32_t rank, size_t i, uint64_t hash)
 {
 	static const double factors[] = {2, 0.5, -2, -0.5, 1, -1, 2, 0.5};
@@ -86,7 +87,9 @@ static double data_special(uint64_t hash)
 	}
 }
 
-/* Exponents near that of one, so that a sum is rounded at many places and never overflows. */
+/*
+ * Returns a number whose exponent is near the exponent of one, so that a sum is rounded in many places and never overflows.
+ */
 static uint64_t data_rough(const struct oracle_format *f, const struct oracle_data *d,
 			   uint64_t hash)
 {
@@ -98,7 +101,7 @@ static uint64_t data_rough(const struct oracle_format *f, const struct oracle_da
 	return (hash >> 63 ? oracle_sign(f) : 0) | exponent << f->mantissa | mantissa;
 }
 
-/* The input of a rank as a number; not for ORACLE_ROUGH. */
+/* Returns the input of a rank as a number; not for ORACLE_ROUGH. */
 static double data_value(const struct oracle_format *f, const struct oracle_data *d, int32_t rank,
 			 size_t i, uint64_t hash)
 {
@@ -111,7 +114,9 @@ static double data_value(const struct oracle_format *f, const struct oracle_data
 	return (double)data_within(f, hash, data_limit(f));
 }
 
-/* Of n inputs few are false for COLL_LAND and few are true for COLL_LOR, else the result tells nothing. */
+/*
+ * Returns a truth.  Few of n inputs are false for COLL_LAND, few are true for COLL_LOR: else the result would tell nothing.
+ */
 static uint64_t data_truth(const struct oracle_format *f, const struct oracle_data *d,
 			   uint64_t hash)
 {
@@ -132,7 +137,7 @@ static uint64_t data_hash(const struct oracle_data *d, int32_t rank, size_t i)
 	return oracle_mix(d->seed + ((uint64_t)(uint32_t)rank << 32), i);
 }
 
-/* A power of two on one of the axes: exact in any order, but for the signs of zeros. */
+/* Returns a power of two on one of the axes: exact in any order, except for the signs of zeros. */
 static double data_complex_factor(const struct oracle_data *d, int32_t rank, size_t i)
 {
 	uint64_t hash = data_hash(d, rank, i / 2);
@@ -140,7 +145,7 @@ static double data_complex_factor(const struct oracle_data *d, int32_t rank, siz
 	return (hash >> 40 & 1) == i % 2 ? data_factor(d, rank, i / 2, hash) : 0;
 }
 
-/* Values of which many are equal, and indices that do not rise with the ranks. */
+/* Returns a pair.  Many values are equal, and the indices do not rise with the ranks. */
 static uint64_t data_pair(const struct oracle_format *f, const struct oracle_data *d, size_t i,
 			  uint64_t hash)
 {
@@ -156,7 +161,7 @@ static uint64_t data_input(const struct oracle_format *f, const struct oracle_da
 {
 	uint64_t hash = data_hash(d, rank, i);
 
-	/* Without a reduction the elements may be any bits, also those of no number. */
+	/* Without a reduction the elements may be any bits, also bits of no number. */
 	if (d->op == ORACLE_MOVE)
 		return hash & oracle_mask(f);
 	if (oracle_is_pair(d->dtype))
@@ -195,7 +200,7 @@ static uint64_t data_operand(const struct oracle_format *f, const struct oracle_
 	return oracle_reduce(f, COLL_PROD, x, oracle_code(f, oracle_scale(f, rank)), 1);
 }
 
-/* The grouping T(lo, hi) of coll.h, Reproducible. */
+/* Computes the grouping T(lo, hi) of coll.h, Reproducible. */
 static uint64_t data_tree(const struct oracle_format *f, const struct oracle_data *d, int32_t lo,
 			  int32_t hi, size_t i)
 {
@@ -209,15 +214,15 @@ static uint64_t data_tree(const struct oracle_format *f, const struct oracle_dat
 			     1);
 }
 
-/* How many ranks have their inputs in the result. */
+/* Returns how many ranks have their inputs in the result. */
 static int32_t data_combined(const struct oracle_data *d)
 {
 	return d->first_ranks ? d->first_ranks : d->nranks;
 }
 
 /*
- * Inputs that are exact in any order are rounded to the type only once, at the end; those that are
- * divided also when they are divided.
+ * Computes a result that is exact in any order: it is rounded to the type once, at the end; inputs that are divided are
+ * rounded after the division too.
  */
 static uint64_t data_exact(const struct oracle_format *f, const struct oracle_data *d, size_t i)
 {
@@ -250,7 +255,7 @@ static int data_is_before(int32_t op, double x, double y)
 	return op == COLL_MINLOC ? x < y : x > y;
 }
 
-/* Number i of the pair that wins. */
+/* Returns number i of the pair that wins. */
 static uint64_t data_winner(const struct oracle_data *d, size_t i)
 {
 	const struct oracle_format *f = oracle_part(d->dtype, 0), *g = oracle_part(d->dtype, 1);
@@ -269,7 +274,7 @@ static uint64_t data_winner(const struct oracle_data *d, size_t i)
 	return i % 2 ? index : oracle_code(f, best);
 }
 
-/* Number i of the complex product. */
+/* Returns number i of the complex product. */
 static uint64_t data_complex_product(const struct oracle_format *f, const struct oracle_data *d,
 				     size_t i)
 {
@@ -306,9 +311,9 @@ uint64_t oracle_result(const struct oracle_data *d, size_t i)
 }
 
 /*
- * Bound of |element i - exact| where the result need only be near: each of n - 1 operations rounds
- * by at most half a unit of the sum of the magnitudes.  A factor of each input may itself be
- * rounded, so it counts twice.  Below the least normal number the unit stays the same.
+ * Returns the bound of |element i - exact| where the result need only be near.  Each of n - 1 operations rounds by at most
+ * half a unit of the sum of the magnitudes.  A factor of each input may itself be rounded, so it counts twice.  Below the
+ * least normal number the unit stays the same.
  */
 static double data_tolerance(const struct oracle_format *f, const struct oracle_data *d, size_t i,
 			     double exact)
@@ -327,7 +332,7 @@ static double data_tolerance(const struct oracle_format *f, const struct oracle_
 	       n * unit * ldexp(1, 1 - f->bias);
 }
 
-/* The sum, the product or the average, computed with more bits than any type has. */
+/* Computes the sum, the product or the average, with more bits than any type has. */
 static long double data_precise(const struct oracle_format *f, const struct oracle_data *d,
 				size_t i)
 {
@@ -391,7 +396,7 @@ static int data_is_right(const struct oracle_data *d, size_t i, uint64_t x, uint
 	return !oracle_is_pair(d->dtype) && data_is_near(f, d, i, x);
 }
 
-/* Compares the elements of got from `from` on with the elements of the row from `at` on. */
+/* Compares the elements of `got` from `from` on with the elements of the row from `at` on. */
 static size_t data_wrong(const struct oracle_data *d, const void *got, const void *row, size_t from,
 			 size_t at, size_t count, size_t *first_wrong)
 {

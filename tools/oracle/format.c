@@ -59,7 +59,7 @@ int oracle_is_pair(int32_t dtype)
 int oracle_parts(int32_t dtype)
 {
 	switch (format_family(dtype)) {
-	case DTYPE_OPAQUE: return dtype - COLL_OPAQUE; /* its bytes are its numbers */
+	case DTYPE_OPAQUE: return dtype - COLL_OPAQUE; /* each byte is a number */
 	case DTYPE_COMPLEX:
 	case DTYPE_PAIR: return 2;
 	default: return 1;
@@ -200,7 +200,7 @@ uint64_t oracle_code(const struct oracle_format *f, double x)
 	return sign | (code > f->max ? f->over : code);
 }
 
-/* Do MIN or MAX take x?  -0 counts as less than 0. */
+/* Does MIN or MAX take x?  -0 counts as less than 0. */
 static int format_takes_first(int32_t op, double x, double y)
 {
 	int first = x < y || (x == y && signbit(x) > signbit(y));

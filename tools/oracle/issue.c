@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* issue.c - the function of coll.h for a call's arguments. */
+/* issue.c - calls the function of coll.h that a call's arguments name. */
 #include "oracle/oracle.h"
 
 static coll_result_t issue_varying(const coll_args_t *a, coll_comm_t comm, coll_stream_t stream)
@@ -51,7 +51,7 @@ coll_result_t oracle_issue(const coll_args_t *a, coll_comm_t comm, coll_stream_t
 	}
 }
 
-/* The blocks of a buffer as a list. */
+/* Fills in the blocks of a buffer as a list. */
 static void issue_fill(const struct oracle_call *call, const struct oracle_blocks *b, void *buffer,
 		       void *list[ORACLE_RANKS])
 {

@@ -55,7 +55,7 @@ static coll_result_t kind_exscan(const struct perf_case *c, const void *send, vo
 	return coll_exscan(send, recv, c->count, c->dtype, c->op, c->comm, NULL);
 }
 
-/* Sends to the next rank and receives from the rank before. */
+/* Sends to the next rank and receives from the previous rank. */
 static coll_result_t kind_sendrecv(const struct perf_case *c, const void *send, void *recv)
 {
 	int32_t next = (c->rank + 1) % c->nranks, before = (c->rank + c->nranks - 1) % c->nranks;
@@ -126,10 +126,7 @@ const struct perf_kind *perf_find_kind(const char *name)
 	return NULL;
 }
 
-/*
- * The formulas are those of nccl-tests, doc/PERFORMANCE.md; for gather and scatter those of its
- * source.
- */
+/* The formulas come from nccl-tests, doc/PERFORMANCE.md; for gather and scatter from its source. */
 double perf_bus_factor(const struct perf_kind *kind, int nranks)
 {
 	double n = nranks;

@@ -34,7 +34,7 @@ int perf_local_rank(void)
 {
 	int32_t local = -1;
 
-	/* A launcher that is not understood is an error of coll_comm_init_env, which names it. */
+	/* A failure is no error here: coll_comm_init_env names a launcher that it does not understand. */
 	coll_get_launch_info(NULL, NULL, &local, NULL);
 	return local > 0 ? local : 0;
 }

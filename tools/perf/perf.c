@@ -9,27 +9,30 @@
 #include "lib/tool.h"
 #include "oracle/oracle.h"
 
-/* One rank: a process, or a thread of this one. */
+/* One rank: a process, or a thread of this process. */
 struct perf_worker {
 	const struct perf_options *options;
 	coll_comm_t comm;
 	int status;
-	int broken; /* no memory, or a call failed: the ranks can make no further call together */
+	int broken; /* 1: memory ran out or a call failed, so the ranks can make no further call together */
 	pthread_t thread;
 	struct perf_report report;
 	struct perf_buffers buffers;
 	size_t skipped;
 };
 
-/* A barrier waits for the other ranks, which it may not do inside a group.  kind: NULL for all kinds. */
+/*
+ * Returns the calls of a group.  A barrier waits for the other ranks, which it may not do inside a group.  kind: NULL for
+ * all kinds.
+ */
 static int perf_group(const struct perf_options *o, const struct perf_kind *kind)
 {
 	return kind && kind->no_data ? 1 : o->group;
 }
 
 /*
- * The size of the largest case: each rank's part has at least one element, of any type.  Returns 0,
- * or -1 with the reason in text.
+ * Allocates buffers for the largest case: each rank's part has at least one element, of any type.  Returns 0, or -1 with
+ * the reason in text.
  */
 static int perf_open_buffers(struct perf_worker *w, int nranks, char *text, size_t size)
 {
@@ -141,7 +144,7 @@ static int perf_all_kinds(struct perf_worker *w, struct perf_case *c)
 	return w->broken || w->report.wrong || (w->skipped && !w->options->several) ? -1 : 0;
 }
 
-/* Runs all measurements of one rank; returns the exit status. */
+/* Runs all measurements of one rank.  Returns the exit status. */
 static int perf_rank(struct perf_worker *w)
 {
 	struct perf_case c = {.comm = w->comm, .root = w->options->root};

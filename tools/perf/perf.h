@@ -20,13 +20,13 @@ struct perf_case;
 
 struct perf_kind {
 	const char *name;
-	int reduces;    /* takes an operation */
-	int rooted;     /* takes a root */
-	int in_place;   /* has an in-place form */
+	int reduces;    /* 1: takes an operation */
+	int rooted;     /* 1: takes a root */
+	int in_place;   /* 1: has an in-place form */
 	int send_parts; /* 1: sendbuf holds count elements for each rank; 0: count elements */
 	int recv_parts;
-	int no_data; /* barrier */
-	int scans;   /* 1: the result is that of the ranks up to this one, 2: before it */
+	int no_data; /* 1: a barrier */
+	int scans;   /* the result is of the ranks 1: up to this rank, 2: before it */
 	enum perf_factor factor;
 	coll_result_t (*call)(const struct perf_case *c, const void *send, void *recv);
 };
@@ -34,7 +34,7 @@ struct perf_kind {
 /* The collectives, ended by a NULL name. */
 extern const struct perf_kind perf_kinds[];
 const struct perf_kind *perf_find_kind(const char *name);
-/* Bus bandwidth divided by algorithm bandwidth. */
+/* Returns bus bandwidth divided by algorithm bandwidth. */
 double perf_bus_factor(const struct perf_kind *kind, int nranks);
 
 /* One row of the output: the call that each rank makes. */
@@ -66,10 +66,10 @@ struct perf_options {
 	size_t sizes;
 	int iters, warmup, root, check;
 	int in_process; /* number of ranks as threads of this process; 0: from the environment */
-	/* the user asked for "all" collectives, types or operations: skip unsupported ones */
+	/* 1: the user asked for "all" collectives, types or operations, so skip unsupported cases */
 	int several;
 	int memory; /* an enum memory_kind, or PERF_MEMORY_ANY */
-	int issue;  /* also measure how long a call takes to return */
+	int issue;  /* 1: also measure how long a call takes to return */
 	int group;  /* calls that are issued together in a group; 1: no group */
 	enum perf_format format;
 };
@@ -84,19 +84,18 @@ struct perf_buffers {
 	char *send, *recv;
 	/* host memory as long as one buffer; NULL if the host may touch the buffers */
 	char *staging;
-	/* PERF_SHARE_MAX bytes of the same kind of memory; NULL if host memory will do */
+	/* PERF_SHARE_MAX bytes of the same kind of memory; NULL if host memory suffices */
 	char *share;
 };
 
 const char *perf_memory_name(int kind);
-/* The local rank of this process as its launcher says; 0 if no launcher does. */
+/* Returns the local rank of this process as its launcher says; 0 if no launcher does. */
 int perf_local_rank(void);
 /*
- * Number of devices over which the ranks are spread; 0: no device is needed.  Returns -1 after
- * printing an error.
+ * Finds the number of devices over which the ranks are spread; 0: no device is needed.  Returns -1 after printing an error.
  */
 int perf_devices(const struct perf_options *options, int *devices);
-/* Returns 0, or -1 with the reason in text.  The caller must call perf_buffers_close afterwards. */
+/* Allocates the buffers.  Returns 0, or -1 with the reason in text.  The caller must call perf_buffers_close afterwards. */
 int perf_buffers_open(struct perf_buffers *buffers, const struct perf_options *options,
 		      coll_comm_t comm, uint64_t bytes, char *text, size_t size);
 void perf_buffers_close(struct perf_buffers *buffers);
@@ -117,7 +116,7 @@ struct perf_row {
 	int in_place;               /* 1 if the collective has an in-place form */
 };
 
-/* Each call of a group has its part of the buffers, this much for `bytes` bytes. */
+/* Returns the distance between the buffers of two calls of a group, of `bytes` bytes each. */
 static inline size_t perf_group_stride(uint64_t bytes)
 {
 	return (size_t)(bytes + 63) / 64 * 64;
@@ -125,7 +124,7 @@ static inline size_t perf_group_stride(uint64_t bytes)
 
 /* Sets count and size so that the larger buffer has about `bytes` bytes. */
 void perf_set_size(struct perf_case *c, uint64_t bytes);
-/* Returns COLL_SUCCESS, or the code of a failed call; then coll_get_last_error has the message. */
+/* Measures one row.  Returns COLL_SUCCESS, or the code of a failed call; then coll_get_last_error has the message. */
 coll_result_t perf_run_row(const struct perf_case *c, const struct perf_options *options,
 			   const struct perf_buffers *buffers, struct perf_row *row);
 
@@ -150,7 +149,7 @@ void perf_report_row(struct perf_report *report, const struct perf_case *c,
 		     const struct perf_row *row);
 /* Reports a case that the backend does not support. */
 void perf_report_skipped(struct perf_report *report, const char *message);
-/* error: the message that ended the run, or NULL. */
+/* Ends the report.  error: the message that ended the run, or NULL. */
 void perf_report_end(struct perf_report *report, const char *error);
 
 #endif

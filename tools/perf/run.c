@@ -12,7 +12,7 @@ enum { RUN_UNWRITTEN = 0x5a };
 /* Number of elements in a row; longer buffers repeat the row. */
 enum { RUN_ROW = 4093 };
 
-/* The backend may be a vendor's engine, which may divide before it adds. */
+/* Describes the data.  The backend may be a vendor's engine, which may divide before it adds. */
 static struct oracle_data run_data(const struct perf_case *c)
 {
 	return (struct oracle_data){.dtype = c->dtype,
@@ -34,13 +34,13 @@ void perf_set_size(struct perf_case *c, uint64_t bytes)
 	c->size = c->count * width * parts;
 }
 
-/* Number of elements in a buffer. */
+/* Returns the number of elements in a buffer. */
 static size_t run_elements(const struct perf_case *c, int parts)
 {
 	return parts ? c->count * (size_t)c->nranks : c->count;
 }
 
-/* The buffers of a call; in place both are one. */
+/* Finds the buffers of a call; in place both are one. */
 static void run_place(const struct perf_case *c, const struct perf_buffers *buffers, int in_place,
 		      char **send, char **recv)
 {
@@ -83,7 +83,7 @@ static int run_receives(const struct perf_case *c)
 	       (!only_root || c->rank == c->root);
 }
 
-/* The rank whose input stands in part p of the receive buffer. */
+/* Returns the rank whose input is in part p of the receive buffer. */
 static int run_source(const struct perf_case *c, int p)
 {
 	if (c->kind->recv_parts)
@@ -120,7 +120,7 @@ static int64_t run_count_wrong(const struct perf_case *c, const struct perf_buff
 	return wrong;
 }
 
-/* Bytes between the buffers of two calls of a group. */
+/* Returns the bytes between the buffers of two calls of a group. */
 static size_t run_stride(const struct perf_case *c)
 {
 	return perf_group_stride(c->size);
@@ -159,7 +159,7 @@ static int run_by_time(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Sorts them. */
+/* Returns the median of n times.  Sorts them. */
 static double run_median(double *t, int n)
 {
 	qsort(t, (size_t)n, sizeof(*t), run_by_time);
@@ -248,7 +248,7 @@ static coll_result_t run_share(const struct perf_case *c, const struct perf_buff
 				     COLL_MAX);
 	if (code != COLL_ERR_UNSUPPORTED)
 		return code;
-	/* Without such an allreduce this rank's own figures must do. */
+	/* If the backend has no such allreduce, this rank's own figures must do. */
 	*row = own;
 	return COLL_SUCCESS;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bind.c - the processors on which each rank of `coll run` may run. */
+/* bind.c - chooses the processors on which each rank of `coll run` may run. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "run/run.h"
 
-/* A number that the kernel gives about a processor; -1: unknown. */
+/* Reads a number that the kernel gives about a processor; -1: unknown. */
 static int bind_read(int cpu, const char *what)
 {
 	char path[96];
@@ -22,7 +22,7 @@ static int bind_read(int cpu, const char *what)
 	return number;
 }
 
-/* Processors of one core are neighbours, as are cores of one package. */
+/* Orders processors: those of one core are neighbours, and so are the cores of one package. */
 static int bind_compare(const void *a, const void *b)
 {
 	const struct run_cpu *x = a, *y = b;

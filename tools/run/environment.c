@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* environment.c - the variables of a rank. */
+/* environment.c - sets the variables of a rank. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 /*
  * The variables by which libcoll knows launchers (core/bootstrap/launchers.c).  COLL_RUN records how `coll run` left them,
- * so that libcoll sees which of them a launcher below `coll run` has set since: " NAME=value ... NAME ", where a name
+ * so that libcoll sees which variables a launcher below `coll run` has set since: " NAME=value ... NAME ", where a name
  * alone is an unset variable.
  */
 static const char *const environment_recorded[] = {"COLL_RANK",
@@ -87,7 +87,7 @@ static void environment_add_path(const char *name, const char *path, int first)
 
 /* ------------------------------------------------------------------ PyTorch -- */
 
-/* Sets a variable that the user has not set.  The values of another `coll run` above this one are not the user's. */
+/* Sets a variable that the user has not set.  Values of another `coll run` above this one are not the user's. */
 static void environment_offer(const char *record, const char *name, const char *value)
 {
 	char word[ENVIRONMENT_WORD];
@@ -101,7 +101,7 @@ static void environment_offer(const char *record, const char *name, const char *
 		setenv(name, value, 1);
 }
 
-/* The variables of torchrun, by which a program of PyTorch knows its place. */
+/* Sets the variables of torchrun, by which a program of PyTorch knows its rank. */
 static void environment_set_torch(const struct run_job *job, int r)
 {
 	const char *record = getenv("COLL_RUN");
@@ -119,7 +119,10 @@ static void environment_set_torch(const struct run_job *job, int r)
 
 /* ------------------------------------------------------------------ the record -- */
 
-/* COLL_ROOT and COLL_KEY of the user (--env) hold for every launcher, so they are not in the record. */
+/*
+ * Is the variable the user's?  COLL_ROOT and COLL_KEY of the user (--env) hold for every launcher, so they are not in the
+ * record.
+ */
 static int environment_is_users(const struct run_job *job, const char *name, const char *value)
 {
 	const char *own = !strcmp(name, "COLL_ROOT")  ? job->root

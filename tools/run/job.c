@@ -17,7 +17,7 @@
 #include "lib/tool.h"
 
 enum {
-	JOB_LINGER_MS = 1000, /* time for processes that ranks left behind, to end by themselves */
+	JOB_LINGER_MS = 1000, /* time for processes that ranks left behind to end by themselves */
 	JOB_INPUT_MS = 200,   /* time between two attempts to read the terminal */
 	JOB_LOOK_MS = 50,     /* time between two checks for processes left behind */
 	JOB_TIMEOUT_STATUS = 124 /* as timeout(1) */
@@ -42,8 +42,8 @@ static void job_forward(struct run_job *job, int signo)
 		return;
 	job->interrupt = signo;
 	/*
-	 * The ranks decide how to respond to the first signal, but in the grace period.  SIGHUP has none: a program
-	 * that ignores it is to outlive its terminal.  A second signal ends the job.
+	 * The ranks decide how to respond to the first signal, but within the grace period.  SIGHUP has none: a program
+	 * that ignores it wants to outlive its terminal.  A second signal ends the job.
 	 */
 	if (++job->interrupts == 1) {
 		if (signo != SIGHUP && !sigismember(&job->ignored, signo)) {
@@ -81,7 +81,7 @@ static int job_is_over(const struct run_job *job)
 	return job->alive == 0 && job->leftovers.n == 0;
 }
 
-/* Gives the processes that the ranks left behind their time, whatever the ranks have got of theirs. */
+/* Gives the processes that the ranks left behind their time, however much of theirs the ranks have used. */
 static void job_linger(struct run_job *job, int64_t now)
 {
 	if (job->stage > RUN_INTERRUPTED || job->alive > 0 ||
@@ -142,12 +142,12 @@ static int job_wait_ms(const struct run_job *job)
 		next = job->deadline - now;
 	if (job->timeout_at && job->stage < RUN_TERMINATING && job->timeout_at - now < next)
 		next = job->timeout_at - now;
-	/* No signal tells the launcher that the shell has put it into the foreground. */
+	/* No signal tells the launcher that the shell has moved it into the foreground. */
 	if (job->input.from >= 0 && !run_input_wants(&job->input) && next > JOB_INPUT_MS)
 		next = JOB_INPUT_MS;
 	if (next == INT64_MAX)
 		return -1;
-	/* poll() takes at most 24 days; after them the loop asks again. */
+	/* poll() takes at most 24 days; then the loop asks again. */
 	if (next > INT32_MAX)
 		return INT32_MAX;
 	return next < 0 ? 0 : (int)next;
@@ -231,7 +231,7 @@ static int job_has_output(const struct run_job *job)
 	return open > 0 || job->writer[0].used > 0 || job->writer[1].used > 0;
 }
 
-/* Writes what the reader takes without a wait. */
+/* Writes as much as the reader takes without a wait. */
 static void job_flush(struct run_writer *writer)
 {
 	struct pollfd set = {.fd = writer->fd, .events = POLLOUT};
@@ -240,7 +240,7 @@ static void job_flush(struct run_writer *writer)
 		run_writer_flush(writer);
 }
 
-/* How long the reader of the output may take; -1: as long as it likes. */
+/* Returns how long the reader of the output may take; -1: without limit. */
 static int job_drain_ms(const struct run_job *job)
 {
 	int64_t left = job->drained_at - tool_now_ms();
@@ -251,8 +251,8 @@ static int job_drain_ms(const struct run_job *job)
 }
 
 /*
- * Passes on the rest of the pipes' contents.  All writers have ended, so each pipe reaches its end;
- * the launcher still handles signals, because its reader may be slow.
+ * Passes on the rest of the pipes' contents.  All writers have ended, so each pipe reaches its end.  The launcher still
+ * handles signals, because its reader may be slow.
  */
 static void job_drain(struct run_job *job, struct pollfd *set)
 {

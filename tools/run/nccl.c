@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nccl.c - finds the libnccl.so.2 that runs over libcoll, for programs that were built for NVIDIA's. */
+/* nccl.c - finds the libnccl.so.2 that runs over libcoll, for programs that were built for NVIDIA's library. */
 #include <coll/coll.h>
 #include <dlfcn.h>
 #include <limits.h>
@@ -9,10 +9,10 @@
 #include <unistd.h>
 #include "run/run.h"
 
-/* Where it lies beside libcoll: installed, and in the tree in which it was built. */
+/* Where the library lies beside libcoll: installed, and in the build tree. */
 static const char *const nccl_places[] = {"coll/nccl", "../bindings/nccl/.libs"};
 
-/* The folder of libcoll, without its links. */
+/* Finds the folder of libcoll, without links. */
 static int nccl_beside(char *folder)
 {
 	const char *(*ours)(void) = coll_version_string;
@@ -27,7 +27,7 @@ static int nccl_beside(char *folder)
 	return snprintf(folder, PATH_MAX, "%s", path) < PATH_MAX ? 0 : -1;
 }
 
-/* LD_PRELOAD separates its libraries by blanks and colons. */
+/* Names the library for LD_PRELOAD, which separates libraries by blanks and colons. */
 static void nccl_name_preload(struct run_job *job)
 {
 	job->nccl_preload[0] = '\0';

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* output.c - the output of ranks, line by line with their number; the input of rank 0. */
+/* output.c - passes on the output of ranks, line by line with their number, and the input of rank 0. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -100,10 +100,7 @@ void run_stream_read(struct run_stream *stream, int rank, struct run_writer *wri
 	ssize_t n;
 
 	if (writer->failed) {
-		/*
-		 * The reader of our output has gone: closing the pipe tells the rank, as if it
-		 * wrote there itself.
-		 */
+		/* The reader of our output has gone.  Closing the pipe tells the rank, as if it wrote there itself. */
 		close(stream->fd);
 		stream->fd = -1;
 		return;

@@ -85,7 +85,7 @@ static int run_set_env(struct run_options *o, char *text)
 	return 0;
 }
 
-/* Parses one of two words; *value becomes 1 for the first. */
+/* Parses one of two words.  *value becomes 1 for the first. */
 static int run_set_word(const char *option, const char *text, const char *one, const char *zero,
 			int *value)
 {

@@ -33,13 +33,13 @@ enum run_bind {
 
 struct run_options {
 	int nranks;
-	int prefix; /* put "[rank] " before each line */
-	int input;  /* rank 0 reads our standard input */
+	int prefix; /* 1: put "[rank] " before each line */
+	int input;  /* 1: rank 0 reads our standard input */
 	enum run_bind bind;
 	int64_t grace_ms;
 	int64_t timeout_ms; /* 0: none */
 	const char *backend;
-	int nccl;   /* the program was built for NCCL: it finds libcoll's libnccl.so.2 */
+	int nccl;   /* 1: the program was built for NCCL, and finds libcoll's libnccl.so.2 */
 	char **env; /* env_count strings "NAME=value" */
 	int env_count;
 	char **argv; /* the program and its arguments */
@@ -60,7 +60,7 @@ struct run_stream {
 	char line[RUN_LINE_MAX]; /* bytes of the unfinished line */
 };
 
-/* Standard input for rank 0 if rank 0 cannot inherit ours: see run_input_open. */
+/* Standard input for rank 0 if rank 0 cannot inherit ours (run_input_open). */
 struct run_input {
 	int from, to; /* -1: closed */
 	size_t start, used;
@@ -80,7 +80,7 @@ struct run_children {
 
 enum run_stage {
 	RUN_RUNNING,
-	RUN_INTERRUPTED, /* the user has asked for the end; the ranks have the grace period to end by themselves */
+	RUN_INTERRUPTED, /* the user has asked for the end; the ranks have the grace period to end */
 	RUN_TERMINATING, /* every process has got SIGTERM */
 	RUN_KILLING
 };
@@ -100,20 +100,20 @@ struct run_job {
 	const struct run_options *options;
 	struct run_rank *rank;
 	int started, alive;
-	/* processes that outlived the rank that began them */
+	/* processes that outlived the rank that started them */
 	struct run_children leftovers;
-	/* children that this process had before it became the launcher, and theirs: not the job's */
+	/* children that this process had before it became the launcher, and their children: not the job's */
 	struct run_children inherited;
 	int failed;     /* 1: the exit status is decided */
 	int status;     /* the exit status */
-	int interrupts; /* SIGINT, SIGTERM, SIGHUP seen */
-	int interrupt;  /* the last of them */
+	int interrupts; /* number of SIGINT, SIGTERM and SIGHUP */
+	int interrupt;  /* the last of these signals */
 	enum run_stage stage;
 	int64_t deadline; /* end of the stage, ms; 0: none */
 	sigset_t
 		ignored; /* signals that were ignored when the launcher began: they begin no grace period */
 	int64_t timeout_at; /* 0: none */
-	int64_t drained_at; /* the time until which the output is passed on; 0: until its end */
+	int64_t drained_at; /* time until which the launcher passes output on; 0: until its end */
 	struct run_writer writer[2];
 	struct run_input input;
 	/* used by spawn.c */
@@ -122,19 +122,19 @@ struct run_job {
 	int watchdog_fd; /* the watchdog kills the job when this pipe closes */
 	int exec_fd[2];  /* a child writes errno here if its exec fails */
 	int port_fd;     /* socket that reserves the port of COLL_ROOT */
-	int torch_fd;    /* and of MASTER_PORT */
+	int torch_fd;    /* socket that reserves MASTER_PORT */
 	char torch_port[8];
 	char root[64];                /* COLL_ROOT */
 	char key[33];                 /* COLL_KEY */
 	char nccl[4096];              /* the folder of libcoll's libnccl.so.2, or "" */
-	char nccl_preload[4096 + 16]; /* and its path; "": LD_PRELOAD cannot name it */
+	char nccl_preload[4096 + 16]; /* path of the library; "": LD_PRELOAD cannot name it */
 	sigset_t old_mask; /* settings that the launcher changes and each rank gets back */
 	struct rlimit files;
 	int sigpipe_ignored;
 	int signal_fd;
 };
 
-/* job.c: runs the job to its end; returns the exit status. */
+/* job.c: runs the job to its end.  Returns the exit status. */
 int run_job(const struct run_options *options);
 
 /* bind.c: finds the processors, before the ranks start. */
@@ -169,14 +169,13 @@ void run_signal_groups(struct run_job *job, int signo);
 /* Lists the children of this process, living and dead, and their descendants.  Returns 0, or -1 without memory. */
 int run_list_inherited(struct run_children *inherited);
 /*
- * Checks the children that are neither ranks nor the watchdog nor inherited: orphans that the
- * kernel gave to the launcher.  Reaps the dead, lists the living in job->leftovers, and sends signo
- * (if not 0) to them.
+ * Checks the orphans that the kernel gave to the launcher: children that are neither ranks nor the watchdog nor inherited.
+ * Reaps the dead, lists the living in job->leftovers, and sends signo (if not 0) to the living.
  */
 void run_look_at_leftovers(struct run_job *job, int signo);
-/* Records the ranks that have exited; the first failure decides the status and ends the job. */
+/* Records the ranks that have exited.  The first failure decides the status and ends the job. */
 void run_look_at_ranks(struct run_job *job);
-/* Begins the grace period for ranks that have got a signal of the user. */
+/* Begins the grace period of ranks that have got a signal of the user. */
 void run_interrupt(struct run_job *job);
 /*
  * Sends SIGTERM to every process of the job and, after the grace period, calls run_kill, which
@@ -191,16 +190,16 @@ int run_writer_has_space(const struct run_writer *writer);
 void run_writer_put(struct run_writer *writer, const char *data, size_t len);
 /* Writes as many bytes as the reader takes now. */
 void run_writer_flush(struct run_writer *writer);
-/* Passes on the bytes that the stream has now; rank < 0: no prefix. */
+/* Passes on the bytes that the stream has now.  rank < 0: no prefix. */
 void run_stream_read(struct run_stream *stream, int rank, struct run_writer *writer);
 /* Passes on a last line without end and closes the stream. */
 void run_stream_close(struct run_stream *stream, int rank, struct run_writer *writer);
 
 /*
- * A rank is in a background process group, where a read from the terminal would stop it.  So if
- * standard input is a terminal, rank 0 gets a pipe that the launcher fills; the result is the
- * pipe's read end.  Rank 0 inherits any other kind of standard input.  Returns the descriptor for
- * rank 0, or -1.
+ * Returns the descriptor of rank 0's standard input, or -1.  A rank is in a background process
+ * group, where a read from the terminal would stop it.  So if standard input is a terminal, rank 0
+ * gets the read end of a pipe that the launcher fills.  Rank 0 inherits any other kind of standard
+ * input.
  */
 int run_input_open(struct run_input *input);
 /* May the launcher read the terminal now, and has the pipe space? */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include "run/run.h"
 
-/* What to do about an error of the system. */
+/* Returns advice about an error of the system. */
 static const char *spawn_advice(int error)
 {
 	switch (error) {
@@ -33,7 +33,7 @@ static int spawn_error(const char *what)
 	return -1;
 }
 
-/* `what` ends before the name of the rank that cannot be started. */
+/* Reports a rank that cannot start.  `what` ends before the name of the rank. */
 static int spawn_rank_error(const struct run_job *job, int r, const char *what)
 {
 	const int error = errno;
@@ -94,7 +94,7 @@ static int spawn_make_key(struct run_job *job)
 
 /*
  * Reads the ranks' process ids until the pipe closes.  The launcher kills the watchdog before it
- * closes the pipe, so if the watchdog still runs then, the launcher died by SIGKILL or a fault.
+ * closes the pipe.  So if the watchdog still runs then, the launcher died by SIGKILL or a fault.
  * The watchdog then kills whole process groups, because the death signal of a rank does not reach
  * the processes that the rank started.
  */
@@ -112,8 +112,8 @@ __attribute__((noreturn)) static void watchdog_run(int fd)
 }
 
 /*
- * The watchdog keeps only its pipe open: an inherited output would keep the reader of our output
- * from seeing its end.
+ * Closes all descriptors of the watchdog except its pipe: an inherited output would keep the reader of our output from
+ * seeing its end.
  */
 static void watchdog_close_others(int fd)
 {
@@ -179,9 +179,7 @@ __attribute__((noreturn)) static void child_run(const struct run_job *job, int r
 	_exit(error == ENOENT ? 127 : 126);
 }
 
-/*
- * Makes pipes for both outputs: the read ends go to the rank's streams, the write ends to outputs.
- */
+/* Makes pipes for both outputs.  The read ends go to the rank's streams, the write ends to `outputs`. */
 static int spawn_pipes(struct run_job *job, int r, int outputs[2])
 {
 	for (int i = 0; i < 2; i++) {
@@ -224,10 +222,7 @@ int run_spawn(struct run_job *job, int r)
 	spawn_close(input);
 	if (pid < 0)
 		return -1;
-	/*
-	 * The parent sets the group too: a signal to the group may come before the child has run at
-	 * all.
-	 */
+	/* The parent sets the group too, since a signal to the group may come before the child has run. */
 	setpgid(pid, pid);
 	rank->pid = pid;
 	if (write(job->watchdog_fd, &pid, sizeof(pid)) != (ssize_t)sizeof(pid))

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * watch.c - finds the living processes of the job, records how ranks ended, and ends all of them.
- */
+/* watch.c - finds the living processes of the job, records how ranks ended, and ends all processes. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -81,7 +79,7 @@ static int watch_contains(const struct run_children *list, pid_t pid)
 
 /*
  * Appends the children of one thread of a process that are not in `known` (or NULL).  Where the kernel has no such list, it
- * stays empty, and processes left behind are not found.
+ * stays empty, and the launcher does not find processes left behind.
  */
 static int watch_add_children(struct run_children *list, const struct run_children *known,
 			      pid_t process, pid_t thread)
@@ -107,7 +105,9 @@ static int watch_list_own_children(struct run_children *list)
 	return watch_add_children(list, NULL, getpid(), getpid());
 }
 
-/* The processes that inherited processes have started since.  Each becomes the launcher's when its parent ends. */
+/*
+ * Adds the processes that inherited processes have started since.  Each becomes the launcher's child when its parent ends.
+ */
 static int watch_add_descendants(struct run_children *inherited)
 {
 	int status = 0;
@@ -252,8 +252,8 @@ void run_look_at_ranks(struct run_job *job)
 		if (r == 0)
 			run_input_close(&job->input);
 		/*
-		 * Of several failures, a rank killed by a signal is the likelier cause: the other
-		 * ranks noticed its death and gave up.
+		 * A rank killed by a signal is a likelier cause than other failures: the other ranks noticed its death and
+		 * gave up.
 		 */
 		if (watch_is_status_failure(&info) &&
 		    (failed < 0 || (first.si_code == CLD_EXITED && info.si_code != CLD_EXITED))) {

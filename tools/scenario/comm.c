@@ -18,7 +18,7 @@ void scenario_split_no_colour(struct scenario_rank *r)
 	const int32_t last = r->nranks - 1;
 	const struct {
 		int out;
-		int32_t nranks, rank; /* of the others */
+		int32_t nranks, rank; /* the ranks to expect */
 	} rounds[] = {{r->rank % 2 == 0, r->nranks / 2, r->rank / 2},
 		      {r->rank == 0, last, r->rank - 1},
 		      {r->rank == last, last, r->rank}};

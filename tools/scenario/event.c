@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* event.c - events: which work must be complete when they are. */
+/* event.c - events: the work that must be complete when they are. */
 #include "scenario/scenario.h"
 
 static int event_is(struct scenario_rank *r, const int32_t *x, const char *when)

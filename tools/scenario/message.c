@@ -18,7 +18,7 @@ static int message_group(struct scenario_rank *r)
 	return scenario_did(r, coll_group_start(), "coll_group_start");
 }
 
-/* A send and a receive in a group; y has n bytes and one more. */
+/* Sends and receives in a group.  y has n bytes and one more. */
 static int message_exchange(struct scenario_rank *r, unsigned char *x, unsigned char *y, size_t n,
 			    int32_t to, int32_t from)
 {
@@ -154,7 +154,7 @@ void scenario_tags(struct scenario_rank *r)
 		}
 }
 
-/* A short message may overtake a long message of another tag, but none of its own tag. */
+/* A short message may overtake a long message of another tag, but no message of its own tag. */
 void scenario_order(struct scenario_rank *r)
 {
 	enum { N = 64, LONG = 70001 };

@@ -54,13 +54,13 @@ void scenario_outside(struct scenario_rank *r)
 
 enum { ANY_EACH = 12, ANY_LONG = 70001 };
 
-/* The length of the message with this tag. */
+/* Returns the length of the message with this tag. */
 static size_t any_length(int32_t tag)
 {
 	return tag % 3 ? (size_t)tag : ANY_LONG;
 }
 
-/* Receives message number i, and learns about it. */
+/* Receives message number i and its status. */
 static int any_take(struct scenario_rank *r, unsigned char *x, int i, coll_status_t *s)
 {
 	coll_request_t request;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* scenario.c - what scenarios share: faults, numbers and bytes in buffers, communicators that work. */
+/* scenario.c - functions that scenarios share: faults, numbers and bytes in buffers, communicators that work. */
 #include "scenario/scenario.h"
 #include <stdarg.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #include <time.h>
 #include "lib/tool.h"
 
-/* Waits that are to time out take the timeout of the check divided by this number. */
+/* Waits that must time out take the timeout of the check divided by this number. */
 enum { API_IMPATIENCE = 10 };
 
 /* ------------------------------------------------------------------ speaking -- */
@@ -20,7 +20,7 @@ int api_fail(struct api_rank *r, const char *fmt, ...)
 	char text[CHECK_TEXT];
 	va_list args;
 
-	/* A rank that skips, for a call that the plugin lacks, leaves the other ranks in theirs. */
+	/* A rank that skips because the plugin lacks a call leaves the other ranks in that call. */
 	if (api_may_lack(r) && check_skipped(r->c))
 		return 0;
 	va_start(args, fmt);
@@ -42,7 +42,7 @@ int api_pass_over(struct api_rank *r, coll_result_t code)
 	if (code != COLL_ERR_UNSUPPORTED || !api_may_lack(r))
 		return 0;
 	snprintf(r->lacks, sizeof(r->lacks), "%s", coll_get_last_error(NULL));
-	/* An engine may detect an error late; then the communicator fails on all ranks. */
+	/* An engine may detect an error late; the communicator then fails on all ranks. */
 	if (coll_comm_get_async_error(r->comm, &error) || !error)
 		return 1;
 	coll_comm_destroy(r->comm);
@@ -50,7 +50,7 @@ int api_pass_over(struct api_rank *r, coll_result_t code)
 	return api_join(r, &r->comm);
 }
 
-/* A call must leave the calling thread's current context as it was. */
+/* Checks that a call left the calling thread's current context as it was. */
 static int api_same_context(struct api_rank *r, const char *what)
 {
 	if (r->device < 0 || memory_context() == r->context)
@@ -279,10 +279,7 @@ static void api_rank_run(struct check_case *c, int rank)
 	api_arena_free(&r);
 }
 
-/*
- * Threads get their communicators from coll_comm_init_all or, if their number is odd, from a unique
- * id.
- */
+/* Runs a check.  Threads get their communicators from coll_comm_init_all or, if their number is odd, from a unique id. */
 void api_run(struct check_case *c)
 {
 	const struct api_plan *plan = c->check->plan;

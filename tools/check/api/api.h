@@ -30,7 +30,7 @@ struct api_rank {
 	enum memory_kind memory; /* the kind of memory of all buffers */
 	struct api_arena *arena;
 	void *context;   /* the thread's current context when the rank started */
-	int tolerant;    /* bear errors about functions that a backend without transport lacks */
+	int tolerant;    /* 1: bear errors about functions that a backend without transport lacks */
 	char lacks[200]; /* the error text of the first such function */
 };
 
@@ -48,7 +48,7 @@ struct api_plan {
 	int64_t timeout_ms;         /* timeout of the communicators; 0: the timeout of the case */
 	const char *const *options; /* further options of the communicators, or NULL */
 	int32_t kind;               /* for the check's own use: a kind of collective */
-	scenario_fn scenario;       /* instead of `rank`: what the ranks do is a scenario */
+	scenario_fn scenario;       /* instead of `rank`: the ranks run a scenario */
 };
 
 /* The function `run` of every row in the tables below. */
@@ -85,9 +85,9 @@ int api_answered(struct api_rank *r, coll_result_t code, coll_result_t wanted, c
  * communicator.
  */
 int api_pass_over(struct api_rank *r, coll_result_t code);
-/* A barrier of all ranks that does not use the library; returns 0 if a rank does not come. */
+/* Waits for all ranks without the library.  Returns 0 if a rank does not come. */
 int api_kit_barrier(struct api_rank *r);
-/* Waits until shared number `index` has reached value; returns 0 after the timeout. */
+/* Waits until shared number `index` has reached value.  Returns 0 after the timeout. */
 int api_await(struct api_rank *r, int index, long long value);
 void api_sleep_ms(int ms);
 
@@ -105,13 +105,13 @@ int api_works(struct api_rank *r);
 /* --------------------------------------------------------- arena (arena.c) -- */
 
 /*
- * Returns zeroed memory, of a kind that the backend takes and the host may touch.  The memory lives
- * until the rank ends.  Never NULL: without memory the process ends.
+ * Returns zeroed memory of a kind that the backend takes and the host may read and write.  The memory lives until the rank
+ * ends.  Never NULL: without memory the process ends.
  */
 void *api_buffer(struct api_rank *r, size_t bytes);
-/* The same for the buffers of another rank of this process. */
+/* Does the same for the buffers of another rank of this process. */
 void *api_buffer_of(struct api_rank *r, int32_t rank, size_t bytes);
-/* Memory that the caller frees, not zeroed.  Returns NULL and fails the check if there is none. */
+/* Returns memory that the caller frees, not zeroed.  If there is none, returns NULL and fails the check. */
 void *api_memory(struct api_rank *r, size_t bytes);
 void api_arena_make(struct api_rank *r);
 void api_arena_free(struct api_rank *r);
@@ -130,7 +130,7 @@ struct api_call {
  * failure.
  */
 int api_call_make(struct api_call *call, struct api_rank *r, const struct oracle_case *c);
-/* Fills the buffers; the caller repeats this before each further start. */
+/* Fills the buffers.  The caller repeats this before each further start. */
 void api_call_fill(struct api_call *call);
 /* Has every byte its expected value, guards, gaps and send buffers included? */
 int api_call_verify(struct api_call *call);

@@ -18,7 +18,7 @@ struct block {
 	unsigned char *memory;
 };
 
-/* The buffers of one rank, shared by all its threads. */
+/* The buffers of one rank.  All its threads share them. */
 struct api_arena {
 	pthread_mutex_t lock;
 	struct block *first;
@@ -49,8 +49,8 @@ static struct block *arena_add(struct api_arena *arena, enum memory_kind kind, i
 }
 
 /*
- * Each buffer in host memory is an allocation of its own, so that a sanitizer sees writes beyond
- * its end.
+ * Returns a buffer.  Each buffer in host memory is an allocation of its own, so that a sanitizer sees writes beyond its
+ * end.
  */
 static void *arena_get(struct api_arena *arena, enum memory_kind kind, int device, size_t bytes)
 {

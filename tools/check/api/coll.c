@@ -28,7 +28,7 @@ static void coll_kind(struct api_rank *r)
 	api_call_run(r, &c);
 }
 
-/* The forms with lists: every kind with blocks in order and out of order. */
+/* Tries the forms with lists: every kind with blocks in order and out of order. */
 static void coll_lists(struct api_rank *r)
 {
 	static const size_t counts[] = {0, 1, 7, 1000, 5003};
@@ -63,7 +63,7 @@ static void coll_large(struct api_rank *r)
 	}
 }
 
-/* Random calls beyond the table: the kinds alternate, and no two calls are alike. */
+/* Tries random calls beyond the table: the kinds alternate, and no two calls are alike. */
 static void coll_random(struct api_rank *r)
 {
 	struct oracle_case c;
@@ -94,7 +94,7 @@ static void coll_barriers(struct api_rank *r)
 	}
 }
 
-/* Many operations are issued before the rank waits for the first. */
+/* Issues many operations before the rank waits for the first. */
 static void coll_queue(struct api_rank *r)
 {
 	enum { N = 100 };

@@ -49,10 +49,7 @@ static void comm_split_ties(struct api_rank *r)
 		api_works(r);
 }
 
-/*
- * Splits off the highest rank, again and again; each parent may be destroyed as soon as its child
- * exists.
- */
+/* Splits off the highest rank again and again.  Each parent may be destroyed as soon as its child exists. */
 static void comm_nested(struct api_rank *r)
 {
 	struct api_rank now = *r, next;
@@ -83,7 +80,7 @@ static void comm_nested(struct api_rank *r)
 
 /* ------------------------------------------------------------------- dup, shrink -- */
 
-/* The operations before and after it are under way at the same time. */
+/* Duplicates while operations issued before and after it are under way. */
 static void comm_idup(struct api_rank *r)
 {
 	coll_comm_t comm;
@@ -117,11 +114,11 @@ static void comm_shrink(struct api_rank *r)
 	if (!excluded &&
 	    api_did(r, coll_comm_shrink(r->comm, gone, listed, &rest, NULL, 0), "coll_comm_shrink"))
 		comm_expect(r, rest, r->nranks - listed, r->rank - (listed == 2));
-	/* The rank that is left out waits until the others have finished. */
+	/* The excluded rank waits until the other ranks have finished. */
 	api_kit_barrier(r);
 }
 
-/* The last rank dies; the others notice, shrink and go on without it. */
+/* The last rank dies.  The survivors notice, shrink and go on without it. */
 static void comm_shrink_dead(struct api_rank *r)
 {
 	int32_t dead = r->nranks - 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.c - backends that take device memory only: memory that the host cannot touch, the caller's
- * streams, events between the caller's streams and the communicator's, the thread's current
- * context.  For the other backends: the caller's streams, whose order the core keeps.
+ * device.c - checks of backends that take device memory only: memory that the host cannot access,
+ * the caller's streams, events between the caller's streams and the communicator's, the thread's
+ * current context.  For all other backends: the caller's streams, whose order the core keeps.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,9 @@ static int device_did(struct api_rank *r, int code, const char *what)
 	return !code || api_fail(r, "the kit itself: %s: %s", what, memory_error());
 }
 
-/* For backends with events on streams and without transport, which keep the order of streams by themselves. */
+/*
+ * Makes a stream for backends that have events on streams and no transport, which keep the order of streams by themselves.
+ */
 static void *device_stream(struct api_rank *r)
 {
 	void *stream;
@@ -33,7 +35,7 @@ static void *device_stream(struct api_rank *r)
 
 /* ------------------------------------------------------------- accepted kinds of memory -- */
 
-/* An allreduce on memory that only the device may touch; the check copies the data in and out. */
+/* Does an allreduce on memory that only the device may access; the check copies the data in and out. */
 static void device_memory(struct api_rank *r)
 {
 	enum { BYTES = DEVICE_COUNT * sizeof(float) };
@@ -142,7 +144,7 @@ static void device_stream_order(struct api_rank *r)
 	memory_stream_free(r->device, stream);
 }
 
-/* A group of a receive, a send and a sum behind the stream's work; then the stream's results. */
+/* Makes a group of a receive, a send and a sum behind the stream's work, then takes the stream's results. */
 static int device_group(struct api_rank *r, void *stream, int32_t *x, uint32_t round)
 {
 	int32_t n = r->nranks, right = (r->rank + 1) % n, left = (r->rank + n - 1) % n;
@@ -191,8 +193,8 @@ static void device_caller_rounds(struct api_rank *r, void *stream, int32_t *x, i
 }
 
 /*
- * The same over a transport.  The core keeps the order with the stream, stages the memory, and drives the plugin
- * from a thread of its own while the program's thread waits for the stream only.
+ * Tries the caller's stream over a transport.  The core keeps the order with the stream, stages the memory, and drives the
+ * plugin from a thread of its own while the program's thread waits for the stream only.
  */
 static void device_caller_stream(struct api_rank *r)
 {
@@ -217,7 +219,7 @@ static void device_caller_stream(struct api_rank *r)
 
 /* -------------------------------------------------------------------------- events -- */
 
-/* The same on two streams: the caller's stream fills and copies, the communicator's stream sums. */
+/* Does a round on two streams: the caller's stream fills and copies, the communicator's stream sums. */
 static int device_loop(struct api_rank *r, void *stream, coll_event_t event, int32_t *x,
 		       int32_t *out, int round)
 {
@@ -253,36 +255,35 @@ static void device_events(struct api_rank *r)
 }
 
 /*
- * A host function on the stream that ends when the check releases it, or by itself before a
- * watchdog fires.
+ * A host function that blocks the stream until the check releases it, or until it ends by itself before a watchdog fires.
  */
-struct device_gate {
+struct device_latch {
 	atomic_int open;
 	int64_t timeout_ms;
 };
 
-static void device_wait_gate(void *arg)
+static void device_wait_latch(void *arg)
 {
-	struct device_gate *gate = arg;
+	struct device_latch *latch = arg;
 
-	for (int64_t ms = 0; !atomic_load(&gate->open) && ms < gate->timeout_ms; ms++)
+	for (int64_t ms = 0; !atomic_load(&latch->open) && ms < latch->timeout_ms; ms++)
 		api_sleep_ms(1);
 }
 
-static int device_gated(struct api_rank *r, void *stream, coll_event_t event,
-			struct device_gate *gate)
+static int device_latched(struct api_rank *r, void *stream, coll_event_t event,
+			  struct device_latch *latch)
 {
 	coll_result_t code;
 	int good;
 
-	good = device_did(r, memory_stream_call(r->device, stream, device_wait_gate, gate),
+	good = device_did(r, memory_stream_call(r->device, stream, device_wait_latch, latch),
 			  "work on a stream") &&
 	       api_did(r, coll_event_record_on_stream(event, r->comm, stream),
 		       "coll_event_record_on_stream") &&
 	       api_did(r, coll_comm_wait_event(r->comm, event), "coll_comm_wait_event") &&
 	       api_answered(r, coll_event_query(event), COLL_IN_PROGRESS, NULL,
 			    "coll_event_query before the work ahead of the event is done");
-	atomic_store(&gate->open, 1);
+	atomic_store(&latch->open, 1);
 	if (!good)
 		return 0;
 	code = coll_event_synchronize(event);
@@ -293,12 +294,12 @@ static int device_gated(struct api_rank *r, void *stream, coll_event_t event,
 
 static void device_event_states(struct api_rank *r)
 {
-	struct device_gate gate = {.timeout_ms = r->c->timeout_ms / 2};
+	struct device_latch latch = {.timeout_ms = r->c->timeout_ms / 2};
 	void *stream = device_stream(r);
 	coll_event_t event = NULL;
 
 	if (stream && api_did(r, coll_event_create(r->comm, &event), "coll_event_create"))
-		device_gated(r, stream, event, &gate);
+		device_latched(r, stream, event, &latch);
 	if (stream)
 		device_did(r, memory_stream_wait(r->device, stream), "a stream");
 	if (event)
@@ -335,7 +336,7 @@ static void device_life(struct api_rank *r)
 	r->step = again.step;
 }
 
-/* Runs once without a current context, and once with that of another device if there is one. */
+/* Runs once without a current context, and once with the context of another device if there is one. */
 static void device_context(struct api_rank *r)
 {
 	int other = (r->device + 1) % r->c->options->traits.devices;

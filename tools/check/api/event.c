@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* event.c - events: which work must be complete when they are. */
+/* event.c - events: the work that must be complete when they are. */
 #include "check/api/api.h"
 #include <sched.h>
 #include "lib/tool.h"
@@ -17,7 +17,7 @@ static int event_is(struct api_rank *r, int32_t x, const char *when)
 
 /* ------------------------------------------------------------------------ events -- */
 
-/* An event must not complete before the work ahead of it; the last rank starts that work late. */
+/* Checks that an event does not complete before the work ahead of it, which the last rank starts late. */
 static int event_late(struct api_rank *r, coll_event_t event)
 {
 	int32_t *x = api_buffer(r, sizeof(*x));

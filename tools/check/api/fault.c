@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fault.c - a peer dies, leaves, stays silent, aborts or makes another call: every other rank must
+ * fault.c - a peer dies, leaves, stays silent, aborts or makes another call.  Every other rank must
  * get the right error code and a text with that peer's number, and must neither hang nor get wrong
  * data.
  */
@@ -29,14 +29,14 @@ static int fault_named(struct api_rank *r, coll_result_t code, coll_result_t wan
 	snprintf(who, sizeof(who), "rank %d", rank);
 	if ((code == wanted || code == COLL_ERR_REMOTE) && strstr(text, who))
 		return 1;
-	/* A vendor's engine may only know that its peers do not answer. */
+	/* A vendor's engine may know no more than that its peers do not answer. */
 	if (code && api_may_lack(r))
 		return 1;
 	return api_fail(r, "expected error %d or %d with '%s', got %d: %s", wanted, COLL_ERR_REMOTE,
 			who, code, code ? text : "");
 }
 
-/* A communicator that has failed stays failed. */
+/* Checks that a communicator that has failed stays failed. */
 static int fault_stays(struct api_rank *r, coll_result_t code)
 {
 	float *x = api_buffer(r, sizeof(*x));
@@ -53,8 +53,8 @@ static int fault_stays(struct api_rank *r, coll_result_t code)
 /* --------------------------------------------------------------- death, leaving -- */
 
 /*
- * The lost rank is data, too.  A rank may hear of it from another rank first.  A rank that has heard of it may have
- * ended by now, so that it is lost as well.
+ * Checks that coll_comm_get_failed names the lost rank.  A rank may learn of the loss from another rank first.  A rank that
+ * has learned of it may have ended by now, so that it is lost as well.
  */
 static void fault_knows(struct api_rank *r, int32_t last)
 {
@@ -199,10 +199,10 @@ static void fault_abort_waiting(struct api_rank *r)
 }
 
 /*
- * The peers learn of the abort without waiting for anything; those of a vendor's engine learn of it
- * by their timeout.
+ * Waits for the abort to show.  Peers learn of it without waiting for anything; peers with a vendor's engine learn of it by
+ * their timeout.
  */
-static void fault_abort_heard(struct api_rank *r)
+static void fault_abort_seen(struct api_rank *r)
 {
 	int64_t deadline = tool_now_ms() + r->c->timeout_ms;
 	float *x = api_buffer(r, sizeof(*x));
@@ -231,7 +231,7 @@ static void fault_abort(struct api_rank *r)
 	if (!r->rank)
 		fault_abort_waiting(r);
 	else
-		fault_abort_heard(r);
+		fault_abort_seen(r);
 	api_kit_barrier(r);
 }
 
@@ -262,9 +262,7 @@ static void fault_abort_states(struct api_rank *r)
 
 /* ---------------------------------------------------------------------- destroy -- */
 
-/*
- * Rank 0 aborts operations that no other rank has issued; the wait for them ends in bounded time.
- */
+/* Rank 0 aborts operations that no other rank has issued.  The wait for them ends in bounded time. */
 static void fault_destroy_busy(struct api_rank *r)
 {
 	enum { N = 1 << 18 };
@@ -306,10 +304,7 @@ struct fault_mismatch {
 	const char *word[2];   /* two words that every rank's error text must contain */
 };
 
-/*
- * Some ranks may complete the call before the mismatch shows, but none completes the barrier that
- * follows.
- */
+/* Some ranks may complete the call before the mismatch shows, but no rank completes the barrier that follows. */
 static int fault_mismatch_one(struct api_rank *r, const struct fault_mismatch *m)
 {
 	coll_args_t args = r->rank == r->nranks - 1 ? m->odd : m->mine;
@@ -355,7 +350,7 @@ static void fault_mismatch(struct api_rank *r)
 			return;
 }
 
-/* The receive expects another count than the send has. */
+/* The count of the receive differs from the count of the send. */
 static void fault_message(struct api_rank *r)
 {
 	float *x = api_buffer(r, 8 * sizeof(*x));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * op.c - reductions with the application's own functions and with pre-multiplied sums, in every
- * collective that reduces; and opaque elements, which need such functions.
+ * collective that reduces, and opaque elements, which need such functions.
  */
 #include "check/api/api.h"
 #include <string.h>
@@ -13,8 +13,8 @@ static const int32_t op_kinds[] = {COLL_KIND_ALLREDUCE, COLL_KIND_REDUCE, COLL_K
 enum { OP_KINDS = sizeof(op_kinds) / sizeof(op_kinds[0]) };
 
 /*
- * Each element is a map x -> a * x + b modulo 2^32, with a in the upper half; the operation applies
- * the right map after the left. Associative, not commutative.
+ * Composes maps: each element is a map x -> a * x + b modulo 2^32, with a in the upper half, and the operation applies the
+ * right map after the left.  It is associative, not commutative.
  */
 static uint64_t op_compose(uint64_t left, uint64_t right)
 {
@@ -23,7 +23,7 @@ static uint64_t op_compose(uint64_t left, uint64_t right)
 	return (uint64_t)(a * (uint32_t)(right >> 32)) << 32 | (uint32_t)(a * (uint32_t)right + b);
 }
 
-/* Folds whole arrays; the elements may be unaligned. */
+/* Folds whole arrays, whose elements may be unaligned. */
 static void op_fold(uint64_t (*fold)(uint64_t x, uint64_t y), atomic_llong *calls, const char *left,
 		    char *inout, size_t count, coll_dtype_t dtype)
 {
@@ -43,7 +43,7 @@ static void op_maps(void *user, const void *left, void *inout, size_t count, col
 	op_fold(op_compose, user, left, inout, count, dtype);
 }
 
-/* Commutative: the maximum of the lower halves and the minimum of the upper halves. */
+/* A commutative operation: the maximum of the lower halves and the minimum of the upper halves. */
 static uint64_t op_extremes(uint64_t x, uint64_t y)
 {
 	uint64_t least = x >> 32 < y >> 32 ? x >> 32 : y >> 32;
@@ -212,7 +212,7 @@ static int op_opaque_size(struct api_rank *r, size_t size, coll_op_t op)
 	return 1;
 }
 
-/* A backend that splits messages at other places than between elements does not change the result. */
+/* A backend may split messages within elements without a change of the result. */
 static void op_opaque(struct api_rank *r)
 {
 	static const size_t sizes[] = {3, 24, 1000};

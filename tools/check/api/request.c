@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* request.c - requests: when the operation is complete, waits for one of several, limits of time. */
+/* request.c - requests: when the operation is complete, waits for one of several requests, limits of time. */
 #include "check/api/api.h"
 #include <sched.h>
 #include <stdatomic.h>
@@ -141,16 +141,16 @@ static void request_several(struct api_rank *r)
 		api_did(r, coll_request_free(request[i]), "coll_request_free");
 }
 
-struct request_heard {
+struct request_count {
 	atomic_int calls, failures;
 };
 
-static void request_hear(void *user, coll_result_t result)
+static void request_note(void *user, coll_result_t result)
 {
-	struct request_heard *heard = user;
+	struct request_count *count = user;
 
-	atomic_fetch_add(&heard->failures, result != COLL_SUCCESS);
-	atomic_fetch_add(&heard->calls, 1);
+	atomic_fetch_add(&count->failures, result != COLL_SUCCESS);
+	atomic_fetch_add(&count->calls, 1);
 }
 
 /* Takes the requests in the order in which they end. */
@@ -175,7 +175,7 @@ static void request_any(struct api_rank *r)
 	enum { ROUNDS = 20 };
 	coll_comm_t comm[2] = {r->comm, NULL};
 	int32_t *x[2] = {api_buffer(r, sizeof(int32_t)), api_buffer(r, sizeof(int32_t))};
-	struct request_heard heard = {0, 0};
+	struct request_count count = {0, 0};
 	coll_request_t request[2];
 	int good = api_did(r, coll_comm_dup(r->comm, &comm[1]), "coll_comm_dup");
 
@@ -192,21 +192,21 @@ static void request_any(struct api_rank *r)
 			good = api_did(r, coll_request_issue(comm[k], &args, &request[k]),
 				       "coll_request_issue") &&
 			       api_did(r,
-				       coll_request_set_callback(request[k], request_hear, &heard),
+				       coll_request_set_callback(request[k], request_note, &count),
 				       "coll_request_set_callback");
 		}
 		if (round % 5 == r->rank % 5)
 			api_sleep_ms(5);
 		good = good && request_take_any(r, request, x) && request_take_any(r, request, x);
 	}
-	if (good && (heard.calls != 2 * ROUNDS || heard.failures))
+	if (good && (count.calls != 2 * ROUNDS || count.failures))
 		api_fail(r, "the program's function was called %d times, not %d, with %d errors",
-			 heard.calls, 2 * ROUNDS, heard.failures);
+			 count.calls, 2 * ROUNDS, count.failures);
 	if (comm[1])
 		api_did(r, coll_comm_destroy(comm[1]), "coll_comm_destroy");
 }
 
-/* An operation of limited time ends, whatever its messages are doing. */
+/* An operation with a time limit ends, whatever its messages are doing. */
 static void request_limited(struct api_rank *r)
 {
 	enum { COUNT = 300000 };

@@ -17,7 +17,7 @@ static int value_reduce(struct api_rank *r, void *x, size_t count, int32_t dtype
 	       api_did(r, coll_sync(r->comm), "coll_sync");
 }
 
-/* A vendor's engine may lack a type; all ranks get the same answer. */
+/* Has the backend the type?  A vendor's engine may lack it; all ranks get the same answer. */
 static int value_has(struct api_rank *r, int32_t dtype)
 {
 	unsigned char *x = api_buffer(r, ORACLE_ELEM_MAX);
@@ -29,7 +29,7 @@ static int value_has(struct api_rank *r, int32_t dtype)
 
 /* ------------------------------------------------------------------------ NaN -- */
 
-/* The plugin cannot change the arithmetic of a vendor's engine. */
+/* May a NaN get lost?  A plugin cannot change the arithmetic of a vendor's engine. */
 static int value_nan_lost(struct api_rank *r, int32_t dtype, int32_t op, int32_t rank)
 {
 	if (!api_may_lack(r))
@@ -110,7 +110,7 @@ static uint64_t value_hash(uint64_t hash, const void *data, size_t bytes)
 	return hash;
 }
 
-/* Inputs whose sums and products must be rounded. */
+/* Describes inputs whose sums and products must be rounded. */
 static struct oracle_data value_rough(const struct api_rank *r, int32_t dtype, int32_t op)
 {
 	return (struct oracle_data){
@@ -177,7 +177,7 @@ static void value_same_bits(struct api_rank *r)
 
 /* --------------------------------------------------------------- reproducible -- */
 
-/* Reduces the same elements by another call; y has space for the input and the output. */
+/* Reduces the same elements by another call.  y has space for the input and the output. */
 static int value_again(struct api_rank *r, const float *wanted, size_t first, size_t count,
 		       int32_t kind, float *y)
 {
@@ -223,7 +223,7 @@ static int value_all_ways(struct api_rank *r, const float *wanted, float *y)
 	return good;
 }
 
-/* The expected result has the grouping that coll.h prescribes. */
+/* Checks the result by the grouping that coll.h prescribes. */
 static int value_is_tree(struct api_rank *r, const float *x)
 {
 	const struct oracle_data d = value_rough(r, COLL_FLOAT32, COLL_SUM);

@@ -28,8 +28,8 @@ static void cancel_one(struct check_ep *ep, coll_send_t *send)
 }
 
 /*
- * Rank 0 sends two long messages and a short one, and cancels the long ones; rank 1 makes progress
- * only after that.  By then rank 0 has freed the memory of the cancelled messages.
+ * Rank 0 sends two long messages and a short message, and cancels the long messages.  Rank 1 makes progress only after
+ * that.  By then rank 0 has freed the memory of the cancelled messages.
  */
 static void cancel_sender(struct check_ep *ep)
 {

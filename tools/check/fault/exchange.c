@@ -9,15 +9,15 @@
 enum { EXCHANGE_TIMEOUT_MS = 500, EXCHANGE_SLACK_MS = 5000, EXCHANGE_CALLS = 6 };
 
 /*
- * Indexes into the case's numbers: exchanges that an undisturbed open makes; ranks that have
- * finished; ranks that timed out, on a busy machine, before they reached the exchange in question.
+ * Indexes into the case's numbers: exchanges that an undisturbed open makes; ranks that have finished; ranks that timed
+ * out, on a busy machine, before they reached the wanted exchange.
  */
 enum { EXCHANGE_NEEDED = 0, EXCHANGE_THROUGH = 1, EXCHANGE_EARLY = 2 };
 
 /* Without an exchange, open cannot notice a failure of another rank. */
 static const char exchange_none[] = "open makes no exchange with so many ranks";
 
-/* Number of attempts for a run in which a rank timed out too early. */
+/* Attempts to get a run in which no rank times out too early. */
 enum { EXCHANGE_TRIES = 5 };
 
 /* An error code needs a text. */
@@ -31,10 +31,7 @@ static void exchange_check_text(const struct check_ep *ep)
 			   ep->code, ep->err.code);
 }
 
-/*
- * Opens with the endpoint's open mode within its timeout, and closes if open succeeded; the result
- * is in ep->code.
- */
+/* Opens with the endpoint's open mode within its timeout, and closes if open succeeded.  The result is in ep->code. */
 static void exchange_open(struct check_ep *ep)
 {
 	int64_t begin = tool_now_ms(), took;
@@ -63,12 +60,10 @@ static void exchange_count_rank(struct check_case *c, int rank)
 
 /* ------------------------------------------------------------------ failures -- */
 
-/* Which exchange of a run fails, and on which ranks. */
+/* The exchange of a run that fails, and the ranks on which it does. */
 struct exchange_plan {
 	int call;
-	/*
-	 * only rank 0's exchange fails, and the others time out; else every rank's exchange fails
-	 */
+	/* 1: only rank 0's exchange fails, and all other ranks time out; 0: every rank's exchange fails */
 	int one;
 	unsigned step;
 };
@@ -196,10 +191,7 @@ static void exchange_absent(struct check_case *c)
 
 /* ------------------------------------------------------------------ abort -- */
 
-/*
- * The last rank stays in its last exchange; the others may wait for it in open until the host
- * aborts them.
- */
+/* The last rank stays in its last exchange.  The other ranks may wait for it in open until the host aborts them. */
 static void exchange_abort_rank(struct check_case *c, int rank)
 {
 	struct check_ep *ep = check_ep_new(c, rank, 0);
@@ -209,7 +201,8 @@ static void exchange_abort_rank(struct check_case *c, int rank)
 	ep->step = CHECK_STEPS / 2;
 	ep->open_mode.timeout_ms = 3 * c->options->timeout_ms;
 	if (rank == c->nranks - 1) {
-		ep->open_mode.hold_exchange = (int)atomic_load(&c->shared->number[EXCHANGE_NEEDED]);
+		ep->open_mode.block_exchange =
+			(int)atomic_load(&c->shared->number[EXCHANGE_NEEDED]);
 		ep->open_mode.timeout_ms = EXCHANGE_TIMEOUT_MS;
 	} else {
 		atomic_store(&ep->aborted, 1);
@@ -219,7 +212,7 @@ static void exchange_abort_rank(struct check_case *c, int rank)
 		check_fail(c, "rank %d: open took %lld ms although host->aborted says 1", rank,
 			   (long long)(tool_now_ms() - begin));
 	if (atomic_fetch_add(through, 1) + 1 == c->nranks - 1)
-		atomic_store(&c->shared->number[CHECK_HELD], 1);
+		atomic_store(&c->shared->number[CHECK_RELEASED], 1);
 	deadline = tool_now_ms() + c->timeout_ms;
 	while (atomic_load(through) < c->nranks && tool_now_ms() < deadline)
 		usleep(1000);

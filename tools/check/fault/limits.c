@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * limits.c - fork, the end of the process, and things that a plugin must not do or leave in a
- * process.
- */
+/* limits.c - fork, the end of the process, and effects that a plugin must not have on a process. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -20,7 +17,7 @@
  */
 static struct check_ep *volatile limits_open[CHECK_RANKS];
 
-/* Sends one message to the next rank and receives one from the rank before; returns 0 or -1. */
+/* Sends a message to the next rank and receives one from the previous rank.  Returns 0 or -1. */
 static int limits_talk(struct check_ep *ep, uint64_t tag)
 {
 	static const uint8_t buf[3000];
@@ -43,10 +40,7 @@ static void limits_talk_rank(struct check_ep *ep)
 
 /* ------------------------------------------------------------------ fork -- */
 
-/*
- * In the child: verifies that the plugin closed the descriptors that open had opened, and no
- * others.
- */
+/* In the child: verifies that the plugin closed exactly the descriptors that open had opened. */
 static void limits_in_child(struct check_ep *ep, const struct check_watch *before, int stay)
 {
 	struct check_watch after;
@@ -73,7 +67,7 @@ static void limits_in_child(struct check_ep *ep, const struct check_watch *befor
 	_exit(0);
 }
 
-/* 0, or -1 */
+/* Forks and checks the child.  Returns 0 or -1. */
 static int limits_fork(struct check_ep *ep, const struct check_watch *before, int stay)
 {
 	pid_t pid = fork();

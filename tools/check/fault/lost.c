@@ -20,7 +20,7 @@ static void lost_linger(struct check_ep *ep)
 	}
 }
 
-/* A barrier that makes progress: a send may complete only while its receiver makes progress. */
+/* A barrier that makes progress, since a send may complete only while its receiver makes progress. */
 static void lost_barrier(struct check_ep *ep)
 {
 	int64_t deadline = tool_now_ms() + 2 * ep->c->timeout_ms;
@@ -61,10 +61,7 @@ static void lost_expect(struct check_ep *ep, uint32_t gone)
 
 /* ------------------------------------------------------------------ leaving -- */
 
-/*
- * All ranks send to the rank that will leave: a rank that never sent to it need not learn of its
- * end.
- */
+/* All ranks send to the rank that will leave, since a rank that never sent to it need not learn of its end. */
 static int lost_kit_barrier(struct check_ep *ep, uint32_t gone)
 {
 	coll_send_t send;
@@ -79,7 +76,7 @@ static int lost_kit_barrier(struct check_ep *ep, uint32_t gone)
 	return bad;
 }
 
-/* The last rank leaves; the survivors learn of it and continue to communicate. */
+/* The last rank leaves.  The survivors learn of it and continue to communicate. */
 static void lost_close_rank(struct check_case *c, int rank)
 {
 	struct check_ep *ep = check_ep_new(c, rank, 0);
@@ -204,7 +201,7 @@ static void lost_send_rank(struct check_case *c, int rank)
 		check_ep_free(ep);
 		return;
 	}
-	/* One send is under way when the peer leaves, another follows later. */
+	/* One send is under way when the peer leaves; another send follows later. */
 	if (survives) {
 		check_send_fill(&send[0], gone, 1, buf, LOST_LEN);
 		sent[0] = !check_send_raw(ep, &send[0], &err);
@@ -283,10 +280,7 @@ static void lost_dies(struct check_case *c)
 
 /* ------------------------------------------------------------------ refusing -- */
 
-/*
- * Rank 0 refuses the first message of rank 1; the plugin must deliver nothing more of it nor from
- * that rank.
- */
+/* Rank 0 refuses the first message of rank 1.  After that the plugin must deliver nothing from rank 1. */
 static void lost_refuse_rank(struct check_case *c, int rank)
 {
 	struct check_ep *ep = check_ep_new(c, rank, 0);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * host.c - the host functions that the kit gives to a plugin; they record how the plugin uses them.
- */
+/* host.c - the host functions that the kit gives to a plugin.  They record how the plugin uses them. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +75,7 @@ static void host_hold(const struct check_ep *ep)
 {
 	int64_t deadline = tool_now_ms() + ep->c->timeout_ms;
 
-	while (!atomic_load(&ep->c->shared->number[CHECK_HELD]) && tool_now_ms() < deadline)
+	while (!atomic_load(&ep->c->shared->number[CHECK_RELEASED]) && tool_now_ms() < deadline)
 		usleep(HOST_SLEEP_US);
 }
 
@@ -95,7 +93,7 @@ static int32_t host_exchange(const coll_host_t *host, const void *in, void *out,
 					   "other ranks were not heard from");
 	if (atomic_load(&ep->c->shared->gave_up[ep->step - 1]))
 		return host_exchange_error(err, COLL_ERR_REMOTE, "another rank has failed");
-	if (call == ep->open_mode.hold_exchange)
+	if (call == ep->open_mode.block_exchange)
 		host_hold(ep);
 	if (call == ep->open_mode.fail_exchange)
 		return host_exchange_error(err, ep->open_mode.fail_code,
@@ -250,7 +248,7 @@ static void host_arrived(const coll_host_t *host, uint64_t cookie, int32_t statu
 		a->status = status;
 }
 
-/* Only if the case is `whole`. */
+/* Set only if the case is `whole`. */
 static int32_t host_message(const coll_host_t *host, uint32_t peer, const coll_header_t *header,
 			    const void *bytes)
 {
@@ -327,10 +325,7 @@ struct check_ep *check_ep_new(struct check_case *c, int rank, int world)
 	memset(ep->shares, HOST_SHARES | (c->processes ? 0 : COLL_SHARES_PROCESS),
 	       sizeof(ep->shares));
 	ep->shares[rank] |= COLL_SHARES_PROCESS;
-	/*
-	 * The id is the same on all ranks and differs between communicators, also from those of
-	 * kits that run at the same time.
-	 */
+	/* The key is the same on all ranks and differs between communicators, also of kits that run at the same time. */
 	for (int i = 0; i < 16; i++)
 		ep->host.key[i] = (uint8_t)((i * 37 + world * 101 + 11) ^ (getpgrp() >> i % 4 * 8));
 	return ep;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * host.h - the kit as the host of a plugin: its file loaded, an endpoint for each rank, and
- * messages sent and received through its slots.
+ * host.h - the kit as the host of a plugin: it loads the file, makes an endpoint for each rank, and
+ * sends and receives messages through the slots.
  *
- * This side of the kit stands where the core stands: it sees backend.h, and nothing of libcoll.
+ * This side of the kit takes the place of the core: it sees backend.h, and nothing of libcoll.
  */
 #ifndef TOOLS_CHECK_HOST_H
 #define TOOLS_CHECK_HOST_H
@@ -14,10 +14,7 @@
 
 /* ------------------------------------------------------------------ the plugin -- */
 
-/*
- * The backend that the loaded file exports, copied as the core copies it: members that it lacks
- * read as 0.
- */
+/* The backend that the loaded file exports.  It is copied as the core copies it: missing members read as 0. */
 struct check_plugin {
 	const coll_backend_t *own; /* the plugin's own constant */
 	coll_backend_t backend;
@@ -25,19 +22,14 @@ struct check_plugin {
 	coll_native_t native;
 };
 
-/*
- * Loads the plugin once in this process, for good.  Returns NULL after a failure; *text says why.
- */
+/* Loads the plugin once in this process, for good.  Returns NULL after a failure; *text has the reason. */
 const struct check_plugin *check_plugin(const struct check_case *c, const char **text);
 
 /* Returns the declaration of the option, or NULL. */
 const coll_option_t *check_option_find(const struct check_plugin *plugin, const char *key);
 /* Returns the value of an option as text: from --option, else the default, else NULL. */
 const char *check_option_text(const struct check_case *c, const coll_option_t *option);
-/*
- * Parses a value as the core does; returns 0, or -1 if the value has a wrong type or is out of
- * range.
- */
+/* Parses a value as the core does.  Returns 0, or -1 if the value has a wrong type or is out of range. */
 int check_option_value(const coll_option_t *option, const char *text, int64_t *value);
 
 /* Skips the check if the plugin lacks a part that the check needs, or cannot be used here. */
@@ -49,7 +41,7 @@ void check_traits(struct check_options *options);
 
 enum { CHECK_GUARD = 64 }; /* guard bytes on both sides of a receive buffer */
 
-/* A message that the plugin has announced; kept until the rank ends. */
+/* A message that the plugin has announced.  It is kept until the rank ends. */
 struct check_arrival {
 	struct check_arrival *next; /* in the order of the announcements */
 	uint32_t peer;
@@ -69,11 +61,11 @@ struct check_open_mode {
 	int fail_exchange; /* the n-th exchange fails at once, without taking part; n from 1 */
 	int fail_code;     /* the code of that failure */
 	int fail_after;    /* the failing exchange first takes part, on every rank */
-	int hold_exchange; /* the n-th exchange returns only when number[CHECK_HELD] is set */
+	int block_exchange; /* the n-th exchange returns only when number[CHECK_RELEASED] is set */
 	int64_t timeout_ms; /* timeout of open; 0: the timeout of the case */
 };
 
-enum { CHECK_HELD = 63 };
+enum { CHECK_RELEASED = 63 };
 
 /* Violations of the contract that the host's functions have recorded. */
 struct check_seen {
@@ -104,13 +96,13 @@ struct check_ep {
 	struct check_open_mode open_mode;
 	struct check_seen seen;
 	atomic_int aborted;
-	int32_t code; /* of open */
+	int32_t code; /* result of open */
 	coll_error_t err;
 	int progressing;
-	pthread_t thread; /* in which */
+	pthread_t thread; /* the thread that calls progress */
 	struct check_arrival *arrivals, **arrivals_end, *latest;
 	uint64_t arrived_count;
-	uint64_t whole_count; /* those of them by coll_host_t.message */
+	uint64_t whole_count; /* arrivals by coll_host_t.message */
 	int lost[CHECK_RANKS];
 	char lost_text[CHECK_RANKS][80];
 };
@@ -120,7 +112,7 @@ struct check_ep {
  * communicators of one case: 0, 1, ...
  */
 struct check_ep *check_ep_new(struct check_case *c, int rank, int world);
-/* Calls the plugin's open and nothing else; returns its code. */
+/* Calls the plugin's open only.  Returns its code. */
 int32_t check_ep_open(struct check_ep *ep);
 /* Opens the endpoint.  If open fails, fails the check and closes the endpoint.  Returns 0 or -1. */
 int check_open(struct check_ep *ep);
@@ -133,10 +125,7 @@ void check_endpoints(struct check_case *c);
 
 /* ------------------------------------------------------------------ messages -- */
 
-/*
- * Fills the send and hands it to the plugin; fails the check if the plugin refuses it.  Returns 0
- * or -1.
- */
+/* Fills the send and hands it to the plugin.  Fails the check if the plugin refuses it.  Returns 0 or -1. */
 int check_send(struct check_ep *ep, coll_send_t *send, uint32_t peer, uint64_t tag, const void *buf,
 	       uint64_t len);
 /* Fills the send without handing it to the plugin. */
@@ -144,18 +133,12 @@ void check_send_fill(coll_send_t *send, uint32_t peer, uint64_t tag, const void 
 /* Hands a filled send to the plugin and returns the plugin's code. */
 int32_t check_send_raw(struct check_ep *ep, coll_send_t *send, coll_error_t *err);
 int check_progress(struct check_ep *ep);
-/* Called when progress moved nothing: lets other processes run. */
+/* Lets other processes run; called when progress moved nothing. */
 void check_pause(unsigned *idle);
 
-/*
- * Makes progress until the send's status is final; fails the check after the timeout of the case.
- * Returns 0 or -1.
- */
+/* Makes progress until the send's status is final.  Fails the check after the timeout of the case.  Returns 0 or -1. */
 int check_wait_send(struct check_ep *ep, const coll_send_t *send);
-/*
- * Makes progress until a message from peer with that tag is complete; returns NULL after the
- * timeout.
- */
+/* Makes progress until a message from peer with that tag is complete.  Returns NULL after the timeout. */
 struct check_arrival *check_recv(struct check_ep *ep, uint32_t peer, uint64_t tag);
 struct check_arrival *check_find(const struct check_ep *ep, uint32_t peer, uint64_t tag);
 /*
@@ -173,7 +156,7 @@ int check_await_lost(struct check_ep *ep, uint32_t peer);
 void check_fill(uint8_t *buf, uint64_t len, uint64_t seed);
 /* Returns the offset of the first byte that check_fill would not have written, or len. */
 uint64_t check_differs(const uint8_t *buf, uint64_t len, uint64_t seed);
-/* Returns a new filled buffer (malloc); ends the process if there is no memory. */
+/* Returns a new filled buffer (malloc).  Ends the process without memory. */
 uint8_t *check_payload(uint64_t len, uint64_t seed);
 void *check_memory(size_t size);
 

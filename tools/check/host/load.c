@@ -13,7 +13,7 @@
 static struct check_plugin load_plugin;
 static char load_text[400];
 
-/* Copies min(size, the plugin's size) bytes; the rest of the copy is 0. */
+/* Copies min(own, size) bytes; the rest of the copy is 0. */
 static void load_copy(void *copy, size_t own, const void *from, uint64_t size)
 {
 	memcpy(copy, from, size < own ? (size_t)size : own);
@@ -206,7 +206,10 @@ static void load_probe_apart(struct check_case *c)
 		_exit(WEXITSTATUS(status));
 }
 
-/* A plugin without a transport group lacks the other parts of the transport for the same reason. */
+/*
+ * Skips a check of a part that the plugin lacks.  A plugin without a transport group lacks all parts of the transport for
+ * that reason.
+ */
 static void load_needs_parts(struct check_case *c, const struct check_plugin *plugin)
 {
 	const struct check *check = c->check;
@@ -224,7 +227,7 @@ static void load_needs_parts(struct check_case *c, const struct check_plugin *pl
 	}
 }
 
-/* A promise holds for the plugins whose header has it. */
+/* Skips a check of a promise that the plugin's header does not have. */
 static void load_needs_minor(struct check_case *c, const struct check_plugin *plugin)
 {
 	if (plugin->backend.abi_minor < c->check->since)

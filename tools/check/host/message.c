@@ -114,7 +114,7 @@ void check_pause(unsigned *idle)
 
 /* ------------------------------------------------------------------ waiting -- */
 
-/* One step of a wait; returns -1 after the timeout, or if the check has failed on another rank. */
+/* Makes one step of a wait.  Returns -1 after the timeout, or if the check has failed on another rank. */
 static int message_step(struct check_ep *ep, int64_t deadline, unsigned *idle)
 {
 	if (check_progress(ep))

@@ -41,7 +41,7 @@ __attribute__((noreturn)) static void traits_child(struct check_traits *traits,
 	_exit(0);
 }
 
-/* If the plugin cannot be loaded, the traits stay zero: the checks report the reason. */
+/* If the plugin cannot be loaded, the traits stay zero, and the checks report the reason. */
 void check_traits(struct check_options *options)
 {
 	struct check_traits *traits = mmap(NULL, sizeof(*traits), PROT_READ | PROT_WRITE,

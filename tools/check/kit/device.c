@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* device.c - plugins that take memory of CUDA devices only: which devices, for which rank. */
+/* device.c - plugins that take memory of CUDA devices only: the device of each rank. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -53,10 +53,7 @@ void check_device_needs(struct check_case *c)
 			   c->nranks, traits->devices == 1 ? "is" : "are", traits->devices);
 }
 
-/*
- * Initialises the driver now, so that its threads and descriptors do not count as left by the
- * plugin.
- */
+/* Initialises the driver, so that its threads and descriptors do not count as left by the plugin. */
 static void device_begin(int device)
 {
 	memory_free(MEMORY_CUDA, device, memory_new(MEMORY_CUDA, device, 1));

@@ -2,8 +2,8 @@
 /*
  * kit.h - the frame of `coll check`: the description of a check, its messages, its ranks.
  *
- * A check holds a plugin to one promise of backend.h.  It runs in a process of its own, once for
- * each number of ranks, with threads and with processes (a "case").  So a plugin that crashes,
+ * A check holds a plugin to one promise of backend.h.  Each case of a check runs in a process of
+ * its own: a case is one number of ranks, as threads or as processes.  So a plugin that crashes,
  * hangs or exits gets a message in the report and does not end the kit.  The kit captures the
  * output of the check and of the plugin.  A check that passes prints nothing.  Any rank may call
  * check_fail() and check_skip(); the first message stays.
@@ -31,9 +31,8 @@
 enum { CHECK_RANKS = 16, CHECK_TEXT = 600, CHECK_STEPS = 512, CHECK_RECORD = 4096 };
 
 /*
- * Groups run in this order.  When a check fails, the later groups still run, although some of their
- * checks may report the same fault again: the report names the first failed group, and with --stop the later
- * groups are skipped.
+ * Groups run in this order.  When a check fails, the later groups still run, although some of their checks may report the
+ * same fault again.  The report names the first failed group.  With --stop the kit skips the later groups.
  */
 enum check_group {
 	CHECK_FILE,     /* the file and its exported symbols, before any of its code runs */
@@ -45,7 +44,7 @@ enum check_group {
 	CHECK_API /* the core on top of the plugin, through coll.h */
 };
 
-/* The parts of a plugin that a check needs; a check is skipped if the plugin lacks one of them. */
+/* The parts of a plugin that a check needs.  The kit skips a check if the plugin lacks such a part. */
 enum check_need {
 	CHECK_NOTHING = 0,
 	CHECK_TRANSPORT = 1,
@@ -63,13 +62,13 @@ enum check_need {
 	CHECK_TOGETHER = 4096, /* send_more and flush of the transport */
 	CHECK_STREAMS = 8192,  /* the machine has a CUDA device, whatever memory the plugin takes */
 	/*
-	 * The check is of calls that a companion carries beside a plugin without a transport group: it runs on host
-	 * memory there.  Instead of CHECK_TRANSPORT, if it has both.
+	 * The check is of calls that a companion carries beside a plugin without a transport group, on host memory.
+	 * It replaces CHECK_TRANSPORT if a check has both.
 	 */
 	CHECK_CARRIED = 16384,
 	/*
-	 * The endpoint outlives the loss of a rank: the plugin has cancel, or gives the sends to the rank their status, as
-	 * ABI 1.4 promises.
+	 * The endpoint outlives the loss of a rank: the plugin has cancel, or sets the status of the sends to that rank,
+	 * as ABI 1.4 promises.
 	 */
 	CHECK_SURVIVES = 32768
 };
@@ -91,13 +90,13 @@ struct check {
 	const char *says;    /* the statement that holds if the check passes; no full stop */
 	const char *promise; /* the place of the promise: "Blocking", "coll_transport_t.send" */
 	enum check_group group;
-	/* an earlier check of the same group: if that check fails, the kit skips this one */
+	/* an earlier check of the same group: if it fails, the kit skips this check */
 	const char *rests;
-	/* 1: if this check fails, the kit skips the later groups, because no check of them could pass */
+	/* 1: if this check fails, the kit skips the later groups, since none of their checks could pass */
 	int ground;
 	/*
-	 * The minor of the ABI that came with the promise.  The kit does not ask a plugin of an older minor for it;
-	 * `older` says how the core treats such a plugin.
+	 * The minor of the ABI that added the promise.  The kit does not hold a plugin of an older minor to it; `older`
+	 * says how the core treats such a plugin.
 	 */
 	uint32_t since;
 	const char *older;
@@ -110,7 +109,7 @@ struct check {
 	int leaves; /* the check closes no endpoint: what the plugin leaves in the process does not count */
 	/* an enum check_trace plus 1: the check also fails if any case left this trace */
 	int trace;
-	/* What the case does.  NULL: the kit opens an endpoint for each rank, and calls `endpoint` with it. */
+	/* Runs the case.  NULL: the kit opens an endpoint for each rank, and calls `endpoint` with it. */
 	void (*run)(struct check_case *c);
 	void (*endpoint)(struct check_ep *ep);
 	const void *plan; /* data of the check, for a `run` that several checks share */
@@ -118,7 +117,7 @@ struct check {
 
 /* Properties of the plugin that the kit determines before the first check (host/traits.c). */
 struct check_traits {
-	int bare; /* the plugin has no transport group: nothing replaces a function that it lacks */
+	int bare; /* 1: the plugin has no transport group, so nothing replaces a function that it lacks */
 	int device_only; /* the plugin takes memory of CUDA devices and no host memory */
 	int managed;     /* with device_only: the plugin takes managed memory too */
 	int devices;     /* with device_only: number of devices */
@@ -133,25 +132,21 @@ struct check_options {
 	char name[32];    /* <name> of coll_<name>.so; "" if the file has no such name */
 	int ranks_min, ranks_max, ranks_said;
 	int quick;
-	int all;  /* no check is skipped because another check has failed */
-	int stop; /* a failed check skips the groups after its own */
+	int all;  /* 1: no check is skipped because another check has failed */
+	int stop; /* 1: a failed check skips the groups after its own */
 	const struct check_launch
-		*launch;         /* a launcher has started the ranks: launched.h; or NULL */
+		*launch;         /* set if a launcher has started the ranks (launched.h) */
 	int64_t timeout_ms;      /* limit for one case; a case that takes longer counts as hung */
 	const char *const *keys; /* --option key=value as "key", "value", ..., NULL */
 	struct check_traits traits;
-	/*
-	 * The kit calls this before each case, in the case's process; skips the check if the plugin
-	 * cannot do it.
-	 */
+	/* The kit calls it before each case, in the case's process.  It skips the check if the plugin cannot do it. */
 	void (*needs)(struct check_case *c);
 	void (*endpoints)(struct check_case *c); /* calls check->endpoint on each rank */
 };
 
 /*
- * Traces that every case looks for: output of the plugin and things that it left in the process.
- * The checks "quiet", "descriptors", "lasting-threads", "signals" and "children" report the traces
- * of all cases of all checks.
+ * Traces that every case looks for: output of the plugin, and effects that it left in the process.  The checks "quiet",
+ * "descriptors", "lasting-threads", "signals" and "children" report the traces of all cases of all checks.
  */
 enum check_trace {
 	CHECK_PRINTED,
@@ -166,18 +161,15 @@ enum check_trace {
 struct check_shared {
 	atomic_int failed, skipped; /* 1: a rank writes the text, 2: the text is complete */
 	char text[CHECK_TEXT], skip[CHECK_TEXT];
-	/*
-	 * The slot that each rank is in, named in the message about a crash or a hang; static
-	 * texts.
-	 */
+	/* The slot that each rank is in, a static text, for the message about a crash or a hang. */
 	atomic_uintptr_t slot[CHECK_RANKS];
 	atomic_int finished;   /* the check's function has returned */
 	atomic_int crash_rank; /* rank + 1 of the thread that crashed */
 	atomic_int dying[CHECK_RANKS];
-	/* For each step of check_exchange: how many ranks have entered, and their records. */
+	/* For each step of check_exchange: the number of ranks that have entered, and their records. */
 	atomic_uint entered[CHECK_STEPS];
 	uint8_t contributed[CHECK_STEPS][CHECK_RANKS][CHECK_RECORD];
-	/* rank + 1 of the rank that called exchange_fail in this step */
+	/* rank + 1 of the rank that called exchange_fail in the step */
 	atomic_int gave_up[CHECK_STEPS];
 	/* Traces of the case, see enum check_trace. */
 	atomic_int traced[CHECK_TRACES];
@@ -200,15 +192,14 @@ struct check_case {
 	 * case.
 	 */
 	int64_t timeout_ms;
-	int whole; /* the hosts have coll_host_t.message, else they are of a core before it; likewise */
+	int whole;  /* 1: the hosts have coll_host_t.message; 0: they are of a core before it */
 	void *user; /* for the check's own use; set before check_ranks */
 };
 
 /* ------------------------------------------------------------------ speaking -- */
 
 /*
- * The message gives the expected and the observed behaviour.  Any thread or process of the case may
- * call these.
+ * Fail or skip the check.  The message gives the expected and the observed behaviour.  Any thread or process may call them.
  */
 __attribute__((format(printf, 2, 3))) void check_fail(struct check_case *c, const char *fmt, ...);
 __attribute__((format(printf, 2, 3))) void check_skip(struct check_case *c, const char *fmt, ...);
@@ -218,9 +209,8 @@ int check_skipped(const struct check_case *c);
 /* ------------------------------------------------------------------ ranks -- */
 
 /*
- * Calls fn for each rank at once, in threads or processes as the case demands, and returns when all
- * ranks have ended.  A rank's process that dies fails the check, unless the rank called
- * check_dies() before.
+ * Calls fn for each rank at once, in threads or processes as the case demands.  Returns when all ranks have ended.  A
+ * rank's process that dies fails the check, unless the rank called check_dies() before.
  */
 void check_ranks(struct check_case *c, void (*fn)(struct check_case *c, int rank));
 void check_dies(struct check_case *c, int rank);
@@ -230,13 +220,12 @@ void check_dies(struct check_case *c, int rank);
  * NULL: none.
  */
 void check_slot(struct check_case *c, int rank, const char *slot);
-/* The rank that the calling thread last named in check_slot, plus 1; 0: none. */
+/* Returns the rank that the calling thread last named in check_slot, plus 1; 0: none. */
 int check_crashing_rank(void);
 
 /*
- * An allgather of len <= CHECK_RECORD bytes and a barrier, without the plugin.  `step` counts the
- * calls of this rank; begin with 0.  Returns 0, or -1 if a rank did not enter in time; that alone
- * does not fail the check.
+ * Does an allgather of len <= CHECK_RECORD bytes and a barrier, without the plugin.  `step` counts the calls of this rank
+ * and begins with 0.  Returns 0, or -1 if a rank did not enter in time; that alone does not fail the check.
  */
 int check_exchange(struct check_case *c, int rank, unsigned *step, const void *in, void *out,
 		   size_t len, int64_t timeout_ms);
@@ -244,12 +233,12 @@ int check_exchange(struct check_case *c, int rank, unsigned *step, const void *i
 void check_exchange_begin(struct check_case *c, int rank, unsigned step, const void *in,
 			  size_t len);
 int check_exchange_done(const struct check_case *c, unsigned step);
-/* A barrier with the timeout of the case; fails the check if a rank does not enter in time. */
+/* Waits for all ranks, with the timeout of the case.  Fails the check if a rank does not enter in time. */
 int check_barrier(struct check_case *c, int rank, unsigned *step);
 
 /* ------------------------------------------------------------------ devices -- */
 
-/* The device of a rank if the plugin takes device memory only; else -1. */
+/* Returns the device of a rank if the plugin takes device memory only, else -1. */
 int check_device(const struct check_case *c, int rank);
 /* Does the check run on host memory, over the companion of a plugin that takes device memory only? */
 int check_is_carried(const struct check_case *c);
@@ -257,10 +246,7 @@ int check_is_carried(const struct check_case *c);
 int check_few_devices(const struct check_case *c);
 /* Skips the check if the devices that it needs are missing. */
 void check_device_needs(struct check_case *c);
-/*
- * Prepares the device of a rank: each rank's process calls this, or the one process of all threads
- * once.
- */
+/* Prepares the device of a rank.  Each rank's process calls it, or the one process of all threads once. */
 void check_device_begin(struct check_case *c, int rank);
 
 /* ------------------------------------------------------------------ the frame -- */
@@ -271,7 +257,7 @@ enum check_verdict { CHECK_PASSED, CHECK_NOT_PASSED, CHECK_SKIPPED };
 struct check_result {
 	enum check_verdict verdict;
 	int cases, skipped;
-	int waited; /* 1: the failed case took a time limit, its own or that of the check; 0 under a launcher */
+	int waited; /* 1: the failed case used up a time limit, its own or the check's; 0 under a launcher */
 	long long calls;             /* number of collectives that were verified on all ranks */
 	char text[CHECK_TEXT + 200]; /* the reason for a failure or a skip */
 	char skip[CHECK_TEXT];
@@ -282,7 +268,7 @@ struct check_result {
 void check_run(const struct check *check, const struct check_options *options,
 	       struct check_result *result);
 
-/* Returns "", or the first trace of this kind in this run of the kit, and the case that left it. */
+/* Returns the first trace of this kind in this run of the kit, with the case that left it; or "". */
 const char *check_traced(enum check_trace trace);
 
 #endif

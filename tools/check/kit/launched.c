@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* launched.c - the processes of a launcher as ranks: their exchanges and their common results. */
+/* launched.c - makes the processes of a launcher ranks: relays their exchanges and agrees on results. */
 #include "check/kit/launched.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "lib/tool.h"
 
-/* Without the other ranks there are no results that all could agree on. */
+/* Ends the process after a failure: without the other ranks no result holds for all. */
 static void launched_must(coll_result_t code)
 {
 	if (!code)
@@ -17,8 +17,8 @@ static void launched_must(coll_result_t code)
 }
 
 /*
- * A rank waits until the others have ended a check that hangs.  The bounds are the library's
- * default and the longest timeout that it takes.
+ * Returns the timeout: a rank waits until all ranks have ended a check that hangs.  The bounds are the library's default
+ * and the longest timeout that it takes.
  */
 static int64_t launched_timeout(int64_t check_ms)
 {
@@ -30,7 +30,7 @@ static int64_t launched_timeout(int64_t check_ms)
 
 int check_launched_begin(struct check_launch *launch, int64_t check_ms)
 {
-	/* A rank waits for the others as long as their checks take. */
+	/* A rank waits for its peers as long as their checks take. */
 	static const char *const options[] = {"stall_after=0", NULL};
 	coll_config_t config;
 
@@ -54,7 +54,7 @@ int check_launched_begin(struct check_launch *launch, int64_t check_ms)
 	return 1;
 }
 
-/* A launcher may end all processes when the first of them ends: rank 0 must have reported before. */
+/* Waits for all ranks: a launcher may end all processes when the first process ends, and rank 0 must report before. */
 void check_launched_end(struct check_launch *launch)
 {
 	fflush(stdout);
@@ -100,7 +100,7 @@ static void relay_begin(struct launched_relay *relay, int ended)
 	launched_must(coll_get_request(relay->launch->comm, &relay->request));
 }
 
-/* The child learns the records of all ranks, or that the check has failed elsewhere. */
+/* Gives the child the records of all ranks, or the news that the check has failed elsewhere. */
 static void relay_take(struct launched_relay *relay)
 {
 	struct check_shared *shared = relay->c->shared;
@@ -141,7 +141,7 @@ void check_relay(struct launched_relay *relay, int ended)
 
 /* -------------------------------------------------------------------- results -- */
 
-/* A failure on any rank is the result; else a pass on any rank. */
+/* Returns the common result: a failure on any rank, else a pass on any rank. */
 static const struct check_result *launched_worst(const struct check_result *all, int n, int *rank)
 {
 	static const enum check_verdict order[] = {CHECK_NOT_PASSED, CHECK_PASSED, CHECK_SKIPPED};

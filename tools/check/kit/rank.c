@@ -224,7 +224,7 @@ static void rank_processes(struct check_case *c, void (*fn)(struct check_case *c
 	}
 }
 
-/* This process is one of the ranks. */
+/* Runs this process's rank; a launcher runs the other ranks. */
 static void rank_launched(struct check_case *c, void (*fn)(struct check_case *c, int rank))
 {
 	const int rank = c->options->launch->rank;

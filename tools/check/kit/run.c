@@ -23,7 +23,7 @@ struct run {
 	int output_fd;
 	int hung;
 	int64_t begin; /* ms */
-	int status;    /* of waitpid */
+	int status;    /* as waitpid returns it */
 	char output[RUN_OUTPUT];
 };
 
@@ -37,10 +37,7 @@ const char *check_traced(enum check_trace trace)
 
 /* ------------------------------------------------------------------ the child -- */
 
-/*
- * Records the rank that crashed.  Then the signal comes again with its default action and ends the
- * process.
- */
+/* Records the rank that crashed.  The signal then comes again, with its default action, and ends the process. */
 static void run_crashed(int number)
 {
 	(void)number;
@@ -53,7 +50,7 @@ static void run_catch_crashes(struct check_shared *shared)
 	struct sigaction action = {.sa_handler = run_crashed, .sa_flags = SA_RESETHAND}, old;
 
 	run_crash_shared = shared;
-	/* A sanitizer's own signal handler says more than this one. */
+	/* A sanitizer's own signal handler tells more than this handler. */
 	for (int i = 0; i < 5; i++)
 		if (!sigaction(numbers[i], NULL, &old) && old.sa_handler == SIG_DFL)
 			sigaction(numbers[i], &action, NULL);
@@ -66,7 +63,7 @@ static void run_environment(const struct check_options *options)
 
 	setenv("COLL_PLUGIN_PATH", options->dir, 1);
 	setenv("COLL_BACKEND", options->name, 1);
-	/* UCX else changes functions of the C library while other threads may run them (plugins/ucx/README.md). */
+	/* Else UCX changes functions of the C library while other threads may run them (plugins/ucx/README.md). */
 	setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 0);
 	for (const char *const *key = options->keys; *key; key += 2) {
 		snprintf(name, sizeof(name), "COLL_%s_%s", options->name, key[0]);
@@ -110,7 +107,7 @@ __attribute__((noreturn)) static void run_child(struct run *run)
 
 /* ------------------------------------------------------------------ the parent -- */
 
-/* With a launcher: carries the exchanges of this rank's child. */
+/* With a launcher: relays the exchanges of this rank's child. */
 static void run_relay(struct launched_relay *relay, int ended)
 {
 	if (!relay->launch || !relay->c->nranks)
@@ -160,8 +157,8 @@ static void run_read_output(struct run *run)
 }
 
 /*
- * Lists the ranks that are in a slot, or only rank `only` - 1 if `only` is not 0: " in close (rank 1), open (rank 2)";
- * "" if there is none.
+ * Lists the ranks that are in a slot, or only rank `only` - 1 if `only` is not 0: " in close (rank 1), open (rank 2)".
+ * Returns "" if there is none.
  */
 static const char *run_where(const struct check_shared *shared, int only, char *text, size_t size)
 {
@@ -179,8 +176,8 @@ static const char *run_where(const struct check_shared *shared, int only, char *
 }
 
 /*
- * Decides whether the case failed, and with which message: a message of the check itself comes first, but follows
- * the message of a hang.
+ * Decides whether the case failed, and with which message.  A message of the check itself comes first, but follows the
+ * message of a hang.
  */
 static int run_conclude(const struct run *run, char *text, size_t size)
 {
@@ -289,7 +286,7 @@ static int run_one(struct run *run, struct check_result *result)
 	return 0;
 }
 
-/* The ranks are the launcher's, all of them. */
+/* Runs the check with all ranks of the launcher. */
 static void run_launched(const struct check *check, const struct check_options *options,
 			 struct check_result *result)
 {

@@ -116,10 +116,7 @@ void check_watch_begin(struct check_watch *watch)
 {
 	pthread_t thread;
 
-	/*
-	 * A sanitizer starts a helper thread with the first thread; the plugin is not to blame for
-	 * it.
-	 */
+	/* A sanitizer starts a helper thread with the first thread, which is no fault of the plugin. */
 	if (!pthread_create(&thread, NULL, trace_nothing, NULL))
 		pthread_join(thread, NULL);
 	trace_fds(watch->fd);
@@ -136,7 +133,7 @@ void check_watch_end(struct check_case *c, const struct check_watch *watch)
 	if (check_failed(c))
 		return; /* a failed or skipped case leaves traces for other reasons */
 	while (threads > watch->threads && tool_now_ms() < deadline &&
-	       /* the trace was seen before: waiting to be sure is needless */
+	       /* no need to wait if the trace was seen before */
 	       !*check_traced(CHECK_LASTING_THREADS)) {
 		usleep(TRACE_SLEEP_US);
 		threads = check_count_threads();

@@ -17,9 +17,9 @@ struct check_watch {
 	void (*handler[CHECK_WATCHED_SIGNALS])(int);
 };
 
-/* Number of threads of this process. */
+/* Returns the number of threads of this process. */
 int check_count_threads(void);
-/* Number of open descriptors below CHECK_WATCHED_FDS. */
+/* Returns the number of open descriptors below CHECK_WATCHED_FDS. */
 int check_count_fds(void);
 
 void check_watch_begin(struct check_watch *watch);

@@ -80,7 +80,7 @@ static void native_abort_rank(struct check_ep *ep)
 	check_slot(ep->c, ep->rank, "abort");
 	if (pthread_create(&thread, NULL, native_abort_thread, ep))
 		return;
-	/* Query may return any code; the check is that abort returns. */
+	/* query may return any code; the check is that abort returns. */
 	n->query(ep->ep, &err);
 	n->abort(ep->ep);
 	pthread_join(thread, NULL);
@@ -204,10 +204,10 @@ static void native_op_rank(struct check_ep *ep)
 
 /* ------------------------------------------------------------------ takes -- */
 
-/* Nobody may read what lies there. */
+/* Address of buffers that nobody may read. */
 static void *const native_nowhere = (void *)(uintptr_t)1;
 
-/* The answer for such a call.  bare: without buffers and count; else they are such as nobody may read. */
+/* Returns the answer for such a call.  bare: 1 leaves out the buffers and the count, which nobody may read. */
 static int32_t native_ask(struct check_ep *ep, int32_t kind, int32_t dtype, uint32_t flags,
 			  int bare)
 {
@@ -252,7 +252,7 @@ static void native_ask_all(struct check_ep *ep,
 	native_in_time(ep, "takes", begin, NATIVE_BOUND_MS);
 }
 
-/* Two calls that differ in nothing that takes may read get one answer. */
+/* Checks that two calls get one answer if they differ only in members that takes may not read. */
 static void native_ask_twice(struct check_ep *ep, int32_t kind, int32_t dtype, uint32_t flags)
 {
 	if (native_ask(ep, kind, dtype, flags, 0) != native_ask(ep, kind, dtype, flags, 1))

@@ -13,7 +13,7 @@ enum { CLOSE_SLACK_MS = 5000, CLOSE_SENDS = 6, CLOSE_AFTER = 300 };
 
 static const uint64_t close_len = 8 << 20;
 
-/* Memory whose use after close crashes for certain. */
+/* Returns memory whose use after close crashes for certain. */
 static void *close_map(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -40,8 +40,8 @@ static void close_start_sends(struct check_ep *ep, coll_send_t *send, const uint
 }
 
 /*
- * The last rank closes with sends under way and unmaps their memory; the others go on and may
- * receive some of the messages.
+ * The last rank closes with sends under way and unmaps their memory.  The other ranks go on and may receive some of the
+ * messages.
  */
 static void close_sending_rank(struct check_case *c, int rank)
 {

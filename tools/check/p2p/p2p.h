@@ -16,7 +16,7 @@ extern const struct check check_close_checks[];    /* close in every state */
 
 struct check_ep;
 
-/* The messages of `peer` must have come in the order of their tags, 0 to count - 1. */
+/* Checks that the messages of `peer` have come in the order of their tags, 0 to count - 1. */
 void check_send_order(struct check_ep *ep, uint32_t peer, uint64_t count);
 
 #endif

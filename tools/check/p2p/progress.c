@@ -59,7 +59,7 @@ static void progress_haste_rank(struct check_ep *ep)
 
 /* ------------------------------------------------------------------ answer -- */
 
-/* During a message progress returns 1 at least once; afterwards it returns 0. */
+/* Checks that progress returns 1 at least once during a message, and 0 afterwards. */
 static void progress_answer_rank(struct check_ep *ep)
 {
 	uint8_t buf[100] = {0};

@@ -96,7 +96,7 @@ static void receive_once_rank(struct check_ep *ep)
 			   ep->rank, (unsigned long long)ep->arrived_count, RECEIVE_SIZES);
 }
 
-/* All bytes must be in the buffer when the plugin calls arrived. */
+/* Checks that all bytes are in the buffer when the plugin calls arrived. */
 static void receive_complete_rank(struct check_ep *ep)
 {
 	uint32_t to = (uint32_t)((ep->rank + 1) % ep->nranks);

@@ -14,7 +14,7 @@ enum {
 	SEND_ORDER_LONG = 50000
 };
 
-/* A tag that is unique for sender, receiver and message. */
+/* Returns a tag that is unique for sender, receiver and message. */
 static uint64_t send_seed(int from, int to, uint64_t which)
 {
 	return ((uint64_t)from << 56) ^ ((uint64_t)to << 48) ^ (which + 1);
@@ -42,10 +42,7 @@ static int send_is_whole(struct check_ep *ep, const struct check_arrival *a, uin
 	return 0;
 }
 
-/*
- * Sends count messages to each of the peers at distances from..to in the ring, then receives as
- * many.
- */
+/* Sends count messages to each peer at distances first..last in the ring, then receives as many. */
 struct send_plan {
 	const uint64_t *sizes;
 	int count;
@@ -202,8 +199,8 @@ void check_send_order(struct check_ep *ep, uint32_t peer, uint64_t count)
 }
 
 /*
- * Mixes short and long messages, which a plugin may send by different protocols: none may overtake
- * another.  Each batch completes before the next batch begins.
+ * Mixes short and long messages, which a plugin may send by different protocols.  No message may overtake another.  Each
+ * batch completes before the next batch begins.
  */
 static void send_order_rank(struct check_ep *ep)
 {

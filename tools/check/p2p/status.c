@@ -23,7 +23,7 @@ static uint32_t status_before(const struct check_ep *ep)
 	return (uint32_t)((ep->rank + ep->nranks - 1) % ep->nranks);
 }
 
-/* Receives tags 1..count from the rank before; returns 0 or -1. */
+/* Receives tags 1..count from the previous rank.  Returns 0 or -1. */
 static int status_receive(struct check_ep *ep, int count)
 {
 	for (int k = 0; k < count; k++)
@@ -82,7 +82,7 @@ static void status_reuse_rank(struct check_ep *ep)
 	free(send);
 }
 
-/* Sends a message of each size to the next rank, and receives those of the rank before. */
+/* Sends a message of each size to the next rank, and receives as many from the previous rank. */
 static int status_exchange(struct check_ep *ep, coll_send_t *send, const uint8_t *buf)
 {
 	for (int k = 0; k < STATUS_SIZES; k++)
@@ -161,10 +161,7 @@ static void status_untouched_rank(struct check_ep *ep)
 
 /* ------------------------------------------------------------------ buffer space -- */
 
-/*
- * Each rank sends far more than any buffer holds, and no rank makes progress before all sends are
- * submitted.
- */
+/* Each rank sends far more than any buffer takes, and no rank makes progress before all sends are submitted. */
 static void status_space_rank(struct check_ep *ep)
 {
 	int count = ep->c->quick ? STATUS_BURST_QUICK : STATUS_BURST, bad = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* together.c - messages that the plugin may keep back (send_more) until flush or progress. */
+/* together.c - messages that the plugin may defer (send_more) until flush or progress. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -8,8 +8,8 @@
 
 enum {
 	TOGETHER_COUNT = 50,   /* messages of one batch to each rank */
-	TOGETHER_LARGE = 7,    /* one message in so many is of TOGETHER_LONG bytes */
-	TOGETHER_LONG = 20000, /* too long to be kept back by most plugins */
+	TOGETHER_LARGE = 7,    /* one message in so many has TOGETHER_LONG bytes */
+	TOGETHER_LONG = 20000, /* most plugins do not defer so long a message */
 	TOGETHER_BATCHES = 8,
 	TOGETHER_PAGE = 4096
 };
@@ -47,7 +47,7 @@ static uint64_t together_len(int i)
 	return i % TOGETHER_LARGE == TOGETHER_LARGE - 1 ? TOGETHER_LONG : (uint64_t)i % 90;
 }
 
-/* How a batch is sent. */
+/* How a rank sends a batch. */
 struct together_plan {
 	int mixed;   /* 1: every third message by send */
 	int flushes; /* 0: progress alone starts the messages */
@@ -58,7 +58,7 @@ static int together_start(struct check_ep *ep, const struct together_plan *plan,
 {
 	const uint32_t n = (uint32_t)ep->nranks, self = (uint32_t)ep->rank;
 
-	/* Message by message, so that messages to several ranks are kept back at once. */
+	/* Send message by message, so that messages to several ranks are deferred at once. */
 	for (int i = 0; i < TOGETHER_COUNT; i++)
 		for (uint32_t to = (self + 1) % n; to != self; to = (to + 1) % n, send++)
 			if (plan->mixed && i % 3 == 2
@@ -100,7 +100,7 @@ static void together_run(struct check_ep *ep, const struct together_plan *plan)
 	coll_send_t *send = check_memory((size_t)n * sizeof(*send));
 	uint8_t *buf = check_payload(TOGETHER_LONG, 1);
 
-	together_flush(ep); /* keeps nothing back, so does nothing */
+	together_flush(ep); /* no message is deferred, so it does nothing */
 	for (int batch = 0; batch < TOGETHER_BATCHES; batch++) {
 		uint64_t first = (uint64_t)batch * TOGETHER_COUNT;
 
@@ -136,7 +136,7 @@ static void together_order_rank(struct check_ep *ep)
 
 /* ------------------------------------------------------------------------ cancelled -- */
 
-/* The memory of the cancelled message is gone before the plugin may start it. */
+/* Frees the memory of the cancelled message before the plugin may start it. */
 static void together_cancel_sender(struct check_ep *ep)
 {
 	coll_send_t first, last;

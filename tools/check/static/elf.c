@@ -13,7 +13,7 @@
 
 enum { ELF_CLASS_HERE = sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32 };
 
-/* Returns n items of a size at an offset, or NULL if they do not all lie within the file. */
+/* Returns n items of a size at an offset, or NULL if not all of them lie within the file. */
 static const void *elf_at(const struct check_elf *elf, uint64_t offset, uint64_t n, uint64_t size)
 {
 	if (offset > elf->size || (size && n > (elf->size - offset) / size))

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * file.c - the plugin's file: its name, the symbols that it exports and needs; loading it has no
- * effect.
- */
+/* file.c - the plugin's file: its name, the symbols that it exports and needs, and that loading it has no effect. */
 #include <coll/backend.h>
 #include <dlfcn.h>
 #include <stdio.h>
@@ -22,7 +19,7 @@ struct file_found {
 	int symbol;      /* coll_backend_v1 is exported */
 	char other[200]; /* other exported symbols */
 	char coll[200];  /* symbols of libcoll, or libcoll itself, that the file needs */
-	/* built for a sanitizer or for coverage, which export symbols of their own */
+	/* 1: built for a sanitizer or for coverage, which export symbols of their own */
 	int instrumented;
 };
 
@@ -59,7 +56,7 @@ static void file_library(void *user, const char *name, int defined, int global)
 		file_note(found->coll, sizeof(found->coll), name);
 }
 
-/* Reads the file; returns 0, or -1 after failing the check. */
+/* Reads the file.  Returns 0, or -1 after failing the check. */
 static int file_look(struct check_case *c, struct file_found *found, struct check_elf *elf)
 {
 	char text[200];

@@ -11,10 +11,7 @@ enum { PROBE_THREADS = 4, PROBE_TIMES = 20, PROBE_BOUND_MS = 5000 };
 
 static const char probe_poison = 0x5a;
 
-/*
- * Makes the host of a program that has no ranks yet: host functions that only open may call are
- * NULL.
- */
+/* Makes the host of a program that has no ranks yet.  Host functions that only open may call are NULL. */
 static struct check_ep *probe_host(struct check_case *c)
 {
 	struct check_ep *ep = check_ep_new(c, 0, 0);

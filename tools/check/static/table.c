@@ -34,8 +34,7 @@ static void table_sizes(struct check_case *c)
 		table_size(c, "coll_native_t", backend->native->size,
 			   offsetof(coll_native_t, handle) + sizeof(void (*)(void)));
 	/*
-	 * A newer minor adds members behind those that this kit knows; a struct of an older minor
-	 * cannot be larger.
+	 * A newer minor adds members behind the members that this kit knows; a struct of an older minor cannot be larger.
 	 */
 	if (backend->abi_minor <= COLL_BACKEND_ABI_MINOR && own->size > sizeof(coll_backend_t))
 		check_fail(c, "abi_minor is %u but the struct is larger than in that minor",
@@ -81,7 +80,7 @@ static void table_mandatory(struct check_case *c)
 		check_fail(c, "native->query is NULL");
 }
 
-/* A plugin has both slots of a pair or neither. */
+/* Checks that a plugin has both slots of a pair or neither. */
 static void table_pair(struct check_case *c, int a, int b, const char *name_a, const char *name_b)
 {
 	if (!a != !b)

@@ -6,7 +6,7 @@
 #include "../../tools/oracle/oracle.h"
 #include "ranks.h"
 
-/* Memory of the heap, at least a byte; without it the test ends. */
+/* Allocates at least a byte on the heap.  Ends the test without memory. */
 void *calls_memory(size_t bytes);
 
 /* Makes the call, waits for it, and verifies every byte.  An oracle_try_fn; user is the rank. */

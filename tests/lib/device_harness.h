@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device_harness.h - memory of CUDA devices in tests, by a stand-in for the driver (fakes/cuda.c);
- * a host access to its device memory crashes.
+ * device_harness.h - memory of CUDA devices in tests, by a stand-in for the driver (fakes/cuda.c).
+ * A host access to its device memory crashes.
  */
 #ifndef TESTS_DEVICE_HARNESS_H
 #define TESTS_DEVICE_HARNESS_H
@@ -24,10 +24,10 @@ extern const char *const where_names[WHERES];
 /* Makes a context current for a moment, because threads that call the library have none. */
 void context_begin(int device);
 
-/* Ends that moment. */
+/* Ends what context_begin() began. */
 void context_end(int device);
 
-/* Memory of a device, plain or managed; without it the test ends. */
+/* Allocates memory of a device, plain or managed.  Ends the test without memory. */
 void *device_new(int device, size_t bytes, int managed);
 
 void device_free(int device, void *ptr);
@@ -35,10 +35,10 @@ void device_free(int device, void *ptr);
 /* Copies between any two memories. */
 void device_move(int device, void *dst, const void *src, size_t n);
 
-/* Puts a kernel of the program on a stream of the device: fn(arg), whose result is that of the driver. */
+/* Puts a kernel of the program on a stream of the device: fn(arg), which returns a result of the driver. */
 void device_launch(int device, void *stream, int (*fn)(void *), void *arg);
 
-/* The sum of one int64 over the ranks, in place. */
+/* Returns the arguments of the sum of one int64 over the ranks, in place. */
 coll_args_t sum_args(void *x, coll_stream_t stream);
 
 /* --------------------------------------------------------------------- places -- */
@@ -49,14 +49,15 @@ coll_args_t sum_args(void *x, coll_stream_t stream);
  */
 enum { PLACE_HOST = -1, PLACE_MANAGED = 16 };
 
-/* Memory at a place, at least a byte. */
+/* Allocates at least a byte at a place. */
 void *place_new(int at, size_t bytes);
 
 void place_free(int at, void *ptr);
 
-/* Copies the bytes of a buffer to the host, wherever the buffer is. */
+/* Copies bytes of the host to a buffer, wherever the buffer is. */
 void place_set(int at, void *ptr, const void *bytes, size_t n);
 
+/* Copies the bytes of a buffer to the host. */
 void place_get(int at, void *bytes, const void *ptr, size_t n);
 
 /* ---------------------------------------------------------------------- the calls -- */
@@ -69,7 +70,7 @@ struct device_call {
 	void *area[ORACLE_AREAS];
 };
 
-/* Makes the buffers of such a call. */
+/* Makes the buffers of a call. */
 void device_call_begin(struct device_call *c, struct rank *r, const struct oracle_case *like,
 		       const int *at);
 
@@ -84,7 +85,7 @@ int device_call_check(const struct device_call *c, const char *what);
 /* Fills the buffers, calls, waits and verifies. */
 int device_call_once(struct device_call *c, const char *what);
 
-/* The same several times, by one persistent request. */
+/* Fills, calls, waits and verifies several times, by one persistent request. */
 int device_call_request(struct device_call *c, int times, const char *what);
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * failing_malloc.h - an allocator for test programs that makes a chosen allocation of libcoll and
- * its plugins fail, and counts the blocks that they hold.  The functions replace those of the C
- * library in the whole program; allocations of all other callers (UCX, the C library itself) are
+ * its plugins fail, and counts the blocks that they hold.  The functions replace the C library's
+ * in the whole program; allocations of all other callers (UCX, the C library itself) are
  * unaffected.
  *
  * failing_malloc.c is a source of each such program, not a part of the tests' library, because the linker would take
@@ -19,13 +19,13 @@ void alloc_arm(long n);
 
 void alloc_disarm(void);
 
-/* Number of allocations of the watched libraries since alloc_arm(). */
+/* Returns the number of allocations of the watched libraries since alloc_arm(). */
 long alloc_calls(void);
 
 /* Has the chosen allocation failed? */
 int alloc_hit(void);
 
-/* Number of blocks that the watched libraries hold. */
+/* Returns the number of blocks that the watched libraries hold. */
 long alloc_blocks(void);
 
 #endif

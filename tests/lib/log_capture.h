@@ -15,10 +15,10 @@ void log_begin(void);
 
 void log_end(void);
 
-/* All that was logged since log_begin(), also after log_end(); valid until the next call. */
+/* Returns all lines since log_begin(), also after log_end().  They are valid until the next call. */
 const char *log_text(void);
 
-/* Number of these lines that contain a text. */
+/* Returns the number of log lines that contain a text. */
 int log_lines(const char *piece);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef TESTS_LIB_OPEN_FILES_H
 #define TESTS_LIB_OPEN_FILES_H
 
-/* Counts the open ones of the descriptors 0 to 1023. */
+/* Counts the open descriptors among 0 to 1023. */
 int open_files(void);
 
 #endif

@@ -13,7 +13,7 @@
 /* The test's own directory, from plugin_dir_begin() to plugin_dir_end(). */
 extern char dir[64];
 
-/* The path of a file in the test's own directory. */
+/* Returns the path of a file in the test's own directory. */
 const char *at(const char *name);
 
 /* Writes a file with this content. */
@@ -22,7 +22,7 @@ void put(const char *name, const void *bytes, size_t len);
 /* Returns the content of a file, on the heap. */
 char *slurp(const char *path, size_t *len);
 
-/* The path of a plugin that the build made for the tests ("coll_good.so"). */
+/* Returns the path of a plugin that the build made for the tests ("coll_good.so"). */
 const char *built(const char *file);
 
 /* Copies the file at a path to a name in the test's directory. */

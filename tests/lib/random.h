@@ -6,7 +6,7 @@
 /* A test that sets it repeats its numbers. */
 extern unsigned random_state;
 
-/* A number from 0 to n - 1. */
+/* Returns a number from 0 to n - 1. */
 int random_below(int n);
 
 #endif

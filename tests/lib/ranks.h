@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ranks.h - runs a function on every rank of a communicator, with ranks as threads of this process
- * or as processes; and reports the ranks' results as checks.
+ * or as processes, and reports the ranks' results as checks.
  */
 #ifndef TESTS_RANKS_H
 #define TESTS_RANKS_H
@@ -48,10 +48,10 @@ struct ranks_job {
 	void *user; /* for processes: memory from ranks_memory if the ranks write results to it */
 };
 
-/* Of ranks in processes: the rank that makes the unique id. */
+/* The rank in a process that makes the unique id. */
 extern int ranks_maker;
 
-/* Seconds of the monotonic clock. */
+/* Returns the seconds of the monotonic clock. */
 double ranks_now(void);
 
 void ranks_sleep(double seconds);
@@ -68,10 +68,10 @@ int ranks_small(void);
 /* Is the program built with a sanitizer, which makes it several times slower? */
 int ranks_sanitized(void);
 
-/* The library looks for plugins in these folders of the build, and nowhere else; the second may be NULL. */
+/* Makes the library look for plugins in these folders of the build, and nowhere else.  The second may be NULL. */
 void ranks_plugins(const char *first, const char *second);
 
-/* Returns zeroed memory that children of this process share with it; never freed. */
+/* Returns zeroed memory that children of this process share with it.  It is never freed. */
 void *ranks_memory(size_t size);
 
 /* Records the first failure of a rank.  Returns 0, for use in conditions. */
@@ -92,7 +92,7 @@ int rank_says(struct rank *r, const char *piece, const char *what);
  */
 int rank_reaches(struct rank *r, const _Atomic int *step, int n, int moves);
 
-/* A message of int32 outside the order of the operations. */
+/* Start a message of int32 outside the order of the operations. */
 coll_request_t rank_isend(struct rank *r, const void *x, size_t n, int peer, int tag);
 coll_request_t rank_irecv(struct rank *r, void *x, size_t n, int peer, int tag);
 
@@ -118,21 +118,17 @@ void ranks_over_backends(void (*test)(const char *backend, int processes, int nr
 
 /* ------------------------------------------------------------------- threads -- */
 
-/* Runs the job; the first fault of each rank comes to shared->failure. */
+/* Runs the job.  The first fault of each rank comes to shared->failure. */
 void ranks_run_threads(const struct ranks_job *job, struct ranks_shared *shared);
 
 /* ----------------------------------------------------------------- processes -- */
 
-/*
- * Makes the communicator of each rank; one rank makes the unique id, and the other ranks wait for it.
- */
+/* Makes the communicator of each rank.  One rank makes the unique id, and the other ranks wait for it. */
 int ranks_init(struct rank *r, struct ranks_shared *shared, const coll_config_t *config);
 
-/*
- * Waits for a child that this test started until `deadline`; returns 0 if it had to kill the child.
- */
+/* Waits until `deadline` for a child that this test started.  Returns 0 if it had to kill the child. */
 int ranks_reap(pid_t pid, double deadline, int *status);
-/* The same for a rank; failure, of RANKS_TEXT bytes, gets what is wrong with its end. */
+/* Waits so for a rank.  `failure`, of RANKS_TEXT bytes, becomes the fault of its end. */
 void ranks_reap_rank(pid_t pid, double deadline, char *failure);
 
 /* Runs the job as ranks_run_threads() does. */

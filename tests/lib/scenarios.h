@@ -9,7 +9,7 @@
 /* Runs the scenario on a rank. */
 void scenario_run(struct rank *r, scenario_fn scenario);
 
-/* ranks_ok() for a job whose ranks run the scenario; the job's fn and user are not used. */
+/* Runs ranks_ok() for a job whose ranks run the scenario.  It does not use the job's fn and user. */
 int scenario_ok(const struct ranks_job *job, scenario_fn scenario, const char *name);
 
 #endif

@@ -9,13 +9,13 @@ static struct {
 	int planned, run, failed;
 } tap = {PTHREAD_MUTEX_INITIALIZER, 0, 0, 0};
 
-/* SIGALRM ends a program that hangs, which so has failed.  A program with another limit sets its own alarm. */
+/* SIGALRM ends a program that hangs, and so fails it.  A program with another limit sets its own alarm. */
 __attribute__((constructor)) static void tap_limit(void)
 {
 	alarm(TAP_LIMIT_S);
 }
 
-/* Each line goes to stdout at once, so that a fork or an abort neither loses nor repeats it. */
+/* Sends each line to stdout at once, so that a fork or an abort neither loses nor repeats it. */
 static void tap_vprint(const char *prefix, const char *fmt, va_list args)
 {
 	char text[1024];

@@ -38,13 +38,13 @@ TAP_FORMAT(1) void diag(const char *fmt, ...);
 /* Reports one check, named by fmt. */
 TAP_FORMAT(2) int ok(int cond, const char *fmt, ...);
 
-/* Checks that two integers are equal; shows both if not. */
+/* Checks that two integers are equal.  Shows both if not. */
 TAP_FORMAT(3) int is_int(int64_t got, int64_t want, const char *fmt, ...);
 
-/* Checks that two strings are equal, NULL only to NULL; shows both if not. */
+/* Checks that two strings are equal, NULL only to NULL.  Shows both if not. */
 TAP_FORMAT(3) int is_str(const char *got, const char *want, const char *fmt, ...);
 
-/* Checks that a text contains a piece; shows both if not. */
+/* Checks that a text contains a piece.  Shows both if not. */
 TAP_FORMAT(3) int has_str(const char *text, const char *piece, const char *fmt, ...);
 
 /* Reports n checks that cannot run here, and the reason. */

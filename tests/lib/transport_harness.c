@@ -107,7 +107,7 @@ int harness_barrier(struct harness *h)
 	return harness_exchange(&h->host, NULL, NULL, 0, HARNESS_WAIT_MS, &err);
 }
 
-/* A keyed hash like the core's, strong enough for a test. */
+/* Computes a keyed hash like the core's, strong enough for a test. */
 static void harness_mac(const coll_host_t *host, const void *data, uint64_t len, uint8_t out[16])
 {
 	const uint8_t *bytes = data;
@@ -287,7 +287,7 @@ void harness_recv(struct harness *h, struct harness_recv *r)
 		h->recvs = r;
 		return;
 	}
-	/* The first bytes are already here: handles the remaining bytes in the same way. */
+	/* The first bytes are here: handles the remaining bytes in the same way. */
 	while (a->status == COLL_IN_PROGRESS && harness_now_ms() < deadline)
 		h->transport->progress(h->ep);
 	for (at = &h->early; *at != a;)
@@ -327,7 +327,7 @@ int32_t harness_wait(struct harness *h, const int32_t *status)
 
 /* ---------------------------------------------------------------------- runs -- */
 
-/* Ranks are on one host, except for the rank that is apart. */
+/* Returns the shares: all ranks are on one host, except for the rank that is apart. */
 static uint8_t harness_shares(const struct harness_job *job, uint32_t a, uint32_t b)
 {
 	uint8_t host = COLL_SHARES_HOST | COLL_SHARES_NETWORK | COLL_SHARES_PIDS |

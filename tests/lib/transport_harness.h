@@ -3,9 +3,8 @@
  * transport_harness.h - runs the transport group of a plugin without libcoll.
  *
  * harness_run() makes N ranks, as processes or as threads, gives each rank a coll_host_t of its
- * own, opens the plugin on all of them and calls a function on each rank.  The harness matches
- * messages by sender and tag; a receive takes its payload in place or, as a reduction would, by
- * host->data.
+ * own, opens the plugin on all ranks and calls a function on each.  The harness matches messages by
+ * sender and tag; a receive takes its payload in place or, as a reduction would, by host->data.
  */
 #ifndef TESTS_TRANSPORT_HARNESS_H
 #define TESTS_TRANSPORT_HARNESS_H
@@ -85,12 +84,12 @@ struct harness_job {
 	int threads;
 	const char *const *options; /* "key", "value", ..., NULL */
 	uint32_t options_of;        /* the rank that gets the options; 0: all ranks */
-	uint32_t apart;             /* the rank that shares nothing with the others; 0: none */
+	uint32_t apart;             /* the rank that shares nothing with any rank; 0: none */
 	int turns;                  /* the ranks take turns on processors */
 	int old_core;               /* 1: a core before ABI 1.4, without host->shares */
 	harness_fn run;             /* after open */
 	harness_fn exchanged;       /* called inside open, after the exchange; may be NULL */
-	int64_t timeout_ms;         /* of open */
+	int64_t timeout_ms;         /* timeout of open */
 	int open_may_fail; /* code that open must return; then run is called with h->ep NULL */
 	void *user;
 	struct harness_shared *shared; /* filled by harness_run; harness_job_free frees it */
@@ -119,19 +118,19 @@ int64_t harness_now_ms(void);
 /* Ends the rank's function with a message: return harness_fail(h, ...). */
 __attribute__((format(printf, 2, 3))) int harness_fail(struct harness *h, const char *fmt, ...);
 
-/* A barrier of all ranks without the plugin. */
+/* Waits for all ranks without the plugin. */
 int harness_barrier(struct harness *h);
 
 /* ------------------------------------------------------------------ messages -- */
 
-/* Starts a send; the tag should be unique among the messages on their way to one peer. */
+/* Starts a send.  The tag should be unique among the messages on their way to one peer. */
 int32_t harness_send(struct harness *h, coll_send_t *send, uint32_t peer, uint64_t tag,
 		     const void *buf, uint64_t len);
 
-/* Starts the receive r; the caller has set its peer, tag, buf, size and add. */
+/* Starts the receive r.  The caller has set its peer, tag, buf, size and add. */
 void harness_recv(struct harness *h, struct harness_recv *r);
 
-/* Makes progress until *status is not COLL_IN_PROGRESS; sleeps as the core does. */
+/* Makes progress until *status is not COLL_IN_PROGRESS.  Sleeps as the core does. */
 int32_t harness_wait(struct harness *h, const int32_t *status);
 
 /* ---------------------------------------------------------------------- runs -- */
@@ -141,7 +140,7 @@ void harness_host_init(struct harness *h, const struct harness_job *job, uint32_
 
 void harness_host_free(struct harness *h);
 
-/* Runs a job; returns how many ranks failed.  The caller may read job->shared afterwards. */
+/* Runs a job.  Returns how many ranks failed.  The caller may read job->shared afterwards. */
 int harness_run(struct harness_job *job);
 
 void harness_job_free(struct harness_job *job);
@@ -149,10 +148,7 @@ void harness_job_free(struct harness_job *job);
 /* Runs a job and reports it as one check, with the messages of the ranks that failed. */
 void harness_check(struct harness_job *job, const char *name);
 
-/*
- * Opens coll_<name>.so of the build tree (or the file $HARNESS_PLUGIN); returns NULL after printing
- * an error.
- */
+/* Opens coll_<name>.so of the build tree (or the file $HARNESS_PLUGIN).  Returns NULL after printing an error. */
 const coll_backend_t *harness_load(const char *name);
 
 #endif

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 enum {
-	SIM_BUDGET = 8 << 20, /* bytes that one progress() copies: about a millisecond */
+	SIM_BUDGET = 8 << 20, /* bytes that a progress() copies: about a millisecond */
 	SIM_EAGER_MAX = 1024, /* the sender copies messages of at most this many bytes */
 	/* Bytes after which a copy of a longer message shows that it goes on; a reduction may be a slow function. */
 	SIM_PIECE = 1 << 20,

@@ -15,7 +15,7 @@ extern const struct tool_command tool_model;
 
 /*
  * The parameters of LogGP (Alexandrov, Ionescu, Schauser and Scheiman, "LogGP: Incorporating Long Messages
- * into the LogP Model", 1995), in whole picoseconds: a double holds two hours of them exactly.  A message of
+ * into the LogP Model", 1995), in whole picoseconds: a double is exact up to two hours.  A message of
  * k bytes occupies the sender's processor for `overhead`, enters the network in (k - 1) * byte, crosses it in
  * `latency`, and occupies the receiver's processor for `overhead`.  The next message of the same port follows
  * `gap` after the last byte.

@@ -22,7 +22,7 @@ struct perf_worker {
 };
 
 /*
- * Returns the calls of a group.  A barrier waits for the other ranks, which it may not do inside a group.  kind: NULL for
+ * Returns the calls of a group.  A barrier waits for all ranks, which it may not do inside a group.  kind: NULL for
  * all kinds.
  */
 static int perf_group(const struct perf_options *o, const struct perf_kind *kind)

@@ -130,7 +130,7 @@ coll_result_t perf_run_row(const struct perf_case *c, const struct perf_options 
 
 /* --------------------------------------------------------- report.c -- */
 
-/* Only rank 0 prints; on the other ranks a report does nothing. */
+/* Only rank 0 prints a report. */
 struct perf_report {
 	enum perf_format format;
 	int quiet, progress, issue;

@@ -28,7 +28,7 @@
 /* The most rules in one text, and in one list. */
 enum { RULES_GIVEN_MAX = 16, RULES_MAX = 28 };
 
-/* Kinds that have rules: all collectives, in the order of kind_of_place (base/kind.h). */
+/* Kinds that have rules: all collectives, in the order of kind_from_index (base/kind.h). */
 enum { RULES_KINDS = 16 };
 
 /* Plain data without gaps: it travels between ranks and is compared as bytes. */

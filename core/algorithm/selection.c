@@ -89,7 +89,7 @@ int choose_compile(const struct config *config, struct selection *selection)
 	selection->reproducible = (int32_t)config_int(config, "reproducible");
 	selection->cuts_messages = (uint64_t)config_int(config, "enable_gpu_fallback");
 	for (int i = 0; !code && i < RULES_KINDS; i++)
-		code = choose_compile_kind(config, kind_of_place(i), &selection->rules[i]);
+		code = choose_compile_kind(config, kind_from_index(i), &selection->rules[i]);
 	return code;
 }
 
@@ -130,7 +130,7 @@ int choose_check(const struct config *config, const struct selection *selection)
 					 "rank 0's rules for %s came as %d, %d of them the user's, "
 					 "but %d are the most: the exchange between the ranks "
 					 "altered bytes on the way",
-					 kind_name(kind_of_place(i)), (int)rules->count,
+					 kind_name(kind_from_index(i)), (int)rules->count,
 					 (int)rules->given, RULES_MAX);
 	}
 	return code;
@@ -185,7 +185,7 @@ const struct rules *choose_rules(const struct selection *selection, int kind)
 	static const struct rules none;
 
 	return kind_is_valid(kind) && kind_is_collective(kind)
-		       ? &selection->rules[kind_to_place(kind)]
+		       ? &selection->rules[kind_to_index(kind)]
 		       : &none;
 }
 

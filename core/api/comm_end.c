@@ -313,7 +313,7 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 	if (retired < 0)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_comm_destroy: another thread is destroying it already");
-	if (lost || retired == HANDLE_HELD ||
+	if (lost || retired == HANDLE_PINNED ||
 	    host_memory_free(comm->host_comm, destroy_left(deadline, timeout_us))) {
 		destroy_leave_behind(comm, timeout_us,
 				     lost ? 0 : destroy_left(deadline, timeout_us));

@@ -125,7 +125,7 @@ coll_result_t coll_event_destroy(coll_event_t event)
 	if (!e)
 		return error_code();
 	code = handle_end(event, "an event");
-	if (code == HANDLE_HELD)
+	if (code == HANDLE_PINNED)
 		return COLL_SUCCESS;
 	if (code)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,

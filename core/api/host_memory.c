@@ -47,7 +47,7 @@ int host_memory_free(struct comm *host_comm, int64_t timeout_us)
 	pair_end(host_comm);
 	handle_pin(HANDLE_COMM, host_comm->handle);
 	if (handle_retire(host_comm->handle, timeout_us))
-		return HANDLE_HELD;
+		return HANDLE_PINNED;
 	comm_free(host_comm);
 	context_unref(context, 0); /* the native context holds it too */
 	return COLL_SUCCESS;

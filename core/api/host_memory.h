@@ -17,8 +17,8 @@ struct issued {
 /* The first communicator of an opened context has calls on host memory over context->host_context, if there is one. */
 int host_memory_new(struct context *context, struct comm **host_comm);
 /*
- * The lock of host_comm's context is not held.  Accepts NULL.  HANDLE_HELD: another thread has the communicator pinned after
- * timeout_us, so that neither it nor its native one may be freed.
+ * The lock of host_comm's context is not held.  Accepts NULL.  HANDLE_PINNED: another thread has the communicator pinned
+ * after timeout_us, so that neither it nor its native one may be freed.
  */
 int host_memory_free(struct comm *host_comm, int64_t timeout_us);
 

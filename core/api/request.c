@@ -437,7 +437,7 @@ coll_result_t coll_request_free(coll_request_t request)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_request_free: request is %s",
 				 handle_trouble(request));
 	code = handle_end(request, "a request");
-	if (code == HANDLE_HELD)
+	if (code == HANDLE_PINNED)
 		return COLL_SUCCESS;
 	if (code)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,

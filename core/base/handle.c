@@ -102,7 +102,7 @@ int handle_retire(void *handle, int64_t timeout_us)
 		if (!end)
 			end = clock_now_us() + timeout_us;
 		if (clock_now_us() >= end)
-			return HANDLE_HELD;
+			return HANDLE_PINNED;
 		clock_nap(100);
 	}
 	atomic_fetch_sub(&slot->state, 1);
@@ -117,7 +117,7 @@ int handle_end(void *handle, const char *what)
 {
 	const int code = handle_retire(handle, HANDLE_LONGEST_US);
 
-	if (code == HANDLE_HELD)
+	if (code == HANDLE_PINNED)
 		log_warn("%s is not freed: for %d s a thread has been in a call with it, or a "
 			 "thread has left such a call by siglongjmp or its own end",
 			 what, HANDLE_LONGEST_US / 1000000);

@@ -95,15 +95,15 @@ static inline void handle_unpin(void *handle)
 }
 
 /* The result of a handle_retire after which another thread still has the handle pinned. */
-enum { HANDLE_HELD = 1 };
+enum { HANDLE_PINNED = 1 };
 
 /*
  * Retires a handle that the caller has pinned: makes it invalid, waits until no other thread has it pinned, timeout_us at
- * most, and unpins it.  Returns 0, or -1 if another thread has retired it.  Returns HANDLE_HELD if a thread is still in a
+ * most, and unpins it.  Returns 0, or -1 if another thread has retired it.  Returns HANDLE_PINNED if a thread is still in a
  * call with the handle, or has left such a call by a jump or its own end: then the object must never be freed.
  */
 int handle_retire(void *handle, int64_t timeout_us);
-/* Retires with a limit of two seconds.  After HANDLE_HELD a line of the log says that `what` is not freed. */
+/* Retires with a limit of two seconds.  After HANDLE_PINNED a line of the log says that `what` is not freed. */
 int handle_end(void *handle, const char *what);
 
 /*

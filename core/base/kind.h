@@ -85,13 +85,13 @@ static inline int kind_is_collective(int kind)
 	return (uint32_t)kind <= KIND_LAST && !kind_is_p2p(kind);
 }
 /* Convert a collective to its index among the collectives, from 0 on without gaps, and back. */
-static inline int kind_to_place(int kind)
+static inline int kind_to_index(int kind)
 {
 	return kind < COLL_KIND_SEND ? kind - 1 : kind - 3;
 }
-static inline int kind_of_place(int place)
+static inline int kind_from_index(int index)
 {
-	return place < COLL_KIND_BARRIER ? place + 1 : place + 3;
+	return index < COLL_KIND_BARRIER ? index + 1 : index + 3;
 }
 
 #endif

@@ -214,7 +214,7 @@ static void staging_layout(struct op *op)
 		if (stage->staged & 1 << buf)
 			stage->span[buf] = staging_span(op, buf);
 	}
-	stage_place(stage);
+	stage_layout(stage);
 }
 
 void staging_schedule(struct op *op)

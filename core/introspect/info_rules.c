@@ -24,7 +24,7 @@ static int info_rule_find(const struct selection *selection, int index, int *num
 	*number = index;
 	for (int i = 0; i < RULES_KINDS && *number >= 0; i++) {
 		if (*number < selection->rules[i].count)
-			return kind_of_place(i);
+			return kind_from_index(i);
 		*number -= selection->rules[i].count;
 	}
 	error_set(COLL_ERR_INVALID_ARGUMENT, "rule %d does not exist: there are %d, counted from 0",

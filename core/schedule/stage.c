@@ -99,7 +99,7 @@ static int stage_spans(const struct stage *stage, struct stage_span span[2])
 }
 
 /* In place the buffers keep their offset to each other. */
-void stage_place(struct stage *stage)
+void stage_layout(struct stage *stage)
 {
 	struct stage_span span[2];
 	int both = stage_spans(stage, span);

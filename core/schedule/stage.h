@@ -31,7 +31,7 @@ struct stage {
 	const size_t *displs[2];
 	uintptr_t address[2];
 	struct stage_span span[2]; /* of the staged buffers */
-	/* stage_place sets the members from here on. */
+	/* stage_layout sets the members from here on. */
 	size_t need;  /* bytes of staging memory */
 	size_t at[2]; /* offset of each buffer's begin in the memory, modulo 2^N */
 	/* base of each buffer: base + offset in the memory is the address of the user's byte */
@@ -40,7 +40,7 @@ struct stage {
 };
 
 /* Lays the staged buffers out in the staging memory. */
-void stage_place(struct stage *stage);
+void stage_layout(struct stage *stage);
 /*
  * Returns the address in the program's memory of the byte at offset `off` of the staging memory.  part: the buffer for
  * which the byte stands.

@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_input in = {data, size}, bytes;
 	struct call_description call = {
-		.kind = kind_of_place((int)fuzz_up_to(&in, RULES_KINDS - 1))};
+		.kind = kind_from_index((int)fuzz_up_to(&in, RULES_KINDS - 1))};
 	struct selection selection;
 	char *text;
 	int id;

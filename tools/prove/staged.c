@@ -76,7 +76,7 @@ static void staged_place(const struct prove *p, struct prove_rank *r, struct sta
 			r->staged &= ~(1 << buffer);
 	}
 	stage->staged = r->staged;
-	stage_place(stage);
+	stage_layout(stage);
 	r->staging_size = stage->need;
 	r->end = r->staging + r->staging_size;
 	for (int buffer = 0; buffer <= COLL_BUFFER_RECV; buffer++)

@@ -330,9 +330,9 @@ int rules_check_option(const char *key, const char *value, char *why, size_t siz
 	char name[48];
 
 	for (int i = 0; i < RULES_KINDS; i++) {
-		rules_option(kind_of_place(i), name);
+		rules_option(kind_from_index(i), name);
 		if (!strcmp(name, key))
-			return rules_parse(kind_of_place(i), value, &rules, why, size);
+			return rules_parse(kind_from_index(i), value, &rules, why, size);
 	}
 	return 0;
 }

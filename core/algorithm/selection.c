@@ -158,7 +158,7 @@ void choose_differences(const struct selection *a, const struct selection *b, ch
 	if (a->cuts_messages != b->cuts_messages)
 		choose_add_name(text, size, "enable_gpu_fallback");
 	for (int i = 0; i < RULES_KINDS; i++) {
-		rules_option(kind_of_place(i), name);
+		rules_option(kind_from_index(i), name);
 		if (memcmp(&a->rules[i], &b->rules[i], sizeof(struct rules)) != 0)
 			choose_add_name(text, size, name);
 	}

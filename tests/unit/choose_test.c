@@ -235,7 +235,7 @@ static void test_options(void)
 	for (int i = 0; i < RULES_KINDS; i++) {
 		const struct rules *r = &selection.rules[i];
 
-		rules_option(kind_of_place(i), name);
+		rules_option(kind_from_index(i), name);
 		ok(config_find(config, name) != NULL, "there is %s", name);
 		is_int(r->given, 0, "nobody has set it");
 		ok(r->count <= RULES_MAX - RULES_GIVEN_MAX, "room for the user's");

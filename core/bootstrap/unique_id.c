@@ -16,7 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 #include "bootstrap/tree.h"
-#include "bootstrap/unique_id.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"

@@ -20,7 +20,7 @@
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/log.h"
-#include "transport/companion.h"
+#include "transport/channel.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -138,7 +138,7 @@ static void destroy_look(struct comm *comm)
 	if (!comm->log->hash)
 		return;
 	context_progress(comm->context);
-	companion_poll(comm->context);
+	channel_poll(comm->context);
 	comm_check(comm);
 	if (comm->error)
 		return;
@@ -289,7 +289,7 @@ static void destroy_leave_behind(struct comm *comm, int64_t timeout_us, int64_t 
 	atomic_fetch_add(&comm->aborted, 1);
 	context_wake(context);
 	atomic_store(&context->abandoned, 1);
-	companion_leave(context, left_us / 1000);
+	channel_leave(context, left_us / 1000);
 	context_unref(context, left_us / 1000);
 }
 
@@ -321,7 +321,7 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 	}
 	event_host_free(comm);
 	comm_free(comm);
-	companion_leave(context, destroy_left(deadline, timeout_us) / 1000);
+	channel_leave(context, destroy_left(deadline, timeout_us) / 1000);
 	context_unref(context, destroy_left(deadline, timeout_us) / 1000);
 	return error_raise(&first);
 }

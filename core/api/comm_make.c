@@ -12,7 +12,7 @@
 #include "device/device.h"
 #include "exec/pair.h"
 #include "exec/comm_life.h"
-#include "transport/companion.h"
+#include "transport/channel.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,12 +98,13 @@ int init_comm(coll_comm_t *out, struct context *context, struct comm *host_comm)
 	context_enter(context); /* from now on the calling thread drives it */
 	context->next_context_id = 1;
 	if (!code)
-		code = comm_new(&comm, context, 0, context->rank, context->nranks, NULL);
+		code = comm_new(&comm, context, host_comm ? host_comm->context_id : 0,
+				context->rank, context->nranks, NULL);
 	if (!code && host_comm)
 		code = pair_make(comm, host_comm);
 	context_leave(context);
 	if (!code)
-		companion_watch(context);
+		channel_watch(context, comm_tag_control(comm->context_id));
 	if (code) {
 		(void)host_memory_free(host_comm, 0); /* no other thread knows it */
 		if (comm)

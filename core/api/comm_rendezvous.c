@@ -6,8 +6,7 @@
 #include "exec/comm.h"
 #include "exec/control.h"
 #include "plugin/select.h"
-#include "transport/companion.h"
-#include "transport/host_context.h"
+#include "transport/channel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,43 +126,32 @@ static int rendezvous_choose(struct context_parts *parts, int code, int *by_name
 			    bootstrap_in_process(parts->bootstrap), code, &parts->plugin, by_name);
 }
 
-/* A companion that the user did not ask for may be missing: rank 0 warns, and `lacks` names the missing service. */
-static int rendezvous_go_without(const struct context *context, int by_name, int code,
-				 const char *lacks)
+/* A companion that the user did not ask for may be missing: rank 0 warns. */
+static int rendezvous_go_without(const struct context *context, int by_name, int code)
 {
 	if (!code || by_name || !bootstrap_rank_failed(context->bootstrap))
 		return code;
 	if (context->rank == 0)
-		log_warn("%s: %s", lacks, error_text());
+		log_warn(
+			"the ranks have no companion, so the loss of a rank ends in a timeout, and "
+			"calls on host memory fail: %s",
+			error_text());
 	return COLL_SUCCESS;
 }
 
-/*
- * Opens the companion of a backend without a transport, and the endpoint for calls on host memory.  A rank alone
- * needs nobody to watch it.
- */
-static int rendezvous_open_companion(struct context *context, const struct context_parts *parts,
-				     const struct companion_wish *wish)
+/* Opens the endpoints beside a backend without a transport. */
+static int rendezvous_open_channel(struct context *context, const struct context_parts *parts,
+				   const struct companion_wish *wish)
 {
 	const struct plugin *plugin;
-	int named = wish->named, code;
+	int code;
 
 	if (parts->plugin->backend.transport)
 		return COLL_SUCCESS;
 	code = select_companion(parts->bootstrap, parts->config, parts->plugins, wish, &plugin);
 	if (code || !plugin)
 		return code;
-	if (context->nranks > 1) {
-		code = rendezvous_go_without(
-			context, named, companion_open(context, plugin),
-			"the ranks have no companion, so the loss of a rank ends in a timeout, and "
-			"calls on host memory fail");
-		if (code || !context->companion)
-			return code;
-	}
-	return rendezvous_go_without(
-		context, named, host_context_open(context, plugin),
-		"the companion cannot carry data, so calls on host memory fail");
+	return rendezvous_go_without(context, wish->named, channel_open(context, plugin));
 }
 
 /*
@@ -190,7 +178,7 @@ static int rendezvous_open(struct context **context, const struct context_parts 
 	error_note(&first, context_all_ok(*context, parts->bootstrap, code, timeout_ms));
 	if (!first.code) {
 		*by_name |= wish.named;
-		error_note(&first, rendezvous_open_companion(*context, parts, &wish));
+		error_note(&first, rendezvous_open_channel(*context, parts, &wish));
 	}
 	if (!first.code)
 		return COLL_SUCCESS;

@@ -14,13 +14,13 @@
 #include "exec/stall.h"
 #include "exec/comm_wait.h"
 #include "exec/control.h"
-#include "transport/companion.h"
+#include "transport/channel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 enum {
-	DERIVE_AWAIT_MS = 200, /* wait for the companion to name the cause of a failure */
+	DERIVE_AWAIT_MS = 200, /* wait for the control channel to name the cause of a failure */
 	/* All ranks have opened the new communicator: a failure of the parent leaves so long for the last answer. */
 	DERIVE_GRACE_US = 1000000
 };
@@ -246,11 +246,11 @@ static int derive_native_open(struct derive_meeting *s, coll_comm_t *out)
 	return code;
 }
 
-/* The reason why the parent has failed during a split.  The bootstrap may see the end of a rank before the companion. */
+/* The reason why the parent has failed during a split.  The bootstrap may see the end of a rank before the control channel. */
 static int derive_native_cause(struct comm *comm, int code)
 {
 	if (code == COLL_ERR_PEER_LOST || code == COLL_ERR_REMOTE)
-		companion_await(comm->context, DERIVE_AWAIT_MS);
+		channel_await(comm->context, DERIVE_AWAIT_MS);
 	comm_check_aborted(comm, UINT64_MAX);
 	comm_check(comm);
 	return comm->error ? comm_error(comm) : code;

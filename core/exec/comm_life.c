@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/log.h"
+#include "transport/channel.h"
 
 #include <stdlib.h>
 
@@ -126,7 +127,7 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	if (comm_native(comm))
 		comm->engine[ENGINE_NATIVE] = comm->native ? &native_engine : &polled_engine;
 	comm->asks_place = native_asks_place(comm);
-	hashed = comm_native(comm) && (!comm->native || context->companion) && nranks > 1;
+	hashed = comm_native(comm) && (!comm->native || context->channel) && nranks > 1;
 	if (call_log_new(comm, hashed) || watch_new(comm, hashed))
 		return COLL_ERR_NO_MEMORY;
 	for (int r = 0; r < context->nranks; r++)
@@ -175,6 +176,19 @@ static void comm_drop_persistent(struct comm *comm)
 			at = &(*at)->next;
 }
 
+/* Control messages of the native communicator that nobody takes any more. */
+static void comm_drop_messages(const struct comm *comm)
+{
+	struct context *control = channel_control(comm->context);
+
+	if (!control)
+		return;
+	context_lock(control);
+	match_forget(&control->match, ~(uint64_t)0, comm_tag_control(comm->context_id));
+	comm_note_freed(control, comm->context_id);
+	lock_release(&control->lock);
+}
+
 /* The lock is held. */
 static void comm_detach(struct comm *comm)
 {
@@ -198,6 +212,8 @@ static void comm_detach(struct comm *comm)
 	staging_free_sites(comm);
 	match_forget(&context->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context_id);
 	comm_note_freed(context, comm->context_id);
+	if (comm->native)
+		comm_drop_messages(comm);
 	native_free(comm);
 	registration_remove_all(comm);
 	if (comm->outcome)

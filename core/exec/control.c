@@ -5,7 +5,7 @@
 #include "exec/pair.h"
 #include "exec/report.h"
 #include "exec/stall.h"
-#include "transport/companion.h"
+#include "transport/channel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -192,18 +192,18 @@ static void comm_check_lost(struct comm *comm)
 		comm_fail(comm, 0, COLL_ERR_PEER_LOST, "%s", text);
 }
 
-/* What other ranks say through the companion.  The watcher has aborted the backend if one of them has failed. */
-static void comm_take_letters(struct comm *comm)
+/* What other ranks say over the control channel.  The watcher has aborted the backend if one of them has failed. */
+static void comm_take_messages(struct comm *comm)
 {
 	struct unexpected *e;
 
-	while ((e = companion_receive(comm->context))) {
+	while ((e = channel_take(comm->context))) {
 		comm_take_control(comm, e);
 		free(e);
 	}
 }
 
-/* The ranks that the companion has lost: the backend was aborted, whatever its own error is. */
+/* The ranks that the control channel has lost: the backend was aborted, whatever its own error is. */
 static void comm_check_alarm(struct comm *comm)
 {
 	struct alarm *alarm = &comm->context->alarm;
@@ -211,7 +211,7 @@ static void comm_check_alarm(struct comm *comm)
 
 	for (int r = 0; code && r < comm->nranks; r++) {
 		if (comm->peer_state[r] == PEER_FAILED ||
-		    !companion_has_lost(comm->context, comm->to_context_rank[r]))
+		    !channel_has_lost(comm->context, comm->to_context_rank[r]))
 			continue;
 		if (!comm->leaving)
 			comm_send_lost(comm, r);
@@ -223,7 +223,7 @@ static void comm_check_alarm(struct comm *comm)
 
 void comm_check(struct comm *comm)
 {
-	comm_take_letters(comm);
+	comm_take_messages(comm);
 	comm_check_alarm(comm);
 	comm_take_controls(comm, comm_tag_control(comm->context_id));
 	if (comm->birth)

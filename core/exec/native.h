@@ -31,7 +31,7 @@ int native_takes(struct comm *comm, const struct call *call);
 int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll_args_t *args);
 
 /*
- * The companion's thread, or another one of the program, may have aborted the backend: its streams pass the events behind
+ * The watcher, or a thread of the program, may have aborted the backend: its streams pass the events behind
  * operations that it has dropped.  So an event that has been seen complete tells nothing if this is true.
  */
 int native_may_be_aborted(const struct comm *comm);
@@ -78,7 +78,7 @@ void native_describe(const struct comm *comm, char *text, size_t size);
 void native_fail(struct comm *comm, int code, const coll_error_t *err);
 /*
  * The result of a call of the backend's for an event, for the caller to return.  The communicator has failed by then,
- * for the reason that the companion knows, unless the device alone has refused the call, say for a wrong stream.
+ * for the reason that the control channel knows, unless the device alone has refused the call, say for a wrong stream.
  */
 int native_refused(struct comm *comm, int code, const coll_error_t *err);
 

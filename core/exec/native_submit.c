@@ -6,13 +6,13 @@
 #include "exec/op.h"
 #include "exec/report.h"
 #include "exec/stall.h"
-#include "transport/companion.h"
+#include "transport/channel.h"
 #include "base/error.h"
 
 #include <stdio.h>
 
 enum {
-	NATIVE_AWAIT_MS = 200, /* wait for the companion to name the cause of a failure */
+	NATIVE_AWAIT_MS = 200, /* wait for the control channel to name the cause of a failure */
 	NATIVE_POLL_EACH = 256 /* operations after which a program that never waits polls */
 };
 
@@ -21,9 +21,9 @@ void native_fail(struct comm *comm, int code, const coll_error_t *err)
 	char behind[512] = "", text[ERROR_TEXT_SIZE];
 	struct rank_name name;
 
-	/* The engine may know a moment before the companion that another rank has ended, but not why. */
+	/* The engine may know a moment before the control channel that another rank has ended, but not why. */
 	if (code == COLL_ERR_REMOTE || code == COLL_ERR_SYSTEM || code == COLL_ERR_PEER_LOST)
-		companion_await(comm->context, NATIVE_AWAIT_MS);
+		channel_await(comm->context, NATIVE_AWAIT_MS);
 	if (code == COLL_ERR_TIMEOUT)
 		stall_name_behind(comm, behind, sizeof(behind));
 	error_take(code, err);

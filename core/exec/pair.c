@@ -2,7 +2,7 @@
 /* pair.c - passes failures between a native communicator and that of its calls on host memory. */
 #include "exec/pair.h"
 #include "base/error.h"
-#include "transport/companion.h"
+#include "transport/channel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,7 +93,7 @@ void pair_failed(const struct comm *comm)
 	if (pair_is_native(comm))
 		context_notify(pair->host);
 	else
-		companion_end(pair->native);
+		channel_end(pair->native);
 }
 
 /* Another thread may have noted a later number.  The caller's communicator is entered. */
@@ -178,12 +178,12 @@ int pair_is_driven(const struct comm *host_comm, const struct comm *comm)
 	return comm->pair && comm->pair == host_comm->pair && comm->pair->driven;
 }
 
-/* The ranks that the companion has lost: the endpoint for host memory may not know of it yet. */
+/* The ranks that the control channel has lost: the endpoint for host memory may not know of it yet. */
 static void pair_note_lost(struct comm *host_comm)
 {
 	for (int r = 0; r < host_comm->nranks; r++) {
 		if (host_comm->peer_state[r] >= PEER_LEFT ||
-		    !companion_has_lost(host_comm->pair->native, r))
+		    !channel_has_lost(host_comm->pair->native, r))
 			continue;
 		host_comm->peer_state[r] = PEER_FAILED;
 		if (!host_comm->leaving)
@@ -191,7 +191,7 @@ static void pair_note_lost(struct comm *host_comm)
 	}
 }
 
-/* What the companion knows of a failure waits for a call of the native one: this may be the only thread. */
+/* What the control channel knows of a failure waits for a call of the native one: this may be the only thread. */
 static void pair_help_native(const struct pair *pair)
 {
 	struct context *native = pair->native;
@@ -217,7 +217,7 @@ void pair_check(struct comm *comm)
 	}
 	if (comm->error || !atomic_load(&pair->code))
 		return;
-	/* The native one's failure goes to the other ranks through the companion, and from there to this one's. */
+	/* The native one's failure goes to the other ranks over the control channel, and from there to this one's. */
 	quiet = pair->quiet || pair->native_first;
 	comm_fail(comm, quiet, atomic_load(&pair->code), "%s", pair->text);
 }

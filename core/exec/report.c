@@ -146,11 +146,11 @@ static void report_send(struct comm *comm, int rank, struct report r)
 	free(copy);
 }
 
-/* A backend without a transport carries no questions: its companion does. */
+/* A backend without a transport carries no questions: its control channel does. */
 int report_can_ask(const struct comm *comm)
 {
 	return comm->context->ep &&
-	       (comm->context->plugin->backend.transport || comm->context->companion);
+	       (comm->context->plugin->backend.transport || comm->context->channel);
 }
 
 /* A rank that has answered since this rank has come to where it is lives, even if it is too busy for one more answer. */

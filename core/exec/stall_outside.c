@@ -2,7 +2,7 @@
 /*
  * stall_outside.c - a program that waits outside the library: for a stream of its own, behind operations of a backend
  * without a transport, or for a callback while it polls coll_comm_get_async_error.  No wait of it asks the other ranks
- * where they are, so the companion's thread asks, or the poll; the answers end operations that can never meet.  Such a
+ * where they are, so the watcher asks, or the poll; the answers end operations that can never meet.  Such a
  * program may as well compute: it has no timeout, and no warning tells of it.
  */
 #include "exec/native.h"

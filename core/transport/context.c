@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* context.c - makes contexts, and opens and closes their endpoints. */
-#include "transport/companion.h"
+#include "transport/channel.h"
 #include "transport/context_impl.h"
 #include "transport/fork.h"
 #include "device/device.h"
@@ -278,7 +278,7 @@ int context_derive(struct context **out, struct context *parent, struct bootstra
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
 	}
 	context->parent = parent;
-	context->companion = parent->companion;
+	context->channel = parent->channel;
 	context->host_context = parent->host_context;
 	context_ref(parent);
 	/* A shrink may follow an abort of the parent, which then does not concern the new context. */
@@ -326,7 +326,7 @@ int context_derive_open(struct context *context, const struct context_making *ma
 	int code, lost;
 
 	if (making->exclude)
-		companion_shrink_begin(context->parent, making, context->host.timeout_ms);
+		channel_shrink_begin(context->parent, making, context->host.timeout_ms);
 	atomic_store(&context->deriving, making->exclude ? CONTEXT_SHRINKS : CONTEXT_SPLITS);
 	if (making->exclude || context->plugin->backend.native->split)
 		code = context_derive_native(context, making);
@@ -334,8 +334,8 @@ int context_derive_open(struct context *context, const struct context_making *ma
 		code = context_open(context);
 	atomic_store(&context->deriving, 0);
 	if (making->exclude)
-		companion_shrink_end(context->parent);
-	lost = code ? companion_check_ranks(context) : COLL_SUCCESS;
+		channel_shrink_end(context->parent);
+	lost = code ? channel_check_ranks(context) : COLL_SUCCESS;
 	return lost ? lost : code;
 }
 

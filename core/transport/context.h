@@ -20,7 +20,7 @@
 #include <stdatomic.h>
 
 struct comm;
-struct companion;
+struct channel;
 struct context;
 struct control;
 
@@ -63,8 +63,8 @@ struct context_client {
 	/* Does a backend without a transport have operations in flight? */
 	int (*busy)(const struct context *context);
 	/*
-	 * Called some times a second by the companion's thread, for a program that may wait outside the library.  1: it
-	 * may.  NULL: the context has no companion.
+	 * Of a native context with a control channel: called some times a second by the watcher, for a program that may wait
+	 * outside the library.  1: it may.
 	 */
 	int (*watch)(struct context *context);
 	/* Does a control message of this kind end the communicator?  Any thread may ask, without the lock. */
@@ -77,12 +77,12 @@ enum { CONTEXT_COMMS_BITS = 10 };
 /* Ids of freed communicators are bits in CONTEXT_FREED pieces, each allocated when first needed. */
 enum { CONTEXT_FREED_PIECE = 1 << 15, CONTEXT_FREED = 1 << 11 };
 
-/* What the companion's thread tells a context about the other ranks. */
+/* What the watcher (channel.h) tells a native context about the other ranks. */
 struct alarm {
 	_Atomic int code; /* ranks are lost: 0: none yet; the text stands before it */
 	_Atomic int
-		news; /* ranks were lost, or letters have come, since the last context_progress */
-	_Atomic int ended; /* ranks are lost, or a letter has come that ends the communicator */
+		news; /* ranks were lost, or control messages have come, since the last context_progress */
+	_Atomic int ended; /* ranks are lost, or a message has come that ends the communicator */
 	char text[512];
 	_Atomic int aborted; /* then the watcher has aborted the backend */
 	int64_t tell_us; /* of the watcher: the log says why if a call holds the lock until then; 0: it need not */
@@ -165,18 +165,15 @@ struct context {
 	int unflushed;      /* the endpoint may keep messages back: see context_flush */
 	int pending_events; /* a peer has failed or a message did not match: see context_progress */
 	/*
-	 * See companion.h; NULL: none.  It belongs to the first of the contexts that were derived from one
+	 * Of a native context: see channel.h; NULL: none.  Both belong to the first of the contexts that were derived from one
 	 * another.
 	 */
-	struct companion *companion;
-	/* See host_context.h; NULL: none.  It belongs to the same context as the companion. */
+	struct channel *channel;
 	struct context *_Atomic host_context; /* threads that wait on other contexts read it */
-	struct context *next_watched;         /* in the companion's list */
-	uint64_t channel; /* the name of the communicator between the companions */
-	struct unexpected
-		*letters; /* control messages through the companion, whose lock guards them */
+	struct context *next_watched;         /* in the channel's list */
+	uint64_t control_tag; /* of the control messages of its communicator; 0: not watched yet */
 	struct alarm alarm;
-	/* The shrink of the backend that runs, which the companion spares: see companion_shrink_begin; else NULL. */
+	/* The shrink of the backend that runs, which the watcher spares: see channel_shrink_begin; else NULL. */
 	const struct context_making *shrinking;
 	struct context *next; /* in the list of all contexts */
 };
@@ -396,7 +393,7 @@ struct control_body {
 
 /*
  * Sends a control message of `kind` with this tag to a peer.  The text is copied, and the call does not
- * block.  The lock is held.  Without a transport the message goes over the companion (companion.c), or nowhere.
+ * block.  The lock is held.  Without a transport the message goes over the control channel (channel.c), or nowhere.
  */
 void context_send_control(struct context *context, int peer, uint64_t tag, int kind, int code,
 			  const char *text);

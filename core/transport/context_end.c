@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * context_end.c - the end of a context, and of the endpoints beside it.  These have contexts of their own, so this file
- * stands above companion.c and host_context.c, which call context.c.
+ * stands above channel.c, which calls context.c.
  */
-#include "transport/companion.h"
+#include "transport/channel.h"
 #include "transport/context_impl.h"
-#include "transport/host_context.h"
 #include "base/log.h"
 
 /*
@@ -53,16 +52,6 @@ static int context_leave_list(struct context *context)
 	return left;
 }
 
-/* Closes the endpoints beside the endpoint of the program's calls.  Accepts NULL. */
-static void context_close_beside(struct companion *companion, struct context *host_context,
-				 int64_t timeout_ms)
-{
-	if (companion)
-		companion_close(companion, timeout_ms);
-	if (host_context)
-		host_context_close(host_context, timeout_ms);
-}
-
 void context_unref(struct context *context, int64_t timeout_ms)
 {
 	struct context *parent = context->parent;
@@ -74,10 +63,10 @@ void context_unref(struct context *context, int64_t timeout_ms)
 		return;
 	}
 	wait_thread_stop(context);
-	companion_forget(context);
+	channel_forget(context);
 	context_close_endpoint(context, context_meet_to_close(context, timeout_ms));
 	if (!parent)
-		context_close_beside(context->companion, context->host_context, timeout_ms);
+		channel_close(context->channel, context->host_context, timeout_ms);
 	context_free(context);
 	if (parent)
 		context_unref(parent, timeout_ms);
@@ -85,9 +74,9 @@ void context_unref(struct context *context, int64_t timeout_ms)
 
 void context_withdraw_all(struct context *context, int64_t timeout_ms)
 {
-	struct companion *companion = context->companion;
+	struct channel *channel = context->channel;
 	struct context *host_context = context->host_context;
 
 	context_withdraw(context, timeout_ms);
-	context_close_beside(companion, host_context, timeout_ms);
+	channel_close(channel, host_context, timeout_ms);
 }

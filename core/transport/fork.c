@@ -6,14 +6,14 @@
  */
 #include "transport/fork.h"
 #include "base/handle.h"
-#include "transport/companion.h"
+#include "transport/channel.h"
 #include "transport/context.h"
 
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 static void fork_before(void)
 {
-	companion_fork_lock();
+	channel_fork_lock();
 	wait_fork_lock();
 	handle_fork_lock();
 }
@@ -22,13 +22,13 @@ static void fork_in_parent(void)
 {
 	handle_fork_unlock();
 	wait_fork_unlock();
-	companion_fork_unlock();
+	channel_fork_unlock();
 }
 
 static void fork_in_child(void)
 {
 	wait_forked();
-	companion_forked();
+	channel_forked();
 	handle_forked();
 	fork_in_parent();
 }

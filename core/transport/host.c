@@ -2,7 +2,7 @@
 /* host.c - the table of functions that an endpoint's plugin gets from the core. */
 #include "device/device.h"
 #include "base/error.h"
-#include "transport/companion.h"
+#include "transport/channel.h"
 #include "transport/context.h"
 #include "base/log.h"
 #include "reduce/reduce.h"
@@ -102,7 +102,7 @@ static int host_lost_rank(const struct context *context)
 	int lost = 0;
 
 	for (int r = 0; context->origin && !lost && r < context->nranks; r++)
-		lost = companion_has_lost(context, r);
+		lost = channel_has_lost(context, r);
 	return lost;
 }
 

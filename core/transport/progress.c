@@ -98,7 +98,7 @@ static int context_has_alarm(const struct context *context)
 	return atomic_load_explicit(&context->alarm.news, memory_order_relaxed);
 }
 
-/* Has the companion news since the last call? */
+/* Has the watcher news since the last call? */
 static int context_is_alarmed(struct context *context)
 {
 	return context_has_alarm(context) && atomic_exchange(&context->alarm.news, 0);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* companion_watch.c - the thread that watches for lost ranks, and for what other ranks say of their failures. */
-#include "transport/companion_impl.h"
+/* watcher.c - the thread that drives control channels: it notices lost ranks, and what other ranks say of their failures. */
+#include "transport/channel_impl.h"
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/siphash.h"
 #include "base/thread.h"
 
 #include <errno.h>
@@ -24,45 +23,45 @@ enum {
 		5, /* longest wait for the lock of a context whose backend is aborted next */
 	WATCHER_RETURN_MS = 3000, /* an aborted backend returns from its calls sooner */
 	WATCHER_BLIND_MS = 10,    /* a transport without a descriptor is polled so often */
-	WATCHER_RETRY_MS = 2,     /* letters that no call takes are tried again so soon */
+	WATCHER_RETRY_MS = 2,     /* news that no call takes are tried again so soon */
 	WATCHER_OUTSIDE_MS =
 		250, /* programs that may wait outside the library are looked at so often */
 	WATCHER_POLL_MS =
-		200 /* another thread that drives companions waits so long for the watcher */
+		200 /* another thread that drives channels waits so long for the watcher */
 };
 
-/* The thread of the process, while it has companions. */
+/* The thread of the process, while it has channels. */
 struct watcher {
 	pthread_t thread;
 	int wake_fd;
-	int stop; /* a later companion has another thread */
+	int stop; /* a later channel has another thread */
 	struct pollfd *fds;
 	size_t capacity;
 };
 
-/* Guards the list, all companions in it, and the watcher's `stop`. */
+/* Guards the list, all channels in it, and the watcher's `stop`. */
 static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct companion *watch_companions;
+static struct channel *watch_channels;
 static struct watcher *watch_thread;
-static struct companion *watch_inherited; /* in a child process: the parent's, so that they stay
+static struct channel *watch_inherited; /* in a child process: the parent's, so that they stay
 					     reachable; never used */
 
 /* ----------------------------------------------------------------------- the alarm -- */
 
-int companion_has_lost(const struct context *context, int rank)
+int channel_has_lost(const struct context *context, int rank)
 {
-	return context->companion &&
-	       atomic_load(&context->companion->lost[companion_rank(context, rank)]);
+	return context->channel &&
+	       atomic_load(&context->channel->lost[channel_rank(context, rank)]);
 }
 
 /* Writes a sentence for each lost rank of the context: 0 if there is none. */
-static size_t companion_describe(const struct companion *c, const struct context *context,
-				 char *text, size_t size)
+static size_t watcher_describe(const struct channel *c, const struct context *context, char *text,
+			       size_t size)
 {
 	size_t n = 0;
 
 	for (int r = 0; r < context->nranks && n < size; r++) {
-		const int world = companion_rank(context, r);
+		const int world = channel_rank(context, r);
 		char name[48];
 
 		if (!atomic_load(&c->lost[world]))
@@ -70,17 +69,17 @@ static size_t companion_describe(const struct companion *c, const struct context
 		snprintf(name, sizeof(name), world == r ? "rank %d" : "rank %d (world rank %d)", r,
 			 world);
 		n += (size_t)snprintf(text + n, size - n, "%s%s was lost: %s", n ? "; " : "", name,
-				      c->context->failure[world]);
+				      c->control->failure[world]);
 	}
 	return n;
 }
 
 /* The first alarm of a context stays.  It stands before the backend's abort ends any call. */
-static int companion_raise(const struct companion *c, struct context *context)
+static int watcher_raise(const struct channel *c, struct context *context)
 {
 	char text[sizeof(context->alarm.text)];
 
-	if (!companion_describe(c, context, text, sizeof(text)))
+	if (!watcher_describe(c, context, text, sizeof(text)))
 		return 0;
 	if (!atomic_load(&context->alarm.code)) {
 		memcpy(context->alarm.text, text, sizeof(text));
@@ -89,52 +88,52 @@ static int companion_raise(const struct companion *c, struct context *context)
 	return 1;
 }
 
-int companion_check_ranks(const struct context *context)
+int channel_check_ranks(const struct context *context)
 {
 	char text[sizeof(context->alarm.text)];
 	size_t n = 0;
 
-	if (!context->companion)
+	if (!context->channel)
 		return COLL_SUCCESS;
 	pthread_mutex_lock(&watch_lock);
-	n = companion_describe(context->companion, context, text, sizeof(text));
+	n = watcher_describe(context->channel, context, text, sizeof(text));
 	pthread_mutex_unlock(&watch_lock);
 	return n ? error_set(COLL_ERR_PEER_LOST, "%s", text) : COLL_SUCCESS;
 }
 
-void companion_end(struct context *context)
+void channel_end(struct context *context)
 {
 	atomic_store(&context->alarm.ended, 1);
 	context_notify(context);
-	if (context->companion)
-		companion_wake(context->companion);
+	if (context->channel)
+		channel_wake(context->channel);
 }
 
-void companion_await(const struct context *context, int64_t timeout_ms)
+void channel_await(const struct context *context, int64_t timeout_ms)
 {
 	const int64_t deadline = clock_deadline(timeout_ms);
 
-	while (context->companion && !atomic_load(&context->alarm.ended) &&
+	while (context->channel && !atomic_load(&context->alarm.ended) &&
 	       clock_remaining(deadline) > 0)
 		clock_nap(1000);
 }
 
-static int companion_owes_abort(const struct context *context)
+static int watcher_owes_abort(const struct context *context)
 {
 	return atomic_load(&context->alarm.ended) && !atomic_load(&context->alarm.aborted);
 }
 
-void companion_shrink_begin(struct context *context, const struct context_making *making,
-			    int64_t timeout_ms)
+void channel_shrink_begin(struct context *context, const struct context_making *making,
+			  int64_t timeout_ms)
 {
 	const int64_t deadline = clock_deadline(timeout_ms);
 
-	if (!context->companion)
+	if (!context->channel)
 		return;
 	pthread_mutex_lock(&watch_lock);
-	while (companion_owes_abort(context) && clock_remaining(deadline) > 0) {
+	while (watcher_owes_abort(context) && clock_remaining(deadline) > 0) {
 		pthread_mutex_unlock(&watch_lock);
-		companion_wake(context->companion);
+		channel_wake(context->channel);
 		clock_nap(1000);
 		pthread_mutex_lock(&watch_lock);
 	}
@@ -142,18 +141,18 @@ void companion_shrink_begin(struct context *context, const struct context_making
 	pthread_mutex_unlock(&watch_lock);
 }
 
-void companion_shrink_end(struct context *context)
+void channel_shrink_end(struct context *context)
 {
-	if (!context->companion)
+	if (!context->channel)
 		return;
 	pthread_mutex_lock(&watch_lock);
 	context->shrinking = NULL;
 	pthread_mutex_unlock(&watch_lock);
-	companion_wake(context->companion);
+	channel_wake(context->channel);
 }
 
 /* Takes the news of a context, and releases its lock. */
-static void companion_check_locked(struct context *w)
+static void watcher_check_locked(struct context *w)
 {
 	w->now_is_recent = 0;
 	w->client->check(w);
@@ -164,75 +163,50 @@ static void companion_check_locked(struct context *w)
  * The communicator fails first, unless a call holds the lock for long: it releases streams that wait for other operations,
  * for which the backend's abort would wait.
  */
-static void companion_check_ended(struct context *w)
+static void watcher_check_ended(struct context *w)
 {
 	/* An abort by the program fails the communicator itself, and has released the streams. */
 	if (!atomic_load(&w->aborted) && context_lock_within(w, WATCHER_LOCK_MS))
-		companion_check_locked(w);
-}
-
-/* The first letter that ends the communicator, as text: 0 if there is none. */
-static int companion_read_end(const struct companion *c, const struct context *w, char *text,
-			      size_t size)
-{
-	int found = 0;
-
-	context_lock(c->context);
-	for (const struct unexpected *e = w->letters; e && !found; e = e->next) {
-		const struct control_body *body = (const void *)e->data;
-		const size_t len = (size_t)e->header.len - sizeof(*body);
-
-		found = w->client->ends(body->kind) && !body->text[len - 1];
-		if (found && strncmp(body->text, "rank ", 5))
-			snprintf(text, size, "rank %d: %s", (int)e->peer, body->text);
-		else if (found)
-			snprintf(text, size, "%s", body->text);
-	}
-	lock_release(&c->context->lock);
-	return found;
+		watcher_check_locked(w);
 }
 
 /* Does a call still hold the lock of the context, whose backend was aborted?  It cannot tell the program why: the log does. */
-static void companion_tell_why(const struct companion *c, struct context *w)
+static void watcher_tell_why(struct context *w)
 {
-	char text[sizeof(w->alarm.text)] = "";
-
 	if (lock_try(&w->lock)) {
 		lock_release(&w->lock);
 		w->alarm.tell_us = 0;
 	} else if (clock_now_us() >= w->alarm.tell_us) {
 		w->alarm.tell_us = 0;
-		if (atomic_load(&w->alarm.code))
-			memcpy(text, w->alarm.text, sizeof(text));
-		if (text[0] || companion_read_end(c, w, text, sizeof(text)))
+		if (w->alarm.text[0])
 			log_error("rank %d: backend '%s' does not return from a call, although the "
 				  "communicator has failed: %s",
-				  w->rank, w->plugin->backend.name, text);
+				  w->rank, w->plugin->backend.name, w->alarm.text);
 	}
 }
 
 /* 1: there may be something to tell. */
-static int companion_tell_all(const struct companion *c)
+static int watcher_tell_all(const struct channel *c)
 {
 	int left = 0;
 
 	for (struct context *w = c->watched; w; w = w->next_watched) {
 		if (w->alarm.tell_us)
-			companion_tell_why(c, w);
+			watcher_tell_why(w);
 		left |= w->alarm.tell_us != 0;
 	}
 	return left;
 }
 
-/* Each context has its alarm or its letter before the first abort, which may take long. */
-static void companion_abort_ended(struct companion *c)
+/* Each context has its alarm before the first abort, which may take long. */
+static void watcher_abort_ended(struct channel *c)
 {
 	for (struct context *w = c->watched; w; w = w->next_watched) {
 		const coll_native_t *native = w->plugin->backend.native;
 
-		if (!companion_owes_abort(w) || w->shrinking)
+		if (!watcher_owes_abort(w) || w->shrinking)
 			continue;
-		companion_check_ended(w);
+		watcher_check_ended(w);
 		if (native && native->abort)
 			native->abort(w->ep);
 		atomic_store(&w->alarm.aborted, 1);
@@ -241,23 +215,132 @@ static void companion_abort_ended(struct companion *c)
 	}
 }
 
-static void companion_raise_all(struct companion *c)
+/* ------------------------------------------------------------- what has come -- */
+
+/* Messages of the channel's own, with a tag of no communicator. */
+#define WATCHER_TAG (MATCH_CONTROL | (uint64_t)0x3ffffff << 38 | (uint64_t)1 << 35)
+
+void watcher_tell_ranks(const struct channel *c, int kind)
+{
+	for (int r = 0; r < c->control->nranks; r++)
+		if (r != c->control->rank)
+			context_send_control(c->control, r, WATCHER_TAG, kind, 0, "");
+}
+
+/* A call of the context, or the next one, learns of the news. */
+static void watcher_notify(struct context *w)
+{
+	context_notify(w);
+	if (w->host_context)
+		context_notify(w->host_context);
+}
+
+/* Takes the messages of the channel's own.  The lock of its context is held in this function and the next. */
+static void watcher_take_own(const struct channel *c)
+{
+	struct unexpected *e;
+
+	while ((e = match_take(&c->control->match, WATCHER_TAG))) {
+		const struct control_body *body = (const void *)e->data;
+
+		if (e->header.len >= sizeof(*body) && body->kind == WATCHER_LEAVE)
+			c->left[e->peer] = 1;
+		free(e);
+	}
+}
+
+/* Notes the ranks that are lost since the last look: 1 if there are some. */
+static int watcher_note_lost(const struct channel *c)
+{
+	int news = 0;
+
+	for (int r = 0; r < c->control->nranks; r++)
+		if (c->control->failure[r] && !c->left[r] && !atomic_load(&c->lost[r])) {
+			atomic_store(&c->lost[r], 1);
+			news = 1;
+		}
+	return news;
+}
+
+/* What has come for a context. */
+struct watcher_news {
+	struct context *context;
+	int any;
+};
+
+/*
+ * Has the sender failed, as a survivor that takes part in the shrink?  The loss of another survivor ends it through
+ * coll_host_t.aborted.
+ */
+static int watcher_ends_shrink(const struct context_making *making, int from, int code)
+{
+	int excluded = 0;
+
+	for (int32_t i = 0; i < making->n; i++)
+		excluded |= making->exclude[i] == from;
+	return !excluded && code != COLL_ERR_PEER_LOST;
+}
+
+/* A message that ends the communicator: the first one is the alarm. */
+static void watcher_take_end(struct context *w, int from, const struct control_body *body)
+{
+	char name[24] = "";
+
+	if (w->shrinking && watcher_ends_shrink(w->shrinking, from, body->code))
+		w->shrinking = NULL;
+	if (strncmp(body->text, "rank ", 5))
+		snprintf(name, sizeof(name), "rank %d: ", from);
+	if (!w->alarm.text[0])
+		snprintf(w->alarm.text, sizeof(w->alarm.text), "%s%s", name, body->text);
+	atomic_store(&w->alarm.ended, 1);
+}
+
+static void watcher_see(void *user, const struct unexpected *e)
+{
+	struct watcher_news *news = user;
+	struct context *w = news->context;
+	const struct control_body *body = (const void *)e->data;
+	const int from = channel_rank_of(w, (int)e->peer);
+
+	if (!e->complete || from < 0)
+		return;
+	news->any = 1;
+	if (e->header.len > sizeof(*body) && w->client->ends(body->kind) &&
+	    !e->data[e->header.len - 1])
+		watcher_take_end(w, from, body);
+}
+
+/* Tells each context whose messages have come. */
+static void watcher_see_all(struct channel *c)
+{
+	for (struct context *w = c->watched; w; w = w->next_watched) {
+		struct watcher_news news = {w, 0};
+
+		context_lock(c->control);
+		match_each(&c->control->match, ~(uint64_t)0, w->control_tag, watcher_see, &news);
+		lock_release(&c->control->lock);
+		if (news.any)
+			watcher_notify(w);
+	}
+}
+
+static void watcher_raise_all(struct channel *c)
 {
 	for (struct context *w = c->watched; w; w = w->next_watched)
-		if (companion_raise(c, w)) {
+		if (watcher_raise(c, w)) {
 			atomic_store(&w->alarm.ended, 1);
-			companion_notify(w);
+			watcher_notify(w);
 		}
 }
 
 /* -------------------------------------------------------------------- the watcher -- */
 
 /*
- * A program that waits elsewhere, say for a stream of its own, takes no letters: they are taken here, unless the
+ * A program that waits elsewhere, say for a stream of its own, takes no messages: they are taken here, unless the
  * communicator has ended.  Never waits for the lock of a context.  1: a call holds one, and the news are still to
  * be taken.
  */
-static int companion_check_all(struct companion *c)
+static int watcher_check_all(struct channel *c)
 {
 	int left = 0;
 
@@ -269,13 +352,13 @@ static int companion_check_all(struct companion *c)
 			continue;
 		}
 		atomic_store(&w->alarm.news, 0);
-		companion_check_locked(w);
+		watcher_check_locked(w);
 	}
 	return left;
 }
 
 /* Has the others asked for programs that make no calls; 1: there may be some.  Never waits for the lock of a context. */
-static int companion_watch_all(struct companion *c)
+static int watcher_watch_all(struct channel *c)
 {
 	const int64_t now = clock_now_us();
 
@@ -294,28 +377,34 @@ static int companion_watch_all(struct companion *c)
 }
 
 /* 1: the endpoint has more work. */
-static int companion_drive(struct companion *c)
+static int watcher_drive(struct channel *c)
 {
-	const coll_transport_t *t = c->context->plugin->backend.transport;
-	int lost, more;
+	struct context *control = c->control;
+	const coll_transport_t *t = control->plugin->backend.transport;
+	const uint64_t before = control->control_count;
+	int lost, came, more;
 
-	context_lock(c->context);
-	context_progress(c->context);
-	lost = companion_look(c);
-	more = c->context->ep && t->wait_fd && t->arm(c->context->ep);
-	lock_release(&c->context->lock);
+	context_lock(control);
+	context_progress(control);
+	watcher_take_own(c);
+	lost = watcher_note_lost(c);
+	came = control->control_count != before;
+	more = control->ep && t->wait_fd && t->arm(control->ep);
+	lock_release(&control->lock);
+	if (came)
+		watcher_see_all(c);
 	if (lost)
-		companion_raise_all(c);
-	companion_abort_ended(c);
+		watcher_raise_all(c);
+	watcher_abort_ended(c);
 	return more;
 }
 
-void companion_poll(const struct context *context)
+void channel_poll(const struct context *context)
 {
 	/* The watcher has the lock while it aborts a backend. */
-	if (!context->companion || !clock_lock_within(&watch_lock, WATCHER_POLL_MS))
+	if (!context->channel || !clock_lock_within(&watch_lock, WATCHER_POLL_MS))
 		return;
-	(void)companion_drive(context->companion);
+	(void)watcher_drive(context->channel);
 	pthread_mutex_unlock(&watch_lock);
 }
 
@@ -328,9 +417,9 @@ static void watcher_wake(int wake_fd)
 	(void)n; /* a full counter means that a wake-up is already due */
 }
 
-void companion_wake(const struct companion *companion)
+void channel_wake(const struct channel *channel)
 {
-	watcher_wake(companion->wake_fd);
+	watcher_wake(channel->wake_fd);
 }
 
 /* Without memory for all descriptors the others are polled. */
@@ -339,7 +428,7 @@ static void watcher_make_room(struct watcher *w)
 	struct pollfd *fds;
 	size_t n = 1;
 
-	for (struct companion *c = watch_companions; c; c = c->next)
+	for (struct channel *c = watch_channels; c; c = c->next)
 		n++;
 	if (n <= w->capacity)
 		return;
@@ -350,28 +439,27 @@ static void watcher_make_room(struct watcher *w)
 	w->capacity = n;
 }
 
-/* Drives all companions, and returns how long the watcher may sleep. */
+/* Drives all channels, and returns how long the watcher may sleep. */
 static int watcher_round(struct watcher *w, nfds_t *n)
 {
 	int longest = WATCHER_SLEEP_MS;
 
 	watcher_make_room(w);
-	for (struct companion *c = watch_companions; c; c = c->next) {
-		const coll_transport_t *t = c->context->plugin->backend.transport;
+	for (struct channel *c = watch_channels; c; c = c->next) {
+		const coll_transport_t *t = c->control->plugin->backend.transport;
 
-		if (companion_drive(c))
+		if (watcher_drive(c))
 			longest = 0;
-		if (companion_check_all(c) && longest > WATCHER_RETRY_MS)
+		if (watcher_check_all(c) && longest > WATCHER_RETRY_MS)
 			longest = WATCHER_RETRY_MS;
-		if ((companion_watch_all(c) | companion_tell_all(c)) &&
-		    longest > WATCHER_OUTSIDE_MS)
+		if ((watcher_watch_all(c) | watcher_tell_all(c)) && longest > WATCHER_OUTSIDE_MS)
 			longest = WATCHER_OUTSIDE_MS;
-		if (!c->context->ep || !t->wait_fd || *n == w->capacity) {
+		if (!c->control->ep || !t->wait_fd || *n == w->capacity) {
 			longest = longest < WATCHER_BLIND_MS ? longest : WATCHER_BLIND_MS;
 			continue;
 		}
 		w->fds[(*n)++] =
-			(struct pollfd){.fd = t->wait_fd(c->context->ep), .events = POLLIN};
+			(struct pollfd){.fd = t->wait_fd(c->control->ep), .events = POLLIN};
 	}
 	return longest;
 }
@@ -434,7 +522,7 @@ static int watcher_start(void)
 			 strerror(failed), thread_advice(failed));
 }
 
-int companion_watch_begin(struct companion *c)
+int watcher_begin(struct channel *c)
 {
 	int code = COLL_SUCCESS;
 
@@ -443,27 +531,27 @@ int companion_watch_begin(struct companion *c)
 		code = watcher_start();
 	if (!code) {
 		c->wake_fd = watch_thread->wake_fd;
-		companion_tell(c, COMPANION_HELLO);
-		c->next = watch_companions;
-		watch_companions = c;
-		companion_wake(c);
+		watcher_tell_ranks(c, WATCHER_HELLO);
+		c->next = watch_channels;
+		watch_channels = c;
+		channel_wake(c);
 	}
 	pthread_mutex_unlock(&watch_lock);
 	return code;
 }
 
-/* The thread ends with the last companion. */
-void companion_watch_end(const struct companion *companion)
+/* The thread ends with the last channel. */
+void watcher_end(const struct channel *channel)
 {
 	struct watcher *over = NULL;
 
 	pthread_mutex_lock(&watch_lock);
-	for (struct companion **at = &watch_companions; *at; at = &(*at)->next)
-		if (*at == companion) {
-			*at = companion->next;
+	for (struct channel **at = &watch_channels; *at; at = &(*at)->next)
+		if (*at == channel) {
+			*at = channel->next;
 			break;
 		}
-	if (!watch_companions && watch_thread) {
+	if (!watch_channels && watch_thread) {
 		over = watch_thread;
 		over->stop = 1;
 		watch_thread = NULL;
@@ -478,41 +566,25 @@ void companion_watch_end(const struct companion *companion)
 
 /* ----------------------------------------------------------------- what is watched -- */
 
-/* Names the communicator of the context, by the secret that its ranks share. */
-static uint64_t companion_channel(const struct context *context)
+void channel_watch(struct context *context, uint64_t tag)
 {
-	static const char label[] = "libcoll companion";
-	uint8_t key[BOOTSTRAP_KEY_SIZE], name[16];
-	uint64_t channel;
-
-	bootstrap_key(context->bootstrap, key);
-	siphash128(key, label, sizeof(label), name);
-	memcpy(&channel, name, sizeof(channel));
-	return channel;
-}
-
-void companion_watch(struct context *context)
-{
-	struct companion *c = context->companion;
+	struct channel *c = context->channel;
 
 	if (!c)
 		return;
-	context->channel = companion_channel(context);
+	context->control_tag = tag;
 	pthread_mutex_lock(&watch_lock);
 	context->next_watched = c->watched;
 	c->watched = context;
-	context_lock(c->context);
-	companion_deliver_early(c, context);
-	lock_release(&c->context->lock);
-	companion_raise_all(c);
-	companion_abort_ended(c);
+	watcher_see_all(c);
+	watcher_raise_all(c);
+	watcher_abort_ended(c);
 	pthread_mutex_unlock(&watch_lock);
 }
 
-void companion_forget(struct context *context)
+void channel_forget(struct context *context)
 {
-	struct companion *c = context->companion;
-	struct unexpected *e;
+	struct channel *c = context->channel;
 
 	if (!c)
 		return;
@@ -523,11 +595,9 @@ void companion_forget(struct context *context)
 			break;
 		}
 	pthread_mutex_unlock(&watch_lock);
-	while ((e = companion_receive(context)))
-		free(e);
 }
 
-int companion_watches(const struct companion *c)
+int watcher_watches(const struct channel *c)
 {
 	int watches;
 
@@ -539,21 +609,21 @@ int companion_watches(const struct companion *c)
 
 /* --------------------------------------------------------------------------- fork -- */
 
-void companion_fork_lock(void)
+void channel_fork_lock(void)
 {
 	pthread_mutex_lock(&watch_lock);
 }
 
-void companion_fork_unlock(void)
+void channel_fork_unlock(void)
 {
 	pthread_mutex_unlock(&watch_lock);
 }
 
 /* The thread does not exist in the child; wait_forked closes the endpoints' descriptors. */
-void companion_forked(void)
+void channel_forked(void)
 {
-	watch_inherited = watch_companions;
-	watch_companions = NULL;
+	watch_inherited = watch_channels;
+	watch_channels = NULL;
 	if (watch_thread)
 		watcher_free(watch_thread);
 	watch_thread = NULL;

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* channel.c - opens and closes the endpoints beside a native backend, and sends the control messages of contexts. */
+#include "transport/channel_impl.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHANNEL_LEAVE_MS = 1000 /* longest wait until the other ranks have WATCHER_LEAVE */ };
+
+/* ----------------------------------------------------------------------- sending -- */
+
+static void context_send_body(struct context *context, int peer, uint64_t tag,
+			      const struct control_body *body, const void *bytes, size_t len)
+{
+	struct channel *c = context->channel;
+
+	if (context->plugin->backend.transport) {
+		endpoint_send_control(context, peer, tag, body, bytes, len);
+		return;
+	}
+	if (!c)
+		return;
+	context_lock(c->control); /* any thread may come here, with or without the context's lock */
+	endpoint_send_control(c->control, channel_rank(context, peer), tag, body, bytes, len);
+	lock_release(&c->control->lock);
+	channel_wake(c);
+}
+
+void context_send_control(struct context *context, int peer, uint64_t tag, int kind, int code,
+			  const char *text)
+{
+	const struct control_body body = {.kind = kind, .code = code};
+
+	context_send_body(context, peer, tag, &body, text, strlen(text) + 1);
+}
+
+void context_send_struct(struct context *context, int peer, uint64_t tag, int kind,
+			 const void *bytes, size_t len)
+{
+	const struct control_body body = {.kind = kind};
+
+	context_send_body(context, peer, tag, &body, bytes, len);
+}
+
+/* ------------------------------------------------------------- opening and closing -- */
+
+/* Makes and opens a context of `plugin` for the ranks of another context, whose bootstrap and configuration it uses. */
+static int channel_open_context(struct context **out, const struct context *context,
+				const struct plugin *plugin)
+{
+	const struct context_parts parts = {.client = context->client,
+					    .bootstrap = context->bootstrap,
+					    .config = context->config,
+					    .plugin = plugin,
+					    .selection = context->selection,
+					    .device = -1};
+	const int code = context_make(out, &parts);
+
+	if (code)
+		return code;
+	(*out)->home.device = context->home.device;
+	return context_open(*out);
+}
+
+static int channel_begin(struct channel *c, const struct context *context,
+			 const struct plugin *plugin)
+{
+	const size_t n = (size_t)context->nranks;
+	int code = channel_open_context(&c->control, context, plugin);
+
+	c->left = calloc(n, sizeof(*c->left));
+	c->lost = calloc(n, sizeof(*c->lost));
+	if (!code && (!c->left || !c->lost))
+		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %zu ranks", n);
+	return code ? code : watcher_begin(c);
+}
+
+static void channel_free(struct channel *c, int64_t timeout_ms)
+{
+	if (c->control)
+		context_withdraw(c->control, timeout_ms);
+	free(c->left);
+	free((void *)c->lost);
+	free(c);
+}
+
+static int channel_open_control(struct context *context, const struct plugin *plugin)
+{
+	struct channel *c = calloc(1, sizeof(*c));
+	struct error_first first = {0};
+	int code = c ? channel_begin(c, context, plugin)
+		     : error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+
+	error_note(&first, context_all_ok(c ? c->control : NULL, context->bootstrap, code,
+					  context->host.timeout_ms));
+	if (first.code && c) {
+		watcher_end(c);
+		channel_free(c, 0);
+	} else if (!first.code) {
+		context->channel = c;
+	}
+	return error_raise(&first);
+}
+
+static void channel_close_host(struct context *host_context, int64_t timeout_ms)
+{
+	wait_thread_stop(host_context);
+	context_withdraw(host_context, timeout_ms);
+}
+
+static int channel_open_host(struct context *context, const struct plugin *plugin)
+{
+	struct context *host = NULL;
+	struct error_first first = {0};
+	const int code = channel_open_context(&host, context, plugin);
+
+	error_note(&first,
+		   context_all_ok(host, context->bootstrap, code, context->host.timeout_ms));
+	if (first.code && host)
+		channel_close_host(host, 0);
+	else if (!first.code)
+		context->host_context = host;
+	return error_raise(&first);
+}
+
+int channel_open(struct context *context, const struct plugin *plugin)
+{
+	struct error_first first = {0};
+
+	if (context->nranks > 1)
+		error_note(&first, channel_open_control(context, plugin));
+	if (!first.code)
+		error_note(&first, channel_open_host(context, plugin));
+	if (first.code && context->channel) {
+		channel_close(context->channel, NULL, 0);
+		context->channel = NULL;
+	}
+	bootstrap_watch(context->bootstrap, &context->aborted); /* the new contexts had it */
+	return error_raise(&first);
+}
+
+static int channel_is_sending(const struct channel *c)
+{
+	context_progress(c->control);
+	return context_controls_pending(c->control);
+}
+
+/* Tells the other ranks once that this rank leaves; returns the deadline for what the caller does next. */
+static int64_t channel_say_leave(struct channel *c, int64_t timeout_ms)
+{
+	const int64_t most = timeout_ms < CHANNEL_LEAVE_MS ? timeout_ms : CHANNEL_LEAVE_MS;
+	const int64_t deadline = clock_deadline(most);
+
+	context_lock(c->control);
+	if (!c->has_left)
+		watcher_tell_ranks(c, WATCHER_LEAVE);
+	c->has_left = 1;
+	while (channel_is_sending(c) && clock_remaining(deadline) > 0)
+		clock_nap(1000);
+	lock_release(&c->control->lock);
+	return deadline;
+}
+
+void channel_leave(struct context *context, int64_t timeout_ms)
+{
+	struct channel *c = context->channel;
+
+	if (!c)
+		return;
+	channel_forget(context);
+	if (!watcher_watches(c))
+		channel_say_leave(c, timeout_ms);
+}
+
+void channel_close(struct channel *c, struct context *host_context, int64_t timeout_ms)
+{
+	int64_t deadline;
+
+	if (c) {
+		watcher_end(c);
+		deadline = channel_say_leave(c, timeout_ms);
+		channel_free(c, clock_remaining(deadline));
+	}
+	if (host_context)
+		channel_close_host(host_context, timeout_ms);
+}
+
+/* ---------------------------------------------------------------- messages that have come -- */
+
+struct unexpected *channel_take(struct context *context)
+{
+	struct channel *c = context->channel;
+	struct unexpected *e;
+	int from;
+
+	if (!c)
+		return NULL;
+	context_lock(c->control);
+	e = match_take(&c->control->match, context->control_tag);
+	lock_release(&c->control->lock);
+	if (!e)
+		return NULL;
+	from = channel_rank_of(context, (int)e->peer);
+	if (from < 0) { /* no rank sends so: an empty message says nothing */
+		from = 0;
+		e->header.len = 0;
+	}
+	e->peer = (uint32_t)from;
+	return e;
+}
+
+struct context *channel_control(const struct context *context)
+{
+	return context->channel ? context->channel->control : NULL;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* channel_impl.h - the parts of a control channel: channel.c opens it and sends, and calls watcher.c, which drives it. */
+#ifndef CORE_TRANSPORT_CHANNEL_IMPL_H
+#define CORE_TRANSPORT_CHANNEL_IMPL_H
+
+#include "transport/channel.h"
+
+/*
+ * The lock of `control` is held for a moment only.  It guards the endpoint and the messages for the watched contexts, which
+ * lie in its match until channel_take.
+ */
+struct channel {
+	struct channel *next;
+	struct context *control; /* the endpoint's own */
+	struct context *watched; /* the native contexts: a list by next_watched */
+	int wake_fd;             /* of the watcher */
+	int outside;             /* a program may wait outside the library, as of outside_us */
+	int64_t outside_us;
+	int has_left;          /* this rank has told the others that it leaves */
+	uint8_t *left;         /* per rank: it has left */
+	_Atomic uint8_t *lost; /* per rank: the connection has ended before it left */
+};
+
+/* The rank on the channel of a rank of the context, and back; -1: it is none of the context's. */
+static inline int channel_rank(const struct context *context, int rank)
+{
+	return context->origin ? context->origin[rank] : rank;
+}
+
+static inline int channel_rank_of(const struct context *context, int channel)
+{
+	for (int r = 0; r < context->nranks; r++)
+		if (channel_rank(context, r) == channel)
+			return r;
+	return -1;
+}
+
+/* Messages of the channel's own. */
+enum {
+	WATCHER_HELLO =
+		1,        /* connects the ranks of a transport that connects at the first message */
+	WATCHER_LEAVE = 2 /* the sender has closed its communicators: its end is no failure */
+};
+/* Sends one to all other ranks.  The lock of the channel's context is held. */
+void watcher_tell_ranks(const struct channel *channel, int kind);
+
+/* The watcher drives the channel from now on; and no more. */
+int watcher_begin(struct channel *channel);
+void watcher_end(const struct channel *channel);
+/* Is a context still watched? */
+int watcher_watches(const struct channel *channel);
+/* Wakes the watcher: it takes the channel's endpoint on. */
+void channel_wake(const struct channel *channel);
+
+#endif

@@ -160,6 +160,7 @@ static int64_t channel_say_leave(struct channel *c, int64_t timeout_ms)
 	while (channel_is_sending(c) && clock_remaining(deadline) > 0)
 		clock_nap(1000);
 	lock_release(&c->control->lock);
+	channel_wake(c); /* messages may have come meanwhile */
 	return deadline;
 }
 

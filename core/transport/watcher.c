@@ -381,14 +381,14 @@ static int watcher_drive(struct channel *c)
 {
 	struct context *control = c->control;
 	const coll_transport_t *t = control->plugin->backend.transport;
-	const uint64_t before = control->control_count;
 	int lost, came, more;
 
 	context_lock(control);
 	context_progress(control);
 	watcher_take_own(c);
 	lost = watcher_note_lost(c);
-	came = control->control_count != before;
+	came = control->control_count != c->seen; /* other threads drive the endpoint too */
+	c->seen = control->control_count;
 	more = control->ep && t->wait_fd && t->arm(control->ep);
 	lock_release(&control->lock);
 	if (came)

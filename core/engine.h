@@ -2,7 +2,7 @@
 /*
  * engine.h - what executes the calls of a communicator.
  *
- * A call becomes an operation (exec/op.h), and waits for its turn in the queue of its communicator (exec/queue.h).  The
+ * A call becomes an operation (comm/op.h), and waits for its turn in the queue of its communicator (comm/queue.h).  The
  * queue then hands the operation to an engine, and knows nothing else of how it is done:
  *
  *     ENGINE_NATIVE    the backend does the whole call by its own function (coll_native_t)
@@ -25,6 +25,7 @@
 #ifndef CORE_ENGINE_H
 #define CORE_ENGINE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct comm;
@@ -63,6 +64,8 @@ struct engine {
 	int (*progress)(struct comm *comm);
 	/* Has the backend operations in its hands that have left the queue? */
 	int (*busy)(const struct comm *comm);
+	/* Writes which operations those are.  NULL: `busy` is NULL too. */
+	void (*describe)(const struct comm *comm, char *text, size_t size);
 	/* The communicator has failed: ends the backend's work. */
 	void (*abort)(struct comm *comm);
 

@@ -7,11 +7,12 @@
 #include "api/overlap.h"
 #include "api/staged_order.h"
 #include "base/error.h"
-#include "exec/again.h"
-#include "exec/native.h"
-#include "exec/queue.h"
-#include "exec/stream_order.h"
-#include "exec/comm_wait.h"
+#include "compose/again.h"
+#include "compose/staging.h"
+#include "native/native.h"
+#include "comm/queue.h"
+#include "compose/stream_order.h"
+#include "comm/comm_wait.h"
 
 /* -------------------------------------------------------- one public operation -- */
 

@@ -6,9 +6,9 @@
 #include "api/check.h"
 #include "base/error.h"
 #include "base/kind.h"
-#include "exec/comm.h"
-#include "exec/dispatch.h"
-#include "exec/extent.h"
+#include "comm/comm.h"
+#include "compose/dispatch.h"
+#include "comm/extent.h"
 
 static int check_types(const struct comm *comm, struct call *call)
 {

@@ -3,7 +3,7 @@
 #ifndef CORE_API_CHECK_H
 #define CORE_API_CHECK_H
 
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 /*
  * Checks the arguments against the communicator and begins *call.  An error's message names the argument.

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "device/device.h"
-#include "exec/pair.h"
+#include "comm/pair.h"
 #include "exec/comm_life.h"
 #include "transport/channel.h"
 

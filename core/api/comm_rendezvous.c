@@ -3,7 +3,7 @@
 #include "api/comm_make.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "exec/comm.h"
+#include "comm/comm.h"
 #include "exec/control.h"
 #include "plugin/select.h"
 #include "transport/channel.h"

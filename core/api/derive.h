@@ -3,7 +3,7 @@
 #ifndef CORE_API_DERIVE_H
 #define CORE_API_DERIVE_H
 
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 /* The arguments of a rank of the parent, which all ranks exchange. */
 struct split_vote {

@@ -10,9 +10,9 @@
 #include "api/derive.h"
 #include "api/host_memory.h"
 #include "base/clock.h"
-#include "exec/pair.h"
-#include "exec/stall.h"
-#include "exec/comm_wait.h"
+#include "comm/pair.h"
+#include "comm/stall.h"
+#include "comm/comm_wait.h"
 #include "exec/control.h"
 #include "transport/channel.h"
 
@@ -39,7 +39,7 @@ struct derive_meeting {
 	int n, place; /* how many; this rank's place among them */
 	struct context *context;
 	struct comm
-		*host_comm; /* of the new communicator, until that owns it (exec/pair.h); or NULL */
+		*host_comm; /* of the new communicator, until that owns it (comm/pair.h); or NULL */
 };
 
 /* -------------------------------------------------------------- the rendezvous -- */

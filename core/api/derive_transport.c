@@ -16,7 +16,7 @@
 #include "api/group.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "exec/op.h"
+#include "comm/op.h"
 #include "exec/comm_life.h"
 #include "exec/control.h"
 

@@ -8,7 +8,7 @@
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/handle.h"
-#include "exec/stream_order.h"
+#include "compose/stream_order.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #ifndef CORE_API_EVENT_H
 #define CORE_API_EVENT_H
 
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 struct event_impl;
 

@@ -3,8 +3,8 @@
 #include "api/event_host.h"
 #include "base/error.h"
 #include "base/handle.h"
-#include "exec/native.h"
-#include "exec/comm_wait.h"
+#include "native/native.h"
+#include "comm/comm_wait.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * event_host.h - events of a backend with device streams, and the calls on host memory of its communicators
- * (exec/pair.h): an event has a position of both.
+ * (comm/pair.h): an event has a position of both.
  *
  * The calls on host memory wait for events only when there is such a call: programs without them pay for a short list.
  * The native communicator is entered in all functions but event_host_poll.

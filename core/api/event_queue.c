@@ -7,11 +7,11 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/handle.h"
-#include "exec/pair.h"
-#include "exec/queue.h"
-#include "exec/stall.h"
-#include "exec/stream_order.h"
-#include "exec/comm_wait.h"
+#include "comm/pair.h"
+#include "comm/queue.h"
+#include "comm/stall.h"
+#include "compose/stream_order.h"
+#include "comm/comm_wait.h"
 
 enum { EVENT_QUEUE_POLL_US = 50 };
 

@@ -4,10 +4,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/handle.h"
-#include "exec/native.h"
-#include "exec/queue.h"
-#include "exec/stall.h"
-#include "exec/comm_wait.h"
+#include "native/native.h"
+#include "comm/queue.h"
+#include "comm/stall.h"
+#include "comm/comm_wait.h"
 #include "exec/control.h"
 
 /* A waiting thread polls the event so often before it sleeps inside the backend. */

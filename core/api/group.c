@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* group.c - groups: they belong to a thread, whose only other state is its last error. */
 #include "api/group.h"
-#include "exec/native.h"
-#include "exec/queue.h"
-#include "exec/stream_order.h"
-#include "exec/moving.h"
+#include "native/native.h"
+#include "comm/queue.h"
+#include "compose/stream_order.h"
+#include "comm/moving.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "api/derive.h"

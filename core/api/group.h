@@ -5,7 +5,7 @@
 #ifndef CORE_API_GROUP_H
 #define CORE_API_GROUP_H
 
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 struct split;
 

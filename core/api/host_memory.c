@@ -5,11 +5,11 @@
 #include "base/handle.h"
 #include "base/kind.h"
 #include "device/device.h"
-#include "exec/native.h"
-#include "exec/pair.h"
-#include "exec/stall.h"
+#include "native/native.h"
+#include "comm/pair.h"
+#include "comm/stall.h"
 #include "exec/comm_life.h"
-#include "exec/comm_wait.h"
+#include "comm/comm_wait.h"
 
 #include <stdlib.h>
 

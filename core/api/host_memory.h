@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * host_memory.h - calls on host memory, and others that the backend cannot take, on a communicator of a backend
- * without a transport: comm->host_comm has them (exec/pair.h).
+ * without a transport: comm->host_comm has them (comm/pair.h).
  */
 #ifndef CORE_API_HOST_MEMORY_H
 #define CORE_API_HOST_MEMORY_H
 
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 /* The place of an issued operation: its communicator, and its number there. */
 struct issued {

@@ -11,7 +11,7 @@
 #include "api/overlap.h"
 #include "base/error.h"
 #include "device/device.h"
-#include "exec/op.h"
+#include "comm/op.h"
 
 #include <stdio.h>
 #include <stdlib.h>

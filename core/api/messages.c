@@ -3,8 +3,8 @@
 #include "api/host_memory.h"
 #include "api/request.h"
 #include "device/device.h"
-#include "exec/message.h"
-#include "exec/staging.h"
+#include "message/message.h"
+#include "compose/staging.h"
 #include "base/cancel.h"
 #include "base/error.h"
 

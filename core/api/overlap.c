@@ -2,7 +2,7 @@
 /* overlap.c - finds operations of one group that would write to each other's buffers: option check_buffers. */
 #include "api/overlap.h"
 #include "base/error.h"
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #ifndef CORE_API_OVERLAP_H
 #define CORE_API_OVERLAP_H
 
-#include "exec/call.h"
+#include "comm/call.h"
 
 struct comm;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* redop_api.c - the public functions for operations made at run time. */
-#include "exec/comm.h"
+#include "comm/comm.h"
 #include "base/error.h"
 #include "reduce/reduce.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* reduce_local.c - coll_reduce_local: a reduction of two arrays of this process. */
 #include "device/device.h"
-#include "exec/comm.h"
+#include "comm/comm.h"
 #include "base/error.h"
 
 #include <stdint.h>

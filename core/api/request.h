@@ -6,7 +6,7 @@
 #ifndef CORE_API_REQUEST_H
 #define CORE_API_REQUEST_H
 
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 struct message;
 struct op;
@@ -14,7 +14,7 @@ struct op;
 struct request {
 	coll_comm_t comm;
 	coll_comm_t
-		native;  /* persistent: of which `comm` is the host_comm (exec/pair.h); else NULL */
+		native;  /* persistent: of which `comm` is the host_comm (comm/pair.h); else NULL */
 	uint64_t number; /* the operation; 0: not started */
 	struct op *op;   /* persistent: the communicator owns it and frees it */
 	int starting; /* persistent: a thread is in coll_request_start, which may have released the lock */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* request_wait.c - waits for some of several requests, which may belong to different communicators. */
 #include "api/request.h"
-#include "exec/message.h"
-#include "exec/op.h"
-#include "exec/stall.h"
-#include "exec/comm_wait.h"
+#include "message/message.h"
+#include "comm/op.h"
+#include "comm/stall.h"
+#include "comm/comm_wait.h"
 #include "base/error.h"
 #include "base/handle.h"
 

@@ -13,9 +13,9 @@
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/thread.h"
-#include "exec/callback.h"
-#include "exec/comm_wait.h"
-#include "exec/queue.h"
+#include "comm/callback.h"
+#include "comm/comm_wait.h"
+#include "comm/queue.h"
 
 #include <stdlib.h>
 #include <string.h>

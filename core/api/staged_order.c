@@ -5,10 +5,10 @@
 #include "api/host_memory.h"
 #include "base/error.h"
 #include "base/kind.h"
-#include "exec/native.h"
-#include "exec/pair.h"
-#include "exec/queue.h"
-#include "exec/comm_wait.h"
+#include "native/native.h"
+#include "comm/pair.h"
+#include "comm/queue.h"
+#include "comm/comm_wait.h"
 
 int staged_order_refuse(const coll_args_t *args, const char *where)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * staged_order.h - calls on device memory that a native communicator leaves to its host_comm (exec/pair.h), which
+ * staged_order.h - calls on device memory that a native communicator leaves to its host_comm (comm/pair.h), which
  * stages the memory: the backend lacks the operation.  They belong to both sequences.  Such a call begins when the
  * backend's earlier operations, on all streams, are complete, and the later ones begin when it is complete; its stream of
  * the program waits in the same way.
  *
- * Over a backend with streams, host_comm orders the call with a stream of the library's own (exec/stream_order.h), the
+ * Over a backend with streams, host_comm orders the call with a stream of the library's own (compose/stream_order.h), the
  * gate: the gate waits for the other streams before the call, and they wait for it after the call.  The gate takes a
  * place among the backend's operations both times.  So the order needs no thread of the program.  Over another backend
- * each queue waits for the other one (exec/await.c).
+ * each queue waits for the other one (compose/await.c).
  */
 #ifndef CORE_API_STAGED_ORDER_H
 #define CORE_API_STAGED_ORDER_H
 
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 /* The native communicator is entered in all of these. */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* call.c - descriptions of calls that the library itself makes. */
 #include "engine.h"
-#include "exec/call.h"
-#include "exec/extent.h"
+#include "comm/call.h"
+#include "comm/extent.h"
 
 struct call call_of_library(const struct comm *comm, const coll_args_t *args)
 {

@@ -3,11 +3,11 @@
  * call.h - the description of one call.  The check of the arguments (api/check.c) begins it, op_make
  * completes it, and everything between the API and the wire reads from it.
  */
-#ifndef CORE_EXEC_CALL_H
-#define CORE_EXEC_CALL_H
+#ifndef CORE_COMM_CALL_H
+#define CORE_COMM_CALL_H
 
 #include "base/kind.h"
-#include "exec/signature.h"
+#include "comm/signature.h"
 #include "reduce/redop.h"
 
 #include <coll/backend.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* call_log.c - the log of the calls of a communicator: see call_log.h. */
-#include "exec/call_log.h"
+#include "comm/call_log.h"
 #include "base/error.h"
 
 #include <stdlib.h>

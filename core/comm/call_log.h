@@ -12,10 +12,10 @@
  *
  * The context's lock is held in all functions.
  */
-#ifndef CORE_EXEC_CALL_LOG_H
-#define CORE_EXEC_CALL_LOG_H
+#ifndef CORE_COMM_CALL_LOG_H
+#define CORE_COMM_CALL_LOG_H
 
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 enum {
 	LOG_RECORDS = 64,

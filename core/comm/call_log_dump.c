@@ -3,9 +3,9 @@
  * call_log_dump.c - the file with the last operations of a failed communicator: one line each, for tools that
  * compare the files of all ranks.
  */
-#include "exec/call_log.h"
-#include "exec/message.h"
-#include "exec/staging.h"
+#include "comm/call_log.h"
+#include "comm/message_words.h"
+#include "comm/staging_sites.h"
 #include "base/cancel.h"
 #include "base/descriptor.h"
 #include "base/error.h"

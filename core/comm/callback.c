@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* callback.c - functions of the program that are called when an operation is complete. */
-#include "exec/callback.h"
+#include "comm/callback.h"
 #include "base/error.h"
 #include "base/handle.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* callback.h - functions of the program that are called when an operation is complete. */
-#ifndef CORE_EXEC_CALLBACK_H
-#define CORE_EXEC_CALLBACK_H
+#ifndef CORE_COMM_CALLBACK_H
+#define CORE_COMM_CALLBACK_H
 
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 /* The lock is held in all of these. */
 

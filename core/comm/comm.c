@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm.c - communicators: the names and tags of their ranks, their failure, which every rank learns of; entering. */
-#include "exec/comm.h"
+#include "comm/comm.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/log.h"

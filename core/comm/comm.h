@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm.h - communicators: their ranks, their failure, their control messages. */
-#ifndef CORE_EXEC_COMM_H
-#define CORE_EXEC_COMM_H
+#ifndef CORE_COMM_COMM_H
+#define CORE_COMM_COMM_H
 
 #include "device/offload.h"
 #include "schedule/nodes.h"
 #include "transport/context.h"
 #include "engine.h"
-#include "exec/call.h"
-#include "exec/outcome.h"
-#include "exec/scratch.h"
+#include "comm/call.h"
+#include "comm/outcome.h"
+#include "comm/scratch.h"
 
 struct call_log;
 struct callback;
@@ -202,6 +202,14 @@ struct comm {
 
 /* COMM_RESTS: has operations, and is in context->busy again once a message for them has come (moving.h). */
 enum comm_busy { COMM_IDLE, COMM_BUSY, COMM_RESTS };
+
+/* Has the backend operations in its hands that have left the queue? */
+static inline int comm_backend_busy(const struct comm *comm)
+{
+	const struct engine *native = comm->engine[ENGINE_NATIVE];
+
+	return native && native->busy && native->busy(comm);
+}
 
 void comm_list_busy(struct comm *comm);
 /* From now on context_progress moves the communicator, until nothing is left to move. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm_wait.c - waits for the operations of a communicator, and for its control messages about a failure. */
-#include "exec/comm_wait.h"
-#include "exec/op.h"
-#include "exec/watch.h"
+#include "comm/comm_wait.h"
+#include "comm/op.h"
+#include "comm/watch.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/handle.h"

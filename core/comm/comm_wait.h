@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm_wait.h - waits for the operations of a communicator.  The lock is held in all functions. */
-#ifndef CORE_EXEC_COMM_WAIT_H
-#define CORE_EXEC_COMM_WAIT_H
+#ifndef CORE_COMM_COMM_WAIT_H
+#define CORE_COMM_COMM_WAIT_H
 
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 /* Fails the communicator if another thread has aborted it before operation `number` was done. */
 void comm_check_aborted(struct comm *comm, uint64_t number);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* extent.c - the parts of the buffers that an operation uses on this rank, and operations in place. */
-#include "exec/extent.h"
+#include "comm/extent.h"
 #include "base/kind.h"
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 size_t extent_of_blocks(const size_t *counts, const size_t *displs, int n)
 {

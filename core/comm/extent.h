@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* extent.h - the parts of the buffers that an operation uses on this rank, and operations in place. */
-#ifndef CORE_EXEC_EXTENT_H
-#define CORE_EXEC_EXTENT_H
+#ifndef CORE_COMM_EXTENT_H
+#define CORE_COMM_EXTENT_H
 
 #include <coll/backend.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* failure.c - the sentences for calls that do not fit. */
-#include "exec/failure.h"
+#include "comm/failure.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,10 +3,10 @@
  * failure.h - the sentences for calls that do not fit, which fail the communicator soon (comm_set_pending).  The lock is
  * held in all functions.
  */
-#ifndef CORE_EXEC_FAILURE_H
-#define CORE_EXEC_FAILURE_H
+#ifndef CORE_COMM_FAILURE_H
+#define CORE_COMM_FAILURE_H
 
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 /* Fails the communicator soon: that rank's collective `seq`, by its signature, is another one than ours. */
 void comm_report_call(struct comm *comm, int rank, uint32_t seq, const uint64_t *theirs,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* limit.c - operations that must be complete by a time that the program has set. */
-#include "exec/limit.h"
-#include "exec/op.h"
+#include "comm/limit.h"
+#include "comm/op.h"
 #include "base/clock.h"
 #include "base/error.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* limit.h - operations that must be complete by a time that the program has set. */
-#ifndef CORE_EXEC_LIMIT_H
-#define CORE_EXEC_LIMIT_H
+#ifndef CORE_COMM_LIMIT_H
+#define CORE_COMM_LIMIT_H
 
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 /* The lock is held in all of these. */
 

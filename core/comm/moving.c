@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* moving.c - the lists of running operations that are to be looked at. */
-#include "exec/moving.h"
-#include "exec/call_log.h"
+#include "comm/moving.h"
+#include "comm/call_log.h"
 
 static void moving_append(struct op_list *list, struct op *op)
 {

@@ -9,10 +9,10 @@
  *
  * The lock is held in all functions.
  */
-#ifndef CORE_EXEC_MOVING_H
-#define CORE_EXEC_MOVING_H
+#ifndef CORE_COMM_MOVING_H
+#define CORE_COMM_MOVING_H
 
-#include "exec/op.h"
+#include "comm/op.h"
 
 /* A group has ended: its operations may begin. */
 void op_release(struct comm *comm, uint64_t group);

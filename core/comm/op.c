@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* op.c - operations: from a checked call to a place in the communicator's queue. */
-#include "exec/op.h"
+#include "comm/op.h"
 #include "base/error.h"
-#include "exec/extent.h"
-#include "exec/report.h"
+#include "comm/extent.h"
+#include "comm/report.h"
 
 #include <stdlib.h>
 #include <string.h>

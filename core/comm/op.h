@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* op.h - operations: a call, its place in the communicator's queue, and the state of its steps. */
-#ifndef CORE_EXEC_OP_H
-#define CORE_EXEC_OP_H
+#ifndef CORE_COMM_OP_H
+#define CORE_COMM_OP_H
 
 #include "engine.h"
-#include "exec/call.h"
-#include "exec/call_log.h"
-#include "exec/comm.h"
-#include "exec/scratch.h"
-#include "exec/staging.h"
+#include "comm/call.h"
+#include "comm/call_log.h"
+#include "comm/comm.h"
+#include "comm/scratch.h"
+#include "schedule/stage.h"
 #include "schedule/sched.h"
 
 /*
@@ -32,6 +32,17 @@ struct run {
 };
 
 struct stream_event;
+
+/* COLL_BUFFER_SEND, COLL_BUFFER_RECV and the scalar of an operation may lie on a device: bits of call.staged. */
+enum { STAGING_SCALAR = 2 };
+
+/* The layout of an operation's device buffers in the memory that stands in for them: see device/offload.h. */
+struct staging {
+	struct stage
+		stage; /* the place of each buffer in the memory, and the bytes that this call needs */
+	char *base[2]; /* the beginnings of the buffers there, which replace the user's in steps */
+	const void *scalar; /* the factor of the operation, on the device */
+};
 
 struct op {
 	struct op *next;
@@ -153,8 +164,5 @@ static inline void op_retire(struct op *op)
 	op->comm->queue.cache = op;
 }
 void op_free(struct op *op);
-
-/* The engine of operations that wait for one of another communicator (await.c). */
-extern const struct engine await_engine;
 
 #endif

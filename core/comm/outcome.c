@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* outcome.c - how the operations of a communicator ended. */
-#include "exec/outcome.h"
+#include "comm/outcome.h"
 #include "base/error.h"
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 #include <stdio.h>
 #include <stdlib.h>

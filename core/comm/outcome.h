@@ -4,8 +4,8 @@
  * wait for them.  The communicator and each of those hold a reference, so that an outcome is found after
  * the communicator is destroyed.
  */
-#ifndef CORE_EXEC_OUTCOME_H
-#define CORE_EXEC_OUTCOME_H
+#ifndef CORE_COMM_OUTCOME_H
+#define CORE_COMM_OUTCOME_H
 
 #include <coll/coll.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pair.c - passes failures between a native communicator and that of its calls on host memory. */
-#include "exec/pair.h"
+#include "comm/pair.h"
 #include "base/error.h"
 #include "transport/channel.h"
 

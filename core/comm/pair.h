@@ -7,10 +7,10 @@
  * one's tries to take the native one's for a moment only.  A failure is passed on by a note that the other one reads when it
  * moves next, under its own lock.
  */
-#ifndef CORE_EXEC_PAIR_H
-#define CORE_EXEC_PAIR_H
+#ifndef CORE_COMM_PAIR_H
+#define CORE_COMM_PAIR_H
 
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 /* Makes host_comm that of comm, which takes it over.  Both are new, and nobody else knows them. */
 int pair_make(struct comm *comm, struct comm *host_comm);

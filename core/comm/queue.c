@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* queue.c - a communicator's operations in their order: their start, their progress, their end. */
-#include "exec/queue.h"
-#include "exec/callback.h"
-#include "exec/limit.h"
-#include "exec/moving.h"
-#include "exec/call_log.h"
-#include "exec/watch.h"
+#include "comm/queue.h"
+#include "comm/callback.h"
+#include "comm/limit.h"
+#include "comm/moving.h"
+#include "comm/call_log.h"
+#include "comm/watch.h"
 
 /* A call looks at so many operations of comm->in_turn that do not move, the next call at the next ones. */
 enum { QUEUE_LOOKS = 16 };

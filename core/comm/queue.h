@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* queue.h - the operations of a communicator in their order. */
-#ifndef CORE_EXEC_QUEUE_H
-#define CORE_EXEC_QUEUE_H
+#ifndef CORE_COMM_QUEUE_H
+#define CORE_COMM_QUEUE_H
 
-#include "exec/op.h"
+#include "comm/op.h"
 
 /* The context's lock is held in all of these. */
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* registration.c - memory that the program has registered with a communicator. */
-#include "exec/registration.h"
+#include "comm/registration.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "device/device.h"
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 #include <stdlib.h>
 

@@ -3,8 +3,8 @@
  * registration.h - memory that the program has registered with a communicator.  The program has a handle
  * of the library for each registration, on every backend.
  */
-#ifndef CORE_EXEC_REGISTRATION_H
-#define CORE_EXEC_REGISTRATION_H
+#ifndef CORE_COMM_REGISTRATION_H
+#define CORE_COMM_REGISTRATION_H
 
 #include <stddef.h>
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* report.c - where a rank is, told to other ranks, and compared with the calls of this one: see report.h. */
-#include "exec/report.h"
-#include "exec/failure.h"
-#include "exec/message.h"
-#include "exec/native.h"
-#include "exec/op.h"
-#include "exec/pair.h"
-#include "exec/stall_words.h"
+#include "comm/report.h"
+#include "comm/failure.h"
+#include "comm/message_words.h"
+#include "comm/op.h"
+#include "comm/pair.h"
+#include "comm/stall_words.h"
 #include "base/clock.h"
 
 #include <stdio.h>

@@ -12,11 +12,11 @@
  *
  * The lock is held in all functions.
  */
-#ifndef CORE_EXEC_REPORT_H
-#define CORE_EXEC_REPORT_H
+#ifndef CORE_COMM_REPORT_H
+#define CORE_COMM_REPORT_H
 
-#include "exec/call_log.h"
-#include "exec/watch.h"
+#include "comm/call_log.h"
+#include "comm/watch.h"
 
 /* Values of a position's kind that are no COLL_KIND_*: for the last two the tag is COLL_ANY_TAG or the program's tag. */
 enum { POSITION_NONE = -1, POSITION_PROBE = -2, POSITION_IRECV = -3 };

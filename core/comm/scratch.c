@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* scratch.c - gives scratch memory to operations, and keeps the larger blocks of those that have finished. */
-#include "exec/scratch.h"
-#include "exec/comm.h"
+#include "comm/scratch.h"
+#include "comm/comm.h"
 
 #include <string.h>
 

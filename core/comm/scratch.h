@@ -7,8 +7,8 @@
  *
  * The context's lock is held in all functions.
  */
-#ifndef CORE_EXEC_SCRATCH_H
-#define CORE_EXEC_SCRATCH_H
+#ifndef CORE_COMM_SCRATCH_H
+#define CORE_COMM_SCRATCH_H
 
 #include <stddef.h>
 

@@ -8,10 +8,10 @@
  * operation; in a reduction, which has one, in bits 48-63 of meta[1].  A rank without elements in a v-form has
  * MATCH_NO_TYPE.
  */
-#include "exec/signature.h"
+#include "comm/signature.h"
 #include "base/dtype.h"
-#include "exec/call.h"
-#include "exec/comm.h"
+#include "comm/call.h"
+#include "comm/comm.h"
 #include "schedule/algo.h"
 
 #include <stdio.h>

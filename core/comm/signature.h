@@ -3,8 +3,8 @@
  * signature.h - the identity of an operation in the headers of its messages: equal on every rank that
  * takes part, so that ranks which call different operations find out.
  */
-#ifndef CORE_EXEC_SIGNATURE_H
-#define CORE_EXEC_SIGNATURE_H
+#ifndef CORE_COMM_SIGNATURE_H
+#define CORE_COMM_SIGNATURE_H
 
 #include <coll/coll.h>
 

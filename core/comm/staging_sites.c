@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* staging_sites.c - the places in a program that stage operations: each has one warning, the others are counted. */
-#include "exec/comm.h"
-#include "exec/op.h"
-#include "exec/staging.h"
+#include "comm/staging_sites.h"
 #include "base/log.h"
 
 #include <dlfcn.h>

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stall.c - operations that do not move: when the other ranks are asked, and when the wait is over. */
-#include "exec/stall.h"
-#include "exec/message.h"
-#include "exec/native.h"
-#include "exec/pair.h"
-#include "exec/report.h"
-#include "exec/stall_words.h"
+#include "comm/stall.h"
+#include "comm/message_words.h"
+#include "comm/pair.h"
+#include "comm/report.h"
+#include "comm/stall_words.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -47,7 +46,7 @@ void stall_check_left_native(struct comm *comm)
 		return;
 	for (int r = 0; r < comm->nranks; r++)
 		if (comm->peer_state[r] == PEER_LEFT && report_lacks(comm, r, comm->seq - 1)) {
-			native_describe(comm, what, sizeof(what));
+			comm->engine[ENGINE_NATIVE]->describe(comm, what, sizeof(what));
 			comm_fail(
 				comm, 0, COLL_ERR_PEER_LOST,
 				"%s destroyed its communicator while %s still waits for it: %s has "
@@ -159,7 +158,7 @@ void stall_describe_missing(struct comm *comm, int asked, char *text, size_t siz
 	char silent[256], awaited[256], ranks[288] = "";
 	struct stall_unexpected unexpected;
 
-	if (native_busy(comm)) {
+	if (comm_backend_busy(comm)) {
 		text[0] = '\0';
 		if (asked)
 			stall_describe_behind(comm, text, size);
@@ -186,7 +185,7 @@ static void stall_time_out(struct comm *comm, int64_t timeout_us)
 				       "which ranks are missing: read the messages of the others";
 	struct rank_name name;
 
-	if (!native_busy(comm) || report_can_ask(comm))
+	if (!comm_backend_busy(comm) || report_can_ask(comm))
 		stall_describe_missing(comm, 1, missing, sizeof(missing));
 	stall_describe_own(comm, what, sizeof(what));
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT, "%s: %s timed out: nothing has moved for %.3g s%s",
@@ -278,11 +277,11 @@ int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us)
 {
 	int64_t now = clock_now_us();
 
-	if (!comm->queue.head && !comm->waited && !native_busy(comm)) {
+	if (!comm->queue.head && !comm->waited && !comm_backend_busy(comm)) {
 		stall_end(stall, comm);
 		stall->since_us = 0;
 	}
-	if (comm->error || (!comm->queue.head && !comm->waited && !native_busy(comm)))
+	if (comm->error || (!comm->queue.head && !comm->waited && !comm_backend_busy(comm)))
 		return comm->error != 0;
 	if (!stall->since_us || stall_has_moved(stall, comm))
 		stall_restart(stall, comm, now - idle_us);

@@ -6,10 +6,10 @@
  *
  * The lock is held in all functions.
  */
-#ifndef CORE_EXEC_STALL_H
-#define CORE_EXEC_STALL_H
+#ifndef CORE_COMM_STALL_H
+#define CORE_COMM_STALL_H
 
-#include "exec/watch.h"
+#include "comm/watch.h"
 
 struct op;
 

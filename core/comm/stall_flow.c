@@ -4,9 +4,9 @@
  * an endpoint share it, and the transport tells only that something has moved.  A message that has come or left whole is
  * a step of its operation; one that is on its way is none yet.
  */
-#include "exec/message.h"
-#include "exec/op.h"
-#include "exec/stall_words.h"
+#include "comm/message_words.h"
+#include "comm/op.h"
+#include "comm/stall_words.h"
 
 #include <stdlib.h>
 

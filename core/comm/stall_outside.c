@@ -5,9 +5,8 @@
  * where they are, so the watcher asks, or the poll; the answers end operations that can never meet.  Such a
  * program may as well compute: it has no timeout, and no warning tells of it.
  */
-#include "exec/native.h"
-#include "exec/report.h"
-#include "exec/stall.h"
+#include "comm/report.h"
+#include "comm/stall.h"
 #include "base/clock.h"
 
 /* The thread may have slept for so long when the program made its last call. */
@@ -21,7 +20,7 @@ static int outside_is_inside(const struct comm *comm)
 
 int stall_is_busy(const struct comm *comm)
 {
-	return native_busy(comm) || comm->stream_waits || (!comm->native && comm->queue.head);
+	return comm_backend_busy(comm) || comm->stream_waits || (!comm->native && comm->queue.head);
 }
 
 int stall_ask_outside(struct comm *comm)

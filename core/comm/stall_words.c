@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stall_words.c - where the ranks of an operation that does not move are, in words. */
-#include "exec/stall_words.h"
-#include "exec/message.h"
-#include "exec/native.h"
+#include "comm/stall_words.h"
+#include "comm/message_words.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +21,8 @@ void stall_describe_own(const struct comm *comm, char *text, size_t size)
 {
 	size_t used;
 
-	if (comm->native && native_busy(comm))
-		native_describe(comm, text, size);
+	if (comm->native && comm_backend_busy(comm))
+		comm->engine[ENGINE_NATIVE]->describe(comm, text, size);
 	else if (comm->queue.head)
 		call_describe(comm, &comm->queue.head->call, text, size);
 	else

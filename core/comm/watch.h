@@ -5,10 +5,10 @@
  *
  * The context's lock is held in all functions.
  */
-#ifndef CORE_EXEC_WATCH_H
-#define CORE_EXEC_WATCH_H
+#ifndef CORE_COMM_WATCH_H
+#define CORE_COMM_WATCH_H
 
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 struct report;
 

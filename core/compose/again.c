@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* again.c - the short way of small calls: see again.h. */
-#include "exec/again.h"
-#include "exec/report.h"
-#include "exec/steps.h"
+#include "compose/again.h"
+#include "comm/report.h"
+#include "compose/steps.h"
 
 /* Has the context nothing to look at but messages for this communicator? */
 static inline int again_is_quiet(const struct comm *comm)

@@ -6,10 +6,10 @@
  *
  * The context's lock is held in all functions.
  */
-#ifndef CORE_EXEC_AGAIN_H
-#define CORE_EXEC_AGAIN_H
+#ifndef CORE_COMPOSE_AGAIN_H
+#define CORE_COMPOSE_AGAIN_H
 
-#include "exec/op.h"
+#include "comm/op.h"
 
 /* Issues the call: 1.  0: it has to go the general way, and nothing was done. */
 int again_issue(struct comm *comm, const coll_args_t *args, const void *site);

@@ -4,10 +4,11 @@
  * at the head of its queue, it also moves the other communicator's context unless another thread has
  * locked it: no other thread may be calling into the library.
  */
-#include "exec/op.h"
+#include "compose/dispatch.h"
+#include "comm/op.h"
 #include "base/handle.h"
-#include "exec/native.h"
-#include "exec/pair.h"
+#include "native/native.h"
+#include "comm/pair.h"
 
 enum { AWAIT_IDLE, AWAIT_MOVED, AWAIT_DONE };
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* composed.c - the engine that does calls by messages: see composed.h. */
-#include "exec/composed.h"
-#include "exec/op.h"
-#include "exec/steps.h"
-#include "exec/stream_order.h"
+#include "compose/composed.h"
+#include "comm/op.h"
+#include "compose/steps.h"
+#include "compose/stream_order.h"
+#include "compose/staging.h"
 #include "base/dtype.h"
 #include "base/error.h"
 

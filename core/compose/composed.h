@@ -5,11 +5,11 @@
  *
  * The lock is held in all functions.
  */
-#ifndef CORE_EXEC_COMPOSED_H
-#define CORE_EXEC_COMPOSED_H
+#ifndef CORE_COMPOSE_COMPOSED_H
+#define CORE_COMPOSE_COMPOSED_H
 
 #include "engine.h"
-#include "exec/call.h"
+#include "comm/call.h"
 
 extern const struct engine composed_engine;
 

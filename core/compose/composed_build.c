@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* composed_build.c - the schedule of an operation: the steps of its algorithm and the copies of staged buffers. */
-#include "exec/composed.h"
-#include "exec/op.h"
+#include "compose/composed.h"
+#include "comm/op.h"
+#include "compose/staging.h"
 #include "schedule/algo.h"
 #include "base/error.h"
 

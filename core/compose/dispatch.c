@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* dispatch.c - chooses between the backend's own function and an algorithm over its transport. */
-#include "exec/dispatch.h"
+#include "compose/dispatch.h"
 #include "base/error.h"
-#include "exec/comm.h"
-#include "exec/composed.h"
-#include "exec/native_slot.h"
+#include "comm/comm.h"
+#include "compose/composed.h"
+#include "native/native_slot.h"
 
 int dispatch_check(const struct comm *comm, int kind)
 {

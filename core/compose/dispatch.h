@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* dispatch.h - the choice of the engine that does a call. */
-#ifndef CORE_EXEC_DISPATCH_H
-#define CORE_EXEC_DISPATCH_H
+#ifndef CORE_COMPOSE_DISPATCH_H
+#define CORE_COMPOSE_DISPATCH_H
 
-#include "exec/call.h"
+#include "comm/call.h"
+#include "engine.h"
+
+/* The engine of operations that wait for one of another communicator (await.c). */
+extern const struct engine await_engine;
 
 /* COLL_ERR_UNSUPPORTED with a message if the backend has neither its own function nor a transport. */
 int dispatch_check(const struct comm *comm, int kind);

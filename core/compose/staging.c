@@ -5,10 +5,10 @@
  * the user allows it (device/offload.h).  schedule/stage.c adds the copies to the schedule.
  */
 #include "device/device.h"
-#include "exec/staging.h"
-#include "exec/native_slot.h"
-#include "exec/op.h"
-#include "exec/steps.h"
+#include "compose/staging.h"
+#include "native/native_slot.h"
+#include "comm/op.h"
+#include "compose/steps.h"
 #include "base/error.h"
 
 #include <stdio.h>

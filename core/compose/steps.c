@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* steps.c - runs schedules: starts the steps whose predecessors are complete, and never blocks. */
-#include "exec/steps.h"
-#include "exec/message.h"
-#include "exec/moving.h"
-#include "exec/watch.h"
+#include "compose/steps.h"
+#include "comm/moving.h"
+#include "comm/watch.h"
+#include "compose/staging.h"
 #include "device/device.h"
 #include "base/error.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* steps.h - the one engine that runs schedules without blocking. */
-#ifndef CORE_EXEC_STEPS_H
-#define CORE_EXEC_STEPS_H
+#ifndef CORE_COMPOSE_STEPS_H
+#define CORE_COMPOSE_STEPS_H
 
-#include "exec/op.h"
+#include "comm/op.h"
 
 /* The context's lock is held in all of these. */
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stream_order.c - calls with a stream of the program, over a backend that has a transport. */
-#include "exec/moving.h"
-#include "exec/stream_order.h"
-#include "exec/composed.h"
-#include "exec/stall.h"
+#include "comm/moving.h"
+#include "compose/stream_order.h"
+#include "compose/composed.h"
+#include "comm/stall.h"
+#include "compose/staging.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"

@@ -10,10 +10,10 @@
  * The driver may block a thread that puts work on a stream until that stream moves, which only the progress thread
  * brings about.  So the functions that do so release the lock meanwhile.
  */
-#ifndef CORE_EXEC_STREAM_ORDER_H
-#define CORE_EXEC_STREAM_ORDER_H
+#ifndef CORE_COMPOSE_STREAM_ORDER_H
+#define CORE_COMPOSE_STREAM_ORDER_H
 
-#include "exec/op.h"
+#include "comm/op.h"
 
 struct order_group;
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* client.c - the reports of a context to its communicators: see struct context_client. */
-#include "exec/again.h"
+#include "compose/again.h"
 #include "exec/control.h"
-#include "exec/failure.h"
-#include "exec/steps.h"
-#include "exec/message.h"
-#include "exec/moving.h"
-#include "exec/native.h"
-#include "exec/queue.h"
-#include "exec/report.h"
-#include "exec/stall.h"
+#include "comm/failure.h"
+#include "compose/steps.h"
+#include "message/message.h"
+#include "comm/moving.h"
+#include "native/native.h"
+#include "comm/queue.h"
+#include "comm/report.h"
+#include "comm/stall.h"
 
 #include <stdio.h>
 

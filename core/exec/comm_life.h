@@ -3,7 +3,7 @@
 #ifndef CORE_EXEC_COMM_LIFE_H
 #define CORE_EXEC_COMM_LIFE_H
 
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 /*
  * Makes a communicator on an opened context.  to_context_rank: the context ranks of its nranks ranks,

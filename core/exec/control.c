@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* control.c - control messages: how ranks tell each other of failures, of leaving and of new communicators. */
 #include "exec/control.h"
-#include "exec/message.h"
-#include "exec/pair.h"
-#include "exec/report.h"
-#include "exec/stall.h"
+#include "message/message.h"
+#include "comm/pair.h"
+#include "comm/report.h"
+#include "comm/stall.h"
 #include "transport/channel.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #ifndef CORE_EXEC_CONTROL_H
 #define CORE_EXEC_CONTROL_H
 
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 /*
  * Takes from comm->shrunk.behind the answer for this hash, and drops the answers before it, of calls that this rank has

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* message.c - messages outside the order of the operations: how they are made and started. */
-#include "exec/message.h"
-#include "exec/callback.h"
-#include "exec/steps.h"
+#include "message/message.h"
+#include "comm/callback.h"
+#include "compose/steps.h"
 #include "base/error.h"
 
 #include <stdlib.h>

@@ -6,48 +6,10 @@
  *
  * The lock is held in all functions except message_unref.
  */
-#ifndef CORE_EXEC_MESSAGE_H
-#define CORE_EXEC_MESSAGE_H
+#ifndef CORE_MESSAGE_MESSAGE_H
+#define CORE_MESSAGE_MESSAGE_H
 
-#include "exec/comm.h"
-
-#include <stdatomic.h>
-
-struct callback;
-struct position;
-
-/* The arguments of the call; they are checked. */
-struct message_args {
-	int kind;  /* COLL_KIND_SEND or COLL_KIND_RECV */
-	void *buf; /* a send only reads it */
-	size_t count;
-	coll_dtype_t dtype;
-	int32_t peer;     /* or COLL_ANY_SOURCE */
-	int32_t tag;      /* or COLL_ANY_TAG */
-	int staged;       /* the buffer is device memory, for which host memory stands in */
-	const void *site; /* the place in the program that called */
-};
-
-struct message {
-	struct message *next, *prev; /* in sends or recvs of comm->messages while it is open */
-	struct comm *comm;
-	_Atomic int refs; /* of the request, and of the list of open messages */
-	struct message_args args;
-	int done;
-	int code;   /* once done: the result */
-	char *text; /* of the code; NULL: the text of the communicator's failure */
-	struct callback *callbacks;
-	int unsent;                 /* a send that has not started */
-	struct offload *offload;    /* the memory that stands in for the buffer, or NULL */
-	int copying;                /* between both */
-	int64_t issued_us;          /* by context_now */
-	int64_t timeout_us, end_us; /* by coll_request_set_timeout; end_us 0: none */
-	coll_status_t status;
-	union {
-		coll_send_t send;
-		struct loose_recv in;
-	} u;
-};
+#include "comm/message_words.h"
 
 /* Makes a message, with one reference. */
 int message_new(struct comm *comm, const struct message_args *args, struct message **message);
@@ -94,17 +56,6 @@ void message_end(struct message *message, int code, const char *fmt, ...)
 int message_start_held(struct comm *comm);
 /* For message.c: ends a receive that no rank can meet any more: 1 if it did. */
 int message_check_left(struct message *message);
-/* --- message_words.c: what a message waits for. */
-
-/* Is it a receive for which no message has come? */
-int message_is_posted(const struct message *message);
-/* Writes, of the arguments, "coll_irecv of 4 int32 from rank 1 with tag 7". */
-void message_describe(const struct comm *comm, const struct message_args *args, char *text,
-		      size_t size);
-/* Marks in `from` the rank for which the message waits: 1 if it is a certain rank. */
-int message_mark_awaited(const struct message *message, uint8_t *from);
-/* For a rank without operations: its coll_probe, else its oldest open receive, is its position. */
-void message_position(const struct comm *comm, struct position *position);
 
 /* --- message_staging.c: device buffers.  A send's bytes are copied before it starts, those of a receive before it ends. */
 

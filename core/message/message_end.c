@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* message_end.c - how messages outside the order of the operations end. */
-#include "exec/message.h"
-#include "exec/call_log.h"
-#include "exec/callback.h"
-#include "exec/steps.h"
+#include "message/message.h"
+#include "comm/call_log.h"
+#include "comm/callback.h"
+#include "compose/steps.h"
 #include "base/error.h"
 #include "base/log.h"
 

@@ -3,8 +3,8 @@
  * message_progress.c - how messages outside the order of the operations are found complete.  The transport reports a
  * receive, but of a send it only sets the status: sends must be looked at.
  */
-#include "exec/message.h"
-#include "exec/steps.h"
+#include "message/message.h"
+#include "compose/steps.h"
 #include "base/clock.h"
 
 /*

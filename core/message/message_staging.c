@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* message_staging.c - device buffers of messages outside the order of the operations: see message.h. */
-#include "exec/message.h"
-#include "exec/staging.h"
+#include "message/message.h"
+#include "compose/staging.h"
 #include "base/error.h"
 
 int message_stage(struct message *m)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* message_wait.c - waits for messages outside the order of the operations. */
-#include "exec/message.h"
-#include "exec/comm_wait.h"
+#include "message/message.h"
+#include "comm/comm_wait.h"
 #include "base/error.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* native.c - the state of a backend without a transport: the buffers that it takes, the operations that it has not ended. */
-#include "exec/native_impl.h"
+#include "native/native_impl.h"
 #include "device/device.h"
 #include "base/error.h"
 

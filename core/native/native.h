@@ -6,10 +6,10 @@
  * completes them in that order too, so two numbers tell which are in flight.  The communicator's queue
  * contains only the operations of an open group and those behind them.
  */
-#ifndef CORE_EXEC_NATIVE_H
-#define CORE_EXEC_NATIVE_H
+#ifndef CORE_NATIVE_NATIVE_H
+#define CORE_NATIVE_NATIVE_H
 
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 /* The lock is held in all of these. */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* native_impl.h - the state of a communicator whose backend has no transport, for native.c and native_submit.c. */
-#ifndef CORE_EXEC_NATIVE_IMPL_H
-#define CORE_EXEC_NATIVE_IMPL_H
+#ifndef CORE_NATIVE_NATIVE_IMPL_H
+#define CORE_NATIVE_NATIVE_IMPL_H
 
-#include "exec/native.h"
+#include "native/native.h"
 
 enum {
 	/* The cache of buffer addresses: so many sets, each of a cache line. */

@@ -3,9 +3,9 @@
  * native_polled.c - the engine of a backend that has a transport and does some whole calls by its own functions.  Such
  * operations stay in the queue, and are complete when the backend's stream has passed the last of them.
  */
-#include "exec/report.h"
-#include "exec/native.h"
-#include "exec/op.h"
+#include "comm/report.h"
+#include "native/native.h"
+#include "comm/op.h"
 #include "base/error.h"
 
 static enum engine_start polled_start(struct op *op)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* native_slot.c - the backend's own functions for whole calls: which of them takes a call. */
-#include "exec/native_slot.h"
+#include "native/native_slot.h"
 #include "base/dtype.h"
 #include "base/error.h"
-#include "exec/comm.h"
-#include "exec/extent.h"
+#include "comm/comm.h"
+#include "comm/extent.h"
 
 /* A plugin of an older minor knows no flag of the arguments. */
 enum { NATIVE_PLACE_MINOR = 4 };

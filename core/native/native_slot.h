@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* native_slot.h - the backend's own functions for whole calls: which of them does a call. */
-#ifndef CORE_EXEC_NATIVE_SLOT_H
-#define CORE_EXEC_NATIVE_SLOT_H
+#ifndef CORE_NATIVE_NATIVE_SLOT_H
+#define CORE_NATIVE_NATIVE_SLOT_H
 
-#include "exec/call.h"
+#include "comm/call.h"
 
 /* The function for a kind of operation, or NULL: also where results must be reproducible. */
 native_fn native_slot_of_kind(const struct comm *comm, int kind);

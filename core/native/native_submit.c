@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* native_submit.c - hands operations to a backend without a transport, and tracks their completion. */
-#include "exec/native_impl.h"
-#include "exec/callback.h"
-#include "exec/comm_wait.h"
-#include "exec/op.h"
-#include "exec/report.h"
-#include "exec/stall.h"
+#include "native/native_impl.h"
+#include "comm/callback.h"
+#include "comm/comm_wait.h"
+#include "comm/op.h"
+#include "comm/report.h"
+#include "comm/stall.h"
 #include "transport/channel.h"
 #include "base/error.h"
 
@@ -282,6 +282,7 @@ const struct engine native_engine = {
 	.start = native_start,
 	.progress = native_move,
 	.busy = native_busy,
+	.describe = native_describe,
 	.abort = native_abort,
 	.keeps_order = 1,
 };

@@ -5,7 +5,7 @@
  * that has ended stays invalid, however often its place is used again.
  */
 #include "base/handle.h"
-#include "exec/comm.h"
+#include "comm/comm.h"
 #include "../lib/tap.h"
 
 static void *handles[HANDLE_MOST];

@@ -4,12 +4,12 @@
  * alone: whichever send completes at once and whichever message is there before, the first time and repeated, through
  * the queue and by the short way of again.h.
  */
-#include "exec/again.h"
-#include "exec/composed.h"
-#include "exec/limit.h"
+#include "compose/again.h"
+#include "compose/composed.h"
+#include "comm/limit.h"
 
 #include "fake_backend.h"
-#include "exec/call_log.h"
+#include "comm/call_log.h"
 
 enum {
 	TEST_OWN = 5,     /* this rank's input; ranks 1 and 2 send */

@@ -11,12 +11,12 @@
 
 #include "base/error.h"
 #include "base/handle.h"
-#include "exec/steps.h"
-#include "exec/native.h"
-#include "exec/queue.h"
+#include "compose/steps.h"
+#include "native/native.h"
+#include "comm/queue.h"
 #include "exec/comm_life.h"
 #include "exec/control.h"
-#include "exec/report.h"
+#include "comm/report.h"
 
 #include "../lib/tap.h"
 

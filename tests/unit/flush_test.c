@@ -4,7 +4,7 @@
  * once for a group, and before it computes for long; a transport without these slots gets each message by send.
  */
 #include "fake_backend.h"
-#include "exec/moving.h"
+#include "comm/moving.h"
 
 enum { GROUP = 10, COUNT = 1 << 20 };
 

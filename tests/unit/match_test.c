@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* match_test.c - the sender that a receive from any source reports; messages without a receive. */
 #include "exec/control.h"
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 #include "../lib/tap.h"
 

@@ -3,8 +3,8 @@
  * message_many_test.c - thousands of open messages, and of limits for operations: a call costs the same however many
  * there are, and every send that is complete ends, also if a thread looks for it before the library's turn has come to it.
  */
-#include "exec/limit.h"
-#include "exec/message.h"
+#include "comm/limit.h"
+#include "message/message.h"
 
 #include "fake_backend.h"
 

@@ -5,10 +5,10 @@
  * the backend is, groups that hold operations back, and failures.
  */
 #include "fake_backend.h"
-#include "exec/call_log.h"
+#include "comm/call_log.h"
 
-#include "exec/limit.h"
-#include "exec/moving.h"
+#include "comm/limit.h"
+#include "comm/moving.h"
 
 enum { POLL_EACH = 256, MARKERS = 16 };
 

@@ -6,12 +6,12 @@
  */
 #include "fake_backend.h"
 
-#include "exec/callback.h"
-#include "exec/stall.h"
+#include "comm/callback.h"
+#include "comm/stall.h"
 #include "exec/comm_life.h"
-#include "exec/comm_wait.h"
+#include "comm/comm_wait.h"
 #include "exec/control.h"
-#include "exec/moving.h"
+#include "comm/moving.h"
 
 static int32_t in[64], out[64];
 

@@ -8,7 +8,7 @@
 
 #include "schedule/algo.h"
 
-enum { ELEM = 4, SENDS = 64 /* STEPS_SENDS of exec/steps.c */, SEGMENTS = 100 };
+enum { ELEM = 4, SENDS = 64 /* STEPS_SENDS of compose/steps.c */, SEGMENTS = 100 };
 
 /* A schedule being run: a step's state is the number of steps that it waits for, or one of these. */
 enum { STEP_STARTED = -1, STEP_DONE = -2 };

@@ -2,7 +2,7 @@
 /* scratch_test.c - large scratch memory is shared by a communicator's calls, and small calls keep their schedules. */
 #include "fake_backend.h"
 
-#include "exec/composed.h"
+#include "compose/composed.h"
 
 enum { TEST_LARGE = 2 * SCRATCH_MIDDLE };
 

@@ -5,7 +5,7 @@
  */
 #include "../lib/namespaces.h"
 #include "../lib/ranks.h"
-#include "exec/comm.h"
+#include "comm/comm.h"
 
 #include <coll/backend.h>
 #include <fcntl.h>

@@ -7,6 +7,7 @@
  */
 #include "../lib/random.h"
 #include "fake_backend.h"
+#include "compose/staging.h"
 
 enum { BYTES = 64, SCRATCH = 32, STEPS = 14, INCOMING = 0x5a, LOG = 4096 };
 

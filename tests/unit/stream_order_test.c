@@ -6,7 +6,7 @@
 #include "fake_backend.h"
 
 #include "../lib/device_harness.h"
-#include "exec/stream_order.h"
+#include "compose/stream_order.h"
 
 enum { PATIENCE_MS = 2000 };
 

@@ -8,7 +8,7 @@
 #include "api/derive.h"
 #include "base/clock.h"
 #include "exec/comm_life.h"
-#include "exec/comm_wait.h"
+#include "comm/comm_wait.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -12,7 +12,7 @@
 #include "comm/pair.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
-#include "comm/stall_words.h"
+#include "watch/stall_words.h"
 #include "exec/comm_life.h"
 #include "comm/comm_wait.h"
 #include "exec/control.h"

@@ -6,7 +6,7 @@
 #include "comm/pair.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
-#include "comm/stall_words.h"
+#include "watch/stall_words.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/handle.h"

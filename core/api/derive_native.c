@@ -11,7 +11,7 @@
 #include "api/host_memory.h"
 #include "base/clock.h"
 #include "comm/pair.h"
-#include "comm/stall.h"
+#include "watch/stall.h"
 #include "comm/comm_wait.h"
 #include "exec/control.h"
 #include "transport/channel.h"

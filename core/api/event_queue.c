@@ -9,7 +9,7 @@
 #include "base/handle.h"
 #include "comm/pair.h"
 #include "comm/queue.h"
-#include "comm/stall.h"
+#include "watch/stall.h"
 #include "compose/stream_order.h"
 #include "comm/comm_wait.h"
 

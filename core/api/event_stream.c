@@ -6,7 +6,7 @@
 #include "base/handle.h"
 #include "native/native.h"
 #include "comm/queue.h"
-#include "comm/stall.h"
+#include "watch/stall.h"
 #include "comm/comm_wait.h"
 #include "exec/control.h"
 

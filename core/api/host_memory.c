@@ -7,7 +7,7 @@
 #include "device/device.h"
 #include "native/native.h"
 #include "comm/pair.h"
-#include "comm/stall.h"
+#include "watch/stall.h"
 #include "exec/comm_life.h"
 #include "comm/comm_wait.h"
 

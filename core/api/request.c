@@ -9,7 +9,7 @@
 #include "message/message.h"
 #include "native/native.h"
 #include "comm/queue.h"
-#include "comm/stall.h"
+#include "watch/stall.h"
 #include "compose/stream_order.h"
 #include "comm/comm_wait.h"
 #include "compose/staging.h"

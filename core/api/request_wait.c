@@ -3,7 +3,7 @@
 #include "api/request.h"
 #include "message/message.h"
 #include "comm/op.h"
-#include "comm/stall.h"
+#include "watch/stall.h"
 #include "comm/comm_wait.h"
 #include "base/error.h"
 #include "base/handle.h"

@@ -163,15 +163,12 @@ void call_log_describe(const struct comm *comm, const struct record *op, char *t
 
 /* --------------------------------------------------------------------- call_log_dump.c -- */
 
-/*
- * The first communicator on its context was made: warns if the option `dump` names no directory in which this
- * process can make files.
- */
-void call_log_check_dump(struct comm *comm);
-/*
- * The communicator has failed.  Logs the operations that are not done, as a warning if `loud`, and with the
- * option `dump` writes all records to a file.
- */
-void call_log_report(struct comm *comm, int loud);
+/* The newest collective has this signature: adds it to the log. */
+static inline void call_log_add_call(struct comm *comm, const struct signature *call)
+{
+	*call_log_newest_call(comm) = *call;
+	if (comm->log->hash || comm->context->match.unexpected_count)
+		comm->client->issued(comm);
+}
 
 #endif

@@ -45,8 +45,9 @@ struct queue {
 	struct op *collective;         /* no older collective runs, unless this one has left */
 	uint64_t collective_number;    /* its number */
 	struct op *cache;              /* finished operations, which calls reuse */
-	struct scratch_spares spares;  /* scratch memory of finished operations */
-	struct op *persistent;         /* operations of persistent requests */
+	int left_awaited; /* a receive waits for a rank that has left, as check_left has not seen yet */
+	struct scratch_spares spares; /* scratch memory of finished operations */
+	struct op *persistent;        /* operations of persistent requests */
 };
 
 /* The times by which operations must be complete: see limit.h. */
@@ -111,6 +112,8 @@ struct comm_client {
 	/* --- waits: see stall.h */
 	int64_t (*slice)(struct stall *stall, const struct comm *comm);
 	int (*step)(struct stall *stall, struct comm *comm, int64_t idle_us);
+	/* A wait ends for which the other ranks were asked (stall->counted). */
+	void (*unstall)(struct stall *stall, struct comm *comm);
 	/* A rank has left: fails the communicator if a running operation needs it. */
 	void (*check_left)(struct comm *comm);
 	/* Asks the other ranks where they are. */

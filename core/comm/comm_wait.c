@@ -2,7 +2,6 @@
 /* comm_wait.c - waits for the operations of a communicator, and for its control messages about a failure. */
 #include "comm/comm_wait.h"
 #include "comm/op.h"
-#include "comm/watch.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/handle.h"
@@ -74,6 +73,12 @@ void comm_check_aborted(struct comm *comm, uint64_t number)
 			  comm_own_name(comm, &name));
 }
 
+static inline void comm_wait_end(struct stall *stall, struct comm *comm)
+{
+	if (stall->counted)
+		comm->client->unstall(stall, comm);
+}
+
 /* What a cancelled thread has to undo; wait NULL: nothing. */
 struct comm_waiting {
 	const struct comm_wait *wait;
@@ -87,7 +92,7 @@ static void comm_wait_cancelled(struct comm_waiting *waiting)
 
 	if (!wait || !wait_is_cancelled())
 		return;
-	stall_end(&waiting->stall, wait->comm);
+	comm_wait_end(&waiting->stall, wait->comm);
 	comm_leave(wait->comm);
 	if (wait->handle)
 		handle_unpin(wait->handle);
@@ -121,7 +126,7 @@ int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *
 	waiting.wait = NULL;
 	if (code == CONTEXT_LOST)
 		return code;
-	stall_end(&waiting.stall, comm);
+	comm_wait_end(&waiting.stall, comm);
 	return COLL_SUCCESS;
 }
 

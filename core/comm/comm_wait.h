@@ -5,6 +5,25 @@
 
 #include "comm/comm.h"
 
+/*
+ * A wait for operations, and the time since they last moved.  While this rank awaits answers (asked_us),
+ * messages do not count as movement.
+ */
+struct stall {
+	int64_t since_us, next_us; /* idle since then; the next question after so long */
+	int64_t asked_us;          /* when the others were asked; 0: no answers are awaited */
+	int counted;               /* in watch->stalled */
+	uint64_t steps, finished, moves, pair_moves;
+	int64_t polled_us; /* for calls that poll: the last look, by clock_tick_us */
+};
+
+/* A wait begins: the rest is set when it has lasted for a slice. */
+static inline void stall_begin(struct stall *stall)
+{
+	stall->since_us = 0;
+	stall->asked_us = 0;
+	stall->counted = 0;
+}
 /* Fails the communicator if another thread has aborted it before operation `number` was done. */
 void comm_check_aborted(struct comm *comm, uint64_t number);
 /* Does the open group of this thread contain one of the operations up to `number`? */

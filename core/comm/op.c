@@ -3,7 +3,6 @@
 #include "comm/op.h"
 #include "base/error.h"
 #include "comm/extent.h"
-#include "comm/report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -211,7 +210,7 @@ static void op_append(struct op *op, uint64_t group)
 	*op->logged = op->record;
 	if (kind_is_collective(op->call.args.kind)) {
 		op->seq = op->logged->seq_or_tag = comm->seq++;
-		report_call(comm, &op->call.signature);
+		call_log_add_call(comm, &op->call.signature);
 	}
 	if (comm->queue.tail)
 		comm->queue.tail->next = op;

@@ -5,7 +5,6 @@
 #include "comm/limit.h"
 #include "comm/moving.h"
 #include "comm/call_log.h"
-#include "comm/watch.h"
 
 /* A call looks at so many operations of comm->in_turn that do not move, the next call at the next ones. */
 enum { QUEUE_LOOKS = 16 };
@@ -219,8 +218,8 @@ int queue_run(struct comm *comm)
 	moved = queue_look_at_running(comm, QUEUE_LOOKS);
 	queue_pop_done(comm);
 	moved |= queue_start_waiting(comm);
-	if (comm->nleft && comm->queue.head && (comm->watch->left_awaited || comm->log->hash)) {
-		comm->watch->left_awaited = 0;
+	if (comm->nleft && comm->queue.head && (comm->queue.left_awaited || comm->log->hash)) {
+		comm->queue.left_awaited = 0;
 		comm->client->check_left(comm);
 	}
 	return moved;

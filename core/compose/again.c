@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* again.c - the short way of small calls: see again.h. */
 #include "compose/again.h"
-#include "comm/report.h"
+#include "watch/report.h"
 #include "compose/steps.h"
 
 /* Has the context nothing to look at but messages for this communicator? */
@@ -85,7 +85,7 @@ static inline void again_append(struct context *context, struct comm *comm, stru
 	*op->logged = op->record;
 	if (kind_is_collective(op->call.args.kind)) {
 		op->seq = op->logged->seq_or_tag = comm->seq++;
-		report_call(comm, &op->call.signature);
+		call_log_add_call(comm, &op->call.signature);
 	}
 	comm->queue.head = comm->queue.tail = op;
 }

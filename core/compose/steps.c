@@ -2,7 +2,7 @@
 /* steps.c - runs schedules: starts the steps whose predecessors are complete, and never blocks. */
 #include "compose/steps.h"
 #include "comm/moving.h"
-#include "comm/watch.h"
+#include "watch/watch.h"
 #include "compose/staging.h"
 #include "device/device.h"
 #include "base/error.h"
@@ -246,7 +246,7 @@ static void steps_recv(struct op *op, int i)
 		context_flush(comm->context); /* the message may be here, and is then reduced now */
 	match_post(&comm->context->match, recv);
 	if (comm->nleft && recv->state == RECV_POSTED && step->peer >= 0)
-		comm->watch->left_awaited |= comm->peer_state[step->peer] == PEER_LEFT;
+		comm->queue.left_awaited |= comm->peer_state[step->peer] == PEER_LEFT;
 }
 
 static void steps_reduce(struct op *op, const struct step *step)

@@ -3,7 +3,7 @@
 #include "comm/moving.h"
 #include "compose/stream_order.h"
 #include "compose/composed.h"
-#include "comm/stall.h"
+#include "watch/stall.h"
 #include "compose/staging.h"
 #include "base/clock.h"
 #include "base/error.h"

@@ -2,14 +2,14 @@
 /* client.c - the reports of a context to its communicators: see struct context_client. */
 #include "compose/again.h"
 #include "exec/control.h"
-#include "comm/failure.h"
+#include "watch/failure.h"
 #include "compose/steps.h"
 #include "message/message.h"
 #include "comm/moving.h"
 #include "native/native.h"
 #include "comm/queue.h"
-#include "comm/report.h"
-#include "comm/stall.h"
+#include "watch/report.h"
+#include "watch/stall.h"
 
 #include <stdio.h>
 

@@ -2,6 +2,7 @@
 /* comm_life.c - how a communicator is made, what its failure ends, and how it is freed, each by the parts that hang on it. */
 #include "exec/comm_life.h"
 #include "comm/call_log.h"
+#include "watch/call_log_dump.h"
 #include "comm/callback.h"
 #include "exec/control.h"
 #include "compose/dispatch.h"
@@ -11,11 +12,11 @@
 #include "native/native.h"
 #include "native/native_slot.h"
 #include "comm/pair.h"
-#include "comm/report.h"
+#include "watch/report.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
 #include "compose/staging.h"
-#include "comm/stall.h"
+#include "watch/stall.h"
 #include "compose/stream_order.h"
 #include "base/error.h"
 #include "base/handle.h"
@@ -85,6 +86,7 @@ static const struct comm_client comm_parts = {
 	.watch = stream_order_watch,
 	.slice = stall_slice,
 	.step = stall_step,
+	.unstall = stall_end,
 	.check_left = stall_check_left,
 	.ask = report_ask,
 	.describe_missing = stall_describe_missing,

@@ -3,8 +3,8 @@
 #include "exec/control.h"
 #include "message/message.h"
 #include "comm/pair.h"
-#include "comm/report.h"
-#include "comm/stall.h"
+#include "watch/report.h"
+#include "watch/stall.h"
 #include "transport/channel.h"
 
 #include <stdio.h>

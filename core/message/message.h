@@ -9,7 +9,7 @@
 #ifndef CORE_MESSAGE_MESSAGE_H
 #define CORE_MESSAGE_MESSAGE_H
 
-#include "comm/message_words.h"
+#include "watch/message_words.h"
 
 /* Makes a message, with one reference. */
 int message_new(struct comm *comm, const struct message_args *args, struct message **message);

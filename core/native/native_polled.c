@@ -3,7 +3,7 @@
  * native_polled.c - the engine of a backend that has a transport and does some whole calls by its own functions.  Such
  * operations stay in the queue, and are complete when the backend's stream has passed the last of them.
  */
-#include "comm/report.h"
+#include "watch/report.h"
 #include "native/native.h"
 #include "comm/op.h"
 #include "base/error.h"

@@ -4,8 +4,8 @@
 #include "comm/callback.h"
 #include "comm/comm_wait.h"
 #include "comm/op.h"
-#include "comm/report.h"
-#include "comm/stall.h"
+#include "watch/report.h"
+#include "watch/stall.h"
 #include "transport/channel.h"
 #include "base/error.h"
 

@@ -404,7 +404,7 @@ static void call_until(struct rig *rig, uint32_t number)
 	while (rig->comm->seq < number) {
 		const struct signature call = call_at(rig->comm->seq++);
 
-		report_call(rig->comm, &call);
+		call_log_add_call(rig->comm, &call);
 	}
 }
 

@@ -517,10 +517,10 @@ static void test_ambiguous(void)
 	is_int(rig->comm->pending_code, 0, "and nothing is said against it");
 	fake_message(rig, 1, comm_tag_collective(rig->comm, 1, 0), another_count(op), in, ELEM);
 	rig->comm->seq++;
-	report_call(rig->comm, &op->call.signature);
+	call_log_add_call(rig->comm, &op->call.signature);
 	is_int(rig->comm->pending_code, 0, "nor when this rank issues a collective of that number");
 	rig->comm->issued -= TAG_SEQ_APART;
-	report_call(rig->comm, &op->call.signature);
+	call_log_add_call(rig->comm, &op->call.signature);
 	is_int(rig->comm->pending_code, COLL_ERR_MISMATCH, "with less under way it is a mismatch");
 	rig->comm->pending_code = 0;
 	is_int(comm_context_client.check_unexpected(rig->context, 1, &header), 1,
@@ -542,14 +542,14 @@ static void test_history(void)
 	queue_progress(rig->comm);
 	for (int i = 1; i < LOG_CALLS; i++) {
 		rig->comm->seq++;
-		report_call(rig->comm, &op->call.signature);
+		call_log_add_call(rig->comm, &op->call.signature);
 	}
 	header.tag = comm_tag_collective(rig->comm, 0, 0);
 	is_int(comm_context_client.check_unexpected(rig->context, 1, &header), 1,
 	       "a message of the %dth collective ago is compared", LOG_CALLS);
 	rig->comm->pending_code = 0;
 	rig->comm->seq++;
-	report_call(rig->comm, &op->call.signature);
+	call_log_add_call(rig->comm, &op->call.signature);
 	is_int(comm_context_client.check_unexpected(rig->context, 1, &header), 0,
 	       "an older one is not");
 	header.tag = comm_tag_collective(rig->comm, rig->comm->seq, 0);

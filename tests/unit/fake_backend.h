@@ -16,7 +16,7 @@
 #include "comm/queue.h"
 #include "exec/comm_life.h"
 #include "exec/control.h"
-#include "comm/report.h"
+#include "watch/report.h"
 
 #include "../lib/tap.h"
 

@@ -7,7 +7,7 @@
 #include "fake_backend.h"
 
 #include "comm/callback.h"
-#include "comm/stall.h"
+#include "watch/stall.h"
 #include "exec/comm_life.h"
 #include "comm/comm_wait.h"
 #include "exec/control.h"

@@ -6,10 +6,10 @@
  *
  * The lock is held in all functions.
  */
-#ifndef CORE_COMM_STALL_H
-#define CORE_COMM_STALL_H
+#ifndef CORE_WATCH_STALL_H
+#define CORE_WATCH_STALL_H
 
-#include "comm/watch.h"
+#include "watch/watch.h"
 
 struct op;
 

@@ -12,11 +12,11 @@
  *
  * The lock is held in all functions.
  */
-#ifndef CORE_COMM_REPORT_H
-#define CORE_COMM_REPORT_H
+#ifndef CORE_WATCH_REPORT_H
+#define CORE_WATCH_REPORT_H
 
 #include "comm/call_log.h"
-#include "comm/watch.h"
+#include "watch/watch.h"
 
 /* Values of a position's kind that are no COLL_KIND_*: for the last two the tag is COLL_ANY_TAG or the program's tag. */
 enum { POSITION_NONE = -1, POSITION_PROBE = -2, POSITION_IRECV = -3 };
@@ -108,13 +108,6 @@ static inline void report_native_call(struct comm *comm, const struct signature 
 	*call_log_newest_call(comm) = *call;
 	if (call_log_add_hash(comm, call))
 		report_mark(comm);
-}
-/* The newest collective has this signature: adds it to the log. */
-static inline void report_call(struct comm *comm, const struct signature *call)
-{
-	*call_log_newest_call(comm) = *call;
-	if (comm->log->hash || comm->context->match.unexpected_count)
-		comm->client->issued(comm);
 }
 
 #endif

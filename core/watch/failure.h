@@ -3,8 +3,8 @@
  * failure.h - the sentences for calls that do not fit, which fail the communicator soon (comm_set_pending).  The lock is
  * held in all functions.
  */
-#ifndef CORE_COMM_FAILURE_H
-#define CORE_COMM_FAILURE_H
+#ifndef CORE_WATCH_FAILURE_H
+#define CORE_WATCH_FAILURE_H
 
 #include "comm/comm.h"
 

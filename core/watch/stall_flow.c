@@ -4,9 +4,9 @@
  * an endpoint share it, and the transport tells only that something has moved.  A message that has come or left whole is
  * a step of its operation; one that is on its way is none yet.
  */
-#include "comm/message_words.h"
+#include "watch/message_words.h"
 #include "comm/op.h"
-#include "comm/stall_words.h"
+#include "watch/stall_words.h"
 
 #include <stdlib.h>
 

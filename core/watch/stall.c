@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stall.c - operations that do not move: when the other ranks are asked, and when the wait is over. */
-#include "comm/stall.h"
-#include "comm/message_words.h"
+#include "watch/stall.h"
+#include "watch/message_words.h"
 #include "comm/pair.h"
-#include "comm/report.h"
-#include "comm/stall_words.h"
+#include "watch/report.h"
+#include "watch/stall_words.h"
 #include "base/clock.h"
 #include "base/log.h"
 

@@ -3,8 +3,8 @@
  * call_log_dump.c - the file with the last operations of a failed communicator: one line each, for tools that
  * compare the files of all ranks.
  */
-#include "comm/call_log.h"
-#include "comm/message_words.h"
+#include "watch/call_log_dump.h"
+#include "watch/message_words.h"
 #include "comm/staging_sites.h"
 #include "base/cancel.h"
 #include "base/descriptor.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* watch.c - what this rank knows of the other ranks of a communicator: see watch.h. */
-#include "comm/report.h"
+#include "watch/report.h"
 #include "base/error.h"
 
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stall_words.h - where the ranks of an operation that does not move are, in words. */
-#ifndef CORE_COMM_STALL_WORDS_H
-#define CORE_COMM_STALL_WORDS_H
+#ifndef CORE_WATCH_STALL_WORDS_H
+#define CORE_WATCH_STALL_WORDS_H
 
 #include "comm/op.h"
-#include "comm/report.h"
-#include "comm/stall.h"
+#include "watch/report.h"
+#include "watch/stall.h"
 
 /* The messages that have come for the communicator and that no operation takes: how many, and the first in words. */
 struct stall_unexpected {

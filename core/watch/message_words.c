@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* message_words.c - what a message outside the order of the operations waits for, in words and as a position. */
-#include "comm/message_words.h"
-#include "comm/report.h"
+#include "watch/message_words.h"
+#include "watch/report.h"
 
 #include <stdio.h>
 

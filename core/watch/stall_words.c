@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stall_words.c - where the ranks of an operation that does not move are, in words. */
-#include "comm/stall_words.h"
-#include "comm/message_words.h"
+#include "watch/stall_words.h"
+#include "watch/message_words.h"
 
 #include <stdio.h>
 #include <stdlib.h>

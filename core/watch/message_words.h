@@ -3,8 +3,8 @@
  * message_words.h - a message outside the order of the operations (message/message.h), as far as the communicator knows it: what
  * the message waits for, in words and as a position.
  */
-#ifndef CORE_COMM_MESSAGE_WORDS_H
-#define CORE_COMM_MESSAGE_WORDS_H
+#ifndef CORE_WATCH_MESSAGE_WORDS_H
+#define CORE_WATCH_MESSAGE_WORDS_H
 
 #include "comm/comm.h"
 

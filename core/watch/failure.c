@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* failure.c - the sentences for calls that do not fit. */
-#include "comm/failure.h"
+#include "watch/failure.h"
 
 #include <stdio.h>
 #include <string.h>

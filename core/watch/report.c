@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* report.c - where a rank is, told to other ranks, and compared with the calls of this one: see report.h. */
-#include "comm/report.h"
-#include "comm/failure.h"
-#include "comm/message_words.h"
+#include "watch/report.h"
+#include "watch/failure.h"
+#include "watch/message_words.h"
 #include "comm/op.h"
 #include "comm/pair.h"
-#include "comm/stall_words.h"
+#include "watch/stall_words.h"
 #include "base/clock.h"
 
 #include <stdio.h>

@@ -5,10 +5,10 @@
  *
  * The context's lock is held in all functions.
  */
-#ifndef CORE_COMM_WATCH_H
-#define CORE_COMM_WATCH_H
+#ifndef CORE_WATCH_WATCH_H
+#define CORE_WATCH_WATCH_H
 
-#include "comm/comm.h"
+#include "comm/comm_wait.h"
 
 struct report;
 
@@ -24,18 +24,6 @@ struct rank_status {
 	uint32_t seen_seq;
 	uint8_t seen_kind;
 	uint8_t answered; /* enum answered */
-};
-
-/*
- * A wait for operations, and the time since they last moved.  While this rank awaits answers (asked_us),
- * messages do not count as movement.
- */
-struct stall {
-	int64_t since_us, next_us; /* idle since then; the next question after so long */
-	int64_t asked_us;          /* when the others were asked; 0: no answers are awaited */
-	int counted;               /* in watch->stalled */
-	uint64_t steps, finished, moves, pair_moves;
-	int64_t polled_us; /* for calls that poll: the last look, by clock_tick_us */
 };
 
 /* A program that makes no calls, and may wait outside the library: see stall_outside.c. */
@@ -72,7 +60,6 @@ struct watch {
 	struct left_calls **left;  /* per rank that has left; NULL: none */
 	struct compared *compared; /* NULL: the ranks need not compare hashes */
 	uint64_t asked_place;      /* stall_place when this rank asked last */
-	int left_awaited; /* a receive waits for a rank that has left, as stall_check_left has not seen yet */
 	int stalled; /* waits and polls for which the others were asked, and that have not moved since: see stall_waits */
 	struct stall polled; /* of calls that poll, and of streams that wait */
 	struct outside outside;
@@ -83,13 +70,6 @@ struct watch {
 int watch_new(struct comm *comm, int hashed);
 void watch_free(struct comm *comm);
 
-/* A wait begins: the rest is set when it has lasted for a slice. */
-static inline void stall_begin(struct stall *stall)
-{
-	stall->since_us = 0;
-	stall->asked_us = 0;
-	stall->counted = 0;
-}
 /* The wait is over, or something has moved. */
 static inline void stall_end(struct stall *stall, struct comm *comm)
 {

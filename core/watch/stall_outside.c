@@ -5,8 +5,8 @@
  * where they are, so the watcher asks, or the poll; the answers end operations that can never meet.  Such a
  * program may as well compute: it has no timeout, and no warning tells of it.
  */
-#include "comm/report.h"
-#include "comm/stall.h"
+#include "watch/report.h"
+#include "watch/stall.h"
 #include "base/clock.h"
 
 /* The thread may have slept for so long when the program made its last call. */

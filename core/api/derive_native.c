@@ -13,6 +13,7 @@
 #include "comm/pair.h"
 #include "watch/stall.h"
 #include "comm/comm_wait.h"
+#include "exec/comm_life.h"
 #include "exec/control.h"
 #include "transport/channel.h"
 
@@ -273,6 +274,8 @@ static int derive_native_split(struct derive_meeting *s, coll_comm_t *out)
 		coll_comm_destroy(*out);
 		*out = NULL;
 	}
+	if (code && s->votes)
+		comm_drop_messages(s->comm->context, s->votes[0].context_id);
 	if (s->context) {
 		bootstrap_guard(s->context->bootstrap, NULL, NULL);
 		context_unref(s->context, 0);
@@ -418,8 +421,10 @@ static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int6
 		code = derive_native_survivors(&s, excluded, out);
 	if (s.host_comm && code)
 		code = derive_native_shrink_cause(s.host_comm, code);
-	if (s.host_comm)
+	if (s.host_comm) {
+		comm_drop_messages(comm->context, s.host_comm->context_id);
 		derive_native_drop_host_comm(s.host_comm, code);
+	}
 	if (s.context)
 		context_unref(s.context, 0);
 	free(s.members);

@@ -399,7 +399,7 @@ static int answer_timed_out(struct tree *t)
 {
 	memset(t->status, TREE_WAITS, (size_t)t->bootstrap.nranks);
 	for (int i = 0; i < t->nconns; i++)
-		if (t->conns[i].link.fd >= 0 && t->conns[i].link.out_left > 0)
+		if (t->conns[i].link.out_left > 0) /* also a child that was lost meanwhile */
 			t->status[t->conns[i].link.rank] = TREE_SILENT;
 	return bootstrap_timeout_error(t->status, t->bootstrap.nranks, t->timeout_ms,
 				       "they do not take the others' answers");

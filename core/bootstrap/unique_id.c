@@ -238,7 +238,7 @@ struct id_entry {
 /* The list remembers so many used ids, so that the error of a second use can tell the cause. */
 enum { ID_USED = 64 };
 static pthread_mutex_t id_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct id_entry *id_entries; /* the newest first */
+static struct id_entry *id_entries; /* the one made or used last comes first */
 
 static void id_free(struct id_entry *e)
 {
@@ -275,13 +275,13 @@ void unique_id_drop_inherited(void)
 static int id_take(const uint8_t key[BOOTSTRAP_KEY_SIZE], int rank, struct listeners *listeners,
 		   char left_out[ADDRESS_LEFT_OUT_SIZE], int *user)
 {
-	struct id_entry *e;
+	struct id_entry **at = &id_entries, *e;
 	int taken;
 
 	pthread_mutex_lock(&id_lock);
-	e = id_entries;
-	while (e != NULL && memcmp(e->key, key, BOOTSTRAP_KEY_SIZE) != 0)
-		e = e->next;
+	while (*at != NULL && memcmp((*at)->key, key, BOOTSTRAP_KEY_SIZE) != 0)
+		at = &(*at)->next;
+	e = *at;
 	*user = e != NULL ? e->user : -1;
 	taken = e != NULL && e->user < 0;
 	if (taken) {
@@ -289,6 +289,9 @@ static int id_take(const uint8_t key[BOOTSTRAP_KEY_SIZE], int rank, struct liste
 		memcpy(left_out, e->left_out, sizeof(e->left_out));
 		e->listeners.count = 0;
 		e->user = rank;
+		*at = e->next; /* id_forget keeps the ids that were used last */
+		e->next = id_entries;
+		id_entries = e;
 	}
 	pthread_mutex_unlock(&id_lock);
 	return taken;

@@ -120,6 +120,7 @@ static int order_prepare(struct comm *comm, const char *what, const struct calle
 		comm->order = order;
 		stream_order_release(comm, comm->finished);
 	} else if (order) { /* the device lacks such waits, or another thread was first */
+		order->memory->dead = !code; /* the stream may still look at the flag */
 		offload_give_back(&comm->offloads, order->memory);
 		free(order);
 	}

@@ -41,7 +41,7 @@ struct config_file {
 	char section[FILE_SECTION + 1];
 	int skip;      /* the current section has a malformed heading */
 	int line;      /* number of the current line, from 1 */
-	int split;     /* libinih has found a key and a value in the current line */
+	int split;     /* how often libinih has found a key and a value in the current line */
 	int backslash; /* the current line ends with '\' */
 	int open;      /* the value of the current line goes on in the next line */
 	int blank;     /* there is a blank before the '\' of that value */
@@ -129,6 +129,11 @@ static int file_is_plain(struct config_file *file, const char *line, int len)
 				      (unsigned char)line[i]);
 			return 0;
 		}
+	/* libinih skips the mark of UTF-8 at the beginning of each text that it gets. */
+	if (file->line > 1 && !strncmp(line, "\xef\xbb\xbf", 3)) {
+		file_diagnose(file, "a byte order mark amid the file; remove its three bytes");
+		return 0;
+	}
 	if (len <= FILE_LINE || file_is_comment_or_empty(line))
 		return 1;
 	file_diagnose(file, "the line is longer than %d characters%s", FILE_LINE,
@@ -261,9 +266,8 @@ static int file_take_value(void *user, const char *section, const char *key, con
 	char *name;
 
 	(void)section; /* libinih gets no headings */
-	if (!value || !key[0])
+	if (!value || !key[0] || file->split++)
 		return 1;
-	file->split = 1;
 	if (config->nvalues - file->first >= FILE_OPTIONS) {
 		if (!config->too_many)
 			config->too_many =
@@ -295,7 +299,7 @@ static int file_take_value(void *user, const char *section, const char *key, con
 
 static void file_take_line(struct config_file *file, char *line, int len)
 {
-	int is_option;
+	int is_option, code;
 
 	if (file->open) {
 		file_take_more(file, line, len);
@@ -309,8 +313,14 @@ static void file_take_line(struct config_file *file, char *line, int len)
 	if (file->open)
 		file_cut_backslash(file, line);
 	file->split = 0;
-	if (ini_parse_string(line, file_take_value, file) < 0)
+	code = ini_parse_string(line, file_take_value, file);
+	if (code < 0)
 		file->config->oom = 1;
+	/* The program uses libinih too, and has told it to take shorter lines. */
+	if (file->split > 1 || (code > 0 && file->split))
+		file_diagnose(file,
+			      "the line is longer than libinih takes: ini_max_line is set in this "
+			      "process");
 	if (!file->split)
 		file_diagnose(file, "expected 'key = value', '[section]' or a comment");
 }

@@ -17,9 +17,11 @@ enum { FLAG_ARRIVED, FLAG_PASSED, FLAG_MET };
 #define OFFLOAD_MOST ((size_t)256 << 20)
 
 enum {
-	OFFLOAD_FLAGS = 64,     /* bytes for the flags */
-	OFFLOAD_LEAST = 4096,   /* the size of bin 0 */
-	OFFLOAD_WASTE = 2,      /* a piece serves calls of so many smaller classes */
+	OFFLOAD_FLAGS = 64,   /* bytes for the flags */
+	OFFLOAD_LEAST = 4096, /* the size of bin 0 */
+	OFFLOAD_WASTE = 2,    /* a piece serves calls of so many smaller classes */
+	OFFLOAD_KEPT =
+		32, /* idle pieces of one size, beyond which a call without a stream frees its own */
 	OFFLOAD_LOOK_US = 1000, /* between two questions to the driver */
 	OFFLOAD_POLL_US = 20
 };
@@ -46,6 +48,7 @@ static void offload_put(struct offload_pool *pool, struct offload *o)
 
 	o->next = *at;
 	*at = o;
+	pool->kept[offload_bin(o->size)]++;
 }
 
 /* The pieces that their streams have passed become idle: 1 if streams are still to pass others. */
@@ -66,15 +69,14 @@ static int offload_sweep(struct offload_pool *pool)
 	return more;
 }
 
-/* An idle piece of at most some times the bytes, or NULL. */
-static struct offload *offload_find(struct offload_pool *pool, int bin, int pinned)
+/* An idle piece of the sizes up to bin `last`, or NULL. */
+static struct offload *offload_find(struct offload_pool *pool, int bin, int last, int pinned)
 {
-	const int last = bin + OFFLOAD_WASTE;
-
 	for (; bin <= last && bin < OFFLOAD_BINS; bin++)
 		for (struct offload **at = &pool->idle[bin], *o; (o = *at); at = &o->next)
 			if (o->pinned || !pinned) {
 				*at = o->next;
+				pool->kept[bin]--;
 				return o;
 			}
 	return NULL;
@@ -96,7 +98,7 @@ struct offload *offload_take(struct offload_pool *pool, size_t need, void *owner
 
 	if (pool->passing)
 		offload_sweep(pool);
-	o = offload_find(pool, bin, pinned);
+	o = offload_find(pool, bin, bin + OFFLOAD_WASTE, pinned);
 	if (!o)
 		o = offload_new(bin);
 	if (o) {
@@ -112,14 +114,17 @@ struct offload *offload_take_stream(struct offload_pool *pool, size_t need, void
 				    int may_wait, int *code)
 {
 	const int bin = offload_bin(need), in_use = offload_sweep(pool) || pool->on_streams;
-	struct offload *o = offload_find(pool, bin, 1);
+	const int full = pool->bytes + ((size_t)OFFLOAD_LEAST << bin) > OFFLOAD_MOST;
+	struct offload *o = offload_find(pool, bin, full ? OFFLOAD_BINS : bin + OFFLOAD_WASTE, 1);
 
 	*code = COLL_IN_PROGRESS;
-	if (!o && may_wait && in_use && pool->bytes + ((size_t)OFFLOAD_LEAST << bin) > OFFLOAD_MOST)
+	if (!o && may_wait && in_use && full && need)
 		return NULL;
 	if (!o) {
 		o = offload_new(bin);
 		pool->bytes += o ? o->size : 0;
+		if (o)
+			o->counted = 1;
 	}
 	*code = o ? COLL_SUCCESS : error_set(COLL_ERR_NO_MEMORY, "%s: no memory", what);
 	if (!o)
@@ -147,15 +152,23 @@ void offload_free(struct offload *o, int keep)
 	free(o);
 }
 
+/* Memory that is not pinned is worth no keeping; the driver frees pinned memory only while no stream waits. */
+static int offload_is_surplus(const struct offload_pool *pool, const struct offload *o)
+{
+	return !o->pinned || (!o->on_stream && !pool->on_streams && !pool->passing &&
+			      pool->kept[offload_bin(o->size)] >= OFFLOAD_KEPT);
+}
+
 /* Neither its owner nor the calling thread needs the piece. */
 static void offload_leave(struct offload_pool *pool, struct offload *o)
 {
+	const int passed = !o->memory || (!o->dead && offload_is_passed(o));
+
 	pool->on_streams -= o->on_stream;
-	if (!o->memory && o->on_stream)
-		pool->bytes -= o->size;
-	if (!o->memory || o->lost) {
+	if (!o->memory || o->lost || (passed && offload_is_surplus(pool, o))) {
+		pool->bytes -= o->counted && !o->lost ? o->size : 0;
 		offload_free(o, o->lost);
-	} else if (o->dead || !offload_is_passed(o)) {
+	} else if (!passed) {
 		o->next = pool->passing;
 		pool->passing = o;
 	} else {

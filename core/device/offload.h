@@ -2,8 +2,9 @@
 /*
  * offload.h - host memory that stands in for the device buffers of a call, and the copies between both.
  *
- * A communicator has one pool of such memory for its operations and its messages.  A piece goes back to the system only
- * with the communicator: CUDA frees pinned memory only when the device is idle, and a stream may wait for a call.
+ * A communicator has one pool of such memory for its operations and its messages.  While calls have streams of the program, a
+ * piece goes back to the system only with the communicator: CUDA frees pinned memory only when the device is idle, and a
+ * stream may wait for a call.
  *
  * The copies run in one of two ways.
  *
@@ -41,6 +42,7 @@ struct offload {
 	_Atomic uint32_t *flags; /* behind the memory */
 	int pinned;
 	int lost;    /* a device may touch the memory for ever */
+	int counted; /* in the pool's `bytes` */
 	int buffers; /* the memory stands in for buffers; 0: only the flags are used */
 
 	/* Without a stream of the program. */
@@ -65,6 +67,7 @@ struct offload {
 /* All zeros: empty. */
 struct offload_pool {
 	struct offload *idle[OFFLOAD_BINS];
+	int kept[OFFLOAD_BINS];  /* how many */
 	struct offload *passing; /* nobody uses them, but a stream may still have to pass them */
 	size_t bytes;            /* of the pieces that were made for calls with a stream */
 	int on_streams;          /* pieces with a stream that have an owner or are being filled */

@@ -178,16 +178,15 @@ static void comm_drop_persistent(struct comm *comm)
 			at = &(*at)->next;
 }
 
-/* Control messages of the native communicator that nobody takes any more. */
-static void comm_drop_messages(const struct comm *comm)
+void comm_drop_messages(const struct context *context, uint32_t context_id)
 {
-	struct context *control = channel_control(comm->context);
+	struct context *control = channel_control(context);
 
-	if (!control)
+	if (!control || context_id >= (uint32_t)1 << TAG_CONTEXT_BITS)
 		return;
 	context_lock(control);
-	match_forget(&control->match, ~(uint64_t)0, comm_tag_control(comm->context_id));
-	comm_note_freed(control, comm->context_id);
+	match_forget(&control->match, ~(uint64_t)0, comm_tag_control(context_id));
+	comm_note_freed(control, context_id);
 	lock_release(&control->lock);
 }
 
@@ -214,8 +213,7 @@ static void comm_detach(struct comm *comm)
 	staging_free_sites(comm);
 	match_forget(&context->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context_id);
 	comm_note_freed(context, comm->context_id);
-	if (comm->native)
-		comm_drop_messages(comm);
+	comm_drop_messages(context, comm->context_id);
 	native_free(comm);
 	registration_remove_all(comm);
 	if (comm->outcome)

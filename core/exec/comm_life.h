@@ -17,6 +17,12 @@ void comm_free(struct comm *comm);
 void comm_free_unmade(struct comm *comm);
 
 /*
+ * No native communicator of this id is there any more, or will be made: control messages for it are dropped.  Does nothing
+ * without a control channel.
+ */
+void comm_drop_messages(const struct context *context, uint32_t context_id);
+
+/*
  * The backend will be aborted, which would wait for streams that wait for calls of host_comm: these streams wait no longer.
  * The lock is held, or the handle pinned.
  */

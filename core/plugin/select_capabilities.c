@@ -9,6 +9,7 @@
 #include "base/error.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,16 +57,16 @@ struct select_objection select_objection(const struct plugin_list *list,
 /* ------------------------------------------------------------------- packing -- */
 
 /* Appends a string without control characters, which would garble messages, and without its NUL. */
-static void capabilities_write(FILE *out, const char *string)
+static void capabilities_write(FILE *out, const char *string, int longest)
 {
-	for (int i = 0; string[i] && i < CAPABILITIES_LONGEST; i++)
+	for (int i = 0; string[i] && i < longest; i++)
 		putc((unsigned char)string[i] < ' ' || string[i] == 0x7f ? ' ' : string[i], out);
 }
 
 static void capabilities_put(FILE *out, const char *before, const char *string)
 {
-	capabilities_write(out, before);
-	capabilities_write(out, string);
+	capabilities_write(out, before, CAPABILITIES_LONGEST);
+	capabilities_write(out, string, CAPABILITIES_LONGEST);
 	putc('\0', out);
 }
 
@@ -102,11 +103,13 @@ static void capabilities_fill(FILE *out, const struct plugin_list *list,
 	for (int i = 0; i < list->count; i++)
 		if (capabilities_counts(list, i))
 			capabilities_put_entry(out, list, &list->item[i], filter, elsewhere);
-	capabilities_put(out, "", filter->takes ? filter->list : "");
+	/* The ranks compare the list name by name, so that no name may be cut; the table has a limit. */
+	capabilities_write(out, filter->takes ? filter->list : "", INT_MAX);
+	putc('\0', out);
 	capabilities_put(out, "", filter->request);
 	for (int i = 0; !n && i < list->note_count; i++) {
-		capabilities_write(out, i ? "; " : "");
-		capabilities_write(out, list->note[i]);
+		capabilities_write(out, i ? "; " : "", CAPABILITIES_LONGEST);
+		capabilities_write(out, list->note[i], CAPABILITIES_LONGEST);
 	}
 	putc('\0', out);
 }

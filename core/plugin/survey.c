@@ -150,6 +150,8 @@ void plugin_survey(struct plugin *plugin, const struct trust *trust, struct conf
 		kill(child, SIGKILL);
 		survey_wait(child, 1000, &(int){0});
 	}
+	/* The children of later surveys must not write into it. */
+	mprotect(answer, SURVEY_SIZE, PROT_READ);
 	if (answer->whole)
 		*plugin = answer->plugin;
 	else

@@ -46,9 +46,28 @@ void context_send_struct(struct context *context, int peer, uint64_t tag, int ki
 
 /* ------------------------------------------------------------- opening and closing -- */
 
-/* Makes and opens a context of `plugin` for the ranks of another context, whose bootstrap and configuration it uses. */
+static int channel_check_unexpected(struct context *control, uint32_t peer,
+				    const coll_header_t *header)
+{
+	return !(header->tag & MATCH_CONTROL) ||
+	       control->client->check_unexpected(control, peer, header);
+}
+
+/* A control message that is lost is no reason to lose the rank. */
+static int channel_no_memory(struct context *control, uint32_t peer, const coll_header_t *header)
+{
+	(void)control;
+	(void)peer;
+	(void)header;
+	return COLL_SUCCESS;
+}
+
+/*
+ * Makes and opens a context of `plugin` for the ranks of another context, whose bootstrap and configuration it uses.  controls:
+ * for control messages only.
+ */
 static int channel_open_context(struct context **out, const struct context *context,
-				const struct plugin *plugin)
+				const struct plugin *plugin, int controls)
 {
 	const struct context_parts parts = {.client = context->client,
 					    .bootstrap = context->bootstrap,
@@ -61,6 +80,10 @@ static int channel_open_context(struct context **out, const struct context *cont
 	if (code)
 		return code;
 	(*out)->home.device = context->home.device;
+	if (controls) {
+		(*out)->match.check_unexpected = channel_check_unexpected;
+		(*out)->match.no_memory = channel_no_memory;
+	}
 	return context_open(*out);
 }
 
@@ -68,7 +91,7 @@ static int channel_begin(struct channel *c, const struct context *context,
 			 const struct plugin *plugin)
 {
 	const size_t n = (size_t)context->nranks;
-	int code = channel_open_context(&c->control, context, plugin);
+	int code = channel_open_context(&c->control, context, plugin, 1);
 
 	c->left = calloc(n, sizeof(*c->left));
 	c->lost = calloc(n, sizeof(*c->lost));
@@ -114,7 +137,7 @@ static int channel_open_host(struct context *context, const struct plugin *plugi
 {
 	struct context *host = NULL;
 	struct error_first first = {0};
-	const int code = channel_open_context(&host, context, plugin);
+	const int code = channel_open_context(&host, context, plugin, 0);
 
 	error_note(&first,
 		   context_all_ok(host, context->bootstrap, code, context->host.timeout_ms));

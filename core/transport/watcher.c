@@ -310,15 +310,13 @@ static void watcher_see(void *user, const struct unexpected *e)
 		watcher_take_end(w, from, body);
 }
 
-/* Tells each context whose messages have come. */
+/* Tells each context whose messages have come.  The lock of the channel's context is held. */
 static void watcher_see_all(struct channel *c)
 {
 	for (struct context *w = c->watched; w; w = w->next_watched) {
 		struct watcher_news news = {w, 0};
 
-		context_lock(c->control);
 		match_each(&c->control->match, ~(uint64_t)0, w->control_tag, watcher_see, &news);
-		lock_release(&c->control->lock);
 		if (news.any)
 			watcher_notify(w);
 	}
@@ -390,9 +388,9 @@ static int watcher_drive(struct channel *c)
 	came = control->control_count != c->seen; /* other threads drive the endpoint too */
 	c->seen = control->control_count;
 	more = control->ep && t->wait_fd && t->arm(control->ep);
-	lock_release(&control->lock);
-	if (came)
+	if (came) /* before anybody takes them */
 		watcher_see_all(c);
+	lock_release(&control->lock);
 	if (lost)
 		watcher_raise_all(c);
 	watcher_abort_ended(c);
@@ -572,11 +570,13 @@ void channel_watch(struct context *context, uint64_t tag)
 
 	if (!c)
 		return;
-	context->control_tag = tag;
 	pthread_mutex_lock(&watch_lock);
 	context->next_watched = c->watched;
 	c->watched = context;
+	context_lock(c->control);
+	context->control_tag = tag;
 	watcher_see_all(c);
+	lock_release(&c->control->lock);
 	watcher_raise_all(c);
 	watcher_abort_ended(c);
 	pthread_mutex_unlock(&watch_lock);

@@ -170,6 +170,8 @@ static void test_refused_lines(void)
 	refuse("[net] x\n", "user.conf:1: text after ']'");
 	refuse("[abcdefghijklmnopqrstuvwxyz0123456789]\n", "longer than 31 characters");
 	refuse("timeout = 5\rpoll = 3\r", "user.conf:1: control character 0x0d");
+	refuse("timeout = 5\n\xef\xbb\xbfpoll = 3us\n",
+	       "user.conf:2: a byte order mark amid the file");
 	put_bytes("nul.conf", "timeout = 5\npoll\0 = 3us\n", 23);
 	setenv("COLL_CONFIG", at("nul.conf"), 1);
 	config = load(NULL, COLL_ERR_CONFIG, "NUL byte");

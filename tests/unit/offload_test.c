@@ -124,7 +124,7 @@ static void test_too_much(void)
 	const size_t half = (size_t)128 << 20;
 	struct offload_pool pool = {.passing = NULL};
 	struct caller_stream stream = stream_new();
-	struct offload *a, *b, *c;
+	struct offload *a, *b, *c, *d;
 	int code;
 
 	a = offload_take_stream(&pool, half, &pool, "a call", &stream, 1, &code);
@@ -135,13 +135,55 @@ static void test_too_much(void)
 	   "another call waits");
 	c = offload_take_stream(&pool, 1, &pool, "a call", &stream, 0, &code);
 	ok(c != NULL, "unless it must not");
+	d = offload_take_stream(&pool, 0, &pool, "a call", &stream, 1, &code);
+	ok(d != NULL, "or needs flags only");
 	offload_give_back(&pool, a);
 	offload_filled(&pool, a);
 	is_int((long)(pool.bytes >> 20), 128, "a piece that got no memory does not count");
 	offload_filled(&pool, b);
 	offload_filled(&pool, c);
-	freed(&pool, (struct offload *[]){b, c, NULL});
+	offload_filled(&pool, d);
+	freed(&pool, (struct offload *[]){b, c, d, NULL});
 	cuStreamDestroy_v2(stream.handle);
+}
+
+/* A large piece that is idle serves a small call when there may be no more memory. */
+static void test_idle_large(void)
+{
+	const size_t half = (size_t)128 << 20;
+	struct offload_pool pool = {.passing = NULL};
+	struct caller_stream stream = stream_new();
+	struct offload *a = taken(&pool, half), *b, *c;
+	int code;
+
+	offload_give_back(&pool, a);
+	pool.bytes = 2 * half;
+	b = offload_take_stream(&pool, half, &pool, "a call", &stream, 1, &code);
+	ok(b == a, "an idle piece serves a call with a stream");
+	offload_give_back(&pool, b);
+	offload_filled(&pool, b);
+	c = offload_take_stream(&pool, 1, &pool, "a call", &stream, 1, &code);
+	ok(c == a, "at the limit also a call of a few bytes");
+	offload_filled(&pool, c);
+	pool.bytes = 0;
+	freed(&pool, (struct offload *[]){c, NULL});
+	cuStreamDestroy_v2(stream.handle);
+}
+
+/* Messages that were many once do not keep their memory. */
+static void test_many(void)
+{
+	struct offload_pool pool = {.passing = NULL};
+	const int pinned = standin_pinned();
+	struct offload *o[MANY + 1] = {NULL};
+
+	for (int i = 0; i < MANY; i++)
+		o[i] = taken(&pool, 100);
+	is_int(standin_pinned() - pinned, MANY, "so many messages have so many pieces");
+	for (int i = 0; i < MANY; i++)
+		offload_give_back(&pool, o[i]);
+	is_int(standin_pinned() - pinned, 32, "32 of which stay");
+	freed(&pool, (struct offload *[]){NULL});
 }
 
 static void test_free(void)
@@ -295,6 +337,8 @@ int main(void)
 	test_lost();
 	test_stream();
 	test_too_much();
+	test_idle_large();
+	test_many();
 	test_free();
 	test_turns();
 	test_cancel();

@@ -16,7 +16,8 @@
  *     OP_QUEUED -> start -> OP_RUNNING -> advance or progress -> OP_DONE
  *                        -> OP_SUBMITTED: the engine ends it, in the order of the starts; it leaves the queue at once
  *
- * A new engine is a file like await.c with one of these structs, a value of enum engine_index, and a line in comm_life.c.
+ * A new engine is a file like compose/await.c with one of these structs, a value of enum engine_index, a line in
+ * exec/comm_life.c, and a case in dispatch_choose (compose/dispatch.c).
  *
  * The context's lock is held in all functions.  No function waits, unless it calls a slot of
  * a backend that blocks (backend.h).
@@ -51,14 +52,15 @@ struct engine {
 	 * nothing is to be done for a single one.
 	 */
 	int (*advance)(struct op *op);
-	/* Does nothing of a running operation move until a message comes?  Then nobody looks at it.  NULL: never so. */
+	/* Does nothing of a running operation move until a message comes?  Then nobody looks at it.  NULL: never so; an engine with
+	 * by_messages must have it. */
 	int (*rests)(const struct op *op);
 	/* Marks in `ranks`, a byte per rank, those for which a running operation waits: 1 if there are any.  NULL: unknown. */
 	int (*awaits)(const struct op *op, uint8_t *ranks);
 	/* Ends a running operation: nothing touches its buffers afterwards.  NULL: `abort` does that. */
 	void (*cancel)(struct op *op);
 
-	/* --- all operations of a communicator; NULL: the engine has nothing to do for them */
+	/* --- all operations of a communicator; called of ENGINE_NATIVE only.  NULL: the engine has nothing to do for them */
 
 	/* Ends the operations that the backend has completed: 1 if any. */
 	int (*progress)(struct comm *comm);

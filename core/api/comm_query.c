@@ -77,7 +77,7 @@ coll_result_t coll_comm_members(coll_comm_t handle, int32_t *ranks)
 		     : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_members: ranks is NULL");
 }
 
-/* The endpoint for host memory may know before the control channel. */
+/* host_context may know before the control channel. */
 static int failed_is(struct comm *comm, int rank)
 {
 	struct comm *host_comm = comm->host_comm;

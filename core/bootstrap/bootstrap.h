@@ -2,8 +2,8 @@
 /*
  * bootstrap.h - how ranks meet: one verb, bootstrap_exchange, an allgather of bytes.
  *
- * Kinds behind it: TCP to rank 0 (tree.c; unique id or environment), the caller's own
- * function, and memory for the ranks of one process (local.c).
+ * Kinds behind it: TCP to rank 0 (tree.c; unique id or environment); and in kinds.c the caller's own function, memory for
+ * the ranks of one process, and the survivors of another bootstrap.
  */
 #ifndef CORE_BOOTSTRAP_BOOTSTRAP_H
 #define CORE_BOOTSTRAP_BOOTSTRAP_H

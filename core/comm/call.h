@@ -39,13 +39,13 @@ struct call {
 	struct redop redop; /* zeroed if the kind reduces no data */
 	int known;          /* an earlier call differs at most by stream, buffers and count */
 	/* op_make sets the members from here on. */
-	uint32_t memory[2];         /* kinds of memory of both buffers; 0: not used here */
-	int staged;                 /* bit 1 << buffer: this buffer is staged; see staging.h */
-	int in_place;               /* the buffers overlap as coll.h allows */
-	int cacheable;              /* call_compare may find it equal to a later call */
-	int algorithm;              /* index in the table of algorithms, or -1 */
-	int engine;                 /* enum engine_index */
-	native_fn slot;             /* the backend's function for the whole call, or NULL */
+	uint32_t memory[2]; /* kinds of memory of both buffers; 0: not used here */
+	int staged;         /* bit 1 << buffer: this buffer is staged; see compose/staging.h */
+	int in_place;       /* the buffers overlap as coll.h allows */
+	int cacheable;      /* call_compare may find it equal to a later call */
+	int algorithm;      /* index in the table of algorithms, or -1 */
+	int engine;         /* enum engine_index */
+	native_fn slot;     /* the backend's function for the whole call, or NULL */
 	struct signature signature; /* the name of the call for messages */
 };
 

@@ -106,6 +106,14 @@ static inline int call_log_add_hash(struct comm *comm, const struct signature *c
 	return 1;
 }
 
+/* The newest collective has this signature: adds it to the log. */
+static inline void call_log_add_call(struct comm *comm, const struct signature *call)
+{
+	*call_log_newest_call(comm) = *call;
+	if (comm->log->hash || comm->context->match.unexpected_count)
+		comm->client->issued(comm);
+}
+
 /* The signature of collective `seq`, or NULL: it is not issued yet, or is not one of the last. */
 const struct signature *call_log_at(const struct comm *comm, uint32_t seq);
 /* The hash at the last multiple of LOG_MARK_EVERY up to `number`. */
@@ -160,15 +168,5 @@ const struct record *call_log_message(const struct comm *comm, uint64_t n);
 
 /* Writes "allreduce of 10 float32 (sum)" or "recv of 4 int32 from rank 2 with tag 7", of an operation. */
 void call_log_describe(const struct comm *comm, const struct record *op, char *text, size_t size);
-
-/* --------------------------------------------------------------------- call_log_dump.c -- */
-
-/* The newest collective has this signature: adds it to the log. */
-static inline void call_log_add_call(struct comm *comm, const struct signature *call)
-{
-	*call_log_newest_call(comm) = *call;
-	if (comm->log->hash || comm->context->match.unexpected_count)
-		comm->client->issued(comm);
-}
 
 #endif

@@ -68,7 +68,7 @@ uint32_t comm_draw_context_id(struct context *context)
 	return (uint32_t)context->rank << bits | context->next_context_id++;
 }
 
-/* ------------------------------------------------------------------ failing -- */
+/* ---------------------------------------------------------------- names of ranks -- */
 
 const char *comm_rank_name(const struct comm *comm, int rank, struct rank_name *name)
 {

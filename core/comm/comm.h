@@ -56,7 +56,7 @@ struct limits {
 	int64_t look_us; /* none of them is to be looked at before */
 };
 
-/* Messages outside the order, which are open: see message.h. */
+/* Messages outside the order, which are open: see message/message.h. */
 struct messages {
 	struct message_list sends, recvs;
 	int looks;                 /* how many of them message_progress has to look at */
@@ -69,7 +69,7 @@ struct messages {
 		*probing; /* of the coll_probe that began last and still waits, or NULL */
 };
 
-/* The answer of the leader of a shrink: see derive_transport.c. */
+/* The answer of the leader of a shrink: see api/derive_transport.c. */
 struct shrunk {
 	struct shrunk *next;
 	uint64_t hash; /* of the list of excluded ranks */
@@ -102,14 +102,14 @@ struct comm_client {
 	/* An operation with an offload leaves the queue, or is freed. */
 	void (*retire)(struct op *op);
 
-	/* --- streams of the program: see stream_order.h.  Called only for operations and communicators that have some. */
+	/* --- streams of the program: see compose/stream_order.h.  Called only for operations and communicators that have some. */
 	void (*hold)(struct op *op);
 	int (*depends)(struct op *op);
 	void (*drop)(struct op *op);
 	void (*release)(struct comm *comm, uint64_t number);
 	int (*watch)(struct comm *comm);
 
-	/* --- waits: see stall.h */
+	/* --- waits: see watch/stall.h */
 	int64_t (*slice)(struct stall *stall, const struct comm *comm);
 	int (*step)(struct stall *stall, struct comm *comm, int64_t idle_us);
 	/* A wait ends for which the other ranks were asked (stall->counted). */
@@ -129,21 +129,21 @@ struct comm {
 	struct context *context;
 	const struct comm_client *client;
 	const struct engine *engine[ENGINES]; /* NULL: the communicator has none of this kind */
-	struct native *native; /* for a backend without a transport (native.h); else NULL */
+	struct native *native; /* for a backend without a transport (native/native.h); else NULL */
 	struct comm
 		*host_comm; /* of a native one: has its calls on host memory (pair.h); NULL: none */
 	struct pair *pair;  /* of both of these; NULL: none */
 	/*
-	 * Of a native one: 1 more than its operations when host_comm got its last one; 0: it has none.  The newest
-	 * operation is host_comm's if none has followed.
+	 * Of a native one: the last operation of host_comm, 0: none; and 1 more than `issued` here when that operation was
+	 * issued, so that host_comm has the newest operation of both if host_issued == issued + 1.
 	 */
-	uint64_t host_issued, host_number; /* the number of that one there */
-	struct event_host *event_host;     /* of a native one: see api/event_host.c; NULL: none */
-	/* Of a native one: host_comm's last call that stages device memory, or 0, and the operation before it here. */
+	uint64_t host_number, host_issued;
+	struct event_host *event_host; /* of a native one: see api/event_host.c; NULL: none */
+	/* Of a native one: the last operation of host_comm that stages device memory, 0: none; and `issued` here before it. */
 	uint64_t staged_number, staged_after;
 	int derived;    /* shares the endpoint of the communicator from which it was made */
-	int deferred;   /* see native_defer */
-	int asks_place; /* native_asks_place */
+	int deferred;   /* see native_defer (native/native.h) */
+	int asks_place; /* native_asks_place (native/native_slot.h) */
 	uint32_t context_id;
 	int rank, nranks;
 	int *to_context_rank; /* rank here -> rank on the context */
@@ -160,16 +160,16 @@ struct comm {
 	uint64_t staged[KIND_LAST +
 			3]; /* per kind, and of coll_isend and coll_irecv: how many were staged */
 	struct staging_site *staging_sites; /* see staging_sites.c; NULL: none */
-	struct stream_order *order;         /* see stream_order.h; NULL: no call had a stream */
-	int64_t timeout_us;                 /* longest time without progress in a wait */
-	struct call_log *log;               /* of the calls: see call_log.h */
-	struct watch *watch;                /* of the other ranks: see watch.h */
-	struct outcome *outcome;            /* for events: it outlives the communicator */
-	struct call known[KIND_LAST + 1];   /* per kind: the last call that passed all checks */
-	uint64_t issued;                    /* operations ever issued */
-	uint64_t finished;                  /* all operations up to this number are done */
-	uint32_t seq;                       /* collectives ever issued */
-	uint32_t cut_messages;              /* messages ever sent in pieces */
+	struct stream_order *order; /* see compose/stream_order.h; NULL: no call had a stream */
+	int64_t timeout_us;         /* longest time without progress in a wait */
+	struct call_log *log;       /* of the calls: see call_log.h */
+	struct watch *watch;        /* of the other ranks: see watch/watch.h */
+	struct outcome *outcome;    /* for events: it outlives the communicator */
+	struct call known[KIND_LAST + 1]; /* per kind: the last call that passed all checks */
+	uint64_t issued;                  /* operations ever issued */
+	uint64_t finished;                /* all operations up to this number are done */
+	uint32_t seq;                     /* collectives ever issued */
+	uint32_t cut_messages;            /* messages ever sent in pieces */
 	int error;
 	char error_text[768];
 	int error_is_remote; /* the others know of the failure */

@@ -3,8 +3,8 @@
  * moving.h - which of the running operations of a communicator are looked at.  A group may have thousands, and most of
  * them only wait for messages.
  *
- * The oldest operation of the queue is looked at with its communicator.  Of the others, comm->woken has those for which
- * a message has come: all of them are looked at.  comm->in_turn has those that move without a message, because a send or a
+ * The oldest operation of the queue is looked at with its communicator.  Of the others, comm->queue.woken has those for which
+ * a message has come: all of them are looked at.  comm->queue.in_turn has those that move without a message, because a send or a
  * copy is under way: a few are looked at, in turn.  All others rest.
  *
  * The lock is held in all functions.
@@ -21,7 +21,7 @@ void op_release_one(struct op *op);
 
 /* A message has come for an operation that rests or is looked at in turn: it and its communicator are looked at. */
 void moving_wake(struct op *op);
-/* After a look at a running operation: puts it into comm->in_turn, or lets it rest. */
+/* After a look at a running operation: puts it into comm->queue.in_turn, or lets it rest. */
 void moving_after_look(struct op *op);
 /* Takes the first operation out of a list; NULL: there is none. */
 struct op *moving_take(struct op_list *list);

@@ -12,9 +12,13 @@
 #include "schedule/sched.h"
 
 /*
- * States of an operation.  DEFERRED: in the queue, but its group is still open, or its stream's work is not
- * there yet.  SUBMITTED: handed to a
- * backend without a transport (native.h), and leaves the queue.
+ * States of an operation.
+ *   IDLE       in the cache, or of a persistent request
+ *   DEFERRED   in the queue; its group is open, or its stream's work is not there
+ *   QUEUED     waits for its turn
+ *   RUNNING    the engine moves it
+ *   SUBMITTED  a backend without a transport has it (native/native.h); it leaves the queue
+ *   DONE       complete; it leaves the queue
  */
 enum { OP_IDLE, OP_DEFERRED, OP_QUEUED, OP_RUNNING, OP_SUBMITTED, OP_DONE };
 

@@ -178,7 +178,7 @@ int pair_is_driven(const struct comm *host_comm, const struct comm *comm)
 	return comm->pair && comm->pair == host_comm->pair && comm->pair->driven;
 }
 
-/* The ranks that the control channel has lost: the endpoint for host memory may not know of it yet. */
+/* The ranks that the control channel has lost: host_context may not know of it yet. */
 static void pair_note_lost(struct comm *host_comm)
 {
 	for (int r = 0; r < host_comm->nranks; r++) {

@@ -60,21 +60,13 @@ static int queue_is_ahead(struct comm *comm, const struct op *op)
 	return op->seq - oldest->seq >= TAG_SEQ_APART;
 }
 
-/* Has the backend operations in its hands that have left the queue? */
-static int queue_backend_is_busy(const struct comm *comm)
-{
-	const struct engine *native = comm->engine[ENGINE_NATIVE];
-
-	return native && native->busy && native->busy(comm);
-}
-
 /* May `op` run beside the operations before it? */
 static int queue_may_start(struct comm *comm, const struct op *op)
 {
 	if (op->state != OP_QUEUED)
 		return 0;
 	if (op == comm->queue.head)
-		return op->engine->keeps_order || !queue_backend_is_busy(comm);
+		return op->engine->keeps_order || !comm_backend_busy(comm);
 	if (queue_in_group(comm, op))
 		return !comm->context->plugin->backend.transport || !queue_is_ahead(comm, op);
 	return op->engine->keeps_order && op->engine == comm->queue.head->engine;

@@ -41,8 +41,8 @@ const coll_option_t config_core_options[] = {
 		 "time without progress after which a wait asks the other ranks where they are; 0: "
 		 "never"),
 	WORDS("companion", "tcp", "tcp|ucx|none",
-	      "transport that watches over the ranks of a backend that has none (nccl): tcp, ucx "
-	      "or none"),
+	      "transport beside a backend that has none (nccl), for failures and calls on host "
+	      "memory: tcp, ucx or none"),
 	DURATION("init_timeout", "60s", 1 * MS, LONGEST,
 		 "longest wait while a communicator is made"),
 	DURATION("destroy_timeout", "5s", 0, LONGEST,

@@ -59,7 +59,10 @@ static void client_rotate(struct context *context, struct comm *first, struct co
 	context->busy = first;
 }
 
-/* Only messages move it, and others are there: messages find it.  What is alone stays, for again_poll. */
+/*
+ * May the communicator leave context->busy?  Yes if only a message can move its operations, which puts it back, and if
+ * context->busy has other communicators: the only one stays, since again_poll looks for it there.
+ */
 static int client_may_rest(const struct context *context, const struct comm *comm)
 {
 	return (context->busy != comm || comm->next_busy) && moving_is_at_rest(comm);

@@ -141,7 +141,7 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	if (!context->comms && context->plugins)
 		call_log_check_dump(comm);
 	comm_enlist(comm);
-	/* Messages for it may have come already.  Who makes a further one looks by comm_check: the others have no news. */
+	/* Messages for it may have come already.  The maker of a derived one calls comm_check for it. */
 	if (!comm->derived)
 		context->pending_events = 1;
 	return COLL_SUCCESS;

@@ -5,9 +5,8 @@
  * The name of a file is the name of its backend, so a file whose backend the user has ruled out is not opened: the
  * libraries of a vendor may crash already there.
  *
- * A file is opened at most once per process and never unloaded; the process-wide table of loaded
- * files is the core's only mutable global besides the log level, behind one lock that is never held
- * across plugin code.
+ * A file is opened at most once per process and never unloaded.  The lock of the process-wide table of loaded files is
+ * never held across plugin code.
  */
 #ifndef CORE_PLUGIN_PLUGIN_H
 #define CORE_PLUGIN_PLUGIN_H

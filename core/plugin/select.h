@@ -39,7 +39,7 @@ int select_agree(struct bootstrap *bootstrap, const struct config *config,
 		 const struct plugin_list *list, int in_process, int local_code,
 		 const struct plugin **chosen, int *by_name);
 
-/* The option `companion`: the transport that watches over the ranks of a backend without one. */
+/* The option `companion`: the transport beside a backend that has none. */
 struct companion_wish {
 	char name[16];
 	int32_t named; /* 1: the user has set it; then a companion that a rank cannot use is an error */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* select_companion.c - chooses the transport that watches over the ranks of a backend without one. */
+/* select_companion.c - chooses the transport beside a backend that has none. */
 #include "plugin/select_impl.h"
 #include "base/error.h"
 #include "base/log.h"

@@ -3,7 +3,7 @@
  * algo.h - the algorithms.  Each algorithm has a builder and a formula, both in one file.  The builder
  * appends the steps of one rank to a schedule and knows sched.h only.  The formula gives the numbers of
  * messages and bytes, as the literature has them.  ALGO_TABLE has a row for each algorithm.  No other
- * code knows an algorithm by name: compose/dispatch.c picks a row, and `coll prove` proves every row.
+ * code knows an algorithm by name: choose_algorithm (algorithm/selection.h) picks a row, and `coll prove` proves every row.
  *
  * Promises of every builder, which the prover checks:
  *   - every rank gets the same bits from a reduction: one rank combines an element and spreads the

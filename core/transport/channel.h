@@ -29,7 +29,7 @@ int channel_open(struct context *context, const struct plugin *plugin);
  */
 void channel_close(struct channel *channel, struct context *host_context, int64_t timeout_ms);
 
-/* ---- Of a native context.  Without a control channel these functions do nothing. */
+/* ---- Of a native context; most of these are in watcher.c.  Without a control channel these functions do nothing. */
 
 /*
  * From now on the loss of a rank of the context raises its alarm, and control messages with this tag are for it.
@@ -53,7 +53,10 @@ struct context *channel_control(const struct context *context);
  */
 void channel_poll(const struct context *context);
 
-/* The communicator has failed for another reason: the watcher aborts the backend, and a call of it learns of it. */
+/*
+ * The communicator has failed for a reason that did not come over the channel: asks the watcher to abort the backend, and
+ * has the next context_progress of the context call client->check.
+ */
 void channel_end(struct context *context);
 /* Waits until the channel knows of the loss or the failure of another rank, at most so long. */
 void channel_await(const struct context *context, int64_t timeout_ms);

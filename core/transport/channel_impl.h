@@ -36,7 +36,7 @@ static inline int channel_rank_of(const struct context *context, int channel)
 	return -1;
 }
 
-/* Messages of the channel's own. */
+/* Messages of the channel's own (watcher.c). */
 enum {
 	WATCHER_HELLO =
 		1,        /* connects the ranks of a transport that connects at the first message */

@@ -79,13 +79,14 @@ enum { CONTEXT_FREED_PIECE = 1 << 15, CONTEXT_FREED = 1 << 11 };
 
 /* What the watcher (channel.h) tells a native context about the other ranks. */
 struct alarm {
-	_Atomic int code; /* ranks are lost: 0: none yet; the text stands before it */
+	_Atomic int
+		code; /* COLL_ERR_PEER_LOST once a rank of the context is lost, else 0; `text` is written before it */
 	_Atomic int
 		news; /* ranks were lost, or control messages have come, since the last context_progress */
 	_Atomic int ended; /* ranks are lost, or a message has come that ends the communicator */
 	char text[512];
 	_Atomic int aborted; /* then the watcher has aborted the backend */
-	int64_t tell_us; /* of the watcher: the log says why if a call holds the lock until then; 0: it need not */
+	int64_t tell_us; /* if a call holds the lock until then, the watcher logs the reason; 0: nothing to log */
 };
 
 /* context_derive_open runs.  A shrink may follow a failure of the parent, which ends a split. */

@@ -15,26 +15,26 @@
 
 enum { HOST_HUGE = 2 << 20 };
 
-static struct context *host_context(const coll_host_t *host)
+static struct context *host_core(const coll_host_t *host)
 {
 	return host->core;
 }
 
 static void host_log(const coll_host_t *host, int32_t level, const char *text)
 {
-	log_line(level, host_context(host)->plugin->backend.name, text);
+	log_line(level, host_core(host)->plugin->backend.name, text);
 }
 
 static const char *host_option_string(const coll_host_t *host, const char *key)
 {
-	const struct context *context = host_context(host);
+	const struct context *context = host_core(host);
 
 	return config_backend_string(context->config, &context->plugin->backend, key);
 }
 
 static int64_t host_option_int(const coll_host_t *host, const char *key)
 {
-	const struct context *context = host_context(host);
+	const struct context *context = host_core(host);
 
 	return config_backend_int(context->config, &context->plugin->backend, key);
 }
@@ -52,7 +52,7 @@ static void host_note_failure(struct context *context, int code)
 static int32_t host_exchange(const coll_host_t *host, const void *in, void *out, uint64_t len,
 			     int64_t timeout_ms, coll_error_t *err)
 {
-	struct context *context = host_context(host);
+	struct context *context = host_core(host);
 	int code = error_raise(&context->remote);
 
 	if (!code) {
@@ -79,7 +79,7 @@ int host_told_code(const struct context *context, int code)
 static int32_t host_exchange_fail(const coll_host_t *host, int32_t code, const char *text,
 				  int64_t timeout_ms)
 {
-	struct context *context = host_context(host);
+	struct context *context = host_core(host);
 
 	context->told_failure = 1;
 	if (!context->remote.code)
@@ -121,7 +121,7 @@ static int host_other_failed(struct context *context)
 
 static int32_t host_aborted(const coll_host_t *host)
 {
-	struct context *context = host_context(host);
+	struct context *context = host_core(host);
 	const int deriving = atomic_load(&context->deriving);
 
 	wait_help(context);
@@ -156,22 +156,22 @@ static int32_t host_arrive(const coll_host_t *host, uint32_t peer, const coll_he
 {
 	if (peer >= host->nranks)
 		return COLL_ERR_INTERNAL;
-	return match_arrive(&host_context(host)->match, peer, header, sink);
+	return match_arrive(&host_core(host)->match, peer, header, sink);
 }
 
 static int32_t host_posted(const coll_host_t *host, uint32_t peer, const coll_header_t *header)
 {
-	return match_posted(&host_context(host)->match, peer, header);
+	return match_posted(&host_core(host)->match, peer, header);
 }
 
 static void host_data(const coll_host_t *host, uint64_t cookie, const void *bytes, uint64_t n)
 {
-	match_data(&host_context(host)->match, cookie, bytes, n);
+	match_data(&host_core(host)->match, cookie, bytes, n);
 }
 
 static void host_arrived(const coll_host_t *host, uint64_t cookie, int32_t status)
 {
-	match_arrived(&host_context(host)->match, cookie, status);
+	match_arrived(&host_core(host)->match, cookie, status);
 }
 
 static int32_t host_message(const coll_host_t *host, uint32_t peer, const coll_header_t *header,
@@ -179,14 +179,14 @@ static int32_t host_message(const coll_host_t *host, uint32_t peer, const coll_h
 {
 	if (peer >= host->nranks)
 		return COLL_ERR_INTERNAL;
-	return match_message(&host_context(host)->match, peer, header, bytes);
+	return match_message(&host_core(host)->match, peer, header, bytes);
 }
 
 char host_no_cause[] = "there was no memory for the cause";
 
 static void host_peer_lost(const coll_host_t *host, uint32_t peer, const char *text)
 {
-	struct context *context = host_context(host);
+	struct context *context = host_core(host);
 	char refusal[160], *cause;
 
 	if (peer >= host->nranks || context->failure[peer])

@@ -222,9 +222,11 @@ static void watcher_abort_ended(struct channel *c)
 
 void watcher_tell_ranks(const struct channel *c, int kind)
 {
+	const struct control_body body = {.kind = kind};
+
 	for (int r = 0; r < c->control->nranks; r++)
 		if (r != c->control->rank)
-			context_send_control(c->control, r, WATCHER_TAG, kind, 0, "");
+			endpoint_send_control(c->control, r, WATCHER_TAG, &body, "", 1);
 }
 
 /* A call of the context, or the next one, learns of the news. */

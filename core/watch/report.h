@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * report.h - the one message by which a rank tells others how far it has come on a communicator, and what a rank learns when
- * it compares such a report with its own log (call_log.h).  Ranks that make different calls would wait for each other for
+ * it compares such a report with its own log (comm/call_log.h).  Ranks that make different calls would wait for each other for
  * ever; the comparison names the first call that differs, and fails the communicator.
  *
  * A rank sends a report

@@ -1411,8 +1411,8 @@ COLL_API coll_result_t coll_wait_some(int32_t n, const coll_request_t *requests,
  * result    COLL_SUCCESS, or the error that ended the operation.
  *
  * The library calls the function on the thread that notices the completion: a thread in a call on the
- * communicator, the thread of `progress = thread`, or after a failure that of the companion.  The
- * function must not call the library, in which every handle is refused meanwhile
+ * communicator, the thread of `progress = thread`, or, after a failure over nccl, the thread that
+ * watches the other ranks.  The function must not call the library, in which every handle is refused meanwhile
  * (COLL_ERR_INVALID_ARGUMENT), and should be short: it may set a flag, post a semaphore or write to
  * an eventfd.
  */

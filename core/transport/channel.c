@@ -183,7 +183,6 @@ static int64_t channel_say_leave(struct channel *c, int64_t timeout_ms)
 	while (channel_is_sending(c) && clock_remaining(deadline) > 0)
 		clock_nap(1000);
 	lock_release(&c->control->lock);
-	channel_wake(c); /* messages may have come meanwhile */
 	return deadline;
 }
 
@@ -194,7 +193,7 @@ void channel_leave(struct context *context, int64_t timeout_ms)
 	if (!c)
 		return;
 	channel_forget(context);
-	if (!watcher_watches(c))
+	if (!watcher_watches(c)) /* so nobody misses the messages that the wait takes in */
 		channel_say_leave(c, timeout_ms);
 }
 

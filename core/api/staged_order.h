@@ -8,7 +8,7 @@
  * Over a backend with streams, host_comm orders the call with a stream of the library's own (compose/stream_order.h), the
  * gate: the gate waits for the other streams before the call, and they wait for it after the call.  The gate takes a
  * place among the backend's operations both times.  So the order needs no thread of the program.  Over another backend
- * each queue waits for the other one (compose/await.c).
+ * the queue of each communicator waits for the queue of the other communicator (compose/await.c).
  */
 #ifndef CORE_API_STAGED_ORDER_H
 #define CORE_API_STAGED_ORDER_H

@@ -80,8 +80,9 @@ struct tree_child {
 	int index;             /* 0: not known yet */
 	int placed; /* an INDEX has been sent, or the tree is flat: the next frame is a piece */
 	enum tree_status status;
-	uint8_t *entries; /* of its subtree, in those of this rank, once its piece begins to come */
-	int told;         /* the FAILURE has been sent */
+	uint8_t *
+		entries; /* the child's subtree in this rank's entries, once the child's piece begins to come */
+	int told;           /* the FAILURE has been sent */
 	int stall_answered; /* it has answered the question of a stalled round */
 	char here[UNIQUE_ID_TEXT_MAX];
 };

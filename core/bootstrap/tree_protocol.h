@@ -141,7 +141,7 @@ int tree_check_piece(const struct tree_frame *head, int rank, int parent, uint32
 		     size_t len, int any_len);
 /* Checks an authentic head from the parent: COLL_SUCCESS if it is a table of len bytes or a FAILED. */
 int tree_check_table(const struct tree_frame *head, int parent, uint32_t round, size_t len);
-/* COLL_ERR_INTERNAL: the rank has sent what it may not send. */
+/* Sets the error that the rank has broken the protocol, in the words of fmt; returns COLL_ERR_INTERNAL. */
 int tree_broke(int rank, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Checks that the message of a failure fits into the memory of a struct bootstrap_failure. */
 int tree_check_message(const struct tree_frame *head, int rank);

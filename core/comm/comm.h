@@ -59,12 +59,12 @@ struct limits {
 /* Messages outside the order, which are open: see message/message.h. */
 struct messages {
 	struct message_list sends, recvs;
-	int looks;                 /* how many of them message_progress has to look at */
-	int limited;               /* how many of them are of limited time */
+	int looks;                 /* how many messages message_progress has to look at */
+	int limited;               /* how many messages have limited time */
 	int64_t next_limit_us;     /* no limit ends before */
 	struct message *next_look; /* the send at which message_progress goes on; NULL: the first */
 	struct message *first_unsent; /* it and the sends behind it wait for copies; NULL: none */
-	int copying;                  /* how many of them have a copy under way */
+	int copying;                  /* how many messages have a copy under way */
 	const struct message
 		*probing; /* of the coll_probe that began last and still waits, or NULL */
 };

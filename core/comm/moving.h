@@ -3,9 +3,9 @@
  * moving.h - which of the running operations of a communicator are looked at.  A group may have thousands, and most of
  * them only wait for messages.
  *
- * The oldest operation of the queue is looked at with its communicator.  Of the others, comm->queue.woken has those for which
- * a message has come: all of them are looked at.  comm->queue.in_turn has those that move without a message, because a send or a
- * copy is under way: a few are looked at, in turn.  All others rest.
+ * A look at a communicator is a look at the oldest operation of its queue.  comm->queue.woken lists further operations for which
+ * a message has come: the look takes in all of this list.  comm->queue.in_turn lists operations that move without a message,
+ * because a send or a copy is under way: the look takes in a few of this list, in turn.  All other operations rest.
  *
  * The lock is held in all functions.
  */

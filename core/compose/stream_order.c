@@ -22,7 +22,7 @@ enum { ORDER_COPIES, ORDER_COMPLETE, ORDER_FLAGS };
 
 struct stream_order {
 	struct offload *memory; /* of the flags */
-	_Atomic uint32_t *flag; /* ORDER_FLAGS of them */
+	_Atomic uint32_t *flag; /* an array of ORDER_FLAGS flags */
 	uint64_t number;        /* the last operation for which a stream waits */
 	void *stream;           /* of the operation `of`, the last one with a stream */
 	uint64_t of;
@@ -154,8 +154,8 @@ static uint64_t order_before(const struct comm *comm, const void *stream)
 /* -------------------------------------------------------------- work on the streams -- */
 
 /*
- * Calls with streams that are one to the streams: those of a group, or a lone one.  `wait` has a piece for each stream of
- * theirs; of several streams each waits for the begin and the end of all calls.
+ * The calls of a group that have streams, or one call alone.  `wait` has a piece for each stream of these calls; every one of
+ * several streams waits for the begin and the end of all calls.
  */
 struct order_group {
 	struct offload **call, **wait;

@@ -44,11 +44,11 @@ static int offload_is_passed(const struct offload *o)
 
 static void offload_put(struct offload_pool *pool, struct offload *o)
 {
-	struct offload **at = &pool->idle[offload_bin(o->size)];
+	const int bin = offload_bin(o->size);
 
-	o->next = *at;
-	*at = o;
-	pool->kept[offload_bin(o->size)]++;
+	o->next = pool->idle[bin];
+	pool->idle[bin] = o;
+	pool->kept[bin]++;
 }
 
 /* The pieces that their streams have passed become idle: 1 if streams are still to pass others. */
@@ -120,11 +120,9 @@ struct offload *offload_take_stream(struct offload_pool *pool, size_t need, void
 	*code = COLL_IN_PROGRESS;
 	if (!o && may_wait && in_use && full && need)
 		return NULL;
-	if (!o) {
-		o = offload_new(bin);
-		pool->bytes += o ? o->size : 0;
-		if (o)
-			o->counted = 1;
+	if (!o && (o = offload_new(bin))) {
+		pool->bytes += o->size;
+		o->counted = 1;
 	}
 	*code = o ? COLL_SUCCESS : error_set(COLL_ERR_NO_MEMORY, "%s: no memory", what);
 	if (!o)

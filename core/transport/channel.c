@@ -215,22 +215,20 @@ void channel_close(struct channel *c, struct context *host_context, int64_t time
 struct unexpected *channel_take(struct context *context)
 {
 	struct channel *c = context->channel;
-	struct unexpected *e;
-	int from;
+	struct unexpected *e = NULL;
+	int from = -1;
 
 	if (!c)
 		return NULL;
 	context_lock(c->control);
-	e = match_take(&c->control->match, context->control_tag);
-	lock_release(&c->control->lock);
-	if (!e)
-		return NULL;
-	from = channel_rank_of(context, (int)e->peer);
-	if (from < 0) { /* no rank sends so: an empty message says nothing */
-		from = 0;
-		e->header.len = 0;
+	while (from < 0 && (e = match_take(&c->control->match, context->control_tag))) {
+		from = channel_rank_of(context, (int)e->peer);
+		if (from < 0) /* no rank of the context sends so */
+			free(e);
 	}
-	e->peer = (uint32_t)from;
+	lock_release(&c->control->lock);
+	if (e)
+		e->peer = (uint32_t)from;
 	return e;
 }
 

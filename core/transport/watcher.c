@@ -215,7 +215,7 @@ static void watcher_abort_ended(struct channel *c)
 	}
 }
 
-/* ------------------------------------------------------------- what has come -- */
+/* ------------------------------------------------------------- arrived messages -- */
 
 /* Messages of the channel's own, with a tag of no communicator. */
 #define WATCHER_TAG (MATCH_CONTROL | (uint64_t)0x3ffffff << 38 | (uint64_t)1 << 35)
@@ -264,10 +264,10 @@ static int watcher_note_lost(const struct channel *c)
 	return news;
 }
 
-/* What has come for a context. */
+/* The messages that have come for a native context. */
 struct watcher_news {
 	struct context *context;
-	int any;
+	int any; /* there is at least one */
 };
 
 /*

@@ -74,7 +74,7 @@ static uint64_t ucx_packed_size(ucp_worker_h worker)
 	return payload > least ? payload : least;
 }
 
-/* Adds the free space of /dev/shm to the text: UCX's own text does not say what is full. */
+/* Adds the free space of /dev/shm to the text: UCX's own text does not say which memory has run out. */
 static int32_t ucx_no_worker(ucs_status_t status, coll_error_t *err)
 {
 	char what[80] = "cannot make a UCX worker";

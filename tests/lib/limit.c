@@ -2,9 +2,9 @@
 /*
  * limit.c - runs a test, and ends all its processes: limit SECONDS PROGRAM [ARGUMENT...]
  *
- * A test may hang, and a process of an ended test may live on with the test's output open, for which make would wait for
- * ever.  So this program adopts every process that loses its parent, and kills what is left when the test has ended or
- * its time is over.  Exits with the test's status, 128 and the number of its signal, or 99 if the time was over.
+ * A test may hang, and a process of an ended test may live on with the test's output open: make would wait for that process
+ * for ever.  So this program adopts every process that loses its parent, and kills all processes of the test when the test
+ * has ended or its time is over.  Exits with the test's status, 128 and the number of its signal, or 99 if the time was over.
  */
 #include <errno.h>
 #include <signal.h>

@@ -138,8 +138,8 @@ static void data_combine(struct prove *p, int step, const struct prove_pieces *a
 }
 
 /*
- * Does the step scale what it reads?  In an average of floats a step that copies or reduces scales the elements that it
- * reads from the send buffer.
+ * Does a step scale the elements that it reads from this buffer?  In an average of floats a step that copies or reduces scales
+ * the elements of the send buffer.
  */
 static int data_scales(const struct prove *p, uint32_t buffer)
 {

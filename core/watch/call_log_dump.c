@@ -63,7 +63,7 @@ void call_log_check_dump(struct comm *comm)
 
 /* ------------------------------------------------------------------------- the name -- */
 
-/* Equal on all ranks of a job, unlike those of other jobs, and without use to find out the job's key. */
+/* The same number on all ranks of a job, another number in another job; the job's key cannot be found from it. */
 static uint64_t dump_number(const struct context *context)
 {
 	const struct bootstrap_peer *first = bootstrap_peer(context->bootstrap, 0);
@@ -83,7 +83,7 @@ static uint64_t dump_job(const struct context *context)
 	return dump_number(context);
 }
 
-/* A communicator with a context of its own is told from others by that, the others by their context ids. */
+/* A communicator with a context of its own is named by that context's number, every other communicator by its context id. */
 static void dump_comm_id(const struct comm *comm, char text[32])
 {
 	if (comm->context->parent)
@@ -187,7 +187,7 @@ static void dump_add_op(struct dump *dump, const struct comm *comm, uint64_t num
 	dump_add(dump, " %s\n", what);
 }
 
-/* The columns are those of an operation; the message has no number and begins at once. */
+/* A message has the columns of an operation, but no number, and it begins at once. */
 static void dump_add_message(struct dump *dump, const struct comm *comm,
 			     const struct record *message)
 {
@@ -322,10 +322,10 @@ static void call_log_dump(struct comm *comm, const char *path, int loud)
 
 /* -------------------------------------------------------------------------- the report -- */
 
-/* The log line names so many operations at most: the oldest hold up the others. */
+/* The log line names so many operations at most, the oldest first: later operations wait for them. */
 enum { LOG_NAMED = 3 };
 
-/* " number 7, allreduce of 10 float32 (sum), running for 3.2 s;".  The text has room for five of them. */
+/* " number 7, allreduce of 10 float32 (sum), running for 3.2 s;".  The text has room for five such names. */
 static size_t call_log_name(const struct comm *comm, const struct record *op, uint64_t number,
 			    int64_t now, char *text, size_t size)
 {

@@ -16,7 +16,7 @@ enum {
 	REPORT_WHERE = REPORT_ASKS | REPORT_ANSWERS,
 	/* With hashes a rank that leaves names so many calls: an odd one among them may have ended on all ranks. */
 	REPORT_LAST = 256,
-	/* The rank whose calls differ is given so long to name the first of them. */
+	/* The rank whose calls differ has so long to name the first call that differs. */
 	REPORT_ANSWER_US = 1000000
 };
 
@@ -105,7 +105,7 @@ struct report report_make(const struct comm *comm, uint32_t flags)
 	return r;
 }
 
-/* The report names the calls before `number` that the log still has, at most `most` of them. */
+/* The report names the calls before `number` that the log still has, at most `most` calls. */
 static void report_name_calls(const struct comm *comm, struct report *r, uint32_t number,
 			      uint32_t most)
 {
@@ -119,7 +119,7 @@ static void report_name_calls(const struct comm *comm, struct report *r, uint32_
 
 /* ---------------------------------------------------------------------------------- sending -- */
 
-/* Sends the report and its calls to a rank, or to all others (-1).  Without memory it names no calls. */
+/* Sends the report and its calls to a rank, or to all other ranks (-1).  If memory runs out, the report names no calls. */
 static void report_send(struct comm *comm, int rank, struct report r)
 {
 	const int end = rank < 0 ? comm->nranks : rank + 1;
@@ -152,7 +152,8 @@ int report_can_ask(const struct comm *comm)
 	       (comm->context->plugin->backend.transport || comm->context->channel);
 }
 
-/* A rank that has answered since this rank has come to where it is lives, even if it is too busy for one more answer. */
+/* If this rank has not moved since its last question, a rank that answered that question lives, even if it is too busy to
+ * answer again. */
 static void report_forget_answers(struct comm *comm)
 {
 	struct watch *watch = comm->watch;
@@ -222,7 +223,7 @@ int report_compare_left(struct comm *comm, int rank)
 	       (left && report_calls_differ(comm, rank, left->first, left->calls, left->call));
 }
 
-/* Are so many operations queued that a sequence number in a tag may mean more than one of them? */
+/* Are so many operations queued that two of these operations may have one sequence number in their tags? */
 static int report_is_ambiguous(const struct comm *comm)
 {
 	return comm->issued - comm->finished > TAG_SEQ_APART;
@@ -263,8 +264,8 @@ void report_compare_newest(struct comm *comm)
 /* ------------------------------------------------------------------------ comparing hashes -- */
 
 /*
- * The hashes of the first `number` collectives differ.  Each rank knows its own calls only, so the other rank
- * is sent ours, finds the first that differs, and tells all.
+ * The hashes of the first `number` collectives differ.  Each rank knows its own calls only, so this rank sends its calls to
+ * the peer, which finds the first call that differs, and tells all ranks.
  */
 static void report_differ(struct comm *comm, int rank, uint32_t number)
 {
@@ -293,7 +294,7 @@ static int report_is_ahead(const struct comm *comm, uint32_t number)
 	return (int32_t)(number - comm->seq) > 0;
 }
 
-/* 1: the hashes differ, or the other rank's number is not reached yet. */
+/* 1: the hashes differ, or this rank has not made as many calls yet as the peer has counted. */
 static int report_hash_differs(struct comm *comm, int rank, uint32_t number, uint64_t theirs)
 {
 	uint64_t ours;
@@ -396,9 +397,10 @@ static int report_has_made_more(const struct position *a, const struct position 
 }
 
 /*
- * This rank is in a call that the peer has not made (a), the peer in one of the other communicator that this rank has not
- * made (b), for long.  A report is made with the locks of both, so it is a beginning of the calls of its rank: of two ranks that
- * make their calls in one order, one is never ahead here and behind there.
+ * For long this rank has been in a call of one communicator that the peer has not made (a), and the peer in a call of the
+ * paired communicator that this rank has not made (b).  A rank makes its report with the locks of both communicators, so the
+ * report covers all calls up to one moment: of two ranks that make their calls in one order, neither is ahead of its peer in
+ * one communicator and behind it in the paired one.
  */
 static int report_is_across(const struct position *our_a, const struct position *our_b,
 			    const struct position *their_a, const struct position *their_b)
@@ -408,8 +410,8 @@ static int report_is_across(const struct position *our_a, const struct position 
 }
 
 /*
- * Fails the communicator soon if this rank and the peer wait in different communicators of their pairs, and neither has
- * made the call in which the other one waits.
+ * Fails the communicator soon if this rank and the peer wait in different communicators of their pairs, and neither rank has
+ * made the call in which its peer waits.
  */
 static void report_check_order(struct comm *comm, int peer, const struct report *theirs)
 {
@@ -440,7 +442,7 @@ static void report_check_order(struct comm *comm, int peer, const struct report 
 
 /* ----------------------------------------------------------------------------------- taking -- */
 
-/* The one comparison of another rank's report with the log; calls: the signatures that follow it. */
+/* Compares the report of another rank with the log; calls: the signatures that follow the report. */
 static void report_compare(struct comm *comm, int rank, const struct report *r, const void *calls)
 {
 	const struct position *p = &r->here;
@@ -470,7 +472,7 @@ static void report_take_where(struct comm *comm, int rank, const struct report *
 	watch_keep(comm, rank, r);
 }
 
-/* A report that is malformed is dropped, but the rank whose report names other calls than follow leaves nevertheless. */
+/* Drops a malformed report; but a rank leaves even if its last report counts more or fewer calls than the message holds. */
 int report_take(struct comm *comm, int rank, const void *bytes, size_t len)
 {
 	const uint32_t most = comm->log->hash ? LOG_MARK_EVERY : LOG_CALLS;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * report.h - the one message by which a rank tells others how far it has come on a communicator, and what a rank learns when
- * it compares such a report with its own log (comm/call_log.h).  Ranks that make different calls would wait for each other for
- * ever; the comparison names the first call that differs, and fails the communicator.
+ * report.h - the one message by which a rank tells other ranks how far it has come on a communicator, and what a rank learns
+ * when it compares such a report with its own log (comm/call_log.h).  Ranks that make different calls would wait for each other
+ * for ever; the comparison names the first call that differs, and fails the communicator.
  *
  * A rank sends a report
- *   - to all others when it has waited for long (REPORT_ASKS); each of them answers (REPORT_ANSWERS): where is everybody?
- *   - to all others when it leaves (REPORT_LEAVES), with its last calls, since nobody can ask it any more;
+ *   - to all other ranks when it has waited for long (REPORT_ASKS); each rank answers (REPORT_ANSWERS) where it is;
+ *   - to all other ranks when it leaves (REPORT_LEAVES), with its last calls, since nobody can ask it any more;
  *   - to the next rank every LOG_MARK_EVERY collectives, where messages carry no signatures: hashes alone;
- *   - to a rank whose hashes differ (REPORT_DIFFERS), with its calls: that rank finds the first one that differs.
+ *   - to a rank whose hashes differ (REPORT_DIFFERS), with its calls: the receiver finds the first call that differs.
  *
  * The lock is held in all functions.
  */
@@ -25,12 +25,12 @@ enum { POSITION_NONE = -1, POSITION_PROBE = -2, POSITION_IRECV = -3 };
 enum { STALLED_NOT, STALLED_OUTSIDE, STALLED_WAITS };
 
 /*
- * Where a rank is: the hashes of its collectives, and its oldest operation that is not finished; of a backend without a
- * transport, which may have finished any of them, the newest.
+ * Where a rank is: the hashes of its collectives, and its oldest operation that is not finished.  A backend without a transport
+ * does not say which operations it has finished: there the newest operation stands instead.
  */
 struct position {
 	uint64_t hash;       /* of all collectives */
-	uint64_t mark;       /* of those up to the last multiple of LOG_MARK_EVERY */
+	uint64_t mark;       /* of the collectives up to the last multiple of LOG_MARK_EVERY */
 	uint64_t meta[2];    /* the operation's signature */
 	uint32_t number;     /* of collectives issued */
 	uint32_t seq_or_tag; /* the operation's number, if it is a collective; else its tag */
@@ -40,7 +40,7 @@ struct position {
 };
 
 enum {
-	/* Both say where the sender is, also in the other communicator of its pair. */
+	/* Both say where the sender is, in this communicator and in the paired one. */
 	REPORT_ASKS = 1,    /* the sender waits for long: the receiver answers with its report */
 	REPORT_ANSWERS = 2, /* the answer */
 	REPORT_LEAVES = 4,  /* the sender destroys its communicator */
@@ -58,7 +58,7 @@ struct report {
 	uint32_t first;    /* the number of the first call that follows */
 	uint32_t calls;    /* how many follow */
 	struct position here;  /* in the communicator of the report */
-	struct position other; /* in the other communicator of its pair (pair.h) */
+	struct position other; /* in the paired communicator (pair.h) */
 };
 
 /* This rank's report, without calls. */
@@ -76,13 +76,13 @@ void report_leave(struct comm *comm);
 /* ------------------------------------------------------- what arrives, compared with the log -- */
 
 /*
- * Compares the calls that a rank has named when it left: 1 if one of them is another one here, which fails the communicator
- * soon, or if the communicator fails anyway.
+ * Compares the calls that a rank has named when it left: 1 if this rank has made another call in the place of one, which fails
+ * the communicator soon, or if the communicator fails anyway.
  */
 int report_compare_left(struct comm *comm, int rank);
 /*
  * With hashes: fails the communicator soon if a rank that has left has made another call, or lacks one for which this rank
- * does not wait.  leaves: this rank makes no more calls, so those that it lacks count too.
+ * does not wait.  leaves: this rank makes no more calls, so the calls that it lacks count too.
  */
 void report_check_left(struct comm *comm, int leaves);
 /* With hashes: has the rank not issued collective `seq`, as far as this rank knows?  Of a rank that has left it knows all. */

@@ -57,7 +57,7 @@ void stall_check_left_native(struct comm *comm)
 		}
 }
 
-/* ----------------------------------------------------------------- asking the others -- */
+/* ------------------------------------------------------------- asking the other ranks -- */
 
 /* The answers to a question are awaited for so long at most; by a call that gives up, for so long. */
 enum { STALL_ANSWER_US = 100000, STALL_LAST_ANSWER_US = 1000000 };
@@ -113,7 +113,8 @@ static int stall_all_answered(const struct comm *comm)
 	return 1;
 }
 
-/* Asks the others, and awaits their answers for so long: 1 if all have answered.  drive: the transport needs to be driven. */
+/* Asks the other ranks, and awaits their answers for so long: 1 if all ranks have answered.  drive: nobody else drives the
+ * transport. */
 static int stall_await_answers(struct comm *comm, int64_t us, int drive)
 {
 	const int64_t deadline = clock_now_us() + us;
@@ -150,8 +151,8 @@ void stall_name_silent(struct comm *comm, char *text, size_t size)
 }
 
 /*
- * Ranks that do not answer are stopped, or busy elsewhere before their call.  Of those that answer the positions tell
- * which of them the others wait for.
+ * A rank that does not answer is stopped, or busy elsewhere before its call.  The positions of the ranks that answer tell
+ * which rank the waiting ranks lack.
  */
 void stall_describe_missing(struct comm *comm, int asked, char *text, size_t size)
 {
@@ -227,7 +228,7 @@ static void stall_restart(struct stall *stall, struct comm *comm, int64_t since_
 	stall->pair_moves = pair_moves(comm);
 }
 
-/* The idle time at which the others are asked next: last before the timeout. */
+/* The idle time at which this rank asks next; the last question comes before the timeout. */
 static int64_t stall_next_us(const struct stall *stall, const struct comm *comm)
 {
 	int64_t last = stall_last_us(comm);

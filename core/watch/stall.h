@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * stall.h - operations that wait for ranks from which nothing comes.  After `stall_after` without progress a
- * waiting rank asks all others where they are.  Calls that cannot meet fail the communicator; else a
+ * waiting rank asks all other ranks where they are.  Calls that cannot meet fail the communicator; else a
  * warning names the ranks that are behind, and after `timeout` the communicator fails.
  *
  * The lock is held in all functions.
@@ -27,17 +27,17 @@ int64_t stall_slice(struct stall *stall, const struct comm *comm);
 int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us);
 /* The same from time to time, for calls that poll, and for an operation for which a stream of the program waits. */
 void stall_poll(struct comm *comm);
-/* May operations be incomplete?  A backend without a transport does not know of those on streams of the program. */
+/* May operations be incomplete?  A backend without a transport knows nothing of operations on streams of the program. */
 int stall_is_busy(const struct comm *comm);
-/* Does a thread or a stream of the program wait or poll, and has nothing moved since the others were asked for it? */
+/* Does a thread or a stream of the program wait or poll, and has nothing moved since the other ranks were asked for it? */
 int stall_waits(const struct comm *comm);
 
 /*
- * For a program that is in no wait: asks the others now and then if operations are not known to be complete, since the
- * program may wait for them elsewhere.  1: they are not (stall_outside.c).
+ * For a program that is in no wait: asks the other ranks now and then while operations are not known to be complete, since the
+ * program may wait for the operations elsewhere.  1: they are not known to be complete (stall_outside.c).
  */
 int stall_ask_outside(struct comm *comm);
-/* Were the others asked so, and has the rank called nothing since? */
+/* Were the other ranks asked so, and has this rank called nothing since? */
 int stall_is_outside(const struct comm *comm);
 
 /*
@@ -47,8 +47,8 @@ int stall_is_outside(const struct comm *comm);
 int stall_flows(const struct comm *comm);
 
 /*
- * Writes whom the rank waits for: "; not heard from: rank 1; still needs data from: rank 0; rank 1 ...", of the ranks
- * that were asked a moment ago (asked), or only those that its operations need.
+ * Writes whom the rank waits for: "; not heard from: rank 1; still needs data from: rank 0; rank 1 ...", of all ranks
+ * if they were asked a moment ago (asked), else only of the ranks that its operations need.
  */
 void stall_describe_missing(struct comm *comm, int asked, char *text, size_t size);
 /*
@@ -58,8 +58,8 @@ void stall_describe_missing(struct comm *comm, int asked, char *text, size_t siz
 void stall_name_behind(struct comm *comm, char *text, size_t size);
 
 /*
- * Asks the other ranks where they are, awaits their answers for a second, and writes "; not heard from: rank 2" about those
- * that do not answer, or "".
+ * Asks the other ranks where they are, awaits their answers for a second, and writes "; not heard from: rank 2" about the
+ * ranks that do not answer, or "".
  */
 void stall_name_silent(struct comm *comm, char *text, size_t size);
 

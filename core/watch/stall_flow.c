@@ -14,7 +14,7 @@
 struct flow {
 	const struct comm *comm;
 	const uint8_t *from; /* NULL: all ranks */
-	int comes;           /* a message of one of them is on its way */
+	int comes;           /* a message of such a rank is on its way */
 };
 
 static void flow_see(struct flow *flow, int context_rank)
@@ -51,7 +51,7 @@ static void flow_see_comm(struct flow *flow, const struct comm *comm)
 		flow_see_recv(flow, &m->u.in.recv);
 }
 
-/* Has the communicator sends on their way, or an operation that others move? */
+/* Has the communicator sends on their way, or an operation that no message moves? */
 static int flow_is_open(const struct comm *comm)
 {
 	for (const struct op *op = comm->queue.head; op; op = op->next)

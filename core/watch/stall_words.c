@@ -27,7 +27,7 @@ void stall_describe_own(const struct comm *comm, char *text, size_t size)
 		call_describe(comm, &comm->queue.head->call, text, size);
 	else
 		message_describe(comm, &comm->waited->args, text, size);
-	/* Ranks whose buffers lie in other memory call in the other sequence (pair.h). */
+	/* A rank whose buffers lie in another kind of memory makes its call in the paired communicator (pair.h). */
 	used = strlen(text);
 	if (comm->pair && (!comm->native || comm->host_issued))
 		snprintf(text + used, size - used, ", on %s memory",

@@ -24,14 +24,14 @@ void stall_list_silent(const struct comm *comm, char *text, size_t size);
 void stall_describe_awaited(const struct comm *comm, char *text, size_t size);
 /* Writes "rank 1, 4": the ranks without an answer, or behind this one in collectives of the backend's own; or "none". */
 void stall_list_behind(const struct comm *comm, char *text, size_t size);
-/* Writes "waits in barrier as collective number 7"; other: the position is in the other communicator of the pair. */
+/* Writes "waits in barrier as collective number 7"; other: the position is in the paired communicator. */
 void stall_describe_place(const struct comm *comm, int other, const struct position *p, char *text,
 			  size_t size);
 /* Describes the operation or the message for which this rank waits. */
 void stall_describe_own(const struct comm *comm, char *text, size_t size);
 /*
- * Writes where this rank is in the other communicator of its pair, and the ranks that are elsewhere, those that do not
- * answer first: "; rank 3 waits in ...".
+ * Writes where this rank is in the paired communicator, and which ranks are elsewhere, silent ranks first:
+ * "; rank 3 waits in ...".
  */
 void stall_describe_ranks(const struct comm *comm, char *text, size_t size);
 /* "; rank 2 has called ..., for which nothing waits here", or "". */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * watch.h - what this rank knows of the other ranks of a communicator: which of them answer, where they are, the last calls
- * of those that have left; and since when operations of this rank have not moved.  report.h fills it in, stall.h reads it.
+ * watch.h - what this rank knows of the other ranks of a communicator: which ranks answer, where they are, the last calls
+ * of ranks that have left; and since when operations of this rank have not moved.  report.h fills it in, stall.h reads it.
  *
  * The context's lock is held in all functions.
  */
@@ -31,7 +31,7 @@ struct outside {
 	uint64_t place;   /* stall_place, as it was seen last */
 	int64_t since_us; /* the rank has been there since then; 0: not seen yet */
 	int64_t next_us;  /* the next question comes after so long */
-	int asked;        /* the others were asked, and the rank is still there */
+	int asked;        /* the other ranks were asked, and this rank is still there */
 };
 
 /* The last calls of a rank that has left: nobody can ask it any more. */
@@ -41,7 +41,7 @@ struct left_calls {
 	struct signature call[];
 };
 
-/* How the hashes of the other ranks compare with this rank's. */
+/* How the hashes of the other ranks compare with the hashes of this rank. */
 struct compared {
 	/* The hash of a rank that is ahead, until this rank is there. */
 	uint64_t ahead_hash;
@@ -60,7 +60,7 @@ struct watch {
 	struct left_calls **left;  /* per rank that has left; NULL: none */
 	struct compared *compared; /* NULL: the ranks need not compare hashes */
 	uint64_t asked_place;      /* stall_place when this rank asked last */
-	int stalled; /* waits and polls for which the others were asked, and that have not moved since: see stall_waits */
+	int stalled; /* waits and polls for which the other ranks were asked, and that have not moved since: see stall_waits */
 	struct stall polled; /* of calls that poll, and of streams that wait */
 	struct outside outside;
 	struct rank_status rank[];
@@ -89,7 +89,7 @@ static inline void watch_see(struct comm *comm, int rank, const uint64_t *meta, 
 void watch_keep(struct comm *comm, int rank, const struct report *report);
 /* The last report of a rank that says where it is, or NULL. */
 const struct report *watch_report(const struct comm *comm, int rank);
-/* Keeps `calls` calls of a rank that has left, from number `first` on; bytes: they.  Without memory they are not kept. */
+/* Keeps `calls` calls of a rank that has left, from number `first` on; bytes: their signatures.  Without memory it keeps none. */
 void watch_keep_left(struct comm *comm, int rank, uint32_t first, uint32_t calls,
 		     const void *bytes);
 const struct left_calls *watch_left(const struct comm *comm, int rank);

@@ -12,6 +12,7 @@
 #include "device/device.h"
 #include "comm/pair.h"
 #include "exec/comm_life.h"
+#include "meet/meet.h"
 #include "transport/channel.h"
 
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "comm/comm.h"
 #include "exec/control.h"
+#include "meet/meet.h"
 #include "plugin/select.h"
 #include "transport/channel.h"
 

@@ -8,6 +8,7 @@
 #include "plugin/select.h"
 #include "api/comm_make.h"
 #include "api/derive.h"
+#include "meet/meet.h"
 #include "api/host_memory.h"
 #include "base/clock.h"
 #include "comm/pair.h"

@@ -1,19 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm_make.h - the rendezvous of the ranks that make a communicator (comm_rendezvous.c). */
+/*
+ * comm_make.h - makes the first communicators of a program: the ranks meet, agree on a backend and open its endpoint.
+ * start/init.c has the public functions.
+ */
 #ifndef CORE_API_COMM_MAKE_H
 #define CORE_API_COMM_MAKE_H
 
 #include "transport/context.h"
 
+/*
+ * What the small core takes from the other folders to make a communicator.  start/library.c names their functions; the
+ * test of the small core has a library of its own.
+ */
+struct library {
+	const struct context_client *context; /* of every context */
+	config_check check_option;            /* checks options for config_load */
+	/* Fills the selection from the options of this rank. */
+	int (*choose)(const struct config *config, struct selection *selection);
+	/* Collective: parts->selection becomes the selection of rank 0. */
+	int (*agree)(struct context_parts *parts);
+	/* Opens the control channel, and an endpoint for host memory, beside a backend without a transport. */
+	int (*open_channel)(struct context *context, const struct plugin *plugin);
+	/* The first communicator of the context is made.  tag: of its control messages. */
+	void (*made)(struct context *context, uint64_t tag);
+};
+
 /* The way of one rank to the rendezvous with the other ranks. */
 struct rendezvous {
+	const struct library *library;
 	int rank, nranks;
-	const char *id;            /* the id from coll_get_unique_id, or */
-	const struct launch *env;  /* the environment of a launcher, or */
-	coll_exchange_fn exchange; /* the application's own allgather, or */
-	void *user;
-	struct bootstrap *bootstrap; /* a bootstrap that is already open */
-	int uses_cuda; /* 1: the application uses CUDA (device_in_use) or has named a device */
+	const coll_config_t *config;
+	struct bootstrap *bootstrap; /* an open bootstrap; or NULL, and `meet` opens one */
+	/* Checks the options that `meet` uses; or NULL. */
+	int (*check)(const struct config *config);
+	/* Opens the bootstrap.  failed: this rank has failed already, and only tells the others. */
+	int (*meet)(struct bootstrap **bootstrap, const struct rendezvous *m,
+		    const struct config *config, int failed);
+	const void *way; /* for `meet` */
+	int uses_cuda;   /* 1: the application uses CUDA (device_in_use) or has named a device */
 	int device_unnamed; /* 1: the device of the configuration is the rank's number, and no choice of the application */
 	int together; /* one call makes all ranks: it also calls open_all, if the backend has it */
 };
@@ -21,12 +45,16 @@ struct rendezvous {
 /* The device that the application has named in its configuration, or -1. */
 int comm_config_device(const coll_config_t *config);
 /*
+ * Makes the communicators of n ranks of this process, or none: comms[r] is that of the rank of m[r].  n is 1, or all ranks
+ * are together.  Takes over m[r].bootstrap.
+ */
+int comm_make(coll_comm_t *comms, const struct rendezvous *m, int n);
+/*
  * Meets the other ranks, agrees with them on a backend and opens its endpoint.  With m->together and a
  * backend that has open_all, the caller opens all endpoints.  Collective: all ranks succeed or fail.
- * Takes over m->bootstrap.  On an error *context is NULL.
+ * Takes over m->bootstrap.  On an error *context is NULL (comm_rendezvous.c).
  */
-int comm_rendezvous(struct context **context, const struct rendezvous *m,
-		    const coll_config_t *config);
+int comm_rendezvous(struct context **context, const struct rendezvous *m);
 /*
  * Makes the first communicator of an opened context, with that for its calls on host memory (host_memory.h; NULL:
  * none).  Releases both on an error (comm_make.c).

@@ -1,105 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm_rendezvous.c - the ranks agree on a backend and on rank 0's options, and open the endpoint. */
+/* comm_rendezvous.c - the ranks meet, agree on a backend and open the endpoint. */
 #include "api/comm_make.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/comm.h"
-#include "exec/control.h"
 #include "plugin/select.h"
-#include "transport/channel.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* failed: this rank has failed already, and only tells the others. */
-static int rendezvous_bootstrap(struct bootstrap **bootstrap, const struct rendezvous *m,
-				const struct config *config, int failed)
-{
-	int64_t timeout_ms = config_int(config, "init_timeout") / 1000;
-	/*
-	 * A rank that need not listen can tell of an interface that its host does not have.  The maker of an id listens
-	 * already; of a launcher's ranks only rank 0 is to listen.
-	 */
-	const char *interface_name =
-		failed && (m->rank > 0 || m->id) ? NULL : config_string(config, "interface");
-
-	bootstrap_set_stall(config_int(config, "stall_after") / 1000);
-	*bootstrap = m->bootstrap;
-	if (m->bootstrap)
-		return COLL_SUCCESS;
-	if (m->exchange)
-		return bootstrap_open_user(bootstrap, m->exchange, m->user, m->rank, m->nranks,
-					   timeout_ms);
-	if (m->env)
-		return bootstrap_open_launch(bootstrap, m->env, interface_name, timeout_ms);
-	return bootstrap_open_id(bootstrap, &(struct bootstrap_id){.text = m->id, .maker = -1},
-				 m->rank, m->nranks, interface_name, timeout_ms);
-}
-
-/* For lack of memory this rank cannot take part in the next exchange; the other ranks are told. */
-static int rendezvous_no_memory(struct bootstrap *bootstrap, int64_t timeout_ms)
-{
-	char text[48];
-
-	snprintf(text, sizeof(text), "no memory for %d ranks", bootstrap_nranks(bootstrap));
-	return bootstrap_exchange_fail(bootstrap, COLL_ERR_NO_MEMORY, text, timeout_ms);
-}
-
-/* The selections differ: takes rank 0's. */
-static int rendezvous_take_selection(struct bootstrap *bootstrap, const struct config *config,
-				     const struct selection *own, struct selection *selection,
-				     int64_t timeout_ms)
-{
-	struct selection *all = calloc((size_t)bootstrap_nranks(bootstrap), sizeof(*all));
-	char differ[256];
-	int code;
-
-	if (!all)
-		return rendezvous_no_memory(bootstrap, timeout_ms);
-	code = bootstrap_exchange(bootstrap, own, all, sizeof(*own), timeout_ms);
-	if (!code)
-		code = choose_check(config, &all[0]);
-	if (!code)
-		*selection = all[0];
-	free(all);
-	if (code || !memcmp(own, selection, sizeof(*own)))
-		return code;
-	choose_differences(own, selection, differ, sizeof(differ));
-	log_warn("rank %d: %s differ from rank 0's; all ranks use rank 0's",
-		 bootstrap_rank(bootstrap), differ);
-	return COLL_SUCCESS;
-}
-
-/*
- * Every rank chooses algorithms and builds schedules with rank 0's values.  parts->selection: this rank's
- * own, then rank 0's.
- */
-static int rendezvous_agree_options(struct context_parts *parts)
-{
-	struct bootstrap *bootstrap = parts->bootstrap;
-	int64_t timeout_ms = config_int(parts->config, "init_timeout") / 1000;
-	int n = bootstrap_nranks(bootstrap), code, same = 1;
-	const struct selection own = parts->selection;
-	uint64_t brief[2] = {own.table, choose_hash(&own)}, (*all)[2];
-
-	all = calloc((size_t)n, sizeof(*all));
-	if (!all)
-		return rendezvous_no_memory(bootstrap, timeout_ms);
-	code = bootstrap_exchange(bootstrap, brief, all, sizeof(brief), timeout_ms);
-	for (int r = 1; !code && r < n; r++) {
-		if (all[r][0] != all[0][0])
-			code = error_set(COLL_ERR_VERSION,
-					 "rank %d knows other algorithms than rank 0: all ranks "
-					 "need the same version of libcoll (rank %d has %s)",
-					 r, bootstrap_rank(bootstrap), coll_version_string());
-		same &= all[r][1] == all[0][1];
-	}
-	free(all);
-	return code || same ? code
-			    : rendezvous_take_selection(bootstrap, parts->config, &own,
-							&parts->selection, timeout_ms);
-}
 
 static void rendezvous_free_parts(struct context_parts *parts)
 {
@@ -141,7 +45,7 @@ static int rendezvous_go_without(const struct context *context, int by_name, int
 
 /* Opens the endpoints beside a backend without a transport. */
 static int rendezvous_open_channel(struct context *context, const struct context_parts *parts,
-				   const struct companion_wish *wish)
+				   const struct rendezvous *m, const struct companion_wish *wish)
 {
 	const struct plugin *plugin;
 	int code;
@@ -151,7 +55,8 @@ static int rendezvous_open_channel(struct context *context, const struct context
 	code = select_companion(parts->bootstrap, parts->config, parts->plugins, wish, &plugin);
 	if (code || !plugin)
 		return code;
-	return rendezvous_go_without(context, wish->named, channel_open(context, plugin));
+	return rendezvous_go_without(context, wish->named,
+				     m->library->open_channel(context, plugin));
 }
 
 /*
@@ -159,7 +64,7 @@ static int rendezvous_open_channel(struct context *context, const struct context
  * companion, which is then no more to be passed over than a backend that he has named.
  */
 static int rendezvous_open(struct context **context, const struct context_parts *parts,
-			   int together, int *by_name)
+			   const struct rendezvous *m, int *by_name)
 {
 	int64_t timeout_ms = config_int(parts->config, "init_timeout") / 1000;
 	struct companion_wish wish = {.named = 0};
@@ -173,12 +78,12 @@ static int rendezvous_open(struct context **context, const struct context_parts 
 	if (code)
 		return code;
 	code = context_make(context, parts);
-	if (!code && !(together && parts->plugin->backend.open_all))
+	if (!code && !(m->together && parts->plugin->backend.open_all))
 		code = context_open(*context);
 	error_note(&first, context_all_ok(*context, parts->bootstrap, code, timeout_ms));
 	if (!first.code) {
 		*by_name |= wish.named;
-		error_note(&first, rendezvous_open_channel(*context, parts, &wish));
+		error_note(&first, rendezvous_open_channel(*context, parts, m, &wish));
 	}
 	if (!first.code)
 		return COLL_SUCCESS;
@@ -216,7 +121,7 @@ static int rendezvous_choose_again(struct context_parts *parts, int open_code, i
  * up by all ranks, and the next one is opened.  `code`: see rendezvous_context.
  */
 static int rendezvous_choose_and_open(struct context **context, struct context_parts *parts,
-				      int code, int together)
+				      const struct rendezvous *m, int code)
 {
 	int by_name, open_code;
 
@@ -224,9 +129,9 @@ static int rendezvous_choose_and_open(struct context **context, struct context_p
 		rendezvous_place(parts);
 	code = rendezvous_choose(parts, code, &by_name);
 	if (!code)
-		code = rendezvous_agree_options(parts);
+		code = m->library->agree(parts);
 	while (!code) {
-		open_code = rendezvous_open(context, parts, together, &by_name);
+		open_code = rendezvous_open(context, parts, m, &by_name);
 		if (!open_code || !rendezvous_may_go_on(parts, by_name, open_code))
 			return open_code;
 		code = rendezvous_choose_again(parts, open_code, &by_name);
@@ -238,11 +143,11 @@ static int rendezvous_choose_and_open(struct context **context, struct context_p
  * All steps after the rendezvous.  Takes over the parts, also on an error.  `code` is the failure of this
  * rank so far: a rank that has failed takes part until all ranks know.
  */
-static int rendezvous_context(struct context **context, struct context_parts *parts, int code,
-			      int together)
+static int rendezvous_context(struct context **context, struct context_parts *parts,
+			      const struct rendezvous *m, int code)
 {
 	*context = NULL;
-	code = rendezvous_choose_and_open(context, parts, code, together);
+	code = rendezvous_choose_and_open(context, parts, m, code);
 	if (code)
 		rendezvous_free_parts(parts);
 	return code;
@@ -255,12 +160,21 @@ int comm_config_device(const coll_config_t *config)
 	return config->device;
 }
 
-int comm_rendezvous(struct context **context, const struct rendezvous *m,
-		    const coll_config_t *config)
+/* failed: this rank has failed already, and only tells the others. */
+static int rendezvous_bootstrap(struct bootstrap **bootstrap, const struct rendezvous *m,
+				const struct config *config, int failed)
 {
-	struct context_parts parts = {.client = &comm_context_client};
+	bootstrap_set_stall(config_int(config, "stall_after") / 1000);
+	*bootstrap = m->bootstrap;
+	return m->bootstrap ? COLL_SUCCESS : m->meet(bootstrap, m, config, failed);
+}
+
+int comm_rendezvous(struct context **context, const struct rendezvous *m)
+{
+	const struct library *library = m->library;
+	struct context_parts parts = {.client = library->context};
 	struct error_first first = {0};
-	int code = config_load(config, rules_check_option, &parts.config), met;
+	int code = config_load(m->config, library->check_option, &parts.config), met;
 
 	*context = NULL;
 	if (!parts.config) {
@@ -268,11 +182,11 @@ int comm_rendezvous(struct context **context, const struct rendezvous *m,
 		return code;
 	}
 	if (!code)
-		code = choose_compile(parts.config, &parts.selection);
+		code = library->choose(parts.config, &parts.selection);
 	if (!code)
 		code = plugins_load(parts.config, PLUGINS_ALLOWED, m->uses_cuda, &parts.plugins);
-	if (!code && !m->bootstrap && !m->exchange)
-		code = bootstrap_check_interface(parts.config);
+	if (!code && m->check)
+		code = m->check(parts.config);
 	/* A rank with a bad configuration still meets the others, so that they learn of its failure. */
 	if (code)
 		log_debug("rank %d: %s", m->rank, error_text());
@@ -285,7 +199,7 @@ int comm_rendezvous(struct context **context, const struct rendezvous *m,
 	}
 	code = error_raise(&first);
 	config_warn_unused(parts.config);
-	parts.device = comm_config_device(config);
+	parts.device = comm_config_device(m->config);
 	parts.device_named = !m->device_unnamed;
-	return rendezvous_context(context, &parts, code, m->together);
+	return rendezvous_context(context, &parts, m, code);
 }

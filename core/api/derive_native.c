@@ -8,6 +8,7 @@
 #include "plugin/select.h"
 #include "api/comm_make.h"
 #include "api/derive.h"
+#include "meet/meet.h"
 #include "api/host_memory.h"
 #include "base/clock.h"
 #include "comm/pair.h"
@@ -194,12 +195,16 @@ static int derive_native_comm(struct derive_meeting *s, coll_comm_t *out)
 {
 	struct context *context = s->context;
 	struct comm *host_comm = s->host_comm;
+	int code;
 
 	bootstrap_guard(context->bootstrap, NULL, NULL);
 	context->timeout_us = s->timeout_us ? s->timeout_us : s->comm->timeout_us;
 	s->context = NULL;
 	s->host_comm = NULL;
-	return init_comm(out, context, host_comm);
+	code = init_comm(out, context, host_comm);
+	if (!code)
+		channel_watch(context, comm_tag_control(host_comm ? host_comm->context_id : 0));
+	return code;
 }
 
 /* The votes have told its context id, so the ranks need no further message to make host_comm of the new communicator. */

@@ -16,7 +16,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/siphash.h"
-#include "bootstrap/bootstrap_impl.h"
+#include "bootstrap/bootstrap_kind.h"
 
 /* ------------------------------------------------------------------ who we are -- */
 

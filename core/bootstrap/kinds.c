@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "bootstrap/bootstrap_impl.h"
+#include "bootstrap/bootstrap_kind.h"
 
 /* --------------------------------------------------- the application's allgather -- */
 

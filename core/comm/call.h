@@ -16,7 +16,7 @@ struct comm;
 
 /*
  * Bits of args.flags.  CALL_OF_SPLIT: the call is part of coll_comm_split, and messages name it so.
- * CALL_OF_LIST: a v-form that serves a list of buffers (api/lists.c); the check turns it into call.list.
+ * CALL_OF_LIST: a v-form that serves a list of buffers (extra/lists.c); the check turns it into call.list.
  */
 enum { CALL_OF_SPLIT = 1, CALL_OF_LIST = 2 };
 

@@ -5,8 +5,8 @@
  * Input: who receives; then for each frame how it is sealed and cut, the fields of its head, and its body.
  */
 #include "fuzz.h"
-#include "bootstrap/bootstrap_impl.h"
-#include "bootstrap/tree_protocol.h"
+#include "bootstrap/bootstrap_kind.h"
+#include "meet/tree_protocol.h"
 
 const char *const fuzz_name = "frame";
 const long fuzz_runs = 100000;

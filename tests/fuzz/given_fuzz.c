@@ -7,7 +7,7 @@
  */
 #include "fuzz.h"
 #include "base/error.h"
-#include "bootstrap/bootstrap_impl.h"
+#include "bootstrap/bootstrap_kind.h"
 
 const char *const fuzz_name = "given";
 const long fuzz_runs = 50000;

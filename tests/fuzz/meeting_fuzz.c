@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "base/error.h"
-#include "bootstrap/tree.h"
+#include "meet/tree.h"
 
 const char *const fuzz_name = "meeting";
 const long fuzz_runs = 5000;

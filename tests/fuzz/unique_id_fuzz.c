@@ -2,7 +2,7 @@
 /* unique_id_fuzz.c - unique ids; the input is the text. */
 #include "fuzz.h"
 #include "base/error.h"
-#include "bootstrap/tree.h"
+#include "meet/tree.h"
 
 const char *const fuzz_name = "unique_id";
 const long fuzz_runs = 100000;

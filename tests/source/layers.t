@@ -203,7 +203,7 @@ read_code $sources
     # one connection in a process's life.
     none "nothing runs before main, and at exit only launchers and the backends that ask for it hear of the end" \
         "$(code_with 'constructor|destructor|init_array|atexit' 'core|plugins|tools' |
-            grep -v -E '^[^:]*: +\*|^core/bootstrap/(pmix?)\.c:.*atexit\(\1_finalize\)' |
+            grep -v -E '^[^:]*: +\*|^core/meet/(pmix?)\.c:.*atexit\(\1_finalize\)' |
             grep -v -E '^core/plugin/probe\.c:.*atexit\(finish_all\)')"
     # UCX has environment variables of its own, which the ucx plugin must not override; NCCL has one that overrides the
     # nccl plugin.

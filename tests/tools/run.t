@@ -150,11 +150,11 @@ fi
 job --no-prefix -n 2 sh -c 'COLL_RANK=$((1 - COLL_RANK)) exec "$0"' "$hello"
 is "a user below coll run may change its variables" "$(sums)" "$first $second"
 
-# variables FIELD...: prints the variables that core/bootstrap/launchers.c has in these fields.
+# variables FIELD...: prints the variables that core/meet/launchers.c has in these fields.
 variables() {
     local field
     for field; do
-        sed -n "s/.*\.$field = \"\([A-Z0-9_]*\)\".*/\1/p" "${top_srcdir:-.}/core/bootstrap/launchers.c"
+        sed -n "s/.*\.$field = \"\([A-Z0-9_]*\)\".*/\1/p" "${top_srcdir:-.}/core/meet/launchers.c"
     done | grep -v '^COLL_' | sort -u
 }
 # shellcheck disable=SC2046 # assignments

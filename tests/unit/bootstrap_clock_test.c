@@ -4,7 +4,7 @@
  * moves: the rank looks at the clock all the same.
  */
 #include <dlfcn.h>
-#include "bootstrap/tree.h"
+#include "meet/tree.h"
 #include "base/error.h"
 #include "bootstrap_harness.h"
 

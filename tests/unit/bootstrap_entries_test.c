@@ -5,7 +5,7 @@
  *
  * Every rank of seven has two children or none; the rank under test is the root or has index 1, and the test writes for the others.
  */
-#include "bootstrap/tree.h"
+#include "meet/tree.h"
 #include "base/error.h"
 #include "bootstrap_harness.h"
 

@@ -7,7 +7,7 @@
 #include <dlfcn.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
-#include "bootstrap/tree.h"
+#include "meet/tree.h"
 #include "base/error.h"
 #include "../lib/log_capture.h"
 #include "bootstrap_harness.h"

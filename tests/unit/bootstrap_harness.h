@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * bootstrap_harness.h - ranks as child processes, for the tests of the bootstrap; include
- * bootstrap/tree.h and base/error.h before it.
+ * meet/tree.h and base/error.h before it.
  */
 #ifndef TESTS_BOOTSTRAP_HARNESS_H
 #define TESTS_BOOTSTRAP_HARNESS_H

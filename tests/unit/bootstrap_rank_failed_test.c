@@ -3,7 +3,7 @@
  * bootstrap_rank_failed_test.c - a rank enters an exchange with a failure: every rank gets its
  * code, its number and its text, whatever the other ranks exchange, and the next exchange works.
  */
-#include "bootstrap/tree.h"
+#include "meet/tree.h"
 #include "base/error.h"
 #include "bootstrap_harness.h"
 

@@ -10,7 +10,7 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include "bootstrap/tree.h"
+#include "meet/tree.h"
 #include "base/error.h"
 #include "../lib/tap.h"
 

@@ -3,7 +3,7 @@
  * bootstrap_test.c - ranks find each other and exchange: in memory, over TCP, over the caller's
  * function.
  */
-#include "bootstrap/tree.h"
+#include "meet/tree.h"
 #include "base/error.h"
 #include "bootstrap_harness.h"
 

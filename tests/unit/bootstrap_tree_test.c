@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
-#include "bootstrap/tree.h"
+#include "meet/tree.h"
 #include "base/error.h"
 #include "../lib/log_capture.h"
 #include "bootstrap_harness.h"

@@ -5,7 +5,7 @@
  * hang.
  */
 #include <sys/resource.h>
-#include "bootstrap/tree.h"
+#include "meet/tree.h"
 #include "base/error.h"
 #include "bootstrap_harness.h"
 

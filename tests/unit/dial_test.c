@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/siphash.h"
-#include "bootstrap/tree.h"
+#include "meet/tree.h"
 #include "socket/acceptor.h"
 #include "socket/dial.h"
 #include "../lib/tap.h"

@@ -8,7 +8,7 @@
 #include "../lib/tap.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "bootstrap/tree.h"
+#include "meet/tree.h"
 #include "config/config.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
  * makes the key of the job a secret.
  */
 #include "base/error.h"
-#include "bootstrap/bootstrap.h"
-#include "bootstrap/launch.h"
+#include "meet/meet.h"
+#include "meet/launch.h"
 #include "../lib/tap.h"
 
 #include <string.h>

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "bootstrap/bootstrap.h"
-#include "bootstrap/launch.h"
+#include "meet/meet.h"
+#include "meet/launch.h"
 #include "base/error.h"
 #include "../lib/tap.h"
 #include "../lib/thread_sanitizer.h"

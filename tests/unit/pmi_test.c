@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pmi_test.c - the store of a launcher that speaks PMI version 1: its answers are written ahead into the socket. */
-#include "bootstrap/launch.h"
+#include "meet/launch.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "../lib/log_capture.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# pmix_abi.t - the declarations of core/bootstrap/pmix_abi.h are those of an installed PMIx.
+# pmix_abi.t - the declarations of core/meet/pmix_abi.h are those of an installed PMIx.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
 pkg-config --exists pmix 2>/dev/null || skip_all "PMIx's headers are not installed"
@@ -10,7 +10,7 @@ trap 'rm -rf "$dir"' EXIT
 cat >"$dir/abi.c" <<'END'
 #include <pmix.h>
 #include <stddef.h>
-#include "bootstrap/pmix_abi.h"
+#include "meet/pmix_abi.h"
 
 #define SAME(a, b) _Static_assert((a) == (b), #a " differs from " #b)
 
@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 	return status | !PMIx_Error_string(status);
 }
 END
-printf '#include <pmix.h>\n#include "bootstrap/pmix_abi.h"\n%s\n' \
+printf '#include <pmix.h>\n#include "meet/pmix_abi.h"\n%s\n' \
     'key JOB_SIZE = PMIX_JOB_SIZE PMIX_ABI_JOB_SIZE
 key LOCAL_SIZE = PMIX_LOCAL_SIZE PMIX_ABI_LOCAL_SIZE
 key LOCAL_RANK = PMIX_LOCAL_RANK PMIX_ABI_LOCAL_RANK

@@ -7,7 +7,7 @@
 #include "run/run.h"
 
 /*
- * The variables by which libcoll knows launchers (core/bootstrap/launchers.c).  COLL_RUN records how `coll run` left them,
+ * The variables by which libcoll knows launchers (core/meet/launchers.c).  COLL_RUN records how `coll run` left them,
  * so that libcoll sees which variables a launcher below `coll run` has set since: " NAME=value ... NAME ", where a name
  * alone is an unset variable.
  */

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "bootstrap/tree.h"
+#include "meet/tree.h"
 
 /* The time after a failure in which a rank still tells it to children that connect late. */
 enum { LATE_MS = 2000 };

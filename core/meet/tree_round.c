@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "bootstrap/tree.h"
+#include "meet/tree.h"
 
 /* The wait for the answers of a stalled round, for each level below. */
 enum { STALL_LEVEL_MS = 500 };

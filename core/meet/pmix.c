@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/late.h"
-#include "bootstrap/launch.h"
-#include "bootstrap/pmix_abi.h"
+#include "meet/launch.h"
+#include "meet/pmix_abi.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bootstrap_impl.h - the common part of the kinds of bootstrap; for core/bootstrap/ only. */
-#ifndef CORE_BOOTSTRAP_BOOTSTRAP_IMPL_H
-#define CORE_BOOTSTRAP_BOOTSTRAP_IMPL_H
+/* bootstrap_kind.h - the common part of the kinds of bootstrap, for the files that are one. */
+#ifndef CORE_BOOTSTRAP_BOOTSTRAP_KIND_H
+#define CORE_BOOTSTRAP_BOOTSTRAP_KIND_H
 
 #include "base/clock.h"
 #include "base/random.h"

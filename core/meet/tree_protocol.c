@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "bootstrap/bootstrap_impl.h"
-#include "bootstrap/tree_protocol.h"
+#include "bootstrap/bootstrap_kind.h"
+#include "meet/tree_protocol.h"
 
 /* ---------------------------------------------------------------------- the shape -- */
 

@@ -3,8 +3,8 @@
  * pmix_abi.h - the types and constants of PMIx's library that pmix.c uses, as libpmix.so.2 has had them since
  * PMIx 3 (pmix_common.h, pmix.h).  tests/unit/pmix_abi.t compares them with an installed header.
  */
-#ifndef CORE_BOOTSTRAP_PMIX_ABI_H
-#define CORE_BOOTSTRAP_PMIX_ABI_H
+#ifndef CORE_MEET_PMIX_ABI_H
+#define CORE_MEET_PMIX_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>

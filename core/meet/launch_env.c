@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "bootstrap/bootstrap_impl.h"
-#include "bootstrap/launch.h"
+#include "bootstrap/bootstrap_kind.h"
+#include "meet/launch.h"
 
 const char *launch_get(const char *name)
 {

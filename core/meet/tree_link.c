@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "bootstrap/tree.h"
+#include "meet/tree.h"
 
 /* ------------------------------------------------------------------------- keys -- */
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * launch.h - the launchers: their environment variables, what differs between them, and their key-value stores, through
- * which rank 0 tells the other ranks where it is; for core/bootstrap/ only.
+ * which rank 0 tells the other ranks where it is; for core/meet/ only.
  *
  * The files call each other in one direction: launch.c -> launchers.c -> pmi.c, pmix.c -> launch_env.c
  */
-#ifndef CORE_BOOTSTRAP_LAUNCH_H
-#define CORE_BOOTSTRAP_LAUNCH_H
+#ifndef CORE_MEET_LAUNCH_H
+#define CORE_MEET_LAUNCH_H
 
 #include <stddef.h>
 
-#include "bootstrap/bootstrap.h"
+#include "meet/meet.h"
 
 /* ---- launch_env.c ---- */
 

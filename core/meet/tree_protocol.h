@@ -15,8 +15,8 @@
  * repeated, reordered or sent on another connection has the wrong mac.  `body_mac` is computed under a key
  * that all ranks share, so that a rank computes it once for the table that it sends to all its children.
  */
-#ifndef CORE_BOOTSTRAP_TREE_PROTOCOL_H
-#define CORE_BOOTSTRAP_TREE_PROTOCOL_H
+#ifndef CORE_MEET_TREE_PROTOCOL_H
+#define CORE_MEET_TREE_PROTOCOL_H
 
 #include "socket/handshake.h"
 

@@ -14,7 +14,7 @@
 
 #include "base/descriptor.h"
 #include "base/error.h"
-#include "bootstrap/launch.h"
+#include "meet/launch.h"
 #include "socket/address.h"
 
 /* ------------------------------------------------------ where the ranks meet -- */

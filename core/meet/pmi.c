@@ -10,7 +10,7 @@
  */
 #include "base/clock.h"
 #include "base/error.h"
-#include "bootstrap/launch.h"
+#include "meet/launch.h"
 #include "socket/socket.h"
 
 #include <ctype.h>

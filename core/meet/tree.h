@@ -21,11 +21,12 @@
  *
  *     tree.c -> tree_round.c -> tree_children.c -> tree_link.c -> tree_protocol.c
  */
-#ifndef CORE_BOOTSTRAP_TREE_H
-#define CORE_BOOTSTRAP_TREE_H
+#ifndef CORE_MEET_TREE_H
+#define CORE_MEET_TREE_H
 
-#include "bootstrap/bootstrap_impl.h"
-#include "bootstrap/tree_protocol.h"
+#include "bootstrap/bootstrap_kind.h"
+#include "meet/meet.h"
+#include "meet/tree_protocol.h"
 #include "socket/acceptor.h"
 #include "socket/dial.h"
 

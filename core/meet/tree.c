@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "bootstrap/tree.h"
+#include "meet/tree.h"
 
 enum { LISTEN_ASK_MS = 3000 }; /* the time in which the owner of the port says who it is */
 

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "bootstrap/bootstrap_impl.h"
-#include "bootstrap/launch.h"
+#include "bootstrap/bootstrap_kind.h"
+#include "meet/launch.h"
 
 static int launch_number(const char *name, int64_t min, int64_t max, int *out)
 {

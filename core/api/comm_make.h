@@ -6,7 +6,7 @@
 #ifndef CORE_API_COMM_MAKE_H
 #define CORE_API_COMM_MAKE_H
 
-#include "transport/context.h"
+#include "endpoint/context.h"
 
 /*
  * What the small core takes from the other folders to make a communicator.  start/library.c names their functions; the

@@ -3,6 +3,7 @@
 #include "api/comm_make.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "algorithm/selection.h"
 #include "plugin/select.h"
 
 static void rendezvous_free_parts(struct context_parts *parts)
@@ -88,7 +89,7 @@ static int rendezvous_open(struct context **context, const struct context_parts 
 	if (!first.code)
 		return COLL_SUCCESS;
 	if (*context)
-		context_withdraw_all(*context, 0);
+		context_withdraw(*context, 0);
 	*context = NULL;
 	return error_raise(&first);
 }
@@ -130,6 +131,7 @@ static int rendezvous_choose_and_open(struct context **context, struct context_p
 	code = rendezvous_choose(parts, code, &by_name);
 	if (!code)
 		code = m->library->agree(parts);
+	parts->node_size = (int)parts->selection->node_size;
 	while (!code) {
 		open_code = rendezvous_open(context, parts, m, &by_name);
 		if (!open_code || !rendezvous_may_go_on(parts, by_name, open_code))
@@ -172,7 +174,8 @@ static int rendezvous_bootstrap(struct bootstrap **bootstrap, const struct rende
 int comm_rendezvous(struct context **context, const struct rendezvous *m)
 {
 	const struct library *library = m->library;
-	struct context_parts parts = {.client = library->context};
+	struct selection selection = {0};
+	struct context_parts parts = {.client = library->context, .selection = &selection};
 	struct error_first first = {0};
 	int code = config_load(m->config, library->check_option, &parts.config), met;
 
@@ -182,7 +185,7 @@ int comm_rendezvous(struct context **context, const struct rendezvous *m)
 		return code;
 	}
 	if (!code)
-		code = library->choose(parts.config, &parts.selection);
+		code = library->choose(parts.config, &selection);
 	if (!code)
 		code = plugins_load(parts.config, PLUGINS_ALLOWED, m->uses_cuda, &parts.plugins);
 	if (!code && m->check)

@@ -240,7 +240,7 @@ static int derive_native_open(struct derive_meeting *s, coll_comm_t *out)
 	if (!s->context)
 		return host_told_code(s->comm->context,
 				      context_split_nothing(s->comm->context, &making));
-	code = host_told_code(s->context, context_derive_open(s->context, &making));
+	code = host_told_code(s->context, channel_derive_open(s->context, &making));
 	/* Only the rank that failed passes its failure on. */
 	if (code && s->context->remote.code && !s->context->told_failure)
 		code = COLL_ERR_REMOTE;
@@ -367,7 +367,7 @@ static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excl
 	if (!code)
 		code = derive_native_context(s, bootstrap);
 	if (!code)
-		code = context_derive_open(s->context, &making);
+		code = channel_derive_open(s->context, &making);
 	free(exclude);
 	return code ? code : derive_native_comm(s, out);
 }

@@ -5,6 +5,7 @@
 #include "base/handle.h"
 #include "native/native.h"
 #include "comm/comm_wait.h"
+#include "transport/traffic.h"
 
 #include <stdlib.h>
 
@@ -74,7 +75,7 @@ static int event_host_record_stream(struct event *e, struct comm *comm, coll_str
 	struct stream_event *spare = NULL;
 	const char *what = "coll_event_record_on_stream";
 	struct caller_stream found;
-	int code = caller_stream_find(what, stream, &comm->context->home, NULL, &found);
+	int code = caller_stream_find(what, stream, &traffic_of(comm->context)->home, NULL, &found);
 
 	if (!code)
 		code = caller_stream_check_capture(what, &found);
@@ -203,8 +204,8 @@ static int event_host_hold(struct comm *comm, const struct outcome *outcome, col
 			   uint64_t number)
 {
 	struct caller_stream found;
-	int code = caller_stream_find("coll_stream_wait_event", stream, &comm->context->home, NULL,
-				      &found);
+	int code = caller_stream_find("coll_stream_wait_event", stream,
+				      &traffic_of(comm->context)->home, NULL, &found);
 
 	return code ? code : event_hold_for(outcome, &found, number);
 }

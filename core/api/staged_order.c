@@ -9,6 +9,7 @@
 #include "comm/pair.h"
 #include "comm/queue.h"
 #include "comm/comm_wait.h"
+#include "transport/traffic.h"
 
 int staged_order_refuse(const coll_args_t *args, const char *where)
 {
@@ -45,7 +46,8 @@ static int staged_order_begin_streams(struct comm *comm, coll_args_t *args)
 	int code = staged_order_flush(comm);
 
 	if (!code && args->stream)
-		code = caller_stream_find(what, args->stream, &comm->context->home, NULL, &found);
+		code = caller_stream_find(what, args->stream, &traffic_of(comm->context)->home,
+					  NULL, &found);
 	if (!code && args->stream)
 		code = caller_stream_check(what, &found);
 	if (!code)

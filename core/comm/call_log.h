@@ -110,8 +110,7 @@ static inline int call_log_add_hash(struct comm *comm, const struct signature *c
 static inline void call_log_add_call(struct comm *comm, const struct signature *call)
 {
 	*call_log_newest_call(comm) = *call;
-	if (comm->log->hash || comm->context->match.unexpected_count)
-		comm->client->issued(comm);
+	comm->client->issued(comm);
 }
 
 /* The signature of collective `seq`, or NULL: it is not issued yet, or is not one of the last. */

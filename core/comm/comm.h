@@ -5,7 +5,8 @@
 
 #include "device/offload.h"
 #include "schedule/nodes.h"
-#include "transport/context.h"
+#include "endpoint/context.h"
+#include "transport/match.h"
 #include "engine.h"
 #include "comm/call.h"
 #include "comm/outcome.h"

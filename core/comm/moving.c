@@ -65,7 +65,7 @@ int moving_is_at_rest(const struct comm *comm)
 			 (uintptr_t)comm->queue.in_turn.first | (uintptr_t)comm->log->hash);
 
 	return !objects && !comm->error && !comm->messages.looks && op && op->state == OP_RUNNING &&
-	       op->engine->rests && op->engine->rests(op) && !comm->context->match.done;
+	       op->engine->rests && op->engine->rests(op);
 }
 
 static struct op *op_find_held(struct op *op)

@@ -2,7 +2,6 @@
 /* pair.c - passes failures between a native communicator and that of its calls on host memory. */
 #include "comm/pair.h"
 #include "base/error.h"
-#include "transport/channel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,7 +92,7 @@ void pair_failed(const struct comm *comm)
 	if (pair_is_native(comm))
 		context_notify(pair->host);
 	else
-		channel_end(pair->native);
+		context_failed(pair->native);
 }
 
 /* Another thread may have noted a later number.  The caller's communicator is entered. */
@@ -183,7 +182,7 @@ static void pair_note_lost(struct comm *host_comm)
 {
 	for (int r = 0; r < host_comm->nranks; r++) {
 		if (host_comm->peer_state[r] >= PEER_LEFT ||
-		    !channel_has_lost(host_comm->pair->native, r))
+		    !context_has_lost(host_comm->pair->native, r))
 			continue;
 		host_comm->peer_state[r] = PEER_FAILED;
 		if (!host_comm->leaving)

@@ -233,8 +233,7 @@ static int queue_start_only(struct comm *comm)
 	    comm->nleft || op->stream_events || op->dependencies || !queue_start(op))
 		return 0;
 	comm->queue.waiting = NULL;
-	return !comm->error && op->engine->rests(op) && !comm->context->match.done ? QUEUE_WAITS
-										   : QUEUE_MOVES;
+	return !comm->error && op->engine->rests(op) ? QUEUE_WAITS : QUEUE_MOVES;
 }
 
 void queue_issued(struct comm *comm)

@@ -3,6 +3,7 @@
 #include "compose/again.h"
 #include "watch/report.h"
 #include "compose/steps.h"
+#include "transport/traffic.h"
 
 /* Has the context nothing to look at but messages for this communicator? */
 static inline int again_is_quiet(const struct comm *comm)
@@ -10,9 +11,10 @@ static inline int again_is_quiet(const struct comm *comm)
 	const struct context *context = comm->context;
 	const void *objects = (void *)((uintptr_t)comm->order | (uintptr_t)comm->limits.first |
 				       (uintptr_t)comm->callbacks | (uintptr_t)comm->native |
-				       (uintptr_t)context->controls);
+				       (uintptr_t)traffic_of(context)->controls);
 	const int counts = comm->error | comm->nleft | comm->messages.looks | context->sleepers |
-			   context->pending_events | context->match.controls | context->unflushed |
+			   context->pending_events | traffic_of(context)->match.controls |
+			   context->unflushed |
 			   atomic_load_explicit(&context->alarm.news, memory_order_relaxed);
 
 	return !objects && !counts && context->ep &&
@@ -31,7 +33,7 @@ static inline void again_end(struct context *context, struct comm *comm, struct 
 /* After the loss of a rank or a control message context_progress is due, which looks for the cause of a loss first. */
 static inline int again_is_over(const struct context *context)
 {
-	return context->pending_events | context->match.controls;
+	return context->pending_events | traffic_of(context)->match.controls;
 }
 
 static inline int again_progress(struct context *context)
@@ -45,7 +47,7 @@ static inline int again_move(struct context *context, struct comm *comm, struct 
 	struct recv *recv;
 	int moved = 0;
 
-	while ((recv = match_next_done(&context->match)))
+	while ((recv = match_next_done(&traffic_of(context)->match)))
 		steps_received(recv);
 	if (steps_may_move(op))
 		moved = steps_run(op);
@@ -85,7 +87,7 @@ static inline void again_append(struct context *context, struct comm *comm, stru
 	*op->logged = op->record;
 	if (kind_is_collective(op->call.args.kind)) {
 		op->seq = op->logged->seq_or_tag = comm->seq++;
-		call_log_add_call(comm, &op->call.signature);
+		report_add_call(comm, &op->call.signature);
 	}
 	comm->queue.head = comm->queue.tail = op;
 }
@@ -132,7 +134,7 @@ int again_poll(struct context *context)
 	/* Without context_progress, the answer to a control message would wait for the end of a sleep. */
 	if (again_is_over(context))
 		return 0;
-	if (!(moved | op->sending_count) && !context->match.done)
+	if (!(moved | op->sending_count) && !traffic_of(context)->match.done)
 		return 1;
 	moved |= again_move(context, comm, op);
 	context->progress_count += moved != 0;

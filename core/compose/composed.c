@@ -7,6 +7,7 @@
 #include "compose/staging.h"
 #include "base/dtype.h"
 #include "base/error.h"
+#include "transport/traffic.h"
 
 /* ------------------------------------------------------------------ the algorithm -- */
 
@@ -29,7 +30,7 @@ static uint64_t composed_bytes(const struct comm *comm, const coll_args_t *a)
 
 int composed_choose(const struct comm *comm, struct call *call)
 {
-	const struct selection *selection = &comm->context->selection;
+	const struct selection *selection = &traffic_of(comm->context)->selection;
 	const coll_args_t *a = &call->args;
 	uint32_t reproducible = choose_requirements(selection, a->kind);
 	uint32_t requirements = reproducible | (call->redop.ordered ? COLL_ALGORITHM_ORDERED : 0);
@@ -118,7 +119,7 @@ static int composed_advance(struct op *op)
 /* The copies of a result to a device may come after the last step. */
 static int composed_rests(const struct op *op)
 {
-	return op->steps_left && !steps_may_move_alone(op);
+	return op->steps_left && !steps_may_move(op);
 }
 
 static int composed_awaits(const struct op *op, uint8_t *ranks)

@@ -5,11 +5,12 @@
 #include "compose/staging.h"
 #include "schedule/algo.h"
 #include "base/error.h"
+#include "transport/traffic.h"
 
 /* All ranks cut the messages of send and receive, or none: neither rank knows the other's memory. */
 static size_t composed_segment(const struct comm *comm, int kind)
 {
-	const struct selection *selection = &comm->context->selection;
+	const struct selection *selection = &traffic_of(comm->context)->selection;
 
 	return kind_is_p2p(kind) && !selection->cuts_messages ? SIZE_MAX : selection->segment;
 }

@@ -10,6 +10,7 @@
 #include "comm/op.h"
 #include "compose/steps.h"
 #include "base/error.h"
+#include "transport/traffic.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,10 +245,10 @@ static int staging_place(struct op *op)
 		return error_set(COLL_ERR_NO_MEMORY,
 				 "%s: no memory for %zu bytes on their way to or from a device",
 				 kind_name(op->call.args.kind), stage->need);
-	code = copies_find(&comm->context->copies, COPY_IN, (const void *)stage->near[in],
-			   &o->way[COPY_IN].stream);
+	code = copies_find(&traffic_of(comm->context)->copies, COPY_IN,
+			   (const void *)stage->near[in], &o->way[COPY_IN].stream);
 	if (!code && op->call.staged & 1 << COLL_BUFFER_RECV)
-		code = copies_find(&comm->context->copies, COPY_OUT,
+		code = copies_find(&traffic_of(comm->context)->copies, COPY_OUT,
 				   (const void *)stage->near[COLL_BUFFER_RECV],
 				   &o->way[COPY_OUT].stream);
 	return code;
@@ -381,14 +382,16 @@ void staging_copy(struct op *op, int i)
 			      .dst = in ? own : user,
 			      .src = in ? user : own,
 			      .n = step->len};
-	copies_add(&op->comm->context->copies, &op->offload->way[in ? COPY_IN : COPY_OUT], copy);
+	copies_add(&traffic_of(op->comm->context)->copies,
+		   &op->offload->way[in ? COPY_IN : COPY_OUT], copy);
 }
 
 void staging_cancel(struct op *op)
 {
 	struct comm *comm = op->comm;
 
-	if (op->offload && copies_cancel(&comm->context->copies, op->offload->way, op, comm->rank))
+	if (op->offload &&
+	    copies_cancel(&traffic_of(comm->context)->copies, op->offload->way, op, comm->rank))
 		op->offload->lost = 1;
 }
 

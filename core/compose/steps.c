@@ -6,6 +6,7 @@
 #include "compose/staging.h"
 #include "device/device.h"
 #include "base/error.h"
+#include "transport/traffic.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,7 +245,7 @@ static void steps_recv(struct op *op, int i)
 		recv->meta[0] = op->call.signature.meta[0];
 	if (step->len > STEPS_LONG)
 		context_flush(comm->context); /* the message may be here, and is then reduced now */
-	match_post(&comm->context->match, recv);
+	match_post(&traffic_of(comm->context)->match, recv);
 	if (comm->nleft && recv->state == RECV_POSTED && step->peer >= 0)
 		comm->queue.left_awaited |= comm->peer_state[step->peer] == PEER_LEFT;
 }
@@ -374,7 +375,7 @@ int steps_run(struct op *op)
 			steps_report_send(op);
 			return 1;
 		}
-		while ((recv = match_next_done(&op->comm->context->match)))
+		while ((recv = match_next_done(&traffic_of(op->comm->context)->match)))
 			steps_received(recv);
 		if (op->comm->error)
 			return 1;
@@ -382,8 +383,8 @@ int steps_run(struct op *op)
 			steps_local(op, op->local[--op->local_count]);
 			again = 1;
 		}
-		if (op->call.staged && op->comm->context->copies.pending)
-			again |= copies_progress(&op->comm->context->copies);
+		if (op->call.staged && traffic_of(op->comm->context)->copies.pending)
+			again |= copies_progress(&traffic_of(op->comm->context)->copies);
 		moved |= again;
 	} while (again && op->steps_left && (op->call.staged || steps_has_ready(op)));
 	return moved;
@@ -570,7 +571,7 @@ static void steps_start_few(struct op *op)
 
 void steps_again(struct op *op)
 {
-	struct match *match = &op->comm->context->match;
+	struct match *match = &traffic_of(op->comm->context)->match;
 	const struct sched *s = &op->sched;
 	const struct step *step = s->step;
 	struct run *run = op->run;
@@ -618,7 +619,7 @@ void steps_start(struct op *op)
 void steps_cancel_recv(struct context *context, struct recv *recv)
 {
 	const coll_transport_t *t = context->plugin->backend.transport;
-	const uint64_t cookie = match_withdraw(&context->match, recv);
+	const uint64_t cookie = match_withdraw(&traffic_of(context)->match, recv);
 
 	if (cookie && context->ep && t->drop)
 		t->drop(context->ep, cookie);

@@ -4,6 +4,7 @@
 #define CORE_COMPOSE_STEPS_H
 
 #include "comm/op.h"
+#include "transport/traffic.h"
 
 /* The context's lock is held in all of these. */
 
@@ -28,7 +29,8 @@ static inline int steps_may_move_alone(const struct op *op)
 /* Can a step of a running operation start or end without a further message? */
 static inline int steps_may_move(const struct op *op)
 {
-	return op->steps_left && (steps_may_move_alone(op) || op->comm->context->match.done);
+	return op->steps_left &&
+	       (steps_may_move_alone(op) || traffic_of(op->comm->context)->match.done);
 }
 /* A running send: has its message, or the one before its pieces, been handed to the transport? */
 static inline int steps_has_sent(const struct op *op)

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "transport/traffic.h"
 
 #include <stdlib.h>
 
@@ -97,7 +98,7 @@ int stream_order_find(struct comm *comm, const char *what, void *handle, const v
 	int code;
 
 	order_unlock(comm);
-	code = caller_stream_find(what, handle, &comm->context->home, near, stream);
+	code = caller_stream_find(what, handle, &traffic_of(comm->context)->home, near, stream);
 	order_lock(comm);
 	return code;
 }

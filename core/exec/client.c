@@ -10,6 +10,7 @@
 #include "comm/queue.h"
 #include "watch/report.h"
 #include "watch/stall.h"
+#include "transport/channel.h"
 
 #include <stdio.h>
 
@@ -22,7 +23,7 @@ static void client_check(struct context *context)
 /* A control message about a communicator that could not be made concerns every communicator. */
 static void client_take_controls(struct context *context)
 {
-	const struct match *m = &context->match;
+	const struct match *m = &traffic_of(context)->match;
 	int all = m->controls > MATCH_CONTROLS_SEEN;
 	struct comm *comm;
 
@@ -35,6 +36,24 @@ static void client_take_controls(struct context *context)
 		if (comm)
 			comm_check(comm);
 	}
+}
+
+/* 1: control messages came or went. */
+static int client_take(struct context *context)
+{
+	struct traffic *traffic = traffic_of(context);
+	struct recv *recv;
+	int controls;
+
+	while ((recv = match_next_done(&traffic->match)))
+		steps_received(recv);
+	controls = traffic->match.controls != 0;
+	if (context_take_news(context))
+		client_check(context);
+	else if (controls)
+		client_take_controls(context);
+	traffic->match.controls = 0;
+	return controls | (traffic->controls && traffic_reap_controls(context));
 }
 
 /*
@@ -114,9 +133,11 @@ static void client_shut(struct context *context)
 			  context->plugin->backend.name);
 }
 
-/* The transport's descriptor does not wake a thread for either of them. */
+/* The transport's descriptor wakes a thread for none of these. */
 static int client_awaits(const struct context *context)
 {
+	if (traffic_of(context)->copies.pending)
+		return 1;
 	for (const struct comm *c = context->busy; c; c = c->next_busy)
 		if (c->queue.head &&
 		    ((!c->queue.head->engine->by_messages && c->queue.head->state != OP_DEFERRED) ||
@@ -219,14 +240,33 @@ static int client_ends(int kind)
 	return kind == CONTROL_FAIL || kind == CONTROL_UNMADE;
 }
 
-const struct context_client comm_context_client = {
-	.received = steps_received,
+const struct traffic_client comm_traffic_client = {
 	.fill = steps_fill,
-	.no_memory = client_no_memory,
 	.check_unexpected = client_check_unexpected,
+	.no_memory = client_no_memory,
 	.mismatch = client_mismatch,
+	.watch = client_watch,
+	.ends = client_ends,
+};
+
+static void client_begin(struct context *context, const struct context_parts *parts)
+{
+	traffic_begin(context, parts, &comm_traffic_client);
+}
+
+const struct context_client comm_context_client = {
+	.size = sizeof(struct traffic),
+	.begin = client_begin,
+	.opened = traffic_opened,
+	.closing = channel_forget,
+	.closed = channel_close,
+	.free = traffic_free,
+	.take = client_take,
+	.send = channel_send,
+	.sending = traffic_is_sending,
+	.lost = channel_has_lost,
+	.failed = channel_end,
 	.check = client_check,
-	.controls = client_take_controls,
 	.poll = again_poll,
 	.advance = client_advance,
 	.look = client_look,
@@ -234,6 +274,4 @@ const struct context_client comm_context_client = {
 	.awaits = client_awaits,
 	.due = client_due,
 	.busy = client_busy,
-	.watch = client_watch,
-	.ends = client_ends,
 };

@@ -129,7 +129,7 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	if (comm_native(comm))
 		comm->engine[ENGINE_NATIVE] = comm->native ? &native_engine : &polled_engine;
 	comm->asks_place = native_asks_place(comm);
-	hashed = comm_native(comm) && (!comm->native || context->channel) && nranks > 1;
+	hashed = comm_native(comm) && (!comm->native || traffic_of(context)->channel) && nranks > 1;
 	if (call_log_new(comm, hashed) || watch_new(comm, hashed))
 		return COLL_ERR_NO_MEMORY;
 	for (int r = 0; r < context->nranks; r++)
@@ -185,7 +185,7 @@ void comm_drop_messages(const struct context *context, uint32_t context_id)
 	if (!control || context_id >= (uint32_t)1 << TAG_CONTEXT_BITS)
 		return;
 	context_lock(control);
-	match_forget(&control->match, ~(uint64_t)0, comm_tag_control(context_id));
+	match_forget(&traffic_of(control)->match, ~(uint64_t)0, comm_tag_control(context_id));
 	comm_note_freed(control, context_id);
 	lock_release(&control->lock);
 }
@@ -211,7 +211,7 @@ static void comm_detach(struct comm *comm)
 		log_info("%s: operations that copied CUDA memory through host memory: %s",
 			 comm_own_name(comm, &name), staged);
 	staging_free_sites(comm);
-	match_forget(&context->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context_id);
+	match_forget(&traffic_of(context)->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context_id);
 	comm_note_freed(context, comm->context_id);
 	comm_drop_messages(context, comm->context_id);
 	native_free(comm);

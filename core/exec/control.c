@@ -161,7 +161,7 @@ static void comm_take_controls(struct comm *comm, uint64_t tag)
 {
 	struct unexpected *e;
 
-	while ((e = match_take(&comm->context->match, tag))) {
+	while ((e = match_take(&traffic_of(comm->context)->match, tag))) {
 		comm_take_control(comm, e);
 		free(e);
 	}

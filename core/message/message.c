@@ -4,6 +4,7 @@
 #include "comm/callback.h"
 #include "compose/steps.h"
 #include "base/error.h"
+#include "transport/traffic.h"
 
 #include <stdlib.h>
 
@@ -136,7 +137,7 @@ void message_start(struct message *m)
 		m->u.in.received = message_received;
 		if (m->offload)
 			m->u.in.recv.dst = m->offload->memory;
-		match_post(&context->match, &m->u.in.recv);
+		match_post(&traffic_of(context)->match, &m->u.in.recv);
 		message_check_left(m);
 	}
 	context_progress(context);
@@ -163,7 +164,7 @@ int message_result(const struct message *m)
 int message_probe(struct comm *comm, const struct message_args *args, coll_status_t *status)
 {
 	const struct recv recv = message_recv(comm, args);
-	const struct unexpected *e = match_probe(&comm->context->match, &recv);
+	const struct unexpected *e = match_probe(&traffic_of(comm->context)->match, &recv);
 
 	if (!e)
 		return 0;

@@ -6,6 +6,7 @@
 #include "message/message.h"
 #include "compose/steps.h"
 #include "base/clock.h"
+#include "transport/traffic.h"
 
 /*
  * A call of message_progress looks at so many sends at most, since a program may have 10,000 of them open and call for
@@ -135,7 +136,8 @@ int message_is_done(struct message *m)
 
 int message_progress(struct comm *comm)
 {
-	int moved = comm->messages.copying ? copies_progress(&comm->context->copies) : 0;
+	int moved =
+		comm->messages.copying ? copies_progress(&traffic_of(comm->context)->copies) : 0;
 
 	if (comm->messages.first_unsent)
 		moved |= message_start_held(comm);

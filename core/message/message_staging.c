@@ -3,6 +3,7 @@
 #include "message/message.h"
 #include "compose/staging.h"
 #include "base/error.h"
+#include "transport/traffic.h"
 
 int message_stage(struct message *m)
 {
@@ -18,7 +19,7 @@ int message_stage(struct message *m)
 				 "%s: no memory for %zu bytes on their way to or from a device",
 				 way == COPY_IN ? "coll_isend" : "coll_irecv", bytes);
 	else
-		code = copies_find(&comm->context->copies, way, a->buf,
+		code = copies_find(&traffic_of(comm->context)->copies, way, a->buf,
 				   &m->offload->way[way].stream);
 	if (code)
 		message_unstage(m);
@@ -67,7 +68,8 @@ void message_copy_begin(struct message *m)
 				 .src = in ? m->args.buf : o->memory,
 				 .n = in ? m->args.count * coll_dtype_size(m->args.dtype)
 					 : (size_t)m->status.bytes};
-	copies_add(&m->comm->context->copies, &o->way[in ? COPY_IN : COPY_OUT], &o->whole);
+	copies_add(&traffic_of(m->comm->context)->copies, &o->way[in ? COPY_IN : COPY_OUT],
+		   &o->whole);
 	m->copying = 1;
 	m->comm->messages.copying++;
 	m->comm->messages.looks++;
@@ -80,7 +82,7 @@ void message_copy_cancel(struct message *m)
 
 	if (!m->copying)
 		return;
-	m->offload->lost =
-		copies_cancel(&comm->context->copies, m->offload->way, m, comm->rank) != 0;
+	m->offload->lost = copies_cancel(&traffic_of(comm->context)->copies, m->offload->way, m,
+					 comm->rank) != 0;
 	message_copy_end(m);
 }

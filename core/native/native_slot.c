@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "comm/comm.h"
 #include "comm/extent.h"
+#include "transport/traffic.h"
 
 /* A plugin of an older minor knows no flag of the arguments. */
 enum { NATIVE_PLACE_MINOR = 4 };
@@ -37,7 +38,7 @@ static native_fn native_kind_slot(const coll_native_t *n, int kind)
 native_fn native_slot_of_kind(const struct comm *comm, int kind)
 {
 	/* A backend does not say how its own reduction groups the operands. */
-	if (choose_requirements(&comm->context->selection, kind))
+	if (choose_requirements(&traffic_of(comm->context)->selection, kind))
 		return NULL;
 	return native_kind_slot(comm_native(comm), kind);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* agree.c - the ranks agree on the options that schedules depend on. */
 #include "start/library.h"
+#include "algorithm/selection.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -51,7 +52,7 @@ int agree_selection(struct context_parts *parts)
 	struct bootstrap *bootstrap = parts->bootstrap;
 	int64_t timeout_ms = config_int(parts->config, "init_timeout") / 1000;
 	int n = bootstrap_nranks(bootstrap), code, same = 1;
-	const struct selection own = parts->selection;
+	const struct selection own = *parts->selection;
 	uint64_t brief[2] = {own.table, choose_hash(&own)}, (*all)[2];
 
 	all = calloc((size_t)n, sizeof(*all));
@@ -68,6 +69,6 @@ int agree_selection(struct context_parts *parts)
 	}
 	free(all);
 	return code || same ? code
-			    : agree_take_first(bootstrap, parts->config, &own, &parts->selection,
+			    : agree_take_first(bootstrap, parts->config, &own, parts->selection,
 					       timeout_ms);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* library.c - names the functions that the small core of libcoll reaches through tables. */
 #include "start/library.h"
+#include "algorithm/selection.h"
 #include "exec/control.h"
 #include "transport/channel.h"
 

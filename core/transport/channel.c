@@ -11,37 +11,21 @@ enum { CHANNEL_LEAVE_MS = 1000 /* longest wait until the other ranks have WATCHE
 
 /* ----------------------------------------------------------------------- sending -- */
 
-static void context_send_body(struct context *context, int peer, uint64_t tag,
-			      const struct control_body *body, const void *bytes, size_t len)
+void channel_send(struct context *context, int peer, uint64_t tag, const struct control_body *body,
+		  const void *bytes, size_t len)
 {
-	struct channel *c = context->channel;
+	struct channel *c = traffic_of(context)->channel;
 
 	if (context->plugin->backend.transport) {
-		endpoint_send_control(context, peer, tag, body, bytes, len);
+		traffic_send_control(context, peer, tag, body, bytes, len);
 		return;
 	}
 	if (!c)
 		return;
 	context_lock(c->control); /* any thread may come here, with or without the context's lock */
-	endpoint_send_control(c->control, channel_rank(context, peer), tag, body, bytes, len);
+	traffic_send_control(c->control, channel_rank(context, peer), tag, body, bytes, len);
 	lock_release(&c->control->lock);
 	channel_wake(c);
-}
-
-void context_send_control(struct context *context, int peer, uint64_t tag, int kind, int code,
-			  const char *text)
-{
-	const struct control_body body = {.kind = kind, .code = code};
-
-	context_send_body(context, peer, tag, &body, text, strlen(text) + 1);
-}
-
-void context_send_struct(struct context *context, int peer, uint64_t tag, int kind,
-			 const void *bytes, size_t len)
-{
-	const struct control_body body = {.kind = kind};
-
-	context_send_body(context, peer, tag, &body, bytes, len);
 }
 
 /* ------------------------------------------------------------- opening and closing -- */
@@ -50,7 +34,7 @@ static int channel_check_unexpected(struct context *control, uint32_t peer,
 				    const coll_header_t *header)
 {
 	return !(header->tag & MATCH_CONTROL) ||
-	       control->client->check_unexpected(control, peer, header);
+	       traffic_of(control)->client->check_unexpected(control, peer, header);
 }
 
 /* A control message that is lost is no reason to lose the rank. */
@@ -73,16 +57,17 @@ static int channel_open_context(struct context **out, const struct context *cont
 					    .bootstrap = context->bootstrap,
 					    .config = context->config,
 					    .plugin = plugin,
-					    .selection = context->selection,
+					    .selection = &traffic_of(context)->selection,
+					    .node_size = context->node_size,
 					    .device = -1};
 	const int code = context_make(out, &parts);
 
 	if (code)
 		return code;
-	(*out)->home.device = context->home.device;
+	traffic_of(*out)->home.device = traffic_of(context)->home.device;
 	if (controls) {
-		(*out)->match.check_unexpected = channel_check_unexpected;
-		(*out)->match.no_memory = channel_no_memory;
+		traffic_of(*out)->match.check_unexpected = channel_check_unexpected;
+		traffic_of(*out)->match.no_memory = channel_no_memory;
 	}
 	return context_open(*out);
 }
@@ -122,7 +107,7 @@ static int channel_open_control(struct context *context, const struct plugin *pl
 		watcher_end(c);
 		channel_free(c, 0);
 	} else if (!first.code) {
-		context->channel = c;
+		traffic_of(context)->channel = c;
 	}
 	return error_raise(&first);
 }
@@ -148,26 +133,10 @@ static int channel_open_host(struct context *context, const struct plugin *plugi
 	return error_raise(&first);
 }
 
-int channel_open(struct context *context, const struct plugin *plugin)
-{
-	struct error_first first = {0};
-
-	if (context->nranks > 1)
-		error_note(&first, channel_open_control(context, plugin));
-	if (!first.code)
-		error_note(&first, channel_open_host(context, plugin));
-	if (first.code && context->channel) {
-		channel_close(context->channel, NULL, 0);
-		context->channel = NULL;
-	}
-	bootstrap_watch(context->bootstrap, &context->aborted); /* the new contexts had it */
-	return error_raise(&first);
-}
-
 static int channel_is_sending(const struct channel *c)
 {
 	context_progress(c->control);
-	return context_controls_pending(c->control);
+	return traffic_is_sending(c->control);
 }
 
 /* Tells the other ranks once that this rank leaves; returns the deadline for what the caller does next. */
@@ -186,9 +155,35 @@ static int64_t channel_say_leave(struct channel *c, int64_t timeout_ms)
 	return deadline;
 }
 
+static void channel_close_control(struct channel *c, int64_t timeout_ms)
+{
+	int64_t deadline;
+
+	watcher_end(c);
+	deadline = channel_say_leave(c, timeout_ms);
+	channel_free(c, clock_remaining(deadline));
+}
+
+int channel_open(struct context *context, const struct plugin *plugin)
+{
+	struct traffic *traffic = traffic_of(context);
+	struct error_first first = {0};
+
+	if (context->nranks > 1)
+		error_note(&first, channel_open_control(context, plugin));
+	if (!first.code)
+		error_note(&first, channel_open_host(context, plugin));
+	if (first.code && traffic->channel) {
+		channel_close_control(traffic->channel, 0);
+		traffic->channel = NULL;
+	}
+	bootstrap_watch(context->bootstrap, &context->aborted); /* the new contexts had it */
+	return error_raise(&first);
+}
+
 void channel_leave(struct context *context, int64_t timeout_ms)
 {
-	struct channel *c = context->channel;
+	struct channel *c = traffic_of(context)->channel;
 
 	if (!c)
 		return;
@@ -197,31 +192,45 @@ void channel_leave(struct context *context, int64_t timeout_ms)
 		channel_say_leave(c, timeout_ms);
 }
 
-void channel_close(struct channel *c, struct context *host_context, int64_t timeout_ms)
+void channel_close(struct context *context, int64_t timeout_ms)
 {
-	int64_t deadline;
+	struct channel *c = traffic_of(context)->channel;
 
-	if (c) {
-		watcher_end(c);
-		deadline = channel_say_leave(c, timeout_ms);
-		channel_free(c, clock_remaining(deadline));
-	}
-	if (host_context)
-		channel_close_host(host_context, timeout_ms);
+	if (context->parent)
+		return;
+	if (c)
+		channel_close_control(c, timeout_ms);
+	if (context->host_context)
+		channel_close_host(context->host_context, timeout_ms);
+}
+
+int channel_derive_open(struct context *context, const struct context_making *making)
+{
+	struct context *parent = context->parent;
+	int code, lost;
+
+	if (making->exclude)
+		watcher_spare(parent, making, context->host.timeout_ms);
+	code = context_derive_open(context, making);
+	if (making->exclude)
+		watcher_spare_no_more(parent);
+	lost = code ? watcher_check_ranks(context) : COLL_SUCCESS;
+	return lost ? lost : code;
 }
 
 /* ---------------------------------------------------------------- messages that have come -- */
 
 struct unexpected *channel_take(struct context *context)
 {
-	struct channel *c = context->channel;
+	struct channel *c = traffic_of(context)->channel;
 	struct unexpected *e = NULL;
 	int from = -1;
 
 	if (!c)
 		return NULL;
 	context_lock(c->control);
-	while (from < 0 && (e = match_take(&c->control->match, context->control_tag))) {
+	while (from < 0 &&
+	       (e = match_take(&traffic_of(c->control)->match, traffic_of(context)->control_tag))) {
 		from = channel_rank_of(context, (int)e->peer);
 		if (from < 0) /* no rank of the context sends so */
 			free(e);
@@ -234,5 +243,7 @@ struct unexpected *channel_take(struct context *context)
 
 struct context *channel_control(const struct context *context)
 {
-	return context->channel ? context->channel->control : NULL;
+	const struct channel *c = traffic_of(context)->channel;
+
+	return c ? c->control : NULL;
 }

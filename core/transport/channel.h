@@ -16,18 +16,33 @@
 #ifndef CORE_TRANSPORT_CHANNEL_H
 #define CORE_TRANSPORT_CHANNEL_H
 
-#include "transport/context.h"
+#include "transport/traffic.h"
 
 /*
  * Opens both endpoints of `plugin` for the ranks of context->bootstrap, and starts to watch the ranks: on all ranks or on
  * none.  Collective.  A rank alone has nobody to watch, and no control channel.
  */
 int channel_open(struct context *context, const struct plugin *plugin);
+
+/* ---- The functions of struct context_client for contexts with or without a channel */
+
 /*
- * Closes what channel_open has opened for the context, whose communicators are freed.  Before that the control channel tells
- * the other ranks that this rank leaves, which is no failure.
+ * Sends a control message over the transport of the context, or over its control channel, or nowhere.  Any thread may call it
+ * for a native context, with or without the lock.
  */
-void channel_close(struct channel *channel, struct context *host_context, int64_t timeout_ms);
+void channel_send(struct context *context, int peer, uint64_t tag, const struct control_body *body,
+		  const void *bytes, size_t len);
+/* Has the channel lost that rank of the context? */
+int channel_has_lost(const struct context *context, int rank);
+/* Wakes the watcher, which aborts the backend: see context_failed. */
+void channel_end(struct context *context);
+/* The watcher does not know the context any more.  The caller holds no lock. */
+void channel_forget(struct context *context);
+/*
+ * The endpoint of the context is closed: closes what channel_open has opened for the context.  Before that the control channel
+ * tells the other ranks that this rank leaves, which is no failure.
+ */
+void channel_close(struct context *context, int64_t timeout_ms);
 
 /* ---- Of a native context; most of these are in watcher.c.  Without a control channel these functions do nothing. */
 
@@ -35,8 +50,6 @@ void channel_close(struct channel *channel, struct context *host_context, int64_
  * From now on the loss of a rank of the context raises its alarm, and control messages with this tag are for it.
  */
 void channel_watch(struct context *context, uint64_t tag);
-/* Afterwards the watcher does not know the context any more.  The caller holds no lock. */
-void channel_forget(struct context *context);
 /*
  * The communicator of the context is destroyed, though events may still hold the context: forgets the context, and
  * tells the other ranks that this rank leaves if it was the last that is watched.  The caller holds no lock.
@@ -53,32 +66,14 @@ struct context *channel_control(const struct context *context);
  */
 void channel_poll(const struct context *context);
 
-/*
- * The communicator has failed for a reason that did not come over the channel: asks the watcher to abort the backend, and
- * has the next context_progress of the context call client->check.
- */
-void channel_end(struct context *context);
 /* Waits until the channel knows of the loss or the failure of another rank, at most so long. */
 void channel_await(const struct context *context, int64_t timeout_ms);
 /*
- * Around the backend's shrink of the context, which its abort would end.  The first waits until the watcher has aborted the
- * backend for an earlier failure, at most so long.  From then on the watcher aborts it if a survivor says that it has failed
- * itself, and puts off other aborts until the second: an excluded rank may end meanwhile.
+ * A context_derive_open beside a channel.  Of a shrink, which the backend's abort would end: first waits until the watcher
+ * has aborted the backend for an earlier failure, within the timeout.  From then on the watcher aborts it if a survivor says
+ * that it has failed itself, and puts off other aborts until the shrink is over: an excluded rank may end meanwhile.  After a
+ * failure: COLL_ERR_PEER_LOST if the channel has lost a rank of the context.
  */
-void channel_shrink_begin(struct context *context, const struct context_making *making,
-			  int64_t timeout_ms);
-void channel_shrink_end(struct context *context);
-/*
- * COLL_SUCCESS, or COLL_ERR_PEER_LOST if the channel has lost a rank of the context.  For a context that is not
- * watched yet; its `origin` is set.
- */
-int channel_check_ranks(const struct context *context);
-/* Has the channel lost that rank of the context? */
-int channel_has_lost(const struct context *context, int rank);
-
-/* Around fork: no channel changes meanwhile; the child has none. */
-void channel_fork_lock(void);
-void channel_fork_unlock(void);
-void channel_forked(void);
+int channel_derive_open(struct context *context, const struct context_making *making);
 
 #endif

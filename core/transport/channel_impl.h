@@ -50,6 +50,14 @@ int watcher_begin(struct channel *channel);
 void watcher_end(const struct channel *channel);
 /* Is a context still watched? */
 int watcher_watches(const struct channel *channel);
+/*
+ * Around the shrink of a context: see channel_derive_open.
+ */
+void watcher_spare(struct context *context, const struct context_making *making,
+		   int64_t timeout_ms);
+void watcher_spare_no_more(struct context *context);
+/* COLL_SUCCESS, or COLL_ERR_PEER_LOST if the channel has lost a rank of the context, which is not watched yet. */
+int watcher_check_ranks(const struct context *context);
 /* Wakes the watcher: it takes the channel's endpoint on. */
 void channel_wake(const struct channel *channel);
 

@@ -124,7 +124,7 @@ struct match {
 	uint64_t unexpected_count;             /* messages in the lists above */
 	int controls;                          /* complete control messages among them */
 	uint64_t control[MATCH_CONTROLS_SEEN]; /* the tags of the first of these */
-	/* The functions of struct context_client that concern messages, and their context. */
+	/* The functions of struct traffic_client that concern messages, and their context. */
 	int (*check_unexpected)(struct context *context, uint32_t peer,
 				const coll_header_t *header);
 	int (*no_memory)(struct context *context, uint32_t peer, const coll_header_t *header);

@@ -46,12 +46,18 @@ static struct watcher *watch_thread;
 static struct channel *watch_inherited; /* in a child process: the parent's, so that they stay
 					     reachable; never used */
 
+static struct context *watcher_next(const struct context *context)
+{
+	return traffic_of(context)->next_watched;
+}
+
 /* ----------------------------------------------------------------------- the alarm -- */
 
 int channel_has_lost(const struct context *context, int rank)
 {
-	return context->channel &&
-	       atomic_load(&context->channel->lost[channel_rank(context, rank)]);
+	const struct channel *c = traffic_of(context)->channel;
+
+	return c && atomic_load(&c->lost[channel_rank(context, rank)]);
 }
 
 /* Writes a sentence for each lost rank of the context: 0 if there is none. */
@@ -88,32 +94,30 @@ static int watcher_raise(const struct channel *c, struct context *context)
 	return 1;
 }
 
-int channel_check_ranks(const struct context *context)
+int watcher_check_ranks(const struct context *context)
 {
 	char text[sizeof(context->alarm.text)];
 	size_t n = 0;
 
-	if (!context->channel)
+	if (!traffic_of(context)->channel)
 		return COLL_SUCCESS;
 	pthread_mutex_lock(&watch_lock);
-	n = watcher_describe(context->channel, context, text, sizeof(text));
+	n = watcher_describe(traffic_of(context)->channel, context, text, sizeof(text));
 	pthread_mutex_unlock(&watch_lock);
 	return n ? error_set(COLL_ERR_PEER_LOST, "%s", text) : COLL_SUCCESS;
 }
 
 void channel_end(struct context *context)
 {
-	atomic_store(&context->alarm.ended, 1);
-	context_notify(context);
-	if (context->channel)
-		channel_wake(context->channel);
+	if (traffic_of(context)->channel)
+		channel_wake(traffic_of(context)->channel);
 }
 
 void channel_await(const struct context *context, int64_t timeout_ms)
 {
 	const int64_t deadline = clock_deadline(timeout_ms);
 
-	while (context->channel && !atomic_load(&context->alarm.ended) &&
+	while (traffic_of(context)->channel && !atomic_load(&context->alarm.ended) &&
 	       clock_remaining(deadline) > 0)
 		clock_nap(1000);
 }
@@ -123,32 +127,31 @@ static int watcher_owes_abort(const struct context *context)
 	return atomic_load(&context->alarm.ended) && !atomic_load(&context->alarm.aborted);
 }
 
-void channel_shrink_begin(struct context *context, const struct context_making *making,
-			  int64_t timeout_ms)
+void watcher_spare(struct context *context, const struct context_making *making, int64_t timeout_ms)
 {
 	const int64_t deadline = clock_deadline(timeout_ms);
 
-	if (!context->channel)
+	if (!traffic_of(context)->channel)
 		return;
 	pthread_mutex_lock(&watch_lock);
 	while (watcher_owes_abort(context) && clock_remaining(deadline) > 0) {
 		pthread_mutex_unlock(&watch_lock);
-		channel_wake(context->channel);
+		channel_wake(traffic_of(context)->channel);
 		clock_nap(1000);
 		pthread_mutex_lock(&watch_lock);
 	}
-	context->shrinking = making;
+	traffic_of(context)->shrinking = making;
 	pthread_mutex_unlock(&watch_lock);
 }
 
-void channel_shrink_end(struct context *context)
+void watcher_spare_no_more(struct context *context)
 {
-	if (!context->channel)
+	if (!traffic_of(context)->channel)
 		return;
 	pthread_mutex_lock(&watch_lock);
-	context->shrinking = NULL;
+	traffic_of(context)->shrinking = NULL;
 	pthread_mutex_unlock(&watch_lock);
-	channel_wake(context->channel);
+	channel_wake(traffic_of(context)->channel);
 }
 
 /* Takes the news of a context, and releases its lock. */
@@ -190,7 +193,7 @@ static int watcher_tell_all(const struct channel *c)
 {
 	int left = 0;
 
-	for (struct context *w = c->watched; w; w = w->next_watched) {
+	for (struct context *w = c->watched; w; w = watcher_next(w)) {
 		if (w->alarm.tell_us)
 			watcher_tell_why(w);
 		left |= w->alarm.tell_us != 0;
@@ -201,10 +204,10 @@ static int watcher_tell_all(const struct channel *c)
 /* Each context has its alarm before the first abort, which may take long. */
 static void watcher_abort_ended(struct channel *c)
 {
-	for (struct context *w = c->watched; w; w = w->next_watched) {
+	for (struct context *w = c->watched; w; w = watcher_next(w)) {
 		const coll_native_t *native = w->plugin->backend.native;
 
-		if (!watcher_owes_abort(w) || w->shrinking)
+		if (!watcher_owes_abort(w) || traffic_of(w)->shrinking)
 			continue;
 		watcher_check_ended(w);
 		if (native && native->abort)
@@ -226,7 +229,7 @@ void watcher_tell_ranks(const struct channel *c, int kind)
 
 	for (int r = 0; r < c->control->nranks; r++)
 		if (r != c->control->rank)
-			endpoint_send_control(c->control, r, WATCHER_TAG, &body, "", 1);
+			traffic_send_control(c->control, r, WATCHER_TAG, &body, "", 1);
 }
 
 /* A call of the context, or the next one, learns of the news. */
@@ -242,7 +245,7 @@ static void watcher_take_own(const struct channel *c)
 {
 	struct unexpected *e;
 
-	while ((e = match_take(&c->control->match, WATCHER_TAG))) {
+	while ((e = match_take(&traffic_of(c->control)->match, WATCHER_TAG))) {
 		const struct control_body *body = (const void *)e->data;
 
 		if (e->header.len >= sizeof(*body) && body->kind == WATCHER_LEAVE)
@@ -288,8 +291,9 @@ static void watcher_take_end(struct context *w, int from, const struct control_b
 {
 	char name[24] = "";
 
-	if (w->shrinking && watcher_ends_shrink(w->shrinking, from, body->code))
-		w->shrinking = NULL;
+	if (traffic_of(w)->shrinking &&
+	    watcher_ends_shrink(traffic_of(w)->shrinking, from, body->code))
+		traffic_of(w)->shrinking = NULL;
 	if (strncmp(body->text, "rank ", 5))
 		snprintf(name, sizeof(name), "rank %d: ", from);
 	if (!w->alarm.text[0])
@@ -307,7 +311,7 @@ static void watcher_see(void *user, const struct unexpected *e)
 	if (!e->complete || from < 0)
 		return;
 	news->any = 1;
-	if (e->header.len > sizeof(*body) && w->client->ends(body->kind) &&
+	if (e->header.len > sizeof(*body) && traffic_of(w)->client->ends(body->kind) &&
 	    !e->data[e->header.len - 1])
 		watcher_take_end(w, from, body);
 }
@@ -315,10 +319,11 @@ static void watcher_see(void *user, const struct unexpected *e)
 /* Tells each context whose messages have come.  The lock of the channel's context is held. */
 static void watcher_see_all(struct channel *c)
 {
-	for (struct context *w = c->watched; w; w = w->next_watched) {
+	for (struct context *w = c->watched; w; w = watcher_next(w)) {
 		struct watcher_news news = {w, 0};
 
-		match_each(&c->control->match, ~(uint64_t)0, w->control_tag, watcher_see, &news);
+		match_each(&traffic_of(c->control)->match, ~(uint64_t)0, traffic_of(w)->control_tag,
+			   watcher_see, &news);
 		if (news.any)
 			watcher_notify(w);
 	}
@@ -326,7 +331,7 @@ static void watcher_see_all(struct channel *c)
 
 static void watcher_raise_all(struct channel *c)
 {
-	for (struct context *w = c->watched; w; w = w->next_watched)
+	for (struct context *w = c->watched; w; w = watcher_next(w))
 		if (watcher_raise(c, w)) {
 			atomic_store(&w->alarm.ended, 1);
 			watcher_notify(w);
@@ -344,7 +349,7 @@ static int watcher_check_all(struct channel *c)
 {
 	int left = 0;
 
-	for (struct context *w = c->watched; w; w = w->next_watched) {
+	for (struct context *w = c->watched; w; w = watcher_next(w)) {
 		if (!atomic_load(&w->alarm.news) || atomic_load(&w->alarm.ended))
 			continue;
 		if (!lock_try(&w->lock)) {
@@ -366,11 +371,11 @@ static int watcher_watch_all(struct channel *c)
 		return c->outside;
 	c->outside_us = now;
 	c->outside = 0;
-	for (struct context *w = c->watched; w; w = w->next_watched) {
+	for (struct context *w = c->watched; w; w = watcher_next(w)) {
 		if (atomic_load(&w->alarm.ended) || !lock_try(&w->lock))
 			continue;
 		w->now_is_recent = 0;
-		c->outside |= w->client->watch && w->client->watch(w);
+		c->outside |= traffic_of(w)->client->watch(w);
 		lock_release(&w->lock);
 	}
 	return c->outside;
@@ -402,9 +407,9 @@ static int watcher_drive(struct channel *c)
 void channel_poll(const struct context *context)
 {
 	/* The watcher has the lock while it aborts a backend. */
-	if (!context->channel || !clock_lock_within(&watch_lock, WATCHER_POLL_MS))
+	if (!traffic_of(context)->channel || !clock_lock_within(&watch_lock, WATCHER_POLL_MS))
 		return;
-	(void)watcher_drive(context->channel);
+	(void)watcher_drive(traffic_of(context)->channel);
 	pthread_mutex_unlock(&watch_lock);
 }
 
@@ -522,10 +527,41 @@ static int watcher_start(void)
 			 strerror(failed), thread_advice(failed));
 }
 
+/* --------------------------------------------------------------------------- fork -- */
+
+static void watcher_fork_lock(void)
+{
+	pthread_mutex_lock(&watch_lock);
+}
+
+static void watcher_fork_unlock(void)
+{
+	pthread_mutex_unlock(&watch_lock);
+}
+
+/* The thread does not exist in the child; wait_forked closes the endpoints' descriptors. */
+static void watcher_forked(void)
+{
+	watch_inherited = watch_channels;
+	watch_channels = NULL;
+	if (watch_thread)
+		watcher_free(watch_thread);
+	watch_thread = NULL;
+	watcher_fork_unlock();
+}
+
+/* After fork_watch: so the channels are locked before the list of contexts. */
+static void watcher_fork_register(void)
+{
+	pthread_atfork(watcher_fork_lock, watcher_fork_unlock, watcher_forked);
+}
+
 int watcher_begin(struct channel *c)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int code = COLL_SUCCESS;
 
+	pthread_once(&once, watcher_fork_register);
 	pthread_mutex_lock(&watch_lock);
 	if (!watch_thread)
 		code = watcher_start();
@@ -568,15 +604,15 @@ void watcher_end(const struct channel *channel)
 
 void channel_watch(struct context *context, uint64_t tag)
 {
-	struct channel *c = context->channel;
+	struct channel *c = traffic_of(context)->channel;
 
 	if (!c)
 		return;
 	pthread_mutex_lock(&watch_lock);
-	context->next_watched = c->watched;
+	traffic_of(context)->next_watched = c->watched;
 	c->watched = context;
 	context_lock(c->control);
-	context->control_tag = tag;
+	traffic_of(context)->control_tag = tag;
 	watcher_see_all(c);
 	lock_release(&c->control->lock);
 	watcher_raise_all(c);
@@ -586,14 +622,14 @@ void channel_watch(struct context *context, uint64_t tag)
 
 void channel_forget(struct context *context)
 {
-	struct channel *c = context->channel;
+	struct channel *c = traffic_of(context)->channel;
 
 	if (!c)
 		return;
 	pthread_mutex_lock(&watch_lock);
-	for (struct context **at = &c->watched; *at; at = &(*at)->next_watched)
+	for (struct context **at = &c->watched; *at; at = &traffic_of(*at)->next_watched)
 		if (*at == context) {
-			*at = context->next_watched;
+			*at = traffic_of(context)->next_watched;
 			break;
 		}
 	pthread_mutex_unlock(&watch_lock);
@@ -607,26 +643,4 @@ int watcher_watches(const struct channel *c)
 	watches = c->watched != NULL;
 	pthread_mutex_unlock(&watch_lock);
 	return watches;
-}
-
-/* --------------------------------------------------------------------------- fork -- */
-
-void channel_fork_lock(void)
-{
-	pthread_mutex_lock(&watch_lock);
-}
-
-void channel_fork_unlock(void)
-{
-	pthread_mutex_unlock(&watch_lock);
-}
-
-/* The thread does not exist in the child; wait_forked closes the endpoints' descriptors. */
-void channel_forked(void)
-{
-	watch_inherited = watch_channels;
-	watch_channels = NULL;
-	if (watch_thread)
-		watcher_free(watch_thread);
-	watch_thread = NULL;
 }

@@ -7,6 +7,7 @@
 #include "comm/pair.h"
 #include "watch/stall_words.h"
 #include "base/clock.h"
+#include "transport/traffic.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,7 +150,7 @@ static void report_send(struct comm *comm, int rank, struct report r)
 int report_can_ask(const struct comm *comm)
 {
 	return comm->context->ep &&
-	       (comm->context->plugin->backend.transport || comm->context->channel);
+	       (comm->context->plugin->backend.transport || traffic_of(comm->context)->channel);
 }
 
 /* If this rank has not moved since its last question, a rank that answered that question lives, even if it is too busy to
@@ -255,10 +256,11 @@ void report_compare_newest(struct comm *comm)
 {
 	if (comm->log->hash && call_log_add_hash(comm, call_log_newest_call(comm)))
 		report_mark(comm);
-	if (!comm->context->match.unexpected_count || report_is_ambiguous(comm))
+	if (!traffic_of(comm->context)->match.unexpected_count || report_is_ambiguous(comm))
 		return;
-	call_index_each(&comm->context->match.calls, comm_tag_collective(comm, comm->seq - 1, 0),
-			report_compare_unexpected, comm);
+	call_index_each(&traffic_of(comm->context)->match.calls,
+			comm_tag_collective(comm, comm->seq - 1, 0), report_compare_unexpected,
+			comm);
 }
 
 /* ------------------------------------------------------------------------ comparing hashes -- */

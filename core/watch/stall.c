@@ -7,6 +7,7 @@
 #include "watch/stall_words.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "transport/traffic.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,7 +175,7 @@ void stall_describe_missing(struct comm *comm, int asked, char *text, size_t siz
 		 asked ? "; not heard from: " : "", asked ? silent : "", awaited,
 		 comm->queue.head && comm->queue.head->stream_events
 			 ? "; its stream has not come to the call"
-		 : comm->context->copies.pending
+		 : traffic_of(comm->context)->copies.pending
 			 ? "; copies to or from a device are still under way"
 			 : "",
 		 stall_unexpected(comm, &unexpected), ranks);

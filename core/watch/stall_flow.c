@@ -7,6 +7,7 @@
 #include "watch/message_words.h"
 #include "comm/op.h"
 #include "watch/stall_words.h"
+#include "transport/traffic.h"
 
 #include <stdlib.h>
 
@@ -71,7 +72,7 @@ static int flow_is_behind(const struct comm *comm)
 		flow.from = NULL;
 	for (const struct comm *c = context->comms; c; c = c->next)
 		flow_see_comm(&flow, c);
-	match_each_incomplete(&context->match, flow_see_incomplete, &flow);
+	match_each_incomplete(&traffic_of(context)->match, flow_see_incomplete, &flow);
 	free(from);
 	return flow.comes;
 }

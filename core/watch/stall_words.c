@@ -2,6 +2,7 @@
 /* stall_words.c - where the ranks of an operation that does not move are, in words. */
 #include "watch/stall_words.h"
 #include "watch/message_words.h"
+#include "transport/traffic.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +72,7 @@ const char *stall_unexpected(const struct comm *comm, struct stall_unexpected *u
 	const uint64_t tag = (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT;
 
 	*unexpected = (struct stall_unexpected){.comm = comm};
-	match_each(&comm->context->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, tag,
+	match_each(&traffic_of(comm->context)->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, tag,
 		   stall_see_unexpected, unexpected);
 	return unexpected->text;
 }

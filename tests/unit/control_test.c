@@ -7,6 +7,7 @@
 #include "fake_backend.h"
 
 #include "exec/comm_life.h"
+#include "transport/traffic.h"
 
 enum { CHILD_ID = 77, SPLIT_SEQ = 70000 };
 
@@ -321,14 +322,14 @@ static void test_failed(void)
 	const struct signature none = {{0, 0}};
 
 	fake_message(rig, 1, comm_tag_collective(child, 0, 0), none, "", 1);
-	is_int((int64_t)rig->context->match.unexpected_count, 0,
+	is_int((int64_t)traffic_of(rig->context)->match.unexpected_count, 0,
 	       "a message of a rank that is not in the communicator is dropped");
 	fake_control(rig, 2, rig->comm, CONTROL_FAIL, COLL_ERR_MISMATCH, "other calls");
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_MISMATCH, "the code of rank 2 is that of all");
 	is_str(rig->comm->error_text, "rank 2: other calls", "and its text");
 	fake_message(rig, 1, comm_tag_collective(rig->comm, 0, 0), none, "", 1);
-	is_int((int64_t)rig->context->match.unexpected_count, 0,
+	is_int((int64_t)traffic_of(rig->context)->match.unexpected_count, 0,
 	       "a message of a communicator that has failed is dropped");
 	child_free(rig, child);
 	rig_free(rig);
@@ -373,7 +374,7 @@ static void test_no_such_rank(void)
 	       "a message of a rank that does not exist is refused");
 	is_int(host->message(host, FAKE_RANKS, &header, "x"), COLL_ERR_INTERNAL,
 	       "also one that has come whole");
-	is_int((int64_t)rig->context->match.unexpected_count, 0, "and none is kept");
+	is_int((int64_t)traffic_of(rig->context)->match.unexpected_count, 0, "and none is kept");
 	own = rig->context->failure;
 	rig->context->failure = failure;
 	host->peer_lost(host, FAKE_RANKS, "gone");

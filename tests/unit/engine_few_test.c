@@ -10,6 +10,7 @@
 
 #include "fake_backend.h"
 #include "comm/call_log.h"
+#include "transport/traffic.h"
 
 enum {
 	TEST_OWN = 5,     /* this rank's input; ranks 1 and 2 send */
@@ -467,9 +468,9 @@ static void test_beside(void)
 	context->pending_events = 1;
 	ok(few_is_general(&few), "one after the loss of a rank");
 	context->pending_events = 0;
-	context->match.controls = 1;
+	traffic_of(context)->match.controls = 1;
 	ok(few_is_general(&few), "one after a control message");
-	context->match.controls = 0;
+	traffic_of(context)->match.controls = 0;
 	comm->nleft = 1;
 	ok(few_is_general(&few), "one after a rank has left");
 	comm->nleft = 0;

@@ -7,6 +7,7 @@
 #include "fake_backend.h"
 #include "exec/control.h"
 #include "exec/comm_life.h"
+#include "transport/traffic.h"
 
 enum { ELEM = sizeof(int32_t) };
 
@@ -386,7 +387,8 @@ static void test_cancel(void)
 	memcpy(early.buf, "abcd", ELEM);
 	fake_end(rig, early, COLL_SUCCESS);
 	fake_message(rig, 1, tag_of(rig, op, 0), op->call.signature, in, ELEM);
-	ok(!match_next_done(&rig->context->match) && !out[2], "no receive is left behind");
+	ok(!match_next_done(&traffic_of(rig->context)->match) && !out[2],
+	   "no receive is left behind");
 	queue_progress(rig->comm);
 	is_int((int64_t)rig->comm->finished, 0, "nothing is done afterwards");
 	ok(fake_woken(rig), "who sleeps is woken");
@@ -457,7 +459,7 @@ static void test_cancel_quietly(void)
 	queue_cancel(rig->comm);
 	is_int(rig->fake.closes, 0, "a posted receive is given up without closing the endpoint");
 	fake_message(rig, 1, tag_of(rig, op, 0), op->call.signature, in, ELEM);
-	ok(!match_next_done(&rig->context->match), "and gets no message");
+	ok(!match_next_done(&traffic_of(rig->context)->match), "and gets no message");
 	rig->comm->error = COLL_ERR_ABORTED;
 	rig_free(rig);
 }
@@ -512,7 +514,7 @@ static void test_ambiguous(void)
 	header.meta[1] = op->call.signature.meta[1] + 1;
 	op_enqueue(op, 0);
 	rig->comm->issued += TAG_SEQ_APART;
-	is_int(comm_context_client.check_unexpected(rig->context, 1, &header), 0,
+	is_int(comm_traffic_client.check_unexpected(rig->context, 1, &header), 0,
 	       "with so much under way the message is kept");
 	is_int(rig->comm->pending_code, 0, "and nothing is said against it");
 	fake_message(rig, 1, comm_tag_collective(rig->comm, 1, 0), another_count(op), in, ELEM);
@@ -523,7 +525,7 @@ static void test_ambiguous(void)
 	call_log_add_call(rig->comm, &op->call.signature);
 	is_int(rig->comm->pending_code, COLL_ERR_MISMATCH, "with less under way it is a mismatch");
 	rig->comm->pending_code = 0;
-	is_int(comm_context_client.check_unexpected(rig->context, 1, &header), 1,
+	is_int(comm_traffic_client.check_unexpected(rig->context, 1, &header), 1,
 	       "and so is the first one");
 	rig_free(rig);
 }
@@ -545,15 +547,15 @@ static void test_history(void)
 		call_log_add_call(rig->comm, &op->call.signature);
 	}
 	header.tag = comm_tag_collective(rig->comm, 0, 0);
-	is_int(comm_context_client.check_unexpected(rig->context, 1, &header), 1,
+	is_int(comm_traffic_client.check_unexpected(rig->context, 1, &header), 1,
 	       "a message of the %dth collective ago is compared", LOG_CALLS);
 	rig->comm->pending_code = 0;
 	rig->comm->seq++;
 	call_log_add_call(rig->comm, &op->call.signature);
-	is_int(comm_context_client.check_unexpected(rig->context, 1, &header), 0,
+	is_int(comm_traffic_client.check_unexpected(rig->context, 1, &header), 0,
 	       "an older one is not");
 	header.tag = comm_tag_collective(rig->comm, rig->comm->seq, 0);
-	is_int(comm_context_client.check_unexpected(rig->context, 1, &header), 0,
+	is_int(comm_traffic_client.check_unexpected(rig->context, 1, &header), 0,
 	       "nor one of a later collective");
 	rig_free(rig);
 }

@@ -239,7 +239,9 @@ FAKE_UNUSED static void fake_native(struct plugin *plugin)
 /* The test sets the plugin's slots before: see rig_new. */
 static void rig_open(struct rig *rig)
 {
-	struct context_parts parts = {.client = &comm_context_client, .device = -1};
+	struct selection selection;
+	struct context_parts parts = {
+		.client = &comm_context_client, .selection = &selection, .device = -1};
 	struct bootstrap *bootstraps[FAKE_RANKS];
 	coll_config_t app;
 
@@ -250,7 +252,7 @@ static void rig_open(struct rig *rig)
 	rig->plugin.backend.close = fake_close;
 	coll_config_init(&app, sizeof(app));
 	if (config_load(&app, rules_check_option, &parts.config) ||
-	    choose_compile(parts.config, &parts.selection) ||
+	    choose_compile(parts.config, &selection) ||
 	    bootstrap_open_local(bootstraps, FAKE_RANKS))
 		bail_out("cannot make a context: %s", error_text());
 	parts.bootstrap = bootstraps[0];

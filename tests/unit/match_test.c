@@ -2,6 +2,7 @@
 /* match_test.c - the sender that a receive from any source reports; messages without a receive. */
 #include "exec/control.h"
 #include "comm/comm.h"
+#include "transport/traffic.h"
 
 #include "../lib/tap.h"
 
@@ -102,7 +103,7 @@ static void test_freed(void)
 	comm_note_freed(context, (1u << TAG_CONTEXT_BITS) - 1);
 	for (uint32_t c = 0; c < 3000; c++) {
 		header.tag = comm_tag_control(c);
-		if (comm_context_client.check_unexpected(context, 0, &header))
+		if (comm_traffic_client.check_unexpected(context, 0, &header))
 			dropped++;
 		else
 			kept += c % 2;
@@ -110,7 +111,7 @@ static void test_freed(void)
 	is_int(dropped, 1500, "messages for freed communicators are dropped");
 	is_int(kept, 1500, "those for communicators still to be made are kept");
 	header.tag = comm_tag_control((1u << TAG_CONTEXT_BITS) - 1);
-	is_int(comm_context_client.check_unexpected(context, 0, &header), 1,
+	is_int(comm_traffic_client.check_unexpected(context, 0, &header), 1,
 	       "the last context of all");
 	for (int i = 0; i < CONTEXT_FREED; i++)
 		free(context->freed[i]);
@@ -124,7 +125,9 @@ static void test_freed(void)
 static struct context *make_context(struct bootstrap *bootstraps[2], struct comm *comm)
 {
 	static char *lost[2];
-	struct context *context = calloc(1, sizeof(*context));
+	struct selection selection = {0};
+	const struct context_parts parts = {.selection = &selection, .device = -1};
+	struct context *context = calloc(1, comm_context_client.size);
 	coll_config_t app;
 
 	coll_config_init(&app, sizeof(app));
@@ -137,17 +140,15 @@ static struct context *make_context(struct bootstrap *bootstraps[2], struct comm
 	context->failure = lost;
 	comm->context = context;
 	comm_enlist(comm);
-	match_init(&context->match);
-	context->match.check_unexpected = comm_context_client.check_unexpected;
-	context->match.no_memory = comm_context_client.no_memory;
-	context->match.context = context;
+	context->client = &comm_context_client;
 	host_fill(context, -1);
+	traffic_begin(context, &parts, &comm_traffic_client);
 	return context;
 }
 
 static void free_context(struct context *context, struct bootstrap *bootstraps[2])
 {
-	match_free(&context->match);
+	traffic_free(context);
 	config_free(context->config);
 	bootstrap_close(bootstraps[0]);
 	bootstrap_close(bootstraps[1]);
@@ -175,7 +176,8 @@ static void test_no_memory(void)
 	ok(context->pending_events, "the next progress looks at it");
 	header.len = 1;
 	is_int(host->arrive(host, 1, &header, &sink), COLL_SUCCESS, "another message after it");
-	is_int((int64_t)context->match.unexpected_count, 0, "is not taken in its place");
+	is_int((int64_t)traffic_of(context)->match.unexpected_count, 0,
+	       "is not taken in its place");
 	header.len = UINT64_MAX;
 	comm.pending_code = 0;
 	is_int(host->arrive(host, 1, &header, &sink), COLL_ERR_INTERNAL,

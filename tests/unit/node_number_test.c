@@ -105,13 +105,13 @@ static void test_node_size(struct rig *rig)
 	int wrong = 0;
 	double us;
 
-	rig->context->selection.node_size = 5;
+	rig->context->node_size = 5;
 	context = context_of(rig, host, 12, &us);
 	for (int r = 0; r < 12; r++)
 		wrong += context->node[r] != r / 5 * 5;
 	is_int(wrong, 0, "12 ranks, node_size 5: five neighbours form a node");
 	context_unref(context, 0);
-	rig->context->selection.node_size = 0;
+	rig->context->node_size = 0;
 }
 
 /* Every rank is alone on its host: the most hosts that there can be. */

@@ -12,6 +12,7 @@
 #include "comm/comm_wait.h"
 #include "exec/control.h"
 #include "comm/moving.h"
+#include "transport/traffic.h"
 
 static int32_t in[64], out[64];
 
@@ -411,12 +412,13 @@ static void test_freed(void)
 	tag = comm_tag_user(other, 0);
 	fake_message(rig, 1, tag, none, NULL, 0);
 	fake_message(rig, 1, comm_tag_user(rig->comm, 0), none, NULL, 0);
-	is_int((int64_t)rig->context->match.unexpected_count, 2, "two messages wait");
+	is_int((int64_t)traffic_of(rig->context)->match.unexpected_count, 2, "two messages wait");
 	rig_free_comm(rig, other);
-	is_int((int64_t)rig->context->match.unexpected_count, 1,
+	is_int((int64_t)traffic_of(rig->context)->match.unexpected_count, 1,
 	       "that of the freed communicator is gone");
 	fake_message(rig, 1, tag, none, NULL, 0);
-	is_int((int64_t)rig->context->match.unexpected_count, 1, "and a later one is not kept");
+	is_int((int64_t)traffic_of(rig->context)->match.unexpected_count, 1,
+	       "and a later one is not kept");
 	rig_free(rig);
 }
 
@@ -552,7 +554,7 @@ static void test_bad_controls(void)
 	fake_message(rig, 1, tag, none, NULL, 0);
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_SUCCESS, "control messages that cannot be are ignored");
-	is_int((int64_t)rig->context->match.unexpected_count, 0, "and not kept");
+	is_int((int64_t)traffic_of(rig->context)->match.unexpected_count, 0, "and not kept");
 	rig_free(rig);
 }
 

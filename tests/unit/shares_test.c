@@ -5,6 +5,7 @@
  */
 #include "../lib/namespaces.h"
 #include "../lib/ranks.h"
+#include "algorithm/rules.h"
 #include "comm/comm.h"
 
 #include <coll/backend.h>

@@ -3,7 +3,7 @@
  * context_lock.c - the lock of a context.  A thread of the program that leaves the library by a jump (siglongjmp out of a
  * signal's handler), or ends there, may keep the lock: some calls do not wait for it without a limit.
  */
-#include "transport/context.h"
+#include "endpoint/context.h"
 
 enum { LOCK_SLICE_MS = 200 /* between two looks whether another thread has given up */ };
 

@@ -4,16 +4,14 @@
  * and so hide the parent's death from the peers; and calls on the parent's handles would send in the
  * parent's name.
  */
-#include "transport/fork.h"
+#include "endpoint/fork.h"
 #include "base/handle.h"
-#include "transport/channel.h"
-#include "transport/context.h"
+#include "endpoint/context.h"
 
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 static void fork_before(void)
 {
-	channel_fork_lock();
 	wait_fork_lock();
 	handle_fork_lock();
 }
@@ -22,13 +20,11 @@ static void fork_in_parent(void)
 {
 	handle_fork_unlock();
 	wait_fork_unlock();
-	channel_fork_unlock();
 }
 
 static void fork_in_child(void)
 {
 	wait_forked();
-	channel_forked();
 	handle_forked();
 	fork_in_parent();
 }

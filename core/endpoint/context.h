@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * context.h - one opened backend endpoint (UCX: a worker), the communicators on it (the first and those
- * split from it), the messages in flight, and the lock that serialises all of them.
+ * context.h - one opened backend endpoint (UCX: a worker) as an object: its plugin, its ranks, its host table, the
+ * communicators on it (the first and those split from it), and the lock that serialises all of them.
+ *
+ * What goes over the endpoint is the matter of the folders to the right: messages, control messages and copies are in a
+ * part of theirs that lies behind the struct (transport/traffic.h), and struct context_client calls them.
  */
-#ifndef CORE_TRANSPORT_CONTEXT_H
-#define CORE_TRANSPORT_CONTEXT_H
+#ifndef CORE_ENDPOINT_CONTEXT_H
+#define CORE_ENDPOINT_CONTEXT_H
 
 #include "base/clock.h"
 #include "base/lock.h"
 #include "bootstrap/bootstrap.h"
-#include "algorithm/selection.h"
-#include "device/caller_stream.h"
-#include "device/copies.h"
-#include "transport/match.h"
 #include "base/error.h"
 #include "plugin/plugin.h"
 
@@ -20,34 +19,49 @@
 #include <stdatomic.h>
 
 struct comm;
-struct channel;
 struct context;
-struct control;
+struct context_parts;
+struct control_body;
+struct selection;
 
 /*
- * The functions by which a context reports to the layer above, which owns the operations.  The context's
- * lock is held in all of these, and none of them blocks.
+ * What a context needs of the folders that stand right of it: its messages and its communicators.  The context's lock is
+ * held in all functions but those of its life, and none of them blocks.
  */
 struct context_client {
-	/* A posted receive has completed. */
-	void (*received)(struct recv *recv);
-	/* Copies n bytes to dst, the place that the receive has for them in device memory. */
-	int (*fill)(const struct recv *recv, void *dst, const void *bytes, uint64_t n);
-	/* An unexpected message has come (no receive is posted for it): 0 keeps it, 1 drops it. */
-	int (*check_unexpected)(struct context *context, uint32_t peer,
-				const coll_header_t *header);
-	/*
-	 * There is no memory for an unexpected message: 0 drops its payload, an error code refuses
-	 * the message.
-	 */
-	int (*no_memory)(struct context *context, uint32_t peer, const coll_header_t *header);
-	/* A message has come that does not fit the receive posted for it. */
-	void (*mismatch)(struct context *context, const struct recv *recv, uint32_t peer,
-			 const coll_header_t *header);
-	/* A peer has failed, a message did not fit, or any control messages have come. */
+	size_t size; /* of the memory of a context: struct context and the client's part behind it, which begins as zeros */
+
+	/* --- its life: of the client's part.  NULL: there is nothing to do */
+
+	/* The context is made: makes the client's part, and fills the functions of context->host that concern messages and memory. */
+	void (*begin)(struct context *context, const struct context_parts *parts);
+	/* The endpoint is open. */
+	void (*opened)(struct context *context);
+	/* The endpoint is closed next: nobody else uses it from now on. */
+	void (*closing)(struct context *context);
+	/* The endpoint is closed: ends what stands beside it, within timeout_ms. */
+	void (*closed)(struct context *context, int64_t timeout_ms);
+	/* The context is freed next: frees the client's part. */
+	void (*free)(struct context *context);
+
+	/* --- messages */
+
+	/* Takes the messages that have come: 1 if control messages came or went.  NULL: there are none. */
+	int (*take)(struct context *context);
+	/* Sends a control message: see context_send_control.  NULL: it goes nowhere. */
+	void (*send)(struct context *context, int peer, uint64_t tag,
+		     const struct control_body *body, const void *bytes, size_t len);
+	/* Are control messages still being sent?  NULL: never. */
+	int (*sending)(struct context *context);
+	/* Has the control channel beside the endpoint lost that rank?  Any thread may ask, without the lock.  NULL: never. */
+	int (*lost)(const struct context *context, int rank);
+	/* The communicator of a native context has failed: asks for an abort of the backend.  NULL: nobody does it. */
+	void (*failed)(struct context *context);
+
+	/* --- communicators */
+
+	/* A peer has failed, a message did not fit, or control messages have come. */
 	void (*check)(struct context *context);
-	/* Nothing but control messages has come: match.control has the first control messages' tags. */
-	void (*controls)(struct context *context);
 	/* Does all that context_progress would do now: 1.  0: does nothing, and context_progress is to be called. */
 	int (*poll)(struct context *context);
 	/* Moves operations on: 1 if anything moved. */
@@ -56,19 +70,12 @@ struct context_client {
 	int (*look)(struct context *context);
 	/* The endpoint was closed early: every operation on it has failed. */
 	void (*shut)(struct context *context);
-	/* Does an operation wait for another context, whose progress no descriptor signals? */
+	/* Does an operation wait for another context, or for a device, whose progress no descriptor signals? */
 	int (*awaits)(const struct context *context);
 	/* When is the client to be called although nothing moves, by clock_now_us?  INT64_MAX: at no time. */
 	int64_t (*due)(const struct context *context);
 	/* Does a backend without a transport have operations in flight? */
 	int (*busy)(const struct context *context);
-	/*
-	 * Of a native context with a control channel: called some times a second by the watcher, for a program that may wait
-	 * outside the library.  1: it may.
-	 */
-	int (*watch)(struct context *context);
-	/* Does a control message of this kind end the communicator?  Any thread may ask, without the lock. */
-	int (*ends)(int kind);
 };
 
 /* Slots of a hash table of the communicators of a context. */
@@ -77,7 +84,7 @@ enum { CONTEXT_COMMS_BITS = 10 };
 /* Ids of freed communicators are bits in CONTEXT_FREED pieces, each allocated when first needed. */
 enum { CONTEXT_FREED_PIECE = 1 << 15, CONTEXT_FREED = 1 << 11 };
 
-/* What the watcher (channel.h) tells a native context about the other ranks. */
+/* What the watcher (transport/watcher.c) tells a native context about the other ranks. */
 struct alarm {
 	_Atomic int
 		code; /* COLL_ERR_PEER_LOST once a rank of the context is lost, else 0; `text` is written before it */
@@ -135,11 +142,9 @@ struct context {
 	int64_t polls_us; /* how long a wait polls now: poll_us, or less on a processor that ranks share */
 	int64_t idle_us; /* the last context_wait timed out when nothing had moved for so long */
 	int64_t rested_us,
-		rested_at_us;       /* the same with the waits right before it, and when it ended */
-	int64_t now_us;             /* see context_now */
-	int now_is_recent;          /* now_us was read in this call, or in this round of a wait */
-	struct selection selection; /* rank 0's selection */
-	struct match match;
+		rested_at_us; /* the same with the waits right before it, and when it ended */
+	int64_t now_us;       /* see context_now */
+	int now_is_recent;    /* now_us was read in this call, or in this round of a wait */
 	struct comm *comms;
 	struct comm *comm_of_id[1 << CONTEXT_COMMS_BITS]; /* the first of each slot */
 	/* Those whose operations may move, and some that were done last. */
@@ -147,17 +152,16 @@ struct context {
 	int resting;              /* others, whose operations only wait for messages */
 	uint32_t next_context_id; /* counts the ids drawn here: see comm_draw_context_id */
 	int32_t device;           /* the device of the endpoint, or the one asked for; -1: none */
-	struct stream_home home;  /* of the default streams that calls name */
+	int device_named;         /* the program has chosen the device */
 	uint32_t memory;          /* kinds that the endpoint takes: COLL_MEM_* bits */
 	int devices;              /* there is a CUDA driver: a buffer may be device memory */
 	int classify;             /* the memory kinds of buffers must be looked up */
 	int fallback;             /* buffers that the endpoint does not take are staged */
-	struct copies copies;     /* to and from devices */
+	int node_size;            /* ranks of a node; 0: all ranks of a host */
 	uint8_t *freed[CONTEXT_FREED]; /* a bit for each context id: see comm_note_freed */
 	int *node;                     /* per rank: number of its node */
 	int *origin; /* per rank: its rank in the communicator that coll_comm_init_* made; NULL: the same */
 	uint8_t *shares;           /* per rank: the same as host.shares */
-	struct control *controls;  /* control messages being sent */
 	char **failure;            /* per rank: why it cannot be reached any more, or NULL */
 	int refused;               /* a rank whose message was refused for lack of memory, or -1 */
 	uint64_t refused_len;      /* bytes of that message */
@@ -165,17 +169,9 @@ struct context {
 	int told_failure;   /* this rank's plugin has passed a failure to host->exchange_fail */
 	int unflushed;      /* the endpoint may keep messages back: see context_flush */
 	int pending_events; /* a peer has failed or a message did not match: see context_progress */
-	/*
-	 * Of a native context: see channel.h; NULL: none.  Both belong to the first of the contexts that were derived from one
-	 * another.
-	 */
-	struct channel *channel;
-	struct context *_Atomic host_context; /* threads that wait on other contexts read it */
-	struct context *next_watched;         /* in the channel's list */
-	uint64_t control_tag; /* of the control messages of its communicator; 0: not watched yet */
+	/* Of a native context: the one beside it for host memory (transport/channel.h); other threads read it.  NULL: none. */
+	struct context *_Atomic host_context;
 	struct alarm alarm;
-	/* The shrink of the backend that runs, which the watcher spares: see channel_shrink_begin; else NULL. */
-	const struct context_making *shrinking;
 	struct context *next; /* in the list of all contexts */
 };
 
@@ -186,7 +182,9 @@ struct context_parts {
 	struct config *config;
 	struct plugin_list *plugins;
 	const struct plugin *plugin;
-	struct selection selection;
+	struct selection
+		*selection; /* of algorithms; a derived context has that of its parent: NULL */
+	int node_size;      /* ranks of a node; 0: all ranks of a host */
 	int device;
 	int device_named; /* the program has chosen it */
 };
@@ -227,8 +225,8 @@ int context_derive_open(struct context *context, const struct context_making *ma
 /* The part of a rank that gets no communicator in the split of this context. */
 int context_split_nothing(struct context *context, const struct context_making *making);
 /*
- * Frees a context without endpoints beside it.  The bootstrap, the plugins and the configuration go back to the caller, who
- * may open another backend with them.
+ * Frees a context whose open has failed on some rank, or that another context's client has opened.  The bootstrap, the
+ * plugins and the configuration go back to the caller, who may open another backend with them.
  */
 void context_withdraw(struct context *context, int64_t timeout_ms);
 
@@ -238,8 +236,6 @@ void context_withdraw(struct context *context, int64_t timeout_ms);
  */
 void context_ref(struct context *context);
 void context_unref(struct context *context, int64_t timeout_ms);
-/* As context_withdraw, for a context whose open has failed on some rank; closes the endpoints beside it too. */
-void context_withdraw_all(struct context *context, int64_t timeout_ms);
 /* Ends the endpoint at once, failing every communicator on it.  The lock is held. */
 void context_shut(struct context *context);
 
@@ -320,6 +316,8 @@ static inline int context_flush(struct context *context)
 
 /* Moves messages and operations without blocking: 1 if any moved.  The lock is held. */
 int context_progress(struct context *context);
+/* Forgets that client->check is due: 1 if it was.  The lock is held. */
+int context_take_news(struct context *context);
 /* Has the communicators take their control messages, and look for lost ranks.  The lock is held. */
 static inline void context_check(struct context *context)
 {
@@ -394,25 +392,34 @@ struct control_body {
 
 /*
  * Sends a control message of `kind` with this tag to a peer.  The text is copied, and the call does not
- * block.  The lock is held.  Without a transport the message goes over the control channel (channel.c), or nowhere.
+ * block.  The lock is held.  Without a transport the message goes over the control channel (transport/channel.c), or
+ * nowhere.
  */
 void context_send_control(struct context *context, int peer, uint64_t tag, int kind, int code,
 			  const char *text);
 /* The same with a struct instead of a text. */
 void context_send_struct(struct context *context, int peer, uint64_t tag, int kind,
 			 const void *bytes, size_t len);
-/* Sends a control message over the endpoint of the context, which has a transport (progress.c). */
-void endpoint_send_control(struct context *context, int peer, uint64_t tag,
-			   const struct control_body *body, const void *bytes, size_t len);
-/* Are control messages of the endpoint still being sent? */
-int context_controls_pending(struct context *context);
-/* The endpoint is closed: frees its control messages. */
-void context_drop_controls(struct context *context);
+/* Are control messages of the context still being sent? */
+static inline int context_controls_pending(struct context *context)
+{
+	return context->client->sending && context->client->sending(context);
+}
+/* Has the control channel beside the endpoint lost that rank? */
+static inline int context_has_lost(const struct context *context, int rank)
+{
+	return context->client->lost && context->client->lost(context, rank);
+}
+/*
+ * The communicator of a native context has failed for a reason that did not come over the control channel: asks for an abort
+ * of the backend, and has the next context_progress call client->check.
+ */
+void context_failed(struct context *context);
 
 /* In context.failure for a cause that there was no memory for; it is not freed. */
 extern char host_no_cause[];
 
-/* Fills the host table for an endpoint (host.c). */
+/* Fills the host table for an endpoint (host.c), but the functions of context_client.begin. */
 void host_fill(struct context *context, int device);
 /*
  * Returns `code` of the plugin's open; COLL_ERR_REMOTE in place of COLL_ERR_ABORTED if nobody has aborted this rank and

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* host.c - the table of functions that an endpoint's plugin gets from the core. */
-#include "device/device.h"
+/*
+ * host.c - the table of functions that an endpoint's plugin gets from the core; transport/traffic.c has those that concern
+ * messages and memory.
+ */
 #include "base/error.h"
-#include "transport/channel.h"
-#include "transport/context.h"
+#include "endpoint/context.h"
 #include "base/log.h"
-#include "reduce/reduce.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -102,7 +102,7 @@ static int host_lost_rank(const struct context *context)
 	int lost = 0;
 
 	for (int r = 0; context->origin && !lost && r < context->nranks; r++)
-		lost = channel_has_lost(context, r);
+		lost = context_has_lost(context, r);
 	return lost;
 }
 
@@ -151,37 +151,6 @@ static void host_free(const coll_host_t *host, void *ptr, uint64_t bytes)
 	free(ptr);
 }
 
-static int32_t host_arrive(const coll_host_t *host, uint32_t peer, const coll_header_t *header,
-			   coll_sink_t *sink)
-{
-	if (peer >= host->nranks)
-		return COLL_ERR_INTERNAL;
-	return match_arrive(&host_core(host)->match, peer, header, sink);
-}
-
-static int32_t host_posted(const coll_host_t *host, uint32_t peer, const coll_header_t *header)
-{
-	return match_posted(&host_core(host)->match, peer, header);
-}
-
-static void host_data(const coll_host_t *host, uint64_t cookie, const void *bytes, uint64_t n)
-{
-	match_data(&host_core(host)->match, cookie, bytes, n);
-}
-
-static void host_arrived(const coll_host_t *host, uint64_t cookie, int32_t status)
-{
-	match_arrived(&host_core(host)->match, cookie, status);
-}
-
-static int32_t host_message(const coll_host_t *host, uint32_t peer, const coll_header_t *header,
-			    const void *bytes)
-{
-	if (peer >= host->nranks)
-		return COLL_ERR_INTERNAL;
-	return match_message(&host_core(host)->match, peer, header, bytes);
-}
-
 char host_no_cause[] = "there was no memory for the cause";
 
 static void host_peer_lost(const coll_host_t *host, uint32_t peer, const char *text)
@@ -203,35 +172,6 @@ static void host_peer_lost(const coll_host_t *host, uint32_t peer, const char *t
 	/* A plugin reports a peer once: without a text the loss would be forgotten. */
 	context->failure[peer] = cause ? cause : host_no_cause;
 	context->pending_events = 1;
-}
-
-static int32_t host_reduce(const coll_host_t *host, void *dst, const void *left, const void *right,
-			   uint64_t count, int32_t dtype, int32_t op)
-{
-	(void)host;
-	if (!reduce_supports(dtype, op))
-		return COLL_ERR_UNSUPPORTED;
-	reduce(dst, left, right, count, dtype, op);
-	return COLL_SUCCESS;
-}
-
-static uint32_t host_memory_kind(const coll_host_t *host, const void *ptr, int32_t *device)
-{
-	int ordinal;
-	uint32_t kind = device_kind(ptr, &ordinal);
-
-	(void)host;
-	*device = ordinal;
-	return kind ? kind : COLL_MEM_HOST;
-}
-
-static int32_t host_copy(const coll_host_t *host, void *dst, const void *src, uint64_t n,
-			 coll_error_t *err)
-{
-	int code = device_copy(dst, src, n);
-
-	(void)host;
-	return code ? error_fill(err, code, "%s", error_text()) : COLL_SUCCESS;
 }
 
 static void host_set_shares(struct context *context)
@@ -263,21 +203,11 @@ void host_fill(struct context *context, int device)
 		.aborted = host_aborted,
 		.alloc = host_alloc,
 		.free = host_free,
-		.arrive = host_arrive,
-		.data = host_data,
-		.arrived = host_arrived,
 		.peer_lost = host_peer_lost,
-		.reduce = host_reduce,
 		.exchange_fail = host_exchange_fail,
 		.key_is_secret = (uint32_t)bootstrap_key_is_secret(context->bootstrap),
 		.shares = context->shares,
-		.posted = host_posted,
-		.message = host_message,
 	};
 	host_set_shares(context);
-	if (context->devices) {
-		context->host.memory_kind = host_memory_kind;
-		context->host.copy = host_copy;
-	}
 	bootstrap_key(context->bootstrap, context->host.key);
 }

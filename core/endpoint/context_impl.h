@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* context_impl.h - the parts of a context's end that context.c has for context_end.c. */
-#ifndef CORE_TRANSPORT_CONTEXT_IMPL_H
-#define CORE_TRANSPORT_CONTEXT_IMPL_H
+#ifndef CORE_ENDPOINT_CONTEXT_IMPL_H
+#define CORE_ENDPOINT_CONTEXT_IMPL_H
 
-#include "transport/context.h"
+#include "endpoint/context.h"
 
 /* Accepts a context whose endpoint is closed already. */
 void context_close_endpoint(struct context *context, int64_t timeout_ms);

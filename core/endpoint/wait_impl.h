@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* wait_impl.h - what the files of a wait share. */
-#ifndef CORE_TRANSPORT_WAIT_IMPL_H
-#define CORE_TRANSPORT_WAIT_IMPL_H
+#ifndef CORE_ENDPOINT_WAIT_IMPL_H
+#define CORE_ENDPOINT_WAIT_IMPL_H
 
-#include "transport/context.h"
+#include "endpoint/context.h"
 
 /* Drives contexts beside `context`, except those that another thread has locked: 1 if anything moved. */
 int wait_sweep(struct context *context);

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * context_end.c - the end of a context, and of the endpoints beside it.  These have contexts of their own, so this file
- * stands above channel.c, which calls context.c.
- */
-#include "transport/channel.h"
-#include "transport/context_impl.h"
+/* context_end.c - the end of a context, when nobody refers to it any more. */
+#include "endpoint/context_impl.h"
 #include "base/log.h"
 
 /*
@@ -63,20 +59,12 @@ void context_unref(struct context *context, int64_t timeout_ms)
 		return;
 	}
 	wait_thread_stop(context);
-	channel_forget(context);
+	if (context->client->closing)
+		context->client->closing(context);
 	context_close_endpoint(context, context_meet_to_close(context, timeout_ms));
-	if (!parent)
-		channel_close(context->channel, context->host_context, timeout_ms);
+	if (context->client->closed)
+		context->client->closed(context, timeout_ms);
 	context_free(context);
 	if (parent)
 		context_unref(parent, timeout_ms);
-}
-
-void context_withdraw_all(struct context *context, int64_t timeout_ms)
-{
-	struct channel *channel = context->channel;
-	struct context *host_context = context->host_context;
-
-	context_withdraw(context, timeout_ms);
-	channel_close(channel, host_context, timeout_ms);
 }

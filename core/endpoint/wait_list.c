@@ -7,7 +7,7 @@
  * A thread that leaves the library by a jump in the midst of that keeps the lock of the list.  Nobody waits for it without
  * a limit.
  */
-#include "transport/wait_impl.h"
+#include "endpoint/wait_impl.h"
 #include "base/log.h"
 
 enum {

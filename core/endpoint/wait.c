@@ -2,7 +2,7 @@
 /*
  * wait.c - waiting: first polling, then yielding the processor, then sleeping.
  */
-#include "transport/wait_impl.h"
+#include "endpoint/wait_impl.h"
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -88,8 +88,7 @@ static int wait_arm(struct context *context, struct wait_set *set)
 		return 0;
 	}
 	wait_until_due(context, set);
-	if ((blind || context->copies.pending || context->client->awaits(context)) &&
-	    set->blind_us < set->longest_us)
+	if ((blind || context->client->awaits(context)) && set->blind_us < set->longest_us)
 		set->longest_us = set->blind_us;
 	if (blind)
 		return 1;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* context.c - makes contexts, and opens and closes their endpoints. */
-#include "transport/channel.h"
-#include "transport/context_impl.h"
-#include "transport/fork.h"
-#include "device/device.h"
+#include "endpoint/context_impl.h"
+#include "algorithm/rules.h"
+#include "endpoint/fork.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 
@@ -64,7 +63,7 @@ int context_cpus(const struct context *context, int rank)
 /* Ranks of one host form a node, or `node_size` consecutive ones; numbered by their first rank. */
 static int context_number_nodes(struct context *context)
 {
-	int size = (int)context->selection.node_size;
+	int size = context->node_size;
 
 	if (!size)
 		return bootstrap_hosts(context->bootstrap, context->node);
@@ -75,9 +74,8 @@ static int context_number_nodes(struct context *context)
 
 void context_free(struct context *context)
 {
-	match_free(&context->match);
-	copies_free(&context->copies);
-	stream_home_leave(&context->home);
+	if (context->client->free)
+		context->client->free(context);
 	for (int i = 0; i < CONTEXT_FREED; i++)
 		free(context->freed[i]);
 	for (int r = 0; context->failure && r < context->nranks; r++)
@@ -100,17 +98,15 @@ void context_free(struct context *context)
 /* Makes all parts except the endpoint. */
 static int context_prepare(struct context *context, const struct context_parts *parts)
 {
-	const struct context_client *client = parts->client;
 	int failed, cpus;
 
-	context->client = client;
 	context->refs = 1;
 	context->refused = -1;
 	context->bootstrap = parts->bootstrap;
 	context->config = parts->config;
 	context->plugins = parts->plugins;
 	context->plugin = parts->plugin;
-	context->selection = parts->selection;
+	context->node_size = parts->node_size;
 	context->rank = bootstrap_rank(parts->bootstrap);
 	context->nranks = bootstrap_nranks(parts->bootstrap);
 	cpus = context_count_cpus(parts->bootstrap, context->rank);
@@ -125,20 +121,15 @@ static int context_prepare(struct context *context, const struct context_parts *
 	context->stall_us = config_int(parts->config, "stall_after");
 	context->check_buffers = config_int(parts->config, "check_buffers") != 0;
 	context->fallback = config_int(parts->config, "enable_gpu_fallback") != 0;
-	context->devices = device_open();
 	context->failure = calloc((size_t)context->nranks, sizeof(*context->failure));
 	context->wake_fd = descriptor_lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	failed = errno;
-	match_init(&context->match);
-	context->match.check_unexpected = client->check_unexpected;
-	context->match.mismatch = client->mismatch;
-	context->match.no_memory = client->no_memory;
-	context->match.fill = client->fill;
-	context->match.context = context;
 	context->node = calloc((size_t)context->nranks, sizeof(*context->node));
 	context->shares = calloc((size_t)context->nranks, sizeof(*context->shares));
+	context->device_named = parts->device_named;
 	host_fill(context, parts->device);
-	context->home.device = parts->device_named ? parts->device : -1;
+	if (context->client->begin)
+		context->client->begin(context, parts);
 	if (!context->failure || !context->node || !context->shares)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", context->nranks);
 	if (context->wake_fd < 0)
@@ -165,7 +156,7 @@ static void context_ask_device(struct context *context)
 
 	context->device = context->host.device;
 	if (native && native->device)
-		context->home.device = context->device = native->device(context->ep);
+		context->device = native->device(context->ep);
 }
 
 /* Reads the properties of the opened endpoint. */
@@ -173,20 +164,30 @@ static void context_begin(struct context *context)
 {
 	context_ask_memory(context);
 	context_ask_device(context);
+	if (context->client->opened)
+		context->client->opened(context);
 	atomic_store(&context->constructing, 0);
 	bootstrap_watch(context->bootstrap, &context->aborted);
 	fork_watch();
 	wait_add(context);
 }
 
+/* Memory for a context and its client's part. */
+static struct context *context_new(const struct context_client *client)
+{
+	struct context *context = calloc(1, client->size);
+
+	if (context)
+		context->client = client;
+	else
+		(void)error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+	return context;
+}
+
 int context_make(struct context **out, const struct context_parts *parts)
 {
-	struct context *context = calloc(1, sizeof(*context));
-
-	*out = context;
-	if (!context)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
-	return context_prepare(context, parts);
+	*out = context_new(parts->client);
+	return *out ? context_prepare(*out, parts) : COLL_ERR_NO_MEMORY;
 }
 
 /* Around the plugin's function that connects the ranks, and may ask whether another rank has failed (host->aborted). */
@@ -267,18 +268,17 @@ int context_derive(struct context **out, struct context *parent, struct bootstra
 					    .bootstrap = bootstrap,
 					    .config = parent->config,
 					    .plugin = parent->plugin,
-					    .selection = parent->selection,
+					    .node_size = parent->node_size,
 					    .device = parent->device,
-					    .device_named = parent->home.device >= 0};
-	struct context *context = calloc(1, sizeof(*context));
+					    .device_named = parent->device_named};
+	struct context *context = context_new(parent->client);
 
 	*out = context;
 	if (!context) {
 		bootstrap_close(bootstrap);
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+		return COLL_ERR_NO_MEMORY;
 	}
 	context->parent = parent;
-	context->channel = parent->channel;
 	context->host_context = parent->host_context;
 	context_ref(parent);
 	/* A shrink may follow an abort of the parent, which then does not concern the new context. */
@@ -323,20 +323,15 @@ int context_split_nothing(struct context *context, const struct context_making *
 
 int context_derive_open(struct context *context, const struct context_making *making)
 {
-	int code, lost;
+	int code;
 
-	if (making->exclude)
-		channel_shrink_begin(context->parent, making, context->host.timeout_ms);
 	atomic_store(&context->deriving, making->exclude ? CONTEXT_SHRINKS : CONTEXT_SPLITS);
 	if (making->exclude || context->plugin->backend.native->split)
 		code = context_derive_native(context, making);
 	else
 		code = context_open(context);
 	atomic_store(&context->deriving, 0);
-	if (making->exclude)
-		channel_shrink_end(context->parent);
-	lost = code ? channel_check_ranks(context) : COLL_SUCCESS;
-	return lost ? lost : code;
+	return code;
 }
 
 void context_ref(struct context *context)
@@ -352,7 +347,6 @@ void context_close_endpoint(struct context *context, int64_t timeout_ms)
 		NULL; /* first: a fork in another thread must not find a half closed endpoint */
 	if (ep)
 		context->plugin->backend.close(ep, timeout_ms);
-	context_drop_controls(context);
 }
 
 void context_withdraw(struct context *context, int64_t timeout_ms)
@@ -361,6 +355,8 @@ void context_withdraw(struct context *context, int64_t timeout_ms)
 
 	context_close_endpoint(context, timeout_ms);
 	bootstrap_watch(context->bootstrap, NULL);
+	if (context->client->closed)
+		context->client->closed(context, timeout_ms);
 	context->bootstrap = NULL;
 	context->plugins = NULL;
 	context->config = NULL;

@@ -2,11 +2,9 @@
 /* comm_query.c - questions about communicators. */
 #include "api/host_memory.h"
 #include "device/device.h"
-#include "native/native.h"
 #include "comm/pair.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
-#include "watch/stall_words.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/handle.h"
@@ -22,8 +20,9 @@ coll_result_t coll_comm_get_async_error(coll_comm_t handle, coll_result_t *error
 	if (!comm)
 		return error_code();
 	context_progress(comm->context);
-	native_check(comm);
-	(void)stall_ask_outside(comm);
+	if (comm->engine[ENGINE_NATIVE])
+		comm->engine[ENGINE_NATIVE]->check(comm);
+	(void)comm->client->ask_outside(comm);
 	host_memory_progress(comm);
 	if (error)
 		*error = comm->error;

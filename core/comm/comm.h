@@ -14,6 +14,7 @@
 
 struct call_log;
 struct callback;
+struct order_group;
 struct limit;
 struct message;
 struct event_host;
@@ -94,6 +95,10 @@ enum peer_state {
 struct comm_client {
 	/* Finds the kinds of memory of an operation's buffers: call.memory and call.staged. */
 	int (*locate)(struct op *op);
+	/* COLL_ERR_UNSUPPORTED with a message if no engine does calls of the kind. */
+	int (*supports)(const struct comm *comm, int kind);
+	/* Finds the operation of a call that reduces: call->redop. */
+	int (*find_redop)(const struct comm *comm, struct call *call);
 	/* Chooses the engine of a call: see dispatch_choose. */
 	int (*choose)(const struct comm *comm, struct call *call);
 	/* The newest collective is issued: compares it with the messages that came for it. */
@@ -104,6 +109,9 @@ struct comm_client {
 	void (*retire)(struct op *op);
 
 	/* --- streams of the program: see compose/stream_order.h.  Called only for operations and communicators that have some. */
+	int (*begin)(struct op *op, uint64_t group);
+	struct order_group *(*group)(struct comm *comm, uint64_t group);
+	void (*group_end)(struct comm *comm, uint64_t group, struct order_group *calls);
 	void (*hold)(struct op *op);
 	int (*depends)(struct op *op);
 	void (*drop)(struct op *op);
@@ -119,6 +127,8 @@ struct comm_client {
 	void (*check_left)(struct comm *comm);
 	/* Asks the other ranks where they are. */
 	void (*ask)(struct comm *comm);
+	/* The same now and then, for a program that is in no wait. */
+	int (*ask_outside)(struct comm *comm);
 	/* Writes whom the rank waits for; asked: the ranks were asked a moment ago. */
 	void (*describe_missing)(struct comm *comm, int asked, char *text, size_t size);
 	/* Writes what this rank waits for. */
@@ -142,8 +152,8 @@ struct comm {
 	struct event_host *event_host; /* of a native one: see api/event_host.c; NULL: none */
 	/* Of a native one: the last operation of host_comm that stages device memory, 0: none; and `issued` here before it. */
 	uint64_t staged_number, staged_after;
-	int derived;    /* shares the endpoint of the communicator from which it was made */
-	int deferred;   /* see native_defer (native/native.h) */
+	int derived; /* shares the endpoint of the communicator from which it was made */
+	int deferred; /* groups of the thread that have not ended: an engine may defer operations, and is not polled */
 	int asks_place; /* native_asks_place (native/native_slot.h) */
 	uint32_t context_id;
 	int rank, nranks;

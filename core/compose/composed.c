@@ -2,6 +2,7 @@
 /* composed.c - the engine that does calls by messages: see composed.h. */
 #include "compose/composed.h"
 #include "comm/op.h"
+#include "compose/again.h"
 #include "compose/steps.h"
 #include "compose/stream_order.h"
 #include "compose/staging.h"
@@ -141,6 +142,7 @@ static int composed_awaits(const struct op *op, uint8_t *ranks)
 }
 
 const struct engine composed_engine = {
+	.again = again_issue,
 	.start = composed_start,
 	.advance = composed_advance,
 	.rests = composed_rests,

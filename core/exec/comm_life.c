@@ -68,6 +68,12 @@ static void comm_describe_oldest(const struct comm *comm, char *text, size_t siz
 		native_describe(comm, text, size);
 }
 
+static int comm_find_redop(const struct comm *comm, struct call *call)
+{
+	return redop_find(&comm->redops, call->kind->name, call->args.dtype, call->args.op,
+			  &call->redop);
+}
+
 static void comm_hold(struct op *op)
 {
 	stream_order_hold(op->comm, op->ordered);
@@ -75,10 +81,15 @@ static void comm_hold(struct op *op)
 
 static const struct comm_client comm_parts = {
 	.locate = comm_locate,
+	.supports = dispatch_check,
+	.find_redop = comm_find_redop,
 	.choose = dispatch_choose,
 	.issued = report_compare_newest,
 	.failed = comm_end_all,
 	.retire = staging_end,
+	.begin = stream_order_begin,
+	.group = stream_order_group,
+	.group_end = stream_order_group_end,
 	.hold = comm_hold,
 	.depends = stream_order_depends,
 	.drop = stream_order_drop,
@@ -89,6 +100,7 @@ static const struct comm_client comm_parts = {
 	.unstall = stall_end,
 	.check_left = stall_check_left,
 	.ask = report_ask,
+	.ask_outside = stall_ask_outside,
 	.describe_missing = stall_describe_missing,
 	.describe_own = comm_describe_oldest,
 };

@@ -75,6 +75,8 @@ struct engine {
 	int (*awaits)(const struct op *op, uint8_t *ranks);
 	/* Ends a running operation: nothing touches its buffers afterwards.  NULL: `abort` does that. */
 	void (*cancel)(struct op *op);
+	/* An operation is freed: frees what this engine keeps with it, if there is something.  NULL: there never is. */
+	void (*forget)(struct op *op);
 
 	/* --- all operations of a communicator; called of ENGINE_NATIVE only.  NULL: the engine has nothing to do for them */
 

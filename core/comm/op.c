@@ -7,15 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Any engine of the communicator may have run the operation. */
+static void op_forget(struct op *op)
+{
+	for (int i = 0; i < ENGINES; i++)
+		if (op->comm->engine[i] && op->comm->engine[i]->forget)
+			op->comm->engine[i]->forget(op);
+}
+
 void op_free(struct op *op)
 {
 	if (op->offload)
 		op->comm->client->retire(op);
 	scratch_free(op->comm, &op->scratch);
 	outcome_unref(op->awaited);
-	sched_free(&op->sched);
-	free(op->run);
-	free(op->ready);
+	op_forget(op);
 	free(op->arrays);
 	free(op);
 }

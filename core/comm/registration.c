@@ -3,7 +3,6 @@
 #include "comm/registration.h"
 #include "base/error.h"
 #include "base/handle.h"
-#include "device/device.h"
 #include "comm/comm.h"
 
 #include <stdlib.h>
@@ -38,13 +37,12 @@ static int registration_begin(struct registration *r, void *buf, size_t bytes)
 	const struct registration_slots slots = registration_slots(r->comm);
 	const struct context *context = r->comm->context;
 	coll_error_t err = error_blank();
-	uint32_t kind = COLL_MEM_HOST;
+	uint32_t kind;
 	int code, device;
 
 	if (!slots.add || !context->ep)
 		return COLL_SUCCESS;
-	if (context->devices)
-		kind = device_kind(buf, &device);
+	kind = context_memory_kind(context, buf, &device);
 	if (!kind)
 		return COLL_ERR_DEVICE;
 	if (!(kind & context->memory))

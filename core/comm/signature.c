@@ -12,7 +12,6 @@
 #include "base/dtype.h"
 #include "comm/call.h"
 #include "comm/comm.h"
-#include "schedule/algo.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -182,11 +181,4 @@ void call_describe(const struct comm *comm, const struct call *call, char *text,
 	}
 	snprintf(text, size, "%s of %zu %s %s %s with tag %u", call->kind->name, a->count,
 		 coll_dtype_name(a->dtype), way, comm_rank_name(comm, a->root, &name), a->tag);
-}
-
-const char *signature_algorithm(const struct signature *signature)
-{
-	const struct algo *algo = algo_at((int)(signature->meta[0] >> 32 & 0xff) - 1);
-
-	return algo ? algo->name : "none";
 }

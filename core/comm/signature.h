@@ -34,8 +34,11 @@ const char *signature_kind_name(int kind);
 /* Writes "allreduce of 10 float32 (sum)". */
 void signature_describe(const struct comm *comm, const struct signature *signature, char *text,
 			size_t size);
-/* The name of the algorithm in a signature. */
-const char *signature_algorithm(const struct signature *signature);
+/* The index of the algorithm in a signature (schedule/algo.h), or -1: none. */
+static inline int signature_algorithm(const struct signature *signature)
+{
+	return (int)(signature->meta[0] >> 32 & 0xff) - 1;
+}
 
 /* Fowler, Noll and Vo's FNV-1a over 64-bit words: the hash with one more word. */
 #define SIGNATURE_HASH_BEGIN 0xcbf29ce484222325u

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* composed.c - the engine that does calls by messages: see composed.h. */
 #include "compose/composed.h"
+#include "schedule/sched.h"
 #include "comm/op.h"
 #include "compose/again.h"
 #include "compose/steps.h"
@@ -9,6 +10,8 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "transport/traffic.h"
+
+#include <stdlib.h>
 
 /* ------------------------------------------------------------------ the algorithm -- */
 
@@ -141,6 +144,13 @@ static int composed_awaits(const struct op *op, uint8_t *ranks)
 	return any;
 }
 
+static void composed_forget(struct op *op)
+{
+	sched_free(&op->sched);
+	free(op->run);
+	free(op->ready);
+}
+
 const struct engine composed_engine = {
 	.again = again_issue,
 	.start = composed_start,
@@ -148,5 +158,6 @@ const struct engine composed_engine = {
 	.rests = composed_rests,
 	.awaits = composed_awaits,
 	.cancel = steps_cancel_op,
+	.forget = composed_forget,
 	.by_messages = 1,
 };

@@ -44,6 +44,14 @@ struct context_client {
 	/* The context is freed next: frees the client's part. */
 	void (*free)(struct context *context);
 
+	/* --- memory */
+
+	/*
+	 * The kind of memory at a pointer, a COLL_MEM_* bit; 0: it cannot be told, with a message.  *device: where it is.  Called
+	 * if context->devices is set, without the lock too; NULL: all memory is the host's.
+	 */
+	uint32_t (*memory_kind)(const void *ptr, int *device);
+
 	/* --- messages */
 
 	/* Takes the messages that have come: 1 if control messages came or went.  NULL: there are none. */
@@ -400,6 +408,14 @@ void context_send_control(struct context *context, int peer, uint64_t tag, int k
 /* The same with a struct instead of a text. */
 void context_send_struct(struct context *context, int peer, uint64_t tag, int kind,
 			 const void *bytes, size_t len);
+/* The kind of memory at a pointer: see context_client.memory_kind. */
+static inline uint32_t context_memory_kind(const struct context *context, const void *ptr,
+					   int *device)
+{
+	*device = -1;
+	return context->devices ? context->client->memory_kind(ptr, device) : COLL_MEM_HOST;
+}
+
 /* Are control messages of the context still being sent? */
 static inline int context_controls_pending(struct context *context)
 {

@@ -10,6 +10,7 @@
 #include "comm/queue.h"
 #include "watch/report.h"
 #include "watch/stall.h"
+#include "device/device.h"
 #include "transport/channel.h"
 
 #include <stdio.h>
@@ -261,6 +262,7 @@ const struct context_client comm_context_client = {
 	.closing = channel_forget,
 	.closed = channel_close,
 	.free = traffic_free,
+	.memory_kind = device_kind,
 	.take = client_take,
 	.send = channel_send,
 	.sending = traffic_is_sending,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* failure.c - the sentences for calls that do not fit. */
 #include "watch/failure.h"
+#include "schedule/algo.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,13 @@ static void failure_describe(const struct comm *comm, int rank, const struct sig
 	signature_describe(comm, ours, calls->ours, sizeof(calls->ours));
 	comm_rank_name(comm, rank, &calls->name);
 	comm_own_name(comm, &calls->own);
+}
+
+static const char *failure_algorithm(const struct signature *signature)
+{
+	const struct algo *algo = algo_at(signature_algorithm(signature));
+
+	return algo ? algo->name : "none";
 }
 
 void comm_report_call(struct comm *comm, int rank, uint32_t seq, const uint64_t *theirs,
@@ -39,8 +47,8 @@ void comm_report_call(struct comm *comm, int rank, uint32_t seq, const uint64_t 
 			"%s does %s by algorithm %s, but %s by %s: all ranks must use "
 			"the same version and tables, and where a rule asks for it memory of one "
 			"kind",
-			c.name.text, c.theirs, signature_algorithm(&a), c.own.text,
-			signature_algorithm(&b));
+			c.name.text, c.theirs, failure_algorithm(&a), c.own.text,
+			failure_algorithm(&b));
 	else
 		comm_set_pending(comm, COLL_ERR_MISMATCH,
 				 "%s called %s as collective number %u, but %s called %s: all "

@@ -162,7 +162,7 @@ is "so is a source that was not built" "$(example 'root/left/x.c:#include <stdio
 
 # ---- the proof by linking ----
 # Three layers: "base <- left <- top", where base calls a function of top, and so left and top cannot link either.
-prove_example() {
+prove_build() {
     cc="${TEST_CC:-cc} ${TEST_CFLAGS:-} -fPIC"
     mkdir "$scratch/libs"
     echo 'int call(void); int log_it(void); int log_it(void) { return call(); }' >"$scratch/base.c"
@@ -172,15 +172,25 @@ prove_example() {
         $cc -c "$scratch/$layer.c" -o "$scratch/$layer.o" &&
             ar rc "$scratch/libs/libcore_$layer.a" "$scratch/$layer.o" || return
     done
-    echo '    base <- left <- top' >"$scratch/README.md"
+}
+# prove_example LINES: runs the proof over these lines of a README.
+prove_example() {
+    [ -d "$scratch/libs" ] || prove_build || return
+    echo "$1" >"$scratch/README.md"
     CC="${TEST_CC:-cc}" CFLAGS="${TEST_CFLAGS:-}" LIBS='' sh core/prove_layers "$scratch/README.md" "$scratch/libs"
 }
 if [ -z "${TEST_SANITIZE:-}" ]; then
-    prove_example >"$scratch/proof" 2>&1
+    prove_example '    base <- left <- top' >"$scratch/proof" 2>&1
     has "a layer that calls upwards does not link; the folder that it calls is named" "$scratch/proof" \
         "undefined reference to .call', which top/ defines"
     is "the first such layer ends the proof" "$(grep -c '^layer' "$scratch/proof")" 1
     has "which points to the test that names both files" "$scratch/proof" 'sh tests/source/layers\.t'
+    prove_example "    top <- base, left
+    small core: base, left" >"$scratch/proof" 2>&1
+    has "the small core does not link if it calls another folder" "$scratch/proof" \
+        "undefined reference to .call', which top/ defines"
+    is "one that calls none does" "$(prove_example "    top <- base, left
+    small core: base, top" 2>&1)" ""
 else
     skip "a layer that calls upwards does not link" "sanitizers leave symbols undefined"
 fi

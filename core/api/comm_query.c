@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm_query.c - questions about communicators. */
 #include "api/host_memory.h"
-#include "device/device.h"
 #include "comm/lane.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
@@ -214,7 +213,7 @@ coll_result_t coll_comm_register(coll_comm_t handle, void *buf, size_t bytes, vo
 	if (!comm)
 		return error_code();
 	if (lane_host(comm) && buf && bytes && comm->context->devices &&
-	    device_kind(buf, &device) == COLL_MEM_HOST)
+	    context_memory_kind(comm->context, buf, &device) == COLL_MEM_HOST)
 		comm = host_memory_switch(comm);
 	code = registration_add(comm, buf, bytes, registration);
 	comm_leave(comm);

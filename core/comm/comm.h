@@ -124,6 +124,8 @@ struct comm_client {
 	void (*unstall)(struct stall *stall, struct comm *comm);
 	/* A rank has left: fails the communicator if a running operation needs it. */
 	void (*check_left)(struct comm *comm);
+	/* The same as `step` from time to time, for calls that poll. */
+	void (*poll)(struct comm *comm);
 	/* Asks the other ranks where they are. */
 	void (*ask)(struct comm *comm);
 	/* The same now and then, for a program that is in no wait. */
@@ -132,6 +134,14 @@ struct comm_client {
 	void (*describe_missing)(struct comm *comm, int asked, char *text, size_t size);
 	/* Writes what this rank waits for. */
 	void (*describe_own)(const struct comm *comm, char *text, size_t size);
+
+	/* --- the end of a communicator */
+	/* Takes what the other ranks have said until now: of failures, and of their last calls when they left. */
+	void (*listen)(struct comm *comm);
+	/* Tells the other ranks that this rank leaves. */
+	void (*leave)(struct comm *comm);
+	/* Counts the messages that have come for the communicator and that no call has received; writes the first in words. */
+	unsigned (*unexpected)(const struct comm *comm, char *text, size_t size);
 };
 
 struct comm {

@@ -16,27 +16,20 @@
 #include "comm/queue.h"
 #include "comm/registration.h"
 #include "compose/staging.h"
-#include "watch/stall.h"
+#include "watch/stall_words.h"
 #include "compose/stream_order.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/log.h"
 #include "transport/channel.h"
 
+#include <stdio.h>
 #include <stdlib.h>
-
-void comm_release_streams(const struct comm *comm)
-{
-	const uint64_t number = lane_streams_wait(comm);
-
-	if (number && comm->lanes->host->order)
-		stream_order_release(comm->lanes->host, number);
-}
 
 /* The communicator has failed. */
 static void comm_end_all(struct comm *comm, int loud)
 {
-	comm_release_streams(comm);
+	lane_release_streams(comm);
 	if (comm->busy == COMM_RESTS) /* the next look finds that it has nothing to do */
 		comm_list_busy(comm);
 	queue_cancel(comm);
@@ -78,6 +71,14 @@ static void comm_hold(struct op *op)
 	stream_order_hold(op->comm, op->ordered);
 }
 
+static unsigned comm_unexpected(const struct comm *comm, char *text, size_t size)
+{
+	struct stall_unexpected unexpected;
+
+	snprintf(text, size, "%s", stall_unexpected(comm, &unexpected));
+	return text[0] ? unexpected.messages : 0;
+}
+
 static const struct comm_client comm_parts = {
 	.locate = comm_locate,
 	.supports = dispatch_check,
@@ -98,10 +99,14 @@ static const struct comm_client comm_parts = {
 	.step = stall_step,
 	.unstall = stall_end,
 	.check_left = stall_check_left,
+	.poll = stall_poll,
 	.ask = report_ask,
 	.ask_outside = stall_ask_outside,
 	.describe_missing = stall_describe_missing,
 	.describe_own = comm_describe_oldest,
+	.listen = control_listen,
+	.leave = report_leave,
+	.unexpected = comm_unexpected,
 };
 
 int comm_new_lane(struct comm **out, struct context *context, uint32_t context_id, int rank,

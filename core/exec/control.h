@@ -17,6 +17,9 @@ int comm_shrunk_before(struct comm *comm, uint64_t hash, struct shrunk *answer);
 /* After the transport has moved: handles control messages and failed peers.  The lock is held. */
 void comm_check(struct comm *comm);
 
+/* See struct comm_client. */
+void control_listen(struct comm *comm);
+
 /* See struct context_client and struct traffic_client: client.c. */
 extern const struct context_client comm_context_client;
 extern const struct traffic_client comm_traffic_client;

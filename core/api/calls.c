@@ -133,8 +133,8 @@ void coll_set_call_site(const void *site)
 
 int call_issue(struct comm *comm, const coll_args_t *args, const void *site, struct issued *issued)
 {
-	/* Of a call that neither waits for its turn nor goes to host_comm. */
-	*issued = (struct issued){comm->handle, comm->issued + 1};
+	/* Of a call that neither waits for its turn nor goes to the host lane. */
+	*issued = (struct issued){comm->lane, comm->issued + 1};
 	return again_issue(comm, args, site) ? comm_error(comm)
 					     : call_issue_any(comm, args, site, issued);
 }
@@ -351,17 +351,17 @@ static int call_wait_all(struct comm *comm)
 {
 	int code = comm_error(comm);
 
-	if (!code && comm->finished == comm->issued && !comm->host_comm && !group_current())
+	if (!code && comm->finished == comm->issued && !comm->lanes && !group_current())
 		return COLL_SUCCESS;
 	if (!code && group_current())
 		code = error_set(
 			COLL_ERR_INVALID_USAGE,
 			"a wait inside a group would never end: call coll_group_end first");
-	if (!code && comm->staged_number)
+	if (!code && comm->lanes && comm->lanes->staged_number)
 		code = staged_order_wait(comm);
 	if (!code)
 		code = comm_wait_or_leave(comm, comm->issued, NULL);
-	return code || !comm->host_comm ? code : host_memory_wait(comm, 0);
+	return code || !comm->lanes ? code : host_memory_wait(comm, 0);
 }
 
 coll_result_t coll_sync(coll_comm_t handle)

@@ -9,7 +9,7 @@
 #include "api/event_host.h"
 #include "api/host_memory.h"
 #include "device/device.h"
-#include "comm/pair.h"
+#include "comm/lane.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
 #include "watch/stall_words.h"
@@ -38,8 +38,7 @@ static int abort_native(struct comm *comm)
 
 	atomic_store(&context->aborted, 1); /* no other communicator uses the context */
 	comm_send_abort(comm);
-	if (comm->pair)
-		comm_release_streams(comm);
+	comm_release_streams(comm);
 	if (native->abort && context->ep)
 		native->abort(context->ep);
 	context_wake(context);
@@ -62,8 +61,8 @@ static void abort_mark_one(struct comm *comm)
 static void abort_mark(struct comm *comm)
 {
 	abort_mark_one(comm);
-	if (comm->host_comm)
-		abort_mark_one(comm->host_comm);
+	if (lane_host(comm))
+		abort_mark_one(comm->lanes->host);
 }
 
 /* ------------------------------------------------------------------ destroying -- */
@@ -153,14 +152,14 @@ static void destroy_look(struct comm *comm)
  * COLL_ERR_MISMATCH if this rank's calls differ from another rank's calls, no call has told the program, and the backend has
  * functions of its own, which do not compare calls.  CONTEXT_LOST: another thread has left the library with the lock.
  */
-static int destroy_finish(struct comm *comm, int told, int64_t timeout_us, int64_t deadline)
+static int destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadline)
 {
+	const int told = atomic_load(&comm->outcome->is_told);
 	struct context *context = comm->context;
 	struct destroy_goal goal = {comm, comm->issued};
 	struct rank_name name;
 
-	pair_check(
-		comm); /* the pair's other communicator may have failed, and have told the other ranks */
+	lane_check(comm); /* the other lane may have failed */
 	if (destroy_wait(comm, destroy_idle, &goal, destroy_remaining(deadline)))
 		return CONTEXT_LOST;
 	if (!destroy_is_idle(comm, goal.number)) {
@@ -175,7 +174,7 @@ static int destroy_finish(struct comm *comm, int told, int64_t timeout_us, int64
 	destroy_look(comm);
 	comm->leaving = 1;
 	if (comm->error)
-		comm_send_control(comm, CONTROL_FAIL, comm->error, comm->error_text);
+		comm_send_control(comm, CONTROL_FAIL, comm->error, comm_failure(comm));
 	report_leave(comm);
 	if (destroy_wait(comm, destroy_told, context, destroy_left(deadline, timeout_us)))
 		return CONTEXT_LOST;
@@ -183,7 +182,7 @@ static int destroy_finish(struct comm *comm, int told, int64_t timeout_us, int64
 	destroy_look(comm);
 	if (comm->error != COLL_ERR_MISMATCH || !comm->log->hash || told)
 		return COLL_SUCCESS;
-	log_warn("%s", comm->error_text);
+	log_warn("%s", comm_failure(comm));
 	return comm_error(comm);
 }
 
@@ -213,23 +212,10 @@ static int destroy_host_comm(struct comm *host_comm, int64_t timeout_us, int64_t
 	if (!host_comm)
 		return COLL_SUCCESS;
 	if (!destroy_lock(host_comm, timeout_us, deadline) ||
-	    destroy_finish(host_comm, 1, timeout_us, deadline) == CONTEXT_LOST)
+	    destroy_finish(host_comm, timeout_us, deadline) == CONTEXT_LOST)
 		return CONTEXT_LOST;
 	destroy_leave(host_comm);
 	return COLL_SUCCESS;
-}
-
-/* Does the program know of the communicator's failure? */
-static int destroy_is_told(const struct comm *comm, int64_t timeout_us, int64_t deadline)
-{
-	struct comm *host_comm = comm->host_comm;
-	int told = comm->error_is_told;
-
-	if (!host_comm || !destroy_lock(host_comm, timeout_us, deadline))
-		return told;
-	told |= host_comm->error_is_told;
-	context_leave(host_comm->context);
-	return told;
 }
 
 /*
@@ -260,18 +246,17 @@ static int destroy_enter(struct comm *comm, int64_t timeout_us, int64_t deadline
 /* All that needs the lock: a result of destroy_finish. */
 static int destroy_run(struct comm *comm, int64_t timeout_us, int64_t deadline)
 {
-	struct comm *host_comm = comm->host_comm;
 	int code = destroy_enter(comm, timeout_us, deadline);
 
 	if (code)
 		return code;
-	code = destroy_finish(comm, destroy_is_told(comm, timeout_us, deadline), timeout_us,
-			      deadline);
+	code = destroy_finish(comm, timeout_us, deadline);
 	if (code == CONTEXT_LOST)
 		return code;
 	destroy_leave(comm);
-	return destroy_host_comm(host_comm, timeout_us, deadline) == CONTEXT_LOST ? CONTEXT_LOST
-										  : code;
+	return destroy_host_comm(lane_host(comm), timeout_us, deadline) == CONTEXT_LOST
+		       ? CONTEXT_LOST
+		       : code;
 }
 
 /*
@@ -313,13 +298,13 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 	if (retired < 0)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_comm_destroy: another thread is destroying it already");
-	if (lost || retired == HANDLE_PINNED ||
-	    host_memory_free(comm->host_comm, destroy_left(deadline, timeout_us))) {
+	if (lost || retired == HANDLE_PINNED) {
 		destroy_leave_behind(comm, timeout_us,
 				     lost ? 0 : destroy_left(deadline, timeout_us));
 		return lost ? COLL_SUCCESS : error_raise(&first);
 	}
 	event_host_free(comm);
+	host_memory_free(lane_part(comm));
 	comm_free(comm);
 	channel_leave(context, destroy_left(deadline, timeout_us) / 1000);
 	context_unref(context, destroy_left(deadline, timeout_us) / 1000);
@@ -350,7 +335,7 @@ static int abort_host_comm(struct comm *host_comm)
 
 	if (code || !host_comm)
 		return code;
-	pair_check(host_comm);
+	lane_check(host_comm);
 	if (!comm_flush_or_leave(host_comm))
 		context_leave(host_comm->context);
 	return COLL_SUCCESS;
@@ -373,7 +358,7 @@ coll_result_t coll_comm_abort(coll_comm_t handle)
 			  "%s aborted the communicator", comm_own_name(comm, &name));
 		if (!comm_flush_or_leave(comm))
 			context_leave(comm->context);
-		code = abort_host_comm(comm->host_comm);
+		code = abort_host_comm(lane_host(comm));
 	}
 	handle_unpin(handle);
 	return code;

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "comm/pair.h"
+#include "comm/lane.h"
 #include "exec/comm_life.h"
 
 #include <stdlib.h>
@@ -89,13 +89,15 @@ int init_comm(coll_comm_t *out, struct context *context, struct comm *host_comm)
 	context_enter(context); /* from now on the calling thread drives it */
 	context->next_context_id = 1;
 	if (!code)
-		code = comm_new(&comm, context, host_comm ? host_comm->context_id : 0,
-				context->rank, context->nranks, NULL);
+		code = comm_new_lane(&comm, context, host_comm ? host_comm->context_id : 0,
+				     context->rank, context->nranks, NULL);
 	if (!code && host_comm)
-		code = pair_make(comm, host_comm);
+		code = lane_join(comm, host_comm);
+	if (!code)
+		code = comm_publish(comm);
 	context_leave(context);
 	if (code) {
-		(void)host_memory_free(host_comm, 0); /* no other thread knows it */
+		host_memory_free(comm && comm->lanes ? lane_part(comm) : host_comm);
 		if (comm)
 			comm_free(comm);
 		context_unref(context, 0);

@@ -3,7 +3,7 @@
 #include "api/host_memory.h"
 #include "device/device.h"
 #include "native/native.h"
-#include "comm/pair.h"
+#include "comm/lane.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
 #include "watch/stall_words.h"
@@ -27,7 +27,8 @@ coll_result_t coll_comm_get_async_error(coll_comm_t handle, coll_result_t *error
 	host_memory_progress(comm);
 	if (error)
 		*error = comm->error;
-	comm->error_is_told |= error && comm->error;
+	if (error && comm->error)
+		atomic_store(&comm->outcome->is_told, 1);
 	comm_leave(comm);
 	return error ? COLL_SUCCESS
 		     : error_set(COLL_ERR_INVALID_ARGUMENT,
@@ -36,7 +37,7 @@ coll_result_t coll_comm_get_async_error(coll_comm_t handle, coll_result_t *error
 
 const char *coll_get_last_error(coll_comm_t handle)
 {
-	static _Thread_local char text[sizeof(((struct comm *)0)->error_text)];
+	static _Thread_local char text[sizeof(((struct outcome *)0)->text)];
 	struct comm *comm;
 
 	if (!handle)
@@ -45,8 +46,8 @@ const char *coll_get_last_error(coll_comm_t handle)
 	if (!comm)
 		return "";
 	context_lock(comm->context);
-	pair_check(comm);
-	snprintf(text, sizeof(text), "%s", comm->error_text);
+	lane_check(comm);
+	snprintf(text, sizeof(text), "%s", comm_failure(comm));
 	comm_leave(comm);
 	return text;
 }
@@ -80,7 +81,7 @@ coll_result_t coll_comm_members(coll_comm_t handle, int32_t *ranks)
 /* host_context may know before the control channel. */
 static int failed_is(struct comm *comm, int rank)
 {
-	struct comm *host_comm = comm->host_comm;
+	struct comm *host_comm = lane_host(comm);
 	int state = comm->peer_state[rank];
 
 	if (host_comm && state == PEER_ALIVE) {
@@ -213,7 +214,7 @@ coll_result_t coll_comm_register(coll_comm_t handle, void *buf, size_t bytes, vo
 
 	if (!comm)
 		return error_code();
-	if (comm->host_comm && buf && bytes && comm->context->devices &&
+	if (lane_host(comm) && buf && bytes && comm->context->devices &&
 	    device_kind(buf, &device) == COLL_MEM_HOST)
 		comm = host_memory_switch(comm);
 	code = registration_add(comm, buf, bytes, registration);
@@ -229,7 +230,7 @@ coll_result_t coll_comm_deregister(coll_comm_t handle, void *registration)
 
 	if (!comm)
 		return error_code();
-	if (comm->host_comm && registration_is_of(comm->host_comm, registration))
+	if (lane_host(comm) && registration_is_of(lane_host(comm), registration))
 		comm = host_memory_switch(comm);
 	code = registration_remove(comm, registration);
 	comm_leave(comm);

@@ -11,7 +11,7 @@
 #include "meet/meet.h"
 #include "api/host_memory.h"
 #include "base/clock.h"
-#include "comm/pair.h"
+#include "comm/lane.h"
 #include "watch/stall.h"
 #include "comm/comm_wait.h"
 #include "exec/comm_life.h"
@@ -41,7 +41,7 @@ struct derive_meeting {
 	int n, place; /* how many; this rank's place among them */
 	struct context *context;
 	struct comm
-		*host_comm; /* of the new communicator, until that owns it (comm/pair.h); or NULL */
+		*host_comm; /* of the new communicator, until that owns it (comm/lane.h); or NULL */
 };
 
 /* -------------------------------------------------------------- the rendezvous -- */
@@ -93,7 +93,7 @@ static int derive_native_split_failed(void *user)
 /* The ranks vote as they do over a transport.  Meanwhile the parent is not entered. */
 static int derive_native_vote_on_host(struct comm *comm, struct split *split)
 {
-	struct comm *host_comm = comm->host_comm;
+	struct comm *host_comm = lane_host(comm);
 	int code;
 
 	context_leave(comm->context);
@@ -103,7 +103,7 @@ static int derive_native_vote_on_host(struct comm *comm, struct split *split)
 		code = comm_wait(host_comm, split->number);
 	context_leave(host_comm->context);
 	context_enter(comm->context);
-	pair_check(comm);
+	lane_check(comm);
 	return code;
 }
 
@@ -112,7 +112,7 @@ static int derive_native_vote(struct derive_meeting *s)
 	const int nranks = s->comm->nranks;
 	int code;
 
-	if (s->comm->host_comm)
+	if (lane_host(s->comm))
 		code = derive_native_vote_on_host(s->comm, s->split);
 	else
 		code = bootstrap_exchange(s->bootstrap, &s->split->own, s->split->all,
@@ -210,7 +210,7 @@ static int derive_native_comm(struct derive_meeting *s, coll_comm_t *out)
 /* The votes have told its context id, so the ranks need no further message to make host_comm of the new communicator. */
 static int derive_native_host_comm(struct derive_meeting *s)
 {
-	struct comm *parent = s->comm->host_comm;
+	struct comm *parent = lane_host(s->comm);
 	int *world, code;
 
 	if (!parent)
@@ -378,7 +378,7 @@ static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excl
  */
 static int derive_native_shrink_host_comm(struct derive_meeting *s, const uint8_t *excluded)
 {
-	struct comm *comm = s->comm, *host_comm = comm->host_comm;
+	struct comm *comm = s->comm, *host_comm = lane_host(comm);
 	const int aborted = atomic_load(&comm->aborted);
 	struct rank_name name;
 	int code;
@@ -390,7 +390,7 @@ static int derive_native_shrink_host_comm(struct derive_meeting *s, const uint8_
 	code = derive_transport_shrunk(host_comm, excluded, s->timeout_us, &s->host_comm);
 	context_leave(host_comm->context);
 	context_enter(comm->context);
-	pair_check(comm);
+	lane_check(comm);
 	if (code || atomic_load(&comm->aborted) == aborted)
 		return code;
 	return error_set(COLL_ERR_ABORTED, "coll_comm_shrink: %s aborted the communicator",
@@ -406,7 +406,7 @@ static void derive_native_drop_host_comm(struct comm *host_comm, int code)
 	comm_fail(host_comm, 0, code, "%s: %s", comm_own_name(host_comm, &name), error_text());
 	comm_flush(host_comm);
 	context_leave(host_comm->context);
-	(void)host_memory_free(host_comm, 0); /* no other thread knows it */
+	host_memory_free(host_comm); /* no other thread knows it */
 }
 
 static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,

@@ -38,7 +38,9 @@ int derive_transport_new(struct comm *parent, uint32_t context_id, int rank, int
 				 "these %d ranks, and cannot make more: make a communicator with a "
 				 "new id",
 				 comm_most_context_ids(context), context->nranks);
-	code = comm_new(&made, context, context_id, rank, n, world);
+	code = comm_new_lane(&made, context, context_id, rank, n, world);
+	if (!code && parent->lane == LANE_FIRST) /* else init_comm makes the handle of both lanes */
+		code = comm_publish(made);
 	if (!code) {
 		context_ref(context);
 		made->birth = birth;

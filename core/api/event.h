@@ -61,19 +61,19 @@ void event_note(struct event *e, const struct comm *comm);
 /* Returns a reference and the number of the last operation before the event; NULL: none was noted. */
 struct outcome *event_outcome_of(struct event *e, uint64_t *number);
 /*
- * The result of operation `number` of a communicator whose handle is not valid any more.  Between the
+ * The result of operation `number` of a lane whose handle is not valid any more.  Between the
  * end of the handle and its outcome lies a moment: COLL_IN_PROGRESS, unless `wait`.
  */
-int event_outcome(const struct outcome *outcome, uint64_t number, int wait);
+int event_outcome(const struct outcome *outcome, int lane, uint64_t number, int wait);
 
 /*
  * Issues an operation that waits for a position: an event of a stream, or operation `number` of another communicator, or
  * both; either may be NULL.  Takes over both references, also on an error.
  */
-int event_await(struct comm *comm, struct stream_event *stream, struct outcome *outcome,
+int event_await(struct comm *comm, struct stream_event *stream, struct outcome *outcome, int lane,
 		uint64_t number);
 /* Later work of a stream of the program waits for operation `number`. */
-int event_hold_for(const struct outcome *outcome, const struct caller_stream *stream,
+int event_hold_for(const struct outcome *outcome, int lane, const struct caller_stream *stream,
 		   uint64_t number);
 /* The result of operation `number` of a communicator that is not freed; `wait`: waits for it. */
 int event_poll_comm(struct comm *comm, uint64_t number, int wait);

@@ -3,6 +3,7 @@
 #include "api/event_host.h"
 #include "base/error.h"
 #include "base/handle.h"
+#include "comm/lane.h"
 #include "native/native.h"
 #include "comm/comm_wait.h"
 #include "transport/traffic.h"
@@ -13,6 +14,7 @@
 struct host_wait {
 	struct host_wait *next;
 	struct outcome *outcome;
+	int lane;
 	uint64_t number;
 	struct stream_event *stream_event;
 };
@@ -24,10 +26,12 @@ struct event_host {
 
 int event_host_make(struct comm *comm)
 {
-	if (!comm->event_host)
-		comm->event_host = calloc(1, sizeof(*comm->event_host));
-	return comm->event_host ? COLL_SUCCESS
-				: error_set(COLL_ERR_NO_MEMORY, "no memory for an event");
+	struct lanes *lanes = comm->lanes;
+
+	if (!lanes->event_host)
+		lanes->event_host = calloc(1, sizeof(*lanes->event_host));
+	return lanes->event_host ? COLL_SUCCESS
+				 : error_set(COLL_ERR_NO_MEMORY, "no memory for an event");
 }
 
 static void host_wait_free(struct host_wait *wait)
@@ -39,7 +43,7 @@ static void host_wait_free(struct host_wait *wait)
 
 void event_host_free(struct comm *comm)
 {
-	struct event_host *h = comm->event_host;
+	struct event_host *h = comm->lanes ? comm->lanes->event_host : NULL;
 	struct host_wait *wait;
 
 	if (!h)
@@ -51,14 +55,14 @@ void event_host_free(struct comm *comm)
 	if (h->gate)
 		caller_stream_free(comm->context->device, h->gate);
 	free(h);
-	comm->event_host = NULL;
+	comm->lanes->event_host = NULL;
 }
 
 /* ------------------------------------------------------------------------- recording -- */
 
 int event_host_is_deferred(const struct comm *comm)
 {
-	struct comm *host_comm = comm->host_comm;
+	struct comm *host_comm = lane_host(comm);
 	int deferred;
 
 	if (!host_comm || !group_current())
@@ -89,7 +93,7 @@ static int event_host_record_stream(struct event *e, struct comm *comm, coll_str
 
 int event_host_record(struct event *e, struct comm *comm, coll_stream_t stream)
 {
-	struct comm *host_comm = comm->host_comm;
+	struct comm *host_comm = lane_host(comm);
 
 	if (!host_comm)
 		return COLL_SUCCESS;
@@ -97,7 +101,7 @@ int event_host_record(struct event *e, struct comm *comm, coll_stream_t stream)
 		return event_host_record_stream(e, comm, stream);
 	/* A call on host memory, of this communicator or another, may wait for it. */
 	native_want_marker(comm);
-	if (!comm->host_issued)
+	if (!comm->lanes->host_issued)
 		return COLL_SUCCESS;
 	context_enter(host_comm->context);
 	e->host_outcome = outcome_ref(host_comm->outcome);
@@ -113,22 +117,24 @@ static int host_wait_is_over(const struct comm *comm, const struct host_wait *wa
 {
 	if (wait->stream_event)
 		return stream_event_query(wait->stream_event) != COLL_IN_PROGRESS;
-	if (wait->outcome == comm->outcome)
+	if (wait->outcome == comm->outcome && wait->lane == LANE_FIRST)
 		return comm->finished >= wait->number;
-	return !outcome_result(wait->outcome, wait->number);
+	return !outcome_result(wait->outcome, wait->lane, wait->number);
 }
 
-int event_host_add(struct comm *comm, struct outcome *outcome, uint64_t number,
+int event_host_add(struct comm *comm, struct outcome *outcome, int lane, uint64_t number,
 		   struct stream_event *stream_event)
 {
-	struct host_wait like = {NULL, outcome, number, stream_event}, *wait, **at;
+	struct host_wait like = {NULL, outcome, lane, number, stream_event}, *wait, **at;
 
 	if (!outcome && !stream_event)
 		return COLL_SUCCESS;
-	for (at = &comm->event_host->waits; (wait = *at);) {
-		if (outcome && wait->outcome == outcome && number > wait->number)
+	for (at = &comm->lanes->event_host->waits; (wait = *at);) {
+		const int same = outcome && wait->outcome == outcome && wait->lane == lane;
+
+		if (same && number > wait->number)
 			wait->number = number;
-		if (outcome && wait->outcome == outcome) {
+		if (same) {
 			outcome_unref(outcome);
 			return COLL_SUCCESS;
 		}
@@ -152,8 +158,8 @@ int event_host_add(struct comm *comm, struct outcome *outcome, uint64_t number,
 
 int event_host_begin(struct comm *comm)
 {
-	struct comm *host_comm = comm->host_comm;
-	struct event_host *h = comm->event_host;
+	struct comm *host_comm = lane_host(comm);
+	struct event_host *h = comm->lanes->event_host;
 	struct host_wait *wait;
 	int code = COLL_SUCCESS;
 
@@ -162,10 +168,10 @@ int event_host_begin(struct comm *comm)
 	context_enter(host_comm->context);
 	while (!code && (wait = h->waits)) {
 		h->waits = wait->next;
-		if (host_comm->outcome == wait->outcome)
+		if (wait->outcome == comm->outcome && wait->lane == LANE_HOST)
 			host_wait_free(wait);
 		else {
-			code = event_await(host_comm, wait->stream_event, wait->outcome,
+			code = event_await(host_comm, wait->stream_event, wait->outcome, wait->lane,
 					   wait->number);
 			free(wait);
 		}
@@ -179,10 +185,10 @@ int event_host_begin(struct comm *comm)
 /* The result of a call on host memory; the lock of comm's context may be held. */
 static int event_host_result(const struct outcome *outcome, uint64_t number, int wait)
 {
-	struct comm *host_comm = handle_pin(HANDLE_COMM, outcome->comm);
+	struct comm *comm = handle_pin(HANDLE_COMM, outcome->comm);
 
-	return host_comm ? event_poll_comm(host_comm, number, wait)
-			 : event_outcome(outcome, number, wait);
+	return comm ? event_poll_comm(comm->lanes->host, number, wait)
+		    : event_outcome(outcome, LANE_HOST, number, wait);
 }
 
 int event_host_gate(struct comm *comm, void **gate)
@@ -192,7 +198,7 @@ int event_host_gate(struct comm *comm, void **gate)
 
 	if (code)
 		return code;
-	h = comm->event_host;
+	h = comm->lanes->event_host;
 	if (!h->gate)
 		code = caller_stream_make(comm->context->device, &h->gate);
 	*gate = h->gate;
@@ -207,7 +213,7 @@ static int event_host_hold(struct comm *comm, const struct outcome *outcome, col
 	int code = caller_stream_find("coll_stream_wait_event", stream,
 				      &traffic_of(comm->context)->home, NULL, &found);
 
-	return code ? code : event_hold_for(outcome, &found, number);
+	return code ? code : event_hold_for(outcome, LANE_HOST, &found, number);
 }
 
 /* The backend's own stream waits for a stream that waits for the calls on host memory. */
@@ -284,9 +290,9 @@ int event_host_wait(struct event *e, struct comm *comm, coll_stream_t stream)
 		stream_event_unref(p.stream_event);
 		return code;
 	}
-	code = event_host_add(comm, p.outcome, p.number, NULL);
-	if (event_host_add(comm, p.host_outcome, p.host_number, NULL) ||
-	    event_host_add(comm, NULL, 0, p.stream_event))
+	code = event_host_add(comm, p.outcome, LANE_FIRST, p.number, NULL);
+	if (event_host_add(comm, p.host_outcome, LANE_HOST, p.host_number, NULL) ||
+	    event_host_add(comm, NULL, 0, 0, p.stream_event))
 		code = COLL_ERR_NO_MEMORY;
 	return code;
 }

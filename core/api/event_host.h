@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * event_host.h - events of a backend with device streams, and the calls on host memory of its communicators
- * (comm/pair.h): an event has a position of both.
+ * (comm/lane.h): an event has a position of both.
  *
  * The calls on host memory wait for events only when there is such a call: programs without them pay for a short list.
  * The native communicator is entered in all functions but event_host_poll.
@@ -19,11 +19,11 @@ int event_host_record(struct event *e, struct comm *comm, coll_stream_t stream);
 int event_host_wait(struct event *e, struct comm *comm, coll_stream_t stream);
 int event_host_poll(struct event *e, int wait);
 
-/* Makes comm->event_host, unless there is one. */
+/* Makes lanes->event_host, unless there is one. */
 int event_host_make(struct comm *comm);
 void event_host_free(struct comm *comm);
-/* The next call of host_comm waits for a position.  comm->event_host is made; takes over the references. */
-int event_host_add(struct comm *comm, struct outcome *outcome, uint64_t number,
+/* The next call of host_comm waits for a position.  lanes->event_host is made; takes over the references. */
+int event_host_add(struct comm *comm, struct outcome *outcome, int lane, uint64_t number,
 		   struct stream_event *stream_event);
 /* Before a call of host_comm is issued: the call waits for the positions that event_host_add has added. */
 int event_host_begin(struct comm *comm);

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/handle.h"
-#include "comm/pair.h"
+#include "comm/lane.h"
 #include "comm/queue.h"
 #include "watch/stall.h"
 #include "compose/stream_order.h"
@@ -57,13 +57,13 @@ struct outcome *event_outcome_of(struct event *e, uint64_t *number)
 	return outcome;
 }
 
-int event_outcome(const struct outcome *outcome, uint64_t number, int wait)
+int event_outcome(const struct outcome *outcome, int lane, uint64_t number, int wait)
 {
-	int code = outcome_result(outcome, number);
+	int code = outcome_result(outcome, lane, number);
 
 	while (wait && code == COLL_IN_PROGRESS) {
 		clock_nap(100);
-		code = outcome_result(outcome, number);
+		code = outcome_result(outcome, lane, number);
 	}
 	return code;
 }
@@ -126,7 +126,7 @@ static int event_queue_take(struct event *e, struct stream_event **stream, struc
 
 /* ------------------------------------------------------------------------ waiting -- */
 
-int event_await(struct comm *comm, struct stream_event *stream, struct outcome *outcome,
+int event_await(struct comm *comm, struct stream_event *stream, struct outcome *outcome, int lane,
 		uint64_t number)
 {
 	const coll_args_t args = {.size = sizeof(args), .kind = KIND_AWAIT};
@@ -140,6 +140,7 @@ int event_await(struct comm *comm, struct stream_event *stream, struct outcome *
 		return code;
 	}
 	op->awaited = outcome;
+	op->awaited_lane = lane;
 	op->awaited_number = number;
 	op_enqueue(op, 0);
 	op->stream_events = stream;
@@ -162,17 +163,18 @@ static int event_queue_wait(struct event *e, struct comm *comm, coll_stream_t un
 		outcome_unref(recorded);
 		return code;
 	}
-	return event_await(comm, stream, recorded, number);
+	return event_await(comm, stream, recorded, LANE_FIRST, number);
 }
 
-int event_hold_for(const struct outcome *outcome, const struct caller_stream *stream,
+int event_hold_for(const struct outcome *outcome, int lane, const struct caller_stream *stream,
 		   uint64_t number)
 {
 	struct comm *comm = handle_pin(HANDLE_COMM, outcome->comm);
 	int code = COLL_SUCCESS;
 
 	if (!comm)
-		return event_outcome(outcome, number, 1);
+		return event_outcome(outcome, lane, number, 1);
+	comm = lane_at(comm, lane);
 	context_enter(comm->context);
 	comm_check_aborted(comm, number);
 	if (comm->finished < number)
@@ -180,7 +182,7 @@ int event_hold_for(const struct outcome *outcome, const struct caller_stream *st
 	if (comm->finished < number && !code)
 		code = stream_order_wait(comm, "coll_stream_wait_event", stream, number);
 	if (comm->finished < number && !code)
-		pair_note_held(comm, number);
+		lane_note_held(comm, number);
 	comm_leave(comm);
 	return code;
 }
@@ -197,7 +199,7 @@ static int event_queue_hold(struct event *e, const struct caller_stream *stream)
 	if (!code && event)
 		code = stream_event_wait(event, "coll_stream_wait_event", stream);
 	else if (!code && outcome)
-		code = event_hold_for(outcome, stream, number);
+		code = event_hold_for(outcome, LANE_FIRST, stream, number);
 	stream_event_unref(event);
 	outcome_unref(outcome);
 	return code;
@@ -261,7 +263,8 @@ static int event_queue_poll(coll_event_t handle, struct event *e, int wait)
 		return code;
 	}
 	comm = handle_pin(HANDLE_COMM, outcome->comm);
-	code = comm ? event_poll_comm(comm, number, wait) : event_outcome(outcome, number, wait);
+	code = comm ? event_poll_comm(comm, number, wait)
+		    : event_outcome(outcome, LANE_FIRST, number, wait);
 	outcome_unref(outcome);
 	return code;
 }

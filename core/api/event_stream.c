@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/handle.h"
 #include "native/native.h"
+#include "comm/lane.h"
 #include "comm/queue.h"
 #include "watch/stall.h"
 #include "comm/comm_wait.h"
@@ -91,12 +92,12 @@ static int event_stream_check_outcome(struct event *e, struct comm *comm)
 {
 	uint64_t number;
 	struct outcome *outcome = event_outcome_of(e, &number);
-	int code = outcome ? outcome_result(outcome, number) : COLL_SUCCESS;
+	int code = outcome ? outcome_result(outcome, LANE_FIRST, number) : COLL_SUCCESS;
 	struct rank_name name;
 
 	if (code && code != COLL_IN_PROGRESS)
 		comm_fail(comm, 0, code, "%s waits for an event of a communicator that failed: %s",
-			  comm_own_name(comm, &name), outcome->error_text);
+			  comm_own_name(comm, &name), outcome->text);
 	outcome_unref(outcome);
 	return comm_error(comm);
 }
@@ -119,7 +120,7 @@ static int event_stream_wait(struct event *e, struct comm *comm, coll_stream_t s
 	pthread_mutex_unlock(&e->lock);
 	if (code)
 		return native_refused(comm, code, &err);
-	return comm->host_comm ? event_host_wait(e, comm, stream) : COLL_SUCCESS;
+	return lane_host(comm) ? event_host_wait(e, comm, stream) : COLL_SUCCESS;
 }
 
 /* comm: the communicator that recorded the event, whose lock is held; NULL: the lock of the event's context is. */
@@ -290,7 +291,7 @@ static void event_stream_poll_stream(struct event_stream_query *q, const struct 
 		context_wait(context, event_stream_complete, q, event_stream_left(q));
 	context_leave(context);
 	if (!q->code && outcome)
-		q->code = event_outcome(outcome, number, wait);
+		q->code = event_outcome(outcome, LANE_FIRST, number, wait);
 	else if (q->code && q->code != COLL_IN_PROGRESS)
 		error_take(q->code, &q->err);
 }

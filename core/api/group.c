@@ -14,12 +14,13 @@
 
 struct member {
 	coll_comm_t handle;
+	int lane;
 	struct comm *comm;           /* while the group begins: its handle is pinned */
 	struct order_group *streams; /* its calls that have streams; or NULL */
 };
 
 static _Atomic uint64_t group_numbers;
-/* A communicator is a member twice if another thread has used it in a group of its own meanwhile: it is begun twice then. */
+/* A lane is a member twice if another thread has used it in a group of its own meanwhile: it is begun twice then. */
 static _Thread_local struct {
 	int depth;
 	int n, cap;
@@ -43,7 +44,7 @@ int group_join(struct comm *comm)
 		group.members = bigger;
 		group.cap = group.cap * 2 + 16;
 	}
-	group.members[group.n++] = (struct member){.handle = comm->handle};
+	group.members[group.n++] = (struct member){.handle = comm->handle, .lane = comm->lane};
 	group.natives += comm_native(comm) != NULL;
 	comm->joined = number;
 	return COLL_SUCCESS;
@@ -70,7 +71,7 @@ coll_result_t coll_group_start(void)
 /* The handle stays pinned until all operations of the group have begun: coll_comm_destroy waits so long. */
 static int group_enter(struct member *m, uint64_t number)
 {
-	m->comm = comm_enter(m->handle, "coll_group_end");
+	m->comm = comm_enter_lane(m->handle, m->lane, "coll_group_end");
 	if (!m->comm)
 		return error_code();
 	m->streams = stream_order_group(m->comm, number);

@@ -2,11 +2,10 @@
 /* host_memory.c - which calls of a native communicator go to its communicator for host memory, and how. */
 #include "api/host_memory.h"
 #include "base/error.h"
-#include "base/handle.h"
 #include "base/kind.h"
 #include "device/device.h"
 #include "native/native.h"
-#include "comm/pair.h"
+#include "comm/lane.h"
 #include "watch/stall.h"
 #include "exec/comm_life.h"
 #include "comm/comm_wait.h"
@@ -27,7 +26,7 @@ int host_memory_new(struct context *context, struct comm **host_comm)
 	context_enter(host); /* from now on the calling thread drives it */
 	host->next_context_id = 1;
 	if (!code)
-		code = comm_new(host_comm, host, 0, host->rank, host->nranks, NULL);
+		code = comm_new_lane(host_comm, host, 0, host->rank, host->nranks, NULL);
 	if (!code)
 		context_ref(host);
 	else if (*host_comm)
@@ -38,19 +37,14 @@ int host_memory_new(struct context *context, struct comm **host_comm)
 	return code;
 }
 
-int host_memory_free(struct comm *host_comm, int64_t timeout_us)
+void host_memory_free(struct comm *host_comm)
 {
 	struct context *context = host_comm ? host_comm->context : NULL;
 
 	if (!host_comm)
-		return COLL_SUCCESS;
-	pair_end(host_comm);
-	handle_pin(HANDLE_COMM, host_comm->handle);
-	if (handle_retire(host_comm->handle, timeout_us))
-		return HANDLE_PINNED;
+		return;
 	comm_free(host_comm);
 	context_unref(context, 0); /* the native context holds it too */
-	return COLL_SUCCESS;
 }
 
 /* --------------------------------------------------------------------- the choice -- */
@@ -107,7 +101,7 @@ int host_memory_takes(struct comm *comm, const struct call *call, int code)
 {
 	uint32_t kinds;
 
-	if (!comm->host_comm || (code && code != COLL_ERR_UNSUPPORTED))
+	if (!lane_host(comm) || (code && code != COLL_ERR_UNSUPPORTED))
 		return HOST_MEMORY_NO;
 	/* Most calls on device memory: the addresses are known. */
 	if (!code && call->elements[COLL_BUFFER_SEND] && call->elements[COLL_BUFFER_RECV] &&
@@ -126,7 +120,7 @@ int host_memory_takes(struct comm *comm, const struct call *call, int code)
 
 int host_memory_hint(const struct comm *comm, const struct call *call, int code, int may_stage)
 {
-	if (code != COLL_ERR_UNSUPPORTED || !comm->host_comm)
+	if (code != COLL_ERR_UNSUPPORTED || !lane_host(comm))
 		return code;
 	if (host_memory_is_any_source(call))
 		return error_set(code, "%s; or pass host memory, here and to the send",
@@ -143,36 +137,33 @@ int host_memory_hint(const struct comm *comm, const struct call *call, int code,
 
 struct comm *host_memory_switch(struct comm *comm)
 {
-	struct comm *host_comm = comm->host_comm;
-
-	if (!host_comm)
-		return comm;
-	handle_pin(HANDLE_COMM, host_comm->handle); /* it ends after comm, which is pinned */
-	comm_leave(comm);
-	context_enter(host_comm->context);
-	return host_comm;
+	return lane_host(comm) ? host_memory_go(comm) : comm;
 }
 
 struct comm *host_memory_go(struct comm *comm)
 {
+	struct comm *host = comm->lanes->host;
+
 	context_leave(comm->context);
-	context_enter(comm->host_comm->context);
-	return comm->host_comm;
+	context_enter(host->context);
+	return host;
 }
 
 void host_memory_return(struct comm *comm)
 {
-	context_leave(comm->host_comm->context);
+	context_leave(comm->lanes->host->context);
 	context_enter(comm->context);
-	pair_check(comm);
+	lane_check(comm);
 }
 
 void host_memory_note(struct comm *comm, uint64_t number)
 {
-	if (number <= comm->host_number) /* another thread has noted a later one */
+	struct lanes *lanes = comm->lanes;
+
+	if (number <= lanes->host_number) /* another thread has noted a later one */
 		return;
-	comm->host_issued = comm->issued + 1;
-	comm->host_number = number;
+	lanes->host_issued = comm->issued + 1;
+	lanes->host_number = number;
 }
 
 int host_memory_wait(struct comm *comm, uint64_t number)
@@ -180,7 +171,7 @@ int host_memory_wait(struct comm *comm, uint64_t number)
 	struct comm *host_comm;
 	int code;
 
-	if (!comm->host_issued)
+	if (!comm->lanes->host_issued)
 		return COLL_SUCCESS;
 	host_comm = host_memory_go(comm);
 	code = comm_wait(host_comm, number ? number : host_comm->issued);
@@ -195,31 +186,33 @@ void host_memory_help(struct context *context, struct comm *comm)
 	if (!host)
 		return;
 	context_enter(host);
-	if ((host->busy || host->resting) && comm && comm->pair)
-		pair_drive(comm);
+	if ((host->busy || host->resting) && comm && lane_host(comm))
+		lane_drive(comm);
 	else if (host->busy || host->resting)
 		context_progress(host);
 	context_leave(host);
 	if (comm)
-		pair_check(comm);
+		lane_check(comm);
 }
 
 void host_memory_progress(struct comm *comm)
 {
-	struct context *host = comm->host_comm ? comm->host_comm->context : NULL;
+	struct comm *host = lane_host(comm);
 
 	if (!host)
 		return;
-	context_enter(host);
-	pair_drive(comm);
-	(void)stall_ask_outside(comm->host_comm);
-	context_leave(host);
-	pair_check(comm);
+	context_enter(host->context);
+	lane_drive(comm);
+	(void)stall_ask_outside(host);
+	context_leave(host->context);
+	lane_check(comm);
 }
 
 struct issued host_memory_newest(const struct comm *comm)
 {
-	if (!comm->host_issued || comm->host_issued != comm->issued + 1)
-		return (struct issued){comm->handle, comm->issued};
-	return (struct issued){comm->host_comm->handle, comm->host_number};
+	const struct lanes *lanes = comm->lanes;
+
+	if (!lanes || !lanes->host_issued || lanes->host_issued != comm->issued + 1)
+		return (struct issued){LANE_FIRST, comm->issued};
+	return (struct issued){LANE_HOST, lanes->host_number};
 }

@@ -1,26 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * host_memory.h - calls on host memory, and others that the backend cannot take, on a communicator of a backend
- * without a transport: comm->host_comm has them (comm/pair.h).
+ * without a transport: its host lane has them (comm/lane.h).
  */
 #ifndef CORE_API_HOST_MEMORY_H
 #define CORE_API_HOST_MEMORY_H
 
-#include "comm/comm.h"
+#include "comm/lane.h"
 
-/* The place of an issued operation: its communicator, and its number there. */
+/* The place of an issued operation: its lane, and its number there. */
 struct issued {
-	coll_comm_t comm;
+	int lane; /* LANE_* */
 	uint64_t number;
 };
 
 /* The first communicator of an opened context has calls on host memory over context->host_context, if there is one. */
 int host_memory_new(struct context *context, struct comm **host_comm);
-/*
- * The lock of host_comm's context is not held.  Accepts NULL.  HANDLE_PINNED: another thread has the communicator pinned
- * after timeout_us, so that neither it nor its native one may be freed.
- */
-int host_memory_free(struct comm *host_comm, int64_t timeout_us);
+/* No lock is held, and no other thread knows the lane any more.  Accepts NULL. */
+void host_memory_free(struct comm *host_comm);
 
 /*
  * Is the call, whose check has ended with `code`, one for host_comm?  All ranks come to the same answer if their

@@ -94,7 +94,7 @@ static int messages_begin(coll_comm_t handle, const char *what, struct message_a
 			  coll_request_t *request)
 {
 	struct comm *comm = comm_enter(handle, what);
-	struct request like = {.number = 0}, *r;
+	struct request like = {.comm = handle}, *r;
 	int code;
 
 	if (request)
@@ -103,7 +103,7 @@ static int messages_begin(coll_comm_t handle, const char *what, struct message_a
 		return error_code();
 	code = comm_error(comm);
 	comm = host_memory_switch(comm);
-	like.comm = comm->handle;
+	like.lane = comm->lane;
 	if (!code) /* it may have failed, and the other one not yet */
 		code = comm_error(comm);
 	if (!code)

@@ -49,7 +49,7 @@ struct request *request_enter(coll_request_t handle, const char *what, struct co
 			  handle_trouble(handle));
 		return NULL;
 	}
-	*comm = comm_enter(r->comm, what);
+	*comm = comm_enter_lane(r->comm, r->lane, what);
 	if (*comm)
 		return r;
 	handle_unpin(handle);
@@ -166,8 +166,7 @@ coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,
 		       : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_request_init: request is NULL");
 	if (!code)
 		code = request_prepare(&comm, &full, &like.op);
-	like.comm = comm->handle;
-	like.native = comm->handle == handle ? NULL : handle;
+	like.lane = comm->lane;
 	if (!code)
 		like.op->site = staging_site(__builtin_return_address(0));
 	if (!code)
@@ -200,7 +199,7 @@ coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
 	if (!code)
 		code = call_issue(comm, &full, __builtin_return_address(0), &issued);
 	if (!code) {
-		r->comm = issued.comm;
+		r->lane = issued.lane;
 		r->number = issued.number;
 		native_want_marker(comm);
 	} else if (r) {
@@ -219,54 +218,46 @@ static int request_is_under_way(struct comm *comm, const struct request *r)
 	return comm->finished < r->number;
 }
 
-/* Leaves host_comm, which is entered, for its native communicator, which is to be entered first; and back. */
-static struct comm *request_go(coll_comm_t native, struct comm *host_comm)
+/* Leaves the host lane, which is entered, for the native one, whose lock comes first. */
+static struct comm *request_go(struct comm *host)
 {
-	struct comm *comm;
-
-	context_leave(host_comm->context);
-	comm = comm_enter(native, "coll_request_start");
-	if (!comm)
-		context_enter(host_comm->context);
-	return comm;
+	context_leave(host->context);
+	context_enter(host->lanes->native->context);
+	return host->lanes->native;
 }
 
-static void request_return(struct comm *comm, struct comm *host_comm)
+static void request_return(struct comm *native, struct comm *host)
 {
-	comm_leave(comm);
-	context_enter(host_comm->context);
+	context_leave(native->context);
+	context_enter(host->context);
 }
 
-/* Before an operation of host_comm, which is entered. */
-static int request_begin_on_host(coll_comm_t native, struct comm *host_comm)
+/* Before an operation of the host lane, which is entered. */
+static int request_begin_on_host(struct comm *host)
 {
-	struct comm *comm = request_go(native, host_comm);
-	int code;
+	struct comm *native = request_go(host);
+	int code = comm_error(native);
 
-	if (!comm)
-		return error_code();
-	code = comm_error(comm);
 	if (!code)
-		code = event_host_begin(comm);
-	request_return(comm, host_comm);
-	return code ? code : comm_error(host_comm);
+		code = event_host_begin(native);
+	request_return(native, host);
+	return code ? code : comm_error(host);
 }
 
-static void request_end_on_host(coll_comm_t native, struct comm *host_comm, uint64_t number)
+static void request_end_on_host(struct comm *host, uint64_t number)
 {
-	struct comm *comm = request_go(native, host_comm);
+	struct comm *native = request_go(host);
 
-	if (!comm)
-		return;
-	host_memory_note(comm, number);
-	request_return(comm, host_comm);
+	host_memory_note(native, number);
+	request_return(native, host);
 }
 
 /* Issues the operation; the lock is released meanwhile. */
 static int request_begin(struct request *r, struct comm *comm)
 {
 	const uint64_t group = group_current();
-	int code = r->native ? request_begin_on_host(r->native, comm) : COLL_SUCCESS;
+	const int on_host = comm->lane == LANE_HOST;
+	int code = on_host ? request_begin_on_host(comm) : COLL_SUCCESS;
 
 	if (!code)
 		code = group_join(comm);
@@ -280,8 +271,8 @@ static int request_begin(struct request *r, struct comm *comm)
 	if (!group)
 		queue_issued(comm);
 	native_want_marker(comm);
-	if (r->native)
-		request_end_on_host(r->native, comm, r->number);
+	if (on_host)
+		request_end_on_host(comm, r->number);
 	return COLL_SUCCESS;
 }
 
@@ -310,13 +301,13 @@ coll_result_t coll_request_start(coll_request_t request)
 coll_result_t coll_get_request(coll_comm_t handle, coll_request_t *request)
 {
 	struct comm *comm = comm_enter(handle, "coll_get_request");
-	struct request like = {.number = 0}, *r;
+	struct request like = {.comm = handle}, *r;
 	struct issued newest;
 
 	if (!comm)
 		return error_code();
 	newest = host_memory_newest(comm);
-	like.comm = newest.comm;
+	like.lane = newest.lane;
 	like.number = newest.number;
 	native_want_marker(comm);
 	comm_leave(comm);
@@ -443,7 +434,7 @@ coll_result_t coll_request_free(coll_request_t request)
 	if (code)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_request_free: another thread is freeing it already");
-	comm = r->op ? comm_enter(r->comm, "coll_request_free") : NULL;
+	comm = r->op ? comm_enter_lane(r->comm, r->lane, "coll_request_free") : NULL;
 	if (comm) {
 		op_end_persistent(r->op);
 		comm_leave(comm);

@@ -13,8 +13,7 @@ struct op;
 
 struct request {
 	coll_comm_t comm;
-	coll_comm_t
-		native;  /* persistent: of which `comm` is the host_comm (comm/pair.h); else NULL */
+	int lane;        /* of the communicator: LANE_* */
 	uint64_t number; /* the operation; 0: not started */
 	struct op *op;   /* persistent: the communicator owns it and frees it */
 	int starting; /* persistent: a thread is in coll_request_start, which may have released the lock */

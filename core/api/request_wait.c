@@ -2,6 +2,7 @@
 /* request_wait.c - waits for some of several requests, which may belong to different communicators. */
 #include "api/request.h"
 #include "message/message.h"
+#include "comm/lane.h"
 #include "comm/op.h"
 #include "watch/stall.h"
 #include "comm/comm_wait.h"
@@ -41,10 +42,12 @@ static struct request *waits_request(const struct waits *w, int i)
 	return handle_object(w->requests[i]);
 }
 
-/* The communicator of a pinned request; before: that of another one, which is likely to be the same, or NULL. */
+/* The lane of a pinned request; before: that of another one, which is likely to be the same, or NULL. */
 static struct comm *waits_comm(const struct request *request, struct comm *before)
 {
-	return before && before->handle == request->comm ? before : handle_object(request->comm);
+	return before && before->handle == request->comm && before->lane == request->lane
+		       ? before
+		       : lane_at(handle_object(request->comm), request->lane);
 }
 
 static int waits_refuse(const struct waits *w, int i, const struct request *request)
@@ -68,6 +71,7 @@ static int waits_pin(struct waits *w, int i)
 			handle_unpin(w->requests[i]);
 		return code;
 	}
+	comm = waits_comm(request, w->last);
 	if (w->last && w->last->context != comm->context)
 		w->slice_us = WAITS_SHORT_US;
 	w->mixed |= (w->last && w->last != comm) || request->split;

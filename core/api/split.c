@@ -74,7 +74,7 @@ static void split_voted(void *user, coll_result_t result)
 	int code;
 
 	if (!split->waits) {
-		code = result ? error_set(result, "%s", comm->error_text) : COLL_SUCCESS;
+		code = result ? error_set(result, "%s", comm_failure(comm)) : COLL_SUCCESS;
 		split_end(split, split->derive->make(comm, split, code));
 	}
 	split_unref(split);

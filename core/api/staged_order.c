@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/kind.h"
 #include "native/native.h"
-#include "comm/pair.h"
+#include "comm/lane.h"
 #include "comm/queue.h"
 #include "comm/comm_wait.h"
 #include "transport/traffic.h"
@@ -74,22 +74,25 @@ int staged_order_begin(struct comm *comm, coll_args_t *args)
 	if (staged_order_has_streams(comm))
 		return staged_order_begin_streams(comm, args);
 	code = event_host_make(comm);
-	return code ? code : event_host_add(comm, outcome_ref(comm->outcome), comm->issued, NULL);
+	return code ? code
+		    : event_host_add(comm, outcome_ref(comm->outcome), LANE_FIRST, comm->issued,
+				     NULL);
 }
 
 int staged_order_end(struct comm *comm, const coll_args_t *args, uint64_t number)
 {
+	struct lanes *lanes = comm->lanes;
 	void *gate = NULL;
 	struct rank_name name;
 	int code;
 
-	if (number > comm->staged_number) { /* else another thread has noted a later one */
-		comm->staged_after = comm->issued;
-		comm->staged_number = number;
+	if (number > lanes->staged_number) { /* else another thread has noted a later one */
+		lanes->staged_after = comm->issued;
+		lanes->staged_number = number;
 	}
-	pair_note_staged(comm, number);
+	lane_note_staged(comm, number);
 	if (!staged_order_has_streams(comm))
-		return event_await(comm, NULL, outcome_ref(comm->host_comm->outcome), number);
+		return event_await(comm, NULL, outcome_ref(comm->outcome), LANE_HOST, number);
 	code = event_host_gate(comm, &gate);
 	if (!code)
 		code = native_take_place(comm, gate);
@@ -104,11 +107,13 @@ int staged_order_end(struct comm *comm, const coll_args_t *args, uint64_t number
 
 int staged_order_wait(struct comm *comm)
 {
-	const uint64_t number = comm->staged_number;
-	int code = comm_wait(comm, comm->staged_after);
+	struct lanes *lanes = comm->lanes;
+	const uint64_t number = lanes->staged_number;
+	int code = comm_wait(comm, lanes->staged_after);
+
 	if (!code)
 		code = host_memory_wait(comm, number);
-	if (comm->staged_number == number) /* another thread may have issued one */
-		comm->staged_number = 0;
+	if (lanes->staged_number == number) /* another thread may have issued one */
+		lanes->staged_number = 0;
 	return code;
 }

@@ -23,7 +23,7 @@ int staged_order_begin(struct comm *comm, coll_args_t *args);
 int staged_order_end(struct comm *comm, const coll_args_t *args, uint64_t number);
 /* COLL_ERR_UNSUPPORTED: such a call has no order where the text says. */
 int staged_order_refuse(const coll_args_t *args, const char *where);
-/* comm->staged_number is not 0: waits for that call. */
+/* lanes->staged_number is not 0: waits for that call. */
 int staged_order_wait(struct comm *comm);
 
 #endif

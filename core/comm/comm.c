@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm.c - communicators: the names and tags of their ranks, their failure, which every rank learns of; entering. */
-#include "comm/comm.h"
+#include "comm/lane.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/log.h"
@@ -157,26 +157,42 @@ void comm_set_pending(struct comm *comm, int code, const char *fmt, ...)
 	comm->context->pending_events = 1;
 }
 
-void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
+/*
+ * The native lane of two tells the other ranks, whichever lane has failed first, since their watchers read the control
+ * channel at once.  The host lane tells what it has found itself to those that wait in that lane.
+ */
+void comm_end_lane(struct comm *comm, int first)
 {
 	const coll_transport_t *transport = comm->context->plugin->backend.transport;
+	const struct outcome *outcome = comm->outcome;
+	const int tells = !outcome->is_remote && (first || comm->lane == LANE_FIRST);
 	struct rank_name name;
-	int cancels;
+
+	comm->error = atomic_load(&outcome->code);
+	log_info("communicator of %s failed: %s", comm_own_name(comm, &name), outcome->text);
+	/* Without cancel the endpoint may be closed now: the others must learn the cause before. */
+	if (tells || (transport && !transport->cancel))
+		comm_send_control(comm, CONTROL_FAIL, comm->error, outcome->text);
+	comm->client->failed(comm, tells);
+}
+
+void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
+{
 	va_list ap;
+	int first;
 
 	if (comm->error)
 		return;
-	comm->error = code;
-	comm->error_is_remote = quiet;
 	va_start(ap, fmt);
-	vsnprintf(comm->error_text, sizeof(comm->error_text), fmt, ap);
+	first = outcome_fail(comm->outcome, quiet, code, fmt, ap);
 	va_end(ap);
-	log_info("communicator of %s failed: %s", comm_own_name(comm, &name), comm->error_text);
-	/* Without cancel the endpoint may be closed now: the others must learn the cause before. */
-	cancels = !transport || transport->cancel;
-	if (!quiet || !cancels)
-		comm_send_control(comm, CONTROL_FAIL, code, comm->error_text);
-	comm->client->failed(comm);
+	comm_end_lane(comm, first);
+}
+
+int comm_tell_error(const struct comm *comm)
+{
+	atomic_store(&comm->outcome->is_told, 1);
+	return error_set(comm->error, "%s", comm->outcome->text);
 }
 
 /* ------------------------------------------------------------ finding, entering -- */
@@ -331,18 +347,29 @@ static __attribute__((noinline)) struct comm *comm_enter_slowly(struct comm *com
 }
 
 /* Pins by itself: every call of a program comes by here, and comm_pin costs 25 instructions (tests/bench/small_calls.t). */
-struct comm *comm_enter(coll_comm_t handle, const char *what)
+static inline struct comm *comm_enter_at(coll_comm_t handle, int lane, const char *what)
 {
 	struct comm *comm = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
 	struct context *context;
 
 	if (!comm)
 		return comm_unknown(handle, what);
+	comm = lane_at(comm, lane);
 	context = comm->context;
 	if (!lock_try(&context->lock))
 		return comm_enter_slowly(comm);
 	context_entered(context);
 	return comm;
+}
+
+struct comm *comm_enter(coll_comm_t handle, const char *what)
+{
+	return comm_enter_at(handle, LANE_FIRST, what);
+}
+
+struct comm *comm_enter_lane(coll_comm_t handle, int lane, const char *what)
+{
+	return comm_enter_at(handle, lane, what);
 }
 
 void comm_leave(struct comm *comm)

@@ -16,9 +16,8 @@ struct call_log;
 struct callback;
 struct limit;
 struct message;
-struct event_host;
 struct native;
-struct pair;
+struct lanes;
 struct registration;
 struct staging_site;
 struct stream_order;
@@ -98,8 +97,8 @@ struct comm_client {
 	int (*choose)(const struct comm *comm, struct call *call);
 	/* The newest collective is issued: compares it with the messages that came for it. */
 	void (*issued)(struct comm *comm);
-	/* The communicator has failed: ends all that is under way. */
-	void (*failed)(struct comm *comm);
+	/* The communicator has failed: ends all that is under way.  loud: this rank, and this lane, found the failure. */
+	void (*failed)(struct comm *comm, int loud);
 	/* Takes control messages, and looks for lost ranks: see comm_check. */
 	void (*check)(struct comm *comm);
 	/* Moves on messages outside the order, of which comm->messages.looks are to be looked at: 1 if any moved. */
@@ -137,20 +136,11 @@ struct comm {
 	const struct comm_client *client;
 	const struct engine *engine[ENGINES]; /* NULL: the communicator has none of this kind */
 	struct native *native; /* for a backend without a transport (native/native.h); else NULL */
-	struct comm
-		*host_comm; /* of a native one: has its calls on host memory (pair.h); NULL: none */
-	struct pair *pair;  /* of both of these; NULL: none */
-	/*
-	 * Of a native one: the last operation of host_comm, 0: none; and 1 more than `issued` here when that operation was
-	 * issued, so that host_comm has the newest operation of both if host_issued == issued + 1.
-	 */
-	uint64_t host_number, host_issued;
-	struct event_host *event_host; /* of a native one: see api/event_host.c; NULL: none */
-	/* Of a native one: the last operation of host_comm that stages device memory, 0: none; and `issued` here before it. */
-	uint64_t staged_number, staged_after;
-	int derived;    /* shares the endpoint of the communicator from which it was made */
-	int deferred;   /* see native_defer (native/native.h) */
-	int asks_place; /* native_asks_place (native/native_slot.h) */
+	int lane;              /* LANE_*: which lane of the communicator it is */
+	struct lanes *lanes;   /* both lanes (lane.h); NULL: the communicator has one */
+	int derived;           /* shares the endpoint of the communicator from which it was made */
+	int deferred;          /* see native_defer (native/native.h) */
+	int asks_place;        /* native_asks_place (native/native_slot.h) */
 	uint32_t context_id;
 	int rank, nranks;
 	int *to_context_rank; /* rank here -> rank on the context */
@@ -171,16 +161,13 @@ struct comm {
 	int64_t timeout_us;         /* longest time without progress in a wait */
 	struct call_log *log;       /* of the calls: see call_log.h */
 	struct watch *watch;        /* of the other ranks: see watch/watch.h */
-	struct outcome *outcome;    /* for events: it outlives the communicator */
+	struct outcome *outcome;    /* of the communicator, also for events: outlives it */
 	struct call known[KIND_LAST + 1]; /* per kind: the last call that passed all checks */
 	uint64_t issued;                  /* operations ever issued */
 	uint64_t finished;                /* all operations up to this number are done */
 	uint32_t seq;                     /* collectives ever issued */
 	uint32_t cut_messages;            /* messages ever sent in pieces */
-	int error;
-	char error_text[768];
-	int error_is_remote; /* the others know of the failure */
-	int error_is_told;   /* a call of the program has returned the failure */
+	int error; /* the failure in `outcome`, once this lane has ended its operations for it */
 	int pending_code; /* a failure seen where the transport may not be called; see comm_check */
 	char pending_text[768];
 	/* Counts aborts, and the destroy: one more ends the shrink of an aborted communicator. */
@@ -311,11 +298,13 @@ uint64_t comm_tag_birth(uint32_t parent_context_id, uint32_t seq);
 int comm_tag_is_birth(uint64_t tag);
 
 /*
- * Sets the communicator's asynchronous error (the first one stays), ends its operations and tells
- * the other ranks unless `quiet`.  The lock is held.
+ * The communicator fails (the first failure stays): ends the operations of this lane, and tells the other ranks unless
+ * they know (`quiet`).  The lock is held.
  */
 void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+/* The part of comm_fail that concerns one lane.  first: the lane that has found the failure. */
+void comm_end_lane(struct comm *comm, int first);
 
 /* After the transport has moved: handles control messages and failed peers.  The lock is held. */
 static inline void comm_check(struct comm *comm)
@@ -386,6 +375,8 @@ static inline const coll_native_t *comm_native(const struct comm *comm)
 struct comm *comm_pin(coll_comm_t handle, const char *what);
 /* The same, and takes its context's lock.  NULL also if another thread has left the library with the lock. */
 struct comm *comm_enter(coll_comm_t handle, const char *what);
+/* The same for a lane of the communicator: LANE_*. */
+struct comm *comm_enter_lane(coll_comm_t handle, int lane, const char *what);
 void comm_leave(struct comm *comm);
 /* The error of a thread that could not get the lock: COLL_ERR_TIMEOUT or COLL_ERR_ABORTED.  The second ends its pin too. */
 int comm_lost(const struct comm *comm);
@@ -400,11 +391,17 @@ static inline uint64_t group_current(void)
 }
 void group_set_current(uint64_t number);
 
-/* Makes the communicator's error this thread's error; 0: the communicator has not failed. */
-static inline int comm_error(struct comm *comm)
+/* The text of the failure; "" without one. */
+static inline const char *comm_failure(const struct comm *comm)
 {
-	comm->error_is_told |= comm->error != 0;
-	return comm->error ? error_set(comm->error, "%s", comm->error_text) : COLL_SUCCESS;
+	return comm->error ? comm->outcome->text : "";
+}
+/* The communicator has failed: its error becomes this thread's error, and the program is told. */
+int comm_tell_error(const struct comm *comm);
+/* Makes the communicator's error this thread's error; 0: the communicator has not failed. */
+static inline int comm_error(const struct comm *comm)
+{
+	return comm->error ? comm_tell_error(comm) : COLL_SUCCESS;
 }
 
 #endif

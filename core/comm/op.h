@@ -100,6 +100,7 @@ struct op {
 	struct op *persistent_next;
 	struct outcome
 		*awaited; /* KIND_AWAIT: a reference, for the communicator (NULL: none), and */
+	int awaited_lane; /* the lane there */
 	uint64_t awaited_number;         /* the operation there that must be done */
 	uint64_t awaited_progress_count; /* progress_count of its context at the last look */
 };

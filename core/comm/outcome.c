@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* outcome.c - how the operations of a communicator ended. */
+/* outcome.c - how a communicator ended: its failure, and how far its lanes came. */
 #include "comm/outcome.h"
 #include "base/error.h"
 #include "comm/comm.h"
@@ -14,6 +14,7 @@ struct outcome *outcome_new(coll_comm_t comm)
 	if (!outcome)
 		return NULL;
 	atomic_init(&outcome->refs, 1);
+	pthread_mutex_init(&outcome->lock, NULL);
 	outcome->comm = comm;
 	return outcome;
 }
@@ -27,23 +28,38 @@ struct outcome *outcome_ref(struct outcome *outcome)
 
 void outcome_unref(struct outcome *outcome)
 {
-	if (outcome && atomic_fetch_sub(&outcome->refs, 1) == 1)
-		free(outcome);
+	if (!outcome || atomic_fetch_sub(&outcome->refs, 1) > 1)
+		return;
+	pthread_mutex_destroy(&outcome->lock);
+	free(outcome);
+}
+
+int outcome_fail(struct outcome *outcome, int is_remote, int code, const char *fmt, va_list ap)
+{
+	int first;
+
+	pthread_mutex_lock(&outcome->lock);
+	first = !atomic_load(&outcome->code);
+	if (first) {
+		outcome->is_remote = is_remote;
+		vsnprintf(outcome->text, sizeof(outcome->text), fmt, ap);
+		atomic_store(&outcome->code, code);
+	}
+	pthread_mutex_unlock(&outcome->lock);
+	return first;
 }
 
 void outcome_end(struct outcome *outcome, const struct comm *comm)
 {
-	outcome->finished = comm->finished;
-	outcome->error = comm->error;
-	snprintf(outcome->error_text, sizeof(outcome->error_text), "%s", comm->error_text);
-	atomic_store(&outcome->ended, 1);
+	outcome->lane[comm->lane].finished = comm->finished;
+	atomic_store(&outcome->lane[comm->lane].ended, 1);
 }
 
-int outcome_result(const struct outcome *outcome, uint64_t number)
+int outcome_result(const struct outcome *outcome, int lane, uint64_t number)
 {
-	if (!atomic_load(&outcome->ended))
+	if (!atomic_load(&outcome->lane[lane].ended))
 		return COLL_IN_PROGRESS;
-	if (outcome->finished >= number)
+	if (outcome->lane[lane].finished >= number)
 		return COLL_SUCCESS;
-	return error_set(outcome->error, "%s", outcome->error_text);
+	return error_set(atomic_load(&outcome->code), "%s", outcome->text);
 }

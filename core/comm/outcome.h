@@ -1,25 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * outcome.h - how the operations of a communicator ended, for events and for other communicators that
- * wait for them.  The communicator and each of those hold a reference, so that an outcome is found after
- * the communicator is destroyed.
+ * outcome.h - how a communicator ended: its failure, and how far each of its lanes came (comm/lane.h).  Each lane holds
+ * a reference.  So do events, and operations that wait for another communicator, since they may ask after the
+ * communicator is destroyed.
  */
 #ifndef CORE_COMM_OUTCOME_H
 #define CORE_COMM_OUTCOME_H
 
 #include <coll/coll.h>
 
+#include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 
 struct comm;
 
+/* The lanes of a communicator.  Most communicators have the first only. */
+enum { LANE_FIRST, LANE_HOST, LANES };
+
 struct outcome {
 	_Atomic int refs;
-	coll_comm_t comm;  /* valid until the communicator is destroyed */
-	_Atomic int ended; /* the communicator was freed: the fields below do not change any more */
-	uint64_t finished; /* all operations up to this number are complete */
-	int error;         /* of the operations behind it */
-	char error_text[768];
+	coll_comm_t comm; /* valid until the communicator is destroyed */
+	/*
+	 * The failure.  The lane that fails first writes it, and nobody changes it afterwards: readers need no lock once `code`
+	 * is not 0.
+	 */
+	pthread_mutex_t lock; /* of the lanes that write it */
+	_Atomic int code;     /* written last; 0: the communicator has not failed */
+	int is_remote;        /* another rank has told of it */
+	char text[768];
+	_Atomic int is_told; /* a call of the program has returned it */
+	struct {
+		_Atomic int ended; /* the lane was freed: `finished` does not change any more */
+		uint64_t finished; /* all operations of the lane up to this number are complete */
+	} lane[LANES];
 };
 
 /* Operation OUTCOME_NEVER is never complete: an event recorded after the failure carries the failure. */
@@ -31,9 +45,11 @@ struct outcome *outcome_new(coll_comm_t comm);
 struct outcome *outcome_ref(struct outcome *outcome);
 void outcome_unref(struct outcome *outcome);
 
-/* The communicator ends: nobody has it pinned, and its operations do not move any more. */
+/* Writes the failure: 1.  0: there is an earlier failure, which stays. */
+int outcome_fail(struct outcome *outcome, int is_remote, int code, const char *fmt, va_list ap);
+/* The lane ends: its operations do not move any more. */
 void outcome_end(struct outcome *outcome, const struct comm *comm);
-/* COLL_SUCCESS if operation `number` is complete, COLL_IN_PROGRESS before the end, else the error. */
-int outcome_result(const struct outcome *outcome, uint64_t number);
+/* COLL_SUCCESS if operation `number` of the lane is complete, COLL_IN_PROGRESS before the lane ends, else the failure. */
+int outcome_result(const struct outcome *outcome, int lane, uint64_t number);
 
 #endif

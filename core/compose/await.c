@@ -8,7 +8,7 @@
 #include "comm/op.h"
 #include "base/handle.h"
 #include "native/native.h"
-#include "comm/pair.h"
+#include "comm/lane.h"
 
 enum { AWAIT_IDLE, AWAIT_MOVED, AWAIT_DONE };
 
@@ -34,7 +34,7 @@ static int await_state(struct op *op, const struct comm *other, int moved)
 	if (other->finished >= op->awaited_number)
 		return await_done(op);
 	if (other->error)
-		return await_failed(op, other->error, other->error_text);
+		return await_failed(op, other->error, comm_failure(other));
 	return moved ? AWAIT_MOVED : AWAIT_IDLE;
 }
 
@@ -42,11 +42,11 @@ static int await_state(struct op *op, const struct comm *other, int moved)
 static int await_outcome(struct op *op)
 {
 	const struct outcome *outcome = op->awaited;
-	int code = outcome_result(outcome, op->awaited_number);
+	int code = outcome_result(outcome, op->awaited_lane, op->awaited_number);
 
 	if (code == COLL_IN_PROGRESS)
 		return AWAIT_IDLE;
-	return code ? await_failed(op, code, outcome->error_text) : await_done(op);
+	return code ? await_failed(op, code, outcome->text) : await_done(op);
 }
 
 static int await_check(struct op *op)
@@ -60,15 +60,16 @@ static int await_check(struct op *op)
 		return AWAIT_DONE;
 	if (!other)
 		return await_outcome(op);
-	if (other->context == context || pair_is_driven(op->comm, other)) {
+	other = lane_at(other, op->awaited_lane);
+	if (other->context == context || lane_is_driven(op->comm, other)) {
 		state = await_state(op, other, 0);
 	} else if (wait_holds(other->context)) {
 		native_progress(other);
 		state = await_state(op, other, 0);
 	} else if (lock_try(&other->context->lock)) {
 		other->context->now_is_recent = 0;
-		if (op->comm->host_comm == other)
-			pair_drive(op->comm);
+		if (lane_host(op->comm) == other)
+			lane_drive(op->comm);
 		else
 			context_progress(other->context);
 		state = await_state(op, other,

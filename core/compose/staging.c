@@ -7,6 +7,7 @@
 #include "device/device.h"
 #include "compose/staging.h"
 #include "native/native_slot.h"
+#include "comm/lane.h"
 #include "comm/op.h"
 #include "compose/steps.h"
 #include "base/error.h"
@@ -72,7 +73,7 @@ static const char *staging_name(int buf)
 	return buf == COLL_BUFFER_SEND ? "sendbuf" : buf == COLL_BUFFER_RECV ? "recvbuf" : "scalar";
 }
 
-/* That buffer is on the host, the other one is not: host_comm would have a call with both on the host. */
+/* That buffer is on the host, the other one is not: the host lane would have a call with both on the host. */
 static int staging_refuse_mixed(const struct op *op, int buf)
 {
 	const int other = buf == COLL_BUFFER_RECV ? COLL_BUFFER_SEND : COLL_BUFFER_RECV;
@@ -98,7 +99,7 @@ static int staging_refuse(const struct op *op, int buf, uint32_t kind, int devic
 	char where[64];
 
 	device_describe(kind, device, where, sizeof(where));
-	if (kind == COLL_MEM_HOST && op->comm->host_comm)
+	if (kind == COLL_MEM_HOST && lane_host(op->comm))
 		return staging_refuse_mixed(op, buf);
 	if (kind == COLL_MEM_HOST && !b->transport)
 		return error_set(

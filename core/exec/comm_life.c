@@ -11,7 +11,7 @@
 #include "message/message.h"
 #include "native/native.h"
 #include "native/native_slot.h"
-#include "comm/pair.h"
+#include "comm/lane.h"
 #include "watch/report.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
@@ -27,14 +27,14 @@
 
 void comm_release_streams(const struct comm *comm)
 {
-	const uint64_t number = comm->pair ? pair_streams_wait(comm) : 0;
+	const uint64_t number = lane_streams_wait(comm);
 
-	if (number && comm->host_comm->order)
-		stream_order_release(comm->host_comm, number);
+	if (number && comm->lanes->host->order)
+		stream_order_release(comm->lanes->host, number);
 }
 
 /* The communicator has failed. */
-static void comm_end_all(struct comm *comm)
+static void comm_end_all(struct comm *comm, int loud)
 {
 	comm_release_streams(comm);
 	if (comm->busy == COMM_RESTS) /* the next look finds that it has nothing to do */
@@ -42,10 +42,9 @@ static void comm_end_all(struct comm *comm)
 	queue_cancel(comm);
 	callback_check(comm);
 	message_end_all(comm, comm->error);
-	if (comm->pair)
-		pair_failed(comm);
+	lane_wake_other(comm);
 	context_wake(comm->context);
-	call_log_report(comm, !comm->error_is_remote && comm->error != COLL_ERR_ABORTED);
+	call_log_report(comm, loud && comm->error != COLL_ERR_ABORTED);
 }
 
 /* A backend without a transport takes most buffers as they are. */
@@ -96,8 +95,8 @@ static const struct comm_client comm_parts = {
 	.describe_own = comm_describe_oldest,
 };
 
-int comm_new(struct comm **out, struct context *context, uint32_t context_id, int rank, int nranks,
-	     const int *to_context_rank)
+int comm_new_lane(struct comm **out, struct context *context, uint32_t context_id, int rank,
+		  int nranks, const int *to_context_rank)
 {
 	struct comm *comm = calloc(1, sizeof(*comm));
 	int hashed;
@@ -117,13 +116,10 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	comm->to_comm_rank = calloc((size_t)context->nranks, sizeof(*comm->to_comm_rank));
 	comm->peer_state = calloc((size_t)nranks, 1);
 	comm->shrink = calloc((size_t)nranks, sizeof(*comm->shrink));
-	if (comm->to_context_rank && comm->to_comm_rank && comm->peer_state && comm->shrink &&
-	    !nodes_make(&comm->nodes, context->node, to_context_rank, nranks))
-		comm->handle = handle_new(HANDLE_COMM, comm);
-	if (comm->handle)
-		comm->outcome = outcome_new(comm->handle);
-	if (!comm->outcome)
-		return handle_none("a communicator");
+	comm->outcome = outcome_new(NULL);
+	if (!comm->to_context_rank || !comm->to_comm_rank || !comm->peer_state || !comm->shrink ||
+	    !comm->outcome || nodes_make(&comm->nodes, context->node, to_context_rank, nranks))
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
 	if (!context->plugin->backend.transport && native_new(&comm->native))
 		return COLL_ERR_NO_MEMORY;
 	comm->derived = context->comms != NULL;
@@ -148,6 +144,30 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	if (!comm->derived)
 		context->pending_events = 1;
 	return COLL_SUCCESS;
+}
+
+int comm_publish(struct comm *comm)
+{
+	struct comm *host = lane_host(comm);
+
+	comm->handle = handle_new(HANDLE_COMM, comm);
+	comm->outcome->comm = comm->handle;
+	if (!comm->handle)
+		return handle_none("a communicator");
+	if (host) {
+		context_lock(host->context);
+		host->handle = comm->handle;
+		context_leave(host->context);
+	}
+	return COLL_SUCCESS;
+}
+
+int comm_new(struct comm **comm, struct context *context, uint32_t context_id, int rank, int nranks,
+	     const int *to_context_rank)
+{
+	const int code = comm_new_lane(comm, context, context_id, rank, nranks, to_context_rank);
+
+	return code ? code : comm_publish(*comm);
 }
 
 static void comm_free_ops(struct op *op)
@@ -242,7 +262,8 @@ static void comm_release(struct comm *comm)
 	limit_free(comm);
 	call_log_free(comm);
 	watch_free(comm);
-	pair_free(comm);
+	if (comm->lane == LANE_FIRST)
+		free(comm->lanes);
 	free(comm);
 }
 

@@ -6,12 +6,17 @@
 #include "comm/comm.h"
 
 /*
- * Makes a communicator on an opened context.  to_context_rank: the context ranks of its nranks ranks,
+ * Makes a communicator of one lane on an opened context.  to_context_rank: the context ranks of its nranks ranks,
  * copied; NULL: all.  On an error the caller frees *comm unless it is NULL.  The lock is held; comm_free
  * takes it itself, comm_free_unmade does not.
  */
 int comm_new(struct comm **comm, struct context *context, uint32_t context_id, int rank, int nranks,
 	     const int *to_context_rank);
+/* The same without a handle: for a lane that is one of two (comm/lane.h), or that may be joined to one. */
+int comm_new_lane(struct comm **comm, struct context *context, uint32_t context_id, int rank,
+		  int nranks, const int *to_context_rank);
+/* Makes the handle of a communicator whose lanes are made and joined.  The lock is held. */
+int comm_publish(struct comm *comm);
 void comm_free(struct comm *comm);
 /* Frees what comm_new left after an error; the lock is held. */
 void comm_free_unmade(struct comm *comm);

@@ -2,7 +2,7 @@
 /* control.c - control messages: how ranks tell each other of failures, of leaving and of new communicators. */
 #include "exec/control.h"
 #include "message/message.h"
-#include "comm/pair.h"
+#include "comm/lane.h"
 #include "watch/report.h"
 #include "watch/stall.h"
 #include "transport/channel.h"
@@ -231,5 +231,5 @@ void control_check(struct comm *comm)
 	if (comm->pending_code)
 		comm_fail(comm, 0, comm->pending_code, "%s", comm->pending_text);
 	comm_check_lost(comm);
-	pair_check(comm);
+	lane_check(comm);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* redop_api.c - the public functions for operations made at run time. */
-#include "comm/comm.h"
+#include "comm/lane.h"
 #include "base/error.h"
 #include "reduce/reduce.h"
 
@@ -19,10 +19,10 @@ static int redop_api_make_native(struct comm *comm, const char *what, struct red
 		code = native->op_create_pre_mul_sum(comm->context->ep, &redop->native, scalar,
 						     redop->dtype, residence, &err);
 		redop->made = !code;
-		if (code != COLL_ERR_UNSUPPORTED || !(comm->host_comm || b->transport))
+		if (code != COLL_ERR_UNSUPPORTED || !(lane_host(comm) || b->transport))
 			return code ? error_take(code, &err) : COLL_SUCCESS;
 	}
-	if (b->transport || comm->host_comm)
+	if (b->transport || lane_host(comm))
 		return COLL_SUCCESS;
 	return error_set(COLL_ERR_UNSUPPORTED,
 			 "%s: backend '%s' reduces by itself and cannot do this: scale or combine "
@@ -37,7 +37,7 @@ static int redop_api_make_native(struct comm *comm, const char *what, struct red
 static int redop_api_add_both(struct comm *comm, struct redop *redop)
 {
 	const int number = redop_add(&comm->redops, redop);
-	struct comm *host_comm = comm->host_comm;
+	struct comm *host_comm = lane_host(comm);
 	int other;
 
 	if (number < 0 || !host_comm)
@@ -57,11 +57,11 @@ static int redop_api_add_both(struct comm *comm, struct redop *redop)
 static void redop_api_remove_both(struct comm *comm, int op)
 {
 	redop_remove(&comm->redops, op);
-	if (!comm->host_comm)
+	if (!lane_host(comm))
 		return;
-	context_enter(comm->host_comm->context);
-	redop_remove(&comm->host_comm->redops, op);
-	context_leave(comm->host_comm->context);
+	context_enter(lane_host(comm)->context);
+	redop_remove(&lane_host(comm)->redops, op);
+	context_leave(lane_host(comm)->context);
 }
 
 static int redop_api_add(coll_comm_t handle, const char *what, struct redop *like,

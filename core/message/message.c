@@ -157,7 +157,7 @@ int message_result(const struct message *m)
 		return COLL_SUCCESS;
 	return error_set(m->code, "%s",
 			 m->text       ? m->text
-			 : comm->error ? comm->error_text
+			 : comm->error ? comm_failure(comm)
 				       : coll_error_string(m->code));
 }
 

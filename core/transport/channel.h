@@ -4,7 +4,7 @@
  * context of its own, serve the communicators of such a native backend:
  *
  *     the control channel   carries their control messages, and notices the end of a rank's process
- *     host_context          has their calls on host memory (comm/pair.h)
+ *     host_context          has their calls on host memory (comm/lane.h)
  *
  * One thread of the process, the watcher, drives the control channels of all communicators.  Calls of the program may keep
  * host_context's lock for long, may leave its messages unread, and may run functions of the program there; nothing of this

@@ -232,7 +232,7 @@ static void dump_add_head(struct dump *dump, const struct comm *comm)
 	dump_add_time(dump, clock_now_us());
 	dump_add(dump, " code %d text ", comm->error);
 	from = dump->used;
-	dump_add(dump, "%s", comm->error_text);
+	dump_add(dump, "%s", comm_failure(comm));
 	for (; from < dump->used; from++)
 		if ((unsigned char)dump->text[from] < ' ')
 			dump->text[from] = ' ';

@@ -4,7 +4,7 @@
 #include "watch/failure.h"
 #include "watch/message_words.h"
 #include "comm/op.h"
-#include "comm/pair.h"
+#include "comm/lane.h"
 #include "watch/stall_words.h"
 #include "base/clock.h"
 #include "transport/traffic.h"
@@ -97,11 +97,11 @@ struct report report_make(const struct comm *comm, uint32_t flags)
 	r.here = report_position(comm);
 	if (r.here.kind == POSITION_NONE)
 		r.elsewhere = report_elsewhere(comm);
-	other = pair_lock_other(comm);
+	other = lane_lock_other(comm);
 	if (other) {
 		r.other = report_position(other);
 		r.flags |= REPORT_OTHER;
-		pair_unlock_other(other);
+		lane_unlock_other(other);
 	}
 	return r;
 }
@@ -391,7 +391,7 @@ static void report_take_leave(struct comm *comm, int rank)
 	report_check_left(comm, 0);
 }
 
-/* ------------------------------------------------- ranks that wait for each other in a pair -- */
+/* --------------------------------------------- ranks that wait for each other in two lanes -- */
 
 static int report_has_made_more(const struct position *a, const struct position *b)
 {
@@ -399,10 +399,10 @@ static int report_has_made_more(const struct position *a, const struct position 
 }
 
 /*
- * For long this rank has been in a call of one communicator that the peer has not made (a), and the peer in a call of the
- * paired communicator that this rank has not made (b).  A rank makes its report with the locks of both communicators, so the
+ * For long this rank has been in a call of one lane that the peer has not made (a), and the peer in a call of the
+ * other lane that this rank has not made (b).  A rank makes its report with the locks of both lanes, so the
  * report covers all calls up to one moment: of two ranks that make their calls in one order, neither is ahead of its peer in
- * one communicator and behind it in the paired one.
+ * one lane and behind it in the other lane.
  */
 static int report_is_across(const struct position *our_a, const struct position *our_b,
 			    const struct position *their_a, const struct position *their_b)
@@ -412,7 +412,7 @@ static int report_is_across(const struct position *our_a, const struct position 
 }
 
 /*
- * Fails the communicator soon if this rank and the peer wait in different communicators of their pairs, and neither rank has
+ * Fails the communicator soon if this rank and the peer wait in different lanes, and neither rank has
  * made the call in which its peer waits.
  */
 static void report_check_order(struct comm *comm, int peer, const struct report *theirs)

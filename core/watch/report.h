@@ -41,12 +41,12 @@ struct position {
 };
 
 enum {
-	/* Both say where the sender is, in this communicator and in the paired one. */
+	/* Both say where the sender is, in this lane and in the other one (comm/lane.h). */
 	REPORT_ASKS = 1,    /* the sender waits for long: the receiver answers with its report */
 	REPORT_ANSWERS = 2, /* the answer */
 	REPORT_LEAVES = 4,  /* the sender destroys its communicator */
 	REPORT_DIFFERS = 8, /* the hashes of the first `first + calls` calls differ */
-	REPORT_OTHER = 16   /* `other` is known: the sender has a pair, and could look at it */
+	REPORT_OTHER = 16 /* `other` is known: the sender has another lane, and could look at it */
 };
 
 /* A rank that has no operation in the communicator may wait in its shrink, or in another communicator. */
@@ -59,7 +59,7 @@ struct report {
 	uint32_t first;    /* the number of the first call that follows */
 	uint32_t calls;    /* how many follow */
 	struct position here;  /* in the communicator of the report */
-	struct position other; /* in the paired communicator (pair.h) */
+	struct position other; /* in the other lane (comm/lane.h) */
 };
 
 /* This rank's report, without calls. */

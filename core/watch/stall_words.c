@@ -3,6 +3,7 @@
 #include "watch/stall_words.h"
 #include "watch/message_words.h"
 #include "transport/traffic.h"
+#include "comm/lane.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,9 +29,9 @@ void stall_describe_own(const struct comm *comm, char *text, size_t size)
 		call_describe(comm, &comm->queue.head->call, text, size);
 	else
 		message_describe(comm, &comm->waited->args, text, size);
-	/* A rank whose buffers lie in another kind of memory makes its call in the paired communicator (pair.h). */
+	/* A rank whose buffers lie in another kind of memory makes its call in the other lane (comm/lane.h). */
 	used = strlen(text);
-	if (comm->pair && (!comm->native || comm->host_issued))
+	if (comm->lanes && (!comm->native || comm->lanes->host_issued))
 		snprintf(text + used, size - used, ", on %s memory",
 			 comm->native ? "device" : "host");
 }
@@ -148,10 +149,10 @@ static void stall_describe_last_seen(const struct rank_status *status, char *tex
 			 signature_kind_name(status->seen_kind), status->seen_seq + 1ULL);
 }
 
-/* The memory of the calls of a communicator of a pair: " on host memory"; or "". */
+/* The memory of the calls of one of two lanes: " on host memory"; or "". */
 static const char *stall_memory(const struct comm *comm, int native)
 {
-	return !comm->pair ? "" : native ? " on device memory" : " on host memory";
+	return !comm->lanes ? "" : native ? " on device memory" : " on host memory";
 }
 
 /* "waits in coll_probe of a message from any rank with tag 7" */
@@ -262,10 +263,10 @@ static void stall_describe_rank(const struct comm *comm, int rank, char *text, s
 	} else {
 		/* Operations that are complete may have had its data from another rank. */
 		snprintf(text, size, "%s does not answer, and %s%s%s", name.text,
-			 comm->finished && !comm->native && !comm->pair
+			 comm->finished && !comm->native && !comm->lanes
 				 ? "has sent nothing directly to this rank"
 				 : "was never heard from",
-			 comm->pair ? " in a call" : "", stall_memory(comm, comm->native != NULL));
+			 comm->lanes ? " in a call" : "", stall_memory(comm, comm->native != NULL));
 	}
 }
 

@@ -24,13 +24,13 @@ void stall_list_silent(const struct comm *comm, char *text, size_t size);
 void stall_describe_awaited(const struct comm *comm, char *text, size_t size);
 /* Writes "rank 1, 4": the ranks without an answer, or behind this one in collectives of the backend's own; or "none". */
 void stall_list_behind(const struct comm *comm, char *text, size_t size);
-/* Writes "waits in barrier as collective number 7"; other: the position is in the paired communicator. */
+/* Writes "waits in barrier as collective number 7"; other: the position is in the other lane. */
 void stall_describe_place(const struct comm *comm, int other, const struct position *p, char *text,
 			  size_t size);
 /* Describes the operation or the message for which this rank waits. */
 void stall_describe_own(const struct comm *comm, char *text, size_t size);
 /*
- * Writes where this rank is in the paired communicator, and which ranks are elsewhere, silent ranks first:
+ * Writes where this rank is in the other lane, and which ranks are elsewhere, silent ranks first:
  * "; rank 3 waits in ...".
  */
 void stall_describe_ranks(const struct comm *comm, char *text, size_t size);

@@ -61,7 +61,7 @@ static void test_birth(int early)
 	unmade(rig, 2, tag, COLL_ERR_PEER_LOST, "rank 3 was lost: cut");
 	context_progress(rig->context);
 	is_int(child->error, COLL_ERR_PEER_LOST, "%s: a rank inside could not make it", when);
-	is_str(child->error_text,
+	is_str(comm_failure(child),
 	       "rank 1 (world rank 2) could not make this communicator: in its parent, rank 3 was "
 	       "lost: cut",
 	       "%s: both ranks are named", when);
@@ -172,7 +172,7 @@ static void test_calls_missing(void)
 		control(rig, r, CONTROL_REPORT, &report, sizeof(report));
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_PEER_LOST, "ranks leave without the calls they name");
-	has_str(rig->comm->error_text, "destroyed its communicator while rank 0 still waits",
+	has_str(comm_failure(rig->comm), "destroyed its communicator while rank 0 still waits",
 		"no call of theirs differs");
 	rig_free(rig);
 }
@@ -250,7 +250,8 @@ static void test_lost_is_told(void)
 	host->peer_lost(host, 1, "it is cut again");
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_PEER_LOST, "rank 1 is lost");
-	is_str(rig->comm->error_text, "rank 1 was lost: the cable is cut", "the first cause stays");
+	is_str(comm_failure(rig->comm), "rank 1 was lost: the cable is cut",
+	       "the first cause stays");
 	is_int(rig->comm->peer_state[1], PEER_FAILED, "rank 1 has failed");
 	is_int(rig->fake.sends, 2, "two messages tell of it");
 	for (int k = 0; k < rig->fake.sends; k++)
@@ -310,7 +311,7 @@ static void test_mismatch_first(int leaves)
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_MISMATCH, "calls differ, then rank 1 %s",
 	       leaves ? "leaves" : "is lost");
-	is_str(rig->comm->error_text, "other calls", "the mismatch is told");
+	is_str(comm_failure(rig->comm), "other calls", "the mismatch is told");
 	rig_free(rig);
 }
 
@@ -327,7 +328,7 @@ static void test_failed(void)
 	fake_control(rig, 2, rig->comm, CONTROL_FAIL, COLL_ERR_MISMATCH, "other calls");
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_MISMATCH, "the code of rank 2 is that of all");
-	is_str(rig->comm->error_text, "rank 2: other calls", "and its text");
+	is_str(comm_failure(rig->comm), "rank 2: other calls", "and its text");
 	fake_message(rig, 1, comm_tag_collective(rig->comm, 0, 0), none, "", 1);
 	is_int((int64_t)traffic_of(rig->context)->match.unexpected_count, 0,
 	       "a message of a communicator that has failed is dropped");
@@ -468,7 +469,7 @@ static const char *after_calls(struct rig *rig, uint32_t calls, size_t bytes)
 	const struct report report = {.flags = REPORT_DIFFERS, .calls = calls};
 
 	report_with(rig, 1, report, LOG_MARK_EVERY + 1, bytes);
-	return rig->comm->error ? rig->comm->error_text : "";
+	return rig->comm->error ? comm_failure(rig->comm) : "";
 }
 
 static void test_calls_malformed(void)
@@ -495,7 +496,7 @@ static void test_calls_unknown(int forgotten)
 	call_until(rig, forgotten ? LOG_HASHED_CALLS + 2 : 1);
 	fake_report(rig, 1, &report, other);
 	context_progress(rig->context);
-	has_str(rig->comm->error_text,
+	has_str(comm_failure(rig->comm),
 		"the first 2 collectives of rank 1 are others than those of rank 0",
 		"%s: the calls are not compared", forgotten ? "forgotten" : "not made yet");
 	rig_free(rig);
@@ -645,7 +646,7 @@ static void test_left_unnamed(int asked)
 	is_int(suspect(rig), asked, "%s", asked ? "rank 1 is asked" : "who has left is not asked");
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_MISMATCH, "rank 1 has left with other calls");
-	has_str(rig->comm->error_text,
+	has_str(comm_failure(rig->comm),
 		"the first 1024 collectives of rank 1 are others than those of rank 0",
 		"nobody knows which");
 	rig_free(rig);
@@ -662,7 +663,7 @@ static void test_left_in_turn(void)
 	leave(rig, 1, 1);
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_MISMATCH, "rank 1 leaves and lacks one");
-	has_str(rig->comm->error_text, "as collective number 2, but rank 1 destroyed its",
+	has_str(comm_failure(rig->comm), "as collective number 2, but rank 1 destroyed its",
 		"it is named");
 	rig_free(rig);
 }

@@ -265,8 +265,8 @@ static void test_refused(int k, int again)
 	context_progress(few.rig->context);
 	snprintf(text, sizeof(text), "no room for send %d", k);
 	is_int(few.rig->comm->error, COLL_ERR_SYSTEM, "send %d is refused", k);
-	ok(strstr(few.rig->comm->error_text, text) != NULL, "with the cause: %s",
-	   few.rig->comm->error_text);
+	ok(strstr(comm_failure(few.rig->comm), text) != NULL, "with the cause: %s",
+	   comm_failure(few.rig->comm));
 	rig_free(few.rig);
 }
 
@@ -285,8 +285,8 @@ static void test_lost(int came, int again)
 	context_progress(few.rig->context);
 	is_int(few.rig->comm->error, COLL_ERR_PEER_LOST, "rank 1 is lost %s its message",
 	       came ? "after" : "before");
-	ok(strstr(few.rig->comm->error_text, "it is gone") != NULL, "with the cause: %s",
-	   few.rig->comm->error_text);
+	ok(strstr(comm_failure(few.rig->comm), "it is gone") != NULL, "with the cause: %s",
+	   comm_failure(few.rig->comm));
 	rig_free(few.rig);
 }
 
@@ -316,7 +316,7 @@ static void test_lost_without_memory(void)
 	context_progress(few.rig->context);
 	is_int(few.rig->comm->error, COLL_ERR_PEER_LOST,
 	       "rank 1 is lost, and there is no memory for the cause");
-	has_str(few.rig->comm->error_text, "rank 1 was lost: there was no memory for the cause",
+	has_str(comm_failure(few.rig->comm), "rank 1 was lost: there was no memory for the cause",
 		"the text says so");
 	rig_free(few.rig);
 }
@@ -359,7 +359,7 @@ static void test_told(int half, int again)
 		few_progress(&few);
 	is_int(few.rig->comm->error, COLL_ERR_REMOTE, "a rank ends%s after another has told why",
 	       half ? " within a message" : "");
-	is_str(few.rig->comm->error_text, "rank 2 aborted the communicator", "the cause is told");
+	is_str(comm_failure(few.rig->comm), "rank 2 aborted the communicator", "the cause is told");
 	rig_free(few.rig);
 }
 

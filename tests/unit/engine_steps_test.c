@@ -302,7 +302,7 @@ static void test_refused_send(void)
 	context_progress(rig->context);
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_SYSTEM, "a refused send fails the communicator");
-	is_str(rig->comm->error_text, "rank 0 cannot send to rank 1: the fake says 2",
+	is_str(comm_failure(rig->comm), "rank 0 cannot send to rank 1: the fake says 2",
 	       "with the plugin's words");
 	rig_free(rig);
 }
@@ -325,7 +325,7 @@ static void test_failed_send(int why)
 	fake_complete(rig, 1, COLL_ERR_PEER_LOST);
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_PEER_LOST, "a failed send fails the communicator");
-	is_str(rig->comm->error_text, texts[why], "and the receiver is named");
+	is_str(comm_failure(rig->comm), texts[why], "and the receiver is named");
 	is_int(rig->fake.cancels, 1, "the send that is under way is cancelled, no other");
 	rig_free(rig);
 }
@@ -342,7 +342,7 @@ static void test_failed_receive(void)
 	fake_end(rig, sink, COLL_ERR_PEER_LOST);
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_PEER_LOST, "a failed receive fails the communicator");
-	is_str(rig->comm->error_text, "rank 2 was lost: a message failed",
+	is_str(comm_failure(rig->comm), "rank 2 was lost: a message failed",
 	       "and the sender is named");
 	is_int(rig->fake.sends, FAKE_RANKS - 1, "the other ranks are told");
 	for (int k = 0; k < rig->fake.sends; k++)
@@ -440,7 +440,7 @@ static void test_cancel_by_closing(int receives)
 	is_int(rig->fake.closes, 1, "a %s that cannot be cancelled closes the endpoint",
 	       receives ? "receive" : "send");
 	is_int(second->error, COLL_ERR_ABORTED, "the other communicator fails too");
-	has_str(second->error_text, "the endpoint of backend 'fake' had to be closed",
+	has_str(comm_failure(second), "the endpoint of backend 'fake' had to be closed",
 		"and says why");
 	rig_free_comm(rig, second);
 	rig_free(rig);
@@ -491,7 +491,7 @@ static void test_mismatch(int when)
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_MISMATCH, "a message of another call comes %s",
 	       times[when]);
-	has_str(rig->comm->error_text,
+	has_str(comm_failure(rig->comm),
 		"rank 1 called allreduce of 5 int32 (sum) as collective number 1, but rank 0 "
 		"called "
 		"allreduce of 4 int32 (sum)",

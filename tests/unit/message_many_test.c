@@ -452,8 +452,8 @@ static void test_limits_of_operations(void)
 	while (!limit_check(rig->comm) && clock_now_us() - begun < FAR_US)
 		usleep(1000);
 	is_int(rig->comm->error, COLL_ERR_TIMEOUT, "the limit that ends first");
-	ok(strstr(rig->comm->error_text, "number 2 timed out") != NULL, "its operation: %s",
-	   rig->comm->error_text);
+	ok(strstr(comm_failure(rig->comm), "number 2 timed out") != NULL, "its operation: %s",
+	   comm_failure(rig->comm));
 	rig_free(rig);
 }
 

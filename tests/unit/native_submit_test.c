@@ -245,7 +245,7 @@ static void test_polled_now_and_then(void)
 	for (int i = 0; i < POLL_EACH; i++)
 		now(rig, 1);
 	is_int(rig->comm->error, COLL_ERR_REMOTE, "so a failure comes out");
-	is_str(rig->comm->error_text, "rank 0: the fake says 6", "with the backend's words");
+	is_str(comm_failure(rig->comm), "rank 0: the fake says 6", "with the backend's words");
 	is_int(rig->fake.aborts, 1, "and the backend is told to give up");
 	rig_free(rig);
 }
@@ -378,7 +378,7 @@ static void test_failures(int where)
 	queue_progress(rig->comm);
 	is_int(rig->comm->error, COLL_ERR_SYSTEM, "%s fails: so does the communicator",
 	       places[where]);
-	is_str(rig->comm->error_text, "rank 0: the fake says 2", "with its words");
+	is_str(comm_failure(rig->comm), "rank 0: the fake says 2", "with its words");
 	is_int(finished(rig), 0, "the operation is not done");
 	rig_free(rig);
 }

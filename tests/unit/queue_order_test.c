@@ -307,7 +307,7 @@ static void test_await_failure(void)
 	comm_fail(other, 1, COLL_ERR_TIMEOUT, "nobody came");
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_TIMEOUT, "the failure of the awaited is one's own");
-	is_str(rig->comm->error_text,
+	is_str(comm_failure(rig->comm),
 	       "rank 0 waits for an event of a communicator that failed: nobody came",
 	       "and the sentence says whose it was");
 	rig_free_comm(rig, other);
@@ -333,7 +333,7 @@ static void test_await_of_destroyed(void)
 	context_progress(rig->context);
 	is_int(finished(rig), 1, "an operation that was complete at the destroy is complete");
 	is_int(rig->comm->error, COLL_ERR_ABORTED, "and one that was not is a failure");
-	is_str(rig->comm->error_text,
+	is_str(comm_failure(rig->comm),
 	       "rank 0 waits for an event of a communicator that failed: rank 0 destroyed the "
 	       "communicator",
 	       "with the sentence of the destroyed communicator");
@@ -365,7 +365,7 @@ static void test_gone(int before)
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_PEER_LOST,
 	       "it went %s the receive: the communicator fails", before ? "before" : "during");
-	has_str(rig->comm->error_text,
+	has_str(comm_failure(rig->comm),
 		"rank 2 destroyed its communicator while rank 0 still waits for it in recv of 3 "
 		"int32 from rank 2 with tag 0",
 		"and the sentence names it");
@@ -536,7 +536,7 @@ static void test_controls(void)
 	fake_control(rig, 1, rig->comm, CONTROL_FAIL, COLL_ERR_SYSTEM, "rank 1 has no disk");
 	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_REMOTE, "another rank's failure is this one's");
-	is_str(rig->comm->error_text, "rank 1 has no disk", "with its words");
+	is_str(comm_failure(rig->comm), "rank 1 has no disk", "with its words");
 	is_int(rig->fake.sends, 1, "which are not sent on");
 	rig_free(rig);
 }

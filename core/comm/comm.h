@@ -104,6 +104,12 @@ struct comm_client {
 	void (*issued)(struct comm *comm);
 	/* The communicator has failed: ends all that is under way.  loud: this rank, and this lane, found the failure. */
 	void (*failed)(struct comm *comm, int loud);
+	/* Takes control messages, and looks for lost ranks: see comm_check. */
+	void (*check)(struct comm *comm);
+	/* Moves on messages outside the order, of which comm->messages.looks are to be looked at: 1 if any moved. */
+	int (*move_messages)(struct comm *comm);
+	/* Before a thread sleeps: the same for those that the last call has not come to. */
+	int (*look_at_messages)(struct comm *comm);
 	/* An operation with an offload leaves the queue, or is freed. */
 	void (*retire)(struct op *op);
 
@@ -319,6 +325,12 @@ void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 /* The part of comm_fail that concerns one lane.  first: the lane that has found the failure. */
 void comm_end_lane(struct comm *comm, int first);
+
+/* After the transport has moved: handles control messages and failed peers.  The lock is held. */
+static inline void comm_check(struct comm *comm)
+{
+	comm->client->check(comm);
+}
 
 /*
  * Draws an id for a new communicator, which no other rank of the context draws: every rank counts in a

@@ -2,24 +2,16 @@
 /* client.c - the reports of a context to its communicators: see struct context_client. */
 #include "compose/again.h"
 #include "exec/control.h"
+#include "comm/drive.h"
 #include "watch/failure.h"
 #include "compose/steps.h"
 #include "message/message.h"
-#include "comm/moving.h"
-#include "native/native.h"
-#include "comm/queue.h"
 #include "watch/report.h"
 #include "watch/stall.h"
 #include "device/device.h"
 #include "transport/channel.h"
 
 #include <stdio.h>
-
-static void client_check(struct context *context)
-{
-	for (struct comm *c = context->comms; c; c = c->next)
-		comm_check(c);
-}
 
 /* A control message about a communicator that could not be made concerns every communicator. */
 static void client_take_controls(struct context *context)
@@ -31,7 +23,7 @@ static void client_take_controls(struct context *context)
 	for (int i = 0; i < m->controls && !all; i++)
 		all = comm_tag_is_birth(m->control[i]);
 	if (all)
-		client_check(context);
+		drive_check(context);
 	for (int i = 0; i < m->controls && !all; i++) {
 		comm = comm_of_tag(context, m->control[i]);
 		if (comm)
@@ -50,121 +42,17 @@ static int client_take(struct context *context)
 		steps_received(recv);
 	controls = traffic->match.controls != 0;
 	if (context_take_news(context))
-		client_check(context);
+		drive_check(context);
 	else if (controls)
 		client_take_controls(context);
 	traffic->match.controls = 0;
 	return controls | (traffic->controls && traffic_reap_controls(context));
 }
 
-/*
- * A call looks at so many communicators that do not move, the next call at the next ones: a program may have thousands with
- * operations under way.
- */
-enum { CLIENT_LOOKS = 64 };
-
-static int client_move(struct comm *comm)
-{
-	const int moved = comm->messages.looks ? message_progress(comm) : 0;
-
-	return moved | queue_progress(comm);
-}
-
-/* The communicators before `first` become the last ones of context->busy; `before` is the last of them. */
-static void client_rotate(struct context *context, struct comm *first, struct comm *before)
-{
-	context->last_busy->next_busy = context->busy;
-	context->last_busy = before;
-	before->next_busy = NULL;
-	context->busy = first;
-}
-
-/*
- * May the communicator leave context->busy?  Yes if only a message can move its operations, which puts it back, and if
- * context->busy has other communicators: the only one stays, since again_poll looks for it there.
- */
-static int client_may_rest(const struct context *context, const struct comm *comm)
-{
-	return (context->busy != comm || comm->next_busy) && moving_is_at_rest(comm);
-}
-
-static int client_advance(struct context *context)
-{
-	struct comm *before = NULL, *c = context->busy, *next;
-	int moved = 0, looks = CLIENT_LOOKS, one;
-
-	for (; c && looks; c = next) {
-		next = c->next_busy;
-		if (!c->messages.looks && (c->finished == c->issued || c->error)) {
-			comm_unlist_busy(c, before, COMM_IDLE);
-		} else if (client_may_rest(context, c)) {
-			c->queue.head->rests = 1;
-			comm_unlist_busy(c, before, COMM_RESTS);
-		} else {
-			one = client_move(c);
-			looks -= !one;
-			moved |= one;
-			next = c->next_busy;
-			before = c;
-		}
-	}
-	if (c)
-		client_rotate(context, c, before);
-	return moved;
-}
-
-static int client_look(struct context *context)
-{
-	int n = 0, moved = 0;
-
-	for (const struct comm *c = context->busy; c && n <= CLIENT_LOOKS; c = c->next_busy)
-		n++;
-	for (struct comm *c = context->busy; c; c = c->next_busy) {
-		if (n > CLIENT_LOOKS)
-			moved |= client_move(c);
-		moved |= message_look_at_all(c) | queue_look_at_all(c);
-	}
-	return moved;
-}
-
-static void client_shut(struct context *context)
-{
-	for (struct comm *c = context->comms; c; c = c->next)
-		comm_fail(c, 1, COLL_ERR_ABORTED, "the endpoint of backend '%s' had to be closed",
-			  context->plugin->backend.name);
-}
-
-/* The transport's descriptor wakes a thread for none of these. */
+/* The transport's descriptor wakes no thread for copies either. */
 static int client_awaits(const struct context *context)
 {
-	if (traffic_of(context)->copies.pending)
-		return 1;
-	for (const struct comm *c = context->busy; c; c = c->next_busy)
-		if (c->queue.head &&
-		    ((!c->queue.head->engine->by_messages && c->queue.head->state != OP_DEFERRED) ||
-		     c->queue.head->stream_events || c->queue.head->dependencies ||
-		     (c->queue.head->ordered && !c->queue.head->steps_left)))
-			return 1;
-	return 0;
-}
-
-/* The limits of operations and of messages. */
-static int64_t client_due(const struct context *context)
-{
-	int64_t due = INT64_MAX;
-
-	for (const struct comm *c = context->busy; c; c = c->next_busy) {
-		if (c->limits.first && c->limits.look_us < due)
-			due = c->limits.look_us;
-		if (c->messages.limited && c->messages.next_limit_us < due)
-			due = c->messages.next_limit_us;
-	}
-	return due;
-}
-
-static int client_busy(const struct context *context)
-{
-	return context->comms && native_busy(context->comms);
+	return traffic_of(context)->copies.pending || drive_awaits(context);
 }
 
 static int client_watch(struct context *context)
@@ -269,12 +157,12 @@ const struct context_client comm_context_client = {
 	.sending = traffic_is_sending,
 	.lost = channel_has_lost,
 	.failed = channel_end,
-	.check = client_check,
+	.check = drive_check,
 	.poll = again_poll,
-	.advance = client_advance,
-	.look = client_look,
-	.shut = client_shut,
+	.advance = drive_advance,
+	.look = drive_look,
+	.shut = drive_shut,
 	.awaits = client_awaits,
-	.due = client_due,
-	.busy = client_busy,
+	.due = drive_due,
+	.busy = drive_busy,
 };

@@ -222,7 +222,7 @@ static void comm_check_alarm(struct comm *comm)
 		comm_fail(comm, 0, code, "%s", alarm->text);
 }
 
-void comm_check(struct comm *comm)
+void control_check(struct comm *comm)
 {
 	comm_take_messages(comm);
 	comm_check_alarm(comm);

@@ -14,8 +14,8 @@
  */
 int comm_shrunk_before(struct comm *comm, uint64_t hash, struct shrunk *answer);
 
-/* After the transport has moved: handles control messages and failed peers.  The lock is held. */
-void comm_check(struct comm *comm);
+/* See comm_check (comm/comm.h). */
+void control_check(struct comm *comm);
 
 /* See struct comm_client. */
 void control_listen(struct comm *comm);

@@ -2,7 +2,6 @@
 /* lane.c - what the two lanes of a communicator know of each other: failures, places, waits. */
 #include "comm/lane.h"
 #include "base/error.h"
-#include "transport/channel.h"
 
 #include <stdlib.h>
 
@@ -50,7 +49,7 @@ void lane_wake_other(const struct comm *comm)
 	if (!lanes)
 		return;
 	if (comm->lane == LANE_HOST)
-		channel_end(lanes->native->context);
+		context_failed(lanes->native->context);
 	else if (lanes->host)
 		context_notify(lanes->host->context);
 }
@@ -61,7 +60,7 @@ static void lane_note_lost(struct comm *host)
 	const struct context *native = host->lanes->native->context;
 
 	for (int r = 0; r < host->nranks; r++) {
-		if (host->peer_state[r] >= PEER_LEFT || !channel_has_lost(native, r))
+		if (host->peer_state[r] >= PEER_LEFT || !context_has_lost(native, r))
 			continue;
 		host->peer_state[r] = PEER_FAILED;
 		if (!host->leaving)

@@ -12,7 +12,7 @@ void op_free(struct op *op)
 	if (op->offload)
 		op->comm->client->retire(op);
 	scratch_free(op->comm, &op->scratch);
-	outcome_unref(op->awaited);
+	outcome_unref(op->awaited.outcome);
 	sched_free(&op->sched);
 	free(op->run);
 	free(op->ready);

@@ -28,7 +28,7 @@ void comm_free_unmade(struct comm *comm);
 void comm_drop_messages(const struct context *context, uint32_t context_id);
 
 /*
- * The backend will be aborted, which would wait for streams that wait for calls of host_comm: these streams wait no longer.
+ * The backend will be aborted, which would wait for streams that wait for calls of the host lane: these streams wait no longer.
  * The lock is held, or the handle pinned.
  */
 void comm_release_streams(const struct comm *comm);

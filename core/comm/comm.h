@@ -98,6 +98,7 @@ struct comm_client {
 	int (*supports)(const struct comm *comm, int kind);
 	/* Finds the operation of a call that reduces: call->redop. */
 	int (*find_redop)(const struct comm *comm, struct call *call);
+	void (*free_redops)(struct redop_table *redops);
 	/* Chooses the engine of a call: see dispatch_choose. */
 	int (*choose)(const struct comm *comm, struct call *call);
 	/* The newest collective is issued: compares it with the messages that came for it. */
@@ -168,7 +169,7 @@ struct comm {
 	struct nodes nodes;   /* on which these ranks run */
 	int cpus;             /* CPUS_* of the host of rank 0, for rules */
 	struct queue queue;
-	struct redop_table redops;
+	struct redop_table *redops; /* the lanes share it: a change takes the locks of both */
 	struct registration *registrations;
 	struct callback *callbacks; /* see callback.h */
 	uint64_t callbacks_added;

@@ -5,6 +5,7 @@
 #include "watch/call_log_dump.h"
 #include "comm/callback.h"
 #include "exec/control.h"
+#include "compose/await.h"
 #include "compose/dispatch.h"
 #include "compose/composed.h"
 #include "comm/limit.h"
@@ -62,7 +63,7 @@ static void comm_describe_oldest(const struct comm *comm, char *text, size_t siz
 
 static int comm_find_redop(const struct comm *comm, struct call *call)
 {
-	return redop_find(&comm->redops, call->kind->name, call->args.dtype, call->args.op,
+	return redop_find(comm->redops, call->kind->name, call->args.dtype, call->args.op,
 			  &call->redop);
 }
 
@@ -83,6 +84,7 @@ static const struct comm_client comm_parts = {
 	.locate = comm_locate,
 	.supports = dispatch_check,
 	.find_redop = comm_find_redop,
+	.free_redops = redop_table_free,
 	.choose = dispatch_choose,
 	.issued = report_compare_newest,
 	.failed = comm_end_all,
@@ -133,9 +135,11 @@ int comm_new_lane(struct comm **out, struct context *context, uint32_t context_i
 	comm->to_comm_rank = calloc((size_t)context->nranks, sizeof(*comm->to_comm_rank));
 	comm->peer_state = calloc((size_t)nranks, 1);
 	comm->shrink = calloc((size_t)nranks, sizeof(*comm->shrink));
+	comm->redops = calloc(1, sizeof(*comm->redops));
 	comm->outcome = outcome_new(NULL);
 	if (!comm->to_context_rank || !comm->to_comm_rank || !comm->peer_state || !comm->shrink ||
-	    !comm->outcome || nodes_make(&comm->nodes, context->node, to_context_rank, nranks))
+	    !comm->redops || !comm->outcome ||
+	    nodes_make(&comm->nodes, context->node, to_context_rank, nranks))
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
 	if (!context->plugin->backend.transport && native_new(&comm->native))
 		return COLL_ERR_NO_MEMORY;
@@ -269,7 +273,6 @@ static void comm_release(struct comm *comm)
 	comm_free_persistent(comm->queue.persistent);
 	scratch_free_spares(comm);
 	stream_order_free(comm);
-	redop_free_all(&comm->redops);
 	nodes_free(&comm->nodes);
 	free(comm->to_context_rank);
 	free(comm->to_comm_rank);
@@ -279,8 +282,10 @@ static void comm_release(struct comm *comm)
 	limit_free(comm);
 	call_log_free(comm);
 	watch_free(comm);
-	if (comm->lane == LANE_FIRST)
+	if (comm->lane == LANE_FIRST) {
+		redop_table_free(comm->redops);
 		free(comm->lanes);
+	}
 	free(comm);
 }
 

@@ -59,6 +59,12 @@ struct engine {
 	 */
 	int (*now)(struct comm *comm, const struct call *call);
 
+	/*
+	 * Does the backend take the buffers of a checked call where they are?  0: perhaps not.  NULL: the engine asks when the
+	 * operation is made.
+	 */
+	int (*takes)(struct comm *comm, const struct call *call);
+
 	/* --- one operation */
 
 	/* Starts an operation in state OP_QUEUED: OP_RUNNING or OP_SUBMITTED afterwards (op_begin). */

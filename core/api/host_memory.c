@@ -3,10 +3,7 @@
 #include "api/host_memory.h"
 #include "base/error.h"
 #include "base/kind.h"
-#include "device/device.h"
-#include "native/native.h"
 #include "comm/lane.h"
-#include "watch/stall.h"
 #include "exec/comm_life.h"
 
 #include <stdlib.h>
@@ -54,14 +51,11 @@ void host_memory_free(struct comm *host)
  */
 static uint32_t host_memory_kind(const struct comm *comm, const void *ptr, size_t elements)
 {
-	uint32_t kind = COLL_MEM_HOST;
 	int device;
+	uint32_t kind = context_memory_kind(comm->context, ptr, &device);
 
-	if (!comm->context->devices)
-		return kind;
-	kind = device_kind(ptr, &device);
 	if (kind == COLL_MEM_HOST && !elements)
-		kind = device_kind((const char *)ptr - 1, &device);
+		kind = context_memory_kind(comm->context, (const char *)ptr - 1, &device);
 	return kind;
 }
 
@@ -104,7 +98,7 @@ int host_memory_takes(struct comm *comm, const struct call *call, int code)
 		return HOST_MEMORY_NO;
 	/* Most calls on device memory: the addresses are known. */
 	if (!code && call->elements[COLL_BUFFER_SEND] && call->elements[COLL_BUFFER_RECV] &&
-	    native_takes(comm, call))
+	    comm->engine[ENGINE_NATIVE]->takes(comm, call))
 		return HOST_MEMORY_NO;
 	kinds = host_memory_kinds(comm, call);
 	if (!kinds)
@@ -158,7 +152,7 @@ void host_memory_progress(struct comm *comm)
 		return;
 	context_enter(host->context);
 	lane_drive(comm);
-	(void)stall_ask_outside(host);
+	(void)host->client->ask_outside(host);
 	context_leave(host->context);
 	lane_check(comm);
 }

@@ -5,7 +5,6 @@
 #include "base/handle.h"
 #include "comm/comm_wait.h"
 #include "compose/stream_order.h"
-#include "watch/stall.h"
 
 enum { PLACE_NAP_US = 100 };
 
@@ -35,7 +34,7 @@ int place_result(const struct place *place, int wait)
 	if (comm->finished < place->number && wait)
 		code = comm_wait(comm, place->number);
 	else if (comm->finished < place->number)
-		stall_poll(comm);
+		comm->client->poll(comm);
 	if (comm->finished >= place->number)
 		code = COLL_SUCCESS;
 	else if (comm->error)

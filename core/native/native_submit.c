@@ -277,6 +277,7 @@ void native_group_end(struct comm *comm)
 
 const struct engine native_engine = {
 	.now = native_now,
+	.takes = native_takes,
 	.start = native_start,
 	.progress = native_move,
 	.busy = native_busy,

@@ -3,7 +3,7 @@
  * event_queue.c - events that are a position in a communicator's queue, or an event of the CUDA driver on a
  * stream of the program.
  */
-#include "api/event.h"
+#include "event/event.h"
 #include "api/lane_order.h"
 #include "api/place.h"
 #include "base/clock.h"

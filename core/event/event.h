@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* event.h - events and their two implementations. */
-#ifndef CORE_API_EVENT_H
-#define CORE_API_EVENT_H
+#ifndef CORE_EVENT_EVENT_H
+#define CORE_EVENT_EVENT_H
 
 #include "comm/lane.h"
 

@@ -3,7 +3,7 @@
  * event.c - the public functions for events.  The calling thread is a stream too: its work is complete by
  * the time it calls.
  */
-#include "api/event.h"
+#include "event/event.h"
 #include "api/host_memory.h"
 #include "base/cancel.h"
 #include "base/error.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* event_stream.c - events that are objects of a backend with device streams. */
-#include "api/event.h"
+#include "event/event.h"
 #include "api/lane_order.h"
 #include "api/place.h"
 #include "base/clock.h"

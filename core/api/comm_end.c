@@ -13,7 +13,7 @@
 #include "comm/queue.h"
 #include "comm/registration.h"
 #include "watch/stall_words.h"
-#include "exec/comm_life.h"
+#include "comm/life.h"
 #include "comm/comm_wait.h"
 #include "exec/control.h"
 #include "base/cancel.h"

@@ -7,7 +7,7 @@
 #include "native/native.h"
 #include "comm/lane.h"
 #include "watch/stall.h"
-#include "exec/comm_life.h"
+#include "comm/life.h"
 #include "comm/comm_wait.h"
 
 #include <stdlib.h>

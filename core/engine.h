@@ -17,7 +17,7 @@
  *                        -> OP_SUBMITTED: the engine ends it, in the order of the starts; it leaves the queue at once
  *
  * A new engine is a file like compose/await.c with one of these structs, a value of enum engine_index, a line in
- * exec/comm_life.c, and a case in dispatch_choose (compose/dispatch.c).
+ * exec/parts.c, and a case in dispatch_choose (compose/dispatch.c).
  *
  * The context's lock is held in all functions.  No function waits, unless it calls a slot of
  * a backend that blocks (backend.h).

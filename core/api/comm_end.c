@@ -11,7 +11,7 @@
 #include "comm/lane.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
-#include "exec/comm_life.h"
+#include "comm/life.h"
 #include "comm/comm_wait.h"
 #include "base/cancel.h"
 #include "base/error.h"

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "comm/lane.h"
-#include "exec/comm_life.h"
+#include "comm/life.h"
 
 #include <stdlib.h>
 

@@ -14,7 +14,7 @@
 #include "comm/lane.h"
 #include "watch/stall.h"
 #include "comm/comm_wait.h"
-#include "exec/comm_life.h"
+#include "comm/life.h"
 #include "exec/control.h"
 #include "transport/channel.h"
 

@@ -17,7 +17,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "comm/op.h"
-#include "exec/comm_life.h"
+#include "comm/life.h"
+#include "comm/shrinks.h"
 #include "exec/control.h"
 
 #include <inttypes.h>
@@ -190,7 +191,7 @@ static int shrink_agreed(const struct shrink *s)
 	const struct comm *comm = s->comm;
 
 	for (int r = 0; r < comm->nranks; r++)
-		if (!s->excluded[r] && r != comm->rank && comm->shrink[r] != s->hash)
+		if (!s->excluded[r] && r != comm->rank && comm->shrinks->asked[r] != s->hash)
 			return 0;
 	return 1;
 }
@@ -210,7 +211,7 @@ static int shrink_over(void *arg)
 		return 1;
 	if (comm->rank == s->leader)
 		return shrink_agreed(s) || shrink_missing(s) >= 0;
-	return comm->shrunk.answer.hash || shrink_missing(s) >= 0;
+	return comm->shrinks->answer.hash || shrink_missing(s) >= 0;
 }
 
 /* Waits in slices: another thread may set a new timeout. */
@@ -236,11 +237,11 @@ static void shrink_list_missing(const struct shrink *s, char *text, size_t size)
 	size_t at = 0;
 
 	for (int r = 0; r < s->comm->nranks && at < size; r++)
-		if (!s->excluded[r] && r != s->comm->rank && s->comm->shrink[r] != s->hash)
-			at += (size_t)snprintf(text + at, size - at, "%s%s%s", at ? ", " : "",
-					       comm_rank_name(s->comm, r, &name) +
-						       (at ? strlen("rank ") : 0),
-					       s->comm->shrink[r] ? " (excludes others)" : "");
+		if (!s->excluded[r] && r != s->comm->rank && s->comm->shrinks->asked[r] != s->hash)
+			at += (size_t)snprintf(
+				text + at, size - at, "%s%s%s", at ? ", " : "",
+				comm_rank_name(s->comm, r, &name) + (at ? strlen("rank ") : 0),
+				s->comm->shrinks->asked[r] ? " (excludes others)" : "");
 }
 
 static int shrink_timed_out(const struct shrink *s)
@@ -312,8 +313,9 @@ static void shrink_answer(const struct shrink *s, uint32_t context_id, int lost)
 	for (int r = 0; r < comm->nranks; r++) {
 		if (s->excluded[r] || r == comm->rank)
 			continue;
-		if (comm->shrink[r] == s->hash) /* else the rank is in its next shrink already */
-			comm->shrink[r] = 0;
+		if (comm->shrinks->asked[r] ==
+		    s->hash) /* else the rank is in its next shrink already */
+			comm->shrinks->asked[r] = 0;
 		context_send_control(comm->context, comm->to_context_rank[r],
 				     comm_tag_control(comm->context_id), CONTROL_SHRUNK,
 				     (int)context_id, text);
@@ -355,12 +357,12 @@ static int shrink_ask(struct shrink *s, struct shrunk *answer)
 {
 	struct comm *comm = s->comm;
 
-	comm->shrunk.awaited = s->hash;
+	comm->shrinks->awaited = s->hash;
 	shrink_tell(s, s->hash);
 	(void)shrink_wait(s);
-	comm->shrunk.awaited = 0;
-	*answer = comm->shrunk.answer;
-	comm->shrunk.answer.hash = 0;
+	comm->shrinks->awaited = 0;
+	*answer = comm->shrinks->answer;
+	comm->shrinks->answer.hash = 0;
 	if (!answer->hash || answer->failed_rank >= 0)
 		shrink_tell(s, 0);
 	return answer->hash != 0;
@@ -372,7 +374,7 @@ static int shrink_follow(struct shrink *s, uint32_t *context_id)
 	struct shrunk answer;
 	int lost;
 
-	if (comm_shrunk_before(comm, s->hash, &answer) || shrink_ask(s, &answer)) {
+	if (shrinks_before(comm, s->hash, &answer) || shrink_ask(s, &answer)) {
 		*context_id = answer.context_id;
 		return answer.failed_rank < 0 ? COLL_SUCCESS : shrink_lost(s, answer.failed_rank);
 	}
@@ -380,7 +382,7 @@ static int shrink_follow(struct shrink *s, uint32_t *context_id)
 	 * The leader may have heard of a lost rank in its last communicator, and may never make this call.  A
 	 * late answer is refused, so that no rank waits for this one.
 	 */
-	comm->shrunk.lost = lost = shrink_missing(s);
+	comm->shrinks->lost = lost = shrink_missing(s);
 	return lost < 0 || shrink_aborted(s) ? shrink_broken(s) : shrink_lost(s, lost);
 }
 
@@ -388,7 +390,7 @@ static int shrink_is_free(void *arg)
 {
 	const struct shrink *s = arg;
 
-	return !s->comm->shrunk.waits || shrink_aborted(s);
+	return !s->comm->shrinks->waits || shrink_aborted(s);
 }
 
 /* The place for the answer is of one call: the calls of several threads follow one another. */
@@ -400,7 +402,7 @@ static int shrink_take_turn(struct shrink *s)
 		return error_set(COLL_ERR_TIMEOUT,
 				 "coll_comm_shrink timed out: another thread of this rank shrinks "
 				 "the same communicator, and has not ended");
-	return comm->shrunk.waits ? shrink_broken(s) : COLL_SUCCESS;
+	return comm->shrinks->waits ? shrink_broken(s) : COLL_SUCCESS;
 }
 
 static int shrink_agree(struct shrink *s, uint32_t *context_id)
@@ -412,9 +414,9 @@ static int shrink_agree(struct shrink *s, uint32_t *context_id)
 	code = shrink_take_turn(s);
 	if (code)
 		return code;
-	comm->shrunk.waits = 1;
+	comm->shrinks->waits = 1;
 	code = comm->rank == s->leader ? shrink_lead(s, context_id) : shrink_follow(s, context_id);
-	comm->shrunk.waits = 0;
+	comm->shrinks->waits = 0;
 	return code;
 }
 

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/kind.h"
 #include "comm/lane.h"
-#include "exec/comm_life.h"
+#include "comm/life.h"
 
 #include <stdlib.h>
 

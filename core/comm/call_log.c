@@ -6,19 +6,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-int call_log_new(struct comm *comm, int hashed)
+/* Makes an empty log with room for so many calls. */
+static int call_log_make(struct comm *comm, uint32_t calls)
 {
-	const size_t calls = hashed ? LOG_HASHED_CALLS : LOG_CALLS;
 	struct call_log *log = calloc(1, sizeof(*log) + calls * sizeof(log->call[0]));
 
 	comm->log = log;
-	if (log && hashed)
-		log->hash = calloc(1, sizeof(*log->hash));
-	if (!log || (hashed && !log->hash))
+	if (!log)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
-	log->mask = (uint32_t)calls - 1;
-	if (hashed)
-		log->hash->now = log->hash->mark[0] = SIGNATURE_HASH_BEGIN;
+	log->mask = calls - 1;
+	return COLL_SUCCESS;
+}
+
+int call_log_new(struct comm *comm)
+{
+	return call_log_make(comm, LOG_CALLS);
+}
+
+int call_log_hash_calls(struct comm *comm)
+{
+	struct call_hash *hash = calloc(1, sizeof(*hash));
+
+	call_log_free(comm);
+	if (!hash || call_log_make(comm, LOG_HASHED_CALLS)) {
+		free(hash);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+	}
+	comm->log->hash = hash;
+	hash->now = hash->mark[0] = SIGNATURE_HASH_BEGIN;
 	return COLL_SUCCESS;
 }
 

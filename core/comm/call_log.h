@@ -63,8 +63,9 @@ struct call_log {
 	struct signature call[];       /* collective `seq` is at seq & mask; zeroed: not issued */
 };
 
-/* hashed: the ranks compare hashes. */
-int call_log_new(struct comm *comm, int hashed);
+int call_log_new(struct comm *comm);
+/* Of a new communicator: its ranks compare hashes of their calls. */
+int call_log_hash_calls(struct comm *comm);
 void call_log_free(struct comm *comm);
 
 /* ------------------------------------------------------------------- signatures and hashes -- */

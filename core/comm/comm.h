@@ -20,6 +20,7 @@ struct message;
 struct native;
 struct lanes;
 struct registration;
+struct shrinks;
 struct staging_site;
 struct stream_order;
 struct stall;
@@ -70,14 +71,6 @@ struct messages {
 		*probing; /* of the coll_probe that began last and still waits, or NULL */
 };
 
-/* The answer of the leader of a shrink: see api/derive_transport.c. */
-struct shrunk {
-	struct shrunk *next;
-	uint64_t hash; /* of the list of excluded ranks */
-	uint32_t context_id;
-	int failed_rank; /* the rank that prevents the new communicator, or -1 */
-};
-
 /* A rank of the communicator as this rank sees it. */
 enum peer_state {
 	PEER_ALIVE,
@@ -86,12 +79,26 @@ enum peer_state {
 	PEER_FAILED    /* the transport has lost the connection to it: see context->failure */
 };
 
+/* A part of a communicator that another folder hangs on it.  The functions may be NULL: there is nothing to do. */
+struct comm_part {
+	const char *name;
+	/* The communicator is new: makes the part.  The lock is held, as in the next two. */
+	int (*begin)(struct comm *comm);
+	/* The communicator has failed: ends what is under way.  loud: this rank, and this lane, found the failure. */
+	void (*failed)(struct comm *comm, int loud);
+	/* The communicator is freed next: it leaves its context.  Also after a begin that has failed. */
+	void (*end)(struct comm *comm);
+	/* The context does not know the communicator any more: frees the part. */
+	void (*free)(struct comm *comm);
+};
+
 /*
  * What a communicator, its queue and its waits need of the files that stand right of them: memory of devices, algorithms,
- * streams of the program, questions to other ranks.  comm_life.c hands the functions over.  The lock is held in all of
+ * streams of the program, questions to other ranks.  exec/parts.c hands the functions over.  The lock is held in all of
  * them.
  */
 struct comm_client {
+	const struct comm_part *parts; /* in the order of their making; the last one has no name */
 	/* Finds the kinds of memory of an operation's buffers: call.memory and call.staged. */
 	int (*locate)(struct op *op);
 	/* COLL_ERR_UNSUPPORTED with a message if no engine does calls of the kind. */
@@ -103,7 +110,7 @@ struct comm_client {
 	int (*choose)(const struct comm *comm, struct call *call);
 	/* The newest collective is issued: compares it with the messages that came for it. */
 	void (*issued)(struct comm *comm);
-	/* The communicator has failed: ends all that is under way.  loud: this rank, and this lane, found the failure. */
+	/* The communicator has failed: comm_end_all (life.h). */
 	void (*failed)(struct comm *comm, int loud);
 	/* Takes control messages, and looks for lost ranks: see comm_check. */
 	void (*check)(struct comm *comm);
@@ -196,15 +203,8 @@ struct comm {
 	uint8_t *peer_state; /* per rank: enum peer_state */
 	int nleft;           /* ranks in state PEER_LEFT */
 	int stream_waits; /* threads that wait for an event on a stream of the program, behind operations */
-	uint64_t steps;   /* steps ever completed: grows while operations move */
-	uint64_t *shrink; /* per rank: the hash it has sent to this rank; 0: none */
-	struct {
-		uint64_t awaited; /* the hash in this rank's question; 0: no answer is awaited */
-		struct shrunk answer;  /* to that question; hash 0: it has not come */
-		struct shrunk *behind; /* answers to calls behind that, which this rank will make */
-		int lost;  /* the rank whose loss ended the last wait for an answer, or -1 */
-		int waits; /* this rank is in coll_comm_shrink */
-	} shrunk;
+	uint64_t steps;          /* steps ever completed: grows while operations move */
+	struct shrinks *shrinks; /* see shrinks.h */
 	uint64_t birth;    /* tag of messages about ranks that could not make it too; 0: none */
 	int native_groups; /* groups of the backend's own that have not ended yet */
 	int leaving;       /* coll_comm_destroy has begun: a peer that leaves is no failure */

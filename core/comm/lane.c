@@ -243,9 +243,10 @@ uint64_t lane_streams_wait(const struct comm *comm)
 void lane_release_streams(const struct comm *comm)
 {
 	const uint64_t number = lane_streams_wait(comm);
+	struct comm *host = number ? comm->lanes->host : NULL;
 
-	if (number && comm->lanes->host->order)
-		comm->client->release(comm->lanes->host, number);
+	if (host && host->order)
+		host->client->release(host, number);
 }
 
 void lane_drive(struct comm *native)

@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 
 struct comm;
+struct comm_client;
 struct context;
 struct context_parts;
 struct control_body;
@@ -29,6 +30,7 @@ struct selection;
  * held in all functions but those of its life, and none of them blocks.
  */
 struct context_client {
+	const struct comm_client *comms; /* of the communicators that are made on the context */
 	size_t size; /* of the memory of a context: struct context and the client's part behind it, which begins as zeros */
 
 	/* --- its life: of the client's part.  NULL: there is nothing to do */

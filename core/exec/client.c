@@ -144,6 +144,7 @@ static void client_begin(struct context *context, const struct context_parts *pa
 }
 
 const struct context_client comm_context_client = {
+	.comms = &comm_parts_client,
 	.size = sizeof(struct traffic),
 	.begin = client_begin,
 	.opened = traffic_opened,

@@ -4,6 +4,7 @@
 #include "message/message.h"
 #include "comm/call_log.h"
 #include "comm/lane.h"
+#include "comm/shrinks.h"
 #include "watch/report.h"
 #include "watch/stall.h"
 #include "transport/channel.h"
@@ -44,70 +45,6 @@ static void comm_take_unmade(struct comm *comm, int peer, const struct control_b
 		  comm_rank_name(comm, peer, &name), body->text);
 }
 
-/* Nobody takes the answer: the new communicator, if there is one, must not wait for this rank. */
-static void comm_drop_shrunk(struct comm *comm, const struct shrunk *answer)
-{
-	const int lost = comm->shrunk.lost;
-	struct rank_name name;
-	char text[160] = "coll_comm_shrink has ended without the answer";
-
-	if (answer->failed_rank >= 0)
-		return;
-	if (lost >= 0)
-		snprintf(text, sizeof(text), "%s was lost during coll_comm_shrink",
-			 comm_rank_name(comm, lost, &name));
-	comm_refuse(comm, answer->context_id, lost >= 0 ? COLL_ERR_PEER_LOST : COLL_ERR_TIMEOUT,
-		    text);
-}
-
-int comm_shrunk_before(struct comm *comm, uint64_t hash, struct shrunk *answer)
-{
-	struct shrunk *first;
-	int found = 0;
-
-	while (!found && (first = comm->shrunk.behind)) {
-		comm->shrunk.behind = first->next;
-		*answer = *first;
-		free(first);
-		found = answer->hash == hash;
-		if (!found)
-			comm_drop_shrunk(comm, answer);
-	}
-	return found;
-}
-
-/*
- * The leader may have made its next calls before this rank has looked at the awaited answer.  Without memory the answer
- * to such a call is lost.
- */
-static void comm_keep_shrunk(struct comm *comm, const struct shrunk *answer)
-{
-	struct shrunk **at = &comm->shrunk.behind, *kept = malloc(sizeof(*kept));
-
-	if (!kept)
-		return;
-	*kept = *answer;
-	while (*at)
-		at = &(*at)->next;
-	*at = kept;
-}
-
-/* The leader's answer; this rank may have given up before. */
-static void comm_take_shrunk(struct comm *comm, const struct control_body *body)
-{
-	struct shrunk answer = {.context_id = (uint32_t)body->code};
-	char *rest;
-
-	answer.hash = strtoull(body->text, &rest, 16);
-	answer.failed_rank = (int)strtol(rest, NULL, 10);
-	if (comm->shrunk.answer.hash)
-		comm_keep_shrunk(comm, &answer);
-	else if (answer.hash && answer.hash == comm->shrunk.awaited)
-		comm->shrunk.answer = answer;
-	else
-		comm_drop_shrunk(comm, &answer);
-}
-
 static void comm_take_report(struct comm *comm, int peer, const void *bytes, size_t len)
 {
 	if (!report_take(comm, peer, bytes, len))
@@ -132,9 +69,9 @@ static void comm_take_text(struct comm *comm, int peer, const struct control_bod
 	if (body->kind == CONTROL_FAIL) {
 		comm_remote_failure(comm, peer, body);
 	} else if (body->kind == CONTROL_SHRINK) {
-		comm->shrink[peer] = strtoull(body->text, NULL, 16);
+		comm->shrinks->asked[peer] = strtoull(body->text, NULL, 16);
 	} else if (body->kind == CONTROL_SHRUNK) {
-		comm_take_shrunk(comm, body);
+		shrinks_take_answer(comm, body);
 	} else if (body->kind == CONTROL_UNMADE) {
 		comm_take_unmade(comm, peer, body);
 	}

@@ -8,18 +8,20 @@
 
 #include "comm/comm.h"
 
-/*
- * Takes from comm->shrunk.behind the answer for this hash, and drops the answers before it, of calls that this rank has
- * not made: 1.  0: there is none.
- */
-int comm_shrunk_before(struct comm *comm, uint64_t hash, struct shrunk *answer);
-
 /* See comm_check (comm/comm.h). */
 void control_check(struct comm *comm);
 
 /* See struct comm_client. */
 void control_listen(struct comm *comm);
 
+/*
+ * No native communicator of this id is there any more, or will be made: control messages for it are dropped.  Does nothing
+ * without a control channel.
+ */
+void comm_drop_messages(const struct context *context, uint32_t context_id);
+
+/* See struct comm_client: parts.c. */
+extern const struct comm_client comm_parts_client;
 /* See struct context_client and struct traffic_client: client.c. */
 extern const struct context_client comm_context_client;
 extern const struct traffic_client comm_traffic_client;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* report.c - where a rank is, told to other ranks, and compared with the calls of this one: see report.h. */
 #include "watch/report.h"
+#include "comm/shrinks.h"
 #include "watch/failure.h"
 #include "watch/message_words.h"
 #include "comm/op.h"
@@ -77,7 +78,7 @@ static struct position report_position(const struct comm *comm)
 
 static int32_t report_elsewhere(const struct comm *comm)
 {
-	if (comm->shrunk.waits)
+	if (comm->shrinks->waits)
 		return ELSEWHERE_SHRINK;
 	for (const struct comm *c = comm->context->comms; c; c = c->next)
 		if (c != comm && c->queue.head)

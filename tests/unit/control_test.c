@@ -6,7 +6,8 @@
  */
 #include "fake_backend.h"
 
-#include "exec/comm_life.h"
+#include "comm/life.h"
+#include "comm/shrinks.h"
 #include "transport/traffic.h"
 
 enum { CHILD_ID = 77, SPLIT_SEQ = 70000 };
@@ -123,7 +124,7 @@ static void test_late_answer(void)
 		       "message %d refuses the new communicator", k);
 	complete_all(rig);
 	rig->fake.sends = 0;
-	rig->comm->shrunk.lost = 3;
+	rig->comm->shrinks->lost = 3;
 	fake_control(rig, 1, rig->comm, CONTROL_SHRUNK, CHILD_ID, "abc -1");
 	context_progress(rig->context);
 	is_int(rig->fake.sends, 3, "an answer after the loss of rank 3: all ranks are told");
@@ -132,11 +133,11 @@ static void test_late_answer(void)
 		       "rank 3 was lost during coll_comm_shrink", "message %d names rank 3", k);
 	complete_all(rig);
 	rig->fake.sends = 0;
-	rig->comm->shrunk.awaited = 0xabc;
+	rig->comm->shrinks->awaited = 0xabc;
 	fake_control(rig, 1, rig->comm, CONTROL_SHRUNK, CHILD_ID, "abc -1");
 	context_progress(rig->context);
 	is_int(rig->fake.sends, 0, "an awaited answer: nothing is refused");
-	is_int((long long)rig->comm->shrunk.answer.context_id, CHILD_ID, "its context id is taken");
+	is_int((long long)rig->comm->shrinks->answer.context_id, CHILD_ID, "its context id is taken");
 	rig_free(rig);
 }
 
@@ -357,7 +358,7 @@ static void test_told_though_left(void)
 	fake_control(rig, 1, rig->comm, CONTROL_SHRUNK, CHILD_ID, "abc 3");
 	context_progress(rig->context);
 	is_int(rig->fake.sends, 9, "a late answer without a new communicator needs no word");
-	is_int((int64_t)rig->comm->shrunk.answer.hash, 0, "and answers nothing");
+	is_int((int64_t)rig->comm->shrinks->answer.hash, 0, "and answers nothing");
 	rig_free(rig);
 }
 

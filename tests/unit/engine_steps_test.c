@@ -6,7 +6,7 @@
  */
 #include "fake_backend.h"
 #include "exec/control.h"
-#include "exec/comm_life.h"
+#include "comm/life.h"
 #include "transport/traffic.h"
 
 enum { ELEM = sizeof(int32_t) };

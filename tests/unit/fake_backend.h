@@ -14,7 +14,7 @@
 #include "compose/steps.h"
 #include "native/native.h"
 #include "comm/queue.h"
-#include "exec/comm_life.h"
+#include "comm/life.h"
 #include "exec/control.h"
 #include "watch/report.h"
 

@@ -8,7 +8,7 @@
 
 #include "comm/callback.h"
 #include "watch/stall.h"
-#include "exec/comm_life.h"
+#include "comm/life.h"
 #include "comm/comm_wait.h"
 #include "exec/control.h"
 #include "comm/moving.h"

@@ -7,7 +7,7 @@
 
 #include "api/derive.h"
 #include "base/clock.h"
-#include "exec/comm_life.h"
+#include "comm/life.h"
 #include "comm/comm_wait.h"
 
 #include <sys/syscall.h>

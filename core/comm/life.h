@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm_life.h - how a communicator is made and freed. */
-#ifndef CORE_EXEC_COMM_LIFE_H
-#define CORE_EXEC_COMM_LIFE_H
+/* life.h - how a communicator is made, what its failure ends, and how it is freed, each with its parts (struct comm_part). */
+#ifndef CORE_COMM_LIFE_H
+#define CORE_COMM_LIFE_H
 
 #include "comm/comm.h"
 
@@ -21,10 +21,7 @@ void comm_free(struct comm *comm);
 /* Frees what comm_new left after an error; the lock is held. */
 void comm_free_unmade(struct comm *comm);
 
-/*
- * No native communicator of this id is there any more, or will be made: control messages for it are dropped.  Does nothing
- * without a control channel.
- */
-void comm_drop_messages(const struct context *context, uint32_t context_id);
+/* For comm_client: the communicator has failed, which ends all that is under way. */
+void comm_end_all(struct comm *comm, int loud);
 
 #endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* parts.c - what hangs on a communicator from the folders right of comm: their parts, and the functions of struct comm_client. */
+#include "exec/control.h"
+#include "comm/call_log.h"
+#include "comm/life.h"
+#include "comm/staging_sites.h"
+#include "compose/await.h"
+#include "compose/composed.h"
+#include "compose/dispatch.h"
+#include "compose/staging.h"
+#include "compose/stream_order.h"
+#include "message/message.h"
+#include "native/native.h"
+#include "native/native_slot.h"
+#include "transport/channel.h"
+#include "watch/call_log_dump.h"
+#include "watch/report.h"
+#include "watch/stall_words.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* -------------------------------------------------------------------------- parts -- */
+
+static int part_engines(struct comm *comm)
+{
+	comm->engine[ENGINE_COMPOSED] = &composed_engine;
+	comm->engine[ENGINE_AWAIT] = &await_engine;
+	if (!comm->context->plugin->backend.transport && native_new(&comm->native))
+		return COLL_ERR_NO_MEMORY;
+	if (comm_native(comm))
+		comm->engine[ENGINE_NATIVE] = comm->native ? &native_engine : &polled_engine;
+	comm->asks_place = native_asks_place(comm);
+	return COLL_SUCCESS;
+}
+
+static int part_nodes(struct comm *comm)
+{
+	const struct context *context = comm->context;
+
+	comm->cpus = context_cpus(context, comm->to_context_rank[0]);
+	if (nodes_make(&comm->nodes, context->node, comm->to_context_rank, comm->nranks))
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+	return COLL_SUCCESS;
+}
+
+static void part_nodes_free(struct comm *comm)
+{
+	nodes_free(&comm->nodes);
+}
+
+static int part_redops(struct comm *comm)
+{
+	comm->redops = calloc(1, sizeof(*comm->redops));
+	return comm->redops ? COLL_SUCCESS
+			    : error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+}
+
+static void part_redops_free(struct comm *comm)
+{
+	if (comm->lane == LANE_FIRST)
+		redop_table_free(comm->redops);
+}
+
+/* The ranks of a backend that executes calls by itself compare the calls by their hashes. */
+static int part_watch(struct comm *comm)
+{
+	const struct context *context = comm->context;
+	const int hashed = comm_native(comm) && comm->nranks > 1 &&
+			   (!comm->native || traffic_of(context)->channel);
+
+	if ((hashed && call_log_hash_calls(comm)) || watch_new(comm, hashed))
+		return COLL_ERR_NO_MEMORY;
+	if (!context->comms && context->plugins)
+		call_log_check_dump(comm);
+	return COLL_SUCCESS;
+}
+
+static void part_watch_failed(struct comm *comm, int loud)
+{
+	call_log_report(comm, loud && comm->error != COLL_ERR_ABORTED);
+}
+
+static void part_staging_end(struct comm *comm)
+{
+	struct rank_name name;
+	char staged[512];
+
+	staging_count(comm, staged, sizeof(staged));
+	if (staged[0])
+		log_info("%s: operations that copied CUDA memory through host memory: %s",
+			 comm_own_name(comm, &name), staged);
+	staging_free_sites(comm);
+}
+
+void comm_drop_messages(const struct context *context, uint32_t context_id)
+{
+	struct context *control = channel_control(context);
+
+	if (!control || context_id >= (uint32_t)1 << TAG_CONTEXT_BITS)
+		return;
+	context_lock(control);
+	match_forget(&traffic_of(control)->match, ~(uint64_t)0, comm_tag_control(context_id));
+	comm_note_freed(control, context_id);
+	lock_release(&control->lock);
+}
+
+/* Messages that come from now on are dropped. */
+static void part_traffic_end(struct comm *comm)
+{
+	const uint64_t context_id = (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT;
+
+	match_forget(&traffic_of(comm->context)->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT,
+		     context_id);
+	comm_drop_messages(comm->context, comm->context_id);
+}
+
+static void part_messages_failed(struct comm *comm, int loud)
+{
+	(void)loud;
+	message_end_all(comm, comm->error);
+}
+
+static void part_messages_end(struct comm *comm)
+{
+	message_end_all(comm, COLL_ERR_ABORTED);
+}
+
+/* In the order of their making. */
+static const struct comm_part parts[] = {
+	{"engines", .begin = part_engines, .end = native_free},
+	{"nodes", .begin = part_nodes, .free = part_nodes_free},
+	{"operations", .begin = part_redops, .free = part_redops_free},
+	{"streams", .free = stream_order_free},
+	{"staging", .end = part_staging_end},
+	{"traffic", .end = part_traffic_end},
+	{"messages", .failed = part_messages_failed, .end = part_messages_end},
+	{"watch", .begin = part_watch, .failed = part_watch_failed, .free = watch_free},
+	{NULL},
+};
+
+/* ---------------------------------------------------------------------- functions -- */
+
+/* A backend without a transport takes most buffers as they are. */
+static int comm_locate(struct op *op)
+{
+	struct call *call = &op->call;
+
+	if (!op->comm->native || !call->kind || call->redop.premul_sum ||
+	    !native_takes(op->comm, call))
+		return staging_look(op);
+	call->memory[COLL_BUFFER_SEND] = call->memory[COLL_BUFFER_RECV] = 0;
+	return COLL_SUCCESS;
+}
+
+static void comm_describe_oldest(const struct comm *comm, char *text, size_t size)
+{
+	if (comm->queue.head)
+		call_describe(comm, &comm->queue.head->call, text, size);
+	else
+		native_describe(comm, text, size);
+}
+
+static int comm_find_redop(const struct comm *comm, struct call *call)
+{
+	return redop_find(comm->redops, call->kind->name, call->args.dtype, call->args.op,
+			  &call->redop);
+}
+
+static unsigned comm_unexpected(const struct comm *comm, char *text, size_t size)
+{
+	struct stall_unexpected unexpected;
+
+	snprintf(text, size, "%s", stall_unexpected(comm, &unexpected));
+	return text[0] ? unexpected.messages : 0;
+}
+
+static void comm_hold(struct op *op)
+{
+	stream_order_hold(op->comm, op->ordered);
+}
+
+const struct comm_client comm_parts_client = {
+	.parts = parts,
+	.locate = comm_locate,
+	.supports = dispatch_check,
+	.find_redop = comm_find_redop,
+	.free_redops = redop_table_free,
+	.choose = dispatch_choose,
+	.issued = report_compare_newest,
+	.failed = comm_end_all,
+	.check = control_check,
+	.move_messages = message_progress,
+	.look_at_messages = message_look_at_all,
+	.retire = staging_end,
+	.begin = stream_order_begin,
+	.group = stream_order_group,
+	.group_end = stream_order_group_end,
+	.hold = comm_hold,
+	.depends = stream_order_depends,
+	.drop = stream_order_drop,
+	.release = stream_order_release,
+	.watch = stream_order_watch,
+	.slice = stall_slice,
+	.step = stall_step,
+	.unstall = stall_end,
+	.check_left = stall_check_left,
+	.poll = stall_poll,
+	.ask = report_ask,
+	.ask_outside = stall_ask_outside,
+	.describe_missing = stall_describe_missing,
+	.describe_own = comm_describe_oldest,
+	.listen = control_listen,
+	.leave = report_leave,
+	.unexpected = comm_unexpected,
+};

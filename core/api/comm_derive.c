@@ -8,15 +8,6 @@
 
 #include <stdlib.h>
 
-/* Finishes a split that has begun: now, or, in an open group, when the group ends. */
-static int split_complete(struct split *split)
-{
-	if (!group_current())
-		return split_finish(split);
-	split_defer(split);
-	return COLL_SUCCESS;
-}
-
 static int split_call(coll_comm_t handle, const struct split_args *args)
 {
 	CANCEL_OFF;
@@ -29,10 +20,13 @@ static int split_call(coll_comm_t handle, const struct split_args *args)
 	if (!comm)
 		return error_code();
 	code = split_new(comm, args, &split);
+	if (!code)
+		code = split_begin(split);
 	comm_leave(comm);
 	if (!code)
 		code = split_complete(split);
-	split_unref(split);
+	if (split)
+		task_unref(&split->task);
 	return code;
 }
 
@@ -53,21 +47,12 @@ coll_result_t coll_comm_dup(coll_comm_t comm, coll_comm_t *newcomm)
 
 /* ------------------------------------------------------------------ with a request -- */
 
-static void isplit_drop_request(coll_request_t *handle, struct request *request)
-{
-	handle_end(*handle, "a request");
-	*handle = NULL;
-	split_unref(request->split);
-	free(request);
-}
-
 /* The request, which the program has not seen yet, cannot end before the return. */
 static int isplit_call(coll_comm_t handle, const struct split_args *args, coll_request_t *request)
 {
 	CANCEL_OFF;
 	struct comm *comm = comm_enter(handle, args->function);
-	const struct request like = {.comm = handle};
-	struct request *r = NULL;
+	struct split *split = NULL;
 	int code;
 
 	if (args->newcomm)
@@ -76,18 +61,20 @@ static int isplit_call(coll_comm_t handle, const struct split_args *args, coll_r
 		*request = NULL;
 	if (!comm)
 		return error_code();
-	code = request ? request_new(request, &like, &r)
+	code = request ? split_new(comm, args, &split)
 		       : error_set(COLL_ERR_INVALID_ARGUMENT, "%s: request is NULL",
 				   args->function);
-	if (!code) {
-		code = split_new(comm, args, &r->split);
-		r->number = comm->issued;
-	}
+	if (!code)
+		code = request_new(request, &split->task);
+	if (code && split)
+		task_unref(&split->task);
+	if (!code)
+		code = split_begin(split);
 	comm_leave(comm);
-	if (!code && r->split->derive->block)
-		code = split_complete(r->split);
-	if (code && r)
-		isplit_drop_request(request, r);
+	if (!code && split->derive->block)
+		code = split_complete(split);
+	if (code && request && *request)
+		request_drop(request);
 	return code;
 }
 

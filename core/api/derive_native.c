@@ -100,7 +100,7 @@ static int derive_native_vote_on_host(struct comm *comm, struct split *split)
 	context_enter(host_comm->context);
 	code = derive_transport.vote(host_comm, split);
 	if (!code)
-		code = comm_wait(host_comm, split->number);
+		code = comm_wait(host_comm, split->task.number);
 	context_leave(host_comm->context);
 	context_enter(comm->context);
 	lane_check(comm);

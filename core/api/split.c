@@ -2,10 +2,10 @@
 /*
  * split.c - one split: its begin, its end, and who hears of it; and the splits of a group.
  *
- * Over a transport the votes are an operation of the parent.  For a request a callback makes the new communicator when
- * the operation is complete: also after the request was freed, and before a function of the program hears of it.  A call
- * that waits makes it itself: its thread may leave by a jump, and the place of the handle with it.  A backend without a
- * transport blocks: all of its split is in split_finish.
+ * Over a transport the votes are an operation of the parent.  For a request split_voted makes the new communicator when
+ * the operation is complete: also after the program has freed the request, and before a function of the program hears of
+ * it.  A call that waits makes the communicator itself: its thread may leave by a jump, and the place of the handle with
+ * it.  A backend without a transport blocks: all of its split is in split_finish.
  */
 #include "api/derive.h"
 #include "api/group.h"
@@ -13,12 +13,10 @@
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/thread.h"
-#include "comm/callback.h"
 #include "comm/comm_wait.h"
 #include "comm/queue.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 int derive_config(const char *function, const coll_config_t *given, int64_t *timeout_us)
 {
@@ -54,145 +52,109 @@ int derive_config(const char *function, const coll_config_t *given, int64_t *tim
 
 /* ---------------------------------------------------------------- one split -- */
 
-/* Notes the result, of which the caller's last error has the text.  The parent is entered. */
+/* Notes the result, of which the caller's last error has the text.  The parent is entered, or destroyed. */
 static void split_end(struct split *split, int code)
 {
-	if (split->done)
+	if (split->task.done)
 		return;
-	split->done = 1;
-	split->code = code;
 	if (code)
-		split->text = strdup(error_text());
-	callback_end(&split->callbacks, code);
+		task_set_text(&split->task, "%s", error_text());
+	task_end(&split->task, code);
 }
 
 /* The votes are here, or the parent has failed.  The parent's lock is held. */
-static void split_voted(void *user, coll_result_t result)
+static void split_voted(struct task *task, int result)
 {
-	struct split *split = user;
-	struct comm *comm = split->comm;
+	struct split *split = (struct split *)task;
+	struct comm *comm = task->comm;
 	int code;
 
-	if (!split->waits) {
-		code = result ? error_set(result, "%s", comm_failure(comm)) : COLL_SUCCESS;
-		split_end(split, split->derive->make(comm, split, code));
-	}
-	split_unref(split);
+	if (split->waits)
+		return;
+	code = result ? error_set(result, "%s", comm_failure(comm)) : COLL_SUCCESS;
+	split_end(split, split->derive->make(comm, split, code));
 }
 
-/* Checks the arguments, and makes the split with its callback; *callback stays NULL for a split that blocks. */
-static int split_prepare(struct comm *comm, const struct split_args *args, struct split **out,
-			 struct callback **callback)
+static const struct task_kind split_kind = {.reached = split_voted};
+
+int split_new(struct comm *comm, const struct split_args *args, struct split **out)
 {
 	struct split *split;
 	int64_t timeout_us;
 	int code = derive_config(args->function, args->config, &timeout_us);
 
-	if (code)
-		return code;
-	if (!args->newcomm || (args->color < 0 && args->color != COLL_SPLIT_NOCOLOR))
-		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %s", args->function,
+	*out = NULL;
+	if (!code && (!args->newcomm || (args->color < 0 && args->color != COLL_SPLIT_NOCOLOR)))
+		code = error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %s", args->function,
 				 !args->newcomm ? "newcomm is NULL"
 						: "color must be 0 or more, or COLL_SPLIT_NOCOLOR");
+	if (!code)
+		code = comm_error(comm);
+	if (code)
+		return code;
 	*out = split = calloc(1, sizeof(*split) + (size_t)comm->nranks * sizeof(split->own));
 	if (!split)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
-	atomic_init(&split->refs, 1);
+	task_init(&split->task, &split_kind, comm);
 	split->derive = derive_of(comm);
-	split->comm = comm;
-	split->parent = comm->handle;
 	split->out = args->newcomm;
 	split->waits = args->waits;
 	split->timeout_us = timeout_us;
 	split->own = (struct split_vote){.color = args->color, .key = args->key};
-	if (split->derive->block)
-		return comm_error(comm);
-	*callback = callback_new(split_voted, NULL);
-	return *callback ? comm_error(comm) : COLL_ERR_NO_MEMORY;
+	return COLL_SUCCESS;
 }
 
-/* The callback makes the communicator, or only keeps the split as long as the votes may be written. */
-static int split_vote(struct comm *comm, struct split *split, struct callback *callback)
+/* The communicator keeps the split until the votes cannot be written any more. */
+int split_begin(struct split *split)
 {
-	const int code = split->derive->vote(comm, split);
+	struct comm *comm = split->task.comm;
+	int code;
 
+	if (split->derive->block)
+		return COLL_SUCCESS;
+	code = split->derive->vote(comm, split);
 	if (code)
 		return code;
-	atomic_fetch_add(&split->refs, 1);
-	callback_insert(comm, split->number, callback, split);
+	task_await(&split->task);
 	if (!group_current())
 		queue_issued(comm);
 	return COLL_SUCCESS;
 }
 
-int split_new(struct comm *comm, const struct split_args *args, struct split **out)
-{
-	struct split *split = NULL;
-	struct callback *callback = NULL;
-	int code = split_prepare(comm, args, &split, &callback);
-
-	if (!code && callback)
-		code = split_vote(comm, split, callback);
-	*out = code ? NULL : split;
-	if (code) {
-		free(callback);
-		split_unref(split);
-	}
-	return code;
-}
-
 /* Waits for the votes and makes the communicator. */
-static void split_wait(struct comm *comm, struct split *split)
+static void split_wait(struct split *split)
 {
-	int code = comm_wait(comm, split->number);
+	struct comm *comm = split->task.comm;
+	int code = comm_wait(comm, split->task.number);
 
-	if (comm->finished >= split->number) /* the parent may have failed since, in a later call */
+	if (comm->finished >=
+	    split->task.number) /* the parent may have failed since, in a later call */
 		code = COLL_SUCCESS;
-	callback_check(comm);
+	task_check(comm);
 	split_end(split, split->derive->make(comm, split, code));
-	if (split->code)
+	if (split->task.code)
 		comm_flush(comm);
 }
 
-int split_finish(struct split *split)
+/* Waits until the split is done, or does all of a split that blocks; the parent is not entered. */
+static int split_finish(struct split *split)
 {
-	struct comm *comm = comm_enter(split->parent, "coll_comm_split");
-	const int code = comm ? COLL_SUCCESS : error_code();
+	struct comm *comm = comm_enter(split->task.handle, "coll_comm_split");
+	int code;
 
-	if (!comm)
+	if (!comm) {
+		code = error_code();
 		split_end(split, code);
-	else if (split->derive->block)
+		return code;
+	}
+	if (split->derive->block)
 		split_end(split, split->derive->block(comm, split));
 	else
-		split_wait(comm, split);
-	if (comm)
-		comm_leave(comm);
-	return split_result(split);
-}
-
-int split_result(const struct split *split)
-{
-	if (!split->code)
-		return COLL_SUCCESS;
-	return error_set(split->code, "%s",
-			 split->text ? split->text : coll_error_string(split->code));
-}
-
-int split_call_back(struct split *split, coll_request_fn fn, void *user)
-{
-	const int code = callback_append(&split->callbacks, fn, user);
-
-	if (!code && split->done)
-		callback_end(&split->callbacks, split->code);
+		split_wait(split);
+	comm->steps++; /* a thread that waits for the request looks again */
+	code = task_result(&split->task);
+	comm_leave(comm);
 	return code;
-}
-
-void split_unref(struct split *split)
-{
-	if (!split || atomic_fetch_sub(&split->refs, 1) > 1)
-		return;
-	free(split->text);
-	free(split);
 }
 
 /* ------------------------------------------------------ the splits of a group -- */
@@ -219,7 +181,7 @@ static struct split_thread *split_thread_of(struct split_thread *threads, int *n
 					    coll_comm_t parent)
 {
 	for (int i = 0; i < *n; i++)
-		if (threads[i].list->parent == parent)
+		if (threads[i].list->task.handle == parent)
 			return &threads[i];
 	threads[*n].last = &threads[*n].list;
 	return &threads[(*n)++];
@@ -241,14 +203,15 @@ static void split_adopt(coll_comm_t handle)
 static void split_free_all(struct split *list, const struct error_first *why)
 {
 	for (struct split *s = list, *next; s; s = next) {
-		struct comm *comm = s->done ? NULL : comm_enter(s->parent, "coll_comm_split");
+		const int done = s->task.done;
+		struct comm *comm = done ? NULL : comm_enter(s->task.handle, "coll_comm_split");
 
 		next = s->next;
-		if (!s->done)
+		if (!done)
 			split_end(s, error_raise(why));
 		if (comm)
 			comm_leave(comm);
-		split_unref(s);
+		task_unref(&s->task);
 	}
 }
 
@@ -269,7 +232,7 @@ static void split_join(struct split_thread *threads, int n, struct error_first *
 		if (threads[i].started)
 			pthread_join(threads[i].thread, NULL);
 		error_note(first, error_raise(&threads[i].error));
-		split_adopt(threads[i].list->parent);
+		split_adopt(threads[i].list->task.handle);
 		for (struct split *s = threads[i].list; s; s = s->next)
 			split_adopt(*s->out);
 		split_free_all(threads[i].list, &threads[i].error);
@@ -284,7 +247,7 @@ static int split_distribute(struct split *list, struct split_thread *threads, st
 
 	for (struct split *s = list, *next; s; s = next) {
 		struct split_thread *t =
-			s->derive->block ? split_thread_of(threads, &n, s->parent) : NULL;
+			s->derive->block ? split_thread_of(threads, &n, s->task.handle) : NULL;
 		struct split ***end = t ? &t->last : &last;
 
 		next = s->next;
@@ -322,8 +285,12 @@ static int split_end_all(struct split *list)
 	return error_raise(&first);
 }
 
-void split_defer(struct split *split)
+int split_complete(struct split *split)
 {
-	atomic_fetch_add(&split->refs, 1);
+	if (!group_current())
+		return split_finish(split);
+	split->task.deferred = 1;
+	atomic_fetch_add(&split->task.refs, 1);
 	group_add_split(split, split_end_all);
+	return COLL_SUCCESS;
 }

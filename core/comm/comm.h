@@ -13,14 +13,13 @@
 #include "comm/scratch.h"
 
 struct call_log;
-struct callback;
 struct order_group;
-struct limit;
 struct message;
 struct native;
 struct lanes;
 struct registration;
 struct staging_site;
+struct task;
 struct stream_order;
 struct stall;
 struct watch;
@@ -51,18 +50,18 @@ struct queue {
 	struct op *persistent;        /* operations of persistent requests */
 };
 
-/* The times by which operations must be complete: see limit.h. */
-struct limits {
-	struct limit *first, *last;
-	int64_t look_us; /* none of them is to be looked at before */
+/* The tasks that the communicator has to look at: see task.h. */
+struct tasks {
+	struct task *awaited;                /* a heap by the numbers of operations; NULL: none */
+	uint64_t ever_awaited;               /* how many were ever awaited */
+	struct task *limited, *last_limited; /* in the order in which their limits were set */
+	int64_t look_us;                     /* no limit is to be looked at before */
 };
 
 /* Messages outside the order, which are open: see message/message.h. */
 struct messages {
 	struct message_list sends, recvs;
 	int looks;                 /* how many messages message_progress has to look at */
-	int limited;               /* how many messages have limited time */
-	int64_t next_limit_us;     /* no limit ends before */
 	struct message *next_look; /* the send at which message_progress goes on; NULL: the first */
 	struct message *first_unsent; /* it and the sends behind it wait for copies; NULL: none */
 	int copying;                  /* how many messages have a copy under way */
@@ -170,10 +169,8 @@ struct comm {
 	struct queue queue;
 	struct redop_table redops;
 	struct registration *registrations;
-	struct callback *callbacks; /* see callback.h */
-	uint64_t callbacks_added;
 	uint64_t joined; /* the last group with a call of the communicator */
-	struct limits limits;
+	struct tasks tasks;
 	uint64_t staged[KIND_LAST +
 			3]; /* per kind, and of coll_isend and coll_irecv: how many were staged */
 	struct staging_site *staging_sites; /* see staging_sites.c; NULL: none */
@@ -214,7 +211,7 @@ struct comm {
 	struct comm *next_busy;
 	struct offload_pool offloads; /* memory that stands in for device buffers */
 	struct messages messages;
-	const struct message *waited; /* the one that the caller of stall_step waits for */
+	const struct task *waited; /* by the caller of stall_step; it has no operation */
 };
 
 /* COMM_RESTS: has operations, and is in context->busy again once a message for them has come (moving.h). */

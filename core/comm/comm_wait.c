@@ -104,7 +104,7 @@ static int comm_wait_stalls(const struct comm_wait *wait, struct stall *stall)
 	struct comm *comm = wait->comm;
 	int over;
 
-	comm->waited = wait->message;
+	comm->waited = wait->task;
 	over = comm->client->step(stall, comm, comm->context->idle_us);
 	comm->waited = NULL;
 	return over;

@@ -31,7 +31,7 @@ int comm_is_deferred(const struct comm *comm, uint64_t number);
 /* A wait of a call that has entered the communicator. */
 struct comm_wait {
 	struct comm *comm;
-	const struct message *message; /* the one that is waited for; NULL: none */
+	const struct task *task; /* the one that is waited for, if it has no operation; else NULL */
 	/*
 	 * A context_wait_or_leave.  CONTEXT_LOST: the call returns comm_leave_lost.  A thread that is cancelled leaves the
 	 * communicator.

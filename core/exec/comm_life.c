@@ -3,11 +3,9 @@
 #include "exec/comm_life.h"
 #include "comm/call_log.h"
 #include "watch/call_log_dump.h"
-#include "comm/callback.h"
 #include "exec/control.h"
 #include "compose/dispatch.h"
 #include "compose/composed.h"
-#include "comm/limit.h"
 #include "message/message.h"
 #include "native/native.h"
 #include "native/native_slot.h"
@@ -15,6 +13,7 @@
 #include "watch/report.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
+#include "comm/task.h"
 #include "compose/staging.h"
 #include "watch/stall_words.h"
 #include "compose/stream_order.h"
@@ -33,7 +32,7 @@ static void comm_end_all(struct comm *comm, int loud)
 	if (comm->busy == COMM_RESTS) /* the next look finds that it has nothing to do */
 		comm_list_busy(comm);
 	queue_cancel(comm);
-	callback_check(comm);
+	task_check(comm);
 	message_end_all(comm, comm->error);
 	lane_wake_other(comm);
 	context_wake(comm->context);
@@ -239,7 +238,8 @@ static void comm_detach(struct comm *comm)
 	struct shrunk unused;
 	char staged[512];
 
-	if (comm->finished < comm->issued) /* another thread has issued an operation meanwhile */
+	/* Another thread has issued an operation meanwhile, or waits for one. */
+	if (comm->finished < comm->issued || comm->tasks.awaited)
 		comm_fail(comm, 1, COLL_ERR_ABORTED, "%s destroyed the communicator",
 			  comm_own_name(comm, &name));
 	message_end_all(comm, COLL_ERR_ABORTED);
@@ -275,8 +275,6 @@ static void comm_release(struct comm *comm)
 	free(comm->to_comm_rank);
 	free(comm->peer_state);
 	free(comm->shrink);
-	callback_free(comm);
-	limit_free(comm);
 	call_log_free(comm);
 	watch_free(comm);
 	if (comm->lane == LANE_FIRST)

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/call_log.h"
-#include "comm/callback.h"
 #include "comm/comm_wait.h"
 #include "compose/staging.h"
 #include "compose/steps.h"
@@ -24,14 +23,14 @@
 static void message_unstage(struct message *m)
 {
 	if (m->offload)
-		offload_give_back(&m->comm->offloads, m->offload);
+		offload_give_back(&m->task.comm->offloads, m->offload);
 	m->offload = NULL;
 }
 
 /* Gives a message host memory, before it starts, and warns. */
 static int message_stage(struct message *m)
 {
-	struct comm *comm = m->comm;
+	struct comm *comm = m->task.comm;
 	const struct message_args *a = &m->args;
 	const size_t bytes = a->count * coll_dtype_size(a->dtype);
 	const int way = a->kind == COLL_KIND_SEND ? COPY_IN : COPY_OUT;
@@ -52,37 +51,11 @@ static int message_stage(struct message *m)
 	return code;
 }
 
-/* ---------------------------------------------------------------- making -- */
-
-int message_new(struct comm *comm, const struct message_args *args, struct message **out)
-{
-	struct message *m = calloc(1, sizeof(*m));
-
-	*out = m;
-	if (!m)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for a message");
-	m->comm = comm;
-	m->args = *args;
-	atomic_init(&m->refs, 1);
-	m->status = (coll_status_t){
-		.source = -1, .tag = -1, .error = COLL_IN_PROGRESS, .dtype = COLL_DTYPE_NONE};
-	return args->staged ? message_stage(m) : COLL_SUCCESS;
-}
-
-void message_unref(struct message *m)
-{
-	if (!m || atomic_fetch_sub(&m->refs, 1) > 1)
-		return;
-	message_unstage(m); /* it has not started */
-	free(m->text);
-	free(m);
-}
-
 /* ---------------------------------------------------------------- ending -- */
 
 static void message_unlink(struct message *m)
 {
-	struct comm *comm = m->comm;
+	struct comm *comm = m->task.comm;
 	struct message_list *list =
 		m->args.kind == COLL_KIND_SEND ? &comm->messages.sends : &comm->messages.recvs;
 
@@ -93,22 +66,13 @@ static void message_unlink(struct message *m)
 		comm->messages.next_look = m->next;
 	if (comm->messages.first_unsent == m)
 		comm->messages.first_unsent = m->next;
-	comm->messages.looks -= (m->args.kind == COLL_KIND_SEND) + (m->end_us != 0);
-	comm->messages.limited -= m->end_us != 0;
+	comm->messages.looks -= m->args.kind == COLL_KIND_SEND;
 	message_unstage(m);
 }
 
-/* The first text stays.  Without memory there is none. */
-__attribute__((format(printf, 2, 0))) static void message_set_text(struct message *m,
-								   const char *fmt, va_list ap)
+static void message_log(const struct message *m, int code)
 {
-	if (!m->text && vasprintf(&m->text, fmt, ap) < 0)
-		m->text = NULL;
-}
-
-static void message_log(const struct message *m)
-{
-	struct comm *comm = m->comm;
+	struct comm *comm = m->task.comm;
 	struct record record = {
 		.meta = {(uint64_t)COLL_KIND_SEND | signature_dtype_bits(m->args.dtype)},
 		.count = m->args.count,
@@ -117,7 +81,7 @@ static void message_log(const struct message *m)
 		.seq_or_tag = (uint32_t)m->args.tag,
 		.peer = m->args.peer,
 		.kind = m->args.kind,
-		.code = m->code};
+		.code = code};
 
 	if (m->args.kind == COLL_KIND_RECV && m->status.source >= 0) {
 		record.peer = m->status.source;
@@ -131,23 +95,23 @@ static void message_log(const struct message *m)
 __attribute__((format(printf, 3, 4))) static void message_end(struct message *m, int code,
 							      const char *fmt, ...)
 {
-	struct comm *comm = m->comm;
+	struct comm *comm = m->task.comm;
 	va_list ap;
 
 	va_start(ap, fmt);
 	if (fmt)
-		message_set_text(m, fmt, ap);
+		task_set_text_va(&m->task, fmt, ap);
 	va_end(ap);
-	m->done = 1;
-	m->code = m->status.error = code;
-	if (m->args.kind == COLL_KIND_NONE)
-		return;
-	message_unlink(m);
-	message_log(m);
-	comm->steps++;
-	comm->context->sleepers_have_news = 1;
-	callback_end(&m->callbacks, code);
-	message_unref(m);
+	m->status.error = code;
+	if (m->args.kind != COLL_KIND_NONE) {
+		message_unlink(m);
+		message_log(m, code);
+		comm->steps++;
+		comm->context->sleepers_have_news = 1;
+	}
+	task_end(&m->task, code);
+	if (m->args.kind != COLL_KIND_NONE)
+		task_unref(&m->task);
 }
 
 /* ---------------------------------------------------------------- copies -- */
@@ -155,8 +119,8 @@ __attribute__((format(printf, 3, 4))) static void message_end(struct message *m,
 static void message_copy_end(struct message *m)
 {
 	m->copying = 0;
-	m->comm->messages.copying--;
-	m->comm->messages.looks--;
+	m->task.comm->messages.copying--;
+	m->task.comm->messages.looks--;
 }
 
 /* A send whose copy has ended waits for its turn to start; a receive is over. */
@@ -169,7 +133,7 @@ static void message_copied(struct copy *copy, int code)
 	m->offload->lost = code == COPY_LOST;
 	if (code)
 		message_end(m, code == COPY_LOST ? COLL_ERR_DEVICE : code, "%s: %s",
-			    comm_own_name(m->comm, &name), error_text());
+			    comm_own_name(m->task.comm, &name), error_text());
 	else if (m->args.kind == COLL_KIND_RECV)
 		message_end(m, COLL_SUCCESS, NULL);
 }
@@ -186,18 +150,18 @@ static void message_copy_begin(struct message *m)
 				 .src = in ? m->args.buf : o->memory,
 				 .n = in ? m->args.count * coll_dtype_size(m->args.dtype)
 					 : (size_t)m->status.bytes};
-	copies_add(&traffic_of(m->comm->context)->copies, &o->way[in ? COPY_IN : COPY_OUT],
+	copies_add(&traffic_of(m->task.comm->context)->copies, &o->way[in ? COPY_IN : COPY_OUT],
 		   &o->whole);
 	m->copying = 1;
-	m->comm->messages.copying++;
-	m->comm->messages.looks++;
-	comm_set_busy(m->comm);
+	m->task.comm->messages.copying++;
+	m->task.comm->messages.looks++;
+	comm_set_busy(m->task.comm);
 }
 
 /* Waits, for a bounded time, until the message's copy is not under way. */
 static void message_copy_cancel(struct message *m)
 {
-	struct comm *comm = m->comm;
+	struct comm *comm = m->task.comm;
 
 	if (!m->copying)
 		return;
@@ -216,7 +180,7 @@ static struct message *message_of(const struct recv *recv)
 static void message_received(struct recv *recv)
 {
 	struct message *m = message_of(recv);
-	struct comm *comm = m->comm;
+	struct comm *comm = m->task.comm;
 
 	if (recv->status == COLL_ERR_MISMATCH) {
 		message_end(m, COLL_ERR_MISMATCH, NULL); /* message_misfit has set the text */
@@ -236,38 +200,29 @@ static void message_received(struct recv *recv)
 		message_end(m, COLL_SUCCESS, NULL);
 }
 
-__attribute__((format(printf, 2, 3))) static void message_note(struct message *m, const char *fmt,
-							       ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	message_set_text(m, fmt, ap);
-	va_end(ap);
-}
-
 void message_misfit(const struct recv *recv, uint32_t peer, const coll_header_t *h)
 {
 	struct message *m = message_of(recv);
-	const int dtype = signature_dtype(h->meta), source = m->comm->to_comm_rank[peer];
+	const int dtype = signature_dtype(h->meta), source = m->task.comm->to_comm_rank[peer];
 	const uint32_t tag = (uint32_t)h->meta[1];
 	struct rank_name own, sender;
 	char what[160];
 
-	message_describe(m->comm, &m->args, what, sizeof(what));
+	message_describe(m->task.comm, &m->args, what, sizeof(what));
 	m->status = (coll_status_t){
 		.source = source, .tag = (int32_t)tag, .bytes = h->len, .dtype = dtype};
 	if (dtype != m->args.dtype)
-		message_note(m, "%s: %s: %s sent %s with tag %u, but the types must be equal",
-			     comm_own_name(m->comm, &own), what,
-			     comm_rank_name(m->comm, source, &sender), coll_dtype_name(dtype), tag);
+		task_set_text(
+			&m->task, "%s: %s: %s sent %s with tag %u, but the types must be equal",
+			comm_own_name(m->task.comm, &own), what,
+			comm_rank_name(m->task.comm, source, &sender), coll_dtype_name(dtype), tag);
 	else
-		message_note(m,
-			     "%s: %s: %s sent %llu bytes with tag %u, but the receive has "
-			     "room for %llu: coll_probe tells the size of a message",
-			     comm_own_name(m->comm, &own), what,
-			     comm_rank_name(m->comm, source, &sender), (unsigned long long)h->len,
-			     tag, (unsigned long long)recv->len);
+		task_set_text(&m->task,
+			      "%s: %s: %s sent %llu bytes with tag %u, but the receive has "
+			      "room for %llu: coll_probe tells the size of a message",
+			      comm_own_name(m->task.comm, &own), what,
+			      comm_rank_name(m->task.comm, source, &sender),
+			      (unsigned long long)h->len, tag, (unsigned long long)recv->len);
 }
 
 /* ------------------------------------------------------ ranks that leave -- */
@@ -275,9 +230,10 @@ void message_misfit(const struct recv *recv, uint32_t peer, const coll_header_t 
 /* Has every rank left that could send the message?  The own rank could, but the thread waits. */
 static int message_has_left(const struct message *m)
 {
-	const struct comm *comm = m->comm;
+	const struct comm *comm = m->task.comm;
 
-	if (!comm->nleft || m->done || (m->args.kind != COLL_KIND_NONE && !message_is_posted(m)))
+	if (!comm->nleft || m->task.done ||
+	    (m->args.kind != COLL_KIND_NONE && !message_is_posted(m)))
 		return 0;
 	return m->args.peer == COLL_ANY_SOURCE ? comm->nleft == comm->nranks - 1
 					       : comm->peer_state[m->args.peer] == PEER_LEFT;
@@ -286,7 +242,7 @@ static int message_has_left(const struct message *m)
 /* Ends a receive that no rank can meet any more: 1 if it did. */
 static int message_check_left(struct message *m)
 {
-	const struct comm *comm = m->comm;
+	const struct comm *comm = m->task.comm;
 	struct rank_name name, own;
 	char what[160];
 
@@ -327,11 +283,11 @@ static uint64_t message_type(const struct message_args *args)
 
 static void message_open(struct message *m)
 {
-	struct comm *comm = m->comm;
+	struct comm *comm = m->task.comm;
 	const int sends = m->args.kind == COLL_KIND_SEND;
 	struct message_list *list = sends ? &comm->messages.sends : &comm->messages.recvs;
 
-	atomic_fetch_add(&m->refs, 1);
+	atomic_fetch_add(&m->task.refs, 1);
 	m->issued_us = context_now(comm->context);
 	m->prev = list->last;
 	*(list->last ? &list->last->next : &list->first) = m;
@@ -346,7 +302,7 @@ static void message_open(struct message *m)
 static void message_start_send(struct message *m)
 {
 	const struct message_args *a = &m->args;
-	struct comm *comm = m->comm;
+	struct comm *comm = m->task.comm;
 	struct context *context = comm->context;
 	coll_send_t *send = &m->u.send;
 	coll_error_t err = error_blank();
@@ -380,7 +336,7 @@ static void message_start_send(struct message *m)
 /* A send whose bytes are copied holds those behind it: messages keep the order of the calls. */
 static void message_hold_send(struct message *m)
 {
-	struct comm *comm = m->comm;
+	struct comm *comm = m->task.comm;
 
 	m->u.send.status = COLL_IN_PROGRESS;
 	m->unsent = 1;
@@ -422,15 +378,15 @@ static struct recv message_recv(const struct comm *comm, const struct message_ar
 
 void message_start(struct message *m)
 {
-	struct context *context = m->comm->context;
+	struct context *context = m->task.comm->context;
 
 	message_open(m);
-	if (m->args.kind == COLL_KIND_SEND && (m->offload || m->comm->messages.first_unsent)) {
+	if (m->args.kind == COLL_KIND_SEND && (m->offload || m->task.comm->messages.first_unsent)) {
 		message_hold_send(m);
 	} else if (m->args.kind == COLL_KIND_SEND) {
 		message_start_send(m);
 	} else {
-		m->u.in.recv = message_recv(m->comm, &m->args);
+		m->u.in.recv = message_recv(m->task.comm, &m->args);
 		m->u.in.received = message_received;
 		if (m->offload)
 			m->u.in.recv.dst = m->offload->memory;
@@ -446,11 +402,11 @@ void message_start(struct message *m)
 
 int message_cancel(struct message *m)
 {
-	struct context *context = m->comm->context;
+	struct context *context = m->task.comm->context;
 
-	if (m->done || !message_is_posted(m))
+	if (m->task.done || !message_is_posted(m))
 		return error_set(COLL_ERR_INVALID_USAGE, "coll_request_cancel: %s",
-				 m->done ? "the request is complete already"
+				 m->task.done ? "the request is complete already"
 				 : m->args.kind == COLL_KIND_SEND
 					 ? "a send has started and cannot be cancelled"
 					 : "a message for the receive is under way");
@@ -492,46 +448,15 @@ void message_end_all(struct comm *comm, int code)
 	}
 }
 
-/* --------------------------------------------------------------- results -- */
-
-int message_result(const struct message *m)
+/* A receive ends alone while no message has come for it.  The bytes of other messages cannot be taken back. */
+static void message_late(struct task *task)
 {
-	const struct comm *comm = m->comm;
-
-	if (!m->done)
-		return COLL_IN_PROGRESS;
-	if (!m->code)
-		return COLL_SUCCESS;
-	return error_set(m->code, "%s",
-			 m->text       ? m->text
-			 : comm->error ? comm_failure(comm)
-				       : coll_error_string(m->code));
-}
-
-int message_call_back(struct message *m, coll_request_fn fn, void *user)
-{
-	const int code = callback_append(&m->callbacks, fn, user);
-
-	if (!code && m->done)
-		callback_end(&m->callbacks, m->code);
-	return code;
-}
-
-/* ---------------------------------------------------------------- limits -- */
-
-static int message_check_limit(struct message *m, int64_t now)
-{
-	struct comm *comm = m->comm;
+	struct message *m = message_of_task(task);
+	struct comm *comm = task->comm;
+	const double seconds = (double)task->timeout_us / 1e6;
 	struct rank_name own;
 	char what[160];
 
-	if (!m->end_us)
-		return 0;
-	if (m->end_us > now) {
-		if (m->end_us < comm->messages.next_limit_us)
-			comm->messages.next_limit_us = m->end_us;
-		return 0;
-	}
 	comm_own_name(comm, &own);
 	message_describe(comm, &m->args, what, sizeof(what));
 	if (message_is_posted(m)) {
@@ -539,54 +464,13 @@ static int message_check_limit(struct message *m, int64_t now)
 		message_end(m, COLL_ERR_TIMEOUT,
 			    "%s: %s timed out: no message has come %.3g s after the program "
 			    "limited its time",
-			    own.text, what, (double)m->timeout_us / 1e6);
+			    own.text, what, seconds);
 	} else {
 		comm_fail(comm, 0, COLL_ERR_TIMEOUT,
 			  "%s: %s timed out: its bytes are still under way %.3g s after the "
 			  "program limited its time",
-			  own.text, what, (double)m->timeout_us / 1e6);
+			  own.text, what, seconds);
 	}
-	return 1;
-}
-
-static int message_check_limits_of(struct comm *comm, struct message *first, int64_t now)
-{
-	struct message *next;
-	int moved = 0;
-
-	for (struct message *m = first; m && !comm->error; m = next) {
-		next = m->next;
-		moved |= message_check_limit(m, now);
-	}
-	return moved;
-}
-
-static int message_check_limits(struct comm *comm)
-{
-	const int64_t now = clock_now_us();
-
-	if (now < comm->messages.next_limit_us)
-		return 0;
-	comm->messages.next_limit_us = INT64_MAX;
-	return message_check_limits_of(comm, comm->messages.recvs.first, now) |
-	       message_check_limits_of(comm, comm->messages.sends.first, now);
-}
-
-void message_set_limit(struct message *m, int64_t timeout_us)
-{
-	struct comm *comm = m->comm;
-
-	if (m->done)
-		return;
-	if (!m->end_us) {
-		comm->messages.looks++;
-		comm->messages.limited++;
-	}
-	comm_set_busy(comm);
-	m->timeout_us = timeout_us;
-	m->end_us = clock_now_us() + timeout_us;
-	if (m->end_us < comm->messages.next_limit_us)
-		comm->messages.next_limit_us = m->end_us;
 }
 
 /* --------------------------------------------------------------- looking -- */
@@ -600,7 +484,7 @@ enum { MESSAGE_LOOKS = 64 };
 /* Ends the send if it is complete: 1 if it is. */
 static int message_check_send(struct message *m)
 {
-	struct comm *comm = m->comm;
+	struct comm *comm = m->task.comm;
 	const int status = m->u.send.status;
 	struct rank_name name, own;
 
@@ -648,14 +532,14 @@ int message_look_at_all(struct comm *comm)
 }
 
 /* The thread that finds its own send complete may be the last in a call: it wakes those that wait for the send too. */
-int message_is_done(struct message *m)
+static void message_look_at_one(struct task *task)
 {
-	struct context *context = m->comm->context;
+	struct message *m = message_of_task(task);
+	struct comm *comm = task->comm;
 
-	if (!m->done && m->args.kind == COLL_KIND_SEND && !m->comm->error &&
-	    message_check_send(m) && context->sleepers)
-		context_wake(context);
-	return m->done;
+	if (m->args.kind == COLL_KIND_SEND && !comm->error && message_check_send(m) &&
+	    comm->context->sleepers)
+		context_wake(comm->context);
 }
 
 int message_progress(struct comm *comm)
@@ -665,10 +549,60 @@ int message_progress(struct comm *comm)
 
 	if (comm->messages.first_unsent)
 		moved |= message_start_held(comm);
-	moved |= message_look(comm, MESSAGE_LOOKS);
-	if (comm->messages.limited)
-		moved |= message_check_limits(comm);
-	return moved;
+	return moved | message_look(comm, MESSAGE_LOOKS);
+}
+
+/* ---------------------------------------------------------------- making -- */
+
+static void message_describe_task(const struct task *task, char *text, size_t size)
+{
+	const struct message *m = (const struct message *)task;
+
+	message_describe(task->comm, &m->args, text, size);
+}
+
+static int message_mark_awaited(const struct task *task, uint8_t *from)
+{
+	const struct message *m = (const struct message *)task;
+
+	if (m->args.peer == COLL_ANY_SOURCE)
+		return 0;
+	from[m->args.peer] = 1;
+	return 1;
+}
+
+/* The last reference has gone; a message that has not started has its buffer yet. */
+static void message_close(struct task *task)
+{
+	message_unstage(message_of_task(task));
+}
+
+const struct task_kind message_kind = {
+	.look = message_look_at_one,
+	.late = message_late,
+	.close = message_close,
+	.describe = message_describe_task,
+	.awaits = message_mark_awaited,
+};
+
+int message_new(struct comm *comm, const struct message_args *args, struct message **out)
+{
+	struct message *m = calloc(1, sizeof(*m));
+	int code;
+
+	*out = m;
+	if (!m)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a message");
+	task_init(&m->task, &message_kind, comm);
+	m->args = *args;
+	m->status = (coll_status_t){
+		.source = -1, .tag = -1, .error = COLL_IN_PROGRESS, .dtype = COLL_DTYPE_NONE};
+	code = args->staged ? message_stage(m) : COLL_SUCCESS;
+	if (!code)
+		return COLL_SUCCESS;
+	task_unref(&m->task);
+	*out = NULL;
+	return code;
 }
 
 /* ------------------------------------------------------ waiting, probing -- */
@@ -687,32 +621,11 @@ int message_probe(struct comm *comm, const struct message_args *args, coll_statu
 	return 1;
 }
 
-static int message_is_over(void *arg)
-{
-	struct message *m = arg;
-
-	return message_is_done(m) || m->comm->error || atomic_load(&m->comm->aborted);
-}
-
-int message_wait_or_leave(struct message *m, void *handle)
-{
-	const struct comm_wait wait = {
-		.comm = m->comm, .message = m, .leaves = 1, .handle = handle};
-
-	if (!m->done && comm_wait_until(&wait, message_is_over, m))
-		return CONTEXT_LOST;
-	if (!m->done)
-		comm_check_aborted(m->comm, UINT64_MAX);
-	if (comm_flush_or_leave(m->comm))
-		return CONTEXT_LOST;
-	return m->done ? message_result(m) : comm_error(m->comm);
-}
-
 static int message_probed(void *arg)
 {
 	struct message *m = arg;
 
-	return message_is_over(arg) || message_probe(m->comm, &m->args, &m->status) ||
+	return task_is_over(&m->task) || message_probe(m->task.comm, &m->args, &m->status) ||
 	       message_check_left(m);
 }
 
@@ -720,12 +633,12 @@ static int message_probed(void *arg)
 int message_probe_wait(struct comm *comm, const struct message_args *args, coll_status_t *status)
 {
 	struct message *m = calloc(1, sizeof(*m));
-	const struct comm_wait wait = {.comm = comm, .message = m};
+	const struct comm_wait wait = {.comm = comm, .task = &m->task};
 	int code;
 
 	if (!m)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a coll_probe");
-	m->comm = comm;
+	task_init(&m->task, &message_kind, comm);
 	m->args = *args;
 	m->u.in.recv = message_recv(comm, args);
 	m->u.in.recv.state = RECV_POSTED; /* for the descriptions */
@@ -735,10 +648,9 @@ int message_probe_wait(struct comm *comm, const struct message_args *args, coll_
 		comm->messages.probing = NULL;
 	comm_check_aborted(comm, UINT64_MAX);
 	comm_flush(comm);
-	code = m->done ? message_result(m) : comm_error(comm);
+	code = m->task.done ? task_result(&m->task) : comm_error(comm);
 	if (!code)
 		*status = m->status;
-	free(m->text);
-	free(m);
+	task_unref(&m->task);
 	return code;
 }

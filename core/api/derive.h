@@ -67,25 +67,5 @@ static inline const struct derive *derive_of(const struct comm *comm)
  * *place becomes the place of `self` among them (derive_transport.c).
  */
 int split_order(const struct split_vote *all, int n, int self, int *ranks, int *place);
-/*
- * Checks the configuration of a new communicator, which may set timeout_ms only: *timeout_us becomes that, or 0
- * if it is not set.  config may be NULL; `function` is the public function.
- */
-int derive_config(const char *function, const coll_config_t *config, int64_t *timeout_us);
-
-/* `function` is the public function. */
-struct split_args {
-	const char *function;
-	int32_t color, key;
-	coll_comm_t *newcomm;
-	const coll_config_t *config;
-	int waits; /* the call returns after the split, not with a request */
-};
-/* Checks the arguments of a split and makes it, with one reference; the parent is entered.  On an error *out is NULL. */
-int split_new(struct comm *comm, const struct split_args *args, struct split **out);
-/* Issues the exchange of the votes.  A split that blocks has none. */
-int split_begin(struct split *split);
-/* Does the rest of a split that the call waits for or that blocks: now, or, in an open group, when the group ends. */
-int split_complete(struct split *split);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * split.c - one split: its begin, its end, and who hears of it; and the splits of a group.
+ * derive.c - communicators made from others: one split, from its begin to its end; the splits of a group; the public
+ * functions for split, dup and shrink.
  *
  * Over a transport the votes are an operation of the parent.  For a request split_voted makes the new communicator when
  * the operation is complete: also after the program has freed the request, and before a function of the program hears of
@@ -10,15 +11,30 @@
 #include "api/derive.h"
 #include "api/group.h"
 #include "api/host_memory.h"
+#include "api/request.h"
 #include "base/cancel.h"
 #include "base/error.h"
+#include "base/handle.h"
 #include "base/thread.h"
 #include "comm/comm_wait.h"
 #include "comm/queue.h"
 
 #include <stdlib.h>
 
-int derive_config(const char *function, const coll_config_t *given, int64_t *timeout_us)
+/* The arguments of a call; `function` is the public function. */
+struct split_args {
+	const char *function;
+	int32_t color, key;
+	coll_comm_t *newcomm;
+	const coll_config_t *config;
+	int waits; /* the call returns after the split, not with a request */
+};
+
+/*
+ * Checks the configuration of a new communicator, which may set timeout_ms only: *timeout_us becomes that, or 0
+ * if it is not set.  `given` may be NULL; `function` is the public function.
+ */
+static int derive_config(const char *function, const coll_config_t *given, int64_t *timeout_us)
 {
 	const int64_t longest_ms = INT64_C(1000) * CONFIG_LONGEST_SECONDS;
 	coll_config_t config;
@@ -77,7 +93,8 @@ static void split_voted(struct task *task, int result)
 
 static const struct task_kind split_kind = {.reached = split_voted};
 
-int split_new(struct comm *comm, const struct split_args *args, struct split **out)
+/* Checks the arguments and makes the split, with one reference; the parent is entered.  On an error *out is NULL. */
+static int split_new(struct comm *comm, const struct split_args *args, struct split **out)
 {
 	struct split *split;
 	int64_t timeout_us;
@@ -104,8 +121,8 @@ int split_new(struct comm *comm, const struct split_args *args, struct split **o
 	return COLL_SUCCESS;
 }
 
-/* The communicator keeps the split until the votes cannot be written any more. */
-int split_begin(struct split *split)
+/* Issues the exchange of the votes.  The communicator keeps the split until the votes cannot be written any more. */
+static int split_begin(struct split *split)
 {
 	struct comm *comm = split->task.comm;
 	int code;
@@ -285,7 +302,8 @@ static int split_end_all(struct split *list)
 	return error_raise(&first);
 }
 
-int split_complete(struct split *split)
+/* Does the rest of a split that the call waits for or that blocks: now, or, in an open group, when the group ends. */
+static int split_complete(struct split *split)
 {
 	if (!group_current())
 		return split_finish(split);
@@ -293,4 +311,139 @@ int split_complete(struct split *split)
 	atomic_fetch_add(&split->task.refs, 1);
 	group_add_split(split, split_end_all);
 	return COLL_SUCCESS;
+}
+
+/* ------------------------------------------------------------------ split and dup -- */
+
+/*
+ * With a request, whose handle has the reference to the split: the program cannot free it, since the call has not returned.
+ * Without one the call waits for the split.
+ */
+static int split_call(coll_comm_t handle, const struct split_args *args, coll_request_t *request)
+{
+	CANCEL_OFF;
+	struct comm *comm = comm_enter(handle, args->function);
+	struct split *split = NULL;
+	int code;
+
+	if (args->newcomm)
+		*args->newcomm = NULL;
+	if (request)
+		*request = NULL;
+	if (!comm)
+		return error_code();
+	code = args->waits || request ? split_new(comm, args, &split)
+				      : error_set(COLL_ERR_INVALID_ARGUMENT, "%s: request is NULL",
+						  args->function);
+	if (!code && request)
+		code = request_new(request, &split->task);
+	if (!code)
+		code = split_begin(split);
+	comm_leave(comm);
+	if (!code && (args->waits || split->derive->block))
+		code = split_complete(split);
+	if (!request || !*request)
+		task_unref(split ? &split->task : NULL);
+	else if (code)
+		request_drop(request);
+	return code;
+}
+
+coll_result_t coll_comm_split(coll_comm_t comm, int32_t color, int32_t key, coll_comm_t *newcomm,
+			      const coll_config_t *config)
+{
+	const struct split_args args = {"coll_comm_split", color, key, newcomm, config, 1};
+
+	return split_call(comm, &args, NULL);
+}
+
+coll_result_t coll_comm_dup(coll_comm_t comm, coll_comm_t *newcomm)
+{
+	const struct split_args args = {"coll_comm_dup", 0, 0, newcomm, NULL, 1};
+
+	return split_call(comm, &args, NULL);
+}
+
+coll_result_t coll_comm_isplit(coll_comm_t comm, int32_t color, int32_t key, coll_comm_t *newcomm,
+			       const coll_config_t *config, coll_request_t *request)
+{
+	const struct split_args args = {"coll_comm_isplit", color, key, newcomm, config, 0};
+
+	return split_call(comm, &args, request);
+}
+
+coll_result_t coll_comm_idup(coll_comm_t comm, coll_comm_t *newcomm, const coll_config_t *config,
+			     coll_request_t *request)
+{
+	const struct split_args args = {"coll_comm_idup", 0, 0, newcomm, config, 0};
+
+	return split_call(comm, &args, request);
+}
+
+/* ------------------------------------------------------------- the survivors of a failure -- */
+
+static int shrink_check(const int32_t *exclude, int32_t n, const coll_comm_t *newcomm,
+			int32_t flags)
+{
+	const char *wrong = !newcomm                   ? "newcomm is NULL"
+			    : flags                    ? "flags must be 0"
+			    : n < 0 || (n && !exclude) ? "exclude is NULL or nexclude negative"
+						       : NULL;
+
+	if (wrong)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_shrink: %s", wrong);
+	if (group_current())
+		return error_set(COLL_ERR_INVALID_USAGE,
+				 "coll_comm_shrink waits, so it cannot be called in a group");
+	return COLL_SUCCESS;
+}
+
+/* Marks the excluded ranks.  Only survivors call shrink, so the list must not contain this rank. */
+static int shrink_exclude(const struct comm *comm, const int32_t *exclude, int32_t n,
+			  uint8_t *excluded)
+{
+	struct rank_name name;
+
+	for (int i = 0; i < n; i++) {
+		if (exclude[i] < 0 || exclude[i] >= comm->nranks)
+			return error_set(COLL_ERR_INVALID_ARGUMENT,
+					 "coll_comm_shrink: exclude[%d] is %d, but ranks go from 0 "
+					 "to %d",
+					 i, exclude[i], comm->nranks - 1);
+		excluded[exclude[i]] = 1;
+	}
+	if (excluded[comm->rank])
+		return error_set(
+			COLL_ERR_INVALID_ARGUMENT,
+			"coll_comm_shrink: %s excludes itself; only those that stay call it",
+			comm_own_name(comm, &name));
+	return COLL_SUCCESS;
+}
+
+coll_result_t coll_comm_shrink(coll_comm_t handle, const int32_t *exclude, int32_t nexclude,
+			       coll_comm_t *newcomm, const coll_config_t *config, int32_t flags)
+{
+	CANCEL_OFF;
+	struct comm *comm = comm_enter(handle, "coll_comm_shrink");
+	uint8_t *excluded;
+	int64_t timeout_us = 0;
+	int code;
+
+	if (newcomm)
+		*newcomm = NULL;
+	if (!comm)
+		return error_code();
+	code = shrink_check(exclude, nexclude, newcomm, flags);
+	if (!code)
+		code = derive_config("coll_comm_shrink", config, &timeout_us);
+	excluded = calloc((size_t)comm->nranks, 1);
+	if (!code && !excluded)
+		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
+	if (!code)
+		code = shrink_exclude(comm, exclude, nexclude, excluded);
+	if (!code)
+		code = derive_of(comm)->shrink(comm, excluded, timeout_us, newcomm);
+	comm_leave(comm);
+	free(excluded);
+	return code;
 }

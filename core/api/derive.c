@@ -142,10 +142,10 @@ static int split_begin(struct split *split)
 static void split_wait(struct split *split)
 {
 	struct comm *comm = split->task.comm;
-	int code = comm_wait(comm, split->task.number);
+	const uint64_t number = split->task.number;
+	int code = comm_wait(comm, number);
 
-	if (comm->finished >=
-	    split->task.number) /* the parent may have failed since, in a later call */
+	if (comm->finished >= number) /* the parent may have failed since, in a later call */
 		code = COLL_SUCCESS;
 	task_check(comm);
 	split_end(split, split->derive->make(comm, split, code));
@@ -176,32 +176,33 @@ static int split_finish(struct split *split)
 
 /* ------------------------------------------------------ the splits of a group -- */
 
-/* The splits of one parent that block: each such parent has a thread. */
-struct split_thread {
-	pthread_t thread;
+/* The splits of one parent, in the order of the calls.  Splits that block have a thread for each parent. */
+struct split_parent {
 	struct split *list, **last; /* the list is not empty */
+	pthread_t thread;
 	int started;
 	struct error_first error;
 };
 
-static void *split_thread(void *arg)
+/* After a split that blocks has failed, the later splits of its parent cannot meet those of other ranks. */
+static void *split_run(void *arg)
 {
-	struct split_thread *t = arg;
+	struct split_parent *p = arg;
 
-	for (struct split *s = t->list; s && !t->error.code; s = s->next)
-		error_note(&t->error, split_finish(s));
+	for (struct split *s = p->list; s; s = s->next)
+		if (!s->derive->block || !p->error.code)
+			error_note(&p->error, split_finish(s));
 	return NULL;
 }
 
-/* The thread for the splits of `parent`: one of the n there are, or a new one. */
-static struct split_thread *split_thread_of(struct split_thread *threads, int *n,
-					    coll_comm_t parent)
+static void split_start(struct split_parent *p)
 {
-	for (int i = 0; i < *n; i++)
-		if (threads[i].list->task.handle == parent)
-			return &threads[i];
-	threads[*n].last = &threads[*n].list;
-	return &threads[(*n)++];
+	if (!p->list->derive->block)
+		return;
+	p->started = !thread_start(&p->thread, split_run, p);
+	if (!p->started)
+		error_note(&p->error,
+			   error_set(COLL_ERR_SYSTEM, "coll_comm_split: cannot start a thread"));
 }
 
 /* From now on the calling thread drives the contexts of the communicator. */
@@ -211,6 +212,19 @@ static void split_adopt(coll_comm_t handle)
 
 	if (comm)
 		comm_leave(host_memory_switch(comm));
+}
+
+static void split_join(struct split_parent *p)
+{
+	if (p->started)
+		pthread_join(p->thread, NULL);
+	else
+		split_run(p);
+	if (!p->list->derive->block)
+		return;
+	split_adopt(p->list->task.handle);
+	for (struct split *s = p->list; s; s = s->next)
+		split_adopt(*s->out);
 }
 
 /*
@@ -232,45 +246,20 @@ static void split_free_all(struct split *list, const struct error_first *why)
 	}
 }
 
-static void split_start(struct split_thread *threads, int n)
+/* Distributes the list to the parents, in the order of their first splits: their number. */
+static int split_sort(struct split *list, struct split_parent *parents)
 {
-	for (int i = 0; i < n; i++) {
-		threads[i].started = !thread_start(&threads[i].thread, split_thread, &threads[i]);
-		if (!threads[i].started)
-			error_note(&threads[i].error,
-				   error_set(COLL_ERR_SYSTEM,
-					     "coll_comm_split: cannot start a thread"));
-	}
-}
-
-static void split_join(struct split_thread *threads, int n, struct error_first *first)
-{
-	for (int i = 0; i < n; i++) {
-		if (threads[i].started)
-			pthread_join(threads[i].thread, NULL);
-		error_note(first, error_raise(&threads[i].error));
-		split_adopt(threads[i].list->task.handle);
-		for (struct split *s = threads[i].list; s; s = s->next)
-			split_adopt(*s->out);
-		split_free_all(threads[i].list, &threads[i].error);
-	}
-}
-
-/* Distributes the list: splits that block to a thread for each parent, all others to *here. */
-static int split_distribute(struct split *list, struct split_thread *threads, struct split **here)
-{
-	struct split **last = here;
-	int n = 0;
+	int n = 0, i;
 
 	for (struct split *s = list, *next; s; s = next) {
-		struct split_thread *t =
-			s->derive->block ? split_thread_of(threads, &n, s->task.handle) : NULL;
-		struct split ***end = t ? &t->last : &last;
-
+		for (i = 0; i < n && parents[i].list->task.handle != s->task.handle; i++)
+			;
+		if (i == n)
+			parents[n++].last = &parents[i].list;
 		next = s->next;
 		s->next = NULL;
-		**end = s;
-		*end = &s->next;
+		*parents[i].last = s;
+		parents[i].last = &s->next;
 	}
 	return n;
 }
@@ -280,25 +269,26 @@ static int split_end_all(struct split *list)
 {
 	CANCEL_OFF;
 	struct error_first first = {0};
-	struct split_thread *threads;
-	struct split *here = NULL;
+	struct split_parent *parents;
 	int n = 0;
 
 	for (struct split *s = list; s; s = s->next)
 		n++;
-	threads = calloc((size_t)n, sizeof(*threads));
-	if (!threads) {
+	parents = calloc((size_t)n, sizeof(*parents));
+	if (!parents) {
 		error_note(&first, error_set(COLL_ERR_NO_MEMORY, "no memory for %d splits", n));
 		split_free_all(list, &first);
 		return error_raise(&first);
 	}
-	n = split_distribute(list, threads, &here);
-	split_start(threads, n);
-	for (struct split *s = here; s; s = s->next)
-		error_note(&first, split_finish(s));
-	split_join(threads, n, &first);
-	split_free_all(here, &first);
-	free(threads);
+	n = split_sort(list, parents);
+	for (int i = 0; i < n; i++)
+		split_start(&parents[i]);
+	for (int i = 0; i < n; i++) {
+		split_join(&parents[i]);
+		error_note(&first, error_raise(&parents[i].error));
+		split_free_all(parents[i].list, &parents[i].error);
+	}
+	free(parents);
 	return error_raise(&first);
 }
 

@@ -363,7 +363,7 @@ static int call_wait_all(struct comm *comm)
 	if (!code && comm->lanes && comm->lanes->staged_number)
 		code = staged_order_wait(comm);
 	if (!code)
-		code = comm_wait_or_leave(comm, comm->issued, NULL);
+		code = comm_wait_or_leave(comm, comm->issued);
 	return code || !comm->lanes ? code : host_memory_wait(comm, 0);
 }
 

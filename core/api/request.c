@@ -5,6 +5,7 @@
 #include "api/check.h"
 #include "api/event_host.h"
 #include "native/native.h"
+#include "comm/comm_wait.h"
 #include "comm/queue.h"
 #include "watch/stall.h"
 #include "compose/stream_order.h"

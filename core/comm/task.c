@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* task.c - what completes: references, results, waits, callbacks and limits of time. */
+/* task.c - what completes: references, results, callbacks and limits of time. */
 #include "comm/task.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/handle.h"
-#include "comm/comm_wait.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +20,7 @@ struct callback {
 
 /* ------------------------------------------------------------------- making, freeing -- */
 
-static const struct task_kind operation_kind = {.by_number = 1};
+const struct task_kind operation_kind = {.by_number = 1};
 
 void task_init(struct task *task, const struct task_kind *kind, struct comm *comm)
 {
@@ -63,18 +62,13 @@ void task_unref(struct task *task)
 	free(task);
 }
 
-/* ------------------------------------------------------------------- results, waits -- */
+/* -------------------------------------------------------------------------- results -- */
 
 int task_is_over(void *arg)
 {
 	struct task *task = arg;
 
 	return task_is_done(task) || task->comm->error || atomic_load(&task->comm->aborted);
-}
-
-int task_is_deferred(const struct task *task)
-{
-	return (task->deferred && !task->done) || comm_is_deferred(task->comm, task->number);
 }
 
 int task_result(const struct task *task)
@@ -87,42 +81,6 @@ int task_result(const struct task *task)
 			 task->text    ? task->text
 			 : comm->error ? comm_failure(comm)
 				       : coll_error_string(task->code));
-}
-
-/* The task is not done at the first look. */
-static int task_wait_long(struct task *task, void *handle)
-{
-	struct comm *comm = task->comm;
-	const struct comm_wait wait = {.comm = comm,
-				       .task = task->kind->describe ? task : NULL,
-				       .leaves = 1,
-				       .handle = handle};
-
-	if (task_is_deferred(task))
-		return error_set(
-			COLL_ERR_INVALID_USAGE,
-			"a wait inside a group would never end: call coll_group_end first");
-	if (comm_wait_until(&wait, task_is_over, task))
-		return CONTEXT_LOST;
-	if (!task_is_done(task))
-		comm_check_aborted(comm, UINT64_MAX);
-	return COLL_SUCCESS;
-}
-
-int task_wait(struct task *task, void *handle)
-{
-	struct comm *comm = task->comm;
-	int code = COLL_SUCCESS;
-
-	if (!task_is_done(task))
-		comm->context->client->poll(comm->context);
-	if (!task_is_done(task))
-		code = task_wait_long(task, handle);
-	if (code)
-		return code;
-	if ((task->code || comm->error) && comm_flush_or_leave(comm))
-		return CONTEXT_LOST;
-	return task_is_done(task) ? task_result(task) : comm_error(comm);
 }
 
 /* -------------------------------------------------------------------------- the end -- */

@@ -63,6 +63,9 @@ struct task {
 	struct task *child, *sibling;
 };
 
+/* An operation that nothing but its number stands for. */
+extern const struct task_kind operation_kind;
+
 /* A task for an operation, with one reference; NULL with an error if memory has run out. */
 struct task *task_new(struct comm *comm, uint64_t number);
 /* The task is for this operation from now on.  It is not awaited. */
@@ -81,17 +84,10 @@ static inline int task_is_done(struct task *task)
 		task->kind->look(task);
 	return task->done;
 }
-/* For waits: is the task done, or has the communicator failed or was aborted? */
+/* For waits (comm_wait.h): is the task done, or has the communicator failed or was aborted? */
 int task_is_over(void *task);
-/* Does it wait for the end of a group: of one that the calling thread has open, or of its own? */
-int task_is_deferred(const struct task *task);
 /* The result of a task that is done. */
 int task_result(const struct task *task);
-/*
- * Waits until the task is done, and returns its result, or the communicator's failure.  A context_wait_or_leave:
- * CONTEXT_LOST.  A thread that is cancelled leaves the communicator, and unpins `handle`.
- */
-int task_wait(struct task *task, void *handle);
 
 /* Sets the text of a task that will end with an error.  The first text stays.  Without memory there is none. */
 void task_set_text(struct task *task, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -24,11 +24,8 @@ const struct task_kind operation_kind = {.by_number = 1};
 
 void task_init(struct task *task, const struct task_kind *kind, struct comm *comm)
 {
-	task->kind = kind;
-	task->comm = comm;
-	task->handle = comm->handle;
-	task->lane = comm->lane;
-	atomic_init(&task->refs, 1);
+	*task = (struct task){
+		.kind = kind, .refs = 1, .handle = comm->handle, .lane = comm->lane, .comm = comm};
 }
 
 void task_place(struct task *task, struct comm *comm, uint64_t number)
@@ -41,7 +38,7 @@ void task_place(struct task *task, struct comm *comm, uint64_t number)
 
 struct task *task_new(struct comm *comm, uint64_t number)
 {
-	struct task *task = calloc(1, sizeof(*task));
+	struct task *task = malloc(sizeof(*task)); /* calloc takes the C library's slow way */
 
 	if (!task) {
 		handle_none("a request");
@@ -71,12 +68,10 @@ int task_is_over(void *arg)
 	return task_is_done(task) || task->comm->error || atomic_load(&task->comm->aborted);
 }
 
-int task_result(const struct task *task)
+int task_failure(const struct task *task)
 {
 	const struct comm *comm = task->comm;
 
-	if (!task->code)
-		return COLL_SUCCESS;
 	return error_set(task->code, "%s",
 			 task->text    ? task->text
 			 : comm->error ? comm_failure(comm)

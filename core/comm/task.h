@@ -70,7 +70,7 @@ extern const struct task_kind operation_kind;
 struct task *task_new(struct comm *comm, uint64_t number);
 /* The task is for this operation from now on.  It is not awaited. */
 void task_place(struct task *task, struct comm *comm, uint64_t number);
-/* Begins a task, of zeros, in the struct of another kind, which malloc has given. */
+/* Begins a task of another kind, with one reference, at the begin of a struct that malloc has given. */
 void task_init(struct task *task, const struct task_kind *kind, struct comm *comm);
 /* Accepts NULL.  Any thread may call it. */
 void task_unref(struct task *task);
@@ -86,8 +86,12 @@ static inline int task_is_done(struct task *task)
 }
 /* For waits (comm_wait.h): is the task done, or has the communicator failed or was aborted? */
 int task_is_over(void *task);
-/* The result of a task that is done. */
-int task_result(const struct task *task);
+/* The result of a task that is done; the first is for one with an error. */
+int task_failure(const struct task *task);
+static inline int task_result(const struct task *task)
+{
+	return task->code ? task_failure(task) : COLL_SUCCESS;
+}
 
 /* Sets the text of a task that will end with an error.  The first text stays.  Without memory there is none. */
 void task_set_text(struct task *task, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -4,7 +4,6 @@
 #include "api/check.h"
 #include "api/group.h"
 #include "api/overlap.h"
-#include "api/lane_order.h"
 #include "base/error.h"
 #include "comm/staging_sites.h"
 #include "comm/queue.h"
@@ -43,17 +42,17 @@ int call_issue_on_host(struct comm *comm, const coll_args_t *args, int answer, c
 	const int stages = answer == HOST_MEMORY_STAGES;
 	coll_args_t ordered = *args;
 	struct comm *host;
-	int code = stages ? lane_order_stage(comm, &ordered) : COLL_SUCCESS;
+	int code = stages ? comm->client->lanes->stage(comm, &ordered) : COLL_SUCCESS;
 
 	if (!code)
-		code = lane_order_begin(comm);
+		code = comm->client->lanes->begin(comm);
 	if (code)
 		return code;
 	host = lane_go_host(comm);
 	code = call_issue(host, &ordered, site, issued);
 	(void)lane_go_native(host);
 	if (!code && stages)
-		code = lane_order_staged(comm, args, issued->number);
+		code = comm->client->lanes->staged(comm, args, issued->number);
 	if (!code)
 		lane_note_issued(comm, issued->number);
 	return code;
@@ -364,9 +363,9 @@ static int call_wait_all(struct comm *comm)
 			COLL_ERR_INVALID_USAGE,
 			"a wait inside a group would never end: call coll_group_end first");
 	if (!code && lanes && lanes->staged_number)
-		code = lane_order_wait(comm);
+		code = lane_wait_staged(comm);
 	if (!code)
-		code = comm_wait_or_leave(comm, comm->issued, NULL);
+		code = comm_wait_or_leave(comm, comm->issued);
 	return code || !lanes ? code : lane_wait_host(comm, 0);
 }
 

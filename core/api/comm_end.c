@@ -7,7 +7,6 @@
  * that the thread may still use.
  */
 #include "api/host_memory.h"
-#include "api/lane_order.h"
 #include "comm/lane.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
@@ -286,7 +285,8 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 				     lost ? 0 : destroy_left(deadline, timeout_us));
 		return lost ? COLL_SUCCESS : error_raise(&first);
 	}
-	lane_order_free(comm);
+	if (comm->lanes)
+		comm->client->lanes->free(comm);
 	host_memory_free(lane_part(comm));
 	comm_free(comm);
 	context_left(context, destroy_left(deadline, timeout_us) / 1000);

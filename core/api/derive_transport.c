@@ -19,7 +19,6 @@
 #include "comm/op.h"
 #include "comm/life.h"
 #include "comm/shrinks.h"
-#include "exec/control.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -105,7 +104,7 @@ static int derive_transport_vote(struct comm *comm, struct split *split)
 	code = group_join(comm);
 	if (!code)
 		code = op_issue(comm, &args, group_current());
-	split->number = comm->issued;
+	split->task.number = comm->issued;
 	split->seq = comm->seq - 1;
 	return code;
 }

@@ -126,6 +126,16 @@ int host_memory_hint(const struct comm *comm, const struct call *call, int code,
 				   "memory, which is slow");
 }
 
+int host_memory_refuse(const coll_args_t *args, const char *where)
+{
+	return error_set(
+		COLL_ERR_UNSUPPORTED,
+		"%s: device memory that is copied through host memory (option "
+		"enable_gpu_fallback) has no order among the calls of the backend %s, or pass "
+		"host memory, on all ranks",
+		kind_name(args->kind), where);
+}
+
 /* ------------------------------------------------------------------- moving host lanes -- */
 
 void host_memory_help(struct context *context, struct comm *comm)

@@ -25,6 +25,8 @@ int host_memory_takes(struct comm *comm, const struct call *call, int code);
  * call could be staged; 0: as a part of something it could not.
  */
 int host_memory_hint(const struct comm *comm, const struct call *call, int code, int may_stage);
+/* COLL_ERR_UNSUPPORTED: a staged call has no order where the text says. */
+int host_memory_refuse(const coll_args_t *args, const char *where);
 /*
  * A program that only asks, again and again, is the one that moves calls on host memory, for which a late rank may wait.
  * Moves those under way of all communicators of a native context.  comm: it is entered; NULL: no communicator is.

@@ -13,15 +13,14 @@
 #include "comm/scratch.h"
 
 struct call_log;
-struct callback;
 struct order_group;
-struct limit;
 struct message;
 struct native;
 struct lanes;
 struct registration;
 struct shrinks;
 struct staging_site;
+struct task;
 struct stream_order;
 struct stall;
 struct watch;
@@ -52,18 +51,18 @@ struct queue {
 	struct op *persistent;        /* operations of persistent requests */
 };
 
-/* The times by which operations must be complete: see limit.h. */
-struct limits {
-	struct limit *first, *last;
-	int64_t look_us; /* none of them is to be looked at before */
+/* The tasks that the communicator has to look at: see task.h. */
+struct tasks {
+	struct task *awaited;                /* a heap by the numbers of operations; NULL: none */
+	uint64_t ever_awaited;               /* how many were ever awaited */
+	struct task *limited, *last_limited; /* in the order in which their limits were set */
+	int64_t look_us;                     /* no limit is to be looked at before */
 };
 
 /* Messages outside the order, which are open: see message/message.h. */
 struct messages {
 	struct message_list sends, recvs;
 	int looks;                 /* how many messages message_progress has to look at */
-	int limited;               /* how many messages have limited time */
-	int64_t next_limit_us;     /* no limit ends before */
 	struct message *next_look; /* the send at which message_progress goes on; NULL: the first */
 	struct message *first_unsent; /* it and the sends behind it wait for copies; NULL: none */
 	int copying;                  /* how many messages have a copy under way */
@@ -131,6 +130,8 @@ struct comm_client {
 	void (*release)(struct comm *comm, uint64_t number);
 	int (*watch)(struct comm *comm);
 
+	const struct lane_client *lanes; /* for communicators of two lanes (lane.h) */
+
 	/* --- waits: see watch/stall.h */
 	int64_t (*slice)(struct stall *stall, const struct comm *comm);
 	int (*step)(struct stall *stall, struct comm *comm, int64_t idle_us);
@@ -178,10 +179,8 @@ struct comm {
 	struct queue queue;
 	struct redop_table *redops; /* the lanes share it: a change takes the locks of both */
 	struct registration *registrations;
-	struct callback *callbacks; /* see callback.h */
-	uint64_t callbacks_added;
 	uint64_t joined; /* the last group with a call of the communicator */
-	struct limits limits;
+	struct tasks tasks;
 	uint64_t staged[KIND_LAST +
 			3]; /* per kind, and of coll_isend and coll_irecv: how many were staged */
 	struct staging_site *staging_sites; /* see staging_sites.c; NULL: none */
@@ -215,7 +214,7 @@ struct comm {
 	struct comm *next_busy;
 	struct offload_pool offloads; /* memory that stands in for device buffers */
 	struct messages messages;
-	const struct message *waited; /* the one that the caller of stall_step waits for */
+	const struct task *waited; /* by the caller of stall_step; it has no operation */
 };
 
 /* COMM_RESTS: has operations, and is in context->busy again once a message for them has come (moving.h). */
@@ -227,6 +226,15 @@ static inline int comm_backend_busy(const struct comm *comm)
 	const struct engine *native = comm->engine[ENGINE_NATIVE];
 
 	return native && native->busy && native->busy(comm);
+}
+
+/* A request refers to the newest operation: see struct engine. */
+static inline void comm_mark_newest(struct comm *comm)
+{
+	const struct engine *native = comm->engine[ENGINE_NATIVE];
+
+	if (native && native->mark)
+		native->mark(comm);
 }
 
 void comm_list_busy(struct comm *comm);

@@ -240,6 +240,19 @@ uint64_t lane_streams_wait(const struct comm *comm)
 	return staged > held ? staged : held;
 }
 
+int lane_wait_staged(struct comm *native)
+{
+	struct lanes *lanes = native->lanes;
+	const uint64_t number = lanes->staged_number;
+	int code = comm_wait(native, lanes->staged_after);
+
+	if (!code)
+		code = lane_wait_host(native, number);
+	if (lanes->staged_number == number) /* another thread may have issued one */
+		lanes->staged_number = 0;
+	return code;
+}
+
 void lane_release_streams(const struct comm *comm)
 {
 	const uint64_t number = lane_streams_wait(comm);

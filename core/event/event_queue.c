@@ -4,8 +4,8 @@
  * stream of the program.
  */
 #include "event/event.h"
-#include "api/lane_order.h"
-#include "api/place.h"
+#include "event/lane_order.h"
+#include "event/place.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/handle.h"

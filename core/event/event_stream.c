@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* event_stream.c - events that are objects of a backend with device streams. */
 #include "event/event.h"
-#include "api/lane_order.h"
-#include "api/place.h"
+#include "event/lane_order.h"
+#include "event/place.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/handle.h"
@@ -11,7 +11,6 @@
 #include "comm/queue.h"
 #include "watch/stall.h"
 #include "comm/comm_wait.h"
-#include "exec/control.h"
 #include "transport/traffic.h"
 
 /* A waiting thread polls the event so often before it sleeps inside the backend. */

@@ -2,6 +2,7 @@
 /* parts.c - what hangs on a communicator from the folders right of comm: their parts, and the functions of struct comm_client. */
 #include "exec/control.h"
 #include "comm/call_log.h"
+#include "event/lane_order.h"
 #include "comm/life.h"
 #include "comm/staging_sites.h"
 #include "compose/await.h"
@@ -95,18 +96,6 @@ static void part_staging_end(struct comm *comm)
 	staging_free_sites(comm);
 }
 
-void comm_drop_messages(const struct context *context, uint32_t context_id)
-{
-	struct context *control = channel_control(context);
-
-	if (!control || context_id >= (uint32_t)1 << TAG_CONTEXT_BITS)
-		return;
-	context_lock(control);
-	match_forget(&traffic_of(control)->match, ~(uint64_t)0, comm_tag_control(context_id));
-	comm_note_freed(control, context_id);
-	lock_release(&control->lock);
-}
-
 /* Messages that come from now on are dropped. */
 static void part_traffic_end(struct comm *comm)
 {
@@ -114,7 +103,7 @@ static void part_traffic_end(struct comm *comm)
 
 	match_forget(&traffic_of(comm->context)->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT,
 		     context_id);
-	comm_drop_messages(comm->context, comm->context_id);
+	native_drop_id(comm->context, comm->context_id);
 }
 
 static void part_messages_failed(struct comm *comm, int loud)
@@ -203,6 +192,7 @@ const struct comm_client comm_parts_client = {
 	.drop = stream_order_drop,
 	.release = stream_order_release,
 	.watch = stream_order_watch,
+	.lanes = &lane_order,
 	.slice = stall_slice,
 	.step = stall_step,
 	.unstall = stall_end,

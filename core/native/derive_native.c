@@ -15,7 +15,7 @@
 #include "watch/stall.h"
 #include "comm/comm_wait.h"
 #include "comm/life.h"
-#include "exec/control.h"
+#include "native/native.h"
 #include "transport/channel.h"
 
 #include <stdio.h>
@@ -99,7 +99,7 @@ static int derive_native_vote_on_host(struct comm *comm, struct split *split)
 	context_enter(host->context);
 	code = derive_transport.vote(host, split);
 	if (!code)
-		code = comm_wait(host, split->number);
+		code = comm_wait(host, split->task.number);
 	context_leave(host->context);
 	context_enter(comm->context);
 	lane_check(comm);
@@ -279,7 +279,7 @@ static int derive_native_split(struct derive_meeting *s, coll_comm_t *out)
 		*out = NULL;
 	}
 	if (code && s->votes)
-		comm_drop_messages(s->comm->context, s->votes[0].context_id);
+		native_drop_id(s->comm->context, s->votes[0].context_id);
 	if (s->context) {
 		bootstrap_guard(s->context->bootstrap, NULL, NULL);
 		context_unref(s->context, 0);
@@ -426,7 +426,7 @@ static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int6
 	if (s.host && code)
 		code = derive_native_shrink_cause(s.host, code);
 	if (s.host) {
-		comm_drop_messages(comm->context, s.host->context_id);
+		native_drop_id(comm->context, s.host->context_id);
 		derive_native_drop_host_lane(s.host, code);
 	}
 	if (s.context)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lane_order.c - the order between the two lanes of a communicator. */
-#include "api/lane_order.h"
+#include "event/lane_order.h"
 #include "api/host_memory.h"
-#include "api/place.h"
+#include "event/place.h"
 #include "base/error.h"
 #include "base/kind.h"
 #include "native/native.h"
@@ -165,16 +165,6 @@ int lane_order_hold(struct comm *native, const struct place *place)
 
 /* ---------------------------------------------------------------------- staged calls -- */
 
-int lane_order_refuse(const coll_args_t *args, const char *where)
-{
-	return error_set(
-		COLL_ERR_UNSUPPORTED,
-		"%s: device memory that is copied through host memory (option "
-		"enable_gpu_fallback) has no order among the calls of the backend %s, or pass "
-		"host memory, on all ranks",
-		kind_name(args->kind), where);
-}
-
 /* All issued operations are in the hands of the backend; an error if an open group defers some. */
 static int lane_order_flush(struct comm *native)
 {
@@ -220,7 +210,7 @@ int lane_order_stage(struct comm *native, coll_args_t *args)
 	const struct place here = {native->outcome, LANE_FIRST, native->issued};
 
 	if (group_current())
-		return lane_order_refuse(args, "in a group: call it before or after the group");
+		return host_memory_refuse(args, "in a group: call it before or after the group");
 	return lane_order_has_streams(native) ? lane_order_stage_stream(native, args)
 					      : lane_order_add(native, &here, NULL);
 }
@@ -251,15 +241,9 @@ int lane_order_staged(struct comm *native, const coll_args_t *args, uint64_t num
 	return comm_error(native);
 }
 
-int lane_order_wait(struct comm *native)
-{
-	struct lanes *lanes = native->lanes;
-	const uint64_t number = lanes->staged_number;
-	int code = comm_wait(native, lanes->staged_after);
-
-	if (!code)
-		code = lane_wait_host(native, number);
-	if (lanes->staged_number == number) /* another thread may have issued one */
-		lanes->staged_number = 0;
-	return code;
-}
+const struct lane_client lane_order = {
+	.begin = lane_order_begin,
+	.stage = lane_order_stage,
+	.staged = lane_order_staged,
+	.free = lane_order_free,
+};

@@ -17,8 +17,8 @@
  * operations before and after a staged call, so that the order needs no thread of the program.  Over another backend each
  * lane's queue waits for the other lane's (compose/await.c).
  */
-#ifndef CORE_API_LANE_ORDER_H
-#define CORE_API_LANE_ORDER_H
+#ifndef CORE_EVENT_LANE_ORDER_H
+#define CORE_EVENT_LANE_ORDER_H
 
 #include "comm/lane.h"
 
@@ -40,9 +40,8 @@ int lane_order_hold(struct comm *native, const struct place *place);
 int lane_order_stage(struct comm *native, coll_args_t *args);
 /* The staged call has become operation `number` of the host lane; args are those of the program. */
 int lane_order_staged(struct comm *native, const coll_args_t *args, uint64_t number);
-/* COLL_ERR_UNSUPPORTED: a staged call has no order where the text says. */
-int lane_order_refuse(const coll_args_t *args, const char *where);
-/* lanes->staged_number is not 0: waits for that staged call. */
-int lane_order_wait(struct comm *native);
+
+/* These functions for folders left of this one: see struct lane_client. */
+extern const struct lane_client lane_order;
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* place.h - what waits for a place in a lane (comm/outcome.h): the calling thread, or a stream of the program. */
-#ifndef CORE_API_PLACE_H
-#define CORE_API_PLACE_H
+#ifndef CORE_EVENT_PLACE_H
+#define CORE_EVENT_PLACE_H
 
 #include "comm/lane.h"
 

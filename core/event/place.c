@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* place.c - waits for a place in a lane. */
-#include "api/place.h"
+#include "event/place.h"
 #include "base/clock.h"
 #include "base/handle.h"
 #include "comm/comm_wait.h"

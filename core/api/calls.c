@@ -2,10 +2,9 @@
 /* calls.c - the public operations: each fills a coll_args_t, which is checked and joins the queue. */
 #include "api/calls.h"
 #include "api/check.h"
-#include "api/event_host.h"
 #include "api/group.h"
 #include "api/overlap.h"
-#include "api/staged_order.h"
+#include "api/lane_order.h"
 #include "base/error.h"
 #include "comm/staging_sites.h"
 #include "comm/queue.h"
@@ -43,16 +42,16 @@ int call_issue_on_host(struct comm *comm, const coll_args_t *args, int answer, c
 {
 	const int stages = answer == HOST_MEMORY_STAGES;
 	coll_args_t ordered = *args;
-	int code = stages ? staged_order_begin(comm, &ordered) : COLL_SUCCESS;
+	int code = stages ? lane_order_stage(comm, &ordered) : COLL_SUCCESS;
 
 	if (!code)
-		code = event_host_begin(comm);
+		code = lane_order_begin(comm);
 	if (code)
 		return code;
 	code = call_issue(host_memory_go(comm), &ordered, site, issued);
 	host_memory_return(comm);
 	if (!code && stages)
-		code = staged_order_end(comm, args, issued->number);
+		code = lane_order_staged(comm, args, issued->number);
 	if (!code)
 		host_memory_note(comm, issued->number);
 	return code;
@@ -360,8 +359,8 @@ static int call_wait_all(struct comm *comm)
 		code = error_set(
 			COLL_ERR_INVALID_USAGE,
 			"a wait inside a group would never end: call coll_group_end first");
-	if (!code && comm->lanes && comm->lanes->staged_number)
-		code = staged_order_wait(comm);
+	if (!code)
+		code = lane_order_wait(comm);
 	if (!code)
 		code = comm_wait_or_leave(comm, comm->issued, NULL);
 	return code || !comm->lanes ? code : host_memory_wait(comm, 0);

@@ -6,8 +6,8 @@
  * handle pinned, and perhaps the lock.  These functions wait for such a thread with a limit only, and never free memory
  * that the thread may still use.
  */
-#include "api/event_host.h"
 #include "api/host_memory.h"
+#include "api/lane_order.h"
 #include "comm/lane.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
@@ -286,7 +286,7 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 				     lost ? 0 : destroy_left(deadline, timeout_us));
 		return lost ? COLL_SUCCESS : error_raise(&first);
 	}
-	event_host_free(comm);
+	lane_order_free(comm);
 	host_memory_free(lane_part(comm));
 	comm_free(comm);
 	context_left(context, destroy_left(deadline, timeout_us) / 1000);

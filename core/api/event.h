@@ -3,28 +3,27 @@
 #ifndef CORE_API_EVENT_H
 #define CORE_API_EVENT_H
 
-#include "comm/comm.h"
+#include "comm/lane.h"
 
 struct event_impl;
 
+/* Where an event is: behind operations of both lanes of a communicator, or on a stream of the program, or nowhere. */
+struct event_at {
+	struct outcome *outcome;     /* of the communicator, a reference; or NULL */
+	uint64_t number[LANES];      /* per lane: the last operation before the event; 0: none */
+	struct stream_event *stream; /* what the library waits for if it is on a stream; or NULL */
+	int64_t timeout_us;          /* event_queue: of the communicator that recorded it there */
+	coll_comm_t recorder;        /* event_stream: the communicator that recorded it there */
+};
+
 struct event {
 	const struct event_impl *impl;
-	pthread_mutex_t lock;    /* of the fields below */
-	struct outcome *outcome; /* of the communicator that recorded it, a reference; or NULL */
-	uint64_t number;         /* the last operation before it */
-	struct stream_event
-		*stream_event;   /* event_queue: recorded on a stream of the program; or NULL */
-	int64_t timeout_us;      /* event_queue: of the communicator that recorded it there */
-	struct context *context; /* event_stream: a reference; its backend made `native` */
+	pthread_mutex_t lock; /* of the fields below */
+	struct event_at at;
+	/* event_stream: the backend's event. */
+	struct context *context; /* a reference; its backend made `native` */
 	void *native;
-	int on_stream;        /* event_stream: recorded on a stream, so `native` tells its state */
-	coll_comm_t recorder; /* event_stream: recorded on a stream of the program; or NULL */
-	/*
-	 * event_stream: the position of the calls on host memory (event_host.c), a reference; or NULL.  An event on a
-	 * stream of the program has a stream_event too, for such calls that wait for it.
-	 */
-	struct outcome *host_outcome;
-	uint64_t host_number;
+	int on_stream; /* `native` was recorded, and tells how far the stream is */
 };
 
 /* An implementation of events.  make to wait: the communicator is entered. */
@@ -48,34 +47,23 @@ struct event_impl {
 	void (*free)(struct event *e);
 };
 
-/* A position in a communicator's queue (event_queue.c). */
+/* A position in a communicator's lanes, or an event of the CUDA driver (event_queue.c). */
 extern const struct event_impl event_queue;
 /* An object of a backend that has device streams and no transport (event_stream.c). */
 extern const struct event_impl event_stream;
 
-/*
- * Notes that the event is behind all operations of the communicator; comm NULL: behind none.  The event's
- * lock is held.
- */
-void event_note(struct event *e, const struct comm *comm);
-/* Returns a reference and the number of the last operation before the event; NULL: none was noted. */
-struct outcome *event_outcome_of(struct event *e, uint64_t *number);
-/*
- * The result of operation `number` of a lane whose handle is not valid any more.  Between the
- * end of the handle and its outcome lies a moment: COLL_IN_PROGRESS, unless `wait`.
- */
-int event_outcome(const struct outcome *outcome, int lane, uint64_t number, int wait);
+/* --- for both (event_queue.c) */
 
-/*
- * Issues an operation that waits for a position: an event of a stream, or operation `number` of another communicator, or
- * both; either may be NULL.  Takes over both references, also on an error.
- */
-int event_await(struct comm *comm, struct stream_event *stream, struct outcome *outcome, int lane,
-		uint64_t number);
-/* Later work of a stream of the program waits for operation `number`. */
-int event_hold_for(const struct outcome *outcome, int lane, const struct caller_stream *stream,
-		   uint64_t number);
-/* The result of operation `number` of a communicator that is not freed; `wait`: waits for it. */
-int event_poll_comm(struct comm *comm, uint64_t number, int wait);
+/* Notes that the event is behind all operations of the communicator; comm NULL: behind none.  The event's lock is held. */
+void event_note(struct event *e, struct comm *comm);
+/* Copies the place of the event, with references that event_drop gives up; COLL_ERR_NO_MEMORY. */
+int event_take(struct event *e, struct event_at *at);
+void event_drop(struct event_at *at);
+static inline struct place event_place(const struct event_at *at, int lane)
+{
+	return (struct place){at->outcome, lane, at->number[lane]};
+}
+/* Later calls of the host lane wait for the event.  Accepts a communicator of one lane. */
+int event_wait_on_host(struct comm *comm, const struct event_at *at);
 
 #endif

@@ -4,14 +4,13 @@
  * stream of the program.
  */
 #include "api/event.h"
+#include "api/lane_order.h"
+#include "api/place.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/handle.h"
-#include "comm/lane.h"
-#include "comm/queue.h"
-#include "watch/stall.h"
+#include "compose/await.h"
 #include "compose/stream_order.h"
-#include "comm/comm_wait.h"
 
 enum { EVENT_QUEUE_POLL_US = 50 };
 
@@ -31,41 +30,49 @@ static int event_queue_check(const struct event *e, const struct comm *comm)
 
 /* ---------------------------------------------------------------------- positions -- */
 
-void event_note(struct event *e, const struct comm *comm)
+void event_drop(struct event_at *at)
 {
-	struct outcome *before = e->outcome;
-
-	stream_event_unref(e->stream_event);
-	e->stream_event = NULL;
-	outcome_unref(e->host_outcome);
-	e->host_outcome = NULL;
-	e->outcome = comm ? outcome_ref(comm->outcome) : NULL;
-	e->number = comm ? comm->issued : 0;
-	if (comm && comm->error)
-		e->number = OUTCOME_NEVER;
-	outcome_unref(before);
+	outcome_unref(at->outcome);
+	stream_event_unref(at->stream);
+	*at = (struct event_at){NULL};
 }
 
-struct outcome *event_outcome_of(struct event *e, uint64_t *number)
+/* An event that is recorded after the failure carries the failure. */
+static uint64_t event_number(const struct comm *lane)
 {
-	struct outcome *outcome;
+	return lane->error ? OUTCOME_NEVER : lane->issued;
+}
+
+void event_note(struct event *e, struct comm *comm)
+{
+	struct comm *host = comm ? lane_host(comm) : NULL;
+
+	event_drop(&e->at);
+	if (!comm)
+		return;
+	e->at.outcome = outcome_ref(comm->outcome);
+	e->at.number[LANE_FIRST] = event_number(comm);
+	if (!host || !comm->lanes->host_issued)
+		return;
+	context_enter(host->context);
+	e->at.number[LANE_HOST] = event_number(host);
+	context_leave(host->context);
+}
+
+int event_take(struct event *e, struct event_at *at)
+{
+	int failed;
 
 	pthread_mutex_lock(&e->lock);
-	outcome = outcome_ref(e->outcome);
-	*number = e->number;
+	*at = e->at;
+	outcome_ref(at->outcome);
+	at->stream = e->at.stream ? stream_event_ref(e->at.stream) : NULL;
+	failed = e->at.stream && !at->stream;
 	pthread_mutex_unlock(&e->lock);
-	return outcome;
-}
-
-int event_outcome(const struct outcome *outcome, int lane, uint64_t number, int wait)
-{
-	int code = outcome_result(outcome, lane, number);
-
-	while (wait && code == COLL_IN_PROGRESS) {
-		clock_nap(100);
-		code = outcome_result(outcome, lane, number);
-	}
-	return code;
+	if (!failed)
+		return COLL_SUCCESS;
+	event_drop(at);
+	return error_set(COLL_ERR_NO_MEMORY, "no memory for an event");
 }
 
 /* ---------------------------------------------------------------------- recording -- */
@@ -89,8 +96,8 @@ static int event_queue_record_stream(struct event *e, struct comm *comm, coll_st
 		return code;
 	pthread_mutex_lock(&e->lock);
 	event_note(e, NULL);
-	e->stream_event = event;
-	e->timeout_us = comm->timeout_us;
+	e->at.stream = event;
+	e->at.timeout_us = comm->timeout_us;
 	pthread_mutex_unlock(&e->lock);
 	return COLL_SUCCESS;
 }
@@ -105,125 +112,71 @@ static int event_queue_record(struct event *e, struct comm *comm, coll_stream_t 
 	return comm_error(comm);
 }
 
-/*
- * Takes a reference to the position: *stream, or the outcome and its number, or none of them.  The event must be
- * one of both; COLL_ERR_NO_MEMORY.
- */
-static int event_queue_take(struct event *e, struct stream_event **stream, struct outcome **outcome,
-			    uint64_t *number)
-{
-	int has;
-
-	pthread_mutex_lock(&e->lock);
-	has = e->stream_event != NULL;
-	*stream = has ? stream_event_ref(e->stream_event) : NULL;
-	*outcome = outcome_ref(e->outcome);
-	*number = e->number;
-	pthread_mutex_unlock(&e->lock);
-	return has && !*stream ? error_set(COLL_ERR_NO_MEMORY, "no memory for an event")
-			       : COLL_SUCCESS;
-}
-
 /* ------------------------------------------------------------------------ waiting -- */
 
-int event_await(struct comm *comm, struct stream_event *stream, struct outcome *outcome, int lane,
-		uint64_t number)
+int event_wait_on_host(struct comm *comm, const struct event_at *at)
 {
-	const coll_args_t args = {.size = sizeof(args), .kind = KIND_AWAIT};
-	const struct call call = call_of_library(comm, &args);
-	struct op *op;
-	const int code = op_make(comm, &call, &op);
+	const struct place first = event_place(at, LANE_FIRST), host = event_place(at, LANE_HOST);
+	int code = COLL_SUCCESS;
 
-	if (code) {
-		outcome_unref(outcome);
-		stream_event_unref(stream);
-		return code;
-	}
-	op->awaited = outcome;
-	op->awaited_lane = lane;
-	op->awaited_number = number;
-	op_enqueue(op, 0);
-	op->stream_events = stream;
-	queue_issued(comm);
-	return COLL_SUCCESS;
+	if (lane_host(comm))
+		code = lane_order_add(comm, &first, at->stream);
+	if (!code && lane_host(comm))
+		code = lane_order_add(comm, &host, NULL);
+	return code;
 }
 
-/* Nothing is to be waited for in the same queue. */
+/* An operation of the communicator waits for a lane of the event; a lane does not wait for itself. */
+static int event_queue_await(struct comm *comm, struct event_at *at, int lane)
+{
+	const struct place place = event_place(at, lane);
+	struct stream_event *stream = lane == LANE_FIRST ? at->stream : NULL;
+
+	if (!stream && (!place.number || (place.outcome == comm->outcome && lane == comm->lane)))
+		return COLL_SUCCESS;
+	if (stream)
+		at->stream = NULL; /* the operation takes it over */
+	outcome_ref(place.outcome);
+	return await_issue(comm, &place, stream);
+}
+
 static int event_queue_wait(struct event *e, struct comm *comm, coll_stream_t unused)
 {
+	struct event_at at;
 	int code = comm_error(comm);
-	struct stream_event *stream = NULL;
-	struct outcome *recorded = NULL;
-	uint64_t number;
 
 	(void)unused;
 	if (!code)
-		code = event_queue_take(e, &stream, &recorded, &number);
-	if (code || (!stream && (!recorded || recorded == comm->outcome))) {
-		outcome_unref(recorded);
+		code = event_take(e, &at);
+	if (code)
 		return code;
-	}
-	return event_await(comm, stream, recorded, LANE_FIRST, number);
-}
-
-int event_hold_for(const struct outcome *outcome, int lane, const struct caller_stream *stream,
-		   uint64_t number)
-{
-	struct comm *comm = handle_pin(HANDLE_COMM, outcome->comm);
-	int code = COLL_SUCCESS;
-
-	if (!comm)
-		return event_outcome(outcome, lane, number, 1);
-	comm = lane_at(comm, lane);
-	context_enter(comm->context);
-	comm_check_aborted(comm, number);
-	if (comm->finished < number)
-		code = comm_error(comm);
-	if (comm->finished < number && !code)
-		code = stream_order_wait(comm, "coll_stream_wait_event", stream, number);
-	if (comm->finished < number && !code)
-		lane_note_held(comm, number);
-	comm_leave(comm);
+	code = event_wait_on_host(comm, &at);
+	for (int lane = LANE_FIRST; !code && lane < LANES; lane++)
+		code = event_queue_await(comm, &at, lane);
+	event_drop(&at);
 	return code;
 }
 
 static int event_queue_hold(struct event *e, const struct caller_stream *stream)
 {
-	struct stream_event *event;
-	struct outcome *outcome;
-	uint64_t number;
-	int code = event_queue_take(e, &event, &outcome, &number);
+	struct event_at at;
+	int code = event_take(e, &at);
 
-	if (!code && event)
+	if (!code && at.stream)
 		code = caller_stream_check("coll_stream_wait_event", stream);
-	if (!code && event)
-		code = stream_event_wait(event, "coll_stream_wait_event", stream);
-	else if (!code && outcome)
-		code = event_hold_for(outcome, LANE_FIRST, stream, number);
-	stream_event_unref(event);
-	outcome_unref(outcome);
+	if (!code && at.stream)
+		code = stream_event_wait(at.stream, "coll_stream_wait_event", stream);
+	for (int lane = LANE_FIRST; !code && lane < LANES; lane++) {
+		const struct place place = event_place(&at, lane);
+
+		if (place.number)
+			code = place_hold(&place, stream);
+	}
+	event_drop(&at);
 	return code;
 }
 
 /* ------------------------------------------------------------------------ polling -- */
-
-int event_poll_comm(struct comm *comm, uint64_t number, int wait)
-{
-	int code = COLL_IN_PROGRESS;
-
-	context_enter(comm->context);
-	context_progress(comm->context);
-	if (comm->finished < number && wait)
-		code = comm_wait(comm, number);
-	else if (comm->finished < number)
-		stall_poll(comm);
-	if (comm->finished >= number)
-		code = COLL_SUCCESS;
-	else if (comm->error)
-		code = comm_error(comm);
-	comm_leave(comm);
-	return code;
-}
 
 static int event_queue_poll_stream(const struct stream_event *event, int64_t timeout_us, int wait)
 {
@@ -244,28 +197,19 @@ static int event_queue_poll_stream(const struct stream_event *event, int64_t tim
 
 static int event_queue_poll(coll_event_t handle, struct event *e, int wait)
 {
-	struct stream_event *event;
-	int64_t timeout_us;
-	struct outcome *outcome;
-	struct comm *comm;
-	uint64_t number;
-	int code = event_queue_take(e, &event, &outcome, &number);
+	struct event_at at;
+	int code = event_take(e, &at);
 
-	pthread_mutex_lock(&e->lock);
-	timeout_us = e->timeout_us;
-	pthread_mutex_unlock(&e->lock);
 	handle_unpin(handle);
-	if (!code && event)
-		code = event_queue_poll_stream(event, timeout_us, wait);
-	stream_event_unref(event);
-	if (code || !outcome) {
-		outcome_unref(outcome);
-		return code;
+	if (!code && at.stream)
+		code = event_queue_poll_stream(at.stream, at.timeout_us, wait);
+	for (int lane = LANE_FIRST; !code && at.outcome && lane < LANES; lane++) {
+		const struct place place = event_place(&at, lane);
+
+		if (lane == LANE_FIRST || place.number)
+			code = place_result(&place, wait);
 	}
-	comm = handle_pin(HANDLE_COMM, outcome->comm);
-	code = comm ? event_poll_comm(comm, number, wait)
-		    : event_outcome(outcome, LANE_FIRST, number, wait);
-	outcome_unref(outcome);
+	event_drop(&at);
 	return code;
 }
 

@@ -22,7 +22,7 @@ void host_memory_free(struct comm *host_comm);
 /*
  * Is the call, whose check has ended with `code`, one for host_comm?  All ranks come to the same answer if their
  * buffers are alike.  COLL_ERR_UNSUPPORTED: the backend lacks the operation.  HOST_MEMORY_STAGES: host_comm copies
- * device memory, so the call has a place among the native ones (staged_order.h).
+ * device memory, so the call has a place among the native ones (lane_order.h).
  */
 enum { HOST_MEMORY_NO, HOST_MEMORY_TAKES, HOST_MEMORY_STAGES };
 int host_memory_takes(struct comm *comm, const struct call *call, int code);

@@ -3,7 +3,6 @@
 #include "api/request.h"
 #include "api/calls.h"
 #include "api/check.h"
-#include "api/event_host.h"
 #include "comm/callback.h"
 #include "comm/limit.h"
 #include "message/message.h"
@@ -17,7 +16,7 @@
 #include "api/derive.h"
 #include "api/group.h"
 #include "api/overlap.h"
-#include "api/staged_order.h"
+#include "api/lane_order.h"
 #include "base/handle.h"
 #include "base/kind.h"
 
@@ -140,7 +139,7 @@ static int request_prepare(struct comm **in, const coll_args_t *args, struct op 
 		to_host = code ? host_memory_takes(comm, &call, code) : HOST_MEMORY_NO;
 	}
 	if (to_host == HOST_MEMORY_STAGES)
-		return staged_order_refuse(args, "in a persistent request: use coll_request_issue");
+		return lane_order_refuse(args, "in a persistent request: use coll_request_issue");
 	if (to_host) {
 		*in = host_memory_switch(comm);
 		return request_prepare(in, args, op);
@@ -239,7 +238,7 @@ static int request_begin_on_host(struct comm *host)
 	int code = comm_error(native);
 
 	if (!code)
-		code = event_host_begin(native);
+		code = lane_order_begin(native);
 	request_return(native, host);
 	return code ? code : comm_error(host);
 }

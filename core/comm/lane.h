@@ -21,6 +21,8 @@
 
 #include "comm/comm.h"
 
+struct lane_wait;
+
 /* What the two lanes know of each other. */
 struct lanes {
 	struct comm *native, *host;
@@ -32,7 +34,9 @@ struct lanes {
 	uint64_t host_number, host_issued;
 	/* The last operation of the host lane that stages device memory, 0: none; and `issued` of the native lane before it. */
 	uint64_t staged_number, staged_after;
-	struct event_host *event_host; /* see api/event_host.c; NULL: none */
+	/* What the next operation of the host lane waits for, and the stream that is ordered with it: see api/lane_order.h. */
+	struct lane_wait *waits;
+	void *gate;
 	/* The last operation of the host lane that has a place in both lanes, and the last for which a stream waits; 0: none. */
 	_Atomic uint64_t staged, held;
 	/* The host lane's lock guards these. */
@@ -79,7 +83,7 @@ uint64_t lane_moves(const struct comm *comm);
 
 /* --- the host lane of a native lane, whose lock is held */
 
-/* Operation `number` of the host lane has a place in both (api/staged_order.h). */
+/* Operation `number` of the host lane has a place in both (api/lane_order.h). */
 void lane_note_staged(const struct comm *native, uint64_t number);
 /* A stream waits for operation `number` of a lane, whose lock is held.  Accepts any lane. */
 void lane_note_held(const struct comm *host, uint64_t number);

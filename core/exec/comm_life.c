@@ -5,6 +5,7 @@
 #include "watch/call_log_dump.h"
 #include "comm/callback.h"
 #include "exec/control.h"
+#include "compose/await.h"
 #include "compose/dispatch.h"
 #include "compose/composed.h"
 #include "comm/limit.h"

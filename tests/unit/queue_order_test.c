@@ -251,8 +251,7 @@ static struct op *queue_await(struct comm *comm, const struct comm *other, uint6
 
 	if (fake_op(comm, &args, &op))
 		bail_out("cannot make an operation: %s", error_text());
-	op->awaited = outcome_ref(other->outcome);
-	op->awaited_number = number;
+	op->awaited = (struct place){outcome_ref(other->outcome), LANE_FIRST, number};
 	op_enqueue(op, 0);
 	return op;
 }

@@ -42,18 +42,20 @@ int call_issue_on_host(struct comm *comm, const coll_args_t *args, int answer, c
 {
 	const int stages = answer == HOST_MEMORY_STAGES;
 	coll_args_t ordered = *args;
+	struct comm *host;
 	int code = stages ? lane_order_stage(comm, &ordered) : COLL_SUCCESS;
 
 	if (!code)
 		code = lane_order_begin(comm);
 	if (code)
 		return code;
-	code = call_issue(host_memory_go(comm), &ordered, site, issued);
-	host_memory_return(comm);
+	host = lane_go_host(comm);
+	code = call_issue(host, &ordered, site, issued);
+	(void)lane_go_native(host);
 	if (!code && stages)
 		code = lane_order_staged(comm, args, issued->number);
 	if (!code)
-		host_memory_note(comm, issued->number);
+		lane_note_issued(comm, issued->number);
 	return code;
 }
 
@@ -363,7 +365,7 @@ static int call_wait_all(struct comm *comm)
 		code = lane_order_wait(comm);
 	if (!code)
 		code = comm_wait_or_leave(comm, comm->issued, NULL);
-	return code || !comm->lanes ? code : host_memory_wait(comm, 0);
+	return code || !comm->lanes ? code : lane_wait_host(comm, 0);
 }
 
 coll_result_t coll_sync(coll_comm_t handle)

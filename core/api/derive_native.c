@@ -2,7 +2,7 @@
 /*
  * derive_native.c - communicators made from others where there is no transport: each has an endpoint and a
  * rendezvous of its own.  The ranks agree over the parent's rendezvous on who meets whom, and where; the votes come
- * before, over its communicator for host memory if it has one, so that they have a place among its collectives.
+ * before, over its host lane if it has one, so that they have a place among its collectives.
  */
 #include "base/error.h"
 #include "plugin/select.h"
@@ -40,8 +40,7 @@ struct derive_meeting {
 	int *members; /* ranks of the parent that have this colour, in the new order */
 	int n, place; /* how many; this rank's place among them */
 	struct context *context;
-	struct comm
-		*host_comm; /* of the new communicator, until that owns it (comm/lane.h); or NULL */
+	struct comm *host; /* of the new communicator, until that owns it (comm/lane.h); or NULL */
 };
 
 /* -------------------------------------------------------------- the rendezvous -- */
@@ -93,15 +92,15 @@ static int derive_native_split_failed(void *user)
 /* The ranks vote as they do over a transport.  Meanwhile the parent is not entered. */
 static int derive_native_vote_on_host(struct comm *comm, struct split *split)
 {
-	struct comm *host_comm = lane_host(comm);
+	struct comm *host = lane_host(comm);
 	int code;
 
 	context_leave(comm->context);
-	context_enter(host_comm->context);
-	code = derive_transport.vote(host_comm, split);
+	context_enter(host->context);
+	code = derive_transport.vote(host, split);
 	if (!code)
-		code = comm_wait(host_comm, split->number);
-	context_leave(host_comm->context);
+		code = comm_wait(host, split->number);
+	context_leave(host->context);
 	context_enter(comm->context);
 	lane_check(comm);
 	return code;
@@ -194,21 +193,21 @@ static int derive_native_meet_all(struct derive_meeting *s)
 static int derive_native_comm(struct derive_meeting *s, coll_comm_t *out)
 {
 	struct context *context = s->context;
-	struct comm *host_comm = s->host_comm;
+	struct comm *host = s->host;
 	int code;
 
 	bootstrap_guard(context->bootstrap, NULL, NULL);
 	context->timeout_us = s->timeout_us ? s->timeout_us : s->comm->timeout_us;
 	s->context = NULL;
-	s->host_comm = NULL;
-	code = init_comm(out, context, host_comm);
+	s->host = NULL;
+	code = init_comm(out, context, host);
 	if (!code)
-		channel_watch(context, comm_tag_control(host_comm ? host_comm->context_id : 0));
+		channel_watch(context, comm_tag_control(host ? host->context_id : 0));
 	return code;
 }
 
-/* The votes have told its context id, so the ranks need no further message to make host_comm of the new communicator. */
-static int derive_native_host_comm(struct derive_meeting *s)
+/* The votes have told its context id, so the ranks need no further message to make the host lane of the new communicator. */
+static int derive_native_host_lane(struct derive_meeting *s)
 {
 	struct comm *parent = lane_host(s->comm);
 	int *world, code;
@@ -222,7 +221,7 @@ static int derive_native_host_comm(struct derive_meeting *s)
 		world[r] = parent->to_context_rank[s->members[r]];
 	context_lock(parent->context);
 	code = derive_transport_new(parent, s->votes[0].context_id, s->place, s->n, world,
-				    s->timeout_us, 0, &s->host_comm);
+				    s->timeout_us, 0, &s->host);
 	context_leave(parent->context);
 	free(world);
 	return code;
@@ -245,7 +244,7 @@ static int derive_native_open(struct derive_meeting *s, coll_comm_t *out)
 	if (code && s->context->remote.code && !s->context->told_failure)
 		code = COLL_ERR_REMOTE;
 	if (!code)
-		code = derive_native_host_comm(s);
+		code = derive_native_host_lane(s);
 	if (!code)
 		code = derive_native_comm(s, out);
 	s->opened = !code;
@@ -306,37 +305,37 @@ static int derive_native_block(struct comm *comm, struct split *split)
 
 /* ---------------------------------------------------------------------- survivors -- */
 
-/* Another survivor that fails fails its communicator for host memory, which is made before. */
+/* Another survivor that fails fails its host lane, which is made before. */
 static int derive_native_shrink_failed(void *user)
 {
 	const struct derive_meeting *s = user;
-	struct comm *host_comm = s->host_comm;
+	struct comm *host = s->host;
 	int failed;
 
-	if (!host_comm || !lock_try(&host_comm->context->lock))
+	if (!host || !lock_try(&host->context->lock))
 		return 0;
-	context_progress(host_comm->context);
-	failed = host_comm->error != 0;
-	lock_release(&host_comm->context->lock);
+	context_progress(host->context);
+	failed = host->error != 0;
+	lock_release(&host->context->lock);
 	return failed;
 }
 
 /* The reason why the backend's shrink has failed: that of another survivor, or the survivors that are silent. */
-static int derive_native_shrink_cause(struct comm *host_comm, int code)
+static int derive_native_shrink_cause(struct comm *host, int code)
 {
 	char own[ERROR_TEXT_SIZE], silent[320] = "";
 
 	snprintf(own, sizeof(own), "%s", error_text());
-	context_enter(host_comm->context);
+	context_enter(host->context);
 	if (code == COLL_ERR_TIMEOUT)
-		stall_name_silent(host_comm, silent, sizeof(silent));
+		stall_name_silent(host, silent, sizeof(silent));
 	if (code == COLL_ERR_TIMEOUT || code == COLL_ERR_REMOTE)
-		comm_check(host_comm);
-	if (host_comm->error && (code == COLL_ERR_TIMEOUT || code == COLL_ERR_REMOTE))
-		code = comm_error(host_comm);
+		comm_check(host);
+	if (host->error && (code == COLL_ERR_TIMEOUT || code == COLL_ERR_REMOTE))
+		code = comm_error(host);
 	else
 		error_set(code, "%s%s", own, silent);
-	context_leave(host_comm->context);
+	context_leave(host->context);
 	return code;
 }
 
@@ -376,19 +375,19 @@ static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excl
  * First, since it finds the ranks that do not come, or that exclude others.  Meanwhile the parent is not entered, so that an
  * abort or a destroy ends the wait.
  */
-static int derive_native_shrink_host_comm(struct derive_meeting *s, const uint8_t *excluded)
+static int derive_native_shrink_host_lane(struct derive_meeting *s, const uint8_t *excluded)
 {
-	struct comm *comm = s->comm, *host_comm = lane_host(comm);
+	struct comm *comm = s->comm, *host = lane_host(comm);
 	const int aborted = atomic_load(&comm->aborted);
 	struct rank_name name;
 	int code;
 
-	if (!host_comm)
+	if (!host)
 		return COLL_SUCCESS;
 	context_leave(comm->context);
-	context_enter(host_comm->context);
-	code = derive_transport_shrunk(host_comm, excluded, s->timeout_us, &s->host_comm);
-	context_leave(host_comm->context);
+	context_enter(host->context);
+	code = derive_transport_shrunk(host, excluded, s->timeout_us, &s->host);
+	context_leave(host->context);
 	context_enter(comm->context);
 	lane_check(comm);
 	if (code || atomic_load(&comm->aborted) == aborted)
@@ -398,15 +397,15 @@ static int derive_native_shrink_host_comm(struct derive_meeting *s, const uint8_
 }
 
 /* The other survivors may have both: theirs fail. */
-static void derive_native_drop_host_comm(struct comm *host_comm, int code)
+static void derive_native_drop_host_lane(struct comm *host, int code)
 {
 	struct rank_name name;
 
-	context_enter(host_comm->context);
-	comm_fail(host_comm, 0, code, "%s: %s", comm_own_name(host_comm, &name), error_text());
-	comm_flush(host_comm);
-	context_leave(host_comm->context);
-	host_memory_free(host_comm); /* no other thread knows it */
+	context_enter(host->context);
+	comm_fail(host, 0, code, "%s: %s", comm_own_name(host, &name), error_text());
+	comm_flush(host);
+	context_leave(host->context);
+	host_memory_free(host); /* no other thread knows it */
 }
 
 static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
@@ -420,15 +419,15 @@ static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int6
 				 "coll_comm_shrink: backend '%s' has neither a transport nor a "
 				 "shrink of its own: make a new communicator with a new id",
 				 comm->context->plugin->backend.name);
-	code = derive_native_shrink_host_comm(&s, excluded);
+	code = derive_native_shrink_host_lane(&s, excluded);
 	s.members = calloc((size_t)comm->nranks, sizeof(*s.members));
 	if (!code)
 		code = derive_native_survivors(&s, excluded, out);
-	if (s.host_comm && code)
-		code = derive_native_shrink_cause(s.host_comm, code);
-	if (s.host_comm) {
-		comm_drop_messages(comm->context, s.host_comm->context_id);
-		derive_native_drop_host_comm(s.host_comm, code);
+	if (s.host && code)
+		code = derive_native_shrink_cause(s.host, code);
+	if (s.host) {
+		comm_drop_messages(comm->context, s.host->context_id);
+		derive_native_drop_host_lane(s.host, code);
 	}
 	if (s.context)
 		context_unref(s.context, 0);

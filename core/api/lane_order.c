@@ -261,7 +261,7 @@ int lane_order_wait(struct comm *comm)
 		return COLL_SUCCESS;
 	code = comm_wait(comm, lanes->staged_after);
 	if (!code)
-		code = host_memory_wait(comm, number);
+		code = lane_wait_host(comm, number);
 	if (lanes->staged_number == number) /* another thread may have issued one */
 		lanes->staged_number = 0;
 	return code;

@@ -102,7 +102,7 @@ static int messages_begin(coll_comm_t handle, const char *what, struct message_a
 	if (!comm)
 		return error_code();
 	code = comm_error(comm);
-	comm = host_memory_switch(comm);
+	comm = lane_switch(comm);
 	like.lane = comm->lane;
 	if (!code) /* it may have failed, and the other one not yet */
 		code = comm_error(comm);
@@ -224,7 +224,7 @@ static int messages_probe(coll_comm_t handle, const char *what, const struct mes
 	if (!comm)
 		return error_code();
 	code = comm_error(comm);
-	comm = host_memory_switch(comm);
+	comm = lane_switch(comm);
 	if (!code)
 		code = messages_check_peer(comm, what, args);
 	if (!code && found) {

@@ -141,7 +141,7 @@ static int request_prepare(struct comm **in, const coll_args_t *args, struct op 
 	if (to_host == HOST_MEMORY_STAGES)
 		return lane_order_refuse(args, "in a persistent request: use coll_request_issue");
 	if (to_host) {
-		*in = host_memory_switch(comm);
+		*in = lane_switch(comm);
 		return request_prepare(in, args, op);
 	}
 	if (!code)
@@ -217,38 +217,24 @@ static int request_is_under_way(struct comm *comm, const struct request *r)
 	return comm->finished < r->number;
 }
 
-/* Leaves the host lane, which is entered, for the native one, whose lock comes first. */
-static struct comm *request_go(struct comm *host)
-{
-	context_leave(host->context);
-	context_enter(host->lanes->native->context);
-	return host->lanes->native;
-}
-
-static void request_return(struct comm *native, struct comm *host)
-{
-	context_leave(native->context);
-	context_enter(host->context);
-}
-
-/* Before an operation of the host lane, which is entered. */
+/* Before an operation of the host lane, which is entered.  The native lane's lock comes first. */
 static int request_begin_on_host(struct comm *host)
 {
-	struct comm *native = request_go(host);
+	struct comm *native = lane_go_native(host);
 	int code = comm_error(native);
 
 	if (!code)
 		code = lane_order_begin(native);
-	request_return(native, host);
+	(void)lane_go_host(native);
 	return code ? code : comm_error(host);
 }
 
 static void request_end_on_host(struct comm *host, uint64_t number)
 {
-	struct comm *native = request_go(host);
+	struct comm *native = lane_go_native(host);
 
-	host_memory_note(native, number);
-	request_return(native, host);
+	lane_note_issued(native, number);
+	(void)lane_go_host(native);
 }
 
 /* Issues the operation; the lock is released meanwhile. */
@@ -305,7 +291,7 @@ coll_result_t coll_get_request(coll_comm_t handle, coll_request_t *request)
 
 	if (!comm)
 		return error_code();
-	newest = host_memory_newest(comm);
+	newest = lane_newest(comm);
 	like.lane = newest.lane;
 	like.number = newest.number;
 	native_want_marker(comm);

@@ -231,7 +231,7 @@ static void split_adopt(coll_comm_t handle)
 	struct comm *comm = handle ? comm_enter(handle, "coll_comm_split") : NULL;
 
 	if (comm)
-		comm_leave(host_memory_switch(comm));
+		comm_leave(lane_switch(comm));
 }
 
 /*

@@ -168,7 +168,7 @@ struct comm {
 	struct nodes nodes;   /* on which these ranks run */
 	int cpus;             /* CPUS_* of the host of rank 0, for rules */
 	struct queue queue;
-	struct redop_table redops;
+	struct redop_table *redops; /* the lanes share it: a change takes the locks of both */
 	struct registration *registrations;
 	struct callback *callbacks; /* see callback.h */
 	uint64_t callbacks_added;

@@ -2,6 +2,7 @@
 /* lane.c - what the two lanes of a communicator know of each other: failures, places, waits. */
 #include "comm/lane.h"
 #include "base/error.h"
+#include "comm/comm_wait.h"
 
 #include <stdlib.h>
 
@@ -146,6 +147,64 @@ uint64_t lane_moves(const struct comm *comm)
 		lock_release(&native->lock);
 	}
 	return lanes->native_seen;
+}
+
+/* ------------------------------------------------------------ between the two locks -- */
+
+struct comm *lane_go_host(struct comm *native)
+{
+	struct comm *host = native->lanes->host;
+
+	context_leave(native->context);
+	context_enter(host->context);
+	return host;
+}
+
+struct comm *lane_switch(struct comm *comm)
+{
+	return lane_host(comm) ? lane_go_host(comm) : comm;
+}
+
+struct comm *lane_go_native(struct comm *host)
+{
+	struct comm *native = host->lanes->native;
+
+	context_leave(host->context);
+	context_enter(native->context);
+	lane_check(native);
+	return native;
+}
+
+void lane_note_issued(struct comm *native, uint64_t number)
+{
+	struct lanes *lanes = native->lanes;
+
+	if (number <= lanes->host_number) /* another thread has noted a later one */
+		return;
+	lanes->host_issued = native->issued + 1;
+	lanes->host_number = number;
+}
+
+struct issued lane_newest(const struct comm *comm)
+{
+	const struct lanes *lanes = comm->lanes;
+
+	if (!lanes || !lanes->host_issued || lanes->host_issued != comm->issued + 1)
+		return (struct issued){LANE_FIRST, comm->issued};
+	return (struct issued){LANE_HOST, lanes->host_number};
+}
+
+int lane_wait_host(struct comm *native, uint64_t number)
+{
+	struct comm *host;
+	int code;
+
+	if (!native->lanes->host_issued)
+		return COLL_SUCCESS;
+	host = lane_go_host(native);
+	code = comm_wait(host, number ? number : host->issued);
+	(void)lane_go_native(host);
+	return code;
 }
 
 /* ----------------------------------------------------------------------- the host lane -- */

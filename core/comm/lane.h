@@ -81,7 +81,28 @@ void lane_unlock_other(struct comm *other);
  */
 uint64_t lane_moves(const struct comm *comm);
 
+/* --- from one lane to the other.  One lane is entered, and afterwards the other one is, which the functions return. */
+
+/* The place of an issued operation: its lane, and its number there. */
+struct issued {
+	int lane; /* LANE_* */
+	uint64_t number;
+};
+
+struct comm *lane_go_host(struct comm *native);
+/* The native lane learns of a failure of the host lane. */
+struct comm *lane_go_native(struct comm *host);
+/* lane_go_host for a native lane of two; returns any other lane as it is. */
+struct comm *lane_switch(struct comm *comm);
+
 /* --- the host lane of a native lane, whose lock is held */
+
+/* Operation `number` of the host lane is the newest one of both, unless a later one of the host lane is noted. */
+void lane_note_issued(struct comm *native, uint64_t number);
+/* The newest operation of both.  Accepts a communicator of one lane. */
+struct issued lane_newest(const struct comm *comm);
+/* Waits for operation `number` of the host lane; 0: for all of them.  The native lane is not entered meanwhile. */
+int lane_wait_host(struct comm *native, uint64_t number);
 
 /* Operation `number` of the host lane has a place in both (api/lane_order.h). */
 void lane_note_staged(const struct comm *native, uint64_t number);

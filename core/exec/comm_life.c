@@ -63,8 +63,12 @@ static void comm_describe_oldest(const struct comm *comm, char *text, size_t siz
 
 static int comm_find_redop(const struct comm *comm, struct call *call)
 {
-	return redop_find(&comm->redops, call->kind->name, call->args.dtype, call->args.op,
-			  &call->redop);
+	const int code = redop_find(comm->redops, call->kind->name, call->args.dtype, call->args.op,
+				    &call->redop);
+
+	if (comm->lane == LANE_HOST) /* the native lane's backend has made it */
+		call->redop.made = 0;
+	return code;
 }
 
 static void comm_hold(struct op *op)
@@ -168,13 +172,16 @@ int comm_publish(struct comm *comm)
 {
 	struct comm *host = lane_host(comm);
 
-	comm->handle = handle_new(HANDLE_COMM, comm);
+	comm->redops = calloc(1, sizeof(*comm->redops));
+	if (comm->redops)
+		comm->handle = handle_new(HANDLE_COMM, comm);
 	comm->outcome->comm = comm->handle;
 	if (!comm->handle)
 		return handle_none("a communicator");
 	if (host) {
 		context_lock(host->context);
 		host->handle = comm->handle;
+		host->redops = comm->redops;
 		context_leave(host->context);
 	}
 	return COLL_SUCCESS;
@@ -270,7 +277,6 @@ static void comm_release(struct comm *comm)
 	comm_free_persistent(comm->queue.persistent);
 	scratch_free_spares(comm);
 	stream_order_free(comm);
-	redop_free_all(&comm->redops);
 	nodes_free(&comm->nodes);
 	free(comm->to_context_rank);
 	free(comm->to_comm_rank);
@@ -280,8 +286,10 @@ static void comm_release(struct comm *comm)
 	limit_free(comm);
 	call_log_free(comm);
 	watch_free(comm);
-	if (comm->lane == LANE_FIRST)
+	if (comm->lane == LANE_FIRST) {
+		redop_table_free(comm->redops);
 		free(comm->lanes);
+	}
 	free(comm);
 }
 

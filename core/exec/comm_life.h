@@ -15,7 +15,7 @@ int comm_new(struct comm **comm, struct context *context, uint32_t context_id, i
 /* The same without a handle: for a lane that is one of two (comm/lane.h), or that may be joined to one. */
 int comm_new_lane(struct comm **comm, struct context *context, uint32_t context_id, int rank,
 		  int nranks, const int *to_context_rank);
-/* Makes the handle of a communicator whose lanes are made and joined.  The lock is held. */
+/* Makes the handle, and what else the lanes have once, of a communicator whose lanes are joined.  The lock is held. */
 int comm_publish(struct comm *comm);
 void comm_free(struct comm *comm);
 /* Frees what comm_new left after an error; the lock is held. */

@@ -353,19 +353,21 @@ coll_result_t coll_recv(void *recvbuf, size_t count, coll_dtype_t dtype, int32_t
 /* May return CONTEXT_LOST; the thread may be cancelled meanwhile. */
 static int call_wait_all(struct comm *comm)
 {
+	const struct lanes *lanes = comm->lanes;
 	int code = comm_error(comm);
 
-	if (!code && comm->finished == comm->issued && !comm->lanes && !group_current())
+	if (!code && comm->finished == comm->issued && (!lanes || !lanes->host_issued) &&
+	    !group_current())
 		return COLL_SUCCESS;
 	if (!code && group_current())
 		code = error_set(
 			COLL_ERR_INVALID_USAGE,
 			"a wait inside a group would never end: call coll_group_end first");
-	if (!code)
+	if (!code && lanes && lanes->staged_number)
 		code = lane_order_wait(comm);
 	if (!code)
 		code = comm_wait_or_leave(comm, comm->issued, NULL);
-	return code || !comm->lanes ? code : lane_wait_host(comm, 0);
+	return code || !lanes ? code : lane_wait_host(comm, 0);
 }
 
 coll_result_t coll_sync(coll_comm_t handle)

@@ -251,17 +251,14 @@ int lane_order_staged(struct comm *native, const coll_args_t *args, uint64_t num
 	return comm_error(native);
 }
 
-int lane_order_wait(struct comm *comm)
+int lane_order_wait(struct comm *native)
 {
-	struct lanes *lanes = comm->lanes;
-	const uint64_t number = lanes ? lanes->staged_number : 0;
-	int code;
+	struct lanes *lanes = native->lanes;
+	const uint64_t number = lanes->staged_number;
+	int code = comm_wait(native, lanes->staged_after);
 
-	if (!number)
-		return COLL_SUCCESS;
-	code = comm_wait(comm, lanes->staged_after);
 	if (!code)
-		code = lane_wait_host(comm, number);
+		code = lane_wait_host(native, number);
 	if (lanes->staged_number == number) /* another thread may have issued one */
 		lanes->staged_number = 0;
 	return code;

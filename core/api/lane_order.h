@@ -42,7 +42,7 @@ int lane_order_stage(struct comm *native, coll_args_t *args);
 int lane_order_staged(struct comm *native, const coll_args_t *args, uint64_t number);
 /* COLL_ERR_UNSUPPORTED: a staged call has no order where the text says. */
 int lane_order_refuse(const coll_args_t *args, const char *where);
-/* Waits for the last staged call, if there is one.  Accepts a communicator of one lane. */
-int lane_order_wait(struct comm *comm);
+/* lanes->staged_number is not 0: waits for that staged call. */
+int lane_order_wait(struct comm *native);
 
 #endif

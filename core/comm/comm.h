@@ -395,8 +395,12 @@ static inline const coll_native_t *comm_native(const struct comm *comm)
 struct comm *comm_pin(coll_comm_t handle, const char *what);
 /* The same, and takes its context's lock.  NULL also if another thread has left the library with the lock. */
 struct comm *comm_enter(coll_comm_t handle, const char *what);
-/* The same for a lane of the communicator: LANE_*. */
-struct comm *comm_enter_lane(coll_comm_t handle, int lane, const char *what);
+/* The same for the host lane (comm/lane.h), and for the lane LANE_*. */
+struct comm *comm_enter_host(coll_comm_t handle, const char *what);
+static inline struct comm *comm_enter_lane(coll_comm_t handle, int lane, const char *what)
+{
+	return lane == LANE_FIRST ? comm_enter(handle, what) : comm_enter_host(handle, what);
+}
 void comm_leave(struct comm *comm);
 /* The error of a thread that could not get the lock: COLL_ERR_TIMEOUT or COLL_ERR_ABORTED.  The second ends its pin too. */
 int comm_lost(const struct comm *comm);

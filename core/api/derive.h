@@ -45,12 +45,23 @@ struct derive {
  * message tags (derive_transport.c).
  */
 extern const struct derive derive_transport;
+/* The ranks of a parent that become those of a new communicator, in its order. */
+struct members {
+	int *rank; /* on the heap */
+	int n;
+	int place; /* of this rank among them */
+};
+
+/* The ranks of this rank's colour, or those that are not excluded.  The caller frees m->rank; COLL_ERR_NO_MEMORY. */
+int members_of_color(struct members *m, const struct comm *parent, const struct split_vote *all);
+int members_but(struct members *m, const struct comm *parent, const uint8_t *excluded);
+
 /*
- * Makes a communicator of n context ranks on the parent's context, which its lock guards.  timeout_us 0: its parent's.
- * birth: see struct comm.
+ * Makes the communicator of the members on the parent's context, which its lock guards; only a lane, without a handle, if
+ * the parent is a host lane.  timeout_us 0: its parent's.  birth: see struct comm.
  */
-int derive_transport_new(struct comm *parent, uint32_t context_id, int rank, int n,
-			 const int *world, int64_t timeout_us, uint64_t birth, struct comm **out);
+int derive_transport_new(struct comm *parent, uint32_t context_id, const struct members *m,
+			 int64_t timeout_us, uint64_t birth, struct comm **out);
 /* For derive_native.c: the shrink of derive_transport, but *out is the communicator. */
 int derive_transport_shrunk(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
 			    struct comm **out);
@@ -62,11 +73,5 @@ static inline const struct derive *derive_of(const struct comm *comm)
 
 	return native && native->derive ? native->derive : &derive_transport;
 }
-
-/*
- * Writes the ranks of the colour of rank `self`, in their new order, to ranks[] and returns their number;
- * *place becomes the place of `self` among them (derive_transport.c).
- */
-int split_order(const struct split_vote *all, int n, int self, int *ranks, int *place);
 
 #endif

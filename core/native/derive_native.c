@@ -37,8 +37,7 @@ struct derive_meeting {
 	int64_t timeout_us;          /* of the new communicator; 0: its parent's */
 	struct split_vote own;       /* that of the split */
 	const struct split_vote *votes;
-	int *members; /* ranks of the parent that have this colour, in the new order */
-	int n, place; /* how many; this rank's place among them */
+	struct members m; /* of the new communicator */
 	struct context *context;
 	struct comm *host; /* of the new communicator, until that owns it (comm/lane.h); or NULL */
 };
@@ -53,11 +52,11 @@ static int derive_native_context(struct derive_meeting *s, struct bootstrap *boo
 
 	if (code)
 		return code;
-	origin = calloc((size_t)s->n, sizeof(*origin));
+	origin = calloc((size_t)s->m.n, sizeof(*origin));
 	if (!origin) /* the caller releases the context */
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", s->n);
-	for (int r = 0; r < s->n; r++)
-		origin[r] = parent->origin ? parent->origin[s->members[r]] : s->members[r];
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", s->m.n);
+	for (int r = 0; r < s->m.n; r++)
+		origin[r] = parent->origin ? parent->origin[s->m.rank[r]] : s->m.rank[r];
 	s->context->origin = origin;
 	return COLL_SUCCESS;
 }
@@ -108,7 +107,6 @@ static int derive_native_vote_on_host(struct comm *comm, struct split *split)
 
 static int derive_native_vote(struct derive_meeting *s)
 {
-	const int nranks = s->comm->nranks;
 	int code;
 
 	if (lane_host(s->comm))
@@ -120,9 +118,8 @@ static int derive_native_vote(struct derive_meeting *s)
 		return code;
 	s->own = s->split->own;
 	s->votes = s->split->all;
-	s->members = calloc((size_t)nranks, sizeof(*s->members));
-	if (s->members)
-		s->n = split_order(s->votes, nranks, s->comm->rank, s->members, &s->place);
+	(void)members_of_color(&s->m, s->comm,
+			       s->votes); /* derive_native_meet_all tells all ranks */
 	return COLL_SUCCESS;
 }
 
@@ -146,10 +143,10 @@ static int derive_native_meet(struct derive_meeting *s, const char *id, const ch
 	if (!id[0])
 		return error_set(COLL_ERR_REMOTE,
 				 "%s could not make an id for the new communicator",
-				 comm_rank_name(s->comm, s->members[0], &name));
+				 comm_rank_name(s->comm, s->m.rank[0], &name));
 	code = bootstrap_open_id(&bootstrap,
 				 &(struct bootstrap_id){.text = id, .parent = s->bootstrap},
-				 s->place, s->n, interface_name, s->timeout_ms);
+				 s->m.place, s->m.n, interface_name, s->timeout_ms);
 	return code ? code : derive_native_context(s, bootstrap);
 }
 
@@ -165,9 +162,9 @@ static int derive_native_meet_all(struct derive_meeting *s)
 	char id[COLL_UNIQUE_ID_SIZE] = "";
 	int code = COLL_SUCCESS;
 
-	if (!ids || !s->members)
+	if (!ids || !s->m.rank)
 		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
-	else if (takes_part && s->place == 0)
+	else if (takes_part && s->m.place == 0)
 		code = bootstrap_make_id(id, sizeof(id), interface_name);
 	if (code) {
 		free(ids);
@@ -180,8 +177,8 @@ static int derive_native_meet_all(struct derive_meeting *s)
 		return code;
 	}
 	if (takes_part) {
-		ids[s->members[0]][COLL_UNIQUE_ID_SIZE - 1] = '\0';
-		code = derive_native_meet(s, ids[s->members[0]], interface_name);
+		ids[s->m.rank[0]][COLL_UNIQUE_ID_SIZE - 1] = '\0';
+		code = derive_native_meet(s, ids[s->m.rank[0]], interface_name);
 	}
 	free(ids);
 	return bootstrap_all_ok(s->bootstrap, code, s->timeout_ms);
@@ -210,20 +207,14 @@ static int derive_native_comm(struct derive_meeting *s, coll_comm_t *out)
 static int derive_native_host_lane(struct derive_meeting *s)
 {
 	struct comm *parent = lane_host(s->comm);
-	int *world, code;
+	int code;
 
 	if (!parent)
 		return COLL_SUCCESS;
-	world = calloc((size_t)s->n, sizeof(*world));
-	if (!world)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", s->n);
-	for (int r = 0; r < s->n; r++)
-		world[r] = parent->to_context_rank[s->members[r]];
 	context_lock(parent->context);
-	code = derive_transport_new(parent, s->votes[0].context_id, s->place, s->n, world,
-				    s->timeout_us, 0, &s->host);
+	code = derive_transport_new(parent, s->votes[0].context_id, &s->m, s->timeout_us, 0,
+				    &s->host);
 	context_leave(parent->context);
-	free(world);
 	return code;
 }
 
@@ -299,7 +290,7 @@ static int derive_native_block(struct comm *comm, struct split *split)
 
 	if (!code)
 		code = derive_native_split(&s, split->out);
-	free(s.members);
+	free(s.m.rank);
 	return code;
 }
 
@@ -348,21 +339,16 @@ static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excl
 	struct bootstrap *bootstrap;
 	int code;
 
-	if (!s->members || !exclude) {
-		free(exclude);
+	if (!exclude)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", s->comm->nranks);
-	}
 	making.exclude = exclude;
-	for (int r = 0; r < s->comm->nranks; r++) {
-		if (r == s->comm->rank)
-			s->place = s->n;
+	for (int r = 0; r < s->comm->nranks; r++)
 		if (excluded[r])
 			exclude[making.n++] = r;
-		else
-			s->members[s->n++] = r;
-	}
-	code = bootstrap_open_shrunk(&bootstrap, context->bootstrap, s->members, s->place, s->n,
-				     context->next_context_id++);
+	code = members_but(&s->m, s->comm, excluded);
+	if (!code)
+		code = bootstrap_open_shrunk(&bootstrap, context->bootstrap, s->m.rank, s->m.place,
+					     s->m.n, context->next_context_id++);
 	if (!code)
 		code = derive_native_context(s, bootstrap);
 	if (!code)
@@ -420,7 +406,6 @@ static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int6
 				 "shrink of its own: make a new communicator with a new id",
 				 comm->context->plugin->backend.name);
 	code = derive_native_shrink_host_lane(&s, excluded);
-	s.members = calloc((size_t)comm->nranks, sizeof(*s.members));
 	if (!code)
 		code = derive_native_survivors(&s, excluded, out);
 	if (s.host && code)
@@ -431,7 +416,7 @@ static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int6
 	}
 	if (s.context)
 		context_unref(s.context, 0);
-	free(s.members);
+	free(s.m.rank);
 	return code;
 }
 

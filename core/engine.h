@@ -26,9 +26,12 @@
 #ifndef CORE_ENGINE_H
 #define CORE_ENGINE_H
 
+#include <coll/backend.h>
+
 #include <stddef.h>
 #include <stdint.h>
 
+struct call;
 struct comm;
 struct op;
 
@@ -43,6 +46,19 @@ enum engine_start {
 };
 
 struct engine {
+	/* --- a call that needs no operation of its own, since nothing is in its way.  NULL: the engine has no such call */
+
+	/*
+	 * Issues a call that repeats an earlier one, before its arguments are checked: 1.  0: the engine has done nothing.
+	 * Called of ENGINE_COMPOSED only.
+	 */
+	int (*again)(struct comm *comm, const coll_args_t *args, const void *site);
+	/*
+	 * Hands a checked call to the backend: 1, also if the communicator has failed.  0: the engine has done nothing.
+	 * Called of ENGINE_NATIVE only.
+	 */
+	int (*now)(struct comm *comm, const struct call *call);
+
 	/* --- one operation */
 
 	/* Starts an operation in state OP_QUEUED: OP_RUNNING or OP_SUBMITTED afterwards (op_begin). */
@@ -72,6 +88,11 @@ struct engine {
 	void (*describe)(const struct comm *comm, char *text, size_t size);
 	/* The communicator has failed: ends the backend's work. */
 	void (*abort)(struct comm *comm);
+	/* Fails the communicator if the backend has failed, also while it has no operation in its hands. */
+	void (*check)(struct comm *comm);
+	/* The operations of a group start between these two.  NULL: the engine starts them one by one. */
+	void (*group_begin)(struct comm *comm);
+	void (*group_end)(struct comm *comm);
 
 	/* --- properties */
 

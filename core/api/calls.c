@@ -7,11 +7,8 @@
 #include "api/overlap.h"
 #include "api/staged_order.h"
 #include "base/error.h"
-#include "compose/again.h"
-#include "compose/staging.h"
-#include "native/native.h"
+#include "comm/staging_sites.h"
 #include "comm/queue.h"
-#include "compose/stream_order.h"
 #include "comm/comm_wait.h"
 
 /* -------------------------------------------------------- one public operation -- */
@@ -23,7 +20,7 @@ static inline int call_enqueue(struct op *op, uint64_t group, const void *site, 
 	int code = group ? group_join(comm) : COLL_SUCCESS;
 
 	if (!code && op->call.args.stream && !comm->native)
-		code = stream_order_begin(op, group);
+		code = comm->client->begin(op, group);
 	if (!code && group)
 		code = overlap_check(comm, &op->call);
 	if (code) {
@@ -93,7 +90,7 @@ static int call_issue_any(struct comm *comm, const coll_args_t *args, const void
 		code = check_call(comm, args, &call);
 		if (code)
 			return call_queue_native(comm, &call, code, args, site, issued);
-		if (!group && native_now(comm, &call))
+		if (!group && comm->engine[ENGINE_NATIVE]->now(comm, &call))
 			return comm_error(comm);
 		return call_queue_native(comm, &call, COLL_SUCCESS, args, site, issued);
 	}
@@ -131,12 +128,18 @@ void coll_set_call_site(const void *site)
 	staging_set_site(site);
 }
 
+/* Does the call repeat an earlier one, with nothing in its way?  It is issued then. */
+static inline int call_again(struct comm *comm, const coll_args_t *args, const void *site)
+{
+	return comm->engine[ENGINE_COMPOSED]->again(comm, args, site);
+}
+
 int call_issue(struct comm *comm, const coll_args_t *args, const void *site, struct issued *issued)
 {
 	/* Of a call that neither waits for its turn nor goes to the host lane. */
 	*issued = (struct issued){comm->lane, comm->issued + 1};
-	return again_issue(comm, args, site) ? comm_error(comm)
-					     : call_issue_any(comm, args, site, issued);
+	return call_again(comm, args, site) ? comm_error(comm)
+					    : call_issue_any(comm, args, site, issued);
 }
 
 static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_t *args,
@@ -148,8 +151,8 @@ static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_
 
 	if (!comm)
 		return error_code();
-	code = again_issue(comm, args, site) ? comm_error(comm)
-					     : call_issue_any(comm, args, site, &issued);
+	code = call_again(comm, args, site) ? comm_error(comm)
+					    : call_issue_any(comm, args, site, &issued);
 	comm_leave(comm);
 	return code;
 }

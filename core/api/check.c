@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/kind.h"
 #include "comm/comm.h"
-#include "compose/dispatch.h"
 #include "comm/extent.h"
 
 static int check_types(const struct comm *comm, struct call *call)
@@ -26,7 +25,7 @@ static int check_types(const struct comm *comm, struct call *call)
 			"and divide by the number of ranks that it adds up",
 			call->kind->name, a->op);
 	if (call->kind->reduces)
-		return redop_find(&comm->redops, call->kind->name, a->dtype, a->op, &call->redop);
+		return comm->client->find_redop(comm, call);
 	return COLL_SUCCESS;
 }
 
@@ -228,7 +227,7 @@ int check_call(const struct comm *comm, const coll_args_t *a, struct call *call)
 		call->slot = comm->known[a->kind].slot;
 		code = check_stream(k, comm, a);
 	} else {
-		code = dispatch_check(comm, a->kind);
+		code = comm->client->supports(comm, a->kind);
 		if (!code)
 			code = check_types(comm, call);
 		if (!code)

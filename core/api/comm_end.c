@@ -8,19 +8,15 @@
  */
 #include "api/event_host.h"
 #include "api/host_memory.h"
-#include "device/device.h"
 #include "comm/lane.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
-#include "watch/stall_words.h"
 #include "comm/life.h"
 #include "comm/comm_wait.h"
-#include "exec/control.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/log.h"
-#include "transport/channel.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +34,7 @@ static int abort_native(struct comm *comm)
 
 	atomic_store(&context->aborted, 1); /* no other communicator uses the context */
 	comm_send_abort(comm);
-	comm_release_streams(comm);
+	lane_release_streams(comm);
 	if (native->abort && context->ep)
 		native->abort(context->ep);
 	context_wake(context);
@@ -121,29 +117,16 @@ static int64_t destroy_left(int64_t deadline, int64_t timeout_us)
 /* A message that this rank does not receive any more is lost, and its sender has been told nothing. */
 static void destroy_warn_unexpected(const struct comm *comm)
 {
-	struct stall_unexpected unexpected;
+	char text[512];
+	unsigned messages;
 	struct rank_name name;
 
-	if (comm->error || !*stall_unexpected(comm, &unexpected))
-		return;
-	log_warn("%s destroys a communicator with %u message%s that no call has received%s",
-		 comm_own_name(comm, &name), unexpected.messages,
-		 unexpected.messages == 1 ? "" : "s", unexpected.text);
-}
-
-/* Takes what the other ranks have said until now: of failures, and of their last calls when they left. */
-static void destroy_look(struct comm *comm)
-{
-	if (!comm->log->hash)
-		return;
-	context_progress(comm->context);
-	channel_poll(comm->context);
-	comm_check(comm);
 	if (comm->error)
 		return;
-	report_check_left(comm, 1);
-	if (comm->pending_code)
-		comm_check(comm);
+	messages = comm->client->unexpected(comm, text, sizeof(text));
+	if (messages)
+		log_warn("%s destroys a communicator with %u message%s that no call has received%s",
+			 comm_own_name(comm, &name), messages, messages == 1 ? "" : "s", text);
 }
 
 /*
@@ -171,15 +154,15 @@ static int destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadlin
 			  "%s destroyed its communicator with operations under way",
 			  comm_own_name(comm, &name));
 	}
-	destroy_look(comm);
+	comm->client->listen(comm);
 	comm->leaving = 1;
 	if (comm->error)
 		comm_send_control(comm, CONTROL_FAIL, comm->error, comm_failure(comm));
-	report_leave(comm);
+	comm->client->leave(comm);
 	if (destroy_wait(comm, destroy_told, context, destroy_left(deadline, timeout_us)))
 		return CONTEXT_LOST;
 	destroy_warn_unexpected(comm);
-	destroy_look(comm);
+	comm->client->listen(comm);
 	if (comm->error != COLL_ERR_MISMATCH || !comm->log->hash || told)
 		return COLL_SUCCESS;
 	log_warn("%s", comm_failure(comm));
@@ -274,7 +257,7 @@ static void destroy_leave_behind(struct comm *comm, int64_t timeout_us, int64_t 
 	atomic_fetch_add(&comm->aborted, 1);
 	context_wake(context);
 	atomic_store(&context->abandoned, 1);
-	channel_leave(context, left_us / 1000);
+	context_left(context, left_us / 1000);
 	context_unref(context, left_us / 1000);
 }
 
@@ -306,7 +289,7 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 	event_host_free(comm);
 	host_memory_free(lane_part(comm));
 	comm_free(comm);
-	channel_leave(context, destroy_left(deadline, timeout_us) / 1000);
+	context_left(context, destroy_left(deadline, timeout_us) / 1000);
 	context_unref(context, destroy_left(deadline, timeout_us) / 1000);
 	return error_raise(&first);
 }

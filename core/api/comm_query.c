@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm_query.c - questions about communicators. */
 #include "api/host_memory.h"
-#include "device/device.h"
-#include "native/native.h"
 #include "comm/lane.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
-#include "watch/stall_words.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/handle.h"
@@ -22,8 +19,9 @@ coll_result_t coll_comm_get_async_error(coll_comm_t handle, coll_result_t *error
 	if (!comm)
 		return error_code();
 	context_progress(comm->context);
-	native_check(comm);
-	(void)stall_ask_outside(comm);
+	if (comm->engine[ENGINE_NATIVE])
+		comm->engine[ENGINE_NATIVE]->check(comm);
+	(void)comm->client->ask_outside(comm);
 	host_memory_progress(comm);
 	if (error)
 		*error = comm->error;
@@ -215,7 +213,7 @@ coll_result_t coll_comm_register(coll_comm_t handle, void *buf, size_t bytes, vo
 	if (!comm)
 		return error_code();
 	if (lane_host(comm) && buf && bytes && comm->context->devices &&
-	    device_kind(buf, &device) == COLL_MEM_HOST)
+	    context_memory_kind(comm->context, buf, &device) == COLL_MEM_HOST)
 		comm = host_memory_switch(comm);
 	code = registration_add(comm, buf, bytes, registration);
 	comm_leave(comm);

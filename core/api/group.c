@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* group.c - groups: they belong to a thread, whose only other state is its last error. */
 #include "api/group.h"
-#include "native/native.h"
 #include "comm/queue.h"
-#include "compose/stream_order.h"
 #include "comm/moving.h"
 #include "base/error.h"
 #include "base/handle.h"
@@ -74,7 +72,7 @@ static int group_enter(struct member *m, uint64_t number)
 	m->comm = comm_enter_lane(m->handle, m->lane, "coll_group_end");
 	if (!m->comm)
 		return error_code();
-	m->streams = stream_order_group(m->comm, number);
+	m->streams = m->comm->client->group(m->comm, number);
 	return COLL_SUCCESS;
 }
 
@@ -100,9 +98,10 @@ static int group_begin(struct member *m, uint64_t number)
 	else if (group_enter(m, number))
 		return error_code();
 	comm = m->comm;
-	stream_order_group_end(comm, number, m->streams);
-	native_defer(comm);
-	native_group(comm, 0);
+	comm->client->group_end(comm, number, m->streams);
+	comm->deferred++;
+	if (comm->engine[ENGINE_NATIVE])
+		comm->engine[ENGINE_NATIVE]->group_begin(comm);
 	op_release(comm, number);
 	queue_issued(comm);
 	code = comm_error(comm);
@@ -117,9 +116,10 @@ static int group_finish(struct comm *comm, int alone)
 	if (!comm)
 		return COLL_SUCCESS;
 	context_enter(comm->context);
-	native_group(comm, 1);
+	if (comm->engine[ENGINE_NATIVE])
+		comm->engine[ENGINE_NATIVE]->group_end(comm);
 	if (alone)
-		native_undefer(comm);
+		comm->deferred--;
 	code = comm_error(comm);
 	context_leave(comm->context);
 	return code;
@@ -135,7 +135,7 @@ static void group_unpin(struct comm *comm, int alone)
 		return;
 	if (!alone) {
 		context_enter(comm->context);
-		native_undefer(comm);
+		comm->deferred--;
 		context_leave(comm->context);
 	}
 	handle_unpin(comm->handle);

@@ -14,6 +14,7 @@
 
 struct call_log;
 struct callback;
+struct order_group;
 struct limit;
 struct message;
 struct native;
@@ -100,6 +101,10 @@ struct comm_client {
 	const struct comm_part *parts; /* in the order of their making; the last one has no name */
 	/* Finds the kinds of memory of an operation's buffers: call.memory and call.staged. */
 	int (*locate)(struct op *op);
+	/* COLL_ERR_UNSUPPORTED with a message if no engine does calls of the kind. */
+	int (*supports)(const struct comm *comm, int kind);
+	/* Finds the operation of a call that reduces: call->redop. */
+	int (*find_redop)(const struct comm *comm, struct call *call);
 	/* Chooses the engine of a call: see dispatch_choose. */
 	int (*choose)(const struct comm *comm, struct call *call);
 	/* The newest collective is issued: compares it with the messages that came for it. */
@@ -116,6 +121,9 @@ struct comm_client {
 	void (*retire)(struct op *op);
 
 	/* --- streams of the program: see compose/stream_order.h.  Called only for operations and communicators that have some. */
+	int (*begin)(struct op *op, uint64_t group);
+	struct order_group *(*group)(struct comm *comm, uint64_t group);
+	void (*group_end)(struct comm *comm, uint64_t group, struct order_group *calls);
 	void (*hold)(struct op *op);
 	int (*depends)(struct op *op);
 	void (*drop)(struct op *op);
@@ -129,12 +137,24 @@ struct comm_client {
 	void (*unstall)(struct stall *stall, struct comm *comm);
 	/* A rank has left: fails the communicator if a running operation needs it. */
 	void (*check_left)(struct comm *comm);
+	/* The same as `step` from time to time, for calls that poll. */
+	void (*poll)(struct comm *comm);
 	/* Asks the other ranks where they are. */
 	void (*ask)(struct comm *comm);
+	/* The same now and then, for a program that is in no wait. */
+	int (*ask_outside)(struct comm *comm);
 	/* Writes whom the rank waits for; asked: the ranks were asked a moment ago. */
 	void (*describe_missing)(struct comm *comm, int asked, char *text, size_t size);
 	/* Writes what this rank waits for. */
 	void (*describe_own)(const struct comm *comm, char *text, size_t size);
+
+	/* --- the end of a communicator */
+	/* Takes what the other ranks have said until now: of failures, and of their last calls when they left. */
+	void (*listen)(struct comm *comm);
+	/* Tells the other ranks that this rank leaves. */
+	void (*leave)(struct comm *comm);
+	/* Counts the messages that have come for the communicator and that no call has received; writes the first in words. */
+	unsigned (*unexpected)(const struct comm *comm, char *text, size_t size);
 };
 
 struct comm {
@@ -146,8 +166,8 @@ struct comm {
 	int lane;              /* LANE_*: which lane of the communicator it is */
 	struct lanes *lanes;   /* both lanes (lane.h); NULL: the communicator has one */
 	int derived;           /* shares the endpoint of the communicator from which it was made */
-	int deferred;          /* see native_defer (native/native.h) */
-	int asks_place;        /* native_asks_place (native/native_slot.h) */
+	int deferred; /* groups of the thread that have not ended: an engine may defer operations, and is not polled */
+	int asks_place; /* native_asks_place (native/native_slot.h) */
 	uint32_t context_id;
 	int rank, nranks;
 	int *to_context_rank; /* rank here -> rank on the context */

@@ -179,6 +179,14 @@ uint64_t lane_streams_wait(const struct comm *comm)
 	return staged > held ? staged : held;
 }
 
+void lane_release_streams(const struct comm *comm)
+{
+	const uint64_t number = lane_streams_wait(comm);
+
+	if (number && comm->lanes->host->order)
+		comm->client->release(comm->lanes->host, number);
+}
+
 void lane_drive(struct comm *native)
 {
 	struct context *host = native->lanes->host->context;

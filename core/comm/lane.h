@@ -89,6 +89,11 @@ void lane_note_held(const struct comm *host, uint64_t number);
  */
 uint64_t lane_streams_wait(const struct comm *comm);
 /*
+ * The backend will be aborted, which would wait for streams that wait for calls of the host lane: these streams wait no
+ * longer.  The lock is held, or the handle pinned.  Accepts any lane.
+ */
+void lane_release_streams(const struct comm *comm);
+/*
  * A thread that has both locks drives the host lane: operations there that wait for those of the native lane read its
  * state, for which they cannot take the lock.
  */

@@ -100,18 +100,9 @@ int comm_new(struct comm **comm, struct context *context, uint32_t context_id, i
 
 /* ------------------------------------------------------------------------ failing -- */
 
-void comm_release_streams(const struct comm *comm)
-{
-	const uint64_t number = lane_streams_wait(comm);
-	struct comm *host = number ? comm->lanes->host : NULL;
-
-	if (host && host->order)
-		host->client->release(host, number);
-}
-
 void comm_end_all(struct comm *comm, int loud)
 {
-	comm_release_streams(comm);
+	lane_release_streams(comm);
 	if (comm->busy == COMM_RESTS) /* the next look finds that it has nothing to do */
 		comm_list_busy(comm);
 	queue_cancel(comm);

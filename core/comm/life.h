@@ -23,10 +23,5 @@ void comm_free_unmade(struct comm *comm);
 
 /* For comm_client: the communicator has failed, which ends all that is under way. */
 void comm_end_all(struct comm *comm, int loud);
-/*
- * The backend will be aborted, which would wait for streams that wait for calls of the host lane: these streams wait no longer.
- * The lock is held, or the handle pinned.
- */
-void comm_release_streams(const struct comm *comm);
 
 #endif

@@ -3,6 +3,7 @@
 #include "compose/composed.h"
 #include "schedule/sched.h"
 #include "comm/op.h"
+#include "compose/again.h"
 #include "compose/steps.h"
 #include "compose/stream_order.h"
 #include "compose/staging.h"
@@ -151,6 +152,7 @@ static void composed_forget(struct op *op)
 }
 
 const struct engine composed_engine = {
+	.again = again_issue,
 	.start = composed_start,
 	.advance = composed_advance,
 	.rests = composed_rests,

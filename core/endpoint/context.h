@@ -43,6 +43,11 @@ struct context_client {
 	void (*closing)(struct context *context);
 	/* The endpoint is closed: ends what stands beside it, within timeout_ms. */
 	void (*closed)(struct context *context, int64_t timeout_ms);
+	/*
+	 * The communicator of the context is destroyed, though events may still hold the context: the other ranks learn that
+	 * this rank leaves, within timeout_ms.  The caller holds no lock.
+	 */
+	void (*left)(struct context *context, int64_t timeout_ms);
 	/* The context is freed next: frees the client's part. */
 	void (*free)(struct context *context);
 
@@ -427,6 +432,12 @@ static inline int context_controls_pending(struct context *context)
 static inline int context_has_lost(const struct context *context, int rank)
 {
 	return context->client->lost && context->client->lost(context, rank);
+}
+/* See context_client.left. */
+static inline void context_left(struct context *context, int64_t timeout_ms)
+{
+	if (context->client->left)
+		context->client->left(context, timeout_ms);
 }
 /*
  * The communicator of a native context has failed for a reason that did not come over the control channel: asks for an abort

@@ -150,6 +150,7 @@ const struct context_client comm_context_client = {
 	.opened = traffic_opened,
 	.closing = channel_forget,
 	.closed = channel_close,
+	.left = channel_leave,
 	.free = traffic_free,
 	.memory_kind = device_kind,
 	.take = client_take,

@@ -2,6 +2,7 @@
 /* control.c - control messages: how ranks tell each other of failures, of leaving and of new communicators. */
 #include "exec/control.h"
 #include "message/message.h"
+#include "comm/call_log.h"
 #include "comm/lane.h"
 #include "comm/shrinks.h"
 #include "watch/report.h"
@@ -169,4 +170,18 @@ void control_check(struct comm *comm)
 		comm_fail(comm, 0, comm->pending_code, "%s", comm->pending_text);
 	comm_check_lost(comm);
 	lane_check(comm);
+}
+
+void control_listen(struct comm *comm)
+{
+	if (!comm->log->hash)
+		return;
+	context_progress(comm->context);
+	channel_poll(comm->context);
+	comm_check(comm);
+	if (comm->error)
+		return;
+	report_check_left(comm, 1);
+	if (comm->pending_code)
+		comm_check(comm);
 }

@@ -11,6 +11,9 @@
 /* See comm_check (comm/comm.h). */
 void control_check(struct comm *comm);
 
+/* See struct comm_client. */
+void control_listen(struct comm *comm);
+
 /*
  * No native communicator of this id is there any more, or will be made: control messages for it are dropped.  Does nothing
  * without a control channel.

@@ -15,10 +15,11 @@
 #include "watch/call_log_dump.h"
 #include "watch/report.h"
 #include "watch/stall.h"
+#include "watch/stall_words.h"
 #include "base/error.h"
 #include "base/log.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 
 /* -------------------------------------------------------------------------- parts -- */
 
@@ -153,14 +154,30 @@ static void comm_describe_oldest(const struct comm *comm, char *text, size_t siz
 		native_describe(comm, text, size);
 }
 
+static int comm_find_redop(const struct comm *comm, struct call *call)
+{
+	return redop_find(&comm->redops, call->kind->name, call->args.dtype, call->args.op,
+			  &call->redop);
+}
+
 static void comm_hold(struct op *op)
 {
 	stream_order_hold(op->comm, op->ordered);
 }
 
+static unsigned comm_unexpected(const struct comm *comm, char *text, size_t size)
+{
+	struct stall_unexpected unexpected;
+
+	snprintf(text, size, "%s", stall_unexpected(comm, &unexpected));
+	return text[0] ? unexpected.messages : 0;
+}
+
 const struct comm_client comm_parts_client = {
 	.parts = parts,
 	.locate = comm_locate,
+	.supports = dispatch_check,
+	.find_redop = comm_find_redop,
 	.choose = dispatch_choose,
 	.issued = report_compare_newest,
 	.failed = comm_end_all,
@@ -168,6 +185,9 @@ const struct comm_client comm_parts_client = {
 	.move_messages = message_progress,
 	.look_at_messages = message_look_at_all,
 	.retire = staging_end,
+	.begin = stream_order_begin,
+	.group = stream_order_group,
+	.group_end = stream_order_group_end,
 	.hold = comm_hold,
 	.depends = stream_order_depends,
 	.drop = stream_order_drop,
@@ -177,7 +197,12 @@ const struct comm_client comm_parts_client = {
 	.step = stall_step,
 	.unstall = stall_end,
 	.check_left = stall_check_left,
+	.poll = stall_poll,
 	.ask = report_ask,
+	.ask_outside = stall_ask_outside,
 	.describe_missing = stall_describe_missing,
 	.describe_own = comm_describe_oldest,
+	.listen = control_listen,
+	.leave = report_leave,
+	.unexpected = comm_unexpected,
 };

@@ -58,15 +58,9 @@ int native_join(struct comm *comm, void *later, void *earlier);
  * wait for the work that is now on the stream; if the backend can do so.
  */
 int native_take_place(struct comm *comm, void *stream);
-/*
- * Between the two the backend may defer operations (its own group is open), so its stream is not polled.
- * Calls nest.
- */
-void native_defer(struct comm *comm);
-void native_undefer(struct comm *comm);
-
-/* Begins (end 0) or ends (end 1) a group of the backend's own, if the backend has groups. */
-void native_group(struct comm *comm, int end);
+/* Begins or ends a group of the backend's own, if the backend has groups. */
+void native_group_begin(struct comm *comm);
+void native_group_end(struct comm *comm);
 /* Asks the backend's own engine for a failure, also while no operation is in flight. */
 void native_check(struct comm *comm);
 /* The communicator has failed: ends the work of the backend, if it can. */

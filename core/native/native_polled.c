@@ -71,5 +71,8 @@ const struct engine polled_engine = {
 	.awaits = polled_awaits,
 	.progress = polled_progress,
 	.abort = native_abort,
+	.check = native_check,
+	.group_begin = native_group_begin,
+	.group_end = native_group_end,
 	.keeps_order = 1,
 };

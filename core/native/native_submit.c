@@ -211,16 +211,6 @@ int native_mark_wanted(struct comm *comm)
 	return comm->native && comm->native->marker_wanted ? native_mark(comm) : COLL_SUCCESS;
 }
 
-void native_defer(struct comm *comm)
-{
-	comm->deferred++;
-}
-
-void native_undefer(struct comm *comm)
-{
-	comm->deferred--;
-}
-
 /* -------------------------------------------------------------------- the engine -- */
 
 static enum engine_start native_start(struct op *op)
@@ -256,33 +246,44 @@ void native_check(struct comm *comm)
 		native_fail(comm, code, &err);
 }
 
-void native_group(struct comm *comm, int end)
+void native_group_begin(struct comm *comm)
 {
 	const coll_native_t *native = comm_native(comm);
-	coll_error_t err;
+	coll_error_t err = error_blank();
 	int code;
 
-	/* A begun group is ended also after a failure: it belongs to the thread, not to the endpoint. */
-	if (!native || !native->group_begin || !comm->context->ep)
+	if (!native->group_begin || !comm->context->ep || comm->error)
 		return;
-	if (end ? !comm->native_groups : comm->error)
-		return;
-	error_clear(&err);
-	code = end ? native->group_end(comm->context->ep, &err)
-		   : native->group_begin(comm->context->ep, &err);
-	if (end)
-		comm->native_groups--;
+	code = native->group_begin(comm->context->ep, &err);
+	if (code)
+		native_fail(comm, code, &err);
 	else
-		comm->native_groups += !code;
+		comm->native_groups++;
+}
+
+/* Ends a group also after a failure: the group belongs to the thread, not to the endpoint. */
+void native_group_end(struct comm *comm)
+{
+	coll_error_t err = error_blank();
+	int code;
+
+	if (!comm->native_groups || !comm->context->ep)
+		return;
+	code = comm_native(comm)->group_end(comm->context->ep, &err);
+	comm->native_groups--;
 	if (code && !comm->error)
 		native_fail(comm, code, &err);
 }
 
 const struct engine native_engine = {
+	.now = native_now,
 	.start = native_start,
 	.progress = native_move,
 	.busy = native_busy,
 	.describe = native_describe,
 	.abort = native_abort,
+	.check = native_check,
+	.group_begin = native_group_begin,
+	.group_end = native_group_end,
 	.keeps_order = 1,
 };

@@ -137,7 +137,8 @@ static void test_late_answer(void)
 	fake_control(rig, 1, rig->comm, CONTROL_SHRUNK, CHILD_ID, "abc -1");
 	context_progress(rig->context);
 	is_int(rig->fake.sends, 0, "an awaited answer: nothing is refused");
-	is_int((long long)rig->comm->shrinks->answer.context_id, CHILD_ID, "its context id is taken");
+	is_int((long long)rig->comm->shrinks->answer.context_id, CHILD_ID,
+	       "its context id is taken");
 	rig_free(rig);
 }
 

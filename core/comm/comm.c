@@ -148,11 +148,11 @@ void comm_set_pending(struct comm *comm, int code, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (comm->pending_code)
+	if (comm->pending.code)
 		return;
-	comm->pending_code = code;
+	comm->pending.code = code;
 	va_start(ap, fmt);
-	vsnprintf(comm->pending_text, sizeof(comm->pending_text), fmt, ap);
+	vsnprintf(comm->pending.text, sizeof(comm->pending.text), fmt, ap);
 	va_end(ap);
 	comm->context->pending_events = 1;
 }

@@ -19,7 +19,7 @@ struct native;
 struct lanes;
 struct registration;
 struct shrinks;
-struct staging_site;
+struct staging_sites;
 struct task;
 struct stream_order;
 struct stall;
@@ -181,9 +181,8 @@ struct comm {
 	struct registration *registrations;
 	uint64_t joined; /* the last group with a call of the communicator */
 	struct tasks tasks;
-	uint64_t staged[KIND_LAST +
-			3]; /* per kind, and of coll_isend and coll_irecv: how many were staged */
-	struct staging_site *staging_sites; /* see staging_sites.c; NULL: none */
+	struct staging_sites
+		*staging_sites;     /* see staging_sites.h; NULL: no operation was staged */
 	struct stream_order *order; /* see compose/stream_order.h; NULL: no call had a stream */
 	int64_t timeout_us;         /* longest time without progress in a wait */
 	struct call_log *log;       /* of the calls: see call_log.h */
@@ -195,8 +194,8 @@ struct comm {
 	uint32_t seq;                     /* collectives ever issued */
 	uint32_t cut_messages;            /* messages ever sent in pieces */
 	int error; /* the failure in `outcome`, once this lane has ended its operations for it */
-	int pending_code; /* a failure seen where the transport may not be called; see comm_check */
-	char pending_text[768];
+	struct error_first
+		pending; /* a failure seen where the transport may not be called; see comm_check */
 	/* Counts aborts, and the destroy: one more ends the shrink of an aborted communicator. */
 	_Atomic int aborted;
 	uint8_t *peer_state; /* per rank: enum peer_state */
@@ -204,10 +203,9 @@ struct comm {
 	int stream_waits; /* threads that wait for an event on a stream of the program, behind operations */
 	uint64_t steps;          /* steps ever completed: grows while operations move */
 	struct shrinks *shrinks; /* see shrinks.h */
-	uint64_t birth;    /* tag of messages about ranks that could not make it too; 0: none */
-	int native_groups; /* groups of the backend's own that have not ended yet */
-	int leaving;       /* coll_comm_destroy has begun: a peer that leaves is no failure */
-	int listed;        /* it is in context->comms */
+	uint64_t birth; /* tag of messages about ranks that could not make it too; 0: none */
+	int leaving;    /* coll_comm_destroy has begun: a peer that leaves is no failure */
+	int listed;     /* it is in context->comms */
 	struct comm *next, *prev; /* in that list */
 	struct comm *next_of_id;  /* in its slot of context->comm_of_id */
 	int busy;                 /* enum comm_busy */

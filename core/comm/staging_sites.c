@@ -31,16 +31,21 @@ struct staging_site {
 enum { STAGING_SITES = 64 };
 
 /* The kinds of messages outside the order of the operations. */
-enum { STAGING_ISEND = KIND_LAST + 1, STAGING_IRECV = KIND_LAST + 2 };
+enum { STAGING_ISEND = KIND_LAST + 1, STAGING_IRECV = KIND_LAST + 2, STAGING_KINDS };
+
+struct staging_sites {
+	uint64_t staged[STAGING_KINDS]; /* per kind: how many operations were staged */
+	struct staging_site *first;
+};
 
 static const char *staging_kind_name(int kind)
 {
 	return kind == STAGING_ISEND ? "isend" : kind == STAGING_IRECV ? "irecv" : kind_name(kind);
 }
 
-static int staging_is_first(struct comm *comm, int kind, const void *place)
+static int staging_is_first(struct staging_sites *sites, int kind, const void *place)
 {
-	struct staging_site **at = &comm->staging_sites;
+	struct staging_site **at = &sites->first;
 	int n = 0;
 
 	for (; *at; at = &(*at)->next, n++)
@@ -58,10 +63,12 @@ void staging_free_sites(struct comm *comm)
 {
 	struct staging_site *site;
 
-	while ((site = comm->staging_sites)) {
-		comm->staging_sites = site->next;
+	while (comm->staging_sites && (site = comm->staging_sites->first)) {
+		comm->staging_sites->first = site->next;
 		free(site);
 	}
+	free(comm->staging_sites);
+	comm->staging_sites = NULL;
 }
 
 /*
@@ -119,8 +126,12 @@ void staging_log(const struct comm *comm, int kind, const void *place, size_t fr
 
 int staging_count_one(struct comm *comm, int kind, const void *site)
 {
-	comm->staged[kind]++;
-	return staging_is_first(comm, kind, site);
+	if (!comm->staging_sites)
+		comm->staging_sites = calloc(1, sizeof(*comm->staging_sites));
+	if (!comm->staging_sites)
+		return 0;
+	comm->staging_sites->staged[kind]++;
+	return staging_is_first(comm->staging_sites, kind, site);
 }
 
 void staging_warn_message(struct comm *comm, int kind, const void *site, size_t bytes)
@@ -132,14 +143,20 @@ void staging_warn_message(struct comm *comm, int kind, const void *site, size_t 
 		staging_log(comm, kind, site, sends ? bytes : 0, sends ? 0 : bytes);
 }
 
+int staging_has_staged(const struct comm *comm, int kind)
+{
+	return comm->staging_sites && comm->staging_sites->staged[kind];
+}
+
 void staging_count(const struct comm *comm, char *text, size_t size)
 {
+	const struct staging_sites *sites = comm->staging_sites;
 	size_t at = 0;
 
 	text[0] = '\0';
-	for (int kind = 0; kind <= STAGING_IRECV && at < size; kind++)
-		if (comm->staged[kind])
+	for (int kind = 0; sites && kind < STAGING_KINDS && at < size; kind++)
+		if (sites->staged[kind])
 			at += (size_t)snprintf(text + at, size - at, "%s%llu %s", at ? ", " : "",
-					       (unsigned long long)comm->staged[kind],
+					       (unsigned long long)sites->staged[kind],
 					       staging_kind_name(kind));
 }

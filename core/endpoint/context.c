@@ -90,8 +90,8 @@ void context_free(struct context *context)
 		plugins_free(context->plugins);
 		config_free(context->config);
 	}
-	if (context->wake_fd >= 0)
-		close(context->wake_fd);
+	if (context->waits.wake_fd >= 0)
+		close(context->waits.wake_fd);
 	free(context);
 }
 
@@ -114,15 +114,15 @@ static int context_prepare(struct context *context, const struct context_parts *
 	context->cpus = context_same_host(parts->bootstrap, context->rank, 0)
 				? cpus
 				: context_count_cpus(parts->bootstrap, 0);
-	context->poll_us = context->oversubscribed ? 0 : config_int(parts->config, "poll");
-	context->polls_us = context->poll_us;
-	context->yield_us = config_int(parts->config, "yield");
+	context->waits.poll_us = context->oversubscribed ? 0 : config_int(parts->config, "poll");
+	context->waits.polls_us = context->waits.poll_us;
+	context->waits.yield_us = config_int(parts->config, "yield");
 	context->timeout_us = config_int(parts->config, "timeout");
 	context->stall_us = config_int(parts->config, "stall_after");
 	context->check_buffers = config_int(parts->config, "check_buffers") != 0;
 	context->fallback = config_int(parts->config, "enable_gpu_fallback") != 0;
 	context->failure = calloc((size_t)context->nranks, sizeof(*context->failure));
-	context->wake_fd = descriptor_lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	context->waits.wake_fd = descriptor_lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	failed = errno;
 	context->node = calloc((size_t)context->nranks, sizeof(*context->node));
 	context->shares = calloc((size_t)context->nranks, sizeof(*context->shares));
@@ -132,7 +132,7 @@ static int context_prepare(struct context *context, const struct context_parts *
 		context->client->begin(context, parts);
 	if (!context->failure || !context->node || !context->shares)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", context->nranks);
-	if (context->wake_fd < 0)
+	if (context->waits.wake_fd < 0)
 		return error_set(COLL_ERR_SYSTEM, "cannot make an eventfd: %s%s", strerror(failed),
 				 error_remedy(failed));
 	return context_number_nodes(context);
@@ -166,7 +166,7 @@ static void context_begin(struct context *context)
 	context_ask_device(context);
 	if (context->client->opened)
 		context->client->opened(context);
-	atomic_store(&context->constructing, 0);
+	atomic_store(&context->opening.constructing, 0);
 	bootstrap_watch(context->bootstrap, &context->aborted);
 	fork_watch();
 	wait_add(context);
@@ -193,17 +193,17 @@ int context_make(struct context **out, const struct context_parts *parts)
 /* Around the plugin's function that connects the ranks, and may ask whether another rank has failed (host->aborted). */
 static void context_open_begin(struct context *context, const struct context_making *making)
 {
-	context->opener = pthread_self();
-	context->making = making;
-	atomic_store(&context->given_up, 0);
-	atomic_store(&context->opening, 1);
+	context->opening.thread = pthread_self();
+	context->opening.making = making;
+	atomic_store(&context->opening.given_up, 0);
+	atomic_store(&context->opening.runs, 1);
 }
 
 /* Returns the code of the function, with a text. */
 static int context_open_end(struct context *context, int code, const coll_error_t *err)
 {
-	atomic_store(&context->opening, 0);
-	context->making = NULL;
+	atomic_store(&context->opening.runs, 0);
+	context->opening.making = NULL;
 	if (code != host_open_code(context, code))
 		return error_set(COLL_ERR_REMOTE, "another rank failed while the ranks were "
 						  "connecting");
@@ -282,7 +282,7 @@ int context_derive(struct context **out, struct context *parent, struct bootstra
 	context->host_context = parent->host_context;
 	context_ref(parent);
 	/* A shrink may follow an abort of the parent, which then does not concern the new context. */
-	atomic_store(&context->constructing, !atomic_load(&parent->aborted));
+	atomic_store(&context->opening.constructing, !atomic_load(&parent->aborted));
 	return context_prepare(context, &parts);
 }
 
@@ -325,12 +325,13 @@ int context_derive_open(struct context *context, const struct context_making *ma
 {
 	int code;
 
-	atomic_store(&context->deriving, making->exclude ? CONTEXT_SHRINKS : CONTEXT_SPLITS);
+	atomic_store(&context->opening.deriving,
+		     making->exclude ? CONTEXT_SHRINKS : CONTEXT_SPLITS);
 	if (making->exclude || context->plugin->backend.native->split)
 		code = context_derive_native(context, making);
 	else
 		code = context_open(context);
-	atomic_store(&context->deriving, 0);
+	atomic_store(&context->opening.deriving, 0);
 	return code;
 }
 

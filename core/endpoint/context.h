@@ -114,76 +114,101 @@ struct alarm {
 /* context_derive_open runs.  A shrink may follow a failure of the parent, which ends a split. */
 enum context_deriving { CONTEXT_SPLITS = 1, CONTEXT_SHRINKS = 2 };
 
+/* How a context waits; of wait.c and context_lock.c alone, but for the options. */
+struct context_waits {
+	int64_t poll_us, yield_us; /* the options: so long a wait polls, and then yields */
+	int64_t polls_us; /* how long a wait polls now: poll_us, or less on a processor that ranks share */
+	int64_t rested_us,
+		rested_at_us;       /* idle_us with the waits right before it, and when it ended */
+	int wake_fd;                /* an eventfd, written to end the sleeps of all threads */
+	int wakes_in_vain;          /* since the last time that wake_fd was drained */
+	_Atomic int lock_waiters;   /* threads that wait for the lock */
+	_Atomic int yields_in_vain; /* times that no thread has taken the lock although one waits */
+};
+
+/* The plugin's open, split or shrink of a context; of context.c and host.c alone. */
+struct context_opening {
+	_Atomic int runs; /* the function runs, on this thread */
+	pthread_t thread;
+	_Atomic int given_up; /* while it ran, the plugin was told that another rank has failed */
+	const struct context_making *making; /* of a split or shrink; else NULL */
+	_Atomic int deriving;                /* enum context_deriving: the loss of a rank ends it */
+	_Atomic int constructing; /* not open yet: an abort of its parent aborts it too */
+};
+
 struct context {
 	struct lock lock;
 	const struct context_client *client;
 	_Atomic int refs;
 	struct context *parent; /* this context was split from it and uses its config; or NULL */
+
+	/* --- the endpoint */
 	const struct plugin *plugin;
 	struct plugin_list *plugins; /* NULL if it has a parent */
 	struct config *config;
 	struct bootstrap *bootstrap;
 	coll_host_t host;
 	void *ep; /* the endpoint; NULL once closed */
-	int rank, nranks;
-	int wake_fd;             /* an eventfd, written to end the sleeps of all threads */
-	int sleepers;            /* threads that sleep on this context */
-	int sleepers_have_news;  /* an operation is complete, or a communicator has failed */
-	uint64_t progress_count; /* counts the calls, of any thread, that moved anything */
-	uint64_t control_count;  /* of these, the calls in which control messages came or went */
-	pthread_t thread;        /* the library's own thread, if has_progress_thread */
-	int has_progress_thread;
-	int wakes_in_vain;          /* since the last time that wake_fd was drained */
-	_Atomic int lock_waiters;   /* threads that wait for the lock */
-	_Atomic int yields_in_vain; /* times that no thread has taken the lock although one waits */
-	_Atomic int
-		lost; /* nobody gives the lock back: waits for it are short, until one gets it */
-	_Atomic int
-		abandoned; /* a lost thread may still use the context, so that it is never freed */
-	_Atomic int stop;  /* tells the progress thread to end */
-	_Atomic int aborted;
-	_Atomic int opening;  /* the plugin's open, split or shrink runs, on the thread `opener` */
-	_Atomic int given_up; /* while it ran, the plugin was told that another rank has failed */
-	pthread_t opener;
-	const struct context_making *making; /* of that split or shrink; else NULL */
-	_Atomic int deriving;                /* enum context_deriving: the loss of a rank ends it */
-	_Atomic int constructing; /* not open yet: an abort of its parent aborts it too */
-	_Atomic uintptr_t
-		progress_owner; /* the thread that last entered: it drives this context while it waits for others */
-	int oversubscribed; /* this host has more ranks than processors */
-	int cpus;           /* CPUS_* of rank 0's host */
-	int64_t poll_us, yield_us, timeout_us, stall_us;
+	struct context_opening opening;
+	int32_t device;    /* the device of the endpoint, or the one asked for; -1: none */
+	int device_named;  /* the program has chosen the device */
+	uint32_t memory;   /* kinds that the endpoint takes: COLL_MEM_* bits */
+	int devices;       /* there is a CUDA driver: a buffer may be device memory */
+	int classify;      /* the memory kinds of buffers must be looked up */
+	int fallback;      /* the option: buffers that the endpoint does not take are staged */
 	int check_buffers; /* the option */
-	int64_t polls_us; /* how long a wait polls now: poll_us, or less on a processor that ranks share */
-	int64_t idle_us; /* the last context_wait timed out when nothing had moved for so long */
-	int64_t rested_us,
-		rested_at_us; /* the same with the waits right before it, and when it ended */
-	int64_t now_us;       /* see context_now */
-	int now_is_recent;    /* now_us was read in this call, or in this round of a wait */
-	struct comm *comms;
-	struct comm *comm_of_id[1 << CONTEXT_COMMS_BITS]; /* the first of each slot */
-	/* Those whose operations may move, and some that were done last. */
-	struct comm *busy, *last_busy;
-	int resting;              /* others, whose operations only wait for messages */
-	uint32_t next_context_id; /* counts the ids drawn here: see comm_draw_context_id */
-	int32_t device;           /* the device of the endpoint, or the one asked for; -1: none */
-	int device_named;         /* the program has chosen the device */
-	uint32_t memory;          /* kinds that the endpoint takes: COLL_MEM_* bits */
-	int devices;              /* there is a CUDA driver: a buffer may be device memory */
-	int classify;             /* the memory kinds of buffers must be looked up */
-	int fallback;             /* buffers that the endpoint does not take are staged */
-	int node_size;            /* ranks of a node; 0: all ranks of a host */
-	uint8_t *freed[CONTEXT_FREED]; /* a bit for each context id: see comm_note_freed */
-	int *node;                     /* per rank: number of its node */
+
+	/* --- its ranks */
+	int rank, nranks;
+	int *node;     /* per rank: number of its node */
+	int node_size; /* ranks of a node; 0: all ranks of a host */
 	int *origin; /* per rank: its rank in the communicator that coll_comm_init_* made; NULL: the same */
 	uint8_t *shares;           /* per rank: the same as host.shares */
+	int cpus;                  /* CPUS_* of rank 0's host */
+	int oversubscribed;        /* this host has more ranks than processors */
 	char **failure;            /* per rank: why it cannot be reached any more, or NULL */
 	int refused;               /* a rank whose message was refused for lack of memory, or -1 */
 	uint64_t refused_len;      /* bytes of that message */
 	struct error_first remote; /* the failure of a rank that ended its plugin's exchanges */
-	int told_failure;   /* this rank's plugin has passed a failure to host->exchange_fail */
+	int told_failure; /* this rank's plugin has passed a failure to host->exchange_fail */
+
+	/* --- driving it */
+	struct context_waits waits;
+	int64_t timeout_us, stall_us; /* options */
+	int sleepers;                 /* threads that sleep on this context */
+	int sleepers_have_news;       /* an operation is complete, or a communicator has failed */
+	uint64_t progress_count;      /* counts the calls, of any thread, that moved anything */
+	uint64_t control_count; /* of these, the calls in which control messages came or went */
+	int64_t idle_us;    /* the last context_wait timed out when nothing had moved for so long */
+	int64_t now_us;     /* see context_now */
+	int now_is_recent;  /* now_us was read in this call, or in this round of a wait */
 	int unflushed;      /* the endpoint may keep messages back: see context_flush */
 	int pending_events; /* a peer has failed or a message did not match: see context_progress */
+	_Atomic uintptr_t
+		progress_owner; /* the thread that last entered: it drives this context while it waits for others */
+	struct {
+		pthread_t thread; /* the library's own thread, if it was started */
+		int started;
+		_Atomic int stop; /* tells the thread to end */
+	} progress;
+
+	/* --- its end */
+	_Atomic int aborted;
+	_Atomic int
+		lost; /* nobody gives the lock back: waits for it are short, until one gets it */
+	_Atomic int
+		abandoned; /* a lost thread may still use the context, so that it is never freed */
+
+	/* --- its communicators: see comm/comm.h */
+	struct comm *comms;
+	struct comm *comm_of_id[1 << CONTEXT_COMMS_BITS]; /* the first of each slot */
+	/* Those whose operations may move, and some that were done last. */
+	struct comm *busy, *last_busy;
+	int resting;                   /* others, whose operations only wait for messages */
+	uint32_t next_context_id;      /* counts the ids drawn here: see comm_draw_context_id */
+	uint8_t *freed[CONTEXT_FREED]; /* a bit for each context id: see comm_note_freed */
+
+	/* --- other contexts */
 	/* Of a native context: the one beside it for host memory (transport/channel.h); other threads read it.  NULL: none. */
 	struct context *_Atomic host_context;
 	struct alarm alarm;

@@ -30,9 +30,9 @@ static void context_leave_behind(struct context *context, int64_t timeout_ms)
 	context_close_endpoint(context, timeout_ms);
 	lock_release(&context->lock);
 	wait_abandon(context);
-	if (context->has_progress_thread)
-		pthread_detach(context->thread);
-	atomic_store(&context->stop, 1);
+	if (context->progress.started)
+		pthread_detach(context->progress.thread);
+	atomic_store(&context->progress.stop, 1);
 	context_wake(context);
 }
 

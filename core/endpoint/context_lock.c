@@ -10,15 +10,15 @@ enum { LOCK_SLICE_MS = 200 /* between two looks whether another thread has given
 /* A waiting or progress thread would take the lock again at once if it did not see this thread. */
 static void context_count(struct context *context)
 {
-	atomic_fetch_add(&context->lock_waiters, 1);
+	atomic_fetch_add(&context->waits.lock_waiters, 1);
 }
 
 /* wait_yield_lock may have found that nobody waits. */
 static void context_uncount(struct context *context)
 {
-	int n = atomic_load(&context->lock_waiters);
+	int n = atomic_load(&context->waits.lock_waiters);
 
-	while (n > 0 && !atomic_compare_exchange_weak(&context->lock_waiters, &n, n - 1))
+	while (n > 0 && !atomic_compare_exchange_weak(&context->waits.lock_waiters, &n, n - 1))
 		;
 }
 

@@ -64,7 +64,7 @@ static int32_t host_exchange(const coll_host_t *host, const void *in, void *out,
 
 int host_open_code(const struct context *context, int code)
 {
-	return code == COLL_ERR_ABORTED && atomic_load(&context->given_up) &&
+	return code == COLL_ERR_ABORTED && atomic_load(&context->opening.given_up) &&
 			       !atomic_load(&context->aborted)
 		       ? COLL_ERR_REMOTE
 		       : code;
@@ -72,8 +72,9 @@ int host_open_code(const struct context *context, int code)
 
 int host_told_code(const struct context *context, int code)
 {
-	return code == COLL_ERR_REMOTE && !atomic_load(&context->given_up) ? BOOTSTRAP_REMOTE
-									   : code;
+	return code == COLL_ERR_REMOTE && !atomic_load(&context->opening.given_up)
+		       ? BOOTSTRAP_REMOTE
+		       : code;
 }
 
 static int32_t host_exchange_fail(const coll_host_t *host, int32_t code, const char *text,
@@ -110,23 +111,26 @@ static int host_lost_rank(const struct context *context)
 static int host_other_failed(struct context *context)
 {
 	/* Another thread must not look at the connections on which this one may run an exchange. */
-	if (!atomic_load(&context->opening) || !pthread_equal(context->opener, pthread_self()))
+	if (!atomic_load(&context->opening.runs) ||
+	    !pthread_equal(context->opening.thread, pthread_self()))
 		return 0;
-	if (!atomic_load(&context->given_up) &&
-	    (context->making ? context->making->failed(context->making->user)
-			     : bootstrap_failure_waits(context->bootstrap)))
-		atomic_store(&context->given_up, 1);
-	return atomic_load(&context->given_up);
+	if (!atomic_load(&context->opening.given_up) &&
+	    (context->opening.making
+		     ? context->opening.making->failed(context->opening.making->user)
+		     : bootstrap_failure_waits(context->bootstrap)))
+		atomic_store(&context->opening.given_up, 1);
+	return atomic_load(&context->opening.given_up);
 }
 
 static int32_t host_aborted(const coll_host_t *host)
 {
 	struct context *context = host_core(host);
-	const int deriving = atomic_load(&context->deriving);
+	const int deriving = atomic_load(&context->opening.deriving);
 
 	wait_help(context);
 	return atomic_load(&context->aborted) ||
-	       (atomic_load(&context->constructing) && atomic_load(&context->parent->aborted)) ||
+	       (atomic_load(&context->opening.constructing) &&
+		atomic_load(&context->parent->aborted)) ||
 	       (deriving == CONTEXT_SPLITS && atomic_load(&context->parent->alarm.ended)) ||
 	       (deriving && host_lost_rank(context)) || host_other_failed(context);
 }

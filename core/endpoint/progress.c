@@ -88,7 +88,7 @@ void context_wake(struct context *context)
 {
 	CANCEL_OFF;
 	uint64_t one = 1;
-	ssize_t n = write(context->wake_fd, &one, sizeof(one));
+	ssize_t n = write(context->waits.wake_fd, &one, sizeof(one));
 
 	(void)n; /* a full counter means that a wake-up is already due */
 }

@@ -158,22 +158,24 @@ static void wait_yield_lock(struct waiting *w)
 	struct context *context = w->context;
 	int64_t until = 0;
 
-	if (!atomic_load(&context->lock_waiters))
+	if (!atomic_load(&context->waits.lock_waiters))
 		return;
 	lock_release(&context->lock);
-	for (int i = 1; atomic_load(&context->lock_waiters) && !atomic_load(&context->stop); i++) {
+	for (int i = 1;
+	     atomic_load(&context->waits.lock_waiters) && !atomic_load(&context->progress.stop);
+	     i++) {
 		sched_yield();
 		if (i % WAIT_SWEEP)
 			continue;
 		until = until ? until : clock_now_us() + WAIT_YIELDS_US;
 		if (clock_now_us() < until)
 			continue;
-		if (atomic_fetch_add(&context->yields_in_vain, 1) >= WAIT_YIELDS_IN_VAIN)
-			atomic_store(&context->lock_waiters, 0);
+		if (atomic_fetch_add(&context->waits.yields_in_vain, 1) >= WAIT_YIELDS_IN_VAIN)
+			atomic_store(&context->waits.lock_waiters, 0);
 		break;
 	}
-	if (!atomic_load(&context->lock_waiters))
-		atomic_store(&context->yields_in_vain, 0);
+	if (!atomic_load(&context->waits.lock_waiters))
+		atomic_store(&context->waits.yields_in_vain, 0);
 	wait_lock_again(w);
 }
 
@@ -202,8 +204,8 @@ static int64_t wait_adapt(const struct context *context, int64_t took)
 {
 	const int shared = took >= WAIT_SHARED_LEAST_US && took <= WAIT_SHARED_MOST_US;
 
-	return shared && context->poll_us > WAIT_SHARED_POLL_US ? WAIT_SHARED_POLL_US
-								: context->poll_us;
+	return shared && context->waits.poll_us > WAIT_SHARED_POLL_US ? WAIT_SHARED_POLL_US
+								      : context->waits.poll_us;
 }
 
 /* Lets another thread run, also one that waits for the lock. */
@@ -218,7 +220,7 @@ static void wait_yield(struct waiting *w)
 	took = clock_now_us() - took;
 	wait_lock_again(w);
 	if (!w->lost)
-		context->polls_us = wait_adapt(context, took);
+		context->waits.polls_us = wait_adapt(context, took);
 }
 
 /*
@@ -233,10 +235,10 @@ static void wait_woken(struct context *context, const struct pollfd *wake)
 	context->sleepers -= context->sleepers > 0;
 	if (!(wake->revents & POLLIN))
 		return;
-	if (context->sleepers && ++context->wakes_in_vain < WAIT_WAKES_IN_VAIN)
+	if (context->sleepers && ++context->waits.wakes_in_vain < WAIT_WAKES_IN_VAIN)
 		return;
-	context->sleepers = context->wakes_in_vain = 0;
-	got = read(context->wake_fd, &count, sizeof(count));
+	context->sleepers = context->waits.wakes_in_vain = 0;
+	got = read(context->waits.wake_fd, &count, sizeof(count));
 	(void)got;
 }
 
@@ -290,7 +292,7 @@ static void wait_sleep(struct waiting *w, int64_t longest_us, int64_t idle_us)
 	struct wait_set set = {.n = 1, .longest_us = longest_us, .blind_us = wait_blind(idle_us)};
 	struct context *context = w->context;
 
-	set.fds[0] = (struct pollfd){.fd = context->wake_fd, .events = POLLIN};
+	set.fds[0] = (struct pollfd){.fd = context->waits.wake_fd, .events = POLLIN};
 	/* The progress thread does not wait inside the backend: its operations move without a thread. */
 	if (!w->is_progress_thread && wait_in_backend(w))
 		return;
@@ -322,10 +324,10 @@ static void wait_pause(struct waiting *w, int64_t idle, int64_t left)
 	const struct context *context = w->context;
 	int64_t longest = (int64_t)WAIT_SLEEP_MS * 1000;
 
-	if (idle < context->polls_us)
+	if (idle < context->waits.polls_us)
 		return;
 	wait_uncancel(w);
-	if (idle < context->poll_us + context->yield_us)
+	if (idle < context->waits.poll_us + context->waits.yield_us)
 		wait_yield(w);
 	else
 		wait_sleep(w, left < longest ? left : longest, idle);
@@ -334,7 +336,7 @@ static void wait_pause(struct waiting *w, int64_t idle, int64_t left)
 /* The progress thread waits until it is told to stop. */
 static int wait_stopped(void *arg)
 {
-	return atomic_load(&((struct context *)arg)->stop);
+	return atomic_load(&((struct context *)arg)->progress.stop);
 }
 
 /* The time at which a wait that begins now is over. */
@@ -349,7 +351,7 @@ static int64_t wait_end(int64_t now, int64_t timeout_us)
  */
 static int64_t wait_rested(const struct context *context, int64_t now)
 {
-	return now - context->rested_at_us < WAIT_PATIENCE_US ? context->rested_us : 0;
+	return now - context->waits.rested_at_us < WAIT_PATIENCE_US ? context->waits.rested_us : 0;
 }
 
 /* As context_wait_or_leave, but for the state of cancellation. */
@@ -374,7 +376,7 @@ static int wait_run(struct waiting *w, int (*done)(void *arg), void *arg, int64_
 			moves = context_moves(context);
 			last = idle = w->rested_us = 0;
 		}
-		if (++rounds % WAIT_SWEEP && (moved || idle < context->polls_us)) {
+		if (++rounds % WAIT_SWEEP && (moved || idle < context->waits.polls_us)) {
 			if (!moved)
 				thread_pause();
 			continue;
@@ -393,13 +395,13 @@ static int wait_run(struct waiting *w, int (*done)(void *arg), void *arg, int64_
 			moved |= wait_sweep(context);
 		if (now >= end) {
 			context->idle_us = idle;
-			context->rested_us = w->rested_us + idle;
-			context->rested_at_us = now;
+			context->waits.rested_us = w->rested_us + idle;
+			context->waits.rested_at_us = now;
 			return done(arg) ? COLL_SUCCESS : COLL_ERR_TIMEOUT;
 		}
 		if (moved)
 			continue;
-		context->now_is_recent = w->rested_us + idle < context->polls_us;
+		context->now_is_recent = w->rested_us + idle < context->waits.polls_us;
 		wait_pause(w, w->rested_us + idle, end - now);
 		if (w->lost)
 			return CONTEXT_LOST;
@@ -436,11 +438,11 @@ static int wait_thread_create(struct context *context)
 {
 	int failed;
 
-	context->has_progress_thread = 1;
-	failed = thread_start(&context->thread, wait_thread_run, context);
+	context->progress.started = 1;
+	failed = thread_start(&context->progress.thread, wait_thread_run, context);
 	if (!failed)
 		return COLL_SUCCESS;
-	context->has_progress_thread = 0;
+	context->progress.started = 0;
 	return error_set(COLL_ERR_SYSTEM, "cannot start the progress thread: %s%s",
 			 strerror(failed), thread_advice(failed));
 }
@@ -454,7 +456,7 @@ int wait_thread_need(struct context *context)
 {
 	int code;
 
-	if (context->has_progress_thread)
+	if (context->progress.started)
 		return COLL_SUCCESS;
 	code = wait_thread_create(context);
 	if (!code)
@@ -467,10 +469,10 @@ int wait_thread_need(struct context *context)
 
 void wait_thread_stop(struct context *context)
 {
-	if (!context->has_progress_thread)
+	if (!context->progress.started)
 		return;
-	atomic_store(&context->stop, 1);
+	atomic_store(&context->progress.stop, 1);
 	context_wake(context);
-	pthread_join(context->thread, NULL);
-	context->has_progress_thread = 0;
+	pthread_join(context->progress.thread, NULL);
+	context->progress.started = 0;
 }

@@ -118,7 +118,7 @@ static int client_check_unexpected(struct context *context, uint32_t peer, const
 		return 0;
 	if (comm_tag_is_loose(h->tag)) /* a thread may sleep in coll_probe */
 		context->sleepers_have_news = 1;
-	if (comm->error || comm->pending_code || comm->to_comm_rank[peer] < 0)
+	if (comm->error || comm->pending.code || comm->to_comm_rank[peer] < 0)
 		return 1;
 	return !(h->tag & TAG_USER) &&
 	       report_message_differs(comm, comm->to_comm_rank[peer], seq, h->meta);

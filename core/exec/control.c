@@ -166,8 +166,8 @@ void control_check(struct comm *comm)
 	comm_take_controls(comm, comm_tag_control(comm->context_id));
 	if (comm->birth)
 		comm_take_controls(comm, comm->birth);
-	if (comm->pending_code)
-		comm_fail(comm, 0, comm->pending_code, "%s", comm->pending_text);
+	if (comm->pending.code)
+		comm_fail(comm, 0, comm->pending.code, "%s", comm->pending.text);
 	comm_check_lost(comm);
 	lane_check(comm);
 }
@@ -182,6 +182,6 @@ void control_listen(struct comm *comm)
 	if (comm->error)
 		return;
 	report_check_left(comm, 1);
-	if (comm->pending_code)
+	if (comm->pending.code)
 		comm_check(comm);
 }

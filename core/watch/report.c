@@ -221,7 +221,7 @@ int report_compare_left(struct comm *comm, int rank)
 {
 	const struct left_calls *left = watch_left(comm, rank);
 
-	return comm->error || comm->pending_code ||
+	return comm->error || comm->pending.code ||
 	       (left && report_calls_differ(comm, rank, left->first, left->calls, left->call));
 }
 
@@ -247,7 +247,7 @@ static void report_compare_unexpected(void *user, const struct unexpected *e)
 	struct comm *comm = user;
 	const struct signature *ours = call_log_newest_call(comm);
 
-	if (!comm->pending_code && !match_same_call(e->header.meta, ours->meta))
+	if (!comm->pending.code && !match_same_call(e->header.meta, ours->meta))
 		comm_report_call(comm, comm->to_comm_rank[e->peer], comm->seq - 1, e->header.meta,
 				 ours->meta);
 }
@@ -373,7 +373,7 @@ void report_check_left(struct comm *comm, int leaves)
 	if (!c || !comm->nleft || (c->left_looked == (uint64_t)comm->seq + 1 && !leaves))
 		return;
 	c->left_looked = waits ? 0 : (uint64_t)comm->seq + 1;
-	for (int r = 0; r < comm->nranks && !comm->error && !comm->pending_code; r++)
+	for (int r = 0; r < comm->nranks && !comm->error && !comm->pending.code; r++)
 		if (r != comm->rank && comm->peer_state[r] == PEER_LEFT)
 			report_look_at(comm, r, leaves);
 }
@@ -384,7 +384,7 @@ static void report_take_leave(struct comm *comm, int rank)
 
 	comm->peer_state[rank] = PEER_LEFT;
 	comm->nleft++;
-	if (!c || comm->error || comm->pending_code)
+	if (!c || comm->error || comm->pending.code)
 		return;
 	c->left_looked = 0;
 	if (c->differ_us && c->differ_rank == rank && !report_compare_left(comm, rank))
@@ -424,7 +424,7 @@ static void report_check_order(struct comm *comm, int peer, const struct report 
 	int across_here;
 
 	if (!(theirs->flags & REPORT_OTHER) || !(theirs->here.stalled || theirs->other.stalled) ||
-	    comm->error || comm->pending_code)
+	    comm->error || comm->pending.code)
 		return;
 	ours = report_make(comm, REPORT_ANSWERS);
 	across_here = report_is_across(&ours.here, &ours.other, &theirs->here, &theirs->other);
@@ -450,7 +450,7 @@ static void report_compare(struct comm *comm, int rank, const struct report *r, 
 {
 	const struct position *p = &r->here;
 
-	if (comm->error || comm->pending_code)
+	if (comm->error || comm->pending.code)
 		return;
 	if (!comm->log->hash) {
 		if (kind_is_collective(p->kind))

@@ -43,7 +43,7 @@ void stall_check_left_native(struct comm *comm)
 
 	report_check_left(comm, 0);
 	if (!comm->log->hash || !comm->seq || !stall_is_busy(comm) || comm->leaving ||
-	    comm->pending_code)
+	    comm->pending.code)
 		return;
 	for (int r = 0; r < comm->nranks; r++)
 		if (comm->peer_state[r] == PEER_LEFT && report_lacks(comm, r, comm->seq - 1)) {
@@ -258,7 +258,7 @@ static int stall_conclude(struct stall *stall, struct comm *comm, int64_t idle)
 		stall_time_out(comm, idle);
 		return 1;
 	}
-	if (report_can_ask(comm) && !comm->error && !comm->pending_code)
+	if (report_can_ask(comm) && !comm->error && !comm->pending.code)
 		stall_warn(comm, idle);
 	while (stall->next_us <= idle)
 		stall->next_us *= 2;

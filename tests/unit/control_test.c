@@ -678,12 +678,12 @@ static void test_left_meanwhile(int waits)
 	call_until(rig, 2);
 	rig->comm->issued++;
 	leave(rig, 1, 1);
-	is_int(rig->comm->pending_code, 0, "rank 1 leaves while an operation is under way");
+	is_int(rig->comm->pending.code, 0, "rank 1 leaves while an operation is under way");
 	rig->comm->finished++;
 	if (waits)
 		rig->comm->issued++;
 	report_check_left(rig->comm, 0);
-	is_int(rig->comm->pending_code, waits ? 0 : COLL_ERR_MISMATCH, "that operation ends%s",
+	is_int(rig->comm->pending.code, waits ? 0 : COLL_ERR_MISMATCH, "that operation ends%s",
 	       waits ? ", and the next one waits" : "");
 	rig->comm->finished = rig->comm->issued;
 	rig_free(rig);
@@ -698,8 +698,8 @@ static void test_leaves_earlier(void)
 	leave(rig, 1, 100);
 	is_int(rig->comm->error, 0, "rank 1 leaves after 100 calls, which may still come here");
 	report_check_left(rig->comm, 1);
-	is_int(rig->comm->pending_code, COLL_ERR_MISMATCH, "they will not");
-	is_str(rig->comm->pending_text,
+	is_int(rig->comm->pending.code, COLL_ERR_MISMATCH, "they will not");
+	is_str(rig->comm->pending.text,
 	       "rank 1 called a collective as collective number 2, but rank 0 destroyed its "
 	       "communicator after 1: all ranks must make the same calls in the same order",
 	       "the first of them was not named");

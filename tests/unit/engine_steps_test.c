@@ -516,15 +516,15 @@ static void test_ambiguous(void)
 	rig->comm->issued += TAG_SEQ_APART;
 	is_int(comm_traffic_client.check_unexpected(rig->context, 1, &header), 0,
 	       "with so much under way the message is kept");
-	is_int(rig->comm->pending_code, 0, "and nothing is said against it");
+	is_int(rig->comm->pending.code, 0, "and nothing is said against it");
 	fake_message(rig, 1, comm_tag_collective(rig->comm, 1, 0), another_count(op), in, ELEM);
 	rig->comm->seq++;
 	call_log_add_call(rig->comm, &op->call.signature);
-	is_int(rig->comm->pending_code, 0, "nor when this rank issues a collective of that number");
+	is_int(rig->comm->pending.code, 0, "nor when this rank issues a collective of that number");
 	rig->comm->issued -= TAG_SEQ_APART;
 	call_log_add_call(rig->comm, &op->call.signature);
-	is_int(rig->comm->pending_code, COLL_ERR_MISMATCH, "with less under way it is a mismatch");
-	rig->comm->pending_code = 0;
+	is_int(rig->comm->pending.code, COLL_ERR_MISMATCH, "with less under way it is a mismatch");
+	rig->comm->pending.code = 0;
 	is_int(comm_traffic_client.check_unexpected(rig->context, 1, &header), 1,
 	       "and so is the first one");
 	rig_free(rig);
@@ -549,7 +549,7 @@ static void test_history(void)
 	header.tag = comm_tag_collective(rig->comm, 0, 0);
 	is_int(comm_traffic_client.check_unexpected(rig->context, 1, &header), 1,
 	       "a message of the %dth collective ago is compared", LOG_CALLS);
-	rig->comm->pending_code = 0;
+	rig->comm->pending.code = 0;
 	rig->comm->seq++;
 	call_log_add_call(rig->comm, &op->call.signature);
 	is_int(comm_traffic_client.check_unexpected(rig->context, 1, &header), 0,

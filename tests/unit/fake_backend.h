@@ -449,7 +449,7 @@ FAKE_UNUSED static void fake_complete(struct rig *rig, int k, int status)
 /* Has the core woken the threads that sleep on the context?  Clears the wake-up. */
 FAKE_UNUSED static int fake_woken(struct rig *rig)
 {
-	struct pollfd fd = {.fd = rig->context->wake_fd, .events = POLLIN};
+	struct pollfd fd = {.fd = rig->context->waits.wake_fd, .events = POLLIN};
 	uint64_t count;
 
 	return poll(&fd, 1, 0) == 1 && read(fd.fd, &count, sizeof(count)) == sizeof(count);

@@ -169,8 +169,8 @@ static void test_no_memory(void)
 
 	is_int(host->arrive(host, 1, &header, &sink), COLL_SUCCESS, "a message without memory");
 	ok(!sink.buf, "its payload is dropped");
-	is_int(comm.pending_code, COLL_ERR_NO_MEMORY, "the communicator is to fail");
-	has_str(comm.pending_text,
+	is_int(comm.pending.code, COLL_ERR_NO_MEMORY, "the communicator is to fail");
+	has_str(comm.pending.text,
 		"rank 0 has no memory to keep a message of 4611686018427387904 bytes from rank 1",
 		"with the ranks and the size");
 	ok(context->pending_events, "the next progress looks at it");
@@ -179,7 +179,7 @@ static void test_no_memory(void)
 	is_int((int64_t)traffic_of(context)->match.unexpected_count, 0,
 	       "is not taken in its place");
 	header.len = UINT64_MAX;
-	comm.pending_code = 0;
+	comm.pending.code = 0;
 	is_int(host->arrive(host, 1, &header, &sink), COLL_ERR_INTERNAL,
 	       "a message longer than memory can be is refused");
 	host->peer_lost(host, 1, "it sent an invalid message");
@@ -201,7 +201,7 @@ static void test_no_memory_early(void)
 
 	is_int(host->arrive(host, 1, &header, &sink), COLL_ERR_NO_MEMORY,
 	       "a message without memory for a communicator to be made");
-	is_int(comm.pending_code, 0, "no other communicator fails for it");
+	is_int(comm.pending.code, 0, "no other communicator fails for it");
 	host->peer_lost(host, 1, "it sent an invalid message");
 	is_str(context->failure[1],
 	       "rank 0 had no memory for a message of 4611686018427387904 bytes from it, and ended "

@@ -43,8 +43,8 @@ static struct rig *busy_rig(void)
 {
 	struct rig *rig = rig_new(busy_transport);
 
-	rig->context->poll_us = rig->context->polls_us = 0;
-	rig->context->yield_us = YIELD_US;
+	rig->context->waits.poll_us = rig->context->waits.polls_us = 0;
+	rig->context->waits.yield_us = YIELD_US;
 	return rig;
 }
 
@@ -129,9 +129,9 @@ static int polls_become(struct context *context, int64_t us, int64_t polls)
 	atomic_store(&yield_us, us);
 	do
 		context_wait(context, never, NULL, WAIT_US);
-	while (context->polls_us != polls && clock_now_ms() - begin < LATE_MS);
+	while (context->waits.polls_us != polls && clock_now_ms() - begin < LATE_MS);
 	atomic_store(&yield_us, 0);
-	return context->polls_us == polls;
+	return context->waits.polls_us == polls;
 }
 
 static void test_shared_processor(void)
@@ -139,7 +139,7 @@ static void test_shared_processor(void)
 	struct rig *rig = busy_rig();
 	struct context *context = rig->context;
 
-	context->poll_us = context->polls_us = 20;
+	context->waits.poll_us = context->waits.polls_us = 20;
 	ok(polls_become(context, 10, 1),
 	   "a yield of 10 us: a rank shares the processor, so the next wait polls little");
 	ok(polls_become(context, 0, 20),
@@ -147,9 +147,9 @@ static void test_shared_processor(void)
 	ok(polls_become(context, 10, 1), "shared again");
 	ok(polls_become(context, 4000, 20),
 	   "a yield of a tick: a thread computes there, so a yield is dear");
-	context->poll_us = context->polls_us = 0;
+	context->waits.poll_us = context->waits.polls_us = 0;
 	context_wait(context, never, NULL, WAIT_US);
-	is_int(context->polls_us, 0, "a wait never polls longer than it is told");
+	is_int(context->waits.polls_us, 0, "a wait never polls longer than it is told");
 	rig_free(rig);
 }
 

@@ -33,6 +33,7 @@
 
 struct call;
 struct comm;
+struct derive;
 struct op;
 
 /* The engines of a communicator: comm->engine[]. */
@@ -58,6 +59,12 @@ struct engine {
 	 * Called of ENGINE_NATIVE only.
 	 */
 	int (*now)(struct comm *comm, const struct call *call);
+
+	/*
+	 * Does the backend take the buffers of a checked call where they are?  0: perhaps not.  NULL: the engine asks when the
+	 * operation is made.
+	 */
+	int (*takes)(struct comm *comm, const struct call *call);
 
 	/* --- one operation */
 
@@ -86,6 +93,8 @@ struct engine {
 	int (*busy)(const struct comm *comm);
 	/* Writes which operations those are.  NULL: `busy` is NULL too. */
 	void (*describe)(const struct comm *comm, char *text, size_t size);
+	/* A request or an event refers to the newest operation: its end must be seen even if many follow it.  NULL: it is. */
+	void (*mark)(struct comm *comm);
 	/* The communicator has failed: ends the backend's work. */
 	void (*abort)(struct comm *comm);
 	/* Fails the communicator if the backend has failed, also while it has no operation in its hands. */
@@ -93,6 +102,9 @@ struct engine {
 	/* The operations of a group start between these two.  NULL: the engine starts them one by one. */
 	void (*group_begin)(struct comm *comm);
 	void (*group_end)(struct comm *comm);
+
+	/* --- communicators made from others: see api/derive.h.  NULL: they share the endpoint (api/derive_transport.c) */
+	const struct derive *derive;
 
 	/* --- properties */
 

@@ -2,10 +2,8 @@
 /* calls.c - the public operations: each fills a coll_args_t, which is checked and joins the queue. */
 #include "api/calls.h"
 #include "api/check.h"
-#include "api/event_host.h"
 #include "api/group.h"
 #include "api/overlap.h"
-#include "api/staged_order.h"
 #include "base/error.h"
 #include "comm/staging_sites.h"
 #include "comm/queue.h"
@@ -43,18 +41,20 @@ int call_issue_on_host(struct comm *comm, const coll_args_t *args, int answer, c
 {
 	const int stages = answer == HOST_MEMORY_STAGES;
 	coll_args_t ordered = *args;
-	int code = stages ? staged_order_begin(comm, &ordered) : COLL_SUCCESS;
+	struct comm *host;
+	int code = stages ? comm->client->lanes->stage(comm, &ordered) : COLL_SUCCESS;
 
 	if (!code)
-		code = event_host_begin(comm);
+		code = comm->client->lanes->begin(comm);
 	if (code)
 		return code;
-	code = call_issue(host_memory_go(comm), &ordered, site, issued);
-	host_memory_return(comm);
+	host = lane_go_host(comm);
+	code = call_issue(host, &ordered, site, issued);
+	(void)lane_go_native(host);
 	if (!code && stages)
-		code = staged_order_end(comm, args, issued->number);
+		code = comm->client->lanes->staged(comm, args, issued->number);
 	if (!code)
-		host_memory_note(comm, issued->number);
+		lane_note_issued(comm, issued->number);
 	return code;
 }
 
@@ -352,19 +352,21 @@ coll_result_t coll_recv(void *recvbuf, size_t count, coll_dtype_t dtype, int32_t
 /* May return CONTEXT_LOST; the thread may be cancelled meanwhile. */
 static int call_wait_all(struct comm *comm)
 {
+	const struct lanes *lanes = comm->lanes;
 	int code = comm_error(comm);
 
-	if (!code && comm->finished == comm->issued && !comm->lanes && !group_current())
+	if (!code && comm->finished == comm->issued && (!lanes || !lanes->host_issued) &&
+	    !group_current())
 		return COLL_SUCCESS;
 	if (!code && group_current())
 		code = error_set(
 			COLL_ERR_INVALID_USAGE,
 			"a wait inside a group would never end: call coll_group_end first");
-	if (!code && comm->lanes && comm->lanes->staged_number)
-		code = staged_order_wait(comm);
+	if (!code && lanes && lanes->staged_number)
+		code = lane_wait_staged(comm);
 	if (!code)
-		code = comm_wait_or_leave(comm, comm->issued, NULL);
-	return code || !comm->lanes ? code : host_memory_wait(comm, 0);
+		code = comm_wait_or_leave(comm, comm->issued);
+	return code || !lanes ? code : lane_wait_host(comm, 0);
 }
 
 coll_result_t coll_sync(coll_comm_t handle)

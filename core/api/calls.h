@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* calls.h - a call becomes an operation, of the communicator or of its host_comm. */
+/* calls.h - a call becomes an operation, of the communicator or of its host lane. */
 #ifndef CORE_API_CALLS_H
 #define CORE_API_CALLS_H
 
 #include "api/host_memory.h"
 
 /*
- * Checks and issues a call on an entered communicator, or on its host_comm.  *issued becomes its place: other threads may
+ * Checks and issues a call on an entered communicator, or on its host lane.  *issued becomes its place: other threads may
  * have issued more meanwhile.  site: see struct op.
  */
 int call_issue(struct comm *comm, const coll_args_t *args, const void *site, struct issued *issued);
-/* The same on host_comm, as host_memory_takes has answered; comm is entered, and is not while host_comm is. */
+/* The same in the host lane, as host_memory_takes has answered; comm is entered, and is not while the host lane is. */
 int call_issue_on_host(struct comm *comm, const coll_args_t *args, int answer, const void *site,
 		       struct issued *issued);
 

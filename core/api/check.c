@@ -12,6 +12,7 @@
 static int check_types(const struct comm *comm, struct call *call)
 {
 	const coll_args_t *a = &call->args;
+	int code;
 
 	if (a->kind == COLL_KIND_BARRIER)
 		return COLL_SUCCESS;
@@ -24,9 +25,12 @@ static int check_types(const struct comm *comm, struct call *call)
 			"%s: op %d (avg) is not an operation on a part of the ranks; use sum, "
 			"and divide by the number of ranks that it adds up",
 			call->kind->name, a->op);
-	if (call->kind->reduces)
-		return comm->client->find_redop(comm, call);
-	return COLL_SUCCESS;
+	if (!call->kind->reduces)
+		return COLL_SUCCESS;
+	code = comm->client->find_redop(comm, call);
+	if (comm->lane == LANE_HOST) /* the native lane's backend has made it */
+		call->redop.made = 0;
+	return code;
 }
 
 static int check_root(const struct kind *k, const struct comm *comm, const coll_args_t *a)

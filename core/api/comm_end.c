@@ -6,7 +6,6 @@
  * handle pinned, and perhaps the lock.  These functions wait for such a thread with a limit only, and never free memory
  * that the thread may still use.
  */
-#include "api/event_host.h"
 #include "api/host_memory.h"
 #include "comm/lane.h"
 #include "comm/queue.h"
@@ -190,14 +189,14 @@ static int destroy_lock(struct comm *comm, int64_t timeout_us, int64_t deadline)
 }
 
 /* Returns CONTEXT_LOST as destroy_finish. */
-static int destroy_host_comm(struct comm *host_comm, int64_t timeout_us, int64_t deadline)
+static int destroy_host_lane(struct comm *host, int64_t timeout_us, int64_t deadline)
 {
-	if (!host_comm)
+	if (!host)
 		return COLL_SUCCESS;
-	if (!destroy_lock(host_comm, timeout_us, deadline) ||
-	    destroy_finish(host_comm, timeout_us, deadline) == CONTEXT_LOST)
+	if (!destroy_lock(host, timeout_us, deadline) ||
+	    destroy_finish(host, timeout_us, deadline) == CONTEXT_LOST)
 		return CONTEXT_LOST;
-	destroy_leave(host_comm);
+	destroy_leave(host);
 	return COLL_SUCCESS;
 }
 
@@ -237,7 +236,7 @@ static int destroy_run(struct comm *comm, int64_t timeout_us, int64_t deadline)
 	if (code == CONTEXT_LOST)
 		return code;
 	destroy_leave(comm);
-	return destroy_host_comm(lane_host(comm), timeout_us, deadline) == CONTEXT_LOST
+	return destroy_host_lane(lane_host(comm), timeout_us, deadline) == CONTEXT_LOST
 		       ? CONTEXT_LOST
 		       : code;
 }
@@ -286,7 +285,8 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 				     lost ? 0 : destroy_left(deadline, timeout_us));
 		return lost ? COLL_SUCCESS : error_raise(&first);
 	}
-	event_host_free(comm);
+	if (comm->lanes)
+		comm->client->lanes->free(comm);
 	host_memory_free(lane_part(comm));
 	comm_free(comm);
 	context_left(context, destroy_left(deadline, timeout_us) / 1000);
@@ -311,16 +311,16 @@ static int abort_lock(struct comm *comm)
 			 ABORT_MS);
 }
 
-/* The native communicator has failed: now host_comm fails too, and ends the program's messages. */
-static int abort_host_comm(struct comm *host_comm)
+/* The native lane has failed: now the host lane ends too, with the program's messages. */
+static int abort_host_lane(struct comm *host)
 {
-	int code = host_comm ? abort_lock(host_comm) : COLL_SUCCESS;
+	int code = host ? abort_lock(host) : COLL_SUCCESS;
 
-	if (code || !host_comm)
+	if (code || !host)
 		return code;
-	lane_check(host_comm);
-	if (!comm_flush_or_leave(host_comm))
-		context_leave(host_comm->context);
+	lane_check(host);
+	if (!comm_flush_or_leave(host))
+		context_leave(host->context);
 	return COLL_SUCCESS;
 }
 
@@ -341,7 +341,7 @@ coll_result_t coll_comm_abort(coll_comm_t handle)
 			  "%s aborted the communicator", comm_own_name(comm, &name));
 		if (!comm_flush_or_leave(comm))
 			context_leave(comm->context);
-		code = abort_host_comm(lane_host(comm));
+		code = abort_host_lane(lane_host(comm));
 	}
 	handle_unpin(handle);
 	return code;

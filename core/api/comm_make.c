@@ -81,7 +81,7 @@ static int init_open_all(struct init_rank *all, int nranks)
 	return code;
 }
 
-int init_comm(coll_comm_t *out, struct context *context, struct comm *host_comm)
+int init_comm(coll_comm_t *out, struct context *context, struct comm *host)
 {
 	struct comm *comm = NULL;
 	int code = wait_thread_start(context);
@@ -89,15 +89,15 @@ int init_comm(coll_comm_t *out, struct context *context, struct comm *host_comm)
 	context_enter(context); /* from now on the calling thread drives it */
 	context->next_context_id = 1;
 	if (!code)
-		code = comm_new_lane(&comm, context, host_comm ? host_comm->context_id : 0,
-				     context->rank, context->nranks, NULL);
-	if (!code && host_comm)
-		code = lane_join(comm, host_comm);
+		code = comm_new_lane(&comm, context, host ? host->context_id : 0, context->rank,
+				     context->nranks, NULL);
+	if (!code && host)
+		code = lane_join(comm, host);
 	if (!code)
 		code = comm_publish(comm);
 	context_leave(context);
 	if (code) {
-		host_memory_free(comm && comm->lanes ? lane_part(comm) : host_comm);
+		host_memory_free(comm && comm->lanes ? lane_part(comm) : host);
 		if (comm)
 			comm_free(comm);
 		context_unref(context, 0);
@@ -114,20 +114,20 @@ int init_comm(coll_comm_t *out, struct context *context, struct comm *host_comm)
 static int init_finish(coll_comm_t *out, struct init_rank *rank)
 {
 	struct context *context = rank->context;
-	struct comm *host_comm;
+	struct comm *host;
 	int code;
 
 	log_info("rank %d of %d uses backend '%s' from %s", context->rank, context->nranks,
 		 context->plugin->backend.name, context->plugin->path);
 	context_ref(context); /* its bootstrap must outlive a failed init_comm */
-	code = host_memory_new(context, &host_comm);
+	code = host_memory_new(context, &host);
 	if (!code) {
 		rank->context = NULL;
-		code = init_comm(out, context, host_comm);
+		code = init_comm(out, context, host);
 	}
 	if (!code)
-		rank->rendezvous->library->made(
-			context, comm_tag_control(host_comm ? host_comm->context_id : 0));
+		rank->rendezvous->library->made(context,
+						comm_tag_control(host ? host->context_id : 0));
 	if (!rank->rendezvous->together)
 		code = bootstrap_all_ok(context->bootstrap, code,
 					config_int(context->config, "init_timeout") / 1000);

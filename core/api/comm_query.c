@@ -79,13 +79,13 @@ coll_result_t coll_comm_members(coll_comm_t handle, int32_t *ranks)
 /* host_context may know before the control channel. */
 static int failed_is(struct comm *comm, int rank)
 {
-	struct comm *host_comm = lane_host(comm);
+	struct comm *host = lane_host(comm);
 	int state = comm->peer_state[rank];
 
-	if (host_comm && state == PEER_ALIVE) {
-		context_enter(host_comm->context);
-		state = host_comm->peer_state[rank];
-		context_leave(host_comm->context);
+	if (host && state == PEER_ALIVE) {
+		context_enter(host->context);
+		state = host->peer_state[rank];
+		context_leave(host->context);
 	}
 	return state == PEER_FAILED || state == PEER_REPORTED;
 }
@@ -133,7 +133,7 @@ coll_result_t coll_comm_set_timeout(coll_comm_t handle, int64_t timeout_ms)
 				 (long long)timeout_ms, 1000LL * CONFIG_LONGEST_SECONDS);
 	else
 		comm->timeout_us = timeout_ms * 1000;
-	comm = host_memory_switch(comm);
+	comm = lane_switch(comm);
 	if (!code)
 		comm->timeout_us = timeout_ms * 1000;
 	comm_leave(comm);
@@ -214,7 +214,7 @@ coll_result_t coll_comm_register(coll_comm_t handle, void *buf, size_t bytes, vo
 		return error_code();
 	if (lane_host(comm) && buf && bytes && comm->context->devices &&
 	    context_memory_kind(comm->context, buf, &device) == COLL_MEM_HOST)
-		comm = host_memory_switch(comm);
+		comm = lane_switch(comm);
 	code = registration_add(comm, buf, bytes, registration);
 	comm_leave(comm);
 	return code;
@@ -229,7 +229,7 @@ coll_result_t coll_comm_deregister(coll_comm_t handle, void *registration)
 	if (!comm)
 		return error_code();
 	if (lane_host(comm) && registration_is_of(lane_host(comm), registration))
-		comm = host_memory_switch(comm);
+		comm = lane_switch(comm);
 	code = registration_remove(comm, registration);
 	comm_leave(comm);
 	return code;

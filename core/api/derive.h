@@ -3,7 +3,7 @@
 #ifndef CORE_API_DERIVE_H
 #define CORE_API_DERIVE_H
 
-#include "comm/comm.h"
+#include "comm/task.h"
 
 /* The arguments of a rank of the parent, which all ranks exchange. */
 struct split_vote {
@@ -13,21 +13,12 @@ struct split_vote {
 
 /* A call of coll_comm_split, coll_comm_dup, coll_comm_isplit or coll_comm_idup. */
 struct split {
+	struct task task;   /* its number is that of the operation that exchanges the votes */
 	struct split *next; /* in the list of a group */
-	_Atomic int
-		refs; /* of the call, of its request, of its callback, and of the list of a group */
 	const struct derive *derive;
-	struct comm *comm; /* the parent; valid in the callback */
-	coll_comm_t parent;
 	coll_comm_t *out;
-	int waits; /* the call waits in split_finish, which makes the communicator; else the callback does */
-	/* The lock of the parent guards what a request reads. */
-	int done;
-	int code;   /* once done: the result */
-	char *text; /* of the code; NULL: there was no memory for it */
-	struct callback *callbacks;
-	uint64_t number;    /* of the operation that exchanges the votes */
-	uint32_t seq;       /* of the same among the collectives of its communicator */
+	int waits; /* the call waits in split_finish, which makes the communicator; else the votes' end does */
+	uint32_t seq;       /* of the operation among the collectives of its communicator */
 	int64_t timeout_us; /* of the new communicator; 0: its parent's */
 	struct split_vote own;
 	struct split_vote all[]; /* one for each rank of the parent */
@@ -35,7 +26,7 @@ struct split {
 
 /* An implementation of making communicators from others.  The parent is entered. */
 struct derive {
-	/* Issues the operation split->number, which exchanges the votes. */
+	/* Issues the operation that exchanges the votes: sets split->task.number and split->seq. */
 	int (*vote)(struct comm *comm, struct split *split);
 	/* After the votes, of which `code` is the result: makes the communicator.  Does not block. */
 	int (*make)(struct comm *comm, struct split *split, int code);
@@ -54,53 +45,33 @@ struct derive {
  * message tags (derive_transport.c).
  */
 extern const struct derive derive_transport;
+/* The ranks of a parent that become those of a new communicator, in its order. */
+struct members {
+	int *rank; /* on the heap */
+	int n;
+	int place; /* of this rank among them */
+};
+
+/* The ranks of this rank's colour, or those that are not excluded.  The caller frees m->rank; COLL_ERR_NO_MEMORY. */
+int members_of_color(struct members *m, const struct comm *parent, const struct split_vote *all);
+int members_but(struct members *m, const struct comm *parent, const uint8_t *excluded);
+
 /*
- * Makes a communicator of n context ranks on the parent's context, which its lock guards.  timeout_us 0: its parent's.
- * birth: see struct comm.
+ * Makes the communicator of the members on the parent's context, which its lock guards; only a lane, without a handle, if
+ * the parent is a host lane.  timeout_us 0: its parent's.  birth: see struct comm.
  */
-int derive_transport_new(struct comm *parent, uint32_t context_id, int rank, int n,
-			 const int *world, int64_t timeout_us, uint64_t birth, struct comm **out);
+int derive_transport_new(struct comm *parent, uint32_t context_id, const struct members *m,
+			 int64_t timeout_us, uint64_t birth, struct comm **out);
 /* For derive_native.c: the shrink of derive_transport, but *out is the communicator. */
 int derive_transport_shrunk(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
 			    struct comm **out);
-/* Without a transport each communicator has an endpoint and a rendezvous of its own (derive_native.c). */
-extern const struct derive derive_native;
 
+/* An engine without a transport has an implementation of its own (native/derive_native.c). */
 static inline const struct derive *derive_of(const struct comm *comm)
 {
-	return comm->context->plugin->backend.transport ? &derive_transport : &derive_native;
+	const struct engine *native = comm->engine[ENGINE_NATIVE];
+
+	return native && native->derive ? native->derive : &derive_transport;
 }
-
-/*
- * Writes the ranks of the colour of rank `self`, in their new order, to ranks[] and returns their number;
- * *place becomes the place of `self` among them (derive_transport.c).
- */
-int split_order(const struct split_vote *all, int n, int self, int *ranks, int *place);
-/*
- * Checks the configuration of a new communicator, which may set timeout_ms only: *timeout_us becomes that, or 0
- * if it is not set.  config may be NULL; `function` is the public function.
- */
-int derive_config(const char *function, const coll_config_t *config, int64_t *timeout_us);
-
-/* `function` is the public function. */
-struct split_args {
-	const char *function;
-	int32_t color, key;
-	coll_comm_t *newcomm;
-	const coll_config_t *config;
-	int waits; /* the call returns after the split, not with a request */
-};
-/* Checks the arguments of a split and begins it; the parent is entered.  The caller releases *out, NULL after an error. */
-int split_new(struct comm *comm, const struct split_args *args, struct split **out);
-/* Waits until the split is done, or does all of a split that blocks; the parent is not entered. */
-int split_finish(struct split *split);
-/* Reports the result of a split that is done. */
-int split_result(const struct split *split);
-/* Calls fn once the split is done; during this call if it is done already. */
-int split_call_back(struct split *split, coll_request_fn fn, void *user);
-/* Accepts NULL. */
-void split_unref(struct split *split);
-/* The end of the open group finishes and frees the split. */
-void split_defer(struct split *split);
 
 #endif

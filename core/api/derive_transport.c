@@ -19,19 +19,23 @@
 #include "comm/op.h"
 #include "comm/life.h"
 #include "comm/shrinks.h"
-#include "exec/control.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-int derive_transport_new(struct comm *parent, uint32_t context_id, int rank, int n,
-			 const int *world, int64_t timeout_us, uint64_t birth, struct comm **out)
+static int members_none(int n)
+{
+	return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", n);
+}
+
+int derive_transport_new(struct comm *parent, uint32_t context_id, const struct members *m,
+			 int64_t timeout_us, uint64_t birth, struct comm **out)
 {
 	struct context *context = parent->context;
 	struct comm *made = NULL;
-	int code;
+	int *to_context_rank, code;
 
 	if (context_id == UINT32_MAX)
 		return error_set(COLL_ERR_UNSUPPORTED,
@@ -39,7 +43,13 @@ int derive_transport_new(struct comm *parent, uint32_t context_id, int rank, int
 				 "these %d ranks, and cannot make more: make a communicator with a "
 				 "new id",
 				 comm_most_context_ids(context), context->nranks);
-	code = comm_new_lane(&made, context, context_id, rank, n, world);
+	to_context_rank = malloc((size_t)m->n * sizeof(*to_context_rank));
+	if (!to_context_rank)
+		return members_none(m->n);
+	for (int r = 0; r < m->n; r++)
+		to_context_rank[r] = parent->to_context_rank[m->rank[r]];
+	code = comm_new_lane(&made, context, context_id, m->place, m->n, to_context_rank);
+	free(to_context_rank);
 	if (!code && parent->lane == LANE_FIRST) /* else init_comm makes the handle of both lanes */
 		code = comm_publish(made);
 	if (!code) {
@@ -71,23 +81,26 @@ static int split_compare(const void *a, const void *b, void *all)
 	return split_before(all, second, first) - split_before(all, first, second);
 }
 
-int split_order(const struct split_vote *all, int n, int self, int *ranks, int *place)
+int members_of_color(struct members *m, const struct comm *parent, const struct split_vote *all)
 {
-	int members = 0, sorted = 1;
+	const int self = parent->rank;
+	int sorted = 1;
 
-	for (int r = 0; r < n; r++) {
+	*m = (struct members){.rank = malloc((size_t)parent->nranks * sizeof(*m->rank))};
+	if (!m->rank)
+		return members_none(parent->nranks);
+	for (int r = 0; r < parent->nranks; r++) {
 		if (all[r].color != all[self].color)
 			continue;
-		sorted &= !members || split_before(all, ranks[members - 1], r);
-		ranks[members++] = r;
+		sorted &= !m->n || split_before(all, m->rank[m->n - 1], r);
+		m->rank[m->n++] = r;
 	}
 	if (!sorted)
-		qsort_r(ranks, (size_t)members, sizeof(*ranks), split_compare,
+		qsort_r(m->rank, (size_t)m->n, sizeof(*m->rank), split_compare,
 			(void *)(uintptr_t)all);
-	for (int at = 0; at < members; at++)
-		if (ranks[at] == self)
-			*place = at;
-	return members;
+	while (m->rank[m->place] != self)
+		m->place++;
+	return COLL_SUCCESS;
 }
 
 /* Issues an allgather of the votes over the parent, in the order of its operations. */
@@ -105,29 +118,26 @@ static int derive_transport_vote(struct comm *comm, struct split *split)
 	code = group_join(comm);
 	if (!code)
 		code = op_issue(comm, &args, group_current());
-	split->number = comm->issued;
+	split->task.number = comm->issued;
 	split->seq = comm->seq - 1;
 	return code;
 }
 
 static int derive_transport_join(struct comm *comm, const struct split *split)
 {
-	int *world = calloc((size_t)comm->nranks, sizeof(*world));
 	struct comm *made = NULL;
-	int rank = 0, n, code = COLL_SUCCESS;
+	struct members m;
+	int code;
 
-	if (!world)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
-	n = split_order(split->all, comm->nranks, comm->rank, world, &rank);
-	for (int r = 0; r < n; r++)
-		world[r] = comm->to_context_rank[world[r]];
-	if (split->own.color >= 0)
-		code = derive_transport_new(comm, split->all[0].context_id, rank, n, world,
-					    split->timeout_us,
+	if (split->own.color < 0)
+		return COLL_SUCCESS;
+	code = members_of_color(&m, comm, split->all);
+	if (!code)
+		code = derive_transport_new(comm, split->all[0].context_id, &m, split->timeout_us,
 					    comm_tag_birth(comm->context_id, split->seq), &made);
 	if (made)
 		*split->out = made->handle;
-	free(world);
+	free(m.rank);
 	return code;
 }
 
@@ -142,6 +152,20 @@ static int derive_transport_make(struct comm *comm, struct split *split, int cod
 }
 
 /* ------------------------------------------------------------------------ shrink -- */
+
+int members_but(struct members *m, const struct comm *parent, const uint8_t *excluded)
+{
+	*m = (struct members){.rank = malloc((size_t)parent->nranks * sizeof(*m->rank))};
+	if (!m->rank)
+		return members_none(parent->nranks);
+	for (int r = 0; r < parent->nranks; r++) {
+		if (r == parent->rank)
+			m->place = m->n;
+		if (!excluded[r])
+			m->rank[m->n++] = r;
+	}
+	return COLL_SUCCESS;
+}
 
 /* A wait looks at the timeout, which may have changed, after so long at most. */
 enum { SHRINK_SLICE_US = 1000000 };
@@ -424,23 +448,12 @@ static int shrink_make(const struct shrink *s, uint32_t context_id, int64_t time
 		       struct comm **newcomm)
 {
 	struct comm *comm = s->comm;
-	int *world = calloc((size_t)comm->nranks, sizeof(*world));
-	int n = 0, rank = 0, code;
+	struct members m;
+	int code = members_but(&m, comm, s->excluded);
 
-	if (!world) {
-		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
-		comm_refuse(comm, context_id, code, error_text());
-		return code;
-	}
-	for (int r = 0; r < comm->nranks; r++) {
-		if (s->excluded[r])
-			continue;
-		if (r == comm->rank)
-			rank = n;
-		world[n++] = comm->to_context_rank[r];
-	}
-	code = derive_transport_new(comm, context_id, rank, n, world, timeout_us, 0, newcomm);
-	free(world);
+	if (!code)
+		code = derive_transport_new(comm, context_id, &m, timeout_us, 0, newcomm);
+	free(m.rank);
 	if (code)
 		comm_refuse(comm, context_id, code, error_text());
 	return code;

@@ -1,49 +1,45 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* host_memory.c - which calls of a native communicator go to its communicator for host memory, and how. */
+/* host_memory.c - which calls of a communicator with a host lane go there; how that lane is made and moved. */
 #include "api/host_memory.h"
 #include "base/error.h"
 #include "base/kind.h"
-#include "device/device.h"
-#include "native/native.h"
 #include "comm/lane.h"
-#include "watch/stall.h"
 #include "comm/life.h"
-#include "comm/comm_wait.h"
 
 #include <stdlib.h>
 
 /* ------------------------------------------------------------- making and freeing -- */
 
-int host_memory_new(struct context *context, struct comm **host_comm)
+int host_memory_new(struct context *native, struct comm **out)
 {
-	struct context *host = context->host_context;
+	struct context *context = native->host_context;
 	int code;
 
-	*host_comm = NULL;
-	if (!host || context->parent)
+	*out = NULL;
+	if (!context || native->parent)
 		return COLL_SUCCESS;
-	code = wait_thread_start(host);
-	context_enter(host); /* from now on the calling thread drives it */
-	host->next_context_id = 1;
+	code = wait_thread_start(context);
+	context_enter(context); /* from now on the calling thread drives it */
+	context->next_context_id = 1;
 	if (!code)
-		code = comm_new_lane(host_comm, host, 0, host->rank, host->nranks, NULL);
+		code = comm_new_lane(out, context, 0, context->rank, context->nranks, NULL);
 	if (!code)
-		context_ref(host);
-	else if (*host_comm)
-		comm_free_unmade(*host_comm);
+		context_ref(context);
+	else if (*out)
+		comm_free_unmade(*out);
 	if (code)
-		*host_comm = NULL;
-	context_leave(host);
+		*out = NULL;
+	context_leave(context);
 	return code;
 }
 
-void host_memory_free(struct comm *host_comm)
+void host_memory_free(struct comm *host)
 {
-	struct context *context = host_comm ? host_comm->context : NULL;
+	struct context *context = host ? host->context : NULL;
 
-	if (!host_comm)
+	if (!host)
 		return;
-	comm_free(host_comm);
+	comm_free(host);
 	context_unref(context, 0); /* the native context holds it too */
 }
 
@@ -55,14 +51,11 @@ void host_memory_free(struct comm *host_comm)
  */
 static uint32_t host_memory_kind(const struct comm *comm, const void *ptr, size_t elements)
 {
-	uint32_t kind = COLL_MEM_HOST;
 	int device;
+	uint32_t kind = context_memory_kind(comm->context, ptr, &device);
 
-	if (!comm->context->devices)
-		return kind;
-	kind = device_kind(ptr, &device);
 	if (kind == COLL_MEM_HOST && !elements)
-		kind = device_kind((const char *)ptr - 1, &device);
+		kind = context_memory_kind(comm->context, (const char *)ptr - 1, &device);
 	return kind;
 }
 
@@ -91,7 +84,7 @@ static uint32_t host_memory_kinds(const struct comm *comm, const struct call *ca
 	return kinds;
 }
 
-/* Is it a receive from any source?  Its sender, on a device, would not know that host_comm has it. */
+/* Is it a receive from any source?  Its sender, on a device, would not know that host has it. */
 static int host_memory_is_any_source(const struct call *call)
 {
 	return call->args.kind == COLL_KIND_RECV && call->args.root == COLL_ANY_SOURCE;
@@ -105,7 +98,7 @@ int host_memory_takes(struct comm *comm, const struct call *call, int code)
 		return HOST_MEMORY_NO;
 	/* Most calls on device memory: the addresses are known. */
 	if (!code && call->elements[COLL_BUFFER_SEND] && call->elements[COLL_BUFFER_RECV] &&
-	    native_takes(comm, call))
+	    comm->engine[ENGINE_NATIVE]->takes(comm, call))
 		return HOST_MEMORY_NO;
 	kinds = host_memory_kinds(comm, call);
 	if (!kinds)
@@ -133,51 +126,17 @@ int host_memory_hint(const struct comm *comm, const struct call *call, int code,
 				   "memory, which is slow");
 }
 
-/* ---------------------------------------------------------------- the other one -- */
-
-struct comm *host_memory_switch(struct comm *comm)
+int host_memory_refuse(const coll_args_t *args, const char *where)
 {
-	return lane_host(comm) ? host_memory_go(comm) : comm;
+	return error_set(
+		COLL_ERR_UNSUPPORTED,
+		"%s: device memory that is copied through host memory (option "
+		"enable_gpu_fallback) has no order among the calls of the backend %s, or pass "
+		"host memory, on all ranks",
+		kind_name(args->kind), where);
 }
 
-struct comm *host_memory_go(struct comm *comm)
-{
-	struct comm *host = comm->lanes->host;
-
-	context_leave(comm->context);
-	context_enter(host->context);
-	return host;
-}
-
-void host_memory_return(struct comm *comm)
-{
-	context_leave(comm->lanes->host->context);
-	context_enter(comm->context);
-	lane_check(comm);
-}
-
-void host_memory_note(struct comm *comm, uint64_t number)
-{
-	struct lanes *lanes = comm->lanes;
-
-	if (number <= lanes->host_number) /* another thread has noted a later one */
-		return;
-	lanes->host_issued = comm->issued + 1;
-	lanes->host_number = number;
-}
-
-int host_memory_wait(struct comm *comm, uint64_t number)
-{
-	struct comm *host_comm;
-	int code;
-
-	if (!comm->lanes->host_issued)
-		return COLL_SUCCESS;
-	host_comm = host_memory_go(comm);
-	code = comm_wait(host_comm, number ? number : host_comm->issued);
-	host_memory_return(comm);
-	return code;
-}
+/* ------------------------------------------------------------------- moving host lanes -- */
 
 void host_memory_help(struct context *context, struct comm *comm)
 {
@@ -203,16 +162,7 @@ void host_memory_progress(struct comm *comm)
 		return;
 	context_enter(host->context);
 	lane_drive(comm);
-	(void)stall_ask_outside(host);
+	(void)host->client->ask_outside(host);
 	context_leave(host->context);
 	lane_check(comm);
-}
-
-struct issued host_memory_newest(const struct comm *comm)
-{
-	const struct lanes *lanes = comm->lanes;
-
-	if (!lanes || !lanes->host_issued || lanes->host_issued != comm->issued + 1)
-		return (struct issued){LANE_FIRST, comm->issued};
-	return (struct issued){LANE_HOST, lanes->host_number};
 }

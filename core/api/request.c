@@ -3,85 +3,66 @@
 #include "api/request.h"
 #include "api/calls.h"
 #include "api/check.h"
-#include "api/event_host.h"
-#include "comm/callback.h"
-#include "comm/limit.h"
-#include "message/message.h"
-#include "native/native.h"
-#include "comm/queue.h"
-#include "watch/stall.h"
-#include "compose/stream_order.h"
 #include "comm/comm_wait.h"
-#include "compose/staging.h"
+#include "comm/queue.h"
+#include "comm/staging_sites.h"
 #include "base/error.h"
-#include "api/derive.h"
 #include "api/group.h"
 #include "api/overlap.h"
-#include "api/staged_order.h"
 #include "base/handle.h"
 #include "base/kind.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-int request_new(coll_request_t *out, const struct request *like, struct request **made)
-{
-	struct request *r = malloc(sizeof(*r));
+/* A persistent request: its operation is issued by each start. */
+struct persistent {
+	struct task task; /* number 0: not started */
+	struct op *op;    /* the communicator owns it and frees it */
+	int starting;     /* a thread is in coll_request_start, which may have released the lock */
+};
 
-	if (r) {
-		*r = *like;
-		*out = handle_new(HANDLE_REQUEST, r);
-		*made = r;
-		if (*out)
-			return COLL_SUCCESS;
-	}
-	free(r);
-	*made = NULL;
-	return handle_none("a request");
+static const struct task_kind persistent_kind = {.by_number = 1};
+
+static struct persistent *persistent_of(struct task *task)
+{
+	return task->kind == &persistent_kind ? (struct persistent *)task : NULL;
 }
 
-struct request *request_enter(coll_request_t handle, const char *what, struct comm **comm)
+int request_new(coll_request_t *request, struct task *task)
 {
-	struct request *r = handle ? handle_pin(HANDLE_REQUEST, handle) : NULL;
+	*request = handle_new(HANDLE_REQUEST, task);
+	return *request ? COLL_SUCCESS : handle_none("a request");
+}
 
-	if (!r) {
+void request_drop(coll_request_t *request)
+{
+	struct task *task = handle_pin(HANDLE_REQUEST, *request);
+
+	handle_end(*request, "a request");
+	*request = NULL;
+	task_unref(task);
+}
+
+struct task *request_enter(coll_request_t request, const char *what)
+{
+	struct task *task = request ? handle_pin(HANDLE_REQUEST, request) : NULL;
+
+	if (!task) {
 		error_set(COLL_ERR_INVALID_ARGUMENT, "%s: request is %s", what,
-			  handle_trouble(handle));
+			  handle_trouble(request));
 		return NULL;
 	}
-	*comm = comm_enter_lane(r->comm, r->lane, what);
-	if (*comm)
-		return r;
-	handle_unpin(handle);
+	if (comm_enter_lane(task->handle, task->lane, what))
+		return task;
+	handle_unpin(request);
 	return NULL;
 }
 
-void request_leave(coll_request_t handle, struct comm *comm)
+void request_leave(coll_request_t request, struct task *task)
 {
-	comm_leave(comm);
-	handle_unpin(handle);
-}
-
-int request_is_over(const struct request *r, const struct comm *comm)
-{
-	return r->message ? message_is_done(r->message)
-	       : r->split ? r->split->done
-			  : comm->finished >= r->number;
-}
-
-int request_result(const struct request *r)
-{
-	return r->message ? message_result(r->message)
-	       : r->split ? split_result(r->split)
-			  : COLL_SUCCESS;
-}
-
-/* A split that blocks issues no operation: it runs at the end of the group. */
-int request_is_deferred(const struct request *r, const struct comm *comm)
-{
-	if (r->split && r->split->derive->block)
-		return !r->split->done;
-	return !r->message && comm_is_deferred(comm, r->number);
+	comm_leave(task->comm);
+	handle_unpin(request);
 }
 
 /* The program may leave anything in a field that the kind does not use. */
@@ -140,9 +121,9 @@ static int request_prepare(struct comm **in, const coll_args_t *args, struct op 
 		to_host = code ? host_memory_takes(comm, &call, code) : HOST_MEMORY_NO;
 	}
 	if (to_host == HOST_MEMORY_STAGES)
-		return staged_order_refuse(args, "in a persistent request: use coll_request_issue");
+		return host_memory_refuse(args, "in a persistent request: use coll_request_issue");
 	if (to_host) {
-		*in = host_memory_switch(comm);
+		*in = lane_switch(comm);
 		return request_prepare(in, args, op);
 	}
 	if (!code)
@@ -150,11 +131,33 @@ static int request_prepare(struct comm **in, const coll_args_t *args, struct op 
 	return host_memory_hint(comm, &call, code, 0);
 }
 
+/* *in is entered, and becomes the communicator that the operation is on. */
+static int request_make_persistent(struct comm **in, const coll_args_t *args, const void *site,
+				   coll_request_t *request)
+{
+	struct persistent *p = calloc(1, sizeof(*p));
+	int code;
+
+	if (!p)
+		return handle_none("a request");
+	code = request_prepare(in, args, &p->op);
+	if (!code) {
+		task_init(&p->task, &persistent_kind, *in);
+		p->op->site = staging_site(site);
+		code = request_new(request, &p->task);
+	}
+	if (!code)
+		return COLL_SUCCESS;
+	if (p->op)
+		op_end_persistent(p->op);
+	free(p);
+	return code;
+}
+
 coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,
 				coll_request_t *request)
 {
 	struct comm *comm = comm_enter(handle, "coll_request_init");
-	struct request like = {.comm = handle}, *r;
 	coll_args_t full;
 	int code;
 
@@ -165,15 +168,23 @@ coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,
 	code = request ? request_take_args("coll_request_init", args, &full)
 		       : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_request_init: request is NULL");
 	if (!code)
-		code = request_prepare(&comm, &full, &like.op);
-	like.lane = comm->lane;
-	if (!code)
-		like.op->site = staging_site(__builtin_return_address(0));
-	if (!code)
-		code = request_new(request, &like, &r);
-	if (code && like.op)
-		op_end_persistent(like.op);
+		code = request_make_persistent(&comm, &full, __builtin_return_address(0), request);
 	comm_leave(comm);
+	return code;
+}
+
+/* Makes a request for an operation: *task is its task, or NULL on an error. */
+static int request_for(struct comm *comm, uint64_t number, coll_request_t *request,
+		       struct task **task)
+{
+	int code;
+
+	*task = task_new(comm, number);
+	code = *task ? request_new(request, *task) : error_code();
+	if (!code)
+		return COLL_SUCCESS;
+	task_unref(*task);
+	*task = NULL;
 	return code;
 }
 
@@ -181,9 +192,8 @@ coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
 				 coll_request_t *request)
 {
 	struct comm *comm = comm_enter(handle, "coll_request_issue");
-	const struct request like = {.comm = handle};
 	struct issued issued;
-	struct request *r = NULL;
+	struct task *task = NULL;
 	coll_args_t full;
 	int code;
 
@@ -195,237 +205,197 @@ coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
 		       : error_set(COLL_ERR_INVALID_ARGUMENT,
 				   "coll_request_issue: request is NULL");
 	if (!code) /* before the operation, which cannot be taken back */
-		code = request_new(request, &like, &r);
+		code = request_for(comm, 0, request, &task);
 	if (!code)
 		code = call_issue(comm, &full, __builtin_return_address(0), &issued);
 	if (!code) {
-		r->lane = issued.lane;
-		r->number = issued.number;
-		native_want_marker(comm);
-	} else if (r) {
-		handle_end(*request, "a request");
-		*request = NULL;
-		free(r);
+		task_place(task, lane_at(comm, issued.lane), issued.number);
+		comm_mark_newest(comm);
+	} else if (task) {
+		request_drop(request);
 	}
 	comm_leave(comm);
 	return code;
 }
 
-static int request_is_under_way(struct comm *comm, const struct request *r)
+static int request_is_under_way(struct task *task)
 {
-	if (comm->finished < r->number)
-		context_progress(comm->context);
-	return comm->finished < r->number;
+	if (!task_is_done(task))
+		context_progress(task->comm->context);
+	return !task_is_done(task);
 }
 
-/* Leaves the host lane, which is entered, for the native one, whose lock comes first. */
-static struct comm *request_go(struct comm *host)
-{
-	context_leave(host->context);
-	context_enter(host->lanes->native->context);
-	return host->lanes->native;
-}
-
-static void request_return(struct comm *native, struct comm *host)
-{
-	context_leave(native->context);
-	context_enter(host->context);
-}
-
-/* Before an operation of the host lane, which is entered. */
+/* Before an operation of the host lane, which is entered.  The native lane's lock comes first. */
 static int request_begin_on_host(struct comm *host)
 {
-	struct comm *native = request_go(host);
+	struct comm *native = lane_go_native(host);
 	int code = comm_error(native);
 
 	if (!code)
-		code = event_host_begin(native);
-	request_return(native, host);
+		code = native->client->lanes->begin(native);
+	(void)lane_go_host(native);
 	return code ? code : comm_error(host);
 }
 
 static void request_end_on_host(struct comm *host, uint64_t number)
 {
-	struct comm *native = request_go(host);
+	struct comm *native = lane_go_native(host);
 
-	host_memory_note(native, number);
-	request_return(native, host);
+	lane_note_issued(native, number);
+	(void)lane_go_host(native);
 }
 
 /* Issues the operation; the lock is released meanwhile. */
-static int request_begin(struct request *r, struct comm *comm)
+static int request_begin(struct persistent *p)
 {
+	struct comm *comm = p->task.comm;
 	const uint64_t group = group_current();
 	const int on_host = comm->lane == LANE_HOST;
 	int code = on_host ? request_begin_on_host(comm) : COLL_SUCCESS;
 
 	if (!code)
 		code = group_join(comm);
-	if (!code && r->op->call.args.stream && !comm->native)
-		code = stream_order_begin(r->op, group);
+	if (!code && p->op->call.args.stream && !comm->native)
+		code = comm->client->begin(p->op, group);
 	if (!code && group)
-		code = overlap_check(comm, &r->op->call);
+		code = overlap_check(comm, &p->op->call);
 	if (code)
 		return code;
-	r->number = op_enqueue(r->op, group);
+	p->task.number = op_enqueue(p->op, group);
 	if (!group)
 		queue_issued(comm);
-	native_want_marker(comm);
+	comm_mark_newest(comm);
 	if (on_host)
-		request_end_on_host(comm, r->number);
+		request_end_on_host(comm, p->task.number);
 	return COLL_SUCCESS;
 }
 
 coll_result_t coll_request_start(coll_request_t request)
 {
-	struct comm *comm;
-	struct request *r = request_enter(request, "coll_request_start", &comm);
+	struct task *task = request_enter(request, "coll_request_start");
+	struct persistent *p;
 	int code;
 
-	if (!r)
+	if (!task)
 		return error_code();
-	code = comm_error(comm);
-	if (!code && (!r->op || r->starting || request_is_under_way(comm, r)))
+	p = persistent_of(task);
+	code = comm_error(task->comm);
+	if (!code && (!p || p->starting || request_is_under_way(task)))
 		code = error_set(COLL_ERR_INVALID_USAGE, "coll_request_start: the request %s",
-				 r->op ? "is still under way"
-				       : "was not made by coll_request_init");
+				 p ? "is still under way" : "was not made by coll_request_init");
 	if (!code) {
-		r->starting = 1;
-		code = request_begin(r, comm);
-		r->starting = 0;
+		p->starting = 1;
+		code = request_begin(p);
+		p->starting = 0;
 	}
-	request_leave(request, comm);
+	request_leave(request, task);
 	return code;
 }
 
 coll_result_t coll_get_request(coll_comm_t handle, coll_request_t *request)
 {
 	struct comm *comm = comm_enter(handle, "coll_get_request");
-	struct request like = {.comm = handle}, *r;
 	struct issued newest;
+	struct task *task;
+	int code;
 
 	if (!comm)
 		return error_code();
-	newest = host_memory_newest(comm);
-	like.lane = newest.lane;
-	like.number = newest.number;
-	native_want_marker(comm);
+	newest = lane_newest(comm);
+	comm_mark_newest(comm);
+	code = request ? request_for(lane_at(comm, newest.lane), newest.number, request, &task)
+		       : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_get_request: request is NULL");
 	comm_leave(comm);
-	if (!request)
-		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_get_request: request is NULL");
-	return request_new(request, &like, &r);
+	return code;
 }
 
 coll_result_t coll_test(coll_request_t request, int32_t *done)
 {
+	struct task *task = request_enter(request, "coll_test");
 	struct comm *comm;
-	struct request *r = request_enter(request, "coll_test", &comm);
 	int code, over;
 
-	if (!r)
+	if (!task)
 		return error_code();
+	comm = task->comm;
 	context_progress(comm->context);
-	if (comm->finished < r->number) {
+	if (comm->finished < task->number) {
 		host_memory_help(comm->context, comm);
-		stall_poll(comm);
+		comm->client->poll(comm);
 	}
-	over = request_is_over(r, comm);
-	if (over)
-		code = request_result(r);
-	else
-		code = r->message ? COLL_SUCCESS : comm_error(comm);
+	over = task_is_done(task);
+	code = over ? task_result(task) : comm_error(comm);
 	if (done)
 		*done = over;
-	request_leave(request, comm);
+	request_leave(request, task);
 	return done ? code : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_test: done is NULL");
-}
-
-/* May return CONTEXT_LOST; the thread may be cancelled meanwhile. */
-static int request_wait(const struct request *r, struct comm *comm, coll_request_t handle)
-{
-	int code;
-
-	if (request_is_deferred(r, comm))
-		return error_set(
-			COLL_ERR_INVALID_USAGE,
-			"a wait inside a group would never end: call coll_group_end first");
-	code = comm_wait_or_leave(comm, r->number, handle);
-	return code != CONTEXT_LOST && request_is_over(r, comm) ? request_result(r) : code;
 }
 
 coll_result_t coll_wait(coll_request_t request)
 {
-	struct comm *comm;
-	struct request *r = request_enter(request, "coll_wait", &comm);
+	struct task *task = request_enter(request, "coll_wait");
 	int code;
 
-	if (!r)
+	if (!task)
 		return error_code();
-	if (r->message)
-		code = message_wait_or_leave(r->message, request);
-	else if (request_is_over(r, comm))
-		code = request_result(r);
-	else
-		code = request_wait(r, comm, request);
-	if (code == CONTEXT_LOST) {
-		handle_unpin(request);
-		return comm_leave_lost(comm);
+	code = task_wait(task, request);
+	if (code != CONTEXT_LOST) {
+		request_leave(request, task);
+		return code;
 	}
-	request_leave(request, comm);
+	code = comm_leave_lost(task->comm);
+	handle_unpin(request);
 	return code;
 }
 
 coll_result_t coll_request_set_callback(coll_request_t request, coll_request_fn fn, void *user)
 {
-	struct comm *comm;
-	struct request *r = request_enter(request, "coll_request_set_callback", &comm);
+	struct task *task = request_enter(request, "coll_request_set_callback");
 	int code;
 
-	if (!r)
+	if (!task)
 		return error_code();
-	if (!fn)
-		code = error_set(COLL_ERR_INVALID_ARGUMENT,
-				 "coll_request_set_callback: fn is NULL");
-	else if (r->message)
-		code = message_call_back(r->message, fn, user);
-	else if (r->split)
-		code = split_call_back(r->split, fn, user);
-	else
-		code = callback_add(comm, r->number, fn, user);
-	if (!code)
-		callback_check(comm);
-	request_leave(request, comm);
+	code = fn ? task_call_back(task, fn, user)
+		  : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_request_set_callback: fn is NULL");
+	request_leave(request, task);
 	return code;
 }
 
 coll_result_t coll_request_set_timeout(coll_request_t request, int64_t timeout_ms)
 {
-	struct comm *comm;
-	struct request *r = request_enter(request, "coll_request_set_timeout", &comm);
+	struct task *task = request_enter(request, "coll_request_set_timeout");
 	int code = COLL_SUCCESS;
 
-	if (!r)
+	if (!task)
 		return error_code();
 	if (timeout_ms < 1 || timeout_ms > INT64_C(1000) * CONFIG_LONGEST_SECONDS)
 		code = error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_request_set_timeout: timeout_ms is %lld, but must be from 1 "
 				 "to %lld",
 				 (long long)timeout_ms, 1000LL * CONFIG_LONGEST_SECONDS);
-	else if (r->message)
-		message_set_limit(r->message, timeout_ms * 1000);
 	else
-		code = limit_add(comm, r->number, timeout_ms * 1000);
-	request_leave(request, comm);
+		task_set_limit(task, timeout_ms * 1000);
+	request_leave(request, task);
 	return code;
+}
+
+/* The communicator may have ended already, and the operation with it. */
+static void request_end_persistent(struct persistent *p)
+{
+	struct comm *comm = comm_enter_lane(p->task.handle, p->task.lane, "coll_request_free");
+
+	if (!comm)
+		return;
+	op_end_persistent(p->op);
+	comm_leave(comm);
 }
 
 coll_result_t coll_request_free(coll_request_t request)
 {
-	struct request *r = request ? handle_pin(HANDLE_REQUEST, request) : NULL;
-	struct comm *comm;
+	struct task *task = request ? handle_pin(HANDLE_REQUEST, request) : NULL;
 	int code;
 
-	if (!r)
+	if (!task)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_request_free: request is %s",
 				 handle_trouble(request));
 	code = handle_end(request, "a request");
@@ -434,13 +404,8 @@ coll_result_t coll_request_free(coll_request_t request)
 	if (code)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_request_free: another thread is freeing it already");
-	comm = r->op ? comm_enter_lane(r->comm, r->lane, "coll_request_free") : NULL;
-	if (comm) {
-		op_end_persistent(r->op);
-		comm_leave(comm);
-	}
-	message_unref(r->message);
-	split_unref(r->split);
-	free(r);
+	if (persistent_of(task))
+		request_end_persistent(persistent_of(task));
+	task_unref(task);
 	return COLL_SUCCESS;
 }

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* request_wait.c - waits for some of several requests, which may belong to different communicators. */
 #include "api/request.h"
-#include "message/message.h"
-#include "comm/lane.h"
-#include "comm/op.h"
-#include "watch/stall.h"
 #include "comm/comm_wait.h"
 #include "base/error.h"
 #include "base/handle.h"
 
 enum {
-	/* Between two slices stall_poll sees to the deadline, and has the other ranks asked where they are. */
+	/* Between two slices comm_client.poll sees to the deadline, and has the other ranks asked where they are. */
 	WAITS_SLICE_US = 50000,
 	/* Of several contexts: no descriptor tells this thread that another thread has completed an operation. */
 	WAITS_SHORT_US = 2000
@@ -27,55 +23,44 @@ struct waits {
 	int pinned;        /* so many entries are pinned, unless they are NULL */
 	struct comm *last; /* the communicator of the last of these; NULL: all are NULL */
 	int unlimited;     /* only the communicators limit the time */
-	int mixed;      /* the requests have several communicators, or one request is a split's */
-	uint64_t moves; /* of the communicator, if not mixed, at the last look at all requests */
-	int64_t end_us; /* of the caller's limit, by clock_now_us; INT64_MAX: none */
+	int mixed;         /* the requests have several communicators */
+	uint64_t moves;    /* of the communicator, if not mixed, at the last look at all requests */
+	int64_t end_us;    /* of the caller's limit, by clock_now_us; INT64_MAX: none */
 	int64_t slice_us;
 	struct context *locked; /* whose lock this thread holds, or NULL */
 };
 
 /* ---------------------------------------------------------------- the entries -- */
 
-/* Of an entry that is pinned and not NULL. */
-static struct request *waits_request(const struct waits *w, int i)
+/* Of an entry that is pinned and not NULL.  Its communicator is pinned too. */
+static struct task *waits_task(const struct waits *w, int i)
 {
 	return handle_object(w->requests[i]);
 }
 
-/* The lane of a pinned request; before: that of another one, which is likely to be the same, or NULL. */
-static struct comm *waits_comm(const struct request *request, struct comm *before)
-{
-	return before && before->handle == request->comm && before->lane == request->lane
-		       ? before
-		       : lane_at(handle_object(request->comm), request->lane);
-}
-
-static int waits_refuse(const struct waits *w, int i, const struct request *request)
+static int waits_refuse(const struct waits *w, int i, const struct task *task)
 {
 	return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: requests[%d] is %s", w->what, i,
-			 request ? "of a communicator that was destroyed"
-				 : handle_trouble(w->requests[i]));
+			 task ? "of a communicator that was destroyed"
+			      : handle_trouble(w->requests[i]));
 }
 
 static int waits_pin(struct waits *w, int i)
 {
-	const struct request *request = handle_pin(HANDLE_REQUEST, w->requests[i]);
-	struct comm *comm = w->last;
+	const struct task *task = handle_pin(HANDLE_REQUEST, w->requests[i]);
+	const int pinned = task && w->last && w->last->handle == task->handle;
 	int code;
 
-	if (request && (!comm || comm->handle != request->comm))
-		comm = handle_pin(HANDLE_COMM, request->comm);
-	if (!request || !comm) {
-		code = waits_refuse(w, i, request);
-		if (request)
+	if (!task || (!pinned && !handle_pin(HANDLE_COMM, task->handle))) {
+		code = waits_refuse(w, i, task);
+		if (task)
 			handle_unpin(w->requests[i]);
 		return code;
 	}
-	comm = waits_comm(request, w->last);
-	if (w->last && w->last->context != comm->context)
+	if (w->last && w->last->context != task->comm->context)
 		w->slice_us = WAITS_SHORT_US;
-	w->mixed |= (w->last && w->last != comm) || request->split;
-	w->last = comm;
+	w->mixed |= w->last && w->last != task->comm;
+	w->last = task->comm;
 	return COLL_SUCCESS;
 }
 
@@ -100,7 +85,7 @@ static void waits_unpin(const struct waits *w)
 
 		if (!w->requests[i])
 			continue;
-		handle = waits_request(w, i)->comm;
+		handle = waits_task(w, i)->handle;
 		if (handle != before)
 			handle_unpin(handle);
 		before = handle;
@@ -146,20 +131,17 @@ static int waits_lost(struct waits *w, const struct comm *comm)
 	return clock_now_us() >= w->end_us ? 0 : -comm_lost(comm);
 }
 
-static int waits_is_over(const struct request *request, const struct comm *comm)
-{
-	return comm->error || atomic_load(&comm->aborted) || request_is_over(request, comm);
-}
-
 /* Only a wait without a limit of its own ends after the communicator's timeout for want of a message. */
-static void waits_poll(const struct waits *w, const struct request *request, struct comm *comm)
+static void waits_poll(const struct waits *w, const struct task *task)
 {
-	comm->waited = w->unlimited ? request->message : NULL;
-	stall_poll(comm);
+	struct comm *comm = task->comm;
+
+	comm->waited = w->unlimited && task->kind->describe ? task : NULL;
+	comm->client->poll(comm);
 	comm->waited = NULL;
 }
 
-/* Changes whenever a request of the communicator that is no split's may have ended. */
+/* Changes whenever a task of the communicator may have ended. */
 static uint64_t waits_moves(const struct comm *comm)
 {
 	return comm->steps + comm->finished;
@@ -172,29 +154,28 @@ static uint64_t waits_moves(const struct comm *comm)
 static int waits_look(struct waits *w, int waits, int32_t *indices, int most)
 {
 	struct comm *comm = NULL, *polled = NULL;
+	struct task *task;
 	int over = 0;
 
 	for (int i = 0; i < w->n && over < most; i++) {
-		const struct request *request;
-
 		if (!w->requests[i])
 			continue;
-		request = waits_request(w, i);
-		comm = waits_comm(request, comm);
+		task = waits_task(w, i);
+		comm = task->comm;
 		if (w->locked != comm->context && !waits_lock(w, comm->context))
 			return waits_lost(w, comm);
-		if (waits_is_over(request, comm)) {
+		if (task_is_over(task)) {
 			indices[over++] = i;
 			continue;
 		}
-		if (waits && request_is_deferred(request, comm))
+		if (waits && task_is_deferred(task))
 			return -error_set(
 				COLL_ERR_INVALID_USAGE,
 				"%s: requests[%d] is of a group that is open, so the wait "
 				"would never end: call coll_group_end first",
 				w->what, i);
 		if (comm != polled)
-			waits_poll(w, request, comm);
+			waits_poll(w, task);
 		polled = comm;
 	}
 	w->moves = comm ? waits_moves(comm) : 0;
@@ -204,21 +185,18 @@ static int waits_look(struct waits *w, int waits, int32_t *indices, int most)
 /* Is an entry over?  An entry whose context another thread has locked is looked at in the next round. */
 static int waits_any_over(const struct waits *w)
 {
-	struct comm *comm = NULL;
-
 	for (int i = 0; i < w->n; i++) {
-		const struct request *request;
 		struct context *context;
+		struct task *task;
 		int over;
 
 		if (!w->requests[i])
 			continue;
-		request = waits_request(w, i);
-		comm = waits_comm(request, comm);
-		context = comm->context;
+		task = waits_task(w, i);
+		context = task->comm->context;
 		if (context != w->locked && !lock_try(&context->lock))
 			continue;
-		over = waits_is_over(request, comm);
+		over = task_is_over(task);
 		if (context != w->locked)
 			lock_release(&context->lock);
 		if (over)
@@ -268,7 +246,7 @@ static const struct comm *waits_comm_of(const struct waits *w, const struct cont
 
 	for (int i = 0; !comm || comm->context != context; i++)
 		if (w->requests[i])
-			comm = waits_comm(waits_request(w, i), NULL);
+			comm = waits_task(w, i)->comm;
 	return comm;
 }
 
@@ -294,20 +272,19 @@ static int waits_run(struct waits *w, int64_t timeout_ms, int32_t *indices, int 
 	return over;
 }
 
-/* The result of an operation that is over. */
+/* The result of a task that is over. */
 static int waits_result(struct waits *w, int i)
 {
-	const struct request *request = waits_request(w, i);
-	struct comm *comm = waits_comm(request, NULL);
+	struct task *task = waits_task(w, i);
+	struct comm *comm = task->comm;
 
 	if (!waits_lock(w, comm->context))
 		return comm_lost(comm);
-	if (!request_is_over(request, comm)) {
-		comm_check_aborted(comm, request->message ? UINT64_MAX : request->number);
+	if (!task_is_done(task)) {
+		comm_check_aborted(comm, UINT64_MAX);
 		comm_flush(comm);
 	}
-	return request_is_over(request, comm) || request->message ? request_result(request)
-								  : comm_error(comm);
+	return task_is_done(task) ? task_result(task) : comm_error(comm);
 }
 
 /* ------------------------------------------------------------ public functions -- */

@@ -367,9 +367,9 @@ struct comm *comm_enter(coll_comm_t handle, const char *what)
 	return comm_enter_at(handle, LANE_FIRST, what);
 }
 
-struct comm *comm_enter_lane(coll_comm_t handle, int lane, const char *what)
+struct comm *comm_enter_host(coll_comm_t handle, const char *what)
 {
-	return comm_enter_at(handle, lane, what);
+	return comm_enter_at(handle, LANE_HOST, what);
 }
 
 void comm_leave(struct comm *comm)

@@ -13,15 +13,14 @@
 #include "comm/scratch.h"
 
 struct call_log;
-struct callback;
 struct order_group;
-struct limit;
 struct message;
 struct native;
 struct lanes;
 struct registration;
 struct shrinks;
 struct staging_sites;
+struct task;
 struct stream_order;
 struct stall;
 struct watch;
@@ -52,18 +51,18 @@ struct queue {
 	struct op *persistent;        /* operations of persistent requests */
 };
 
-/* The times by which operations must be complete: see limit.h. */
-struct limits {
-	struct limit *first, *last;
-	int64_t look_us; /* none of them is to be looked at before */
+/* The tasks that the communicator has to look at: see task.h. */
+struct tasks {
+	struct task *awaited;                /* a heap by the numbers of operations; NULL: none */
+	uint64_t ever_awaited;               /* how many were ever awaited */
+	struct task *limited, *last_limited; /* in the order in which their limits were set */
+	int64_t look_us;                     /* no limit is to be looked at before */
 };
 
 /* Messages outside the order, which are open: see message/message.h. */
 struct messages {
 	struct message_list sends, recvs;
 	int looks;                 /* how many messages message_progress has to look at */
-	int limited;               /* how many messages have limited time */
-	int64_t next_limit_us;     /* no limit ends before */
 	struct message *next_look; /* the send at which message_progress goes on; NULL: the first */
 	struct message *first_unsent; /* it and the sends behind it wait for copies; NULL: none */
 	int copying;                  /* how many messages have a copy under way */
@@ -105,6 +104,7 @@ struct comm_client {
 	int (*supports)(const struct comm *comm, int kind);
 	/* Finds the operation of a call that reduces: call->redop. */
 	int (*find_redop)(const struct comm *comm, struct call *call);
+	void (*free_redops)(struct redop_table *redops);
 	/* Chooses the engine of a call: see dispatch_choose. */
 	int (*choose)(const struct comm *comm, struct call *call);
 	/* The newest collective is issued: compares it with the messages that came for it. */
@@ -129,6 +129,8 @@ struct comm_client {
 	void (*drop)(struct op *op);
 	void (*release)(struct comm *comm, uint64_t number);
 	int (*watch)(struct comm *comm);
+
+	const struct lane_client *lanes; /* for communicators of two lanes (lane.h) */
 
 	/* --- waits: see watch/stall.h */
 	int64_t (*slice)(struct stall *stall, const struct comm *comm);
@@ -175,12 +177,10 @@ struct comm {
 	struct nodes nodes;   /* on which these ranks run */
 	int cpus;             /* CPUS_* of the host of rank 0, for rules */
 	struct queue queue;
-	struct redop_table redops;
+	struct redop_table *redops; /* the lanes share it: a change takes the locks of both */
 	struct registration *registrations;
-	struct callback *callbacks; /* see callback.h */
-	uint64_t callbacks_added;
 	uint64_t joined; /* the last group with a call of the communicator */
-	struct limits limits;
+	struct tasks tasks;
 	struct staging_sites
 		*staging_sites;     /* see staging_sites.h; NULL: no operation was staged */
 	struct stream_order *order; /* see compose/stream_order.h; NULL: no call had a stream */
@@ -213,7 +213,7 @@ struct comm {
 	struct comm *next_busy;
 	struct offload_pool offloads; /* memory that stands in for device buffers */
 	struct messages messages;
-	const struct message *waited; /* the one that the caller of stall_step waits for */
+	const struct task *waited; /* by the caller of stall_step; it has no operation */
 };
 
 /* COMM_RESTS: has operations, and is in context->busy again once a message for them has come (moving.h). */
@@ -225,6 +225,15 @@ static inline int comm_backend_busy(const struct comm *comm)
 	const struct engine *native = comm->engine[ENGINE_NATIVE];
 
 	return native && native->busy && native->busy(comm);
+}
+
+/* A request refers to the newest operation: see struct engine. */
+static inline void comm_mark_newest(struct comm *comm)
+{
+	const struct engine *native = comm->engine[ENGINE_NATIVE];
+
+	if (native && native->mark)
+		native->mark(comm);
 }
 
 void comm_list_busy(struct comm *comm);
@@ -394,8 +403,12 @@ static inline const coll_native_t *comm_native(const struct comm *comm)
 struct comm *comm_pin(coll_comm_t handle, const char *what);
 /* The same, and takes its context's lock.  NULL also if another thread has left the library with the lock. */
 struct comm *comm_enter(coll_comm_t handle, const char *what);
-/* The same for a lane of the communicator: LANE_*. */
-struct comm *comm_enter_lane(coll_comm_t handle, int lane, const char *what);
+/* The same for the host lane (comm/lane.h), and for the lane LANE_*. */
+struct comm *comm_enter_host(coll_comm_t handle, const char *what);
+static inline struct comm *comm_enter_lane(coll_comm_t handle, int lane, const char *what)
+{
+	return lane == LANE_FIRST ? comm_enter(handle, what) : comm_enter_host(handle, what);
+}
 void comm_leave(struct comm *comm);
 /* The error of a thread that could not get the lock: COLL_ERR_TIMEOUT or COLL_ERR_ABORTED.  The second ends its pin too. */
 int comm_lost(const struct comm *comm);

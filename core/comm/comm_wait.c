@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm_wait.c - waits for the operations of a communicator, and for its control messages about a failure. */
+/* comm_wait.c - waits for the tasks of a communicator, and for its control messages about a failure. */
 #include "comm/comm_wait.h"
 #include "comm/op.h"
 #include "base/cancel.h"
@@ -40,19 +40,6 @@ int comm_flush_or_leave(struct comm *comm)
 	return comm_flush_within(comm, COMM_FLUSH_US) == CONTEXT_LOST ? CONTEXT_LOST : COLL_SUCCESS;
 }
 
-struct comm_goal {
-	struct comm *comm;
-	uint64_t number;
-};
-
-static int comm_reached(void *arg)
-{
-	struct comm_goal *goal = arg;
-	struct comm *comm = goal->comm;
-
-	return comm->finished >= goal->number || comm->error || atomic_load(&comm->aborted);
-}
-
 int comm_is_deferred(const struct comm *comm, uint64_t number)
 {
 	const uint64_t group = group_current();
@@ -62,6 +49,11 @@ int comm_is_deferred(const struct comm *comm, uint64_t number)
 		if (op->state == OP_DEFERRED && op->group == group)
 			return 1;
 	return 0;
+}
+
+int task_is_deferred(const struct task *task)
+{
+	return !task->done && (task->deferred || comm_is_deferred(task->comm, task->number));
 }
 
 void comm_check_aborted(struct comm *comm, uint64_t number)
@@ -104,7 +96,7 @@ static int comm_wait_stalls(const struct comm_wait *wait, struct stall *stall)
 	struct comm *comm = wait->comm;
 	int over;
 
-	comm->waited = wait->message;
+	comm->waited = wait->task;
 	over = comm->client->step(stall, comm, comm->context->idle_us);
 	comm->waited = NULL;
 	return over;
@@ -130,24 +122,27 @@ int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *
 	return COLL_SUCCESS;
 }
 
-/* The operation is not done at the first look. */
-static int comm_wait_long(const struct comm_wait *wait, uint64_t number)
+/* The task is not done at the first look. */
+static int comm_wait_long(struct task *task, int leaves, void *handle)
 {
-	struct comm *comm = wait->comm;
-	struct comm_goal goal = {comm, number};
+	struct comm *comm = task->comm;
+	const struct comm_wait wait = {.comm = comm,
+				       .task = task->kind->describe ? task : NULL,
+				       .leaves = leaves,
+				       .handle = handle};
 
-	if (comm_is_deferred(comm, number))
+	if (task_is_deferred(task))
 		return error_set(
 			COLL_ERR_INVALID_USAGE,
 			"a wait inside a group would never end: call coll_group_end first");
-	if (comm_wait_until(wait, comm_reached, &goal))
+	if (comm_wait_until(&wait, task_is_over, task))
 		return CONTEXT_LOST;
-	comm_check_aborted(comm, number);
-	if (!wait->leaves)
-		comm_flush(comm);
-	else if (comm_flush_or_leave(comm))
-		return CONTEXT_LOST;
-	return comm_error(comm);
+	if (!task_is_done(task))
+		comm_check_aborted(comm, UINT64_MAX);
+	if (leaves)
+		return comm_flush_or_leave(comm);
+	comm_flush(comm);
+	return COLL_SUCCESS;
 }
 
 /* One look before all preparations: the message that a small call waits for may be there. */
@@ -158,16 +153,34 @@ static inline int comm_look(struct comm *comm, uint64_t number)
 	return comm->finished >= number && !comm->error;
 }
 
-int comm_wait(struct comm *comm, uint64_t number)
+static int comm_wait_number(struct comm *comm, uint64_t number, int leaves)
 {
-	const struct comm_wait wait = {.comm = comm};
+	struct task task = {.kind = &operation_kind, .comm = comm, .number = number};
+	const int code = comm_wait_long(&task, leaves, NULL);
 
-	return comm_look(comm, number) ? COLL_SUCCESS : comm_wait_long(&wait, number);
+	return code ? code : comm_error(comm);
 }
 
-int comm_wait_or_leave(struct comm *comm, uint64_t number, void *handle)
+int comm_wait(struct comm *comm, uint64_t number)
 {
-	const struct comm_wait wait = {.comm = comm, .leaves = 1, .handle = handle};
+	return comm_look(comm, number) ? COLL_SUCCESS : comm_wait_number(comm, number, 0);
+}
 
-	return comm_look(comm, number) ? COLL_SUCCESS : comm_wait_long(&wait, number);
+int comm_wait_or_leave(struct comm *comm, uint64_t number)
+{
+	return comm_look(comm, number) ? COLL_SUCCESS : comm_wait_number(comm, number, 1);
+}
+
+int task_wait(struct task *task, void *handle)
+{
+	int code;
+
+	if (!task_is_done(task))
+		task->comm->context->client->poll(task->comm->context);
+	if (task_is_done(task) && !task->code)
+		return COLL_SUCCESS;
+	code = comm_wait_long(task, 1, handle);
+	if (code)
+		return code;
+	return task_is_done(task) ? task_result(task) : comm_error(task->comm);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm_wait.h - waits for the operations of a communicator.  The lock is held in all functions. */
+/* comm_wait.h - waits for the tasks of a communicator.  The lock is held in all functions. */
 #ifndef CORE_COMM_COMM_WAIT_H
 #define CORE_COMM_COMM_WAIT_H
 
-#include "comm/comm.h"
+#include "comm/task.h"
 
 /*
  * A wait for operations, and the time since they last moved.  While this rank awaits answers (asked_us),
@@ -31,7 +31,7 @@ int comm_is_deferred(const struct comm *comm, uint64_t number);
 /* A wait of a call that has entered the communicator. */
 struct comm_wait {
 	struct comm *comm;
-	const struct message *message; /* the one that is waited for; NULL: none */
+	const struct task *task; /* the one that is waited for, if it has no operation; else NULL */
 	/*
 	 * A context_wait_or_leave.  CONTEXT_LOST: the call returns comm_leave_lost.  A thread that is cancelled leaves the
 	 * communicator.
@@ -40,9 +40,13 @@ struct comm_wait {
 	void *handle; /* that the call has pinned too; NULL: none */
 };
 
-/* Waits until operation `number` is done; the lock is held.  The second leaves. */
+/* Waits until operation `number` is done.  The second leaves. */
 int comm_wait(struct comm *comm, uint64_t number);
-int comm_wait_or_leave(struct comm *comm, uint64_t number, void *handle);
+int comm_wait_or_leave(struct comm *comm, uint64_t number);
+/* Waits until the task is done, and returns its result, or the communicator's failure.  Leaves, and unpins `handle` too. */
+int task_wait(struct task *task, void *handle);
+/* Does the task wait for the end of a group: of one that the calling thread has open, or of its own? */
+int task_is_deferred(const struct task *task);
 /*
  * Waits until done(arg), which includes that the communicator has failed or was aborted.  The others are asked, and the
  * communicator fails after its timeout, as in comm_wait.  The lock is held.  0, or CONTEXT_LOST.

@@ -45,7 +45,8 @@ int drive_advance(struct context *context)
 
 	for (; c && looks; c = next) {
 		next = c->next_busy;
-		if (!c->messages.looks && (c->finished == c->issued || c->error)) {
+		if (!c->messages.looks && !c->tasks.limited &&
+		    (c->finished == c->issued || c->error)) {
 			comm_unlist_busy(c, before, COMM_IDLE);
 		} else if (drive_may_rest(context, c)) {
 			c->queue.head->rests = 1;
@@ -103,17 +104,13 @@ int drive_awaits(const struct context *context)
 	return 0;
 }
 
-/* The limits of operations and of messages. */
 int64_t drive_due(const struct context *context)
 {
 	int64_t due = INT64_MAX;
 
-	for (const struct comm *c = context->busy; c; c = c->next_busy) {
-		if (c->limits.first && c->limits.look_us < due)
-			due = c->limits.look_us;
-		if (c->messages.limited && c->messages.next_limit_us < due)
-			due = c->messages.next_limit_us;
-	}
+	for (const struct comm *c = context->busy; c; c = c->next_busy)
+		if (c->tasks.limited && c->tasks.look_us < due)
+			due = c->tasks.look_us;
 	return due;
 }
 

@@ -2,6 +2,7 @@
 /* lane.c - what the two lanes of a communicator know of each other: failures, places, waits. */
 #include "comm/lane.h"
 #include "base/error.h"
+#include "comm/comm_wait.h"
 
 #include <stdlib.h>
 
@@ -21,6 +22,8 @@ int lane_join(struct comm *native, struct comm *host)
 	native->outcome = outcome_ref(host->outcome);
 	context_lock(host->context); /* its progress thread knows the host lane */
 	host->lane = LANE_HOST;
+	host->client->free_redops(host->redops);
+	host->redops = native->redops;
 	host->lanes = lanes;
 	if (host->error) /* another rank has told of a failure meanwhile */
 		lane_wake_other(host);
@@ -148,6 +151,64 @@ uint64_t lane_moves(const struct comm *comm)
 	return lanes->native_seen;
 }
 
+/* ------------------------------------------------------------ between the two locks -- */
+
+struct comm *lane_go_host(struct comm *native)
+{
+	struct comm *host = native->lanes->host;
+
+	context_leave(native->context);
+	context_enter(host->context);
+	return host;
+}
+
+struct comm *lane_switch(struct comm *comm)
+{
+	return lane_host(comm) ? lane_go_host(comm) : comm;
+}
+
+struct comm *lane_go_native(struct comm *host)
+{
+	struct comm *native = host->lanes->native;
+
+	context_leave(host->context);
+	context_enter(native->context);
+	lane_check(native);
+	return native;
+}
+
+void lane_note_issued(struct comm *native, uint64_t number)
+{
+	struct lanes *lanes = native->lanes;
+
+	if (number <= lanes->host_number) /* another thread has noted a later one */
+		return;
+	lanes->host_issued = native->issued + 1;
+	lanes->host_number = number;
+}
+
+struct issued lane_newest(const struct comm *comm)
+{
+	const struct lanes *lanes = comm->lanes;
+
+	if (!lanes || !lanes->host_issued || lanes->host_issued != comm->issued + 1)
+		return (struct issued){LANE_FIRST, comm->issued};
+	return (struct issued){LANE_HOST, lanes->host_number};
+}
+
+int lane_wait_host(struct comm *native, uint64_t number)
+{
+	struct comm *host;
+	int code;
+
+	if (!native->lanes->host_issued)
+		return COLL_SUCCESS;
+	host = lane_go_host(native);
+	code = comm_wait(host, number ? number : host->issued);
+	(void)lane_go_native(host);
+	return code;
+}
+
 /* ----------------------------------------------------------------------- the host lane -- */
 
 /* Another thread may have noted a later number. */
@@ -179,12 +240,26 @@ uint64_t lane_streams_wait(const struct comm *comm)
 	return staged > held ? staged : held;
 }
 
+int lane_wait_staged(struct comm *native)
+{
+	struct lanes *lanes = native->lanes;
+	const uint64_t number = lanes->staged_number;
+	int code = comm_wait(native, lanes->staged_after);
+
+	if (!code)
+		code = lane_wait_host(native, number);
+	if (lanes->staged_number == number) /* another thread may have issued one */
+		lanes->staged_number = 0;
+	return code;
+}
+
 void lane_release_streams(const struct comm *comm)
 {
 	const uint64_t number = lane_streams_wait(comm);
+	struct comm *host = number ? comm->lanes->host : NULL;
 
-	if (number && comm->lanes->host->order)
-		comm->client->release(comm->lanes->host, number);
+	if (host && host->order)
+		host->client->release(host, number);
 }
 
 void lane_drive(struct comm *native)

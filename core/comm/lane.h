@@ -21,6 +21,19 @@
 
 #include "comm/comm.h"
 
+struct lane_wait;
+
+/*
+ * The order of calls between the two lanes, for which streams may wait: event/lane_order.h says what each function does.  The
+ * native lane is entered in all but `free`.
+ */
+struct lane_client {
+	int (*begin)(struct comm *native);
+	int (*stage)(struct comm *native, coll_args_t *args);
+	int (*staged)(struct comm *native, const coll_args_t *args, uint64_t number);
+	void (*free)(struct comm *native);
+};
+
 /* What the two lanes know of each other. */
 struct lanes {
 	struct comm *native, *host;
@@ -32,7 +45,9 @@ struct lanes {
 	uint64_t host_number, host_issued;
 	/* The last operation of the host lane that stages device memory, 0: none; and `issued` of the native lane before it. */
 	uint64_t staged_number, staged_after;
-	struct event_host *event_host; /* see api/event_host.c; NULL: none */
+	/* What the next operation of the host lane waits for, and the stream that is ordered with it: see event/lane_order.h. */
+	struct lane_wait *waits;
+	void *gate;
 	/* The last operation of the host lane that has a place in both lanes, and the last for which a stream waits; 0: none. */
 	_Atomic uint64_t staged, held;
 	/* The host lane's lock guards these. */
@@ -77,9 +92,30 @@ void lane_unlock_other(struct comm *other);
  */
 uint64_t lane_moves(const struct comm *comm);
 
+/* --- from one lane to the other.  One lane is entered, and afterwards the other one is, which the functions return. */
+
+/* The place of an issued operation: its lane, and its number there. */
+struct issued {
+	int lane; /* LANE_* */
+	uint64_t number;
+};
+
+struct comm *lane_go_host(struct comm *native);
+/* The native lane learns of a failure of the host lane. */
+struct comm *lane_go_native(struct comm *host);
+/* lane_go_host for a native lane of two; returns any other lane as it is. */
+struct comm *lane_switch(struct comm *comm);
+
 /* --- the host lane of a native lane, whose lock is held */
 
-/* Operation `number` of the host lane has a place in both (api/staged_order.h). */
+/* Operation `number` of the host lane is the newest one of both, unless a later one of the host lane is noted. */
+void lane_note_issued(struct comm *native, uint64_t number);
+/* The newest operation of both.  Accepts a communicator of one lane. */
+struct issued lane_newest(const struct comm *comm);
+/* Waits for operation `number` of the host lane; 0: for all of them.  The native lane is not entered meanwhile. */
+int lane_wait_host(struct comm *native, uint64_t number);
+
+/* Operation `number` of the host lane has a place in both (event/lane_order.h). */
 void lane_note_staged(const struct comm *native, uint64_t number);
 /* A stream waits for operation `number` of a lane, whose lock is held.  Accepts any lane. */
 void lane_note_held(const struct comm *host, uint64_t number);
@@ -88,6 +124,8 @@ void lane_note_held(const struct comm *host, uint64_t number);
  * any lane: 0.
  */
 uint64_t lane_streams_wait(const struct comm *comm);
+/* lanes->staged_number is not 0: waits for that staged call. */
+int lane_wait_staged(struct comm *native);
 /*
  * The backend will be aborted, which would wait for streams that wait for calls of the host lane: these streams wait no
  * longer.  The lock is held, or the handle pinned.  Accepts any lane.

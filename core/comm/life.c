@@ -2,9 +2,8 @@
 /* life.c - how a communicator is made, what its failure ends, and how it is freed, each with its parts. */
 #include "comm/life.h"
 #include "comm/call_log.h"
-#include "comm/callback.h"
 #include "comm/lane.h"
-#include "comm/limit.h"
+#include "comm/task.h"
 #include "comm/op.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
@@ -106,7 +105,7 @@ void comm_end_all(struct comm *comm, int loud)
 	if (comm->busy == COMM_RESTS) /* the next look finds that it has nothing to do */
 		comm_list_busy(comm);
 	queue_cancel(comm);
-	callback_check(comm);
+	task_check(comm);
 	for (const struct comm_part *part = comm->client->parts; part->name; part++)
 		if (part->failed)
 			part->failed(comm, loud);
@@ -162,7 +161,8 @@ static void comm_detach(struct comm *comm)
 {
 	struct rank_name name;
 
-	if (comm->finished < comm->issued) /* another thread has issued an operation meanwhile */
+	/* Another thread has issued an operation meanwhile, or waits for one. */
+	if (comm->finished < comm->issued || comm->tasks.awaited)
 		comm_fail(comm, 1, COLL_ERR_ABORTED, "%s destroyed the communicator",
 			  comm_own_name(comm, &name));
 	for (const struct comm_part *part = life_last_part(comm); part-- > comm->client->parts;)
@@ -192,8 +192,6 @@ static void comm_release(struct comm *comm)
 	free(comm->to_comm_rank);
 	free(comm->peer_state);
 	free(comm->shrinks);
-	callback_free(comm);
-	limit_free(comm);
 	call_log_free(comm);
 	if (comm->lane == LANE_FIRST)
 		free(comm->lanes);

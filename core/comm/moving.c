@@ -60,7 +60,7 @@ int moving_is_at_rest(const struct comm *comm)
 {
 	const struct op *op = comm->queue.head;
 	const void *objects =
-		(void *)((uintptr_t)comm->limits.first | (uintptr_t)comm->order |
+		(void *)((uintptr_t)comm->tasks.limited | (uintptr_t)comm->order |
 			 (uintptr_t)comm->native | (uintptr_t)comm->queue.woken.first |
 			 (uintptr_t)comm->queue.in_turn.first | (uintptr_t)comm->log->hash);
 

@@ -20,7 +20,7 @@ void op_free(struct op *op)
 	if (op->offload)
 		op->comm->client->retire(op);
 	scratch_free(op->comm, &op->scratch);
-	outcome_unref(op->awaited);
+	outcome_unref(op->awaited.outcome);
 	op_forget(op);
 	free(op->arrays);
 	free(op);

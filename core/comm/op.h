@@ -98,10 +98,7 @@ struct op {
 	size_t *arrays;
 	int persistent; /* belongs to a persistent request: other calls do not reuse it */
 	struct op *persistent_next;
-	struct outcome
-		*awaited; /* KIND_AWAIT: a reference, for the communicator (NULL: none), and */
-	int awaited_lane; /* the lane there */
-	uint64_t awaited_number;         /* the operation there that must be done */
+	struct place awaited;            /* KIND_AWAIT: with a reference */
 	uint64_t awaited_progress_count; /* progress_count of its context at the last look */
 };
 

@@ -36,6 +36,13 @@ struct outcome {
 	} lane[LANES];
 };
 
+/* Behind operation `number` of a lane; outcome NULL: behind nothing. */
+struct place {
+	struct outcome *outcome;
+	int lane;
+	uint64_t number;
+};
+
 /* Operation OUTCOME_NEVER is never complete: an event recorded after the failure carries the failure. */
 #define OUTCOME_NEVER UINT64_MAX
 

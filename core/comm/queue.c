@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* queue.c - a communicator's operations in their order: their start, their progress, their end. */
 #include "comm/queue.h"
-#include "comm/callback.h"
-#include "comm/limit.h"
-#include "comm/moving.h"
 #include "comm/call_log.h"
+#include "comm/moving.h"
+#include "comm/task.h"
 
 /* A call looks at so many operations of comm->in_turn that do not move, the next call at the next ones. */
 enum { QUEUE_LOOKS = 16 };
@@ -92,7 +91,7 @@ static void queue_pop_done(struct comm *comm)
 {
 	while (comm->queue.head && comm->queue.head->state >= OP_SUBMITTED && !comm->error)
 		queue_pop(comm, comm->queue.head);
-	callback_check(comm);
+	task_check(comm);
 }
 
 /* The only operation of the communicator, if an engine moves it and nothing else is to be looked at; else NULL. */
@@ -101,7 +100,7 @@ static struct op *queue_only(const struct comm *comm)
 	struct op *op = comm->queue.head;
 
 	return op && !op->next && op->state == OP_RUNNING && op->engine->advance && !comm->error &&
-			       !comm->nleft && !comm->limits.first && !comm->order
+			       !comm->nleft && !comm->tasks.limited && !comm->order
 		       ? op
 		       : NULL;
 }
@@ -134,7 +133,9 @@ int queue_progress(struct comm *comm)
 	}
 	/* Before the limits: what a backend's own engine has completed is not late. */
 	moved = queue_progress_native(comm);
-	if (comm->error || limit_check(comm) || (comm->order && comm->client->watch(comm)))
+	if (!comm->error)
+		moved |= task_check_limits(comm);
+	if (comm->error || (comm->order && comm->client->watch(comm)))
 		return moved;
 	return moved | queue_run(comm);
 }

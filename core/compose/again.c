@@ -9,8 +9,8 @@
 static inline int again_is_quiet(const struct comm *comm)
 {
 	const struct context *context = comm->context;
-	const void *objects = (void *)((uintptr_t)comm->order | (uintptr_t)comm->limits.first |
-				       (uintptr_t)comm->callbacks | (uintptr_t)comm->native |
+	const void *objects = (void *)((uintptr_t)comm->order | (uintptr_t)comm->tasks.limited |
+				       (uintptr_t)comm->tasks.awaited | (uintptr_t)comm->native |
 				       (uintptr_t)traffic_of(context)->controls);
 	const int counts = comm->error | comm->nleft | comm->messages.looks | context->sleepers |
 			   context->pending_events | traffic_of(context)->match.controls |

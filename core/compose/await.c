@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * await.c - operations that wait for an operation of another communicator.  While such an operation is
- * at the head of its queue, it also moves the other communicator's context unless another thread has
- * locked it: no other thread may be calling into the library.
+ * await.c - operations that wait for a place in another lane.  While such an operation is at the head of its queue, it
+ * also moves the other lane's context unless another thread has locked that: no other thread may be calling into the
+ * library.
  */
-#include "compose/dispatch.h"
+#include "compose/await.h"
 #include "comm/op.h"
 #include "base/handle.h"
 #include "native/native.h"
 #include "comm/lane.h"
+#include "comm/queue.h"
 
 enum { AWAIT_IDLE, AWAIT_MOVED, AWAIT_DONE };
 
 static int await_done(struct op *op)
 {
-	outcome_unref(op->awaited);
-	op->awaited = NULL;
+	outcome_unref(op->awaited.outcome);
+	op->awaited.outcome = NULL;
 	return AWAIT_DONE;
 }
 
@@ -28,10 +29,10 @@ static int await_failed(struct op *op, int code, const char *text)
 	return AWAIT_MOVED;
 }
 
-/* The state of the other communicator.  The lock of its context is held. */
+/* The state of the other lane.  The lock of its context is held. */
 static int await_state(struct op *op, const struct comm *other, int moved)
 {
-	if (other->finished >= op->awaited_number)
+	if (other->finished >= op->awaited.number)
 		return await_done(op);
 	if (other->error)
 		return await_failed(op, other->error, comm_failure(other));
@@ -41,8 +42,8 @@ static int await_state(struct op *op, const struct comm *other, int moved)
 /* The other communicator was destroyed, or another thread is about to free it. */
 static int await_outcome(struct op *op)
 {
-	const struct outcome *outcome = op->awaited;
-	int code = outcome_result(outcome, op->awaited_lane, op->awaited_number);
+	const struct outcome *outcome = op->awaited.outcome;
+	int code = outcome_result(outcome, op->awaited.lane, op->awaited.number);
 
 	if (code == COLL_IN_PROGRESS)
 		return AWAIT_IDLE;
@@ -52,15 +53,15 @@ static int await_outcome(struct op *op)
 static int await_check(struct op *op)
 {
 	struct context *context = op->comm->context;
-	const coll_comm_t handle = op->awaited ? op->awaited->comm : NULL;
+	const coll_comm_t handle = op->awaited.outcome ? op->awaited.outcome->comm : NULL;
 	struct comm *other = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
 	int state = AWAIT_IDLE;
 
-	if (!op->awaited) /* it was for a stream, and the queue has waited for that */
+	if (!op->awaited.outcome) /* it was for a stream, and the queue has waited for that */
 		return AWAIT_DONE;
 	if (!other)
 		return await_outcome(op);
-	other = lane_at(other, op->awaited_lane);
+	other = lane_at(other, op->awaited.lane);
 	if (other->context == context || lane_is_driven(op->comm, other)) {
 		state = await_state(op, other, 0);
 	} else if (wait_holds(other->context)) {
@@ -79,6 +80,25 @@ static int await_check(struct op *op)
 	}
 	handle_unpin(handle);
 	return state;
+}
+
+int await_issue(struct comm *comm, const struct place *place, struct stream_event *event)
+{
+	const coll_args_t args = {.size = sizeof(args), .kind = KIND_AWAIT};
+	const struct call call = call_of_library(comm, &args);
+	struct op *op;
+	const int code = op_make(comm, &call, &op);
+
+	if (code) {
+		outcome_unref(place->outcome);
+		stream_event_unref(event);
+		return code;
+	}
+	op->awaited = *place;
+	op_enqueue(op, 0);
+	op->stream_events = event;
+	queue_issued(comm);
+	return COLL_SUCCESS;
 }
 
 static enum engine_start await_start(struct op *op)

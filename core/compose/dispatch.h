@@ -4,10 +4,6 @@
 #define CORE_COMPOSE_DISPATCH_H
 
 #include "comm/call.h"
-#include "engine.h"
-
-/* The engine of operations that wait for one of another communicator (await.c). */
-extern const struct engine await_engine;
 
 /* COLL_ERR_UNSUPPORTED with a message if the backend has neither its own function nor a transport. */
 int dispatch_check(const struct comm *comm, int kind);

@@ -14,12 +14,6 @@ void control_check(struct comm *comm);
 /* See struct comm_client. */
 void control_listen(struct comm *comm);
 
-/*
- * No native communicator of this id is there any more, or will be made: control messages for it are dropped.  Does nothing
- * without a control channel.
- */
-void comm_drop_messages(const struct context *context, uint32_t context_id);
-
 /* See struct comm_client: parts.c. */
 extern const struct comm_client comm_parts_client;
 /* See struct context_client and struct traffic_client: client.c. */

@@ -2,8 +2,10 @@
 /* parts.c - what hangs on a communicator from the folders right of comm: their parts, and the functions of struct comm_client. */
 #include "exec/control.h"
 #include "comm/call_log.h"
+#include "event/lane_order.h"
 #include "comm/life.h"
 #include "comm/staging_sites.h"
+#include "compose/await.h"
 #include "compose/composed.h"
 #include "compose/dispatch.h"
 #include "compose/staging.h"
@@ -14,12 +16,12 @@
 #include "transport/channel.h"
 #include "watch/call_log_dump.h"
 #include "watch/report.h"
-#include "watch/stall.h"
 #include "watch/stall_words.h"
 #include "base/error.h"
 #include "base/log.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* -------------------------------------------------------------------------- parts -- */
 
@@ -50,9 +52,17 @@ static void part_nodes_free(struct comm *comm)
 	nodes_free(&comm->nodes);
 }
 
+static int part_redops(struct comm *comm)
+{
+	comm->redops = calloc(1, sizeof(*comm->redops));
+	return comm->redops ? COLL_SUCCESS
+			    : error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+}
+
 static void part_redops_free(struct comm *comm)
 {
-	redop_free_all(&comm->redops);
+	if (comm->lane == LANE_FIRST)
+		redop_table_free(comm->redops);
 }
 
 /* The ranks of a backend that executes calls by itself compare the calls by their hashes. */
@@ -86,18 +96,6 @@ static void part_staging_end(struct comm *comm)
 	staging_free_sites(comm);
 }
 
-void comm_drop_messages(const struct context *context, uint32_t context_id)
-{
-	struct context *control = channel_control(context);
-
-	if (!control || context_id >= (uint32_t)1 << TAG_CONTEXT_BITS)
-		return;
-	context_lock(control);
-	match_forget(&traffic_of(control)->match, ~(uint64_t)0, comm_tag_control(context_id));
-	comm_note_freed(control, context_id);
-	lock_release(&control->lock);
-}
-
 /* Messages that come from now on are dropped. */
 static void part_traffic_end(struct comm *comm)
 {
@@ -105,7 +103,7 @@ static void part_traffic_end(struct comm *comm)
 
 	match_forget(&traffic_of(comm->context)->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT,
 		     context_id);
-	comm_drop_messages(comm->context, comm->context_id);
+	native_drop_id(comm->context, comm->context_id);
 }
 
 static void part_messages_failed(struct comm *comm, int loud)
@@ -123,7 +121,7 @@ static void part_messages_end(struct comm *comm)
 static const struct comm_part parts[] = {
 	{"engines", .begin = part_engines, .end = native_free},
 	{"nodes", .begin = part_nodes, .free = part_nodes_free},
-	{"operations", .free = part_redops_free},
+	{"operations", .begin = part_redops, .free = part_redops_free},
 	{"streams", .free = stream_order_free},
 	{"staging", .end = part_staging_end},
 	{"traffic", .end = part_traffic_end},
@@ -156,13 +154,8 @@ static void comm_describe_oldest(const struct comm *comm, char *text, size_t siz
 
 static int comm_find_redop(const struct comm *comm, struct call *call)
 {
-	return redop_find(&comm->redops, call->kind->name, call->args.dtype, call->args.op,
+	return redop_find(comm->redops, call->kind->name, call->args.dtype, call->args.op,
 			  &call->redop);
-}
-
-static void comm_hold(struct op *op)
-{
-	stream_order_hold(op->comm, op->ordered);
 }
 
 static unsigned comm_unexpected(const struct comm *comm, char *text, size_t size)
@@ -173,11 +166,17 @@ static unsigned comm_unexpected(const struct comm *comm, char *text, size_t size
 	return text[0] ? unexpected.messages : 0;
 }
 
+static void comm_hold(struct op *op)
+{
+	stream_order_hold(op->comm, op->ordered);
+}
+
 const struct comm_client comm_parts_client = {
 	.parts = parts,
 	.locate = comm_locate,
 	.supports = dispatch_check,
 	.find_redop = comm_find_redop,
+	.free_redops = redop_table_free,
 	.choose = dispatch_choose,
 	.issued = report_compare_newest,
 	.failed = comm_end_all,
@@ -193,6 +192,7 @@ const struct comm_client comm_parts_client = {
 	.drop = stream_order_drop,
 	.release = stream_order_release,
 	.watch = stream_order_watch,
+	.lanes = &lane_order,
 	.slice = stall_slice,
 	.step = stall_step,
 	.unstall = stall_end,

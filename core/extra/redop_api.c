@@ -30,38 +30,20 @@ static int redop_api_make_native(struct comm *comm, const char *what, struct red
 			 what, b->name);
 }
 
-/*
- * Adds the operation, also for calls on host memory, of the same number: both tables have had the same additions and
- * removals.  -1: no memory.
- */
-static int redop_api_add_both(struct comm *comm, struct redop *redop)
+/* Changes the table of both lanes: adds the operation, or removes `number` if redop is NULL.  -1: no memory. */
+static int redop_api_change(struct comm *comm, const struct redop *redop, int number)
 {
-	const int number = redop_add(&comm->redops, redop);
-	struct comm *host_comm = lane_host(comm);
-	int other;
+	struct comm *host = lane_host(comm);
 
-	if (number < 0 || !host_comm)
-		return number;
-	redop->made = 0;
-	context_enter(host_comm->context);
-	other = redop_add(&host_comm->redops, redop);
-	if (other >= 0 && other != number)
-		redop_remove(&host_comm->redops, other);
-	context_leave(host_comm->context);
-	if (other == number)
-		return number;
-	redop_remove(&comm->redops, number);
-	return -1;
-}
-
-static void redop_api_remove_both(struct comm *comm, int op)
-{
-	redop_remove(&comm->redops, op);
-	if (!lane_host(comm))
-		return;
-	context_enter(lane_host(comm)->context);
-	redop_remove(&lane_host(comm)->redops, op);
-	context_leave(lane_host(comm)->context);
+	if (host)
+		context_lock(host->context);
+	if (redop)
+		number = redop_add(comm->redops, redop);
+	else
+		redop_remove(comm->redops, number);
+	if (host)
+		context_leave(host->context);
+	return number;
 }
 
 static int redop_api_add(coll_comm_t handle, const char *what, struct redop *like,
@@ -76,7 +58,7 @@ static int redop_api_add(coll_comm_t handle, const char *what, struct redop *lik
 	if (!code)
 		code = redop_api_make_native(comm, what, like, scalar, residence);
 	if (!code) {
-		number = redop_api_add_both(comm, like);
+		number = redop_api_change(comm, like, 0);
 		if (number < 0)
 			code = error_set(COLL_ERR_NO_MEMORY, "%s: no memory for another operation",
 					 what);
@@ -159,7 +141,7 @@ coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t handle)
 	comm = comm_enter(handle, "coll_red_op_destroy");
 	if (!comm)
 		return error_code();
-	redop = redop_made(&comm->redops, op);
+	redop = redop_made(comm->redops, op);
 	if (!redop) {
 		code = error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_red_op_destroy: op %d was not made on this communicator, or "
@@ -167,7 +149,7 @@ coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t handle)
 				 op);
 	} else {
 		code = redop_api_destroy_native(comm, redop);
-		redop_api_remove_both(comm, op);
+		(void)redop_api_change(comm, NULL, op);
 	}
 	comm_leave(comm);
 	return code;

@@ -20,7 +20,7 @@ static int local_find(coll_comm_t handle, int dtype, int op, struct redop *redop
 	comm = comm_enter(handle, local_name);
 	if (!comm)
 		return error_code();
-	code = redop_find(&comm->redops, local_name, dtype, op, redop);
+	code = redop_find(comm->redops, local_name, dtype, op, redop);
 	comm_leave(comm);
 	return code;
 }

@@ -1,29 +1,280 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* message.c - messages outside the order of the operations: how they are made and started. */
+/*
+ * message.c - messages outside the order of the operations.  The transport reports a receive, but of a send it only sets
+ * the status: sends must be looked at.
+ */
 #include "message/message.h"
-#include "comm/callback.h"
-#include "compose/steps.h"
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
+#include "comm/call_log.h"
+#include "comm/comm_wait.h"
+#include "compose/staging.h"
+#include "compose/steps.h"
 #include "transport/traffic.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-int message_new(struct comm *comm, const struct message_args *args, struct message **out)
-{
-	struct message *m = calloc(1, sizeof(*m));
+/* -------------------------------------------------------- device buffers -- */
 
-	*out = m;
-	if (!m)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for a message");
-	m->comm = comm;
-	m->args = *args;
-	atomic_init(&m->refs, 1);
-	m->status = (coll_status_t){
-		.source = -1, .tag = -1, .error = COLL_IN_PROGRESS, .dtype = COLL_DTYPE_NONE};
-	return args->staged ? message_stage(m) : COLL_SUCCESS;
+/* The message is over, or does not start. */
+static void message_unstage(struct message *m)
+{
+	if (m->offload)
+		offload_give_back(&m->task.comm->offloads, m->offload);
+	m->offload = NULL;
 }
 
-/* ------------------------------------------------------------------ starting -- */
+/* Gives a message host memory, before it starts, and warns. */
+static int message_stage(struct message *m)
+{
+	struct comm *comm = m->task.comm;
+	const struct message_args *a = &m->args;
+	const size_t bytes = a->count * coll_dtype_size(a->dtype);
+	const int way = a->kind == COLL_KIND_SEND ? COPY_IN : COPY_OUT;
+	int code;
+
+	m->offload = offload_take(&comm->offloads, bytes, m, 0);
+	if (!m->offload || !offload_pin_near(m->offload, a->buf))
+		code = error_set(COLL_ERR_NO_MEMORY,
+				 "%s: no memory for %zu bytes on their way to or from a device",
+				 way == COPY_IN ? "coll_isend" : "coll_irecv", bytes);
+	else
+		code = copies_find(&traffic_of(comm->context)->copies, way, a->buf,
+				   &m->offload->way[way].stream);
+	if (code)
+		message_unstage(m);
+	else
+		staging_warn_message(comm, a->kind, a->site, bytes);
+	return code;
+}
+
+/* ---------------------------------------------------------------- ending -- */
+
+static void message_unlink(struct message *m)
+{
+	struct comm *comm = m->task.comm;
+	struct message_list *list =
+		m->args.kind == COLL_KIND_SEND ? &comm->messages.sends : &comm->messages.recvs;
+
+	*(m->prev ? &m->prev->next : &list->first) = m->next;
+	*(m->next ? &m->next->prev : &list->last) = m->prev;
+	list->count--;
+	if (comm->messages.next_look == m)
+		comm->messages.next_look = m->next;
+	if (comm->messages.first_unsent == m)
+		comm->messages.first_unsent = m->next;
+	comm->messages.looks -= m->args.kind == COLL_KIND_SEND;
+	message_unstage(m);
+}
+
+static void message_log(const struct message *m, int code)
+{
+	struct comm *comm = m->task.comm;
+	struct record record = {
+		.meta = {(uint64_t)COLL_KIND_SEND | signature_dtype_bits(m->args.dtype)},
+		.count = m->args.count,
+		.issued_us = m->issued_us,
+		.ended_us = comm->error ? 0 : context_now(comm->context),
+		.seq_or_tag = (uint32_t)m->args.tag,
+		.peer = m->args.peer,
+		.kind = m->args.kind,
+		.code = code};
+
+	if (m->args.kind == COLL_KIND_RECV && m->status.source >= 0) {
+		record.peer = m->status.source;
+		record.seq_or_tag = (uint32_t)m->status.tag;
+		record.count = m->status.bytes / coll_dtype_size(m->args.dtype);
+	}
+	call_log_add_message(comm, &record);
+}
+
+/* The message is over.  fmt NULL: the communicator's failure is the reason. */
+__attribute__((format(printf, 3, 4))) static void message_end(struct message *m, int code,
+							      const char *fmt, ...)
+{
+	struct comm *comm = m->task.comm;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (fmt)
+		task_set_text_va(&m->task, fmt, ap);
+	va_end(ap);
+	m->status.error = code;
+	if (m->args.kind != COLL_KIND_NONE) {
+		message_unlink(m);
+		message_log(m, code);
+		comm->steps++;
+		comm->context->sleepers_have_news = 1;
+	}
+	task_end(&m->task, code);
+	if (m->args.kind != COLL_KIND_NONE)
+		task_unref(&m->task);
+}
+
+/* ---------------------------------------------------------------- copies -- */
+
+static void message_copy_end(struct message *m)
+{
+	m->copying = 0;
+	m->task.comm->messages.copying--;
+	m->task.comm->messages.looks--;
+}
+
+/* A send whose copy has ended waits for its turn to start; a receive is over. */
+static void message_copied(struct copy *copy, int code)
+{
+	struct message *m = copy->owner;
+	struct rank_name name;
+
+	message_copy_end(m);
+	m->offload->lost = code == COPY_LOST;
+	if (code)
+		message_end(m, code == COPY_LOST ? COLL_ERR_DEVICE : code, "%s: %s",
+			    comm_own_name(m->task.comm, &name), error_text());
+	else if (m->args.kind == COLL_KIND_RECV)
+		message_end(m, COLL_SUCCESS, NULL);
+}
+
+/* Begins the copy of a send's bytes to host memory, or of the bytes that a receive has got from there. */
+static void message_copy_begin(struct message *m)
+{
+	const int in = m->args.kind == COLL_KIND_SEND;
+	struct offload *o = m->offload;
+
+	o->whole = (struct copy){.ended = message_copied,
+				 .owner = m,
+				 .dst = in ? o->memory : m->args.buf,
+				 .src = in ? m->args.buf : o->memory,
+				 .n = in ? m->args.count * coll_dtype_size(m->args.dtype)
+					 : (size_t)m->status.bytes};
+	copies_add(&traffic_of(m->task.comm->context)->copies, &o->way[in ? COPY_IN : COPY_OUT],
+		   &o->whole);
+	m->copying = 1;
+	m->task.comm->messages.copying++;
+	m->task.comm->messages.looks++;
+	comm_set_busy(m->task.comm);
+}
+
+/* Waits, for a bounded time, until the message's copy is not under way. */
+static void message_copy_cancel(struct message *m)
+{
+	struct comm *comm = m->task.comm;
+
+	if (!m->copying)
+		return;
+	m->offload->lost = copies_cancel(&traffic_of(comm->context)->copies, m->offload->way, m,
+					 comm->rank) != 0;
+	message_copy_end(m);
+}
+
+/* -------------------------------------------------------------- arriving -- */
+
+static struct message *message_of(const struct recv *recv)
+{
+	return (struct message *)((uintptr_t)recv - offsetof(struct message, u.in.recv));
+}
+
+static void message_received(struct recv *recv)
+{
+	struct message *m = message_of(recv);
+	struct comm *comm = m->task.comm;
+
+	if (recv->status == COLL_ERR_MISMATCH) {
+		message_end(m, COLL_ERR_MISMATCH, NULL); /* message_misfit has set the text */
+		return;
+	}
+	if (recv->status) {
+		steps_peer_failed(comm, comm->to_comm_rank[recv->peer], recv->status);
+		return;
+	}
+	m->status = (coll_status_t){.source = comm->to_comm_rank[recv->peer],
+				    .tag = (int32_t)recv->meta[1],
+				    .bytes = recv->len,
+				    .dtype = recv->len ? m->args.dtype : COLL_DTYPE_NONE};
+	if (m->offload && recv->len)
+		message_copy_begin(m);
+	else
+		message_end(m, COLL_SUCCESS, NULL);
+}
+
+void message_misfit(const struct recv *recv, uint32_t peer, const coll_header_t *h)
+{
+	struct message *m = message_of(recv);
+	const int dtype = signature_dtype(h->meta), source = m->task.comm->to_comm_rank[peer];
+	const uint32_t tag = (uint32_t)h->meta[1];
+	struct rank_name own, sender;
+	char what[160];
+
+	message_describe(m->task.comm, &m->args, what, sizeof(what));
+	m->status = (coll_status_t){
+		.source = source, .tag = (int32_t)tag, .bytes = h->len, .dtype = dtype};
+	if (dtype != m->args.dtype)
+		task_set_text(
+			&m->task, "%s: %s: %s sent %s with tag %u, but the types must be equal",
+			comm_own_name(m->task.comm, &own), what,
+			comm_rank_name(m->task.comm, source, &sender), coll_dtype_name(dtype), tag);
+	else
+		task_set_text(&m->task,
+			      "%s: %s: %s sent %llu bytes with tag %u, but the receive has "
+			      "room for %llu: coll_probe tells the size of a message",
+			      comm_own_name(m->task.comm, &own), what,
+			      comm_rank_name(m->task.comm, source, &sender),
+			      (unsigned long long)h->len, tag, (unsigned long long)recv->len);
+}
+
+/* ------------------------------------------------------ ranks that leave -- */
+
+/* Has every rank left that could send the message?  The own rank could, but the thread waits. */
+static int message_has_left(const struct message *m)
+{
+	const struct comm *comm = m->task.comm;
+
+	if (!comm->nleft || m->task.done ||
+	    (m->args.kind != COLL_KIND_NONE && !message_is_posted(m)))
+		return 0;
+	return m->args.peer == COLL_ANY_SOURCE ? comm->nleft == comm->nranks - 1
+					       : comm->peer_state[m->args.peer] == PEER_LEFT;
+}
+
+/* Ends a receive that no rank can meet any more: 1 if it did. */
+static int message_check_left(struct message *m)
+{
+	const struct comm *comm = m->task.comm;
+	struct rank_name name, own;
+	char what[160];
+
+	if (!message_has_left(m))
+		return 0;
+	message_describe(comm, &m->args, what, sizeof(what));
+	comm_own_name(comm, &own);
+	if (m->args.kind != COLL_KIND_NONE) /* a probe is in no list */
+		steps_cancel_recv(comm->context, &m->u.in.recv);
+	if (m->args.peer == COLL_ANY_SOURCE)
+		message_end(m, COLL_ERR_PEER_LOST,
+			    "all other ranks destroyed their communicators while %s waited in "
+			    "%s",
+			    own.text, what);
+	else
+		message_end(m, COLL_ERR_PEER_LOST,
+			    "%s destroyed its communicator while %s waited in %s",
+			    comm_rank_name(comm, m->args.peer, &name), own.text, what);
+	return 1;
+}
+
+void message_peer_left(struct comm *comm)
+{
+	struct message *next;
+
+	for (struct message *m = comm->messages.recvs.first; m; m = next) {
+		next = m->next;
+		message_check_left(m);
+	}
+}
+
+/* -------------------------------------------------------------- starting -- */
 
 static uint64_t message_type(const struct message_args *args)
 {
@@ -32,11 +283,11 @@ static uint64_t message_type(const struct message_args *args)
 
 static void message_open(struct message *m)
 {
-	struct comm *comm = m->comm;
+	struct comm *comm = m->task.comm;
 	const int sends = m->args.kind == COLL_KIND_SEND;
 	struct message_list *list = sends ? &comm->messages.sends : &comm->messages.recvs;
 
-	atomic_fetch_add(&m->refs, 1);
+	atomic_fetch_add(&m->task.refs, 1);
 	m->issued_us = context_now(comm->context);
 	m->prev = list->last;
 	*(list->last ? &list->last->next : &list->first) = m;
@@ -51,7 +302,7 @@ static void message_open(struct message *m)
 static void message_start_send(struct message *m)
 {
 	const struct message_args *a = &m->args;
-	struct comm *comm = m->comm;
+	struct comm *comm = m->task.comm;
 	struct context *context = comm->context;
 	coll_send_t *send = &m->u.send;
 	coll_error_t err = error_blank();
@@ -85,7 +336,7 @@ static void message_start_send(struct message *m)
 /* A send whose bytes are copied holds those behind it: messages keep the order of the calls. */
 static void message_hold_send(struct message *m)
 {
-	struct comm *comm = m->comm;
+	struct comm *comm = m->task.comm;
 
 	m->u.send.status = COLL_IN_PROGRESS;
 	m->unsent = 1;
@@ -95,7 +346,8 @@ static void message_hold_send(struct message *m)
 		message_copy_begin(m);
 }
 
-int message_start_held(struct comm *comm)
+/* Starts the sends that no copy holds any more: 1 if any. */
+static int message_start_held(struct comm *comm)
 {
 	struct message *m;
 	int moved = 0;
@@ -109,7 +361,8 @@ int message_start_held(struct comm *comm)
 	return moved;
 }
 
-struct recv message_recv(const struct comm *comm, const struct message_args *a)
+/* The receive of a coll_irecv or coll_probe with these arguments. */
+static struct recv message_recv(const struct comm *comm, const struct message_args *a)
 {
 	return (struct recv){
 		.tag = comm_tag_loose(comm),
@@ -125,15 +378,15 @@ struct recv message_recv(const struct comm *comm, const struct message_args *a)
 
 void message_start(struct message *m)
 {
-	struct context *context = m->comm->context;
+	struct context *context = m->task.comm->context;
 
 	message_open(m);
-	if (m->args.kind == COLL_KIND_SEND && (m->offload || m->comm->messages.first_unsent)) {
+	if (m->args.kind == COLL_KIND_SEND && (m->offload || m->task.comm->messages.first_unsent)) {
 		message_hold_send(m);
 	} else if (m->args.kind == COLL_KIND_SEND) {
 		message_start_send(m);
 	} else {
-		m->u.in.recv = message_recv(m->comm, &m->args);
+		m->u.in.recv = message_recv(m->task.comm, &m->args);
 		m->u.in.received = message_received;
 		if (m->offload)
 			m->u.in.recv.dst = m->offload->memory;
@@ -145,21 +398,214 @@ void message_start(struct message *m)
 		context_wake(context);
 }
 
-/* ------------------------------------------------------------------- ending, probing -- */
+/* ---------------------------------------------------------- ending early -- */
 
-int message_result(const struct message *m)
+int message_cancel(struct message *m)
 {
-	const struct comm *comm = m->comm;
+	struct context *context = m->task.comm->context;
 
-	if (!m->done)
-		return COLL_IN_PROGRESS;
-	if (!m->code)
-		return COLL_SUCCESS;
-	return error_set(m->code, "%s",
-			 m->text       ? m->text
-			 : comm->error ? comm_failure(comm)
-				       : coll_error_string(m->code));
+	if (m->task.done || !message_is_posted(m))
+		return error_set(COLL_ERR_INVALID_USAGE, "coll_request_cancel: %s",
+				 m->task.done ? "the request is complete already"
+				 : m->args.kind == COLL_KIND_SEND
+					 ? "a send has started and cannot be cancelled"
+					 : "a message for the receive is under way");
+	steps_cancel_recv(context, &m->u.in.recv);
+	message_end(m, COLL_ERR_ABORTED, "the program cancelled the receive");
+	if (context->sleepers)
+		context_wake(context);
+	return COLL_SUCCESS;
 }
+
+/*
+ * An endpoint without a function to cancel is closed: then the communicator fails, and ends its messages, within
+ * the call that ends one of them.
+ */
+void message_end_all(struct comm *comm, int code)
+{
+	struct message *m = comm->messages.recvs.first ? comm->messages.recvs.first
+						       : comm->messages.sends.first;
+	struct rank_name name;
+	char what[160];
+
+	if (m) {
+		message_describe(comm, &m->args, what, sizeof(what));
+		log_info("%s ends messages that are not complete, the first of them %s",
+			 comm_own_name(comm, &name), what);
+	}
+	while ((m = comm->messages.sends.first)) {
+		message_copy_cancel(m);
+		if (!m->unsent)
+			steps_cancel_send(comm->context, &m->u.send);
+		if (m == comm->messages.sends.first)
+			message_end(m, code, NULL);
+	}
+	while ((m = comm->messages.recvs.first)) {
+		message_copy_cancel(m);
+		steps_cancel_recv(comm->context, &m->u.in.recv);
+		if (m == comm->messages.recvs.first)
+			message_end(m, code, NULL);
+	}
+}
+
+/* A receive ends alone while no message has come for it.  The bytes of other messages cannot be taken back. */
+static void message_late(struct task *task)
+{
+	struct message *m = message_of_task(task);
+	struct comm *comm = task->comm;
+	const double seconds = (double)task->timeout_us / 1e6;
+	struct rank_name own;
+	char what[160];
+
+	comm_own_name(comm, &own);
+	message_describe(comm, &m->args, what, sizeof(what));
+	if (message_is_posted(m)) {
+		steps_cancel_recv(comm->context, &m->u.in.recv);
+		message_end(m, COLL_ERR_TIMEOUT,
+			    "%s: %s timed out: no message has come %.3g s after the program "
+			    "limited its time",
+			    own.text, what, seconds);
+	} else {
+		comm_fail(comm, 0, COLL_ERR_TIMEOUT,
+			  "%s: %s timed out: its bytes are still under way %.3g s after the "
+			  "program limited its time",
+			  own.text, what, seconds);
+	}
+}
+
+/* --------------------------------------------------------------- looking -- */
+
+/*
+ * A call of message_progress looks at so many sends at most, since a program may have 10,000 of them open and call for
+ * each.  A thread looks at its own send and, before it sleeps, at all sends.
+ */
+enum { MESSAGE_LOOKS = 64 };
+
+/* Ends the send if it is complete: 1 if it is. */
+static int message_check_send(struct message *m)
+{
+	struct comm *comm = m->task.comm;
+	const int status = m->u.send.status;
+	struct rank_name name, own;
+
+	if (m->unsent || status == COLL_IN_PROGRESS)
+		return 0;
+	if (!status) {
+		m->status =
+			(coll_status_t){.source = comm->rank,
+					.tag = m->args.tag,
+					.bytes = m->u.send.header.len,
+					.dtype = m->args.count ? m->args.dtype : COLL_DTYPE_NONE};
+		message_end(m, COLL_SUCCESS, NULL);
+	} else if (comm->peer_state[m->args.peer] == PEER_LEFT) {
+		message_end(m, COLL_ERR_PEER_LOST,
+			    "%s destroyed its communicator before %s could send to it",
+			    comm_rank_name(comm, m->args.peer, &name), comm_own_name(comm, &own));
+	} else {
+		steps_peer_failed(comm, m->args.peer, status);
+	}
+	return 1;
+}
+
+/* Looks at `n` sends from next_look on, at each once: 1 if one of them is complete. */
+static int message_look(struct comm *comm, int n)
+{
+	int moved = 0;
+
+	for (n = n < comm->messages.sends.count ? n : comm->messages.sends.count;
+	     n > 0 && !comm->error; n--) {
+		struct message *m = comm->messages.next_look ? comm->messages.next_look
+							     : comm->messages.sends.first;
+
+		if (!m)
+			break;
+		comm->messages.next_look = m->next;
+		moved |= message_check_send(m);
+	}
+	return moved;
+}
+
+int message_look_at_all(struct comm *comm)
+{
+	return comm->messages.sends.count > MESSAGE_LOOKS &&
+	       message_look(comm, comm->messages.sends.count);
+}
+
+/* The thread that finds its own send complete may be the last in a call: it wakes those that wait for the send too. */
+static void message_look_at_one(struct task *task)
+{
+	struct message *m = message_of_task(task);
+	struct comm *comm = task->comm;
+
+	if (m->args.kind == COLL_KIND_SEND && !comm->error && message_check_send(m) &&
+	    comm->context->sleepers)
+		context_wake(comm->context);
+}
+
+int message_progress(struct comm *comm)
+{
+	int moved =
+		comm->messages.copying ? copies_progress(&traffic_of(comm->context)->copies) : 0;
+
+	if (comm->messages.first_unsent)
+		moved |= message_start_held(comm);
+	return moved | message_look(comm, MESSAGE_LOOKS);
+}
+
+/* ---------------------------------------------------------------- making -- */
+
+static void message_describe_task(const struct task *task, char *text, size_t size)
+{
+	const struct message *m = (const struct message *)task;
+
+	message_describe(task->comm, &m->args, text, size);
+}
+
+static int message_mark_awaited(const struct task *task, uint8_t *from)
+{
+	const struct message *m = (const struct message *)task;
+
+	if (m->args.peer == COLL_ANY_SOURCE)
+		return 0;
+	from[m->args.peer] = 1;
+	return 1;
+}
+
+/* The last reference has gone; a message that has not started has its buffer yet. */
+static void message_close(struct task *task)
+{
+	message_unstage(message_of_task(task));
+}
+
+const struct task_kind message_kind = {
+	.look = message_look_at_one,
+	.late = message_late,
+	.close = message_close,
+	.describe = message_describe_task,
+	.awaits = message_mark_awaited,
+};
+
+int message_new(struct comm *comm, const struct message_args *args, struct message **out)
+{
+	struct message *m = calloc(1, sizeof(*m));
+	int code;
+
+	*out = m;
+	if (!m)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a message");
+	task_init(&m->task, &message_kind, comm);
+	m->args = *args;
+	m->status = (coll_status_t){
+		.source = -1, .tag = -1, .error = COLL_IN_PROGRESS, .dtype = COLL_DTYPE_NONE};
+	code = args->staged ? message_stage(m) : COLL_SUCCESS;
+	if (!code)
+		return COLL_SUCCESS;
+	task_unref(&m->task);
+	*out = NULL;
+	return code;
+}
+
+/* ------------------------------------------------------ waiting, probing -- */
 
 int message_probe(struct comm *comm, const struct message_args *args, coll_status_t *status)
 {
@@ -175,30 +621,36 @@ int message_probe(struct comm *comm, const struct message_args *args, coll_statu
 	return 1;
 }
 
-/* ------------------------------------------------------------ callbacks, limits -- */
-
-int message_call_back(struct message *m, coll_request_fn fn, void *user)
+static int message_probed(void *arg)
 {
-	const int code = callback_append(&m->callbacks, fn, user);
+	struct message *m = arg;
 
-	if (!code && m->done)
-		callback_end(&m->callbacks, m->code);
-	return code;
+	return task_is_over(&m->task) || message_probe(m->task.comm, &m->args, &m->status) ||
+	       message_check_left(m);
 }
 
-void message_set_limit(struct message *m, int64_t timeout_us)
+/* On the heap: other threads look at it, also after this one has left the library by a jump. */
+int message_probe_wait(struct comm *comm, const struct message_args *args, coll_status_t *status)
 {
-	struct comm *comm = m->comm;
+	struct message *m = calloc(1, sizeof(*m));
+	const struct comm_wait wait = {.comm = comm, .task = &m->task};
+	int code;
 
-	if (m->done)
-		return;
-	if (!m->end_us) {
-		comm->messages.looks++;
-		comm->messages.limited++;
-	}
-	comm_set_busy(comm);
-	m->timeout_us = timeout_us;
-	m->end_us = clock_now_us() + timeout_us;
-	if (m->end_us < comm->messages.next_limit_us)
-		comm->messages.next_limit_us = m->end_us;
+	if (!m)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a coll_probe");
+	task_init(&m->task, &message_kind, comm);
+	m->args = *args;
+	m->u.in.recv = message_recv(comm, args);
+	m->u.in.recv.state = RECV_POSTED; /* for the descriptions */
+	comm->messages.probing = m;
+	(void)comm_wait_until(&wait, message_probed, m);
+	if (comm->messages.probing == m)
+		comm->messages.probing = NULL;
+	comm_check_aborted(comm, UINT64_MAX);
+	comm_flush(comm);
+	code = m->task.done ? task_result(&m->task) : comm_error(comm);
+	if (!code)
+		*status = m->status;
+	task_unref(&m->task);
+	return code;
 }

@@ -2,6 +2,7 @@
 /* native.c - the state of a backend without a transport: the buffers that it takes, the operations that it has not ended. */
 #include "native/native_impl.h"
 #include "device/device.h"
+#include "transport/channel.h"
 #include "base/error.h"
 
 #include <stdio.h>
@@ -108,4 +109,16 @@ void native_abort(struct comm *comm)
 
 	if (native->abort && comm->context->ep)
 		native->abort(comm->context->ep);
+}
+
+void native_drop_id(const struct context *context, uint32_t context_id)
+{
+	struct context *control = channel_control(context);
+
+	if (!control || context_id >= (uint32_t)1 << TAG_CONTEXT_BITS)
+		return;
+	context_lock(control);
+	match_forget(&traffic_of(control)->match, ~(uint64_t)0, comm_tag_control(context_id));
+	comm_note_freed(control, context_id);
+	lock_release(&control->lock);
 }

@@ -16,6 +16,15 @@
 /* The engine of a backend without a transport (native_submit.c), and of one with a transport (native_polled.c). */
 extern const struct engine native_engine, polled_engine;
 
+/* Without a transport each communicator has an endpoint and a rendezvous of its own (derive_native.c). */
+extern const struct derive derive_native;
+
+/*
+ * No native communicator of this id is there any more, or will be made: control messages for it are dropped.  Does nothing
+ * without a control channel.
+ */
+void native_drop_id(const struct context *context, uint32_t context_id);
+
 /* The state of a communicator whose backend has no transport. */
 int native_new(struct native **out);
 void native_free(struct comm *comm);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* native_submit.c - hands operations to a backend without a transport, and tracks their completion. */
 #include "native/native_impl.h"
-#include "comm/callback.h"
+#include "comm/task.h"
 #include "comm/comm_wait.h"
 #include "comm/op.h"
 #include "watch/report.h"
@@ -190,7 +190,7 @@ int native_progress(struct comm *comm)
 	if (comm->finished == before)
 		return 0;
 	call_log_end_all(comm, before);
-	callback_check(comm);
+	task_check(comm);
 	comm->context->sleepers_have_news = 1;
 	return 1;
 }
@@ -277,13 +277,16 @@ void native_group_end(struct comm *comm)
 
 const struct engine native_engine = {
 	.now = native_now,
+	.takes = native_takes,
 	.start = native_start,
 	.progress = native_move,
 	.busy = native_busy,
 	.describe = native_describe,
+	.mark = native_want_marker,
 	.abort = native_abort,
 	.check = native_check,
 	.group_begin = native_group_begin,
 	.group_end = native_group_end,
+	.derive = &derive_native,
 	.keeps_order = 1,
 };

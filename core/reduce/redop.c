@@ -220,11 +220,14 @@ void redop_remove(struct redop_table *table, int op)
 		table->first_free = slot;
 }
 
-void redop_free_all(struct redop_table *table)
+void redop_table_free(struct redop_table *table)
 {
+	if (!table)
+		return;
 	for (int i = 0; i < table->n; i++)
 		free(table->made[i]);
 	free(table->made);
+	free(table);
 }
 
 /* ---------------------------------------------------- valid on every communicator -- */

@@ -51,7 +51,8 @@ int redop_add(struct redop_table *table, const struct redop *redop);
 struct redop *redop_made(const struct redop_table *table, int op);
 /* Removes the operation of that number.  Calls under way have copies of it. */
 void redop_remove(struct redop_table *table, int op);
-void redop_free_all(struct redop_table *table);
+/* Frees the table, which is on the heap, with its operations.  Accepts NULL. */
+void redop_table_free(struct redop_table *table);
 
 /* Adds as redop_add an operation that is valid on every communicator. */
 int redop_add_everywhere(const struct redop *redop);

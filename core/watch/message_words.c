@@ -28,14 +28,6 @@ void message_describe(const struct comm *comm, const struct message_args *a, cha
 			 tag);
 }
 
-int message_mark_awaited(const struct message *m, uint8_t *from)
-{
-	if (m->args.peer == COLL_ANY_SOURCE)
-		return 0;
-	from[m->args.peer] = 1;
-	return 1;
-}
-
 void message_position(const struct comm *comm, struct position *position)
 {
 	const struct message *m =

@@ -6,11 +6,8 @@
 #ifndef CORE_WATCH_MESSAGE_WORDS_H
 #define CORE_WATCH_MESSAGE_WORDS_H
 
-#include "comm/comm.h"
+#include "comm/task.h"
 
-#include <stdatomic.h>
-
-struct callback;
 struct position;
 
 /* The arguments of the call; they are checked. */
@@ -26,19 +23,13 @@ struct message_args {
 };
 
 struct message {
+	struct task task; /* the request has a reference, and the list of open messages */
 	struct message *next, *prev; /* in sends or recvs of comm->messages while it is open */
-	struct comm *comm;
-	_Atomic int refs; /* of the request, and of the list of open messages */
 	struct message_args args;
-	int done;
-	int code;   /* once done: the result */
-	char *text; /* of the code; NULL: the text of the communicator's failure */
-	struct callback *callbacks;
-	int unsent;                 /* a send that has not started */
-	struct offload *offload;    /* the memory that stands in for the buffer, or NULL */
-	int copying;                /* between both */
-	int64_t issued_us;          /* by context_now */
-	int64_t timeout_us, end_us; /* by coll_request_set_timeout; end_us 0: none */
+	int unsent;              /* a send that has not started */
+	struct offload *offload; /* the memory that stands in for the buffer, or NULL */
+	int copying;             /* between both */
+	int64_t issued_us;       /* by context_now */
 	coll_status_t status;
 	union {
 		coll_send_t send;
@@ -51,8 +42,6 @@ int message_is_posted(const struct message *message);
 /* Writes, of the arguments, "coll_irecv of 4 int32 from rank 1 with tag 7". */
 void message_describe(const struct comm *comm, const struct message_args *args, char *text,
 		      size_t size);
-/* Marks in `from` the rank for which the message waits: 1 if it is a certain rank. */
-int message_mark_awaited(const struct message *message, uint8_t *from);
 /* For a rank without operations: its coll_probe, else its oldest open receive, is its position. */
 void message_position(const struct comm *comm, struct position *position);
 

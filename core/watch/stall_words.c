@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stall_words.c - where the ranks of an operation that does not move are, in words. */
 #include "watch/stall_words.h"
-#include "watch/message_words.h"
+#include "comm/task.h"
 #include "transport/traffic.h"
 #include "comm/lane.h"
 
@@ -11,7 +11,7 @@
 
 int stall_mark_awaited(const struct comm *comm, uint8_t *from)
 {
-	int any = comm->waited && message_mark_awaited(comm->waited, from);
+	int any = comm->waited && comm->waited->kind->awaits(comm->waited, from);
 
 	for (const struct op *op = comm->queue.head; op; op = op->next)
 		if (op->state == OP_RUNNING && op->engine->awaits)
@@ -28,7 +28,7 @@ void stall_describe_own(const struct comm *comm, char *text, size_t size)
 	else if (comm->queue.head)
 		call_describe(comm, &comm->queue.head->call, text, size);
 	else
-		message_describe(comm, &comm->waited->args, text, size);
+		comm->waited->kind->describe(comm->waited, text, size);
 	/* A rank whose buffers lie in another kind of memory makes its call in the other lane (comm/lane.h). */
 	used = strlen(text);
 	if (comm->lanes && (!comm->native || comm->lanes->host_issued))

@@ -24,6 +24,7 @@ enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
 
 struct scene {
 	int way, result; /* with which NCCL fails */
+	long calls;      /* of its function, before the call in which the victim stops */
 	_Atomic int pid; /* of the victim */
 	_Atomic int over;
 };
@@ -126,11 +127,10 @@ static void *stop(void *arg)
 {
 	const struct scene *s = arg;
 	const char *function = ways[s->way].function;
-	const long before = s->way == BY_INIT ? 0 : nccl_calls(function);
 
 	while (s->way == BY_INIT && !dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD))
 		ranks_sleep(0.0001);
-	while (nccl_calls(function) <= before)
+	while (nccl_calls(function) <= s->calls)
 		ranks_sleep(0.0001);
 	kill(getpid(), SIGSTOP);
 	return NULL;
@@ -146,6 +146,7 @@ static void is_stopped(struct rank *r, struct scene *s)
 	setenv("STANDIN_NCCL_SPLIT_MS", "20000", 1);
 	setenv("STANDIN_NCCL_SHRINK_MS", "20000", 1);
 	atomic_store(&s->pid, getpid());
+	s->calls = s->way == BY_INIT ? 0 : nccl_calls(ways[s->way].function);
 	if (pthread_create(&thread, NULL, stop, s))
 		bail_out("cannot start a thread");
 	code = s->way == BY_INIT ? init(r) : make(r, s, &made);

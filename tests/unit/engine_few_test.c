@@ -6,7 +6,7 @@
  */
 #include "compose/again.h"
 #include "compose/composed.h"
-#include "comm/limit.h"
+#include "comm/task.h"
 
 #include "fake_backend.h"
 #include "comm/call_log.h"
@@ -457,6 +457,7 @@ static void test_beside(void)
 	struct few few = {.rig = rig_new(few_transport), .again = 1};
 	struct comm *comm = few.rig->comm;
 	struct context *context = few.rig->context;
+	struct task *task;
 
 	few_warm(&few);
 	group_set_current(1);
@@ -481,10 +482,15 @@ static void test_beside(void)
 	comm->messages.looks = 1;
 	ok(few_is_general(&few), "one beside messages outside the order");
 	comm->messages.looks = 0;
-	if (limit_add(comm, comm->issued + 1, 1000000))
-		bail_out("no limit");
+	task = task_new(comm, comm->issued + 1);
+	if (!task)
+		bail_out("no task");
+	task_set_limit(task, 1000000);
 	ok(few_is_general(&few), "one that must be complete by some time");
-	limit_free(comm);
+	comm->finished++;
+	task_check(comm);
+	comm->finished--;
+	task_unref(task);
 	context->classify = 1;
 	ok(!few_is_general(&few),
 	   "without all that it goes the short way, also where buffers may be "

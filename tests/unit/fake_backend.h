@@ -310,7 +310,7 @@ FAKE_UNUSED static struct call fake_call(struct comm *comm, const coll_args_t *a
 	struct call call = call_of_library(comm, args);
 
 	if (kind_reduces(args->kind) &&
-	    redop_find(&comm->redops, "call", args->dtype, args->op, &call.redop))
+	    redop_find(comm->redops, "call", args->dtype, args->op, &call.redop))
 		bail_out("%s", error_text());
 	return call;
 }

@@ -3,7 +3,7 @@
  * message_many_test.c - thousands of open messages, and of limits for operations: a call costs the same however many
  * there are, and every send that is complete ends, also if a thread looks for it before the library's turn has come to it.
  */
-#include "comm/limit.h"
+#include "comm/task.h"
 #include "message/message.h"
 
 #include "fake_backend.h"
@@ -47,14 +47,34 @@ static int count_done(int n)
 	int done = 0;
 
 	for (int i = 0; i < n; i++)
-		done += messages[i]->done;
+		done += messages[i]->task.done;
 	return done;
 }
 
 static void forget(int n)
 {
 	for (int i = 0; i < n; i++)
-		message_unref(messages[i]);
+		task_unref(&messages[i]->task);
+}
+
+/* As coll_request_set_timeout does for operation `number`, with a request that the program frees at once. */
+static void limit_operation(struct comm *comm, uint64_t number, int64_t timeout_us)
+{
+	struct task *task = task_new(comm, number);
+
+	if (!task)
+		bail_out("%s", error_text());
+	task_set_limit(task, timeout_us);
+	task_unref(task);
+}
+
+static int count_limited(const struct rig *rig)
+{
+	int n = 0;
+
+	for (const struct task *task = rig->comm->tasks.limited; task; task = task->next_limited)
+		n++;
+	return n;
 }
 
 /* ------------------------------------------------------------------------ the cost -- */
@@ -69,11 +89,11 @@ static double run(int kind, int limited, int n)
 	for (int i = 0; i < n; i++) {
 		messages[i] = begin(rig, kind, i);
 		if (limited)
-			message_set_limit(messages[i], FAR_US);
+			task_set_limit(&messages[i]->task, FAR_US);
 	}
 	for (int i = 0; i < n; i++) {
 		context_progress(rig->context);
-		done += message_is_done(messages[i]);
+		done += task_is_done(&messages[i]->task);
 	}
 	took = now() - begun;
 	if (done)
@@ -92,15 +112,16 @@ static double run_limits(int kind, int limited, int n)
 
 	(void)kind;
 	(void)limited;
-	for (int i = 1; i <= n; i++)
-		if (limit_add(rig->comm, (uint64_t)i, FAR_US) || limit_check(rig->comm))
-			bail_out("%s", error_text());
+	for (int i = 1; i <= n; i++) {
+		limit_operation(rig->comm, (uint64_t)i, FAR_US);
+		task_check_limits(rig->comm);
+	}
 	for (int i = 1; i <= n; i++) {
 		rig->comm->finished = (uint64_t)i;
-		limit_check(rig->comm);
+		task_check_limits(rig->comm);
 	}
 	took = now() - begun;
-	if (rig->comm->limits.first)
+	if (rig->comm->tasks.limited || rig->comm->tasks.awaited)
 		bail_out("limits of operations that are complete are left");
 	rig->comm->finished = 0;
 	rig_free(rig);
@@ -145,15 +166,15 @@ static void test_ends(void)
 	int turns = 0;
 
 	fake_complete(rig, MANY - 1, COLL_SUCCESS);
-	ok(message_is_done(messages[MANY - 1]), "a thread finds its send complete at once");
-	ok(!message_is_done(messages[0]), "and another one not");
+	ok(task_is_done(&messages[MANY - 1]->task), "a thread finds its send complete at once");
+	ok(!task_is_done(&messages[0]->task), "and another one not");
 	complete(rig, 3);
 	while (count_done(MANY) < MANY / 3 + 1 && turns++ < MANY)
 		context_progress(rig->context);
 	is_int(count_done(MANY), MANY / 3 + 1, "progress ends each complete send in turn");
 	is_int(rig->comm->messages.sends.count, MANY - count_done(MANY), "the others are open");
 	for (int i = 0; i < MANY; i++)
-		if (!messages[i]->done)
+		if (!messages[i]->task.done)
 			fake_complete(rig, i, COLL_SUCCESS);
 	ok(rig->context->client->look(rig->context), "before a sleep all are looked at");
 	is_int(count_done(MANY), MANY, "all have ended");
@@ -185,8 +206,8 @@ static void test_failure(void)
 	struct rig *rig = rig_with_sends();
 
 	fake_complete(rig, MANY / 2, COLL_ERR_PEER_LOST);
-	ok(message_is_done(messages[MANY / 2]), "a send that has failed is done");
-	is_int(messages[MANY / 2]->code, COLL_ERR_PEER_LOST, "its code");
+	ok(task_is_done(&messages[MANY / 2]->task), "a send that has failed is done");
+	is_int(messages[MANY / 2]->task.code, COLL_ERR_PEER_LOST, "its code");
 	is_int(count_done(MANY), MANY, "the communicator has failed, and with it the others");
 	forget(MANY);
 	rig_free(rig);
@@ -202,14 +223,14 @@ static void test_limits(void)
 
 	for (int i = 0; i < N; i++) {
 		messages[i] = begin(rig, COLL_KIND_RECV, i);
-		message_set_limit(messages[i], limits_us[i]);
+		task_set_limit(&messages[i]->task, limits_us[i]);
 	}
 	begun = clock_now_us();
 	while (count_done(N) < 2 && clock_now_us() - begun < FAR_US)
 		context_progress(rig->context);
-	is_int(messages[1]->code, COLL_ERR_TIMEOUT, "the first limit");
-	is_int(messages[3]->code, COLL_ERR_TIMEOUT, "the second limit");
-	is_int(rig->comm->messages.limited, N - 2, "the others wait");
+	is_int(messages[1]->task.code, COLL_ERR_TIMEOUT, "the first limit");
+	is_int(messages[3]->task.code, COLL_ERR_TIMEOUT, "the second limit");
+	is_int(count_limited(rig), N - 2, "the others wait");
 	message_end_all(rig->comm, COLL_ERR_ABORTED);
 	forget(N);
 	rig_free(rig);
@@ -219,7 +240,7 @@ static void progress_until_done(struct rig *rig, const struct message *m)
 {
 	const int64_t begun = clock_now_us();
 
-	while (!m->done && clock_now_us() - begun < FAR_US / 100)
+	while (!m->task.done && clock_now_us() - begun < FAR_US / 100)
 		context_progress(rig->context);
 }
 
@@ -230,16 +251,16 @@ static void test_limit_set_later(void)
 
 	for (int i = 0; i < 2; i++)
 		messages[i] = begin(rig, COLL_KIND_RECV, i);
-	message_set_limit(messages[0], FAR_US);
+	task_set_limit(&messages[0]->task, FAR_US);
 	context_progress(rig->context);
-	message_set_limit(messages[1], FAR_US);
-	message_set_limit(messages[1], 1);
+	task_set_limit(&messages[1]->task, FAR_US);
+	task_set_limit(&messages[1]->task, 1);
 	progress_until_done(rig, messages[1]);
-	is_int(messages[1]->code, COLL_ERR_TIMEOUT, "the later limit ends its receive");
-	ok(!messages[0]->done, "the earlier one goes on");
-	is_int(rig->comm->messages.limited, 1, "one message has a limit");
+	is_int(messages[1]->task.code, COLL_ERR_TIMEOUT, "the later limit ends its receive");
+	ok(!messages[0]->task.done, "the earlier one goes on");
+	is_int(count_limited(rig), 1, "one message has a limit");
 	message_end_all(rig->comm, COLL_ERR_ABORTED);
-	is_int(rig->comm->messages.limited, 0, "then none");
+	is_int(count_limited(rig), 0, "then none");
 	is_int(rig->comm->messages.looks, 0, "and none is to be looked at");
 	forget(2);
 	rig_free(rig);
@@ -251,9 +272,9 @@ static void test_limit_of_send(void)
 	struct rig *rig = rig_new(fake_transport);
 
 	messages[0] = begin(rig, COLL_KIND_SEND, 0);
-	message_set_limit(messages[0], 1);
+	task_set_limit(&messages[0]->task, 1);
 	progress_until_done(rig, messages[0]);
-	is_int(messages[0]->code, COLL_ERR_TIMEOUT, "the limit ends the send");
+	is_int(messages[0]->task.code, COLL_ERR_TIMEOUT, "the limit ends the send");
 	is_int(rig->comm->error, COLL_ERR_TIMEOUT, "and the communicator");
 	is_int(rig->fake.cancels, 1, "the transport gives it up");
 	forget(1);
@@ -279,20 +300,20 @@ static void test_left(void)
 	for (uint32_t r = 2; r < FAKE_RANKS; r++)
 		fake_leave(rig, r);
 	context_progress(rig->context);
-	ok(!messages[0]->done, "rank 1 is still there, and may send");
+	ok(!messages[0]->task.done, "rank 1 is still there, and may send");
 	fake_leave(rig, 1);
 	context_progress(rig->context);
-	is_int(messages[0]->code, COLL_ERR_PEER_LOST, "all have left: the receive ends");
+	is_int(messages[0]->task.code, COLL_ERR_PEER_LOST, "all have left: the receive ends");
 	fake_complete(rig, 0, COLL_ERR_PEER_LOST);
 	context_progress(rig->context);
-	is_int(messages[1]->code, COLL_ERR_PEER_LOST, "a send to one of them");
-	has_str(messages[1]->text, "rank 1 destroyed its communicator before rank 0 could send",
-		"its text");
+	is_int(messages[1]->task.code, COLL_ERR_PEER_LOST, "a send to one of them");
+	has_str(messages[1]->task.text,
+		"rank 1 destroyed its communicator before rank 0 could send", "its text");
 	messages[2] = begin(rig, COLL_KIND_SEND, 1);
-	is_int(messages[2]->code, COLL_ERR_PEER_LOST, "a later send ends at once");
+	is_int(messages[2]->task.code, COLL_ERR_PEER_LOST, "a later send ends at once");
 	is_int(rig->fake.sends, 1, "and the transport does not get it");
 	messages[3] = begin(rig, COLL_KIND_RECV, 1);
-	is_int(messages[3]->code, COLL_ERR_PEER_LOST, "a later receive too");
+	is_int(messages[3]->task.code, COLL_ERR_PEER_LOST, "a later receive too");
 	is_int(rig->comm->error, 0, "the communicator goes on");
 	forget(4);
 	rig_free(rig);
@@ -329,14 +350,14 @@ static void test_wakes(void)
 	(void)fake_woken(rig);
 	loose_message(rig, 1, sizeof(int32_t));
 	context_progress(rig->context);
-	is_int(messages[1]->code, COLL_SUCCESS, "a message comes");
+	is_int(messages[1]->task.code, COLL_SUCCESS, "a message comes");
 	ok(fake_woken(rig), "the one that waits for it is woken");
 	messages[2] = begin(rig, COLL_KIND_SEND, 2);
 	(void)fake_woken(rig);
 	fake_complete(rig, 0, COLL_SUCCESS);
-	ok(message_is_done(messages[2]), "another thread finds a send complete");
+	ok(task_is_done(&messages[2]->task), "another thread finds a send complete");
 	ok(fake_woken(rig), "its own thread is woken");
-	message_call_back(messages[2], count_call, NULL);
+	task_call_back(&messages[2]->task, count_call, NULL);
 	is_int(called, 1, "a function for a message that is complete is called at once");
 	rig->context->sleepers = 0;
 	forget(3);
@@ -356,7 +377,7 @@ static void test_under_way(void)
 	is_int(message_cancel(messages[0]), COLL_ERR_INVALID_USAGE, "it cannot be given up");
 	fake_end(rig, sink, COLL_ERR_PEER_LOST);
 	context_progress(rig->context);
-	is_int(messages[0]->code, COLL_ERR_PEER_LOST, "its sender is lost");
+	is_int(messages[0]->task.code, COLL_ERR_PEER_LOST, "its sender is lost");
 	is_int(rig->comm->error, COLL_ERR_PEER_LOST, "and the communicator fails");
 	forget(1);
 	rig_free(rig);
@@ -390,7 +411,7 @@ static void test_next_look(void)
 	for (int i = 0; i < MANY; i++)
 		if (messages[i] == next)
 			fake_complete(rig, i, COLL_SUCCESS);
-	ok(next && message_is_done(next), "the next send is complete");
+	ok(next && task_is_done(&next->task), "the next send is complete");
 	ok(rig->comm->messages.next_look != next, "the library goes on behind it");
 	message_end_all(rig->comm, COLL_ERR_ABORTED);
 	forget(MANY);
@@ -408,9 +429,9 @@ static void test_aborted(int probes)
 	rig->fake.refuse = COLL_ERR_SYSTEM; /* no message is left to wait for */
 	atomic_store(&rig->comm->aborted, 1);
 	is_int(probes ? message_probe_wait(rig->comm, &args, &status)
-		      : message_wait_or_leave(messages[0], NULL),
+		      : task_wait(&messages[0]->task, NULL),
 	       COLL_ERR_ABORTED, "a %s ends with the abort", probes ? "probe" : "wait");
-	is_int(messages[0]->code, COLL_ERR_ABORTED, "and with it the receive");
+	is_int(messages[0]->task.code, COLL_ERR_ABORTED, "and with it the receive");
 	forget(1);
 	rig_free(rig);
 }
@@ -422,12 +443,13 @@ static void test_limit_of_complete(void)
 	const int64_t begun = clock_now_us();
 
 	rig->comm->issued = 2;
-	if (limit_add(rig->comm, 2, FAR_US) || limit_add(rig->comm, 1, 1))
-		bail_out("%s", error_text());
+	limit_operation(rig->comm, 2, FAR_US);
+	limit_operation(rig->comm, 1, 1);
 	rig->comm->finished = 1;
 	while (clock_tick_us() <= begun + 1)
 		;
-	is_int(limit_check(rig->comm), 0, "a limit that is over, of an operation that was in time");
+	is_int(task_check_limits(rig->comm), 0,
+	       "a limit that is over, of an operation that was in time");
 	is_int(rig->comm->error, 0, "no failure");
 	rig->comm->finished = 2;
 	rig_free(rig);
@@ -447,9 +469,9 @@ static void test_limits_of_operations(void)
 
 		sched_recv(&op->sched, 1, sched_slice(SCHED_RECV, 0), sizeof(x[i]), -1);
 		op_enqueue(op, 0);
-		limit_add(rig->comm, (uint64_t)i + 1, limits_us[i]);
+		limit_operation(rig->comm, (uint64_t)i + 1, limits_us[i]);
 	}
-	while (!limit_check(rig->comm) && clock_now_us() - begun < FAR_US)
+	while (!task_check_limits(rig->comm) && clock_now_us() - begun < FAR_US)
 		usleep(1000);
 	is_int(rig->comm->error, COLL_ERR_TIMEOUT, "the limit that ends first");
 	ok(strstr(comm_failure(rig->comm), "number 2 timed out") != NULL, "its operation: %s",

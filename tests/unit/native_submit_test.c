@@ -7,7 +7,7 @@
 #include "fake_backend.h"
 #include "comm/call_log.h"
 
-#include "comm/limit.h"
+#include "comm/task.h"
 #include "comm/moving.h"
 
 enum { POLL_EACH = 256, MARKERS = 16 };
@@ -452,12 +452,16 @@ static void test_slot_beside_transport(void)
 static void test_limit_beside_transport(void)
 {
 	struct rig *rig = rig_new(both);
+	struct task *task;
 
 	rig->fake.query_code = COLL_IN_PROGRESS;
 	queue_call(rig, 1, 0);
 	queue_progress(rig->comm);
-	if (limit_add(rig->comm, 1, LIMIT_US))
+	task = task_new(rig->comm, 1);
+	if (!task)
 		bail_out("%s", error_text());
+	task_set_limit(task, LIMIT_US);
+	task_unref(task);
 	rig->fake.query_code = COLL_SUCCESS;
 	usleep(LATE_US);
 	queue_progress(rig->comm);

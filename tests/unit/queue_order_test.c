@@ -6,7 +6,7 @@
  */
 #include "fake_backend.h"
 
-#include "comm/callback.h"
+#include "comm/task.h"
 #include "watch/stall.h"
 #include "comm/life.h"
 #include "comm/comm_wait.h"
@@ -251,8 +251,7 @@ static struct op *queue_await(struct comm *comm, const struct comm *other, uint6
 
 	if (fake_op(comm, &args, &op))
 		bail_out("cannot make an operation: %s", error_text());
-	op->awaited = outcome_ref(other->outcome);
-	op->awaited_number = number;
+	op->awaited = (struct place){outcome_ref(other->outcome), LANE_FIRST, number};
 	op_enqueue(op, 0);
 	return op;
 }
@@ -497,6 +496,16 @@ static void note_call(void *user, coll_result_t result)
 	order[n] = result == COLL_SUCCESS ? *(const char *)user : 'x';
 }
 
+/* As coll_request_set_callback does for operation `number`, with a request that the program frees at once. */
+static void call_back(struct comm *comm, uint64_t number, const char *name)
+{
+	struct task *task = task_new(comm, number);
+
+	if (!task || task_call_back(task, note_call, (void *)(uintptr_t)name))
+		bail_out("%s", error_text());
+	task_unref(task);
+}
+
 /* Functions are called in the order of their operations, those of one in the order in which they were set. */
 static void test_callbacks(void)
 {
@@ -504,11 +513,12 @@ static void test_callbacks(void)
 	struct comm *comm = rig->comm;
 
 	comm->issued = 3;
-	if (callback_add(comm, 2, note_call, "c") || callback_add(comm, 1, note_call, "a") ||
-	    callback_add(comm, 1, note_call, "b") || callback_add(comm, 3, note_call, "d"))
-		bail_out("%s", error_text());
+	call_back(comm, 2, "c");
+	call_back(comm, 1, "a");
+	call_back(comm, 1, "b");
+	call_back(comm, 3, "d");
 	comm->finished = 2;
-	callback_check(comm);
+	task_check(comm);
 	is_str(order, "abc", "the functions of the complete operations");
 	comm_fail(comm, 1, COLL_ERR_SYSTEM, "no disk");
 	is_str(order, "abcx", "and of the one that fails");

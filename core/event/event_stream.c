@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* event_stream.c - events that are objects of a backend with device streams. */
-#include "api/event_host.h"
+#include "event/event.h"
+#include "event/lane_order.h"
+#include "event/place.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/handle.h"
@@ -9,7 +11,7 @@
 #include "comm/queue.h"
 #include "watch/stall.h"
 #include "comm/comm_wait.h"
-#include "exec/control.h"
+#include "transport/traffic.h"
 
 /* A waiting thread polls the event so often before it sleeps inside the backend. */
 enum { EVENT_STREAM_POLLS = 64 };
@@ -45,10 +47,24 @@ static int event_stream_check(const struct event *e, const struct comm *comm)
 		       : COLL_ERR_INVALID_ARGUMENT;
 }
 
+/* Has the open group of this thread calls on host memory of the communicator? */
+static int event_stream_host_is_deferred(const struct comm *comm)
+{
+	struct comm *host = lane_host(comm);
+	int deferred;
+
+	if (!host || !group_current())
+		return 0;
+	context_enter(host->context);
+	deferred = comm_is_deferred(host, host->issued);
+	context_leave(host->context);
+	return deferred;
+}
+
 /* Hands all issued operations to the backend; an error if an open group defers some. */
 static int event_stream_flush(struct comm *comm)
 {
-	int deferred = event_host_is_deferred(comm);
+	int deferred = event_stream_host_is_deferred(comm);
 
 	queue_run(comm);
 	if (deferred || comm->queue.waiting)
@@ -56,6 +72,32 @@ static int event_stream_flush(struct comm *comm)
 				 "the communicator has operations that begin with "
 				 "coll_group_end: use its events before or after the group");
 	return comm_error(comm);
+}
+
+/*
+ * For the host lane.  An event of a stream that is being captured is known to the backend only: calls on host memory do not
+ * wait for it, as after an error.
+ */
+static int event_stream_record_host(struct event *e, struct comm *comm, coll_stream_t stream)
+{
+	const char *what = "coll_event_record_on_stream";
+	struct stream_event *spare = NULL;
+	struct caller_stream found;
+	int code;
+
+	if (!stream)
+		native_want_marker(comm);
+	if (!stream)
+		return COLL_SUCCESS;
+	code = caller_stream_find(what, stream, &traffic_of(comm->context)->home, NULL, &found);
+	if (!code)
+		code = caller_stream_check_capture(what, &found);
+	if (code == COLL_ERR_INVALID_USAGE)
+		return COLL_SUCCESS;
+	if (!code)
+		code = stream_event_record(&spare, what, &found, &e->at.stream);
+	stream_events_free(&spare);
+	return code;
 }
 
 static int event_stream_record(struct event *e, struct comm *comm, coll_stream_t stream)
@@ -71,9 +113,10 @@ static int event_stream_record(struct event *e, struct comm *comm, coll_stream_t
 							   &err);
 	if (!code) {
 		e->on_stream = 1;
-		e->recorder = stream ? comm->handle : NULL;
 		event_note(e, stream ? NULL : comm);
-		host_code = event_host_record(e, comm, stream);
+		e->at.recorder = stream ? comm->handle : NULL;
+		if (lane_host(comm))
+			host_code = event_stream_record_host(e, comm, stream);
 	}
 	pthread_mutex_unlock(&e->lock);
 	if (!comm->error)
@@ -88,27 +131,43 @@ static int event_stream_record(struct event *e, struct comm *comm, coll_stream_t
 }
 
 /* The communicator waits for operations that a destroyed communicator has dropped: it fails too. */
-static int event_stream_check_outcome(struct event *e, struct comm *comm)
+static int event_stream_check_outcome(const struct event_at *at, struct comm *comm)
 {
-	uint64_t number;
-	struct outcome *outcome = event_outcome_of(e, &number);
-	int code = outcome ? outcome_result(outcome, LANE_FIRST, number) : COLL_SUCCESS;
+	const int code = at->outcome
+				 ? outcome_result(at->outcome, LANE_FIRST, at->number[LANE_FIRST])
+				 : COLL_SUCCESS;
 	struct rank_name name;
 
 	if (code && code != COLL_IN_PROGRESS)
 		comm_fail(comm, 0, code, "%s waits for an event of a communicator that failed: %s",
-			  comm_own_name(comm, &name), outcome->text);
-	outcome_unref(outcome);
+			  comm_own_name(comm, &name), at->outcome->text);
 	return comm_error(comm);
 }
 
-static int event_stream_wait(struct event *e, struct comm *comm, coll_stream_t stream)
+/* Waits for the operations of a host lane; and the host lane of the communicator waits for the event. */
+static int event_stream_wait_host(const struct event_at *at, struct comm *comm,
+				  coll_stream_t stream)
+{
+	const struct place host = event_place(at, LANE_HOST);
+	struct caller_stream found;
+	int code = COLL_SUCCESS;
+
+	if (host.number && stream)
+		code = caller_stream_find("coll_stream_wait_event", stream,
+					  &traffic_of(comm->context)->home, NULL, &found);
+	if (!code && host.number)
+		code = stream ? place_hold(&host, &found) : lane_order_hold(comm, &host);
+	return code || stream ? code : event_wait_on_host(comm, at);
+}
+
+static int event_stream_wait_at(struct event *e, const struct event_at *at, struct comm *comm,
+				coll_stream_t stream)
 {
 	coll_error_t err = error_blank();
 	int code = event_stream_flush(comm);
 
 	if (!code && !stream)
-		code = event_stream_check_outcome(e, comm);
+		code = event_stream_check_outcome(at, comm);
 	if (!code && !stream)
 		code = native_mark_wanted(comm);
 	if (code)
@@ -120,12 +179,25 @@ static int event_stream_wait(struct event *e, struct comm *comm, coll_stream_t s
 	pthread_mutex_unlock(&e->lock);
 	if (code)
 		return native_refused(comm, code, &err);
-	return lane_host(comm) ? event_host_wait(e, comm, stream) : COLL_SUCCESS;
+	return lane_host(comm) ? event_stream_wait_host(at, comm, stream) : COLL_SUCCESS;
+}
+
+static int event_stream_wait(struct event *e, struct comm *comm, coll_stream_t stream)
+{
+	struct event_at at;
+	int code = event_take(e, &at);
+
+	if (code)
+		return code;
+	code = event_stream_wait_at(e, &at, comm, stream);
+	event_drop(&at);
+	return code;
 }
 
 /* comm: the communicator that recorded the event, whose lock is held; NULL: the lock of the event's context is. */
 struct event_stream_query {
 	struct event *event;
+	struct event_at at;
 	struct comm *comm;
 	int rounds, code, late;
 	int64_t busy_us;  /* of comm: the last time at which it had operations under way */
@@ -186,8 +258,9 @@ static int event_stream_is_over(void *arg)
  * An event of a communicator: the wait is one for its operations.  The stream passes the event also after the backend has
  * dropped the operations before it, so the communicator tells how they ended.
  */
-static void event_stream_poll_comm(struct event_stream_query *q, uint64_t number, int wait)
+static void event_stream_poll_comm(struct event_stream_query *q, int wait)
 {
+	const uint64_t number = q->at.number[LANE_FIRST];
 	struct comm *comm = q->comm;
 
 	context_enter(comm->context);
@@ -280,9 +353,9 @@ static void event_stream_poll_recorder(struct event_stream_query *q, int wait)
 }
 
 /* An event of a communicator that has ended, or ends. */
-static void event_stream_poll_stream(struct event_stream_query *q, const struct outcome *outcome,
-				     uint64_t number, int wait)
+static void event_stream_poll_stream(struct event_stream_query *q, int wait)
 {
+	const struct place first = event_place(&q->at, LANE_FIRST);
 	struct context *context = q->event->context;
 
 	context_enter(context);
@@ -290,67 +363,69 @@ static void event_stream_poll_stream(struct event_stream_query *q, const struct 
 	if (!event_stream_complete(q) && wait)
 		context_wait(context, event_stream_complete, q, event_stream_left(q));
 	context_leave(context);
-	if (!q->code && outcome)
-		q->code = event_outcome(outcome, LANE_FIRST, number, wait);
+	if (!q->code && first.outcome)
+		q->code = place_result(&first, wait);
 	else if (q->code && q->code != COLL_IN_PROGRESS)
 		error_take(q->code, &q->err);
 }
 
 /* A later failure does not change the result. */
-static void event_stream_forget(struct event *e, struct outcome *outcome, uint64_t number)
+static void event_stream_forget(struct event *e, const struct event_at *at)
 {
 	pthread_mutex_lock(&e->lock);
-	if (outcome && e->outcome == outcome && e->number == number) {
-		outcome_unref(e->outcome);
-		e->outcome = NULL;
-	}
+	if (e->at.outcome == at->outcome && e->at.number[LANE_FIRST] == at->number[LANE_FIRST])
+		e->at.number[LANE_FIRST] = 0;
 	pthread_mutex_unlock(&e->lock);
 }
 
-/* An event of a communicator, or of calls on host memory for which its stream waits. */
-static void event_stream_poll_outcome(struct event_stream_query *q, uint64_t number, int wait)
+static int event_stream_poll_host(const struct event_stream_query *q, int wait)
 {
-	const int host_code = event_stream_is_held(q) ? event_host_poll(q->event, wait) : 0;
+	const struct place host = event_place(&q->at, LANE_HOST);
+
+	return host.number ? place_result(&host, wait) : COLL_SUCCESS;
+}
+
+/* An event of a communicator, or of calls on host memory for which its stream waits. */
+static void event_stream_poll_outcome(struct event_stream_query *q, int wait)
+{
+	const int host_code = event_stream_is_held(q) ? event_stream_poll_host(q, wait) : 0;
 
 	q->timeout_us = q->comm->timeout_us;
 	if (!host_code) {
-		event_stream_poll_comm(q, number, wait);
+		event_stream_poll_comm(q, wait);
 		return;
 	}
 	q->code = host_code;
 	handle_unpin(q->comm->handle);
 }
 
-static coll_comm_t event_stream_recorder(struct event *e)
+static void event_stream_poll_at(struct event_stream_query *q, int wait)
 {
-	coll_comm_t recorder;
+	const struct outcome *outcome = q->at.outcome;
+	const coll_comm_t of = outcome ? outcome->comm : q->at.recorder;
 
-	pthread_mutex_lock(&e->lock);
-	recorder = e->recorder;
-	pthread_mutex_unlock(&e->lock);
-	return recorder;
+	q->comm = of ? handle_pin(HANDLE_COMM, of) : NULL;
+	if (q->comm && outcome)
+		event_stream_poll_outcome(q, wait);
+	else if (q->comm)
+		event_stream_poll_recorder(q, wait);
+	if (!q->comm)
+		event_stream_poll_stream(q, wait);
+	if (!q->code && outcome)
+		event_stream_forget(q->event, &q->at);
+	if (!q->code)
+		q->code = event_stream_poll_host(q, wait);
 }
 
 static int event_stream_poll(coll_event_t handle, struct event *e, int wait)
 {
 	struct event_stream_query q = {
 		.event = e, .err = error_blank(), .timeout_us = e->context->timeout_us};
-	uint64_t number;
-	struct outcome *outcome = event_outcome_of(e, &number);
-	const coll_comm_t of = outcome ? outcome->comm : event_stream_recorder(e);
 
-	q.comm = of ? handle_pin(HANDLE_COMM, of) : NULL;
-	if (q.comm && outcome)
-		event_stream_poll_outcome(&q, number, wait);
-	else if (q.comm)
-		event_stream_poll_recorder(&q, wait);
-	if (!q.comm)
-		event_stream_poll_stream(&q, outcome, number, wait);
+	q.code = event_take(e, &q.at);
 	if (!q.code)
-		event_stream_forget(e, outcome, number);
-	outcome_unref(outcome);
-	if (!q.code)
-		q.code = event_host_poll(e, wait);
+		event_stream_poll_at(&q, wait);
+	event_drop(&q.at);
 	handle_unpin(handle);
 	if (wait && q.code == COLL_IN_PROGRESS)
 		return error_set(

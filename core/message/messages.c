@@ -94,7 +94,7 @@ static int messages_begin(coll_comm_t handle, const char *what, struct message_a
 			  coll_request_t *request)
 {
 	struct comm *comm = comm_enter(handle, what);
-	struct request like = {.comm = handle}, *r;
+	struct message *message;
 	int code;
 
 	if (request)
@@ -102,21 +102,21 @@ static int messages_begin(coll_comm_t handle, const char *what, struct message_a
 	if (!comm)
 		return error_code();
 	code = comm_error(comm);
-	comm = host_memory_switch(comm);
-	like.lane = comm->lane;
+	comm = lane_switch(comm);
 	if (!code) /* it may have failed, and the other one not yet */
 		code = comm_error(comm);
 	if (!code)
 		code = request ? messages_check(comm, what, args)
 			       : error_set(COLL_ERR_INVALID_ARGUMENT, "%s: request is NULL", what);
 	if (!code)
-		code = message_new(comm, args, &like.message);
-	if (!code)
-		code = request_new(request, &like, &r);
-	if (code)
-		message_unref(like.message);
-	else
-		message_start(like.message);
+		code = message_new(comm, args, &message);
+	if (!code) {
+		code = request_new(request, &message->task);
+		if (code)
+			task_unref(&message->task);
+		else
+			message_start(message);
+	}
 	comm_leave(comm);
 	return code;
 }
@@ -166,18 +166,18 @@ static void messages_give_status(coll_status_t *status, const coll_status_t *fro
 }
 
 /* Enters the request of a message; NULL: *code has the error. */
-static struct message *messages_enter(coll_request_t request, const char *what, struct comm **comm,
-				      int *code)
+static struct message *messages_enter(coll_request_t request, const char *what, int *code)
 {
-	struct request *r = request_enter(request, what, comm);
+	struct task *task = request_enter(request, what);
+	struct message *message = task ? message_of_task(task) : NULL;
 
-	if (!r)
+	if (!task)
 		*code = error_code();
-	if (!r || r->message)
-		return r ? r->message : NULL;
+	if (!task || message)
+		return message;
 	*code = error_set(COLL_ERR_INVALID_USAGE,
 			  "%s: the request was not made by coll_isend or coll_irecv", what);
-	request_leave(request, *comm);
+	request_leave(request, task);
 	return NULL;
 }
 
@@ -185,29 +185,27 @@ coll_result_t coll_request_get_status(coll_request_t request, coll_status_t *sta
 {
 	int code = messages_check_status("coll_request_get_status", status);
 	struct message *message;
-	struct comm *comm;
 
 	if (code)
 		return code;
-	message = messages_enter(request, "coll_request_get_status", &comm, &code);
+	message = messages_enter(request, "coll_request_get_status", &code);
 	if (!message)
 		return code;
 	messages_give_status(status, &message->status);
-	request_leave(request, comm);
+	request_leave(request, &message->task);
 	return COLL_SUCCESS;
 }
 
 coll_result_t coll_request_cancel(coll_request_t request)
 {
 	struct message *message;
-	struct comm *comm;
 	int code;
 
-	message = messages_enter(request, "coll_request_cancel", &comm, &code);
+	message = messages_enter(request, "coll_request_cancel", &code);
 	if (!message)
 		return code;
 	code = message_cancel(message);
-	request_leave(request, comm);
+	request_leave(request, &message->task);
 	return code;
 }
 
@@ -224,7 +222,7 @@ static int messages_probe(coll_comm_t handle, const char *what, const struct mes
 	if (!comm)
 		return error_code();
 	code = comm_error(comm);
-	comm = host_memory_switch(comm);
+	comm = lane_switch(comm);
 	if (!code)
 		code = messages_check_peer(comm, what, args);
 	if (!code && found) {

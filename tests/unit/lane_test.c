@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* host_memory_test.c - which operation is the newest one of a communicator with a lane for calls on host memory. */
-#include "api/host_memory.h"
+/* lane_test.c - which operation is the newest one of a communicator with a lane for calls on host memory. */
+#include "comm/lane.h"
 
 #include "../lib/tap.h"
 
@@ -9,7 +9,7 @@
 /* Is the newest operation that of `lane` with this number? */
 static void newest_is(const struct comm *comm, int lane, uint64_t number, const char *what)
 {
-	const struct issued newest = host_memory_newest(comm);
+	const struct issued newest = lane_newest(comm);
 
 	ok(newest.lane == lane && newest.number == number, "%s: %llu", what,
 	   (unsigned long long)newest.number);
@@ -26,13 +26,13 @@ static void test_note(void)
 	comm->lanes = lanes;
 	comm->issued = 3;
 	newest_is(comm, LANE_FIRST, 3, "no call on host memory");
-	host_memory_note(comm, 6);
-	host_memory_note(comm, 5);
+	lane_note_issued(comm, 6);
+	lane_note_issued(comm, 5);
 	newest_is(comm, LANE_HOST, 6, "the later call is noted first");
 	comm->issued = 4;
-	host_memory_note(comm, 5);
+	lane_note_issued(comm, 5);
 	newest_is(comm, LANE_FIRST, 4, "a call on device memory follows it");
-	host_memory_note(comm, 7);
+	lane_note_issued(comm, 7);
 	newest_is(comm, LANE_HOST, 7, "then one on host memory");
 	free(lanes);
 	free(comm);

@@ -2,7 +2,7 @@
 /*
  * derive_native.c - communicators made from others where there is no transport: each has an endpoint and a
  * rendezvous of its own.  The ranks agree over the parent's rendezvous on who meets whom, and where; the votes come
- * before, over its communicator for host memory if it has one, so that they have a place among its collectives.
+ * before, over its host lane if it has one, so that they have a place among its collectives.
  */
 #include "base/error.h"
 #include "plugin/select.h"
@@ -15,7 +15,7 @@
 #include "watch/stall.h"
 #include "comm/comm_wait.h"
 #include "comm/life.h"
-#include "exec/control.h"
+#include "native/native.h"
 #include "transport/channel.h"
 
 #include <stdio.h>
@@ -37,11 +37,9 @@ struct derive_meeting {
 	int64_t timeout_us;          /* of the new communicator; 0: its parent's */
 	struct split_vote own;       /* that of the split */
 	const struct split_vote *votes;
-	int *members; /* ranks of the parent that have this colour, in the new order */
-	int n, place; /* how many; this rank's place among them */
+	struct members m; /* of the new communicator */
 	struct context *context;
-	struct comm
-		*host_comm; /* of the new communicator, until that owns it (comm/lane.h); or NULL */
+	struct comm *host; /* of the new communicator, until that owns it (comm/lane.h); or NULL */
 };
 
 /* -------------------------------------------------------------- the rendezvous -- */
@@ -54,11 +52,11 @@ static int derive_native_context(struct derive_meeting *s, struct bootstrap *boo
 
 	if (code)
 		return code;
-	origin = calloc((size_t)s->n, sizeof(*origin));
+	origin = calloc((size_t)s->m.n, sizeof(*origin));
 	if (!origin) /* the caller releases the context */
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", s->n);
-	for (int r = 0; r < s->n; r++)
-		origin[r] = parent->origin ? parent->origin[s->members[r]] : s->members[r];
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", s->m.n);
+	for (int r = 0; r < s->m.n; r++)
+		origin[r] = parent->origin ? parent->origin[s->m.rank[r]] : s->m.rank[r];
 	s->context->origin = origin;
 	return COLL_SUCCESS;
 }
@@ -93,15 +91,15 @@ static int derive_native_split_failed(void *user)
 /* The ranks vote as they do over a transport.  Meanwhile the parent is not entered. */
 static int derive_native_vote_on_host(struct comm *comm, struct split *split)
 {
-	struct comm *host_comm = lane_host(comm);
+	struct comm *host = lane_host(comm);
 	int code;
 
 	context_leave(comm->context);
-	context_enter(host_comm->context);
-	code = derive_transport.vote(host_comm, split);
+	context_enter(host->context);
+	code = derive_transport.vote(host, split);
 	if (!code)
-		code = comm_wait(host_comm, split->number);
-	context_leave(host_comm->context);
+		code = comm_wait(host, split->task.number);
+	context_leave(host->context);
 	context_enter(comm->context);
 	lane_check(comm);
 	return code;
@@ -109,7 +107,6 @@ static int derive_native_vote_on_host(struct comm *comm, struct split *split)
 
 static int derive_native_vote(struct derive_meeting *s)
 {
-	const int nranks = s->comm->nranks;
 	int code;
 
 	if (lane_host(s->comm))
@@ -121,9 +118,8 @@ static int derive_native_vote(struct derive_meeting *s)
 		return code;
 	s->own = s->split->own;
 	s->votes = s->split->all;
-	s->members = calloc((size_t)nranks, sizeof(*s->members));
-	if (s->members)
-		s->n = split_order(s->votes, nranks, s->comm->rank, s->members, &s->place);
+	(void)members_of_color(&s->m, s->comm,
+			       s->votes); /* derive_native_meet_all tells all ranks */
 	return COLL_SUCCESS;
 }
 
@@ -147,10 +143,10 @@ static int derive_native_meet(struct derive_meeting *s, const char *id, const ch
 	if (!id[0])
 		return error_set(COLL_ERR_REMOTE,
 				 "%s could not make an id for the new communicator",
-				 comm_rank_name(s->comm, s->members[0], &name));
+				 comm_rank_name(s->comm, s->m.rank[0], &name));
 	code = bootstrap_open_id(&bootstrap,
 				 &(struct bootstrap_id){.text = id, .parent = s->bootstrap},
-				 s->place, s->n, interface_name, s->timeout_ms);
+				 s->m.place, s->m.n, interface_name, s->timeout_ms);
 	return code ? code : derive_native_context(s, bootstrap);
 }
 
@@ -166,9 +162,9 @@ static int derive_native_meet_all(struct derive_meeting *s)
 	char id[COLL_UNIQUE_ID_SIZE] = "";
 	int code = COLL_SUCCESS;
 
-	if (!ids || !s->members)
+	if (!ids || !s->m.rank)
 		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
-	else if (takes_part && s->place == 0)
+	else if (takes_part && s->m.place == 0)
 		code = bootstrap_make_id(id, sizeof(id), interface_name);
 	if (code) {
 		free(ids);
@@ -181,8 +177,8 @@ static int derive_native_meet_all(struct derive_meeting *s)
 		return code;
 	}
 	if (takes_part) {
-		ids[s->members[0]][COLL_UNIQUE_ID_SIZE - 1] = '\0';
-		code = derive_native_meet(s, ids[s->members[0]], interface_name);
+		ids[s->m.rank[0]][COLL_UNIQUE_ID_SIZE - 1] = '\0';
+		code = derive_native_meet(s, ids[s->m.rank[0]], interface_name);
 	}
 	free(ids);
 	return bootstrap_all_ok(s->bootstrap, code, s->timeout_ms);
@@ -194,37 +190,31 @@ static int derive_native_meet_all(struct derive_meeting *s)
 static int derive_native_comm(struct derive_meeting *s, coll_comm_t *out)
 {
 	struct context *context = s->context;
-	struct comm *host_comm = s->host_comm;
+	struct comm *host = s->host;
 	int code;
 
 	bootstrap_guard(context->bootstrap, NULL, NULL);
 	context->timeout_us = s->timeout_us ? s->timeout_us : s->comm->timeout_us;
 	s->context = NULL;
-	s->host_comm = NULL;
-	code = init_comm(out, context, host_comm);
+	s->host = NULL;
+	code = init_comm(out, context, host);
 	if (!code)
-		channel_watch(context, comm_tag_control(host_comm ? host_comm->context_id : 0));
+		channel_watch(context, comm_tag_control(host ? host->context_id : 0));
 	return code;
 }
 
-/* The votes have told its context id, so the ranks need no further message to make host_comm of the new communicator. */
-static int derive_native_host_comm(struct derive_meeting *s)
+/* The votes have told its context id, so the ranks need no further message to make the host lane of the new communicator. */
+static int derive_native_host_lane(struct derive_meeting *s)
 {
 	struct comm *parent = lane_host(s->comm);
-	int *world, code;
+	int code;
 
 	if (!parent)
 		return COLL_SUCCESS;
-	world = calloc((size_t)s->n, sizeof(*world));
-	if (!world)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", s->n);
-	for (int r = 0; r < s->n; r++)
-		world[r] = parent->to_context_rank[s->members[r]];
 	context_lock(parent->context);
-	code = derive_transport_new(parent, s->votes[0].context_id, s->place, s->n, world,
-				    s->timeout_us, 0, &s->host_comm);
+	code = derive_transport_new(parent, s->votes[0].context_id, &s->m, s->timeout_us, 0,
+				    &s->host);
 	context_leave(parent->context);
-	free(world);
 	return code;
 }
 
@@ -245,7 +235,7 @@ static int derive_native_open(struct derive_meeting *s, coll_comm_t *out)
 	if (code && s->context->remote.code && !s->context->told_failure)
 		code = COLL_ERR_REMOTE;
 	if (!code)
-		code = derive_native_host_comm(s);
+		code = derive_native_host_lane(s);
 	if (!code)
 		code = derive_native_comm(s, out);
 	s->opened = !code;
@@ -280,7 +270,7 @@ static int derive_native_split(struct derive_meeting *s, coll_comm_t *out)
 		*out = NULL;
 	}
 	if (code && s->votes)
-		comm_drop_messages(s->comm->context, s->votes[0].context_id);
+		native_drop_id(s->comm->context, s->votes[0].context_id);
 	if (s->context) {
 		bootstrap_guard(s->context->bootstrap, NULL, NULL);
 		context_unref(s->context, 0);
@@ -300,43 +290,43 @@ static int derive_native_block(struct comm *comm, struct split *split)
 
 	if (!code)
 		code = derive_native_split(&s, split->out);
-	free(s.members);
+	free(s.m.rank);
 	return code;
 }
 
 /* ---------------------------------------------------------------------- survivors -- */
 
-/* Another survivor that fails fails its communicator for host memory, which is made before. */
+/* Another survivor that fails fails its host lane, which is made before. */
 static int derive_native_shrink_failed(void *user)
 {
 	const struct derive_meeting *s = user;
-	struct comm *host_comm = s->host_comm;
+	struct comm *host = s->host;
 	int failed;
 
-	if (!host_comm || !lock_try(&host_comm->context->lock))
+	if (!host || !lock_try(&host->context->lock))
 		return 0;
-	context_progress(host_comm->context);
-	failed = host_comm->error != 0;
-	lock_release(&host_comm->context->lock);
+	context_progress(host->context);
+	failed = host->error != 0;
+	lock_release(&host->context->lock);
 	return failed;
 }
 
 /* The reason why the backend's shrink has failed: that of another survivor, or the survivors that are silent. */
-static int derive_native_shrink_cause(struct comm *host_comm, int code)
+static int derive_native_shrink_cause(struct comm *host, int code)
 {
 	char own[ERROR_TEXT_SIZE], silent[320] = "";
 
 	snprintf(own, sizeof(own), "%s", error_text());
-	context_enter(host_comm->context);
+	context_enter(host->context);
 	if (code == COLL_ERR_TIMEOUT)
-		stall_name_silent(host_comm, silent, sizeof(silent));
+		stall_name_silent(host, silent, sizeof(silent));
 	if (code == COLL_ERR_TIMEOUT || code == COLL_ERR_REMOTE)
-		comm_check(host_comm);
-	if (host_comm->error && (code == COLL_ERR_TIMEOUT || code == COLL_ERR_REMOTE))
-		code = comm_error(host_comm);
+		comm_check(host);
+	if (host->error && (code == COLL_ERR_TIMEOUT || code == COLL_ERR_REMOTE))
+		code = comm_error(host);
 	else
 		error_set(code, "%s%s", own, silent);
-	context_leave(host_comm->context);
+	context_leave(host->context);
 	return code;
 }
 
@@ -349,21 +339,16 @@ static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excl
 	struct bootstrap *bootstrap;
 	int code;
 
-	if (!s->members || !exclude) {
-		free(exclude);
+	if (!exclude)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", s->comm->nranks);
-	}
 	making.exclude = exclude;
-	for (int r = 0; r < s->comm->nranks; r++) {
-		if (r == s->comm->rank)
-			s->place = s->n;
+	for (int r = 0; r < s->comm->nranks; r++)
 		if (excluded[r])
 			exclude[making.n++] = r;
-		else
-			s->members[s->n++] = r;
-	}
-	code = bootstrap_open_shrunk(&bootstrap, context->bootstrap, s->members, s->place, s->n,
-				     context->next_context_id++);
+	code = members_but(&s->m, s->comm, excluded);
+	if (!code)
+		code = bootstrap_open_shrunk(&bootstrap, context->bootstrap, s->m.rank, s->m.place,
+					     s->m.n, context->next_context_id++);
 	if (!code)
 		code = derive_native_context(s, bootstrap);
 	if (!code)
@@ -376,19 +361,19 @@ static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excl
  * First, since it finds the ranks that do not come, or that exclude others.  Meanwhile the parent is not entered, so that an
  * abort or a destroy ends the wait.
  */
-static int derive_native_shrink_host_comm(struct derive_meeting *s, const uint8_t *excluded)
+static int derive_native_shrink_host_lane(struct derive_meeting *s, const uint8_t *excluded)
 {
-	struct comm *comm = s->comm, *host_comm = lane_host(comm);
+	struct comm *comm = s->comm, *host = lane_host(comm);
 	const int aborted = atomic_load(&comm->aborted);
 	struct rank_name name;
 	int code;
 
-	if (!host_comm)
+	if (!host)
 		return COLL_SUCCESS;
 	context_leave(comm->context);
-	context_enter(host_comm->context);
-	code = derive_transport_shrunk(host_comm, excluded, s->timeout_us, &s->host_comm);
-	context_leave(host_comm->context);
+	context_enter(host->context);
+	code = derive_transport_shrunk(host, excluded, s->timeout_us, &s->host);
+	context_leave(host->context);
 	context_enter(comm->context);
 	lane_check(comm);
 	if (code || atomic_load(&comm->aborted) == aborted)
@@ -398,15 +383,15 @@ static int derive_native_shrink_host_comm(struct derive_meeting *s, const uint8_
 }
 
 /* The other survivors may have both: theirs fail. */
-static void derive_native_drop_host_comm(struct comm *host_comm, int code)
+static void derive_native_drop_host_lane(struct comm *host, int code)
 {
 	struct rank_name name;
 
-	context_enter(host_comm->context);
-	comm_fail(host_comm, 0, code, "%s: %s", comm_own_name(host_comm, &name), error_text());
-	comm_flush(host_comm);
-	context_leave(host_comm->context);
-	host_memory_free(host_comm); /* no other thread knows it */
+	context_enter(host->context);
+	comm_fail(host, 0, code, "%s: %s", comm_own_name(host, &name), error_text());
+	comm_flush(host);
+	context_leave(host->context);
+	host_memory_free(host); /* no other thread knows it */
 }
 
 static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
@@ -420,19 +405,18 @@ static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int6
 				 "coll_comm_shrink: backend '%s' has neither a transport nor a "
 				 "shrink of its own: make a new communicator with a new id",
 				 comm->context->plugin->backend.name);
-	code = derive_native_shrink_host_comm(&s, excluded);
-	s.members = calloc((size_t)comm->nranks, sizeof(*s.members));
+	code = derive_native_shrink_host_lane(&s, excluded);
 	if (!code)
 		code = derive_native_survivors(&s, excluded, out);
-	if (s.host_comm && code)
-		code = derive_native_shrink_cause(s.host_comm, code);
-	if (s.host_comm) {
-		comm_drop_messages(comm->context, s.host_comm->context_id);
-		derive_native_drop_host_comm(s.host_comm, code);
+	if (s.host && code)
+		code = derive_native_shrink_cause(s.host, code);
+	if (s.host) {
+		native_drop_id(comm->context, s.host->context_id);
+		derive_native_drop_host_lane(s.host, code);
 	}
 	if (s.context)
 		context_unref(s.context, 0);
-	free(s.members);
+	free(s.m.rank);
 	return code;
 }
 

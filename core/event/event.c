@@ -3,7 +3,7 @@
  * event.c - the public functions for events.  The calling thread is a stream too: its work is complete by
  * the time it calls.
  */
-#include "api/event.h"
+#include "event/event.h"
 #include "api/host_memory.h"
 #include "base/cancel.h"
 #include "base/error.h"
@@ -81,9 +81,7 @@ static void event_leave(coll_event_t event, struct comm *comm)
 static void event_free(struct event *e)
 {
 	e->impl->free(e);
-	outcome_unref(e->outcome);
-	outcome_unref(e->host_outcome);
-	stream_event_unref(e->stream_event);
+	event_drop(&e->at);
 	pthread_mutex_destroy(&e->lock);
 	free(e);
 }

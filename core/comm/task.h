@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * task.h - what completes: an operation, a message outside the order of the operations (message/message.h), or a split
+ * (api/derive.h).  A request of the program is a handle that holds a reference to a task.
+ *
+ * An operation is complete once comm->finished has reached its number.  So the queue knows no tasks: only a request makes a
+ * task for an operation.  Every other task begins the struct of its message or split, and task_end ends the task.
+ *
+ * The communicator lists a task only while it has to look at the task: comm->tasks.awaited has the tasks that an operation's
+ * number completes and for which somebody waits beside the calls of the program (a callback, a limit, a split);
+ * comm->tasks.limited has the tasks with a limit of time.  Without such tasks both lists are NULL and cost nothing.
+ *
+ * The lock is held in all functions but task_new, task_init and task_unref.
+ */
+#ifndef CORE_COMM_TASK_H
+#define CORE_COMM_TASK_H
+
+#include "comm/comm.h"
+
+#include <stdarg.h>
+
+struct callback;
+
+/* The differences between the kinds of tasks.  A function that a kind does not need is NULL. */
+struct task_kind {
+	/* 1: the task is done once comm->finished has reached its number, without a task_end. */
+	int by_number;
+	/* Ends the task if it is complete, for a task whose end nobody reports. */
+	void (*look)(struct task *task);
+	/* In place of the task's end: its operation is complete (code 0), or the communicator has failed. */
+	void (*reached)(struct task *task, int code);
+	/* The limit is over: ends the task, or fails the communicator.  NULL: the communicator fails. */
+	void (*late)(struct task *task);
+	/* The last reference has gone: frees all that the task has, but not its own memory. */
+	void (*close)(struct task *task);
+	/* For a task that waits for other ranks without an operation: what it waits for, in words. */
+	void (*describe)(const struct task *task, char *text, size_t size);
+	/* And marks in `from` the rank for which it waits: 1 if it is a certain rank. */
+	int (*awaits)(const struct task *task, uint8_t *from);
+};
+
+struct task {
+	const struct task_kind *kind;
+	_Atomic int refs;
+	coll_comm_t handle;         /* of the communicator, which may end before the task */
+	int lane;                   /* LANE_*: its lane */
+	struct comm *comm;          /* that lane, valid while the handle is pinned */
+	uint64_t number;            /* the operation that completes the task; 0: none */
+	int deferred;               /* the end of a group will do all of it */
+	int done;                   /* task_end has ended it */
+	int code;                   /* once done: the result */
+	char *text;                 /* of the code; NULL: the communicator's failure has the text */
+	struct callback *callbacks; /* the last one of a ring; NULL: none */
+
+	/* --- in comm->tasks.limited */
+	struct task *next_limited, *prev_limited;
+	int64_t timeout_us, end_us; /* end_us 0: no limit */
+	int asked;                  /* the other ranks were asked, or need not be */
+
+	/* --- in comm->tasks.awaited */
+	int awaited;
+	uint64_t order; /* of tasks with the same number the first that came is the first */
+	struct task *child, *sibling;
+};
+
+/* An operation that nothing but its number stands for. */
+extern const struct task_kind operation_kind;
+
+/* A task for an operation, with one reference; NULL with an error if memory has run out. */
+struct task *task_new(struct comm *comm, uint64_t number);
+/* The task is for this operation from now on.  It is not awaited. */
+void task_place(struct task *task, struct comm *comm, uint64_t number);
+/* Begins a task of another kind, with one reference, at the begin of a struct that malloc has given. */
+void task_init(struct task *task, const struct task_kind *kind, struct comm *comm);
+/* Accepts NULL.  Any thread may call it. */
+void task_unref(struct task *task);
+
+/* A failure of the communicator does not make an operation done, but it ends every other task. */
+static inline int task_is_done(struct task *task)
+{
+	if (task->kind->by_number)
+		return task->comm->finished >= task->number;
+	if (!task->done && task->kind->look)
+		task->kind->look(task);
+	return task->done;
+}
+/* For waits (comm_wait.h): is the task done, or has the communicator failed or was aborted? */
+int task_is_over(void *task);
+/* The result of a task that is done; the first is for one with an error. */
+int task_failure(const struct task *task);
+static inline int task_result(const struct task *task)
+{
+	return task->code ? task_failure(task) : COLL_SUCCESS;
+}
+
+/* Sets the text of a task that will end with an error.  The first text stays.  Without memory there is none. */
+void task_set_text(struct task *task, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void task_set_text_va(struct task *task, const char *fmt, va_list ap)
+	__attribute__((format(printf, 2, 0)));
+/* The task is over: drops its limit and calls its callbacks. */
+void task_end(struct task *task, int code);
+
+/* Calls fn once the task is over; during this call if it is over already. */
+int task_call_back(struct task *task, coll_request_fn fn, void *user);
+/*
+ * Limits the time from now on.  An operation, which fails its communicator then, keeps the limit that ends first; of any
+ * other task the new limit takes the place of the old one.
+ */
+void task_set_limit(struct task *task, int64_t timeout_us);
+
+/* Has task_check end the task when its operation is complete or the communicator has failed. */
+void task_await(struct task *task);
+void task_end_reached(struct comm *comm);
+/* Operations are complete, or the communicator has failed: ends the tasks that wait for this, in the order of their numbers. */
+static inline void task_check(struct comm *comm)
+{
+	if (comm->tasks.awaited)
+		task_end_reached(comm);
+}
+
+int task_end_late(struct comm *comm);
+/* Sees to the limits that are over: 1 if it has ended a task. */
+static inline int task_check_limits(struct comm *comm)
+{
+	return comm->tasks.limited ? task_end_late(comm) : 0;
+}
+
+#endif

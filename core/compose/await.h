@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* await.h - operations that wait for a place in another lane, or for an event of a stream. */
+#ifndef CORE_COMPOSE_AWAIT_H
+#define CORE_COMPOSE_AWAIT_H
+
+#include "comm/comm.h"
+
+extern const struct engine await_engine;
+
+/*
+ * Issues an operation that waits for a place (without an outcome: for none) and for an event of a stream (NULL: for none).
+ * Takes over both references, also on an error.
+ */
+int await_issue(struct comm *comm, const struct place *place, struct stream_event *event);
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lane_order.c - the order between the two lanes of a communicator. */
+#include "event/lane_order.h"
+#include "api/host_memory.h"
+#include "event/place.h"
+#include "base/error.h"
+#include "base/kind.h"
+#include "native/native.h"
+#include "comm/comm_wait.h"
+#include "comm/queue.h"
+#include "compose/await.h"
+#include "transport/traffic.h"
+
+#include <stdlib.h>
+
+/* ------------------------------------------------------- what the next host call waits for -- */
+
+struct lane_wait {
+	struct lane_wait *next;
+	struct place place;
+	struct stream_event *event; /* of a stream; or NULL */
+};
+
+static void lane_wait_free(struct lane_wait *wait)
+{
+	outcome_unref(wait->place.outcome);
+	stream_event_unref(wait->event);
+	free(wait);
+}
+
+void lane_order_free(struct comm *native)
+{
+	struct lanes *lanes = native->lanes;
+	struct lane_wait *wait;
+
+	while (lanes && (wait = lanes->waits)) {
+		lanes->waits = wait->next;
+		lane_wait_free(wait);
+	}
+	if (lanes && lanes->gate)
+		caller_stream_free(native->context->device, lanes->gate);
+	if (lanes)
+		lanes->gate = NULL;
+}
+
+/* Is it over, as far as is known without another lock? */
+static int lane_wait_is_over(const struct comm *native, const struct lane_wait *wait)
+{
+	const struct place *place = &wait->place;
+
+	if (wait->event)
+		return stream_event_query(wait->event) != COLL_IN_PROGRESS;
+	if (place->outcome == native->outcome && place->lane == LANE_FIRST)
+		return native->finished >= place->number;
+	return !outcome_result(place->outcome, place->lane, place->number);
+}
+
+/* Drops the waits that are over, and one for an earlier place of the same lane. */
+static void lane_order_drop(struct comm *native, const struct place *place)
+{
+	struct lane_wait **at = &native->lanes->waits, *wait;
+
+	while ((wait = *at)) {
+		if ((place->outcome && wait->place.outcome == place->outcome &&
+		     wait->place.lane == place->lane && wait->place.number <= place->number) ||
+		    lane_wait_is_over(native, wait)) {
+			*at = wait->next;
+			lane_wait_free(wait);
+		} else {
+			at = &wait->next;
+		}
+	}
+}
+
+int lane_order_add(struct comm *native, const struct place *place, struct stream_event *event)
+{
+	struct lane_wait *wait;
+
+	/* The host lane waits for its own operations anyway. */
+	if ((!place->outcome || !place->number ||
+	     (place->outcome == native->outcome && place->lane == LANE_HOST)) &&
+	    !event)
+		return COLL_SUCCESS;
+	lane_order_drop(native, place);
+	wait = malloc(sizeof(*wait));
+	if (wait)
+		*wait = (struct lane_wait){native->lanes->waits, place_copy(place),
+					   event ? stream_event_ref(event) : NULL};
+	if (!wait || (event && !wait->event)) {
+		if (wait)
+			lane_wait_free(wait);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for an event");
+	}
+	native->lanes->waits = wait;
+	return COLL_SUCCESS;
+}
+
+int lane_order_begin(struct comm *native)
+{
+	struct lanes *lanes = native->lanes;
+	struct comm *host = lanes->host;
+	struct lane_wait *wait;
+	int code = COLL_SUCCESS;
+
+	if (!lanes->waits)
+		return COLL_SUCCESS;
+	context_enter(host->context);
+	while (!code && (wait = lanes->waits)) {
+		lanes->waits = wait->next;
+		code = await_issue(host, &wait->place, wait->event);
+		free(wait);
+	}
+	context_leave(host->context);
+	return code;
+}
+
+/* -------------------------------------------------------------------------- the gate -- */
+
+static int lane_order_has_streams(const struct comm *native)
+{
+	return native->context->plugin->backend.native->event_record != NULL;
+}
+
+static int lane_order_gate(struct comm *native)
+{
+	struct lanes *lanes = native->lanes;
+
+	return lanes->gate ? COLL_SUCCESS
+			   : caller_stream_make(native->context->device, &lanes->gate);
+}
+
+/* The backend's own stream waits for the gate, which waits for the host lane. */
+static int lane_order_close_gate(struct comm *native, const struct place *place)
+{
+	struct caller_stream found;
+	int code = lane_order_gate(native);
+
+	if (!code)
+		code = caller_stream_find("coll_stream_wait_event", native->lanes->gate,
+					  &traffic_of(native->context)->home, NULL, &found);
+	if (!code)
+		code = place_hold(place, &found);
+	/* Calls on host memory, also that of the gate, may wait for the operations before it. */
+	if (!code)
+		code = native_mark_wanted(native);
+	return code ? code : native_join(native, NULL, native->lanes->gate);
+}
+
+int lane_order_hold(struct comm *native, const struct place *place)
+{
+	int code = place_result(place, 0);
+
+	/* The host lane's calls may wait for operations of the native lane, so the thread leaves that to wait. */
+	if (code == COLL_IN_PROGRESS && lane_order_close_gate(native, place)) {
+		context_leave(native->context);
+		code = place_result(place, 1);
+		context_enter(native->context);
+	}
+	if (!code || code == COLL_IN_PROGRESS)
+		return COLL_SUCCESS;
+	comm_fail(native, 0, code, "rank %d waits for an event of a communicator that failed: %s",
+		  native->rank, error_text());
+	return comm_error(native);
+}
+
+/* ---------------------------------------------------------------------- staged calls -- */
+
+/* All issued operations are in the hands of the backend; an error if an open group defers some. */
+static int lane_order_flush(struct comm *native)
+{
+	queue_run(native);
+	if (native->queue.head)
+		return error_set(COLL_ERR_INVALID_USAGE,
+				 "another thread has a group with operations of the communicator "
+				 "open: call coll_group_end there first");
+	return comm_error(native);
+}
+
+/* The gate waits for the operations before the call, and for its stream. */
+static int lane_order_stage_stream(struct comm *native, coll_args_t *args)
+{
+	const char *what = kind_name(args->kind);
+	struct caller_stream found;
+	void *gate;
+	int code = lane_order_flush(native);
+
+	if (!code && args->stream)
+		code = caller_stream_find(what, args->stream, &traffic_of(native->context)->home,
+					  NULL, &found);
+	if (!code && args->stream)
+		code = caller_stream_check(what, &found);
+	if (!code)
+		code = lane_order_gate(native);
+	gate = native->lanes->gate;
+	/* The own stream is not empty again before the call is complete. */
+	if (!code)
+		code = native_mark(native);
+	if (!code)
+		code = native_take_place(native, gate);
+	if (!code)
+		code = native_join(native, gate, NULL);
+	if (!code && args->stream)
+		code = native_join(native, gate, args->stream);
+	args->stream = gate;
+	return code;
+}
+
+int lane_order_stage(struct comm *native, coll_args_t *args)
+{
+	const struct place here = {native->outcome, LANE_FIRST, native->issued};
+
+	if (group_current())
+		return host_memory_refuse(args, "in a group: call it before or after the group");
+	return lane_order_has_streams(native) ? lane_order_stage_stream(native, args)
+					      : lane_order_add(native, &here, NULL);
+}
+
+int lane_order_staged(struct comm *native, const coll_args_t *args, uint64_t number)
+{
+	const struct place there = {native->outcome, LANE_HOST, number};
+	struct lanes *lanes = native->lanes;
+	struct rank_name name;
+	int code;
+
+	if (number > lanes->staged_number) { /* else another thread has noted a later one */
+		lanes->staged_after = native->issued;
+		lanes->staged_number = number;
+	}
+	lane_note_staged(native, number);
+	if (!lane_order_has_streams(native)) {
+		outcome_ref(there.outcome);
+		return await_issue(native, &there, NULL);
+	}
+	code = native_take_place(native, lanes->gate);
+	if (!code)
+		code = native_join(native, NULL, lanes->gate);
+	if (!code && args->stream)
+		code = native_join(native, args->stream, lanes->gate);
+	if (code)
+		comm_fail(native, 0, code, "%s: %s", comm_own_name(native, &name), error_text());
+	return comm_error(native);
+}
+
+const struct lane_client lane_order = {
+	.begin = lane_order_begin,
+	.stage = lane_order_stage,
+	.staged = lane_order_staged,
+	.free = lane_order_free,
+};

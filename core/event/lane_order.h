@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lane_order.h - the order between the two lanes of a communicator (comm/lane.h).
+ *
+ * The lanes are two sequences, which run at the same time.  Two things order them:
+ *
+ * An event that the program waits for.  The host lane waits lazily: lane_order_add notes what the next call on host memory
+ * waits for, so that programs without such calls pay for a short list.  The native lane waits at once, by its backend's
+ * stream.
+ *
+ * A call on device memory that the host lane stages, since the backend lacks the operation.  It has a place in both
+ * lanes: it begins when the backend's earlier operations, on all streams, are complete, and the later ones begin when it
+ * is complete; its stream of the program waits in the same way.
+ *
+ * Over a backend with streams the native lane waits by a stream of the library's own, the gate, which is ordered with
+ * the host lane like a stream of the program (compose/stream_order.h).  The gate takes a place among the backend's
+ * operations before and after a staged call, so that the order needs no thread of the program.  Over another backend each
+ * lane's queue waits for the other lane's (compose/await.c).
+ */
+#ifndef CORE_EVENT_LANE_ORDER_H
+#define CORE_EVENT_LANE_ORDER_H
+
+#include "comm/lane.h"
+
+/* The native lane is entered in all of these but lane_order_free. */
+
+/* Frees what lane_order_add has noted, and the gate.  Accepts a communicator of one lane. */
+void lane_order_free(struct comm *native);
+/* The next call of the host lane waits for a place and for an event of a stream; either may be NULL, and is copied. */
+int lane_order_add(struct comm *native, const struct place *place, struct stream_event *event);
+/* Before a call of the host lane is issued: that call waits for what lane_order_add has noted. */
+int lane_order_begin(struct comm *native);
+/*
+ * Device calls wait for a place in a host lane.  If streams cannot wait for memory, the calling thread waits, and does
+ * not hold the lock meanwhile.
+ */
+int lane_order_hold(struct comm *native, const struct place *place);
+
+/* Before a staged call is issued in the host lane: *args are those of the program, and become those for the host lane. */
+int lane_order_stage(struct comm *native, coll_args_t *args);
+/* The staged call has become operation `number` of the host lane; args are those of the program. */
+int lane_order_staged(struct comm *native, const coll_args_t *args, uint64_t number);
+
+/* These functions for folders left of this one: see struct lane_client. */
+extern const struct lane_client lane_order;
+
+#endif

@@ -203,9 +203,10 @@ struct comm {
 	int stream_waits; /* threads that wait for an event on a stream of the program, behind operations */
 	uint64_t steps;          /* steps ever completed: grows while operations move */
 	struct shrinks *shrinks; /* see shrinks.h */
-	uint64_t birth; /* tag of messages about ranks that could not make it too; 0: none */
-	int leaving;    /* coll_comm_destroy has begun: a peer that leaves is no failure */
-	int listed;     /* it is in context->comms */
+	uint64_t birth;    /* tag of messages about ranks that could not make it too; 0: none */
+	int native_groups; /* groups of the backend's own that have not ended yet */
+	int leaving;       /* coll_comm_destroy has begun: a peer that leaves is no failure */
+	int listed;        /* it is in context->comms */
 	struct comm *next, *prev; /* in that list */
 	struct comm *next_of_id;  /* in its slot of context->comm_of_id */
 	int busy;                 /* enum comm_busy */

@@ -28,14 +28,6 @@ static struct {
 	int started, ended, cancelled, forgotten;
 } fake;
 
-static int fake_again(struct comm *comm, const coll_args_t *args, const void *site)
-{
-	(void)comm;
-	(void)args;
-	(void)site;
-	return 0;
-}
-
 /* The result of an operation of one rank is what the rank sends. */
 static void fake_copy(const struct op *op)
 {
@@ -49,7 +41,7 @@ static enum engine_start fake_start(struct op *op)
 {
 	fake.started++;
 	fake.looks = 0;
-	op_begin(op, OP_RUNNING);
+	op->state = OP_RUNNING;
 	return ENGINE_STARTED;
 }
 
@@ -76,7 +68,6 @@ static void fake_forget(struct op *op)
 }
 
 static const struct engine fake_engine = {
-	.again = fake_again,
 	.start = fake_start,
 	.advance = fake_advance,
 	.cancel = fake_cancel,

@@ -22,7 +22,6 @@ struct native {
 	uint64_t submitted; /* all operations up to this one are handed over or complete */
 	int unpolled;       /* operations handed over since the last poll */
 	int marker_wanted;  /* a marker goes before the next operation */
-	int groups;         /* groups of the backend's own that have not ended yet */
 	uintptr_t seen[NATIVE_SETS][NATIVE_SET]; /* the newest first; 0: none */
 	struct native_marker marker[NATIVE_MARKERS];
 	unsigned first_marker, markers; /* the markers in order, in a ring */

@@ -258,7 +258,7 @@ void native_group_begin(struct comm *comm)
 	if (code)
 		native_fail(comm, code, &err);
 	else
-		comm->native->groups++;
+		comm->native_groups++;
 }
 
 /* Ends a group also after a failure: the group belongs to the thread, not to the endpoint. */
@@ -267,10 +267,10 @@ void native_group_end(struct comm *comm)
 	coll_error_t err = error_blank();
 	int code;
 
-	if (!comm->native->groups || !comm->context->ep)
+	if (!comm->native_groups || !comm->context->ep)
 		return;
 	code = comm_native(comm)->group_end(comm->context->ep, &err);
-	comm->native->groups--;
+	comm->native_groups--;
 	if (code && !comm->error)
 		native_fail(comm, code, &err);
 }

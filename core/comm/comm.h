@@ -166,6 +166,7 @@ struct comm {
 	const struct comm_client *client;
 	const struct engine *engine[ENGINES]; /* NULL: the communicator has none of this kind */
 	struct native *native; /* for a backend without a transport (native/native.h); else NULL */
+	int native_groups;     /* groups of the backend's own that have not ended yet */
 	int lane;              /* LANE_*: which lane of the communicator it is */
 	struct lanes *lanes;   /* both lanes (lane.h); NULL: the communicator has one */
 	int derived;           /* shares the endpoint of the communicator from which it was made */

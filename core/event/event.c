@@ -4,7 +4,7 @@
  * the time it calls.
  */
 #include "event/event.h"
-#include "api/host_memory.h"
+#include "comm/lane.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/handle.h"
@@ -181,7 +181,7 @@ static int event_poll(coll_event_t event, const char *what, int wait)
 	struct event *e = event_pin(event, what);
 
 	if (e && e->context && !wait)
-		host_memory_help(e->context, NULL);
+		lane_help(e->context, NULL);
 	return e ? e->impl->poll(event, e, wait) : COLL_ERR_INVALID_ARGUMENT;
 }
 

@@ -9,7 +9,6 @@
 #include "api/comm_make.h"
 #include "api/derive.h"
 #include "meet/meet.h"
-#include "api/host_memory.h"
 #include "base/clock.h"
 #include "comm/lane.h"
 #include "watch/stall.h"
@@ -391,7 +390,7 @@ static void derive_native_drop_host_lane(struct comm *host, int code)
 	comm_fail(host, 0, code, "%s: %s", comm_own_name(host, &name), error_text());
 	comm_flush(host);
 	context_leave(host->context);
-	host_memory_free(host); /* no other thread knows it */
+	comm_free_host(host); /* no other thread knows it */
 }
 
 static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,

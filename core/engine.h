@@ -9,7 +9,7 @@
  *     ENGINE_NATIVE    the backend does the whole call by its own function (coll_native_t): native/
  *     ENGINE_COMPOSED  the library does the call by the steps of a schedule, over the backend's transport
  *                      (coll_transport_t): compose/
- *     ENGINE_AWAIT     there is no call: the operation waits for one of another communicator (compose/await.c)
+ *     ENGINE_AWAIT     there is no call: the operation waits for one of another lane (compose/await.c)
  *
  * comm_client.choose chooses the engine of a call when its operation is made.  The queue starts an operation when it is the
  * oldest, when it belongs to the group of the oldest, or behind a running one of the same engine if that keeps their

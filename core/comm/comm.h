@@ -105,7 +105,6 @@ struct comm_client {
 	int (*supports)(const struct comm *comm, int kind);
 	/* Finds the operation of a call that reduces: call->redop. */
 	int (*find_redop)(const struct comm *comm, struct call *call);
-	void (*free_redops)(struct redop_table *redops);
 	/* Chooses the engine of a call: see dispatch_choose. */
 	int (*choose)(const struct comm *comm, struct call *call);
 	/* The newest collective is issued: compares it with the messages that came for it. */
@@ -179,7 +178,8 @@ struct comm {
 	struct nodes nodes;   /* on which these ranks run */
 	int cpus;             /* CPUS_* of the host of rank 0, for rules */
 	struct queue queue;
-	struct redop_table *redops; /* the lanes share it: a change takes the locks of both */
+	struct redop_table
+		*redops; /* NULL: none was made.  The lanes share it: a change takes both locks */
 	struct registration *registrations;
 	uint64_t joined; /* the last group with a call of the communicator */
 	struct tasks tasks;
@@ -204,10 +204,9 @@ struct comm {
 	int stream_waits; /* threads that wait for an event on a stream of the program, behind operations */
 	uint64_t steps;          /* steps ever completed: grows while operations move */
 	struct shrinks *shrinks; /* see shrinks.h */
-	uint64_t birth;    /* tag of messages about ranks that could not make it too; 0: none */
-	int native_groups; /* groups of the backend's own that have not ended yet */
-	int leaving;       /* coll_comm_destroy has begun: a peer that leaves is no failure */
-	int listed;        /* it is in context->comms */
+	uint64_t birth; /* tag of messages about ranks that could not make it too; 0: none */
+	int leaving;    /* coll_comm_destroy has begun: a peer that leaves is no failure */
+	int listed;     /* it is in context->comms */
 	struct comm *next, *prev; /* in that list */
 	struct comm *next_of_id;  /* in its slot of context->comm_of_id */
 	int busy;                 /* enum comm_busy */

@@ -47,16 +47,16 @@ enum engine_start {
 };
 
 struct engine {
-	/* --- a call that needs no operation of its own, since nothing is in its way.  NULL: the engine has no such call */
+	/* --- a call with nothing in its way.  NULL: all calls go through the queue */
 
 	/*
-	 * Issues a call that repeats an earlier one, before its arguments are checked: 1.  0: the engine has done nothing.
-	 * Called of ENGINE_COMPOSED only.
+	 * Enqueues an idle operation, starts it and moves its context, if nothing else is under way there: 1, also if the
+	 * communicator has failed.  0: the engine has done nothing.
 	 */
-	int (*again)(struct comm *comm, const coll_args_t *args, const void *site);
+	int (*at_once)(struct op *op);
 	/*
-	 * Hands a checked call to the backend: 1, also if the communicator has failed.  0: the engine has done nothing.
-	 * Called of ENGINE_NATIVE only.
+	 * Hands a checked call to the backend without an operation: 1, also if the communicator has failed.  0: the engine has
+	 * done nothing.  Called of ENGINE_NATIVE only.
 	 */
 	int (*now)(struct comm *comm, const struct call *call);
 
@@ -68,7 +68,7 @@ struct engine {
 
 	/* --- one operation */
 
-	/* Starts an operation in state OP_QUEUED: OP_RUNNING or OP_SUBMITTED afterwards (op_begin). */
+	/* Starts an operation in state OP_QUEUED: op->state is OP_RUNNING or OP_SUBMITTED afterwards. */
 	enum engine_start (*start)(struct op *op);
 	/*
 	 * Moves a running operation: 1 if anything moved; op_end once it is done.  NULL: `progress` ends the operations, and

@@ -11,10 +11,11 @@
 
 /* -------------------------------------------------------- one public operation -- */
 
-/* Enqueues an operation, which begins at once unless a group is open.  *number becomes that of the operation. */
-static inline int call_enqueue(struct op *op, uint64_t group, const void *site, uint64_t *number)
+/* Enqueues an operation that is in a group, has a stream or copies, or has other things before it. */
+__attribute__((noinline)) static int call_queue(struct op *op, const void *site, uint64_t *number)
 {
 	struct comm *comm = op->comm;
+	const uint64_t group = group_current();
 	int code = group ? group_join(comm) : COLL_SUCCESS;
 
 	if (!code && op->call.args.stream && !comm->native)
@@ -29,10 +30,25 @@ static inline int call_enqueue(struct op *op, uint64_t group, const void *site, 
 	*number = op_enqueue(op, group);
 	if (!group)
 		queue_issued(comm);
+	if (comm->error && !group)
+		comm_flush(comm);
+	return comm_error(comm);
+}
+
+/* Issues an operation, which begins at once unless a group is open.  *number becomes that of the operation. */
+static inline int call_enqueue(struct comm *comm, struct op *op, const void *site, uint64_t *number)
+{
+	int (*at_once)(struct op * op);
+
+	if (group_current() || op->call.staged)
+		return call_queue(op, site, number);
+	op->site = site;
+	at_once = comm->engine[op->call.engine]->at_once;
+	if (!at_once || !at_once(op))
+		return call_queue(op, site, number);
 	if (!comm->error)
 		return COLL_SUCCESS;
-	if (!group)
-		comm_flush(comm);
+	comm_flush(comm);
 	return comm_error(comm);
 }
 
@@ -73,33 +89,53 @@ __attribute__((noinline)) static int call_queue_native(struct comm *comm, const 
 	if (to_host)
 		return call_issue_on_host(comm, args, to_host, site, issued);
 	return code ? host_memory_hint(comm, call, code, !group_current())
-		    : call_enqueue(op, group_current(), site, &issued->number);
+		    : call_enqueue(comm, op, site, &issued->number);
 }
 
-static int call_issue_any(struct comm *comm, const coll_args_t *args, const void *site,
-			  struct issued *issued)
+static int call_issue_native(struct comm *comm, const coll_args_t *args, const void *site,
+			     struct issued *issued)
 {
-	uint64_t group = group_current();
-	int code = comm_error(comm);
-	struct op *op = NULL;
 	struct call call;
+	int code = check_call(comm, args, &call);
 
-	if (code)
-		return code;
-	if (comm->native) {
-		code = check_call(comm, args, &call);
-		if (code)
-			return call_queue_native(comm, &call, code, args, site, issued);
-		if (!group && comm->engine[ENGINE_NATIVE]->now(comm, &call))
-			return comm_error(comm);
-		return call_queue_native(comm, &call, COLL_SUCCESS, args, site, issued);
-	}
-	op = op_again(comm, args);
-	if (!op)
-		code = check_call(comm, args, &call);
-	if (!op && !code)
+	if (!code && !group_current() && comm->engine[ENGINE_NATIVE]->now(comm, &call))
+		return comm_error(comm);
+	return call_queue_native(comm, &call, code, args, site, issued);
+}
+
+/* A call that is not the same as an earlier one. */
+__attribute__((noinline)) static int call_check_and_issue(struct comm *comm,
+							  const coll_args_t *args, const void *site,
+							  struct issued *issued)
+{
+	struct call call;
+	struct op *op;
+	int code = check_call(comm, args, &call);
+
+	if (!code)
 		code = op_make(comm, &call, &op);
-	return code ? code : call_enqueue(op, group, site, &issued->number);
+	return code ? code : call_enqueue(comm, op, site, &issued->number);
+}
+
+static inline int call_issue_here(struct comm *comm, const coll_args_t *args, const void *site,
+				  struct issued *issued)
+{
+	struct op *op;
+
+	if (comm->error)
+		return comm_error(comm);
+	if (comm->native)
+		return call_issue_native(comm, args, site, issued);
+	op = plan_again(comm, args);
+	return op ? call_enqueue(comm, op, site, &issued->number)
+		  : call_check_and_issue(comm, args, site, issued);
+}
+
+int call_issue(struct comm *comm, const coll_args_t *args, const void *site, struct issued *issued)
+{
+	/* Of a call that neither waits for its turn nor goes to the host lane. */
+	*issued = (struct issued){comm->lane, comm->issued + 1};
+	return call_issue_here(comm, args, site, issued);
 }
 
 /* Sets each member, since to clear all of them at first takes longer. */
@@ -128,20 +164,6 @@ void coll_set_call_site(const void *site)
 	staging_set_site(site);
 }
 
-/* Does the call repeat an earlier one, with nothing in its way?  It is issued then. */
-static inline int call_again(struct comm *comm, const coll_args_t *args, const void *site)
-{
-	return comm->engine[ENGINE_COMPOSED]->again(comm, args, site);
-}
-
-int call_issue(struct comm *comm, const coll_args_t *args, const void *site, struct issued *issued)
-{
-	/* Of a call that neither waits for its turn nor goes to the host lane. */
-	*issued = (struct issued){comm->lane, comm->issued + 1};
-	return call_again(comm, args, site) ? comm_error(comm)
-					    : call_issue_any(comm, args, site, issued);
-}
-
 static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_t *args,
 			  const void *site)
 {
@@ -151,8 +173,7 @@ static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_
 
 	if (!comm)
 		return error_code();
-	code = call_again(comm, args, site) ? comm_error(comm)
-					    : call_issue_any(comm, args, site, &issued);
+	code = call_issue_here(comm, args, site, &issued);
 	comm_leave(comm);
 	return code;
 }
@@ -349,8 +370,8 @@ coll_result_t coll_recv(void *recvbuf, size_t count, coll_dtype_t dtype, int32_t
 
 /* -------------------------------------------------------------------- waiting -- */
 
-/* May return CONTEXT_LOST; the thread may be cancelled meanwhile. */
-static int call_wait_all(struct comm *comm)
+/* Of a communicator that has failed or has two lanes, or within a group. */
+__attribute__((noinline)) static int call_wait_lanes(struct comm *comm)
 {
 	const struct lanes *lanes = comm->lanes;
 	int code = comm_error(comm);
@@ -367,6 +388,15 @@ static int call_wait_all(struct comm *comm)
 	if (!code)
 		code = comm_wait_or_leave(comm, comm->issued);
 	return code || !lanes ? code : lane_wait_host(comm, 0);
+}
+
+/* May return CONTEXT_LOST; the thread may be cancelled meanwhile. */
+static int call_wait_all(struct comm *comm)
+{
+	if (comm->error || comm->lanes || group_current())
+		return call_wait_lanes(comm);
+	return comm->finished == comm->issued ? COLL_SUCCESS
+					      : comm_wait_or_leave(comm, comm->issued);
 }
 
 coll_result_t coll_sync(coll_comm_t handle)

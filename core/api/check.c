@@ -8,6 +8,7 @@
 #include "base/kind.h"
 #include "comm/comm.h"
 #include "comm/extent.h"
+#include "comm/plan.h"
 
 static int check_types(const struct comm *comm, struct call *call)
 {
@@ -213,6 +214,7 @@ static int check_lists(const struct kind *k, const struct comm *comm, const coll
 
 int check_call(const struct comm *comm, const coll_args_t *a, struct call *call)
 {
+	const struct call *alike;
 	const struct kind *k;
 	int code;
 
@@ -223,12 +225,10 @@ int check_call(const struct comm *comm, const coll_args_t *a, struct call *call)
 	*call = (struct call){.args = *a, .kind = k, .redop.dtype = a->dtype};
 	call->list = check_lists(k, comm, a);
 	call->args.flags &= ~(uint32_t)CALL_OF_LIST;
-	call->known =
-		call_compare(&comm->known[a->kind], a) >= CALL_ALIKE &&
-		(!comm->asks_place || comm->known[a->kind].in_place == extent_is_in_place(comm, a));
-	if (call->known) {
-		call->redop = comm->known[a->kind].redop;
-		call->slot = comm->known[a->kind].slot;
+	alike = plan_alike(comm, a);
+	if (alike) {
+		call->redop = alike->redop;
+		call->slot = alike->slot;
 		code = check_stream(k, comm, a);
 	} else {
 		code = comm->client->supports(comm, a->kind);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * call.h - the description of one call.  The check of the arguments (api/check.c) begins it, op_make
+ * call.h - the description of one call.  The check of the arguments (api/check.c) begins it, plan_make
  * completes it, and everything between the API and the wire reads from it.
  */
 #ifndef CORE_COMM_CALL_H
@@ -37,39 +37,15 @@ struct call {
 	 */
 	int list;
 	struct redop redop; /* zeroed if the kind reduces no data */
-	int known;          /* an earlier call differs at most by stream, buffers and count */
-	/* op_make sets the members from here on. */
+	/* plan_make sets the members from here on. */
 	uint32_t memory[2]; /* kinds of memory of both buffers; 0: not used here */
 	int staged;         /* bit 1 << buffer: this buffer is staged; see compose/staging.h */
 	int in_place;       /* the buffers overlap as coll.h allows */
-	int cacheable;      /* call_compare may find it equal to a later call */
 	int algorithm;      /* index in the table of algorithms, or -1 */
 	int engine;         /* enum engine_index */
 	native_fn slot;     /* the backend's function for the whole call, or NULL */
 	struct signature signature; /* the name of the call for messages */
 };
-
-/* How much a call has in common with an earlier one that passed all checks. */
-enum {
-	CALL_OTHER, /* nothing: every argument is to be checked */
-	CALL_ALIKE, /* kind, type, operation and root: stream, buffers and count are to be checked */
-	CALL_SAME_PLAN, /* the count too: algorithm, signature and schedule are the same */
-	CALL_SAME       /* buffers, stream, tag and scalar too: no check is needed */
-};
-static inline int call_compare(const struct call *earlier, const coll_args_t *args)
-{
-	const coll_args_t *e = &earlier->args;
-
-	if (!earlier->cacheable || e->kind != args->kind || e->dtype != args->dtype ||
-	    e->op != args->op || e->root != args->root || e->flags != args->flags)
-		return CALL_OTHER;
-	if (e->count != args->count)
-		return CALL_ALIKE;
-	return e->sendbuf == args->sendbuf && e->recvbuf == args->recvbuf && e->tag == args->tag &&
-			       e->stream == args->stream && e->scalar == args->scalar
-		       ? CALL_SAME
-		       : CALL_SAME_PLAN;
-}
 
 /* Writes "allreduce of 10 float32 (sum)" or "recv of 4 int32 from rank 2 with tag 7". */
 void call_describe(const struct comm *comm, const struct call *call, char *text, size_t size);

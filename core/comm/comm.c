@@ -286,6 +286,7 @@ void comm_unlist_busy(struct comm *comm, struct comm *before, int to)
 	*(before ? &before->next_busy : &context->busy) = comm->next_busy;
 	if (context->last_busy == comm)
 		context->last_busy = before;
+	comm->next_busy = NULL;
 	comm->busy = to;
 	context->resting += to == COMM_RESTS;
 }
@@ -329,7 +330,7 @@ static struct comm *comm_unknown(coll_comm_t handle, const char *what)
 
 struct comm *comm_pin(coll_comm_t handle, const char *what)
 {
-	struct comm *comm = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
+	struct comm *comm = handle_pin(HANDLE_COMM, handle);
 
 	return comm ? comm : comm_unknown(handle, what);
 }
@@ -349,7 +350,7 @@ static __attribute__((noinline)) struct comm *comm_enter_slowly(struct comm *com
 /* Pins by itself: every call of a program comes by here, and comm_pin costs 25 instructions (tests/bench/small_calls.t). */
 static inline struct comm *comm_enter_at(coll_comm_t handle, int lane, const char *what)
 {
-	struct comm *comm = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
+	struct comm *comm = handle_pin(HANDLE_COMM, handle);
 	struct context *context;
 
 	if (!comm)

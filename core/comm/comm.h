@@ -45,7 +45,8 @@ struct queue {
 	struct op_list woken, in_turn; /* the running ones to be looked at: see moving.h */
 	struct op *collective;         /* no older collective runs, unless this one has left */
 	uint64_t collective_number;    /* its number */
-	struct op *cache;              /* finished operations, which calls reuse */
+	struct op *plans[KIND_AWAIT +
+			 1]; /* per kind: finished operations, which calls repeat (plan.h) */
 	int left_awaited; /* a receive waits for a rank that has left, as check_left has not seen yet */
 	struct scratch_spares spares; /* scratch memory of finished operations */
 	struct op *persistent;        /* operations of persistent requests */
@@ -188,11 +189,10 @@ struct comm {
 	struct call_log *log;       /* of the calls: see call_log.h */
 	struct watch *watch;        /* of the other ranks: see watch/watch.h */
 	struct outcome *outcome;    /* of the communicator, also for events: outlives it */
-	struct call known[KIND_LAST + 1]; /* per kind: the last call that passed all checks */
-	uint64_t issued;                  /* operations ever issued */
-	uint64_t finished;                /* all operations up to this number are done */
-	uint32_t seq;                     /* collectives ever issued */
-	uint32_t cut_messages;            /* messages ever sent in pieces */
+	uint64_t issued;            /* operations ever issued */
+	uint64_t finished;          /* all operations up to this number are done */
+	uint32_t seq;               /* collectives ever issued */
+	uint32_t cut_messages;      /* messages ever sent in pieces */
 	int error; /* the failure in `outcome`, once this lane has ended its operations for it */
 	struct error_first
 		pending; /* a failure seen where the transport may not be called; see comm_check */

@@ -31,7 +31,7 @@ static void drive_rotate(struct context *context, struct comm *first, struct com
 
 /*
  * May the communicator leave context->busy?  Yes if only a message can move its operations, which puts it back, and if
- * context->busy has other communicators: the only one stays, since again_poll looks for it there.
+ * context->busy has other communicators: the only one stays, since composed_poll looks for it there.
  */
 static int drive_may_rest(const struct context *context, const struct comm *comm)
 {

@@ -182,7 +182,8 @@ static void comm_release(struct comm *comm)
 	outcome_unref(comm->outcome);
 	comm_drop_persistent(comm);
 	comm_free_ops(comm->queue.head);
-	comm_free_ops(comm->queue.cache);
+	for (size_t i = 0; i < sizeof(comm->queue.plans) / sizeof(comm->queue.plans[0]); i++)
+		comm_free_ops(comm->queue.plans[i]);
 	comm_free_persistent(comm->queue.persistent);
 	scratch_free_spares(comm);
 	for (const struct comm_part *part = life_last_part(comm); part-- > comm->client->parts;)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* op.h - operations: a call, its place in the communicator's queue, and the state of its steps. */
+/* op.h - operations: the plan of a call (plan.h), its place in the communicator's queue, and the state of its steps. */
 #ifndef CORE_COMM_OP_H
 #define CORE_COMM_OP_H
 
@@ -7,13 +7,14 @@
 #include "comm/call.h"
 #include "comm/call_log.h"
 #include "comm/comm.h"
+#include "comm/plan.h"
 #include "comm/scratch.h"
 #include "schedule/stage.h"
 #include "schedule/sched.h"
 
 /*
  * States of an operation.
- *   IDLE       in the cache, or of a persistent request
+ *   IDLE       a plan, or of a persistent request
  *   DEFERRED   in the queue; its group is open, or its stream's work is not there
  *   QUEUED     waits for its turn
  *   RUNNING    the engine moves it
@@ -21,9 +22,6 @@
  *   DONE       complete; it leaves the queue
  */
 enum { OP_IDLE, OP_DEFERRED, OP_QUEUED, OP_RUNNING, OP_SUBMITTED, OP_DONE };
-
-/* The most finished operations that a communicator keeps for calls that repeat them. */
-enum { OP_CACHE_SIZE = 16 };
 
 /* The state of one step while its operation runs. */
 struct run {
@@ -51,34 +49,42 @@ struct staging {
 struct op {
 	struct op *next;
 	struct comm *comm;
+	int state;            /* OP_* */
 	int rests;            /* nobody looks at it until a message for it has come: see moving.h */
 	struct op_list *list; /* of its communicator, in which the operation is; or NULL */
 	struct op *list_next, *list_prev;
+	const struct engine *engine; /* executes it; set when it is appended to the queue */
+	uint64_t number;             /* number of the operation in the communicator, from 1 */
+	uint64_t group;              /* operations of one group run at the same time; 0: alone */
+	uint32_t seq;                /* collectives: number in the communicator, for tags */
+	const void *site;            /* the place in the program that called, or NULL */
+	struct record *logged;       /* its place in the log of calls: see op_is_logged */
+
+	/* --- its plan, which outlives it */
+
+	int stage;      /* enum plan_stage */
+	int repeatable; /* later calls may have it */
+	int collective; /* its kind is */
 	struct call call;
-	uint64_t number;     /* number of the operation in the communicator, from 1 */
-	uint64_t group;      /* operations of one group run at the same time; 0: alone */
-	uint32_t seq;        /* collectives: number in the communicator, for tags */
+	struct record record; /* for the log, as it is before the operation is issued */
+	struct sched sched;
+	struct run *run;   /* the states of the steps, and their messages */
+	int cap_steps;     /* capacity of run, ready, ready_sends, local and sending */
+	int few;           /* the steps are few and short, so that they start in their order */
+	char *base[3];     /* addresses of send, receive and scratch memory */
+	uint32_t where[3]; /* kinds of memory there: COLL_MEM_* */
+	struct scratch scratch;
+	size_t scratch_bytes; /* how much of it the schedule needs */
+	/* v-forms: four of nranks entries, to which call.args points, and one of blocks without gaps */
+	size_t *arrays;
+	int persistent; /* belongs to a persistent request: other calls do not have the plan */
+	struct op *persistent_next;
+
+	/* --- the way of a composed operation through its steps */
+
 	uint64_t tag;        /* tag of its messages, without their index */
 	uint64_t pieces_tag; /* send and receive in pieces: tag of the pieces, once known; else 0 */
-	const void *site;    /* the place in the program that called, or NULL */
-	int state;           /* OP_* */
-	struct stream_event *stream_events; /* which must have passed before it starts */
-	struct caller_stream stream;        /* of a call with a stream, over a transport */
-	struct offload *ordered;            /* orders such a call with its stream; else NULL */
-	struct offload *dependencies;       /* whose streams the call waits for before it starts */
-	struct offload *offload;     /* its memory for device buffers, or `ordered`, or NULL */
-	const struct engine *engine; /* executes it; set when it is appended to the queue */
-	struct record record;  /* for the log of calls, as it is before the operation is issued */
-	struct record *logged; /* its place there: see op_is_logged */
-	struct sched sched;
-	int sched_ready; /* the schedule belongs to this call */
-	int prepared;    /* the engine has run this schedule, and `run` keeps its constant parts */
-	int few;         /* its steps are few and short, so that they start in their order */
-	int placed;      /* `run` keeps the addresses of this call's buffers */
-	int repeats;     /* moreover the steps are few, and the same call needs no more than them */
-	struct run *run; /* the states of the steps */
-	int cap_steps;   /* capacity of run, ready, ready_sends, local and sending */
-	int32_t *ready;  /* the receives that may start */
+	int32_t *ready;      /* the receives that may start */
 	int ready_count;
 	int32_t *ready_sends; /* a ring buffer of the sends that may start */
 	int ready_sends_head, ready_sends_count;
@@ -86,18 +92,18 @@ struct op {
 	int local_count;
 	int32_t *sending; /* steps whose send is in flight */
 	int sending_count;
-	int started;       /* steps_start comes yet to the steps from this one on */
-	int failed_send;   /* a step whose send has failed, or -1 */
-	int steps_left;    /* steps that are not complete */
-	char *base[3];     /* addresses of send, receive and scratch memory */
-	uint32_t where[3]; /* kinds of memory there: COLL_MEM_* */
-	struct scratch scratch;
-	size_t scratch_bytes; /* how much of it the schedule needs */
+	int started;     /* steps_start comes yet to the steps from this one on */
+	int failed_send; /* a step whose send has failed, or -1 */
+	int steps_left;  /* steps that are not complete */
+
+	/* --- device memory, streams of the program, and other communicators */
+
 	struct staging staging;
-	/* v-forms: four of nranks entries, to which call.args points, and one of blocks without gaps */
-	size_t *arrays;
-	int persistent; /* belongs to a persistent request: other calls do not reuse it */
-	struct op *persistent_next;
+	struct stream_event *stream_events; /* which must have passed before it starts */
+	struct caller_stream stream;        /* of a call with a stream, over a transport */
+	struct offload *ordered;            /* orders such a call with its stream; else NULL */
+	struct offload *dependencies;       /* whose streams the call waits for before it starts */
+	struct offload *offload;         /* its memory for device buffers, or `ordered`, or NULL */
 	struct place awaited;            /* KIND_AWAIT: with a reference */
 	uint64_t awaited_progress_count; /* progress_count of its context at the last look */
 };
@@ -109,13 +115,6 @@ static inline int op_is_logged(const struct op *op)
 {
 	return op->comm->issued - op->number < LOG_RECORDS;
 }
-/* For an engine: the operation was started, and is in this state from now on. */
-static inline void op_begin(struct op *op, int state)
-{
-	op->state = state;
-	if (op_is_logged(op))
-		op->logged->started_us = context_now(op->comm->context);
-}
 /* For an engine: the operation is complete. */
 static inline void op_end(struct op *op)
 {
@@ -125,19 +124,8 @@ static inline void op_end(struct op *op)
 		op->logged->ended_us = op->comm->context->now_us;
 }
 
-/* Makes an idle operation for a checked call; copies the arrays. */
+/* Makes an idle operation for a checked call, of which it copies the arrays: see plan.h. */
 int op_make(struct comm *comm, const struct call *call, struct op **op);
-/*
- * An idle operation that was made for the same call (CALL_SAME), or NULL.  The memory kinds of the
- * buffers are looked up again: the program may have freed a buffer and allocated another there.
- */
-struct op *op_again(struct comm *comm, const coll_args_t *args);
-/* Without barriers a root that never waits could get any number of broadcasts ahead of the others. */
-static inline int op_needs_barrier(const struct comm *comm, const coll_args_t *args)
-{
-	return comm->seq % TAG_SEQ_APART == 0 && comm->seq && kind_is_collective(args->kind) &&
-	       comm->context->plugin->backend.transport;
-}
 /*
  * Appends an idle operation to the queue, and returns its number; group 0: it starts when its turn comes.  If
  * stream_order_begin has prepared it, the lock is released meanwhile: the operation may have ended, and others may follow.
@@ -150,9 +138,11 @@ void op_make_persistent(struct op *op);
 void op_end_persistent(struct op *op);
 /* Takes an operation out of its list (moving.h). */
 void moving_leave(struct op *op);
-/* The operation is out of the queue, and of the lists of moving.h: later calls may reuse it. */
+/* The operation is out of the queue, and becomes a plan for later calls. */
 static inline void op_retire(struct op *op)
 {
+	struct op **plans = &op->comm->queue.plans[op->call.args.kind];
+
 	op->state = OP_IDLE;
 	if (op->rests || op->list)
 		moving_leave(op);
@@ -162,8 +152,8 @@ static inline void op_retire(struct op *op)
 		return;
 	if (op->scratch.size > SCRATCH_SMALL)
 		scratch_rest(op->comm, &op->scratch);
-	op->next = op->comm->queue.cache;
-	op->comm->queue.cache = op;
+	op->next = *plans;
+	*plans = op;
 }
 void op_free(struct op *op);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* queue.c - a communicator's operations in their order: their start, their progress, their end. */
 #include "comm/queue.h"
+#include "base/error.h"
 #include "comm/call_log.h"
 #include "comm/moving.h"
 #include "comm/task.h"
@@ -35,7 +36,11 @@ static int queue_start(struct op *op)
 
 	if (code == ENGINE_DECLINED)
 		code = queue_start_declined(op);
-	return code == ENGINE_STARTED;
+	if (code != ENGINE_STARTED)
+		return 0;
+	if (op_is_logged(op))
+		op->logged->started_us = context_now(op->comm->context);
+	return 1;
 }
 
 /*
@@ -47,12 +52,11 @@ static int queue_is_ahead(struct comm *comm, const struct op *op)
 {
 	struct op *oldest = comm->queue.head;
 
-	if (op->number - oldest->number < TAG_SEQ_APART || !kind_is_collective(op->call.args.kind))
+	if (op->number - oldest->number < TAG_SEQ_APART || !op->collective)
 		return 0;
 	if (comm->queue.collective && comm->queue.collective_number > oldest->number)
 		oldest = comm->queue.collective;
-	while (oldest != op &&
-	       (oldest->state == OP_DONE || !kind_is_collective(oldest->call.args.kind)))
+	while (oldest != op && (oldest->state == OP_DONE || !oldest->collective))
 		oldest = oldest->next;
 	comm->queue.collective = oldest;
 	comm->queue.collective_number = oldest->number;
@@ -71,38 +75,12 @@ static int queue_may_start(struct comm *comm, const struct op *op)
 	return op->engine->keeps_order && op->engine == comm->queue.head->engine;
 }
 
-/* Takes the oldest operation, which is complete or submitted, out of the queue. */
-static void queue_pop(struct comm *comm, struct op *op)
-{
-	comm->queue.head = op->next;
-	if (!comm->queue.head)
-		comm->queue.tail = NULL;
-	if (op->state == OP_DONE) {
-		comm->finished = op->number;
-		if (comm->order)
-			comm->client->release(comm, op->number);
-		comm->context->sleepers_have_news = 1;
-	}
-	op_retire(op);
-}
-
 /* Takes complete and submitted operations from the head, up to the first that is neither. */
 static void queue_pop_done(struct comm *comm)
 {
 	while (comm->queue.head && comm->queue.head->state >= OP_SUBMITTED && !comm->error)
-		queue_pop(comm, comm->queue.head);
+		queue_pop(comm->queue.head);
 	task_check(comm);
-}
-
-/* The only operation of the communicator, if an engine moves it and nothing else is to be looked at; else NULL. */
-static struct op *queue_only(const struct comm *comm)
-{
-	struct op *op = comm->queue.head;
-
-	return op && !op->next && op->state == OP_RUNNING && op->engine->advance && !comm->error &&
-			       !comm->nleft && !comm->tasks.limited && !comm->order
-		       ? op
-		       : NULL;
 }
 
 /* Takes what the backend has completed. */
@@ -120,17 +98,10 @@ static int queue_progress_native(struct comm *comm)
 
 int queue_progress(struct comm *comm)
 {
-	struct op *only = queue_only(comm);
 	int moved;
 
 	if (comm->error)
 		return 0;
-	if (only) {
-		moved = only->engine->advance(only);
-		if (only->state == OP_DONE)
-			queue_pop_done(comm);
-		return moved;
-	}
 	/* Before the limits: what a backend's own engine has completed is not late. */
 	moved = queue_progress_native(comm);
 	if (!comm->error)
@@ -224,36 +195,74 @@ int queue_look_at_all(struct comm *comm)
 	       queue_look(comm, &comm->queue.in_turn, comm->queue.in_turn.count);
 }
 
-/* Starts a plain operation before which there is none: QUEUE_WAITS if only messages move it on, 0 if there is none. */
-enum { QUEUE_WAITS = 1, QUEUE_MOVES };
-static int queue_start_only(struct comm *comm)
-{
-	struct op *op = comm->queue.head;
+/* ---------------------------------------------------------------------- issuing -- */
 
-	if (!op || op->next || op->state != OP_QUEUED || !op->engine->by_messages || comm->error ||
-	    comm->nleft || op->stream_events || op->dependencies || !queue_start(op))
-		return 0;
-	comm->queue.waiting = NULL;
-	return !comm->error && op->engine->rests(op) ? QUEUE_WAITS : QUEUE_MOVES;
+/* Appends an operation that waits for its turn, and before that for the end of its group or the work of its stream. */
+static void queue_append_waiting(struct op *op, uint64_t group)
+{
+	struct queue *queue = &op->comm->queue;
+
+	queue_append(op, group, group || op->ordered ? OP_DEFERRED : OP_QUEUED);
+	op->logged->issued_us = context_now(op->comm->context);
+	if (op->collective)
+		call_log_add_call(op->comm, &op->call.signature);
+	if (!queue->waiting)
+		queue->waiting = op;
+	if (op->state == OP_DEFERRED && !queue->held)
+		queue->held = op;
+}
+
+static void queue_append_barrier(struct comm *comm, uint64_t group)
+{
+	const coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_BARRIER};
+	const struct call call = call_of_library(comm, &args);
+	struct rank_name name;
+	struct op *op;
+	int code = op_make(comm, &call, &op);
+
+	if (code)
+		comm_fail(comm, 0, code, "%s: %s", comm_own_name(comm, &name), error_text());
+	else
+		queue_append_waiting(op, group);
+}
+
+uint64_t op_enqueue(struct op *op, uint64_t group)
+{
+	struct comm *comm = op->comm;
+	uint64_t number;
+
+	if (queue_needs_barrier(comm, op))
+		queue_append_barrier(comm, group);
+	queue_append_waiting(op, group);
+	number = op->number;
+	if (op->ordered)
+		comm->client->hold(op);
+	return number;
+}
+
+int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group)
+{
+	const struct call call = call_of_library(comm, args);
+	struct op *op;
+	int code = op_make(comm, &call, &op);
+
+	if (!code)
+		op_enqueue(op, group);
+	return code;
 }
 
 void queue_issued(struct comm *comm)
 {
 	struct context *context = comm->context;
-	int started, moved = 0;
+	const int has_transport = context->plugin->backend.transport != NULL;
 
-	if (!context->plugin->backend.transport) {
-		context->progress_count += queue_run(comm) != 0;
-	} else {
-		started = queue_start_only(comm);
-		if (started != QUEUE_WAITS)
-			moved = queue_progress(comm);
-		context->progress_count += started || moved;
+	context->progress_count += (has_transport ? queue_progress(comm) : queue_run(comm)) != 0;
+	if (has_transport) {
 		context_flush(context);
 		context_progress(context);
 	}
 	/* Sleeping threads must arm their descriptors anew; a backend's operations need no thread. */
-	if (context->sleepers && (comm->queue.head || context->plugin->backend.transport))
+	if (context->sleepers && (comm->queue.head || has_transport))
 		context_wake(context);
 }
 

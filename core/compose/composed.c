@@ -3,10 +3,11 @@
 #include "compose/composed.h"
 #include "schedule/sched.h"
 #include "comm/op.h"
-#include "compose/again.h"
+#include "comm/queue.h"
 #include "compose/steps.h"
 #include "compose/stream_order.h"
 #include "compose/staging.h"
+#include "watch/report.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "transport/traffic.h"
@@ -79,9 +80,9 @@ static int composed_prepare(struct op *op)
 {
 	struct comm *comm = op->comm;
 	struct rank_name name;
-	int code = composed_ready(op);
+	int code = composed_build(op);
 
-	if (!code && (!op->prepared || op->scratch.size < op->scratch_bytes))
+	if (!code && (op->stage < PLAN_FILLED || op->scratch.size < op->scratch_bytes))
 		code = steps_reserve(op);
 	if (code) {
 		comm_fail(comm, 0, code, "%s: no memory for the schedule",
@@ -94,6 +95,8 @@ static int composed_prepare(struct op *op)
 	}
 	if (code)
 		comm_fail(comm, 0, code, "%s: %s", comm_own_name(comm, &name), error_text());
+	else
+		steps_prepare(op);
 	return code;
 }
 
@@ -101,10 +104,9 @@ static enum engine_start composed_start(struct op *op)
 {
 	if (staging_has_staged(op->comm, COLL_KIND_SEND) && composed_would_overtake(op->comm, op))
 		return ENGINE_HELD;
-	if (composed_prepare(op))
+	if (!steps_are_placed(op) && composed_prepare(op))
 		return ENGINE_STARTED;
-	steps_begin(op);
-	op_begin(op, OP_RUNNING);
+	op->state = OP_RUNNING;
 	steps_start(op);
 	return ENGINE_STARTED;
 }
@@ -113,7 +115,8 @@ static enum engine_start composed_start(struct op *op)
 
 static int composed_advance(struct op *op)
 {
-	const int moved = steps_may_move(op) && steps_run(op);
+	const int moved = (traffic_of(op->comm->context)->match.done || steps_may_move_alone(op)) &&
+			  steps_run(op);
 
 	if (!op->comm->error && !op->steps_left && (!op->ordered || stream_order_drained(op)))
 		op_end(op);
@@ -123,7 +126,8 @@ static int composed_advance(struct op *op)
 /* The copies of a result to a device may come after the last step. */
 static int composed_rests(const struct op *op)
 {
-	return op->steps_left && !steps_may_move(op);
+	return op->steps_left && !steps_may_move_alone(op) &&
+	       !traffic_of(op->comm->context)->match.done;
 }
 
 static int composed_awaits(const struct op *op, uint8_t *ranks)
@@ -151,9 +155,86 @@ static void composed_forget(struct op *op)
 	free(op->ready);
 }
 
+/* ------------------------------------------------------- an operation by itself -- */
+
+/*
+ * Has the context of a communicator that has not failed nothing to look at but messages for it?  So it is for most calls of
+ * most programs.
+ */
+static inline int composed_is_quiet(const struct comm *comm)
+{
+	const struct context *context = comm->context;
+	const void *objects = (void *)((uintptr_t)comm->order | (uintptr_t)comm->tasks.limited |
+				       (uintptr_t)comm->tasks.awaited | (uintptr_t)comm->next_busy |
+				       (uintptr_t)traffic_of(context)->controls);
+	const int counts = comm->nleft | comm->messages.looks | context->sleepers |
+			   context->pending_events | traffic_of(context)->match.controls |
+			   context->unflushed |
+			   atomic_load_explicit(&context->alarm.news, memory_order_relaxed);
+
+	return !objects && !counts;
+}
+
+/*
+ * Moves the only operation; moved: it has moved already.  0: context_progress is due, which looks for the cause of a loss
+ * before anything else.
+ */
+__attribute__((always_inline)) static inline int composed_move(struct context *context,
+							       struct comm *comm, struct op *op,
+							       int moved)
+{
+	struct recv *recv;
+
+	moved |= context->plugin->backend.transport->progress(context->ep);
+	context->progress_count += moved != 0;
+	if (context->pending_events | traffic_of(context)->match.controls)
+		return 0;
+	while ((recv = match_next_done(&traffic_of(context)->match)))
+		steps_received(recv);
+	if (op->steps_left && steps_may_move_alone(op) && steps_run(op))
+		context->progress_count += !moved;
+	if (!op->steps_left && !comm->error) {
+		op->state = OP_DONE;
+		op->logged->ended_us = context->now_us; /* the newest operation is in the log */
+		queue_pop(op);
+	}
+	return 1;
+}
+
+static int composed_at_once(struct op *op)
+{
+	struct comm *comm = op->comm;
+	struct context *context = comm->context;
+
+	if (comm->queue.head || (context->busy && context->busy != comm) ||
+	    !composed_is_quiet(comm) || op->call.args.stream || queue_needs_barrier(comm, op))
+		return 0;
+	queue_append(op, 0, OP_QUEUED);
+	if (op->collective)
+		report_add_call(comm, &op->call.signature);
+	if (steps_are_placed(op) || !composed_prepare(op)) {
+		op->state = OP_RUNNING;
+		steps_start(op);
+	}
+	/* The first messages have left: another rank may wait for them, and a look at the clock takes 6 ns. */
+	op->logged->issued_us = op->logged->started_us = context_now(context);
+	if (!comm->error && !composed_move(context, comm, op, 1))
+		context_progress(context);
+	return 1;
+}
+
+int composed_poll(struct context *context)
+{
+	struct comm *comm = context->busy;
+	struct op *op = comm ? comm->queue.head : NULL;
+
+	return op && !op->next && op->state == OP_RUNNING && op->engine == &composed_engine &&
+	       composed_is_quiet(comm) && composed_move(context, comm, op, 0);
+}
+
 const struct engine composed_engine = {
-	.again = again_issue,
 	.start = composed_start,
+	.at_once = composed_at_once,
 	.advance = composed_advance,
 	.rests = composed_rests,
 	.awaits = composed_awaits,

@@ -11,16 +11,22 @@
 #include "engine.h"
 #include "comm/call.h"
 
+struct context;
+
 extern const struct engine composed_engine;
 
 /* Fills call->algorithm; COLL_ERR_UNSUPPORTED with a message if there is none. */
 int composed_choose(const struct comm *comm, struct call *call);
 
-/* --- composed_build.c */
-
-/* Fills op->sched: the steps of its algorithm and, if buffers are staged, the copies. */
+/*
+ * Moves a context on which one composed operation is under way and nothing else is to be looked at, as context_progress
+ * does: 1.  0: context_progress is due.
+ */
+int composed_poll(struct context *context);
+/*
+ * Fills op->sched, unless the plan has it: the steps of its algorithm and, if buffers are staged, the copies
+ * (composed_build.c).
+ */
 int composed_build(struct op *op);
-/* The same, unless the schedule is there. */
-int composed_ready(struct op *op);
 
 #endif

@@ -29,7 +29,7 @@ static const size_t *composed_displs(const struct op *op, int buf)
 	return buf == COLL_BUFFER_SEND ? op->call.args.senddispls : op->call.args.recvdispls;
 }
 
-int composed_build(struct op *op)
+static int composed_append(struct op *op)
 {
 	const struct comm *comm = op->comm;
 	const coll_args_t *a = &op->call.args;
@@ -55,14 +55,14 @@ int composed_build(struct op *op)
 	return s->error;
 }
 
-int composed_ready(struct op *op)
+int composed_build(struct op *op)
 {
-	int code = COLL_SUCCESS;
+	int code;
 
-	if (!op->sched_ready) {
-		code = composed_build(op);
-		op->prepared = 0;
-	}
-	op->sched_ready = !code;
+	if (op->stage >= PLAN_BUILT)
+		return COLL_SUCCESS;
+	code = composed_append(op);
+	if (!code)
+		op->stage = PLAN_BUILT;
 	return code;
 }

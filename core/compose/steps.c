@@ -169,6 +169,7 @@ static void steps_prepare_step(struct op *op, int i)
 		return;
 	memcpy(recv->meta, op->call.signature.meta, sizeof(recv->meta));
 	recv->len = step->len;
+	recv->peer = step->peer < 0 ? COLL_ANY_SOURCE : op->comm->to_context_rank[step->peer];
 	recv->op = op;
 	recv->step = i;
 	recv->numbered = i == 0 && steps_has_pieces(op);
@@ -196,26 +197,37 @@ static void steps_send_failed(const struct op *op, int i, int code, const coll_e
 			 comm_rank_name(comm, op->sched.step[i].peer, &name), error_text());
 }
 
-/* Hands over the message of a step, whose tag is set, by a function of the transport: `send`, or context_send_more. */
-static inline int steps_hand_over(struct op *op, coll_send_t *send, coll_error_t *err, int more)
+/* Hands over the message of a step, whose tag is set: returns the transport's code. */
+static inline int steps_hand_over(struct op *op, coll_send_t *send, coll_error_t *err)
 {
 	struct context *context = op->comm->context;
 
+	error_clear(err);
 	memset(send->plugin, 0, sizeof(send->plugin));
 	send->status = COLL_IN_PROGRESS;
-	return more ? context_send_more(context, send, err)
-		    : context->plugin->backend.transport->send(context->ep, send, err);
+	/* Only a message that others may follow waits for them: a lone one leaves before anything else is done. */
+	return op->next ? context_send_more(context, send, err)
+			: context->plugin->backend.transport->send(context->ep, send, err);
 }
 
-/* `code` is that of steps_hand_over. */
-static inline void steps_handed_over(struct op *op, int i, int code, const coll_error_t *err)
+static inline void steps_handed_over(struct op *op, int i, const coll_send_t *send, int code,
+				     const coll_error_t *err)
 {
-	if (!code && op->run[i].u.send.status == COLL_SUCCESS)
-		steps_finish_step(op, i);
-	else if (!code)
-		op->sending[op->sending_count++] = i;
-	else
+	if (code)
 		steps_send_failed(op, i, code, err);
+	else if (send->status == COLL_SUCCESS)
+		steps_finish_step(op, i);
+	else
+		op->sending[op->sending_count++] = i;
+}
+
+static inline void steps_post(const struct op *op, const struct step *step, struct recv *recv)
+{
+	struct comm *comm = op->comm;
+
+	match_post_ordered(&traffic_of(comm->context)->match, recv);
+	if (comm->nleft && recv->state == RECV_POSTED && step->peer >= 0)
+		comm->queue.left_awaited |= comm->peer_state[step->peer] == PEER_LEFT;
 }
 
 static void steps_send(struct op *op, int i)
@@ -223,31 +235,28 @@ static void steps_send(struct op *op, int i)
 	coll_send_t *send = &op->run[i].u.send;
 	coll_error_t err;
 
-	error_clear(&err);
 	send->header.tag = steps_tag(op, &op->sched.step[i]);
 	if (op->pieces_tag && !i)
 		send->header.meta[0] = op->call.signature.meta[0] | op->pieces_tag << 32;
-	/* Only a message that others may follow waits for them: a lone one leaves before anything else is done. */
-	steps_handed_over(op, i, steps_hand_over(op, send, &err, op->next != NULL), &err);
+	steps_handed_over(op, i, send, steps_hand_over(op, send, &err), &err);
 }
 
 static void steps_recv(struct op *op, int i)
 {
 	const struct step *step = &op->sched.step[i];
 	struct recv *recv = &op->run[i].u.recv;
-	struct comm *comm = op->comm;
 
 	recv->tag = steps_tag(op, step);
-	recv->peer = step->peer < 0 ? COLL_ANY_SOURCE : comm->to_context_rank[step->peer];
+	if (step->peer < 0)
+		recv->peer = COLL_ANY_SOURCE;
 	if (op->pieces_tag) /* the pieces come from the rank that the message before them came from */
 		recv->peer = op->run[0].u.recv.peer;
 	if (recv->numbered)
 		recv->meta[0] = op->call.signature.meta[0];
 	if (step->len > STEPS_LONG)
-		context_flush(comm->context); /* the message may be here, and is then reduced now */
-	match_post(&traffic_of(comm->context)->match, recv);
-	if (comm->nleft && recv->state == RECV_POSTED && step->peer >= 0)
-		comm->queue.left_awaited |= comm->peer_state[step->peer] == PEER_LEFT;
+		context_flush(
+			op->comm->context); /* the message may be here, and is then reduced now */
+	steps_post(op, step, recv);
 }
 
 static void steps_reduce(struct op *op, const struct step *step)
@@ -364,10 +373,15 @@ static int steps_run_ready(struct op *op)
 
 int steps_run(struct op *op)
 {
+	struct context *context = op->comm->context;
 	struct recv *recv;
 	int moved = 0, again;
 
 	do {
+		while ((recv = match_next_done(&traffic_of(context)->match)))
+			steps_received(recv);
+		if (!op->steps_left && !op->comm->error)
+			return moved;
 		again = steps_run_ready(op);
 		if (op->sending_count)
 			again |= steps_reap_sends(op);
@@ -375,18 +389,17 @@ int steps_run(struct op *op)
 			steps_report_send(op);
 			return 1;
 		}
-		while ((recv = match_next_done(&traffic_of(op->comm->context)->match)))
-			steps_received(recv);
 		if (op->comm->error)
 			return 1;
 		if (op->local_count) {
 			steps_local(op, op->local[--op->local_count]);
 			again = 1;
 		}
-		if (op->call.staged && traffic_of(op->comm->context)->copies.pending)
-			again |= copies_progress(&traffic_of(op->comm->context)->copies);
+		if (op->call.staged && traffic_of(context)->copies.pending)
+			again |= copies_progress(&traffic_of(context)->copies);
 		moved |= again;
-	} while (again && op->steps_left && (op->call.staged || steps_has_ready(op)));
+	} while (op->steps_left && (traffic_of(context)->match.done ||
+				    (again && (op->call.staged || steps_has_ready(op)))));
 	return moved;
 }
 
@@ -433,7 +446,6 @@ int steps_reserve(struct op *op)
 		free(op->run);
 		free(op->ready);
 		op->cap_steps = 0;
-		op->prepared = 0;
 		op->run = malloc((size_t)n * sizeof(*op->run));
 		op->ready = malloc(4 * (size_t)n * sizeof(*op->ready));
 		if (!op->run || !op->ready)
@@ -494,124 +506,97 @@ static void steps_place_step(struct op *op, int i)
 static int steps_is_few(const struct op *op)
 {
 	const struct sched *s = &op->sched;
-	int few = s->nsteps <= STEPS_FEW && !op->call.staged;
+	int few = s->nsteps <= STEPS_FEW && !op->call.staged && !steps_has_pieces(op);
 
 	for (int i = 0; few && i < s->nsteps; i++)
 		few = s->step[i].len <= STEPS_SHORT;
 	return few;
 }
 
-static void steps_prepare(struct op *op)
+void steps_prepare(struct op *op)
 {
-	op->few = steps_is_few(op);
-	for (int i = 0; i < op->sched.nsteps; i++)
-		steps_prepare_step(op, i);
-	op->prepared = 1;
-}
-
-static uint64_t steps_op_tag(const struct op *op)
-{
-	return kind_is_p2p(op->call.args.kind) ? comm_tag_user(op->comm, op->call.args.tag)
-					       : comm_tag_collective(op->comm, op->seq, 0);
-}
-
-void steps_begin(struct op *op)
-{
-	const struct sched *s = &op->sched;
-	const int placed = op->placed && op->base[SCHED_SCRATCH] == op->scratch.at;
+	const int n = op->sched.nsteps;
 
 	op->base[SCHED_SEND] = (char *)(uintptr_t)op->call.args.sendbuf;
 	op->base[SCHED_RECV] = op->call.args.recvbuf;
 	op->base[SCHED_SCRATCH] = op->scratch.at;
-	if (!op->prepared || op->call.staged || op->call.redop.premul_sum)
-		steps_find_buffers(op);
-	op->tag = steps_op_tag(op);
+	steps_find_buffers(op);
 	op->pieces_tag = op->call.args.kind == COLL_KIND_SEND && steps_has_pieces(op)
 				 ? comm_tag_pieces(op->comm, ++op->comm->cut_messages)
 				 : 0;
 	op->ready_count = op->ready_sends_head = op->ready_sends_count = 0;
 	op->local_count = op->sending_count = 0;
 	op->failed_send = -1;
-	op->steps_left = s->nsteps;
-	op->started = s->nsteps;
-	if (!op->prepared)
-		steps_prepare(op);
-	for (int i = 0; i < s->nsteps; i++) {
-		op->run[i].earlier = s->step[i].earlier;
-		if (!placed)
-			steps_place_step(op, i);
-		if (sched_is_recv(&s->step[i]))
+	if (op->stage < PLAN_FILLED)
+		op->few = steps_is_few(op);
+	for (int i = 0; i < n; i++) {
+		if (op->stage < PLAN_FILLED)
+			steps_prepare_step(op, i);
+		steps_place_step(op, i);
+		op->run[i].earlier = op->sched.step[i].earlier;
+		if (sched_is_recv(&op->sched.step[i]))
 			op->run[i].u.recv.state = RECV_IDLE;
 	}
-	op->placed = !op->call.staged && !op->call.redop.premul_sum;
-	op->repeats = op->placed && op->few && !op->call.slot && !steps_has_pieces(op);
+	op->stage = op->call.staged || op->call.redop.premul_sum || steps_has_pieces(op)
+			    ? PLAN_FILLED
+			    : PLAN_PLACED;
+}
+
+static void steps_start_many(struct op *op)
+{
+	const struct sched *s = &op->sched;
+
+	op->started = s->nsteps;
+	for (int i = 0; i < s->nsteps; i++)
+		if (!s->step[i].earlier)
+			steps_make_ready(op, i);
+	steps_run(op);
+}
+
+/* Starts a step of few and short ones, which has neither pieces nor work that delays other messages. */
+static inline void steps_start_step(struct op *op, int i, coll_error_t *err)
+{
+	const struct step *step = &op->sched.step[i];
+	coll_send_t *send = &op->run[i].u.send;
+	struct recv *recv = &op->run[i].u.recv;
+
+	if (step->kind == STEP_SEND) {
+		send->header.tag = op->tag | step->msg;
+		steps_handed_over(op, i, send, steps_hand_over(op, send, err), err);
+	} else if (sched_is_recv(step)) {
+		recv->tag = op->tag | step->msg;
+		if (step->peer < 0)
+			recv->peer = COLL_ANY_SOURCE;
+		steps_post(op, step, recv);
+	} else {
+		steps_local(op, i);
+	}
 }
 
 /*
  * Few steps start in the order in which the algorithm has appended them: a step that completes at once has released
  * the later ones when their turn comes.  Those that must wait are released by steps_complete, as in any schedule.
  */
-static void steps_start_few(struct op *op)
-{
-	for (int i = 0; i < op->sched.nsteps && !op->comm->error; i++) {
-		const struct step *step = &op->sched.step[i];
-
-		op->started = i + 1;
-		if (op->run[i].earlier)
-			continue;
-		if (step->kind == STEP_SEND)
-			steps_send(op, i);
-		else if (sched_is_recv(step))
-			steps_recv(op, i);
-		else
-			steps_local(op, i);
-	}
-	op->started = op->sched.nsteps;
-}
-
-void steps_again(struct op *op)
-{
-	struct match *match = &traffic_of(op->comm->context)->match;
-	const struct sched *s = &op->sched;
-	const struct step *step = s->step;
-	struct run *run = op->run;
-	const int n = s->nsteps;
-	coll_error_t err;
-
-	error_clear(&err);
-	op->tag = steps_op_tag(op);
-	op->steps_left = n;
-	for (int i = 0; s->nedges && i < n; i++)
-		run[i].earlier = step[i].earlier;
-	for (int i = 0; i < n; i++, step++, run++) {
-		op->started = i + 1;
-		if (run->earlier)
-			continue;
-		if (step->kind == STEP_SEND) {
-			run->u.send.header.tag = op->tag | step->msg;
-			steps_handed_over(op, i, steps_hand_over(op, &run->u.send, &err, 0), &err);
-		} else if (sched_is_recv(step)) {
-			run->u.recv.tag = op->tag | step->msg;
-			if (step->peer < 0)
-				run->u.recv.peer = COLL_ANY_SOURCE;
-			match_post_ordered(match, &run->u.recv);
-		} else {
-			steps_local(op, i);
-		}
-	}
-}
-
 void steps_start(struct op *op)
 {
 	const struct sched *s = &op->sched;
+	const int n = s->nsteps;
+	coll_error_t err;
 
-	if (op->few) {
-		steps_start_few(op);
+	op->tag = op->collective ? comm_tag_collective(op->comm, op->seq, 0)
+				 : comm_tag_user(op->comm, op->call.args.tag);
+	op->steps_left = n;
+	for (int i = 0; s->nedges && i < n; i++) /* the last run has counted down */
+		op->run[i].earlier = s->step[i].earlier;
+	if (!op->few) {
+		steps_start_many(op);
 		return;
 	}
-	for (int i = 0; i < s->nsteps; i++)
-		if (!s->step[i].earlier)
-			steps_make_ready(op, i);
+	for (int i = 0; i < n; i++) {
+		op->started = i + 1;
+		if (!op->run[i].earlier)
+			steps_start_step(op, i, &err);
+	}
 }
 
 /* ------------------------------------------------------------------ cancelling -- */

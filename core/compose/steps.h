@@ -10,27 +10,20 @@
 
 /* Allocates the arrays and the scratch memory for an operation's schedule. */
 int steps_reserve(struct op *op);
-/* Prepares an operation whose arrays exist to run. */
-void steps_begin(struct op *op);
-/* Starts the first steps of a running operation, or makes them ready. */
-void steps_start(struct op *op);
-/* Both, for an operation that was complete and can repeat: most of what steps_begin sets is as it left it. */
-void steps_again(struct op *op);
-static inline int steps_can_repeat(const struct op *op)
+/* Fills in the messages and receives of an operation whose arrays exist, as far as its plan lacks them. */
+void steps_prepare(struct op *op);
+/* Does the plan have the messages as they are, so that nothing is to be prepared? */
+static inline int steps_are_placed(const struct op *op)
 {
-	return op->repeats && op->base[SCHED_SCRATCH] == op->scratch.at;
+	return op->stage == PLAN_PLACED && op->base[SCHED_SCRATCH] == op->scratch.at;
 }
+/* Starts the first steps of a running operation, whose messages are filled in. */
+void steps_start(struct op *op);
 /* Can a step of a running operation start or end without a message that is still to come, or to be taken? */
 static inline int steps_may_move_alone(const struct op *op)
 {
 	return (op->ready_count | op->local_count | op->ready_sends_count | op->sending_count) ||
 	       op->call.staged;
-}
-/* Can a step of a running operation start or end without a further message? */
-static inline int steps_may_move(const struct op *op)
-{
-	return op->steps_left &&
-	       (steps_may_move_alone(op) || traffic_of(op->comm->context)->match.done);
 }
 /* A running send: has its message, or the one before its pieces, been handed to the transport? */
 static inline int steps_has_sent(const struct op *op)

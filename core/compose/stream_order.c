@@ -241,7 +241,7 @@ static struct offload *order_take(struct op *op, int may_wait, int *code)
 	const int copies = staging_is_on_stream(op);
 	struct offload *o;
 
-	*code = copies ? composed_ready(op) : COLL_SUCCESS;
+	*code = copies ? composed_build(op) : COLL_SUCCESS;
 	if (*code)
 		return NULL;
 	o = offload_take_stream(&op->comm->offloads, copies ? staging_need(op) : 0, op,

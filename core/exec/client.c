@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* client.c - the reports of a context to its communicators: see struct context_client. */
-#include "compose/again.h"
 #include "exec/control.h"
 #include "comm/drive.h"
 #include "watch/failure.h"
+#include "compose/composed.h"
 #include "compose/steps.h"
 #include "message/message.h"
 #include "watch/report.h"
@@ -159,7 +159,7 @@ const struct context_client comm_context_client = {
 	.lost = channel_has_lost,
 	.failed = channel_end,
 	.check = drive_check,
-	.poll = again_poll,
+	.poll = composed_poll,
 	.advance = drive_advance,
 	.look = drive_look,
 	.shut = drive_shut,

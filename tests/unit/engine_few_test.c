@@ -2,9 +2,8 @@
 /*
  * engine_few_test.c - calls of few steps, which start without the engine's lists, linked with the layers up to exec
  * alone: whichever send completes at once and whichever message is there before, the first time and repeated, through
- * the queue and by the short way of again.h.
+ * the queue and at once (engine.h).
  */
-#include "compose/again.h"
 #include "compose/composed.h"
 #include "comm/task.h"
 
@@ -65,7 +64,7 @@ static void few_transport(struct plugin *plugin)
 /* Rank 0 of four: recursive doubling exchanges with rank 1, then with rank 2. */
 struct few {
 	struct rig *rig;
-	int again;   /* repeated calls go the short way */
+	int again;   /* repeated calls start at once, without the queue */
 	int repeats; /* this call does */
 	coll_args_t args;
 	struct op *op;
@@ -85,8 +84,8 @@ static struct op *few_op(struct few *few, void *out)
 	struct op *op;
 
 	few->args = args;
-	few->repeats = few->again && comm->queue.cache;
-	op = few->repeats ? comm->queue.cache : op_again(comm, &args);
+	few->repeats = few->again && comm->queue.plans[COLL_KIND_ALLREDUCE];
+	op = few->repeats ? comm->queue.plans[COLL_KIND_ALLREDUCE] : plan_again(comm, &args);
 	if (!op && fake_op(comm, &args, &op))
 		bail_out("cannot make an operation: %s", error_text());
 	few->op = op;
@@ -107,11 +106,23 @@ static void few_message(struct few *few, int from, uint64_t meta)
 		     signature, &value, sizeof(value));
 }
 
+/* Issues a call that repeats an earlier one: 1.  0: it cannot start at once, and nothing was done. */
+static int few_repeat(struct comm *comm, const coll_args_t *args)
+{
+	struct op *op = plan_again(comm, args);
+
+	if (op && composed_engine.at_once(op))
+		return 1;
+	if (op)
+		op_retire(op);
+	return 0;
+}
+
 static void few_issue(struct few *few)
 {
 	if (few->repeats) {
-		if (!again_issue(few->rig->comm, &few->args, NULL))
-			bail_out("the call does not go the short way");
+		if (!few_repeat(few->rig->comm, &few->args))
+			bail_out("the call does not start at once");
 		return;
 	}
 	op_enqueue(few->op, 0);
@@ -121,7 +132,7 @@ static void few_issue(struct few *few)
 /* Moves the context in one of the two ways of a wait. */
 static void few_progress(struct few *few)
 {
-	if (!few->again || !again_poll(few->rig->context))
+	if (!few->again || !composed_poll(few->rig->context))
 		context_progress(few->rig->context);
 }
 
@@ -183,7 +194,7 @@ static void test_ways(int in_place, int again)
 			break;
 	}
 	is_int(unfinished, 0, "%s%s: every call ends", in_place ? "in place" : "two buffers",
-	       again ? ", the short way" : "");
+	       again ? ", at once" : "");
 	is_int(wrong, 0, "with its result");
 	is_int(few_dirty, 0, "the plugin's memory in a send is cleared each time");
 	is_int(few.op->sched.nsteps, in_place ? 6 : 5,
@@ -392,7 +403,7 @@ static void test_any_source(void)
 	int repeated = 0;
 
 	for (int32_t from = 1; from < FAKE_RANKS; from++) {
-		if (again_issue(comm, &args, NULL)) {
+		if (few_repeat(comm, &args)) {
 			repeated++;
 		} else {
 			if (fake_issue(comm, &args, 0))
@@ -405,22 +416,23 @@ static void test_any_source(void)
 		is_int(got, from, "the message of rank %d", from);
 		is_int((int64_t)comm->finished, from, "ends receive %d", from);
 	}
-	is_int(repeated, FAKE_RANKS - 2, "all but the first go the short way");
+	is_int(repeated, FAKE_RANKS - 2, "all but the first start at once");
 	rig_free(rig);
 }
 
-/* ------------------------------------------------------------------ the general way -- */
+/* ------------------------------------------------------------ through the queue -- */
 
-/* The call goes the general way, and again_issue has done nothing. */
-static int few_is_general(struct few *few)
+/* The call has to go through the queue, and nothing was done. */
+static int few_is_queued(struct few *few)
 {
 	struct comm *comm = few->rig->comm;
 	const uint64_t issued = comm->issued;
 	const uint32_t seq = comm->seq;
-	const struct op *cached = comm->queue.cache;
+	struct op *const *plans = &comm->queue.plans[COLL_KIND_ALLREDUCE];
+	const struct op *plan = *plans;
 
-	return !again_issue(comm, &few->args, NULL) && comm->issued == issued && comm->seq == seq &&
-	       comm->queue.cache == cached && !few->rig->fake.sends;
+	return !few_repeat(comm, &few->args) && comm->issued == issued && comm->seq == seq &&
+	       *plans == plan && !few->rig->fake.sends;
 }
 
 static void test_other_calls(void)
@@ -430,24 +442,21 @@ static void test_other_calls(void)
 	struct op *op;
 
 	few_warm(&few);
-	op = comm->queue.cache;
+	op = comm->queue.plans[COLL_KIND_ALLREDUCE];
 	few.args.count = 2;
-	ok(few_is_general(&few), "a call with another count goes the general way");
+	ok(few_is_queued(&few), "a call with another count repeats none");
 	few.args.count = 1;
 	few.args.recvbuf = few_value;
-	ok(few_is_general(&few), "so does one with another buffer");
+	ok(few_is_queued(&few), "nor does one with another buffer");
 	few.args.recvbuf = &few.out;
-	op->repeats = 0;
-	ok(few_is_general(&few), "one whose operation cannot repeat");
-	op->repeats = 1;
 	comm->seq = TAG_SEQ_APART;
-	ok(few_is_general(&few), "one before which the queue inserts a barrier");
+	ok(few_is_queued(&few), "one before which the queue inserts a barrier waits for it");
 	comm->seq = 2;
-	ok(!again_poll(few.rig->context), "without an operation a wait looks at all");
-	ok(!few_is_general(&few) && comm->queue.head == op && op->state == OP_RUNNING,
-	   "without all that a call goes the short way");
+	ok(!composed_poll(few.rig->context), "without an operation a wait looks at all");
+	ok(!few_is_queued(&few) && comm->queue.head == op && op->state == OP_RUNNING,
+	   "without all that a call starts at once");
 	few.rig->fake.sends = 0;
-	ok(few_is_general(&few), "and not before the one before it is complete");
+	ok(few_is_queued(&few), "and not before the one before it is complete");
 	rig_free(few.rig);
 }
 
@@ -460,41 +469,37 @@ static void test_beside(void)
 	struct task *task;
 
 	few_warm(&few);
-	group_set_current(1);
-	ok(few_is_general(&few), "a call in a group goes the general way");
-	group_set_current(0);
 	context->sleepers = 1;
-	ok(few_is_general(&few), "so does one while a thread sleeps");
+	ok(few_is_queued(&few), "a call while a thread sleeps goes through the queue");
 	context->sleepers = 0;
 	context->pending_events = 1;
-	ok(few_is_general(&few), "one after the loss of a rank");
+	ok(few_is_queued(&few), "so does one after the loss of a rank");
 	context->pending_events = 0;
 	traffic_of(context)->match.controls = 1;
-	ok(few_is_general(&few), "one after a control message");
+	ok(few_is_queued(&few), "one after a control message");
 	traffic_of(context)->match.controls = 0;
 	comm->nleft = 1;
-	ok(few_is_general(&few), "one after a rank has left");
+	ok(few_is_queued(&few), "one after a rank has left");
 	comm->nleft = 0;
 	context->busy = (struct comm *)&few; /* another one */
-	ok(few_is_general(&few), "one beside operations of another communicator");
+	ok(few_is_queued(&few), "one beside operations of another communicator");
 	context->busy = NULL;
 	comm->busy = 0;
 	comm->messages.looks = 1;
-	ok(few_is_general(&few), "one beside messages outside the order");
+	ok(few_is_queued(&few), "one beside messages outside the order");
 	comm->messages.looks = 0;
 	task = task_new(comm, comm->issued + 1);
 	if (!task)
 		bail_out("no task");
 	task_set_limit(task, 1000000);
-	ok(few_is_general(&few), "one that must be complete by some time");
+	ok(few_is_queued(&few), "one that must be complete by some time");
 	comm->finished++;
 	task_check(comm);
 	comm->finished--;
 	task_unref(task);
 	context->classify = 1;
-	ok(!few_is_general(&few),
-	   "without all that it goes the short way, also where buffers may be "
-	   "device memory");
+	ok(!few_is_queued(&few), "without all that it starts at once, also where buffers may be "
+				 "device memory");
 	rig_free(few.rig);
 }
 

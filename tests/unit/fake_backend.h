@@ -338,8 +338,8 @@ FAKE_UNUSED static struct op *fake_empty_op(struct comm *comm, const void *in, v
 	if (fake_op(comm, &args, &op))
 		bail_out("cannot make an operation: %s", error_text());
 	sched_reset(&op->sched, 0, FAKE_RANKS, sizeof(int32_t), SIZE_MAX);
-	op->sched_ready = 1;
-	op->call.cacheable = 0;
+	op->stage = PLAN_BUILT;
+	op->repeatable = 0;
 	return op;
 }
 

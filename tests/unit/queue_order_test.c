@@ -32,8 +32,8 @@ static struct op *queue_one(struct rig *rig, struct comm *comm, uint64_t group)
 		bail_out("cannot make an operation: %s", error_text());
 	sched_reset(&op->sched, 0, FAKE_RANKS, sizeof(int32_t), SIZE_MAX);
 	sched_send(&op->sched, 1, sched_slice(SCHED_SEND, 0), sizeof(int32_t), -1);
-	op->sched_ready = 1;
-	op->call.cacheable = 0;
+	op->stage = PLAN_BUILT;
+	op->repeatable = 0;
 	op_enqueue(op, group);
 	return op;
 }

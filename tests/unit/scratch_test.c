@@ -125,11 +125,11 @@ static void test_run(struct rig *rig, int32_t *x, uint64_t count, size_t scratch
 				  .sendbuf = x,
 				  .recvbuf = x,
 				  .count = count};
-	struct op *op = op_again(rig->comm, &args);
+	struct op *op = plan_again(rig->comm, &args);
 
 	if (!op && fake_op(rig->comm, &args, &op))
 		bail_out("cannot make an operation: %s", error_text());
-	op->sched_ready = 1;
+	op->stage = PLAN_BUILT;
 	scratch_reserve(rig->comm, &op->scratch, scratch);
 	op_retire(op);
 }
@@ -143,8 +143,8 @@ static int test_is_kept(struct rig *rig, int32_t *x, uint64_t count)
 				  .sendbuf = x,
 				  .recvbuf = x,
 				  .count = count};
-	struct op *op = op_again(rig->comm, &args);
-	int kept = op && op->sched_ready;
+	struct op *op = plan_again(rig->comm, &args);
+	int kept = op && op->stage == PLAN_BUILT;
 
 	if (op)
 		op_retire(op);
@@ -176,7 +176,8 @@ static int test_receives(struct op *op, int *wrong)
 	if (steps_reserve(op))
 		bail_out("no memory");
 	at = op->scratch.at;
-	steps_begin(op);
+	if (!steps_are_placed(op))
+		steps_prepare(op);
 	for (int i = 0; i < op->sched.nsteps; i++) {
 		const struct step *step = &op->sched.step[i];
 
@@ -204,7 +205,7 @@ static void test_other_block(void)
 	struct op *op;
 	int wrong = 0;
 
-	if (!in || !out || fake_op(rig->comm, &args, &op) || composed_ready(op))
+	if (!in || !out || fake_op(rig->comm, &args, &op) || composed_build(op))
 		bail_out("cannot make an operation: %s", error_text());
 	ok(test_receives(op, &wrong) > 0 && !wrong, "an operation receives into its block");
 	scratch_rest(rig->comm, &op->scratch);

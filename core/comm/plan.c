@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plan.c - finds and makes the plans of calls (see plan.h), and the idle operations that have them. */
+#include "comm/plan.h"
+#include "base/error.h"
+#include "comm/extent.h"
+#include "comm/op.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --------------------------------------------------------------------- finding -- */
+
+enum plan_fit { PLAN_OTHER, PLAN_ALIKE, PLAN_FITS, PLAN_SAME };
+
+static inline enum plan_fit plan_compare(const struct op *op, const coll_args_t *args)
+{
+	const coll_args_t *earlier = &op->call.args;
+
+	if (!op->repeatable || earlier->dtype != args->dtype || earlier->op != args->op ||
+	    earlier->root != args->root || earlier->flags != args->flags)
+		return PLAN_OTHER;
+	if (earlier->count != args->count)
+		return PLAN_ALIKE;
+	return earlier->sendbuf == args->sendbuf && earlier->recvbuf == args->recvbuf &&
+			       earlier->tag == args->tag && earlier->stream == args->stream &&
+			       earlier->scalar == args->scalar
+		       ? PLAN_SAME
+		       : PLAN_FITS;
+}
+
+/* The place of the first plan of this kind of call that fits so well; NULL: none does. */
+static inline struct op **plan_find(struct op **plans, const coll_args_t *args, enum plan_fit least)
+{
+	struct op **at = plans;
+
+	for (int n = 0; *at && n < PLANS; n++, at = &(*at)->next)
+		if (plan_compare(*at, args) >= least)
+			return at;
+	return NULL;
+}
+
+static struct op *plan_unlink(struct op **at)
+{
+	struct op *op = *at;
+
+	*at = op->next;
+	return op;
+}
+
+const struct call *plan_alike(const struct comm *comm, const coll_args_t *args)
+{
+	struct op *plans = comm->queue.plans[args->kind], **at = NULL;
+	const struct call *call;
+
+	if (!kind_is_v(args->kind))
+		at = plan_find(&plans, args, PLAN_ALIKE);
+	call = at ? &(*at)->call : NULL;
+	if (call && comm->asks_place && call->in_place != extent_is_in_place(comm, args))
+		return NULL;
+	return call;
+}
+
+static struct op *plan_take(struct comm *comm, const coll_args_t *args)
+{
+	struct op **plans = &comm->queue.plans[args->kind];
+	struct op **at = plan_find(plans, args, PLAN_FITS);
+
+	if (at)
+		return plan_unlink(at);
+	at = plans;
+	for (int n = 1; *at && n < PLANS; n++)
+		at = &(*at)->next;
+	return *at ? plan_unlink(at) : calloc(1, sizeof(**at));
+}
+
+/* ------------------------------------------------------------------ the arrays -- */
+
+static void plan_copy_array(const size_t **array, size_t *to, size_t n)
+{
+	if (*array && *array != to)
+		memcpy(to, *array, n * sizeof(*to));
+	if (*array)
+		*array = to;
+}
+
+/* Without displacements of the caller's the blocks follow one another. */
+static void plan_fill_displs(const size_t *counts, const size_t **displs, size_t *to, size_t n)
+{
+	size_t at = 0;
+
+	for (size_t r = 0; counts && !*displs && r < n; at += counts[r++])
+		to[r] = at;
+	if (counts)
+		*displs = to;
+}
+
+/* The arguments that this kind or this rank does not use may be anything. */
+static void plan_drop_unused(const struct comm *comm, struct call *call)
+{
+	coll_args_t *a = &call->args;
+	const int is_root = comm->rank == a->root;
+
+	if (!call->kind) /* a wait, without arguments */
+		return;
+	if (!kind_gives_sendcounts(call->kind, is_root)) {
+		a->sendcounts = NULL;
+		a->senddispls = call->list & 1 << COLL_BUFFER_SEND ? a->senddispls : NULL;
+	}
+	if (!kind_gives_recvcounts(call->kind, is_root))
+		a->recvcounts = NULL;
+	if (!a->recvcounts || call->kind->recv != KIND_EACH)
+		a->recvdispls = NULL;
+}
+
+/* The arrays of a v-form are the caller's only during the call. */
+static int plan_copy_arrays(struct op *op, size_t n)
+{
+	coll_args_t *a = &op->call.args;
+
+	if (!a->sendcounts && !a->recvcounts)
+		return COLL_SUCCESS;
+	if (!op->arrays)
+		op->arrays = malloc(5 * n * sizeof(*op->arrays));
+	if (!op->arrays)
+		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", op->call.kind->name);
+	plan_copy_array(&a->sendcounts, op->arrays, n);
+	plan_copy_array(&a->senddispls, op->arrays + n, n);
+	plan_copy_array(&a->recvcounts, op->arrays + 2 * n, n);
+	plan_copy_array(&a->recvdispls, op->arrays + 3 * n, n);
+	plan_fill_displs(a->sendcounts, &a->senddispls, op->arrays + n, n);
+	plan_fill_displs(a->recvcounts, &a->recvdispls, op->arrays + 3 * n, n);
+	for (size_t r = 0; op->call.list && r < n; r++)
+		op->arrays[4 * n + r] = r * a->count;
+	return COLL_SUCCESS;
+}
+
+/* ---------------------------------------------------------------------- making -- */
+
+/* Goes back to a stage, unless the plan has not come so far. */
+static void plan_back(struct op *op, int stage)
+{
+	if (op->stage > stage)
+		op->stage = stage;
+	if (stage == PLAN_VOID)
+		op->repeatable = 0;
+}
+
+/* Finds the kinds of memory of the buffers. */
+static int plan_locate(struct op *op)
+{
+	struct call *call = &op->call;
+	uint32_t send = call->memory[COLL_BUFFER_SEND], recv = call->memory[COLL_BUFFER_RECV];
+	const int staged = call->staged;
+	int code = COLL_SUCCESS;
+
+	call->memory[COLL_BUFFER_SEND] = call->memory[COLL_BUFFER_RECV] = COLL_MEM_HOST;
+	call->staged = 0;
+	if (op->comm->context->classify)
+		code = op->comm->client->locate(op);
+	if (code || call->memory[COLL_BUFFER_SEND] != send ||
+	    call->memory[COLL_BUFFER_RECV] != recv || call->staged != staged)
+		plan_back(op, PLAN_VOID);
+	return code;
+}
+
+/* May a later call have the plan?  A call that repeats another has its arrays, and its operation's own number. */
+static int plan_is_repeatable(const struct op *op)
+{
+	const struct call *call = &op->call;
+
+	return call->kind && !call->args.sendcounts && !call->args.recvcounts && !call->redop.fn &&
+	       !call->redop.premul_sum && !(op->comm->native && call->redop.made);
+}
+
+/* Completes the description of the call: engine, backend function or algorithm, signature. */
+static int plan_choose(struct op *op)
+{
+	struct call *call = &op->call;
+	const int code = call->kind ? op->comm->client->choose(op->comm, call) : COLL_SUCCESS;
+
+	if (code)
+		return code;
+	call->signature = signature_of(op->comm, call);
+	op->stage = PLAN_CHOSEN;
+	op->repeatable = plan_is_repeatable(op);
+	return COLL_SUCCESS;
+}
+
+static int plan_make(struct op *op, const struct call *call)
+{
+	struct comm *comm = op->comm;
+	const int fits = plan_compare(op, &call->args) >= PLAN_FITS;
+	int code = COLL_SUCCESS, in_place;
+
+	plan_back(op, fits ? PLAN_FILLED : PLAN_VOID);
+	if (fits)
+		op->call.args = call->args;
+	else
+		op->call = *call;
+	op->collective = kind_is_collective(call->args.kind);
+	plan_drop_unused(comm, &op->call);
+	if (!fits)
+		code = plan_copy_arrays(op, (size_t)comm->nranks);
+	if (!code)
+		code = plan_locate(op);
+	in_place = !op->call.redop.premul_sum && extent_is_in_place(comm, &op->call.args);
+	if (in_place != op->call.in_place) /* the schedule is another one, and perhaps the engine */
+		plan_back(op, comm->asks_place ? PLAN_VOID : PLAN_CHOSEN);
+	op->call.in_place = in_place;
+	if (!code && op->stage == PLAN_VOID)
+		code = plan_choose(op);
+	return code;
+}
+
+/* The program may have freed a buffer and allocated another one there. */
+__attribute__((noinline)) static struct op *plan_check_memory(struct op *op)
+{
+	if (!plan_locate(op) && op->stage != PLAN_VOID)
+		return op;
+	op_retire(op);
+	return NULL;
+}
+
+struct op *plan_again(struct comm *comm, const coll_args_t *args)
+{
+	struct op **at = NULL, *op;
+
+	if (kind_is_valid(args->kind))
+		at = plan_find(&comm->queue.plans[args->kind], args, PLAN_SAME);
+	if (!at)
+		return NULL;
+	op = plan_unlink(at);
+	return comm->context->classify ? plan_check_memory(op) : op;
+}
+
+/* ------------------------------------------------------------ idle operations -- */
+
+int op_make(struct comm *comm, const struct call *call, struct op **out)
+{
+	struct op *op = plan_take(comm, &call->args);
+	int code;
+
+	*out = NULL;
+	if (!op)
+		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", kind_name(call->args.kind));
+	op->comm = comm;
+	op->state = OP_IDLE;
+	op->persistent = 0;
+	op->site = NULL;
+	code = plan_make(op, call);
+	if (code) {
+		op_retire(op);
+		return code;
+	}
+	call_log_fill(&op->record, &op->call, &op->call.signature);
+	*out = op;
+	return COLL_SUCCESS;
+}
+
+/* Any engine of the communicator may have run the operation. */
+static void op_forget(struct op *op)
+{
+	for (int i = 0; i < ENGINES; i++)
+		if (op->comm->engine[i] && op->comm->engine[i]->forget)
+			op->comm->engine[i]->forget(op);
+}
+
+void op_free(struct op *op)
+{
+	if (op->offload)
+		op->comm->client->retire(op);
+	scratch_free(op->comm, &op->scratch);
+	outcome_unref(op->awaited.outcome);
+	op_forget(op);
+	free(op->arrays);
+	free(op);
+}
+
+void op_make_persistent(struct op *op)
+{
+	struct comm *comm = op->comm;
+
+	op->persistent = 1;
+	op->persistent_next = comm->queue.persistent;
+	comm->queue.persistent = op;
+}
+
+void op_end_persistent(struct op *op)
+{
+	struct comm *comm = op->comm;
+	struct op **at = &comm->queue.persistent;
+
+	while (*at != op)
+		at = &(*at)->persistent_next;
+	*at = op->persistent_next;
+	op->persistent = 0;
+	if (op->state == OP_IDLE)
+		op_retire(op);
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* life.h - how a communicator is made, what its failure ends, and how it is freed, each with its parts (struct comm_part). */
+/* life.h - how a communicator with its parts is made, what its failure ends, and how it is freed. */
 #ifndef CORE_COMM_LIFE_H
 #define CORE_COMM_LIFE_H
 

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* context.c - makes contexts, and opens and closes their endpoints. */
-#include "endpoint/context_impl.h"
+/* context.c - makes contexts, opens and closes their endpoints, and frees them. */
+#include "endpoint/context.h"
 #include "algorithm/rules.h"
-#include "endpoint/fork.h"
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+/* ------------------------------------------------------------------ its host -- */
 
 static int context_same_host(const struct bootstrap *bootstrap, int a, int b)
 {
@@ -72,28 +74,7 @@ static int context_number_nodes(struct context *context)
 	return COLL_SUCCESS;
 }
 
-void context_free(struct context *context)
-{
-	if (context->client->free)
-		context->client->free(context);
-	for (int i = 0; i < CONTEXT_FREED; i++)
-		free(context->freed[i]);
-	for (int r = 0; context->failure && r < context->nranks; r++)
-		if (context->failure[r] != host_no_cause)
-			free(context->failure[r]);
-	free(context->failure);
-	free(context->node);
-	free(context->origin);
-	free(context->shares);
-	bootstrap_close(context->bootstrap);
-	if (!context->parent) {
-		plugins_free(context->plugins);
-		config_free(context->config);
-	}
-	if (context->waits.wake_fd >= 0)
-		close(context->waits.wake_fd);
-	free(context);
-}
+/* ------------------------------------------------------------ making, opening -- */
 
 /* Makes all parts except the endpoint. */
 static int context_prepare(struct context *context, const struct context_parts *parts)
@@ -168,7 +149,7 @@ static void context_begin(struct context *context)
 		context->client->opened(context);
 	atomic_store(&context->opening.constructing, 0);
 	bootstrap_watch(context->bootstrap, &context->aborted);
-	fork_watch();
+	wait_watch_forks();
 	wait_add(context);
 }
 
@@ -335,12 +316,39 @@ int context_derive_open(struct context *context, const struct context_making *ma
 	return code;
 }
 
+/* ------------------------------------------------------------------------ its end -- */
+
 void context_ref(struct context *context)
 {
 	atomic_fetch_add(&context->refs, 1);
 }
 
-void context_close_endpoint(struct context *context, int64_t timeout_ms)
+/* Configuration and plugins belong to the first of the contexts that were derived from one another. */
+static void context_free(struct context *context)
+{
+	if (context->client->free)
+		context->client->free(context);
+	for (int i = 0; i < CONTEXT_FREED; i++)
+		free(context->freed[i]);
+	for (int r = 0; context->failure && r < context->nranks; r++)
+		if (context->failure[r] != host_no_cause)
+			free(context->failure[r]);
+	free(context->failure);
+	free(context->node);
+	free(context->origin);
+	free(context->shares);
+	bootstrap_close(context->bootstrap);
+	if (!context->parent) {
+		plugins_free(context->plugins);
+		config_free(context->config);
+	}
+	if (context->waits.wake_fd >= 0)
+		close(context->waits.wake_fd);
+	free(context);
+}
+
+/* Accepts a context whose endpoint is closed already. */
+static void context_close_endpoint(struct context *context, int64_t timeout_ms)
 {
 	void *ep = context->ep;
 
@@ -371,4 +379,70 @@ void context_shut(struct context *context)
 		return;
 	context_close_endpoint(context, 0);
 	context->client->shut(context);
+}
+
+/*
+ * The ranks of a backend whose close is collective wait for each other.  Returns the time that is left for close, or
+ * 0 if close must not wait for other ranks.
+ */
+static int64_t context_meet_to_close(const struct context *context, int64_t timeout_ms)
+{
+	const int64_t deadline = clock_deadline(timeout_ms);
+
+	if (!(context->plugin->backend.flags & COLL_BACKEND_CLOSE_TOGETHER) || !context->ep ||
+	    !context->bootstrap || bootstrap_in_process(context->bootstrap))
+		return timeout_ms;
+	if (timeout_ms == 0 || bootstrap_all_ok(context->bootstrap, COLL_SUCCESS, timeout_ms))
+		return 0;
+	return clock_remaining(deadline);
+}
+
+/*
+ * A thread that is gone, or that is still in a call, may use the context.  What the kernel has for the endpoint is given
+ * back if no thread has the lock; only the memory is kept.
+ */
+static void context_leave_behind(struct context *context, int64_t timeout_ms)
+{
+	if (!context->plugin->backend.transport || !context_lock_within(context, timeout_ms))
+		return;
+	context_close_endpoint(context, timeout_ms);
+	lock_release(&context->lock);
+	wait_abandon(context);
+	if (context->progress.started)
+		pthread_detach(context->progress.thread);
+	atomic_store(&context->progress.stop, 1);
+	context_wake(context);
+}
+
+/* Returns 0 if a thread has left the library while it drove other contexts, and so keeps the list of contexts locked. */
+static int context_leave_list(struct context *context)
+{
+	const int left = wait_remove(context);
+
+	if (!left)
+		log_warn("rank %d: the memory of a communicator is not freed, since a thread has "
+			 "left a call by siglongjmp or its own end",
+			 context->rank);
+	return left;
+}
+
+void context_unref(struct context *context, int64_t timeout_ms)
+{
+	struct context *parent = context->parent;
+
+	if (atomic_fetch_sub(&context->refs, 1) > 1)
+		return;
+	if (atomic_load(&context->abandoned) || !context_leave_list(context)) {
+		context_leave_behind(context, timeout_ms);
+		return;
+	}
+	wait_thread_stop(context);
+	if (context->client->closing)
+		context->client->closing(context);
+	context_close_endpoint(context, context_meet_to_close(context, timeout_ms));
+	if (context->client->closed)
+		context->client->closed(context, timeout_ms);
+	context_free(context);
+	if (parent)
+		context_unref(parent, timeout_ms);
 }

@@ -35,7 +35,7 @@ struct context_client {
 
 	/* --- its life: of the client's part.  NULL: there is nothing to do */
 
-	/* The context is made: makes the client's part, and fills the functions of context->host that concern messages and memory. */
+	/* The context is made: makes the client's part, and fills the functions of the host table for messages and memory. */
 	void (*begin)(struct context *context, const struct context_parts *parts);
 	/* The endpoint is open. */
 	void (*opened)(struct context *context);
@@ -271,8 +271,7 @@ int context_split_nothing(struct context *context, const struct context_making *
 void context_withdraw(struct context *context, int64_t timeout_ms);
 
 /*
- * Communicators and events hold references; the last unref closes the endpoint, and those beside it, within timeout_ms
- * (context_end.c).
+ * Communicators and events hold references; the last unref closes the endpoint, and those beside it, within timeout_ms.
  */
 void context_ref(struct context *context);
 void context_unref(struct context *context, int64_t timeout_ms);
@@ -418,10 +417,8 @@ void wait_add(struct context *context);
 int wait_remove(struct context *context);
 /* No thread drives the context any more, which is never freed. */
 void wait_abandon(struct context *context);
-/* Around fork: the list is locked across it; in the child the contexts' descriptors are closed. */
-void wait_fork_lock(void);
-void wait_fork_unlock(void);
-void wait_forked(void);
+/* Prepares for forks of this process: the child closes the contexts' descriptors.  Cheap when called again. */
+void wait_watch_forks(void);
 
 /* The payload of a control message. */
 struct control_body {

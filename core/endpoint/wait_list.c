@@ -8,6 +8,7 @@
  * a limit.
  */
 #include "endpoint/wait_impl.h"
+#include "base/handle.h"
 #include "base/log.h"
 
 enum {
@@ -81,22 +82,28 @@ void wait_abandon(struct context *context)
 	lock_release(&wait_lock);
 }
 
+/* ------------------------------------------------------------------------- a fork -- */
+
+/*
+ * A child process has no part in its parent's communicators.  It would keep the parent's connections open and so hide the
+ * parent's death from the peers; and calls on the parent's handles would send in the parent's name.
+ */
 static int wait_forks; /* the list is locked for a fork */
 
 /* A thread in a sweep has the list: a function of the program, for a reduction, may fork. */
-void wait_fork_lock(void)
+static void wait_fork_lock(void)
 {
 	wait_forks = !wait_sweeps && wait_list_take(WAIT_LIST_LONGEST_US);
 }
 
-void wait_fork_unlock(void)
+static void wait_fork_unlock(void)
 {
 	if (wait_forks)
 		lock_release(&wait_lock);
 }
 
 /* The parent's contexts are never used. */
-void wait_forked(void)
+static void wait_forked(void)
 {
 	struct context *last = NULL;
 
@@ -113,6 +120,37 @@ void wait_forked(void)
 	}
 	wait_contexts = NULL;
 	wait_forks = !wait_sweeps;
+}
+
+static void wait_before_fork(void)
+{
+	wait_fork_lock();
+	handle_fork_lock();
+}
+
+static void wait_after_fork(void)
+{
+	handle_fork_unlock();
+	wait_fork_unlock();
+}
+
+static void wait_in_child(void)
+{
+	wait_forked();
+	handle_forked();
+	wait_after_fork();
+}
+
+static void wait_register_fork(void)
+{
+	pthread_atfork(wait_before_fork, wait_after_fork, wait_in_child);
+}
+
+void wait_watch_forks(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, wait_register_fork);
 }
 
 /* ------------------------------------------------------------------------ a sweep -- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* parts.c - what hangs on a communicator from the folders right of comm: their parts, and the functions of struct comm_client. */
+/* parts.c - what the folders right of comm hang on a communicator, and the functions of struct comm_client. */
 #include "exec/control.h"
 #include "comm/call_log.h"
 #include "event/lane_order.h"

@@ -50,9 +50,7 @@ int watcher_begin(struct channel *channel);
 void watcher_end(const struct channel *channel);
 /* Is a context still watched? */
 int watcher_watches(const struct channel *channel);
-/*
- * Around the shrink of a context: see channel_derive_open.
- */
+/* Around the shrink of a context: see channel_derive_open. */
 void watcher_spare(struct context *context, const struct context_making *making,
 		   int64_t timeout_ms);
 void watcher_spare_no_more(struct context *context);

@@ -17,7 +17,7 @@
 struct channel;
 struct control;
 
-/* What the messages need of the folders that stand right of this one.  The context's lock is held in all functions but `ends`. */
+/* What the messages need of the folders to the right.  The context's lock is held in all functions but `ends`. */
 struct traffic_client {
 	/* Copies n bytes to dst, the place that the receive has for them in device memory. */
 	int (*fill)(const struct recv *recv, void *dst, const void *bytes, uint64_t n);

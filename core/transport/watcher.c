@@ -539,7 +539,7 @@ static void watcher_fork_unlock(void)
 	pthread_mutex_unlock(&watch_lock);
 }
 
-/* The thread does not exist in the child; wait_forked closes the endpoints' descriptors. */
+/* The thread does not exist in the child; endpoint/wait_list.c closes the endpoints' descriptors. */
 static void watcher_forked(void)
 {
 	watch_inherited = watch_channels;
@@ -550,7 +550,7 @@ static void watcher_forked(void)
 	watcher_fork_unlock();
 }
 
-/* After fork_watch: so the channels are locked before the list of contexts. */
+/* After wait_watch_forks: so the channels are locked before the list of contexts. */
 static void watcher_fork_register(void)
 {
 	pthread_atfork(watcher_fork_lock, watcher_fork_unlock, watcher_forked);

@@ -6,7 +6,6 @@
  * handle pinned, and perhaps the lock.  These functions wait for such a thread with a limit only, and never free memory
  * that the thread may still use.
  */
-#include "api/host_memory.h"
 #include "comm/lane.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
@@ -288,7 +287,7 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 	}
 	if (comm->lanes)
 		comm->client->lanes->free(comm);
-	host_memory_free(lane_part(comm));
+	comm_free_host(lane_part(comm));
 	comm_free(comm);
 	context_left(context, destroy_left(deadline, timeout_us) / 1000);
 	context_unref(context, destroy_left(deadline, timeout_us) / 1000);

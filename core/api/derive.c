@@ -10,7 +10,6 @@
  */
 #include "api/derive.h"
 #include "api/group.h"
-#include "api/host_memory.h"
 #include "api/request.h"
 #include "base/cancel.h"
 #include "base/error.h"

@@ -340,7 +340,7 @@ coll_result_t coll_test(coll_request_t request, int32_t *done)
 	comm = task->comm;
 	context_progress(comm->context);
 	if (comm->finished < task->number) {
-		host_memory_help(comm->context, comm);
+		lane_help(comm->context, comm);
 		comm->client->poll(comm);
 	}
 	over = task_is_done(task);

@@ -97,6 +97,29 @@ int comm_new(struct comm **comm, struct context *context, uint32_t context_id, i
 	return code ? code : comm_publish(*comm);
 }
 
+int comm_new_host(struct context *native, struct comm **out)
+{
+	struct context *context = native->host_context;
+	int code;
+
+	*out = NULL;
+	if (!context || native->parent)
+		return COLL_SUCCESS;
+	code = wait_thread_start(context);
+	context_enter(context); /* from now on the calling thread drives it */
+	context->next_context_id = 1;
+	if (!code)
+		code = comm_new_lane(out, context, 0, context->rank, context->nranks, NULL);
+	if (!code)
+		context_ref(context);
+	else if (*out)
+		comm_free_unmade(*out);
+	if (code)
+		*out = NULL;
+	context_leave(context);
+	return code;
+}
+
 /* ------------------------------------------------------------------------ failing -- */
 
 void comm_end_all(struct comm *comm, int loud)
@@ -215,4 +238,14 @@ void comm_free_unmade(struct comm *comm)
 {
 	comm_detach(comm);
 	comm_release(comm);
+}
+
+void comm_free_host(struct comm *host)
+{
+	struct context *context = host ? host->context : NULL;
+
+	if (!host)
+		return;
+	comm_free(host);
+	context_unref(context, 0); /* the native context holds it too */
 }

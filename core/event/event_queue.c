@@ -14,20 +14,6 @@
 
 enum { EVENT_QUEUE_POLL_US = 50 };
 
-static int event_queue_make(struct event *e, struct comm *comm)
-{
-	(void)e;
-	(void)comm;
-	return COLL_SUCCESS;
-}
-
-static int event_queue_check(const struct event *e, const struct comm *comm)
-{
-	(void)e;
-	(void)comm;
-	return COLL_SUCCESS;
-}
-
 /* ---------------------------------------------------------------------- positions -- */
 
 void event_drop(struct event_at *at)
@@ -213,17 +199,9 @@ static int event_queue_poll(coll_event_t handle, struct event *e, int wait)
 	return code;
 }
 
-static void event_queue_free(struct event *e)
-{
-	(void)e;
-}
-
 const struct event_impl event_queue = {
-	.make = event_queue_make,
-	.check = event_queue_check,
 	.record = event_queue_record,
 	.wait = event_queue_wait,
 	.hold = event_queue_hold,
 	.poll = event_queue_poll,
-	.free = event_queue_free,
 };

@@ -30,21 +30,11 @@ static int event_stream_make(struct event *e, struct comm *comm)
 	coll_error_t err = error_blank();
 	int code = context->plugin->backend.native->event_create(context->ep, &e->native, &err);
 
-	if (code) {
-		e->impl = &event_queue; /* the backend made no object to free */
+	if (code)
 		return error_take(code, &err);
-	}
 	e->context = context;
 	context_ref(context);
 	return COLL_SUCCESS;
-}
-
-static int event_stream_check(const struct event *e, const struct comm *comm)
-{
-	return comm->context->plugin->backend.native->event_record ==
-			       event_stream_slots(e)->event_record
-		       ? COLL_SUCCESS
-		       : COLL_ERR_INVALID_ARGUMENT;
 }
 
 /* Has the open group of this thread calls on host memory of the communicator? */
@@ -447,7 +437,6 @@ static void event_stream_free(struct event *e)
 
 const struct event_impl event_stream = {
 	.make = event_stream_make,
-	.check = event_stream_check,
 	.record = event_stream_record,
 	.wait = event_stream_wait,
 	.poll = event_stream_poll,

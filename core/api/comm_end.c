@@ -285,9 +285,10 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 				     lost ? 0 : destroy_left(deadline, timeout_us));
 		return lost ? COLL_SUCCESS : error_raise(&first);
 	}
+	/* The host lane first: it gives back memory and events of the CUDA context that the gate keeps. */
+	comm_free_host(lane_part(comm));
 	if (comm->lanes)
 		comm->client->lanes->free(comm);
-	comm_free_host(lane_part(comm));
 	comm_free(comm);
 	context_left(context, destroy_left(deadline, timeout_us) / 1000);
 	context_unref(context, destroy_left(deadline, timeout_us) / 1000);

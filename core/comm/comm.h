@@ -184,7 +184,8 @@ struct comm {
 	uint64_t joined; /* the last group with a call of the communicator */
 	struct tasks tasks;
 	struct staging_sites
-		*staging_sites;     /* see staging_sites.h; NULL: no operation was staged */
+		*staging_sites; /* see staging_sites.h; NULL: no operation was staged */
+	int stages_sends; /* a send was staged, which later sends of its group must not overtake */
 	struct stream_order *order; /* see compose/stream_order.h; NULL: no call had a stream */
 	int64_t timeout_us;         /* longest time without progress in a wait */
 	struct call_log *log;       /* of the calls: see call_log.h */

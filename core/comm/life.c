@@ -129,11 +129,12 @@ void comm_end_all(struct comm *comm, int loud)
 		comm_list_busy(comm);
 	queue_cancel(comm);
 	task_check(comm);
+	/* Before the parts: one of them may write a file, and the backend that hangs is aborted by whoever wakes now. */
+	lane_wake_other(comm);
+	context_wake(comm->context);
 	for (const struct comm_part *part = comm->client->parts; part->name; part++)
 		if (part->failed)
 			part->failed(comm, loud);
-	lane_wake_other(comm);
-	context_wake(comm->context);
 }
 
 /* ------------------------------------------------------------------------ freeing -- */
@@ -188,10 +189,11 @@ static void comm_detach(struct comm *comm)
 	if (comm->finished < comm->issued || comm->tasks.awaited)
 		comm_fail(comm, 1, COLL_ERR_ABORTED, "%s destroyed the communicator",
 			  comm_own_name(comm, &name));
+	shrinks_end(
+		comm); /* sends messages: what arrives meanwhile is dropped with the part that follows */
 	for (const struct comm_part *part = life_last_part(comm); part-- > comm->client->parts;)
 		if (part->end)
 			part->end(comm);
-	shrinks_end(comm);
 	comm_delist(comm);
 	comm_forget_busy(comm);
 	comm_note_freed(comm->context, comm->context_id);

@@ -104,8 +104,8 @@ void task_end(struct task *task, int code);
 /* Calls fn once the task is over; during this call if it is over already. */
 int task_call_back(struct task *task, coll_request_fn fn, void *user);
 /*
- * Limits the time from now on.  An operation, which fails its communicator then, keeps the limit that ends first; of any
- * other task the new limit takes the place of the old one.
+ * Limits the time from now on.  A task that fails its communicator then keeps the limit that ends first; of a task with a
+ * function `late` the new limit takes the place of the old one.
  */
 void task_set_limit(struct task *task, int64_t timeout_us);
 

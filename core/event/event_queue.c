@@ -156,7 +156,7 @@ static int event_queue_hold(struct event *e, const struct caller_stream *stream)
 		const struct place place = event_place(&at, lane);
 
 		if (place.number)
-			code = place_hold(&place, stream);
+			code = place_hold(&place, NULL, stream);
 	}
 	event_drop(&at);
 	return code;
@@ -193,7 +193,7 @@ static int event_queue_poll(coll_event_t handle, struct event *e, int wait)
 		const struct place place = event_place(&at, lane);
 
 		if (lane == LANE_FIRST || place.number)
-			code = place_result(&place, wait);
+			code = place_result(&place, NULL, wait);
 	}
 	event_drop(&at);
 	return code;

@@ -29,7 +29,8 @@ static int check_types(const struct comm *comm, struct call *call)
 	if (!call->kind->reduces)
 		return COLL_SUCCESS;
 	code = comm->client->find_redop(comm, call);
-	if (comm->lane == LANE_HOST) /* the native lane's backend has made it */
+	if (comm->lane == LANE_HOST &&
+	    call->redop.premul_sum) /* the native lane's backend has made it */
 		call->redop.made = 0;
 	return code;
 }

@@ -6,7 +6,6 @@
  * handle pinned, and perhaps the lock.  These functions wait for such a thread with a limit only, and never free memory
  * that the thread may still use.
  */
-#include "api/host_memory.h"
 #include "comm/lane.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
@@ -136,7 +135,8 @@ static void destroy_warn_unexpected(const struct comm *comm)
  */
 static int destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadline)
 {
-	const int told = atomic_load(&comm->outcome->is_told);
+	/* The program hears of the calls that differ from its first lane. */
+	const int told = comm->lane != LANE_FIRST || atomic_load(&comm->outcome->is_told);
 	struct context *context = comm->context;
 	struct destroy_goal goal = {comm, comm->issued};
 	struct rank_name name;
@@ -285,9 +285,10 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 				     lost ? 0 : destroy_left(deadline, timeout_us));
 		return lost ? COLL_SUCCESS : error_raise(&first);
 	}
+	/* The host lane first: it gives back memory and events of the CUDA context that the gate keeps. */
+	comm_free_host(lane_part(comm));
 	if (comm->lanes)
 		comm->client->lanes->free(comm);
-	host_memory_free(lane_part(comm));
 	comm_free(comm);
 	context_left(context, destroy_left(deadline, timeout_us) / 1000);
 	context_unref(context, destroy_left(deadline, timeout_us) / 1000);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm_make.c - makes the first communicators of a program: of one rank, or of all ranks, which are then in this process. */
 #include "api/comm_make.h"
-#include "api/host_memory.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -97,7 +96,7 @@ int init_comm(coll_comm_t *out, struct context *context, struct comm *host)
 		code = comm_publish(comm);
 	context_leave(context);
 	if (code) {
-		host_memory_free(comm && comm->lanes ? lane_part(comm) : host);
+		comm_free_host(comm && comm->lanes ? lane_part(comm) : host);
 		if (comm)
 			comm_free(comm);
 		context_unref(context, 0);
@@ -120,7 +119,7 @@ static int init_finish(coll_comm_t *out, struct init_rank *rank)
 	log_info("rank %d of %d uses backend '%s' from %s", context->rank, context->nranks,
 		 context->plugin->backend.name, context->plugin->path);
 	context_ref(context); /* its bootstrap must outlive a failed init_comm */
-	code = host_memory_new(context, &host);
+	code = comm_new_host(context, &host);
 	if (!code) {
 		rank->context = NULL;
 		code = init_comm(out, context, host);

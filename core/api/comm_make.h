@@ -56,7 +56,7 @@ int comm_make(coll_comm_t *comms, const struct rendezvous *m, int n);
  */
 int comm_rendezvous(struct context **context, const struct rendezvous *m);
 /*
- * Makes the first communicator of an opened context, with its host lane (host_memory.h; NULL:
+ * Makes the first communicator of an opened context, with its host lane (comm/lane.h; NULL:
  * none).  Releases both on an error (comm_make.c).
  */
 int init_comm(coll_comm_t *out, struct context *context, struct comm *host);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm_query.c - questions about communicators. */
-#include "api/host_memory.h"
 #include "comm/lane.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
@@ -22,7 +21,7 @@ coll_result_t coll_comm_get_async_error(coll_comm_t handle, coll_result_t *error
 	if (comm->engine[ENGINE_NATIVE])
 		comm->engine[ENGINE_NATIVE]->check(comm);
 	(void)comm->client->ask_outside(comm);
-	host_memory_progress(comm);
+	lane_progress(comm);
 	if (error)
 		*error = comm->error;
 	if (error && comm->error)
@@ -105,7 +104,7 @@ coll_result_t coll_comm_get_failed(coll_comm_t handle, int32_t *ranks, int32_t c
 						: "ranks is NULL, but capacity is not 0");
 	if (!code) {
 		context_progress(comm->context);
-		host_memory_progress(comm);
+		lane_progress(comm);
 		*count = 0;
 		for (int r = 0; r < comm->nranks; r++) {
 			if (!failed_is(comm, r))

@@ -10,7 +10,6 @@
  */
 #include "api/derive.h"
 #include "api/group.h"
-#include "api/host_memory.h"
 #include "api/request.h"
 #include "base/cancel.h"
 #include "base/error.h"
@@ -134,6 +133,7 @@ static int split_begin(struct split *split)
 	if (code)
 		return code;
 	task_await(&split->task);
+	task_check(comm); /* the vote may have failed the communicator */
 	if (!group_current())
 		queue_issued(comm);
 	return COLL_SUCCESS;
@@ -284,8 +284,13 @@ static int split_end_all(struct split *list)
 	n = split_sort(list, parents);
 	for (int i = 0; i < n; i++)
 		split_start(&parents[i]);
+	/* First the splits that this thread itself moves: a parent whose split blocks has a thread for it. */
+	for (int i = 0; i < n; i++)
+		if (!parents[i].list->derive->block)
+			split_join(&parents[i]);
 	for (int i = 0; i < n; i++) {
-		split_join(&parents[i]);
+		if (parents[i].list->derive->block)
+			split_join(&parents[i]);
 		error_note(&first, error_raise(&parents[i].error));
 		split_free_all(parents[i].list, &parents[i].error);
 	}

@@ -72,7 +72,7 @@ static int group_enter(struct member *m, uint64_t number)
 	m->comm = comm_enter_lane(m->handle, m->lane, "coll_group_end");
 	if (!m->comm)
 		return error_code();
-	m->streams = m->comm->client->group(m->comm, number);
+	m->streams = m->comm->client->group ? m->comm->client->group(m->comm, number) : NULL;
 	return COLL_SUCCESS;
 }
 
@@ -98,7 +98,8 @@ static int group_begin(struct member *m, uint64_t number)
 	else if (group_enter(m, number))
 		return error_code();
 	comm = m->comm;
-	comm->client->group_end(comm, number, m->streams);
+	if (comm->client->group_end)
+		comm->client->group_end(comm, number, m->streams);
 	comm->deferred++;
 	if (comm->engine[ENGINE_NATIVE])
 		comm->engine[ENGINE_NATIVE]->group_begin(comm);

@@ -1,49 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* host_memory.c - which calls of a communicator with a host lane go there; how that lane is made and moved. */
+/* host_memory.c - which calls of a communicator with a host lane go there. */
 #include "api/host_memory.h"
 #include "base/error.h"
 #include "base/kind.h"
 #include "comm/lane.h"
-#include "comm/life.h"
-
-#include <stdlib.h>
-
-/* ------------------------------------------------------------- making and freeing -- */
-
-int host_memory_new(struct context *native, struct comm **out)
-{
-	struct context *context = native->host_context;
-	int code;
-
-	*out = NULL;
-	if (!context || native->parent)
-		return COLL_SUCCESS;
-	code = wait_thread_start(context);
-	context_enter(context); /* from now on the calling thread drives it */
-	context->next_context_id = 1;
-	if (!code)
-		code = comm_new_lane(out, context, 0, context->rank, context->nranks, NULL);
-	if (!code)
-		context_ref(context);
-	else if (*out)
-		comm_free_unmade(*out);
-	if (code)
-		*out = NULL;
-	context_leave(context);
-	return code;
-}
-
-void host_memory_free(struct comm *host)
-{
-	struct context *context = host ? host->context : NULL;
-
-	if (!host)
-		return;
-	comm_free(host);
-	context_unref(context, 0); /* the native context holds it too */
-}
-
-/* --------------------------------------------------------------------- the choice -- */
 
 /*
  * The kind of memory at a pointer that the call may use.  An empty part may be at the end of a device's memory,
@@ -134,35 +94,4 @@ int host_memory_refuse(const coll_args_t *args, const char *where)
 		"enable_gpu_fallback) has no order among the calls of the backend %s, or pass "
 		"host memory, on all ranks",
 		kind_name(args->kind), where);
-}
-
-/* ------------------------------------------------------------------- moving host lanes -- */
-
-void host_memory_help(struct context *context, struct comm *comm)
-{
-	struct context *host = context->host_context;
-
-	if (!host)
-		return;
-	context_enter(host);
-	if ((host->busy || host->resting) && comm && lane_host(comm))
-		lane_drive(comm);
-	else if (host->busy || host->resting)
-		context_progress(host);
-	context_leave(host);
-	if (comm)
-		lane_check(comm);
-}
-
-void host_memory_progress(struct comm *comm)
-{
-	struct comm *host = lane_host(comm);
-
-	if (!host)
-		return;
-	context_enter(host->context);
-	lane_drive(comm);
-	(void)host->client->ask_outside(host);
-	context_leave(host->context);
-	lane_check(comm);
 }

@@ -225,12 +225,30 @@ static int request_is_under_way(struct task *task)
 	return !task_is_done(task);
 }
 
+/* lane_go_native, but NULL, with the host lane still entered, if a thread has left the library with the native lane's lock. */
+static struct comm *request_go_native(struct comm *host)
+{
+	struct comm *native = host->lanes->native;
+
+	context_leave(host->context);
+	if (context_await_lock(native->context, native->timeout_us)) {
+		context_entered(native->context);
+		lane_check(native);
+		return native;
+	}
+	atomic_store(&native->context->lost, 1);
+	context_enter(host->context);
+	return NULL;
+}
+
 /* Before an operation of the host lane, which is entered.  The native lane's lock comes first. */
 static int request_begin_on_host(struct comm *host)
 {
-	struct comm *native = lane_go_native(host);
-	int code = comm_error(native);
+	struct comm *native = request_go_native(host);
+	int code = native ? comm_error(native) : comm_lost(host->lanes->native);
 
+	if (!native)
+		return code;
 	if (!code)
 		code = native->client->lanes->begin(native);
 	(void)lane_go_host(native);
@@ -239,8 +257,10 @@ static int request_begin_on_host(struct comm *host)
 
 static void request_end_on_host(struct comm *host, uint64_t number)
 {
-	struct comm *native = lane_go_native(host);
+	struct comm *native = request_go_native(host);
 
+	if (!native)
+		return;
 	lane_note_issued(native, number);
 	(void)lane_go_host(native);
 }
@@ -320,7 +340,7 @@ coll_result_t coll_test(coll_request_t request, int32_t *done)
 	comm = task->comm;
 	context_progress(comm->context);
 	if (comm->finished < task->number) {
-		host_memory_help(comm->context, comm);
+		lane_help(comm->context, comm);
 		comm->client->poll(comm);
 	}
 	over = task_is_done(task);

@@ -105,7 +105,6 @@ struct comm_client {
 	int (*supports)(const struct comm *comm, int kind);
 	/* Finds the operation of a call that reduces: call->redop. */
 	int (*find_redop)(const struct comm *comm, struct call *call);
-	void (*free_redops)(struct redop_table *redops);
 	/* Chooses the engine of a call: see dispatch_choose. */
 	int (*choose)(const struct comm *comm, struct call *call);
 	/* The newest collective is issued: compares it with the messages that came for it. */
@@ -178,12 +177,14 @@ struct comm {
 	struct nodes nodes;   /* on which these ranks run */
 	int cpus;             /* CPUS_* of the host of rank 0, for rules */
 	struct queue queue;
-	struct redop_table *redops; /* the lanes share it: a change takes the locks of both */
+	struct redop_table
+		*redops; /* NULL: none was made.  The lanes share it: a change takes both locks */
 	struct registration *registrations;
 	uint64_t joined; /* the last group with a call of the communicator */
 	struct tasks tasks;
 	struct staging_sites
-		*staging_sites;     /* see staging_sites.h; NULL: no operation was staged */
+		*staging_sites; /* see staging_sites.h; NULL: no operation was staged */
+	int stages_sends; /* a send was staged, which later sends of its group must not overtake */
 	struct stream_order *order; /* see compose/stream_order.h; NULL: no call had a stream */
 	int64_t timeout_us;         /* longest time without progress in a wait */
 	struct call_log *log;       /* of the calls: see call_log.h */

@@ -177,7 +177,7 @@ int task_wait(struct task *task, void *handle)
 
 	if (!task_is_done(task))
 		task->comm->context->client->poll(task->comm->context);
-	if (task_is_done(task) && !task->code)
+	if (task_is_done(task) && !task->code && !task->comm->error)
 		return COLL_SUCCESS;
 	code = comm_wait_long(task, 1, handle);
 	if (code)

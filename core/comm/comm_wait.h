@@ -13,7 +13,7 @@ struct stall {
 	int64_t since_us, next_us; /* idle since then; the next question after so long */
 	int64_t asked_us;          /* when the others were asked; 0: no answers are awaited */
 	int counted;               /* in watch->stalled */
-	uint64_t steps, finished, moves, pair_moves;
+	uint64_t steps, finished, moves, other_moves;
 	int64_t polled_us; /* for calls that poll: the last look, by clock_tick_us */
 };
 

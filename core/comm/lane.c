@@ -22,8 +22,6 @@ int lane_join(struct comm *native, struct comm *host)
 	native->outcome = outcome_ref(host->outcome);
 	context_lock(host->context); /* its progress thread knows the host lane */
 	host->lane = LANE_HOST;
-	host->client->free_redops(host->redops);
-	host->redops = native->redops;
 	host->lanes = lanes;
 	if (host->error) /* another rank has told of a failure meanwhile */
 		lane_wake_other(host);
@@ -270,6 +268,35 @@ void lane_drive(struct comm *native)
 	native->lanes->driven = 1;
 	context_progress(host);
 	native->lanes->driven = 0;
+}
+
+void lane_help(struct context *native, struct comm *comm)
+{
+	struct context *host = native->host_context;
+
+	if (!host)
+		return;
+	context_enter(host);
+	if ((host->busy || host->resting) && comm && lane_host(comm))
+		lane_drive(comm);
+	else if (host->busy || host->resting)
+		context_progress(host);
+	context_leave(host);
+	if (comm)
+		lane_check(comm);
+}
+
+void lane_progress(struct comm *comm)
+{
+	struct comm *host = lane_host(comm);
+
+	if (!host)
+		return;
+	context_enter(host->context);
+	lane_drive(comm);
+	(void)host->client->ask_outside(host);
+	context_leave(host->context);
+	lane_check(comm);
 }
 
 int lane_is_driven(const struct comm *host, const struct comm *native)

@@ -136,6 +136,13 @@ void lane_release_streams(const struct comm *comm);
  * state, for which they cannot take the lock.
  */
 void lane_drive(struct comm *native);
+/*
+ * A program that only asks, again and again, is the one that moves calls on host memory, for which a late rank may wait.
+ * Moves those under way of all host lanes beside a native context.  comm: it is entered; NULL: no communicator is.
+ */
+void lane_help(struct context *native, struct comm *comm);
+/* Moves the host lane, and asks the other ranks where they are.  Accepts any lane. */
+void lane_progress(struct comm *comm);
 /* Is the thread that has the lock of the host lane in lane_drive of the native one? */
 int lane_is_driven(const struct comm *host, const struct comm *native);
 

@@ -97,6 +97,29 @@ int comm_new(struct comm **comm, struct context *context, uint32_t context_id, i
 	return code ? code : comm_publish(*comm);
 }
 
+int comm_new_host(struct context *native, struct comm **out)
+{
+	struct context *context = native->host_context;
+	int code;
+
+	*out = NULL;
+	if (!context || native->parent)
+		return COLL_SUCCESS;
+	code = wait_thread_start(context);
+	context_enter(context); /* from now on the calling thread drives it */
+	context->next_context_id = 1;
+	if (!code)
+		code = comm_new_lane(out, context, 0, context->rank, context->nranks, NULL);
+	if (!code)
+		context_ref(context);
+	else if (*out)
+		comm_free_unmade(*out);
+	if (code)
+		*out = NULL;
+	context_leave(context);
+	return code;
+}
+
 /* ------------------------------------------------------------------------ failing -- */
 
 void comm_end_all(struct comm *comm, int loud)
@@ -106,11 +129,12 @@ void comm_end_all(struct comm *comm, int loud)
 		comm_list_busy(comm);
 	queue_cancel(comm);
 	task_check(comm);
+	/* Before the parts: one of them may write a file, and the backend that hangs is aborted by whoever wakes now. */
+	lane_wake_other(comm);
+	context_wake(comm->context);
 	for (const struct comm_part *part = comm->client->parts; part->name; part++)
 		if (part->failed)
 			part->failed(comm, loud);
-	lane_wake_other(comm);
-	context_wake(comm->context);
 }
 
 /* ------------------------------------------------------------------------ freeing -- */
@@ -165,10 +189,11 @@ static void comm_detach(struct comm *comm)
 	if (comm->finished < comm->issued || comm->tasks.awaited)
 		comm_fail(comm, 1, COLL_ERR_ABORTED, "%s destroyed the communicator",
 			  comm_own_name(comm, &name));
+	shrinks_end(
+		comm); /* sends messages: what arrives meanwhile is dropped with the part that follows */
 	for (const struct comm_part *part = life_last_part(comm); part-- > comm->client->parts;)
 		if (part->end)
 			part->end(comm);
-	shrinks_end(comm);
 	comm_delist(comm);
 	comm_forget_busy(comm);
 	comm_note_freed(comm->context, comm->context_id);
@@ -213,4 +238,14 @@ void comm_free_unmade(struct comm *comm)
 {
 	comm_detach(comm);
 	comm_release(comm);
+}
+
+void comm_free_host(struct comm *host)
+{
+	struct context *context = host ? host->context : NULL;
+
+	if (!host)
+		return;
+	comm_free(host);
+	context_unref(context, 0); /* the native context holds it too */
 }

@@ -17,7 +17,14 @@ int comm_new_lane(struct comm **comm, struct context *context, uint32_t context_
 		  int nranks, const int *to_context_rank);
 /* Makes the handle of a communicator whose lanes are made and joined.  The lock is held. */
 int comm_publish(struct comm *comm);
+/*
+ * Makes the host lane for the first communicator of an opened native context, whose lock is not held; *host NULL: the
+ * context has no host_context.
+ */
+int comm_new_host(struct context *native, struct comm **host);
 void comm_free(struct comm *comm);
+/* Frees a host lane, which no other thread knows any more.  No lock is held.  Accepts NULL. */
+void comm_free_host(struct comm *host);
 /* Frees what comm_new left after an error; the lock is held. */
 void comm_free_unmade(struct comm *comm);
 

@@ -126,6 +126,7 @@ void staging_log(const struct comm *comm, int kind, const void *place, size_t fr
 
 int staging_count_one(struct comm *comm, int kind, const void *site)
 {
+	comm->stages_sends |= kind == COLL_KIND_SEND;
 	if (!comm->staging_sites)
 		comm->staging_sites = calloc(1, sizeof(*comm->staging_sites));
 	if (!comm->staging_sites)
@@ -141,11 +142,6 @@ void staging_warn_message(struct comm *comm, int kind, const void *site, size_t 
 	kind = sends ? STAGING_ISEND : STAGING_IRECV;
 	if (staging_count_one(comm, kind, site))
 		staging_log(comm, kind, site, sends ? bytes : 0, sends ? 0 : bytes);
-}
-
-int staging_has_staged(const struct comm *comm, int kind)
-{
-	return comm->staging_sites && comm->staging_sites->staged[kind];
 }
 
 void staging_count(const struct comm *comm, char *text, size_t size)

@@ -14,8 +14,6 @@ int staging_count_one(struct comm *comm, int kind, const void *site);
 void staging_log(const struct comm *comm, int kind, const void *site, size_t from, size_t to);
 /* Counts a message of coll_isend or coll_irecv that is staged, and warns of the first of each place in the program. */
 void staging_warn_message(struct comm *comm, int kind, const void *site, size_t bytes);
-/* Was an operation of this kind staged? */
-int staging_has_staged(const struct comm *comm, int kind);
 /* Writes "160 allreduce, 2 send", the staged operations of the communicator; "": there were none. */
 void staging_count(const struct comm *comm, char *text, size_t size);
 /* The communicator is freed. */

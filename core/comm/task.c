@@ -256,7 +256,7 @@ void task_set_limit(struct task *task, int64_t timeout_us)
 
 	if (task_is_done(task) || task->deferred)
 		return;
-	if (task->kind->by_number && task->end_us && task->end_us <= end_us)
+	if (!task->kind->late && task->end_us && task->end_us <= end_us)
 		return;
 	if (!task->end_us)
 		task_list_limited(task);

@@ -4,11 +4,13 @@
  * (api/derive.h).  A request of the program is a handle that holds a reference to a task.
  *
  * An operation is complete once comm->finished has reached its number.  So the queue knows no tasks: only a request makes a
- * task for an operation.  Every other task begins the struct of its message or split, and task_end ends the task.
+ * task for an operation.  Every other task is the head of the struct of a message or split, and ends with task_end.
  *
- * The communicator lists a task only while it has to look at the task: comm->tasks.awaited has the tasks that an operation's
- * number completes and for which somebody waits beside the calls of the program (a callback, a limit, a split);
- * comm->tasks.limited has the tasks with a limit of time.  Without such tasks both lists are NULL and cost nothing.
+ * A communicator has two lists of tasks, which are NULL and cost nothing for most programs:
+ *
+ *     comm->tasks.awaited   tasks that end with an operation, and that have a callback, a limit or a split to make: task_check
+ *                           ends them, in the order of their operations
+ *     comm->tasks.limited   tasks with a limit of time: task_check_limits sees to those whose time is over
  *
  * The lock is held in all functions but task_new, task_init and task_unref.
  */
@@ -23,19 +25,18 @@ struct callback;
 
 /* The differences between the kinds of tasks.  A function that a kind does not need is NULL. */
 struct task_kind {
-	/* 1: the task is done once comm->finished has reached its number, without a task_end. */
+	/* 1: an operation.  It is done once comm->finished has reached the task's number, without a task_end. */
 	int by_number;
-	/* Ends the task if it is complete, for a task whose end nobody reports. */
+	/* Nobody reports the end of such a task: ends the task if it is complete. */
 	void (*look)(struct task *task);
-	/* In place of the task's end: its operation is complete (code 0), or the communicator has failed. */
+	/* The awaited operation is complete (code 0), or the communicator has failed: goes on with the task, and ends it. */
 	void (*reached)(struct task *task, int code);
-	/* The limit is over: ends the task, or fails the communicator.  NULL: the communicator fails. */
+	/* The limit of the task is over: ends the task, or fails the communicator.  NULL: the communicator fails. */
 	void (*late)(struct task *task);
-	/* The last reference has gone: frees all that the task has, but not its own memory. */
+	/* The last reference to the task has gone: frees what the task owns, but not the task. */
 	void (*close)(struct task *task);
-	/* For a task that waits for other ranks without an operation: what it waits for, in words. */
+	/* Describes a task without an operation, for which a thread waits, and marks in `from` the rank that has to act: 1 if one. */
 	void (*describe)(const struct task *task, char *text, size_t size);
-	/* And marks in `from` the rank for which it waits: 1 if it is a certain rank. */
 	int (*awaits)(const struct task *task, uint8_t *from);
 };
 
@@ -103,8 +104,8 @@ void task_end(struct task *task, int code);
 /* Calls fn once the task is over; during this call if it is over already. */
 int task_call_back(struct task *task, coll_request_fn fn, void *user);
 /*
- * Limits the time from now on.  An operation, which fails its communicator then, keeps the limit that ends first; of any
- * other task the new limit takes the place of the old one.
+ * Limits the time from now on.  A task that fails its communicator then keeps the limit that ends first; of a task with a
+ * function `late` the new limit takes the place of the old one.
  */
 void task_set_limit(struct task *task, int64_t timeout_us);
 

@@ -102,7 +102,7 @@ static int composed_prepare(struct op *op)
 
 static enum engine_start composed_start(struct op *op)
 {
-	if (staging_has_staged(op->comm, COLL_KIND_SEND) && composed_would_overtake(op->comm, op))
+	if (op->comm->stages_sends && composed_would_overtake(op->comm, op))
 		return ENGINE_HELD;
 	if (!steps_are_placed(op) && composed_prepare(op))
 		return ENGINE_STARTED;

@@ -143,13 +143,13 @@ static void context_ask_device(struct context *context)
 /* Reads the properties of the opened endpoint. */
 static void context_begin(struct context *context)
 {
+	wait_watch_forks(); /* the client's own handlers come after it, so that a fork takes the client's locks first */
 	context_ask_memory(context);
 	context_ask_device(context);
 	if (context->client->opened)
 		context->client->opened(context);
 	atomic_store(&context->opening.constructing, 0);
 	bootstrap_watch(context->bootstrap, &context->aborted);
-	wait_watch_forks();
 	wait_add(context);
 }
 

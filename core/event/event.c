@@ -4,7 +4,7 @@
  * the time it calls.
  */
 #include "event/event.h"
-#include "api/host_memory.h"
+#include "comm/lane.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/handle.h"
@@ -30,6 +30,13 @@ static struct event *event_pin(coll_event_t handle, const char *what)
 	return e;
 }
 
+/* Has another backend made the object? */
+static int event_is_foreign(const struct event *e, const struct comm *comm)
+{
+	return e->context && e->context->plugin->backend.native->event_record !=
+				     comm->context->plugin->backend.native->event_record;
+}
+
 /* May the event be used with this communicator and this stream? */
 static int event_check(const struct event *e, const struct comm *comm, coll_stream_t stream)
 {
@@ -47,7 +54,7 @@ static int event_check(const struct event *e, const struct comm *comm, coll_stre
 			COLL_ERR_INVALID_ARGUMENT,
 			"stream is not NULL, but this process has no CUDA driver; pass NULL "
 			"as stream: the calling thread");
-	if (e->impl == impl && !impl->check(e, comm))
+	if (e->impl == impl && !event_is_foreign(e, comm))
 		return COLL_SUCCESS;
 	return error_set(
 		COLL_ERR_INVALID_ARGUMENT,
@@ -80,7 +87,8 @@ static void event_leave(coll_event_t event, struct comm *comm)
 
 static void event_free(struct event *e)
 {
-	e->impl->free(e);
+	if (e->context)
+		e->impl->free(e);
 	event_drop(&e->at);
 	pthread_mutex_destroy(&e->lock);
 	free(e);
@@ -101,7 +109,7 @@ coll_result_t coll_event_create(coll_comm_t handle, coll_event_t *event)
 	if (e) {
 		pthread_mutex_init(&e->lock, NULL);
 		e->impl = event_impl_of(comm);
-		code = e->impl->make(e, comm);
+		code = e->impl->make ? e->impl->make(e, comm) : COLL_SUCCESS;
 	}
 	comm_leave(comm);
 	if (!event)
@@ -181,7 +189,7 @@ static int event_poll(coll_event_t event, const char *what, int wait)
 	struct event *e = event_pin(event, what);
 
 	if (e && e->context && !wait)
-		host_memory_help(e->context, NULL);
+		lane_help(e->context, NULL);
 	return e ? e->impl->poll(event, e, wait) : COLL_ERR_INVALID_ARGUMENT;
 }
 

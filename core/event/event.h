@@ -21,16 +21,16 @@ struct event {
 	pthread_mutex_t lock; /* of the fields below */
 	struct event_at at;
 	/* event_stream: the backend's event. */
-	struct context *context; /* a reference; its backend made `native` */
+	struct context *context; /* a reference; its backend made `native`; or NULL */
 	void *native;
 	int on_stream; /* `native` was recorded, and tells how far the stream is */
 };
 
-/* An implementation of events.  make to wait: the communicator is entered. */
+/* An implementation of events.  make, record, wait: the communicator is entered. */
 struct event_impl {
+	/* Makes and frees the backend's event, e->native.  NULL: there is none. */
 	int (*make)(struct event *e, struct comm *comm);
-	/* Do the event and the communicator belong to the same backend? */
-	int (*check)(const struct event *e, const struct comm *comm);
+	void (*free)(struct event *e);
 	/* Records the position behind all operations of the stream; NULL: of the communicator. */
 	int (*record)(struct event *e, struct comm *comm, coll_stream_t stream);
 	/* Later operations of the stream (NULL: of the communicator) wait for the event. */
@@ -44,7 +44,6 @@ struct event_impl {
 	 * Unpins the handle as soon as the event itself is not needed any more.
 	 */
 	int (*poll)(coll_event_t handle, struct event *e, int wait);
-	void (*free)(struct event *e);
 };
 
 /* A position in a communicator's lanes, or an event of the CUDA driver (event_queue.c). */

@@ -14,20 +14,6 @@
 
 enum { EVENT_QUEUE_POLL_US = 50 };
 
-static int event_queue_make(struct event *e, struct comm *comm)
-{
-	(void)e;
-	(void)comm;
-	return COLL_SUCCESS;
-}
-
-static int event_queue_check(const struct event *e, const struct comm *comm)
-{
-	(void)e;
-	(void)comm;
-	return COLL_SUCCESS;
-}
-
 /* ---------------------------------------------------------------------- positions -- */
 
 void event_drop(struct event_at *at)
@@ -170,7 +156,7 @@ static int event_queue_hold(struct event *e, const struct caller_stream *stream)
 		const struct place place = event_place(&at, lane);
 
 		if (place.number)
-			code = place_hold(&place, stream);
+			code = place_hold(&place, NULL, stream);
 	}
 	event_drop(&at);
 	return code;
@@ -207,23 +193,15 @@ static int event_queue_poll(coll_event_t handle, struct event *e, int wait)
 		const struct place place = event_place(&at, lane);
 
 		if (lane == LANE_FIRST || place.number)
-			code = place_result(&place, wait);
+			code = place_result(&place, NULL, wait);
 	}
 	event_drop(&at);
 	return code;
 }
 
-static void event_queue_free(struct event *e)
-{
-	(void)e;
-}
-
 const struct event_impl event_queue = {
-	.make = event_queue_make,
-	.check = event_queue_check,
 	.record = event_queue_record,
 	.wait = event_queue_wait,
 	.hold = event_queue_hold,
 	.poll = event_queue_poll,
-	.free = event_queue_free,
 };

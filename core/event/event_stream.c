@@ -30,21 +30,11 @@ static int event_stream_make(struct event *e, struct comm *comm)
 	coll_error_t err = error_blank();
 	int code = context->plugin->backend.native->event_create(context->ep, &e->native, &err);
 
-	if (code) {
-		e->impl = &event_queue; /* the backend made no object to free */
+	if (code)
 		return error_take(code, &err);
-	}
 	e->context = context;
 	context_ref(context);
 	return COLL_SUCCESS;
-}
-
-static int event_stream_check(const struct event *e, const struct comm *comm)
-{
-	return comm->context->plugin->backend.native->event_record ==
-			       event_stream_slots(e)->event_record
-		       ? COLL_SUCCESS
-		       : COLL_ERR_INVALID_ARGUMENT;
 }
 
 /* Has the open group of this thread calls on host memory of the communicator? */
@@ -156,7 +146,7 @@ static int event_stream_wait_host(const struct event_at *at, struct comm *comm,
 		code = caller_stream_find("coll_stream_wait_event", stream,
 					  &traffic_of(comm->context)->home, NULL, &found);
 	if (!code && host.number)
-		code = stream ? place_hold(&host, &found) : lane_order_hold(comm, &host);
+		code = stream ? place_hold(&host, comm, &found) : lane_order_hold(comm, &host);
 	return code || stream ? code : event_wait_on_host(comm, at);
 }
 
@@ -364,7 +354,7 @@ static void event_stream_poll_stream(struct event_stream_query *q, int wait)
 		context_wait(context, event_stream_complete, q, event_stream_left(q));
 	context_leave(context);
 	if (!q->code && first.outcome)
-		q->code = place_result(&first, wait);
+		q->code = place_result(&first, NULL, wait);
 	else if (q->code && q->code != COLL_IN_PROGRESS)
 		error_take(q->code, &q->err);
 }
@@ -378,17 +368,18 @@ static void event_stream_forget(struct event *e, const struct event_at *at)
 	pthread_mutex_unlock(&e->lock);
 }
 
-static int event_stream_poll_host(const struct event_stream_query *q, int wait)
+static int event_stream_poll_host(const struct event_stream_query *q, struct comm *pinned, int wait)
 {
 	const struct place host = event_place(&q->at, LANE_HOST);
 
-	return host.number ? place_result(&host, wait) : COLL_SUCCESS;
+	return host.number ? place_result(&host, pinned, wait) : COLL_SUCCESS;
 }
 
 /* An event of a communicator, or of calls on host memory for which its stream waits. */
 static void event_stream_poll_outcome(struct event_stream_query *q, int wait)
 {
-	const int host_code = event_stream_is_held(q) ? event_stream_poll_host(q, wait) : 0;
+	const int host_code =
+		event_stream_is_held(q) ? event_stream_poll_host(q, q->comm, wait) : 0;
 
 	q->timeout_us = q->comm->timeout_us;
 	if (!host_code) {
@@ -414,7 +405,7 @@ static void event_stream_poll_at(struct event_stream_query *q, int wait)
 	if (!q->code && outcome)
 		event_stream_forget(q->event, &q->at);
 	if (!q->code)
-		q->code = event_stream_poll_host(q, wait);
+		q->code = event_stream_poll_host(q, NULL, wait);
 }
 
 static int event_stream_poll(coll_event_t handle, struct event *e, int wait)
@@ -447,7 +438,6 @@ static void event_stream_free(struct event *e)
 
 const struct event_impl event_stream = {
 	.make = event_stream_make,
-	.check = event_stream_check,
 	.record = event_stream_record,
 	.wait = event_stream_wait,
 	.poll = event_stream_poll,

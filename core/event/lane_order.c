@@ -139,7 +139,7 @@ static int lane_order_close_gate(struct comm *native, const struct place *place)
 		code = caller_stream_find("coll_stream_wait_event", native->lanes->gate,
 					  &traffic_of(native->context)->home, NULL, &found);
 	if (!code)
-		code = place_hold(place, &found);
+		code = place_hold(place, native, &found);
 	/* Calls on host memory, also that of the gate, may wait for the operations before it. */
 	if (!code)
 		code = native_mark_wanted(native);
@@ -148,12 +148,12 @@ static int lane_order_close_gate(struct comm *native, const struct place *place)
 
 int lane_order_hold(struct comm *native, const struct place *place)
 {
-	int code = place_result(place, 0);
+	int code = place_result(place, native, 0);
 
 	/* The host lane's calls may wait for operations of the native lane, so the thread leaves that to wait. */
 	if (code == COLL_IN_PROGRESS && lane_order_close_gate(native, place)) {
 		context_leave(native->context);
-		code = place_result(place, 1);
+		code = place_result(place, native, 1);
 		context_enter(native->context);
 	}
 	if (!code || code == COLL_IN_PROGRESS)

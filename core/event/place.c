@@ -21,15 +21,37 @@ static int place_of_ended(const struct place *place, int wait)
 	return code;
 }
 
-int place_result(const struct place *place, int wait)
+/* Enters the lane of the place, pinned once more unless it is a lane of `pinned`; NULL: the handle is not valid any more. */
+static struct comm *place_enter(const struct place *place, struct comm *pinned)
 {
-	struct comm *comm = handle_pin(HANDLE_COMM, place->outcome->comm);
+	struct comm *comm = pinned;
+
+	if (!pinned || pinned->outcome != place->outcome)
+		comm = handle_pin(HANDLE_COMM, place->outcome->comm);
+	else if (pinned->lanes)
+		comm = pinned->lanes->native;
+	if (!comm)
+		return NULL;
+	comm = lane_at(comm, place->lane);
+	context_enter(comm->context);
+	return comm;
+}
+
+static void place_leave(struct comm *comm, const struct comm *pinned)
+{
+	if (pinned && pinned->outcome == comm->outcome)
+		context_leave(comm->context);
+	else
+		comm_leave(comm);
+}
+
+int place_result(const struct place *place, struct comm *pinned, int wait)
+{
+	struct comm *comm = place_enter(place, pinned);
 	int code = COLL_IN_PROGRESS;
 
 	if (!comm)
 		return place_of_ended(place, wait);
-	comm = lane_at(comm, place->lane);
-	context_enter(comm->context);
 	context_progress(comm->context);
 	if (comm->finished < place->number && wait)
 		code = comm_wait(comm, place->number);
@@ -39,19 +61,17 @@ int place_result(const struct place *place, int wait)
 		code = COLL_SUCCESS;
 	else if (comm->error)
 		code = comm_error(comm);
-	comm_leave(comm);
+	place_leave(comm, pinned);
 	return code;
 }
 
-int place_hold(const struct place *place, const struct caller_stream *stream)
+int place_hold(const struct place *place, struct comm *pinned, const struct caller_stream *stream)
 {
-	struct comm *comm = handle_pin(HANDLE_COMM, place->outcome->comm);
+	struct comm *comm = place_enter(place, pinned);
 	int code = COLL_SUCCESS;
 
 	if (!comm)
 		return place_of_ended(place, 1);
-	comm = lane_at(comm, place->lane);
-	context_enter(comm->context);
 	comm_check_aborted(comm, place->number);
 	if (comm->finished < place->number)
 		code = comm_error(comm);
@@ -59,6 +79,6 @@ int place_hold(const struct place *place, const struct caller_stream *stream)
 		code = stream_order_wait(comm, "coll_stream_wait_event", stream, place->number);
 	if (comm->finished < place->number && !code)
 		lane_note_held(comm, place->number);
-	comm_leave(comm);
+	place_leave(comm, pinned);
 	return code;
 }

@@ -10,9 +10,13 @@ static inline struct place place_copy(const struct place *place)
 {
 	return (struct place){outcome_ref(place->outcome), place->lane, place->number};
 }
-/* How the operations before the place ended: COLL_SUCCESS, COLL_IN_PROGRESS or an error; `wait`: waits for them. */
-int place_result(const struct place *place, int wait);
+/*
+ * How the operations before the place ended: COLL_SUCCESS, COLL_IN_PROGRESS or an error; `wait`: waits for them.  pinned: a
+ * communicator whose handle the caller has pinned, or NULL; while another thread destroys it, its handle cannot be
+ * pinned again.
+ */
+int place_result(const struct place *place, struct comm *pinned, int wait);
 /* Later work of a stream of the program waits for the operations before the place. */
-int place_hold(const struct place *place, const struct caller_stream *stream);
+int place_hold(const struct place *place, struct comm *pinned, const struct caller_stream *stream);
 
 #endif

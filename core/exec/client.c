@@ -143,11 +143,17 @@ static void client_begin(struct context *context, const struct context_parts *pa
 	traffic_begin(context, parts, &comm_traffic_client);
 }
 
+static void client_opened(struct context *context)
+{
+	traffic_opened(context);
+	channel_watch_forks();
+}
+
 const struct context_client comm_context_client = {
 	.comms = &comm_parts_client,
 	.size = sizeof(struct traffic),
 	.begin = client_begin,
-	.opened = traffic_opened,
+	.opened = client_opened,
 	.closing = channel_forget,
 	.closed = channel_close,
 	.left = channel_leave,

@@ -52,13 +52,6 @@ static void part_nodes_free(struct comm *comm)
 	nodes_free(&comm->nodes);
 }
 
-static int part_redops(struct comm *comm)
-{
-	comm->redops = calloc(1, sizeof(*comm->redops));
-	return comm->redops ? COLL_SUCCESS
-			    : error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
-}
-
 static void part_redops_free(struct comm *comm)
 {
 	if (comm->lane == LANE_FIRST)
@@ -121,7 +114,7 @@ static void part_messages_end(struct comm *comm)
 static const struct comm_part parts[] = {
 	{"engines", .begin = part_engines, .end = native_free},
 	{"nodes", .begin = part_nodes, .free = part_nodes_free},
-	{"operations", .begin = part_redops, .free = part_redops_free},
+	{"operations", .free = part_redops_free},
 	{"streams", .free = stream_order_free},
 	{"staging", .end = part_staging_end},
 	{"traffic", .end = part_traffic_end},
@@ -176,7 +169,6 @@ const struct comm_client comm_parts_client = {
 	.locate = comm_locate,
 	.supports = dispatch_check,
 	.find_redop = comm_find_redop,
-	.free_redops = redop_table_free,
 	.choose = dispatch_choose,
 	.issued = report_compare_newest,
 	.failed = comm_end_all,

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "reduce/reduce.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* A backend that reduces by itself makes its own operation, if it can. */
@@ -30,17 +31,21 @@ static int redop_api_make_native(struct comm *comm, const char *what, struct red
 			 what, b->name);
 }
 
-/* Changes the table of both lanes: adds the operation, or removes `number` if redop is NULL.  -1: no memory. */
+/* Changes the table, which both lanes share: adds the operation, or removes `number` if redop is NULL.  -1: no memory. */
 static int redop_api_change(struct comm *comm, const struct redop *redop, int number)
 {
 	struct comm *host = lane_host(comm);
 
 	if (host)
 		context_lock(host->context);
-	if (redop)
-		number = redop_add(comm->redops, redop);
-	else
+	if (!comm->redops)
+		comm->redops = calloc(1, sizeof(*comm->redops));
+	if (host)
+		host->redops = comm->redops;
+	if (!redop)
 		redop_remove(comm->redops, number);
+	else
+		number = comm->redops ? redop_add(comm->redops, redop) : -1;
 	if (host)
 		context_leave(host->context);
 	return number;

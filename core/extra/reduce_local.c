@@ -11,12 +11,11 @@ static const char local_name[] = "coll_reduce_local";
 /* Copies the operation of that number to *redop; a communicator is needed only for made operations. */
 static int local_find(coll_comm_t handle, int dtype, int op, struct redop *redop)
 {
-	static const struct redop_table none;
 	struct comm *comm;
 	int code;
 
 	if (!handle)
-		return redop_find(&none, local_name, dtype, op, redop);
+		return redop_find(NULL, local_name, dtype, op, redop);
 	comm = comm_enter(handle, local_name);
 	if (!comm)
 		return error_code();

@@ -333,8 +333,8 @@ static void message_start_send(struct message *m)
 			    err.text[0] ? err.text : coll_error_string(code));
 }
 
-/* A send whose bytes are copied holds those behind it: messages keep the order of the calls. */
-static void message_hold_send(struct message *m)
+/* A send whose bytes are copied defers the sends behind it: messages keep the order of the calls. */
+static void message_defer_send(struct message *m)
 {
 	struct comm *comm = m->task.comm;
 
@@ -346,8 +346,8 @@ static void message_hold_send(struct message *m)
 		message_copy_begin(m);
 }
 
-/* Starts the sends that no copy holds any more: 1 if any. */
-static int message_start_held(struct comm *comm)
+/* Starts the deferred sends that wait for no copy any more: 1 if any. */
+static int message_start_deferred(struct comm *comm)
 {
 	struct message *m;
 	int moved = 0;
@@ -382,7 +382,7 @@ void message_start(struct message *m)
 
 	message_open(m);
 	if (m->args.kind == COLL_KIND_SEND && (m->offload || m->task.comm->messages.first_unsent)) {
-		message_hold_send(m);
+		message_defer_send(m);
 	} else if (m->args.kind == COLL_KIND_SEND) {
 		message_start_send(m);
 	} else {
@@ -548,7 +548,7 @@ int message_progress(struct comm *comm)
 		comm->messages.copying ? copies_progress(&traffic_of(comm->context)->copies) : 0;
 
 	if (comm->messages.first_unsent)
-		moved |= message_start_held(comm);
+		moved |= message_start_deferred(comm);
 	return moved | message_look(comm, MESSAGE_LOOKS);
 }
 

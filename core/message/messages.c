@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* messages.c - the public functions for messages outside the order of the operations. */
-#include "api/host_memory.h"
+#include "comm/lane.h"
 #include "api/request.h"
 #include "device/device.h"
 #include "message/message.h"

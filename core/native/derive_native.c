@@ -9,7 +9,6 @@
 #include "api/comm_make.h"
 #include "api/derive.h"
 #include "meet/meet.h"
-#include "api/host_memory.h"
 #include "base/clock.h"
 #include "comm/lane.h"
 #include "watch/stall.h"
@@ -91,17 +90,12 @@ static int derive_native_split_failed(void *user)
 /* The ranks vote as they do over a transport.  Meanwhile the parent is not entered. */
 static int derive_native_vote_on_host(struct comm *comm, struct split *split)
 {
-	struct comm *host = lane_host(comm);
-	int code;
+	struct comm *host = lane_go_host(comm);
+	int code = derive_transport.vote(host, split);
 
-	context_leave(comm->context);
-	context_enter(host->context);
-	code = derive_transport.vote(host, split);
 	if (!code)
 		code = comm_wait(host, split->task.number);
-	context_leave(host->context);
-	context_enter(comm->context);
-	lane_check(comm);
+	(void)lane_go_native(host);
 	return code;
 }
 
@@ -363,19 +357,16 @@ static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excl
  */
 static int derive_native_shrink_host_lane(struct derive_meeting *s, const uint8_t *excluded)
 {
-	struct comm *comm = s->comm, *host = lane_host(comm);
+	struct comm *comm = s->comm, *host;
 	const int aborted = atomic_load(&comm->aborted);
 	struct rank_name name;
 	int code;
 
-	if (!host)
+	if (!lane_host(comm))
 		return COLL_SUCCESS;
-	context_leave(comm->context);
-	context_enter(host->context);
+	host = lane_go_host(comm);
 	code = derive_transport_shrunk(host, excluded, s->timeout_us, &s->host);
-	context_leave(host->context);
-	context_enter(comm->context);
-	lane_check(comm);
+	(void)lane_go_native(host);
 	if (code || atomic_load(&comm->aborted) == aborted)
 		return code;
 	return error_set(COLL_ERR_ABORTED, "coll_comm_shrink: %s aborted the communicator",
@@ -391,7 +382,7 @@ static void derive_native_drop_host_lane(struct comm *host, int code)
 	comm_fail(host, 0, code, "%s: %s", comm_own_name(host, &name), error_text());
 	comm_flush(host);
 	context_leave(host->context);
-	host_memory_free(host); /* no other thread knows it */
+	comm_free_host(host); /* no other thread knows it */
 }
 
 static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,

@@ -99,7 +99,7 @@ enum { REDOP_MOST = 1 << 16 }; /* most operations made at run time */
 
 struct redop *redop_made(const struct redop_table *table, int op)
 {
-	if (op < REDOP_FIRST || op - REDOP_FIRST >= table->n)
+	if (!table || op < REDOP_FIRST || op - REDOP_FIRST >= table->n)
 		return NULL;
 	return table->made[op - REDOP_FIRST];
 }

@@ -40,14 +40,14 @@ struct redop_table {
 };
 
 /*
- * Copies the operation `op` for that type, built-in or from the table, to *redop.  If there is none, returns
+ * Copies the operation `op` for that type, built-in or from the table (NULL: none), to *redop.  If there is none, returns
  * COLL_ERR_INVALID_ARGUMENT with a message that begins with `what`.
  */
 int redop_find(const struct redop_table *table, const char *what, int dtype, int op,
 	       struct redop *redop);
 /* Copies *redop into the table.  Returns its number, or -1 if memory or numbers have run out. */
 int redop_add(struct redop_table *table, const struct redop *redop);
-/* Returns the operation of that number in the table, or NULL. */
+/* Returns the operation of that number in the table, which may be NULL, or NULL. */
 struct redop *redop_made(const struct redop_table *table, int op);
 /* Removes the operation of that number.  Calls under way have copies of it. */
 void redop_remove(struct redop_table *table, int op);

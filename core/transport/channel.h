@@ -80,4 +80,7 @@ void channel_await(const struct context *context, int64_t timeout_ms);
  */
 int channel_derive_open(struct context *context, const struct context_making *making);
 
+/* An endpoint was opened, after wait_watch_forks: from now on a fork locks the channels, and then the list of contexts. */
+void channel_watch_forks(void);
+
 #endif

@@ -550,18 +550,22 @@ static void watcher_forked(void)
 	watcher_fork_unlock();
 }
 
-/* After wait_watch_forks: so the channels are locked before the list of contexts. */
 static void watcher_fork_register(void)
 {
 	pthread_atfork(watcher_fork_lock, watcher_fork_unlock, watcher_forked);
 }
 
-int watcher_begin(struct channel *c)
+void channel_watch_forks(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	int code = COLL_SUCCESS;
 
 	pthread_once(&once, watcher_fork_register);
+}
+
+int watcher_begin(struct channel *c)
+{
+	int code = COLL_SUCCESS;
+
 	pthread_mutex_lock(&watch_lock);
 	if (!watch_thread)
 		code = watcher_start();

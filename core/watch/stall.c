@@ -226,7 +226,7 @@ static void stall_restart(struct stall *stall, struct comm *comm, int64_t since_
 	stall->steps = comm->steps;
 	stall->finished = comm->finished;
 	stall->moves = context_moves(context);
-	stall->pair_moves = lane_moves(comm);
+	stall->other_moves = lane_moves(comm);
 }
 
 /* The idle time at which this rank asks next; the last question comes before the timeout. */
@@ -270,7 +270,7 @@ static int stall_conclude(struct stall *stall, struct comm *comm, int64_t idle)
 static int stall_has_moved(const struct stall *stall, const struct comm *comm)
 {
 	return stall->steps != comm->steps || stall->finished != comm->finished ||
-	       stall->pair_moves != lane_moves(comm) ||
+	       stall->other_moves != lane_moves(comm) ||
 	       (!stall->asked_us && stall->moves != context_moves(comm->context) &&
 		stall_flows(comm));
 }

@@ -61,6 +61,31 @@ static void in_order_with_companion(struct rank *r)
 	device_free(0, there);
 }
 
+/* The backend lacks scans, so an event is behind a call of the companion's, and the backend's next call waits for it. */
+static void events_with_companion(struct rank *r)
+{
+	float sent = 7, got = 0, sum = 0;
+	coll_event_t event;
+
+	if (!rank_did(r, coll_event_create(r->comm, &event), "create"))
+		return;
+	rank_did(r, coll_group_start(), "group");
+	rank_did(r, coll_scan(&sent, &got, 1, COLL_FLOAT32, COLL_SUM, r->comm, NULL), "scan");
+	rank_did(r, coll_event_record(event, r->comm), "record");
+	if (coll_event_query(event) != COLL_IN_PROGRESS)
+		rank_fail(r, "the event is complete before its group has ended");
+	rank_did(r, coll_comm_wait_event(r->comm, event), "wait");
+	rank_did(r, coll_allreduce(&got, &sum, 1, COLL_FLOAT32, COLL_SUM, r->comm, NULL), "sum");
+	rank_did(r, coll_group_end(), "the end of the group");
+	rank_did(r, coll_event_synchronize(event), "synchronize");
+	if (got != 7)
+		rank_fail(r, "the event is complete, but the scan has put %g", (double)got);
+	rank_did(r, coll_sync(r->comm), "sync");
+	if (sum != 7)
+		rank_fail(r, "the sum is %g", (double)sum);
+	rank_did(r, coll_event_destroy(event), "destroy");
+}
+
 /* Native collectives get device pointers unchanged. */
 static void on_device(struct rank *r)
 {
@@ -157,6 +182,8 @@ static void test_native(void)
 	ranks_ok(&(struct ranks_job){"native", 1, 0, by_companion, NULL}, "by the companion");
 	ranks_ok(&(struct ranks_job){"native", 1, 0, in_order_with_companion, NULL},
 		 "in the order of issue");
+	ranks_ok(&(struct ranks_job){"native", 1, 0, events_with_companion, NULL},
+		 "in the order of events");
 	setenv("COLL_COMPANION", "none", 1);
 	ranks_ok(&(struct ranks_job){"native", 1, 0, refused_by_native, NATIVE_TAKES_NONE},
 		 "refused");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lane_test.c - which operation is the newest one of a communicator with a lane for calls on host memory. */
+/* lane_test.c - the lanes of a communicator: which operation is the newest one, and how both ended. */
+#include "base/error.h"
 #include "comm/lane.h"
 
 #include "../lib/tap.h"
@@ -38,8 +39,46 @@ static void test_note(void)
 	free(comm);
 }
 
+static int fail(struct outcome *outcome, int code, const char *fmt, ...)
+{
+	va_list ap;
+	int first;
+
+	va_start(ap, fmt);
+	first = outcome_fail(outcome, 0, code, fmt, ap);
+	va_end(ap);
+	return first;
+}
+
+/* Both lanes fail, each for a reason of its own, and end one after the other. */
+static void test_outcome(void)
+{
+	struct comm *host = calloc(1, sizeof(*host));
+	struct outcome *outcome = outcome_new(NULL);
+
+	if (!host || !outcome)
+		bail_out("no memory");
+	ok(fail(outcome, COLL_ERR_PEER_LOST, "rank %d is gone", 3), "the first failure");
+	ok(!fail(outcome, COLL_ERR_TIMEOUT, "nobody came"), "a second one");
+	is_int(atomic_load(&outcome->code), COLL_ERR_PEER_LOST, "the first one stays");
+	is_str(outcome->text, "rank 3 is gone", "with its text");
+	is_int(outcome_result(outcome, LANE_HOST, 1), COLL_IN_PROGRESS, "no lane has ended");
+	host->lane = LANE_HOST;
+	host->finished = 2;
+	outcome_end(outcome, host);
+	is_int(outcome_result(outcome, LANE_HOST, 2), COLL_SUCCESS, "what was done stays done");
+	is_int(outcome_result(outcome, LANE_HOST, 3), COLL_ERR_PEER_LOST, "the rest has failed");
+	is_str(error_text(), "rank 3 is gone", "for the first reason");
+	is_int(outcome_result(outcome, LANE_HOST, OUTCOME_NEVER), COLL_ERR_PEER_LOST,
+	       "as what came after the failure");
+	is_int(outcome_result(outcome, LANE_FIRST, 1), COLL_IN_PROGRESS, "the other lane has not");
+	outcome_unref(outcome);
+	free(host);
+}
+
 int main(void)
 {
+	test_outcome();
 	test_note();
 	return done_testing();
 }

@@ -479,6 +479,29 @@ static void test_limits_of_operations(void)
 	rig_free(rig);
 }
 
+/* The program limits an operation twice: the limit that ends first counts, and both requests may be gone. */
+static void test_limit_set_twice(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	const int64_t begun = clock_now_us();
+	static int32_t x;
+	struct op *op = fake_empty_op(rig->comm, &x, &x, 1);
+	struct task *task = task_new(rig->comm, 1);
+
+	if (!task)
+		bail_out("%s", error_text());
+	sched_recv(&op->sched, 1, sched_slice(SCHED_RECV, 0), sizeof(x), -1);
+	op_enqueue(op, 0);
+	task_set_limit(task, 20000);
+	task_set_limit(task, FAR_US);
+	is_int(count_limited(rig), 1, "a second limit of an operation is no second one to look at");
+	task_unref(task);
+	while (!task_check_limits(rig->comm) && clock_now_us() - begun < FAR_US / 100)
+		usleep(1000);
+	is_int(rig->comm->error, COLL_ERR_TIMEOUT, "the limit that ends first counts");
+	rig_free(rig);
+}
+
 int main(void)
 {
 	test_cost(run, COLL_KIND_SEND, 0, "sends");
@@ -500,5 +523,6 @@ int main(void)
 	test_aborted(1);
 	test_limit_of_complete();
 	test_limits_of_operations();
+	test_limit_set_twice();
 	return done_testing();
 }

@@ -94,6 +94,8 @@ int init_comm(coll_comm_t *out, struct context *context, struct comm *host)
 		code = lane_join(comm, host);
 	if (!code)
 		code = comm_publish(comm);
+	if (!code)
+		context_progress(context); /* messages for it may have come already */
 	context_leave(context);
 	if (code) {
 		comm_free_host(comm && comm->lanes ? lane_part(comm) : host);

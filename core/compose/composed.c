@@ -20,13 +20,14 @@
  * Bytes of the call's count argument, for rules.  0 for kinds whose ranks may call with different
  * counts: no rule asks for their bytes.
  */
-static uint64_t composed_bytes(const struct comm *comm, const coll_args_t *a)
+static uint64_t composed_bytes(const struct comm *comm, const struct call *call)
 {
+	const coll_args_t *a = &call->args;
 	uint64_t elem = coll_dtype_size(a->dtype), sum = 0;
 
-	if (!rules_take_bytes(a->kind))
+	if (call->kind->own_counts)
 		return 0;
-	if (!kind_is_v(a->kind))
+	if (!call->kind->sendcounts && !call->kind->recvcounts)
 		return a->count * elem;
 	for (int r = 0; r < comm->nranks; r++)
 		sum += a->recvcounts[r];
@@ -45,7 +46,7 @@ int composed_choose(const struct comm *comm, struct call *call)
 					       .nnodes = comm->nodes.count,
 					       .memory = COLL_MEM_HOST,
 					       .cpus = comm->cpus,
-					       .bytes = composed_bytes(comm, a)};
+					       .bytes = composed_bytes(comm, call)};
 
 	if (kinds & ~(uint32_t)COLL_MEM_HOST)
 		description.memory = kinds & COLL_MEM_CUDA ? COLL_MEM_CUDA : COLL_MEM_CUDA_MANAGED;
@@ -186,9 +187,9 @@ __attribute__((always_inline)) static inline int composed_move(struct context *c
 	struct recv *recv;
 
 	moved |= context->plugin->backend.transport->progress(context->ep);
-	context->progress_count += moved != 0;
 	if (context->pending_events | traffic_of(context)->match.controls)
 		return 0;
+	context->progress_count += moved != 0;
 	while ((recv = match_next_done(&traffic_of(context)->match)))
 		steps_received(recv);
 	if (op->steps_left && steps_may_move_alone(op) && steps_run(op))
@@ -218,8 +219,10 @@ static int composed_at_once(struct op *op)
 	}
 	/* The first messages have left: another rank may wait for them, and a look at the clock takes 6 ns. */
 	op->logged->issued_us = op->logged->started_us = context_now(context);
-	if (!comm->error && !composed_move(context, comm, op, 1))
+	if (!comm->error && !composed_move(context, comm, op, 1)) {
+		context->progress_count++;
 		context_progress(context);
+	}
 	return 1;
 }
 

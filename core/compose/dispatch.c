@@ -27,11 +27,12 @@ int dispatch_check(const struct comm *comm, int kind)
 /* The algorithm is chosen even if the backend has a function: the function may decline the call, and signatures have it. */
 int dispatch_choose(const struct comm *comm, struct call *call)
 {
-	int code = native_takes_call(comm, call);
+	const int native = comm_native(comm) != NULL;
+	int code = native ? native_takes_call(comm, call) : COLL_SUCCESS;
 
 	if (code)
 		return code;
-	call->slot = native_slot(comm, call);
+	call->slot = native ? native_slot(comm, call) : NULL;
 	call->engine = call->slot ? ENGINE_NATIVE : ENGINE_COMPOSED;
 	return composed_choose(comm, call);
 }

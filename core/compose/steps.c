@@ -139,7 +139,7 @@ static int steps_has_pieces(const struct op *op)
 {
 	const struct sched *s = &op->sched;
 
-	return kind_is_p2p(op->call.args.kind) && s->nsteps > 1 && s->step[1].kind < STEP_COPY_IN;
+	return !op->collective && s->nsteps > 1 && s->step[1].kind < STEP_COPY_IN;
 }
 
 static uint64_t steps_tag(const struct op *op, const struct step *step)

@@ -83,7 +83,7 @@ static inline void watch_see(struct comm *comm, int rank, const uint64_t *meta, 
 	struct rank_status *status = &comm->watch->rank[rank];
 
 	status->seen_seq = seq;
-	status->seen_kind = (uint8_t)signature_kind(meta);
+	status->seen_kind = (uint8_t)meta[0]; /* the bits of signature_kind */
 }
 /* Keeps the report of a rank, which says where it is.  Without memory it is not kept. */
 void watch_keep(struct comm *comm, int rank, const struct report *report);

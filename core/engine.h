@@ -7,7 +7,7 @@
  *
  *     ENGINE_NATIVE    the backend does the whole call by its own function (coll_native_t)
  *     ENGINE_COMPOSED  the library does it by the steps of a schedule, over the backend's transport (coll_transport_t)
- *     ENGINE_AWAIT     there is no call: the operation waits for one of another communicator
+ *     ENGINE_AWAIT     there is no call: the operation waits for one of another lane
  *
  * dispatch_choose chooses the engine of a call when its operation is made.  The queue starts an operation when it is the
  * oldest, when it belongs to the group of the oldest, or behind a running one of the same engine if that keeps their

@@ -285,7 +285,7 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 				     lost ? 0 : destroy_left(deadline, timeout_us));
 		return lost ? COLL_SUCCESS : error_raise(&first);
 	}
-	/* The host lane first: it gives back memory and events of the CUDA context that the gate keeps. */
+	/* The host lane first: it gives back memory and events of the CUDA context that the order stream keeps. */
 	comm_free_host(lane_part(comm));
 	if (comm->lanes)
 		comm->client->lanes->free(comm);

@@ -47,7 +47,7 @@ struct lanes {
 	uint64_t staged_number, staged_after;
 	/* What the next operation of the host lane waits for, and the stream that is ordered with it: see event/lane_order.h. */
 	struct lane_wait *waits;
-	void *gate;
+	void *order_stream;
 	/* The last operation of the host lane that has a place in both lanes, and the last for which a stream waits; 0: none. */
 	_Atomic uint64_t staged, held;
 	/* The host lane's lock guards these. */

@@ -37,10 +37,10 @@ void lane_order_free(struct comm *native)
 		lanes->waits = wait->next;
 		lane_wait_free(wait);
 	}
-	if (lanes && lanes->gate)
-		caller_stream_free(native->context->device, lanes->gate);
+	if (lanes && lanes->order_stream)
+		caller_stream_free(native->context->device, lanes->order_stream);
 	if (lanes)
-		lanes->gate = NULL;
+		lanes->order_stream = NULL;
 }
 
 /* Is it over, as far as is known without another lock? */
@@ -114,36 +114,37 @@ int lane_order_begin(struct comm *native)
 	return code;
 }
 
-/* -------------------------------------------------------------------------- the gate -- */
+/* ------------------------------------------------------------------- the order stream -- */
 
 static int lane_order_has_streams(const struct comm *native)
 {
 	return native->context->plugin->backend.native->event_record != NULL;
 }
 
-static int lane_order_gate(struct comm *native)
+static int lane_order_make_stream(struct comm *native)
 {
 	struct lanes *lanes = native->lanes;
 
-	return lanes->gate ? COLL_SUCCESS
-			   : caller_stream_make(native->context->device, &lanes->gate);
+	return lanes->order_stream
+		       ? COLL_SUCCESS
+		       : caller_stream_make(native->context->device, &lanes->order_stream);
 }
 
-/* The backend's own stream waits for the gate, which waits for the host lane. */
-static int lane_order_close_gate(struct comm *native, const struct place *place)
+/* The backend's own stream waits for the order stream, which waits for the host lane. */
+static int lane_order_join(struct comm *native, const struct place *place)
 {
 	struct caller_stream found;
-	int code = lane_order_gate(native);
+	int code = lane_order_make_stream(native);
 
 	if (!code)
-		code = caller_stream_find("coll_stream_wait_event", native->lanes->gate,
+		code = caller_stream_find("coll_stream_wait_event", native->lanes->order_stream,
 					  &traffic_of(native->context)->home, NULL, &found);
 	if (!code)
 		code = place_hold(place, native, &found);
-	/* Calls on host memory, also that of the gate, may wait for the operations before it. */
+	/* Calls on host memory, also that of the order stream, may wait for the operations before it. */
 	if (!code)
 		code = native_mark_wanted(native);
-	return code ? code : native_join(native, NULL, native->lanes->gate);
+	return code ? code : native_join(native, NULL, native->lanes->order_stream);
 }
 
 int lane_order_hold(struct comm *native, const struct place *place)
@@ -151,7 +152,7 @@ int lane_order_hold(struct comm *native, const struct place *place)
 	int code = place_result(place, native, 0);
 
 	/* The host lane's calls may wait for operations of the native lane, so the thread leaves that to wait. */
-	if (code == COLL_IN_PROGRESS && lane_order_close_gate(native, place)) {
+	if (code == COLL_IN_PROGRESS && lane_order_join(native, place)) {
 		context_leave(native->context);
 		code = place_result(place, native, 1);
 		context_enter(native->context);
@@ -176,12 +177,12 @@ static int lane_order_flush(struct comm *native)
 	return comm_error(native);
 }
 
-/* The gate waits for the operations before the call, and for its stream. */
+/* The order stream waits for the operations before the call, and for its stream. */
 static int lane_order_stage_stream(struct comm *native, coll_args_t *args)
 {
 	const char *what = kind_name(args->kind);
 	struct caller_stream found;
-	void *gate;
+	void *stream;
 	int code = lane_order_flush(native);
 
 	if (!code && args->stream)
@@ -190,18 +191,18 @@ static int lane_order_stage_stream(struct comm *native, coll_args_t *args)
 	if (!code && args->stream)
 		code = caller_stream_check(what, &found);
 	if (!code)
-		code = lane_order_gate(native);
-	gate = native->lanes->gate;
+		code = lane_order_make_stream(native);
+	stream = native->lanes->order_stream;
 	/* The own stream is not empty again before the call is complete. */
 	if (!code)
 		code = native_mark(native);
 	if (!code)
-		code = native_take_place(native, gate);
+		code = native_take_place(native, stream);
 	if (!code)
-		code = native_join(native, gate, NULL);
+		code = native_join(native, stream, NULL);
 	if (!code && args->stream)
-		code = native_join(native, gate, args->stream);
-	args->stream = gate;
+		code = native_join(native, stream, args->stream);
+	args->stream = stream;
 	return code;
 }
 
@@ -231,11 +232,11 @@ int lane_order_staged(struct comm *native, const coll_args_t *args, uint64_t num
 		outcome_ref(there.outcome);
 		return await_issue(native, &there, NULL);
 	}
-	code = native_take_place(native, lanes->gate);
+	code = native_take_place(native, lanes->order_stream);
 	if (!code)
-		code = native_join(native, NULL, lanes->gate);
+		code = native_join(native, NULL, lanes->order_stream);
 	if (!code && args->stream)
-		code = native_join(native, args->stream, lanes->gate);
+		code = native_join(native, args->stream, lanes->order_stream);
 	if (code)
 		comm_fail(native, 0, code, "%s: %s", comm_own_name(native, &name), error_text());
 	return comm_error(native);

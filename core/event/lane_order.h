@@ -12,8 +12,8 @@
  * lanes: it begins when the backend's earlier operations, on all streams, are complete, and the later ones begin when it
  * is complete; its stream of the program waits in the same way.
  *
- * Over a backend with streams the native lane waits by a stream of the library's own, the gate, which is ordered with
- * the host lane like a stream of the program (compose/stream_order.h).  The gate takes a place among the backend's
+ * Over a backend with streams the native lane waits by a stream of the library's own, the order stream, which is ordered with
+ * the host lane like a stream of the program (compose/stream_order.h).  The order stream takes a place among the backend's
  * operations before and after a staged call, so that the order needs no thread of the program.  Over another backend each
  * lane's queue waits for the other lane's (compose/await.c).
  */
@@ -24,7 +24,7 @@
 
 /* The native lane is entered in all of these but lane_order_free. */
 
-/* Frees what lane_order_add has noted, and the gate.  Accepts a communicator of one lane. */
+/* Frees what lane_order_add has noted, and the order stream.  Accepts a communicator of one lane. */
 void lane_order_free(struct comm *native);
 /* The next call of the host lane waits for a place and for an event of a stream; either may be NULL, and is copied. */
 int lane_order_add(struct comm *native, const struct place *place, struct stream_event *event);

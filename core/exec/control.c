@@ -99,7 +99,7 @@ static void comm_take_controls(struct comm *comm, uint64_t tag)
 {
 	struct unexpected *e;
 
-	while ((e = match_take(&traffic_of(comm->context)->match, tag))) {
+	while ((e = channel_take(comm->context, tag))) {
 		comm_take_control(comm, e);
 		free(e);
 	}
@@ -130,17 +130,6 @@ static void comm_check_lost(struct comm *comm)
 		comm_fail(comm, 0, COLL_ERR_PEER_LOST, "%s", text);
 }
 
-/* What other ranks say over the control channel.  The watcher has aborted the backend if one of them has failed. */
-static void comm_take_messages(struct comm *comm)
-{
-	struct unexpected *e;
-
-	while ((e = channel_take(comm->context))) {
-		comm_take_control(comm, e);
-		free(e);
-	}
-}
-
 /* The ranks that the control channel has lost: the backend was aborted, whatever its own error is. */
 static void comm_check_alarm(struct comm *comm)
 {
@@ -161,11 +150,10 @@ static void comm_check_alarm(struct comm *comm)
 
 void control_check(struct comm *comm)
 {
-	comm_take_messages(comm);
-	comm_check_alarm(comm);
 	comm_take_controls(comm, comm_tag_control(comm->context_id));
 	if (comm->birth)
 		comm_take_controls(comm, comm->birth);
+	comm_check_alarm(comm);
 	if (comm->pending.code)
 		comm_fail(comm, 0, comm->pending.code, "%s", comm->pending.text);
 	comm_check_lost(comm);

@@ -220,17 +220,18 @@ int channel_derive_open(struct context *context, const struct context_making *ma
 
 /* ---------------------------------------------------------------- messages that have come -- */
 
-struct unexpected *channel_take(struct context *context)
+struct unexpected *channel_take(struct context *context, uint64_t tag)
 {
 	struct channel *c = traffic_of(context)->channel;
 	struct unexpected *e = NULL;
 	int from = -1;
 
-	if (!c)
+	if (context->plugin->backend.transport)
+		return match_take(&traffic_of(context)->match, tag);
+	if (!c || !traffic_of(context)->control_tag) /* the watcher sees them first */
 		return NULL;
 	context_lock(c->control);
-	while (from < 0 &&
-	       (e = match_take(&traffic_of(c->control)->match, traffic_of(context)->control_tag))) {
+	while (from < 0 && (e = match_take(&traffic_of(c->control)->match, tag))) {
 		from = channel_rank_of(context, (int)e->peer);
 		if (from < 0) /* no rank of the context sends so */
 			free(e);

@@ -24,7 +24,13 @@
  */
 int channel_open(struct context *context, const struct plugin *plugin);
 
-/* ---- The functions of struct context_client for contexts with or without a channel */
+/* ---- For contexts with or without a channel; the functions of struct context_client are among them */
+
+/*
+ * The next control message with this tag that has come from a rank of the context, over its transport or its control channel;
+ * NULL: none.  free() frees it.
+ */
+struct unexpected *channel_take(struct context *context, uint64_t tag);
 
 /*
  * Sends a control message over the transport of the context, or over its control channel, or nowhere.  Any thread may call it
@@ -56,8 +62,6 @@ void channel_watch(struct context *context, uint64_t tag);
  */
 void channel_leave(struct context *context, int64_t timeout_ms);
 
-/* The next control message that has come for the context, from a rank of it, or NULL; free() frees it. */
-struct unexpected *channel_take(struct context *context);
 /* The context of the control channel, or NULL. */
 struct context *channel_control(const struct context *context);
 /*

@@ -58,8 +58,8 @@ static struct op *plan_take(struct comm *comm, const coll_args_t *args)
 	struct op **at = plan_find(plans, args, PLAN_FITS), *op;
 
 	if (!at) {
-		at = plans;
-		for (int n = 1; *at && n < PLANS; n++)
+		at = plans; /* a plan that no later call can have goes first */
+		for (int n = 1; *at && (*at)->repeatable && n < PLANS; n++)
 			at = &(*at)->next;
 	}
 	op = *at;

@@ -128,6 +128,9 @@ static enum engine_start composed_start(struct op *op)
 	if (!steps_are_placed(op) && composed_prepare(op))
 		return ENGINE_STARTED;
 	op->state = OP_RUNNING;
+	/* The queue dates the start afterwards, but the steps may fail the communicator, whose record tells the time. */
+	if (op_is_logged(op))
+		op->logged->started_us = context_now(op->comm->context);
 	steps_start(op);
 	return ENGINE_STARTED;
 }
@@ -226,6 +229,7 @@ static int composed_at_once(struct op *op)
 {
 	struct comm *comm = op->comm;
 	struct context *context = comm->context;
+	const int placed = steps_are_placed(op);
 
 	if (comm->queue.head || (context->busy && context->busy != comm) ||
 	    !composed_is_quiet(comm) || op->call.args.stream || queue_needs_barrier(comm, op))
@@ -233,12 +237,15 @@ static int composed_at_once(struct op *op)
 	queue_append(op, 0, OP_QUEUED);
 	if (op->collective)
 		report_add_call(comm, &op->call.signature);
-	if (steps_are_placed(op) || !composed_prepare(op)) {
+	/* A look at the clock takes 6 ns, and another rank may wait for the first messages of a short call: they leave before. */
+	op->logged->issued_us = placed ? context->now_us : context_now(context);
+	if (placed || !composed_prepare(op)) {
 		op->state = OP_RUNNING;
+		op->logged->started_us = op->logged->issued_us;
 		steps_start(op);
 	}
-	/* The first messages have left: another rank may wait for them, and a look at the clock takes 6 ns. */
-	op->logged->issued_us = op->logged->started_us = context_now(context);
+	if (placed)
+		op->logged->issued_us = op->logged->started_us = context_now(context);
 	if (!comm->error && !composed_move(context, comm, op, 1)) {
 		context->progress_count++;
 		context_progress(context);

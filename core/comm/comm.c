@@ -248,7 +248,6 @@ void comm_enlist(struct comm *comm)
 	if (comm->next)
 		comm->next->prev = comm;
 	context->comms = comm;
-	comm->listed = 1;
 }
 
 /* A communicator that could not be made is in no list. */
@@ -257,7 +256,7 @@ void comm_delist(struct comm *comm)
 	struct context *context = comm->context;
 	struct comm **at = comm_slot(context, comm->context_id);
 
-	if (!comm->listed)
+	if (!comm->prev && context->comms != comm)
 		return;
 	while (*at != comm)
 		at = &(*at)->next_of_id;

@@ -3,8 +3,6 @@
 #ifndef CORE_COMM_COMM_H
 #define CORE_COMM_COMM_H
 
-#include "device/offload.h"
-#include "schedule/nodes.h"
 #include "endpoint/context.h"
 #include "transport/match.h"
 #include "engine.h"
@@ -13,6 +11,7 @@
 #include "comm/scratch.h"
 
 struct call_log;
+struct composed;
 struct order_group;
 struct message;
 struct native;
@@ -159,62 +158,69 @@ struct comm_client {
 	unsigned (*unexpected)(const struct comm *comm, char *text, size_t size);
 };
 
+/* A communicator; or one lane of a communicator that has two (lane.h), which share its handle and its outcome. */
 struct comm {
 	coll_comm_t handle;
 	struct context *context;
 	const struct comm_client *client;
 	const struct engine *engine[ENGINES]; /* NULL: the communicator has none of this kind */
-	struct native *native; /* for a backend without a transport (native/native.h); else NULL */
-	int native_groups;     /* groups of the backend's own that have not ended yet */
-	int lane;              /* LANE_*: which lane of the communicator it is */
-	struct lanes *lanes;   /* both lanes (lane.h); NULL: the communicator has one */
-	int derived;           /* shares the endpoint of the communicator from which it was made */
-	int deferred; /* groups of the thread that have not ended: an engine may defer operations, and is not polled */
-	int asks_place; /* native_asks_place (native/native_slot.h) */
+	int lane;                             /* LANE_*: which lane of the communicator it is */
+	struct lanes *lanes; /* both lanes (lane.h); NULL: the communicator has one */
+	int derived;         /* shares the endpoint of the communicator from which it was made */
 	uint32_t context_id;
+
+	/* --- its ranks */
 	int rank, nranks;
 	int *to_context_rank; /* rank here -> rank on the context */
 	int *to_comm_rank;    /* rank on the context -> rank here, or -1 */
-	struct nodes nodes;   /* on which these ranks run */
-	int cpus;             /* CPUS_* of the host of rank 0, for rules */
+	uint8_t *peer_state;  /* per rank: enum peer_state */
+	int nleft;            /* ranks in state PEER_LEFT */
+
+	/* --- its operations */
 	struct queue queue;
-	struct redop_table
-		*redops; /* NULL: none was made.  The lanes share it: a change takes both locks */
-	struct registration *registrations;
-	uint64_t joined; /* the last group with a call of the communicator */
 	struct tasks tasks;
-	struct staging_sites
-		*staging_sites; /* see staging_sites.h; NULL: no operation was staged */
-	int stages_sends; /* a send was staged, which later sends of its group must not overtake */
-	struct stream_order *order; /* see compose/stream_order.h; NULL: no call had a stream */
-	int64_t timeout_us;         /* longest time without progress in a wait */
-	struct call_log *log;       /* of the calls: see call_log.h */
-	struct watch *watch;        /* of the other ranks: see watch/watch.h */
-	struct outcome *outcome;    /* of the communicator, also for events: outlives it */
-	uint64_t issued;            /* operations ever issued */
-	uint64_t finished;          /* all operations up to this number are done */
-	uint32_t seq;               /* collectives ever issued */
-	uint32_t cut_messages;      /* messages ever sent in pieces */
+	uint64_t issued;   /* operations ever issued */
+	uint64_t finished; /* all operations up to this number are done */
+	uint32_t seq;      /* collectives ever issued */
+	uint64_t steps;    /* steps ever completed: grows while operations move */
+	int deferred; /* groups of the thread that have not ended: an engine may defer operations, and is not polled */
+	uint64_t joined;           /* the last group with a call of the communicator */
+	int64_t timeout_us;        /* longest time without progress in a wait */
+	const struct task *waited; /* by the caller of stall_step; it has no operation */
+
+	/* --- its failure and its end */
+	struct outcome *outcome; /* of the communicator, also for events: outlives it */
 	int error; /* the failure in `outcome`, once this lane has ended its operations for it */
 	struct error_first
 		pending; /* a failure seen where the transport may not be called; see comm_check */
 	/* Counts aborts, and the destroy: one more ends the shrink of an aborted communicator. */
 	_Atomic int aborted;
-	uint8_t *peer_state; /* per rank: enum peer_state */
-	int nleft;           /* ranks in state PEER_LEFT */
-	int stream_waits; /* threads that wait for an event on a stream of the program, behind operations */
-	uint64_t steps;          /* steps ever completed: grows while operations move */
-	struct shrinks *shrinks; /* see shrinks.h */
-	uint64_t birth; /* tag of messages about ranks that could not make it too; 0: none */
 	int leaving;    /* coll_comm_destroy has begun: a peer that leaves is no failure */
-	int listed;     /* it is in context->comms */
-	struct comm *next, *prev; /* in that list */
+	uint64_t birth; /* tag of messages about ranks that could not make it too; 0: none */
+
+	/* --- its place in the context: of comm.c and drive.c */
+	struct comm *next, *prev; /* in context->comms */
 	struct comm *next_of_id;  /* in its slot of context->comm_of_id */
 	int busy;                 /* enum comm_busy */
 	struct comm *next_busy;
-	struct offload_pool offloads; /* memory that stands in for device buffers */
-	struct messages messages;
-	const struct task *waited; /* by the caller of stall_step; it has no operation */
+
+	/* --- its parts */
+	struct call_log *log;    /* of the calls: see call_log.h */
+	struct shrinks *shrinks; /* see shrinks.h */
+	struct registration *registrations;
+	struct redop_table
+		*redops; /* NULL: none was made.  The lanes share it: a change takes both locks */
+	struct staging_sites
+		*staging_sites; /* see staging_sites.h; NULL: no operation was staged */
+	int stages_sends; /* a send was staged, which later sends of its group must not overtake */
+	struct watch *watch;   /* of the other ranks: see watch/watch.h */
+	struct native *native; /* for a backend without a transport (native/native.h); else NULL */
+	int native_groups;     /* groups of the backend's own that have not ended yet */
+	int asks_place;        /* native_asks_place (native/native_slot.h) */
+	struct composed *composed;  /* see compose/composed.h */
+	struct stream_order *order; /* see compose/stream_order.h; NULL: no call had a stream */
+	int stream_waits; /* threads that wait for an event on a stream of the program, behind operations */
+	struct messages messages; /* outside the order */
 };
 
 /* COMM_RESTS: has operations, and is in context->busy again once a message for them has come (moving.h). */

@@ -11,6 +11,8 @@
 #include "comm/scratch.h"
 #include "schedule/stage.h"
 #include "schedule/sched.h"
+#include "device/caller_stream.h"
+#include "device/copies.h"
 
 /*
  * States of an operation.

@@ -4,6 +4,7 @@
 #define CORE_COMPOSE_AWAIT_H
 
 #include "comm/comm.h"
+#include "device/caller_stream.h"
 
 extern const struct engine await_engine;
 

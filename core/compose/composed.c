@@ -14,6 +14,26 @@
 
 #include <stdlib.h>
 
+int composed_new(struct comm *comm)
+{
+	const struct context *context = comm->context;
+
+	comm->composed = calloc(1, sizeof(*comm->composed));
+	if (!comm->composed ||
+	    nodes_make(&comm->composed->nodes, context->node, comm->to_context_rank, comm->nranks))
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+	comm->composed->cpus = context_cpus(context, comm->to_context_rank[0]);
+	return COLL_SUCCESS;
+}
+
+void composed_free(struct comm *comm)
+{
+	if (comm->composed)
+		nodes_free(&comm->composed->nodes);
+	free(comm->composed);
+	comm->composed = NULL;
+}
+
 /* ------------------------------------------------------------------ the algorithm -- */
 
 /*
@@ -43,9 +63,9 @@ int composed_choose(const struct comm *comm, struct call *call)
 	uint32_t kinds = call->memory[COLL_BUFFER_SEND] | call->memory[COLL_BUFFER_RECV];
 	struct call_description description = {.kind = a->kind,
 					       .nranks = comm->nranks,
-					       .nnodes = comm->nodes.count,
+					       .nnodes = comm->composed->nodes.count,
 					       .memory = COLL_MEM_HOST,
-					       .cpus = comm->cpus,
+					       .cpus = comm->composed->cpus,
 					       .bytes = composed_bytes(comm, call)};
 
 	if (kinds & ~(uint32_t)COLL_MEM_HOST)

@@ -10,10 +10,23 @@
 
 #include "engine.h"
 #include "comm/call.h"
+#include "device/offload.h"
+#include "schedule/nodes.h"
 
 struct context;
 
+/* What the engine keeps of a communicator. */
+struct composed {
+	struct nodes nodes;           /* on which the ranks run */
+	int cpus;                     /* CPUS_* of the host of rank 0, for rules */
+	uint32_t cut_messages;        /* messages ever sent in pieces */
+	struct offload_pool offloads; /* memory that stands in for device buffers */
+};
+
 extern const struct engine composed_engine;
+
+int composed_new(struct comm *comm);
+void composed_free(struct comm *comm);
 
 /* Fills call->algorithm; COLL_ERR_UNSUPPORTED with a message if there is none. */
 int composed_choose(const struct comm *comm, struct call *call);

@@ -45,7 +45,7 @@ static int composed_append(struct op *op)
 	w.senddispls = composed_displs(op, COLL_BUFFER_SEND);
 	w.recvcounts = a->recvcounts;
 	w.recvdispls = composed_displs(op, COLL_BUFFER_RECV);
-	w.nodes = &comm->nodes;
+	w.nodes = &comm->composed->nodes;
 	sched_reset(s, comm->rank, comm->nranks, elem, composed_segment(comm, a->kind));
 	s->finish = op->call.kind->reduces && redop_divides_result(&op->call.redop);
 	s->scale = op->call.kind->reduces && redop_divides_inputs(&op->call.redop);

@@ -5,6 +5,7 @@
  * the user allows it (device/offload.h).  schedule/stage.c adds the copies to the schedule.
  */
 #include "device/device.h"
+#include "compose/composed.h"
 #include "compose/staging.h"
 #include "native/native_slot.h"
 #include "comm/lane.h"
@@ -238,7 +239,7 @@ static int staging_place(struct op *op)
 	const struct stage *stage = &op->staging.stage;
 	const int in =
 		op->call.staged & 1 << COLL_BUFFER_SEND ? COLL_BUFFER_SEND : COLL_BUFFER_RECV;
-	struct offload *o = offload_take(&comm->offloads, stage->need, op, 0);
+	struct offload *o = offload_take(&comm->composed->offloads, stage->need, op, 0);
 	int code;
 
 	op->offload = o ? o : op->offload;
@@ -323,7 +324,7 @@ int staging_begin(struct op *op)
 
 void staging_end(struct op *op)
 {
-	struct offload_pool *pool = &op->comm->offloads;
+	struct offload_pool *pool = &op->comm->composed->offloads;
 
 	if (op->ordered && op->ordered != op->offload)
 		offload_give_back(pool, op->ordered);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* steps.c - runs schedules: starts the steps whose predecessors are complete, and never blocks. */
 #include "compose/steps.h"
+#include "compose/composed.h"
 #include "comm/moving.h"
 #include "watch/watch.h"
 #include "compose/staging.h"
@@ -522,7 +523,7 @@ void steps_prepare(struct op *op)
 	op->base[SCHED_SCRATCH] = op->scratch.at;
 	steps_find_buffers(op);
 	op->pieces_tag = op->call.args.kind == COLL_KIND_SEND && steps_has_pieces(op)
-				 ? comm_tag_pieces(op->comm, ++op->comm->cut_messages)
+				 ? comm_tag_pieces(op->comm, ++op->comm->composed->cut_messages)
 				 : 0;
 	op->ready_count = op->ready_sends_head = op->ready_sends_count = 0;
 	op->local_count = op->sending_count = 0;

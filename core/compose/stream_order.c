@@ -64,8 +64,8 @@ static struct stream_order *order_new(struct comm *comm)
 	struct stream_order *order = calloc(1, sizeof(*order));
 
 	if (order)
-		order->memory =
-			offload_take(&comm->offloads, ORDER_FLAGS * sizeof(*order->flag), order, 1);
+		order->memory = offload_take(&comm->composed->offloads,
+					     ORDER_FLAGS * sizeof(*order->flag), order, 1);
 	if (order && order->memory)
 		return order;
 	free(order);
@@ -122,7 +122,7 @@ static int order_prepare(struct comm *comm, const char *what, const struct calle
 		stream_order_release(comm, comm->finished);
 	} else if (order) { /* the device lacks such waits, or another thread was first */
 		order->memory->dead = !code; /* the stream may still look at the flag */
-		offload_give_back(&comm->offloads, order->memory);
+		offload_give_back(&comm->composed->offloads, order->memory);
 		free(order);
 	}
 	return code ? code : wait_thread_need(comm->context);
@@ -232,7 +232,7 @@ static int order_drain(const struct comm *comm, const struct order_group *calls)
 static void order_give_up(struct op *op, struct offload *o)
 {
 	staging_end(op);
-	offload_filled(&op->comm->offloads, o);
+	offload_filled(&op->comm->composed->offloads, o);
 }
 
 /* The memory and the flags of an operation with a stream; its schedule lists the copies. */
@@ -244,7 +244,7 @@ static struct offload *order_take(struct op *op, int may_wait, int *code)
 	*code = copies ? composed_build(op) : COLL_SUCCESS;
 	if (*code)
 		return NULL;
-	o = offload_take_stream(&op->comm->offloads, copies ? staging_need(op) : 0, op,
+	o = offload_take_stream(&op->comm->composed->offloads, copies ? staging_need(op) : 0, op,
 				kind_name(op->call.args.kind), &op->stream, may_wait, code);
 	if (!o)
 		return NULL;
@@ -352,7 +352,7 @@ void stream_order_hold(struct comm *comm, struct offload *o)
 		order_failed(comm, code);
 	if (o->owner)
 		op_release_one(o->owner);
-	offload_filled(&comm->offloads, o);
+	offload_filled(&comm->composed->offloads, o);
 }
 
 int stream_order_wait(struct comm *comm, const char *what, const struct caller_stream *stream,
@@ -362,7 +362,7 @@ int stream_order_wait(struct comm *comm, const char *what, const struct caller_s
 	int code = order_prepare(comm, what, stream);
 
 	if (!code)
-		o = offload_take_stream(&comm->offloads, 0, NULL, what, stream, 0, &code);
+		o = offload_take_stream(&comm->composed->offloads, 0, NULL, what, stream, 0, &code);
 	if (code)
 		return code;
 	order_note(comm->order, number);
@@ -374,7 +374,7 @@ int stream_order_wait(struct comm *comm, const char *what, const struct caller_s
 	if (!code)
 		code = offload_drain(o, &comm->order->flag[ORDER_COMPLETE], (uint32_t)number);
 	order_lock(comm);
-	offload_filled(&comm->offloads, o);
+	offload_filled(&comm->composed->offloads, o);
 	return code;
 }
 
@@ -430,8 +430,9 @@ static int order_collect(struct comm *comm, uint64_t group, struct order_group *
 	calls->wait = calls->call + n;
 	for (size_t i = 0; i < calls->n && !code; i++)
 		if (!order_is_noted(calls, i) &&
-		    (o = offload_take_stream(&comm->offloads, 0, NULL, calls->call[i]->what,
-					     &calls->call[i]->stream, 0, &code)))
+		    (o = offload_take_stream(&comm->composed->offloads, 0, NULL,
+					     calls->call[i]->what, &calls->call[i]->stream, 0,
+					     &code)))
 			calls->wait[calls->waits++] = o;
 	return code;
 }
@@ -458,10 +459,10 @@ static void order_depend_group(struct comm *comm, uint64_t group, const struct o
 			calls->call[i]->next_dependency = first->dependencies;
 			first->dependencies = calls->call[i];
 		}
-		offload_filled(&comm->offloads, calls->call[i]);
+		offload_filled(&comm->composed->offloads, calls->call[i]);
 	}
 	for (size_t i = 0; i < calls->waits; i++)
-		offload_filled(&comm->offloads, calls->wait[i]);
+		offload_filled(&comm->composed->offloads, calls->wait[i]);
 }
 
 static void order_end_group(struct comm *comm, uint64_t group, struct order_group *calls, int code)
@@ -629,8 +630,11 @@ int stream_order_watch(struct comm *comm)
 void stream_order_free(struct comm *comm)
 {
 	struct stream_order *order = comm->order;
-	const int passed = offload_free_pool(&comm->offloads, clock_now_us() + ORDER_LEAVE_US);
+	int passed;
 
+	if (!comm->composed)
+		return;
+	passed = offload_free_pool(&comm->composed->offloads, clock_now_us() + ORDER_LEAVE_US);
 	if (!passed)
 		log_info("rank %d: a stream of the program has not come to its last call yet; "
 			 "pinned host memory stays allocated for it",

@@ -4,6 +4,7 @@
 #define CORE_EVENT_EVENT_H
 
 #include "comm/lane.h"
+#include "device/caller_stream.h"
 
 struct event_impl;
 

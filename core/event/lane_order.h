@@ -21,6 +21,7 @@
 #define CORE_EVENT_LANE_ORDER_H
 
 #include "comm/lane.h"
+#include "device/caller_stream.h"
 
 /* The native lane is entered in all of these but lane_order_free. */
 

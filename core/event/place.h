@@ -4,6 +4,7 @@
 #define CORE_EVENT_PLACE_H
 
 #include "comm/lane.h"
+#include "device/caller_stream.h"
 
 /* With a reference of its own, which the caller gives up by outcome_unref. */
 static inline struct place place_copy(const struct place *place)

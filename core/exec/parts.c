@@ -37,21 +37,6 @@ static int part_engines(struct comm *comm)
 	return COLL_SUCCESS;
 }
 
-static int part_nodes(struct comm *comm)
-{
-	const struct context *context = comm->context;
-
-	comm->cpus = context_cpus(context, comm->to_context_rank[0]);
-	if (nodes_make(&comm->nodes, context->node, comm->to_context_rank, comm->nranks))
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
-	return COLL_SUCCESS;
-}
-
-static void part_nodes_free(struct comm *comm)
-{
-	nodes_free(&comm->nodes);
-}
-
 static void part_redops_free(struct comm *comm)
 {
 	if (comm->lane == LANE_FIRST)
@@ -113,7 +98,7 @@ static void part_messages_end(struct comm *comm)
 /* In the order of their making. */
 static const struct comm_part parts[] = {
 	{"engines", .begin = part_engines, .end = native_free},
-	{"nodes", .begin = part_nodes, .free = part_nodes_free},
+	{"composed", .begin = composed_new, .free = composed_free},
 	{"operations", .free = part_redops_free},
 	{"streams", .free = stream_order_free},
 	{"staging", .end = part_staging_end},

@@ -4,6 +4,7 @@
  * the status: sends must be looked at.
  */
 #include "message/message.h"
+#include "compose/composed.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -23,7 +24,7 @@
 static void message_unstage(struct message *m)
 {
 	if (m->offload)
-		offload_give_back(&m->task.comm->offloads, m->offload);
+		offload_give_back(&m->task.comm->composed->offloads, m->offload);
 	m->offload = NULL;
 }
 
@@ -36,7 +37,7 @@ static int message_stage(struct message *m)
 	const int way = a->kind == COLL_KIND_SEND ? COPY_IN : COPY_OUT;
 	int code;
 
-	m->offload = offload_take(&comm->offloads, bytes, m, 0);
+	m->offload = offload_take(&comm->composed->offloads, bytes, m, 0);
 	if (!m->offload || !offload_pin_near(m->offload, a->buf))
 		code = error_set(COLL_ERR_NO_MEMORY,
 				 "%s: no memory for %zu bytes on their way to or from a device",

@@ -7,6 +7,7 @@
 #include "../lib/ranks.h"
 #include "algorithm/rules.h"
 #include "comm/comm.h"
+#include "compose/composed.h"
 
 #include <coll/backend.h>
 #include <fcntl.h>
@@ -161,11 +162,11 @@ static int sees(struct rank *r, coll_comm_t handle, const int *member, int n, co
 					 ((uint8_t *)shares)[i], member[i],
 					 expected(r->rank, member[i], turns));
 	comm = comm_enter(handle, what);
-	if (comm && comm->cpus != expected_cpus(member, n))
-		rank_fail(r, "%s: processors of kind %d, not %d", what, comm->cpus,
+	if (comm && comm->composed->cpus != expected_cpus(member, n))
+		rank_fail(r, "%s: processors of kind %d, not %d", what, comm->composed->cpus,
 			  expected_cpus(member, n));
 	for (int i = 0; comm && i < n; i++) {
-		int first = 0, leader = comm->nodes.leader[comm->nodes.node[i]];
+		int first = 0, leader = comm->composed->nodes.leader[comm->composed->nodes.node[i]];
 
 		while (place[member[first]].host != place[member[i]].host)
 			first++;

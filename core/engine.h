@@ -3,25 +3,28 @@
  * engine.h - what executes the calls of a communicator.
  *
  * A call becomes an operation (comm/op.h), and waits for its turn in the queue of its communicator (comm/queue.h).  The
- * queue then hands the operation to an engine, and knows nothing else of how it is done:
+ * queue then hands the operation to an engine, and knows nothing else of how the operation is done.  A communicator has up to
+ * three engines:
  *
- *     ENGINE_NATIVE    the backend does the whole call by its own function (coll_native_t)
- *     ENGINE_COMPOSED  the library does it by the steps of a schedule, over the backend's transport (coll_transport_t)
- *     ENGINE_AWAIT     there is no call: the operation waits for one of another lane
+ *     ENGINE_NATIVE    the backend does the whole call by its own function (coll_native_t): native/
+ *     ENGINE_COMPOSED  the library does the call by the steps of a schedule, over the backend's transport
+ *                      (coll_transport_t): compose/
+ *     ENGINE_AWAIT     there is no call: the operation waits for one of another lane (compose/await.c)
  *
- * dispatch_choose chooses the engine of a call when its operation is made.  The queue starts an operation when it is the
+ * comm_client.choose chooses the engine of a call when its operation is made.  The queue starts an operation when it is the
  * oldest, when it belongs to the group of the oldest, or behind a running one of the same engine if that keeps their
  * order.  The life of an operation, in the words of op.h:
  *
  *     OP_QUEUED -> start -> OP_RUNNING -> advance or progress -> OP_DONE
  *                        -> OP_SUBMITTED: the engine ends it, in the order of the starts; it leaves the queue at once
  *
- * A new engine is a file like compose/await.c with one of these structs, a value of enum engine_index, a line in
- * exec/parts.c, and a case in dispatch_choose (compose/dispatch.c).
+ * A new engine is a file like compose/await.c with one of these structs, which a part of the communicator puts into
+ * comm->engine (exec/parts.c), and a case in dispatch_choose (compose/dispatch.c).  An engine needs `start` and what ends
+ * an operation: `advance`, or `progress` if it is ENGINE_NATIVE.  Every other function may be NULL, which its comment
+ * explains.  The engine of tests/unit/small_core_test.c has 60 lines.
  *
- * The context's lock is held in all functions.  No function waits, unless it calls a slot of
- * a backend that blocks (backend.h).
- * A function that fails calls comm_fail, and all operations of the communicator are over.
+ * The context's lock is held in all functions.  No function waits, unless it calls a slot of a backend that blocks
+ * (backend.h).  A function that fails calls comm_fail, and all operations of the communicator are over.
  */
 #ifndef CORE_ENGINE_H
 #define CORE_ENGINE_H
@@ -61,8 +64,8 @@ struct engine {
 	int (*now)(struct comm *comm, const struct call *call);
 
 	/*
-	 * Does the backend take the buffers of a checked call where they are?  0: perhaps not.  NULL: the engine asks when the
-	 * operation is made.
+	 * Does the backend take the buffers of a checked call where they are?  0: perhaps not.  Asked of ENGINE_NATIVE of a
+	 * communicator with two lanes (comm/lane.h), which must have this function.
 	 */
 	int (*takes)(struct comm *comm, const struct call *call);
 
@@ -75,8 +78,10 @@ struct engine {
 	 * nothing is to be done for a single one.
 	 */
 	int (*advance)(struct op *op);
-	/* Does nothing of a running operation move until a message comes?  Then nobody looks at it.  NULL: never so; an engine with
-	 * by_messages must have it. */
+	/*
+	 * Does nothing of a running operation move until a message comes?  Then nobody looks at the operation.  NULL: something
+	 * may always move; an engine with by_messages must have this function.
+	 */
 	int (*rests)(const struct op *op);
 	/* Marks in `ranks`, a byte per rank, those for which a running operation waits: 1 if there are any.  NULL: unknown. */
 	int (*awaits)(const struct op *op, uint8_t *ranks);
@@ -85,11 +90,11 @@ struct engine {
 	/* An operation is freed: frees what this engine keeps with it, if there is something.  NULL: there never is. */
 	void (*forget)(struct op *op);
 
-	/* --- all operations of a communicator; called of ENGINE_NATIVE only.  NULL: the engine has nothing to do for them */
+	/* --- all operations of a communicator: see comm/engines.h.  NULL: the engine has nothing to do for them */
 
-	/* Ends the operations that the backend has completed: 1 if any. */
+	/* Ends the operations that the backend has completed: 1 if any.  Called of ENGINE_NATIVE only. */
 	int (*progress)(struct comm *comm);
-	/* Has the backend operations in its hands that have left the queue? */
+	/* Has the backend operations in its hands that have left the queue?  Called of ENGINE_NATIVE only. */
 	int (*busy)(const struct comm *comm);
 	/* Writes which operations those are.  NULL: `busy` is NULL too. */
 	void (*describe)(const struct comm *comm, char *text, size_t size);

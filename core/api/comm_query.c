@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm_query.c - questions about communicators. */
 #include "comm/lane.h"
+#include "comm/engines.h"
 #include "comm/queue.h"
 #include "comm/registration.h"
 #include "base/cancel.h"
@@ -18,8 +19,7 @@ coll_result_t coll_comm_get_async_error(coll_comm_t handle, coll_result_t *error
 	if (!comm)
 		return error_code();
 	context_progress(comm->context);
-	if (comm->engine[ENGINE_NATIVE])
-		comm->engine[ENGINE_NATIVE]->check(comm);
+	engines_check(comm);
 	(void)comm->client->ask_outside(comm);
 	lane_progress(comm);
 	if (error)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* group.c - groups: they belong to a thread, whose only other state is its last error. */
 #include "api/group.h"
+#include "comm/engines.h"
 #include "comm/queue.h"
 #include "comm/moving.h"
 #include "base/error.h"
@@ -101,8 +102,7 @@ static int group_begin(struct member *m, uint64_t number)
 	if (comm->client->group_end)
 		comm->client->group_end(comm, number, m->streams);
 	comm->deferred++;
-	if (comm->engine[ENGINE_NATIVE])
-		comm->engine[ENGINE_NATIVE]->group_begin(comm);
+	engines_group_begin(comm);
 	op_release(comm, number);
 	queue_issued(comm);
 	code = comm_error(comm);
@@ -117,8 +117,7 @@ static int group_finish(struct comm *comm, int alone)
 	if (!comm)
 		return COLL_SUCCESS;
 	context_enter(comm->context);
-	if (comm->engine[ENGINE_NATIVE])
-		comm->engine[ENGINE_NATIVE]->group_end(comm);
+	engines_group_end(comm);
 	if (alone)
 		comm->deferred--;
 	code = comm_error(comm);

@@ -4,6 +4,7 @@
 #include "api/calls.h"
 #include "api/check.h"
 #include "comm/comm_wait.h"
+#include "comm/engines.h"
 #include "comm/queue.h"
 #include "comm/staging_sites.h"
 #include "base/error.h"
@@ -210,7 +211,7 @@ coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
 		code = call_issue(comm, &full, __builtin_return_address(0), &issued);
 	if (!code) {
 		task_place(task, lane_at(comm, issued.lane), issued.number);
-		comm_mark_newest(comm);
+		engines_mark(comm);
 	} else if (task) {
 		request_drop(request);
 	}
@@ -284,7 +285,7 @@ static int request_begin(struct persistent *p)
 	p->task.number = op_enqueue(p->op, group);
 	if (!group)
 		queue_issued(comm);
-	comm_mark_newest(comm);
+	engines_mark(comm);
 	if (on_host)
 		request_end_on_host(comm, p->task.number);
 	return COLL_SUCCESS;
@@ -322,7 +323,7 @@ coll_result_t coll_get_request(coll_comm_t handle, coll_request_t *request)
 	if (!comm)
 		return error_code();
 	newest = lane_newest(comm);
-	comm_mark_newest(comm);
+	engines_mark(comm);
 	code = request ? request_for(lane_at(comm, newest.lane), newest.number, request, &task)
 		       : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_get_request: request is NULL");
 	comm_leave(comm);

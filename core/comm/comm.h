@@ -225,23 +225,6 @@ struct comm {
 /* COMM_RESTS: has operations, and is in context->busy again once a message for them has come (moving.h). */
 enum comm_busy { COMM_IDLE, COMM_BUSY, COMM_RESTS };
 
-/* Has the backend operations in its hands that have left the queue? */
-static inline int comm_backend_busy(const struct comm *comm)
-{
-	const struct engine *native = comm->engine[ENGINE_NATIVE];
-
-	return native && native->busy && native->busy(comm);
-}
-
-/* A request refers to the newest operation: see struct engine. */
-static inline void comm_mark_newest(struct comm *comm)
-{
-	const struct engine *native = comm->engine[ENGINE_NATIVE];
-
-	if (native && native->mark)
-		native->mark(comm);
-}
-
 void comm_list_busy(struct comm *comm);
 /* From now on context_progress moves the communicator, until nothing is left to move. */
 static inline void comm_set_busy(struct comm *comm)

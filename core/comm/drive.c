@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* drive.c - moves the operations of the communicators of a context on, as its waits and its progress ask for it. */
 #include "comm/drive.h"
+#include "comm/engines.h"
 #include "comm/moving.h"
 #include "comm/op.h"
 #include "comm/queue.h"
@@ -116,5 +117,5 @@ int64_t drive_due(const struct context *context)
 
 int drive_busy(const struct context *context)
 {
-	return context->comms && comm_backend_busy(context->comms);
+	return context->comms && engines_busy(context->comms) != NULL;
 }

@@ -3,6 +3,7 @@
 #include "comm/queue.h"
 #include "base/error.h"
 #include "comm/call_log.h"
+#include "comm/engines.h"
 #include "comm/moving.h"
 #include "comm/task.h"
 
@@ -69,7 +70,7 @@ static int queue_may_start(struct comm *comm, const struct op *op)
 	if (op->state != OP_QUEUED)
 		return 0;
 	if (op == comm->queue.head)
-		return op->engine->keeps_order || !comm_backend_busy(comm);
+		return op->engine->keeps_order || !engines_busy(comm);
 	if (queue_in_group(comm, op))
 		return !comm->context->plugin->backend.transport || !queue_is_ahead(comm, op);
 	return op->engine->keeps_order && op->engine == comm->queue.head->engine;
@@ -83,19 +84,6 @@ static void queue_pop_done(struct comm *comm)
 	task_check(comm);
 }
 
-/* Takes what the backend has completed. */
-static int queue_progress_native(struct comm *comm)
-{
-	const struct engine *native = comm->engine[ENGINE_NATIVE];
-	int moved;
-
-	if (!native)
-		return 0;
-	moved = native->progress(comm);
-	queue_pop_done(comm);
-	return moved;
-}
-
 int queue_progress(struct comm *comm)
 {
 	int moved;
@@ -103,7 +91,8 @@ int queue_progress(struct comm *comm)
 	if (comm->error)
 		return 0;
 	/* Before the limits: what a backend's own engine has completed is not late. */
-	moved = queue_progress_native(comm);
+	moved = engines_progress(comm);
+	queue_pop_done(comm);
 	if (!comm->error)
 		moved |= task_check_limits(comm);
 	if (comm->error || (comm->order && comm->client->watch(comm)))
@@ -270,10 +259,7 @@ void queue_issued(struct comm *comm)
 
 void queue_cancel(struct comm *comm)
 {
-	const struct engine *native = comm->engine[ENGINE_NATIVE];
-
-	if (native)
-		native->abort(comm);
+	engines_abort(comm);
 	for (struct op *op = comm->queue.head; op; op = op->next) {
 		if (op->state == OP_RUNNING && op->engine->cancel)
 			op->engine->cancel(op);

@@ -160,7 +160,7 @@ void stall_describe_missing(struct comm *comm, int asked, char *text, size_t siz
 	char silent[256], awaited[256], ranks[288] = "";
 	struct stall_unexpected unexpected;
 
-	if (comm_backend_busy(comm)) {
+	if (engines_busy(comm)) {
 		text[0] = '\0';
 		if (asked)
 			stall_describe_behind(comm, text, size);
@@ -187,7 +187,7 @@ static void stall_time_out(struct comm *comm, int64_t timeout_us)
 				       "which ranks are missing: read the messages of the others";
 	struct rank_name name;
 
-	if (!comm_backend_busy(comm) || report_can_ask(comm))
+	if (!engines_busy(comm) || report_can_ask(comm))
 		stall_describe_missing(comm, 1, missing, sizeof(missing));
 	stall_describe_own(comm, what, sizeof(what));
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT, "%s: %s timed out: nothing has moved for %.3g s%s",
@@ -279,11 +279,11 @@ int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us)
 {
 	int64_t now = clock_now_us();
 
-	if (!comm->queue.head && !comm->waited && !comm_backend_busy(comm)) {
+	if (!comm->queue.head && !comm->waited && !engines_busy(comm)) {
 		stall_end(stall, comm);
 		stall->since_us = 0;
 	}
-	if (comm->error || (!comm->queue.head && !comm->waited && !comm_backend_busy(comm)))
+	if (comm->error || (!comm->queue.head && !comm->waited && !engines_busy(comm)))
 		return comm->error != 0;
 	if (!stall->since_us || stall_has_moved(stall, comm))
 		stall_restart(stall, comm, now - idle_us);

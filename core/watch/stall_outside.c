@@ -20,7 +20,7 @@ static int outside_is_inside(const struct comm *comm)
 
 int stall_is_busy(const struct comm *comm)
 {
-	return comm_backend_busy(comm) || comm->stream_waits || (!comm->native && comm->queue.head);
+	return engines_busy(comm) || comm->stream_waits || (!comm->native && comm->queue.head);
 }
 
 int stall_ask_outside(struct comm *comm)

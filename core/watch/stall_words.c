@@ -21,10 +21,11 @@ int stall_mark_awaited(const struct comm *comm, uint8_t *from)
 
 void stall_describe_own(const struct comm *comm, char *text, size_t size)
 {
+	const struct engine *busy = engines_busy(comm);
 	size_t used;
 
-	if (comm->native && comm_backend_busy(comm))
-		comm->engine[ENGINE_NATIVE]->describe(comm, text, size);
+	if (busy)
+		busy->describe(comm, text, size);
 	else if (comm->queue.head)
 		call_describe(comm, &comm->queue.head->call, text, size);
 	else

@@ -9,6 +9,7 @@
 #define CORE_WATCH_WATCH_H
 
 #include "comm/comm_wait.h"
+#include "comm/engines.h"
 
 struct report;
 

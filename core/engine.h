@@ -98,7 +98,10 @@ struct engine {
 	int (*busy)(const struct comm *comm);
 	/* Writes which operations those are.  NULL: `busy` is NULL too. */
 	void (*describe)(const struct comm *comm, char *text, size_t size);
-	/* A request or an event refers to the newest operation: its end must be seen even if many follow it.  NULL: it is. */
+	/*
+	 * A request or an event refers to the newest operation: its end must be seen even if many operations follow it.  NULL: the
+	 * engine sees each end anyway.
+	 */
 	void (*mark)(struct comm *comm);
 	/* The communicator has failed: ends the backend's work. */
 	void (*abort)(struct comm *comm);

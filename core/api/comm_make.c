@@ -62,7 +62,7 @@ static int init_join_all(struct init_rank *all, int nranks, int code)
 	return code ? code : init_error_of_all(all, nranks);
 }
 
-/* Some engines fail if a thread that soon ends makes their first communicators: the caller opens them. */
+/* Some backends fail if a thread that soon ends makes their first communicators: the caller opens them. */
 static int init_open_all(struct init_rank *all, int nranks)
 {
 	struct context **contexts;

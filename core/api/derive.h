@@ -66,7 +66,7 @@ int derive_transport_new(struct comm *parent, uint32_t context_id, const struct 
 int derive_transport_shrunk(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
 			    struct comm **out);
 
-/* An engine without a transport has an implementation of its own (native/derive_native.c). */
+/* A backend without a transport has an implementation of its own (native/derive_native.c). */
 static inline const struct derive *derive_of(const struct comm *comm)
 {
 	const struct engine *native = comm->engine[ENGINE_NATIVE];

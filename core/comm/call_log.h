@@ -70,7 +70,7 @@ void call_log_free(struct comm *comm);
 
 /* ------------------------------------------------------------------- signatures and hashes -- */
 
-/* The algorithm is no part of a call whose hash is compared: the ranks' engines do not run it. */
+/* The algorithm is no part of a call whose hash is compared: a backend that executes the call by itself does not run it. */
 static inline struct signature call_log_plain(const struct signature *call)
 {
 	return (struct signature){{call->meta[0] & ~SIGNATURE_ALGORITHM, call->meta[1]}};

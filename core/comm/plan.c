@@ -163,7 +163,10 @@ static int plan_locate(struct op *op)
 	return code;
 }
 
-/* May a later call have the plan?  A call that repeats another has its arrays, and its operation's own number. */
+/*
+ * May a later call have the plan?  Not if the plan holds arrays of its call, a function of the program, a factor that is read
+ * anew, or a number that the backend has given the operation for this call.
+ */
 static int plan_is_repeatable(const struct op *op)
 {
 	const struct call *call = &op->call;

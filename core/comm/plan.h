@@ -4,8 +4,8 @@
  *
  * What the library decides for a call, it decides once.  The decisions are the plan of the call: its checked arguments,
  * engine, algorithm and signature, its schedule, and the messages of that.  An operation is a plan under way; when it has
- * finished, its communicator keeps it as a plan (comm->queue.plans).  A call looks for a plan in one way, and what the
- * two have in common says what the call skips:
+ * finished, its communicator keeps it as a plan (comm->queue.plans).  A call looks for a plan in one way, and the
+ * arguments that call and plan have in common say what the call skips (enum plan_fit in plan.c):
  *
  *                 equal arguments                      the call skips
  *     PLAN_ALIKE  kind, type, operation, root, flags   the checks of these

@@ -7,7 +7,7 @@
 #include "comm/moving.h"
 #include "comm/task.h"
 
-/* A call looks at so many operations of comm->in_turn that do not move, the next call at the next ones. */
+/* A call looks at so many operations of comm->queue.in_turn that do not move, the next call at the next ones. */
 enum { QUEUE_LOOKS = 16 };
 
 /* ------------------------------------------------------------------- the queue -- */
@@ -90,7 +90,7 @@ int queue_progress(struct comm *comm)
 
 	if (comm->error)
 		return 0;
-	/* Before the limits: what a backend's own engine has completed is not late. */
+	/* Before the limits: what a backend has completed by itself is not late. */
 	moved = engines_progress(comm);
 	queue_pop_done(comm);
 	if (!comm->error)

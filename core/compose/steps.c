@@ -576,7 +576,7 @@ static inline void steps_start_step(struct op *op, int i, coll_error_t *err)
 
 /*
  * Few steps start in the order in which the algorithm has appended them: a step that completes at once has released
- * the later ones when their turn comes.  Those that must wait are released by steps_complete, as in any schedule.
+ * the later ones when their turn comes.  steps_finish_step releases the steps that must wait, as in any schedule.
  */
 void steps_start(struct op *op)
 {

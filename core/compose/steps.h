@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* steps.h - the one engine that runs schedules without blocking. */
+/* steps.h - runs the steps of schedules without blocking, for the composed engine (composed.h). */
 #ifndef CORE_COMPOSE_STEPS_H
 #define CORE_COMPOSE_STEPS_H
 
@@ -34,9 +34,9 @@ static inline int steps_has_sent(const struct op *op)
 void steps_complete(struct op *op, int step);
 /* Runs the steps that can run: 1 if any moved. */
 int steps_run(struct op *op);
-/* A posted receive of an operation has completed (struct context_client). */
+/* A posted receive of an operation has completed. */
 void steps_received(struct recv *recv);
-/* Copies bytes to the device memory of a receive (struct context_client). */
+/* Copies bytes to the device memory of a receive: see struct traffic_client. */
 int steps_fill(const struct recv *recv, void *dst, const void *bytes, uint64_t n);
 /*
  * A message to or from a rank has failed, and so does the communicator.  Usually the transport has reported the

@@ -19,7 +19,7 @@ struct config;
 enum { CONFIG_LONGEST_SECONDS = 366 * 24 * 60 * 60 };
 
 /*
- * Another room's check of the values of the core's options of type STRING.  Returns 0, also for a key that is not its
+ * Another folder's check of the values of the core's options of type STRING.  Returns 0, also for a key that is not its
  * own, or -1 and in `why` the reason why the option cannot have the value.
  */
 typedef int (*config_check)(const char *key, const char *value, char *why, size_t size);

@@ -46,7 +46,7 @@ struct config_diagnostic {
 };
 
 struct config {
-	config_check check;         /* another room's check of the core's options, or NULL */
+	config_check check;         /* another folder's check of the core's options, or NULL */
 	struct config_value *value; /* the values, in rising precedence */
 	int nvalues;
 	struct config_option *option;

@@ -27,7 +27,7 @@ struct selection;
 
 /*
  * What a context needs of the folders that stand right of it: its messages and its communicators.  The context's lock is
- * held in all functions but those of its life, and none of them blocks.
+ * held in all functions but those of its life, and none of them blocks but `left` and `closed`, which have a timeout.
  */
 struct context_client {
 	const struct comm_client *comms; /* of the communicators that are made on the context */
@@ -114,7 +114,7 @@ struct alarm {
 /* context_derive_open runs.  A shrink may follow a failure of the parent, which ends a split. */
 enum context_deriving { CONTEXT_SPLITS = 1, CONTEXT_SHRINKS = 2 };
 
-/* How a context waits; of wait.c and context_lock.c alone, but for the options. */
+/* How a context waits: of wait.c, context_lock.c and progress.c, but for the options, which context.c reads. */
 struct context_waits {
 	int64_t poll_us, yield_us; /* the options: so long a wait polls, and then yields */
 	int64_t polls_us; /* how long a wait polls now: poll_us, or less on a processor that ranks share */

@@ -70,14 +70,14 @@ int native_take_place(struct comm *comm, void *stream);
 /* Begins or ends a group of the backend's own, if the backend has groups. */
 void native_group_begin(struct comm *comm);
 void native_group_end(struct comm *comm);
-/* Asks the backend's own engine for a failure, also while no operation is in flight. */
+/* Asks the backend for a failure, also while no operation is in flight. */
 void native_check(struct comm *comm);
 /* The communicator has failed: ends the work of the backend, if it can. */
 void native_abort(struct comm *comm);
 
 /* Writes "3 operations in the hands of backend 'nccl', the last allreduce of 10 float32". */
 void native_describe(const struct comm *comm, char *text, size_t size);
-/* Fails the communicator with the error of the backend's engine. */
+/* Fails the communicator with the error of the backend. */
 void native_fail(struct comm *comm, int code, const coll_error_t *err);
 /*
  * The result of a call of the backend's for an event, for the caller to return.  The communicator has failed by then,

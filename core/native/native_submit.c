@@ -21,7 +21,7 @@ void native_fail(struct comm *comm, int code, const coll_error_t *err)
 	char behind[512] = "", text[ERROR_TEXT_SIZE];
 	struct rank_name name;
 
-	/* The engine may know a moment before the control channel that another rank has ended, but not why. */
+	/* The backend may know a moment before the control channel that another rank has ended, but not why. */
 	if (code == COLL_ERR_REMOTE || code == COLL_ERR_SYSTEM || code == COLL_ERR_PEER_LOST)
 		channel_await(comm->context, NATIVE_AWAIT_MS);
 	if (code == COLL_ERR_TIMEOUT)

@@ -22,7 +22,7 @@ static int security_is_declared(const struct plugin *plugin)
 	return 0;
 }
 
-/* An engine with collectives of its own moves data in ways that the library cannot replace. */
+/* A backend with collectives of its own moves data in ways that the library cannot replace. */
 static int security_is_engine(const struct plugin *plugin)
 {
 	return plugin->backend.native && !plugin->backend.transport;

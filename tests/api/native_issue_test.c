@@ -3,7 +3,7 @@
  * native_issue_test.c - many operations submitted to a backend without a transport: the library
  * keeps no memory and polls no completion for each single operation, reports no operation complete
  * too early, and still detects every wrong argument.  The backends only count calls
- * (plugins/coll_null.c).
+ * (tests/plugins/good/coll_null.c).
  */
 #include "../fakes/cuda.h"
 #include "../lib/plugin_dir.h"

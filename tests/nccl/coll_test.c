@@ -3,7 +3,7 @@
  * coll_test.c - every collective of the nccl backend on device memory, with each type, operation
  * and root; the backend refuses with a message the calls that NCCL lacks.
  *
- *   nccl_coll_test [FOLDERS]   with the stand-ins in these folders of fakes
+ *   coll_test [FOLDERS]   with the stand-ins in these folders of fakes
  */
 #include "case.h"
 

@@ -627,7 +627,7 @@ static int fuzz_has(int row, uint32_t requirements)
 	return (flags & requirements) == requirements;
 }
 
-/* Does the choice agree with the definition in rules.h and choose.h? */
+/* Does the choice agree with the definition in rules.h and selection.h? */
 static int fuzz_right(const struct selection *t, const struct call_description *s,
 		      uint32_t requirements, int row)
 {

@@ -175,7 +175,7 @@ struct prove_mutant {
 	int nranks, count, segment, form, average, displs, staged;
 	uint32_t claims; /* flags that the table claims wrongly, or lacks */
 	/*
-	 * Plants the bug and describes its place with prove_planted.  Returns 0 if the schedule has no place for the bug.
+	 * Plants the bug and describes its place with bug_planted.  Returns 0 if the schedule has no place for the bug.
 	 */
 	int (*plant)(struct prove *p);
 };

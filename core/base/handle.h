@@ -83,23 +83,19 @@ static inline void *handle_pin(int type, void *handle)
 	return slot->object;
 }
 
-/* The slot of a handle that the caller has pinned. */
-static inline struct handle_slot *handle_pinned(void *handle)
-{
-	const uint32_t number = (uint32_t)(uintptr_t)handle - 1;
-
-	return &atomic_load(&handle_chunks[number / HANDLE_CHUNK])[number % HANDLE_CHUNK];
-}
-
 /* Returns the object of a handle that the caller has pinned. */
 static inline void *handle_object(void *handle)
 {
-	return handle_pinned(handle)->object;
+	return handle_find((uint32_t)(uintptr_t)handle - 1)->object;
 }
 
+/* The caller has pinned the handle, so that its slot is there. */
 static inline void handle_unpin(void *handle)
 {
-	atomic_fetch_sub(&handle_pinned(handle)->state, 1);
+	const uint32_t number = (uint32_t)(uintptr_t)handle - 1;
+	struct handle_slot *chunk = atomic_load(&handle_chunks[number / HANDLE_CHUNK]);
+
+	atomic_fetch_sub(&chunk[number % HANDLE_CHUNK].state, 1);
 }
 
 /* The result of a handle_retire after which another thread still has the handle pinned. */

@@ -39,14 +39,6 @@ static inline struct op **plan_find(struct op **plans, const coll_args_t *args, 
 	return NULL;
 }
 
-static struct op *plan_unlink(struct op **at)
-{
-	struct op *op = *at;
-
-	*at = op->next;
-	return op;
-}
-
 const struct call *plan_alike(const struct comm *comm, const coll_args_t *args)
 {
 	struct op *plans = comm->queue.plans[args->kind], **at = NULL;
@@ -63,14 +55,18 @@ const struct call *plan_alike(const struct comm *comm, const coll_args_t *args)
 static struct op *plan_take(struct comm *comm, const coll_args_t *args)
 {
 	struct op **plans = &comm->queue.plans[args->kind];
-	struct op **at = plan_find(plans, args, PLAN_FITS);
+	struct op **at = plan_find(plans, args, PLAN_FITS), *op;
 
-	if (at)
-		return plan_unlink(at);
-	at = plans;
-	for (int n = 1; *at && n < PLANS; n++)
-		at = &(*at)->next;
-	return *at ? plan_unlink(at) : calloc(1, sizeof(**at));
+	if (!at) {
+		at = plans;
+		for (int n = 1; *at && n < PLANS; n++)
+			at = &(*at)->next;
+	}
+	op = *at;
+	if (!op)
+		return calloc(1, sizeof(*op));
+	*at = op->next;
+	return op;
 }
 
 /* ------------------------------------------------------------------ the arrays -- */
@@ -100,8 +96,6 @@ static void plan_drop_unused(const struct comm *comm, struct call *call)
 	coll_args_t *a = &call->args;
 	const int is_root = comm->rank == a->root;
 
-	if (!call->kind) /* a wait, without arguments */
-		return;
 	if (!kind_gives_sendcounts(call->kind, is_root)) {
 		a->sendcounts = NULL;
 		a->senddispls = call->list & 1 << COLL_BUFFER_SEND ? a->senddispls : NULL;
@@ -117,8 +111,6 @@ static int plan_copy_arrays(struct op *op, size_t n)
 {
 	coll_args_t *a = &op->call.args;
 
-	if (!a->sendcounts && !a->recvcounts)
-		return COLL_SUCCESS;
 	if (!op->arrays)
 		op->arrays = malloc(5 * n * sizeof(*op->arrays));
 	if (!op->arrays)
@@ -201,8 +193,9 @@ static int plan_make(struct op *op, const struct call *call)
 	else
 		op->call = *call;
 	op->collective = kind_is_collective(call->args.kind);
-	plan_drop_unused(comm, &op->call);
-	if (!fits)
+	if (call->kind) /* not of a wait */
+		plan_drop_unused(comm, &op->call);
+	if (!fits && (op->call.args.sendcounts || op->call.args.recvcounts))
 		code = plan_copy_arrays(op, (size_t)comm->nranks);
 	if (!code)
 		code = plan_locate(op);
@@ -232,7 +225,8 @@ struct op *plan_again(struct comm *comm, const coll_args_t *args)
 		at = plan_find(&comm->queue.plans[args->kind], args, PLAN_SAME);
 	if (!at)
 		return NULL;
-	op = plan_unlink(at);
+	op = *at;
+	*at = op->next;
 	return comm->context->classify ? plan_check_memory(op) : op;
 }
 

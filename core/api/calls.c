@@ -79,13 +79,10 @@ __attribute__((noinline)) static int call_queue_native(struct comm *comm, const 
 						       int code, const coll_args_t *args,
 						       const void *site, struct issued *issued)
 {
-	int to_host = host_memory_takes(comm, call, code);
-	struct op *op = NULL;
+	struct op *op;
+	int to_host;
 
-	if (!code && !to_host) {
-		code = op_make(comm, call, &op);
-		to_host = code ? host_memory_takes(comm, call, code) : HOST_MEMORY_NO;
-	}
+	code = host_memory_make(comm, call, code, &op, &to_host);
 	if (to_host)
 		return call_issue_on_host(comm, args, to_host, site, issued);
 	return code ? host_memory_hint(comm, call, code, !group_current())

@@ -217,12 +217,10 @@ static void split_adopt(coll_comm_t handle)
 
 static void split_join(struct split_parent *p)
 {
-	if (p->started)
-		pthread_join(p->thread, NULL);
-	else
-		split_run(p);
 	if (!p->list->derive->block)
 		return;
+	if (p->started)
+		pthread_join(p->thread, NULL);
 	split_adopt(p->list->task.handle);
 	for (struct split *s = p->list; s; s = s->next)
 		split_adopt(*s->out);
@@ -284,13 +282,12 @@ static int split_end_all(struct split *list)
 	n = split_sort(list, parents);
 	for (int i = 0; i < n; i++)
 		split_start(&parents[i]);
-	/* First the splits that this thread itself moves: a parent whose split blocks has a thread for it. */
+	/* Other ranks may need the splits that this thread moves before theirs that block can end. */
 	for (int i = 0; i < n; i++)
 		if (!parents[i].list->derive->block)
-			split_join(&parents[i]);
+			split_run(&parents[i]);
 	for (int i = 0; i < n; i++) {
-		if (parents[i].list->derive->block)
-			split_join(&parents[i]);
+		split_join(&parents[i]);
 		error_note(&first, error_raise(&parents[i].error));
 		split_free_all(parents[i].list, &parents[i].error);
 	}

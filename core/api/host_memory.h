@@ -7,6 +7,7 @@
 #define CORE_API_HOST_MEMORY_H
 
 #include "comm/lane.h"
+#include "comm/op.h"
 
 /*
  * Is the call, whose check has ended with `code`, one for the host lane?  All ranks come to the same answer if their
@@ -15,6 +16,19 @@
  */
 enum { HOST_MEMORY_NO, HOST_MEMORY_TAKES, HOST_MEMORY_STAGES };
 int host_memory_takes(struct comm *comm, const struct call *call, int code);
+/* Makes the operation of such a call, unless the call is one for the host lane: *to_host tells, and *op is NULL. */
+static inline int host_memory_make(struct comm *comm, const struct call *call, int code,
+				   struct op **op, int *to_host)
+{
+	*op = NULL;
+	*to_host = host_memory_takes(comm, call, code);
+	if (code || *to_host)
+		return code;
+	code = op_make(comm, call, op);
+	if (code)
+		*to_host = host_memory_takes(comm, call, code);
+	return code;
+}
 /*
  * Adds to the text of COLL_ERR_UNSUPPORTED how the library would do a call that is not for the host lane.  may_stage: such a
  * call could be staged; 0: as a part of something it could not.

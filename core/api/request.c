@@ -115,12 +115,7 @@ static int request_prepare(struct comm **in, const coll_args_t *args, struct op 
 
 	if (code)
 		return code;
-	code = check_call(comm, args, &call);
-	to_host = host_memory_takes(comm, &call, code);
-	if (!code && !to_host) {
-		code = op_make(comm, &call, op);
-		to_host = code ? host_memory_takes(comm, &call, code) : HOST_MEMORY_NO;
-	}
+	code = host_memory_make(comm, &call, check_call(comm, args, &call), op, &to_host);
 	if (to_host == HOST_MEMORY_STAGES)
 		return host_memory_refuse(args, "in a persistent request: use coll_request_issue");
 	if (to_host) {

@@ -158,6 +158,7 @@ struct comm_client {
 	unsigned (*unexpected)(const struct comm *comm, char *text, size_t size);
 };
 
+/* A communicator; or one lane of a communicator that has two (lane.h), which share its handle and its outcome. */
 struct comm {
 	coll_comm_t handle;
 	struct context *context;

@@ -126,7 +126,7 @@ static int init_finish(coll_comm_t *out, struct init_rank *rank)
 		rank->context = NULL;
 		code = init_comm(out, context, host);
 	}
-	if (!code)
+	if (!code && rank->rendezvous->library->made)
 		rank->rendezvous->library->made(context,
 						comm_tag_control(host ? host->context_id : 0));
 	if (!rank->rendezvous->together)

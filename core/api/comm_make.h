@@ -15,13 +15,13 @@
 struct library {
 	const struct context_client *context; /* of every context */
 	config_check check_option;            /* checks options for config_load */
-	/* Fills the selection from the options of this rank. */
-	int (*choose)(const struct config *config, struct selection *selection);
-	/* Collective: parts->selection becomes the selection of rank 0. */
+	/* Makes the selection of algorithms from the options of this rank, which free() frees.  NULL: there is no selection. */
+	int (*choose)(const struct config *config, struct selection **selection);
+	/* Collective: *parts->selection becomes the selection of rank 0, and parts->node_size its option.  NULL with `choose`. */
 	int (*agree)(struct context_parts *parts);
 	/* Opens the control channel, and an endpoint for host memory, beside a backend without a transport. */
 	int (*open_channel)(struct context *context, const struct plugin *plugin);
-	/* The first communicator of the context is made.  tag: of its control messages. */
+	/* The first communicator of the context is made.  tag: of its control messages.  NULL: nobody wants to know. */
 	void (*made)(struct context *context, uint64_t tag);
 };
 

@@ -3,8 +3,9 @@
 #include "api/comm_make.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "algorithm/selection.h"
 #include "plugin/select.h"
+
+#include <stdlib.h>
 
 static void rendezvous_free_parts(struct context_parts *parts)
 {
@@ -129,9 +130,8 @@ static int rendezvous_choose_and_open(struct context **context, struct context_p
 	if (!code)
 		rendezvous_place(parts);
 	code = rendezvous_choose(parts, code, &by_name);
-	if (!code)
+	if (!code && m->library->agree)
 		code = m->library->agree(parts);
-	parts->node_size = (int)parts->selection->node_size;
 	while (!code) {
 		open_code = rendezvous_open(context, parts, m, &by_name);
 		if (!open_code || !rendezvous_may_go_on(parts, by_name, open_code))
@@ -174,8 +174,7 @@ static int rendezvous_bootstrap(struct bootstrap **bootstrap, const struct rende
 int comm_rendezvous(struct context **context, const struct rendezvous *m)
 {
 	const struct library *library = m->library;
-	struct selection selection = {0};
-	struct context_parts parts = {.client = library->context, .selection = &selection};
+	struct context_parts parts = {.client = library->context};
 	struct error_first first = {0};
 	int code = config_load(m->config, library->check_option, &parts.config), met;
 
@@ -184,8 +183,8 @@ int comm_rendezvous(struct context **context, const struct rendezvous *m)
 		bootstrap_close(m->bootstrap);
 		return code;
 	}
-	if (!code)
-		code = library->choose(parts.config, &selection);
+	if (!code && library->choose)
+		code = library->choose(parts.config, &parts.selection);
 	if (!code)
 		code = plugins_load(parts.config, PLUGINS_ALLOWED, m->uses_cuda, &parts.plugins);
 	if (!code && m->check)
@@ -196,6 +195,7 @@ int comm_rendezvous(struct context **context, const struct rendezvous *m)
 	error_note(&first, code);
 	met = rendezvous_bootstrap(&parts.bootstrap, m, parts.config, code);
 	if (met) {
+		free(parts.selection);
 		plugins_free(parts.plugins);
 		config_free(parts.config);
 		return code ? error_raise(&first) : met;
@@ -204,5 +204,7 @@ int comm_rendezvous(struct context **context, const struct rendezvous *m)
 	config_warn_unused(parts.config);
 	parts.device = comm_config_device(m->config);
 	parts.device_named = !m->device_unnamed;
-	return rendezvous_context(context, &parts, m, code);
+	code = rendezvous_context(context, &parts, m, code);
+	free(parts.selection);
+	return code;
 }

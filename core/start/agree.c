@@ -68,7 +68,9 @@ int agree_selection(struct context_parts *parts)
 		same &= all[r][1] == all[0][1];
 	}
 	free(all);
-	return code || same ? code
-			    : agree_take_first(bootstrap, parts->config, &own, parts->selection,
-					       timeout_ms);
+	if (!code && !same)
+		code = agree_take_first(bootstrap, parts->config, &own, parts->selection,
+					timeout_ms);
+	parts->node_size = parts->selection->node_size;
+	return code;
 }

@@ -4,11 +4,21 @@
 #include "algorithm/selection.h"
 #include "exec/control.h"
 #include "transport/channel.h"
+#include "base/error.h"
+
+#include <stdlib.h>
+
+static int library_choose(const struct config *config, struct selection **selection)
+{
+	*selection = calloc(1, sizeof(**selection));
+	return *selection ? choose_compile(config, *selection)
+			  : error_set(COLL_ERR_NO_MEMORY, "no memory for the rules of algorithms");
+}
 
 const struct library library = {
 	.context = &comm_context_client,
 	.check_option = rules_check_option,
-	.choose = choose_compile,
+	.choose = library_choose,
 	.agree = agree_selection,
 	.open_channel = channel_open,
 	.made = channel_watch,

@@ -196,19 +196,6 @@ static int fake_check_option(const char *key, const char *value, char *why, size
 	return 0;
 }
 
-static int fake_choose_options(const struct config *config, struct selection *selection)
-{
-	(void)config;
-	(void)selection;
-	return COLL_SUCCESS;
-}
-
-static int fake_agree(struct context_parts *parts)
-{
-	(void)parts;
-	return COLL_SUCCESS;
-}
-
 static int made;
 
 static void fake_made(struct context *context, uint64_t tag)
@@ -221,8 +208,6 @@ static void fake_made(struct context *context, uint64_t tag)
 static const struct library fake_library = {
 	.context = &fake_contexts,
 	.check_option = fake_check_option,
-	.choose = fake_choose_options,
-	.agree = fake_agree,
 	.made = fake_made,
 };
 

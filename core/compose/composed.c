@@ -225,11 +225,23 @@ __attribute__((always_inline)) static inline int composed_move(struct context *c
 	return 1;
 }
 
+/* A plan that is not placed yet takes time, and may fail the communicator, whose record tells the dates. */
+static void composed_start_dated(struct op *op)
+{
+	struct context *context = op->comm->context;
+
+	op->logged->issued_us = context_now(context);
+	if (composed_prepare(op))
+		return;
+	op->state = OP_RUNNING;
+	op->logged->started_us = op->logged->issued_us;
+	steps_start(op);
+}
+
 static int composed_at_once(struct op *op)
 {
 	struct comm *comm = op->comm;
 	struct context *context = comm->context;
-	const int placed = steps_are_placed(op);
 
 	if (comm->queue.head || (context->busy && context->busy != comm) ||
 	    !composed_is_quiet(comm) || op->call.args.stream || queue_needs_barrier(comm, op))
@@ -237,15 +249,14 @@ static int composed_at_once(struct op *op)
 	queue_append(op, 0, OP_QUEUED);
 	if (op->collective)
 		report_add_call(comm, &op->call.signature);
-	/* A look at the clock takes 6 ns, and another rank may wait for the first messages of a short call: they leave before. */
-	op->logged->issued_us = placed ? context->now_us : context_now(context);
-	if (placed || !composed_prepare(op)) {
+	if (steps_are_placed(op)) {
 		op->state = OP_RUNNING;
-		op->logged->started_us = op->logged->issued_us;
 		steps_start(op);
-	}
-	if (placed)
+		/* The first messages have left: another rank may wait for them, and a look at the clock takes 6 ns. */
 		op->logged->issued_us = op->logged->started_us = context_now(context);
+	} else {
+		composed_start_dated(op);
+	}
 	if (!comm->error && !composed_move(context, comm, op, 1)) {
 		context->progress_count++;
 		context_progress(context);

@@ -329,9 +329,11 @@ enum { LOG_NAMED = 3 };
 static size_t call_log_name(const struct comm *comm, const struct record *op, uint64_t number,
 			    int64_t now, char *text, size_t size)
 {
+	/* An operation that has failed the communicator in its first steps may have no date yet. */
 	const int64_t since = op->ended_us     ? op->ended_us
 			      : op->started_us ? op->started_us
-					       : op->issued_us;
+			      : op->issued_us  ? op->issued_us
+					       : now;
 	char what[160];
 
 	call_log_describe(comm, op, what, sizeof(what));

@@ -105,6 +105,25 @@ static void comm_take_controls(struct comm *comm, uint64_t tag)
 	}
 }
 
+/*
+ * The host lane has lost a rank.  A rank that fails tells why over the control channel before its process ends: the native lane
+ * takes that message first, if it has come; but not amid an operation of the native lane that drives the host lane.
+ */
+static void comm_hear_cause(const struct comm *comm)
+{
+	struct comm *native;
+
+	if (comm->lane != LANE_HOST || comm->lanes->driven)
+		return;
+	native = lane_lock_other(comm);
+	if (!native)
+		return;
+	native->context->now_is_recent = 0;
+	channel_poll(native->context);
+	context_check(native->context);
+	lane_unlock_other(native);
+}
+
 /* Names all ranks that are found lost at once: the one whose end made the others end may be any of them. */
 static void comm_check_lost(struct comm *comm)
 {
@@ -126,8 +145,10 @@ static void comm_check_lost(struct comm *comm)
 					      n ? "; " : "", comm_rank_name(comm, r, &name),
 					      failure);
 	}
-	if (n && !comm->leaving)
-		comm_fail(comm, 0, COLL_ERR_PEER_LOST, "%s", text);
+	if (!n || comm->leaving || comm->error)
+		return;
+	comm_hear_cause(comm);
+	comm_fail(comm, 0, COLL_ERR_PEER_LOST, "%s", text);
 }
 
 /* The ranks that the control channel has lost: the backend was aborted, whatever its own error is. */

@@ -135,7 +135,7 @@ int call_issue(struct comm *comm, const coll_args_t *args, const void *site, str
 	return call_issue_here(comm, args, site, issued);
 }
 
-/* Sets each member, since to clear all of them at first takes longer. */
+/* Sets each member, since to clear the struct first takes longer. */
 static inline coll_args_t call_args(int kind, const void *sendbuf, void *recvbuf, size_t count,
 				    coll_dtype_t dtype, coll_stream_t stream)
 {

@@ -337,7 +337,7 @@ coll_result_t coll_comm_abort(coll_comm_t handle)
 	abort_mark(comm);
 	code = comm->context->plugin->backend.transport ? abort_lock(comm) : abort_native(comm);
 	if (!code) {
-		/* abort_native has told the others already. */
+		/* abort_native has told the other ranks already. */
 		comm_fail(comm, comm->native != NULL, COLL_ERR_ABORTED,
 			  "%s aborted the communicator", comm_own_name(comm, &name));
 		if (!comm_flush_or_leave(comm))

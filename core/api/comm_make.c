@@ -40,7 +40,7 @@ static int init_start_all(struct init_rank *all, int nranks)
 	return COLL_SUCCESS;
 }
 
-/* The first failure, but a rank that lost another rank only knows the other's failure as a lost peer. */
+/* The first failure, but a rank that has lost a peer knows the peer's failure only as that loss. */
 static int init_error_of_all(const struct init_rank *all, int nranks)
 {
 	int first = -1;
@@ -136,7 +136,7 @@ static int init_finish(coll_comm_t *out, struct init_rank *rank)
 	return code;
 }
 
-/* Several ranks meet in a thread each: each waits for the others. */
+/* Several ranks meet in a thread each: each waits for all ranks. */
 static int init_ranks(coll_comm_t *comms, struct init_rank *ranks, int n)
 {
 	int code;

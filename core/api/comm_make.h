@@ -33,7 +33,7 @@ struct rendezvous {
 	struct bootstrap *bootstrap; /* an open bootstrap; or NULL, and `meet` opens one */
 	/* Checks the options that `meet` uses; or NULL. */
 	int (*check)(const struct config *config);
-	/* Opens the bootstrap.  failed: this rank has failed already, and only tells the others. */
+	/* Opens the bootstrap.  failed: this rank has failed already, and only tells the other ranks. */
 	int (*meet)(struct bootstrap **bootstrap, const struct rendezvous *m,
 		    const struct config *config, int failed);
 	const void *way; /* for `meet` */

@@ -14,7 +14,7 @@ static void rendezvous_free_parts(struct context_parts *parts)
 	config_free(parts->config);
 }
 
-/* The ranks have met: do all of them run on one host? */
+/* The ranks have met: do all ranks run on one host? */
 static void rendezvous_place(struct context_parts *parts)
 {
 	const int n = bootstrap_nranks(parts->bootstrap),
@@ -162,7 +162,7 @@ int comm_config_device(const coll_config_t *config)
 	return config->device;
 }
 
-/* failed: this rank has failed already, and only tells the others. */
+/* failed: this rank has failed already, and only tells the other ranks. */
 static int rendezvous_bootstrap(struct bootstrap **bootstrap, const struct rendezvous *m,
 				const struct config *config, int failed)
 {
@@ -189,7 +189,7 @@ int comm_rendezvous(struct context **context, const struct rendezvous *m)
 		code = plugins_load(parts.config, PLUGINS_ALLOWED, m->uses_cuda, &parts.plugins);
 	if (!code && m->check)
 		code = m->check(parts.config);
-	/* A rank with a bad configuration still meets the others, so that they learn of its failure. */
+	/* A rank with a bad configuration still meets the other ranks, so that they learn of its failure. */
 	if (code)
 		log_debug("rank %d: %s", m->rank, error_text());
 	error_note(&first, code);

@@ -185,7 +185,7 @@ struct split_parent {
 	struct error_first error;
 };
 
-/* After a split that blocks has failed, the later splits of its parent cannot meet those of other ranks. */
+/* After a split that blocks has failed, the later splits of its parent cannot meet the splits of other ranks. */
 static void *split_run(void *arg)
 {
 	struct split_parent *p = arg;

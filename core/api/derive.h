@@ -45,14 +45,14 @@ struct derive {
  * message tags (derive_transport.c).
  */
 extern const struct derive derive_transport;
-/* The ranks of a parent that become those of a new communicator, in its order. */
+/* The ranks of a parent that become the ranks of a new communicator, in its order. */
 struct members {
 	int *rank; /* on the heap */
 	int n;
 	int place; /* of this rank among them */
 };
 
-/* The ranks of this rank's colour, or those that are not excluded.  The caller frees m->rank; COLL_ERR_NO_MEMORY. */
+/* The ranks of this rank's colour, or the ranks that are not excluded.  The caller frees m->rank; COLL_ERR_NO_MEMORY. */
 int members_of_color(struct members *m, const struct comm *parent, const struct split_vote *all);
 int members_but(struct members *m, const struct comm *parent, const uint8_t *excluded);
 

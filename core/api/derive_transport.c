@@ -4,7 +4,7 @@
  *
  * Split: rank 0 of the parent draws the context id of the new communicators, and all ranks exchange their
  * votes by an allgather over the parent.  A rank that dies during it may have sent its vote to some ranks
- * and not to others.  A rank whose split fails therefore says so to all ranks of the parent, and each new
+ * and not to other ranks.  A rank whose split fails therefore says so to all ranks of the parent, and each new
  * communicator that contains this rank fails, instead of waiting for it.
  *
  * Shrink: the parent may have failed, so its operations are of no use.  Each survivor sends a control
@@ -355,7 +355,7 @@ static int shrink_lead(struct shrink *s, uint32_t *context_id)
 
 	if (!broken && lost < 0)
 		*context_id = comm_draw_context_id(comm->context);
-	if (!timed_out) /* after a timeout the others time out too */
+	if (!timed_out) /* after a timeout the other survivors time out too */
 		shrink_answer(s, *context_id, lost);
 	if (broken)
 		return shrink_broken(s);

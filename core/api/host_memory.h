@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * host_memory.h - calls on host memory, and others that the backend cannot take, on a communicator of a backend
+ * host_memory.h - calls on host memory, and calls that the backend cannot take, on a communicator of a backend
  * without a transport: its host lane has them (comm/lane.h).
  */
 #ifndef CORE_API_HOST_MEMORY_H

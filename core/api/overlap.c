@@ -53,7 +53,7 @@ static int overlap_add(const coll_args_t *a, int receives, size_t first, size_t 
 }
 
 /*
- * The blocks of a v-form may have gaps, which belong to nobody.  The counts of reduce_scatterv are those of its send
+ * The blocks of a v-form may have gaps, which belong to nobody.  The counts of reduce_scatterv count its send
  * buffer, whose blocks have gaps in a list only.
  */
 static int overlap_add_buffer(const struct comm *comm, const struct call *call, int receives)
@@ -77,7 +77,7 @@ static const char *overlap_word(const struct range *range)
 	return range->receives ? "receive" : "send";
 }
 
-/* Compares the ranges from `first` on with those before. */
+/* Compares the ranges from `first` on with the ranges before. */
 static int overlap_compare(size_t first)
 {
 	for (size_t i = first; i < overlap.n; i++)

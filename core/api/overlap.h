@@ -8,7 +8,7 @@
 struct comm;
 
 /*
- * Compares the buffers of an operation that joins the open group with those of the operations before it.
+ * Compares the buffers of an operation that joins the open group with the buffers of the operations before it.
  * COLL_ERR_INVALID_USAGE: they overlap, and one of the two operations writes there.  COLL_SUCCESS: later operations of
  * the group are compared with this one too, so nothing but this may refuse it any more.
  */

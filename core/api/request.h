@@ -11,7 +11,7 @@ int request_new(coll_request_t *request, struct task *task);
 void request_drop(coll_request_t *request);
 
 /*
- * Pins the request and enters its communicator.  NULL with an error if one of them is not valid; `what` names
+ * Pins the request and enters its communicator.  NULL with an error if either is not valid; `what` names
  * the public function.
  */
 struct task *request_enter(coll_request_t request, const char *what);

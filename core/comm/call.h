@@ -33,7 +33,7 @@ struct call {
 	size_t elements[2]; /* elements that this rank uses of the send and of the receive buffer */
 	/*
 	 * Bit 1 << buffer: the buffer is a list, of blocks of args.count elements at the displacements; the
-	 * memory between them belongs to others.  `elements` are then those of the blocks.
+	 * memory between the blocks belongs to the program.  `elements` then counts the elements of the blocks.
 	 */
 	int list;
 	struct redop redop; /* zeroed if the kind reduces no data */

@@ -22,7 +22,7 @@ enum {
 	LOG_CALLS = 32,
 	/* The ranks compare hashes each so many collectives: a message takes microseconds, and these are some nanoseconds each. */
 	LOG_MARK_EVERY = 1024,
-	/* With hashes, 128 KiB: a rank goes on while the others come to a comparison and their reports to it. */
+	/* With hashes, 128 KiB: a rank goes on while other ranks come to a comparison, and while their reports are on the way. */
 	LOG_HASHED_CALLS = 8 * LOG_MARK_EVERY,
 	/* No two ranks are more than TAG_SEQ_APART collectives apart. */
 	LOG_MARKS = 2 * TAG_SEQ_APART / LOG_MARK_EVERY
@@ -34,7 +34,7 @@ struct record {
 	uint64_t count;   /* elements; v-forms: sent by this rank, or received if it sends none */
 	/* By context_now; 0: not yet. */
 	int64_t issued_us, started_us, ended_us;
-	uint32_t seq_or_tag; /* collectives: number among them; others: tag */
+	uint32_t seq_or_tag; /* of a collective its number, else the tag */
 	int32_t peer;        /* root, or peer of a send or recv */
 	int32_t kind;
 	int32_t code; /* of a message that has ended: its result */
@@ -146,7 +146,7 @@ static inline struct record *call_log_place(const struct comm *comm, uint64_t nu
 	return &comm->log->op[number % LOG_RECORDS];
 }
 
-/* The last operations are those after this number. */
+/* The log has the operations after this number. */
 static inline uint64_t call_log_before(const struct comm *comm)
 {
 	return comm->issued < LOG_RECORDS ? 0 : comm->issued - LOG_RECORDS;
@@ -163,7 +163,7 @@ void call_log_end_all(struct comm *comm, uint64_t before);
 
 /* Keeps a message outside the order of the operations, which has ended. */
 void call_log_add_message(struct comm *comm, const struct record *message);
-/* Message number `n` of those that are kept, the oldest first, or NULL. */
+/* Message number `n` of the log, the oldest first, or NULL. */
 const struct record *call_log_message(const struct comm *comm, uint64_t n);
 
 /* Writes "allreduce of 10 float32 (sum)" or "recv of 4 int32 from rank 2 with tag 7", of an operation. */

@@ -30,7 +30,7 @@ uint64_t comm_tag_control(uint32_t context_id)
 	return (uint64_t)context_id << TAG_CONTEXT_SHIFT | MATCH_CONTROL;
 }
 
-/* A control tag of the parent whose lower bits, 0 in its others, are the number of the split and a 1. */
+/* A control tag of the parent whose lower bits, which are 0 in every other control tag, are the number of the split and a 1. */
 uint64_t comm_tag_birth(uint32_t parent_context_id, uint32_t seq)
 {
 	return comm_tag_control(parent_context_id) | (uint64_t)seq << 1 | 1;
@@ -41,7 +41,7 @@ int comm_tag_is_birth(uint64_t tag)
 	return tag & MATCH_CONTROL && tag & 1;
 }
 
-/* Bits that count the communicators of one rank: those that the rank's number on the context leaves. */
+/* Bits that count the communicators of one rank: as many as the rank's number on the context leaves. */
 static int comm_context_id_bits(const struct context *context)
 {
 	int bits = TAG_CONTEXT_BITS;
@@ -159,7 +159,7 @@ void comm_set_pending(struct comm *comm, int code, const char *fmt, ...)
 
 /*
  * The native lane of two tells the other ranks, whichever lane has failed first, since their watchers read the control
- * channel at once.  The host lane tells what it has found itself to those that wait in that lane.
+ * channel at once.  The host lane tells what it has found itself to the ranks that wait in that lane.
  */
 void comm_end_lane(struct comm *comm, int first)
 {
@@ -170,7 +170,7 @@ void comm_end_lane(struct comm *comm, int first)
 
 	comm->error = atomic_load(&outcome->code);
 	log_info("communicator of %s failed: %s", comm_own_name(comm, &name), outcome->text);
-	/* Without cancel the endpoint may be closed now: the others must learn the cause before. */
+	/* Without cancel the endpoint may be closed now: the other ranks must learn the cause before. */
 	if (tells || (transport && !transport->cancel))
 		comm_send_control(comm, CONTROL_FAIL, comm->error, outcome->text);
 	comm->client->failed(comm, tells);

@@ -36,7 +36,7 @@ struct message_list {
 	int count;
 };
 
-/* The operations that are under way, in order of issue, and those that later calls may reuse. */
+/* The operations that are under way, in order of issue, and finished operations that later calls may reuse. */
 struct queue {
 	struct op *head, *tail;
 	struct op *waiting;            /* the oldest that has not begun, or NULL */
@@ -114,7 +114,7 @@ struct comm_client {
 	void (*check)(struct comm *comm);
 	/* Moves on messages outside the order, of which comm->messages.looks are to be looked at: 1 if any moved. */
 	int (*move_messages)(struct comm *comm);
-	/* Before a thread sleeps: the same for those that the last call has not come to. */
+	/* Before a thread sleeps: the same for messages that the last call has not come to. */
 	int (*look_at_messages)(struct comm *comm);
 	/* An operation with an offload leaves the queue, or is freed. */
 	void (*retire)(struct op *op);

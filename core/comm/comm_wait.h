@@ -11,7 +11,7 @@
  */
 struct stall {
 	int64_t since_us, next_us; /* idle since then; the next question after so long */
-	int64_t asked_us;          /* when the others were asked; 0: no answers are awaited */
+	int64_t asked_us;          /* when the other ranks were asked; 0: no answers are awaited */
 	int counted;               /* in watch->stalled */
 	uint64_t steps, finished, moves, other_moves;
 	int64_t polled_us; /* for calls that poll: the last look, by clock_tick_us */
@@ -48,7 +48,7 @@ int task_wait(struct task *task, void *handle);
 /* Does the task wait for the end of a group: of one that the calling thread has open, or of its own? */
 int task_is_deferred(const struct task *task);
 /*
- * Waits until done(arg), which includes that the communicator has failed or was aborted.  The others are asked, and the
+ * Waits until done(arg), which includes that the communicator has failed or was aborted.  The other ranks are asked, and the
  * communicator fails after its timeout, as in comm_wait.  The lock is held.  0, or CONTEXT_LOST.
  */
 int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *arg);

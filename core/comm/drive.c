@@ -21,7 +21,7 @@ static int drive_move(struct comm *comm)
 	return moved | queue_progress(comm);
 }
 
-/* The communicators before `first` become the last ones of context->busy; `before` is the last of them. */
+/* The communicators before `first` become the last ones of context->busy; `before` is the last communicator before `first`. */
 static void drive_rotate(struct context *context, struct comm *first, struct comm *before)
 {
 	context->last_busy->next_busy = context->busy;

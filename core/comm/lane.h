@@ -55,7 +55,7 @@ struct lanes {
 	int driven;           /* see lane_drive */
 };
 
-/* Makes `host`, which is new, the host lane of `native`, which takes it over.  Nobody else knows either of them. */
+/* Makes `host`, which is new, the host lane of `native`, which takes it over.  Nobody else knows either lane. */
 int lane_join(struct comm *native, struct comm *host);
 /*
  * The native lane forgets the host lane, which is freed next, and which it returns; NULL: there is none.  No lock is held,
@@ -132,13 +132,13 @@ int lane_wait_staged(struct comm *native);
  */
 void lane_release_streams(const struct comm *comm);
 /*
- * A thread that has both locks drives the host lane: operations there that wait for those of the native lane read its
+ * A thread that has both locks drives the host lane: operations there that wait for operations of the native lane read its
  * state, for which they cannot take the lock.
  */
 void lane_drive(struct comm *native);
 /*
  * A program that only asks, again and again, is the one that moves calls on host memory, for which a late rank may wait.
- * Moves those under way of all host lanes beside a native context.  comm: it is entered; NULL: no communicator is.
+ * Moves the calls that are under way on all host lanes beside a native context.  comm: it is entered; NULL: no communicator is.
  */
 void lane_help(struct context *native, struct comm *comm);
 /* Moves the host lane, and asks the other ranks where they are.  Accepts any lane. */

@@ -129,7 +129,7 @@ void comm_end_all(struct comm *comm, int loud)
 		comm_list_busy(comm);
 	queue_cancel(comm);
 	task_check(comm);
-	/* Before the parts: one of them may write a file, and the backend that hangs is aborted by whoever wakes now. */
+	/* Before the parts: a part may write a file, and the backend that hangs is aborted by whoever wakes now. */
 	lane_wake_other(comm);
 	context_wake(comm->context);
 	for (const struct comm_part *part = comm->client->parts; part->name; part++)

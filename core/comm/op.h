@@ -90,7 +90,8 @@ struct op {
 	int ready_count;
 	int32_t *ready_sends; /* a ring buffer of the sends that may start */
 	int ready_sends_head, ready_sends_count;
-	int32_t *local; /* steps without a peer that may run: after all others have started */
+	int32_t *
+		local; /* steps without a peer that may run: after all steps with a peer have started */
 	int local_count;
 	int32_t *sending; /* steps whose send is in flight */
 	int sending_count;
@@ -130,7 +131,7 @@ static inline void op_end(struct op *op)
 int op_make(struct comm *comm, const struct call *call, struct op **op);
 /*
  * Appends an idle operation to the queue, and returns its number; group 0: it starts when its turn comes.  If
- * stream_order_begin has prepared it, the lock is released meanwhile: the operation may have ended, and others may follow.
+ * stream_order_begin has prepared it, the lock is released meanwhile: the operation may have ended, and later operations may follow.
  */
 uint64_t op_enqueue(struct op *op, uint64_t group);
 /* Makes and enqueues a call of the library's own. */

@@ -28,7 +28,7 @@ struct op;
 /* How many plans of each kind of call a call looks at: more are kept only if as many operations were under way at once. */
 enum { PLANS = 16 };
 
-/* How far a plan is made; each stage includes those before it.  Engines bring it to the last three. */
+/* How far a plan is made; each stage includes the stages before it.  Engines bring a plan to the last three. */
 enum plan_stage {
 	PLAN_VOID,
 	PLAN_CHOSEN, /* op->call is complete */

@@ -19,7 +19,7 @@ static int queue_in_group(const struct comm *comm, const struct op *op)
 }
 
 /*
- * What the engine of the call cannot do is composed, as soon as the operation may start beside those before it: the
+ * What the engine of the call cannot do is composed, as soon as the operation may start beside the operations before it: the
  * transport does not wait for the backend's stream.
  */
 static enum engine_start queue_start_declined(struct op *op)
@@ -100,7 +100,7 @@ int queue_progress(struct comm *comm)
 	return moved | queue_run(comm);
 }
 
-/* Looks at those of the list, at most at `looks` that do not move: 1 if any moved. */
+/* Looks at the operations of the list, at most at `looks` that do not move: 1 if any moved. */
 static int queue_look(struct comm *comm, struct op_list *list, int looks)
 {
 	struct op *op;

@@ -13,7 +13,7 @@ int queue_progress(struct comm *comm);
 int queue_run(struct comm *comm);
 /* Before a thread sleeps: looks at the operations that queue_progress may not have looked at: 1 if any moved. */
 int queue_look_at_all(struct comm *comm);
-/* After operations were enqueued: starts those whose turn has come, and moves the context. */
+/* After operations were enqueued: starts the operations whose turn has come, and moves the context. */
 void queue_issued(struct comm *comm);
 /* Appends an idle operation, which becomes one in this state; the log does not have its time and its signature yet. */
 static inline void queue_append(struct op *op, uint64_t group, int state)
@@ -35,7 +35,7 @@ static inline void queue_append(struct op *op, uint64_t group, int state)
 		comm->queue.head = op;
 	comm->queue.tail = op;
 }
-/* Without barriers a root that never waits could get any number of broadcasts ahead of the others. */
+/* Without barriers a root that never waits could get any number of broadcasts ahead of the other ranks. */
 static inline int queue_needs_barrier(const struct comm *comm, const struct op *op)
 {
 	return comm->seq % TAG_SEQ_APART == 0 && comm->seq && op->collective &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* scratch.c - gives scratch memory to operations, and keeps the larger blocks of those that have finished. */
+/* scratch.c - gives scratch memory to operations, and keeps the larger blocks of finished operations. */
 #include "comm/scratch.h"
 #include "comm/comm.h"
 

@@ -29,7 +29,7 @@ struct scratch {
 
 /* The blocks that a communicator keeps. */
 struct scratch_spares {
-	struct scratch large[SCRATCH_SPARES]; /* those without memory are empty */
+	struct scratch large[SCRATCH_SPARES]; /* one without memory is empty */
 	void *middle[SCRATCH_ORDERS]; /* lists: a block begins with the address of the next one */
 	size_t kept;                  /* bytes of the lists */
 };

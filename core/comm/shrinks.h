@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shrinks.h - the questions and answers of coll_comm_shrink over a transport: the survivors ask one of them, the leader, and
+ * shrinks.h - the questions and answers of coll_comm_shrink over a transport: the survivors ask one survivor, the leader, and
  * it answers each (api/derive_transport.c).  The lock is held in all functions.
  */
 #ifndef CORE_COMM_SHRINKS_H

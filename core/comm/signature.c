@@ -3,7 +3,7 @@
  * signature.c - signatures and their texts.
  *
  * meta[0]: kind (bits 0-7), data type (8-15), operation (16-31), index of the algorithm plus one
- * (32-39), root (40-63); meta[1]: count, or for v-forms whose counts all ranks know a hash of them.
+ * (32-39), root (40-63); meta[1]: count, or for v-forms whose counts all ranks know a hash of the counts.
  * All opaque types have one number in these bits.  The bytes of their elements stand in the place of the
  * operation; in a reduction, which has one, in bits 48-63 of meta[1].  A rank without elements in a v-form has
  * MATCH_NO_TYPE.
@@ -84,7 +84,7 @@ static uint64_t signature_redop(const struct call *call)
 	return call->redop.premul_sum ? SIGNATURE_PRE_MUL_SUM : (uint64_t)call->redop.op;
 }
 
-/* The bits of the type in meta[0]; for a reduction with an opaque type also those in *count. */
+/* The bits of the type in meta[0]; for a reduction with an opaque type also the bits in *count. */
 static uint64_t signature_type(const struct call *call, uint64_t *count)
 {
 	const coll_args_t *a = &call->args;

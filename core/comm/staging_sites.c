@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* staging_sites.c - the places in a program that stage operations: each has one warning, the others are counted. */
+/* staging_sites.c - the places in a program that stage operations: each place has one warning, later operations are counted. */
 #include "comm/staging_sites.h"
 #include "base/log.h"
 

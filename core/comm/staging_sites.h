@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * staging_sites.h - which operations of a communicator were copied through host memory, and from which places of the program:
- * each place has one warning, the other operations are counted.
+ * each place has one warning, later operations are counted.
  */
 #ifndef CORE_COMM_STAGING_SITES_H
 #define CORE_COMM_STAGING_SITES_H

@@ -272,7 +272,7 @@ void task_set_limit(struct task *task, int64_t timeout_us)
 	}
 }
 
-/* The oldest operation is the one that the others wait for. */
+/* The oldest operation is the one that later operations wait for. */
 static void task_fail_late(const struct task *task)
 {
 	struct comm *comm = task->comm;

@@ -10,7 +10,7 @@
  *
  *     comm->tasks.awaited   tasks that end with an operation, and that have a callback, a limit or a split to make: task_check
  *                           ends them, in the order of their operations
- *     comm->tasks.limited   tasks with a limit of time: task_check_limits sees to those whose time is over
+ *     comm->tasks.limited   tasks with a limit of time: task_check_limits sees to tasks whose time is over
  *
  * The lock is held in all functions but task_new, task_init and task_unref.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * await.c - operations that wait for a place in another lane.  While such an operation is at the head of its queue, it
- * also moves the other lane's context unless another thread has locked that: no other thread may be calling into the
+ * also moves the other lane's context unless another thread has locked that context: no other thread may be calling into the
  * library.
  */
 #include "compose/await.h"

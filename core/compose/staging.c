@@ -74,7 +74,7 @@ static const char *staging_name(int buf)
 	return buf == COLL_BUFFER_SEND ? "sendbuf" : buf == COLL_BUFFER_RECV ? "recvbuf" : "scalar";
 }
 
-/* That buffer is on the host, the other one is not: the host lane would have a call with both on the host. */
+/* One buffer is on the host, the other buffer is not: the host lane would have a call with both on the host. */
 static int staging_refuse_mixed(const struct op *op, int buf)
 {
 	const int other = buf == COLL_BUFFER_RECV ? COLL_BUFFER_SEND : COLL_BUFFER_RECV;
@@ -262,7 +262,7 @@ static size_t staging_scalar_at(const struct op *op)
 	return (op->staging.stage.need + STAGING_ALIGN - 1) / STAGING_ALIGN * STAGING_ALIGN;
 }
 
-/* Warns of the first operation of each call site; the others are counted, since a program may stage each step. */
+/* Warns of the first operation of each call site; later operations are counted, since a program may stage each step. */
 static void staging_warn(const struct op *op)
 {
 	const int kind = op->call.args.kind;

@@ -412,7 +412,7 @@ static size_t steps_scaled_bytes(const struct op *op)
 	return op->call.elements[COLL_BUFFER_SEND] * op->sched.elem;
 }
 
-/* Scales the input of a pre-multiplied sum; the blocks of a list lie one behind the other in the copy. */
+/* Scales the input of a pre-multiplied sum; the blocks of a list follow one another in the copy. */
 static void steps_scale(const struct op *op, char *to, const char *input, size_t bytes)
 {
 	const size_t elem = op->sched.elem, count = op->call.args.count;

@@ -161,10 +161,10 @@ static uint64_t order_before(const struct comm *comm, const void *stream)
 struct order_group {
 	struct offload **call, **wait;
 	size_t n, waits;
-	uint64_t before, last; /* the operation before the calls, or 0, and the last one of them */
+	uint64_t before, last; /* the operation before the calls, or 0, and the last call */
 };
 
-/* Each stream waits for the earlier work of the others. */
+/* Each stream waits for the earlier work of the other streams. */
 static int order_meet(const struct order_group *calls)
 {
 	int code = COLL_SUCCESS;

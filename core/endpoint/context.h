@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * context.h - one opened backend endpoint (UCX: a worker) as an object: its plugin, its ranks, its host table, the
- * communicators on it (the first and those split from it), and the lock that serialises all of them.
+ * communicators on it (the first, and communicators split from it), and the lock that serialises all of them.
  *
  * What goes over the endpoint is the matter of the folders to the right: messages, control messages and copies are in a
  * part of theirs that lies behind the struct (transport/traffic.h), and struct context_client calls them.
@@ -185,7 +185,7 @@ struct context {
 	int unflushed;      /* the endpoint may keep messages back: see context_flush */
 	int pending_events; /* a peer has failed or a message did not match: see context_progress */
 	_Atomic uintptr_t
-		progress_owner; /* the thread that last entered: it drives this context while it waits for others */
+		progress_owner; /* the thread that last entered: it drives this context while it waits for another context */
 	struct {
 		pthread_t thread; /* the library's own thread, if it was started */
 		int started;
@@ -204,7 +204,7 @@ struct context {
 	struct comm *comm_of_id[1 << CONTEXT_COMMS_BITS]; /* the first of each slot */
 	/* Those whose operations may move, and some that were done last. */
 	struct comm *busy, *last_busy;
-	int resting;                   /* others, whose operations only wait for messages */
+	int resting;                   /* communicators whose operations only wait for messages */
 	uint32_t next_context_id;      /* counts the ids drawn here: see comm_draw_context_id */
 	uint8_t *freed[CONTEXT_FREED]; /* a bit for each context id: see comm_note_freed */
 
@@ -271,7 +271,7 @@ int context_split_nothing(struct context *context, const struct context_making *
 void context_withdraw(struct context *context, int64_t timeout_ms);
 
 /*
- * Communicators and events hold references; the last unref closes the endpoint, and those beside it, within timeout_ms.
+ * Communicators and events hold references; the last unref closes the endpoint, and the endpoints beside it, within timeout_ms.
  */
 void context_ref(struct context *context);
 void context_unref(struct context *context, int64_t timeout_ms);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * host.c - the table of functions that an endpoint's plugin gets from the core; transport/traffic.c has those that concern
+ * host.c - the table of functions that an endpoint's plugin gets from the core; transport/traffic.c has the functions that concern
  * messages and memory.
  */
 #include "base/error.h"
@@ -97,7 +97,7 @@ static void host_mac(const coll_host_t *host, const void *data, uint64_t len, ui
 	siphash128(host->key, data, len, out);
 }
 
-/* While the plugin connects the ranks of a derived context, which nobody watches yet: has one of them died? */
+/* While the plugin connects the ranks of a derived context, which nobody watches yet: has a rank died? */
 static int host_lost_rank(const struct context *context)
 {
 	int lost = 0;

@@ -39,7 +39,7 @@ enum {
 	WAIT_YIELDS_US = 10000, /* longest time in which other threads are let take the lock */
 	/* A counted thread has left the library if no thread takes the lock in so many such times, */
 	WAIT_YIELDS_IN_VAIN = 100,
-	/* or if threads wake so often before one of them drains the eventfd. */
+	/* or if threads wake so often before one thread drains the eventfd. */
 	WAIT_WAKES_IN_VAIN = 1000
 };
 
@@ -132,7 +132,7 @@ struct waiting {
 };
 
 /*
- * Takes the lock that this waiting thread has left to others.  The thread that holds it polls for this thread too,
+ * Takes the lock that this waiting thread has left to other threads.  The thread that holds it polls for this thread too,
  * but does not look at what this thread waits for.  So a caller's thread asks for the lock after
  * WAIT_PATIENCE_US; asked for at once, the lock would change hands with every poll.
  */

@@ -21,9 +21,9 @@ static _Atomic int
 	wait_lost; /* nobody gives the list back: waits for it are short, until one gets it */
 static struct context *wait_contexts;
 static struct context
-	*wait_left; /* those that are not driven any more and never freed: they stay reachable */
+	*wait_left; /* contexts that are not driven any more and never freed: they stay reachable */
 
-/* The context that this thread waits on, and whose lock it holds, while it drives others. */
+/* The context that this thread waits on, and whose lock it holds, while it drives other contexts. */
 static _Thread_local const struct context *wait_sweeps;
 
 /* Takes the list: 0 if it is not free in time.  A thread that was in a sweep has left that by a jump, and has the list. */

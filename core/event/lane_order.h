@@ -37,9 +37,9 @@ int lane_order_begin(struct comm *native);
  */
 int lane_order_hold(struct comm *native, const struct place *place);
 
-/* Before a staged call is issued in the host lane: *args are those of the program, and become those for the host lane. */
+/* Before a staged call is issued in the host lane: *args are the program's arguments, and become the host lane's. */
 int lane_order_stage(struct comm *native, coll_args_t *args);
-/* The staged call has become operation `number` of the host lane; args are those of the program. */
+/* The staged call has become operation `number` of the host lane; args are the program's arguments. */
 int lane_order_staged(struct comm *native, const coll_args_t *args, uint64_t number);
 
 /* These functions for folders left of this one: see struct lane_client. */

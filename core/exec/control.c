@@ -124,7 +124,7 @@ static void comm_hear_cause(const struct comm *comm)
 	lane_unlock_other(native);
 }
 
-/* Names all ranks that are found lost at once: the one whose end made the others end may be any of them. */
+/* Names all ranks that are found lost at once: the rank whose end made other ranks end may be any lost rank. */
 static void comm_check_lost(struct comm *comm)
 {
 	struct context *context = comm->context;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control.h - what a rank does with the control messages of the others, and with the loss of one.  comm.h has the
+ * control.h - what a rank does with the control messages of the other ranks, and with the loss of a rank.  comm.h has the
  * functions that send them.
  */
 #ifndef CORE_EXEC_CONTROL_H

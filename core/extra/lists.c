@@ -3,7 +3,7 @@
  * lists.c - the collectives with a list of buffers, one for each rank, in the place of one buffer.
  *
  * The v-form of the same kind serves them: its buffer begins at the lowest address of the list, and its displacements
- * lead to the others.  So every algorithm and every backend serves a list without a copy.
+ * lead to the other blocks.  So every algorithm and every backend serves a list without a copy.
  */
 #include "api/check.h"
 #include "api/group.h"

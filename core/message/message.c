@@ -420,7 +420,7 @@ int message_cancel(struct message *m)
 
 /*
  * An endpoint without a function to cancel is closed: then the communicator fails, and ends its messages, within
- * the call that ends one of them.
+ * the call that ends a message.
  */
 void message_end_all(struct comm *comm, int code)
 {
@@ -477,7 +477,7 @@ static void message_late(struct task *task)
 /* --------------------------------------------------------------- looking -- */
 
 /*
- * A call of message_progress looks at so many sends at most, since a program may have 10,000 of them open and call for
+ * A call of message_progress looks at so many sends at most, since a program may have 10,000 open sends and call for
  * each.  A thread looks at its own send and, before it sleeps, at all sends.
  */
 enum { MESSAGE_LOOKS = 64 };
@@ -508,7 +508,7 @@ static int message_check_send(struct message *m)
 	return 1;
 }
 
-/* Looks at `n` sends from next_look on, at each once: 1 if one of them is complete. */
+/* Looks at `n` sends from next_look on, at each once: 1 if a send is complete. */
 static int message_look(struct comm *comm, int n)
 {
 	int moved = 0;
@@ -532,7 +532,7 @@ int message_look_at_all(struct comm *comm)
 	       message_look(comm, comm->messages.sends.count);
 }
 
-/* The thread that finds its own send complete may be the last in a call: it wakes those that wait for the send too. */
+/* The thread that finds its own send complete may be the last in a call: it wakes the threads that wait for the send too. */
 static void message_look_at_one(struct task *task)
 {
 	struct message *m = message_of_task(task);

@@ -103,7 +103,7 @@ static int messages_begin(coll_comm_t handle, const char *what, struct message_a
 		return error_code();
 	code = comm_error(comm);
 	comm = lane_switch(comm);
-	if (!code) /* it may have failed, and the other one not yet */
+	if (!code) /* the host lane may have failed, and the native lane not yet */
 		code = comm_error(comm);
 	if (!code)
 		code = request ? messages_check(comm, what, args)

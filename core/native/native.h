@@ -4,7 +4,7 @@
  *
  * The library hands them over in their order and keeps no object for them: the backend's own stream
  * completes them in that order too, so two numbers tell which are in flight.  The communicator's queue
- * contains only the operations of an open group and those behind them.
+ * contains only the operations of an open group and the operations behind them.
  */
 #ifndef CORE_NATIVE_NATIVE_H
 #define CORE_NATIVE_NATIVE_H

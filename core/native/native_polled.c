@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * native_polled.c - the engine of a backend that has a transport and does some whole calls by its own functions.  Such
- * operations stay in the queue, and are complete when the backend's stream has passed the last of them.
+ * operations stay in the queue, and are complete when the backend's stream has passed the last operation.
  */
 #include "watch/report.h"
 #include "native/native.h"

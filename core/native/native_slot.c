@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* native_slot.c - the backend's own functions for whole calls: which of them takes a call. */
+/* native_slot.c - the backend's own functions for whole calls: which function takes a call. */
 #include "native/native_slot.h"
 #include "base/dtype.h"
 #include "base/error.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* native_slot.h - the backend's own functions for whole calls: which of them does a call. */
+/* native_slot.h - the backend's own functions for whole calls: which function does a call. */
 #ifndef CORE_NATIVE_NATIVE_SLOT_H
 #define CORE_NATIVE_NATIVE_SLOT_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * call_index.h - finds the unexpected messages of one call among those of all calls.  A rank that runs behind
- * keeps the messages of thousands of calls, and looks for those of its next call each time.  The messages
+ * call_index.h - finds the unexpected messages of one call among the messages of all calls.  A rank that runs behind
+ * keeps the messages of thousands of calls, and looks for the messages of its next call each time.  The messages
  * of a call form a ring, so a call of many messages is one entry.
  */
 #ifndef CORE_TRANSPORT_CALL_INDEX_H

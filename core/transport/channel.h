@@ -11,7 +11,7 @@
  * may delay the news of a failure.  So the control channel is an endpoint of its own, whose lock everybody holds for a
  * moment only.  Of the native backend the watcher calls only `abort`.
  *
- * Both endpoints belong to the communicator that coll_comm_init_* made, and serve those made from it.
+ * Both endpoints belong to the communicator that coll_comm_init_* made, and serve the communicators made from it.
  */
 #ifndef CORE_TRANSPORT_CHANNEL_H
 #define CORE_TRANSPORT_CHANNEL_H

@@ -17,7 +17,7 @@ struct channel {
 	int outside;             /* a program may wait outside the library, as of outside_us */
 	int64_t outside_us;
 	uint64_t seen; /* control_count of `control` when the watcher looked for messages last */
-	int has_left;  /* this rank has told the others that it leaves */
+	int has_left;  /* this rank has told the other ranks that it leaves */
 	uint8_t *left; /* per rank: it has left */
 	_Atomic uint8_t *lost; /* per rank: the connection has ended before it left */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * loose.h - finds receives and messages outside the order of the operations by source and tag.  A program may have
- * thousands of them open, and the header tag of all of one communicator is the same.
+ * thousands of receives open, and all messages of one communicator have the same header tag.
  *
  * A receive names a source or any, and a tag or any.  So it has one key, and a message is found under four: its
  * source or any, with its tag or any.  The places of one key form a ring in the order in which they were added.
@@ -46,7 +46,7 @@ struct loose_index {
 
 /* The key under which a message is found by receives of a class. */
 struct loose_key loose_key_of(uint32_t peer, const coll_header_t *header, int class);
-/* Adds a place behind the others of its key.  Without memory for more slots the index works, but slowly. */
+/* Adds a place behind the earlier places of its key.  Without memory for more slots the index works, but slowly. */
 void loose_add(struct loose_index *index, struct loose_place *place, const struct loose_key *key,
 	       void *of);
 void loose_remove(struct loose_index *index, struct loose_place *place);

@@ -40,7 +40,7 @@ struct recv {
 	int16_t swapped;  /* incoming op own */
 	/*
 	 * The receive is outside the order of the operations: meta[1] is the program's tag or MATCH_ANY_TAG, and
-	 * the message may be shorter than the receive.  The match sets meta[1] and len to those of the message.
+	 * the message may be shorter than the receive.  The match sets meta[1] and len from the message.
 	 */
 	int16_t loose;
 	/*
@@ -53,7 +53,7 @@ struct recv {
 	uint32_t elem;
 	uint64_t got;      /* bytes received so far */
 	uint8_t carry[16]; /* the bytes of an element that has come in part */
-	/* Elements that are longer than `carry`: memory of the receive's owner for one of them. */
+	/* Elements that are longer than `carry`: memory of the receive's owner for one element. */
 	uint8_t *long_carry;
 	uint32_t device; /* kind of memory at dst if it is device memory; else 0 */
 	int32_t broken;  /* the code of a failed copy to device memory, whose message is set */
@@ -61,7 +61,7 @@ struct recv {
 
 /*
  * The bits of meta[0] that have the type of a call, in all kinds that do not reduce.  A rank without elements may call with
- * a type of its own: the bits are then MATCH_NO_TYPE, and fit all others.
+ * a type of its own: the bits are then MATCH_NO_TYPE, and fit every type.
  */
 #define MATCH_TYPE_BITS ((uint64_t)0xffffff << 8)
 #define MATCH_NO_TYPE   ((uint64_t)0xfe << 8)
@@ -183,7 +183,7 @@ static inline struct recv *match_next_done(struct match *m)
 void match_forget(struct match *m, uint64_t mask, uint64_t tag);
 /*
  * Calls see() for every unexpected message, complete or not, whose tag equals `tag` so.  It looks at all
- * messages: see call_index_each for those of one call.
+ * messages: see call_index_each for the messages of one call.
  */
 void match_each(const struct match *m, uint64_t mask, uint64_t tag,
 		void (*see)(void *user, const struct unexpected *unexpected), void *user);

@@ -12,7 +12,7 @@
 
 enum {
 	STORE_STEP =
-		64 << 10,    /* smaller blocks are not kept; the size of the others is a multiple */
+		64 << 10, /* smaller blocks are not kept; the size of larger blocks is a multiple */
 	STORE_MOST = 8 << 20 /* bytes that are kept */
 };
 

@@ -112,7 +112,7 @@ void traffic_send_control(struct context *context, int peer, uint64_t tag,
 	n->next = traffic->controls;
 	traffic->controls = n;
 	if (context->plugin->backend.transport->send(context->ep, &n->send, &err))
-		n->send.status = COLL_ERR_PEER_LOST; /* reaped with the others */
+		n->send.status = COLL_ERR_PEER_LOST; /* reaped with the completed messages */
 }
 
 int traffic_reap_controls(struct context *context)

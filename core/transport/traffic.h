@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * traffic.h - what goes over an endpoint: messages, control messages, and the copies of their bytes to and from devices.
- * Each context has a `struct traffic`; it lies around the context, so that the way from one to the other costs nothing.
+ * Each context has a `struct traffic`; it lies around the context, so that the way from context to traffic costs nothing.
  *
  * A native context (that of a backend without a transport) has no messages here; its channel (transport/channel.h) has.
  */

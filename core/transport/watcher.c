@@ -362,7 +362,7 @@ static int watcher_check_all(struct channel *c)
 	return left;
 }
 
-/* Has the others asked for programs that make no calls; 1: there may be some.  Never waits for the lock of a context. */
+/* Has the other ranks asked for programs that make no calls; 1: there may be some.  Never waits for the lock of a context. */
 static int watcher_watch_all(struct channel *c)
 {
 	const int64_t now = clock_now_us();
@@ -427,7 +427,7 @@ void channel_wake(const struct channel *channel)
 	watcher_wake(channel->wake_fd);
 }
 
-/* Without memory for all descriptors the others are polled. */
+/* Without memory for all descriptors the watcher polls the endpoints that are left out. */
 static void watcher_make_room(struct watcher *w)
 {
 	struct pollfd *fds;

@@ -71,7 +71,7 @@ struct engine {
 
 	/* --- one operation */
 
-	/* Starts an operation in state OP_QUEUED: op->state is OP_RUNNING or OP_SUBMITTED afterwards. */
+	/* Starts an operation in state OP_QUEUED: OP_RUNNING or OP_SUBMITTED afterwards (op_begin). */
 	enum engine_start (*start)(struct op *op);
 	/*
 	 * Moves a running operation: 1 if anything moved; op_end once it is done.  NULL: `progress` ends the operations, and

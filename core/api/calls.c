@@ -11,17 +11,25 @@
 
 /* -------------------------------------------------------- one public operation -- */
 
-/* Enqueues an operation that is in a group, has a stream or copies, or has other things before it. */
-__attribute__((noinline)) static int call_queue(struct op *op, const void *site, uint64_t *number)
+int call_join(struct op *op, uint64_t group)
 {
 	struct comm *comm = op->comm;
-	const uint64_t group = group_current();
-	int code = group ? group_join(comm) : COLL_SUCCESS;
+	int code = group_join(comm);
 
 	if (!code && op->call.args.stream && !comm->native)
 		code = comm->client->begin(op, group);
 	if (!code && group)
 		code = overlap_check(comm, &op->call);
+	return code;
+}
+
+/* Enqueues an operation that is in a group, has a stream or copies, or has other things before it. */
+__attribute__((noinline)) static int call_queue(struct op *op, const void *site, uint64_t *number)
+{
+	struct comm *comm = op->comm;
+	const uint64_t group = group_current();
+	const int code = call_join(op, group);
+
 	if (code) {
 		op_retire(op);
 		return code;

@@ -14,4 +14,11 @@ int call_issue(struct comm *comm, const coll_args_t *args, const void *site, str
 int call_issue_on_host(struct comm *comm, const coll_args_t *args, int answer, const void *site,
 		       struct issued *issued);
 
+/*
+ * Before op_enqueue of a call of the program, on the communicator of the operation, which is entered: the group that the thread
+ * has open, its number or 0, takes the communicator; the operation is ordered with the call's stream (meanwhile the lock is
+ * released), and its buffers are compared with those of the group.
+ */
+int call_join(struct op *op, uint64_t group);
+
 #endif

@@ -8,8 +8,6 @@
 #include "comm/queue.h"
 #include "comm/staging_sites.h"
 #include "base/error.h"
-#include "api/group.h"
-#include "api/overlap.h"
 #include "base/handle.h"
 #include "base/kind.h"
 
@@ -270,11 +268,7 @@ static int request_begin(struct persistent *p)
 	int code = on_host ? request_begin_on_host(comm) : COLL_SUCCESS;
 
 	if (!code)
-		code = group_join(comm);
-	if (!code && p->op->call.args.stream && !comm->native)
-		code = comm->client->begin(p->op, group);
-	if (!code && group)
-		code = overlap_check(comm, &p->op->call);
+		code = call_join(p->op, group);
 	if (code)
 		return code;
 	p->task.number = op_enqueue(p->op, group);

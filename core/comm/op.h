@@ -118,6 +118,13 @@ static inline int op_is_logged(const struct op *op)
 {
 	return op->comm->issued - op->number < LOG_RECORDS;
 }
+/* For an engine: the operation starts, and is in this state from now on. */
+static inline void op_begin(struct op *op, int state)
+{
+	op->state = state;
+	if (op_is_logged(op))
+		op->logged->started_us = context_now(op->comm->context);
+}
 /* For an engine: the operation is complete. */
 static inline void op_end(struct op *op)
 {

@@ -37,11 +37,7 @@ static int queue_start(struct op *op)
 
 	if (code == ENGINE_DECLINED)
 		code = queue_start_declined(op);
-	if (code != ENGINE_STARTED)
-		return 0;
-	if (op_is_logged(op))
-		op->logged->started_us = context_now(op->comm->context);
-	return 1;
+	return code == ENGINE_STARTED;
 }
 
 /*

@@ -103,7 +103,7 @@ int await_issue(struct comm *comm, const struct place *place, struct stream_even
 
 static enum engine_start await_start(struct op *op)
 {
-	op->state = OP_RUNNING;
+	op_begin(op, OP_RUNNING);
 	return ENGINE_STARTED;
 }
 

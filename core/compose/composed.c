@@ -121,17 +121,19 @@ static int composed_prepare(struct op *op)
 	return code;
 }
 
+/* Dates the operation before its steps, which may fail the communicator, whose record tells the time. */
+static void composed_run(struct op *op)
+{
+	op_begin(op, OP_RUNNING);
+	steps_start(op);
+}
+
 static enum engine_start composed_start(struct op *op)
 {
 	if (op->comm->stages_sends && composed_would_overtake(op->comm, op))
 		return ENGINE_HELD;
-	if (!steps_are_placed(op) && composed_prepare(op))
-		return ENGINE_STARTED;
-	op->state = OP_RUNNING;
-	/* The queue dates the start afterwards, but the steps may fail the communicator, whose record tells the time. */
-	if (op_is_logged(op))
-		op->logged->started_us = context_now(op->comm->context);
-	steps_start(op);
+	if (steps_are_placed(op) || !composed_prepare(op))
+		composed_run(op);
 	return ENGINE_STARTED;
 }
 
@@ -225,19 +227,6 @@ __attribute__((always_inline)) static inline int composed_move(struct context *c
 	return 1;
 }
 
-/* A plan that is not placed yet takes time, and may fail the communicator, whose record tells the dates. */
-static void composed_start_dated(struct op *op)
-{
-	struct context *context = op->comm->context;
-
-	op->logged->issued_us = context_now(context);
-	if (composed_prepare(op))
-		return;
-	op->state = OP_RUNNING;
-	op->logged->started_us = op->logged->issued_us;
-	steps_start(op);
-}
-
 static int composed_at_once(struct op *op)
 {
 	struct comm *comm = op->comm;
@@ -255,7 +244,9 @@ static int composed_at_once(struct op *op)
 		/* The first messages have left: another rank may wait for them, and a look at the clock takes 6 ns. */
 		op->logged->issued_us = op->logged->started_us = context_now(context);
 	} else {
-		composed_start_dated(op);
+		op->logged->issued_us = context_now(context);
+		if (!composed_prepare(op))
+			composed_run(op);
 	}
 	if (!comm->error && !composed_move(context, comm, op, 1)) {
 		context->progress_count++;

@@ -23,7 +23,7 @@ static enum engine_start polled_start(struct op *op)
 	if (code)
 		native_fail(op->comm, code, &err);
 	else
-		op->state = OP_RUNNING;
+		op_begin(op, OP_RUNNING);
 	return ENGINE_STARTED;
 }
 

@@ -220,7 +220,7 @@ static enum engine_start native_start(struct op *op)
 	if (op->call.redop.made)
 		args.op = op->call.redop.native;
 	if (native_submit(op->comm, op->number, op->call.slot, &args))
-		op->state = OP_SUBMITTED;
+		op_begin(op, OP_SUBMITTED);
 	return ENGINE_STARTED;
 }
 

@@ -3,8 +3,8 @@
  * small_core_test.c - the small core of core/README.md is real: this program links its folders alone, gives it an engine, an
  * exchange of one rank and the few functions that it asks for, and runs communicators.
  *
- * The engine copies what one rank's operation would leave in the receive buffer: at once, after some looks, or never.  The
- * backend is a plugin of the tree, of which only the endpoint is used.
+ * The engine copies the send buffer to the receive buffer, which is the result of an allreduce of one rank: at once, after some
+ * looks, or never.  The backend is a plugin of the tree, of which the test uses the endpoint only.
  */
 #include "api/comm_make.h"
 #include "comm/drive.h"
@@ -41,7 +41,7 @@ static enum engine_start fake_start(struct op *op)
 {
 	fake.started++;
 	fake.looks = 0;
-	op->state = OP_RUNNING;
+	op_begin(op, OP_RUNNING);
 	return ENGINE_STARTED;
 }
 
@@ -215,7 +215,7 @@ static const struct library fake_library = {
 
 static int meetings;
 
-/* A rank that is alone gets what it gives. */
+/* A rank that is alone receives the values of its own send buffer. */
 static int32_t exchange(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)
 {
 	(void)user;

@@ -159,7 +159,7 @@ void comm_set_pending(struct comm *comm, int code, const char *fmt, ...)
 
 /*
  * The native lane of two tells the other ranks, whichever lane has failed first, since their watchers read the control
- * channel at once.  The host lane tells what it has found itself to the ranks that wait in that lane.
+ * channel at once.  The host lane tells a failure that this rank has found in it to the ranks that wait in their host lanes.
  */
 void comm_end_lane(struct comm *comm, int first)
 {

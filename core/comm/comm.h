@@ -83,7 +83,7 @@ struct comm_part {
 	const char *name;
 	/* The communicator is new: makes the part.  The lock is held, as in the next two. */
 	int (*begin)(struct comm *comm);
-	/* The communicator has failed: ends what is under way.  loud: this rank, and this lane, found the failure. */
+	/* The communicator has failed: the folder ends its work for it.  loud: this rank found the failure, in this lane. */
 	void (*failed)(struct comm *comm, int loud);
 	/* The communicator is freed next: it leaves its context.  Also after a begin that has failed. */
 	void (*end)(struct comm *comm);

@@ -92,7 +92,7 @@ void lane_unlock_other(struct comm *other);
  */
 uint64_t lane_moves(const struct comm *comm);
 
-/* --- from one lane to the other.  One lane is entered, and afterwards the other one is, which the functions return. */
+/* --- between the lanes.  The functions leave the lane that is entered, enter its other lane, and return that lane. */
 
 /* The place of an issued operation: its lane, and its number there. */
 struct issued {
@@ -112,7 +112,7 @@ struct comm *lane_switch(struct comm *comm);
 void lane_note_issued(struct comm *native, uint64_t number);
 /* The newest operation of both.  Accepts a communicator of one lane. */
 struct issued lane_newest(const struct comm *comm);
-/* Waits for operation `number` of the host lane; 0: for all of them.  The native lane is not entered meanwhile. */
+/* Waits for operation `number` of the host lane; 0: for all of them.  The thread leaves the native lane's lock while it waits. */
 int lane_wait_host(struct comm *native, uint64_t number);
 
 /* Operation `number` of the host lane has a place in both (event/lane_order.h). */

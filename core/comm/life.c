@@ -189,8 +189,8 @@ static void comm_detach(struct comm *comm)
 	if (comm->finished < comm->issued || comm->tasks.awaited)
 		comm_fail(comm, 1, COLL_ERR_ABORTED, "%s destroyed the communicator",
 			  comm_own_name(comm, &name));
-	shrinks_end(
-		comm); /* sends messages: what arrives meanwhile is dropped with the part that follows */
+	/* It sends messages, so it comes before the part that drops the messages that have come for the communicator. */
+	shrinks_end(comm);
 	for (const struct comm_part *part = life_last_part(comm); part-- > comm->client->parts;)
 		if (part->end)
 			part->end(comm);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * context.h - one opened backend endpoint (UCX: a worker) as an object: its plugin, its ranks, its host table, the
- * communicators on it (the first, and communicators split from it), and the lock that serialises all of them.
+ * communicators on it (the first communicator, and communicators split from the first), and the lock that serialises their calls.
  *
  * What goes over the endpoint is the matter of the folders to the right: messages, control messages and copies are in a
  * part of theirs that lies behind the struct (transport/traffic.h), and struct context_client calls them.
@@ -41,7 +41,7 @@ struct context_client {
 	void (*opened)(struct context *context);
 	/* The endpoint is closed next: nobody else uses it from now on. */
 	void (*closing)(struct context *context);
-	/* The endpoint is closed: ends what stands beside it, within timeout_ms. */
+	/* The endpoint is closed: the client closes the endpoints beside it, within timeout_ms. */
 	void (*closed)(struct context *context, int64_t timeout_ms);
 	/*
 	 * The communicator of the context is destroyed, though events may still hold the context: the other ranks learn that

@@ -134,7 +134,7 @@ int traffic_reap_controls(struct context *context)
 	return moved;
 }
 
-/* Those of an endpoint that is closed will never be sent. */
+/* A closed endpoint will never send its control messages. */
 int traffic_is_sending(struct context *context)
 {
 	traffic_reap_controls(context);

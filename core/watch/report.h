@@ -41,7 +41,7 @@ struct position {
 };
 
 enum {
-	/* Both say where the sender is, in this lane and in the other one (comm/lane.h). */
+	/* Both flags: the report says where the sender is in both lanes (comm/lane.h). */
 	REPORT_ASKS = 1,    /* the sender waits for long: the receiver answers with its report */
 	REPORT_ANSWERS = 2, /* the answer */
 	REPORT_LEAVES = 4,  /* the sender destroys its communicator */

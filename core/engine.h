@@ -19,7 +19,7 @@
  *                        -> OP_SUBMITTED: the engine ends it, in the order of the starts; it leaves the queue at once
  *
  * A new engine is a file like compose/await.c with one of these structs, which a part of the communicator puts into
- * comm->engine (exec/parts.c), and a case in dispatch_choose (compose/dispatch.c).  An engine needs `start` and what ends
+ * lane->engine (exec/parts.c), and a case in dispatch_choose (compose/dispatch.c).  An engine needs `start` and what ends
  * an operation: `advance`, or `progress` if it is ENGINE_NATIVE.  Every other function may be NULL, which its comment
  * explains.  The engine of tests/unit/small_core_test.c has 60 lines.
  *
@@ -35,11 +35,11 @@
 #include <stdint.h>
 
 struct call;
-struct comm;
+struct lane;
 struct derive;
 struct op;
 
-/* The engines of a communicator: comm->engine[]. */
+/* The engines of a communicator: lane->engine[]. */
 enum engine_index { ENGINE_NATIVE, ENGINE_COMPOSED, ENGINE_AWAIT, ENGINES };
 
 /* The result of `start`. */
@@ -61,13 +61,13 @@ struct engine {
 	 * Hands a checked call to the backend without an operation: 1, also if the communicator has failed.  0: the engine has
 	 * done nothing.  Called of ENGINE_NATIVE only.
 	 */
-	int (*now)(struct comm *comm, const struct call *call);
+	int (*now)(struct lane *lane, const struct call *call);
 
 	/*
 	 * Does the backend take the buffers of a checked call where they are?  0: perhaps not.  Asked of ENGINE_NATIVE of a
 	 * communicator with two lanes (comm/lane.h), which must have this function.
 	 */
-	int (*takes)(struct comm *comm, const struct call *call);
+	int (*takes)(struct lane *lane, const struct call *call);
 
 	/* --- one operation */
 
@@ -93,23 +93,23 @@ struct engine {
 	/* --- all operations of a communicator: see comm/engines.h.  NULL: the engine has nothing to do for them */
 
 	/* Ends the operations that the backend has completed: 1 if any.  Called of ENGINE_NATIVE only. */
-	int (*progress)(struct comm *comm);
+	int (*progress)(struct lane *lane);
 	/* Has the backend operations in its hands that have left the queue?  Called of ENGINE_NATIVE only. */
-	int (*busy)(const struct comm *comm);
+	int (*busy)(const struct lane *lane);
 	/* Writes which operations those are.  NULL: `busy` is NULL too. */
-	void (*describe)(const struct comm *comm, char *text, size_t size);
+	void (*describe)(const struct lane *lane, char *text, size_t size);
 	/*
 	 * A request or an event refers to the newest operation: its end must be seen even if many operations follow it.  NULL: the
 	 * engine sees each end anyway.
 	 */
-	void (*mark)(struct comm *comm);
+	void (*mark)(struct lane *lane);
 	/* The communicator has failed: ends the backend's work. */
-	void (*abort)(struct comm *comm);
+	void (*abort)(struct lane *lane);
 	/* Fails the communicator if the backend has failed, also while it has no operation in its hands. */
-	void (*check)(struct comm *comm);
+	void (*check)(struct lane *lane);
 	/* The operations of a group start between these two.  NULL: the engine starts them one by one. */
-	void (*group_begin)(struct comm *comm);
-	void (*group_end)(struct comm *comm);
+	void (*group_begin)(struct lane *lane);
+	void (*group_end)(struct lane *lane);
 
 	/* --- communicators made from others: see api/derive.h.  NULL: they share the endpoint (api/derive_transport.c) */
 	const struct derive *derive;

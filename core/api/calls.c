@@ -13,20 +13,20 @@
 
 int call_join(struct op *op, uint64_t group)
 {
-	struct comm *comm = op->comm;
-	int code = group_join(comm);
+	struct lane *lane = op->lane;
+	int code = group_join(lane);
 
-	if (!code && op->call.args.stream && !comm->native)
-		code = comm->client->begin(op, group);
+	if (!code && op->call.args.stream && !lane->native)
+		code = lane->client->begin(op, group);
 	if (!code && group)
-		code = overlap_check(comm, &op->call);
+		code = overlap_check(lane, &op->call);
 	return code;
 }
 
 /* Enqueues an operation that is in a group, has a stream or copies, or has other things before it. */
 __attribute__((noinline)) static int call_queue(struct op *op, const void *site, uint64_t *number)
 {
-	struct comm *comm = op->comm;
+	struct lane *lane = op->lane;
 	const uint64_t group = group_current();
 	const int code = call_join(op, group);
 
@@ -37,110 +37,110 @@ __attribute__((noinline)) static int call_queue(struct op *op, const void *site,
 	op->site = op->call.staged ? staging_site(site) : site;
 	*number = op_enqueue(op, group);
 	if (!group)
-		queue_issued(comm);
-	if (comm->error && !group)
-		comm_flush(comm);
-	return comm_error(comm);
+		queue_issued(lane);
+	if (lane->error && !group)
+		lane_flush(lane);
+	return comm_error(lane);
 }
 
 /* Issues an operation, which begins at once unless a group is open.  *number becomes that of the operation. */
-static inline int call_enqueue(struct comm *comm, struct op *op, const void *site, uint64_t *number)
+static inline int call_enqueue(struct lane *lane, struct op *op, const void *site, uint64_t *number)
 {
 	int (*at_once)(struct op * op);
 
 	if (group_current() || op->call.staged)
 		return call_queue(op, site, number);
 	op->site = site;
-	at_once = comm->engine[op->call.engine]->at_once;
+	at_once = lane->engine[op->call.engine]->at_once;
 	if (!at_once || !at_once(op))
 		return call_queue(op, site, number);
-	if (!comm->error)
+	if (!lane->error)
 		return COLL_SUCCESS;
-	comm_flush(comm);
-	return comm_error(comm);
+	lane_flush(lane);
+	return comm_error(lane);
 }
 
-int call_issue_on_host(struct comm *comm, const coll_args_t *args, int answer, const void *site,
+int call_issue_on_host(struct lane *lane, const coll_args_t *args, int answer, const void *site,
 		       struct issued *issued)
 {
 	const int stages = answer == HOST_MEMORY_STAGES;
 	coll_args_t ordered = *args;
-	struct comm *host;
-	int code = stages ? comm->client->lanes->stage(comm, &ordered) : COLL_SUCCESS;
+	struct lane *host;
+	int code = stages ? lane->client->lanes->stage(lane, &ordered) : COLL_SUCCESS;
 
 	if (!code)
-		code = comm->client->lanes->begin(comm);
+		code = lane->client->lanes->begin(lane);
 	if (code)
 		return code;
-	host = lane_go_host(comm);
+	host = lane_go_host(lane);
 	code = call_issue(host, &ordered, site, issued);
 	(void)lane_go_native(host);
 	if (!code && stages)
-		code = comm->client->lanes->staged(comm, args, issued->number);
+		code = lane->client->lanes->staged(lane, args, issued->number);
 	if (!code)
-		lane_note_issued(comm, issued->number);
+		lane_note_issued(lane, issued->number);
 	return code;
 }
 
 /* A call that the backend has not at once, or that it cannot take.  `code` is the result of its check. */
-__attribute__((noinline)) static int call_queue_native(struct comm *comm, const struct call *call,
+__attribute__((noinline)) static int call_queue_native(struct lane *lane, const struct call *call,
 						       int code, const coll_args_t *args,
 						       const void *site, struct issued *issued)
 {
 	struct op *op;
 	int to_host;
 
-	code = host_memory_make(comm, call, code, &op, &to_host);
+	code = host_memory_make(lane, call, code, &op, &to_host);
 	if (to_host)
-		return call_issue_on_host(comm, args, to_host, site, issued);
-	return code ? host_memory_hint(comm, call, code, !group_current())
-		    : call_enqueue(comm, op, site, &issued->number);
+		return call_issue_on_host(lane, args, to_host, site, issued);
+	return code ? host_memory_hint(lane, call, code, !group_current())
+		    : call_enqueue(lane, op, site, &issued->number);
 }
 
-static int call_issue_native(struct comm *comm, const coll_args_t *args, const void *site,
+static int call_issue_native(struct lane *lane, const coll_args_t *args, const void *site,
 			     struct issued *issued)
 {
 	struct call call;
-	int code = check_call(comm, args, &call);
+	int code = check_call(lane, args, &call);
 
-	if (!code && !group_current() && comm->engine[ENGINE_NATIVE]->now(comm, &call))
-		return comm_error(comm);
-	return call_queue_native(comm, &call, code, args, site, issued);
+	if (!code && !group_current() && lane->engine[ENGINE_NATIVE]->now(lane, &call))
+		return comm_error(lane);
+	return call_queue_native(lane, &call, code, args, site, issued);
 }
 
 /* A call that is not the same as an earlier one. */
-__attribute__((noinline)) static int call_check_and_issue(struct comm *comm,
+__attribute__((noinline)) static int call_check_and_issue(struct lane *lane,
 							  const coll_args_t *args, const void *site,
 							  struct issued *issued)
 {
 	struct call call;
 	struct op *op;
-	int code = check_call(comm, args, &call);
+	int code = check_call(lane, args, &call);
 
 	if (!code)
-		code = op_make(comm, &call, &op);
-	return code ? code : call_enqueue(comm, op, site, &issued->number);
+		code = op_make(lane, &call, &op);
+	return code ? code : call_enqueue(lane, op, site, &issued->number);
 }
 
-static inline int call_issue_here(struct comm *comm, const coll_args_t *args, const void *site,
+static inline int call_issue_here(struct lane *lane, const coll_args_t *args, const void *site,
 				  struct issued *issued)
 {
 	struct op *op;
 
-	if (comm->error)
-		return comm_error(comm);
-	if (comm->native)
-		return call_issue_native(comm, args, site, issued);
-	op = plan_again(comm, args);
-	return op ? call_enqueue(comm, op, site, &issued->number)
-		  : call_check_and_issue(comm, args, site, issued);
+	if (lane->error)
+		return comm_error(lane);
+	if (lane->native)
+		return call_issue_native(lane, args, site, issued);
+	op = plan_again(lane, args);
+	return op ? call_enqueue(lane, op, site, &issued->number)
+		  : call_check_and_issue(lane, args, site, issued);
 }
 
-int call_issue(struct comm *comm, const coll_args_t *args, const void *site, struct issued *issued)
+int call_issue(struct lane *lane, const coll_args_t *args, const void *site, struct issued *issued)
 {
 	/* Of a call that neither waits for its turn nor goes to the host lane. */
-	*issued = (struct issued){comm->lane, comm->issued + 1};
-	return call_issue_here(comm, args, site, issued);
+	*issued = (struct issued){lane->index, lane->issued + 1};
+	return call_issue_here(lane, args, site, issued);
 }
 
 /* Sets each member, since to clear the struct first takes longer. */
@@ -172,14 +172,14 @@ void coll_set_call_site(const void *site)
 static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_t *args,
 			  const void *site)
 {
-	struct comm *comm = comm_enter(handle, what);
+	struct lane *lane = comm_enter(handle, what);
 	struct issued issued;
 	int code;
 
-	if (!comm)
+	if (!lane)
 		return error_code();
-	code = call_issue_here(comm, args, site, &issued);
-	comm_leave(comm);
+	code = call_issue_here(lane, args, site, &issued);
+	comm_leave(lane);
 	return code;
 }
 
@@ -376,64 +376,63 @@ coll_result_t coll_recv(void *recvbuf, size_t count, coll_dtype_t dtype, int32_t
 /* -------------------------------------------------------------------- waiting -- */
 
 /* Of a communicator that has failed or has two lanes, or within a group. */
-__attribute__((noinline)) static int call_wait_lanes(struct comm *comm)
+__attribute__((noinline)) static int call_wait_lanes(struct lane *lane)
 {
-	const struct lanes *lanes = comm->lanes;
-	int code = comm_error(comm);
+	const struct comm *comm = lane->comm;
+	int code = comm_error(lane);
 
-	if (!code && comm->finished == comm->issued && (!lanes || !lanes->host_issued) &&
-	    !group_current())
+	if (!code && lane->finished == lane->issued && !comm->host_issued && !group_current())
 		return COLL_SUCCESS;
 	if (!code && group_current())
 		code = error_set(
 			COLL_ERR_INVALID_USAGE,
 			"a wait inside a group would never end: call coll_group_end first");
-	if (!code && lanes && lanes->staged_number)
-		code = lane_wait_staged(comm);
+	if (!code && comm->staged_number)
+		code = lane_wait_staged(lane);
 	if (!code)
-		code = comm_wait_or_leave(comm, comm->issued);
-	return code || !lanes ? code : lane_wait_host(comm, 0);
+		code = lane_wait_or_leave(lane, lane->issued);
+	return code ? code : lane_wait_host(lane, 0);
 }
 
 /* May return CONTEXT_LOST; the thread may be cancelled meanwhile. */
-static int call_wait_all(struct comm *comm)
+static int call_wait_all(struct lane *lane)
 {
-	if (comm->error || comm->lanes || group_current())
-		return call_wait_lanes(comm);
-	return comm->finished == comm->issued ? COLL_SUCCESS
-					      : comm_wait_or_leave(comm, comm->issued);
+	if (lane->error || lane->comm->lane[LANE_HOST] || group_current())
+		return call_wait_lanes(lane);
+	return lane->finished == lane->issued ? COLL_SUCCESS
+					      : lane_wait_or_leave(lane, lane->issued);
 }
 
 coll_result_t coll_sync(coll_comm_t handle)
 {
-	struct comm *comm = comm_enter(handle, "coll_sync");
+	struct lane *lane = comm_enter(handle, "coll_sync");
 	int code;
 
-	if (!comm)
+	if (!lane)
 		return error_code();
-	code = call_wait_all(comm);
+	code = call_wait_all(lane);
 	if (code == CONTEXT_LOST)
-		return comm_leave_lost(comm);
-	comm_leave(comm);
+		return comm_leave_lost(lane);
+	comm_leave(lane);
 	return code;
 }
 
 coll_result_t coll_barrier(coll_comm_t handle)
 {
-	struct comm *comm = comm_enter(handle, "coll_barrier");
+	struct lane *lane = comm_enter(handle, "coll_barrier");
 	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_BARRIER};
 	struct issued issued;
 	int code;
 
-	if (!comm)
+	if (!lane)
 		return error_code();
-	code = call_wait_all(comm);
+	code = call_wait_all(lane);
 	if (!code)
-		code = call_issue(comm, &args, NULL, &issued);
+		code = call_issue(lane, &args, NULL, &issued);
 	if (!code)
-		code = call_wait_all(comm);
+		code = call_wait_all(lane);
 	if (code == CONTEXT_LOST)
-		return comm_leave_lost(comm);
-	comm_leave(comm);
+		return comm_leave_lost(lane);
+	comm_leave(lane);
 	return code;
 }

@@ -10,7 +10,7 @@
 #include "comm/extent.h"
 #include "comm/plan.h"
 
-static int check_types(const struct comm *comm, struct call *call)
+static int check_types(const struct lane *lane, struct call *call)
 {
 	const coll_args_t *a = &call->args;
 	int code;
@@ -28,28 +28,28 @@ static int check_types(const struct comm *comm, struct call *call)
 			call->kind->name, a->op);
 	if (!call->kind->reduces)
 		return COLL_SUCCESS;
-	code = comm->client->find_redop(comm, call);
-	if (comm->lane == LANE_HOST &&
+	code = lane->client->find_redop(lane, call);
+	if (lane->index == LANE_HOST &&
 	    call->redop.premul_sum) /* the native lane's backend has made it */
 		call->redop.made = 0;
 	return code;
 }
 
-static int check_root(const struct kind *k, const struct comm *comm, const coll_args_t *a)
+static int check_root(const struct kind *k, const struct lane *lane, const coll_args_t *a)
 {
 	const char *what = kind_is_p2p(a->kind) ? "peer" : "root";
 	int any = a->kind == COLL_KIND_RECV && a->root == COLL_ANY_SOURCE;
 
 	if (!k->has_root && !kind_is_p2p(a->kind))
 		return COLL_SUCCESS;
-	if (any || (a->root >= 0 && a->root < comm->nranks))
+	if (any || (a->root >= 0 && a->root < lane->comm->nranks))
 		return COLL_SUCCESS;
 	return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %s is %d, but ranks go from 0 to %d",
-			 k->name, what, a->root, comm->nranks - 1);
+			 k->name, what, a->root, lane->comm->nranks - 1);
 }
 
 /* The i-th block of a buffer, in elements from its beginning.  Without displacements it is one block: 0 if i is not 0. */
-static int check_block(const struct comm *comm, const coll_args_t *a, int receives, size_t all,
+static int check_block(const struct lane *lane, const coll_args_t *a, int receives, size_t all,
 		       int i, size_t *at, size_t *count)
 {
 	const size_t *displs = receives ? a->recvdispls : a->senddispls;
@@ -61,7 +61,7 @@ static int check_block(const struct comm *comm, const coll_args_t *a, int receiv
 		*count = all;
 		return i == 0;
 	}
-	if (i == comm->nranks)
+	if (i == lane->comm->nranks)
 		return 0;
 	*at = displs[i];
 	*count = receives ? a->recvcounts[i] : a->sendcounts[i];
@@ -69,14 +69,14 @@ static int check_block(const struct comm *comm, const coll_args_t *a, int receiv
 }
 
 /* Does a block of one buffer overlap a block of the other?  The whole buffers do, maybe in the gaps of a v-form. */
-static int check_overlap(const struct comm *comm, const coll_args_t *a, size_t send, size_t recv)
+static int check_overlap(const struct lane *lane, const coll_args_t *a, size_t send, size_t recv)
 {
 	const size_t elem = coll_dtype_size(a->dtype);
 	const uintptr_t s = (uintptr_t)a->sendbuf, r = (uintptr_t)a->recvbuf;
 	size_t from, sent, to, received;
 
-	for (int i = 0; check_block(comm, a, 0, send, i, &from, &sent); i++)
-		for (int k = 0; sent && check_block(comm, a, 1, recv, k, &to, &received); k++)
+	for (int i = 0; check_block(lane, a, 0, send, i, &from, &sent); i++)
+		for (int k = 0; sent && check_block(lane, a, 1, recv, k, &to, &received); k++)
 			if (received && s + from * elem < r + (to + received) * elem &&
 			    r + to * elem < s + (from + sent) * elem)
 				return 1;
@@ -84,14 +84,14 @@ static int check_overlap(const struct comm *comm, const coll_args_t *a, size_t s
 }
 
 /* Checks the buffers and notes how many elements the call uses. */
-static int check_buffers(const struct comm *comm, struct call *call)
+static int check_buffers(const struct lane *lane, struct call *call)
 {
 	const struct kind *k = call->kind;
 	const coll_args_t *a = &call->args;
 	size_t elem = coll_dtype_size(a->dtype);
-	size_t all = a->count * (size_t)comm->nranks;
-	size_t send = call->list & 1 << COLL_BUFFER_SEND ? all : extent_elements(comm, a, 0);
-	size_t recv = call->list & 1 << COLL_BUFFER_RECV ? all : extent_elements(comm, a, 1);
+	size_t all = a->count * (size_t)lane->comm->nranks;
+	size_t send = call->list & 1 << COLL_BUFFER_SEND ? all : extent_elements(lane, a, 0);
+	size_t recv = call->list & 1 << COLL_BUFFER_RECV ? all : extent_elements(lane, a, 1);
 	uintptr_t s = (uintptr_t)a->sendbuf, r = (uintptr_t)a->recvbuf;
 
 	if ((send > PTRDIFF_MAX / elem || recv > PTRDIFF_MAX / elem) && kind_is_v(a->kind))
@@ -110,7 +110,7 @@ static int check_buffers(const struct comm *comm, struct call *call)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: recvbuf is NULL, count is %zu",
 				 k->name, recv);
 	if (send && recv && !call->list && s < r + recv * elem && r < s + send * elem &&
-	    !extent_overlap_is_in_place(comm, a) && check_overlap(comm, a, send, recv))
+	    !extent_overlap_is_in_place(lane, a) && check_overlap(lane, a, send, recv))
 		return error_set(
 			COLL_ERR_INVALID_ARGUMENT,
 			"%s: sendbuf and recvbuf overlap, but not in the way that asks for an "
@@ -141,17 +141,17 @@ static int check_blocks_overlap(const size_t *counts, const size_t *displs, int 
 }
 
 /* A rank must receive from itself as much as it sends to itself. */
-static int check_own_counts(const struct kind *k, const struct comm *comm, const coll_args_t *a)
+static int check_own_counts(const struct kind *k, const struct lane *lane, const coll_args_t *a)
 {
 	int scatters = a->kind == COLL_KIND_SCATTERV;
 	const size_t *each = scatters ? a->sendcounts : a->recvcounts;
 	size_t own = a->count;
 
-	if (a->kind == COLL_KIND_REDUCE_SCATTERV || (k->has_root && comm->rank != a->root))
+	if (a->kind == COLL_KIND_REDUCE_SCATTERV || (k->has_root && lane->comm->rank != a->root))
 		return COLL_SUCCESS;
 	if (a->kind == COLL_KIND_ALLTOALLV)
-		own = a->sendcounts[comm->rank];
-	if (own == each[comm->rank])
+		own = a->sendcounts[lane->comm->rank];
+	if (own == each[lane->comm->rank])
 		return COLL_SUCCESS;
 	return error_set(COLL_ERR_INVALID_ARGUMENT,
 			 "%s: this rank's own part is %zu elements by %s, but %zu by %scounts[%d]",
@@ -159,14 +159,14 @@ static int check_own_counts(const struct kind *k, const struct comm *comm, const
 			 scatters                         ? "recvcount"
 			 : a->kind == COLL_KIND_ALLTOALLV ? "sendcounts"
 							  : "sendcount",
-			 each[comm->rank], scatters ? "send" : "recv", comm->rank);
+			 each[lane->comm->rank], scatters ? "send" : "recv", lane->comm->rank);
 }
 
 /* Counts and displacements of the v-forms, displacements filled in where the user gave none. */
-static int check_arrays(const struct kind *k, const struct comm *comm, const coll_args_t *a)
+static int check_arrays(const struct kind *k, const struct lane *lane, const coll_args_t *a)
 {
-	const int sends = kind_gives_sendcounts(k, comm->rank == a->root);
-	const int recvs = kind_gives_recvcounts(k, comm->rank == a->root);
+	const int sends = kind_gives_sendcounts(k, lane->comm->rank == a->root);
+	const int recvs = kind_gives_recvcounts(k, lane->comm->rank == a->root);
 	int one, other;
 
 	if (!(k->sendcounts || k->recvcounts) || a->flags & CALL_OF_LIST)
@@ -175,18 +175,18 @@ static int check_arrays(const struct kind *k, const struct comm *comm, const col
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %scounts is NULL", k->name,
 				 sends && !a->sendcounts ? "send" : "recv");
 	if (recvs && a->recvdispls &&
-	    extent_of_blocks(a->recvcounts, a->recvdispls, comm->nranks) != SIZE_MAX &&
-	    check_blocks_overlap(a->recvcounts, a->recvdispls, comm->nranks, &one, &other))
+	    extent_of_blocks(a->recvcounts, a->recvdispls, lane->comm->nranks) != SIZE_MAX &&
+	    check_blocks_overlap(a->recvcounts, a->recvdispls, lane->comm->nranks, &one, &other))
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "%s: the blocks of ranks %d and %d overlap in recvbuf: see "
 				 "recvcounts and displs",
 				 k->name, one, other);
-	return check_own_counts(k, comm, a);
+	return check_own_counts(k, lane, a);
 }
 
-static int check_stream(const struct kind *k, const struct comm *comm, const coll_args_t *a)
+static int check_stream(const struct kind *k, const struct lane *lane, const coll_args_t *a)
 {
-	const coll_backend_t *b = &comm->context->plugin->backend;
+	const coll_backend_t *b = &lane->context->plugin->backend;
 
 	if (!a->stream || (b->native && b->native->event_record && !b->transport))
 		return COLL_SUCCESS;
@@ -194,7 +194,7 @@ static int check_stream(const struct kind *k, const struct comm *comm, const col
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "%s: backend '%s' has no device streams; pass NULL as stream",
 				 k->name, b->name);
-	return comm->context->devices ? COLL_SUCCESS
+	return lane->context->devices ? COLL_SUCCESS
 				      : error_set(COLL_ERR_INVALID_ARGUMENT,
 						  "%s: stream is not NULL, but this process has no "
 						  "CUDA driver; pass "
@@ -203,17 +203,17 @@ static int check_stream(const struct kind *k, const struct comm *comm, const col
 }
 
 /* The buffers of this rank that are lists. */
-static int check_lists(const struct kind *k, const struct comm *comm, const coll_args_t *a)
+static int check_lists(const struct kind *k, const struct lane *lane, const coll_args_t *a)
 {
-	const int send = k->send == KIND_EACH && !(k->send_root && comm->rank != a->root);
-	const int recv = k->recv == KIND_EACH && !(k->recv_root && comm->rank != a->root);
+	const int send = k->send == KIND_EACH && !(k->send_root && lane->comm->rank != a->root);
+	const int recv = k->recv == KIND_EACH && !(k->recv_root && lane->comm->rank != a->root);
 
 	if (!(a->flags & CALL_OF_LIST))
 		return 0;
 	return send << COLL_BUFFER_SEND | recv << COLL_BUFFER_RECV;
 }
 
-int check_call(const struct comm *comm, const coll_args_t *a, struct call *call)
+int check_call(const struct lane *lane, const coll_args_t *a, struct call *call)
 {
 	const struct call *alike;
 	const struct kind *k;
@@ -224,23 +224,23 @@ int check_call(const struct comm *comm, const coll_args_t *a, struct call *call)
 				 a->kind);
 	k = a->flags & CALL_OF_LIST ? kind_list_at(a->kind) : kind_at(a->kind);
 	*call = (struct call){.args = *a, .kind = k, .redop.dtype = a->dtype};
-	call->list = check_lists(k, comm, a);
+	call->list = check_lists(k, lane, a);
 	call->args.flags &= ~(uint32_t)CALL_OF_LIST;
-	alike = plan_alike(comm, a);
+	alike = plan_alike(lane, a);
 	if (alike) {
 		call->redop = alike->redop;
 		call->slot = alike->slot;
-		code = check_stream(k, comm, a);
+		code = check_stream(k, lane, a);
 	} else {
-		code = comm->client->supports(comm, a->kind);
+		code = lane->client->supports(lane, a->kind);
 		if (!code)
-			code = check_types(comm, call);
+			code = check_types(lane, call);
 		if (!code)
-			code = check_root(k, comm, a);
+			code = check_root(k, lane, a);
 		if (!code)
-			code = check_stream(k, comm, a);
+			code = check_stream(k, lane, a);
 		if (!code)
-			code = check_arrays(k, comm, a);
+			code = check_arrays(k, lane, a);
 	}
-	return code || a->kind == COLL_KIND_BARRIER ? code : check_buffers(comm, call);
+	return code || a->kind == COLL_KIND_BARRIER ? code : check_buffers(lane, call);
 }

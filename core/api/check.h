@@ -9,6 +9,6 @@
  * Checks the arguments against the communicator and begins *call.  An error's message names the argument.
  * A call that is alike an earlier one (plan_alike) has only its stream, buffers and count checked.
  */
-int check_call(const struct comm *comm, const coll_args_t *args, struct call *call);
+int check_call(const struct lane *lane, const coll_args_t *args, struct call *call);
 
 #endif

@@ -25,14 +25,14 @@
 enum { ABORT_MS = 1000 };
 
 /* A backend without a transport may be in a call that only its own abort ends. */
-static int abort_native(struct comm *comm)
+static int abort_native(struct lane *lane)
 {
-	struct context *context = comm->context;
+	struct context *context = lane->context;
 	const coll_native_t *native = context->plugin->backend.native;
 
 	atomic_store(&context->aborted, 1); /* no other communicator uses the context */
-	comm_send_abort(comm);
-	lane_release_streams(comm);
+	comm_send_abort(lane);
+	lane_release_streams(lane);
 	if (native->abort && context->ep)
 		native->abort(context->ep);
 	context_wake(context);
@@ -45,18 +45,18 @@ static int abort_native(struct comm *comm)
 			 context->plugin->backend.name, ABORT_MS);
 }
 
-static void abort_mark_one(struct comm *comm)
+static void abort_mark_one(struct lane *lane)
 {
-	atomic_fetch_add(&comm->aborted, 1);
-	context_wake(comm->context);
+	atomic_fetch_add(&lane->aborted, 1);
+	context_wake(lane->context);
 }
 
 /* Before the lock: a waiting thread releases the lock when it sees the mark. */
-static void abort_mark(struct comm *comm)
+static void abort_mark(struct lane *lane)
 {
-	abort_mark_one(comm);
-	if (lane_host(comm))
-		abort_mark_one(comm->lanes->host);
+	abort_mark_one(lane);
+	if (lane_host(lane))
+		abort_mark_one(lane->comm->lane[LANE_HOST]);
 }
 
 /* ------------------------------------------------------------------ destroying -- */
@@ -64,22 +64,22 @@ static void abort_mark(struct comm *comm)
 enum { DESTROY_LEAST_US = 500000 };
 
 struct destroy_goal {
-	struct comm *comm;
+	struct lane *lane;
 	uint64_t number; /* the last operation issued before the call */
 };
 
 /* Nobody waits for receives outside the order: they end with the communicator. */
-static int destroy_is_idle(const struct comm *comm, uint64_t number)
+static int destroy_is_idle(const struct lane *lane, uint64_t number)
 {
-	return comm->error || atomic_load(&comm->aborted) ||
-	       (comm->finished >= number && !comm->messages.sends.first);
+	return lane->error || atomic_load(&lane->aborted) ||
+	       (lane->finished >= number && !lane->messages.sends.first);
 }
 
 static int destroy_idle(void *arg)
 {
 	const struct destroy_goal *goal = arg;
 
-	return destroy_is_idle(goal->comm, goal->number);
+	return destroy_is_idle(goal->lane, goal->number);
 }
 
 static int destroy_told(void *arg)
@@ -95,10 +95,10 @@ static int64_t destroy_remaining(int64_t deadline)
 }
 
 /* CONTEXT_LOST, or 0 whether the time is over or not. */
-static int destroy_wait(struct comm *comm, int (*done)(void *arg), void *arg, int64_t timeout_us)
+static int destroy_wait(struct lane *lane, int (*done)(void *arg), void *arg, int64_t timeout_us)
 {
 	const int64_t patience_us = timeout_us > DESTROY_LEAST_US ? timeout_us : DESTROY_LEAST_US;
-	const int code = context_wait_or_leave(comm->context, done, arg, timeout_us, patience_us);
+	const int code = context_wait_or_leave(lane->context, done, arg, timeout_us, patience_us);
 
 	return code == CONTEXT_LOST ? code : COLL_SUCCESS;
 }
@@ -113,18 +113,18 @@ static int64_t destroy_left(int64_t deadline, int64_t timeout_us)
 }
 
 /* A message that this rank does not receive any more is lost, and its sender has been told nothing. */
-static void destroy_warn_unexpected(const struct comm *comm)
+static void destroy_warn_unexpected(const struct lane *lane)
 {
 	char text[512];
 	unsigned messages;
 	struct rank_name name;
 
-	if (comm->error)
+	if (lane->error)
 		return;
-	messages = comm->client->unexpected(comm, text, sizeof(text));
+	messages = lane->client->unexpected(lane, text, sizeof(text));
 	if (messages)
 		log_warn("%s destroys a communicator with %u message%s that no call has received%s",
-			 comm_own_name(comm, &name), messages, messages == 1 ? "" : "s", text);
+			 comm_own_name(lane, &name), messages, messages == 1 ? "" : "s", text);
 }
 
 /*
@@ -133,53 +133,53 @@ static void destroy_warn_unexpected(const struct comm *comm)
  * COLL_ERR_MISMATCH if this rank's calls differ from another rank's calls, no call has told the program, and the backend has
  * functions of its own, which do not compare calls.  CONTEXT_LOST: another thread has left the library with the lock.
  */
-static int destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadline)
+static int destroy_finish(struct lane *lane, int64_t timeout_us, int64_t deadline)
 {
 	/* The program hears of the calls that differ from its first lane. */
-	const int told = comm->lane != LANE_FIRST || atomic_load(&comm->outcome->is_told);
-	struct context *context = comm->context;
-	struct destroy_goal goal = {comm, comm->issued};
+	const int told = lane->index != LANE_FIRST || atomic_load(&lane->comm->outcome->is_told);
+	struct context *context = lane->context;
+	struct destroy_goal goal = {lane, lane->issued};
 	struct rank_name name;
 
-	lane_check(comm); /* the other lane may have failed */
-	if (destroy_wait(comm, destroy_idle, &goal, destroy_remaining(deadline)))
+	lane_check_other(lane); /* the other lane may have failed */
+	if (destroy_wait(lane, destroy_idle, &goal, destroy_remaining(deadline)))
 		return CONTEXT_LOST;
-	if (!destroy_is_idle(comm, goal.number)) {
+	if (!destroy_is_idle(lane, goal.number)) {
 		log_warn("%s destroys a communicator whose operations are not complete after %.3g "
 			 "s; "
 			 "they are dropped",
-			 comm_own_name(comm, &name), (double)timeout_us / 1e6);
-		comm_fail(comm, 0, COLL_ERR_ABORTED,
+			 comm_own_name(lane, &name), (double)timeout_us / 1e6);
+		comm_fail(lane, 0, COLL_ERR_ABORTED,
 			  "%s destroyed its communicator with operations under way",
-			  comm_own_name(comm, &name));
+			  comm_own_name(lane, &name));
 	}
-	comm->client->listen(comm);
-	comm->leaving = 1;
-	if (comm->error)
-		comm_send_control(comm, CONTROL_FAIL, comm->error, comm_failure(comm));
-	comm->client->leave(comm);
-	if (destroy_wait(comm, destroy_told, context, destroy_left(deadline, timeout_us)))
+	lane->client->listen(lane);
+	lane->leaving = 1;
+	if (lane->error)
+		comm_send_control(lane, CONTROL_FAIL, lane->error, comm_failure(lane));
+	lane->client->leave(lane);
+	if (destroy_wait(lane, destroy_told, context, destroy_left(deadline, timeout_us)))
 		return CONTEXT_LOST;
-	destroy_warn_unexpected(comm);
-	comm->client->listen(comm);
-	if (comm->error != COLL_ERR_MISMATCH || !comm->log->hash || told)
+	destroy_warn_unexpected(lane);
+	lane->client->listen(lane);
+	if (lane->error != COLL_ERR_MISMATCH || !lane->log->hash || told)
 		return COLL_SUCCESS;
-	log_warn("%s", comm_failure(comm));
-	return comm_error(comm);
+	log_warn("%s", comm_failure(lane));
+	return comm_error(lane);
 }
 
 /* Ends the waits of other threads, if there are any.  The lock is held, and is not any more. */
-static void destroy_leave(struct comm *comm)
+static void destroy_leave(struct lane *lane)
 {
-	atomic_fetch_add(&comm->aborted, 1);
-	context_wake(comm->context);
-	context_leave(comm->context);
+	atomic_fetch_add(&lane->aborted, 1);
+	context_wake(lane->context);
+	context_leave(lane->context);
 }
 
 /* Takes the lock: 0 if it is not free in time. */
-static int destroy_lock(struct comm *comm, int64_t timeout_us, int64_t deadline)
+static int destroy_lock(struct lane *lane, int64_t timeout_us, int64_t deadline)
 {
-	struct context *context = comm->context;
+	struct context *context = lane->context;
 
 	if (!lock_try(&context->lock) &&
 	    !context_await_lock(context, destroy_left(deadline, timeout_us)))
@@ -189,7 +189,7 @@ static int destroy_lock(struct comm *comm, int64_t timeout_us, int64_t deadline)
 }
 
 /* Returns CONTEXT_LOST as destroy_finish. */
-static int destroy_host_lane(struct comm *host, int64_t timeout_us, int64_t deadline)
+static int destroy_host_lane(struct lane *host, int64_t timeout_us, int64_t deadline)
 {
 	if (!host)
 		return COLL_SUCCESS;
@@ -204,39 +204,39 @@ static int destroy_host_lane(struct comm *host, int64_t timeout_us, int64_t dead
  * Enters the communicator.  A thread may be in a call of the backend that keeps the lock, say a shrink: at the time `deadline`
  * an abort ends that call.  Returns CONTEXT_LOST if the lock is not free in time.
  */
-static int destroy_enter(struct comm *comm, int64_t timeout_us, int64_t deadline)
+static int destroy_enter(struct lane *lane, int64_t timeout_us, int64_t deadline)
 {
-	struct context *context = comm->context;
+	struct context *context = lane->context;
 	struct rank_name name;
 
-	if (destroy_lock(comm, timeout_us, deadline))
+	if (destroy_lock(lane, timeout_us, deadline))
 		return COLL_SUCCESS;
 	if (context->plugin->backend.transport)
 		return CONTEXT_LOST;
 	log_warn("%s destroys a communicator while another thread's call is inside backend "
 		 "'%s'; an abort ends the call",
-		 comm_own_name(comm, &name), context->plugin->backend.name);
-	abort_mark(comm);
-	if (abort_native(comm))
+		 comm_own_name(lane, &name), context->plugin->backend.name);
+	abort_mark(lane);
+	if (abort_native(lane))
 		return CONTEXT_LOST;
-	comm_fail(comm, 1, COLL_ERR_ABORTED, "%s destroyed the communicator",
-		  comm_own_name(comm, &name));
+	comm_fail(lane, 1, COLL_ERR_ABORTED, "%s destroyed the communicator",
+		  comm_own_name(lane, &name));
 	context_entered(context);
 	return COLL_SUCCESS;
 }
 
 /* All that needs the lock: a result of destroy_finish. */
-static int destroy_run(struct comm *comm, int64_t timeout_us, int64_t deadline)
+static int destroy_run(struct lane *lane, int64_t timeout_us, int64_t deadline)
 {
-	int code = destroy_enter(comm, timeout_us, deadline);
+	int code = destroy_enter(lane, timeout_us, deadline);
 
 	if (code)
 		return code;
-	code = destroy_finish(comm, timeout_us, deadline);
+	code = destroy_finish(lane, timeout_us, deadline);
 	if (code == CONTEXT_LOST)
 		return code;
-	destroy_leave(comm);
-	return destroy_host_lane(lane_host(comm), timeout_us, deadline) == CONTEXT_LOST
+	destroy_leave(lane);
+	return destroy_host_lane(lane_host(lane), timeout_us, deadline) == CONTEXT_LOST
 		       ? CONTEXT_LOST
 		       : code;
 }
@@ -245,15 +245,15 @@ static int destroy_run(struct comm *comm, int64_t timeout_us, int64_t deadline)
  * A thread that is gone, or still in a call, may use the communicator: it is never freed.  The handle is not valid any
  * more.
  */
-static void destroy_leave_behind(struct comm *comm, int64_t timeout_us, int64_t left_us)
+static void destroy_leave_behind(struct lane *lane, int64_t timeout_us, int64_t left_us)
 {
-	struct context *context = comm->context;
+	struct context *context = lane->context;
 	struct rank_name name;
 
 	log_warn("%s destroys a communicator whose memory is not freed: for %.3g s another thread "
 		 "has been in a call, or a thread has left its call by siglongjmp or its own end",
-		 comm_own_name(comm, &name), (double)timeout_us / 1e6);
-	atomic_fetch_add(&comm->aborted, 1);
+		 comm_own_name(lane, &name), (double)timeout_us / 1e6);
+	atomic_fetch_add(&lane->aborted, 1);
 	context_wake(context);
 	atomic_store(&context->abandoned, 1);
 	context_left(context, left_us / 1000);
@@ -265,31 +265,34 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 	CANCEL_OFF;
 	struct comm *comm = comm_pin(handle, "coll_comm_destroy");
 	struct error_first first = {0};
+	struct lane *lane, *host;
 	struct context *context;
 	int64_t timeout_us, deadline;
 	int lost, retired;
 
 	if (!comm)
 		return error_code();
-	context = comm->context;
+	lane = comm->lane[LANE_FIRST];
+	context = lane->context;
 	timeout_us = config_int(context->config, "destroy_timeout");
 	deadline = clock_now_us() + timeout_us;
-	error_note(&first, destroy_run(comm, timeout_us, deadline));
+	error_note(&first, destroy_run(lane, timeout_us, deadline));
 	lost = first.code == CONTEXT_LOST;
 	retired = handle_retire(handle, lost ? 0 : destroy_left(deadline, timeout_us));
 	if (retired < 0)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_comm_destroy: another thread is destroying it already");
 	if (lost || retired == HANDLE_PINNED) {
-		destroy_leave_behind(comm, timeout_us,
+		destroy_leave_behind(lane, timeout_us,
 				     lost ? 0 : destroy_left(deadline, timeout_us));
 		return lost ? COLL_SUCCESS : error_raise(&first);
 	}
 	/* The host lane first: it gives back memory and events of the CUDA context that the order stream keeps. */
-	comm_free_host(lane_part(comm));
-	if (comm->lanes)
-		comm->client->lanes->free(comm);
-	comm_free(comm);
+	host = lane_part(lane);
+	lane_free_host(host);
+	if (host)
+		lane->client->lanes->free(lane);
+	lane_free(lane);
 	context_left(context, destroy_left(deadline, timeout_us) / 1000);
 	context_unref(context, destroy_left(deadline, timeout_us) / 1000);
 	return error_raise(&first);
@@ -298,9 +301,9 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 /* ----------------------------------------------------------------------- aborting -- */
 
 /* Takes the lock, which a thread may keep that is in a call, or that has left the library. */
-static int abort_lock(struct comm *comm)
+static int abort_lock(struct lane *lane)
 {
-	struct context *context = comm->context;
+	struct context *context = lane->context;
 
 	if (context_await_lock(context, (int64_t)ABORT_MS * 1000))
 		return COLL_SUCCESS;
@@ -313,14 +316,14 @@ static int abort_lock(struct comm *comm)
 }
 
 /* The native lane has failed: now the host lane ends too, with the program's messages. */
-static int abort_host_lane(struct comm *host)
+static int abort_host_lane(struct lane *host)
 {
 	int code = host ? abort_lock(host) : COLL_SUCCESS;
 
 	if (code || !host)
 		return code;
-	lane_check(host);
-	if (!comm_flush_or_leave(host))
+	lane_check_other(host);
+	if (!lane_flush_or_leave(host))
 		context_leave(host->context);
 	return COLL_SUCCESS;
 }
@@ -330,19 +333,21 @@ coll_result_t coll_comm_abort(coll_comm_t handle)
 	CANCEL_OFF;
 	struct comm *comm = comm_pin(handle, "coll_comm_abort");
 	struct rank_name name;
+	struct lane *lane;
 	int code;
 
 	if (!comm)
 		return error_code();
-	abort_mark(comm);
-	code = comm->context->plugin->backend.transport ? abort_lock(comm) : abort_native(comm);
+	lane = comm->lane[LANE_FIRST];
+	abort_mark(lane);
+	code = lane->context->plugin->backend.transport ? abort_lock(lane) : abort_native(lane);
 	if (!code) {
 		/* abort_native has told the other ranks already. */
-		comm_fail(comm, comm->native != NULL, COLL_ERR_ABORTED,
-			  "%s aborted the communicator", comm_own_name(comm, &name));
-		if (!comm_flush_or_leave(comm))
-			context_leave(comm->context);
-		code = abort_host_lane(lane_host(comm));
+		comm_fail(lane, lane->native != NULL, COLL_ERR_ABORTED,
+			  "%s aborted the communicator", comm_own_name(lane, &name));
+		if (!lane_flush_or_leave(lane))
+			context_leave(lane->context);
+		code = abort_host_lane(lane_host(lane));
 	}
 	handle_unpin(handle);
 	return code;

@@ -80,31 +80,30 @@ static int init_open_all(struct init_rank *all, int nranks)
 	return code;
 }
 
-int init_comm(coll_comm_t *out, struct context *context, struct comm *host)
+int init_comm(coll_comm_t *out, struct context *context, struct lane *host)
 {
-	struct comm *comm = NULL;
+	struct lane *lane = NULL;
 	int code = wait_thread_start(context);
 
 	context_enter(context); /* from now on the calling thread drives it */
 	context->next_context_id = 1;
 	if (!code)
-		code = comm_new_lane(&comm, context, host ? host->context_id : 0, context->rank,
-				     context->nranks, NULL);
-	if (!code && host)
-		code = lane_join(comm, host);
+		code = lane_new(&lane,
+				host ? host->comm : comm_blank(context->rank, context->nranks),
+				LANE_FIRST, context, host ? host->context_id : 0, NULL);
 	if (!code)
-		code = comm_publish(comm);
+		code = comm_publish(lane->comm);
 	if (!code)
 		context_progress(context); /* messages for it may have come already */
 	context_leave(context);
 	if (code) {
-		comm_free_host(comm && comm->lanes ? lane_part(comm) : host);
-		if (comm)
-			comm_free(comm);
+		lane_free_host(lane ? lane_part(lane) : host);
+		if (lane)
+			lane_free(lane);
 		context_unref(context, 0);
 		return code;
 	}
-	*out = comm->handle;
+	*out = lane->comm->handle;
 	return COLL_SUCCESS;
 }
 
@@ -115,20 +114,19 @@ int init_comm(coll_comm_t *out, struct context *context, struct comm *host)
 static int init_finish(coll_comm_t *out, struct init_rank *rank)
 {
 	struct context *context = rank->context;
-	struct comm *host;
+	struct lane *host;
 	int code;
 
 	log_info("rank %d of %d uses backend '%s' from %s", context->rank, context->nranks,
 		 context->plugin->backend.name, context->plugin->path);
 	context_ref(context); /* its bootstrap must outlive a failed init_comm */
-	code = comm_new_host(context, &host);
+	code = lane_new_host(context, &host);
 	if (!code) {
 		rank->context = NULL;
 		code = init_comm(out, context, host);
 	}
 	if (!code && rank->rendezvous->library->made)
-		rank->rendezvous->library->made(context,
-						comm_tag_control(host ? host->context_id : 0));
+		rank->rendezvous->library->made(context, tag_control(host ? host->context_id : 0));
 	if (!rank->rendezvous->together)
 		code = bootstrap_all_ok(context->bootstrap, code,
 					config_int(context->config, "init_timeout") / 1000);

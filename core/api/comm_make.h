@@ -59,6 +59,6 @@ int comm_rendezvous(struct context **context, const struct rendezvous *m);
  * Makes the first communicator of an opened context, with its host lane (comm/lane.h; NULL:
  * none).  Releases both on an error (comm_make.c).
  */
-int init_comm(coll_comm_t *out, struct context *context, struct comm *host);
+int init_comm(coll_comm_t *out, struct context *context, struct lane *host);
 
 #endif

@@ -82,19 +82,19 @@ static void split_end(struct split *split, int code)
 static void split_voted(struct task *task, int result)
 {
 	struct split *split = (struct split *)task;
-	struct comm *comm = task->comm;
+	struct lane *lane = task->lane;
 	int code;
 
 	if (split->waits)
 		return;
-	code = result ? error_set(result, "%s", comm_failure(comm)) : COLL_SUCCESS;
-	split_end(split, split->derive->make(comm, split, code));
+	code = result ? error_set(result, "%s", comm_failure(lane)) : COLL_SUCCESS;
+	split_end(split, split->derive->make(lane, split, code));
 }
 
 static const struct task_kind split_kind = {.reached = split_voted};
 
 /* Checks the arguments and makes the split, with one reference; the parent is entered.  On an error *out is NULL. */
-static int split_new(struct comm *comm, const struct split_args *args, struct split **out)
+static int split_new(struct lane *lane, const struct split_args *args, struct split **out)
 {
 	struct split *split;
 	int64_t timeout_us;
@@ -106,14 +106,14 @@ static int split_new(struct comm *comm, const struct split_args *args, struct sp
 				 !args->newcomm ? "newcomm is NULL"
 						: "color must be 0 or more, or COLL_SPLIT_NOCOLOR");
 	if (!code)
-		code = comm_error(comm);
+		code = comm_error(lane);
 	if (code)
 		return code;
-	*out = split = calloc(1, sizeof(*split) + (size_t)comm->nranks * sizeof(split->own));
+	*out = split = calloc(1, sizeof(*split) + (size_t)lane->comm->nranks * sizeof(split->own));
 	if (!split)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
-	task_init(&split->task, &split_kind, comm);
-	split->derive = derive_of(comm);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", lane->comm->nranks);
+	task_init(&split->task, &split_kind, lane);
+	split->derive = derive_of(lane);
 	split->out = args->newcomm;
 	split->waits = args->waits;
 	split->timeout_us = timeout_us;
@@ -124,54 +124,54 @@ static int split_new(struct comm *comm, const struct split_args *args, struct sp
 /* Issues the exchange of the votes.  The communicator keeps the split until the votes cannot be written any more. */
 static int split_begin(struct split *split)
 {
-	struct comm *comm = split->task.comm;
+	struct lane *lane = split->task.lane;
 	int code;
 
 	if (split->derive->block)
 		return COLL_SUCCESS;
-	code = split->derive->vote(comm, split);
+	code = split->derive->vote(lane, split);
 	if (code)
 		return code;
 	task_await(&split->task);
-	task_check(comm); /* the vote may have failed the communicator */
+	task_check(lane); /* the vote may have failed the communicator */
 	if (!group_current())
-		queue_issued(comm);
+		queue_issued(lane);
 	return COLL_SUCCESS;
 }
 
 /* Waits for the votes and makes the communicator. */
 static void split_wait(struct split *split)
 {
-	struct comm *comm = split->task.comm;
+	struct lane *lane = split->task.lane;
 	const uint64_t number = split->task.number;
-	int code = comm_wait(comm, number);
+	int code = lane_wait(lane, number);
 
-	if (comm->finished >= number) /* the parent may have failed since, in a later call */
+	if (lane->finished >= number) /* the parent may have failed since, in a later call */
 		code = COLL_SUCCESS;
-	task_check(comm);
-	split_end(split, split->derive->make(comm, split, code));
+	task_check(lane);
+	split_end(split, split->derive->make(lane, split, code));
 	if (split->task.code)
-		comm_flush(comm);
+		lane_flush(lane);
 }
 
 /* Waits until the split is done, or does all of a split that blocks; the parent is not entered. */
 static int split_finish(struct split *split)
 {
-	struct comm *comm = comm_enter(split->task.handle, "coll_comm_split");
+	struct lane *lane = comm_enter(split->task.handle, "coll_comm_split");
 	int code;
 
-	if (!comm) {
+	if (!lane) {
 		code = error_code();
 		split_end(split, code);
 		return code;
 	}
 	if (split->derive->block)
-		split_end(split, split->derive->block(comm, split));
+		split_end(split, split->derive->block(lane, split));
 	else
 		split_wait(split);
-	comm->steps++; /* a thread that waits for the request looks again */
+	lane->steps++; /* a thread that waits for the request looks again */
 	code = task_result(&split->task);
-	comm_leave(comm);
+	comm_leave(lane);
 	return code;
 }
 
@@ -209,10 +209,10 @@ static void split_start(struct split_parent *p)
 /* From now on the calling thread drives the contexts of the communicator. */
 static void split_adopt(coll_comm_t handle)
 {
-	struct comm *comm = handle ? comm_enter(handle, "coll_comm_split") : NULL;
+	struct lane *lane = handle ? comm_enter(handle, "coll_comm_split") : NULL;
 
-	if (comm)
-		comm_leave(lane_switch(comm));
+	if (lane)
+		comm_leave(lane_switch(lane));
 }
 
 static void split_join(struct split_parent *p)
@@ -234,13 +234,13 @@ static void split_free_all(struct split *list, const struct error_first *why)
 {
 	for (struct split *s = list, *next; s; s = next) {
 		const int done = s->task.done;
-		struct comm *comm = done ? NULL : comm_enter(s->task.handle, "coll_comm_split");
+		struct lane *lane = done ? NULL : comm_enter(s->task.handle, "coll_comm_split");
 
 		next = s->next;
 		if (!done)
 			split_end(s, error_raise(why));
-		if (comm)
-			comm_leave(comm);
+		if (lane)
+			comm_leave(lane);
 		task_unref(&s->task);
 	}
 }
@@ -315,7 +315,7 @@ static int split_complete(struct split *split)
 static int split_call(coll_comm_t handle, const struct split_args *args, coll_request_t *request)
 {
 	CANCEL_OFF;
-	struct comm *comm = comm_enter(handle, args->function);
+	struct lane *lane = comm_enter(handle, args->function);
 	struct split *split = NULL;
 	int code;
 
@@ -323,16 +323,16 @@ static int split_call(coll_comm_t handle, const struct split_args *args, coll_re
 		*args->newcomm = NULL;
 	if (request)
 		*request = NULL;
-	if (!comm)
+	if (!lane)
 		return error_code();
-	code = args->waits || request ? split_new(comm, args, &split)
+	code = args->waits || request ? split_new(lane, args, &split)
 				      : error_set(COLL_ERR_INVALID_ARGUMENT, "%s: request is NULL",
 						  args->function);
 	if (!code && request)
 		code = request_new(request, &split->task);
 	if (!code)
 		code = split_begin(split);
-	comm_leave(comm);
+	comm_leave(lane);
 	if (!code && (args->waits || split->derive->block))
 		code = split_complete(split);
 	if (!request || !*request)
@@ -392,24 +392,24 @@ static int shrink_check(const int32_t *exclude, int32_t n, const coll_comm_t *ne
 }
 
 /* Marks the excluded ranks.  Only survivors call shrink, so the list must not contain this rank. */
-static int shrink_exclude(const struct comm *comm, const int32_t *exclude, int32_t n,
+static int shrink_exclude(const struct lane *lane, const int32_t *exclude, int32_t n,
 			  uint8_t *excluded)
 {
 	struct rank_name name;
 
 	for (int i = 0; i < n; i++) {
-		if (exclude[i] < 0 || exclude[i] >= comm->nranks)
+		if (exclude[i] < 0 || exclude[i] >= lane->comm->nranks)
 			return error_set(COLL_ERR_INVALID_ARGUMENT,
 					 "coll_comm_shrink: exclude[%d] is %d, but ranks go from 0 "
 					 "to %d",
-					 i, exclude[i], comm->nranks - 1);
+					 i, exclude[i], lane->comm->nranks - 1);
 		excluded[exclude[i]] = 1;
 	}
-	if (excluded[comm->rank])
+	if (excluded[lane->comm->rank])
 		return error_set(
 			COLL_ERR_INVALID_ARGUMENT,
 			"coll_comm_shrink: %s excludes itself; only those that stay call it",
-			comm_own_name(comm, &name));
+			comm_own_name(lane, &name));
 	return COLL_SUCCESS;
 }
 
@@ -417,26 +417,26 @@ coll_result_t coll_comm_shrink(coll_comm_t handle, const int32_t *exclude, int32
 			       coll_comm_t *newcomm, const coll_config_t *config, int32_t flags)
 {
 	CANCEL_OFF;
-	struct comm *comm = comm_enter(handle, "coll_comm_shrink");
+	struct lane *lane = comm_enter(handle, "coll_comm_shrink");
 	uint8_t *excluded;
 	int64_t timeout_us = 0;
 	int code;
 
 	if (newcomm)
 		*newcomm = NULL;
-	if (!comm)
+	if (!lane)
 		return error_code();
 	code = shrink_check(exclude, nexclude, newcomm, flags);
 	if (!code)
 		code = derive_config("coll_comm_shrink", config, &timeout_us);
-	excluded = calloc((size_t)comm->nranks, 1);
+	excluded = calloc((size_t)lane->comm->nranks, 1);
 	if (!code && !excluded)
-		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
+		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", lane->comm->nranks);
 	if (!code)
-		code = shrink_exclude(comm, exclude, nexclude, excluded);
+		code = shrink_exclude(lane, exclude, nexclude, excluded);
 	if (!code)
-		code = derive_of(comm)->shrink(comm, excluded, timeout_us, newcomm);
-	comm_leave(comm);
+		code = derive_of(lane)->shrink(lane, excluded, timeout_us, newcomm);
+	comm_leave(lane);
 	free(excluded);
 	return code;
 }

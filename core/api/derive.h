@@ -27,16 +27,16 @@ struct split {
 /* An implementation of making communicators from others.  The parent is entered. */
 struct derive {
 	/* Issues the operation that exchanges the votes: sets split->task.number and split->seq. */
-	int (*vote)(struct comm *comm, struct split *split);
+	int (*vote)(struct lane *lane, struct split *split);
 	/* After the votes, of which `code` is the result: makes the communicator.  Does not block. */
-	int (*make)(struct comm *comm, struct split *split, int code);
+	int (*make)(struct lane *lane, struct split *split, int code);
 	/*
 	 * In place of both: splits, and blocks.  It keeps the lock of the parent, so the splits of a group need a thread
 	 * for each parent.
 	 */
-	int (*block)(struct comm *comm, struct split *split);
+	int (*block)(struct lane *lane, struct split *split);
 	/* Makes a communicator of the ranks that are not excluded (a byte for each rank); timeout_us as in split. */
-	int (*shrink)(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
+	int (*shrink)(struct lane *lane, const uint8_t *excluded, int64_t timeout_us,
 		      coll_comm_t *out);
 };
 
@@ -53,23 +53,23 @@ struct members {
 };
 
 /* The ranks of this rank's colour, or the ranks that are not excluded.  The caller frees m->rank; COLL_ERR_NO_MEMORY. */
-int members_of_color(struct members *m, const struct comm *parent, const struct split_vote *all);
-int members_but(struct members *m, const struct comm *parent, const uint8_t *excluded);
+int members_of_color(struct members *m, const struct lane *parent, const struct split_vote *all);
+int members_but(struct members *m, const struct lane *parent, const uint8_t *excluded);
 
 /*
  * Makes the communicator of the members on the parent's context, which its lock guards; only a lane, without a handle, if
- * the parent is a host lane.  timeout_us 0: its parent's.  birth: see struct comm.
+ * the parent is a host lane.  timeout_us 0: its parent's.  birth: see struct lane.
  */
-int derive_transport_new(struct comm *parent, uint32_t context_id, const struct members *m,
-			 int64_t timeout_us, uint64_t birth, struct comm **out);
+int derive_transport_new(struct lane *parent, uint32_t context_id, const struct members *m,
+			 int64_t timeout_us, uint64_t birth, struct lane **out);
 /* For derive_native.c: the shrink of derive_transport, but *out is the communicator. */
-int derive_transport_shrunk(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
-			    struct comm **out);
+int derive_transport_shrunk(struct lane *lane, const uint8_t *excluded, int64_t timeout_us,
+			    struct lane **out);
 
 /* A backend without a transport has an implementation of its own (native/derive_native.c). */
-static inline const struct derive *derive_of(const struct comm *comm)
+static inline const struct derive *derive_of(const struct lane *lane)
 {
-	const struct engine *native = comm->engine[ENGINE_NATIVE];
+	const struct engine *native = lane->engine[ENGINE_NATIVE];
 
 	return native && native->derive ? native->derive : &derive_transport;
 }

@@ -30,11 +30,11 @@ static int members_none(int n)
 	return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", n);
 }
 
-int derive_transport_new(struct comm *parent, uint32_t context_id, const struct members *m,
-			 int64_t timeout_us, uint64_t birth, struct comm **out)
+int derive_transport_new(struct lane *parent, uint32_t context_id, const struct members *m,
+			 int64_t timeout_us, uint64_t birth, struct lane **out)
 {
 	struct context *context = parent->context;
-	struct comm *made = NULL;
+	struct lane *made = NULL;
 	int *to_context_rank, code;
 
 	if (context_id == UINT32_MAX)
@@ -48,19 +48,21 @@ int derive_transport_new(struct comm *parent, uint32_t context_id, const struct 
 		return members_none(m->n);
 	for (int r = 0; r < m->n; r++)
 		to_context_rank[r] = parent->to_context_rank[m->rank[r]];
-	code = comm_new_lane(&made, context, context_id, m->place, m->n, to_context_rank);
+	code = lane_new(&made, comm_blank(m->place, m->n), parent->index, context, context_id,
+			to_context_rank);
 	free(to_context_rank);
-	if (!code && parent->lane == LANE_FIRST) /* else init_comm makes the handle of both lanes */
-		code = comm_publish(made);
+	if (!code &&
+	    parent->index == LANE_FIRST) /* else init_comm makes the handle of both lanes */
+		code = comm_publish(made->comm);
 	if (!code) {
 		context_ref(context);
 		made->birth = birth;
-		made->timeout_us = timeout_us ? timeout_us : parent->timeout_us;
+		made->comm->timeout_us = timeout_us ? timeout_us : parent->comm->timeout_us;
 		*out = made;
 		/* A rank may have told already that it could not make its own, and the end of the parent drops that. */
-		comm_check(made);
+		lane_check(made);
 	} else if (made) {
-		comm_free_unmade(made);
+		lane_free_unmade(made);
 	}
 	return code;
 }
@@ -81,15 +83,15 @@ static int split_compare(const void *a, const void *b, void *all)
 	return split_before(all, second, first) - split_before(all, first, second);
 }
 
-int members_of_color(struct members *m, const struct comm *parent, const struct split_vote *all)
+int members_of_color(struct members *m, const struct lane *parent, const struct split_vote *all)
 {
-	const int self = parent->rank;
+	const int self = parent->comm->rank;
 	int sorted = 1;
 
-	*m = (struct members){.rank = malloc((size_t)parent->nranks * sizeof(*m->rank))};
+	*m = (struct members){.rank = malloc((size_t)parent->comm->nranks * sizeof(*m->rank))};
 	if (!m->rank)
-		return members_none(parent->nranks);
-	for (int r = 0; r < parent->nranks; r++) {
+		return members_none(parent->comm->nranks);
+	for (int r = 0; r < parent->comm->nranks; r++) {
 		if (all[r].color != all[self].color)
 			continue;
 		sorted &= !m->n || split_before(all, m->rank[m->n - 1], r);
@@ -104,62 +106,62 @@ int members_of_color(struct members *m, const struct comm *parent, const struct 
 }
 
 /* Issues an allgather of the votes over the parent, in the order of its operations. */
-static int derive_transport_vote(struct comm *comm, struct split *split)
+static int derive_transport_vote(struct lane *lane, struct split *split)
 {
 	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_ALLGATHER, .dtype = COLL_UINT8};
 	int code;
 
-	if (comm->rank == 0)
-		split->own.context_id = comm_draw_context_id(comm->context);
+	if (lane->comm->rank == 0)
+		split->own.context_id = comm_draw_context_id(lane->context);
 	args.sendbuf = &split->own;
 	args.recvbuf = split->all;
 	args.count = sizeof(split->own);
 	args.flags = CALL_OF_SPLIT;
-	code = group_join(comm);
+	code = group_join(lane);
 	if (!code)
-		code = op_issue(comm, &args, group_current());
-	split->task.number = comm->issued;
-	split->seq = comm->seq - 1;
+		code = op_issue(lane, &args, group_current());
+	split->task.number = lane->issued;
+	split->seq = lane->seq - 1;
 	return code;
 }
 
-static int derive_transport_join(struct comm *comm, const struct split *split)
+static int derive_transport_join(struct lane *lane, const struct split *split)
 {
-	struct comm *made = NULL;
+	struct lane *made = NULL;
 	struct members m;
 	int code;
 
 	if (split->own.color < 0)
 		return COLL_SUCCESS;
-	code = members_of_color(&m, comm, split->all);
+	code = members_of_color(&m, lane, split->all);
 	if (!code)
-		code = derive_transport_new(comm, split->all[0].context_id, &m, split->timeout_us,
-					    comm_tag_birth(comm->context_id, split->seq), &made);
+		code = derive_transport_new(lane, split->all[0].context_id, &m, split->timeout_us,
+					    tag_birth(lane->context_id, split->seq), &made);
 	if (made)
-		*split->out = made->handle;
+		*split->out = made->comm->handle;
 	free(m.rank);
 	return code;
 }
 
 /* On an error the operation that writes to the votes has been cancelled. */
-static int derive_transport_make(struct comm *comm, struct split *split, int code)
+static int derive_transport_make(struct lane *lane, struct split *split, int code)
 {
 	if (!code)
-		code = derive_transport_join(comm, split);
+		code = derive_transport_join(lane, split);
 	if (code)
-		comm_send_unmade(comm, split->seq, code, error_text());
+		comm_send_unmade(lane, split->seq, code, error_text());
 	return code;
 }
 
 /* ------------------------------------------------------------------------ shrink -- */
 
-int members_but(struct members *m, const struct comm *parent, const uint8_t *excluded)
+int members_but(struct members *m, const struct lane *parent, const uint8_t *excluded)
 {
-	*m = (struct members){.rank = malloc((size_t)parent->nranks * sizeof(*m->rank))};
+	*m = (struct members){.rank = malloc((size_t)parent->comm->nranks * sizeof(*m->rank))};
 	if (!m->rank)
-		return members_none(parent->nranks);
-	for (int r = 0; r < parent->nranks; r++) {
-		if (r == parent->rank)
+		return members_none(parent->comm->nranks);
+	for (int r = 0; r < parent->comm->nranks; r++) {
+		if (r == parent->comm->rank)
 			m->place = m->n;
 		if (!excluded[r])
 			m->rank[m->n++] = r;
@@ -171,18 +173,18 @@ int members_but(struct members *m, const struct comm *parent, const uint8_t *exc
 enum { SHRINK_SLICE_US = 1000000 };
 
 struct shrink {
-	struct comm *comm;
+	struct lane *lane;
 	const uint8_t *excluded; /* per rank */
 	uint64_t hash;           /* the hash of the list of excluded ranks, never 0 */
 	int leader;
-	int aborted; /* comm->aborted when the call began */
+	int aborted; /* lane->aborted when the call began */
 };
 
 /* Hashes the list of excluded ranks and finds the leader. */
 static void shrink_init(struct shrink *s)
 {
 	s->hash = SIGNATURE_HASH_BEGIN;
-	for (int r = 0; r < s->comm->nranks; r++)
+	for (int r = 0; r < s->lane->comm->nranks; r++)
 		s->hash = signature_hash(s->hash, (uint64_t)s->excluded[r] + 1);
 	s->hash |= 1;
 	while (s->excluded[s->leader])
@@ -197,8 +199,8 @@ static int shrink_missing(const struct shrink *s)
 {
 	int left = -1, reported = -1;
 
-	for (int r = 0; r < s->comm->nranks; r++) {
-		const int state = s->excluded[r] ? PEER_ALIVE : s->comm->peer_state[r];
+	for (int r = 0; r < s->lane->comm->nranks; r++) {
+		const int state = s->excluded[r] ? PEER_ALIVE : s->lane->peer_state[r];
 
 		if (state == PEER_FAILED)
 			return r;
@@ -212,10 +214,10 @@ static int shrink_missing(const struct shrink *s)
 
 static int shrink_agreed(const struct shrink *s)
 {
-	const struct comm *comm = s->comm;
+	const struct lane *lane = s->lane;
 
-	for (int r = 0; r < comm->nranks; r++)
-		if (!s->excluded[r] && r != comm->rank && comm->shrinks->asked[r] != s->hash)
+	for (int r = 0; r < lane->comm->nranks; r++)
+		if (!s->excluded[r] && r != lane->comm->rank && lane->shrinks->asked[r] != s->hash)
 			return 0;
 	return 1;
 }
@@ -223,34 +225,34 @@ static int shrink_agreed(const struct shrink *s)
 /* Has another thread aborted or destroyed the communicator meanwhile? */
 static int shrink_aborted(const struct shrink *s)
 {
-	return atomic_load(&s->comm->aborted) != s->aborted;
+	return atomic_load(&s->lane->aborted) != s->aborted;
 }
 
 static int shrink_over(void *arg)
 {
 	const struct shrink *s = arg;
-	const struct comm *comm = s->comm;
+	const struct lane *lane = s->lane;
 
-	if (!comm->context->ep || shrink_aborted(s))
+	if (!lane->context->ep || shrink_aborted(s))
 		return 1;
-	if (comm->rank == s->leader)
+	if (lane->comm->rank == s->leader)
 		return shrink_agreed(s) || shrink_missing(s) >= 0;
-	return comm->shrinks->answer.hash || shrink_missing(s) >= 0;
+	return lane->shrinks->answer.hash || shrink_missing(s) >= 0;
 }
 
 /* Waits in slices: another thread may set a new timeout. */
 static int shrink_wait(struct shrink *s)
 {
-	const struct comm *comm = s->comm;
+	const struct lane *lane = s->lane;
 	const int64_t begun = clock_now_us();
 	int64_t left;
 	int code;
 
 	do {
-		left = begun + comm->timeout_us - clock_now_us();
-		code = context_wait(comm->context, shrink_over, s,
+		left = begun + lane->comm->timeout_us - clock_now_us();
+		code = context_wait(lane->context, shrink_over, s,
 				    left < SHRINK_SLICE_US ? left : SHRINK_SLICE_US);
-	} while (code && clock_now_us() < begun + comm->timeout_us);
+	} while (code && clock_now_us() < begun + lane->comm->timeout_us);
 	return code;
 }
 
@@ -260,12 +262,13 @@ static void shrink_list_missing(const struct shrink *s, char *text, size_t size)
 	struct rank_name name;
 	size_t at = 0;
 
-	for (int r = 0; r < s->comm->nranks && at < size; r++)
-		if (!s->excluded[r] && r != s->comm->rank && s->comm->shrinks->asked[r] != s->hash)
+	for (int r = 0; r < s->lane->comm->nranks && at < size; r++)
+		if (!s->excluded[r] && r != s->lane->comm->rank &&
+		    s->lane->shrinks->asked[r] != s->hash)
 			at += (size_t)snprintf(
 				text + at, size - at, "%s%s%s", at ? ", " : "",
-				comm_rank_name(s->comm, r, &name) + (at ? strlen("rank ") : 0),
-				s->comm->shrinks->asked[r] ? " (excludes others)" : "");
+				comm_rank_name(s->lane, r, &name) + (at ? strlen("rank ") : 0),
+				s->lane->shrinks->asked[r] ? " (excludes others)" : "");
 }
 
 static int shrink_timed_out(const struct shrink *s)
@@ -273,12 +276,12 @@ static int shrink_timed_out(const struct shrink *s)
 	struct rank_name name;
 	char missing[256] = "";
 
-	if (s->comm->rank != s->leader)
+	if (s->lane->comm->rank != s->leader)
 		return error_set(COLL_ERR_TIMEOUT,
 				 "coll_comm_shrink timed out: %s, the lowest that stays, does not "
 				 "answer: all ranks "
 				 "that stay must call it with the same list",
-				 comm_rank_name(s->comm, s->leader, &name));
+				 comm_rank_name(s->lane, s->leader, &name));
 	shrink_list_missing(s, missing, sizeof(missing));
 	return error_set(
 		COLL_ERR_TIMEOUT,
@@ -290,7 +293,7 @@ static int shrink_timed_out(const struct shrink *s)
 /* A survivor that takes no part may live: its own call, with another list, has ended before this one. */
 static const char *shrink_reason(const struct shrink *s, int rank)
 {
-	switch (s->comm->peer_state[rank]) {
+	switch (s->lane->peer_state[rank]) {
 	case PEER_FAILED: return "is gone too: exclude it as well";
 	case PEER_LEFT:
 		return "has destroyed its communicator, and has not called it with the same list: "
@@ -309,52 +312,52 @@ static int shrink_lost(const struct shrink *s, int rank)
 	struct rank_name name;
 
 	return error_set(COLL_ERR_PEER_LOST, "coll_comm_shrink: %s %s",
-			 comm_rank_name(s->comm, rank, &name), shrink_reason(s, rank));
+			 comm_rank_name(s->lane, rank, &name), shrink_reason(s, rank));
 }
 
 /* The error of a wait that ended without an answer. */
 static int shrink_broken(const struct shrink *s)
 {
-	const struct comm *comm = s->comm;
+	const struct lane *lane = s->lane;
 	struct rank_name name;
 
-	if (!comm->context->ep)
+	if (!lane->context->ep)
 		return error_set(COLL_ERR_ABORTED, "the endpoint of backend '%s' had to be closed",
-				 comm->context->plugin->backend.name);
+				 lane->context->plugin->backend.name);
 	if (shrink_aborted(s))
 		return error_set(COLL_ERR_ABORTED, "coll_comm_shrink: %s aborted the communicator",
-				 comm_own_name(comm, &name));
+				 comm_own_name(lane, &name));
 	return shrink_timed_out(s);
 }
 
 /* The leader's answer to all survivors: a context id, or the rank that failed. */
 static void shrink_answer(const struct shrink *s, uint32_t context_id, int lost)
 {
-	struct comm *comm = s->comm;
+	struct lane *lane = s->lane;
 	char text[40];
 
 	snprintf(text, sizeof(text), "%" PRIx64 " %d", s->hash, lost);
-	for (int r = 0; r < comm->nranks; r++) {
-		if (s->excluded[r] || r == comm->rank)
+	for (int r = 0; r < lane->comm->nranks; r++) {
+		if (s->excluded[r] || r == lane->comm->rank)
 			continue;
-		if (comm->shrinks->asked[r] ==
+		if (lane->shrinks->asked[r] ==
 		    s->hash) /* else the rank is in its next shrink already */
-			comm->shrinks->asked[r] = 0;
-		context_send_control(comm->context, comm->to_context_rank[r],
-				     comm_tag_control(comm->context_id), CONTROL_SHRUNK,
-				     (int)context_id, text);
+			lane->shrinks->asked[r] = 0;
+		context_send_control(lane->context, lane->to_context_rank[r],
+				     tag_control(lane->context_id), CONTROL_SHRUNK, (int)context_id,
+				     text);
 	}
 }
 
 static int shrink_lead(struct shrink *s, uint32_t *context_id)
 {
-	struct comm *comm = s->comm;
+	struct lane *lane = s->lane;
 	int timed_out = shrink_wait(s);
-	int broken = timed_out || !comm->context->ep || shrink_aborted(s);
-	int lost = broken ? comm->rank : shrink_agreed(s) ? -1 : shrink_missing(s);
+	int broken = timed_out || !lane->context->ep || shrink_aborted(s);
+	int lost = broken ? lane->comm->rank : shrink_agreed(s) ? -1 : shrink_missing(s);
 
 	if (!broken && lost < 0)
-		*context_id = comm_draw_context_id(comm->context);
+		*context_id = comm_draw_context_id(lane->context);
 	if (!timed_out) /* after a timeout the other survivors time out too */
 		shrink_answer(s, *context_id, lost);
 	if (broken)
@@ -368,25 +371,25 @@ static int shrink_lead(struct shrink *s, uint32_t *context_id)
  */
 static void shrink_tell(const struct shrink *s, uint64_t hash)
 {
-	const struct comm *comm = s->comm;
+	const struct lane *lane = s->lane;
 	char text[24];
 
 	snprintf(text, sizeof(text), "%" PRIx64, hash);
-	context_send_control(comm->context, comm->to_context_rank[s->leader],
-			     comm_tag_control(comm->context_id), CONTROL_SHRINK, 0, text);
+	context_send_control(lane->context, lane->to_context_rank[s->leader],
+			     tag_control(lane->context_id), CONTROL_SHRINK, 0, text);
 }
 
 /* Asks the leader: 1: *answer is its answer.  0: it has not come in time, or is not awaited any more. */
 static int shrink_ask(struct shrink *s, struct shrunk *answer)
 {
-	struct comm *comm = s->comm;
+	struct lane *lane = s->lane;
 
-	comm->shrinks->awaited = s->hash;
+	lane->shrinks->awaited = s->hash;
 	shrink_tell(s, s->hash);
 	(void)shrink_wait(s);
-	comm->shrinks->awaited = 0;
-	*answer = comm->shrinks->answer;
-	comm->shrinks->answer.hash = 0;
+	lane->shrinks->awaited = 0;
+	*answer = lane->shrinks->answer;
+	lane->shrinks->answer.hash = 0;
 	if (!answer->hash || answer->failed_rank >= 0)
 		shrink_tell(s, 0);
 	return answer->hash != 0;
@@ -394,11 +397,11 @@ static int shrink_ask(struct shrink *s, struct shrunk *answer)
 
 static int shrink_follow(struct shrink *s, uint32_t *context_id)
 {
-	struct comm *comm = s->comm;
+	struct lane *lane = s->lane;
 	struct shrunk answer;
 	int lost;
 
-	if (shrinks_before(comm, s->hash, &answer) || shrink_ask(s, &answer)) {
+	if (shrinks_before(lane, s->hash, &answer) || shrink_ask(s, &answer)) {
 		*context_id = answer.context_id;
 		return answer.failed_rank < 0 ? COLL_SUCCESS : shrink_lost(s, answer.failed_rank);
 	}
@@ -406,7 +409,7 @@ static int shrink_follow(struct shrink *s, uint32_t *context_id)
 	 * The leader may have heard of a lost rank in its last communicator, and may never make this call.  A
 	 * late answer is refused, so that no rank waits for this one.
 	 */
-	comm->shrinks->lost = lost = shrink_missing(s);
+	lane->shrinks->lost = lost = shrink_missing(s);
 	return lost < 0 || shrink_aborted(s) ? shrink_broken(s) : shrink_lost(s, lost);
 }
 
@@ -414,55 +417,56 @@ static int shrink_is_free(void *arg)
 {
 	const struct shrink *s = arg;
 
-	return !s->comm->shrinks->waits || shrink_aborted(s);
+	return !s->lane->shrinks->waits || shrink_aborted(s);
 }
 
 /* The place for the answer is of one call: the calls of several threads follow one another. */
 static int shrink_take_turn(struct shrink *s)
 {
-	struct comm *comm = s->comm;
+	struct lane *lane = s->lane;
 
-	if (context_wait(comm->context, shrink_is_free, s, comm->timeout_us))
+	if (context_wait(lane->context, shrink_is_free, s, lane->comm->timeout_us))
 		return error_set(COLL_ERR_TIMEOUT,
 				 "coll_comm_shrink timed out: another thread of this rank shrinks "
 				 "the same communicator, and has not ended");
-	return comm->shrinks->waits ? shrink_broken(s) : COLL_SUCCESS;
+	return lane->shrinks->waits ? shrink_broken(s) : COLL_SUCCESS;
 }
 
 static int shrink_agree(struct shrink *s, uint32_t *context_id)
 {
-	struct comm *comm = s->comm;
+	struct lane *lane = s->lane;
 	int code;
 
-	s->aborted = atomic_load(&comm->aborted);
+	s->aborted = atomic_load(&lane->aborted);
 	code = shrink_take_turn(s);
 	if (code)
 		return code;
-	comm->shrinks->waits = 1;
-	code = comm->rank == s->leader ? shrink_lead(s, context_id) : shrink_follow(s, context_id);
-	comm->shrinks->waits = 0;
+	lane->shrinks->waits = 1;
+	code = lane->comm->rank == s->leader ? shrink_lead(s, context_id)
+					     : shrink_follow(s, context_id);
+	lane->shrinks->waits = 0;
 	return code;
 }
 
 static int shrink_make(const struct shrink *s, uint32_t context_id, int64_t timeout_us,
-		       struct comm **newcomm)
+		       struct lane **newcomm)
 {
-	struct comm *comm = s->comm;
+	struct lane *lane = s->lane;
 	struct members m;
-	int code = members_but(&m, comm, s->excluded);
+	int code = members_but(&m, lane, s->excluded);
 
 	if (!code)
-		code = derive_transport_new(comm, context_id, &m, timeout_us, 0, newcomm);
+		code = derive_transport_new(lane, context_id, &m, timeout_us, 0, newcomm);
 	free(m.rank);
 	if (code)
-		comm_refuse(comm, context_id, code, error_text());
+		comm_refuse(lane, context_id, code, error_text());
 	return code;
 }
 
-int derive_transport_shrunk(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
-			    struct comm **out)
+int derive_transport_shrunk(struct lane *lane, const uint8_t *excluded, int64_t timeout_us,
+			    struct lane **out)
 {
-	struct shrink s = {.comm = comm, .excluded = excluded};
+	struct shrink s = {.lane = lane, .excluded = excluded};
 	uint32_t context_id = 0;
 	int code;
 
@@ -472,14 +476,14 @@ int derive_transport_shrunk(struct comm *comm, const uint8_t *excluded, int64_t 
 	return code ? code : shrink_make(&s, context_id, timeout_us, out);
 }
 
-static int derive_transport_shrink(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
+static int derive_transport_shrink(struct lane *lane, const uint8_t *excluded, int64_t timeout_us,
 				   coll_comm_t *out)
 {
-	struct comm *made;
-	const int code = derive_transport_shrunk(comm, excluded, timeout_us, &made);
+	struct lane *made;
+	const int code = derive_transport_shrunk(lane, excluded, timeout_us, &made);
 
 	if (!code)
-		*out = made->handle;
+		*out = made->comm->handle;
 	return code;
 }
 

@@ -13,8 +13,8 @@
 
 struct member {
 	coll_comm_t handle;
-	int lane;
-	struct comm *comm;           /* while the group begins: its handle is pinned */
+	int lane_index;
+	struct lane *lane;           /* while the group begins: its handle is pinned */
 	struct order_group *streams; /* its calls that have streams; or NULL */
 };
 
@@ -29,12 +29,12 @@ static _Thread_local struct {
 	int (*end_splits)(struct split *list);
 } group;
 
-int group_join(struct comm *comm)
+int group_join(struct lane *lane)
 {
 	const uint64_t number = group_current();
 	struct member *bigger;
 
-	if (!number || comm->joined == number)
+	if (!number || lane->joined == number)
 		return COLL_SUCCESS;
 	if (group.n == group.cap) {
 		bigger = realloc(group.members, (size_t)(group.cap * 2 + 16) * sizeof(*bigger));
@@ -43,9 +43,10 @@ int group_join(struct comm *comm)
 		group.members = bigger;
 		group.cap = group.cap * 2 + 16;
 	}
-	group.members[group.n++] = (struct member){.handle = comm->handle, .lane = comm->lane};
-	group.natives += comm_native(comm) != NULL;
-	comm->joined = number;
+	group.members[group.n++] =
+		(struct member){.handle = lane->comm->handle, .lane_index = lane->index};
+	group.natives += lane_native(lane) != NULL;
+	lane->joined = number;
 	return COLL_SUCCESS;
 }
 
@@ -70,10 +71,10 @@ coll_result_t coll_group_start(void)
 /* The handle stays pinned until all operations of the group have begun: coll_comm_destroy waits so long. */
 static int group_enter(struct member *m, uint64_t number)
 {
-	m->comm = comm_enter_lane(m->handle, m->lane, "coll_group_end");
-	if (!m->comm)
+	m->lane = comm_enter_lane(m->handle, m->lane_index, "coll_group_end");
+	if (!m->lane)
 		return error_code();
-	m->streams = m->comm->client->group ? m->comm->client->group(m->comm, number) : NULL;
+	m->streams = m->lane->client->group ? m->lane->client->group(m->lane, number) : NULL;
 	return COLL_SUCCESS;
 }
 
@@ -85,43 +86,43 @@ static void group_enter_all(uint64_t number)
 {
 	for (int i = 0; i < group.n; i++)
 		if (!group_enter(&group.members[i], number))
-			context_leave(group.members[i].comm->context);
+			context_leave(group.members[i].lane->context);
 }
 
 /* Starts the group's operations on one communicator, inside a group of the backend's own if it has groups. */
 static int group_begin(struct member *m, uint64_t number)
 {
-	struct comm *comm;
+	struct lane *lane;
 	int code;
 
-	if (m->comm)
-		context_enter(m->comm->context);
+	if (m->lane)
+		context_enter(m->lane->context);
 	else if (group_enter(m, number))
 		return error_code();
-	comm = m->comm;
-	if (comm->client->group_end)
-		comm->client->group_end(comm, number, m->streams);
-	comm->deferred++;
-	engines_group_begin(comm);
-	op_release(comm, number);
-	queue_issued(comm);
-	code = comm_error(comm);
-	context_leave(comm->context);
+	lane = m->lane;
+	if (lane->client->group_end)
+		lane->client->group_end(lane, number, m->streams);
+	lane->deferred++;
+	engines_group_begin(lane);
+	op_release(lane, number);
+	queue_issued(lane);
+	code = comm_error(lane);
+	context_leave(lane->context);
 	return code;
 }
 
-static int group_finish(struct comm *comm, int alone)
+static int group_finish(struct lane *lane, int alone)
 {
 	int code;
 
-	if (!comm)
+	if (!lane)
 		return COLL_SUCCESS;
-	context_enter(comm->context);
-	engines_group_end(comm);
+	context_enter(lane->context);
+	engines_group_end(lane);
 	if (alone)
-		comm->deferred--;
-	code = comm_error(comm);
-	context_leave(comm->context);
+		lane->deferred--;
+	code = comm_error(lane);
+	context_leave(lane->context);
 	return code;
 }
 
@@ -129,16 +130,16 @@ static int group_finish(struct comm *comm, int alone)
  * A backend may merge all groups of one thread: then their operations have begun when the last group has
  * ended, and only now may the backend be polled.
  */
-static void group_unpin(struct comm *comm, int alone)
+static void group_unpin(struct lane *lane, int alone)
 {
-	if (!comm)
+	if (!lane)
 		return;
 	if (!alone) {
-		context_enter(comm->context);
-		comm->deferred--;
-		context_leave(comm->context);
+		context_enter(lane->context);
+		lane->deferred--;
+		context_leave(lane->context);
 	}
-	handle_unpin(comm->handle);
+	handle_unpin(lane->comm->handle);
 }
 
 coll_result_t coll_group_end(void)
@@ -158,9 +159,9 @@ coll_result_t coll_group_end(void)
 	for (int i = 0; i < group.n; i++)
 		error_note(&first, group_begin(&group.members[i], number));
 	for (int i = 0; i < group.n; i++)
-		error_note(&first, group_finish(group.members[i].comm, alone));
+		error_note(&first, group_finish(group.members[i].lane, alone));
 	for (int i = 0; i < group.n; i++)
-		group_unpin(group.members[i].comm, alone);
+		group_unpin(group.members[i].lane, alone);
 	if (group.splits)
 		error_note(&first, group.end_splits(group.splits));
 	free(group.members);

@@ -9,8 +9,8 @@
 
 struct split;
 
-/* Notes that the open group, if there is one, has an operation on comm. */
-int group_join(struct comm *comm);
+/* Notes that the open group, if there is one, has an operation on the lane. */
+int group_join(struct lane *lane);
 
 /*
  * Adds a split to the open group.  When the group ends, end_all completes and frees the group's splits, a list by

@@ -15,25 +15,25 @@
  * device memory, so the call has a place in both lanes (lane_order.h).
  */
 enum { HOST_MEMORY_NO, HOST_MEMORY_TAKES, HOST_MEMORY_STAGES };
-int host_memory_takes(struct comm *comm, const struct call *call, int code);
+int host_memory_takes(struct lane *lane, const struct call *call, int code);
 /* Makes the operation of such a call, unless the call is one for the host lane: *to_host tells, and *op is NULL. */
-static inline int host_memory_make(struct comm *comm, const struct call *call, int code,
+static inline int host_memory_make(struct lane *lane, const struct call *call, int code,
 				   struct op **op, int *to_host)
 {
 	*op = NULL;
-	*to_host = host_memory_takes(comm, call, code);
+	*to_host = host_memory_takes(lane, call, code);
 	if (code || *to_host)
 		return code;
-	code = op_make(comm, call, op);
+	code = op_make(lane, call, op);
 	if (code)
-		*to_host = host_memory_takes(comm, call, code);
+		*to_host = host_memory_takes(lane, call, code);
 	return code;
 }
 /*
  * Adds to the text of COLL_ERR_UNSUPPORTED how the library would do a call that is not for the host lane.  may_stage: such a
  * call could be staged; 0: as a part of something it could not.
  */
-int host_memory_hint(const struct comm *comm, const struct call *call, int code, int may_stage);
+int host_memory_hint(const struct lane *lane, const struct call *call, int code, int may_stage);
 /* COLL_ERR_UNSUPPORTED: a staged call has no order where the text says. */
 int host_memory_refuse(const coll_args_t *args, const char *where);
 

@@ -56,7 +56,7 @@ static int overlap_add(const coll_args_t *a, int receives, size_t first, size_t 
  * The blocks of a v-form may have gaps, which belong to nobody.  The counts of reduce_scatterv count its send
  * buffer, whose blocks have gaps in a list only.
  */
-static int overlap_add_buffer(const struct comm *comm, const struct call *call, int receives)
+static int overlap_add_buffer(const struct lane *lane, const struct call *call, int receives)
 {
 	const coll_args_t *a = &call->args;
 	const int reduces = a->kind == COLL_KIND_REDUCE_SCATTERV;
@@ -67,7 +67,7 @@ static int overlap_add_buffer(const struct comm *comm, const struct call *call, 
 
 	if (elements == 0 || !counts || !displs)
 		return overlap_add(a, receives, 0, elements);
-	for (int r = 0; r < comm->nranks && !code; r++)
+	for (int r = 0; r < lane->comm->nranks && !code; r++)
 		code = overlap_add(a, receives, displs[r], counts[r]);
 	return code;
 }
@@ -99,22 +99,23 @@ static int overlap_compare(size_t first)
 }
 
 /* The root of a broadcast in place only reads. */
-static int overlap_receives(const struct comm *comm, const coll_args_t *a)
+static int overlap_receives(const struct lane *lane, const coll_args_t *a)
 {
-	return a->kind != COLL_KIND_BROADCAST || comm->rank != a->root || a->sendbuf != a->recvbuf;
+	return a->kind != COLL_KIND_BROADCAST || lane->comm->rank != a->root ||
+	       a->sendbuf != a->recvbuf;
 }
 
-int overlap_check(const struct comm *comm, const struct call *call)
+int overlap_check(const struct lane *lane, const struct call *call)
 {
 	const size_t first = overlap.n;
 	int code;
 
-	if (!comm->context->check_buffers)
+	if (!lane->context->check_buffers)
 		return COLL_SUCCESS;
 	overlap.operations++;
-	code = overlap_add_buffer(comm, call, 0);
-	if (!code && overlap_receives(comm, &call->args))
-		code = overlap_add_buffer(comm, call, 1);
+	code = overlap_add_buffer(lane, call, 0);
+	if (!code && overlap_receives(lane, &call->args))
+		code = overlap_add_buffer(lane, call, 1);
 	if (!code)
 		code = overlap_compare(first);
 	if (code)

@@ -5,14 +5,14 @@
 
 #include "comm/call.h"
 
-struct comm;
+struct lane;
 
 /*
  * Compares the buffers of an operation that joins the open group with the buffers of the operations before it.
  * COLL_ERR_INVALID_USAGE: they overlap, and one of the two operations writes there.  COLL_SUCCESS: later operations of
  * the group are compared with this one too, so nothing but this may refuse it any more.
  */
-int overlap_check(const struct comm *comm, const struct call *call);
+int overlap_check(const struct lane *lane, const struct call *call);
 /* The group has ended. */
 void overlap_forget(void);
 

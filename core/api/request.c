@@ -52,7 +52,7 @@ struct task *request_enter(coll_request_t request, const char *what)
 			  handle_trouble(request));
 		return NULL;
 	}
-	if (comm_enter_lane(task->handle, task->lane, what))
+	if (comm_enter_lane(task->handle, task->lane_index, what))
 		return task;
 	handle_unpin(request);
 	return NULL;
@@ -60,7 +60,7 @@ struct task *request_enter(coll_request_t request, const char *what)
 
 void request_leave(coll_request_t request, struct task *task)
 {
-	comm_leave(task->comm);
+	comm_leave(task->lane);
 	handle_unpin(request);
 }
 
@@ -105,28 +105,28 @@ static int request_take_args(const char *what, const coll_args_t *args, coll_arg
 }
 
 /* Checks and makes the operation; *in is entered, and becomes the communicator that the operation is on. */
-static int request_prepare(struct comm **in, const coll_args_t *args, struct op **op)
+static int request_prepare(struct lane **in, const coll_args_t *args, struct op **op)
 {
-	struct comm *comm = *in;
+	struct lane *lane = *in;
 	struct call call;
-	int code = comm_error(comm), to_host;
+	int code = comm_error(lane), to_host;
 
 	if (code)
 		return code;
-	code = host_memory_make(comm, &call, check_call(comm, args, &call), op, &to_host);
+	code = host_memory_make(lane, &call, check_call(lane, args, &call), op, &to_host);
 	if (to_host == HOST_MEMORY_STAGES)
 		return host_memory_refuse(args, "in a persistent request: use coll_request_issue");
 	if (to_host) {
-		*in = lane_switch(comm);
+		*in = lane_switch(lane);
 		return request_prepare(in, args, op);
 	}
 	if (!code)
 		op_make_persistent(*op);
-	return host_memory_hint(comm, &call, code, 0);
+	return host_memory_hint(lane, &call, code, 0);
 }
 
 /* *in is entered, and becomes the communicator that the operation is on. */
-static int request_make_persistent(struct comm **in, const coll_args_t *args, const void *site,
+static int request_make_persistent(struct lane **in, const coll_args_t *args, const void *site,
 				   coll_request_t *request)
 {
 	struct persistent *p = calloc(1, sizeof(*p));
@@ -151,29 +151,29 @@ static int request_make_persistent(struct comm **in, const coll_args_t *args, co
 coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,
 				coll_request_t *request)
 {
-	struct comm *comm = comm_enter(handle, "coll_request_init");
+	struct lane *lane = comm_enter(handle, "coll_request_init");
 	coll_args_t full;
 	int code;
 
 	if (request)
 		*request = NULL;
-	if (!comm)
+	if (!lane)
 		return error_code();
 	code = request ? request_take_args("coll_request_init", args, &full)
 		       : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_request_init: request is NULL");
 	if (!code)
-		code = request_make_persistent(&comm, &full, __builtin_return_address(0), request);
-	comm_leave(comm);
+		code = request_make_persistent(&lane, &full, __builtin_return_address(0), request);
+	comm_leave(lane);
 	return code;
 }
 
 /* Makes a request for an operation: *task is its task, or NULL on an error. */
-static int request_for(struct comm *comm, uint64_t number, coll_request_t *request,
+static int request_for(struct lane *lane, uint64_t number, coll_request_t *request,
 		       struct task **task)
 {
 	int code;
 
-	*task = task_new(comm, number);
+	*task = task_new(lane, number);
 	code = *task ? request_new(request, *task) : error_code();
 	if (!code)
 		return COLL_SUCCESS;
@@ -185,7 +185,7 @@ static int request_for(struct comm *comm, uint64_t number, coll_request_t *reque
 coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
 				 coll_request_t *request)
 {
-	struct comm *comm = comm_enter(handle, "coll_request_issue");
+	struct lane *lane = comm_enter(handle, "coll_request_issue");
 	struct issued issued;
 	struct task *task = NULL;
 	coll_args_t full;
@@ -193,41 +193,41 @@ coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
 
 	if (request)
 		*request = NULL;
-	if (!comm)
+	if (!lane)
 		return error_code();
 	code = request ? request_take_args("coll_request_issue", args, &full)
 		       : error_set(COLL_ERR_INVALID_ARGUMENT,
 				   "coll_request_issue: request is NULL");
 	if (!code) /* before the operation, which cannot be taken back */
-		code = request_for(comm, 0, request, &task);
+		code = request_for(lane, 0, request, &task);
 	if (!code)
-		code = call_issue(comm, &full, __builtin_return_address(0), &issued);
+		code = call_issue(lane, &full, __builtin_return_address(0), &issued);
 	if (!code) {
-		task_place(task, lane_at(comm, issued.lane), issued.number);
-		engines_mark(comm);
+		task_place(task, lane->comm->lane[issued.lane_index], issued.number);
+		engines_mark(lane);
 	} else if (task) {
 		request_drop(request);
 	}
-	comm_leave(comm);
+	comm_leave(lane);
 	return code;
 }
 
 static int request_is_under_way(struct task *task)
 {
 	if (!task_is_done(task))
-		context_progress(task->comm->context);
+		context_progress(task->lane->context);
 	return !task_is_done(task);
 }
 
 /* lane_go_native, but NULL, with the host lane still entered, if a thread has left the library with the native lane's lock. */
-static struct comm *request_go_native(struct comm *host)
+static struct lane *request_go_native(struct lane *host)
 {
-	struct comm *native = host->lanes->native;
+	struct lane *native = host->comm->lane[LANE_FIRST];
 
 	context_leave(host->context);
-	if (context_await_lock(native->context, native->timeout_us)) {
+	if (context_await_lock(native->context, native->comm->timeout_us)) {
 		context_entered(native->context);
-		lane_check(native);
+		lane_check_other(native);
 		return native;
 	}
 	atomic_store(&native->context->lost, 1);
@@ -236,10 +236,10 @@ static struct comm *request_go_native(struct comm *host)
 }
 
 /* Before an operation of the host lane, which is entered.  The native lane's lock comes first. */
-static int request_begin_on_host(struct comm *host)
+static int request_begin_on_host(struct lane *host)
 {
-	struct comm *native = request_go_native(host);
-	int code = native ? comm_error(native) : comm_lost(host->lanes->native);
+	struct lane *native = request_go_native(host);
+	int code = native ? comm_error(native) : comm_lost(host->comm->lane[LANE_FIRST]);
 
 	if (!native)
 		return code;
@@ -249,9 +249,9 @@ static int request_begin_on_host(struct comm *host)
 	return code ? code : comm_error(host);
 }
 
-static void request_end_on_host(struct comm *host, uint64_t number)
+static void request_end_on_host(struct lane *host, uint64_t number)
 {
-	struct comm *native = request_go_native(host);
+	struct lane *native = request_go_native(host);
 
 	if (!native)
 		return;
@@ -262,10 +262,10 @@ static void request_end_on_host(struct comm *host, uint64_t number)
 /* Issues the operation; the lock is released meanwhile. */
 static int request_begin(struct persistent *p)
 {
-	struct comm *comm = p->task.comm;
+	struct lane *lane = p->task.lane;
 	const uint64_t group = group_current();
-	const int on_host = comm->lane == LANE_HOST;
-	int code = on_host ? request_begin_on_host(comm) : COLL_SUCCESS;
+	const int on_host = lane->index == LANE_HOST;
+	int code = on_host ? request_begin_on_host(lane) : COLL_SUCCESS;
 
 	if (!code)
 		code = call_join(p->op, group);
@@ -273,10 +273,10 @@ static int request_begin(struct persistent *p)
 		return code;
 	p->task.number = op_enqueue(p->op, group);
 	if (!group)
-		queue_issued(comm);
-	engines_mark(comm);
+		queue_issued(lane);
+	engines_mark(lane);
 	if (on_host)
-		request_end_on_host(comm, p->task.number);
+		request_end_on_host(lane, p->task.number);
 	return COLL_SUCCESS;
 }
 
@@ -289,7 +289,7 @@ coll_result_t coll_request_start(coll_request_t request)
 	if (!task)
 		return error_code();
 	p = persistent_of(task);
-	code = comm_error(task->comm);
+	code = comm_error(task->lane);
 	if (!code && (!p || p->starting || request_is_under_way(task)))
 		code = error_set(COLL_ERR_INVALID_USAGE, "coll_request_start: the request %s",
 				 p ? "is still under way" : "was not made by coll_request_init");
@@ -304,37 +304,38 @@ coll_result_t coll_request_start(coll_request_t request)
 
 coll_result_t coll_get_request(coll_comm_t handle, coll_request_t *request)
 {
-	struct comm *comm = comm_enter(handle, "coll_get_request");
+	struct lane *lane = comm_enter(handle, "coll_get_request");
 	struct issued newest;
 	struct task *task;
 	int code;
 
-	if (!comm)
+	if (!lane)
 		return error_code();
-	newest = lane_newest(comm);
-	engines_mark(comm);
-	code = request ? request_for(lane_at(comm, newest.lane), newest.number, request, &task)
+	newest = lane_newest(lane);
+	engines_mark(lane);
+	code = request ? request_for(lane->comm->lane[newest.lane_index], newest.number, request,
+				     &task)
 		       : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_get_request: request is NULL");
-	comm_leave(comm);
+	comm_leave(lane);
 	return code;
 }
 
 coll_result_t coll_test(coll_request_t request, int32_t *done)
 {
 	struct task *task = request_enter(request, "coll_test");
-	struct comm *comm;
+	struct lane *lane;
 	int code, over;
 
 	if (!task)
 		return error_code();
-	comm = task->comm;
-	context_progress(comm->context);
-	if (comm->finished < task->number) {
-		lane_help(comm->context, comm);
-		comm->client->poll(comm);
+	lane = task->lane;
+	context_progress(lane->context);
+	if (lane->finished < task->number) {
+		lane_help(lane->context, lane);
+		lane->client->poll(lane);
 	}
 	over = task_is_done(task);
-	code = over ? task_result(task) : comm_error(comm);
+	code = over ? task_result(task) : comm_error(lane);
 	if (done)
 		*done = over;
 	request_leave(request, task);
@@ -353,7 +354,7 @@ coll_result_t coll_wait(coll_request_t request)
 		request_leave(request, task);
 		return code;
 	}
-	code = comm_leave_lost(task->comm);
+	code = comm_leave_lost(task->lane);
 	handle_unpin(request);
 	return code;
 }
@@ -392,12 +393,13 @@ coll_result_t coll_request_set_timeout(coll_request_t request, int64_t timeout_m
 /* The communicator may have ended already, and the operation with it. */
 static void request_end_persistent(struct persistent *p)
 {
-	struct comm *comm = comm_enter_lane(p->task.handle, p->task.lane, "coll_request_free");
+	struct lane *lane =
+		comm_enter_lane(p->task.handle, p->task.lane_index, "coll_request_free");
 
-	if (!comm)
+	if (!lane)
 		return;
 	op_end_persistent(p->op);
-	comm_leave(comm);
+	comm_leave(lane);
 }
 
 coll_result_t coll_request_free(coll_request_t request)

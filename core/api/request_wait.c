@@ -21,7 +21,7 @@ struct waits {
 	const coll_request_t *requests;
 	int n;
 	int pinned;        /* so many entries are pinned, unless they are NULL */
-	struct comm *last; /* the communicator of the last of these; NULL: all are NULL */
+	struct lane *last; /* the communicator of the last of these; NULL: all are NULL */
 	int unlimited;     /* only the communicators limit the time */
 	int mixed;         /* the requests have several communicators */
 	uint64_t moves;    /* of the communicator, if not mixed, at the last look at all requests */
@@ -48,7 +48,7 @@ static int waits_refuse(const struct waits *w, int i, const struct task *task)
 static int waits_pin(struct waits *w, int i)
 {
 	const struct task *task = handle_pin(HANDLE_REQUEST, w->requests[i]);
-	const int pinned = task && w->last && w->last->handle == task->handle;
+	const int pinned = task && w->last && w->last->comm->handle == task->handle;
 	int code;
 
 	if (!task || (!pinned && !handle_pin(HANDLE_COMM, task->handle))) {
@@ -57,10 +57,10 @@ static int waits_pin(struct waits *w, int i)
 			handle_unpin(w->requests[i]);
 		return code;
 	}
-	if (w->last && w->last->context != task->comm->context)
+	if (w->last && w->last->context != task->lane->context)
 		w->slice_us = WAITS_SHORT_US;
-	w->mixed |= w->last && w->last != task->comm;
-	w->last = task->comm;
+	w->mixed |= w->last && w->last != task->lane;
+	w->last = task->lane;
 	return COLL_SUCCESS;
 }
 
@@ -125,26 +125,26 @@ static int waits_lock(struct waits *w, struct context *context)
 }
 
 /* Another thread has kept the lock of the communicator until the caller's limit (0), or for as long as a rank may. */
-static int waits_lost(struct waits *w, const struct comm *comm)
+static int waits_lost(struct waits *w, const struct lane *lane)
 {
 	w->locked = NULL;
-	return clock_now_us() >= w->end_us ? 0 : -comm_lost(comm);
+	return clock_now_us() >= w->end_us ? 0 : -comm_lost(lane);
 }
 
 /* Only a wait without a limit of its own ends after the communicator's timeout for want of a message. */
 static void waits_poll(const struct waits *w, const struct task *task)
 {
-	struct comm *comm = task->comm;
+	struct lane *lane = task->lane;
 
-	comm->waited = w->unlimited && task->kind->describe ? task : NULL;
-	comm->client->poll(comm);
-	comm->waited = NULL;
+	lane->waited = w->unlimited && task->kind->describe ? task : NULL;
+	lane->client->poll(lane);
+	lane->waited = NULL;
 }
 
 /* Changes whenever a task of the communicator may have ended. */
-static uint64_t waits_moves(const struct comm *comm)
+static uint64_t waits_moves(const struct lane *lane)
 {
-	return comm->steps + comm->finished;
+	return lane->steps + lane->finished;
 }
 
 /*
@@ -153,7 +153,7 @@ static uint64_t waits_moves(const struct comm *comm)
  */
 static int waits_look(struct waits *w, int waits, int32_t *indices, int most)
 {
-	struct comm *comm = NULL, *polled = NULL;
+	struct lane *lane = NULL, *polled = NULL;
 	struct task *task;
 	int over = 0;
 
@@ -161,9 +161,9 @@ static int waits_look(struct waits *w, int waits, int32_t *indices, int most)
 		if (!w->requests[i])
 			continue;
 		task = waits_task(w, i);
-		comm = task->comm;
-		if (w->locked != comm->context && !waits_lock(w, comm->context))
-			return waits_lost(w, comm);
+		lane = task->lane;
+		if (w->locked != lane->context && !waits_lock(w, lane->context))
+			return waits_lost(w, lane);
 		if (task_is_over(task)) {
 			indices[over++] = i;
 			continue;
@@ -174,11 +174,11 @@ static int waits_look(struct waits *w, int waits, int32_t *indices, int most)
 				"%s: requests[%d] is of a group that is open, so the wait "
 				"would never end: call coll_group_end first",
 				w->what, i);
-		if (comm != polled)
+		if (lane != polled)
 			waits_poll(w, task);
-		polled = comm;
+		polled = lane;
 	}
-	w->moves = comm ? waits_moves(comm) : 0;
+	w->moves = lane ? waits_moves(lane) : 0;
 	return over;
 }
 
@@ -193,7 +193,7 @@ static int waits_any_over(const struct waits *w)
 		if (!w->requests[i])
 			continue;
 		task = waits_task(w, i);
-		context = task->comm->context;
+		context = task->lane->context;
 		if (context != w->locked && !lock_try(&context->lock))
 			continue;
 		over = task_is_over(task);
@@ -208,12 +208,12 @@ static int waits_any_over(const struct waits *w)
 static int waits_done(void *arg)
 {
 	struct waits *w = arg;
-	const struct comm *comm = w->last;
+	const struct lane *lane = w->last;
 
-	if (!w->mixed && !comm->error && !atomic_load(&comm->aborted) &&
-	    w->moves == waits_moves(comm))
+	if (!w->mixed && !lane->error && !atomic_load(&lane->aborted) &&
+	    w->moves == waits_moves(lane))
 		return 0;
-	w->moves = waits_moves(comm);
+	w->moves = waits_moves(lane);
 	return waits_any_over(w);
 }
 
@@ -240,14 +240,14 @@ static int waits_wait(struct waits *w, int64_t left)
 }
 
 /* A communicator of the context whose lock this thread had. */
-static const struct comm *waits_comm_of(const struct waits *w, const struct context *context)
+static const struct lane *waits_comm_of(const struct waits *w, const struct context *context)
 {
-	const struct comm *comm = NULL;
+	const struct lane *lane = NULL;
 
-	for (int i = 0; !comm || comm->context != context; i++)
+	for (int i = 0; !lane || lane->context != context; i++)
 		if (w->requests[i])
-			comm = waits_task(w, i)->comm;
-	return comm;
+			lane = waits_task(w, i)->lane;
+	return lane;
 }
 
 /* timeout_ms: -1: none.  Returns as waits_look; 0: the time is over, or all entries are NULL. */
@@ -276,15 +276,15 @@ static int waits_run(struct waits *w, int64_t timeout_ms, int32_t *indices, int 
 static int waits_result(struct waits *w, int i)
 {
 	struct task *task = waits_task(w, i);
-	struct comm *comm = task->comm;
+	struct lane *lane = task->lane;
 
-	if (!waits_lock(w, comm->context))
-		return comm_lost(comm);
+	if (!waits_lock(w, lane->context))
+		return comm_lost(lane);
 	if (!task_is_done(task)) {
-		comm_check_aborted(comm, UINT64_MAX);
-		comm_flush(comm);
+		lane_check_aborted(lane, UINT64_MAX);
+		lane_flush(lane);
 	}
-	return task_is_done(task) ? task_result(task) : comm_error(comm);
+	return task_is_done(task) ? task_result(task) : comm_error(lane);
 }
 
 /* ------------------------------------------------------------ public functions -- */

@@ -64,23 +64,34 @@ extern _Atomic int handle_bars; /* threads between handle_bar and handle_unbar *
 int handle_is_barred(void);
 
 /*
- * Returns the object and pins the handle: no thread can retire it before handle_unpin.  Returns NULL if the handle is not
+ * Pins the handle, and returns its slot: no thread can retire the handle before handle_unpin.  Returns NULL if the handle is not
  * valid, or on a thread after handle_bar.  Every call of the program passes here, so the function is inline.
  */
-static inline void *handle_pin(int type, void *handle)
+static inline struct handle_slot *handle_pin_slot(int type, void *handle)
 {
 	uint64_t value = (uintptr_t)handle, state;
-	struct handle_slot *slot = handle_find((uint32_t)value - 1);
+	struct handle_slot *slot;
 
-	if (!slot ||
-	    (atomic_load_explicit(&handle_bars, memory_order_relaxed) && handle_is_barred()))
+	if (atomic_load_explicit(&handle_bars, memory_order_relaxed) && handle_is_barred())
+		return NULL;
+	slot = handle_find((uint32_t)value - 1);
+	if (!slot)
 		return NULL;
 	state = atomic_load(&slot->state);
 	do {
-		if (state >> 32 != value >> 32 || handle_type(state) != type)
+		if (state >> HANDLE_PIN_BITS !=
+		    (value >> 32 << (32 - HANDLE_PIN_BITS) | (uint64_t)type))
 			return NULL;
 	} while (!atomic_compare_exchange_weak(&slot->state, &state, state + 1));
-	return slot->object;
+	return slot;
+}
+
+/* The same, but returns the object. */
+static inline void *handle_pin(int type, void *handle)
+{
+	const struct handle_slot *slot = handle_pin_slot(type, handle);
+
+	return slot ? slot->object : NULL;
 }
 
 /* Returns the object of a handle that the caller has pinned. */

@@ -4,14 +4,14 @@
 #include "comm/call.h"
 #include "comm/extent.h"
 
-struct call call_of_library(const struct comm *comm, const coll_args_t *args)
+struct call call_of_library(const struct lane *lane, const coll_args_t *args)
 {
 	struct call call = {.args = *args, .redop.dtype = args->dtype};
 
 	if (kind_is_valid(args->kind)) {
 		call.kind = kind_at(args->kind);
-		call.elements[COLL_BUFFER_SEND] = extent_elements(comm, args, 0);
-		call.elements[COLL_BUFFER_RECV] = extent_elements(comm, args, 1);
+		call.elements[COLL_BUFFER_SEND] = extent_elements(lane, args, 0);
+		call.elements[COLL_BUFFER_RECV] = extent_elements(lane, args, 1);
 	} else {
 		call.engine = ENGINE_AWAIT;
 	}

@@ -12,7 +12,7 @@
 
 #include <coll/backend.h>
 
-struct comm;
+struct lane;
 
 /*
  * Bits of args.flags.  CALL_OF_SPLIT: the call is part of coll_comm_split, and messages name it so.
@@ -48,9 +48,9 @@ struct call {
 };
 
 /* Writes "allreduce of 10 float32 (sum)" or "recv of 4 int32 from rank 2 with tag 7". */
-void call_describe(const struct comm *comm, const struct call *call, char *text, size_t size);
+void call_describe(const struct lane *lane, const struct call *call, char *text, size_t size);
 
 /* Describes a call of the library's own, which needs no check. */
-struct call call_of_library(const struct comm *comm, const coll_args_t *args);
+struct call call_of_library(const struct lane *lane, const coll_args_t *args);
 
 #endif

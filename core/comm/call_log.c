@@ -7,106 +7,106 @@
 #include <string.h>
 
 /* Makes an empty log with room for so many calls. */
-static int call_log_make(struct comm *comm, uint32_t calls)
+static int call_log_make(struct lane *lane, uint32_t calls)
 {
 	struct call_log *log = calloc(1, sizeof(*log) + calls * sizeof(log->call[0]));
 
-	comm->log = log;
+	lane->log = log;
 	if (!log)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
 	log->mask = calls - 1;
 	return COLL_SUCCESS;
 }
 
-int call_log_new(struct comm *comm)
+int call_log_new(struct lane *lane)
 {
-	return call_log_make(comm, LOG_CALLS);
+	return call_log_make(lane, LOG_CALLS);
 }
 
-int call_log_hash_calls(struct comm *comm)
+int call_log_hash_calls(struct lane *lane)
 {
 	struct call_hash *hash = calloc(1, sizeof(*hash));
 
-	call_log_free(comm);
-	if (!hash || call_log_make(comm, LOG_HASHED_CALLS)) {
+	call_log_free(lane);
+	if (!hash || call_log_make(lane, LOG_HASHED_CALLS)) {
 		free(hash);
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
 	}
-	comm->log->hash = hash;
+	lane->log->hash = hash;
 	hash->now = hash->mark[0] = SIGNATURE_HASH_BEGIN;
 	return COLL_SUCCESS;
 }
 
-void call_log_free(struct comm *comm)
+void call_log_free(struct lane *lane)
 {
-	if (comm->log) {
-		free(comm->log->messages);
-		free(comm->log->hash);
+	if (lane->log) {
+		free(lane->log->messages);
+		free(lane->log->hash);
 	}
-	free(comm->log);
-	comm->log = NULL;
+	free(lane->log);
+	lane->log = NULL;
 }
 
 /* ------------------------------------------------------------------- signatures and hashes -- */
 
 /* Every kind is more than 0, so an entry that is zeroed was never written. */
-const struct signature *call_log_at(const struct comm *comm, uint32_t seq)
+const struct signature *call_log_at(const struct lane *lane, uint32_t seq)
 {
-	const struct call_log *log = comm->log;
+	const struct call_log *log = lane->log;
 	const struct signature *call = &log->call[seq & log->mask];
 
-	return comm->seq - 1 - seq <= log->mask && call->meta[0] ? call : NULL;
+	return lane->seq - 1 - seq <= log->mask && call->meta[0] ? call : NULL;
 }
 
-uint64_t call_log_mark(const struct comm *comm, uint32_t number)
+uint64_t call_log_mark(const struct lane *lane, uint32_t number)
 {
-	return comm->log->hash->mark[number / LOG_MARK_EVERY % LOG_MARKS];
+	return lane->log->hash->mark[number / LOG_MARK_EVERY % LOG_MARKS];
 }
 
-int call_log_find_hash(const struct comm *comm, uint32_t number, uint64_t *hash)
+int call_log_find_hash(const struct lane *lane, uint32_t number, uint64_t *hash)
 {
-	const uint32_t age = comm->seq - number, past = number % LOG_MARK_EVERY;
+	const uint32_t age = lane->seq - number, past = number % LOG_MARK_EVERY;
 
 	if (age / LOG_MARK_EVERY + 1 >= LOG_MARKS)
 		return 0;
 	if (!age) {
-		*hash = comm->log->hash->now;
+		*hash = lane->log->hash->now;
 		return 1;
 	}
-	*hash = call_log_mark(comm, number);
+	*hash = call_log_mark(lane, number);
 	if (past && age + past > LOG_HASHED_CALLS)
 		return 0;
 	for (uint32_t seq = number - past; seq < number; seq++)
-		*hash = call_log_hash(*hash, &comm->log->call[seq & comm->log->mask]);
+		*hash = call_log_hash(*hash, &lane->log->call[seq & lane->log->mask]);
 	return 1;
 }
 
 /* --------------------------------------------------------------------------------- records -- */
 
-void call_log_end_all(struct comm *comm, uint64_t before)
+void call_log_end_all(struct lane *lane, uint64_t before)
 {
-	const int64_t now = context_now(comm->context);
+	const int64_t now = context_now(lane->context);
 
-	if (before < call_log_before(comm))
-		before = call_log_before(comm);
-	while (before++ < comm->finished)
-		call_log_place(comm, before)->ended_us = now;
+	if (before < call_log_before(lane))
+		before = call_log_before(lane);
+	while (before++ < lane->finished)
+		call_log_place(lane, before)->ended_us = now;
 }
 
-void call_log_add_message(struct comm *comm, const struct record *message)
+void call_log_add_message(struct lane *lane, const struct record *message)
 {
-	struct message_log *messages = comm->log->messages;
+	struct message_log *messages = lane->log->messages;
 
 	if (!messages)
-		messages = comm->log->messages = calloc(1, sizeof(*messages));
-	if (!messages || (comm->error && messages->open++ >= LOG_RECORDS / 2))
+		messages = lane->log->messages = calloc(1, sizeof(*messages));
+	if (!messages || (lane->error && messages->open++ >= LOG_RECORDS / 2))
 		return;
 	messages->record[messages->count++ % LOG_RECORDS] = *message;
 }
 
-const struct record *call_log_message(const struct comm *comm, uint64_t n)
+const struct record *call_log_message(const struct lane *lane, uint64_t n)
 {
-	const struct message_log *messages = comm->log->messages;
+	const struct message_log *messages = lane->log->messages;
 	uint64_t before;
 
 	if (!messages)
@@ -115,7 +115,7 @@ const struct record *call_log_message(const struct comm *comm, uint64_t n)
 	return before + n < messages->count ? &messages->record[(before + n) % LOG_RECORDS] : NULL;
 }
 
-void call_log_describe(const struct comm *comm, const struct record *op, char *text, size_t size)
+void call_log_describe(const struct lane *lane, const struct record *op, char *text, size_t size)
 {
 	const struct call call = {
 		.args = {.kind = op->kind,
@@ -127,5 +127,5 @@ void call_log_describe(const struct comm *comm, const struct record *op, char *t
 		.signature = {{op->meta[0], op->meta[1]}},
 	};
 
-	call_describe(comm, &call, text, size);
+	call_describe(lane, &call, text, size);
 }

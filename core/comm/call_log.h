@@ -51,7 +51,7 @@ struct message_log {
 };
 
 struct call_hash {
-	uint64_t now;             /* of all collectives up to comm->seq */
+	uint64_t now;             /* of all collectives up to lane->seq */
 	uint64_t mark[LOG_MARKS]; /* its values at the last multiples of LOG_MARK_EVERY */
 };
 
@@ -63,10 +63,10 @@ struct call_log {
 	struct signature call[];       /* collective `seq` is at seq & mask; zeroed: not issued */
 };
 
-int call_log_new(struct comm *comm);
+int call_log_new(struct lane *lane);
 /* Of a new communicator: its ranks compare hashes of their calls. */
-int call_log_hash_calls(struct comm *comm);
-void call_log_free(struct comm *comm);
+int call_log_hash_calls(struct lane *lane);
+void call_log_free(struct lane *lane);
 
 /* ------------------------------------------------------------------- signatures and hashes -- */
 
@@ -89,37 +89,37 @@ static inline uint64_t call_log_hash(uint64_t hash, const struct signature *call
 	return signature_hash(signature_hash(hash, call->meta[0] & ~unused), call->meta[1]);
 }
 
-/* The place for the signature of collective comm->seq - 1, the newest one. */
-static inline struct signature *call_log_newest_call(const struct comm *comm)
+/* The place for the signature of collective lane->seq - 1, the newest one. */
+static inline struct signature *call_log_newest_call(const struct lane *lane)
 {
-	return &comm->log->call[(comm->seq - 1) & comm->log->mask];
+	return &lane->log->call[(lane->seq - 1) & lane->log->mask];
 }
 
 /* Then, if there are hashes: 1 if the hash has come to a multiple of LOG_MARK_EVERY. */
-static inline int call_log_add_hash(struct comm *comm, const struct signature *call)
+static inline int call_log_add_hash(struct lane *lane, const struct signature *call)
 {
-	struct call_hash *hash = comm->log->hash;
+	struct call_hash *hash = lane->log->hash;
 
 	hash->now = call_log_hash(hash->now, call);
-	if (comm->seq % LOG_MARK_EVERY)
+	if (lane->seq % LOG_MARK_EVERY)
 		return 0;
-	hash->mark[comm->seq / LOG_MARK_EVERY % LOG_MARKS] = hash->now;
+	hash->mark[lane->seq / LOG_MARK_EVERY % LOG_MARKS] = hash->now;
 	return 1;
 }
 
 /* The newest collective has this signature: adds it to the log. */
-static inline void call_log_add_call(struct comm *comm, const struct signature *call)
+static inline void call_log_add_call(struct lane *lane, const struct signature *call)
 {
-	*call_log_newest_call(comm) = *call;
-	comm->client->issued(comm);
+	*call_log_newest_call(lane) = *call;
+	lane->client->issued(lane);
 }
 
 /* The signature of collective `seq`, or NULL: it is not issued yet, or is not one of the last. */
-const struct signature *call_log_at(const struct comm *comm, uint32_t seq);
+const struct signature *call_log_at(const struct lane *lane, uint32_t seq);
 /* The hash at the last multiple of LOG_MARK_EVERY up to `number`. */
-uint64_t call_log_mark(const struct comm *comm, uint32_t number);
+uint64_t call_log_mark(const struct lane *lane, uint32_t number);
 /* Finds the hash of the first `number` collectives, which this rank has issued: 1 if it is known. */
-int call_log_find_hash(const struct comm *comm, uint32_t number, uint64_t *hash);
+int call_log_find_hash(const struct lane *lane, uint32_t number, uint64_t *hash);
 
 /* --------------------------------------------------------------------------------- records -- */
 
@@ -141,32 +141,32 @@ static inline void call_log_fill(struct record *record, const struct call *call,
 }
 
 /* The place of the record of operation `number`, which is one of the last. */
-static inline struct record *call_log_place(const struct comm *comm, uint64_t number)
+static inline struct record *call_log_place(const struct lane *lane, uint64_t number)
 {
-	return &comm->log->op[number % LOG_RECORDS];
+	return &lane->log->op[number % LOG_RECORDS];
 }
 
 /* The log has the operations after this number. */
-static inline uint64_t call_log_before(const struct comm *comm)
+static inline uint64_t call_log_before(const struct lane *lane)
 {
-	return comm->issued < LOG_RECORDS ? 0 : comm->issued - LOG_RECORDS;
+	return lane->issued < LOG_RECORDS ? 0 : lane->issued - LOG_RECORDS;
 }
 
 /* The record of operation `number`, or NULL: it was never issued, or is not one of the last. */
-static inline struct record *call_log_record(const struct comm *comm, uint64_t number)
+static inline struct record *call_log_record(const struct lane *lane, uint64_t number)
 {
-	return number && comm->issued - number < LOG_RECORDS ? call_log_place(comm, number) : NULL;
+	return number && lane->issued - number < LOG_RECORDS ? call_log_place(lane, number) : NULL;
 }
 
-/* The backend has ended the operations after number `before` up to comm->finished. */
-void call_log_end_all(struct comm *comm, uint64_t before);
+/* The backend has ended the operations after number `before` up to lane->finished. */
+void call_log_end_all(struct lane *lane, uint64_t before);
 
 /* Keeps a message outside the order of the operations, which has ended. */
-void call_log_add_message(struct comm *comm, const struct record *message);
+void call_log_add_message(struct lane *lane, const struct record *message);
 /* Message number `n` of the log, the oldest first, or NULL. */
-const struct record *call_log_message(const struct comm *comm, uint64_t n);
+const struct record *call_log_message(const struct lane *lane, uint64_t n);
 
 /* Writes "allreduce of 10 float32 (sum)" or "recv of 4 int32 from rank 2 with tag 7", of an operation. */
-void call_log_describe(const struct comm *comm, const struct record *op, char *text, size_t size);
+void call_log_describe(const struct lane *lane, const struct record *op, char *text, size_t size);
 
 #endif

@@ -10,33 +10,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t comm_tag_user(const struct comm *comm, uint32_t tag)
+uint64_t tag_user(const struct lane *lane, uint32_t tag)
 {
-	return (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT | TAG_USER | tag;
+	return (uint64_t)lane->context_id << TAG_CONTEXT_SHIFT | TAG_USER | tag;
 }
 
-uint64_t comm_tag_pieces(const struct comm *comm, uint32_t number)
+uint64_t tag_pieces(const struct lane *lane, uint32_t number)
 {
-	return comm_tag_user(comm, number) | TAG_PIECES;
+	return tag_user(lane, number) | TAG_PIECES;
 }
 
-uint64_t comm_tag_loose(const struct comm *comm)
+uint64_t tag_loose(const struct lane *lane)
 {
-	return (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT | TAG_USER | TAG_LOOSE;
+	return (uint64_t)lane->context_id << TAG_CONTEXT_SHIFT | TAG_USER | TAG_LOOSE;
 }
 
-uint64_t comm_tag_control(uint32_t context_id)
+uint64_t tag_control(uint32_t context_id)
 {
 	return (uint64_t)context_id << TAG_CONTEXT_SHIFT | MATCH_CONTROL;
 }
 
 /* A control tag of the parent whose lower bits, which are 0 in every other control tag, are the number of the split and a 1. */
-uint64_t comm_tag_birth(uint32_t parent_context_id, uint32_t seq)
+uint64_t tag_birth(uint32_t parent_context_id, uint32_t seq)
 {
-	return comm_tag_control(parent_context_id) | (uint64_t)seq << 1 | 1;
+	return tag_control(parent_context_id) | (uint64_t)seq << 1 | 1;
 }
 
-int comm_tag_is_birth(uint64_t tag)
+int tag_is_birth(uint64_t tag)
 {
 	return tag & MATCH_CONTROL && tag & 1;
 }
@@ -70,13 +70,13 @@ uint32_t comm_draw_context_id(struct context *context)
 
 /* ---------------------------------------------------------------- names of ranks -- */
 
-const char *comm_rank_name(const struct comm *comm, int rank, struct rank_name *name)
+const char *comm_rank_name(const struct lane *lane, int rank, struct rank_name *name)
 {
-	const struct context *context = comm->context;
+	const struct context *context = lane->context;
 	int world = rank;
 
-	if (rank >= 0 && rank < comm->nranks)
-		world = comm->to_context_rank[rank];
+	if (rank >= 0 && rank < lane->comm->nranks)
+		world = lane->to_context_rank[rank];
 	if (context->origin && world >= 0 && world < context->nranks)
 		world = context->origin[world];
 	if (rank == COLL_ANY_SOURCE)
@@ -87,132 +87,131 @@ const char *comm_rank_name(const struct comm *comm, int rank, struct rank_name *
 	return name->text;
 }
 
-const char *comm_own_name(const struct comm *comm, struct rank_name *name)
+const char *comm_own_name(const struct lane *lane, struct rank_name *name)
 {
-	return comm_rank_name(comm, comm->rank, name);
+	return comm_rank_name(lane, lane->comm->rank, name);
 }
 
 /* ------------------------------------------------------- control messages -- */
 
 /* left_too: also to ranks that have left the communicator. */
-static void comm_send_others(struct comm *comm, int left_too, uint64_t tag, int kind, int code,
+static void comm_send_others(struct lane *lane, int left_too, uint64_t tag, int kind, int code,
 			     const char *text)
 {
-	for (int r = 0; r < comm->nranks; r++)
-		if (r != comm->rank && (left_too || comm->peer_state[r] != PEER_LEFT))
-			context_send_control(comm->context, comm->to_context_rank[r], tag, kind,
+	for (int r = 0; r < lane->comm->nranks; r++)
+		if (r != lane->comm->rank && (left_too || lane->peer_state[r] != PEER_LEFT))
+			context_send_control(lane->context, lane->to_context_rank[r], tag, kind,
 					     code, text);
 }
 
-void comm_send_control(struct comm *comm, int kind, int code, const char *text)
+void comm_send_control(struct lane *lane, int kind, int code, const char *text)
 {
-	comm_send_others(comm, 0, comm_tag_control(comm->context_id), kind, code, text);
+	comm_send_others(lane, 0, tag_control(lane->context_id), kind, code, text);
 }
 
 /* A rank that has left the parent may still use the new communicator. */
-void comm_send_unmade(struct comm *parent, uint32_t seq, int code, const char *text)
+void comm_send_unmade(struct lane *parent, uint32_t seq, int code, const char *text)
 {
-	comm_send_others(parent, 1, comm_tag_birth(parent->context_id, seq), CONTROL_UNMADE, code,
-			 text);
+	comm_send_others(parent, 1, tag_birth(parent->context_id, seq), CONTROL_UNMADE, code, text);
 }
 
-void comm_refuse(struct comm *parent, uint32_t context_id, int code, const char *text)
+void comm_refuse(struct lane *parent, uint32_t context_id, int code, const char *text)
 {
-	comm_send_others(parent, 1, comm_tag_control(context_id), CONTROL_UNMADE, code, text);
+	comm_send_others(parent, 1, tag_control(context_id), CONTROL_UNMADE, code, text);
 }
 
-void comm_send_abort(struct comm *comm)
+void comm_send_abort(struct lane *lane)
 {
 	struct rank_name name;
 	char text[96];
 
-	snprintf(text, sizeof(text), "%s aborted the communicator", comm_own_name(comm, &name));
-	comm_send_others(comm, 1, comm_tag_control(comm->context_id), CONTROL_FAIL,
-			 COLL_ERR_ABORTED, text);
+	snprintf(text, sizeof(text), "%s aborted the communicator", comm_own_name(lane, &name));
+	comm_send_others(lane, 1, tag_control(lane->context_id), CONTROL_FAIL, COLL_ERR_ABORTED,
+			 text);
 }
 
-void comm_send_lost(struct comm *comm, int lost)
+void comm_send_lost(struct lane *lane, int lost)
 {
 	const int32_t rank = lost;
 
-	for (int r = 0; r < comm->nranks; r++)
-		if (r != comm->rank && comm->peer_state[r] < PEER_LEFT)
-			context_send_struct(comm->context, comm->to_context_rank[r],
-					    comm_tag_control(comm->context_id), CONTROL_LOST, &rank,
+	for (int r = 0; r < lane->comm->nranks; r++)
+		if (r != lane->comm->rank && lane->peer_state[r] < PEER_LEFT)
+			context_send_struct(lane->context, lane->to_context_rank[r],
+					    tag_control(lane->context_id), CONTROL_LOST, &rank,
 					    sizeof(rank));
 }
 
 /* ------------------------------------------------------------------ failing -- */
 
-void comm_set_pending(struct comm *comm, int code, const char *fmt, ...)
+void lane_set_pending(struct lane *lane, int code, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (comm->pending.code)
+	if (lane->pending.code)
 		return;
-	comm->pending.code = code;
+	lane->pending.code = code;
 	va_start(ap, fmt);
-	vsnprintf(comm->pending.text, sizeof(comm->pending.text), fmt, ap);
+	vsnprintf(lane->pending.text, sizeof(lane->pending.text), fmt, ap);
 	va_end(ap);
-	comm->context->pending_events = 1;
+	lane->context->pending_events = 1;
 }
 
 /*
  * The native lane of two tells the other ranks, whichever lane has failed first, since their watchers read the control
  * channel at once.  The host lane tells a failure that this rank has found in it to the ranks that wait in their host lanes.
  */
-void comm_end_lane(struct comm *comm, int first)
+void lane_end(struct lane *lane, int first)
 {
-	const coll_transport_t *transport = comm->context->plugin->backend.transport;
-	const struct outcome *outcome = comm->outcome;
-	const int tells = !outcome->is_remote && (first || comm->lane == LANE_FIRST);
+	const coll_transport_t *transport = lane->context->plugin->backend.transport;
+	const struct outcome *outcome = lane->comm->outcome;
+	const int tells = !outcome->is_remote && (first || lane->index == LANE_FIRST);
 	struct rank_name name;
 
-	comm->error = atomic_load(&outcome->code);
-	log_info("communicator of %s failed: %s", comm_own_name(comm, &name), outcome->text);
+	lane->error = atomic_load(&outcome->code);
+	log_info("communicator of %s failed: %s", comm_own_name(lane, &name), outcome->text);
 	/* Without cancel the endpoint may be closed now: the other ranks must learn the cause before. */
 	if (tells || (transport && !transport->cancel))
-		comm_send_control(comm, CONTROL_FAIL, comm->error, outcome->text);
-	comm->client->failed(comm, tells);
+		comm_send_control(lane, CONTROL_FAIL, lane->error, outcome->text);
+	lane->client->failed(lane, tells);
 }
 
-void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
+void comm_fail(struct lane *lane, int quiet, int code, const char *fmt, ...)
 {
 	va_list ap;
 	int first;
 
-	if (comm->error)
+	if (lane->error)
 		return;
 	va_start(ap, fmt);
-	first = outcome_fail(comm->outcome, quiet, code, fmt, ap);
+	first = outcome_fail(lane->comm->outcome, quiet, code, fmt, ap);
 	va_end(ap);
-	comm_end_lane(comm, first);
+	lane_end(lane, first);
 }
 
-int comm_tell_error(const struct comm *comm)
+int comm_tell_error(const struct lane *lane)
 {
-	atomic_store(&comm->outcome->is_told, 1);
-	return error_set(comm->error, "%s", comm->outcome->text);
+	atomic_store(&lane->comm->outcome->is_told, 1);
+	return error_set(lane->error, "%s", lane->comm->outcome->text);
 }
 
 /* ------------------------------------------------------------ finding, entering -- */
 
-static struct comm **comm_slot(const struct context *context, uint32_t id)
+static struct lane **lane_slot(const struct context *context, uint32_t id)
 {
 	const uint32_t odd =
 		0x9e3779b1; /* spreads the bits: ids count up, from a rank's first on */
 
-	return (struct comm **)&context->comm_of_id[id * odd >> (32 - CONTEXT_COMMS_BITS)];
+	return (struct lane **)&context->lane_of_id[id * odd >> (32 - CONTEXT_COMMS_BITS)];
 }
 
-struct comm *comm_of_tag(const struct context *context, uint64_t tag)
+struct lane *lane_of_tag(const struct context *context, uint64_t tag)
 {
 	const uint32_t id = (uint32_t)(tag >> TAG_CONTEXT_SHIFT);
-	struct comm *comm = *comm_slot(context, id);
+	struct lane *lane = *lane_slot(context, id);
 
-	while (comm && comm->context_id != id)
-		comm = comm->next_of_id;
-	return comm;
+	while (lane && lane->context_id != id)
+		lane = lane->next_of_id;
+	return lane;
 }
 
 _Static_assert((int)CONTEXT_FREED *CONTEXT_FREED_PIECE == 1 << TAG_CONTEXT_BITS, "room for all");
@@ -237,94 +236,101 @@ int comm_was_freed(const struct context *context, uint32_t context_id)
 	return piece && piece[bit / 8] >> bit % 8 & 1;
 }
 
-void comm_enlist(struct comm *comm)
+void lane_enlist(struct lane *lane)
 {
-	struct context *context = comm->context;
-	struct comm **slot = comm_slot(context, comm->context_id);
+	struct context *context = lane->context;
+	struct lane **slot = lane_slot(context, lane->context_id);
 
-	comm->next_of_id = *slot;
-	*slot = comm;
-	comm->next = context->comms;
-	if (comm->next)
-		comm->next->prev = comm;
-	context->comms = comm;
+	lane->next_of_id = *slot;
+	*slot = lane;
+	lane->next = context->lanes;
+	if (lane->next)
+		lane->next->prev = lane;
+	context->lanes = lane;
 }
 
 /* A communicator that could not be made is in no list. */
-void comm_delist(struct comm *comm)
+void lane_delist(struct lane *lane)
 {
-	struct context *context = comm->context;
-	struct comm **at = comm_slot(context, comm->context_id);
+	struct context *context = lane->context;
+	struct lane **at = lane_slot(context, lane->context_id);
 
-	if (!comm->prev && context->comms != comm)
+	if (!lane->prev && context->lanes != lane)
 		return;
-	while (*at != comm)
+	while (*at != lane)
 		at = &(*at)->next_of_id;
-	*at = comm->next_of_id;
-	*(comm->prev ? &comm->prev->next : &context->comms) = comm->next;
-	if (comm->next)
-		comm->next->prev = comm->prev;
+	*at = lane->next_of_id;
+	*(lane->prev ? &lane->prev->next : &context->lanes) = lane->next;
+	if (lane->next)
+		lane->next->prev = lane->prev;
 }
 
-void comm_list_busy(struct comm *comm)
+void lane_list_busy(struct lane *lane)
 {
-	struct context *context = comm->context;
+	struct context *context = lane->context;
 
-	context->resting -= comm->busy == COMM_RESTS;
-	comm->busy = COMM_BUSY;
-	comm->next_busy = context->busy;
-	context->busy = comm;
-	if (!comm->next_busy)
-		context->last_busy = comm;
+	context->resting -= lane->busy == LANE_RESTS;
+	lane->busy = LANE_BUSY;
+	lane->next_busy = context->busy;
+	context->busy = lane;
+	if (!lane->next_busy)
+		context->last_busy = lane;
 }
 
-void comm_unlist_busy(struct comm *comm, struct comm *before, int to)
+void lane_unlist_busy(struct lane *lane, struct lane *before, int to)
 {
-	struct context *context = comm->context;
+	struct context *context = lane->context;
 
-	*(before ? &before->next_busy : &context->busy) = comm->next_busy;
-	if (context->last_busy == comm)
+	*(before ? &before->next_busy : &context->busy) = lane->next_busy;
+	if (context->last_busy == lane)
 		context->last_busy = before;
-	comm->next_busy = NULL;
-	comm->busy = to;
-	context->resting += to == COMM_RESTS;
+	lane->next_busy = NULL;
+	lane->busy = to;
+	context->resting += to == LANE_RESTS;
 }
 
-void comm_forget_busy(struct comm *comm)
+void lane_forget_busy(struct lane *lane)
 {
-	struct comm *before = NULL;
+	struct lane *before = NULL;
 
-	if (comm->busy == COMM_RESTS) {
-		comm->context->resting--;
-		comm->busy = COMM_IDLE;
+	if (lane->busy == LANE_RESTS) {
+		lane->context->resting--;
+		lane->busy = LANE_IDLE;
 	}
-	if (comm->busy == COMM_IDLE)
+	if (lane->busy == LANE_IDLE)
 		return;
-	for (struct comm *c = comm->context->busy; c != comm; c = c->next_busy)
-		before = c;
-	comm_unlist_busy(comm, before, COMM_IDLE);
+	for (struct lane *other = lane->context->busy; other != lane; other = other->next_busy)
+		before = other;
+	lane_unlist_busy(lane, before, LANE_IDLE);
 }
 
-int comm_lost(const struct comm *comm)
+int comm_lost(const struct lane *lane)
 {
-	return error_set(atomic_load(&comm->aborted) ? COLL_ERR_ABORTED : COLL_ERR_TIMEOUT,
+	return error_set(atomic_load(&lane->aborted) ? COLL_ERR_ABORTED : COLL_ERR_TIMEOUT,
 			 "timed out: another thread is in a call on the same connections and has "
 			 "not given them back, or a thread has left its call there by siglongjmp "
 			 "or its own end: then abort and destroy the communicators");
 }
 
-int comm_leave_lost(const struct comm *comm)
+int comm_leave_lost(const struct lane *lane)
 {
-	const int code = comm_lost(comm);
+	const int code = comm_lost(lane);
 
-	handle_unpin(comm->handle);
+	handle_unpin(lane->comm->handle);
 	return code;
 }
 
-static struct comm *comm_unknown(coll_comm_t handle, const char *what)
+static void *comm_unknown(coll_comm_t handle, const char *what)
 {
 	error_set(COLL_ERR_INVALID_ARGUMENT, "%s: comm is %s", what, handle_trouble(handle));
 	return NULL;
+}
+
+struct lane *comm_pin_lane(coll_comm_t handle, int lane_index)
+{
+	struct comm *comm = handle_pin(HANDLE_COMM, handle);
+
+	return comm ? comm->lane[lane_index] : NULL;
 }
 
 struct comm *comm_pin(coll_comm_t handle, const char *what)
@@ -335,48 +341,49 @@ struct comm *comm_pin(coll_comm_t handle, const char *what)
 }
 
 /* Another thread has the lock.  NULL, with the pin ended: it has kept the lock for longer than any wait lasts. */
-static __attribute__((noinline)) struct comm *comm_enter_slowly(struct comm *comm)
+static __attribute__((noinline)) struct lane *comm_enter_slowly(struct lane *lane)
 {
-	if (context_await_lock(comm->context, comm->timeout_us)) {
-		context_entered(comm->context);
-		return comm;
+	if (context_await_lock(lane->context, lane->comm->timeout_us)) {
+		context_entered(lane->context);
+		return lane;
 	}
-	atomic_store(&comm->context->lost, 1);
-	(void)comm_leave_lost(comm);
+	atomic_store(&lane->context->lost, 1);
+	(void)comm_leave_lost(lane);
 	return NULL;
 }
 
 /* Pins by itself: every call of a program comes by here, and comm_pin costs 25 instructions (tests/bench/small_calls.t). */
-static inline struct comm *comm_enter_at(coll_comm_t handle, int lane, const char *what)
+static inline struct lane *comm_enter_at(coll_comm_t handle, int lane_index, const char *what)
 {
-	struct comm *comm = handle_pin(HANDLE_COMM, handle);
+	const struct handle_slot *slot = handle_pin_slot(HANDLE_COMM, handle);
 	struct context *context;
+	struct lane *lane;
 
-	if (!comm)
+	if (!slot)
 		return comm_unknown(handle, what);
-	comm = lane_at(comm, lane);
-	context = comm->context;
+	lane = ((struct comm *)slot->object)->lane[lane_index];
+	context = lane->context;
 	if (!lock_try(&context->lock))
-		return comm_enter_slowly(comm);
+		return comm_enter_slowly(lane);
 	context_entered(context);
-	return comm;
+	return lane;
 }
 
-struct comm *comm_enter(coll_comm_t handle, const char *what)
+struct lane *comm_enter(coll_comm_t handle, const char *what)
 {
 	return comm_enter_at(handle, LANE_FIRST, what);
 }
 
-struct comm *comm_enter_host(coll_comm_t handle, const char *what)
+struct lane *comm_enter_host(coll_comm_t handle, const char *what)
 {
 	return comm_enter_at(handle, LANE_HOST, what);
 }
 
-void comm_leave(struct comm *comm)
+void comm_leave(struct lane *lane)
 {
-	coll_comm_t handle = comm->handle;
+	coll_comm_t handle = lane->comm->handle;
 
-	context_leave(comm->context);
+	context_leave(lane->context);
 	handle_unpin(handle);
 }
 

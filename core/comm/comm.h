@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm.h - communicators: their ranks, their failure, their control messages. */
+/* comm.h - communicators and their lanes: their ranks, their failure, their control messages. */
 #ifndef CORE_COMM_COMM_H
 #define CORE_COMM_COMM_H
 
@@ -12,10 +12,10 @@
 
 struct call_log;
 struct composed;
+struct lane_wait;
 struct order_group;
 struct message;
 struct native;
-struct lanes;
 struct registration;
 struct shrinks;
 struct staging_sites;
@@ -78,17 +78,17 @@ enum peer_state {
 	PEER_FAILED    /* the transport has lost the connection to it: see context->failure */
 };
 
-/* A part of a communicator that another folder hangs on it.  The functions may be NULL: there is nothing to do. */
+/* A part of a lane that another folder hangs on it.  The functions may be NULL: there is nothing to do. */
 struct comm_part {
 	const char *name;
-	/* The communicator is new: makes the part.  The lock is held, as in the next two. */
-	int (*begin)(struct comm *comm);
+	/* The lane is new: makes the part.  The lock is held, as in the next two. */
+	int (*begin)(struct lane *lane);
 	/* The communicator has failed: the folder ends its work for it.  loud: this rank found the failure, in this lane. */
-	void (*failed)(struct comm *comm, int loud);
-	/* The communicator is freed next: it leaves its context.  Also after a begin that has failed. */
-	void (*end)(struct comm *comm);
-	/* The context does not know the communicator any more: frees the part. */
-	void (*free)(struct comm *comm);
+	void (*failed)(struct lane *lane, int loud);
+	/* The lane is freed next: it leaves its context.  Also after a begin that has failed. */
+	void (*end)(struct lane *lane);
+	/* The context does not know the lane any more: frees the part. */
+	void (*free)(struct lane *lane);
 };
 
 /*
@@ -101,76 +101,109 @@ struct comm_client {
 	/* Finds the kinds of memory of an operation's buffers: call.memory and call.staged. */
 	int (*locate)(struct op *op);
 	/* COLL_ERR_UNSUPPORTED with a message if no engine does calls of the kind. */
-	int (*supports)(const struct comm *comm, int kind);
+	int (*supports)(const struct lane *lane, int kind);
 	/* Finds the operation of a call that reduces: call->redop. */
-	int (*find_redop)(const struct comm *comm, struct call *call);
+	int (*find_redop)(const struct lane *lane, struct call *call);
 	/* Chooses the engine of a call: see dispatch_choose. */
-	int (*choose)(const struct comm *comm, struct call *call);
+	int (*choose)(const struct lane *lane, struct call *call);
 	/* The newest collective is issued: compares it with the messages that came for it. */
-	void (*issued)(struct comm *comm);
-	/* The communicator has failed: comm_end_all (life.h). */
-	void (*failed)(struct comm *comm, int loud);
-	/* Takes control messages, and looks for lost ranks: see comm_check. */
-	void (*check)(struct comm *comm);
-	/* Moves on messages outside the order, of which comm->messages.looks are to be looked at: 1 if any moved. */
-	int (*move_messages)(struct comm *comm);
+	void (*issued)(struct lane *lane);
+	/* The communicator has failed: lane_end_all (life.h). */
+	void (*failed)(struct lane *lane, int loud);
+	/* Takes control messages, and looks for lost ranks: see lane_check. */
+	void (*check)(struct lane *lane);
+	/* Moves on messages outside the order, of which lane->messages.looks are to be looked at: 1 if any moved. */
+	int (*move_messages)(struct lane *lane);
 	/* Before a thread sleeps: the same for messages that the last call has not come to. */
-	int (*look_at_messages)(struct comm *comm);
+	int (*look_at_messages)(struct lane *lane);
 	/* An operation with an offload leaves the queue, or is freed. */
 	void (*retire)(struct op *op);
 
 	/* --- streams of the program: see compose/stream_order.h.  Called only for operations and communicators that have some. */
 	int (*begin)(struct op *op, uint64_t group);
-	struct order_group *(*group)(struct comm *comm, uint64_t group);
-	void (*group_end)(struct comm *comm, uint64_t group, struct order_group *calls);
+	struct order_group *(*group)(struct lane *lane, uint64_t group);
+	void (*group_end)(struct lane *lane, uint64_t group, struct order_group *calls);
 	void (*hold)(struct op *op);
 	int (*depends)(struct op *op);
 	void (*drop)(struct op *op);
-	void (*release)(struct comm *comm, uint64_t number);
-	int (*watch)(struct comm *comm);
+	void (*release)(struct lane *lane, uint64_t number);
+	int (*watch)(struct lane *lane);
 
 	const struct lane_client *lanes; /* for communicators of two lanes (lane.h) */
 
 	/* --- waits: see watch/stall.h */
-	int64_t (*slice)(struct stall *stall, const struct comm *comm);
-	int (*step)(struct stall *stall, struct comm *comm, int64_t idle_us);
+	int64_t (*slice)(struct stall *stall, const struct lane *lane);
+	int (*step)(struct stall *stall, struct lane *lane, int64_t idle_us);
 	/* A wait ends for which the other ranks were asked (stall->counted). */
-	void (*unstall)(struct stall *stall, struct comm *comm);
+	void (*unstall)(struct stall *stall, struct lane *lane);
 	/* A rank has left: fails the communicator if a running operation needs it. */
-	void (*check_left)(struct comm *comm);
+	void (*check_left)(struct lane *lane);
 	/* The same as `step` from time to time, for calls that poll. */
-	void (*poll)(struct comm *comm);
+	void (*poll)(struct lane *lane);
 	/* Asks the other ranks where they are. */
-	void (*ask)(struct comm *comm);
+	void (*ask)(struct lane *lane);
 	/* The same now and then, for a program that is in no wait. */
-	int (*ask_outside)(struct comm *comm);
+	int (*ask_outside)(struct lane *lane);
 	/* Writes whom the rank waits for; asked: the ranks were asked a moment ago. */
-	void (*describe_missing)(struct comm *comm, int asked, char *text, size_t size);
+	void (*describe_missing)(struct lane *lane, int asked, char *text, size_t size);
 	/* Writes what this rank waits for. */
-	void (*describe_own)(const struct comm *comm, char *text, size_t size);
+	void (*describe_own)(const struct lane *lane, char *text, size_t size);
 
 	/* --- the end of a communicator */
 	/* Takes what the other ranks have said until now: of failures, and of their last calls when they left. */
-	void (*listen)(struct comm *comm);
+	void (*listen)(struct lane *lane);
 	/* Tells the other ranks that this rank leaves. */
-	void (*leave)(struct comm *comm);
+	void (*leave)(struct lane *lane);
 	/* Counts the messages that have come for the communicator and that no call has received; writes the first in words. */
-	unsigned (*unexpected)(const struct comm *comm, char *text, size_t size);
+	unsigned (*unexpected)(const struct lane *lane, char *text, size_t size);
 };
 
-/* A communicator; or one lane of a communicator that has two (lane.h), which share its handle and its outcome. */
+/*
+ * A communicator: what its lanes share.  A communicator has one lane for all memory, or two (lane.h): then each field
+ * names the lock that guards it.  What no lock guards is constant from the communicator's making to its end.
+ */
 struct comm {
-	coll_comm_t handle;
+	coll_comm_t handle; /* both locks, until comm_publish */
+	struct lane *lane
+		[LANES]; /* both locks, while a lane is made or freed; NULL: there is no such lane */
+	struct outcome *outcome; /* also for events: outlives the communicator */
+	int rank, nranks;
+	int lanes; /* lanes that are made; the thread that frees the last one frees the communicator */
+	_Atomic int64_t timeout_us; /* longest time without progress in a wait */
+	struct redop_table
+		*redops; /* NULL: none was made.  A reader takes one lock, a change both */
+
+	/* --- of two lanes, the first lane's lock: which operation is the newest */
+
+	/*
+	 * The last operation of the host lane, 0: none; and 1 more than `issued` of the first lane when that operation was
+	 * issued, so that the host lane has the newest operation of both if host_issued == issued + 1.
+	 */
+	uint64_t host_number, host_issued;
+	/* The last operation of the host lane that stages device memory, 0: none; and `issued` of the first lane before it. */
+	uint64_t staged_number, staged_after;
+	/* What the next operation of the host lane waits for, and the stream that is ordered with it: see event/lane_order.h. */
+	struct lane_wait *waits;
+	void *order_stream;
+	/* The last operation of the host lane that has a place in both lanes, and the last for which a stream waits; 0: none. */
+	_Atomic uint64_t staged, held; /* no lock */
+
+	/* --- of two lanes, the host lane's lock */
+	uint64_t first_moves; /* see lane_moves */
+	int driven;           /* see lane_drive */
+};
+
+/* A queue of operations on an engine or several, over one endpoint, under the lock of the endpoint's context. */
+struct lane {
+	struct comm *comm;
 	struct context *context;
 	const struct comm_client *client;
-	const struct engine *engine[ENGINES]; /* NULL: the communicator has none of this kind */
-	int lane;                             /* LANE_*: which lane of the communicator it is */
-	struct lanes *lanes; /* both lanes (lane.h); NULL: the communicator has one */
-	int derived;         /* shares the endpoint of the communicator from which it was made */
+	const struct engine *engine[ENGINES]; /* NULL: the lane has none of this kind */
+	int index;                            /* LANE_*: which lane of the communicator it is */
+	int derived; /* shares the endpoint of the lane from which it was made */
 	uint32_t context_id;
 
-	/* --- its ranks */
-	int rank, nranks;
+	/* --- its ranks: the endpoints of two lanes may number them in two ways, and lose them at two times */
 	int *to_context_rank; /* rank here -> rank on the context */
 	int *to_comm_rank;    /* rank on the context -> rank here, or -1 */
 	uint8_t *peer_state;  /* per rank: enum peer_state */
@@ -184,32 +217,28 @@ struct comm {
 	uint32_t seq;      /* collectives ever issued */
 	uint64_t steps;    /* steps ever completed: grows while operations move */
 	int deferred; /* groups of the thread that have not ended: an engine may defer operations, and is not polled */
-	uint64_t joined;           /* the last group with a call of the communicator */
-	int64_t timeout_us;        /* longest time without progress in a wait */
+	uint64_t joined;           /* the last group with a call of the lane */
 	const struct task *waited; /* by the caller of stall_step; it has no operation */
 
 	/* --- its failure and its end */
-	struct outcome *outcome; /* of the communicator, also for events: outlives it */
-	int error; /* the failure in `outcome`, once this lane has ended its operations for it */
+	int error; /* the failure in comm->outcome, once this lane has ended its operations for it */
 	struct error_first
-		pending; /* a failure seen where the transport may not be called; see comm_check */
+		pending; /* a failure seen where the transport may not be called; see lane_check */
 	/* Counts aborts, and the destroy: one more ends the shrink of an aborted communicator. */
 	_Atomic int aborted;
-	int leaving;    /* coll_comm_destroy has begun: a peer that leaves is no failure */
+	int leaving; /* coll_comm_destroy has come to this lane: a peer that leaves is no failure */
 	uint64_t birth; /* tag of messages about ranks that could not make it too; 0: none */
 
 	/* --- its place in the context: of comm.c and drive.c */
-	struct comm *next, *prev; /* in context->comms */
-	struct comm *next_of_id;  /* in its slot of context->comm_of_id */
-	int busy;                 /* enum comm_busy */
-	struct comm *next_busy;
+	struct lane *next, *prev; /* in context->lanes */
+	struct lane *next_of_id;  /* in its slot of context->lane_of_id */
+	int busy;                 /* enum lane_busy */
+	struct lane *next_busy;
 
 	/* --- its parts */
 	struct call_log *log;    /* of the calls: see call_log.h */
 	struct shrinks *shrinks; /* see shrinks.h */
 	struct registration *registrations;
-	struct redop_table
-		*redops; /* NULL: none was made.  The lanes share it: a change takes both locks */
 	struct staging_sites
 		*staging_sites; /* see staging_sites.h; NULL: no operation was staged */
 	int stages_sends; /* a send was staged, which later sends of its group must not overtake */
@@ -223,34 +252,34 @@ struct comm {
 	struct messages messages; /* outside the order */
 };
 
-/* COMM_RESTS: has operations, and is in context->busy again once a message for them has come (moving.h). */
-enum comm_busy { COMM_IDLE, COMM_BUSY, COMM_RESTS };
+/* LANE_RESTS: has operations, and is in context->busy again once a message for them has come (moving.h). */
+enum lane_busy { LANE_IDLE, LANE_BUSY, LANE_RESTS };
 
-void comm_list_busy(struct comm *comm);
-/* From now on context_progress moves the communicator, until nothing is left to move. */
-static inline void comm_set_busy(struct comm *comm)
+void lane_list_busy(struct lane *lane);
+/* From now on context_progress moves the lane, until nothing is left to move. */
+static inline void lane_set_busy(struct lane *lane)
 {
-	if (comm->busy != COMM_BUSY)
-		comm_list_busy(comm);
+	if (lane->busy != LANE_BUSY)
+		lane_list_busy(lane);
 }
-/* Takes it out of context->busy; before: the communicator before it there, or NULL.  to: COMM_IDLE or COMM_RESTS. */
-void comm_unlist_busy(struct comm *comm, struct comm *before, int to);
+/* Takes it out of context->busy; before: the lane before it there, or NULL.  to: LANE_IDLE or LANE_RESTS. */
+void lane_unlist_busy(struct lane *lane, struct lane *before, int to);
 
-/* It is freed next: it leaves the list of busy communicators. */
-void comm_forget_busy(struct comm *comm);
+/* The lane is freed next: it leaves the list of busy lanes. */
+void lane_forget_busy(struct lane *lane);
 
-/* Puts it into the context's list, and into the table where comm_of_tag finds it. */
-void comm_enlist(struct comm *comm);
-/* Takes it out of both.  A communicator that could not be made is in neither. */
-void comm_delist(struct comm *comm);
-/* The communicator whose messages have this tag; NULL: none on this context. */
-struct comm *comm_of_tag(const struct context *context, uint64_t tag);
+/* Puts the lane into the context's list, and into the table where lane_of_tag finds it. */
+void lane_enlist(struct lane *lane);
+/* Takes the lane out of both.  A lane that could not be made is in neither. */
+void lane_delist(struct lane *lane);
+/* The lane whose messages have this tag; NULL: none on this context. */
+struct lane *lane_of_tag(const struct context *context, uint64_t tag);
 
 /* Counts an operation, and returns its number. */
-static inline uint64_t comm_count(struct comm *comm)
+static inline uint64_t lane_count(struct lane *lane)
 {
-	comm_set_busy(comm);
-	return ++comm->issued;
+	lane_set_busy(lane);
+	return ++lane->issued;
 }
 
 /* Memory for comm_rank_name and comm_own_name. */
@@ -295,39 +324,39 @@ _Static_assert(MATCH_LOOSE == (TAG_USER | TAG_LOOSE), "transport/match.h knows l
  */
 #define TAG_SEQ_APART ((TAG_SEQ_MASK + 1) / 4)
 
-static inline uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg)
+static inline uint64_t tag_collective(const struct lane *lane, uint32_t seq, uint32_t msg)
 {
-	return (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT |
+	return (uint64_t)lane->context_id << TAG_CONTEXT_SHIFT |
 	       (uint64_t)(seq & TAG_SEQ_MASK) << TAG_SEQ_SHIFT | (msg & TAG_MSG_MASK);
 }
-uint64_t comm_tag_user(const struct comm *comm, uint32_t tag);
-uint64_t comm_tag_loose(const struct comm *comm);
-uint64_t comm_tag_pieces(const struct comm *comm, uint32_t number);
-static inline int comm_tag_is_loose(uint64_t tag)
+uint64_t tag_user(const struct lane *lane, uint32_t tag);
+uint64_t tag_loose(const struct lane *lane);
+uint64_t tag_pieces(const struct lane *lane, uint32_t number);
+static inline int tag_is_loose(uint64_t tag)
 {
 	return (tag & MATCH_LOOSE) == MATCH_LOOSE;
 }
-uint64_t comm_tag_control(uint32_t context_id);
+uint64_t tag_control(uint32_t context_id);
 /*
  * For messages about the communicators that the split with number `seq` makes of a parent.  The new
  * communicators take them, also when the parent is gone.
  */
-uint64_t comm_tag_birth(uint32_t parent_context_id, uint32_t seq);
-int comm_tag_is_birth(uint64_t tag);
+uint64_t tag_birth(uint32_t parent_context_id, uint32_t seq);
+int tag_is_birth(uint64_t tag);
 
 /*
  * The communicator fails (the first failure stays): ends the operations of this lane, and tells the other ranks unless
  * they know (`quiet`).  The lock is held.
  */
-void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
+void comm_fail(struct lane *lane, int quiet, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 /* The part of comm_fail that concerns one lane.  first: the lane that has found the failure. */
-void comm_end_lane(struct comm *comm, int first);
+void lane_end(struct lane *lane, int first);
 
 /* After the transport has moved: handles control messages and failed peers.  The lock is held. */
-static inline void comm_check(struct comm *comm)
+static inline void lane_check(struct lane *lane)
 {
-	comm->client->check(comm);
+	lane->client->check(lane);
 }
 
 /*
@@ -339,35 +368,35 @@ uint32_t comm_draw_context_id(struct context *context);
 uint32_t comm_most_context_ids(const struct context *context);
 
 /*
- * Notes a failure that comm_check raises: for code that runs inside the transport, which must not be
+ * Notes a failure that lane_check raises: for code that runs inside the transport, which must not be
  * called from there.  By then another rank's message may have told the cause.  The first failure stays.
  */
-void comm_set_pending(struct comm *comm, int code, const char *fmt, ...)
+void lane_set_pending(struct lane *lane, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* Sends a control message to all other ranks that have not left.  The lock is held. */
-void comm_send_control(struct comm *comm, int kind, int code, const char *text);
+void comm_send_control(struct lane *lane, int kind, int code, const char *text);
 /*
  * Without a transport: tells all other ranks that this rank aborts the communicator.  Any thread may call it, also
  * beside one that holds the lock in a call of the backend.
  */
-void comm_send_abort(struct comm *comm);
+void comm_send_abort(struct lane *lane);
 /*
  * Tells all other ranks that this rank has lost one: they may hear of the failure before they notice the loss.  The
  * lock is held.
  */
-void comm_send_lost(struct comm *comm, int lost);
+void comm_send_lost(struct lane *lane, int lost);
 /*
  * Tells the ranks of the parent that this rank could not make its communicator of the split with this
  * number: each communicator of that split that contains this rank fails.  The lock is held.
  */
-void comm_send_unmade(struct comm *parent, uint32_t seq, int code, const char *text);
+void comm_send_unmade(struct lane *parent, uint32_t seq, int code, const char *text);
 
 /*
  * The same for a new communicator whose context id all know: it fails on each rank of the parent that
  * makes it.  The lock is held.
  */
-void comm_refuse(struct comm *parent, uint32_t context_id, int code, const char *text);
+void comm_refuse(struct lane *parent, uint32_t context_id, int code, const char *text);
 /* A communicator was freed: messages with its context id are dropped from now on. */
 void comm_note_freed(struct context *context, uint32_t context_id);
 int comm_was_freed(const struct context *context, uint32_t context_id);
@@ -376,33 +405,35 @@ int comm_was_freed(const struct context *context, uint32_t context_id);
  * "rank 1", or "rank 1 (world rank 3)" where the communicator numbers the rank in its own way.  COLL_ANY_SOURCE is "any
  * rank"; other ranks' messages may contain any number.
  */
-const char *comm_rank_name(const struct comm *comm, int rank, struct rank_name *name);
+const char *comm_rank_name(const struct lane *lane, int rank, struct rank_name *name);
 /* The same of this rank. */
-const char *comm_own_name(const struct comm *comm, struct rank_name *name);
+const char *comm_own_name(const struct lane *lane, struct rank_name *name);
 
 /*
  * The backend's own functions, or NULL.  They work on all ranks of an endpoint and in one order, so the
  * communicators that share it over a transport leave them to the first.
  */
-static inline const coll_native_t *comm_native(const struct comm *comm)
+static inline const coll_native_t *lane_native(const struct lane *lane)
 {
-	return comm->derived ? NULL : comm->context->plugin->backend.native;
+	return lane->derived ? NULL : lane->context->plugin->backend.native;
 }
 
+/* Pins a handle's communicator, and returns its lane LANE_*.  NULL: the handle is not valid. */
+struct lane *comm_pin_lane(coll_comm_t handle, int lane_index);
 /* Pins a handle's communicator.  NULL with an error if the handle is not valid; `what` names the public function. */
 struct comm *comm_pin(coll_comm_t handle, const char *what);
-/* The same, and takes its context's lock.  NULL also if another thread has left the library with the lock. */
-struct comm *comm_enter(coll_comm_t handle, const char *what);
+/* The same, and takes the lock of its first lane.  NULL also if another thread has left the library with the lock. */
+struct lane *comm_enter(coll_comm_t handle, const char *what);
 /* The same for the host lane (comm/lane.h), and for the lane LANE_*. */
-struct comm *comm_enter_host(coll_comm_t handle, const char *what);
-static inline struct comm *comm_enter_lane(coll_comm_t handle, int lane, const char *what)
+struct lane *comm_enter_host(coll_comm_t handle, const char *what);
+static inline struct lane *comm_enter_lane(coll_comm_t handle, int lane_index, const char *what)
 {
-	return lane == LANE_FIRST ? comm_enter(handle, what) : comm_enter_host(handle, what);
+	return lane_index == LANE_FIRST ? comm_enter(handle, what) : comm_enter_host(handle, what);
 }
-void comm_leave(struct comm *comm);
+void comm_leave(struct lane *lane);
 /* The error of a thread that could not get the lock: COLL_ERR_TIMEOUT or COLL_ERR_ABORTED.  The second ends its pin too. */
-int comm_lost(const struct comm *comm);
-int comm_leave_lost(const struct comm *comm);
+int comm_lost(const struct lane *lane);
+int comm_leave_lost(const struct lane *lane);
 /* Threads with an open group: without one, no call looks for the memory of its thread. */
 extern _Atomic int group_threads;
 uint64_t group_of_thread(void);
@@ -414,16 +445,16 @@ static inline uint64_t group_current(void)
 void group_set_current(uint64_t number);
 
 /* The text of the failure; "" without one. */
-static inline const char *comm_failure(const struct comm *comm)
+static inline const char *comm_failure(const struct lane *lane)
 {
-	return comm->error ? comm->outcome->text : "";
+	return lane->error ? lane->comm->outcome->text : "";
 }
 /* The communicator has failed: its error becomes this thread's error, and the program is told. */
-int comm_tell_error(const struct comm *comm);
+int comm_tell_error(const struct lane *lane);
 /* Makes the communicator's error this thread's error; 0: the communicator has not failed. */
-static inline int comm_error(const struct comm *comm)
+static inline int comm_error(const struct lane *lane)
 {
-	return comm->error ? comm_tell_error(comm) : COLL_SUCCESS;
+	return lane->error ? comm_tell_error(lane) : COLL_SUCCESS;
 }
 
 #endif

@@ -14,37 +14,37 @@ enum { COMM_FLUSH_US = 500000 };
 
 static int comm_controls_sent(void *arg)
 {
-	const struct comm *comm = arg;
+	const struct lane *lane = arg;
 
-	return !comm->context->ep || !context_controls_pending(comm->context);
+	return !lane->context->ep || !context_controls_pending(lane->context);
 }
 
-static int comm_flush_within(struct comm *comm, int64_t patience_us)
+static int lane_flush_within(struct lane *lane, int64_t patience_us)
 {
-	if (!comm->error || !comm->context->ep)
+	if (!lane->error || !lane->context->ep)
 		return COLL_SUCCESS;
-	return context_wait_or_leave(comm->context, comm_controls_sent, comm, COMM_FLUSH_US,
+	return context_wait_or_leave(lane->context, comm_controls_sent, lane, COMM_FLUSH_US,
 				     patience_us);
 }
 
-void comm_flush(struct comm *comm)
+void lane_flush(struct lane *lane)
 {
-	(void)comm_flush_within(comm, 0);
+	(void)lane_flush_within(lane, 0);
 }
 
 /* The callers have nothing that would undo their work for a thread that is cancelled in this wait. */
-int comm_flush_or_leave(struct comm *comm)
+int lane_flush_or_leave(struct lane *lane)
 {
 	CANCEL_OFF;
 
-	return comm_flush_within(comm, COMM_FLUSH_US) == CONTEXT_LOST ? CONTEXT_LOST : COLL_SUCCESS;
+	return lane_flush_within(lane, COMM_FLUSH_US) == CONTEXT_LOST ? CONTEXT_LOST : COLL_SUCCESS;
 }
 
-int comm_is_deferred(const struct comm *comm, uint64_t number)
+int lane_is_deferred(const struct lane *lane, uint64_t number)
 {
 	const uint64_t group = group_current();
 
-	for (const struct op *op = comm->queue.held; group && op && op->number <= number;
+	for (const struct op *op = lane->queue.held; group && op && op->number <= number;
 	     op = op->next)
 		if (op->state == OP_DEFERRED && op->group == group)
 			return 1;
@@ -53,22 +53,22 @@ int comm_is_deferred(const struct comm *comm, uint64_t number)
 
 int task_is_deferred(const struct task *task)
 {
-	return !task->done && (task->deferred || comm_is_deferred(task->comm, task->number));
+	return !task->done && (task->deferred || lane_is_deferred(task->lane, task->number));
 }
 
-void comm_check_aborted(struct comm *comm, uint64_t number)
+void lane_check_aborted(struct lane *lane, uint64_t number)
 {
 	struct rank_name name;
 
-	if (atomic_load(&comm->aborted) && comm->finished < number)
-		comm_fail(comm, comm->leaving, COLL_ERR_ABORTED, "%s aborted the communicator",
-			  comm_own_name(comm, &name));
+	if (atomic_load(&lane->aborted) && lane->finished < number)
+		comm_fail(lane, lane->leaving, COLL_ERR_ABORTED, "%s aborted the communicator",
+			  comm_own_name(lane, &name));
 }
 
-static inline void comm_wait_end(struct stall *stall, struct comm *comm)
+static inline void comm_wait_end(struct stall *stall, struct lane *lane)
 {
 	if (stall->counted)
-		comm->client->unstall(stall, comm);
+		lane->client->unstall(stall, lane);
 }
 
 /* What a cancelled thread has to undo; wait NULL: nothing. */
@@ -84,8 +84,8 @@ static void comm_wait_cancelled(struct comm_waiting *waiting)
 
 	if (!wait || !wait_is_cancelled())
 		return;
-	comm_wait_end(&waiting->stall, wait->comm);
-	comm_leave(wait->comm);
+	comm_wait_end(&waiting->stall, wait->lane);
+	comm_leave(wait->lane);
 	if (wait->handle)
 		handle_unpin(wait->handle);
 }
@@ -93,40 +93,40 @@ static void comm_wait_cancelled(struct comm_waiting *waiting)
 /* The other ranks are asked where they are, and the communicator fails after its timeout. */
 static int comm_wait_stalls(const struct comm_wait *wait, struct stall *stall)
 {
-	struct comm *comm = wait->comm;
+	struct lane *lane = wait->lane;
 	int over;
 
-	comm->waited = wait->task;
-	over = comm->client->step(stall, comm, comm->context->idle_us);
-	comm->waited = NULL;
+	lane->waited = wait->task;
+	over = lane->client->step(stall, lane, lane->context->idle_us);
+	lane->waited = NULL;
 	return over;
 }
 
 int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *arg)
 {
 	__attribute__((cleanup(comm_wait_cancelled))) struct comm_waiting waiting = {.wait = wait};
-	struct comm *comm = wait->comm;
+	struct lane *lane = wait->lane;
 	int64_t slice;
 	int code;
 
 	stall_begin(&waiting.stall);
 	do {
-		slice = comm->client->slice(&waiting.stall, comm);
-		code = context_wait_or_leave(comm->context, done, arg, slice,
-					     wait->leaves ? comm->timeout_us : 0);
+		slice = lane->client->slice(&waiting.stall, lane);
+		code = context_wait_or_leave(lane->context, done, arg, slice,
+					     wait->leaves ? lane->comm->timeout_us : 0);
 	} while (code > 0 && !comm_wait_stalls(wait, &waiting.stall));
 	waiting.wait = NULL;
 	if (code == CONTEXT_LOST)
 		return code;
-	comm_wait_end(&waiting.stall, comm);
+	comm_wait_end(&waiting.stall, lane);
 	return COLL_SUCCESS;
 }
 
 /* The task is not done at the first look. */
 static int comm_wait_long(struct task *task, int leaves, void *handle)
 {
-	struct comm *comm = task->comm;
-	const struct comm_wait wait = {.comm = comm,
+	struct lane *lane = task->lane;
+	const struct comm_wait wait = {.lane = lane,
 				       .task = task->kind->describe ? task : NULL,
 				       .leaves = leaves,
 				       .handle = handle};
@@ -138,37 +138,37 @@ static int comm_wait_long(struct task *task, int leaves, void *handle)
 	if (comm_wait_until(&wait, task_is_over, task))
 		return CONTEXT_LOST;
 	if (!task_is_done(task))
-		comm_check_aborted(comm, UINT64_MAX);
+		lane_check_aborted(lane, UINT64_MAX);
 	if (leaves)
-		return comm_flush_or_leave(comm);
-	comm_flush(comm);
+		return lane_flush_or_leave(lane);
+	lane_flush(lane);
 	return COLL_SUCCESS;
 }
 
 /* One look before all preparations: the message that a small call waits for may be there. */
-static inline int comm_look(struct comm *comm, uint64_t number)
+static inline int lane_look(struct lane *lane, uint64_t number)
 {
-	if (comm->finished < number)
-		comm->context->client->poll(comm->context);
-	return comm->finished >= number && !comm->error;
+	if (lane->finished < number)
+		lane->context->client->poll(lane->context);
+	return lane->finished >= number && !lane->error;
 }
 
-static int comm_wait_number(struct comm *comm, uint64_t number, int leaves)
+static int lane_wait_number(struct lane *lane, uint64_t number, int leaves)
 {
-	struct task task = {.kind = &operation_kind, .comm = comm, .number = number};
+	struct task task = {.kind = &operation_kind, .lane = lane, .number = number};
 	const int code = comm_wait_long(&task, leaves, NULL);
 
-	return code ? code : comm_error(comm);
+	return code ? code : comm_error(lane);
 }
 
-int comm_wait(struct comm *comm, uint64_t number)
+int lane_wait(struct lane *lane, uint64_t number)
 {
-	return comm_look(comm, number) ? COLL_SUCCESS : comm_wait_number(comm, number, 0);
+	return lane_look(lane, number) ? COLL_SUCCESS : lane_wait_number(lane, number, 0);
 }
 
-int comm_wait_or_leave(struct comm *comm, uint64_t number)
+int lane_wait_or_leave(struct lane *lane, uint64_t number)
 {
-	return comm_look(comm, number) ? COLL_SUCCESS : comm_wait_number(comm, number, 1);
+	return lane_look(lane, number) ? COLL_SUCCESS : lane_wait_number(lane, number, 1);
 }
 
 int task_wait(struct task *task, void *handle)
@@ -176,11 +176,11 @@ int task_wait(struct task *task, void *handle)
 	int code;
 
 	if (!task_is_done(task))
-		task->comm->context->client->poll(task->comm->context);
-	if (task_is_done(task) && !task->code && !task->comm->error)
+		task->lane->context->client->poll(task->lane->context);
+	if (task_is_done(task) && !task->code && !task->lane->error)
 		return COLL_SUCCESS;
 	code = comm_wait_long(task, 1, handle);
 	if (code)
 		return code;
-	return task_is_done(task) ? task_result(task) : comm_error(task->comm);
+	return task_is_done(task) ? task_result(task) : comm_error(task->lane);
 }

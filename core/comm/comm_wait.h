@@ -25,12 +25,12 @@ static inline void stall_begin(struct stall *stall)
 	stall->counted = 0;
 }
 /* Fails the communicator if another thread has aborted it before operation `number` was done. */
-void comm_check_aborted(struct comm *comm, uint64_t number);
+void lane_check_aborted(struct lane *lane, uint64_t number);
 /* Does the open group of this thread contain one of the operations up to `number`? */
-int comm_is_deferred(const struct comm *comm, uint64_t number);
+int lane_is_deferred(const struct lane *lane, uint64_t number);
 /* A wait of a call that has entered the communicator. */
 struct comm_wait {
-	struct comm *comm;
+	struct lane *lane;
 	const struct task *task; /* the one that is waited for, if it has no operation; else NULL */
 	/*
 	 * A context_wait_or_leave.  CONTEXT_LOST: the call returns comm_leave_lost.  A thread that is cancelled leaves the
@@ -41,15 +41,15 @@ struct comm_wait {
 };
 
 /* Waits until operation `number` is done.  The second leaves. */
-int comm_wait(struct comm *comm, uint64_t number);
-int comm_wait_or_leave(struct comm *comm, uint64_t number);
+int lane_wait(struct lane *lane, uint64_t number);
+int lane_wait_or_leave(struct lane *lane, uint64_t number);
 /* Waits until the task is done, and returns its result, or the communicator's failure.  Leaves, and unpins `handle` too. */
 int task_wait(struct task *task, void *handle);
 /* Does the task wait for the end of a group: of one that the calling thread has open, or of its own? */
 int task_is_deferred(const struct task *task);
 /*
  * Waits until done(arg), which includes that the communicator has failed or was aborted.  The other ranks are asked, and the
- * communicator fails after its timeout, as in comm_wait.  The lock is held.  0, or CONTEXT_LOST.
+ * communicator fails after its timeout, as in lane_wait.  The lock is held.  0, or CONTEXT_LOST.
  */
 int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *arg);
 
@@ -57,7 +57,7 @@ int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *
  * Waits, for a bounded time, until the control messages about a failure have been sent.  The second is a
  * context_wait_or_leave: 0, or CONTEXT_LOST.
  */
-void comm_flush(struct comm *comm);
-int comm_flush_or_leave(struct comm *comm);
+void lane_flush(struct lane *lane);
+int lane_flush_or_leave(struct lane *lane);
 
 #endif

@@ -14,15 +14,15 @@
  */
 enum { DRIVE_LOOKS = 64 };
 
-static int drive_move(struct comm *comm)
+static int drive_move(struct lane *lane)
 {
-	const int moved = comm->messages.looks ? comm->client->move_messages(comm) : 0;
+	const int moved = lane->messages.looks ? lane->client->move_messages(lane) : 0;
 
-	return moved | queue_progress(comm);
+	return moved | queue_progress(lane);
 }
 
 /* The communicators before `first` become the last ones of context->busy; `before` is the last communicator before `first`. */
-static void drive_rotate(struct context *context, struct comm *first, struct comm *before)
+static void drive_rotate(struct context *context, struct lane *first, struct lane *before)
 {
 	context->last_busy->next_busy = context->busy;
 	context->last_busy = before;
@@ -34,34 +34,34 @@ static void drive_rotate(struct context *context, struct comm *first, struct com
  * May the communicator leave context->busy?  Yes if only a message can move its operations, which puts it back, and if
  * context->busy has other communicators: the only one stays, since composed_poll looks for it there.
  */
-static int drive_may_rest(const struct context *context, const struct comm *comm)
+static int drive_may_rest(const struct context *context, const struct lane *lane)
 {
-	return (context->busy != comm || comm->next_busy) && moving_is_at_rest(comm);
+	return (context->busy != lane || lane->next_busy) && moving_is_at_rest(lane);
 }
 
 int drive_advance(struct context *context)
 {
-	struct comm *before = NULL, *c = context->busy, *next;
+	struct lane *before = NULL, *lane = context->busy, *next;
 	int moved = 0, looks = DRIVE_LOOKS, one;
 
-	for (; c && looks; c = next) {
-		next = c->next_busy;
-		if (!c->messages.looks && !c->tasks.limited &&
-		    (c->finished == c->issued || c->error)) {
-			comm_unlist_busy(c, before, COMM_IDLE);
-		} else if (drive_may_rest(context, c)) {
-			c->queue.head->rests = 1;
-			comm_unlist_busy(c, before, COMM_RESTS);
+	for (; lane && looks; lane = next) {
+		next = lane->next_busy;
+		if (!lane->messages.looks && !lane->tasks.limited &&
+		    (lane->finished == lane->issued || lane->error)) {
+			lane_unlist_busy(lane, before, LANE_IDLE);
+		} else if (drive_may_rest(context, lane)) {
+			lane->queue.head->rests = 1;
+			lane_unlist_busy(lane, before, LANE_RESTS);
 		} else {
-			one = drive_move(c);
+			one = drive_move(lane);
 			looks -= !one;
 			moved |= one;
-			next = c->next_busy;
-			before = c;
+			next = lane->next_busy;
+			before = lane;
 		}
 	}
-	if (c)
-		drive_rotate(context, c, before);
+	if (lane)
+		drive_rotate(context, lane, before);
 	return moved;
 }
 
@@ -69,12 +69,13 @@ int drive_look(struct context *context)
 {
 	int n = 0, moved = 0;
 
-	for (const struct comm *c = context->busy; c && n <= DRIVE_LOOKS; c = c->next_busy)
+	for (const struct lane *lane = context->busy; lane && n <= DRIVE_LOOKS;
+	     lane = lane->next_busy)
 		n++;
-	for (struct comm *c = context->busy; c; c = c->next_busy) {
+	for (struct lane *lane = context->busy; lane; lane = lane->next_busy) {
 		if (n > DRIVE_LOOKS)
-			moved |= drive_move(c);
-		moved |= c->client->look_at_messages(c) | queue_look_at_all(c);
+			moved |= drive_move(lane);
+		moved |= lane->client->look_at_messages(lane) | queue_look_at_all(lane);
 	}
 	return moved;
 }
@@ -83,24 +84,26 @@ int drive_look(struct context *context)
 
 void drive_check(struct context *context)
 {
-	for (struct comm *c = context->comms; c; c = c->next)
-		comm_check(c);
+	for (struct lane *lane = context->lanes; lane; lane = lane->next)
+		lane_check(lane);
 }
 
 void drive_shut(struct context *context)
 {
-	for (struct comm *c = context->comms; c; c = c->next)
-		comm_fail(c, 1, COLL_ERR_ABORTED, "the endpoint of backend '%s' had to be closed",
+	for (struct lane *lane = context->lanes; lane; lane = lane->next)
+		comm_fail(lane, 1, COLL_ERR_ABORTED,
+			  "the endpoint of backend '%s' had to be closed",
 			  context->plugin->backend.name);
 }
 
 int drive_awaits(const struct context *context)
 {
-	for (const struct comm *c = context->busy; c; c = c->next_busy)
-		if (c->queue.head &&
-		    ((!c->queue.head->engine->by_messages && c->queue.head->state != OP_DEFERRED) ||
-		     c->queue.head->stream_events || c->queue.head->dependencies ||
-		     (c->queue.head->ordered && !c->queue.head->steps_left)))
+	for (const struct lane *lane = context->busy; lane; lane = lane->next_busy)
+		if (lane->queue.head &&
+		    ((!lane->queue.head->engine->by_messages &&
+		      lane->queue.head->state != OP_DEFERRED) ||
+		     lane->queue.head->stream_events || lane->queue.head->dependencies ||
+		     (lane->queue.head->ordered && !lane->queue.head->steps_left)))
 			return 1;
 	return 0;
 }
@@ -109,13 +112,13 @@ int64_t drive_due(const struct context *context)
 {
 	int64_t due = INT64_MAX;
 
-	for (const struct comm *c = context->busy; c; c = c->next_busy)
-		if (c->tasks.limited && c->tasks.look_us < due)
-			due = c->tasks.look_us;
+	for (const struct lane *lane = context->busy; lane; lane = lane->next_busy)
+		if (lane->tasks.limited && lane->tasks.look_us < due)
+			due = lane->tasks.look_us;
 	return due;
 }
 
 int drive_busy(const struct context *context)
 {
-	return context->comms && engines_busy(context->comms) != NULL;
+	return context->lanes && engines_busy(context->lanes) != NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * drive.h - what a context asks of its communicators: the functions of struct context_client that concern all its communicators, by
+ * drive.h - what a context asks of its lanes: the functions of struct context_client that concern all its lanes, by
  * the same names.  The lock of the context is held.
  */
 #ifndef CORE_COMM_DRIVE_H

@@ -2,37 +2,37 @@
 /* engines.c - asks all engines of a communicator. */
 #include "comm/engines.h"
 
-void engines_mark(struct comm *comm)
+void engines_mark(struct lane *lane)
 {
 	for (int i = 0; i < ENGINES; i++)
-		if (comm->engine[i] && comm->engine[i]->mark)
-			comm->engine[i]->mark(comm);
+		if (lane->engine[i] && lane->engine[i]->mark)
+			lane->engine[i]->mark(lane);
 }
 
-void engines_abort(struct comm *comm)
+void engines_abort(struct lane *lane)
 {
 	for (int i = 0; i < ENGINES; i++)
-		if (comm->engine[i] && comm->engine[i]->abort)
-			comm->engine[i]->abort(comm);
+		if (lane->engine[i] && lane->engine[i]->abort)
+			lane->engine[i]->abort(lane);
 }
 
-void engines_check(struct comm *comm)
+void engines_check(struct lane *lane)
 {
 	for (int i = 0; i < ENGINES; i++)
-		if (comm->engine[i] && comm->engine[i]->check)
-			comm->engine[i]->check(comm);
+		if (lane->engine[i] && lane->engine[i]->check)
+			lane->engine[i]->check(lane);
 }
 
-void engines_group_begin(struct comm *comm)
+void engines_group_begin(struct lane *lane)
 {
 	for (int i = 0; i < ENGINES; i++)
-		if (comm->engine[i] && comm->engine[i]->group_begin)
-			comm->engine[i]->group_begin(comm);
+		if (lane->engine[i] && lane->engine[i]->group_begin)
+			lane->engine[i]->group_begin(lane);
 }
 
-void engines_group_end(struct comm *comm)
+void engines_group_end(struct lane *lane)
 {
 	for (int i = 0; i < ENGINES; i++)
-		if (comm->engine[i] && comm->engine[i]->group_end)
-			comm->engine[i]->group_end(comm);
+		if (lane->engine[i] && lane->engine[i]->group_end)
+			lane->engine[i]->group_end(lane);
 }

@@ -15,28 +15,28 @@
  * therefore look at no other engine.
  */
 /* The engine that has operations in its hands that have left the queue, or NULL. */
-static inline const struct engine *engines_busy(const struct comm *comm)
+static inline const struct engine *engines_busy(const struct lane *lane)
 {
-	const struct engine *native = comm->engine[ENGINE_NATIVE];
+	const struct engine *native = lane->engine[ENGINE_NATIVE];
 
-	return native && native->busy && native->busy(comm) ? native : NULL;
+	return native && native->busy && native->busy(lane) ? native : NULL;
 }
 /* Ends the operations that the backend has completed: 1 if any. */
-static inline int engines_progress(struct comm *comm)
+static inline int engines_progress(struct lane *lane)
 {
-	const struct engine *native = comm->engine[ENGINE_NATIVE];
+	const struct engine *native = lane->engine[ENGINE_NATIVE];
 
-	return native && native->progress ? native->progress(comm) : 0;
+	return native && native->progress ? native->progress(lane) : 0;
 }
 
 /* A request refers to the newest operation: its end must be seen even if many follow it. */
-void engines_mark(struct comm *comm);
+void engines_mark(struct lane *lane);
 /* The communicator has failed: ends the work of the backends. */
-void engines_abort(struct comm *comm);
+void engines_abort(struct lane *lane);
 /* Fails the communicator if a backend has failed. */
-void engines_check(struct comm *comm);
+void engines_check(struct lane *lane);
 /* The operations of a group start between these two. */
-void engines_group_begin(struct comm *comm);
-void engines_group_end(struct comm *comm);
+void engines_group_begin(struct lane *lane);
+void engines_group_end(struct lane *lane);
 
 #endif

@@ -20,27 +20,27 @@ size_t extent_of_blocks(const size_t *counts, const size_t *displs, int n)
 	return end;
 }
 
-size_t extent_elements(const struct comm *comm, const coll_args_t *a, int receives)
+size_t extent_elements(const struct lane *lane, const coll_args_t *a, int receives)
 {
 	const struct kind *k = kind_at(a->kind);
 	int times = receives ? k->recv : k->send;
 	int root_only = receives ? k->recv_root : k->send_root;
 	const size_t *counts = receives ? a->recvcounts : a->sendcounts;
 
-	if (times == KIND_NONE || (root_only && comm->rank != a->root))
+	if (times == KIND_NONE || (root_only && lane->comm->rank != a->root))
 		return 0;
-	if (a->kind == COLL_KIND_EXSCAN && receives && !comm->rank)
+	if (a->kind == COLL_KIND_EXSCAN && receives && !lane->comm->rank)
 		return 0; /* no rank comes before it */
 	if (a->kind == COLL_KIND_REDUCE_SCATTERV)
-		return receives ? a->recvcounts[comm->rank]
-				: extent_of_blocks(a->recvcounts, NULL, comm->nranks);
+		return receives ? a->recvcounts[lane->comm->rank]
+				: extent_of_blocks(a->recvcounts, NULL, lane->comm->nranks);
 	if (times == KIND_EACH && kind_is_v(a->kind))
 		return extent_of_blocks(counts, receives ? a->recvdispls : a->senddispls,
-					comm->nranks);
+					lane->comm->nranks);
 	if (times == KIND_EACH)
-		return a->count > PTRDIFF_MAX / (size_t)comm->nranks
+		return a->count > PTRDIFF_MAX / (size_t)lane->comm->nranks
 			       ? SIZE_MAX
-			       : a->count * (size_t)comm->nranks;
+			       : a->count * (size_t)lane->comm->nranks;
 	return a->count;
 }
 
@@ -57,28 +57,28 @@ static size_t extent_displ(const size_t *counts, const size_t *displs, int block
 }
 
 /* Returns the offset of this rank's part in the larger buffer, in bytes. */
-static size_t extent_own_part(const struct comm *comm, const coll_args_t *a)
+static size_t extent_own_part(const struct lane *lane, const coll_args_t *a)
 {
 	size_t elem = coll_dtype_size(a->dtype);
 
 	switch (a->kind) {
 	case COLL_KIND_ALLGATHERV:
 	case COLL_KIND_GATHERV:
-		return extent_displ(a->recvcounts, a->recvdispls, comm->rank) * elem;
+		return extent_displ(a->recvcounts, a->recvdispls, lane->comm->rank) * elem;
 	case COLL_KIND_SCATTERV:
-		return extent_displ(a->sendcounts, a->senddispls, comm->rank) * elem;
+		return extent_displ(a->sendcounts, a->senddispls, lane->comm->rank) * elem;
 	case COLL_KIND_REDUCE_SCATTERV:
-		return extent_displ(a->recvcounts, a->senddispls, comm->rank) * elem;
-	default: return a->count * elem * (size_t)comm->rank;
+		return extent_displ(a->recvcounts, a->senddispls, lane->comm->rank) * elem;
+	default: return a->count * elem * (size_t)lane->comm->rank;
 	}
 }
 
 /* Does every block of an alltoallv come in where the block for the same rank goes out? */
-static int extent_same_blocks(const struct comm *comm, const coll_args_t *a)
+static int extent_same_blocks(const struct lane *lane, const coll_args_t *a)
 {
 	size_t out = 0, in = 0;
 
-	for (int r = 0; r < comm->nranks; r++) {
+	for (int r = 0; r < lane->comm->nranks; r++) {
 		if (a->sendcounts[r] != a->recvcounts[r] ||
 		    (a->senddispls ? a->senddispls[r] : out) !=
 			    (a->recvdispls ? a->recvdispls[r] : in))
@@ -89,21 +89,21 @@ static int extent_same_blocks(const struct comm *comm, const coll_args_t *a)
 	return 1;
 }
 
-int extent_overlap_is_in_place(const struct comm *comm, const coll_args_t *a)
+int extent_overlap_is_in_place(const struct lane *lane, const coll_args_t *a)
 {
 	const struct kind *k = kind_at(a->kind);
 	const char *send = a->sendbuf, *recv = a->recvbuf;
 
 	if (a->kind == COLL_KIND_ALLTOALLV)
-		return send == recv && extent_same_blocks(comm, a);
+		return send == recv && extent_same_blocks(lane, a);
 	if (k->send == k->recv)
 		return send == recv;
 	if (k->recv == KIND_EACH)
-		return send == recv + extent_own_part(comm, a);
-	return recv == send + extent_own_part(comm, a);
+		return send == recv + extent_own_part(lane, a);
+	return recv == send + extent_own_part(lane, a);
 }
 
-int extent_is_in_place(const struct comm *comm, const coll_args_t *a)
+int extent_is_in_place(const struct lane *lane, const coll_args_t *a)
 {
 	const struct kind *k;
 	int used;
@@ -111,7 +111,7 @@ int extent_is_in_place(const struct comm *comm, const coll_args_t *a)
 	if (!kind_is_valid(a->kind))
 		return 0;
 	k = kind_at(a->kind);
-	used = comm->rank == a->root || !(k->send_root || k->recv_root);
+	used = lane->comm->rank == a->root || !(k->send_root || k->recv_root);
 	return k->send != KIND_NONE && k->recv != KIND_NONE && used && a->sendbuf &&
-	       extent_overlap_is_in_place(comm, a);
+	       extent_overlap_is_in_place(lane, a);
 }

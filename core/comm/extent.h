@@ -6,7 +6,7 @@
 #include <coll/backend.h>
 #include <stddef.h>
 
-struct comm;
+struct lane;
 
 /*
  * Elements from the beginning of a buffer to the end of its last block.  displs NULL: the blocks follow
@@ -14,10 +14,10 @@ struct comm;
  */
 size_t extent_of_blocks(const size_t *counts, const size_t *displs, int n);
 /* Elements of the send or the receive buffer that this rank uses.  SIZE_MAX: the sum does not fit. */
-size_t extent_elements(const struct comm *comm, const coll_args_t *args, int receives);
+size_t extent_elements(const struct lane *lane, const coll_args_t *args, int receives);
 /* Do overlapping buffers overlap as coll.h allows for operations in place?  The kind is valid. */
-int extent_overlap_is_in_place(const struct comm *comm, const coll_args_t *args);
+int extent_overlap_is_in_place(const struct lane *lane, const coll_args_t *args);
 /* Does the call ask for an operation in place? */
-int extent_is_in_place(const struct comm *comm, const coll_args_t *args);
+int extent_is_in_place(const struct lane *lane, const coll_args_t *args);
 
 #endif

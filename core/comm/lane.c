@@ -9,58 +9,34 @@
 /* A thread that waits for the backend holds the lock for a millisecond at a time. */
 enum { LANE_LOOK_MS = 5 };
 
-int lane_join(struct comm *native, struct comm *host)
+struct lane *lane_part(struct lane *native)
 {
-	struct lanes *lanes = calloc(1, sizeof(*lanes));
-
-	if (!lanes)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
-	lanes->native = native;
-	lanes->host = host;
-	native->lanes = lanes;
-	outcome_unref(native->outcome);
-	native->outcome = outcome_ref(host->outcome);
-	context_lock(host->context); /* its progress thread knows the host lane */
-	host->lane = LANE_HOST;
-	host->lanes = lanes;
-	if (host->error) /* another rank has told of a failure meanwhile */
-		lane_wake_other(host);
-	context_leave(host->context);
-	return COLL_SUCCESS;
-}
-
-struct comm *lane_part(struct comm *native)
-{
-	struct comm *host = lane_host(native);
+	struct lane *host = lane_host(native);
 
 	if (!host)
 		return NULL;
 	context_lock(native->context);
-	native->lanes->host = NULL;
+	native->comm->lane[LANE_HOST] = NULL;
 	context_leave(native->context);
 	return host;
 }
 
 /* ------------------------------------------------------------------------- failures -- */
 
-void lane_wake_other(const struct comm *comm)
+void lane_wake_other(const struct lane *lane)
 {
-	struct lanes *lanes = comm->lanes;
+	const struct lane *other = lane_other(lane);
 
-	if (!lanes)
-		return;
-	if (comm->lane == LANE_HOST)
-		context_failed(lanes->native->context);
-	else if (lanes->host)
-		context_notify(lanes->host->context);
+	if (other && other->index == LANE_FIRST)
+		context_failed(other->context);
+	else if (other)
+		context_notify(other->context);
 }
 
 /* The ranks that the control channel has lost: the host lane's endpoint may not know of it yet. */
-static void lane_note_lost(struct comm *host)
+static void lane_note_lost(struct lane *host, const struct context *native)
 {
-	const struct context *native = host->lanes->native->context;
-
-	for (int r = 0; r < host->nranks; r++) {
+	for (int r = 0; r < host->comm->nranks; r++) {
 		if (host->peer_state[r] >= PEER_LEFT || !context_has_lost(native, r))
 			continue;
 		host->peer_state[r] = PEER_FAILED;
@@ -70,11 +46,9 @@ static void lane_note_lost(struct comm *host)
 }
 
 /* What the control channel knows of a failure waits for a call on the native lane: this may be the only thread. */
-static void lane_help_native(const struct comm *host)
+static void lane_help_native(const struct lane *host, struct context *native)
 {
-	struct context *native = host->lanes->native->context;
-
-	if (!atomic_load(&native->alarm.ended) || atomic_load(&host->outcome->code) ||
+	if (!atomic_load(&native->alarm.ended) || atomic_load(&host->comm->outcome->code) ||
 	    !lock_try(&native->lock))
 		return;
 	native->now_is_recent = 0;
@@ -82,47 +56,47 @@ static void lane_help_native(const struct comm *host)
 	lock_release(&native->lock);
 }
 
-void lane_check(struct comm *comm)
+void lane_check_other(struct lane *lane)
 {
-	if (!comm->lanes)
+	struct lane *other = lane_other(lane);
+
+	if (!other)
 		return;
-	if (comm->lane == LANE_HOST) {
-		lane_note_lost(comm);
-		lane_help_native(comm);
+	if (lane->index == LANE_HOST) {
+		lane_note_lost(lane, other->context);
+		lane_help_native(lane, other->context);
 	}
-	if (!comm->error && atomic_load(&comm->outcome->code))
-		comm_end_lane(comm, 0);
+	if (!lane->error && atomic_load(&lane->comm->outcome->code))
+		lane_end(lane, 0);
 }
 
 /* -------------------------------------------------------------------- the other lane -- */
 
-struct comm *lane_lock_other(const struct comm *comm)
+struct lane *lane_lock_other(const struct lane *lane)
 {
-	struct comm *other;
+	struct lane *other = lane_other(lane);
 
-	if (!comm->lanes || comm->leaving)
+	if (!other || lane->leaving)
 		return NULL;
-	other = comm->lane == LANE_FIRST ? comm->lanes->host : comm->lanes->native;
 	if (!wait_holds(other->context) && !context_lock_within(other->context, LANE_LOOK_MS))
 		return NULL;
 	return other;
 }
 
-void lane_unlock_other(struct comm *other)
+void lane_unlock_other(struct lane *other)
 {
 	if (!wait_holds(other->context))
 		lock_release(&other->context->lock);
 }
 
-static uint64_t lane_place(const struct comm *comm)
+static uint64_t lane_place(const struct lane *lane)
 {
-	return comm->steps + comm->finished;
+	return lane->steps + lane->finished;
 }
 
-static uint64_t lane_host_moves(struct lanes *lanes)
+static uint64_t lane_host_moves(struct lane *host)
 {
-	const uint64_t staged = atomic_load(&lanes->staged);
-	struct comm *host = lanes->host;
+	const uint64_t staged = atomic_load(&host->comm->staged);
 	uint64_t moves;
 
 	context_lock(host->context);
@@ -132,77 +106,76 @@ static uint64_t lane_host_moves(struct lanes *lanes)
 	return moves;
 }
 
-uint64_t lane_moves(const struct comm *comm)
+uint64_t lane_moves(const struct lane *lane)
 {
-	struct lanes *lanes = comm->lanes;
-	struct context *native;
+	struct comm *comm = lane->comm;
+	struct lane *other = lane_other(lane);
 
-	if (!lanes || !atomic_load(&lanes->staged))
+	if (!other || !atomic_load(&comm->staged))
 		return 0;
-	if (comm->lane == LANE_FIRST)
-		return lanes->host ? lane_host_moves(lanes) : 0;
-	native = lanes->native->context;
-	if (comm->finished < atomic_load(&lanes->staged) && lock_try(&native->lock)) {
-		lanes->native_seen = lane_place(lanes->native);
-		lock_release(&native->lock);
+	if (other->index == LANE_HOST)
+		return lane_host_moves(other);
+	if (lane->finished < atomic_load(&comm->staged) && lock_try(&other->context->lock)) {
+		comm->first_moves = lane_place(other);
+		lock_release(&other->context->lock);
 	}
-	return lanes->native_seen;
+	return comm->first_moves;
 }
 
 /* ------------------------------------------------------------ between the two locks -- */
 
-struct comm *lane_go_host(struct comm *native)
+struct lane *lane_go_host(struct lane *native)
 {
-	struct comm *host = native->lanes->host;
+	struct lane *host = native->comm->lane[LANE_HOST];
 
 	context_leave(native->context);
 	context_enter(host->context);
 	return host;
 }
 
-struct comm *lane_switch(struct comm *comm)
+struct lane *lane_switch(struct lane *lane)
 {
-	return lane_host(comm) ? lane_go_host(comm) : comm;
+	return lane_host(lane) ? lane_go_host(lane) : lane;
 }
 
-struct comm *lane_go_native(struct comm *host)
+struct lane *lane_go_native(struct lane *host)
 {
-	struct comm *native = host->lanes->native;
+	struct lane *native = host->comm->lane[LANE_FIRST];
 
 	context_leave(host->context);
 	context_enter(native->context);
-	lane_check(native);
+	lane_check_other(native);
 	return native;
 }
 
-void lane_note_issued(struct comm *native, uint64_t number)
+void lane_note_issued(struct lane *native, uint64_t number)
 {
-	struct lanes *lanes = native->lanes;
+	struct comm *comm = native->comm;
 
-	if (number <= lanes->host_number) /* another thread has noted a later one */
+	if (number <= comm->host_number) /* another thread has noted a later one */
 		return;
-	lanes->host_issued = native->issued + 1;
-	lanes->host_number = number;
+	comm->host_issued = native->issued + 1;
+	comm->host_number = number;
 }
 
-struct issued lane_newest(const struct comm *comm)
+struct issued lane_newest(const struct lane *lane)
 {
-	const struct lanes *lanes = comm->lanes;
+	const struct comm *comm = lane->comm;
 
-	if (!lanes || !lanes->host_issued || lanes->host_issued != comm->issued + 1)
-		return (struct issued){LANE_FIRST, comm->issued};
-	return (struct issued){LANE_HOST, lanes->host_number};
+	if (!comm->host_issued || comm->host_issued != lane->issued + 1)
+		return (struct issued){LANE_FIRST, lane->issued};
+	return (struct issued){LANE_HOST, comm->host_number};
 }
 
-int lane_wait_host(struct comm *native, uint64_t number)
+int lane_wait_host(struct lane *native, uint64_t number)
 {
-	struct comm *host;
+	struct lane *host;
 	int code;
 
-	if (!native->lanes->host_issued)
+	if (!native->comm->host_issued)
 		return COLL_SUCCESS;
 	host = lane_go_host(native);
-	code = comm_wait(host, number ? number : host->issued);
+	code = lane_wait(host, number ? number : host->issued);
 	(void)lane_go_native(host);
 	return code;
 }
@@ -216,90 +189,89 @@ static void lane_raise(_Atomic uint64_t *noted, uint64_t number)
 		atomic_store(noted, number);
 }
 
-void lane_note_staged(const struct comm *native, uint64_t number)
+void lane_note_staged(const struct lane *native, uint64_t number)
 {
-	lane_raise(&native->lanes->staged, number);
+	lane_raise(&native->comm->staged, number);
 }
 
-void lane_note_held(const struct comm *host, uint64_t number)
+void lane_note_held(const struct lane *host, uint64_t number)
 {
-	if (host->lanes)
-		lane_raise(&host->lanes->held, number);
+	lane_raise(&host->comm->held, number);
 }
 
-uint64_t lane_streams_wait(const struct comm *comm)
+uint64_t lane_streams_wait(const struct lane *lane)
 {
 	uint64_t staged, held;
 
-	if (!lane_host(comm))
+	if (!lane_host(lane))
 		return 0;
-	staged = atomic_load(&comm->lanes->staged);
-	held = atomic_load(&comm->lanes->held);
+	staged = atomic_load(&lane->comm->staged);
+	held = atomic_load(&lane->comm->held);
 	return staged > held ? staged : held;
 }
 
-int lane_wait_staged(struct comm *native)
+int lane_wait_staged(struct lane *native)
 {
-	struct lanes *lanes = native->lanes;
-	const uint64_t number = lanes->staged_number;
-	int code = comm_wait(native, lanes->staged_after);
+	struct comm *comm = native->comm;
+	const uint64_t number = comm->staged_number;
+	int code = lane_wait(native, comm->staged_after);
 
 	if (!code)
 		code = lane_wait_host(native, number);
-	if (lanes->staged_number == number) /* another thread may have issued one */
-		lanes->staged_number = 0;
+	if (comm->staged_number == number) /* another thread may have issued one */
+		comm->staged_number = 0;
 	return code;
 }
 
-void lane_release_streams(const struct comm *comm)
+void lane_release_streams(const struct lane *lane)
 {
-	const uint64_t number = lane_streams_wait(comm);
-	struct comm *host = number ? comm->lanes->host : NULL;
+	const uint64_t number = lane_streams_wait(lane);
+	struct lane *host = number ? lane->comm->lane[LANE_HOST] : NULL;
 
 	if (host && host->order)
 		host->client->release(host, number);
 }
 
-void lane_drive(struct comm *native)
+void lane_drive(struct lane *native)
 {
-	struct context *host = native->lanes->host->context;
+	struct context *host = native->comm->lane[LANE_HOST]->context;
 
 	host->now_is_recent = 0;
-	native->lanes->driven = 1;
+	native->comm->driven = 1;
 	context_progress(host);
-	native->lanes->driven = 0;
+	native->comm->driven = 0;
 }
 
-void lane_help(struct context *native, struct comm *comm)
+void lane_help(struct context *native, struct lane *lane)
 {
 	struct context *host = native->host_context;
 
 	if (!host)
 		return;
 	context_enter(host);
-	if ((host->busy || host->resting) && comm && lane_host(comm))
-		lane_drive(comm);
+	if ((host->busy || host->resting) && lane && lane_host(lane))
+		lane_drive(lane);
 	else if (host->busy || host->resting)
 		context_progress(host);
 	context_leave(host);
-	if (comm)
-		lane_check(comm);
+	if (lane)
+		lane_check_other(lane);
 }
 
-void lane_progress(struct comm *comm)
+void lane_progress(struct lane *lane)
 {
-	struct comm *host = lane_host(comm);
+	struct lane *host = lane_host(lane);
 
 	if (!host)
 		return;
 	context_enter(host->context);
-	lane_drive(comm);
+	lane_drive(lane);
 	(void)host->client->ask_outside(host);
 	context_leave(host->context);
-	lane_check(comm);
+	lane_check_other(lane);
 }
 
-int lane_is_driven(const struct comm *host, const struct comm *native)
+int lane_is_driven(const struct lane *host, const struct lane *native)
 {
-	return host->lanes && host->lanes == native->lanes && host->lanes->driven;
+	return host->comm == native->comm && host->comm->driven;
 }

@@ -15,89 +15,134 @@
 
 /* ------------------------------------------------------------------------- making -- */
 
-static int life_make_parts(struct comm *comm)
+static int life_make_parts(struct lane *lane)
 {
 	int code = COLL_SUCCESS;
 
-	for (const struct comm_part *part = comm->client->parts; !code && part->name; part++)
+	for (const struct comm_part *part = lane->client->parts; !code && part->name; part++)
 		if (part->begin)
-			code = part->begin(comm);
+			code = part->begin(lane);
 	return code;
 }
 
 /* The ranks here and on the context. */
-static void life_number_ranks(struct comm *comm, const int *to_context_rank)
+static void life_number_ranks(struct lane *lane, const int *to_context_rank)
 {
-	for (int r = 0; r < comm->context->nranks; r++)
-		comm->to_comm_rank[r] = -1;
-	for (int r = 0; r < comm->nranks; r++) {
-		comm->to_context_rank[r] = to_context_rank ? to_context_rank[r] : r;
-		comm->to_comm_rank[comm->to_context_rank[r]] = r;
+	for (int r = 0; r < lane->context->nranks; r++)
+		lane->to_comm_rank[r] = -1;
+	for (int r = 0; r < lane->comm->nranks; r++) {
+		lane->to_context_rank[r] = to_context_rank ? to_context_rank[r] : r;
+		lane->to_comm_rank[lane->to_context_rank[r]] = r;
 	}
 }
 
-int comm_new_lane(struct comm **out, struct context *context, uint32_t context_id, int rank,
-		  int nranks, const int *to_context_rank)
+struct comm *comm_blank(int rank, int nranks)
 {
 	struct comm *comm = calloc(1, sizeof(*comm));
-	int code;
 
-	*out = comm;
 	if (!comm)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
-	comm->context = context;
-	comm->client = context->client->comms;
-	comm->timeout_us = context->timeout_us;
-	comm->context_id = context_id;
+		return NULL;
 	comm->rank = rank;
 	comm->nranks = nranks;
-	comm->derived = context->comms != NULL;
-	comm->to_context_rank = calloc((size_t)nranks, sizeof(*comm->to_context_rank));
-	comm->to_comm_rank = calloc((size_t)context->nranks, sizeof(*comm->to_comm_rank));
-	comm->peer_state = calloc((size_t)nranks, 1);
 	comm->outcome = outcome_new(NULL);
-	if (!comm->to_context_rank || !comm->to_comm_rank || !comm->peer_state || !comm->outcome)
+	if (comm->outcome)
+		return comm;
+	free(comm);
+	return NULL;
+}
+
+/* The last lane has gone. */
+static void life_free_comm(struct comm *comm)
+{
+	outcome_unref(comm->outcome);
+	free(comm);
+}
+
+/* From now on the other lane, if there is one, knows the lane, whose lock is held. */
+static void life_join(struct lane *lane)
+{
+	const struct lane *other = lane_other(lane);
+
+	if (other)
+		context_lock(other->context); /* its progress thread knows the other lane */
+	lane->comm->lane[lane->index] = lane;
+	if (other && other->error) /* another rank has told of a failure meanwhile */
+		lane_wake_other(other);
+	if (other)
+		context_leave(other->context);
+}
+
+/* The members of a lane that need memory.  The communicator has this lane from now on. */
+static int life_fill(struct lane *lane, const int *to_context_rank)
+{
+	const size_t nranks = (size_t)lane->comm->nranks;
+	int code;
+
+	lane->to_context_rank = calloc(nranks, sizeof(*lane->to_context_rank));
+	lane->to_comm_rank = calloc((size_t)lane->context->nranks, sizeof(*lane->to_comm_rank));
+	lane->peer_state = calloc(nranks, 1);
+	if (!lane->to_context_rank || !lane->to_comm_rank || !lane->peer_state)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
-	life_number_ranks(comm, to_context_rank);
-	code = call_log_new(comm);
+	life_number_ranks(lane, to_context_rank);
+	code = call_log_new(lane);
 	if (!code)
-		code = shrinks_new(comm);
-	if (!code)
-		code = life_make_parts(comm);
+		code = shrinks_new(lane);
+	return code ? code : life_make_parts(lane);
+}
+
+int lane_new(struct lane **out, struct comm *comm, int index, struct context *context,
+	     uint32_t context_id, const int *to_context_rank)
+{
+	struct lane *lane = comm ? calloc(1, sizeof(*lane)) : NULL;
+	int code;
+
+	*out = lane;
+	if (!lane) {
+		if (comm && !comm->lanes)
+			life_free_comm(comm);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+	}
+	comm->lanes++;
+	comm->timeout_us = context->timeout_us;
+	lane->comm = comm;
+	lane->index = index;
+	lane->context = context;
+	lane->client = context->client->comms;
+	lane->context_id = context_id;
+	lane->derived = context->lanes != NULL;
+	code = life_fill(lane, to_context_rank);
 	if (code)
 		return code;
-	comm_enlist(comm);
-	/* Messages for it may have come already.  The maker of a derived one calls comm_check for it. */
-	if (!comm->derived)
+	life_join(lane);
+	lane_enlist(lane);
+	/* Messages for it may have come already.  The maker of a derived one calls lane_check for it. */
+	if (!lane->derived)
 		context->pending_events = 1;
 	return COLL_SUCCESS;
 }
 
 int comm_publish(struct comm *comm)
 {
-	struct comm *host = lane_host(comm);
+	struct lane *host = lane_host(comm->lane[LANE_FIRST]);
 
-	comm->handle = handle_new(HANDLE_COMM, comm);
-	comm->outcome->comm = comm->handle;
-	if (!comm->handle)
-		return handle_none("a communicator");
-	if (host) {
+	if (host)
 		context_lock(host->context);
-		host->handle = comm->handle;
+	comm->handle = comm->outcome->comm = handle_new(HANDLE_COMM, comm);
+	if (host)
 		context_leave(host->context);
-	}
-	return COLL_SUCCESS;
+	return comm->handle ? COLL_SUCCESS : handle_none("a communicator");
 }
 
-int comm_new(struct comm **comm, struct context *context, uint32_t context_id, int rank, int nranks,
+int comm_new(struct lane **lane, struct context *context, uint32_t context_id, int rank, int nranks,
 	     const int *to_context_rank)
 {
-	const int code = comm_new_lane(comm, context, context_id, rank, nranks, to_context_rank);
+	const int code = lane_new(lane, comm_blank(rank, nranks), LANE_FIRST, context, context_id,
+				  to_context_rank);
 
-	return code ? code : comm_publish(*comm);
+	return code ? code : comm_publish((*lane)->comm);
 }
 
-int comm_new_host(struct context *native, struct comm **out)
+int lane_new_host(struct context *native, struct lane **out)
 {
 	struct context *context = native->host_context;
 	int code;
@@ -109,11 +154,12 @@ int comm_new_host(struct context *native, struct comm **out)
 	context_enter(context); /* from now on the calling thread drives it */
 	context->next_context_id = 1;
 	if (!code)
-		code = comm_new_lane(out, context, 0, context->rank, context->nranks, NULL);
+		code = lane_new(out, comm_blank(context->rank, context->nranks), LANE_HOST, context,
+				0, NULL);
 	if (!code)
 		context_ref(context);
 	else if (*out)
-		comm_free_unmade(*out);
+		lane_free_unmade(*out);
 	if (code)
 		*out = NULL;
 	context_leave(context);
@@ -122,19 +168,19 @@ int comm_new_host(struct context *native, struct comm **out)
 
 /* ------------------------------------------------------------------------ failing -- */
 
-void comm_end_all(struct comm *comm, int loud)
+void lane_end_all(struct lane *lane, int loud)
 {
-	lane_release_streams(comm);
-	if (comm->busy == COMM_RESTS) /* the next look finds that it has nothing to do */
-		comm_list_busy(comm);
-	queue_cancel(comm);
-	task_check(comm);
+	lane_release_streams(lane);
+	if (lane->busy == LANE_RESTS) /* the next look finds that it has nothing to do */
+		lane_list_busy(lane);
+	queue_cancel(lane);
+	task_check(lane);
 	/* Before the parts: a part may write a file, and the backend that hangs is aborted by whoever wakes now. */
-	lane_wake_other(comm);
-	context_wake(comm->context);
-	for (const struct comm_part *part = comm->client->parts; part->name; part++)
+	lane_wake_other(lane);
+	context_wake(lane->context);
+	for (const struct comm_part *part = lane->client->parts; part->name; part++)
 		if (part->failed)
-			part->failed(comm, loud);
+			part->failed(lane, loud);
 }
 
 /* ------------------------------------------------------------------------ freeing -- */
@@ -161,9 +207,9 @@ static void comm_free_persistent(struct op *op)
 }
 
 /* Takes persistent operations out of the queue. */
-static void comm_drop_persistent(struct comm *comm)
+static void lane_drop_persistent(struct lane *lane)
 {
-	for (struct op **at = &comm->queue.head; *at;)
+	for (struct op **at = &lane->queue.head; *at;)
 		if ((*at)->persistent)
 			*at = (*at)->next;
 		else
@@ -171,9 +217,9 @@ static void comm_drop_persistent(struct comm *comm)
 }
 
 /* The parts end, and are freed, in the opposite order of their making. */
-static const struct comm_part *life_last_part(const struct comm *comm)
+static const struct comm_part *life_last_part(const struct lane *lane)
 {
-	const struct comm_part *part = comm->client->parts;
+	const struct comm_part *part = lane->client->parts;
 
 	while (part->name)
 		part++;
@@ -181,71 +227,69 @@ static const struct comm_part *life_last_part(const struct comm *comm)
 }
 
 /* The lock is held. */
-static void comm_detach(struct comm *comm)
+static void lane_detach(struct lane *lane)
 {
 	struct rank_name name;
 
 	/* Another thread has issued an operation meanwhile, or waits for one. */
-	if (comm->finished < comm->issued || comm->tasks.awaited)
-		comm_fail(comm, 1, COLL_ERR_ABORTED, "%s destroyed the communicator",
-			  comm_own_name(comm, &name));
+	if (lane->finished < lane->issued || lane->tasks.awaited)
+		comm_fail(lane, 1, COLL_ERR_ABORTED, "%s destroyed the communicator",
+			  comm_own_name(lane, &name));
 	/* It sends messages, so it comes before the part that drops the messages that have come for the communicator. */
-	shrinks_end(comm);
-	for (const struct comm_part *part = life_last_part(comm); part-- > comm->client->parts;)
+	shrinks_end(lane);
+	for (const struct comm_part *part = life_last_part(lane); part-- > lane->client->parts;)
 		if (part->end)
-			part->end(comm);
-	comm_delist(comm);
-	comm_forget_busy(comm);
-	comm_note_freed(comm->context, comm->context_id);
-	registration_remove_all(comm);
-	if (comm->outcome)
-		outcome_end(comm->outcome, comm);
+			part->end(lane);
+	lane_delist(lane);
+	lane_forget_busy(lane);
+	comm_note_freed(lane->context, lane->context_id);
+	registration_remove_all(lane);
+	outcome_end(lane->comm->outcome, lane);
 }
 
-static void comm_release(struct comm *comm)
+static void lane_release(struct lane *lane)
 {
-	outcome_unref(comm->outcome);
-	comm_drop_persistent(comm);
-	comm_free_ops(comm->queue.head);
-	for (size_t i = 0; i < sizeof(comm->queue.plans) / sizeof(comm->queue.plans[0]); i++)
-		comm_free_ops(comm->queue.plans[i]);
-	comm_free_persistent(comm->queue.persistent);
-	scratch_free_spares(comm);
-	for (const struct comm_part *part = life_last_part(comm); part-- > comm->client->parts;)
+	lane_drop_persistent(lane);
+	comm_free_ops(lane->queue.head);
+	for (size_t i = 0; i < sizeof(lane->queue.plans) / sizeof(lane->queue.plans[0]); i++)
+		comm_free_ops(lane->queue.plans[i]);
+	comm_free_persistent(lane->queue.persistent);
+	scratch_free_spares(lane);
+	for (const struct comm_part *part = life_last_part(lane); part-- > lane->client->parts;)
 		if (part->free)
-			part->free(comm);
-	free(comm->to_context_rank);
-	free(comm->to_comm_rank);
-	free(comm->peer_state);
-	free(comm->shrinks);
-	call_log_free(comm);
-	if (comm->lane == LANE_FIRST)
-		free(comm->lanes);
-	free(comm);
+			part->free(lane);
+	free(lane->to_context_rank);
+	free(lane->to_comm_rank);
+	free(lane->peer_state);
+	free(lane->shrinks);
+	call_log_free(lane);
+	if (!--lane->comm->lanes)
+		life_free_comm(lane->comm);
+	free(lane);
 }
 
-void comm_free(struct comm *comm)
+void lane_free(struct lane *lane)
 {
-	struct context *context = comm->context;
+	struct context *context = lane->context;
 
 	context_lock(context);
-	comm_detach(comm);
+	lane_detach(lane);
 	lock_release(&context->lock);
-	comm_release(comm);
+	lane_release(lane);
 }
 
-void comm_free_unmade(struct comm *comm)
+void lane_free_unmade(struct lane *lane)
 {
-	comm_detach(comm);
-	comm_release(comm);
+	lane_detach(lane);
+	lane_release(lane);
 }
 
-void comm_free_host(struct comm *host)
+void lane_free_host(struct lane *host)
 {
 	struct context *context = host ? host->context : NULL;
 
 	if (!host)
 		return;
-	comm_free(host);
+	lane_free(host);
 	context_unref(context, 0); /* the native context holds it too */
 }

@@ -5,30 +5,33 @@
 
 #include "comm/comm.h"
 
+/* A communicator without lanes; NULL if memory has run out. */
+struct comm *comm_blank(int rank, int nranks);
 /*
- * Makes a communicator of one lane on an opened context.  to_context_rank: the context ranks of its nranks ranks,
- * copied; NULL: all.  On an error the caller frees *comm unless it is NULL.  The lock is held; comm_free
- * takes it itself, comm_free_unmade does not.
+ * Makes the lane LANE_* of a communicator on an opened context.  to_context_rank: the context ranks of the communicator's
+ * ranks, copied; NULL: all.  A communicator without lanes belongs to the lane from now on, also on an error; NULL is an
+ * error.  On an error the caller frees *lane unless it is NULL.  The lock is held; lane_free takes it itself,
+ * lane_free_unmade does not.
  */
-int comm_new(struct comm **comm, struct context *context, uint32_t context_id, int rank, int nranks,
-	     const int *to_context_rank);
-/* The same without a handle: for a lane that is one of two (comm/lane.h), or that may be joined to one. */
-int comm_new_lane(struct comm **comm, struct context *context, uint32_t context_id, int rank,
-		  int nranks, const int *to_context_rank);
-/* Makes the handle of a communicator whose lanes are made and joined.  The lock is held. */
+int lane_new(struct lane **lane, struct comm *comm, int index, struct context *context,
+	     uint32_t context_id, const int *to_context_rank);
+/* Makes the handle of a communicator whose lanes are made.  The first lane's lock is held. */
 int comm_publish(struct comm *comm);
+/* All three, for a communicator of one lane. */
+int comm_new(struct lane **lane, struct context *context, uint32_t context_id, int rank, int nranks,
+	     const int *to_context_rank);
 /*
- * Makes the host lane for the first communicator of an opened native context, whose lock is not held; *host NULL: the
- * context has no host_context.
+ * Makes the host lane of the first communicator of an opened native context, whose lock is not held, before its native lane;
+ * *host NULL: the context has no host_context.
  */
-int comm_new_host(struct context *native, struct comm **host);
-void comm_free(struct comm *comm);
+int lane_new_host(struct context *native, struct lane **host);
+void lane_free(struct lane *lane);
 /* Frees a host lane, which no other thread knows any more.  No lock is held.  Accepts NULL. */
-void comm_free_host(struct comm *host);
+void lane_free_host(struct lane *host);
 /* Frees what comm_new left after an error; the lock is held. */
-void comm_free_unmade(struct comm *comm);
+void lane_free_unmade(struct lane *lane);
 
 /* For comm_client: the communicator has failed, which ends all that is under way. */
-void comm_end_all(struct comm *comm, int loud);
+void lane_end_all(struct lane *lane, int loud);
 
 #endif

@@ -26,18 +26,18 @@ static void moving_unlink(struct op *op)
 void moving_wake(struct op *op)
 {
 	op->rests = 0;
-	comm_set_busy(op->comm);
+	lane_set_busy(op->lane);
 	if (op->list)
 		moving_unlink(op);
-	if (op != op->comm->queue.head)
-		moving_append(&op->comm->queue.woken, op);
+	if (op != op->lane->queue.head)
+		moving_append(&op->lane->queue.woken, op);
 }
 
 void moving_after_look(struct op *op)
 {
 	op->rests = 1;
 	if (!op->engine->rests || !op->engine->rests(op))
-		moving_append(&op->comm->queue.in_turn, op);
+		moving_append(&op->lane->queue.in_turn, op);
 }
 
 void moving_leave(struct op *op)
@@ -56,15 +56,15 @@ struct op *moving_take(struct op_list *list)
 	return op;
 }
 
-int moving_is_at_rest(const struct comm *comm)
+int moving_is_at_rest(const struct lane *lane)
 {
-	const struct op *op = comm->queue.head;
+	const struct op *op = lane->queue.head;
 	const void *objects =
-		(void *)((uintptr_t)comm->tasks.limited | (uintptr_t)comm->order |
-			 (uintptr_t)comm->native | (uintptr_t)comm->queue.woken.first |
-			 (uintptr_t)comm->queue.in_turn.first | (uintptr_t)comm->log->hash);
+		(void *)((uintptr_t)lane->tasks.limited | (uintptr_t)lane->order |
+			 (uintptr_t)lane->native | (uintptr_t)lane->queue.woken.first |
+			 (uintptr_t)lane->queue.in_turn.first | (uintptr_t)lane->log->hash);
 
-	return !objects && !comm->error && !comm->messages.looks && op && op->state == OP_RUNNING &&
+	return !objects && !lane->error && !lane->messages.looks && op && op->state == OP_RUNNING &&
 	       op->engine->rests && op->engine->rests(op);
 }
 
@@ -75,17 +75,17 @@ static struct op *op_find_held(struct op *op)
 	return op;
 }
 
-void op_release(struct comm *comm, uint64_t group)
+void op_release(struct lane *lane, uint64_t group)
 {
-	for (struct op *op = comm->queue.held; op; op = op->next)
+	for (struct op *op = lane->queue.held; op; op = op->next)
 		if (op->state == OP_DEFERRED && op->group == group)
 			op->state = OP_QUEUED;
-	comm->queue.held = op_find_held(comm->queue.held);
+	lane->queue.held = op_find_held(lane->queue.held);
 }
 
 void op_release_one(struct op *op)
 {
 	if (op->state == OP_DEFERRED)
 		op->state = OP_QUEUED;
-	op->comm->queue.held = op_find_held(op->comm->queue.held);
+	op->lane->queue.held = op_find_held(op->lane->queue.held);
 }

@@ -50,7 +50,7 @@ struct staging {
 
 struct op {
 	struct op *next;
-	struct comm *comm;
+	struct lane *lane;
 	int state;            /* OP_* */
 	int rests;            /* nobody looks at it until a message for it has come: see moving.h */
 	struct op_list *list; /* of its communicator, in which the operation is; or NULL */
@@ -116,14 +116,14 @@ struct op {
 /* Has the log still the record of an operation in the queue? */
 static inline int op_is_logged(const struct op *op)
 {
-	return op->comm->issued - op->number < LOG_RECORDS;
+	return op->lane->issued - op->number < LOG_RECORDS;
 }
 /* For an engine: the operation starts, and is in this state from now on. */
 static inline void op_begin(struct op *op, int state)
 {
 	op->state = state;
 	if (op_is_logged(op))
-		op->logged->started_us = context_now(op->comm->context);
+		op->logged->started_us = context_now(op->lane->context);
 }
 /* For an engine: the operation is complete. */
 static inline void op_end(struct op *op)
@@ -131,18 +131,18 @@ static inline void op_end(struct op *op)
 	op->state = OP_DONE;
 	/* The time of the last reading: short operations would feel one more. */
 	if (op_is_logged(op))
-		op->logged->ended_us = op->comm->context->now_us;
+		op->logged->ended_us = op->lane->context->now_us;
 }
 
 /* Makes an idle operation for a checked call, of which it copies the arrays: see plan.h. */
-int op_make(struct comm *comm, const struct call *call, struct op **op);
+int op_make(struct lane *lane, const struct call *call, struct op **op);
 /*
  * Appends an idle operation to the queue, and returns its number; group 0: it starts when its turn comes.  If
  * stream_order_begin has prepared it, the lock is released meanwhile: the operation may have ended, and later operations may follow.
  */
 uint64_t op_enqueue(struct op *op, uint64_t group);
 /* Makes and enqueues a call of the library's own. */
-int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group);
+int op_issue(struct lane *lane, const coll_args_t *args, uint64_t group);
 /* Keeps the operation and its schedule for a persistent request; the second function ends this. */
 void op_make_persistent(struct op *op);
 void op_end_persistent(struct op *op);
@@ -151,17 +151,17 @@ void moving_leave(struct op *op);
 /* The operation is out of the queue, and becomes a plan for later calls. */
 static inline void op_retire(struct op *op)
 {
-	struct op **plans = &op->comm->queue.plans[op->call.args.kind];
+	struct op **plans = &op->lane->queue.plans[op->call.args.kind];
 
 	op->state = OP_IDLE;
 	if (op->rests || op->list)
 		moving_leave(op);
 	if (op->offload)
-		op->comm->client->retire(op);
+		op->lane->client->retire(op);
 	if (op->persistent)
 		return;
 	if (op->scratch.size > SCRATCH_SMALL)
-		scratch_rest(op->comm, &op->scratch);
+		scratch_rest(op->lane, &op->scratch);
 	op->next = *plans;
 	*plans = op;
 }

@@ -49,17 +49,17 @@ int outcome_fail(struct outcome *outcome, int is_remote, int code, const char *f
 	return first;
 }
 
-void outcome_end(struct outcome *outcome, const struct comm *comm)
+void outcome_end(struct outcome *outcome, const struct lane *lane)
 {
-	outcome->lane[comm->lane].finished = comm->finished;
-	atomic_store(&outcome->lane[comm->lane].ended, 1);
+	outcome->lane[lane->index].finished = lane->finished;
+	atomic_store(&outcome->lane[lane->index].ended, 1);
 }
 
-int outcome_result(const struct outcome *outcome, int lane, uint64_t number)
+int outcome_result(const struct outcome *outcome, int lane_index, uint64_t number)
 {
-	if (!atomic_load(&outcome->lane[lane].ended))
+	if (!atomic_load(&outcome->lane[lane_index].ended))
 		return COLL_IN_PROGRESS;
-	if (outcome->lane[lane].finished >= number)
+	if (outcome->lane[lane_index].finished >= number)
 		return COLL_SUCCESS;
 	return error_set(atomic_load(&outcome->code), "%s", outcome->text);
 }

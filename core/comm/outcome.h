@@ -13,7 +13,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 
-struct comm;
+struct lane;
 
 /* The lanes of a communicator.  Most communicators have the first only. */
 enum { LANE_FIRST, LANE_HOST, LANES };
@@ -39,7 +39,7 @@ struct outcome {
 /* Behind operation `number` of a lane; outcome NULL: behind nothing. */
 struct place {
 	struct outcome *outcome;
-	int lane;
+	int lane_index;
 	uint64_t number;
 };
 
@@ -55,8 +55,8 @@ void outcome_unref(struct outcome *outcome);
 /* Writes the failure: 1.  0: there is an earlier failure, which stays. */
 int outcome_fail(struct outcome *outcome, int is_remote, int code, const char *fmt, va_list ap);
 /* The lane ends: its operations do not move any more. */
-void outcome_end(struct outcome *outcome, const struct comm *comm);
+void outcome_end(struct outcome *outcome, const struct lane *lane);
 /* COLL_SUCCESS if operation `number` of the lane is complete, COLL_IN_PROGRESS before the lane ends, else the failure. */
-int outcome_result(const struct outcome *outcome, int lane, uint64_t number);
+int outcome_result(const struct outcome *outcome, int lane_index, uint64_t number);
 
 #endif

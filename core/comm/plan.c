@@ -39,22 +39,22 @@ static inline struct op **plan_find(struct op **plans, const coll_args_t *args, 
 	return NULL;
 }
 
-const struct call *plan_alike(const struct comm *comm, const coll_args_t *args)
+const struct call *plan_alike(const struct lane *lane, const coll_args_t *args)
 {
-	struct op *plans = comm->queue.plans[args->kind], **at = NULL;
+	struct op *plans = lane->queue.plans[args->kind], **at = NULL;
 	const struct call *call;
 
 	if (!kind_is_v(args->kind))
 		at = plan_find(&plans, args, PLAN_ALIKE);
 	call = at ? &(*at)->call : NULL;
-	if (call && comm->asks_place && call->in_place != extent_is_in_place(comm, args))
+	if (call && lane->asks_place && call->in_place != extent_is_in_place(lane, args))
 		return NULL;
 	return call;
 }
 
-static struct op *plan_take(struct comm *comm, const coll_args_t *args)
+static struct op *plan_take(struct lane *lane, const coll_args_t *args)
 {
-	struct op **plans = &comm->queue.plans[args->kind];
+	struct op **plans = &lane->queue.plans[args->kind];
 	struct op **at = plan_find(plans, args, PLAN_FITS), *op;
 
 	if (!at) {
@@ -91,10 +91,10 @@ static void plan_fill_displs(const size_t *counts, const size_t **displs, size_t
 }
 
 /* The arguments that this kind or this rank does not use may be anything. */
-static void plan_drop_unused(const struct comm *comm, struct call *call)
+static void plan_drop_unused(const struct lane *lane, struct call *call)
 {
 	coll_args_t *a = &call->args;
-	const int is_root = comm->rank == a->root;
+	const int is_root = lane->comm->rank == a->root;
 
 	if (!kind_gives_sendcounts(call->kind, is_root)) {
 		a->sendcounts = NULL;
@@ -147,8 +147,8 @@ static int plan_locate(struct op *op)
 
 	call->memory[COLL_BUFFER_SEND] = call->memory[COLL_BUFFER_RECV] = COLL_MEM_HOST;
 	call->staged = 0;
-	if (op->comm->context->classify)
-		code = op->comm->client->locate(op);
+	if (op->lane->context->classify)
+		code = op->lane->client->locate(op);
 	if (code || call->memory[COLL_BUFFER_SEND] != send ||
 	    call->memory[COLL_BUFFER_RECV] != recv || call->staged != staged)
 		plan_back(op, PLAN_VOID);
@@ -164,18 +164,18 @@ static int plan_is_repeatable(const struct op *op)
 	const struct call *call = &op->call;
 
 	return call->kind && !call->args.sendcounts && !call->args.recvcounts && !call->redop.fn &&
-	       !call->redop.premul_sum && !(op->comm->native && call->redop.made);
+	       !call->redop.premul_sum && !(op->lane->native && call->redop.made);
 }
 
 /* Completes the description of the call: engine, backend function or algorithm, signature. */
 static int plan_choose(struct op *op)
 {
 	struct call *call = &op->call;
-	const int code = call->kind ? op->comm->client->choose(op->comm, call) : COLL_SUCCESS;
+	const int code = call->kind ? op->lane->client->choose(op->lane, call) : COLL_SUCCESS;
 
 	if (code)
 		return code;
-	call->signature = signature_of(op->comm, call);
+	call->signature = signature_of(op->lane, call);
 	op->stage = PLAN_CHOSEN;
 	op->repeatable = plan_is_repeatable(op);
 	return COLL_SUCCESS;
@@ -183,7 +183,7 @@ static int plan_choose(struct op *op)
 
 static int plan_make(struct op *op, const struct call *call)
 {
-	struct comm *comm = op->comm;
+	struct lane *lane = op->lane;
 	const int fits = plan_compare(op, &call->args) >= PLAN_FITS;
 	int code = COLL_SUCCESS, in_place;
 
@@ -194,14 +194,14 @@ static int plan_make(struct op *op, const struct call *call)
 		op->call = *call;
 	op->collective = kind_is_collective(call->args.kind);
 	if (call->kind) /* not of a wait */
-		plan_drop_unused(comm, &op->call);
+		plan_drop_unused(lane, &op->call);
 	if (!fits && (op->call.args.sendcounts || op->call.args.recvcounts))
-		code = plan_copy_arrays(op, (size_t)comm->nranks);
+		code = plan_copy_arrays(op, (size_t)lane->comm->nranks);
 	if (!code)
 		code = plan_locate(op);
-	in_place = !op->call.redop.premul_sum && extent_is_in_place(comm, &op->call.args);
+	in_place = !op->call.redop.premul_sum && extent_is_in_place(lane, &op->call.args);
 	if (in_place != op->call.in_place) /* the schedule is another one, and perhaps the engine */
-		plan_back(op, comm->asks_place ? PLAN_VOID : PLAN_CHOSEN);
+		plan_back(op, lane->asks_place ? PLAN_VOID : PLAN_CHOSEN);
 	op->call.in_place = in_place;
 	if (!code && op->stage == PLAN_VOID)
 		code = plan_choose(op);
@@ -217,30 +217,30 @@ __attribute__((noinline)) static struct op *plan_check_memory(struct op *op)
 	return NULL;
 }
 
-struct op *plan_again(struct comm *comm, const coll_args_t *args)
+struct op *plan_again(struct lane *lane, const coll_args_t *args)
 {
 	struct op **at = NULL, *op;
 
 	if (kind_is_valid(args->kind))
-		at = plan_find(&comm->queue.plans[args->kind], args, PLAN_SAME);
+		at = plan_find(&lane->queue.plans[args->kind], args, PLAN_SAME);
 	if (!at)
 		return NULL;
 	op = *at;
 	*at = op->next;
-	return comm->context->classify ? plan_check_memory(op) : op;
+	return lane->context->classify ? plan_check_memory(op) : op;
 }
 
 /* ------------------------------------------------------------ idle operations -- */
 
-int op_make(struct comm *comm, const struct call *call, struct op **out)
+int op_make(struct lane *lane, const struct call *call, struct op **out)
 {
-	struct op *op = plan_take(comm, &call->args);
+	struct op *op = plan_take(lane, &call->args);
 	int code;
 
 	*out = NULL;
 	if (!op)
 		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", kind_name(call->args.kind));
-	op->comm = comm;
+	op->lane = lane;
 	op->state = OP_IDLE;
 	op->persistent = 0;
 	op->site = NULL;
@@ -258,15 +258,15 @@ int op_make(struct comm *comm, const struct call *call, struct op **out)
 static void op_forget(struct op *op)
 {
 	for (int i = 0; i < ENGINES; i++)
-		if (op->comm->engine[i] && op->comm->engine[i]->forget)
-			op->comm->engine[i]->forget(op);
+		if (op->lane->engine[i] && op->lane->engine[i]->forget)
+			op->lane->engine[i]->forget(op);
 }
 
 void op_free(struct op *op)
 {
 	if (op->offload)
-		op->comm->client->retire(op);
-	scratch_free(op->comm, &op->scratch);
+		op->lane->client->retire(op);
+	scratch_free(op->lane, &op->scratch);
 	outcome_unref(op->awaited.outcome);
 	op_forget(op);
 	free(op->arrays);
@@ -275,17 +275,17 @@ void op_free(struct op *op)
 
 void op_make_persistent(struct op *op)
 {
-	struct comm *comm = op->comm;
+	struct lane *lane = op->lane;
 
 	op->persistent = 1;
-	op->persistent_next = comm->queue.persistent;
-	comm->queue.persistent = op;
+	op->persistent_next = lane->queue.persistent;
+	lane->queue.persistent = op;
 }
 
 void op_end_persistent(struct op *op)
 {
-	struct comm *comm = op->comm;
-	struct op **at = &comm->queue.persistent;
+	struct lane *lane = op->lane;
+	struct op **at = &lane->queue.persistent;
 
 	while (*at != op)
 		at = &(*at)->persistent_next;

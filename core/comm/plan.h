@@ -4,7 +4,7 @@
  *
  * What the library decides for a call, it decides once.  The decisions are the plan of the call: its checked arguments,
  * engine, algorithm and signature, its schedule, and the messages of that.  An operation is a plan under way; when it has
- * finished, its communicator keeps it as a plan (comm->queue.plans).  A call looks for a plan in one way, and the
+ * finished, its communicator keeps it as a plan (lane->queue.plans).  A call looks for a plan in one way, and the
  * arguments that call and plan have in common say what the call skips (enum plan_fit in plan.c):
  *
  *                 equal arguments                      the call skips
@@ -22,7 +22,7 @@
 
 #include "comm/call.h"
 
-struct comm;
+struct lane;
 struct op;
 
 /* How many plans of each kind of call a call looks at: more are kept only if as many operations were under way at once. */
@@ -38,8 +38,8 @@ enum plan_stage {
 };
 
 /* The operation of a finished call that was the same (PLAN_SAME), idle and out of the plans; NULL: there is none. */
-struct op *plan_again(struct comm *comm, const coll_args_t *args);
+struct op *plan_again(struct lane *lane, const coll_args_t *args);
 /* An earlier call that is at least PLAN_ALIKE, valid until the next operation is made; NULL: none is known. */
-const struct call *plan_alike(const struct comm *comm, const coll_args_t *args);
+const struct call *plan_alike(const struct lane *lane, const coll_args_t *args);
 
 #endif

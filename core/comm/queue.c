@@ -7,15 +7,15 @@
 #include "comm/moving.h"
 #include "comm/task.h"
 
-/* A call looks at so many operations of comm->queue.in_turn that do not move, the next call at the next ones. */
+/* A call looks at so many operations of lane->queue.in_turn that do not move, the next call at the next ones. */
 enum { QUEUE_LOOKS = 16 };
 
 /* ------------------------------------------------------------------- the queue -- */
 
 /* May `op` run beside the oldest operation because both are of one group? */
-static int queue_in_group(const struct comm *comm, const struct op *op)
+static int queue_in_group(const struct lane *lane, const struct op *op)
 {
-	return op->group && op->group == comm->queue.head->group;
+	return op->group && op->group == lane->queue.head->group;
 }
 
 /*
@@ -24,8 +24,8 @@ static int queue_in_group(const struct comm *comm, const struct op *op)
  */
 static enum engine_start queue_start_declined(struct op *op)
 {
-	op->engine = op->comm->engine[ENGINE_COMPOSED];
-	if (op != op->comm->queue.head && !queue_in_group(op->comm, op))
+	op->engine = op->lane->engine[ENGINE_COMPOSED];
+	if (op != op->lane->queue.head && !queue_in_group(op->lane, op))
 		return ENGINE_HELD;
 	return op->engine->start(op);
 }
@@ -45,68 +45,68 @@ static int queue_start(struct op *op)
  * them.  A collective waits until the one that is TAG_SEQ_APART before it has ended, so that the barriers
  * do their work.
  */
-static int queue_is_ahead(struct comm *comm, const struct op *op)
+static int queue_is_ahead(struct lane *lane, const struct op *op)
 {
-	struct op *oldest = comm->queue.head;
+	struct op *oldest = lane->queue.head;
 
 	if (op->number - oldest->number < TAG_SEQ_APART || !op->collective)
 		return 0;
-	if (comm->queue.collective && comm->queue.collective_number > oldest->number)
-		oldest = comm->queue.collective;
+	if (lane->queue.collective && lane->queue.collective_number > oldest->number)
+		oldest = lane->queue.collective;
 	while (oldest != op && (oldest->state == OP_DONE || !oldest->collective))
 		oldest = oldest->next;
-	comm->queue.collective = oldest;
-	comm->queue.collective_number = oldest->number;
+	lane->queue.collective = oldest;
+	lane->queue.collective_number = oldest->number;
 	return op->seq - oldest->seq >= TAG_SEQ_APART;
 }
 
 /* May `op` run beside the operations before it? */
-static int queue_may_start(struct comm *comm, const struct op *op)
+static int queue_may_start(struct lane *lane, const struct op *op)
 {
 	if (op->state != OP_QUEUED)
 		return 0;
-	if (op == comm->queue.head)
-		return op->engine->keeps_order || !engines_busy(comm);
-	if (queue_in_group(comm, op))
-		return !comm->context->plugin->backend.transport || !queue_is_ahead(comm, op);
-	return op->engine->keeps_order && op->engine == comm->queue.head->engine;
+	if (op == lane->queue.head)
+		return op->engine->keeps_order || !engines_busy(lane);
+	if (queue_in_group(lane, op))
+		return !lane->context->plugin->backend.transport || !queue_is_ahead(lane, op);
+	return op->engine->keeps_order && op->engine == lane->queue.head->engine;
 }
 
 /* Takes complete and submitted operations from the head, up to the first that is neither. */
-static void queue_pop_done(struct comm *comm)
+static void queue_pop_done(struct lane *lane)
 {
-	while (comm->queue.head && comm->queue.head->state >= OP_SUBMITTED && !comm->error)
-		queue_pop(comm->queue.head);
-	task_check(comm);
+	while (lane->queue.head && lane->queue.head->state >= OP_SUBMITTED && !lane->error)
+		queue_pop(lane->queue.head);
+	task_check(lane);
 }
 
-int queue_progress(struct comm *comm)
+int queue_progress(struct lane *lane)
 {
 	int moved;
 
-	if (comm->error)
+	if (lane->error)
 		return 0;
 	/* Before the limits: what a backend has completed by itself is not late. */
-	moved = engines_progress(comm);
-	queue_pop_done(comm);
-	if (!comm->error)
-		moved |= task_check_limits(comm);
-	if (comm->error || (comm->order && comm->client->watch(comm)))
+	moved = engines_progress(lane);
+	queue_pop_done(lane);
+	if (!lane->error)
+		moved |= task_check_limits(lane);
+	if (lane->error || (lane->order && lane->client->watch(lane)))
 		return moved;
-	return moved | queue_run(comm);
+	return moved | queue_run(lane);
 }
 
 /* Looks at the operations of the list, at most at `looks` that do not move: 1 if any moved. */
-static int queue_look(struct comm *comm, struct op_list *list, int looks)
+static int queue_look(struct lane *lane, struct op_list *list, int looks)
 {
 	struct op *op;
 	int moved = 0, one;
 
-	for (int n = list->count; n > 0 && looks > 0 && !comm->error; n--) {
+	for (int n = list->count; n > 0 && looks > 0 && !lane->error; n--) {
 		op = moving_take(list);
 		if (!op)
 			break;
-		if (op == comm->queue.head)
+		if (op == lane->queue.head)
 			continue;
 		one = op->engine->advance(op);
 		if (op->state == OP_RUNNING)
@@ -123,61 +123,61 @@ static int queue_look_at_head(struct op *op)
 }
 
 /* Looks at the running operations that may move. */
-static int queue_look_at_running(struct comm *comm, int looks)
+static int queue_look_at_running(struct lane *lane, int looks)
 {
-	int moved = queue_look_at_head(comm->queue.head);
+	int moved = queue_look_at_head(lane->queue.head);
 
-	if (!comm->error)
-		moved |= queue_look(comm, &comm->queue.in_turn, looks);
-	while (comm->queue.woken.first && !comm->error)
-		moved |= queue_look(comm, &comm->queue.woken, comm->queue.woken.count);
+	if (!lane->error)
+		moved |= queue_look(lane, &lane->queue.in_turn, looks);
+	while (lane->queue.woken.first && !lane->error)
+		moved |= queue_look(lane, &lane->queue.woken, lane->queue.woken.count);
 	return moved;
 }
 
 /* Starts the operations whose turn has come, in their order. */
-static int queue_start_waiting(struct comm *comm)
+static int queue_start_waiting(struct lane *lane)
 {
 	int moved = 0;
 	struct op *op;
 
-	while (!comm->error && (op = comm->queue.waiting) && queue_may_start(comm, op) &&
-	       !((op->stream_events || op->dependencies) && comm->client->depends(op))) {
+	while (!lane->error && (op = lane->queue.waiting) && queue_may_start(lane, op) &&
+	       !((op->stream_events || op->dependencies) && lane->client->depends(op))) {
 		if (!queue_start(op))
 			break;
 		moved = 1;
-		if (comm->error)
+		if (lane->error)
 			break;
-		comm->queue.waiting = op->next;
+		lane->queue.waiting = op->next;
 		if (op->state == OP_RUNNING && op->engine->advance) {
 			op->engine->advance(op);
-			if (op->state == OP_RUNNING && op != comm->queue.head)
+			if (op->state == OP_RUNNING && op != lane->queue.head)
 				moving_after_look(op);
 		}
-		queue_pop_done(comm);
+		queue_pop_done(lane);
 	}
 	return moved;
 }
 
-int queue_run(struct comm *comm)
+int queue_run(struct lane *lane)
 {
 	int moved;
 
-	if (comm->error)
+	if (lane->error)
 		return 0;
-	moved = queue_look_at_running(comm, QUEUE_LOOKS);
-	queue_pop_done(comm);
-	moved |= queue_start_waiting(comm);
-	if (comm->nleft && comm->queue.head && (comm->queue.left_awaited || comm->log->hash)) {
-		comm->queue.left_awaited = 0;
-		comm->client->check_left(comm);
+	moved = queue_look_at_running(lane, QUEUE_LOOKS);
+	queue_pop_done(lane);
+	moved |= queue_start_waiting(lane);
+	if (lane->nleft && lane->queue.head && (lane->queue.left_awaited || lane->log->hash)) {
+		lane->queue.left_awaited = 0;
+		lane->client->check_left(lane);
 	}
 	return moved;
 }
 
-int queue_look_at_all(struct comm *comm)
+int queue_look_at_all(struct lane *lane)
 {
-	return comm->queue.in_turn.count > QUEUE_LOOKS && !comm->error &&
-	       queue_look(comm, &comm->queue.in_turn, comm->queue.in_turn.count);
+	return lane->queue.in_turn.count > QUEUE_LOOKS && !lane->error &&
+	       queue_look(lane, &lane->queue.in_turn, lane->queue.in_turn.count);
 }
 
 /* ---------------------------------------------------------------------- issuing -- */
@@ -185,86 +185,86 @@ int queue_look_at_all(struct comm *comm)
 /* Appends an operation that waits for its turn, and before that for the end of its group or the work of its stream. */
 static void queue_append_waiting(struct op *op, uint64_t group)
 {
-	struct queue *queue = &op->comm->queue;
+	struct queue *queue = &op->lane->queue;
 
 	queue_append(op, group, group || op->ordered ? OP_DEFERRED : OP_QUEUED);
-	op->logged->issued_us = context_now(op->comm->context);
+	op->logged->issued_us = context_now(op->lane->context);
 	if (op->collective)
-		call_log_add_call(op->comm, &op->call.signature);
+		call_log_add_call(op->lane, &op->call.signature);
 	if (!queue->waiting)
 		queue->waiting = op;
 	if (op->state == OP_DEFERRED && !queue->held)
 		queue->held = op;
 }
 
-static void queue_append_barrier(struct comm *comm, uint64_t group)
+static void queue_append_barrier(struct lane *lane, uint64_t group)
 {
 	const coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_BARRIER};
-	const struct call call = call_of_library(comm, &args);
+	const struct call call = call_of_library(lane, &args);
 	struct rank_name name;
 	struct op *op;
-	int code = op_make(comm, &call, &op);
+	int code = op_make(lane, &call, &op);
 
 	if (code)
-		comm_fail(comm, 0, code, "%s: %s", comm_own_name(comm, &name), error_text());
+		comm_fail(lane, 0, code, "%s: %s", comm_own_name(lane, &name), error_text());
 	else
 		queue_append_waiting(op, group);
 }
 
 uint64_t op_enqueue(struct op *op, uint64_t group)
 {
-	struct comm *comm = op->comm;
+	struct lane *lane = op->lane;
 	uint64_t number;
 
-	if (queue_needs_barrier(comm, op))
-		queue_append_barrier(comm, group);
+	if (queue_needs_barrier(lane, op))
+		queue_append_barrier(lane, group);
 	queue_append_waiting(op, group);
 	number = op->number;
 	if (op->ordered)
-		comm->client->hold(op);
+		lane->client->hold(op);
 	return number;
 }
 
-int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group)
+int op_issue(struct lane *lane, const coll_args_t *args, uint64_t group)
 {
-	const struct call call = call_of_library(comm, args);
+	const struct call call = call_of_library(lane, args);
 	struct op *op;
-	int code = op_make(comm, &call, &op);
+	int code = op_make(lane, &call, &op);
 
 	if (!code)
 		op_enqueue(op, group);
 	return code;
 }
 
-void queue_issued(struct comm *comm)
+void queue_issued(struct lane *lane)
 {
-	struct context *context = comm->context;
+	struct context *context = lane->context;
 	const int has_transport = context->plugin->backend.transport != NULL;
 
-	context->progress_count += (has_transport ? queue_progress(comm) : queue_run(comm)) != 0;
+	context->progress_count += (has_transport ? queue_progress(lane) : queue_run(lane)) != 0;
 	if (has_transport) {
 		context_flush(context);
 		context_progress(context);
 	}
 	/* Sleeping threads must arm their descriptors anew; a backend's operations need no thread. */
-	if (context->sleepers && (comm->queue.head || has_transport))
+	if (context->sleepers && (lane->queue.head || has_transport))
 		context_wake(context);
 }
 
 /* ------------------------------------------------------------------ cancelling -- */
 
-void queue_cancel(struct comm *comm)
+void queue_cancel(struct lane *lane)
 {
-	engines_abort(comm);
-	for (struct op *op = comm->queue.head; op; op = op->next) {
+	engines_abort(lane);
+	for (struct op *op = lane->queue.head; op; op = op->next) {
 		if (op->state == OP_RUNNING && op->engine->cancel)
 			op->engine->cancel(op);
 		if (op->stream_events || op->dependencies)
-			comm->client->drop(op);
+			lane->client->drop(op);
 		op->state = OP_DONE;
 		moving_leave(op);
 	}
-	comm->queue.waiting = comm->queue.held = NULL;
-	if (comm->order)
-		comm->client->release(comm, comm->issued);
+	lane->queue.waiting = lane->queue.held = NULL;
+	if (lane->order)
+		lane->client->release(lane, lane->issued);
 }

@@ -9,7 +9,7 @@
 
 struct registration {
 	struct registration *next, *prev; /* of the communicator */
-	struct comm *comm;
+	struct lane *lane;
 	void *handle;
 	void *of_backend; /* the backend's own handle, or NULL */
 };
@@ -21,9 +21,9 @@ struct registration_slots {
 	void (*remove)(void *ep, void *handle);
 };
 
-static struct registration_slots registration_slots(const struct comm *comm)
+static struct registration_slots registration_slots(const struct lane *lane)
 {
-	const coll_backend_t *b = &comm->context->plugin->backend;
+	const coll_backend_t *b = &lane->context->plugin->backend;
 
 	if (b->transport)
 		return (struct registration_slots){b->transport->mem_register,
@@ -34,8 +34,8 @@ static struct registration_slots registration_slots(const struct comm *comm)
 /* Memory that the endpoint does not take needs no registration with the backend. */
 static int registration_begin(struct registration *r, void *buf, size_t bytes)
 {
-	const struct registration_slots slots = registration_slots(r->comm);
-	const struct context *context = r->comm->context;
+	const struct registration_slots slots = registration_slots(r->lane);
+	const struct context *context = r->lane->context;
 	coll_error_t err = error_blank();
 	uint32_t kind;
 	int code, device;
@@ -53,10 +53,10 @@ static int registration_begin(struct registration *r, void *buf, size_t bytes)
 
 static void registration_end(struct registration *r)
 {
-	const struct registration_slots slots = registration_slots(r->comm);
+	const struct registration_slots slots = registration_slots(r->lane);
 
-	if (r->of_backend && slots.remove && r->comm->context->ep)
-		slots.remove(r->comm->context->ep, r->of_backend);
+	if (r->of_backend && slots.remove && r->lane->context->ep)
+		slots.remove(r->lane->context->ep, r->of_backend);
 	free(r);
 }
 
@@ -73,7 +73,7 @@ static int registration_check(const void *buf, size_t bytes)
 	return COLL_SUCCESS;
 }
 
-int registration_add(struct comm *comm, void *buf, size_t bytes, void **handle)
+int registration_add(struct lane *lane, void *buf, size_t bytes, void **handle)
 {
 	struct registration *r;
 	int code;
@@ -86,7 +86,7 @@ int registration_add(struct comm *comm, void *buf, size_t bytes, void **handle)
 		return code;
 	r = calloc(1, sizeof(*r));
 	if (r) {
-		r->comm = comm;
+		r->lane = lane;
 		r->handle = handle_new(HANDLE_REGISTRATION, r);
 	}
 	if (!r || !r->handle) {
@@ -100,25 +100,25 @@ int registration_add(struct comm *comm, void *buf, size_t bytes, void **handle)
 		free(r);
 		return code;
 	}
-	r->next = comm->registrations;
+	r->next = lane->registrations;
 	if (r->next)
 		r->next->prev = r;
-	comm->registrations = r;
+	lane->registrations = r;
 	*handle = r->handle;
 	return COLL_SUCCESS;
 }
 
-int registration_is_of(const struct comm *comm, void *handle)
+int registration_is_of(const struct lane *lane, void *handle)
 {
 	const struct registration *r = handle ? handle_pin(HANDLE_REGISTRATION, handle) : NULL;
-	const int is = r && r->comm == comm;
+	const int is = r && r->lane == lane;
 
 	if (r)
 		handle_unpin(handle);
 	return is;
 }
 
-int registration_remove(struct comm *comm, void *handle)
+int registration_remove(struct lane *lane, void *handle)
 {
 	struct registration *r;
 
@@ -128,13 +128,13 @@ int registration_remove(struct comm *comm, void *handle)
 	if (!r)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_deregister: handle is %s",
 				 handle_trouble(handle));
-	if (r->comm != comm) {
+	if (r->lane != lane) {
 		handle_unpin(handle);
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_comm_deregister: handle is a registration of another "
 				 "communicator: pass the communicator that registered the memory");
 	}
-	*(r->prev ? &r->prev->next : &comm->registrations) = r->next;
+	*(r->prev ? &r->prev->next : &lane->registrations) = r->next;
 	if (r->next)
 		r->next->prev = r->prev;
 	/* Only threads that have another communicator's lock can have it pinned now, for a moment. */
@@ -143,8 +143,8 @@ int registration_remove(struct comm *comm, void *handle)
 	return COLL_SUCCESS;
 }
 
-void registration_remove_all(struct comm *comm)
+void registration_remove_all(struct lane *lane)
 {
-	while (comm->registrations)
-		registration_remove(comm, comm->registrations->handle);
+	while (lane->registrations)
+		registration_remove(lane, lane->registrations->handle);
 }

@@ -8,17 +8,17 @@
 
 #include <stddef.h>
 
-struct comm;
+struct lane;
 
 /* The lock of the communicator's context is held in all of these. */
 
 /* Registers memory; *handle becomes its handle, or NULL if there is nothing to register. */
-int registration_add(struct comm *comm, void *buf, size_t bytes, void **handle);
+int registration_add(struct lane *lane, void *buf, size_t bytes, void **handle);
 /* Ends a registration; NULL is allowed. */
-int registration_remove(struct comm *comm, void *handle);
+int registration_remove(struct lane *lane, void *handle);
 /* Was the handle made for the communicator, and is valid? */
-int registration_is_of(const struct comm *comm, void *handle);
+int registration_is_of(const struct lane *lane, void *handle);
 /* Ends all registrations of the communicator. */
-void registration_remove_all(struct comm *comm);
+void registration_remove_all(struct lane *lane);
 
 #endif

@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-void scratch_free(const struct comm *comm, struct scratch *scratch)
+void scratch_free(const struct lane *lane, struct scratch *scratch)
 {
-	const coll_host_t *host = &comm->context->host;
+	const coll_host_t *host = &lane->context->host;
 
 	host->free(host, scratch->at, scratch->size);
 	*scratch = (struct scratch){0};
@@ -68,50 +68,50 @@ static struct scratch *scratch_find_large(struct scratch_spares *spares, size_t 
 	return best;
 }
 
-static void scratch_keep_large(struct comm *comm, struct scratch *scratch)
+static void scratch_keep_large(struct lane *lane, struct scratch *scratch)
 {
-	struct scratch *least = comm->queue.spares.large, swap;
+	struct scratch *least = lane->queue.spares.large, swap;
 
 	for (int i = 1; i < SCRATCH_SPARES; i++)
-		if (comm->queue.spares.large[i].size < least->size)
-			least = &comm->queue.spares.large[i];
+		if (lane->queue.spares.large[i].size < least->size)
+			least = &lane->queue.spares.large[i];
 	if (least->size < scratch->size) {
 		swap = *least;
 		*least = *scratch;
 		*scratch = swap;
 	}
-	scratch_free(comm, scratch);
+	scratch_free(lane, scratch);
 }
 
 /* -------------------------------------------------------------------- all blocks -- */
 
 /* Takes a spare block of at least `bytes` bytes.  Returns 0 if there is none. */
-static int scratch_take(struct comm *comm, struct scratch *scratch, size_t bytes)
+static int scratch_take(struct lane *lane, struct scratch *scratch, size_t bytes)
 {
 	struct scratch *large;
 
 	if (bytes <= SCRATCH_MIDDLE &&
-	    scratch_take_middle(&comm->queue.spares, scratch, scratch_order(bytes)))
+	    scratch_take_middle(&lane->queue.spares, scratch, scratch_order(bytes)))
 		return 1;
-	large = scratch_find_large(&comm->queue.spares, bytes);
+	large = scratch_find_large(&lane->queue.spares, bytes);
 	if (large->size >= bytes) {
 		*scratch = *large;
 		*large = (struct scratch){0};
 		return 1;
 	}
 	if (bytes > SCRATCH_MIDDLE)
-		scratch_free(comm, large); /* the new block takes its place */
+		scratch_free(lane, large); /* the new block takes its place */
 	return 0;
 }
 
-int scratch_reserve(struct comm *comm, struct scratch *scratch, size_t bytes)
+int scratch_reserve(struct lane *lane, struct scratch *scratch, size_t bytes)
 {
-	const coll_host_t *host = &comm->context->host;
+	const coll_host_t *host = &lane->context->host;
 
 	if (bytes <= scratch->size)
 		return COLL_SUCCESS;
-	scratch_free(comm, scratch);
-	if (bytes > SCRATCH_SMALL && scratch_take(comm, scratch, bytes))
+	scratch_free(lane, scratch);
+	if (bytes > SCRATCH_SMALL && scratch_take(lane, scratch, bytes))
 		return COLL_SUCCESS;
 	if (bytes > SCRATCH_SMALL && bytes <= SCRATCH_MIDDLE)
 		bytes = scratch_size(scratch_order(bytes));
@@ -120,22 +120,22 @@ int scratch_reserve(struct comm *comm, struct scratch *scratch, size_t bytes)
 	return scratch->at ? COLL_SUCCESS : COLL_ERR_NO_MEMORY;
 }
 
-void scratch_rest(struct comm *comm, struct scratch *scratch)
+void scratch_rest(struct lane *lane, struct scratch *scratch)
 {
 	if (scratch->size > SCRATCH_MIDDLE)
-		scratch_keep_large(comm, scratch);
-	else if (comm->queue.spares.kept + scratch->size <= SCRATCH_KEPT)
-		scratch_keep_middle(&comm->queue.spares, scratch);
+		scratch_keep_large(lane, scratch);
+	else if (lane->queue.spares.kept + scratch->size <= SCRATCH_KEPT)
+		scratch_keep_middle(&lane->queue.spares, scratch);
 	else
-		scratch_free(comm, scratch);
+		scratch_free(lane, scratch);
 }
 
-void scratch_free_spares(struct comm *comm)
+void scratch_free_spares(struct lane *lane)
 {
 	struct scratch middle;
 
 	for (int i = 0; i < SCRATCH_SPARES; i++)
-		scratch_free(comm, &comm->queue.spares.large[i]);
-	while (scratch_take_middle(&comm->queue.spares, &middle, 0))
-		scratch_free(comm, &middle);
+		scratch_free(lane, &lane->queue.spares.large[i]);
+	while (scratch_take_middle(&lane->queue.spares, &middle, 0))
+		scratch_free(lane, &middle);
 }

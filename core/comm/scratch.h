@@ -12,7 +12,7 @@
 
 #include <stddef.h>
 
-struct comm;
+struct lane;
 
 enum {
 	SCRATCH_SMALL = 64 << 10, /* bytes that a finished operation keeps */
@@ -35,10 +35,10 @@ struct scratch_spares {
 };
 
 /* Makes it at least `bytes` bytes; what was there is lost.  COLL_ERR_NO_MEMORY: it is empty. */
-int scratch_reserve(struct comm *comm, struct scratch *scratch, size_t bytes);
+int scratch_reserve(struct lane *lane, struct scratch *scratch, size_t bytes);
 /* Makes it a spare block, or frees it: its operation has finished, and it has more than SCRATCH_SMALL bytes. */
-void scratch_rest(struct comm *comm, struct scratch *scratch);
-void scratch_free(const struct comm *comm, struct scratch *scratch);
-void scratch_free_spares(struct comm *comm);
+void scratch_rest(struct lane *lane, struct scratch *scratch);
+void scratch_free(const struct lane *lane, struct scratch *scratch);
+void scratch_free_spares(struct lane *lane);
 
 #endif

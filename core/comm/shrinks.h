@@ -25,15 +25,15 @@ struct shrinks {
 	uint64_t asked[];      /* per rank: the hash in its question to this rank; 0: none */
 };
 
-int shrinks_new(struct comm *comm);
+int shrinks_new(struct lane *lane);
 /* The communicator is freed next: drops the answers that nobody takes. */
-void shrinks_end(struct comm *comm);
+void shrinks_end(struct lane *lane);
 /* Takes the leader's answer; this rank may have given up before. */
-void shrinks_take_answer(struct comm *comm, const struct control_body *body);
+void shrinks_take_answer(struct lane *lane, const struct control_body *body);
 /*
  * Takes from shrinks->behind the answer for this hash, and drops the answers before it, of calls that this rank has
  * not made: 1.  0: there is none.
  */
-int shrinks_before(struct comm *comm, uint64_t hash, struct shrunk *answer);
+int shrinks_before(struct lane *lane, uint64_t hash, struct shrunk *answer);
 
 #endif

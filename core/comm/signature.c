@@ -66,12 +66,13 @@ static uint64_t signature_hash_counts(const size_t *counts, int n)
 	return hash;
 }
 
-static uint64_t signature_count(const struct comm *comm, const coll_args_t *a)
+static uint64_t signature_count(const struct lane *lane, const coll_args_t *a)
 {
 	if (!kind_is_v(a->kind))
 		return a->count;
-	return kind_has_own_counts(a->kind) ? 0
-					    : signature_hash_counts(a->recvcounts, comm->nranks);
+	return kind_has_own_counts(a->kind)
+		       ? 0
+		       : signature_hash_counts(a->recvcounts, lane->comm->nranks);
 }
 
 static uint64_t signature_redop(const struct call *call)
@@ -101,14 +102,14 @@ static uint64_t signature_type(const struct call *call, uint64_t *count)
 	return SIGNATURE_OPAQUE << 8;
 }
 
-struct signature signature_of(const struct comm *comm, const struct call *call)
+struct signature signature_of(const struct lane *lane, const struct call *call)
 {
 	const coll_args_t *a = &call->args;
 	int p2p = kind_is_p2p(a->kind);
 	uint64_t kind = (uint64_t)(p2p ? COLL_KIND_SEND : a->kind);
 	uint64_t algorithm = p2p ? 0 : (uint64_t)(call->algorithm + 1);
 	uint64_t root = kind_has_root(a->kind) ? (uint64_t)a->root & SIGNATURE_ROOT_MASK : 0;
-	uint64_t count = signature_count(comm, a), dtype = signature_type(call, &count);
+	uint64_t count = signature_count(lane, a), dtype = signature_type(call, &count);
 
 	if (a->flags & CALL_OF_SPLIT)
 		kind = KIND_SPLIT;
@@ -138,7 +139,7 @@ const char *signature_kind_name(int kind)
 				    : kind_name(kind);
 }
 
-void signature_describe(const struct comm *comm, const struct signature *signature, char *text,
+void signature_describe(const struct lane *lane, const struct signature *signature, char *text,
 			size_t size)
 {
 	int kind = signature_kind(signature->meta);
@@ -160,7 +161,7 @@ void signature_describe(const struct comm *comm, const struct signature *signatu
 		signature_redop_name(op, reduction, sizeof(reduction));
 	if (kind_has_root(kind))
 		snprintf(from, sizeof(from), " with root %s",
-			 comm_rank_name(comm, root, &name) + strlen("rank "));
+			 comm_rank_name(lane, root, &name) + strlen("rank "));
 	if (!kind_is_v(kind))
 		snprintf(count, sizeof(count), "%llu ",
 			 (unsigned long long)signature_count_of(signature->meta));
@@ -169,16 +170,16 @@ void signature_describe(const struct comm *comm, const struct signature *signatu
 		 from);
 }
 
-void call_describe(const struct comm *comm, const struct call *call, char *text, size_t size)
+void call_describe(const struct lane *lane, const struct call *call, char *text, size_t size)
 {
 	const coll_args_t *a = &call->args;
 	const char *way = a->kind == COLL_KIND_RECV ? "from" : "to";
 	struct rank_name name;
 
 	if (!kind_is_p2p(a->kind)) {
-		signature_describe(comm, &call->signature, text, size);
+		signature_describe(lane, &call->signature, text, size);
 		return;
 	}
 	snprintf(text, size, "%s of %zu %s %s %s with tag %u", call->kind->name, a->count,
-		 coll_dtype_name(a->dtype), way, comm_rank_name(comm, a->root, &name), a->tag);
+		 coll_dtype_name(a->dtype), way, comm_rank_name(lane, a->root, &name), a->tag);
 }

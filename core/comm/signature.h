@@ -9,7 +9,7 @@
 #include <coll/coll.h>
 
 struct call;
-struct comm;
+struct lane;
 
 struct signature {
 	uint64_t meta[2];
@@ -19,7 +19,7 @@ struct signature {
 #define SIGNATURE_ALGORITHM ((uint64_t)0xff << 32)
 
 /* The signature of a call whose algorithm is known. */
-struct signature signature_of(const struct comm *comm, const struct call *call);
+struct signature signature_of(const struct lane *lane, const struct call *call);
 /* The bits of a type in meta[0] of a call that does not reduce. */
 uint64_t signature_dtype_bits(coll_dtype_t dtype);
 /* The type in a signature's meta[0] and meta[1]. */
@@ -32,7 +32,7 @@ static inline int signature_kind(const uint64_t *meta)
 /* The name of such a kind, or of KIND_AWAIT. */
 const char *signature_kind_name(int kind);
 /* Writes "allreduce of 10 float32 (sum)". */
-void signature_describe(const struct comm *comm, const struct signature *signature, char *text,
+void signature_describe(const struct lane *lane, const struct signature *signature, char *text,
 			size_t size);
 /* The index of the algorithm in a signature (schedule/algo.h), or -1: none. */
 static inline int signature_algorithm(const struct signature *signature)

@@ -59,16 +59,16 @@ static int staging_is_first(struct staging_sites *sites, int kind, const void *p
 	return 1;
 }
 
-void staging_free_sites(struct comm *comm)
+void staging_free_sites(struct lane *lane)
 {
 	struct staging_site *site;
 
-	while (comm->staging_sites && (site = comm->staging_sites->first)) {
-		comm->staging_sites->first = site->next;
+	while (lane->staging_sites && (site = lane->staging_sites->first)) {
+		lane->staging_sites->first = site->next;
 		free(site);
 	}
-	free(comm->staging_sites);
-	comm->staging_sites = NULL;
+	free(lane->staging_sites);
+	lane->staging_sites = NULL;
 }
 
 /*
@@ -110,7 +110,7 @@ static void staging_name_site(const void *site, char *text, size_t size)
 			 address - (unsigned long)(uintptr_t)where.dli_fbase);
 }
 
-void staging_log(const struct comm *comm, int kind, const void *place, size_t from, size_t to)
+void staging_log(const struct lane *lane, int kind, const void *place, size_t from, size_t to)
 {
 	struct rank_name name;
 	char site[256];
@@ -120,33 +120,33 @@ void staging_log(const struct comm *comm, int kind, const void *place, size_t fr
 		"%s: %s over backend '%s' copies %zu bytes from and %zu bytes to CUDA memory "
 		"through host memory, which is slow; 'enable_gpu_fallback = no' makes it an error; "
 		"later ones of this call%s are only counted",
-		comm_own_name(comm, &name), staging_kind_name(kind),
-		comm->context->plugin->backend.name, from, to, site);
+		comm_own_name(lane, &name), staging_kind_name(kind),
+		lane->context->plugin->backend.name, from, to, site);
 }
 
-int staging_count_one(struct comm *comm, int kind, const void *site)
+int staging_count_one(struct lane *lane, int kind, const void *site)
 {
-	comm->stages_sends |= kind == COLL_KIND_SEND;
-	if (!comm->staging_sites)
-		comm->staging_sites = calloc(1, sizeof(*comm->staging_sites));
-	if (!comm->staging_sites)
+	lane->stages_sends |= kind == COLL_KIND_SEND;
+	if (!lane->staging_sites)
+		lane->staging_sites = calloc(1, sizeof(*lane->staging_sites));
+	if (!lane->staging_sites)
 		return 0;
-	comm->staging_sites->staged[kind]++;
-	return staging_is_first(comm->staging_sites, kind, site);
+	lane->staging_sites->staged[kind]++;
+	return staging_is_first(lane->staging_sites, kind, site);
 }
 
-void staging_warn_message(struct comm *comm, int kind, const void *site, size_t bytes)
+void staging_warn_message(struct lane *lane, int kind, const void *site, size_t bytes)
 {
 	const int sends = kind == COLL_KIND_SEND;
 
 	kind = sends ? STAGING_ISEND : STAGING_IRECV;
-	if (staging_count_one(comm, kind, site))
-		staging_log(comm, kind, site, sends ? bytes : 0, sends ? 0 : bytes);
+	if (staging_count_one(lane, kind, site))
+		staging_log(lane, kind, site, sends ? bytes : 0, sends ? 0 : bytes);
 }
 
-void staging_count(const struct comm *comm, char *text, size_t size)
+void staging_count(const struct lane *lane, char *text, size_t size)
 {
-	const struct staging_sites *sites = comm->staging_sites;
+	const struct staging_sites *sites = lane->staging_sites;
 	size_t at = 0;
 
 	text[0] = '\0';

@@ -9,15 +9,15 @@
 #include "comm/comm.h"
 
 /* Counts a staged operation: 1 if it is the first of its kind from its place. */
-int staging_count_one(struct comm *comm, int kind, const void *site);
+int staging_count_one(struct lane *lane, int kind, const void *site);
 /* Warns of such a first one, which copies so many bytes from and to the device. */
-void staging_log(const struct comm *comm, int kind, const void *site, size_t from, size_t to);
+void staging_log(const struct lane *lane, int kind, const void *site, size_t from, size_t to);
 /* Counts a message of coll_isend or coll_irecv that is staged, and warns of the first of each place in the program. */
-void staging_warn_message(struct comm *comm, int kind, const void *site, size_t bytes);
+void staging_warn_message(struct lane *lane, int kind, const void *site, size_t bytes);
 /* Writes "160 allreduce, 2 send", the staged operations of the communicator; "": there were none. */
-void staging_count(const struct comm *comm, char *text, size_t size);
+void staging_count(const struct lane *lane, char *text, size_t size);
 /* The communicator is freed. */
-void staging_free_sites(struct comm *comm);
+void staging_free_sites(struct lane *lane);
 /* Sets the place for which the thread calls from now on; NULL: the callers of the library are the places. */
 void staging_set_site(const void *site);
 /* The place of a call: the one that was set, else the caller of the library. */

@@ -22,21 +22,24 @@ struct callback {
 
 const struct task_kind operation_kind = {.by_number = 1};
 
-void task_init(struct task *task, const struct task_kind *kind, struct comm *comm)
+void task_init(struct task *task, const struct task_kind *kind, struct lane *lane)
 {
-	*task = (struct task){
-		.kind = kind, .refs = 1, .handle = comm->handle, .lane = comm->lane, .comm = comm};
+	*task = (struct task){.kind = kind,
+			      .refs = 1,
+			      .handle = lane->comm->handle,
+			      .lane_index = lane->index,
+			      .lane = lane};
 }
 
-void task_place(struct task *task, struct comm *comm, uint64_t number)
+void task_place(struct task *task, struct lane *lane, uint64_t number)
 {
-	task->comm = comm;
-	task->handle = comm->handle;
-	task->lane = comm->lane;
+	task->lane = lane;
+	task->handle = lane->comm->handle;
+	task->lane_index = lane->index;
 	task->number = number;
 }
 
-struct task *task_new(struct comm *comm, uint64_t number)
+struct task *task_new(struct lane *lane, uint64_t number)
 {
 	struct task *task = malloc(sizeof(*task)); /* calloc takes the C library's slow way */
 
@@ -44,7 +47,7 @@ struct task *task_new(struct comm *comm, uint64_t number)
 		handle_none("a request");
 		return NULL;
 	}
-	task_init(task, &operation_kind, comm);
+	task_init(task, &operation_kind, lane);
 	task->number = number;
 	return task;
 }
@@ -65,16 +68,16 @@ int task_is_over(void *arg)
 {
 	struct task *task = arg;
 
-	return task_is_done(task) || task->comm->error || atomic_load(&task->comm->aborted);
+	return task_is_done(task) || task->lane->error || atomic_load(&task->lane->aborted);
 }
 
 int task_failure(const struct task *task)
 {
-	const struct comm *comm = task->comm;
+	const struct lane *lane = task->lane;
 
 	return error_set(task->code, "%s",
 			 task->text    ? task->text
-			 : comm->error ? comm_failure(comm)
+			 : lane->error ? comm_failure(lane)
 				       : coll_error_string(task->code));
 }
 
@@ -97,7 +100,7 @@ void task_set_text(struct task *task, const char *fmt, ...)
 
 static void task_unlimit(struct task *task)
 {
-	struct tasks *tasks = &task->comm->tasks;
+	struct tasks *tasks = &task->lane->tasks;
 
 	if (!task->end_us)
 		return;
@@ -177,7 +180,7 @@ static struct task *task_merge_children(struct task *child)
 
 void task_await(struct task *task)
 {
-	struct tasks *tasks = &task->comm->tasks;
+	struct tasks *tasks = &task->lane->tasks;
 
 	if (task->awaited)
 		return;
@@ -188,14 +191,14 @@ void task_await(struct task *task)
 	tasks->awaited = task_merge(tasks->awaited, task);
 }
 
-void task_end_reached(struct comm *comm)
+void task_end_reached(struct lane *lane)
 {
 	struct task *first;
 	int code;
 
-	while ((first = comm->tasks.awaited) && (first->number <= comm->finished || comm->error)) {
-		code = first->number <= comm->finished ? COLL_SUCCESS : comm->error;
-		comm->tasks.awaited = task_merge_children(first->child);
+	while ((first = lane->tasks.awaited) && (first->number <= lane->finished || lane->error)) {
+		code = first->number <= lane->finished ? COLL_SUCCESS : lane->error;
+		lane->tasks.awaited = task_merge_children(first->child);
 		first->awaited = 0;
 		if (first->kind->reached)
 			first->kind->reached(first, code);
@@ -221,7 +224,7 @@ int task_call_back(struct task *task, coll_request_fn fn, void *user)
 		task_tell(task, task->code);
 	} else if (task->kind->by_number) {
 		task_await(task);
-		task_check(task->comm);
+		task_check(task->lane);
 	}
 	return COLL_SUCCESS;
 }
@@ -239,7 +242,7 @@ static int64_t task_look_us(const struct task *task)
 
 static void task_list_limited(struct task *task)
 {
-	struct tasks *tasks = &task->comm->tasks;
+	struct tasks *tasks = &task->lane->tasks;
 
 	if (!tasks->limited)
 		tasks->look_us = INT64_MAX;
@@ -251,7 +254,7 @@ static void task_list_limited(struct task *task)
 
 void task_set_limit(struct task *task, int64_t timeout_us)
 {
-	struct comm *comm = task->comm;
+	struct lane *lane = task->lane;
 	const int64_t end_us = clock_now_us() + timeout_us;
 
 	if (task_is_done(task) || task->deferred)
@@ -263,43 +266,43 @@ void task_set_limit(struct task *task, int64_t timeout_us)
 	task->timeout_us = timeout_us;
 	task->end_us = end_us;
 	task->asked = task->kind->late != NULL;
-	if (task_look_us(task) < comm->tasks.look_us)
-		comm->tasks.look_us = task_look_us(task);
-	comm_set_busy(comm);
+	if (task_look_us(task) < lane->tasks.look_us)
+		lane->tasks.look_us = task_look_us(task);
+	lane_set_busy(lane);
 	if (task->number) {
 		task_await(task);
-		task_check(comm);
+		task_check(lane);
 	}
 }
 
 /* The oldest operation is the one that later operations wait for. */
 static void task_fail_late(const struct task *task)
 {
-	struct comm *comm = task->comm;
+	struct lane *lane = task->lane;
 	char what[160], missing[512];
 	struct rank_name name;
 
-	comm->client->describe_missing(comm, task->asked, missing, sizeof(missing));
-	comm->client->describe_own(comm, what, sizeof(what));
-	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
+	lane->client->describe_missing(lane, task->asked, missing, sizeof(missing));
+	lane->client->describe_own(lane, what, sizeof(what));
+	comm_fail(lane, 0, COLL_ERR_TIMEOUT,
 		  "%s: operation number %llu timed out: it is not complete %.3g s after the "
 		  "program limited its time; the rank is at %s%s",
-		  comm_own_name(comm, &name), (unsigned long long)task->number,
+		  comm_own_name(lane, &name), (unsigned long long)task->number,
 		  (double)task->timeout_us / 1e6, what, missing);
 }
 
 /* One question serves all limits that end in the time for its answers. */
-static void task_ask(struct comm *comm, int64_t now)
+static void task_ask(struct lane *lane, int64_t now)
 {
-	comm->client->ask(comm);
-	for (struct task *task = comm->tasks.limited; task; task = task->next_limited)
+	lane->client->ask(lane);
+	for (struct task *task = lane->tasks.limited; task; task = task->next_limited)
 		task->asked |= task->end_us <= now + TASK_ANSWER_US;
 }
 
 /* Sees to one limit: 1 if it is over. */
 static int task_look_at_limit(struct task *task, int64_t now)
 {
-	struct comm *comm = task->comm;
+	struct lane *lane = task->lane;
 
 	if (task->end_us <= now) {
 		if (task->kind->late)
@@ -309,23 +312,23 @@ static int task_look_at_limit(struct task *task, int64_t now)
 		return 1;
 	}
 	if (task_look_us(task) <= now)
-		task_ask(comm, now);
-	if (task_look_us(task) < comm->tasks.look_us)
-		comm->tasks.look_us = task_look_us(task);
+		task_ask(lane, now);
+	if (task_look_us(task) < lane->tasks.look_us)
+		lane->tasks.look_us = task_look_us(task);
 	return 0;
 }
 
-int task_end_late(struct comm *comm)
+int task_end_late(struct lane *lane)
 {
 	const int64_t now = clock_tick_us();
 	struct task *task, *next;
 	int ended = 0;
 
-	task_check(comm);
-	if (!comm->tasks.limited || now < comm->tasks.look_us)
+	task_check(lane);
+	if (!lane->tasks.limited || now < lane->tasks.look_us)
 		return 0;
-	comm->tasks.look_us = INT64_MAX;
-	for (task = comm->tasks.limited; task && !comm->error; task = next) {
+	lane->tasks.look_us = INT64_MAX;
+	for (task = lane->tasks.limited; task && !lane->error; task = next) {
 		next = task->next_limited;
 		ended |= task_look_at_limit(task, now);
 	}

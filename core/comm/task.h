@@ -3,14 +3,14 @@
  * task.h - what completes: an operation, a message outside the order of the operations (message/message.h), or a split
  * (api/derive.h).  A request of the program is a handle that holds a reference to a task.
  *
- * An operation is complete once comm->finished has reached its number.  So the queue knows no tasks: only a request makes a
+ * An operation is complete once lane->finished has reached its number.  So the queue knows no tasks: only a request makes a
  * task for an operation.  Every other task is the head of the struct of a message or split, and ends with task_end.
  *
  * A communicator has two lists of tasks, which are NULL and cost nothing for most programs:
  *
- *     comm->tasks.awaited   tasks that end with an operation, and that have a callback, a limit or a split to make: task_check
+ *     lane->tasks.awaited   tasks that end with an operation, and that have a callback, a limit or a split to make: task_check
  *                           ends them, in the order of their operations
- *     comm->tasks.limited   tasks with a limit of time: task_check_limits sees to tasks whose time is over
+ *     lane->tasks.limited   tasks with a limit of time: task_check_limits sees to tasks whose time is over
  *
  * The lock is held in all functions but task_new, task_init and task_unref.
  */
@@ -25,7 +25,7 @@ struct callback;
 
 /* The differences between the kinds of tasks.  A function that a kind does not need is NULL. */
 struct task_kind {
-	/* 1: an operation.  It is done once comm->finished has reached the task's number, without a task_end. */
+	/* 1: an operation.  It is done once lane->finished has reached the task's number, without a task_end. */
 	int by_number;
 	/* Nobody reports the end of such a task: ends the task if it is complete. */
 	void (*look)(struct task *task);
@@ -44,8 +44,8 @@ struct task {
 	const struct task_kind *kind;
 	_Atomic int refs;
 	coll_comm_t handle;         /* of the communicator, which may end before the task */
-	int lane;                   /* LANE_*: its lane */
-	struct comm *comm;          /* that lane, valid while the handle is pinned */
+	int lane_index;             /* LANE_*: its lane */
+	struct lane *lane;          /* that lane, valid while the handle is pinned */
 	uint64_t number;            /* the operation that completes the task; 0: none */
 	int deferred;               /* the end of a group will do all of it */
 	int done;                   /* task_end has ended it */
@@ -53,12 +53,12 @@ struct task {
 	char *text;                 /* of the code; NULL: the communicator's failure has the text */
 	struct callback *callbacks; /* the last one of a ring; NULL: none */
 
-	/* --- in comm->tasks.limited */
+	/* --- in lane->tasks.limited */
 	struct task *next_limited, *prev_limited;
 	int64_t timeout_us, end_us; /* end_us 0: no limit */
 	int asked;                  /* the other ranks were asked, or need not be */
 
-	/* --- in comm->tasks.awaited */
+	/* --- in lane->tasks.awaited */
 	int awaited;
 	uint64_t order; /* of tasks with the same number the first that came is the first */
 	struct task *child, *sibling;
@@ -68,11 +68,11 @@ struct task {
 extern const struct task_kind operation_kind;
 
 /* A task for an operation, with one reference; NULL with an error if memory has run out. */
-struct task *task_new(struct comm *comm, uint64_t number);
+struct task *task_new(struct lane *lane, uint64_t number);
 /* The task is for this operation from now on.  It is not awaited. */
-void task_place(struct task *task, struct comm *comm, uint64_t number);
+void task_place(struct task *task, struct lane *lane, uint64_t number);
 /* Begins a task of another kind, with one reference, at the begin of a struct that malloc has given. */
-void task_init(struct task *task, const struct task_kind *kind, struct comm *comm);
+void task_init(struct task *task, const struct task_kind *kind, struct lane *lane);
 /* Accepts NULL.  Any thread may call it. */
 void task_unref(struct task *task);
 
@@ -80,7 +80,7 @@ void task_unref(struct task *task);
 static inline int task_is_done(struct task *task)
 {
 	if (task->kind->by_number)
-		return task->comm->finished >= task->number;
+		return task->lane->finished >= task->number;
 	if (!task->done && task->kind->look)
 		task->kind->look(task);
 	return task->done;
@@ -111,19 +111,19 @@ void task_set_limit(struct task *task, int64_t timeout_us);
 
 /* Has task_check end the task when its operation is complete or the communicator has failed. */
 void task_await(struct task *task);
-void task_end_reached(struct comm *comm);
+void task_end_reached(struct lane *lane);
 /* Operations are complete, or the communicator has failed: ends the tasks that wait for this, in the order of their numbers. */
-static inline void task_check(struct comm *comm)
+static inline void task_check(struct lane *lane)
 {
-	if (comm->tasks.awaited)
-		task_end_reached(comm);
+	if (lane->tasks.awaited)
+		task_end_reached(lane);
 }
 
-int task_end_late(struct comm *comm);
+int task_end_late(struct lane *lane);
 /* Sees to the limits that are over: 1 if it has ended a task. */
-static inline int task_check_limits(struct comm *comm)
+static inline int task_check_limits(struct lane *lane)
 {
-	return comm->tasks.limited ? task_end_late(comm) : 0;
+	return lane->tasks.limited ? task_end_late(lane) : 0;
 }
 
 #endif

@@ -24,13 +24,13 @@ static int await_failed(struct op *op, int code, const char *text)
 {
 	struct rank_name name;
 
-	comm_fail(op->comm, 0, code, "%s waits for an event of a communicator that failed: %s",
-		  comm_own_name(op->comm, &name), text);
+	comm_fail(op->lane, 0, code, "%s waits for an event of a communicator that failed: %s",
+		  comm_own_name(op->lane, &name), text);
 	return AWAIT_MOVED;
 }
 
 /* The state of the other lane.  The lock of its context is held. */
-static int await_state(struct op *op, const struct comm *other, int moved)
+static int await_state(struct op *op, const struct lane *other, int moved)
 {
 	if (other->finished >= op->awaited.number)
 		return await_done(op);
@@ -43,7 +43,7 @@ static int await_state(struct op *op, const struct comm *other, int moved)
 static int await_outcome(struct op *op)
 {
 	const struct outcome *outcome = op->awaited.outcome;
-	int code = outcome_result(outcome, op->awaited.lane, op->awaited.number);
+	int code = outcome_result(outcome, op->awaited.lane_index, op->awaited.number);
 
 	if (code == COLL_IN_PROGRESS)
 		return AWAIT_IDLE;
@@ -52,25 +52,24 @@ static int await_outcome(struct op *op)
 
 static int await_check(struct op *op)
 {
-	struct context *context = op->comm->context;
+	struct context *context = op->lane->context;
 	const coll_comm_t handle = op->awaited.outcome ? op->awaited.outcome->comm : NULL;
-	struct comm *other = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
+	struct lane *other = handle ? comm_pin_lane(handle, op->awaited.lane_index) : NULL;
 	int state = AWAIT_IDLE;
 
 	if (!op->awaited.outcome) /* it was for a stream, and the queue has waited for that */
 		return AWAIT_DONE;
 	if (!other)
 		return await_outcome(op);
-	other = lane_at(other, op->awaited.lane);
-	if (other->context == context || lane_is_driven(op->comm, other)) {
+	if (other->context == context || lane_is_driven(op->lane, other)) {
 		state = await_state(op, other, 0);
 	} else if (wait_holds(other->context)) {
 		native_progress(other);
 		state = await_state(op, other, 0);
 	} else if (lock_try(&other->context->lock)) {
 		other->context->now_is_recent = 0;
-		if (lane_host(op->comm) == other)
-			lane_drive(op->comm);
+		if (lane_host(op->lane) == other)
+			lane_drive(op->lane);
 		else
 			context_progress(other->context);
 		state = await_state(op, other,
@@ -82,12 +81,12 @@ static int await_check(struct op *op)
 	return state;
 }
 
-int await_issue(struct comm *comm, const struct place *place, struct stream_event *event)
+int await_issue(struct lane *lane, const struct place *place, struct stream_event *event)
 {
 	const coll_args_t args = {.size = sizeof(args), .kind = KIND_AWAIT};
-	const struct call call = call_of_library(comm, &args);
+	const struct call call = call_of_library(lane, &args);
 	struct op *op;
-	const int code = op_make(comm, &call, &op);
+	const int code = op_make(lane, &call, &op);
 
 	if (code) {
 		outcome_unref(place->outcome);
@@ -97,7 +96,7 @@ int await_issue(struct comm *comm, const struct place *place, struct stream_even
 	op->awaited = *place;
 	op_enqueue(op, 0);
 	op->stream_events = event;
-	queue_issued(comm);
+	queue_issued(lane);
 	return COLL_SUCCESS;
 }
 

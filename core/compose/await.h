@@ -12,6 +12,6 @@ extern const struct engine await_engine;
  * Issues an operation that waits for a place (without an outcome: for none) and for an event of a stream (NULL: for none).
  * Takes over both references, also on an error.
  */
-int await_issue(struct comm *comm, const struct place *place, struct stream_event *event);
+int await_issue(struct lane *lane, const struct place *place, struct stream_event *event);
 
 #endif

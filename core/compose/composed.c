@@ -14,24 +14,24 @@
 
 #include <stdlib.h>
 
-int composed_new(struct comm *comm)
+int composed_new(struct lane *lane)
 {
-	const struct context *context = comm->context;
+	const struct context *context = lane->context;
 
-	comm->composed = calloc(1, sizeof(*comm->composed));
-	if (!comm->composed ||
-	    nodes_make(&comm->composed->nodes, context->node, comm->to_context_rank, comm->nranks))
+	lane->composed = calloc(1, sizeof(*lane->composed));
+	if (!lane->composed || nodes_make(&lane->composed->nodes, context->node,
+					  lane->to_context_rank, lane->comm->nranks))
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
-	comm->composed->cpus = context_cpus(context, comm->to_context_rank[0]);
+	lane->composed->cpus = context_cpus(context, lane->to_context_rank[0]);
 	return COLL_SUCCESS;
 }
 
-void composed_free(struct comm *comm)
+void composed_free(struct lane *lane)
 {
-	if (comm->composed)
-		nodes_free(&comm->composed->nodes);
-	free(comm->composed);
-	comm->composed = NULL;
+	if (lane->composed)
+		nodes_free(&lane->composed->nodes);
+	free(lane->composed);
+	lane->composed = NULL;
 }
 
 /* ------------------------------------------------------------------ the algorithm -- */
@@ -40,7 +40,7 @@ void composed_free(struct comm *comm)
  * Bytes of the call's count argument, for rules.  0 for kinds whose ranks may call with different
  * counts: no rule asks for their bytes.
  */
-static uint64_t composed_bytes(const struct comm *comm, const struct call *call)
+static uint64_t composed_bytes(const struct lane *lane, const struct call *call)
 {
 	const coll_args_t *a = &call->args;
 	uint64_t elem = coll_dtype_size(a->dtype), sum = 0;
@@ -49,29 +49,29 @@ static uint64_t composed_bytes(const struct comm *comm, const struct call *call)
 		return 0;
 	if (!call->kind->sendcounts && !call->kind->recvcounts)
 		return a->count * elem;
-	for (int r = 0; r < comm->nranks; r++)
+	for (int r = 0; r < lane->comm->nranks; r++)
 		sum += a->recvcounts[r];
-	return sum * elem / (uint64_t)comm->nranks;
+	return sum * elem / (uint64_t)lane->comm->nranks;
 }
 
-int composed_choose(const struct comm *comm, struct call *call)
+int composed_choose(const struct lane *lane, struct call *call)
 {
-	const struct selection *selection = &traffic_of(comm->context)->selection;
+	const struct selection *selection = &traffic_of(lane->context)->selection;
 	const coll_args_t *a = &call->args;
 	uint32_t reproducible = choose_requirements(selection, a->kind);
 	uint32_t requirements = reproducible | (call->redop.ordered ? COLL_ALGORITHM_ORDERED : 0);
 	uint32_t kinds = call->memory[COLL_BUFFER_SEND] | call->memory[COLL_BUFFER_RECV];
 	struct call_description description = {.kind = a->kind,
-					       .nranks = comm->nranks,
-					       .nnodes = comm->composed->nodes.count,
+					       .nranks = lane->comm->nranks,
+					       .nnodes = lane->composed->nodes.count,
 					       .memory = COLL_MEM_HOST,
-					       .cpus = comm->composed->cpus,
-					       .bytes = composed_bytes(comm, call)};
+					       .cpus = lane->composed->cpus,
+					       .bytes = composed_bytes(lane, call)};
 
 	if (kinds & ~(uint32_t)COLL_MEM_HOST)
 		description.memory = kinds & COLL_MEM_CUDA ? COLL_MEM_CUDA : COLL_MEM_CUDA_MANAGED;
 	call->algorithm = choose_algorithm(selection, &description, requirements);
-	if (call->slot || call->algorithm >= 0 || !comm->context->plugin->backend.transport)
+	if (call->slot || call->algorithm >= 0 || !lane->context->plugin->backend.transport)
 		return COLL_SUCCESS;
 	return error_set(COLL_ERR_UNSUPPORTED, "%s: this version has no algorithm for it%s",
 			 call->kind->name,
@@ -83,11 +83,11 @@ int composed_choose(const struct comm *comm, struct call *call)
 /* ------------------------------------------------------------------- starting -- */
 
 /* Is an earlier message of the group to the same rank, of the same tag, still on its way from a device? */
-static int composed_would_overtake(const struct comm *comm, const struct op *op)
+static int composed_would_overtake(const struct lane *lane, const struct op *op)
 {
 	const coll_args_t *a = &op->call.args;
 
-	for (const struct op *e = comm->queue.head; a->kind == COLL_KIND_SEND && e != op;
+	for (const struct op *e = lane->queue.head; a->kind == COLL_KIND_SEND && e != op;
 	     e = e->next)
 		if (e->call.args.kind == COLL_KIND_SEND && e->state == OP_RUNNING &&
 		    e->call.staged && e->call.args.root == a->root && e->call.args.tag == a->tag &&
@@ -99,23 +99,23 @@ static int composed_would_overtake(const struct comm *comm, const struct op *op)
 /* An operation runs only once all its arrays exist, so that a failure before needs no cancellation. */
 static int composed_prepare(struct op *op)
 {
-	struct comm *comm = op->comm;
+	struct lane *lane = op->lane;
 	struct rank_name name;
 	int code = composed_build(op);
 
 	if (!code && (op->stage < PLAN_FILLED || op->scratch.size < op->scratch_bytes))
 		code = steps_reserve(op);
 	if (code) {
-		comm_fail(comm, 0, code, "%s: no memory for the schedule",
-			  comm_own_name(comm, &name));
+		comm_fail(lane, 0, code, "%s: no memory for the schedule",
+			  comm_own_name(lane, &name));
 		return code;
 	}
 	if (op->call.staged) {
-		context_flush(comm->context); /* the memory may take long to allocate */
+		context_flush(lane->context); /* the memory may take long to allocate */
 		code = staging_begin(op);
 	}
 	if (code)
-		comm_fail(comm, 0, code, "%s: %s", comm_own_name(comm, &name), error_text());
+		comm_fail(lane, 0, code, "%s: %s", comm_own_name(lane, &name), error_text());
 	else
 		steps_prepare(op);
 	return code;
@@ -130,7 +130,7 @@ static void composed_run(struct op *op)
 
 static enum engine_start composed_start(struct op *op)
 {
-	if (op->comm->stages_sends && composed_would_overtake(op->comm, op))
+	if (op->lane->stages_sends && composed_would_overtake(op->lane, op))
 		return ENGINE_HELD;
 	if (steps_are_placed(op) || !composed_prepare(op))
 		composed_run(op);
@@ -141,10 +141,10 @@ static enum engine_start composed_start(struct op *op)
 
 static int composed_advance(struct op *op)
 {
-	const int moved = (traffic_of(op->comm->context)->match.done || steps_may_move_alone(op)) &&
+	const int moved = (traffic_of(op->lane->context)->match.done || steps_may_move_alone(op)) &&
 			  steps_run(op);
 
-	if (!op->comm->error && !op->steps_left && (!op->ordered || stream_order_drained(op)))
+	if (!op->lane->error && !op->steps_left && (!op->ordered || stream_order_drained(op)))
 		op_end(op);
 	return moved;
 }
@@ -153,12 +153,12 @@ static int composed_advance(struct op *op)
 static int composed_rests(const struct op *op)
 {
 	return op->steps_left && !steps_may_move_alone(op) &&
-	       !traffic_of(op->comm->context)->match.done;
+	       !traffic_of(op->lane->context)->match.done;
 }
 
 static int composed_awaits(const struct op *op, uint8_t *ranks)
 {
-	const struct comm *comm = op->comm;
+	const struct lane *lane = op->lane;
 	int any = 0;
 
 	for (int i = 0; i < op->sched.nsteps; i++) {
@@ -168,7 +168,7 @@ static int composed_awaits(const struct op *op, uint8_t *ranks)
 		if (!sched_is_recv(step) || recv->state != RECV_POSTED ||
 		    recv->peer == COLL_ANY_SOURCE)
 			continue;
-		ranks[comm->to_comm_rank[recv->peer]] = 1;
+		ranks[lane->to_comm_rank[recv->peer]] = 1;
 		any = 1;
 	}
 	return any;
@@ -187,13 +187,13 @@ static void composed_forget(struct op *op)
  * Has the context of a communicator that has not failed nothing to look at but messages for it?  So it is for most calls of
  * most programs.
  */
-static inline int composed_is_quiet(const struct comm *comm)
+static inline int composed_is_quiet(const struct lane *lane)
 {
-	const struct context *context = comm->context;
-	const void *objects = (void *)((uintptr_t)comm->order | (uintptr_t)comm->tasks.limited |
-				       (uintptr_t)comm->tasks.awaited | (uintptr_t)comm->next_busy |
+	const struct context *context = lane->context;
+	const void *objects = (void *)((uintptr_t)lane->order | (uintptr_t)lane->tasks.limited |
+				       (uintptr_t)lane->tasks.awaited | (uintptr_t)lane->next_busy |
 				       (uintptr_t)traffic_of(context)->controls);
-	const int counts = comm->nleft | comm->messages.looks | context->sleepers |
+	const int counts = lane->nleft | lane->messages.looks | context->sleepers |
 			   context->pending_events | traffic_of(context)->match.controls |
 			   context->unflushed |
 			   atomic_load_explicit(&context->alarm.news, memory_order_relaxed);
@@ -206,7 +206,7 @@ static inline int composed_is_quiet(const struct comm *comm)
  * before anything else.
  */
 __attribute__((always_inline)) static inline int composed_move(struct context *context,
-							       struct comm *comm, struct op *op,
+							       struct lane *lane, struct op *op,
 							       int moved)
 {
 	struct recv *recv;
@@ -219,7 +219,7 @@ __attribute__((always_inline)) static inline int composed_move(struct context *c
 		steps_received(recv);
 	if (op->steps_left && steps_may_move_alone(op) && steps_run(op))
 		context->progress_count += !moved;
-	if (!op->steps_left && !comm->error) {
+	if (!op->steps_left && !lane->error) {
 		op->state = OP_DONE;
 		op->logged->ended_us = context->now_us; /* the newest operation is in the log */
 		queue_pop(op);
@@ -229,15 +229,15 @@ __attribute__((always_inline)) static inline int composed_move(struct context *c
 
 static int composed_at_once(struct op *op)
 {
-	struct comm *comm = op->comm;
-	struct context *context = comm->context;
+	struct lane *lane = op->lane;
+	struct context *context = lane->context;
 
-	if (comm->queue.head || (context->busy && context->busy != comm) ||
-	    !composed_is_quiet(comm) || op->call.args.stream || queue_needs_barrier(comm, op))
+	if (lane->queue.head || (context->busy && context->busy != lane) ||
+	    !composed_is_quiet(lane) || op->call.args.stream || queue_needs_barrier(lane, op))
 		return 0;
 	queue_append(op, 0, OP_QUEUED);
 	if (op->collective)
-		report_add_call(comm, &op->call.signature);
+		report_add_call(lane, &op->call.signature);
 	if (steps_are_placed(op)) {
 		op->state = OP_RUNNING;
 		steps_start(op);
@@ -248,7 +248,7 @@ static int composed_at_once(struct op *op)
 		if (!composed_prepare(op))
 			composed_run(op);
 	}
-	if (!comm->error && !composed_move(context, comm, op, 1)) {
+	if (!lane->error && !composed_move(context, lane, op, 1)) {
 		context->progress_count++;
 		context_progress(context);
 	}
@@ -257,11 +257,11 @@ static int composed_at_once(struct op *op)
 
 int composed_poll(struct context *context)
 {
-	struct comm *comm = context->busy;
-	struct op *op = comm ? comm->queue.head : NULL;
+	struct lane *lane = context->busy;
+	struct op *op = lane ? lane->queue.head : NULL;
 
 	return op && !op->next && op->state == OP_RUNNING && op->engine == &composed_engine &&
-	       composed_is_quiet(comm) && composed_move(context, comm, op, 0);
+	       composed_is_quiet(lane) && composed_move(context, lane, op, 0);
 }
 
 const struct engine composed_engine = {

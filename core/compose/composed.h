@@ -25,11 +25,11 @@ struct composed {
 
 extern const struct engine composed_engine;
 
-int composed_new(struct comm *comm);
-void composed_free(struct comm *comm);
+int composed_new(struct lane *lane);
+void composed_free(struct lane *lane);
 
 /* Fills call->algorithm; COLL_ERR_UNSUPPORTED with a message if there is none. */
-int composed_choose(const struct comm *comm, struct call *call);
+int composed_choose(const struct lane *lane, struct call *call);
 
 /*
  * Moves a context on which one composed operation is under way and nothing else is to be looked at, as context_progress

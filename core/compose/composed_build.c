@@ -8,9 +8,9 @@
 #include "transport/traffic.h"
 
 /* All ranks cut the messages of send and receive, or none: neither rank knows the other's memory. */
-static size_t composed_segment(const struct comm *comm, int kind)
+static size_t composed_segment(const struct lane *lane, int kind)
 {
-	const struct selection *selection = &traffic_of(comm->context)->selection;
+	const struct selection *selection = &traffic_of(lane->context)->selection;
 
 	return kind_is_p2p(kind) && !selection->cuts_messages ? SIZE_MAX : selection->segment;
 }
@@ -25,13 +25,13 @@ static const size_t *composed_displs(const struct op *op, int buf)
 	const int scaled = buf == COLL_BUFFER_SEND && op->call.redop.premul_sum;
 
 	if (op->call.list & bit && (op->call.staged & bit || scaled))
-		return op->arrays + 4 * (size_t)op->comm->nranks;
+		return op->arrays + 4 * (size_t)op->lane->comm->nranks;
 	return buf == COLL_BUFFER_SEND ? op->call.args.senddispls : op->call.args.recvdispls;
 }
 
 static int composed_append(struct op *op)
 {
-	const struct comm *comm = op->comm;
+	const struct lane *lane = op->lane;
 	const coll_args_t *a = &op->call.args;
 	const struct algo *algo = algo_at(op->call.algorithm);
 	struct sched *s = &op->sched;
@@ -45,8 +45,8 @@ static int composed_append(struct op *op)
 	w.senddispls = composed_displs(op, COLL_BUFFER_SEND);
 	w.recvcounts = a->recvcounts;
 	w.recvdispls = composed_displs(op, COLL_BUFFER_RECV);
-	w.nodes = &comm->composed->nodes;
-	sched_reset(s, comm->rank, comm->nranks, elem, composed_segment(comm, a->kind));
+	w.nodes = &lane->composed->nodes;
+	sched_reset(s, lane->comm->rank, lane->comm->nranks, elem, composed_segment(lane, a->kind));
 	s->finish = op->call.kind->reduces && redop_divides_result(&op->call.redop);
 	s->scale = op->call.kind->reduces && redop_divides_inputs(&op->call.redop);
 	algo_build(algo, s, &w);

@@ -6,13 +6,13 @@
 #include "compose/composed.h"
 #include "native/native_slot.h"
 
-int dispatch_check(const struct comm *comm, int kind)
+int dispatch_check(const struct lane *lane, int kind)
 {
-	const coll_backend_t *b = &comm->context->plugin->backend;
+	const coll_backend_t *b = &lane->context->plugin->backend;
 
-	if (b->transport || native_slot_of_kind(comm, kind))
+	if (b->transport || native_slot_of_kind(lane, kind))
 		return COLL_SUCCESS;
-	if (native_has_kind(comm, kind))
+	if (native_has_kind(lane, kind))
 		return error_set(
 			COLL_ERR_UNSUPPORTED,
 			"%s: with 'reproducible = yes' the library reduces by itself, but backend "
@@ -25,14 +25,14 @@ int dispatch_check(const struct comm *comm, int kind)
 }
 
 /* The algorithm is chosen even if the backend has a function: the function may decline the call, and signatures have it. */
-int dispatch_choose(const struct comm *comm, struct call *call)
+int dispatch_choose(const struct lane *lane, struct call *call)
 {
-	const int native = comm_native(comm) != NULL;
-	int code = native ? native_takes_call(comm, call) : COLL_SUCCESS;
+	const int native = lane_native(lane) != NULL;
+	int code = native ? native_takes_call(lane, call) : COLL_SUCCESS;
 
 	if (code)
 		return code;
-	call->slot = native ? native_slot(comm, call) : NULL;
+	call->slot = native ? native_slot(lane, call) : NULL;
 	call->engine = call->slot ? ENGINE_NATIVE : ENGINE_COMPOSED;
-	return composed_choose(comm, call);
+	return composed_choose(lane, call);
 }

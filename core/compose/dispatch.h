@@ -6,11 +6,11 @@
 #include "comm/call.h"
 
 /* COLL_ERR_UNSUPPORTED with a message if the backend has neither its own function nor a transport. */
-int dispatch_check(const struct comm *comm, int kind);
+int dispatch_check(const struct lane *lane, int kind);
 /*
  * Fills call->engine, and what the engine needs: call->slot and call->algorithm.  COLL_ERR_UNSUPPORTED with a message if
  * no engine does the call.
  */
-int dispatch_choose(const struct comm *comm, struct call *call);
+int dispatch_choose(const struct lane *lane, struct call *call);
 
 #endif

@@ -39,7 +39,7 @@ static int staging_block(const struct op *op, int buf, int i, size_t *off, size_
 		*len = i ? 0 : op->call.elements[buf] * elem;
 		return i == 0;
 	}
-	if (i == op->comm->nranks)
+	if (i == op->lane->comm->nranks)
 		return 0;
 	*off = displs[i] * elem;
 	*len = counts[i] * elem;
@@ -94,13 +94,13 @@ static int staging_refuse_mixed(const struct op *op, int buf)
 /* Neither the backend nor staging can use a buffer in that memory. */
 static int staging_refuse(const struct op *op, int buf, uint32_t kind, int device)
 {
-	const struct context *context = op->comm->context;
+	const struct context *context = op->lane->context;
 	const coll_backend_t *b = &context->plugin->backend;
 	const char *what = kind_name(op->call.args.kind);
 	char where[64];
 
 	device_describe(kind, device, where, sizeof(where));
-	if (kind == COLL_MEM_HOST && lane_host(op->comm))
+	if (kind == COLL_MEM_HOST && lane_host(op->lane))
 		return staging_refuse_mixed(op, buf);
 	if (kind == COLL_MEM_HOST && !b->transport)
 		return error_set(
@@ -135,13 +135,13 @@ static int staging_refuse(const struct op *op, int buf, uint32_t kind, int devic
  */
 static int staging_keeps_from_driver(const struct op *op)
 {
-	return op->call.args.stream && !op->comm->native && op->comm->context->fallback;
+	return op->call.args.stream && !op->lane->native && op->lane->context->fallback;
 }
 
 /* Decides whether a buffer in that memory is used as it is, staged or refused. */
 static int staging_decide(struct op *op, int buf, uint32_t kind, int device)
 {
-	const struct context *context = op->comm->context;
+	const struct context *context = op->lane->context;
 	int reached = (context->memory & kind) != 0;
 
 	if (kind == COLL_MEM_CUDA && !context->plugin->backend.transport && context->device >= 0 &&
@@ -156,7 +156,7 @@ static int staging_decide(struct op *op, int buf, uint32_t kind, int device)
 	if (kind != COLL_MEM_HOST &&
 	    (!reached || kind_reduces(op->call.args.kind) || staging_keeps_from_driver(op)))
 		op->call.staged |= 1 << buf;
-	if (reached && (!(op->call.staged & 1 << buf) || native_slot(op->comm, &op->call)))
+	if (reached && (!(op->call.staged & 1 << buf) || native_slot(op->lane, &op->call)))
 		return COLL_SUCCESS;
 	if (kind != COLL_MEM_HOST && context->fallback && context->plugin->backend.transport)
 		return COLL_SUCCESS;
@@ -168,7 +168,7 @@ static int staging_look_at(struct op *op, int buf, uintptr_t address)
 	uint32_t kind = COLL_MEM_HOST;
 	int device = -1;
 
-	if (op->comm->context->devices)
+	if (op->lane->context->devices)
 		kind = device_kind((const void *)address, &device);
 	return kind ? staging_decide(op, buf, kind, device) : COLL_ERR_DEVICE;
 }
@@ -207,7 +207,7 @@ static void staging_layout(struct op *op)
 	*stage = (struct stage){.staged = op->call.staged &
 					  (1 << COLL_BUFFER_SEND | 1 << COLL_BUFFER_RECV),
 				.in_place = op->call.in_place,
-				.rank = op->comm->rank,
+				.rank = op->lane->comm->rank,
 				.list = op->call.list,
 				.block = a->count * elem,
 				.elem = elem,
@@ -235,11 +235,11 @@ static int staging_has_memory(const struct op *op)
 /* Takes the memory, and finds the streams for the copies. */
 static int staging_place(struct op *op)
 {
-	struct comm *comm = op->comm;
+	struct lane *lane = op->lane;
 	const struct stage *stage = &op->staging.stage;
 	const int in =
 		op->call.staged & 1 << COLL_BUFFER_SEND ? COLL_BUFFER_SEND : COLL_BUFFER_RECV;
-	struct offload *o = offload_take(&comm->composed->offloads, stage->need, op, 0);
+	struct offload *o = offload_take(&lane->composed->offloads, stage->need, op, 0);
 	int code;
 
 	op->offload = o ? o : op->offload;
@@ -247,10 +247,10 @@ static int staging_place(struct op *op)
 		return error_set(COLL_ERR_NO_MEMORY,
 				 "%s: no memory for %zu bytes on their way to or from a device",
 				 kind_name(op->call.args.kind), stage->need);
-	code = copies_find(&traffic_of(comm->context)->copies, COPY_IN,
+	code = copies_find(&traffic_of(lane->context)->copies, COPY_IN,
 			   (const void *)stage->near[in], &o->way[COPY_IN].stream);
 	if (!code && op->call.staged & 1 << COLL_BUFFER_RECV)
-		code = copies_find(&traffic_of(comm->context)->copies, COPY_OUT,
+		code = copies_find(&traffic_of(lane->context)->copies, COPY_OUT,
 				   (const void *)stage->near[COLL_BUFFER_RECV],
 				   &o->way[COPY_OUT].stream);
 	return code;
@@ -268,13 +268,13 @@ static void staging_warn(const struct op *op)
 	const int kind = op->call.args.kind;
 	size_t bytes[2] = {0, 0}, off, len;
 
-	if (!staging_count_one(op->comm, kind, op->site))
+	if (!staging_count_one(op->lane, kind, op->site))
 		return;
 	for (int buf = 0; buf <= COLL_BUFFER_RECV; buf++)
 		for (int i = 0; op->call.staged & 1 << buf && staging_block(op, buf, i, &off, &len);
 		     i++)
 			bytes[buf] += len;
-	staging_log(op->comm, kind, op->site, bytes[COLL_BUFFER_SEND], bytes[COLL_BUFFER_RECV]);
+	staging_log(op->lane, kind, op->site, bytes[COLL_BUFFER_SEND], bytes[COLL_BUFFER_RECV]);
 }
 
 /* The backend's own function declined the operation, and staging is not allowed. */
@@ -308,7 +308,7 @@ int staging_begin(struct op *op)
 	struct staging *staging = &op->staging;
 	int code = COLL_SUCCESS;
 
-	if (!op->comm->context->fallback)
+	if (!op->lane->context->fallback)
 		return staging_declined(op);
 	staging_warn(op);
 	staging_layout(op);
@@ -324,7 +324,7 @@ int staging_begin(struct op *op)
 
 void staging_end(struct op *op)
 {
-	struct offload_pool *pool = &op->comm->composed->offloads;
+	struct offload_pool *pool = &op->lane->composed->offloads;
 
 	if (op->ordered && op->ordered != op->offload)
 		offload_give_back(pool, op->ordered);
@@ -335,11 +335,11 @@ void staging_end(struct op *op)
 /* ---------------------------------------------- copies beside the other steps -- */
 
 /* The communicator fails with this message when the transport has moved. */
-static void staging_failed(struct comm *comm, int code)
+static void staging_failed(struct lane *lane, int code)
 {
 	struct rank_name name;
 
-	comm_set_pending(comm, code, "%s: %s", comm_own_name(comm, &name), error_text());
+	lane_set_pending(lane, code, "%s: %s", comm_own_name(lane, &name), error_text());
 }
 
 /* A pre-multiplied sum scales its input when the copy in ends, from staging memory to the scratch memory. */
@@ -360,7 +360,7 @@ static void staging_ended(struct copy *copy, int code)
 	if (code == COPY_LOST)
 		op->offload->lost = 1;
 	if (code)
-		staging_failed(op->comm, code == COPY_LOST ? COLL_ERR_DEVICE : code);
+		staging_failed(op->lane, code == COPY_LOST ? COLL_ERR_DEVICE : code);
 	else
 		staging_copied(op, copy->step);
 }
@@ -384,16 +384,16 @@ void staging_copy(struct op *op, int i)
 			      .dst = in ? own : user,
 			      .src = in ? user : own,
 			      .n = step->len};
-	copies_add(&traffic_of(op->comm->context)->copies,
+	copies_add(&traffic_of(op->lane->context)->copies,
 		   &op->offload->way[in ? COPY_IN : COPY_OUT], copy);
 }
 
 void staging_cancel(struct op *op)
 {
-	struct comm *comm = op->comm;
+	struct lane *lane = op->lane;
 
-	if (op->offload &&
-	    copies_cancel(&traffic_of(comm->context)->copies, op->offload->way, op, comm->rank))
+	if (op->offload && copies_cancel(&traffic_of(lane->context)->copies, op->offload->way, op,
+					 lane->comm->rank))
 		op->offload->lost = 1;
 }
 

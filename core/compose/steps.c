@@ -55,7 +55,7 @@ static inline void steps_finish_step(struct op *op, int step)
 	const struct sched *s = &op->sched;
 
 	op->steps_left--;
-	op->comm->steps++;
+	op->lane->steps++;
 	for (int e = s->step[step].edge; e >= 0; e = s->edge[e].next) {
 		int later = s->edge[e].later;
 
@@ -69,22 +69,22 @@ void steps_complete(struct op *op, int step)
 	steps_finish_step(op, step);
 }
 
-void steps_peer_failed(struct comm *comm, int rank, int code)
+void steps_peer_failed(struct lane *lane, int rank, int code)
 {
-	const char *cause = comm->context->failure[comm->to_context_rank[rank]];
+	const char *cause = lane->context->failure[lane->to_context_rank[rank]];
 	struct rank_name name, own;
 
-	/* comm_check is due: it tells of the loss, unless a message has come that tells why the rank ended. */
-	if (cause && comm->context->pending_events && comm->peer_state[rank] != PEER_LEFT)
+	/* lane_check is due: it tells of the loss, unless a message has come that tells why the rank ended. */
+	if (cause && lane->context->pending_events && lane->peer_state[rank] != PEER_LEFT)
 		return;
 	if (code == COLL_ERR_DEVICE && !cause)
-		comm_fail(comm, 0, code,
+		comm_fail(lane, 0, code,
 			  "%s: the device failed in a message from or to %s, as backend "
 			  "'%s' may have logged",
-			  comm_own_name(comm, &own), comm_rank_name(comm, rank, &name),
-			  comm->context->plugin->backend.name);
+			  comm_own_name(lane, &own), comm_rank_name(lane, rank, &name),
+			  lane->context->plugin->backend.name);
 	else
-		comm_fail(comm, 0, code, "%s was lost: %s", comm_rank_name(comm, rank, &name),
+		comm_fail(lane, 0, code, "%s was lost: %s", comm_rank_name(lane, rank, &name),
 			  cause ? cause : "a message failed");
 }
 
@@ -93,13 +93,13 @@ static int steps_received_rare(struct op *op, const struct recv *recv)
 {
 	/* A mismatch or a failed copy has set the communicator's pending failure. */
 	if (recv->status && recv->status != COLL_ERR_MISMATCH && !recv->broken)
-		steps_peer_failed(op->comm, op->comm->to_comm_rank[recv->peer], recv->status);
+		steps_peer_failed(op->lane, op->lane->to_comm_rank[recv->peer], recv->status);
 	if (recv->status)
 		return 0;
 	if (op->rests)
 		moving_wake(op);
 	if (recv->numbered)
-		op->pieces_tag = comm_tag_pieces(op->comm, (uint32_t)(recv->meta[0] >> 32));
+		op->pieces_tag = tag_pieces(op->lane, (uint32_t)(recv->meta[0] >> 32));
 	return 1;
 }
 
@@ -113,24 +113,24 @@ void steps_received(struct recv *recv)
 	}
 	if ((recv->status | recv->numbered | op->rests) && !steps_received_rare(op, recv))
 		return;
-	watch_see(op->comm, op->comm->to_comm_rank[recv->peer], op->call.signature.meta, op->seq);
+	watch_see(op->lane, op->lane->to_comm_rank[recv->peer], op->call.signature.meta, op->seq);
 	steps_finish_step(op, recv->step);
 }
 
 /* A copy to or from a device.  If it fails, the communicator fails when the transport has moved. */
-static int steps_copy(struct comm *comm, void *dst, const void *src, size_t n)
+static int steps_copy(struct lane *lane, void *dst, const void *src, size_t n)
 {
 	int code = device_copy(dst, src, n);
 	struct rank_name name;
 
 	if (code)
-		comm_set_pending(comm, code, "%s: %s", comm_own_name(comm, &name), error_text());
+		lane_set_pending(lane, code, "%s: %s", comm_own_name(lane, &name), error_text());
 	return code;
 }
 
 int steps_fill(const struct recv *recv, void *dst, const void *bytes, uint64_t n)
 {
-	return steps_copy(recv->op->comm, dst, bytes, n);
+	return steps_copy(recv->op->lane, dst, bytes, n);
 }
 
 /* ------------------------------------------------------------------- the steps -- */
@@ -163,14 +163,14 @@ static void steps_prepare_step(struct op *op, int i)
 	if (step->kind == STEP_SEND) {
 		memcpy(send->header.meta, op->call.signature.meta, sizeof(send->header.meta));
 		send->header.len = step->len;
-		send->peer = (uint32_t)op->comm->to_context_rank[step->peer];
+		send->peer = (uint32_t)op->lane->to_context_rank[step->peer];
 		send->memory = step->len ? op->where[step->src.buf] : COLL_MEM_HOST;
 	}
 	if (!sched_is_recv(step))
 		return;
 	memcpy(recv->meta, op->call.signature.meta, sizeof(recv->meta));
 	recv->len = step->len;
-	recv->peer = step->peer < 0 ? COLL_ANY_SOURCE : op->comm->to_context_rank[step->peer];
+	recv->peer = step->peer < 0 ? COLL_ANY_SOURCE : op->lane->to_context_rank[step->peer];
 	recv->op = op;
 	recv->step = i;
 	recv->numbered = i == 0 && steps_has_pieces(op);
@@ -180,7 +180,7 @@ static void steps_prepare_step(struct op *op, int i)
 		recv->redop = &op->call.redop;
 		recv->swapped = step->swapped;
 		if (sched_scales(&op->sched, step->src))
-			recv->divisor = op->comm->nranks;
+			recv->divisor = op->lane->comm->nranks;
 		recv->unscaled = step->unscaled;
 		recv->elem = (uint32_t)op->sched.elem;
 		if (!recv->divisor && !recv->unscaled && !recv->device && step->len)
@@ -190,18 +190,18 @@ static void steps_prepare_step(struct op *op, int i)
 
 static void steps_send_failed(const struct op *op, int i, int code, const coll_error_t *err)
 {
-	struct comm *comm = op->comm;
+	struct lane *lane = op->lane;
 	struct rank_name name, own;
 
 	error_take(code, err);
-	comm_set_pending(comm, code, "%s cannot send to %s: %s", comm_own_name(comm, &own),
-			 comm_rank_name(comm, op->sched.step[i].peer, &name), error_text());
+	lane_set_pending(lane, code, "%s cannot send to %s: %s", comm_own_name(lane, &own),
+			 comm_rank_name(lane, op->sched.step[i].peer, &name), error_text());
 }
 
 /* Hands over the message of a step, whose tag is set: returns the transport's code. */
 static inline int steps_hand_over(struct op *op, coll_send_t *send, coll_error_t *err)
 {
-	struct context *context = op->comm->context;
+	struct context *context = op->lane->context;
 
 	error_clear(err);
 	memset(send->plugin, 0, sizeof(send->plugin));
@@ -224,11 +224,11 @@ static inline void steps_handed_over(struct op *op, int i, const coll_send_t *se
 
 static inline void steps_post(const struct op *op, const struct step *step, struct recv *recv)
 {
-	struct comm *comm = op->comm;
+	struct lane *lane = op->lane;
 
-	match_post_ordered(&traffic_of(comm->context)->match, recv);
-	if (comm->nleft && recv->state == RECV_POSTED && step->peer >= 0)
-		comm->queue.left_awaited |= comm->peer_state[step->peer] == PEER_LEFT;
+	match_post_ordered(&traffic_of(lane->context)->match, recv);
+	if (lane->nleft && recv->state == RECV_POSTED && step->peer >= 0)
+		lane->queue.left_awaited |= lane->peer_state[step->peer] == PEER_LEFT;
 }
 
 static void steps_send(struct op *op, int i)
@@ -256,7 +256,7 @@ static void steps_recv(struct op *op, int i)
 		recv->meta[0] = op->call.signature.meta[0];
 	if (step->len > STEPS_LONG)
 		context_flush(
-			op->comm->context); /* the message may be here, and is then reduced now */
+			op->lane->context); /* the message may be here, and is then reduced now */
 	steps_post(op, step, recv);
 }
 
@@ -268,9 +268,9 @@ static void steps_reduce(struct op *op, const struct step *step)
 	size_t count = step->len / op->sched.elem;
 
 	if (sched_scales(&op->sched, step->src))
-		redop_apply_divided(redop, dst, src, other, count, op->comm->nranks);
+		redop_apply_divided(redop, dst, src, other, count, op->lane->comm->nranks);
 	else if (sched_scales(&op->sched, step->other))
-		redop_apply_divided(redop, dst, other, src, count, op->comm->nranks);
+		redop_apply_divided(redop, dst, other, src, count, op->lane->comm->nranks);
 	else
 		redop_apply(redop, dst, src, other, count);
 }
@@ -289,19 +289,19 @@ static void steps_local(struct op *op, int i)
 		return;
 	}
 	if (step->len > STEPS_LONG)
-		context_flush(op->comm->context);
+		context_flush(op->lane->context);
 	if (step->kind == STEP_REDUCE) {
 		steps_reduce(op, step);
 	} else if (step->kind == STEP_FINISH) {
 		redop_divide(&op->call.redop, dst, dst, step->len / op->sched.elem,
-			     op->comm->nranks);
+			     op->lane->comm->nranks);
 	} else if (step->kind == STEP_COPY && step->len && sched_scales(&op->sched, step->src)) {
 		redop_divide(&op->call.redop, dst, src, step->len / op->sched.elem,
-			     op->comm->nranks);
+			     op->lane->comm->nranks);
 	} else if (step->kind == STEP_COPY && step->len && dst != src) {
 		if ((op->where[step->dst.buf] | op->where[step->src.buf]) == COLL_MEM_HOST)
 			memcpy(dst, src, step->len);
-		else if (steps_copy(op->comm, dst, src, step->len))
+		else if (steps_copy(op->lane, dst, src, step->len))
 			return;
 	}
 	steps_finish_step(op, i);
@@ -334,16 +334,16 @@ static int steps_reap_sends(struct op *op)
 static void steps_report_send(struct op *op)
 {
 	int i = op->failed_send, peer = op->sched.step[i].peer;
-	struct comm *comm = op->comm;
+	struct lane *lane = op->lane;
 	struct rank_name name, own;
 
 	op->failed_send = -1;
-	if (comm->peer_state[peer] == PEER_LEFT)
-		comm_fail(comm, 0, COLL_ERR_PEER_LOST,
+	if (lane->peer_state[peer] == PEER_LEFT)
+		comm_fail(lane, 0, COLL_ERR_PEER_LOST,
 			  "%s destroyed its communicator before %s could send to it",
-			  comm_rank_name(comm, peer, &name), comm_own_name(comm, &own));
+			  comm_rank_name(lane, peer, &name), comm_own_name(lane, &own));
 	else
-		steps_peer_failed(comm, peer, op->run[i].u.send.status);
+		steps_peer_failed(lane, peer, op->run[i].u.send.status);
 }
 
 /* Can a step start without a further event? */
@@ -357,7 +357,7 @@ static int steps_run_ready(struct op *op)
 {
 	int moved = op->ready_count > 0;
 
-	while (op->ready_sends_count && op->sending_count < STEPS_SENDS && !op->comm->error) {
+	while (op->ready_sends_count && op->sending_count < STEPS_SENDS && !op->lane->error) {
 		int i = op->ready_sends[op->ready_sends_head];
 
 		if (++op->ready_sends_head == op->cap_steps)
@@ -366,7 +366,7 @@ static int steps_run_ready(struct op *op)
 		steps_send(op, i);
 		moved = 1;
 	}
-	for (int k = 0; k < op->ready_count && !op->comm->error; k++)
+	for (int k = 0; k < op->ready_count && !op->lane->error; k++)
 		steps_recv(op, op->ready[k]);
 	op->ready_count = 0;
 	return moved;
@@ -374,14 +374,14 @@ static int steps_run_ready(struct op *op)
 
 int steps_run(struct op *op)
 {
-	struct context *context = op->comm->context;
+	struct context *context = op->lane->context;
 	struct recv *recv;
 	int moved = 0, again;
 
 	do {
 		while ((recv = match_next_done(&traffic_of(context)->match)))
 			steps_received(recv);
-		if (!op->steps_left && !op->comm->error)
+		if (!op->steps_left && !op->lane->error)
 			return moved;
 		again = steps_run_ready(op);
 		if (op->sending_count)
@@ -390,7 +390,7 @@ int steps_run(struct op *op)
 			steps_report_send(op);
 			return 1;
 		}
-		if (op->comm->error)
+		if (op->lane->error)
 			return 1;
 		if (op->local_count) {
 			steps_local(op, op->local[--op->local_count]);
@@ -421,7 +421,7 @@ static void steps_scale(const struct op *op, char *to, const char *input, size_t
 		redop_scale(&op->call.redop, to, input, bytes / elem);
 		return;
 	}
-	for (int r = 0; r < op->comm->nranks; r++)
+	for (int r = 0; r < op->lane->comm->nranks; r++)
 		redop_scale(&op->call.redop, to + (size_t)r * count * elem,
 			    input + op->call.args.senddispls[r] * elem, count);
 }
@@ -457,7 +457,7 @@ int steps_reserve(struct op *op)
 		op->sending = op->local + n;
 	}
 	op->scratch_bytes = op->sched.scratch + steps_scaled_bytes(op) + steps_carry_bytes(op);
-	return scratch_reserve(op->comm, &op->scratch, op->scratch_bytes);
+	return scratch_reserve(op->lane, &op->scratch, op->scratch_bytes);
 }
 
 /* Finds the buffers of the schedule: staging memory, or a scaled copy of the input, may stand for the caller's. */
@@ -476,7 +476,7 @@ static void steps_find_buffers(struct op *op)
 		char *input = op->base[SCHED_SEND];
 
 		if (scaled > STEPS_LONG)
-			context_flush(op->comm->context);
+			context_flush(op->lane->context);
 		op->base[SCHED_SEND] = (char *)op->scratch.at + op->sched.scratch;
 		/* A staged input is scaled when its copy in ends: see staging_copied. */
 		if (!(op->call.staged & 1 << SCHED_SEND))
@@ -523,7 +523,7 @@ void steps_prepare(struct op *op)
 	op->base[SCHED_SCRATCH] = op->scratch.at;
 	steps_find_buffers(op);
 	op->pieces_tag = op->call.args.kind == COLL_KIND_SEND && steps_has_pieces(op)
-				 ? comm_tag_pieces(op->comm, ++op->comm->composed->cut_messages)
+				 ? tag_pieces(op->lane, ++op->lane->composed->cut_messages)
 				 : 0;
 	op->ready_count = op->ready_sends_head = op->ready_sends_count = 0;
 	op->local_count = op->sending_count = 0;
@@ -584,8 +584,8 @@ void steps_start(struct op *op)
 	const int n = s->nsteps;
 	coll_error_t err;
 
-	op->tag = op->collective ? comm_tag_collective(op->comm, op->seq, 0)
-				 : comm_tag_user(op->comm, op->call.args.tag);
+	op->tag = op->collective ? tag_collective(op->lane, op->seq, 0)
+				 : tag_user(op->lane, op->call.args.tag);
 	op->steps_left = n;
 	for (int i = 0; s->nedges && i < n; i++) /* the last run has counted down */
 		op->run[i].earlier = s->step[i].earlier;
@@ -627,7 +627,7 @@ void steps_cancel_send(struct context *context, coll_send_t *send)
 
 void steps_cancel_op(struct op *op)
 {
-	struct context *context = op->comm->context;
+	struct context *context = op->lane->context;
 
 	for (int k = 0; k < op->sending_count; k++)
 		steps_cancel_send(context, &op->run[op->sending[k]].u.send);

@@ -42,7 +42,7 @@ int steps_fill(const struct recv *recv, void *dst, const void *bytes, uint64_t n
  * A message to or from a rank has failed, and so does the communicator.  Usually the transport has reported the
  * cause.
  */
-void steps_peer_failed(struct comm *comm, int rank, int code);
+void steps_peer_failed(struct lane *lane, int rank, int code);
 /* Ends a running operation, a receive or a send: nothing touches its buffers afterwards. */
 void steps_cancel_op(struct op *op);
 void steps_cancel_recv(struct context *context, struct recv *recv);

@@ -35,14 +35,14 @@ struct stream_order {
 
 /* -------------------------------------------------------------------- beginning -- */
 
-static void order_unlock(struct comm *comm)
+static void order_unlock(struct lane *lane)
 {
-	context_leave(comm->context);
+	context_leave(lane->context);
 }
 
-static void order_lock(struct comm *comm)
+static void order_lock(struct lane *lane)
 {
-	context_enter(comm->context);
+	context_enter(lane->context);
 }
 
 /*
@@ -59,12 +59,12 @@ static void order_set(struct stream_order *order, int flag, uint64_t number)
 }
 
 /* The order of a communicator, without memory yet, or NULL. */
-static struct stream_order *order_new(struct comm *comm)
+static struct stream_order *order_new(struct lane *lane)
 {
 	struct stream_order *order = calloc(1, sizeof(*order));
 
 	if (order)
-		order->memory = offload_take(&comm->composed->offloads,
+		order->memory = offload_take(&lane->composed->offloads,
 					     ORDER_FLAGS * sizeof(*order->flag), order, 1);
 	if (order && order->memory)
 		return order;
@@ -92,40 +92,40 @@ static int order_place(struct stream_order *order, const char *what,
 	return stream_wait(what, stream, &order->flag[ORDER_COMPLETE], (uint32_t)finished);
 }
 
-int stream_order_find(struct comm *comm, const char *what, void *handle, const void *near,
+int stream_order_find(struct lane *lane, const char *what, void *handle, const void *near,
 		      struct caller_stream *stream)
 {
 	int code;
 
-	order_unlock(comm);
-	code = caller_stream_find(what, handle, &traffic_of(comm->context)->home, near, stream);
-	order_lock(comm);
+	order_unlock(lane);
+	code = caller_stream_find(what, handle, &traffic_of(lane->context)->home, near, stream);
+	order_lock(lane);
 	return code;
 }
 
 /* The communicator can hold this stream, and moves without the program.  Releases the lock meanwhile. */
-static int order_prepare(struct comm *comm, const char *what, const struct caller_stream *stream)
+static int order_prepare(struct lane *lane, const char *what, const struct caller_stream *stream)
 {
-	struct stream_order *order = comm->order ? NULL : order_new(comm);
-	const uint64_t finished = comm->finished;
+	struct stream_order *order = lane->order ? NULL : order_new(lane);
+	const uint64_t finished = lane->finished;
 	int code;
 
-	if (!comm->order && !order)
+	if (!lane->order && !order)
 		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", what);
-	order_unlock(comm);
+	order_unlock(lane);
 	code = caller_stream_check(what, stream);
 	if (!code && order)
 		code = order_place(order, what, stream, finished);
-	order_lock(comm);
-	if (order && !code && !comm->order) {
-		comm->order = order;
-		stream_order_release(comm, comm->finished);
+	order_lock(lane);
+	if (order && !code && !lane->order) {
+		lane->order = order;
+		stream_order_release(lane, lane->finished);
 	} else if (order) { /* the device lacks such waits, or another thread was first */
 		order->memory->dead = !code; /* the stream may still look at the flag */
-		offload_give_back(&comm->composed->offloads, order->memory);
+		offload_give_back(&lane->composed->offloads, order->memory);
 		free(order);
 	}
-	return code ? code : wait_thread_need(comm->context);
+	return code ? code : wait_thread_need(lane->context);
 }
 
 static void order_note(struct stream_order *order, uint64_t number)
@@ -141,12 +141,12 @@ enum { ORDER_SHARED_HANDLES = 2 };
  * Calls of a communicator follow one another whatever their streams: the operation for whose end the stream has to wait
  * before the copies of a new call, or 0 if the stream itself has the order.
  */
-static uint64_t order_before(const struct comm *comm, const void *stream)
+static uint64_t order_before(const struct lane *lane, const void *stream)
 {
-	const struct stream_order *order = comm->order;
-	const uint64_t before = comm->issued;
+	const struct stream_order *order = lane->order;
+	const uint64_t before = lane->issued;
 
-	if (comm->finished >= before || (order->of == before && order->stream == stream &&
+	if (lane->finished >= before || (order->of == before && order->stream == stream &&
 					 (uintptr_t)stream > ORDER_SHARED_HANDLES))
 		return 0;
 	return before;
@@ -179,20 +179,20 @@ static int order_meet(const struct order_group *calls)
 }
 
 /* Behind the copies of all results each stream waits for the end of all calls. */
-static int order_part(const struct comm *comm, const struct order_group *calls)
+static int order_part(const struct lane *lane, const struct order_group *calls)
 {
 	int code = COLL_SUCCESS;
 
 	for (size_t i = 0; i < calls->waits && !code; i++)
 		code = offload_fill(calls->wait[i]);
 	for (size_t i = 0; i < calls->waits && !code; i++)
-		code = offload_drain(calls->wait[i], &comm->order->flag[ORDER_COMPLETE],
+		code = offload_drain(calls->wait[i], &lane->order->flag[ORDER_COMPLETE],
 				     (uint32_t)calls->last);
 	return code;
 }
 
 /* Puts the first half of the work on the streams.  The lock is not held. */
-static int order_fill(const struct comm *comm, const struct order_group *calls)
+static int order_fill(const struct lane *lane, const struct order_group *calls)
 {
 	int code = COLL_SUCCESS;
 
@@ -203,7 +203,7 @@ static int order_fill(const struct comm *comm, const struct order_group *calls)
 
 		code = offload_pin(o);
 		if (!code && calls->before)
-			code = stream_wait(o->what, &o->stream, &comm->order->flag[ORDER_COMPLETE],
+			code = stream_wait(o->what, &o->stream, &lane->order->flag[ORDER_COMPLETE],
 					   (uint32_t)calls->before);
 	}
 	if (!code && calls->waits > 1)
@@ -214,15 +214,15 @@ static int order_fill(const struct comm *comm, const struct order_group *calls)
 }
 
 /* The second half. */
-static int order_drain(const struct comm *comm, const struct order_group *calls)
+static int order_drain(const struct lane *lane, const struct order_group *calls)
 {
 	int code = COLL_SUCCESS;
 
 	for (size_t i = 0; i < calls->n && !code; i++)
-		code = offload_drain(calls->call[i], &comm->order->flag[ORDER_COPIES],
+		code = offload_drain(calls->call[i], &lane->order->flag[ORDER_COPIES],
 				     (uint32_t)calls->last);
 	if (!code && calls->waits > 1)
-		code = order_part(comm, calls);
+		code = order_part(lane, calls);
 	return code;
 }
 
@@ -232,7 +232,7 @@ static int order_drain(const struct comm *comm, const struct order_group *calls)
 static void order_give_up(struct op *op, struct offload *o)
 {
 	staging_end(op);
-	offload_filled(&op->comm->composed->offloads, o);
+	offload_filled(&op->lane->composed->offloads, o);
 }
 
 /* The memory and the flags of an operation with a stream; its schedule lists the copies. */
@@ -244,7 +244,7 @@ static struct offload *order_take(struct op *op, int may_wait, int *code)
 	*code = copies ? composed_build(op) : COLL_SUCCESS;
 	if (*code)
 		return NULL;
-	o = offload_take_stream(&op->comm->composed->offloads, copies ? staging_need(op) : 0, op,
+	o = offload_take_stream(&op->lane->composed->offloads, copies ? staging_need(op) : 0, op,
 				kind_name(op->call.args.kind), &op->stream, may_wait, code);
 	if (!o)
 		return NULL;
@@ -266,34 +266,34 @@ struct order_room {
 /* The wait ends after a timeout in which no operation has moved. */
 static int order_look_at_time(struct order_room *room, const struct op *op)
 {
-	const struct comm *comm = op->comm;
-	const uint64_t place = comm->steps + comm->finished;
+	const struct lane *lane = op->lane;
+	const uint64_t place = lane->steps + lane->finished;
 	const int64_t now = clock_now_us();
 
 	if (!room->since_us || room->place != place)
 		*room = (struct order_room){place, now};
-	if (now - room->since_us < comm->timeout_us)
+	if (now - room->since_us < lane->comm->timeout_us)
 		return COLL_IN_PROGRESS;
 	return error_set(
 		COLL_ERR_TIMEOUT,
 		"%s timed out: it waits for pinned memory of earlier calls with a stream, and "
 		"nothing has moved for %.3g s",
-		kind_name(op->call.args.kind), (double)comm->timeout_us / 1e6);
+		kind_name(op->call.args.kind), (double)lane->comm->timeout_us / 1e6);
 }
 
 /* As order_take, once earlier calls with streams have left enough memory.  Releases the lock while it waits. */
 static struct offload *order_take_when_due(struct op *op, int *code)
 {
-	struct comm *comm = op->comm;
+	struct lane *lane = op->lane;
 	struct order_room room = {0};
 	struct offload *o = order_take(op, 1, code);
 
 	while (*code == COLL_IN_PROGRESS &&
 	       (*code = order_look_at_time(&room, op)) == COLL_IN_PROGRESS) {
-		order_unlock(comm);
+		order_unlock(lane);
 		clock_nap(ORDER_ROOM_US);
-		order_lock(comm);
-		*code = comm_error(comm);
+		order_lock(lane);
+		*code = comm_error(lane);
 		o = *code ? NULL : order_take(op, 1, code);
 	}
 	return o;
@@ -301,80 +301,80 @@ static struct offload *order_take_when_due(struct op *op, int *code)
 
 int stream_order_begin(struct op *op, uint64_t group)
 {
-	struct comm *comm = op->comm;
+	struct lane *lane = op->lane;
 	const coll_args_t *a = &op->call.args;
 	struct offload *o;
 	struct order_group lone = {&o, &o, 1, 1, 0, 0};
-	int code = stream_order_find(comm, kind_name(a->kind), a->stream,
+	int code = stream_order_find(lane, kind_name(a->kind), a->stream,
 				     op->call.elements[COLL_BUFFER_SEND] ? a->sendbuf : a->recvbuf,
 				     &op->stream);
 
 	if (!code)
-		code = order_prepare(comm, kind_name(a->kind), &op->stream);
+		code = order_prepare(lane, kind_name(a->kind), &op->stream);
 
 	if (code || group)
 		return code;
 	o = order_take_when_due(op, &code);
 	if (code)
 		return code;
-	lone.before = order_before(comm, o->stream.handle);
-	order_unlock(comm);
-	code = order_fill(comm, &lone);
-	order_lock(comm);
+	lone.before = order_before(lane, o->stream.handle);
+	order_unlock(lane);
+	code = order_fill(lane, &lone);
+	order_lock(lane);
 	if (!code)
-		code = comm_error(comm);
+		code = comm_error(lane);
 	op->dependencies = o;
 	if (code)
 		order_give_up(op, o);
 	return code;
 }
 
-static void order_failed(struct comm *comm, int code)
+static void order_failed(struct lane *lane, int code)
 {
 	struct rank_name name;
 
-	comm_fail(comm, 0, code, "%s: %s", comm_own_name(comm, &name), error_text());
+	comm_fail(lane, 0, code, "%s: %s", comm_own_name(lane, &name), error_text());
 }
 
-void stream_order_hold(struct comm *comm, struct offload *o)
+void stream_order_hold(struct lane *lane, struct offload *o)
 {
 	const uint64_t number = ((struct op *)o->owner)->number;
 	const struct order_group lone = {&o, &o, 1, 1, 0, number};
 	int code;
 
-	order_note(comm->order, number);
-	comm->order->stream = o->stream.handle;
-	comm->order->of = number;
-	order_unlock(comm);
-	code = order_drain(comm, &lone);
-	order_lock(comm);
+	order_note(lane->order, number);
+	lane->order->stream = o->stream.handle;
+	lane->order->of = number;
+	order_unlock(lane);
+	code = order_drain(lane, &lone);
+	order_lock(lane);
 	if (code)
-		order_failed(comm, code);
+		order_failed(lane, code);
 	if (o->owner)
 		op_release_one(o->owner);
-	offload_filled(&comm->composed->offloads, o);
+	offload_filled(&lane->composed->offloads, o);
 }
 
-int stream_order_wait(struct comm *comm, const char *what, const struct caller_stream *stream,
+int stream_order_wait(struct lane *lane, const char *what, const struct caller_stream *stream,
 		      uint64_t number)
 {
 	struct offload *o = NULL;
-	int code = order_prepare(comm, what, stream);
+	int code = order_prepare(lane, what, stream);
 
 	if (!code)
-		o = offload_take_stream(&comm->composed->offloads, 0, NULL, what, stream, 0, &code);
+		o = offload_take_stream(&lane->composed->offloads, 0, NULL, what, stream, 0, &code);
 	if (code)
 		return code;
-	order_note(comm->order, number);
-	comm_set_busy(comm);
-	order_unlock(comm);
+	order_note(lane->order, number);
+	lane_set_busy(lane);
+	order_unlock(lane);
 	code = offload_pin(o);
 	if (!code)
 		code = offload_fill(o);
 	if (!code)
-		code = offload_drain(o, &comm->order->flag[ORDER_COMPLETE], (uint32_t)number);
-	order_lock(comm);
-	offload_filled(&comm->composed->offloads, o);
+		code = offload_drain(o, &lane->order->flag[ORDER_COMPLETE], (uint32_t)number);
+	order_lock(lane);
+	offload_filled(&lane->composed->offloads, o);
 	return code;
 }
 
@@ -398,39 +398,39 @@ static int order_is_noted(const struct order_group *calls, size_t i)
 	return 0;
 }
 
-static size_t order_count(struct comm *comm, uint64_t group, struct order_group *calls)
+static size_t order_count(struct lane *lane, uint64_t group, struct order_group *calls)
 {
 	size_t n = 0;
 
-	for (const struct op *op = comm->queue.held; op; op = op->next)
+	for (const struct op *op = lane->queue.held; op; op = op->next)
 		if (order_is_in(op, group)) {
 			n += op->call.args.stream != NULL;
 			calls->before = calls->last ? calls->before : op->number - 1;
 			calls->last = op->number;
 		}
-	if (comm->finished >= calls->before)
+	if (lane->finished >= calls->before)
 		calls->before = 0;
 	return n;
 }
 
 /* Takes what the streams of the group need. */
-static int order_collect(struct comm *comm, uint64_t group, struct order_group *calls)
+static int order_collect(struct lane *lane, uint64_t group, struct order_group *calls)
 {
-	const size_t n = order_count(comm, group, calls);
+	const size_t n = order_count(lane, group, calls);
 	struct offload *o;
 	int code = COLL_SUCCESS;
 
 	calls->call = n ? calloc(2 * n, sizeof(struct offload *)) : NULL;
 	if (n && !calls->call)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a group");
-	for (struct op *op = n ? comm->queue.held : NULL; op && !code; op = op->next)
+	for (struct op *op = n ? lane->queue.held : NULL; op && !code; op = op->next)
 		if (order_is_in(op, group) && op->call.args.stream &&
 		    (o = order_take(op, 0, &code)))
 			calls->call[calls->n++] = o;
 	calls->wait = calls->call + n;
 	for (size_t i = 0; i < calls->n && !code; i++)
 		if (!order_is_noted(calls, i) &&
-		    (o = offload_take_stream(&comm->composed->offloads, 0, NULL,
+		    (o = offload_take_stream(&lane->composed->offloads, 0, NULL,
 					     calls->call[i]->what, &calls->call[i]->stream, 0,
 					     &code)))
 			calls->wait[calls->waits++] = o;
@@ -448,9 +448,9 @@ static int order_check(const struct order_group *calls)
 }
 
 /* The first operation of the group waits for all streams. */
-static void order_depend_group(struct comm *comm, uint64_t group, const struct order_group *calls)
+static void order_depend_group(struct lane *lane, uint64_t group, const struct order_group *calls)
 {
-	struct op *first = comm->queue.held;
+	struct op *first = lane->queue.held;
 
 	while (first && !order_is_in(first, group))
 		first = first->next;
@@ -459,60 +459,60 @@ static void order_depend_group(struct comm *comm, uint64_t group, const struct o
 			calls->call[i]->next_dependency = first->dependencies;
 			first->dependencies = calls->call[i];
 		}
-		offload_filled(&comm->composed->offloads, calls->call[i]);
+		offload_filled(&lane->composed->offloads, calls->call[i]);
 	}
 	for (size_t i = 0; i < calls->waits; i++)
-		offload_filled(&comm->composed->offloads, calls->wait[i]);
+		offload_filled(&lane->composed->offloads, calls->wait[i]);
 }
 
-static void order_end_group(struct comm *comm, uint64_t group, struct order_group *calls, int code)
+static void order_end_group(struct lane *lane, uint64_t group, struct order_group *calls, int code)
 {
-	order_depend_group(comm, group, calls);
+	order_depend_group(lane, group, calls);
 	free(calls->call);
 	free(calls);
 	if (code)
-		order_failed(comm, code);
+		order_failed(lane, code);
 }
 
-struct order_group *stream_order_group(struct comm *comm, uint64_t group)
+struct order_group *stream_order_group(struct lane *lane, uint64_t group)
 {
 	struct order_group *calls;
 	int code;
 
 	/* A communicator may be a member of the group twice (group.c). */
-	if (!comm->order || comm->order->group == group)
+	if (!lane->order || lane->order->group == group)
 		return NULL;
-	comm->order->group = group;
+	lane->order->group = group;
 	calls = calloc(1, sizeof(*calls));
 	if (!calls) {
-		order_failed(comm, error_set(COLL_ERR_NO_MEMORY, "no memory for a group"));
+		order_failed(lane, error_set(COLL_ERR_NO_MEMORY, "no memory for a group"));
 		return NULL;
 	}
-	code = order_collect(comm, group, calls);
+	code = order_collect(lane, group, calls);
 	if (!code && calls->n) {
-		order_note(comm->order, calls->last);
-		order_unlock(comm);
+		order_note(lane->order, calls->last);
+		order_unlock(lane);
 		code = order_check(calls);
 		if (!code)
-			code = order_fill(comm, calls);
-		order_lock(comm);
+			code = order_fill(lane, calls);
+		order_lock(lane);
 	}
 	if (!code && calls->n)
 		return calls;
-	order_end_group(comm, group, calls, code);
+	order_end_group(lane, group, calls, code);
 	return NULL;
 }
 
-void stream_order_group_end(struct comm *comm, uint64_t group, struct order_group *calls)
+void stream_order_group_end(struct lane *lane, uint64_t group, struct order_group *calls)
 {
 	int code;
 
 	if (!calls)
 		return;
-	order_unlock(comm);
-	code = order_drain(comm, calls);
-	order_lock(comm);
-	order_end_group(comm, group, calls, code);
+	order_unlock(lane);
+	code = order_drain(lane, calls);
+	order_lock(lane);
+	order_end_group(lane, group, calls, code);
 }
 
 /* --------------------------------------------------------------- starting, ending -- */
@@ -527,12 +527,12 @@ static void order_take_first(struct op *op)
 
 static int order_cannot(struct op *op, int code, const char *what_not)
 {
-	struct comm *comm = op->comm;
+	struct lane *lane = op->lane;
 	struct rank_name name;
 	char what[160];
 
-	call_describe(comm, &op->call, what, sizeof(what));
-	comm_fail(comm, 0, code, "%s: %s cannot %s: %s", comm_own_name(comm, &name), what, what_not,
+	call_describe(lane, &op->call, what, sizeof(what));
+	comm_fail(lane, 0, code, "%s: %s cannot %s: %s", comm_own_name(lane, &name), what, what_not,
 		  error_text());
 	return 1;
 }
@@ -541,12 +541,12 @@ static int order_cannot(struct op *op, int code, const char *what_not)
  * May a thread that moves operations ask the driver about a stream?  Not while a stream waits for another communicator:
  * the driver answers only when that stream has room for the work of a thread of the program.
  */
-static int order_may_ask(const struct comm *comm)
+static int order_may_ask(const struct lane *lane)
 {
-	for (const struct comm *c = comm->context->busy; c; c = c->next_busy)
-		if (c != comm && c->order && c->finished < c->order->number)
+	for (const struct lane *other = lane->context->busy; other; other = other->next_busy)
+		if (other != lane && other->order && other->finished < other->order->number)
 			return 0;
-	return comm->finished + 1 >= comm->queue.head->number;
+	return lane->finished + 1 >= lane->queue.head->number;
 }
 
 int stream_order_depends(struct op *op)
@@ -554,7 +554,7 @@ int stream_order_depends(struct op *op)
 	int code;
 
 	while (op->dependencies) {
-		code = offload_has_arrived(op->dependencies, order_may_ask(op->comm));
+		code = offload_has_arrived(op->dependencies, order_may_ask(op->lane));
 		if (code)
 			return code == COLL_IN_PROGRESS || order_cannot(op, code, "start");
 		op->dependencies = op->dependencies->next_dependency;
@@ -575,10 +575,10 @@ void stream_order_drop(struct op *op)
 		order_take_first(op);
 }
 
-void stream_order_release(struct comm *comm, uint64_t number)
+void stream_order_release(struct lane *lane, uint64_t number)
 {
-	order_set(comm->order, ORDER_COPIES, number);
-	order_set(comm->order, ORDER_COMPLETE, number);
+	order_set(lane->order, ORDER_COPIES, number);
+	order_set(lane->order, ORDER_COMPLETE, number);
 }
 
 static int order_is_settled(const struct op *op)
@@ -588,10 +588,10 @@ static int order_is_settled(const struct op *op)
 }
 
 /* Releases the copies of the results of operations before which none has a step left. */
-static void order_settle(struct comm *comm)
+static void order_settle(struct lane *lane)
 {
-	struct stream_order *order = comm->order;
-	const struct op *ahead = comm->queue.head;
+	struct stream_order *order = lane->order;
+	const struct op *ahead = lane->queue.head;
 
 	if (order->settled && order->settled_number > ahead->number)
 		ahead = order->settled;
@@ -605,43 +605,43 @@ static void order_settle(struct comm *comm)
 
 int stream_order_drained(struct op *op)
 {
-	struct comm *comm = op->comm;
+	struct lane *lane = op->lane;
 	int code;
 
-	order_settle(comm);
-	code = offload_has_passed(op->ordered, order_may_ask(comm));
+	order_settle(lane);
+	code = offload_has_passed(op->ordered, order_may_ask(lane));
 	if (code && code != COLL_IN_PROGRESS)
 		(void)order_cannot(op, code, "end");
 	return !code;
 }
 
 /* While the oldest operation waits for its stream, the program computes: nobody waits for other ranks. */
-int stream_order_watch(struct comm *comm)
+int stream_order_watch(struct lane *lane)
 {
-	const struct op *head = comm->queue.head;
+	const struct op *head = lane->queue.head;
 
-	if (comm->finished < comm->order->number && head && head->state == OP_RUNNING)
-		stall_poll(comm);
-	return comm->error != 0;
+	if (lane->finished < lane->order->number && head && head->state == OP_RUNNING)
+		stall_poll(lane);
+	return lane->error != 0;
 }
 
 /* ------------------------------------------------------------------------ freeing -- */
 
-void stream_order_free(struct comm *comm)
+void stream_order_free(struct lane *lane)
 {
-	struct stream_order *order = comm->order;
+	struct stream_order *order = lane->order;
 	int passed;
 
-	if (!comm->composed)
+	if (!lane->composed)
 		return;
-	passed = offload_free_pool(&comm->composed->offloads, clock_now_us() + ORDER_LEAVE_US);
+	passed = offload_free_pool(&lane->composed->offloads, clock_now_us() + ORDER_LEAVE_US);
 	if (!passed)
 		log_info("rank %d: a stream of the program has not come to its last call yet; "
 			 "pinned host memory stays allocated for it",
-			 comm->rank);
+			 lane->comm->rank);
 	if (!order)
 		return;
 	offload_free(order->memory, !passed);
 	free(order);
-	comm->order = NULL;
+	lane->order = NULL;
 }

@@ -28,7 +28,7 @@ int stream_order_begin(struct op *op, uint64_t group);
  * After op_enqueue, which has deferred the operation: the second half, and the operation may start.  Releases the lock
  * meanwhile, so the operation may have ended, or the communicator failed.
  */
-void stream_order_hold(struct comm *comm, struct offload *ordered);
+void stream_order_hold(struct lane *lane, struct offload *ordered);
 /*
  * A group ends.  As with NCCL the group is a call on each of its streams: its first operation waits for all
  * of them, and all of them wait for its last operation.  The first function puts what comes before the operations on the
@@ -36,13 +36,13 @@ void stream_order_hold(struct comm *comm, struct offload *ordered);
  * before the work that another communicator needs.  NULL: no operation of the communicator has a stream, or it has failed.
  * Both release the lock meanwhile.
  */
-struct order_group *stream_order_group(struct comm *comm, uint64_t group);
-void stream_order_group_end(struct comm *comm, uint64_t group, struct order_group *calls);
+struct order_group *stream_order_group(struct lane *lane, uint64_t group);
+void stream_order_group_end(struct lane *lane, uint64_t group, struct order_group *calls);
 /*
  * Finds the stream that a handle of the program names for a call of the communicator; near: a buffer of the call, or NULL.
  * Releases the lock meanwhile.
  */
-int stream_order_find(struct comm *comm, const char *what, void *handle, const void *near,
+int stream_order_find(struct lane *lane, const char *what, void *handle, const void *near,
 		      struct caller_stream *stream);
 /* Must the operation still wait for a stream?  Fails the communicator if the stream has failed. */
 int stream_order_depends(struct op *op);
@@ -50,7 +50,7 @@ int stream_order_depends(struct op *op);
  * Holds a stream until an earlier operation is complete; `what` names the public function.  Releases the lock
  * meanwhile.
  */
-int stream_order_wait(struct comm *comm, const char *what, const struct caller_stream *stream,
+int stream_order_wait(struct lane *lane, const char *what, const struct caller_stream *stream,
 		      uint64_t number);
 /*
  * All steps of the operation are complete: has its stream copied the result?  Fails the communicator if the stream has
@@ -60,10 +60,10 @@ int stream_order_drained(struct op *op);
 /* The operation, which has failed, does not wait for streams any more. */
 void stream_order_drop(struct op *op);
 /* Releases the streams that wait for operations up to `number`. */
-void stream_order_release(struct comm *comm, uint64_t number);
+void stream_order_release(struct lane *lane, uint64_t number);
 /* A held stream does not wait longer than the communicator's timeout: 1 if the communicator has failed. */
-int stream_order_watch(struct comm *comm);
+int stream_order_watch(struct lane *lane);
 /* The communicator is freed: no operation is under way. */
-void stream_order_free(struct comm *comm);
+void stream_order_free(struct lane *lane);
 
 #endif

@@ -18,7 +18,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct comm;
+struct lane;
 struct comm_client;
 struct context;
 struct context_parts;
@@ -199,12 +199,12 @@ struct context {
 	_Atomic int
 		abandoned; /* a lost thread may still use the context, so that it is never freed */
 
-	/* --- its communicators: see comm/comm.h */
-	struct comm *comms;
-	struct comm *comm_of_id[1 << CONTEXT_COMMS_BITS]; /* the first of each slot */
-	/* Those whose operations may move, and some that were done last. */
-	struct comm *busy, *last_busy;
-	int resting;                   /* communicators whose operations only wait for messages */
+	/* --- the lanes of its communicators: see comm/comm.h */
+	struct lane *lanes;
+	struct lane *lane_of_id[1 << CONTEXT_COMMS_BITS]; /* the first of each slot */
+	/* Lanes whose operations may move, and some that were done last. */
+	struct lane *busy, *last_busy;
+	int resting;                   /* lanes whose operations only wait for messages */
 	uint32_t next_context_id;      /* counts the ids drawn here: see comm_draw_context_id */
 	uint8_t *freed[CONTEXT_FREED]; /* a bit for each context id: see comm_note_freed */
 

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 
 /* Events of a backend order the work of its streams, so only a backend without a transport has them. */
-static const struct event_impl *event_impl_of(const struct comm *comm)
+static const struct event_impl *event_impl_of(const struct lane *lane)
 {
-	const coll_backend_t *b = &comm->context->plugin->backend;
+	const coll_backend_t *b = &lane->context->plugin->backend;
 
 	return !b->transport && b->native && b->native->event_record ? &event_stream : &event_queue;
 }
@@ -31,30 +31,30 @@ static struct event *event_pin(coll_event_t handle, const char *what)
 }
 
 /* Has another backend made the object? */
-static int event_is_foreign(const struct event *e, const struct comm *comm)
+static int event_is_foreign(const struct event *e, const struct lane *lane)
 {
 	return e->context && e->context->plugin->backend.native->event_record !=
-				     comm->context->plugin->backend.native->event_record;
+				     lane->context->plugin->backend.native->event_record;
 }
 
 /* May the event be used with this communicator and this stream? */
-static int event_check(const struct event *e, const struct comm *comm, coll_stream_t stream)
+static int event_check(const struct event *e, const struct lane *lane, coll_stream_t stream)
 {
-	const struct event_impl *impl = event_impl_of(comm);
-	const char *backend = comm->context->plugin->backend.name;
+	const struct event_impl *impl = event_impl_of(lane);
+	const char *backend = lane->context->plugin->backend.name;
 
-	if (stream && impl != &event_stream && !comm->context->plugin->backend.transport)
+	if (stream && impl != &event_stream && !lane->context->plugin->backend.transport)
 		return error_set(
 			COLL_ERR_INVALID_ARGUMENT,
 			"backend '%s' has no device streams; pass NULL as stream: the calling "
 			"thread",
 			backend);
-	if (stream && impl != &event_stream && !comm->context->devices)
+	if (stream && impl != &event_stream && !lane->context->devices)
 		return error_set(
 			COLL_ERR_INVALID_ARGUMENT,
 			"stream is not NULL, but this process has no CUDA driver; pass NULL "
 			"as stream: the calling thread");
-	if (e->impl == impl && !event_is_foreign(e, comm))
+	if (e->impl == impl && !event_is_foreign(e, lane))
 		return COLL_SUCCESS;
 	return error_set(
 		COLL_ERR_INVALID_ARGUMENT,
@@ -66,22 +66,22 @@ static int event_check(const struct event *e, const struct comm *comm, coll_stre
 
 /* Pins the event and enters the communicator; NULL with nothing held if either is not valid. */
 static struct event *event_enter(coll_event_t event, coll_comm_t handle, const char *what,
-				 struct comm **comm)
+				 struct lane **lane)
 {
 	struct event *e = event_pin(event, what);
 
 	if (!e)
 		return NULL;
-	*comm = comm_enter(handle, what);
-	if (*comm)
+	*lane = comm_enter(handle, what);
+	if (*lane)
 		return e;
 	handle_unpin(event);
 	return NULL;
 }
 
-static void event_leave(coll_event_t event, struct comm *comm)
+static void event_leave(coll_event_t event, struct lane *lane)
 {
-	comm_leave(comm);
+	comm_leave(lane);
 	handle_unpin(event);
 }
 
@@ -97,21 +97,21 @@ static void event_free(struct event *e)
 coll_result_t coll_event_create(coll_comm_t handle, coll_event_t *event)
 {
 	CANCEL_OFF;
-	struct comm *comm = comm_enter(handle, "coll_event_create");
+	struct lane *lane = comm_enter(handle, "coll_event_create");
 	struct event *e;
 	int code = COLL_SUCCESS;
 
 	if (event)
 		*event = NULL;
-	if (!comm)
+	if (!lane)
 		return error_code();
 	e = event ? calloc(1, sizeof(*e)) : NULL;
 	if (e) {
 		pthread_mutex_init(&e->lock, NULL);
-		e->impl = event_impl_of(comm);
-		code = e->impl->make ? e->impl->make(e, comm) : COLL_SUCCESS;
+		e->impl = event_impl_of(lane);
+		code = e->impl->make ? e->impl->make(e, lane) : COLL_SUCCESS;
 	}
-	comm_leave(comm);
+	comm_leave(lane);
 	if (!event)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_event_create: event is NULL");
 	if (e && !code)
@@ -142,16 +142,16 @@ coll_result_t coll_event_destroy(coll_event_t event)
 
 coll_result_t coll_event_record(coll_event_t event, coll_comm_t handle)
 {
-	struct comm *comm;
-	struct event *e = event_enter(event, handle, "coll_event_record", &comm);
+	struct lane *lane;
+	struct event *e = event_enter(event, handle, "coll_event_record", &lane);
 	int code;
 
 	if (!e)
 		return error_code();
-	code = event_check(e, comm, NULL);
+	code = event_check(e, lane, NULL);
 	if (!code)
-		code = e->impl->record(e, comm, NULL);
-	event_leave(event, comm);
+		code = e->impl->record(e, lane, NULL);
+	event_leave(event, lane);
 	return code;
 }
 
@@ -167,20 +167,20 @@ static void event_record_thread(struct event *e)
 coll_result_t coll_event_record_on_stream(coll_event_t event, coll_comm_t handle,
 					  coll_stream_t stream)
 {
-	struct comm *comm;
-	struct event *e = event_enter(event, handle, "coll_event_record_on_stream", &comm);
+	struct lane *lane;
+	struct event *e = event_enter(event, handle, "coll_event_record_on_stream", &lane);
 	int code;
 
 	if (!e)
 		return error_code();
-	code = event_check(e, comm, stream);
+	code = event_check(e, lane, stream);
 	if (!code && !stream)
-		code = comm_error(comm);
+		code = comm_error(lane);
 	if (!code && stream)
-		code = e->impl->record(e, comm, stream);
+		code = e->impl->record(e, lane, stream);
 	else if (!code)
 		event_record_thread(e);
-	event_leave(event, comm);
+	event_leave(event, lane);
 	return code;
 }
 
@@ -209,40 +209,40 @@ coll_result_t coll_stream_wait_event(coll_comm_t handle, coll_stream_t stream, c
 	CANCEL_OFF;
 	const char *what = "coll_stream_wait_event";
 	struct caller_stream found;
-	struct comm *comm;
-	struct event *e = event_enter(event, handle, what, &comm);
+	struct lane *lane;
+	struct event *e = event_enter(event, handle, what, &lane);
 	int code;
 
 	if (!e)
 		return error_code();
-	code = event_check(e, comm, stream);
+	code = event_check(e, lane, stream);
 	if (!code && !stream)
-		code = comm_error(comm);
+		code = comm_error(lane);
 	if (!code && stream && e->impl->hold)
-		code = stream_order_find(comm, what, stream, NULL, &found);
+		code = stream_order_find(lane, what, stream, NULL, &found);
 	if (!code && stream && e->impl->hold) {
-		comm_leave(comm); /* another communicator may be the one to wait for */
+		comm_leave(lane); /* another communicator may be the one to wait for */
 		code = e->impl->hold(e, &found);
 		handle_unpin(event);
 		return code;
 	}
 	if (!code && stream)
-		code = e->impl->wait(e, comm, stream);
-	event_leave(event, comm);
+		code = e->impl->wait(e, lane, stream);
+	event_leave(event, lane);
 	return code || stream ? code : event_poll(event, what, 1);
 }
 
 coll_result_t coll_comm_wait_event(coll_comm_t handle, coll_event_t event)
 {
-	struct comm *comm;
-	struct event *e = event_enter(event, handle, "coll_comm_wait_event", &comm);
+	struct lane *lane;
+	struct event *e = event_enter(event, handle, "coll_comm_wait_event", &lane);
 	int code;
 
 	if (!e)
 		return error_code();
-	code = event_check(e, comm, NULL);
+	code = event_check(e, lane, NULL);
 	if (!code)
-		code = e->impl->wait(e, comm, NULL);
-	event_leave(event, comm);
+		code = e->impl->wait(e, lane, NULL);
+	event_leave(event, lane);
 	return code;
 }

@@ -30,12 +30,12 @@ struct event {
 /* An implementation of events.  make, record, wait: the communicator is entered. */
 struct event_impl {
 	/* Makes and frees the backend's event, e->native.  NULL: there is none. */
-	int (*make)(struct event *e, struct comm *comm);
+	int (*make)(struct event *e, struct lane *lane);
 	void (*free)(struct event *e);
 	/* Records the position behind all operations of the stream; NULL: of the communicator. */
-	int (*record)(struct event *e, struct comm *comm, coll_stream_t stream);
+	int (*record)(struct event *e, struct lane *lane, coll_stream_t stream);
 	/* Later operations of the stream (NULL: of the communicator) wait for the event. */
-	int (*wait)(struct event *e, struct comm *comm, coll_stream_t stream);
+	int (*wait)(struct event *e, struct lane *lane, coll_stream_t stream);
 	/*
 	 * Later work of the stream waits for the event; no communicator is entered.  NULL: `wait` does it.
 	 */
@@ -54,16 +54,16 @@ extern const struct event_impl event_stream;
 
 /* --- for both (event_queue.c) */
 
-/* Notes that the event is behind all operations of the communicator; comm NULL: behind none.  The event's lock is held. */
-void event_note(struct event *e, struct comm *comm);
+/* Notes that the event is behind all operations of the communicator; lane NULL: behind none.  The event's lock is held. */
+void event_note(struct event *e, struct lane *lane);
 /* Copies the place of the event, with references that event_drop gives up; COLL_ERR_NO_MEMORY. */
 int event_take(struct event *e, struct event_at *at);
 void event_drop(struct event_at *at);
-static inline struct place event_place(const struct event_at *at, int lane)
+static inline struct place event_place(const struct event_at *at, int lane_index)
 {
-	return (struct place){at->outcome, lane, at->number[lane]};
+	return (struct place){at->outcome, lane_index, at->number[lane_index]};
 }
 /* Later calls of the host lane wait for the event.  Accepts a communicator of one lane. */
-int event_wait_on_host(struct comm *comm, const struct event_at *at);
+int event_wait_on_host(struct lane *lane, const struct event_at *at);
 
 #endif

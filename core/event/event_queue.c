@@ -24,21 +24,21 @@ void event_drop(struct event_at *at)
 }
 
 /* An event that is recorded after the failure carries the failure. */
-static uint64_t event_number(const struct comm *lane)
+static uint64_t event_number(const struct lane *lane)
 {
 	return lane->error ? OUTCOME_NEVER : lane->issued;
 }
 
-void event_note(struct event *e, struct comm *comm)
+void event_note(struct event *e, struct lane *lane)
 {
-	struct comm *host = comm ? lane_host(comm) : NULL;
+	struct lane *host = lane ? lane_host(lane) : NULL;
 
 	event_drop(&e->at);
-	if (!comm)
+	if (!lane)
 		return;
-	e->at.outcome = outcome_ref(comm->outcome);
-	e->at.number[LANE_FIRST] = event_number(comm);
-	if (!host || !comm->lanes->host_issued)
+	e->at.outcome = outcome_ref(lane->comm->outcome);
+	e->at.number[LANE_FIRST] = event_number(lane);
+	if (!host || !lane->comm->host_issued)
 		return;
 	context_enter(host->context);
 	e->at.number[LANE_HOST] = event_number(host);
@@ -64,81 +64,82 @@ int event_take(struct event *e, struct event_at *at)
 /* ---------------------------------------------------------------------- recording -- */
 
 /* Work that waits for the old position keeps a reference to the old event. */
-static int event_queue_record_stream(struct event *e, struct comm *comm, coll_stream_t stream)
+static int event_queue_record_stream(struct event *e, struct lane *lane, coll_stream_t stream)
 {
 	const char *what = "coll_event_record_on_stream";
 	struct stream_event *spare = NULL, *event = NULL;
 	struct caller_stream found;
-	int code = stream_order_find(comm, what, stream, NULL, &found);
+	int code = stream_order_find(lane, what, stream, NULL, &found);
 
-	context_leave(comm->context); /* the driver may block the thread: see stream_order.h */
+	context_leave(lane->context); /* the driver may block the thread: see stream_order.h */
 	if (!code)
 		code = caller_stream_check(what, &found);
 	if (!code)
 		code = stream_event_record(&spare, what, &found, &event);
 	stream_events_free(&spare);
-	context_enter(comm->context);
+	context_enter(lane->context);
 	if (code)
 		return code;
 	pthread_mutex_lock(&e->lock);
 	event_note(e, NULL);
 	e->at.stream = event;
-	e->at.timeout_us = comm->timeout_us;
+	e->at.timeout_us = lane->comm->timeout_us;
 	pthread_mutex_unlock(&e->lock);
 	return COLL_SUCCESS;
 }
 
-static int event_queue_record(struct event *e, struct comm *comm, coll_stream_t stream)
+static int event_queue_record(struct event *e, struct lane *lane, coll_stream_t stream)
 {
 	if (stream)
-		return event_queue_record_stream(e, comm, stream);
+		return event_queue_record_stream(e, lane, stream);
 	pthread_mutex_lock(&e->lock);
-	event_note(e, comm);
+	event_note(e, lane);
 	pthread_mutex_unlock(&e->lock);
-	return comm_error(comm);
+	return comm_error(lane);
 }
 
 /* ------------------------------------------------------------------------ waiting -- */
 
-int event_wait_on_host(struct comm *comm, const struct event_at *at)
+int event_wait_on_host(struct lane *lane, const struct event_at *at)
 {
 	const struct place first = event_place(at, LANE_FIRST), host = event_place(at, LANE_HOST);
 	int code = COLL_SUCCESS;
 
-	if (lane_host(comm))
-		code = lane_order_add(comm, &first, at->stream);
-	if (!code && lane_host(comm))
-		code = lane_order_add(comm, &host, NULL);
+	if (lane_host(lane))
+		code = lane_order_add(lane, &first, at->stream);
+	if (!code && lane_host(lane))
+		code = lane_order_add(lane, &host, NULL);
 	return code;
 }
 
 /* An operation of the communicator waits for a lane of the event; a lane does not wait for itself. */
-static int event_queue_await(struct comm *comm, struct event_at *at, int lane)
+static int event_queue_await(struct lane *lane, struct event_at *at, int lane_index)
 {
-	const struct place place = event_place(at, lane);
-	struct stream_event *stream = lane == LANE_FIRST ? at->stream : NULL;
+	const struct place place = event_place(at, lane_index);
+	struct stream_event *stream = lane_index == LANE_FIRST ? at->stream : NULL;
 
-	if (!stream && (!place.number || (place.outcome == comm->outcome && lane == comm->lane)))
+	if (!stream &&
+	    (!place.number || (place.outcome == lane->comm->outcome && lane_index == lane->index)))
 		return COLL_SUCCESS;
 	if (stream)
 		at->stream = NULL; /* the operation takes it over */
 	outcome_ref(place.outcome);
-	return await_issue(comm, &place, stream);
+	return await_issue(lane, &place, stream);
 }
 
-static int event_queue_wait(struct event *e, struct comm *comm, coll_stream_t unused)
+static int event_queue_wait(struct event *e, struct lane *lane, coll_stream_t unused)
 {
 	struct event_at at;
-	int code = comm_error(comm);
+	int code = comm_error(lane);
 
 	(void)unused;
 	if (!code)
 		code = event_take(e, &at);
 	if (code)
 		return code;
-	code = event_wait_on_host(comm, &at);
-	for (int lane = LANE_FIRST; !code && lane < LANES; lane++)
-		code = event_queue_await(comm, &at, lane);
+	code = event_wait_on_host(lane, &at);
+	for (int lane_index = LANE_FIRST; !code && lane_index < LANES; lane_index++)
+		code = event_queue_await(lane, &at, lane_index);
 	event_drop(&at);
 	return code;
 }
@@ -152,8 +153,8 @@ static int event_queue_hold(struct event *e, const struct caller_stream *stream)
 		code = caller_stream_check("coll_stream_wait_event", stream);
 	if (!code && at.stream)
 		code = stream_event_wait(at.stream, "coll_stream_wait_event", stream);
-	for (int lane = LANE_FIRST; !code && lane < LANES; lane++) {
-		const struct place place = event_place(&at, lane);
+	for (int lane_index = LANE_FIRST; !code && lane_index < LANES; lane_index++) {
+		const struct place place = event_place(&at, lane_index);
 
 		if (place.number)
 			code = place_hold(&place, NULL, stream);
@@ -189,10 +190,10 @@ static int event_queue_poll(coll_event_t handle, struct event *e, int wait)
 	handle_unpin(handle);
 	if (!code && at.stream)
 		code = event_queue_poll_stream(at.stream, at.timeout_us, wait);
-	for (int lane = LANE_FIRST; !code && at.outcome && lane < LANES; lane++) {
-		const struct place place = event_place(&at, lane);
+	for (int lane_index = LANE_FIRST; !code && at.outcome && lane_index < LANES; lane_index++) {
+		const struct place place = event_place(&at, lane_index);
 
-		if (lane == LANE_FIRST || place.number)
+		if (lane_index == LANE_FIRST || place.number)
 			code = place_result(&place, NULL, wait);
 	}
 	event_drop(&at);

@@ -24,9 +24,9 @@ static const coll_native_t *event_stream_slots(const struct event *e)
 	return e->context->plugin->backend.native;
 }
 
-static int event_stream_make(struct event *e, struct comm *comm)
+static int event_stream_make(struct event *e, struct lane *lane)
 {
-	struct context *context = comm->context;
+	struct context *context = lane->context;
 	coll_error_t err = error_blank();
 	int code = context->plugin->backend.native->event_create(context->ep, &e->native, &err);
 
@@ -38,37 +38,37 @@ static int event_stream_make(struct event *e, struct comm *comm)
 }
 
 /* Has the open group of this thread calls on host memory of the communicator? */
-static int event_stream_host_is_deferred(const struct comm *comm)
+static int event_stream_host_is_deferred(const struct lane *lane)
 {
-	struct comm *host = lane_host(comm);
+	struct lane *host = lane_host(lane);
 	int deferred;
 
 	if (!host || !group_current())
 		return 0;
 	context_enter(host->context);
-	deferred = comm_is_deferred(host, host->issued);
+	deferred = lane_is_deferred(host, host->issued);
 	context_leave(host->context);
 	return deferred;
 }
 
 /* Hands all issued operations to the backend; an error if an open group defers some. */
-static int event_stream_flush(struct comm *comm)
+static int event_stream_flush(struct lane *lane)
 {
-	int deferred = event_stream_host_is_deferred(comm);
+	int deferred = event_stream_host_is_deferred(lane);
 
-	queue_run(comm);
-	if (deferred || comm->queue.waiting)
+	queue_run(lane);
+	if (deferred || lane->queue.waiting)
 		return error_set(COLL_ERR_INVALID_USAGE,
 				 "the communicator has operations that begin with "
 				 "coll_group_end: use its events before or after the group");
-	return comm_error(comm);
+	return comm_error(lane);
 }
 
 /*
  * For the host lane.  An event of a stream that is being captured is known to the backend only: calls on host memory do not
  * wait for it, as after an error.
  */
-static int event_stream_record_host(struct event *e, struct comm *comm, coll_stream_t stream)
+static int event_stream_record_host(struct event *e, struct lane *lane, coll_stream_t stream)
 {
 	const char *what = "coll_event_record_on_stream";
 	struct stream_event *spare = NULL;
@@ -76,10 +76,10 @@ static int event_stream_record_host(struct event *e, struct comm *comm, coll_str
 	int code;
 
 	if (!stream)
-		native_want_marker(comm);
+		native_want_marker(lane);
 	if (!stream)
 		return COLL_SUCCESS;
-	code = caller_stream_find(what, stream, &traffic_of(comm->context)->home, NULL, &found);
+	code = caller_stream_find(what, stream, &traffic_of(lane->context)->home, NULL, &found);
 	if (!code)
 		code = caller_stream_check_capture(what, &found);
 	if (code == COLL_ERR_INVALID_USAGE)
@@ -90,38 +90,38 @@ static int event_stream_record_host(struct event *e, struct comm *comm, coll_str
 	return code;
 }
 
-static int event_stream_record(struct event *e, struct comm *comm, coll_stream_t stream)
+static int event_stream_record(struct event *e, struct lane *lane, coll_stream_t stream)
 {
 	coll_error_t err = error_blank();
-	int code = event_stream_flush(comm), host_code = COLL_SUCCESS;
+	int code = event_stream_flush(lane), host_code = COLL_SUCCESS;
 
-	if (code && !comm->error)
+	if (code && !lane->error)
 		return code;
 	pthread_mutex_lock(&e->lock);
 	if (!code)
-		code = event_stream_slots(e)->event_record(comm->context->ep, e->native, stream,
+		code = event_stream_slots(e)->event_record(lane->context->ep, e->native, stream,
 							   &err);
 	if (!code) {
 		e->on_stream = 1;
-		event_note(e, stream ? NULL : comm);
-		e->at.recorder = stream ? comm->handle : NULL;
-		if (lane_host(comm))
-			host_code = event_stream_record_host(e, comm, stream);
+		event_note(e, stream ? NULL : lane);
+		e->at.recorder = stream ? lane->comm->handle : NULL;
+		if (lane_host(lane))
+			host_code = event_stream_record_host(e, lane, stream);
 	}
 	pthread_mutex_unlock(&e->lock);
-	if (!comm->error)
-		code = native_refused(comm, code, &err);
-	if (!comm->error)
+	if (!lane->error)
+		code = native_refused(lane, code, &err);
+	if (!lane->error)
 		return code ? code : host_code;
 	pthread_mutex_lock(&e->lock);
 	e->on_stream = 0;
-	event_note(e, comm);
+	event_note(e, lane);
 	pthread_mutex_unlock(&e->lock);
-	return comm_error(comm);
+	return comm_error(lane);
 }
 
 /* The communicator waits for operations that a destroyed communicator has dropped: it fails too. */
-static int event_stream_check_outcome(const struct event_at *at, struct comm *comm)
+static int event_stream_check_outcome(const struct event_at *at, struct lane *lane)
 {
 	const int code = at->outcome
 				 ? outcome_result(at->outcome, LANE_FIRST, at->number[LANE_FIRST])
@@ -129,13 +129,13 @@ static int event_stream_check_outcome(const struct event_at *at, struct comm *co
 	struct rank_name name;
 
 	if (code && code != COLL_IN_PROGRESS)
-		comm_fail(comm, 0, code, "%s waits for an event of a communicator that failed: %s",
-			  comm_own_name(comm, &name), at->outcome->text);
-	return comm_error(comm);
+		comm_fail(lane, 0, code, "%s waits for an event of a communicator that failed: %s",
+			  comm_own_name(lane, &name), at->outcome->text);
+	return comm_error(lane);
 }
 
 /* Waits for the operations of a host lane; and the host lane of the communicator waits for the event. */
-static int event_stream_wait_host(const struct event_at *at, struct comm *comm,
+static int event_stream_wait_host(const struct event_at *at, struct lane *lane,
 				  coll_stream_t stream)
 {
 	const struct place host = event_place(at, LANE_HOST);
@@ -144,53 +144,53 @@ static int event_stream_wait_host(const struct event_at *at, struct comm *comm,
 
 	if (host.number && stream)
 		code = caller_stream_find("coll_stream_wait_event", stream,
-					  &traffic_of(comm->context)->home, NULL, &found);
+					  &traffic_of(lane->context)->home, NULL, &found);
 	if (!code && host.number)
-		code = stream ? place_hold(&host, comm, &found) : lane_order_hold(comm, &host);
-	return code || stream ? code : event_wait_on_host(comm, at);
+		code = stream ? place_hold(&host, lane, &found) : lane_order_hold(lane, &host);
+	return code || stream ? code : event_wait_on_host(lane, at);
 }
 
-static int event_stream_wait_at(struct event *e, const struct event_at *at, struct comm *comm,
+static int event_stream_wait_at(struct event *e, const struct event_at *at, struct lane *lane,
 				coll_stream_t stream)
 {
 	coll_error_t err = error_blank();
-	int code = event_stream_flush(comm);
+	int code = event_stream_flush(lane);
 
 	if (!code && !stream)
-		code = event_stream_check_outcome(at, comm);
+		code = event_stream_check_outcome(at, lane);
 	if (!code && !stream)
-		code = native_mark_wanted(comm);
+		code = native_mark_wanted(lane);
 	if (code)
 		return code;
 	pthread_mutex_lock(&e->lock);
 	if (e->on_stream)
-		code = event_stream_slots(e)->event_wait(comm->context->ep, e->native, stream,
+		code = event_stream_slots(e)->event_wait(lane->context->ep, e->native, stream,
 							 &err);
 	pthread_mutex_unlock(&e->lock);
 	if (code)
-		return native_refused(comm, code, &err);
-	return lane_host(comm) ? event_stream_wait_host(at, comm, stream) : COLL_SUCCESS;
+		return native_refused(lane, code, &err);
+	return lane_host(lane) ? event_stream_wait_host(at, lane, stream) : COLL_SUCCESS;
 }
 
-static int event_stream_wait(struct event *e, struct comm *comm, coll_stream_t stream)
+static int event_stream_wait(struct event *e, struct lane *lane, coll_stream_t stream)
 {
 	struct event_at at;
 	int code = event_take(e, &at);
 
 	if (code)
 		return code;
-	code = event_stream_wait_at(e, &at, comm, stream);
+	code = event_stream_wait_at(e, &at, lane, stream);
 	event_drop(&at);
 	return code;
 }
 
-/* comm: the communicator that recorded the event, whose lock is held; NULL: the lock of the event's context is. */
+/* lane: of the communicator that recorded the event, whose lock is held; NULL: the lock of the event's context is. */
 struct event_stream_query {
 	struct event *event;
 	struct event_at at;
-	struct comm *comm;
+	struct lane *lane;
 	int rounds, code, late;
-	int64_t busy_us;  /* of comm: the last time at which it had operations under way */
+	int64_t busy_us;  /* of lane: the last time at which it had operations under way */
 	int64_t begun_us; /* of a wait for a stream of the program; 0: it has not begun */
 	int64_t timeout_us;
 	char behind[512]; /* of a wait that has timed out: the ranks, as stall_name_behind */
@@ -202,9 +202,9 @@ static void event_stream_look_at_time(struct event_stream_query *q)
 {
 	const int64_t now = clock_now_us();
 
-	if (native_busy(q->comm))
+	if (native_busy(q->lane))
 		q->busy_us = now;
-	q->late = now - q->busy_us >= q->comm->timeout_us;
+	q->late = now - q->busy_us >= q->lane->comm->timeout_us;
 }
 
 /* The backend's slots for an event take the endpoint that has made it. */
@@ -213,7 +213,7 @@ static int event_stream_complete(void *arg)
 	struct event_stream_query *q = arg;
 	struct event *e = q->event;
 	struct context *own = e->context;
-	const int other = q->comm && q->comm->context != own;
+	const int other = q->lane && q->lane->context != own;
 	coll_error_t err = error_blank();
 
 	if (other && !lock_try(&own->lock)) {
@@ -235,9 +235,9 @@ static int event_stream_complete(void *arg)
 static int event_stream_is_over(void *arg)
 {
 	struct event_stream_query *q = arg;
-	const struct comm *comm = q->comm;
+	const struct lane *lane = q->lane;
 
-	if (event_stream_complete(q) || comm->error || atomic_load(&comm->aborted))
+	if (event_stream_complete(q) || lane->error || atomic_load(&lane->aborted))
 		return 1;
 	if (q->rounds > EVENT_STREAM_POLLS)
 		event_stream_look_at_time(q);
@@ -251,26 +251,26 @@ static int event_stream_is_over(void *arg)
 static void event_stream_poll_comm(struct event_stream_query *q, int wait)
 {
 	const uint64_t number = q->at.number[LANE_FIRST];
-	struct comm *comm = q->comm;
+	struct lane *lane = q->lane;
 
-	context_enter(comm->context);
-	context_progress(comm->context);
+	context_enter(lane->context);
+	context_progress(lane->context);
 	q->busy_us = clock_now_us();
 	if (!event_stream_complete(q) && wait)
-		(void)comm_wait_until(&(struct comm_wait){.comm = comm}, event_stream_is_over, q);
+		(void)comm_wait_until(&(struct comm_wait){.lane = lane}, event_stream_is_over, q);
 	else if (q->code == COLL_IN_PROGRESS)
-		stall_poll(comm);
-	if (q->code != COLL_IN_PROGRESS && comm->finished < number && native_may_be_aborted(comm))
-		comm_check(comm);
-	comm_check_aborted(comm, q->code == COLL_IN_PROGRESS ? UINT64_MAX : number);
-	if (comm->error && (comm->finished < number || q->code == COLL_IN_PROGRESS)) {
+		stall_poll(lane);
+	if (q->code != COLL_IN_PROGRESS && lane->finished < number && native_may_be_aborted(lane))
+		lane_check(lane);
+	lane_check_aborted(lane, q->code == COLL_IN_PROGRESS ? UINT64_MAX : number);
+	if (lane->error && (lane->finished < number || q->code == COLL_IN_PROGRESS)) {
 		if (wait)
-			comm_flush(comm);
-		q->code = comm_error(comm);
+			lane_flush(lane);
+		q->code = comm_error(lane);
 	} else if (q->code && q->code != COLL_IN_PROGRESS) {
 		error_take(q->code, &q->err);
 	}
-	comm_leave(comm);
+	comm_leave(lane);
 }
 
 /*
@@ -279,12 +279,12 @@ static void event_stream_poll_comm(struct event_stream_query *q, int wait)
  */
 static int event_stream_is_held(struct event_stream_query *q)
 {
-	struct context *context = q->comm->context;
+	struct context *context = q->lane->context;
 	int held;
 
 	context_enter(context);
 	context_progress(context);
-	held = !event_stream_complete(q) && !native_busy(q->comm) && !q->comm->error;
+	held = !event_stream_complete(q) && !native_busy(q->lane) && !q->lane->error;
 	context_leave(context);
 	return held;
 }
@@ -297,8 +297,8 @@ static int64_t event_stream_left(struct event_stream_query *q)
 
 	if (!q->begun_us)
 		q->begun_us = now;
-	if (q->comm) /* the program may have changed it */
-		q->timeout_us = q->comm->timeout_us;
+	if (q->lane) /* the program may have changed it */
+		q->timeout_us = q->lane->comm->timeout_us;
 	left = q->timeout_us - (now - q->begun_us);
 	return left > 0 ? left : 0;
 }
@@ -307,39 +307,39 @@ static int event_stream_leaves_comm(void *arg)
 {
 	const struct event_stream_query *q = arg;
 
-	return event_stream_complete(arg) || atomic_load(&q->comm->aborted);
+	return event_stream_complete(arg) || atomic_load(&q->lane->aborted);
 }
 
 /*
  * An event of a stream of the program, which tells how far the stream is.  It may wait for operations of the communicator, so
  * the other ranks are asked meanwhile.  Another thread that destroys the communicator must not wait for the stream: then
- * q->comm becomes NULL, and the event has yet to come.
+ * q->lane becomes NULL, and the event has yet to come.
  */
 static void event_stream_poll_recorder(struct event_stream_query *q, int wait)
 {
-	struct comm *comm = q->comm;
+	struct lane *lane = q->lane;
 	int64_t left;
 	int leaves;
 
-	context_enter(comm->context);
-	context_progress(comm->context);
-	comm->stream_waits++;
+	context_enter(lane->context);
+	context_progress(lane->context);
+	lane->stream_waits++;
 	while (!event_stream_leaves_comm(q) && (left = event_stream_left(q)) > 0) {
-		(void)stall_ask_outside(comm);
+		(void)stall_ask_outside(lane);
 		if (!wait)
 			break;
-		context_wait(comm->context, event_stream_leaves_comm, q,
+		context_wait(lane->context, event_stream_leaves_comm, q,
 			     left < EVENT_STREAM_SLICE_US ? left : EVENT_STREAM_SLICE_US);
 	}
-	leaves = q->code == COLL_IN_PROGRESS && atomic_load(&comm->aborted);
+	leaves = q->code == COLL_IN_PROGRESS && atomic_load(&lane->aborted);
 	if (q->code == COLL_IN_PROGRESS && wait && !leaves)
-		stall_name_behind(comm, q->behind, sizeof(q->behind));
+		stall_name_behind(lane, q->behind, sizeof(q->behind));
 	else if (q->code && q->code != COLL_IN_PROGRESS)
 		error_take(q->code, &q->err);
-	comm->stream_waits--;
-	comm_leave(comm);
+	lane->stream_waits--;
+	comm_leave(lane);
 	if (leaves)
-		q->comm = NULL;
+		q->lane = NULL;
 }
 
 /* An event of a communicator that has ended, or ends. */
@@ -368,7 +368,7 @@ static void event_stream_forget(struct event *e, const struct event_at *at)
 	pthread_mutex_unlock(&e->lock);
 }
 
-static int event_stream_poll_host(const struct event_stream_query *q, struct comm *pinned, int wait)
+static int event_stream_poll_host(const struct event_stream_query *q, struct lane *pinned, int wait)
 {
 	const struct place host = event_place(&q->at, LANE_HOST);
 
@@ -379,15 +379,15 @@ static int event_stream_poll_host(const struct event_stream_query *q, struct com
 static void event_stream_poll_outcome(struct event_stream_query *q, int wait)
 {
 	const int host_code =
-		event_stream_is_held(q) ? event_stream_poll_host(q, q->comm, wait) : 0;
+		event_stream_is_held(q) ? event_stream_poll_host(q, q->lane, wait) : 0;
 
-	q->timeout_us = q->comm->timeout_us;
+	q->timeout_us = q->lane->comm->timeout_us;
 	if (!host_code) {
 		event_stream_poll_comm(q, wait);
 		return;
 	}
 	q->code = host_code;
-	handle_unpin(q->comm->handle);
+	handle_unpin(q->lane->comm->handle);
 }
 
 static void event_stream_poll_at(struct event_stream_query *q, int wait)
@@ -395,12 +395,12 @@ static void event_stream_poll_at(struct event_stream_query *q, int wait)
 	const struct outcome *outcome = q->at.outcome;
 	const coll_comm_t of = outcome ? outcome->comm : q->at.recorder;
 
-	q->comm = of ? handle_pin(HANDLE_COMM, of) : NULL;
-	if (q->comm && outcome)
+	q->lane = of ? comm_pin_lane(of, LANE_FIRST) : NULL;
+	if (q->lane && outcome)
 		event_stream_poll_outcome(q, wait);
-	else if (q->comm)
+	else if (q->lane)
 		event_stream_poll_recorder(q, wait);
-	if (!q->comm)
+	if (!q->lane)
 		event_stream_poll_stream(q, wait);
 	if (!q->code && outcome)
 		event_stream_forget(q->event, &q->at);

@@ -28,41 +28,41 @@ static void lane_wait_free(struct lane_wait *wait)
 	free(wait);
 }
 
-void lane_order_free(struct comm *native)
+void lane_order_free(struct lane *native)
 {
-	struct lanes *lanes = native->lanes;
+	struct comm *comm = native->comm;
 	struct lane_wait *wait;
 
-	while (lanes && (wait = lanes->waits)) {
-		lanes->waits = wait->next;
+	while ((wait = comm->waits)) {
+		comm->waits = wait->next;
 		lane_wait_free(wait);
 	}
-	if (lanes && lanes->order_stream)
-		caller_stream_free(native->context->device, lanes->order_stream);
-	if (lanes)
-		lanes->order_stream = NULL;
+	if (comm->order_stream)
+		caller_stream_free(native->context->device, comm->order_stream);
+	comm->order_stream = NULL;
 }
 
 /* Is it over, as far as is known without another lock? */
-static int lane_wait_is_over(const struct comm *native, const struct lane_wait *wait)
+static int lane_wait_is_over(const struct lane *native, const struct lane_wait *wait)
 {
 	const struct place *place = &wait->place;
 
 	if (wait->event)
 		return stream_event_query(wait->event) != COLL_IN_PROGRESS;
-	if (place->outcome == native->outcome && place->lane == LANE_FIRST)
+	if (place->outcome == native->comm->outcome && place->lane_index == LANE_FIRST)
 		return native->finished >= place->number;
-	return !outcome_result(place->outcome, place->lane, place->number);
+	return !outcome_result(place->outcome, place->lane_index, place->number);
 }
 
 /* Drops the waits that are over, and one for an earlier place of the same lane. */
-static void lane_order_drop(struct comm *native, const struct place *place)
+static void lane_order_drop(struct lane *native, const struct place *place)
 {
-	struct lane_wait **at = &native->lanes->waits, *wait;
+	struct lane_wait **at = &native->comm->waits, *wait;
 
 	while ((wait = *at)) {
 		if ((place->outcome && wait->place.outcome == place->outcome &&
-		     wait->place.lane == place->lane && wait->place.number <= place->number) ||
+		     wait->place.lane_index == place->lane_index &&
+		     wait->place.number <= place->number) ||
 		    lane_wait_is_over(native, wait)) {
 			*at = wait->next;
 			lane_wait_free(wait);
@@ -72,41 +72,41 @@ static void lane_order_drop(struct comm *native, const struct place *place)
 	}
 }
 
-int lane_order_add(struct comm *native, const struct place *place, struct stream_event *event)
+int lane_order_add(struct lane *native, const struct place *place, struct stream_event *event)
 {
 	struct lane_wait *wait;
 
 	/* The host lane waits for its own operations anyway. */
 	if ((!place->outcome || !place->number ||
-	     (place->outcome == native->outcome && place->lane == LANE_HOST)) &&
+	     (place->outcome == native->comm->outcome && place->lane_index == LANE_HOST)) &&
 	    !event)
 		return COLL_SUCCESS;
 	lane_order_drop(native, place);
 	wait = malloc(sizeof(*wait));
 	if (wait)
-		*wait = (struct lane_wait){native->lanes->waits, place_copy(place),
+		*wait = (struct lane_wait){native->comm->waits, place_copy(place),
 					   event ? stream_event_ref(event) : NULL};
 	if (!wait || (event && !wait->event)) {
 		if (wait)
 			lane_wait_free(wait);
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for an event");
 	}
-	native->lanes->waits = wait;
+	native->comm->waits = wait;
 	return COLL_SUCCESS;
 }
 
-int lane_order_begin(struct comm *native)
+int lane_order_begin(struct lane *native)
 {
-	struct lanes *lanes = native->lanes;
-	struct comm *host = lanes->host;
+	struct comm *comm = native->comm;
+	struct lane *host = comm->lane[LANE_HOST];
 	struct lane_wait *wait;
 	int code = COLL_SUCCESS;
 
-	if (!lanes->waits)
+	if (!comm->waits)
 		return COLL_SUCCESS;
 	context_enter(host->context);
-	while (!code && (wait = lanes->waits)) {
-		lanes->waits = wait->next;
+	while (!code && (wait = comm->waits)) {
+		comm->waits = wait->next;
 		code = await_issue(host, &wait->place, wait->event);
 		free(wait);
 	}
@@ -116,38 +116,38 @@ int lane_order_begin(struct comm *native)
 
 /* ------------------------------------------------------------------- the order stream -- */
 
-static int lane_order_has_streams(const struct comm *native)
+static int lane_order_has_streams(const struct lane *native)
 {
 	return native->context->plugin->backend.native->event_record != NULL;
 }
 
-static int lane_order_make_stream(struct comm *native)
+static int lane_order_make_stream(struct lane *native)
 {
-	struct lanes *lanes = native->lanes;
+	struct comm *comm = native->comm;
 
-	return lanes->order_stream
+	return comm->order_stream
 		       ? COLL_SUCCESS
-		       : caller_stream_make(native->context->device, &lanes->order_stream);
+		       : caller_stream_make(native->context->device, &comm->order_stream);
 }
 
 /* The backend's own stream waits for the order stream, which waits for the host lane. */
-static int lane_order_join(struct comm *native, const struct place *place)
+static int lane_order_join(struct lane *native, const struct place *place)
 {
 	struct caller_stream found;
 	int code = lane_order_make_stream(native);
 
 	if (!code)
-		code = caller_stream_find("coll_stream_wait_event", native->lanes->order_stream,
+		code = caller_stream_find("coll_stream_wait_event", native->comm->order_stream,
 					  &traffic_of(native->context)->home, NULL, &found);
 	if (!code)
 		code = place_hold(place, native, &found);
 	/* Calls on host memory, also that of the order stream, may wait for the operations before it. */
 	if (!code)
 		code = native_mark_wanted(native);
-	return code ? code : native_join(native, NULL, native->lanes->order_stream);
+	return code ? code : native_join(native, NULL, native->comm->order_stream);
 }
 
-int lane_order_hold(struct comm *native, const struct place *place)
+int lane_order_hold(struct lane *native, const struct place *place)
 {
 	int code = place_result(place, native, 0);
 
@@ -160,14 +160,14 @@ int lane_order_hold(struct comm *native, const struct place *place)
 	if (!code || code == COLL_IN_PROGRESS)
 		return COLL_SUCCESS;
 	comm_fail(native, 0, code, "rank %d waits for an event of a communicator that failed: %s",
-		  native->rank, error_text());
+		  native->comm->rank, error_text());
 	return comm_error(native);
 }
 
 /* ---------------------------------------------------------------------- staged calls -- */
 
 /* All issued operations are in the hands of the backend; an error if an open group defers some. */
-static int lane_order_flush(struct comm *native)
+static int lane_order_flush(struct lane *native)
 {
 	queue_run(native);
 	if (native->queue.head)
@@ -178,7 +178,7 @@ static int lane_order_flush(struct comm *native)
 }
 
 /* The order stream waits for the operations before the call, and for its stream. */
-static int lane_order_stage_stream(struct comm *native, coll_args_t *args)
+static int lane_order_stage_stream(struct lane *native, coll_args_t *args)
 {
 	const char *what = kind_name(args->kind);
 	struct caller_stream found;
@@ -192,7 +192,7 @@ static int lane_order_stage_stream(struct comm *native, coll_args_t *args)
 		code = caller_stream_check(what, &found);
 	if (!code)
 		code = lane_order_make_stream(native);
-	stream = native->lanes->order_stream;
+	stream = native->comm->order_stream;
 	/* The own stream is not empty again before the call is complete. */
 	if (!code)
 		code = native_mark(native);
@@ -206,9 +206,9 @@ static int lane_order_stage_stream(struct comm *native, coll_args_t *args)
 	return code;
 }
 
-int lane_order_stage(struct comm *native, coll_args_t *args)
+int lane_order_stage(struct lane *native, coll_args_t *args)
 {
-	const struct place here = {native->outcome, LANE_FIRST, native->issued};
+	const struct place here = {native->comm->outcome, LANE_FIRST, native->issued};
 
 	if (group_current())
 		return host_memory_refuse(args, "in a group: call it before or after the group");
@@ -216,27 +216,27 @@ int lane_order_stage(struct comm *native, coll_args_t *args)
 					      : lane_order_add(native, &here, NULL);
 }
 
-int lane_order_staged(struct comm *native, const coll_args_t *args, uint64_t number)
+int lane_order_staged(struct lane *native, const coll_args_t *args, uint64_t number)
 {
-	const struct place there = {native->outcome, LANE_HOST, number};
-	struct lanes *lanes = native->lanes;
+	const struct place there = {native->comm->outcome, LANE_HOST, number};
+	struct comm *comm = native->comm;
 	struct rank_name name;
 	int code;
 
-	if (number > lanes->staged_number) { /* else another thread has noted a later one */
-		lanes->staged_after = native->issued;
-		lanes->staged_number = number;
+	if (number > comm->staged_number) { /* else another thread has noted a later one */
+		comm->staged_after = native->issued;
+		comm->staged_number = number;
 	}
 	lane_note_staged(native, number);
 	if (!lane_order_has_streams(native)) {
 		outcome_ref(there.outcome);
 		return await_issue(native, &there, NULL);
 	}
-	code = native_take_place(native, lanes->order_stream);
+	code = native_take_place(native, comm->order_stream);
 	if (!code)
-		code = native_join(native, NULL, lanes->order_stream);
+		code = native_join(native, NULL, comm->order_stream);
 	if (!code && args->stream)
-		code = native_join(native, args->stream, lanes->order_stream);
+		code = native_join(native, args->stream, comm->order_stream);
 	if (code)
 		comm_fail(native, 0, code, "%s: %s", comm_own_name(native, &name), error_text());
 	return comm_error(native);

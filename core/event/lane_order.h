@@ -26,21 +26,21 @@
 /* The native lane is entered in all of these but lane_order_free. */
 
 /* Frees what lane_order_add has noted, and the order stream.  Accepts a communicator of one lane. */
-void lane_order_free(struct comm *native);
+void lane_order_free(struct lane *native);
 /* The next call of the host lane waits for a place and for an event of a stream; either may be NULL, and is copied. */
-int lane_order_add(struct comm *native, const struct place *place, struct stream_event *event);
+int lane_order_add(struct lane *native, const struct place *place, struct stream_event *event);
 /* Before a call of the host lane is issued: that call waits for what lane_order_add has noted. */
-int lane_order_begin(struct comm *native);
+int lane_order_begin(struct lane *native);
 /*
  * Device calls wait for a place in a host lane.  If streams cannot wait for memory, the calling thread waits, and does
  * not hold the lock meanwhile.
  */
-int lane_order_hold(struct comm *native, const struct place *place);
+int lane_order_hold(struct lane *native, const struct place *place);
 
 /* Before a staged call is issued in the host lane: *args are the program's arguments, and become the host lane's. */
-int lane_order_stage(struct comm *native, coll_args_t *args);
+int lane_order_stage(struct lane *native, coll_args_t *args);
 /* The staged call has become operation `number` of the host lane; args are the program's arguments. */
-int lane_order_staged(struct comm *native, const coll_args_t *args, uint64_t number);
+int lane_order_staged(struct lane *native, const coll_args_t *args, uint64_t number);
 
 /* These functions for folders left of this one: see struct lane_client. */
 extern const struct lane_client lane_order;

@@ -11,74 +11,73 @@ enum { PLACE_NAP_US = 100 };
 /* The handle is not valid any more.  Between the end of the handle and the end of the lane lies a moment. */
 static int place_of_ended(const struct place *place, int wait)
 {
-	int code = place->number ? outcome_result(place->outcome, place->lane, place->number)
+	int code = place->number ? outcome_result(place->outcome, place->lane_index, place->number)
 				 : COLL_SUCCESS;
 
 	while (wait && code == COLL_IN_PROGRESS) {
 		clock_nap(PLACE_NAP_US);
-		code = outcome_result(place->outcome, place->lane, place->number);
+		code = outcome_result(place->outcome, place->lane_index, place->number);
 	}
 	return code;
 }
 
 /* Enters the lane of the place, pinned once more unless it is a lane of `pinned`; NULL: the handle is not valid any more. */
-static struct comm *place_enter(const struct place *place, struct comm *pinned)
+static struct lane *place_enter(const struct place *place, struct lane *pinned)
 {
-	struct comm *comm = pinned;
+	struct lane *lane;
 
-	if (!pinned || pinned->outcome != place->outcome)
-		comm = handle_pin(HANDLE_COMM, place->outcome->comm);
-	else if (pinned->lanes)
-		comm = pinned->lanes->native;
-	if (!comm)
-		return NULL;
-	comm = lane_at(comm, place->lane);
-	context_enter(comm->context);
-	return comm;
-}
-
-static void place_leave(struct comm *comm, const struct comm *pinned)
-{
-	if (pinned && pinned->outcome == comm->outcome)
-		context_leave(comm->context);
+	if (!pinned || pinned->comm->outcome != place->outcome)
+		lane = comm_pin_lane(place->outcome->comm, place->lane_index);
 	else
-		comm_leave(comm);
+		lane = pinned->comm->lane[place->lane_index];
+	if (!lane)
+		return NULL;
+	context_enter(lane->context);
+	return lane;
 }
 
-int place_result(const struct place *place, struct comm *pinned, int wait)
+static void place_leave(struct lane *lane, const struct lane *pinned)
 {
-	struct comm *comm = place_enter(place, pinned);
+	if (pinned && pinned->comm->outcome == lane->comm->outcome)
+		context_leave(lane->context);
+	else
+		comm_leave(lane);
+}
+
+int place_result(const struct place *place, struct lane *pinned, int wait)
+{
+	struct lane *lane = place_enter(place, pinned);
 	int code = COLL_IN_PROGRESS;
 
-	if (!comm)
+	if (!lane)
 		return place_of_ended(place, wait);
-	context_progress(comm->context);
-	if (comm->finished < place->number && wait)
-		code = comm_wait(comm, place->number);
-	else if (comm->finished < place->number)
-		comm->client->poll(comm);
-	if (comm->finished >= place->number)
+	context_progress(lane->context);
+	if (lane->finished < place->number && wait)
+		code = lane_wait(lane, place->number);
+	else if (lane->finished < place->number)
+		lane->client->poll(lane);
+	if (lane->finished >= place->number)
 		code = COLL_SUCCESS;
-	else if (comm->error)
-		code = comm_error(comm);
-	place_leave(comm, pinned);
+	else if (lane->error)
+		code = comm_error(lane);
+	place_leave(lane, pinned);
 	return code;
 }
 
-int place_hold(const struct place *place, struct comm *pinned, const struct caller_stream *stream)
+int place_hold(const struct place *place, struct lane *pinned, const struct caller_stream *stream)
 {
-	struct comm *comm = place_enter(place, pinned);
+	struct lane *lane = place_enter(place, pinned);
 	int code = COLL_SUCCESS;
 
-	if (!comm)
+	if (!lane)
 		return place_of_ended(place, 1);
-	comm_check_aborted(comm, place->number);
-	if (comm->finished < place->number)
-		code = comm_error(comm);
-	if (comm->finished < place->number && !code)
-		code = stream_order_wait(comm, "coll_stream_wait_event", stream, place->number);
-	if (comm->finished < place->number && !code)
-		lane_note_held(comm, place->number);
-	place_leave(comm, pinned);
+	lane_check_aborted(lane, place->number);
+	if (lane->finished < place->number)
+		code = comm_error(lane);
+	if (lane->finished < place->number && !code)
+		code = stream_order_wait(lane, "coll_stream_wait_event", stream, place->number);
+	if (lane->finished < place->number && !code)
+		lane_note_held(lane, place->number);
+	place_leave(lane, pinned);
 	return code;
 }

@@ -9,15 +9,15 @@
 /* With a reference of its own, which the caller gives up by outcome_unref. */
 static inline struct place place_copy(const struct place *place)
 {
-	return (struct place){outcome_ref(place->outcome), place->lane, place->number};
+	return (struct place){outcome_ref(place->outcome), place->lane_index, place->number};
 }
 /*
  * How the operations before the place ended: COLL_SUCCESS, COLL_IN_PROGRESS or an error; `wait`: waits for them.  pinned: a
  * communicator whose handle the caller has pinned, or NULL; while another thread destroys it, its handle cannot be
  * pinned again.
  */
-int place_result(const struct place *place, struct comm *pinned, int wait);
+int place_result(const struct place *place, struct lane *pinned, int wait);
 /* Later work of a stream of the program waits for the operations before the place. */
-int place_hold(const struct place *place, struct comm *pinned, const struct caller_stream *stream);
+int place_hold(const struct place *place, struct lane *pinned, const struct caller_stream *stream);
 
 #endif

@@ -18,16 +18,16 @@ static void client_take_controls(struct context *context)
 {
 	const struct match *m = &traffic_of(context)->match;
 	int all = m->controls > MATCH_CONTROLS_SEEN;
-	struct comm *comm;
+	struct lane *lane;
 
 	for (int i = 0; i < m->controls && !all; i++)
-		all = comm_tag_is_birth(m->control[i]);
+		all = tag_is_birth(m->control[i]);
 	if (all)
 		drive_check(context);
 	for (int i = 0; i < m->controls && !all; i++) {
-		comm = comm_of_tag(context, m->control[i]);
-		if (comm)
-			comm_check(comm);
+		lane = lane_of_tag(context, m->control[i]);
+		if (lane)
+			lane_check(lane);
 	}
 }
 
@@ -59,28 +59,28 @@ static int client_watch(struct context *context)
 {
 	int busy = 0;
 
-	for (struct comm *c = context->comms; c; c = c->next)
-		busy |= stall_ask_outside(c);
+	for (struct lane *lane = context->lanes; lane; lane = lane->next)
+		busy |= stall_ask_outside(lane);
 	return busy;
 }
 
 static void client_mismatch(struct context *context, const struct recv *recv, uint32_t peer,
 			    const coll_header_t *header)
 {
-	struct comm *comm = comm_of_tag(context, header->tag);
+	struct lane *lane = lane_of_tag(context, header->tag);
 	int same = match_same_call(recv->meta, header->meta);
 
 	if (recv->loose)
 		message_misfit(recv, peer, header);
-	if (!comm || recv->loose)
+	if (!lane || recv->loose)
 		return;
 	if (header->tag & TAG_USER)
-		comm_report_message(comm, comm->to_comm_rank[peer], header->tag, header->meta,
+		comm_report_message(lane, lane->to_comm_rank[peer], header->tag, header->meta,
 				    recv->meta);
 	else if (same)
-		comm_report_lengths(comm, recv, peer, header);
+		comm_report_lengths(lane, recv, peer, header);
 	else
-		comm_report_call(comm, comm->to_comm_rank[peer], recv->op->seq, header->meta,
+		comm_report_call(lane, lane->to_comm_rank[peer], recv->op->seq, header->meta,
 				 recv->meta);
 }
 
@@ -90,38 +90,38 @@ static void client_mismatch(struct context *context, const struct recv *recv, ui
  */
 static int client_no_memory(struct context *context, uint32_t peer, const coll_header_t *header)
 {
-	struct comm *comm = comm_of_tag(context, header->tag);
+	struct lane *lane = lane_of_tag(context, header->tag);
 	struct rank_name name, own;
 
-	if (!comm) {
+	if (!lane) {
 		context->refused = (int)peer;
 		context->refused_len = header->len;
 		return COLL_ERR_NO_MEMORY;
 	}
-	comm_set_pending(
-		comm, COLL_ERR_NO_MEMORY,
+	lane_set_pending(
+		lane, COLL_ERR_NO_MEMORY,
 		"%s has no memory to keep a message of %llu bytes from %s, which came before %s "
 		"waited for it: give %s more memory, or call receives earlier",
-		comm_own_name(comm, &own), (unsigned long long)header->len,
-		comm_rank_name(comm, comm->to_comm_rank[peer], &name), own.text, own.text);
+		comm_own_name(lane, &own), (unsigned long long)header->len,
+		comm_rank_name(lane, lane->to_comm_rank[peer], &name), own.text, own.text);
 	return COLL_SUCCESS;
 }
 
 static int client_check_unexpected(struct context *context, uint32_t peer, const coll_header_t *h)
 {
-	struct comm *comm = comm_of_tag(context, h->tag);
+	struct lane *lane = lane_of_tag(context, h->tag);
 	uint32_t seq = (uint32_t)(h->tag >> TAG_SEQ_SHIFT) & TAG_SEQ_MASK;
 
-	if (!comm && !comm_tag_is_birth(h->tag))
+	if (!lane && !tag_is_birth(h->tag))
 		return comm_was_freed(context, (uint32_t)(h->tag >> TAG_CONTEXT_SHIFT));
 	if (h->tag & MATCH_CONTROL)
 		return 0;
-	if (comm_tag_is_loose(h->tag)) /* a thread may sleep in coll_probe */
+	if (tag_is_loose(h->tag)) /* a thread may sleep in coll_probe */
 		context->sleepers_have_news = 1;
-	if (comm->error || comm->pending.code || comm->to_comm_rank[peer] < 0)
+	if (lane->error || lane->pending.code || lane->to_comm_rank[peer] < 0)
 		return 1;
 	return !(h->tag & TAG_USER) &&
-	       report_message_differs(comm, comm->to_comm_rank[peer], seq, h->meta);
+	       report_message_differs(lane, lane->to_comm_rank[peer], seq, h->meta);
 }
 
 static int client_ends(int kind)

@@ -24,83 +24,83 @@ static int comm_remote_code(int code)
 }
 
 /* "rank 2: ", unless the text itself begins with a rank. */
-static void comm_remote_failure(struct comm *comm, int peer, const struct control_body *body)
+static void comm_remote_failure(struct lane *lane, int peer, const struct control_body *body)
 {
 	struct rank_name name;
 
 	if (!strncmp(body->text, "rank ", 5))
-		comm_fail(comm, 1, comm_remote_code(body->code), "%s", body->text);
+		comm_fail(lane, 1, comm_remote_code(body->code), "%s", body->text);
 	else
-		comm_fail(comm, 1, comm_remote_code(body->code), "%s: %s",
-			  comm_rank_name(comm, peer, &name), body->text);
+		comm_fail(lane, 1, comm_remote_code(body->code), "%s: %s",
+			  comm_rank_name(lane, peer, &name), body->text);
 }
 
 /* A rank without its part of this communicator would never answer here. */
-static void comm_take_unmade(struct comm *comm, int peer, const struct control_body *body)
+static void comm_take_unmade(struct lane *lane, int peer, const struct control_body *body)
 {
 	struct rank_name name;
 
-	comm_fail(comm, 1, comm_remote_code(body->code),
+	comm_fail(lane, 1, comm_remote_code(body->code),
 		  "%s could not make this communicator: in its parent, %s",
-		  comm_rank_name(comm, peer, &name), body->text);
+		  comm_rank_name(lane, peer, &name), body->text);
 }
 
-static void comm_take_report(struct comm *comm, int peer, const void *bytes, size_t len)
+static void comm_take_report(struct lane *lane, int peer, const void *bytes, size_t len)
 {
-	if (!report_take(comm, peer, bytes, len))
+	if (!report_take(lane, peer, bytes, len))
 		return;
-	message_peer_left(comm);
-	stall_check_left(comm);
+	message_peer_left(lane);
+	stall_check_left(lane);
 }
 
-static void comm_take_lost(struct comm *comm, const void *bytes, size_t len)
+static void comm_take_lost(struct lane *lane, const void *bytes, size_t len)
 {
 	int32_t rank;
 
 	if (len != sizeof(rank))
 		return;
 	memcpy(&rank, bytes, sizeof(rank));
-	if (rank >= 0 && rank < comm->nranks && comm->peer_state[rank] == PEER_ALIVE)
-		comm->peer_state[rank] = PEER_REPORTED;
+	if (rank >= 0 && rank < lane->comm->nranks && lane->peer_state[rank] == PEER_ALIVE)
+		lane->peer_state[rank] = PEER_REPORTED;
 }
 
-static void comm_take_text(struct comm *comm, int peer, const struct control_body *body)
+static void comm_take_text(struct lane *lane, int peer, const struct control_body *body)
 {
 	if (body->kind == CONTROL_FAIL) {
-		comm_remote_failure(comm, peer, body);
+		comm_remote_failure(lane, peer, body);
 	} else if (body->kind == CONTROL_SHRINK) {
-		comm->shrinks->asked[peer] = strtoull(body->text, NULL, 16);
+		lane->shrinks->asked[peer] = strtoull(body->text, NULL, 16);
 	} else if (body->kind == CONTROL_SHRUNK) {
-		shrinks_take_answer(comm, body);
+		shrinks_take_answer(lane, body);
 	} else if (body->kind == CONTROL_UNMADE) {
-		comm_take_unmade(comm, peer, body);
+		comm_take_unmade(lane, peer, body);
 	}
 }
 
 /* A malformed message is dropped: one that is too short, or a text that has no end. */
-static void comm_take_control(struct comm *comm, const struct unexpected *e)
+static void comm_take_control(struct lane *lane, const struct unexpected *e)
 {
 	const struct control_body *body = (const void *)e->data;
-	int peer = comm->to_comm_rank[e->peer];
+	int peer = lane->to_comm_rank[e->peer];
 	size_t len;
 
 	if (e->header.len <= sizeof(*body) || peer < 0)
 		return;
 	len = (size_t)e->header.len - sizeof(*body);
 	if (body->kind == CONTROL_REPORT)
-		comm_take_report(comm, peer, body->text, len);
+		comm_take_report(lane, peer, body->text, len);
 	else if (body->kind == CONTROL_LOST)
-		comm_take_lost(comm, body->text, len);
+		comm_take_lost(lane, body->text, len);
 	else if (!body->text[len - 1])
-		comm_take_text(comm, peer, body);
+		comm_take_text(lane, peer, body);
 }
 
-static void comm_take_controls(struct comm *comm, uint64_t tag)
+static void comm_take_controls(struct lane *lane, uint64_t tag)
 {
 	struct unexpected *e;
 
-	while ((e = channel_take(comm->context, tag))) {
-		comm_take_control(comm, e);
+	while ((e = channel_take(lane->context, tag))) {
+		comm_take_control(lane, e);
 		free(e);
 	}
 }
@@ -109,13 +109,13 @@ static void comm_take_controls(struct comm *comm, uint64_t tag)
  * The host lane has lost a rank.  A rank that fails tells why over the control channel before its process ends: the native lane
  * takes that message first, if it has come; but not amid an operation of the native lane that drives the host lane.
  */
-static void comm_hear_cause(const struct comm *comm)
+static void lane_hear_cause(const struct lane *lane)
 {
-	struct comm *native;
+	struct lane *native;
 
-	if (comm->lane != LANE_HOST || comm->lanes->driven)
+	if (lane->index != LANE_HOST || lane->comm->driven)
 		return;
-	native = lane_lock_other(comm);
+	native = lane_lock_other(lane);
 	if (!native)
 		return;
 	native->context->now_is_recent = 0;
@@ -125,72 +125,72 @@ static void comm_hear_cause(const struct comm *comm)
 }
 
 /* Names all ranks that are found lost at once: the rank whose end made other ranks end may be any lost rank. */
-static void comm_check_lost(struct comm *comm)
+static void lane_check_lost(struct lane *lane)
 {
-	struct context *context = comm->context;
+	struct context *context = lane->context;
 	char text[ERROR_TEXT_SIZE] = "";
 	struct rank_name name;
 	size_t n = 0;
 
-	for (int r = 0; r < comm->nranks; r++) {
-		const char *failure = context->failure[comm->to_context_rank[r]];
+	for (int r = 0; r < lane->comm->nranks; r++) {
+		const char *failure = context->failure[lane->to_context_rank[r]];
 
-		if (!failure || comm->peer_state[r] == PEER_LEFT)
+		if (!failure || lane->peer_state[r] == PEER_LEFT)
 			continue;
-		if (comm->peer_state[r] != PEER_FAILED && !comm->leaving)
-			comm_send_lost(comm, r);
-		comm->peer_state[r] = PEER_FAILED;
+		if (lane->peer_state[r] != PEER_FAILED && !lane->leaving)
+			comm_send_lost(lane, r);
+		lane->peer_state[r] = PEER_FAILED;
 		if (n < sizeof(text))
 			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s was lost: %s",
-					      n ? "; " : "", comm_rank_name(comm, r, &name),
+					      n ? "; " : "", comm_rank_name(lane, r, &name),
 					      failure);
 	}
-	if (!n || comm->leaving || comm->error)
+	if (!n || lane->leaving || lane->error)
 		return;
-	comm_hear_cause(comm);
-	comm_fail(comm, 0, COLL_ERR_PEER_LOST, "%s", text);
+	lane_hear_cause(lane);
+	comm_fail(lane, 0, COLL_ERR_PEER_LOST, "%s", text);
 }
 
 /* The ranks that the control channel has lost: the backend was aborted, whatever its own error is. */
-static void comm_check_alarm(struct comm *comm)
+static void lane_check_alarm(struct lane *lane)
 {
-	struct alarm *alarm = &comm->context->alarm;
+	struct alarm *alarm = &lane->context->alarm;
 	const int code = atomic_load(&alarm->code);
 
-	for (int r = 0; code && r < comm->nranks; r++) {
-		if (comm->peer_state[r] == PEER_FAILED ||
-		    !channel_has_lost(comm->context, comm->to_context_rank[r]))
+	for (int r = 0; code && r < lane->comm->nranks; r++) {
+		if (lane->peer_state[r] == PEER_FAILED ||
+		    !channel_has_lost(lane->context, lane->to_context_rank[r]))
 			continue;
-		if (!comm->leaving)
-			comm_send_lost(comm, r);
-		comm->peer_state[r] = PEER_FAILED;
+		if (!lane->leaving)
+			comm_send_lost(lane, r);
+		lane->peer_state[r] = PEER_FAILED;
 	}
-	if (code && !comm->leaving)
-		comm_fail(comm, 0, code, "%s", alarm->text);
+	if (code && !lane->leaving)
+		comm_fail(lane, 0, code, "%s", alarm->text);
 }
 
-void control_check(struct comm *comm)
+void control_check(struct lane *lane)
 {
-	comm_take_controls(comm, comm_tag_control(comm->context_id));
-	if (comm->birth)
-		comm_take_controls(comm, comm->birth);
-	comm_check_alarm(comm);
-	if (comm->pending.code)
-		comm_fail(comm, 0, comm->pending.code, "%s", comm->pending.text);
-	comm_check_lost(comm);
-	lane_check(comm);
+	comm_take_controls(lane, tag_control(lane->context_id));
+	if (lane->birth)
+		comm_take_controls(lane, lane->birth);
+	lane_check_alarm(lane);
+	if (lane->pending.code)
+		comm_fail(lane, 0, lane->pending.code, "%s", lane->pending.text);
+	lane_check_lost(lane);
+	lane_check_other(lane);
 }
 
-void control_listen(struct comm *comm)
+void control_listen(struct lane *lane)
 {
-	if (!comm->log->hash)
+	if (!lane->log->hash)
 		return;
-	context_progress(comm->context);
-	channel_poll(comm->context);
-	comm_check(comm);
-	if (comm->error)
+	context_progress(lane->context);
+	channel_poll(lane->context);
+	lane_check(lane);
+	if (lane->error)
 		return;
-	report_check_left(comm, 1);
-	if (comm->pending.code)
-		comm_check(comm);
+	report_check_left(lane, 1);
+	if (lane->pending.code)
+		lane_check(lane);
 }

@@ -8,11 +8,11 @@
 
 #include "comm/comm.h"
 
-/* See comm_check (comm/comm.h). */
-void control_check(struct comm *comm);
+/* See lane_check (comm/comm.h). */
+void control_check(struct lane *lane);
 
 /* See struct comm_client. */
-void control_listen(struct comm *comm);
+void control_listen(struct lane *lane);
 
 /* See struct comm_client: parts.c. */
 extern const struct comm_client comm_parts_client;

@@ -25,74 +25,74 @@
 
 /* -------------------------------------------------------------------------- parts -- */
 
-static int part_engines(struct comm *comm)
+static int part_engines(struct lane *lane)
 {
-	comm->engine[ENGINE_COMPOSED] = &composed_engine;
-	comm->engine[ENGINE_AWAIT] = &await_engine;
-	if (!comm->context->plugin->backend.transport && native_new(&comm->native))
+	lane->engine[ENGINE_COMPOSED] = &composed_engine;
+	lane->engine[ENGINE_AWAIT] = &await_engine;
+	if (!lane->context->plugin->backend.transport && native_new(&lane->native))
 		return COLL_ERR_NO_MEMORY;
-	if (comm_native(comm))
-		comm->engine[ENGINE_NATIVE] = comm->native ? &native_engine : &polled_engine;
-	comm->asks_place = native_asks_place(comm);
+	if (lane_native(lane))
+		lane->engine[ENGINE_NATIVE] = lane->native ? &native_engine : &polled_engine;
+	lane->asks_place = native_asks_place(lane);
 	return COLL_SUCCESS;
 }
 
-static void part_redops_free(struct comm *comm)
+static void part_redops_free(struct lane *lane)
 {
-	if (comm->lane == LANE_FIRST)
-		redop_table_free(comm->redops);
+	if (lane->index == LANE_FIRST)
+		redop_table_free(lane->comm->redops);
 }
 
 /* The ranks of a backend that executes calls by itself compare the calls by their hashes. */
-static int part_watch(struct comm *comm)
+static int part_watch(struct lane *lane)
 {
-	const struct context *context = comm->context;
-	const int hashed = comm_native(comm) && comm->nranks > 1 &&
-			   (!comm->native || traffic_of(context)->channel);
+	const struct context *context = lane->context;
+	const int hashed = lane_native(lane) && lane->comm->nranks > 1 &&
+			   (!lane->native || traffic_of(context)->channel);
 
-	if ((hashed && call_log_hash_calls(comm)) || watch_new(comm, hashed))
+	if ((hashed && call_log_hash_calls(lane)) || watch_new(lane, hashed))
 		return COLL_ERR_NO_MEMORY;
-	if (!context->comms && context->plugins)
-		call_log_check_dump(comm);
+	if (!context->lanes && context->plugins)
+		call_log_check_dump(lane);
 	return COLL_SUCCESS;
 }
 
-static void part_watch_failed(struct comm *comm, int loud)
+static void part_watch_failed(struct lane *lane, int loud)
 {
-	call_log_report(comm, loud && comm->error != COLL_ERR_ABORTED);
+	call_log_report(lane, loud && lane->error != COLL_ERR_ABORTED);
 }
 
-static void part_staging_end(struct comm *comm)
+static void part_staging_end(struct lane *lane)
 {
 	struct rank_name name;
 	char staged[512];
 
-	staging_count(comm, staged, sizeof(staged));
+	staging_count(lane, staged, sizeof(staged));
 	if (staged[0])
 		log_info("%s: operations that copied CUDA memory through host memory: %s",
-			 comm_own_name(comm, &name), staged);
-	staging_free_sites(comm);
+			 comm_own_name(lane, &name), staged);
+	staging_free_sites(lane);
 }
 
 /* Messages that come from now on are dropped. */
-static void part_traffic_end(struct comm *comm)
+static void part_traffic_end(struct lane *lane)
 {
-	const uint64_t context_id = (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT;
+	const uint64_t context_id = (uint64_t)lane->context_id << TAG_CONTEXT_SHIFT;
 
-	match_forget(&traffic_of(comm->context)->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT,
+	match_forget(&traffic_of(lane->context)->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT,
 		     context_id);
-	native_drop_id(comm->context, comm->context_id);
+	native_drop_id(lane->context, lane->context_id);
 }
 
-static void part_messages_failed(struct comm *comm, int loud)
+static void part_messages_failed(struct lane *lane, int loud)
 {
 	(void)loud;
-	message_end_all(comm, comm->error);
+	message_end_all(lane, lane->error);
 }
 
-static void part_messages_end(struct comm *comm)
+static void part_messages_end(struct lane *lane)
 {
-	message_end_all(comm, COLL_ERR_ABORTED);
+	message_end_all(lane, COLL_ERR_ABORTED);
 }
 
 /* In the order of their making. */
@@ -115,38 +115,38 @@ static int comm_locate(struct op *op)
 {
 	struct call *call = &op->call;
 
-	if (!op->comm->native || !call->kind || call->redop.premul_sum ||
-	    !native_takes(op->comm, call))
+	if (!op->lane->native || !call->kind || call->redop.premul_sum ||
+	    !native_takes(op->lane, call))
 		return staging_look(op);
 	call->memory[COLL_BUFFER_SEND] = call->memory[COLL_BUFFER_RECV] = 0;
 	return COLL_SUCCESS;
 }
 
-static void comm_describe_oldest(const struct comm *comm, char *text, size_t size)
+static void lane_describe_oldest(const struct lane *lane, char *text, size_t size)
 {
-	if (comm->queue.head)
-		call_describe(comm, &comm->queue.head->call, text, size);
+	if (lane->queue.head)
+		call_describe(lane, &lane->queue.head->call, text, size);
 	else
-		native_describe(comm, text, size);
+		native_describe(lane, text, size);
 }
 
-static int comm_find_redop(const struct comm *comm, struct call *call)
+static int comm_find_redop(const struct lane *lane, struct call *call)
 {
-	return redop_find(comm->redops, call->kind->name, call->args.dtype, call->args.op,
+	return redop_find(lane->comm->redops, call->kind->name, call->args.dtype, call->args.op,
 			  &call->redop);
 }
 
-static unsigned comm_unexpected(const struct comm *comm, char *text, size_t size)
+static unsigned comm_unexpected(const struct lane *lane, char *text, size_t size)
 {
 	struct stall_unexpected unexpected;
 
-	snprintf(text, size, "%s", stall_unexpected(comm, &unexpected));
+	snprintf(text, size, "%s", stall_unexpected(lane, &unexpected));
 	return text[0] ? unexpected.messages : 0;
 }
 
 static void comm_hold(struct op *op)
 {
-	stream_order_hold(op->comm, op->ordered);
+	stream_order_hold(op->lane, op->ordered);
 }
 
 const struct comm_client comm_parts_client = {
@@ -156,7 +156,7 @@ const struct comm_client comm_parts_client = {
 	.find_redop = comm_find_redop,
 	.choose = dispatch_choose,
 	.issued = report_compare_newest,
-	.failed = comm_end_all,
+	.failed = lane_end_all,
 	.check = control_check,
 	.move_messages = message_progress,
 	.look_at_messages = message_look_at_all,
@@ -178,7 +178,7 @@ const struct comm_client comm_parts_client = {
 	.ask = report_ask,
 	.ask_outside = stall_ask_outside,
 	.describe_missing = stall_describe_missing,
-	.describe_own = comm_describe_oldest,
+	.describe_own = lane_describe_oldest,
 	.listen = control_listen,
 	.leave = report_leave,
 	.unexpected = comm_unexpected,

@@ -25,7 +25,7 @@ struct list_item {
 };
 
 struct list_call {
-	struct comm *comm;
+	struct lane *lane;
 	const char *what; /* "allgather_list" */
 	coll_args_t args;
 	const void *const *sends; /* NULL: this rank uses no such list */
@@ -64,7 +64,7 @@ static int list_add(struct list_call *l, const void *buffer, const char *name, i
 /* The buffer that is no list.  In place it is one of the list, which the call then writes too. */
 static int list_add_single(struct list_call *l)
 {
-	struct list_item *own = &l->item[l->comm->rank];
+	struct list_item *own = &l->item[l->lane->comm->rank];
 	const int writes = l->sends != NULL;
 	const void *buffer = writes ? l->args.recvbuf : l->args.sendbuf;
 
@@ -78,9 +78,9 @@ static int list_collect(struct list_call *l)
 {
 	int code = COLL_SUCCESS;
 
-	for (int r = 0; l->sends && r < l->comm->nranks && !code; r++)
+	for (int r = 0; l->sends && r < l->lane->comm->nranks && !code; r++)
 		code = list_add(l, l->sends[r], "sendbufs", r, 0);
-	for (int r = 0; l->recvs && r < l->comm->nranks && !code; r++)
+	for (int r = 0; l->recvs && r < l->lane->comm->nranks && !code; r++)
 		code = list_add(l, l->recvs[r], "recvbufs", r, 1);
 	return code || (l->sends && l->recvs) ? code : list_add_single(l);
 }
@@ -124,7 +124,7 @@ static int list_check_memory(const struct list_call *l, const void *const *list,
 	int first_device = -1, device = -1;
 	char one[64], other[64];
 
-	for (int r = 0; list && l->comm->context->devices && r < l->comm->nranks; r++) {
+	for (int r = 0; list && l->lane->context->devices && r < l->lane->comm->nranks; r++) {
 		kind = device_kind(list[r], &device);
 		if (!kind)
 			return COLL_ERR_DEVICE;
@@ -152,9 +152,9 @@ static int list_measure(const struct list_call *l, const void *const *list, cons
 {
 	int low = 0;
 
-	for (int r = 1; r < l->comm->nranks; r++)
+	for (int r = 1; r < l->lane->comm->nranks; r++)
 		low = (uintptr_t)list[r] < (uintptr_t)list[low] ? r : low;
-	for (int r = 0; r < l->comm->nranks; r++) {
+	for (int r = 0; r < l->lane->comm->nranks; r++) {
 		const size_t bytes = (uintptr_t)list[r] - (uintptr_t)list[low];
 
 		displs[r] = bytes / l->elem;
@@ -172,7 +172,7 @@ static int list_measure(const struct list_call *l, const void *const *list, cons
 
 static int list_check(struct list_call *l)
 {
-	const size_t most = PTRDIFF_MAX / l->elem / (size_t)l->comm->nranks;
+	const size_t most = PTRDIFF_MAX / l->elem / (size_t)l->lane->comm->nranks;
 	const void *const *recvs = (const void *const *)l->recvs;
 	int code = COLL_SUCCESS;
 
@@ -200,7 +200,7 @@ static int list_check(struct list_call *l)
 
 static int list_alloc(struct list_call *l)
 {
-	const size_t n = (size_t)l->comm->nranks;
+	const size_t n = (size_t)l->lane->comm->nranks;
 
 	l->item = malloc(2 * n * sizeof(*l->item) + 3 * n * sizeof(*l->counts));
 	if (!l->item)
@@ -232,12 +232,12 @@ static int list_make_reduces(const struct list_call *l, const void *site, struct
 	args.op = l->args.op;
 	args.count = l->args.count;
 	args.stream = l->args.stream;
-	for (*first = NULL; args.root < l->comm->nranks; args.root++) {
+	for (*first = NULL; args.root < l->lane->comm->nranks; args.root++) {
 		args.sendbuf = args.count ? l->sends[args.root] : NULL;
-		args.recvbuf = args.root == l->comm->rank ? l->args.recvbuf : NULL;
-		code = check_call(l->comm, &args, &call);
+		args.recvbuf = args.root == l->lane->comm->rank ? l->args.recvbuf : NULL;
+		code = check_call(l->lane, &args, &call);
 		if (!code)
-			code = op_make(l->comm, &call, last);
+			code = op_make(l->lane, &call, last);
 		if (code)
 			break;
 		(*last)->site = site;
@@ -257,9 +257,9 @@ static int list_issue_reduces(struct list_call *l, const struct call *call, stru
 	int code;
 
 	l->grouped = !coll_group_start();
-	code = group_join(l->comm);
+	code = group_join(l->lane);
 	if (!code)
-		code = overlap_check(l->comm, call);
+		code = overlap_check(l->lane, call);
 	for (struct op *op = first, *next; op; op = next) {
 		next = op->next;
 		if (code)
@@ -279,20 +279,20 @@ static int list_issue_native(struct list_call *l, const void *site)
 	struct op *reduces = NULL;
 	struct issued issued;
 	struct call call;
-	int code = comm_error(l->comm), to_host;
+	int code = comm_error(l->lane), to_host;
 
 	if (code)
 		return code;
 	l->args.sendcounts = l->args.recvdispls = NULL; /* reduce_scatterv has none */
-	code = check_call(l->comm, &l->args, &call);
-	to_host = host_memory_takes(l->comm, &call, code);
+	code = check_call(l->lane, &l->args, &call);
+	to_host = host_memory_takes(l->lane, &call, code);
 	if (!code && !to_host) {
 		code = list_make_reduces(l, site, &reduces);
-		to_host = code ? host_memory_takes(l->comm, &call, code) : HOST_MEMORY_NO;
+		to_host = code ? host_memory_takes(l->lane, &call, code) : HOST_MEMORY_NO;
 	}
 	if (to_host)
-		return call_issue_on_host(l->comm, &l->args, to_host, site, &issued);
-	return code ? host_memory_hint(l->comm, &call, code, !group_current())
+		return call_issue_on_host(l->lane, &l->args, to_host, site, &issued);
+	return code ? host_memory_hint(l->lane, &call, code, !group_current())
 		    : list_issue_reduces(l, &call, reduces);
 }
 
@@ -300,7 +300,7 @@ static int list_issue_native(struct list_call *l, const void *site)
 static int list_choose(struct list_call *l, const void *const *sends, void *const *recvs)
 {
 	const struct kind *k = kind_list_at(l->args.kind);
-	const int root = l->comm->rank == l->args.root;
+	const int root = l->lane->comm->rank == l->args.root;
 
 	l->what = k->name;
 	l->sends = k->send == KIND_EACH && (root || !k->send_root) ? sends : NULL;
@@ -322,18 +322,18 @@ static int list_issue(struct list_call *l, const void *site)
 		code = list_check(l);
 	if (code)
 		return code;
-	if (l->args.kind == COLL_KIND_REDUCE_SCATTERV && l->comm->native)
+	if (l->args.kind == COLL_KIND_REDUCE_SCATTERV && l->lane->native)
 		return list_issue_native(l, site);
-	return call_issue(l->comm, &l->args, site, &issued);
+	return call_issue(l->lane, &l->args, site, &issued);
 }
 
 static coll_result_t list_call(coll_comm_t handle, const char *name, const coll_args_t *args,
 			       const void *const *sends, void *const *recvs, const void *site)
 {
-	struct list_call l = {.comm = comm_enter(handle, name), .args = *args};
+	struct list_call l = {.lane = comm_enter(handle, name), .args = *args};
 	int code, end;
 
-	if (!l.comm)
+	if (!l.lane)
 		return error_code();
 	l.args.size = sizeof(l.args);
 	l.args.flags = CALL_OF_LIST;
@@ -342,7 +342,7 @@ static coll_result_t list_call(coll_comm_t handle, const char *name, const coll_
 	if (!code)
 		code = list_issue(&l, site);
 	free(l.item);
-	comm_leave(l.comm);
+	comm_leave(l.lane);
 	if (!l.grouped)
 		return code;
 	end = coll_group_end();

@@ -8,22 +8,22 @@
 #include <string.h>
 
 /* A backend that reduces by itself makes its own operation, if it can. */
-static int redop_api_make_native(struct comm *comm, const char *what, struct redop *redop,
+static int redop_api_make_native(struct lane *lane, const char *what, struct redop *redop,
 				 const void *scalar, int32_t residence)
 {
-	const coll_backend_t *b = &comm->context->plugin->backend;
-	const coll_native_t *native = comm_native(comm);
+	const coll_backend_t *b = &lane->context->plugin->backend;
+	const coll_native_t *native = lane_native(lane);
 	coll_error_t err = error_blank();
 	int code;
 
-	if (redop->premul_sum && native && native->op_create_pre_mul_sum && comm->context->ep) {
-		code = native->op_create_pre_mul_sum(comm->context->ep, &redop->native, scalar,
+	if (redop->premul_sum && native && native->op_create_pre_mul_sum && lane->context->ep) {
+		code = native->op_create_pre_mul_sum(lane->context->ep, &redop->native, scalar,
 						     redop->dtype, residence, &err);
 		redop->made = !code;
-		if (code != COLL_ERR_UNSUPPORTED || !(lane_host(comm) || b->transport))
+		if (code != COLL_ERR_UNSUPPORTED || !(lane_host(lane) || b->transport))
 			return code ? error_take(code, &err) : COLL_SUCCESS;
 	}
-	if (b->transport || lane_host(comm))
+	if (b->transport || lane_host(lane))
 		return COLL_SUCCESS;
 	return error_set(COLL_ERR_UNSUPPORTED,
 			 "%s: backend '%s' reduces by itself and cannot do this: scale or combine "
@@ -32,16 +32,15 @@ static int redop_api_make_native(struct comm *comm, const char *what, struct red
 }
 
 /* Changes the table, which both lanes share: adds the operation, or removes `number` if redop is NULL.  -1: no memory. */
-static int redop_api_change(struct comm *comm, const struct redop *redop, int number)
+static int redop_api_change(struct lane *lane, const struct redop *redop, int number)
 {
-	struct comm *host = lane_host(comm);
+	struct comm *comm = lane->comm;
+	struct lane *host = lane_host(lane);
 
 	if (host)
 		context_lock(host->context);
 	if (!comm->redops)
 		comm->redops = calloc(1, sizeof(*comm->redops));
-	if (host)
-		host->redops = comm->redops;
 	if (!redop)
 		redop_remove(comm->redops, number);
 	else
@@ -54,23 +53,23 @@ static int redop_api_change(struct comm *comm, const struct redop *redop, int nu
 static int redop_api_add(coll_comm_t handle, const char *what, struct redop *like,
 			 const void *scalar, int32_t residence, coll_op_t *op)
 {
-	struct comm *comm = comm_enter(handle, what);
+	struct lane *lane = comm_enter(handle, what);
 	int code, number = -1;
 
-	if (!comm)
+	if (!lane)
 		return error_code();
-	code = comm_error(comm);
+	code = comm_error(lane);
 	if (!code)
-		code = redop_api_make_native(comm, what, like, scalar, residence);
+		code = redop_api_make_native(lane, what, like, scalar, residence);
 	if (!code) {
-		number = redop_api_change(comm, like, 0);
+		number = redop_api_change(lane, like, 0);
 		if (number < 0)
 			code = error_set(COLL_ERR_NO_MEMORY, "%s: no memory for another operation",
 					 what);
 		else
 			*op = number;
 	}
-	comm_leave(comm);
+	comm_leave(lane);
 	return code;
 }
 
@@ -120,22 +119,22 @@ coll_result_t coll_red_op_create_user(coll_op_t *op, coll_user_op_fn fn, void *u
 	return COLL_SUCCESS;
 }
 
-static int redop_api_destroy_native(struct comm *comm, const struct redop *redop)
+static int redop_api_destroy_native(struct lane *lane, const struct redop *redop)
 {
-	const coll_native_t *native = comm->context->plugin->backend.native;
+	const coll_native_t *native = lane->context->plugin->backend.native;
 	coll_error_t err = error_blank();
 	int code;
 
-	if (!redop->made || !native->op_destroy || !comm->context->ep)
+	if (!redop->made || !native->op_destroy || !lane->context->ep)
 		return COLL_SUCCESS;
-	code = native->op_destroy(comm->context->ep, redop->native, &err);
+	code = native->op_destroy(lane->context->ep, redop->native, &err);
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }
 
 coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t handle)
 {
 	const struct redop *redop;
-	struct comm *comm;
+	struct lane *lane;
 	int code = COLL_SUCCESS;
 
 	if (!handle && op >= REDOP_EVERYWHERE)
@@ -143,19 +142,19 @@ coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t handle)
 			       ? COLL_SUCCESS
 			       : error_set(COLL_ERR_INVALID_ARGUMENT,
 					   "coll_red_op_destroy: op %d is destroyed", op);
-	comm = comm_enter(handle, "coll_red_op_destroy");
-	if (!comm)
+	lane = comm_enter(handle, "coll_red_op_destroy");
+	if (!lane)
 		return error_code();
-	redop = redop_made(comm->redops, op);
+	redop = redop_made(lane->comm->redops, op);
 	if (!redop) {
 		code = error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_red_op_destroy: op %d was not made on this communicator, or "
 				 "is destroyed",
 				 op);
 	} else {
-		code = redop_api_destroy_native(comm, redop);
-		(void)redop_api_change(comm, NULL, op);
+		code = redop_api_destroy_native(lane, redop);
+		(void)redop_api_change(lane, NULL, op);
 	}
-	comm_leave(comm);
+	comm_leave(lane);
 	return code;
 }

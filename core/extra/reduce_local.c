@@ -11,16 +11,16 @@ static const char local_name[] = "coll_reduce_local";
 /* Copies the operation of that number to *redop; a communicator is needed only for made operations. */
 static int local_find(coll_comm_t handle, int dtype, int op, struct redop *redop)
 {
-	struct comm *comm;
+	struct lane *lane;
 	int code;
 
 	if (!handle)
 		return redop_find(NULL, local_name, dtype, op, redop);
-	comm = comm_enter(handle, local_name);
-	if (!comm)
+	lane = comm_enter(handle, local_name);
+	if (!lane)
 		return error_code();
-	code = redop_find(comm->redops, local_name, dtype, op, redop);
-	comm_leave(comm);
+	code = redop_find(lane->comm->redops, local_name, dtype, op, redop);
+	comm_leave(lane);
 	return code;
 }
 

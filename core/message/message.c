@@ -24,31 +24,31 @@
 static void message_unstage(struct message *m)
 {
 	if (m->offload)
-		offload_give_back(&m->task.comm->composed->offloads, m->offload);
+		offload_give_back(&m->task.lane->composed->offloads, m->offload);
 	m->offload = NULL;
 }
 
 /* Gives a message host memory, before it starts, and warns. */
 static int message_stage(struct message *m)
 {
-	struct comm *comm = m->task.comm;
+	struct lane *lane = m->task.lane;
 	const struct message_args *a = &m->args;
 	const size_t bytes = a->count * coll_dtype_size(a->dtype);
 	const int way = a->kind == COLL_KIND_SEND ? COPY_IN : COPY_OUT;
 	int code;
 
-	m->offload = offload_take(&comm->composed->offloads, bytes, m, 0);
+	m->offload = offload_take(&lane->composed->offloads, bytes, m, 0);
 	if (!m->offload || !offload_pin_near(m->offload, a->buf))
 		code = error_set(COLL_ERR_NO_MEMORY,
 				 "%s: no memory for %zu bytes on their way to or from a device",
 				 way == COPY_IN ? "coll_isend" : "coll_irecv", bytes);
 	else
-		code = copies_find(&traffic_of(comm->context)->copies, way, a->buf,
+		code = copies_find(&traffic_of(lane->context)->copies, way, a->buf,
 				   &m->offload->way[way].stream);
 	if (code)
 		message_unstage(m);
 	else
-		staging_warn_message(comm, a->kind, a->site, bytes);
+		staging_warn_message(lane, a->kind, a->site, bytes);
 	return code;
 }
 
@@ -56,29 +56,29 @@ static int message_stage(struct message *m)
 
 static void message_unlink(struct message *m)
 {
-	struct comm *comm = m->task.comm;
+	struct lane *lane = m->task.lane;
 	struct message_list *list =
-		m->args.kind == COLL_KIND_SEND ? &comm->messages.sends : &comm->messages.recvs;
+		m->args.kind == COLL_KIND_SEND ? &lane->messages.sends : &lane->messages.recvs;
 
 	*(m->prev ? &m->prev->next : &list->first) = m->next;
 	*(m->next ? &m->next->prev : &list->last) = m->prev;
 	list->count--;
-	if (comm->messages.next_look == m)
-		comm->messages.next_look = m->next;
-	if (comm->messages.first_unsent == m)
-		comm->messages.first_unsent = m->next;
-	comm->messages.looks -= m->args.kind == COLL_KIND_SEND;
+	if (lane->messages.next_look == m)
+		lane->messages.next_look = m->next;
+	if (lane->messages.first_unsent == m)
+		lane->messages.first_unsent = m->next;
+	lane->messages.looks -= m->args.kind == COLL_KIND_SEND;
 	message_unstage(m);
 }
 
 static void message_log(const struct message *m, int code)
 {
-	struct comm *comm = m->task.comm;
+	struct lane *lane = m->task.lane;
 	struct record record = {
 		.meta = {(uint64_t)COLL_KIND_SEND | signature_dtype_bits(m->args.dtype)},
 		.count = m->args.count,
 		.issued_us = m->issued_us,
-		.ended_us = comm->error ? 0 : context_now(comm->context),
+		.ended_us = lane->error ? 0 : context_now(lane->context),
 		.seq_or_tag = (uint32_t)m->args.tag,
 		.peer = m->args.peer,
 		.kind = m->args.kind,
@@ -89,14 +89,14 @@ static void message_log(const struct message *m, int code)
 		record.seq_or_tag = (uint32_t)m->status.tag;
 		record.count = m->status.bytes / coll_dtype_size(m->args.dtype);
 	}
-	call_log_add_message(comm, &record);
+	call_log_add_message(lane, &record);
 }
 
 /* The message is over.  fmt NULL: the communicator's failure is the reason. */
 __attribute__((format(printf, 3, 4))) static void message_end(struct message *m, int code,
 							      const char *fmt, ...)
 {
-	struct comm *comm = m->task.comm;
+	struct lane *lane = m->task.lane;
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -107,8 +107,8 @@ __attribute__((format(printf, 3, 4))) static void message_end(struct message *m,
 	if (m->args.kind != COLL_KIND_NONE) {
 		message_unlink(m);
 		message_log(m, code);
-		comm->steps++;
-		comm->context->sleepers_have_news = 1;
+		lane->steps++;
+		lane->context->sleepers_have_news = 1;
 	}
 	task_end(&m->task, code);
 	if (m->args.kind != COLL_KIND_NONE)
@@ -120,8 +120,8 @@ __attribute__((format(printf, 3, 4))) static void message_end(struct message *m,
 static void message_copy_end(struct message *m)
 {
 	m->copying = 0;
-	m->task.comm->messages.copying--;
-	m->task.comm->messages.looks--;
+	m->task.lane->messages.copying--;
+	m->task.lane->messages.looks--;
 }
 
 /* A send whose copy has ended waits for its turn to start; a receive is over. */
@@ -134,7 +134,7 @@ static void message_copied(struct copy *copy, int code)
 	m->offload->lost = code == COPY_LOST;
 	if (code)
 		message_end(m, code == COPY_LOST ? COLL_ERR_DEVICE : code, "%s: %s",
-			    comm_own_name(m->task.comm, &name), error_text());
+			    comm_own_name(m->task.lane, &name), error_text());
 	else if (m->args.kind == COLL_KIND_RECV)
 		message_end(m, COLL_SUCCESS, NULL);
 }
@@ -151,23 +151,23 @@ static void message_copy_begin(struct message *m)
 				 .src = in ? m->args.buf : o->memory,
 				 .n = in ? m->args.count * coll_dtype_size(m->args.dtype)
 					 : (size_t)m->status.bytes};
-	copies_add(&traffic_of(m->task.comm->context)->copies, &o->way[in ? COPY_IN : COPY_OUT],
+	copies_add(&traffic_of(m->task.lane->context)->copies, &o->way[in ? COPY_IN : COPY_OUT],
 		   &o->whole);
 	m->copying = 1;
-	m->task.comm->messages.copying++;
-	m->task.comm->messages.looks++;
-	comm_set_busy(m->task.comm);
+	m->task.lane->messages.copying++;
+	m->task.lane->messages.looks++;
+	lane_set_busy(m->task.lane);
 }
 
 /* Waits, for a bounded time, until the message's copy is not under way. */
 static void message_copy_cancel(struct message *m)
 {
-	struct comm *comm = m->task.comm;
+	struct lane *lane = m->task.lane;
 
 	if (!m->copying)
 		return;
-	m->offload->lost = copies_cancel(&traffic_of(comm->context)->copies, m->offload->way, m,
-					 comm->rank) != 0;
+	m->offload->lost = copies_cancel(&traffic_of(lane->context)->copies, m->offload->way, m,
+					 lane->comm->rank) != 0;
 	message_copy_end(m);
 }
 
@@ -181,17 +181,17 @@ static struct message *message_of(const struct recv *recv)
 static void message_received(struct recv *recv)
 {
 	struct message *m = message_of(recv);
-	struct comm *comm = m->task.comm;
+	struct lane *lane = m->task.lane;
 
 	if (recv->status == COLL_ERR_MISMATCH) {
 		message_end(m, COLL_ERR_MISMATCH, NULL); /* message_misfit has set the text */
 		return;
 	}
 	if (recv->status) {
-		steps_peer_failed(comm, comm->to_comm_rank[recv->peer], recv->status);
+		steps_peer_failed(lane, lane->to_comm_rank[recv->peer], recv->status);
 		return;
 	}
-	m->status = (coll_status_t){.source = comm->to_comm_rank[recv->peer],
+	m->status = (coll_status_t){.source = lane->to_comm_rank[recv->peer],
 				    .tag = (int32_t)recv->meta[1],
 				    .bytes = recv->len,
 				    .dtype = recv->len ? m->args.dtype : COLL_DTYPE_NONE};
@@ -204,25 +204,25 @@ static void message_received(struct recv *recv)
 void message_misfit(const struct recv *recv, uint32_t peer, const coll_header_t *h)
 {
 	struct message *m = message_of(recv);
-	const int dtype = signature_dtype(h->meta), source = m->task.comm->to_comm_rank[peer];
+	const int dtype = signature_dtype(h->meta), source = m->task.lane->to_comm_rank[peer];
 	const uint32_t tag = (uint32_t)h->meta[1];
 	struct rank_name own, sender;
 	char what[160];
 
-	message_describe(m->task.comm, &m->args, what, sizeof(what));
+	message_describe(m->task.lane, &m->args, what, sizeof(what));
 	m->status = (coll_status_t){
 		.source = source, .tag = (int32_t)tag, .bytes = h->len, .dtype = dtype};
 	if (dtype != m->args.dtype)
 		task_set_text(
 			&m->task, "%s: %s: %s sent %s with tag %u, but the types must be equal",
-			comm_own_name(m->task.comm, &own), what,
-			comm_rank_name(m->task.comm, source, &sender), coll_dtype_name(dtype), tag);
+			comm_own_name(m->task.lane, &own), what,
+			comm_rank_name(m->task.lane, source, &sender), coll_dtype_name(dtype), tag);
 	else
 		task_set_text(&m->task,
 			      "%s: %s: %s sent %llu bytes with tag %u, but the receive has "
 			      "room for %llu: coll_probe tells the size of a message",
-			      comm_own_name(m->task.comm, &own), what,
-			      comm_rank_name(m->task.comm, source, &sender),
+			      comm_own_name(m->task.lane, &own), what,
+			      comm_rank_name(m->task.lane, source, &sender),
 			      (unsigned long long)h->len, tag, (unsigned long long)recv->len);
 }
 
@@ -231,28 +231,28 @@ void message_misfit(const struct recv *recv, uint32_t peer, const coll_header_t 
 /* Has every rank left that could send the message?  The own rank could, but the thread waits. */
 static int message_has_left(const struct message *m)
 {
-	const struct comm *comm = m->task.comm;
+	const struct lane *lane = m->task.lane;
 
-	if (!comm->nleft || m->task.done ||
+	if (!lane->nleft || m->task.done ||
 	    (m->args.kind != COLL_KIND_NONE && !message_is_posted(m)))
 		return 0;
-	return m->args.peer == COLL_ANY_SOURCE ? comm->nleft == comm->nranks - 1
-					       : comm->peer_state[m->args.peer] == PEER_LEFT;
+	return m->args.peer == COLL_ANY_SOURCE ? lane->nleft == lane->comm->nranks - 1
+					       : lane->peer_state[m->args.peer] == PEER_LEFT;
 }
 
 /* Ends a receive that no rank can meet any more: 1 if it did. */
 static int message_check_left(struct message *m)
 {
-	const struct comm *comm = m->task.comm;
+	const struct lane *lane = m->task.lane;
 	struct rank_name name, own;
 	char what[160];
 
 	if (!message_has_left(m))
 		return 0;
-	message_describe(comm, &m->args, what, sizeof(what));
-	comm_own_name(comm, &own);
+	message_describe(lane, &m->args, what, sizeof(what));
+	comm_own_name(lane, &own);
 	if (m->args.kind != COLL_KIND_NONE) /* a probe is in no list */
-		steps_cancel_recv(comm->context, &m->u.in.recv);
+		steps_cancel_recv(lane->context, &m->u.in.recv);
 	if (m->args.peer == COLL_ANY_SOURCE)
 		message_end(m, COLL_ERR_PEER_LOST,
 			    "all other ranks destroyed their communicators while %s waited in "
@@ -261,15 +261,15 @@ static int message_check_left(struct message *m)
 	else
 		message_end(m, COLL_ERR_PEER_LOST,
 			    "%s destroyed its communicator while %s waited in %s",
-			    comm_rank_name(comm, m->args.peer, &name), own.text, what);
+			    comm_rank_name(lane, m->args.peer, &name), own.text, what);
 	return 1;
 }
 
-void message_peer_left(struct comm *comm)
+void message_peer_left(struct lane *lane)
 {
 	struct message *next;
 
-	for (struct message *m = comm->messages.recvs.first; m; m = next) {
+	for (struct message *m = lane->messages.recvs.first; m; m = next) {
 		next = m->next;
 		message_check_left(m);
 	}
@@ -284,77 +284,77 @@ static uint64_t message_type(const struct message_args *args)
 
 static void message_open(struct message *m)
 {
-	struct comm *comm = m->task.comm;
+	struct lane *lane = m->task.lane;
 	const int sends = m->args.kind == COLL_KIND_SEND;
-	struct message_list *list = sends ? &comm->messages.sends : &comm->messages.recvs;
+	struct message_list *list = sends ? &lane->messages.sends : &lane->messages.recvs;
 
 	atomic_fetch_add(&m->task.refs, 1);
-	m->issued_us = context_now(comm->context);
+	m->issued_us = context_now(lane->context);
 	m->prev = list->last;
 	*(list->last ? &list->last->next : &list->first) = m;
 	list->last = m;
 	list->count++;
 	if (!sends)
 		return;
-	comm->messages.looks++;
-	comm_set_busy(comm);
+	lane->messages.looks++;
+	lane_set_busy(lane);
 }
 
 static void message_start_send(struct message *m)
 {
 	const struct message_args *a = &m->args;
-	struct comm *comm = m->task.comm;
-	struct context *context = comm->context;
+	struct lane *lane = m->task.lane;
+	struct context *context = lane->context;
 	coll_send_t *send = &m->u.send;
 	coll_error_t err = error_blank();
 	struct rank_name name, own;
 	int code;
 
 	*send = (coll_send_t){
-		.header = {.tag = comm_tag_loose(comm),
+		.header = {.tag = tag_loose(lane),
 			   .meta = {message_type(a), (uint32_t)a->tag},
 			   .len = a->count * coll_dtype_size(a->dtype)},
 		.buf = m->offload ? m->offload->memory
 		       : a->count ? a->buf
 				  : NULL,
-		.peer = (uint32_t)comm->to_context_rank[a->peer],
+		.peer = (uint32_t)lane->to_context_rank[a->peer],
 		.status = COLL_IN_PROGRESS,
 		.memory = COLL_MEM_HOST,
 	};
-	if (comm->peer_state[a->peer] == PEER_LEFT) {
+	if (lane->peer_state[a->peer] == PEER_LEFT) {
 		message_end(m, COLL_ERR_PEER_LOST,
 			    "%s destroyed its communicator before %s sent to it",
-			    comm_rank_name(comm, a->peer, &name), comm_own_name(comm, &own));
+			    comm_rank_name(lane, a->peer, &name), comm_own_name(lane, &own));
 		return;
 	}
 	code = context->plugin->backend.transport->send(context->ep, send, &err);
 	if (code)
 		message_end(m, error_take(code, &err), "%s cannot send to %s: %s",
-			    comm_own_name(comm, &own), comm_rank_name(comm, a->peer, &name),
+			    comm_own_name(lane, &own), comm_rank_name(lane, a->peer, &name),
 			    err.text[0] ? err.text : coll_error_string(code));
 }
 
 /* A send whose bytes are copied defers the sends behind it: messages keep the order of the calls. */
 static void message_defer_send(struct message *m)
 {
-	struct comm *comm = m->task.comm;
+	struct lane *lane = m->task.lane;
 
 	m->u.send.status = COLL_IN_PROGRESS;
 	m->unsent = 1;
-	if (!comm->messages.first_unsent)
-		comm->messages.first_unsent = m;
+	if (!lane->messages.first_unsent)
+		lane->messages.first_unsent = m;
 	if (m->offload)
 		message_copy_begin(m);
 }
 
 /* Starts the deferred sends that wait for no copy any more: 1 if any. */
-static int message_start_deferred(struct comm *comm)
+static int message_start_deferred(struct lane *lane)
 {
 	struct message *m;
 	int moved = 0;
 
-	while ((m = comm->messages.first_unsent) && !m->copying && !comm->error) {
-		comm->messages.first_unsent = m->next;
+	while ((m = lane->messages.first_unsent) && !m->copying && !lane->error) {
+		lane->messages.first_unsent = m->next;
 		m->unsent = 0;
 		message_start_send(m);
 		moved = 1;
@@ -363,15 +363,15 @@ static int message_start_deferred(struct comm *comm)
 }
 
 /* The receive of a coll_irecv or coll_probe with these arguments. */
-static struct recv message_recv(const struct comm *comm, const struct message_args *a)
+static struct recv message_recv(const struct lane *lane, const struct message_args *a)
 {
 	return (struct recv){
-		.tag = comm_tag_loose(comm),
+		.tag = tag_loose(lane),
 		.meta = {message_type(a),
 			 a->tag == COLL_ANY_TAG ? MATCH_ANY_TAG : (uint32_t)a->tag},
 		.len = a->count * coll_dtype_size(a->dtype),
 		.peer = a->peer == COLL_ANY_SOURCE ? COLL_ANY_SOURCE
-						   : comm->to_context_rank[a->peer],
+						   : lane->to_context_rank[a->peer],
 		.loose = 1,
 		.dst = a->buf,
 	};
@@ -379,15 +379,15 @@ static struct recv message_recv(const struct comm *comm, const struct message_ar
 
 void message_start(struct message *m)
 {
-	struct context *context = m->task.comm->context;
+	struct context *context = m->task.lane->context;
 
 	message_open(m);
-	if (m->args.kind == COLL_KIND_SEND && (m->offload || m->task.comm->messages.first_unsent)) {
+	if (m->args.kind == COLL_KIND_SEND && (m->offload || m->task.lane->messages.first_unsent)) {
 		message_defer_send(m);
 	} else if (m->args.kind == COLL_KIND_SEND) {
 		message_start_send(m);
 	} else {
-		m->u.in.recv = message_recv(m->task.comm, &m->args);
+		m->u.in.recv = message_recv(m->task.lane, &m->args);
 		m->u.in.received = message_received;
 		if (m->offload)
 			m->u.in.recv.dst = m->offload->memory;
@@ -403,7 +403,7 @@ void message_start(struct message *m)
 
 int message_cancel(struct message *m)
 {
-	struct context *context = m->task.comm->context;
+	struct context *context = m->task.lane->context;
 
 	if (m->task.done || !message_is_posted(m))
 		return error_set(COLL_ERR_INVALID_USAGE, "coll_request_cancel: %s",
@@ -422,29 +422,29 @@ int message_cancel(struct message *m)
  * An endpoint without a function to cancel is closed: then the communicator fails, and ends its messages, within
  * the call that ends a message.
  */
-void message_end_all(struct comm *comm, int code)
+void message_end_all(struct lane *lane, int code)
 {
-	struct message *m = comm->messages.recvs.first ? comm->messages.recvs.first
-						       : comm->messages.sends.first;
+	struct message *m = lane->messages.recvs.first ? lane->messages.recvs.first
+						       : lane->messages.sends.first;
 	struct rank_name name;
 	char what[160];
 
 	if (m) {
-		message_describe(comm, &m->args, what, sizeof(what));
+		message_describe(lane, &m->args, what, sizeof(what));
 		log_info("%s ends messages that are not complete, the first of them %s",
-			 comm_own_name(comm, &name), what);
+			 comm_own_name(lane, &name), what);
 	}
-	while ((m = comm->messages.sends.first)) {
+	while ((m = lane->messages.sends.first)) {
 		message_copy_cancel(m);
 		if (!m->unsent)
-			steps_cancel_send(comm->context, &m->u.send);
-		if (m == comm->messages.sends.first)
+			steps_cancel_send(lane->context, &m->u.send);
+		if (m == lane->messages.sends.first)
 			message_end(m, code, NULL);
 	}
-	while ((m = comm->messages.recvs.first)) {
+	while ((m = lane->messages.recvs.first)) {
 		message_copy_cancel(m);
-		steps_cancel_recv(comm->context, &m->u.in.recv);
-		if (m == comm->messages.recvs.first)
+		steps_cancel_recv(lane->context, &m->u.in.recv);
+		if (m == lane->messages.recvs.first)
 			message_end(m, code, NULL);
 	}
 }
@@ -453,21 +453,21 @@ void message_end_all(struct comm *comm, int code)
 static void message_late(struct task *task)
 {
 	struct message *m = message_of_task(task);
-	struct comm *comm = task->comm;
+	struct lane *lane = task->lane;
 	const double seconds = (double)task->timeout_us / 1e6;
 	struct rank_name own;
 	char what[160];
 
-	comm_own_name(comm, &own);
-	message_describe(comm, &m->args, what, sizeof(what));
+	comm_own_name(lane, &own);
+	message_describe(lane, &m->args, what, sizeof(what));
 	if (message_is_posted(m)) {
-		steps_cancel_recv(comm->context, &m->u.in.recv);
+		steps_cancel_recv(lane->context, &m->u.in.recv);
 		message_end(m, COLL_ERR_TIMEOUT,
 			    "%s: %s timed out: no message has come %.3g s after the program "
 			    "limited its time",
 			    own.text, what, seconds);
 	} else {
-		comm_fail(comm, 0, COLL_ERR_TIMEOUT,
+		comm_fail(lane, 0, COLL_ERR_TIMEOUT,
 			  "%s: %s timed out: its bytes are still under way %.3g s after the "
 			  "program limited its time",
 			  own.text, what, seconds);
@@ -485,7 +485,7 @@ enum { MESSAGE_LOOKS = 64 };
 /* Ends the send if it is complete: 1 if it is. */
 static int message_check_send(struct message *m)
 {
-	struct comm *comm = m->task.comm;
+	struct lane *lane = m->task.lane;
 	const int status = m->u.send.status;
 	struct rank_name name, own;
 
@@ -493,64 +493,64 @@ static int message_check_send(struct message *m)
 		return 0;
 	if (!status) {
 		m->status =
-			(coll_status_t){.source = comm->rank,
+			(coll_status_t){.source = lane->comm->rank,
 					.tag = m->args.tag,
 					.bytes = m->u.send.header.len,
 					.dtype = m->args.count ? m->args.dtype : COLL_DTYPE_NONE};
 		message_end(m, COLL_SUCCESS, NULL);
-	} else if (comm->peer_state[m->args.peer] == PEER_LEFT) {
+	} else if (lane->peer_state[m->args.peer] == PEER_LEFT) {
 		message_end(m, COLL_ERR_PEER_LOST,
 			    "%s destroyed its communicator before %s could send to it",
-			    comm_rank_name(comm, m->args.peer, &name), comm_own_name(comm, &own));
+			    comm_rank_name(lane, m->args.peer, &name), comm_own_name(lane, &own));
 	} else {
-		steps_peer_failed(comm, m->args.peer, status);
+		steps_peer_failed(lane, m->args.peer, status);
 	}
 	return 1;
 }
 
 /* Looks at `n` sends from next_look on, at each once: 1 if a send is complete. */
-static int message_look(struct comm *comm, int n)
+static int message_look(struct lane *lane, int n)
 {
 	int moved = 0;
 
-	for (n = n < comm->messages.sends.count ? n : comm->messages.sends.count;
-	     n > 0 && !comm->error; n--) {
-		struct message *m = comm->messages.next_look ? comm->messages.next_look
-							     : comm->messages.sends.first;
+	for (n = n < lane->messages.sends.count ? n : lane->messages.sends.count;
+	     n > 0 && !lane->error; n--) {
+		struct message *m = lane->messages.next_look ? lane->messages.next_look
+							     : lane->messages.sends.first;
 
 		if (!m)
 			break;
-		comm->messages.next_look = m->next;
+		lane->messages.next_look = m->next;
 		moved |= message_check_send(m);
 	}
 	return moved;
 }
 
-int message_look_at_all(struct comm *comm)
+int message_look_at_all(struct lane *lane)
 {
-	return comm->messages.sends.count > MESSAGE_LOOKS &&
-	       message_look(comm, comm->messages.sends.count);
+	return lane->messages.sends.count > MESSAGE_LOOKS &&
+	       message_look(lane, lane->messages.sends.count);
 }
 
 /* The thread that finds its own send complete may be the last in a call: it wakes the threads that wait for the send too. */
 static void message_look_at_one(struct task *task)
 {
 	struct message *m = message_of_task(task);
-	struct comm *comm = task->comm;
+	struct lane *lane = task->lane;
 
-	if (m->args.kind == COLL_KIND_SEND && !comm->error && message_check_send(m) &&
-	    comm->context->sleepers)
-		context_wake(comm->context);
+	if (m->args.kind == COLL_KIND_SEND && !lane->error && message_check_send(m) &&
+	    lane->context->sleepers)
+		context_wake(lane->context);
 }
 
-int message_progress(struct comm *comm)
+int message_progress(struct lane *lane)
 {
 	int moved =
-		comm->messages.copying ? copies_progress(&traffic_of(comm->context)->copies) : 0;
+		lane->messages.copying ? copies_progress(&traffic_of(lane->context)->copies) : 0;
 
-	if (comm->messages.first_unsent)
-		moved |= message_start_deferred(comm);
-	return moved | message_look(comm, MESSAGE_LOOKS);
+	if (lane->messages.first_unsent)
+		moved |= message_start_deferred(lane);
+	return moved | message_look(lane, MESSAGE_LOOKS);
 }
 
 /* ---------------------------------------------------------------- making -- */
@@ -559,7 +559,7 @@ static void message_describe_task(const struct task *task, char *text, size_t si
 {
 	const struct message *m = (const struct message *)task;
 
-	message_describe(task->comm, &m->args, text, size);
+	message_describe(task->lane, &m->args, text, size);
 }
 
 static int message_mark_awaited(const struct task *task, uint8_t *from)
@@ -586,7 +586,7 @@ const struct task_kind message_kind = {
 	.awaits = message_mark_awaited,
 };
 
-int message_new(struct comm *comm, const struct message_args *args, struct message **out)
+int message_new(struct lane *lane, const struct message_args *args, struct message **out)
 {
 	struct message *m = calloc(1, sizeof(*m));
 	int code;
@@ -594,7 +594,7 @@ int message_new(struct comm *comm, const struct message_args *args, struct messa
 	*out = m;
 	if (!m)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a message");
-	task_init(&m->task, &message_kind, comm);
+	task_init(&m->task, &message_kind, lane);
 	m->args = *args;
 	m->status = (coll_status_t){
 		.source = -1, .tag = -1, .error = COLL_IN_PROGRESS, .dtype = COLL_DTYPE_NONE};
@@ -608,14 +608,14 @@ int message_new(struct comm *comm, const struct message_args *args, struct messa
 
 /* ------------------------------------------------------ waiting, probing -- */
 
-int message_probe(struct comm *comm, const struct message_args *args, coll_status_t *status)
+int message_probe(struct lane *lane, const struct message_args *args, coll_status_t *status)
 {
-	const struct recv recv = message_recv(comm, args);
-	const struct unexpected *e = match_probe(&traffic_of(comm->context)->match, &recv);
+	const struct recv recv = message_recv(lane, args);
+	const struct unexpected *e = match_probe(&traffic_of(lane->context)->match, &recv);
 
 	if (!e)
 		return 0;
-	status->source = comm->to_comm_rank[e->peer];
+	status->source = lane->to_comm_rank[e->peer];
 	status->tag = (int32_t)e->header.meta[1];
 	status->bytes = e->header.len;
 	status->dtype = e->header.len ? signature_dtype(e->header.meta) : COLL_DTYPE_NONE;
@@ -626,30 +626,30 @@ static int message_probed(void *arg)
 {
 	struct message *m = arg;
 
-	return task_is_over(&m->task) || message_probe(m->task.comm, &m->args, &m->status) ||
+	return task_is_over(&m->task) || message_probe(m->task.lane, &m->args, &m->status) ||
 	       message_check_left(m);
 }
 
 /* On the heap: other threads look at it, also after this one has left the library by a jump. */
-int message_probe_wait(struct comm *comm, const struct message_args *args, coll_status_t *status)
+int message_probe_wait(struct lane *lane, const struct message_args *args, coll_status_t *status)
 {
 	struct message *m = calloc(1, sizeof(*m));
-	const struct comm_wait wait = {.comm = comm, .task = &m->task};
+	const struct comm_wait wait = {.lane = lane, .task = &m->task};
 	int code;
 
 	if (!m)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a coll_probe");
-	task_init(&m->task, &message_kind, comm);
+	task_init(&m->task, &message_kind, lane);
 	m->args = *args;
-	m->u.in.recv = message_recv(comm, args);
+	m->u.in.recv = message_recv(lane, args);
 	m->u.in.recv.state = RECV_POSTED; /* for the descriptions */
-	comm->messages.probing = m;
+	lane->messages.probing = m;
 	(void)comm_wait_until(&wait, message_probed, m);
-	if (comm->messages.probing == m)
-		comm->messages.probing = NULL;
-	comm_check_aborted(comm, UINT64_MAX);
-	comm_flush(comm);
-	code = m->task.done ? task_result(&m->task) : comm_error(comm);
+	if (lane->messages.probing == m)
+		lane->messages.probing = NULL;
+	lane_check_aborted(lane, UINT64_MAX);
+	lane_flush(lane);
+	code = m->task.done ? task_result(&m->task) : comm_error(lane);
 	if (!code)
 		*status = m->status;
 	task_unref(&m->task);

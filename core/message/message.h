@@ -20,26 +20,26 @@ static inline struct message *message_of_task(struct task *task)
 }
 
 /* Makes a message, with one reference.  On an error *message is NULL. */
-int message_new(struct comm *comm, const struct message_args *args, struct message **message);
+int message_new(struct lane *lane, const struct message_args *args, struct message **message);
 /* Starts the message.  What goes wrong from now on is the message's own error. */
 void message_start(struct message *message);
 /* Ends a receive for which no message has come: COLL_ERR_INVALID_USAGE if it cannot be ended. */
 int message_cancel(struct message *message);
 
 /* Looks for a message that a receive with these arguments would get: 1 if there is one; fills the status. */
-int message_probe(struct comm *comm, const struct message_args *args, coll_status_t *status);
+int message_probe(struct lane *lane, const struct message_args *args, coll_status_t *status);
 /* Waits for such a message. */
-int message_probe_wait(struct comm *comm, const struct message_args *args, coll_status_t *status);
+int message_probe_wait(struct lane *lane, const struct message_args *args, coll_status_t *status);
 
 /* Completes sends: 1 if any.  A call looks at a few sends, the next call at the next ones. */
-int message_progress(struct comm *comm);
+int message_progress(struct lane *lane);
 /* Completes every finished send: 1 if message_progress might have missed one. */
-int message_look_at_all(struct comm *comm);
+int message_look_at_all(struct lane *lane);
 /* A message has come that the receive cannot take: it is the receive's error. */
 void message_misfit(const struct recv *recv, uint32_t peer, const coll_header_t *header);
 /* A rank has destroyed its communicator: ends the receives that no rank can meet any more. */
-void message_peer_left(struct comm *comm);
+void message_peer_left(struct lane *lane);
 /* Ends all messages of the communicator, which has failed or is being destroyed. */
-void message_end_all(struct comm *comm, int code);
+void message_end_all(struct lane *lane, int code);
 
 #endif

@@ -12,22 +12,22 @@
 
 /* --------------------------------------------------------------- the arguments -- */
 
-static int messages_check_peer(const struct comm *comm, const char *what,
+static int messages_check_peer(const struct lane *lane, const char *what,
 			       const struct message_args *a)
 {
 	const int sends = a->kind == COLL_KIND_SEND;
 
-	if (!comm->context->plugin->backend.transport)
+	if (!lane->context->plugin->backend.transport)
 		return error_set(COLL_ERR_UNSUPPORTED,
 				 "%s: backend '%s' carries no messages of the library, and the "
 				 "ranks have no companion (option companion) that does: use "
 				 "coll_send and coll_recv in a group, or choose another backend "
 				 "with COLL_BACKEND",
-				 what, comm->context->plugin->backend.name);
-	if ((a->peer < 0 || a->peer >= comm->nranks) && (sends || a->peer != COLL_ANY_SOURCE))
+				 what, lane->context->plugin->backend.name);
+	if ((a->peer < 0 || a->peer >= lane->comm->nranks) && (sends || a->peer != COLL_ANY_SOURCE))
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "%s: peer is %d, but ranks go from 0 to %d", what, a->peer,
-				 comm->nranks - 1);
+				 lane->comm->nranks - 1);
 	if (a->tag == COLL_ANY_TAG && sends)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "%s: tag is COLL_ANY_TAG (-1, or 4294967295): a message needs "
@@ -37,22 +37,22 @@ static int messages_check_peer(const struct comm *comm, const char *what,
 }
 
 /* Host memory stands in for a device buffer: the library itself copies the bytes of messages that come early. */
-static int messages_check_memory(const struct comm *comm, const char *what, struct message_args *a)
+static int messages_check_memory(const struct lane *lane, const char *what, struct message_args *a)
 {
 	const char *name = a->kind == COLL_KIND_SEND ? "sendbuf" : "recvbuf";
 	uint32_t kind = COLL_MEM_HOST;
 	int device = -1;
 	char where[64];
 
-	if (!a->count || !comm->context->classify)
+	if (!a->count || !lane->context->classify)
 		return COLL_SUCCESS;
-	if (comm->context->devices)
+	if (lane->context->devices)
 		kind = device_kind(a->buf, &device);
 	if (!kind)
 		return COLL_ERR_DEVICE;
-	if (kind & COLL_MEM_HOST & comm->context->memory)
+	if (kind & COLL_MEM_HOST & lane->context->memory)
 		return COLL_SUCCESS;
-	a->staged = kind != COLL_MEM_HOST && comm->context->fallback;
+	a->staged = kind != COLL_MEM_HOST && lane->context->fallback;
 	if (a->staged) {
 		a->site = staging_site(a->site);
 		return COLL_SUCCESS;
@@ -64,13 +64,13 @@ static int messages_check_memory(const struct comm *comm, const char *what, stru
 		"memory that backend '%s' takes: copy the data there, use coll_send and "
 		"coll_recv, or set COLL_ENABLE_GPU_FALLBACK=1 (option enable_gpu_fallback) to have "
 		"it copied through host memory, which is slow",
-		what, name, where, comm->context->plugin->backend.name);
+		what, name, where, lane->context->plugin->backend.name);
 }
 
-static int messages_check(const struct comm *comm, const char *what, struct message_args *a)
+static int messages_check(const struct lane *lane, const char *what, struct message_args *a)
 {
 	const size_t elem = coll_dtype_size(a->dtype);
-	int code = messages_check_peer(comm, what, a);
+	int code = messages_check_peer(lane, what, a);
 
 	if (code)
 		return code;
@@ -84,7 +84,7 @@ static int messages_check(const struct comm *comm, const char *what, struct mess
 	if (a->count && !a->buf)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %s is NULL, count is %zu", what,
 				 a->kind == COLL_KIND_SEND ? "sendbuf" : "recvbuf", a->count);
-	return messages_check_memory(comm, what, a);
+	return messages_check_memory(lane, what, a);
 }
 
 /* ------------------------------------------------------------ sending, receiving -- */
@@ -93,23 +93,23 @@ static int messages_check(const struct comm *comm, const char *what, struct mess
 static int messages_begin(coll_comm_t handle, const char *what, struct message_args *args,
 			  coll_request_t *request)
 {
-	struct comm *comm = comm_enter(handle, what);
+	struct lane *lane = comm_enter(handle, what);
 	struct message *message;
 	int code;
 
 	if (request)
 		*request = NULL;
-	if (!comm)
+	if (!lane)
 		return error_code();
-	code = comm_error(comm);
-	comm = lane_switch(comm);
+	code = comm_error(lane);
+	lane = lane_switch(lane);
 	if (!code) /* the host lane may have failed, and the native lane not yet */
-		code = comm_error(comm);
+		code = comm_error(lane);
 	if (!code)
-		code = request ? messages_check(comm, what, args)
+		code = request ? messages_check(lane, what, args)
 			       : error_set(COLL_ERR_INVALID_ARGUMENT, "%s: request is NULL", what);
 	if (!code)
-		code = message_new(comm, args, &message);
+		code = message_new(lane, args, &message);
 	if (!code) {
 		code = request_new(request, &message->task);
 		if (code)
@@ -117,7 +117,7 @@ static int messages_begin(coll_comm_t handle, const char *what, struct message_a
 		else
 			message_start(message);
 	}
-	comm_leave(comm);
+	comm_leave(lane);
 	return code;
 }
 
@@ -215,26 +215,26 @@ coll_result_t coll_request_cancel(coll_request_t request)
 static int messages_probe(coll_comm_t handle, const char *what, const struct message_args *args,
 			  int32_t *found, coll_status_t *status)
 {
-	struct comm *comm = comm_enter(handle, what);
+	struct lane *lane = comm_enter(handle, what);
 	coll_status_t full = {0};
 	int code;
 
-	if (!comm)
+	if (!lane)
 		return error_code();
-	code = comm_error(comm);
-	comm = lane_switch(comm);
+	code = comm_error(lane);
+	lane = lane_switch(lane);
 	if (!code)
-		code = messages_check_peer(comm, what, args);
+		code = messages_check_peer(lane, what, args);
 	if (!code && found) {
-		context_progress(comm->context);
-		*found = message_probe(comm, args, &full);
-		code = *found ? COLL_SUCCESS : comm_error(comm);
+		context_progress(lane->context);
+		*found = message_probe(lane, args, &full);
+		code = *found ? COLL_SUCCESS : comm_error(lane);
 	} else if (!code) {
-		code = message_probe_wait(comm, args, &full);
+		code = message_probe_wait(lane, args, &full);
 	}
 	if (!code && (!found || *found))
 		messages_give_status(status, &full);
-	comm_leave(comm);
+	comm_leave(lane);
 	return code;
 }
 

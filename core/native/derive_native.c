@@ -27,7 +27,7 @@ enum {
 };
 
 struct derive_meeting {
-	struct comm *comm;
+	struct lane *lane;
 	struct split *split; /* NULL for a shrink */
 	int opened;          /* the new communicator is open on this rank */
 	int64_t failed_us; /* when the parent was found to have failed after that; 0: it has not */
@@ -38,7 +38,7 @@ struct derive_meeting {
 	const struct split_vote *votes;
 	struct members m; /* of the new communicator */
 	struct context *context;
-	struct comm *host; /* of the new communicator, until that owns it (comm/lane.h); or NULL */
+	struct lane *host; /* of the new communicator, until that owns it (comm/lane.h); or NULL */
 };
 
 /* -------------------------------------------------------------- the rendezvous -- */
@@ -46,7 +46,7 @@ struct derive_meeting {
 /* Makes the context of the new communicator, which takes over the bootstrap, with its ranks. */
 static int derive_native_context(struct derive_meeting *s, struct bootstrap *bootstrap)
 {
-	struct context *parent = s->comm->context;
+	struct context *parent = s->lane->context;
 	int code = context_derive(&s->context, parent, bootstrap), *origin;
 
 	if (code)
@@ -69,14 +69,14 @@ static int derive_native_check(void *user)
 	struct derive_meeting *s = user;
 	const int64_t now = clock_now_us();
 
-	comm_check(s->comm);
-	if (!s->comm->error)
+	lane_check(s->lane);
+	if (!s->lane->error)
 		return COLL_SUCCESS;
 	if (!s->failed_us)
 		s->failed_us = now;
 	if (s->opened && now - s->failed_us < DERIVE_GRACE_US)
 		return COLL_SUCCESS;
-	return comm_error(s->comm);
+	return comm_error(s->lane);
 }
 
 /* The backend connects the ranks: has another rank failed meanwhile, and so come to the next exchange? */
@@ -88,13 +88,13 @@ static int derive_native_split_failed(void *user)
 }
 
 /* The ranks vote as they do over a transport.  Meanwhile the parent is not entered. */
-static int derive_native_vote_on_host(struct comm *comm, struct split *split)
+static int derive_native_vote_on_host(struct lane *lane, struct split *split)
 {
-	struct comm *host = lane_go_host(comm);
+	struct lane *host = lane_go_host(lane);
 	int code = derive_transport.vote(host, split);
 
 	if (!code)
-		code = comm_wait(host, split->task.number);
+		code = lane_wait(host, split->task.number);
 	(void)lane_go_native(host);
 	return code;
 }
@@ -103,8 +103,8 @@ static int derive_native_vote(struct derive_meeting *s)
 {
 	int code;
 
-	if (lane_host(s->comm))
-		code = derive_native_vote_on_host(s->comm, s->split);
+	if (lane_host(s->lane))
+		code = derive_native_vote_on_host(s->lane, s->split);
 	else
 		code = bootstrap_exchange(s->bootstrap, &s->split->own, s->split->all,
 					  sizeof(s->own), s->timeout_ms);
@@ -112,7 +112,7 @@ static int derive_native_vote(struct derive_meeting *s)
 		return code;
 	s->own = s->split->own;
 	s->votes = s->split->all;
-	(void)members_of_color(&s->m, s->comm,
+	(void)members_of_color(&s->m, s->lane,
 			       s->votes); /* derive_native_meet_all tells all ranks */
 	return COLL_SUCCESS;
 }
@@ -137,7 +137,7 @@ static int derive_native_meet(struct derive_meeting *s, const char *id, const ch
 	if (!id[0])
 		return error_set(COLL_ERR_REMOTE,
 				 "%s could not make an id for the new communicator",
-				 comm_rank_name(s->comm, s->m.rank[0], &name));
+				 comm_rank_name(s->lane, s->m.rank[0], &name));
 	code = bootstrap_open_id(&bootstrap,
 				 &(struct bootstrap_id){.text = id, .parent = s->bootstrap},
 				 s->m.place, s->m.n, interface_name, s->timeout_ms);
@@ -150,8 +150,8 @@ static int derive_native_meet(struct derive_meeting *s, const char *id, const ch
  */
 static int derive_native_meet_all(struct derive_meeting *s)
 {
-	const char *interface_name = config_string(s->comm->context->config, "interface");
-	const int takes_part = s->own.color >= 0, nranks = s->comm->nranks;
+	const char *interface_name = config_string(s->lane->context->config, "interface");
+	const int takes_part = s->own.color >= 0, nranks = s->lane->comm->nranks;
 	char(*ids)[COLL_UNIQUE_ID_SIZE] = malloc((size_t)nranks * sizeof(*ids));
 	char id[COLL_UNIQUE_ID_SIZE] = "";
 	int code = COLL_SUCCESS;
@@ -184,23 +184,23 @@ static int derive_native_meet_all(struct derive_meeting *s)
 static int derive_native_comm(struct derive_meeting *s, coll_comm_t *out)
 {
 	struct context *context = s->context;
-	struct comm *host = s->host;
+	struct lane *host = s->host;
 	int code;
 
 	bootstrap_guard(context->bootstrap, NULL, NULL);
-	context->timeout_us = s->timeout_us ? s->timeout_us : s->comm->timeout_us;
+	context->timeout_us = s->timeout_us ? s->timeout_us : s->lane->comm->timeout_us;
 	s->context = NULL;
 	s->host = NULL;
 	code = init_comm(out, context, host);
 	if (!code)
-		channel_watch(context, comm_tag_control(host ? host->context_id : 0));
+		channel_watch(context, tag_control(host ? host->context_id : 0));
 	return code;
 }
 
 /* The votes have told its context id, so the ranks need no further message to make the host lane of the new communicator. */
 static int derive_native_host_lane(struct derive_meeting *s)
 {
-	struct comm *parent = lane_host(s->comm);
+	struct lane *parent = lane_host(s->lane);
 	int code;
 
 	if (!parent)
@@ -222,8 +222,8 @@ static int derive_native_open(struct derive_meeting *s, coll_comm_t *out)
 
 	/* A rank without a colour takes part in the backend's split too. */
 	if (!s->context)
-		return host_told_code(s->comm->context,
-				      context_split_nothing(s->comm->context, &making));
+		return host_told_code(s->lane->context,
+				      context_split_nothing(s->lane->context, &making));
 	code = host_told_code(s->context, channel_derive_open(s->context, &making));
 	/* Only the rank that failed passes its failure on. */
 	if (code && s->context->remote.code && !s->context->told_failure)
@@ -237,13 +237,13 @@ static int derive_native_open(struct derive_meeting *s, coll_comm_t *out)
 }
 
 /* The reason why the parent has failed during a split.  The bootstrap may see the end of a rank before the control channel. */
-static int derive_native_cause(struct comm *comm, int code)
+static int derive_native_cause(struct lane *lane, int code)
 {
 	if (code == COLL_ERR_PEER_LOST || code == COLL_ERR_REMOTE)
-		channel_await(comm->context, DERIVE_AWAIT_MS);
-	comm_check_aborted(comm, UINT64_MAX);
-	comm_check(comm);
-	return comm->error ? comm_error(comm) : code;
+		channel_await(lane->context, DERIVE_AWAIT_MS);
+	lane_check_aborted(lane, UINT64_MAX);
+	lane_check(lane);
+	return lane->error ? comm_error(lane) : code;
 }
 
 static int derive_native_split(struct derive_meeting *s, coll_comm_t *out)
@@ -258,13 +258,13 @@ static int derive_native_split(struct derive_meeting *s, coll_comm_t *out)
 		code = bootstrap_all_ok(s->bootstrap, derive_native_open(s, out), s->timeout_ms);
 	bootstrap_guard(s->bootstrap, NULL, NULL);
 	if (code)
-		code = derive_native_cause(s->comm, code);
+		code = derive_native_cause(s->lane, code);
 	if (code && *out) {
 		coll_comm_destroy(*out);
 		*out = NULL;
 	}
 	if (code && s->votes)
-		native_drop_id(s->comm->context, s->votes[0].context_id);
+		native_drop_id(s->lane->context, s->votes[0].context_id);
 	if (s->context) {
 		bootstrap_guard(s->context->bootstrap, NULL, NULL);
 		context_unref(s->context, 0);
@@ -272,15 +272,15 @@ static int derive_native_split(struct derive_meeting *s, coll_comm_t *out)
 	return code;
 }
 
-static int derive_native_block(struct comm *comm, struct split *split)
+static int derive_native_block(struct lane *lane, struct split *split)
 {
-	struct derive_meeting s = {.comm = comm,
+	struct derive_meeting s = {.lane = lane,
 				   .split = split,
-				   .bootstrap = comm->context->bootstrap,
-				   .timeout_ms = comm->context->host.timeout_ms,
+				   .bootstrap = lane->context->bootstrap,
+				   .timeout_ms = lane->context->host.timeout_ms,
 				   .timeout_us = split->timeout_us};
 	/* A split has its place among the operations of its communicator. */
-	int code = comm_wait(comm, comm->issued);
+	int code = lane_wait(lane, lane->issued);
 
 	if (!code)
 		code = derive_native_split(&s, split->out);
@@ -294,7 +294,7 @@ static int derive_native_block(struct comm *comm, struct split *split)
 static int derive_native_shrink_failed(void *user)
 {
 	const struct derive_meeting *s = user;
-	struct comm *host = s->host;
+	struct lane *host = s->host;
 	int failed;
 
 	if (!host || !lock_try(&host->context->lock))
@@ -306,7 +306,7 @@ static int derive_native_shrink_failed(void *user)
 }
 
 /* The reason why the backend's shrink has failed: that of another survivor, or the survivors that are silent. */
-static int derive_native_shrink_cause(struct comm *host, int code)
+static int derive_native_shrink_cause(struct lane *host, int code)
 {
 	char own[ERROR_TEXT_SIZE], silent[320] = "";
 
@@ -315,7 +315,7 @@ static int derive_native_shrink_cause(struct comm *host, int code)
 	if (code == COLL_ERR_TIMEOUT)
 		stall_name_silent(host, silent, sizeof(silent));
 	if (code == COLL_ERR_TIMEOUT || code == COLL_ERR_REMOTE)
-		comm_check(host);
+		lane_check(host);
 	if (host->error && (code == COLL_ERR_TIMEOUT || code == COLL_ERR_REMOTE))
 		code = comm_error(host);
 	else
@@ -327,19 +327,20 @@ static int derive_native_shrink_cause(struct comm *host, int code)
 static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excluded,
 				   coll_comm_t *out)
 {
-	struct context *context = s->comm->context;
+	struct context *context = s->lane->context;
 	struct context_making making = {.failed = derive_native_shrink_failed, .user = s};
-	int32_t *exclude = calloc((size_t)s->comm->nranks, sizeof(*exclude));
+	int32_t *exclude = calloc((size_t)s->lane->comm->nranks, sizeof(*exclude));
 	struct bootstrap *bootstrap;
 	int code;
 
 	if (!exclude)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", s->comm->nranks);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks",
+				 s->lane->comm->nranks);
 	making.exclude = exclude;
-	for (int r = 0; r < s->comm->nranks; r++)
+	for (int r = 0; r < s->lane->comm->nranks; r++)
 		if (excluded[r])
 			exclude[making.n++] = r;
-	code = members_but(&s->m, s->comm, excluded);
+	code = members_but(&s->m, s->lane, excluded);
 	if (!code)
 		code = bootstrap_open_shrunk(&bootstrap, context->bootstrap, s->m.rank, s->m.place,
 					     s->m.n, context->next_context_id++);
@@ -357,52 +358,52 @@ static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excl
  */
 static int derive_native_shrink_host_lane(struct derive_meeting *s, const uint8_t *excluded)
 {
-	struct comm *comm = s->comm, *host;
-	const int aborted = atomic_load(&comm->aborted);
+	struct lane *lane = s->lane, *host;
+	const int aborted = atomic_load(&lane->aborted);
 	struct rank_name name;
 	int code;
 
-	if (!lane_host(comm))
+	if (!lane_host(lane))
 		return COLL_SUCCESS;
-	host = lane_go_host(comm);
+	host = lane_go_host(lane);
 	code = derive_transport_shrunk(host, excluded, s->timeout_us, &s->host);
 	(void)lane_go_native(host);
-	if (code || atomic_load(&comm->aborted) == aborted)
+	if (code || atomic_load(&lane->aborted) == aborted)
 		return code;
 	return error_set(COLL_ERR_ABORTED, "coll_comm_shrink: %s aborted the communicator",
-			 comm_own_name(comm, &name));
+			 comm_own_name(lane, &name));
 }
 
 /* The other survivors may have both: theirs fail. */
-static void derive_native_drop_host_lane(struct comm *host, int code)
+static void derive_native_drop_host_lane(struct lane *host, int code)
 {
 	struct rank_name name;
 
 	context_enter(host->context);
 	comm_fail(host, 0, code, "%s: %s", comm_own_name(host, &name), error_text());
-	comm_flush(host);
+	lane_flush(host);
 	context_leave(host->context);
-	comm_free_host(host); /* no other thread knows it */
+	lane_free_host(host); /* no other thread knows it */
 }
 
-static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
+static int derive_native_shrink(struct lane *lane, const uint8_t *excluded, int64_t timeout_us,
 				coll_comm_t *out)
 {
-	struct derive_meeting s = {.comm = comm, .timeout_us = timeout_us};
+	struct derive_meeting s = {.lane = lane, .timeout_us = timeout_us};
 	int code;
 
-	if (!comm->context->plugin->backend.native->shrink)
+	if (!lane->context->plugin->backend.native->shrink)
 		return error_set(COLL_ERR_UNSUPPORTED,
 				 "coll_comm_shrink: backend '%s' has neither a transport nor a "
 				 "shrink of its own: make a new communicator with a new id",
-				 comm->context->plugin->backend.name);
+				 lane->context->plugin->backend.name);
 	code = derive_native_shrink_host_lane(&s, excluded);
 	if (!code)
 		code = derive_native_survivors(&s, excluded, out);
 	if (s.host && code)
 		code = derive_native_shrink_cause(s.host, code);
 	if (s.host) {
-		native_drop_id(comm->context, s.host->context_id);
+		native_drop_id(lane->context, s.host->context_id);
 		derive_native_drop_host_lane(s.host, code);
 	}
 	if (s.context)

@@ -15,15 +15,15 @@ int native_new(struct native **out)
 	return *out ? COLL_SUCCESS : error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
 }
 
-void native_free(struct comm *comm)
+void native_free(struct lane *lane)
 {
-	struct native *n = comm->native;
+	struct native *n = lane->native;
 
 	for (int i = 0; n && i < NATIVE_MARKERS; i++)
-		if (n->marker[i].event && comm->context->ep)
-			native_slots(comm)->event_destroy(comm->context->ep, n->marker[i].event);
+		if (n->marker[i].event && lane->context->ep)
+			native_slots(lane)->event_destroy(lane->context->ep, n->marker[i].event);
 	free(n);
-	comm->native = NULL;
+	lane->native = NULL;
 }
 
 /* ---------------------------------------------------------------------- buffers -- */
@@ -38,77 +38,77 @@ static uintptr_t *native_set(struct native *n, uintptr_t address)
 }
 
 /* Is the memory of a kind that the backend takes?  The cache has addresses of buffers, not ranges. */
-static int native_takes_at(struct comm *comm, const void *ptr)
+static int native_takes_at(struct lane *lane, const void *ptr)
 {
-	uintptr_t address = (uintptr_t)ptr, *set = native_set(comm->native, address);
+	uintptr_t address = (uintptr_t)ptr, *set = native_set(lane->native, address);
 	uint32_t kind = COLL_MEM_HOST;
 	int device = -1;
 
 	for (int i = 0; i < NATIVE_SET; i++)
 		if (set[i] == address)
 			return 1;
-	if (comm->context->devices)
+	if (lane->context->devices)
 		kind = device_kind(ptr, &device);
-	if (!(kind & comm->context->memory) ||
-	    (kind == COLL_MEM_CUDA && comm->context->device >= 0 &&
-	     device != comm->context->device))
+	if (!(kind & lane->context->memory) ||
+	    (kind == COLL_MEM_CUDA && lane->context->device >= 0 &&
+	     device != lane->context->device))
 		return 0;
 	memmove(set + 1, set, (NATIVE_SET - 1) * sizeof(*set));
 	set[0] = address;
 	return 1;
 }
 
-int native_takes(struct comm *comm, const struct call *call)
+int native_takes(struct lane *lane, const struct call *call)
 {
 	const coll_args_t *a = &call->args;
 
 	if (a->sendcounts || a->recvcounts)
 		return 0;
 	if (call->elements[COLL_BUFFER_SEND]) {
-		if (!native_takes_at(comm, a->sendbuf))
+		if (!native_takes_at(lane, a->sendbuf))
 			return 0;
 		if (a->recvbuf == a->sendbuf)
 			return 1;
 	}
-	return !call->elements[COLL_BUFFER_RECV] || native_takes_at(comm, a->recvbuf);
+	return !call->elements[COLL_BUFFER_RECV] || native_takes_at(lane, a->recvbuf);
 }
 
 /* ------------------------------------------------------------ operations in its hands -- */
 
-int native_busy(const struct comm *comm)
+int native_busy(const struct lane *lane)
 {
-	return comm->native && comm->native->submitted > comm->finished;
+	return lane->native && lane->native->submitted > lane->finished;
 }
 
-int native_may_be_aborted(const struct comm *comm)
+int native_may_be_aborted(const struct lane *lane)
 {
-	return atomic_load(&comm->context->alarm.ended) || atomic_load(&comm->aborted);
+	return atomic_load(&lane->context->alarm.ended) || atomic_load(&lane->aborted);
 }
 
-void native_want_marker(struct comm *comm)
+void native_want_marker(struct lane *lane)
 {
-	if (comm->native)
-		comm->native->marker_wanted = 1;
+	if (lane->native)
+		lane->native->marker_wanted = 1;
 }
 
-void native_describe(const struct comm *comm, char *text, size_t size)
+void native_describe(const struct lane *lane, char *text, size_t size)
 {
-	const struct native *n = comm->native;
-	unsigned long long under_way = n->submitted - comm->finished;
+	const struct native *n = lane->native;
+	unsigned long long under_way = n->submitted - lane->finished;
 
 	snprintf(text, size,
 		 "%llu operation%s in the hands of backend '%s', the last %s of %llu %s", under_way,
-		 under_way == 1 ? "" : "s", comm->context->plugin->backend.name,
+		 under_way == 1 ? "" : "s", lane->context->plugin->backend.name,
 		 kind_name(n->last.kind), (unsigned long long)n->last.count,
 		 coll_dtype_name(n->last.dtype));
 }
 
-void native_abort(struct comm *comm)
+void native_abort(struct lane *lane)
 {
-	const coll_native_t *native = comm_native(comm);
+	const coll_native_t *native = lane_native(lane);
 
-	if (native->abort && comm->context->ep)
-		native->abort(comm->context->ep);
+	if (native->abort && lane->context->ep)
+		native->abort(lane->context->ep);
 }
 
 void native_drop_id(const struct context *context, uint32_t context_id)
@@ -118,7 +118,7 @@ void native_drop_id(const struct context *context, uint32_t context_id)
 	if (!control || context_id >= (uint32_t)1 << TAG_CONTEXT_BITS)
 		return;
 	context_lock(control);
-	match_forget(&traffic_of(control)->match, ~(uint64_t)0, comm_tag_control(context_id));
+	match_forget(&traffic_of(control)->match, ~(uint64_t)0, tag_control(context_id));
 	comm_note_freed(control, context_id);
 	lock_release(&control->lock);
 }

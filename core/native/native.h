@@ -27,62 +27,62 @@ void native_drop_id(const struct context *context, uint32_t context_id);
 
 /* The state of a communicator whose backend has no transport. */
 int native_new(struct native **out);
-void native_free(struct comm *comm);
+void native_free(struct lane *lane);
 
 /*
  * Fast path: hands a call to the backend's function without making an operation of it.  1: the backend
  * has the call, or the communicator has failed.  0: the call must be queued.
  */
-int native_now(struct comm *comm, const struct call *call);
+int native_now(struct lane *lane, const struct call *call);
 /* Does the backend take the buffers of the call where they are?  0: perhaps not. */
-int native_takes(struct comm *comm, const struct call *call);
+int native_takes(struct lane *lane, const struct call *call);
 /* Hands over operation `number` after all before it: 1; 0: the communicator has failed. */
-int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll_args_t *args);
+int native_submit(struct lane *lane, uint64_t number, native_fn slot, const coll_args_t *args);
 
 /*
  * The watcher, or a thread of the program, may have aborted the backend: its streams pass the events behind
  * operations that it has dropped.  So an event that has been seen complete tells nothing if this is true.
  */
-int native_may_be_aborted(const struct comm *comm);
+int native_may_be_aborted(const struct lane *lane);
 /* Has the backend operations in flight? */
-int native_busy(const struct comm *comm);
+int native_busy(const struct lane *lane);
 /* Polls the backend: 1 if operations have completed. */
-int native_progress(struct comm *comm);
+int native_progress(struct lane *lane);
 /* A request or an event refers to the newest operation: its completion must be seen even if many follow it. */
-void native_want_marker(struct comm *comm);
+void native_want_marker(struct lane *lane);
 /*
  * Other work of the stream follows the newest operation, whose completion must be seen before.  Waits for the operation
  * where it cannot be marked.
  */
-int native_mark(struct comm *comm);
+int native_mark(struct lane *lane);
 /* The same where native_want_marker has asked for it.  For what makes the stream wait for other work. */
-int native_mark_wanted(struct comm *comm);
+int native_mark_wanted(struct lane *lane);
 /*
  * The order of streams, for a backend with events; NULL is the own stream.  Later work of one stream waits for the work
  * that is now on the other.
  */
-int native_join(struct comm *comm, void *later, void *earlier);
+int native_join(struct lane *lane, void *later, void *earlier);
 /*
  * Later work of the stream waits for the communicator's earlier operations, whatever their streams, and its later ones
  * wait for the work that is now on the stream; if the backend can do so.
  */
-int native_take_place(struct comm *comm, void *stream);
+int native_take_place(struct lane *lane, void *stream);
 /* Begins or ends a group of the backend's own, if the backend has groups. */
-void native_group_begin(struct comm *comm);
-void native_group_end(struct comm *comm);
+void native_group_begin(struct lane *lane);
+void native_group_end(struct lane *lane);
 /* Asks the backend for a failure, also while no operation is in flight. */
-void native_check(struct comm *comm);
+void native_check(struct lane *lane);
 /* The communicator has failed: ends the work of the backend, if it can. */
-void native_abort(struct comm *comm);
+void native_abort(struct lane *lane);
 
 /* Writes "3 operations in the hands of backend 'nccl', the last allreduce of 10 float32". */
-void native_describe(const struct comm *comm, char *text, size_t size);
+void native_describe(const struct lane *lane, char *text, size_t size);
 /* Fails the communicator with the error of the backend. */
-void native_fail(struct comm *comm, int code, const coll_error_t *err);
+void native_fail(struct lane *lane, int code, const coll_error_t *err);
 /*
  * The result of a call of the backend's for an event, for the caller to return.  The communicator has failed by then,
  * for the reason that the control channel knows, unless the device alone has refused the call, say for a wrong stream.
  */
-int native_refused(struct comm *comm, int code, const coll_error_t *err);
+int native_refused(struct lane *lane, int code, const coll_error_t *err);
 
 #endif

@@ -31,9 +31,9 @@ struct native {
 	} last;
 };
 
-static inline const coll_native_t *native_slots(const struct comm *comm)
+static inline const coll_native_t *native_slots(const struct lane *lane)
 {
-	return comm->context->plugin->backend.native;
+	return lane->context->plugin->backend.native;
 }
 
 #endif

@@ -17,11 +17,11 @@ static enum engine_start polled_start(struct op *op)
 	if (op->call.redop.made)
 		args.op = op->call.redop.native;
 	args.stream = NULL; /* the queue keeps the order with the stream */
-	code = op->call.slot(op->comm->context->ep, &args, &err);
+	code = op->call.slot(op->lane->context->ep, &args, &err);
 	if (code == COLL_ERR_UNSUPPORTED)
 		return ENGINE_DECLINED;
 	if (code)
-		native_fail(op->comm, code, &err);
+		native_fail(op->lane, code, &err);
 	else
 		op_begin(op, OP_RUNNING);
 	return ENGINE_STARTED;
@@ -32,36 +32,36 @@ static int polled_is_running(const struct op *op)
 	return op && op->state == OP_RUNNING && op->engine == &polled_engine;
 }
 
-static int polled_progress(struct comm *comm)
+static int polled_progress(struct lane *lane)
 {
-	const coll_native_t *native = comm_native(comm);
+	const coll_native_t *native = lane_native(lane);
 	coll_error_t err = error_blank();
 	int code;
 
-	if (!polled_is_running(comm->queue.head) || comm->deferred)
+	if (!polled_is_running(lane->queue.head) || lane->deferred)
 		return 0;
-	code = native->query(comm->context->ep, &err);
+	code = native->query(lane->context->ep, &err);
 	if (code == COLL_IN_PROGRESS)
-		code = native->async_error ? native->async_error(comm->context->ep, &err) : 0;
+		code = native->async_error ? native->async_error(lane->context->ep, &err) : 0;
 	else
-		for (struct op *op = comm->queue.head; !code && polled_is_running(op);
+		for (struct op *op = lane->queue.head; !code && polled_is_running(op);
 		     op = op->next)
 			op_end(op);
 	if (code)
-		native_fail(comm, code, &err);
+		native_fail(lane, code, &err);
 	return 0;
 }
 
 /* The function waits for ranks that have not called it. */
 static int polled_awaits(const struct op *op, uint8_t *ranks)
 {
-	const struct comm *comm = op->comm;
+	const struct lane *lane = op->lane;
 	int any = 0;
 
 	if (!kind_is_collective(op->call.args.kind))
 		return 0;
-	for (int r = 0; r < comm->nranks; r++)
-		if (report_lacks(comm, r, op->seq))
+	for (int r = 0; r < lane->comm->nranks; r++)
+		if (report_lacks(lane, r, op->seq))
 			any = ranks[r] = 1;
 	return any;
 }

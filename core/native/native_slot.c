@@ -35,17 +35,17 @@ static native_fn native_kind_slot(const coll_native_t *n, int kind)
 	}
 }
 
-native_fn native_slot_of_kind(const struct comm *comm, int kind)
+native_fn native_slot_of_kind(const struct lane *lane, int kind)
 {
 	/* A backend does not say how its own reduction groups the operands. */
-	if (choose_requirements(&traffic_of(comm->context)->selection, kind))
+	if (choose_requirements(&traffic_of(lane->context)->selection, kind))
 		return NULL;
-	return native_kind_slot(comm_native(comm), kind);
+	return native_kind_slot(lane_native(lane), kind);
 }
 
-int native_has_kind(const struct comm *comm, int kind)
+int native_has_kind(const struct lane *lane, int kind)
 {
-	return native_kind_slot(comm->context->plugin->backend.native, kind) != NULL;
+	return native_kind_slot(lane->context->plugin->backend.native, kind) != NULL;
 }
 
 /* Is the plugin's minor new enough for the type and the operation?  *name becomes that of the newer. */
@@ -63,33 +63,33 @@ static int native_knows(const coll_backend_t *b, const struct call *call, const 
 }
 
 /* A backend that has made its own version of an operation knows it by its own number. */
-native_fn native_slot(const struct comm *comm, const struct call *call)
+native_fn native_slot(const struct lane *lane, const struct call *call)
 {
 	int custom = call->redop.fn || call->redop.premul_sum;
 	const char *name;
 
 	if ((call->memory[COLL_BUFFER_SEND] | call->memory[COLL_BUFFER_RECV]) &
-	    ~comm->context->memory)
+	    ~lane->context->memory)
 		return NULL;
-	if (!native_knows(&comm->context->plugin->backend, call, &name))
+	if (!native_knows(&lane->context->plugin->backend, call, &name))
 		return NULL;
 	/* For a backend the parts of reduce_scatterv follow one another. */
 	if (call->args.kind == COLL_KIND_REDUCE_SCATTERV && call->args.senddispls)
 		return NULL;
-	return custom && !call->redop.made ? NULL : native_slot_of_kind(comm, call->args.kind);
+	return custom && !call->redop.made ? NULL : native_slot_of_kind(lane, call->args.kind);
 }
 
-int native_asks_place(const struct comm *comm)
+int native_asks_place(const struct lane *lane)
 {
-	const coll_backend_t *b = &comm->context->plugin->backend;
+	const coll_backend_t *b = &lane->context->plugin->backend;
 
 	return !b->transport && b->native && b->native->takes && b->abi_minor >= NATIVE_PLACE_MINOR;
 }
 
 /* Asks a backend without a transport whether it will do the call. */
-int native_takes_call(const struct comm *comm, const struct call *call)
+int native_takes_call(const struct lane *lane, const struct call *call)
 {
-	const struct context *context = comm->context;
+	const struct context *context = lane->context;
 	const coll_backend_t *b = &context->plugin->backend;
 	coll_error_t err = error_blank();
 	coll_args_t args = call->args;
@@ -119,7 +119,7 @@ int native_takes_call(const struct comm *comm, const struct call *call)
 	if (call->redop.made)
 		args.op = call->redop.native;
 	args.flags =
-		comm->asks_place && extent_is_in_place(comm, &call->args) ? COLL_ARGS_IN_PLACE : 0;
+		lane->asks_place && extent_is_in_place(lane, &call->args) ? COLL_ARGS_IN_PLACE : 0;
 	code = b->native->takes(context->ep, &args, &err);
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }

@@ -16,49 +16,49 @@ enum {
 	NATIVE_POLL_EACH = 256 /* operations after which a program that never waits polls */
 };
 
-void native_fail(struct comm *comm, int code, const coll_error_t *err)
+void native_fail(struct lane *lane, int code, const coll_error_t *err)
 {
 	char behind[512] = "", text[ERROR_TEXT_SIZE];
 	struct rank_name name;
 
 	/* The backend may know a moment before the control channel that another rank has ended, but not why. */
 	if (code == COLL_ERR_REMOTE || code == COLL_ERR_SYSTEM || code == COLL_ERR_PEER_LOST)
-		channel_await(comm->context, NATIVE_AWAIT_MS);
+		channel_await(lane->context, NATIVE_AWAIT_MS);
 	if (code == COLL_ERR_TIMEOUT)
-		stall_name_behind(comm, behind, sizeof(behind));
+		stall_name_behind(lane, behind, sizeof(behind));
 	error_take(code, err);
 	/* Another communicator of the context may fail now, and leave a text of its own. */
 	snprintf(text, sizeof(text), "%s", error_text());
-	context_check(comm->context);
-	comm_fail(comm, 0, code, "%s: %s%s", comm_own_name(comm, &name), text, behind);
+	context_check(lane->context);
+	comm_fail(lane, 0, code, "%s: %s%s", comm_own_name(lane, &name), text, behind);
 }
 
-int native_refused(struct comm *comm, int code, const coll_error_t *err)
+int native_refused(struct lane *lane, int code, const coll_error_t *err)
 {
 	if (!code || code == COLL_ERR_DEVICE || code == COLL_ERR_NO_MEMORY)
 		return code ? error_take(code, err) : COLL_SUCCESS;
-	native_fail(comm, code, err);
-	return comm_error(comm);
+	native_fail(lane, code, err);
+	return comm_error(lane);
 }
 
-int native_now(struct comm *comm, const struct call *call)
+int native_now(struct lane *lane, const struct call *call)
 {
 	struct signature signature;
 	struct record record, *place;
 
-	if (!comm->native || comm->queue.head || !call->slot ||
-	    (comm->context->classify && !native_takes(comm, call)))
+	if (!lane->native || lane->queue.head || !call->slot ||
+	    (lane->context->classify && !native_takes(lane, call)))
 		return 0;
-	signature = signature_of(comm, call);
+	signature = signature_of(lane, call);
 	call_log_fill(&record, call, &signature);
 	if (kind_is_collective(call->args.kind)) {
-		record.seq_or_tag = comm->seq++;
-		report_native_call(comm, &signature);
+		record.seq_or_tag = lane->seq++;
+		report_native_call(lane, &signature);
 	}
-	record.issued_us = context_now(comm->context);
-	place = call_log_place(comm, comm_count(comm));
+	record.issued_us = context_now(lane->context);
+	place = call_log_place(lane, lane_count(lane));
 	*place = record;
-	if (native_submit(comm, comm->issued, call->slot, &call->args))
+	if (native_submit(lane, lane->issued, call->slot, &call->args))
 		place->started_us = record.issued_us;
 	return 1;
 }
@@ -67,23 +67,23 @@ int native_now(struct comm *comm, const struct call *call)
  * 0: none was added, so completion is seen when the stream is empty or has passed a later marker; or the communicator has
  * failed, say because the last operation has not been put on the stream in time.
  */
-static int native_add_marker(struct comm *comm)
+static int native_add_marker(struct lane *lane)
 {
-	const coll_native_t *slots = native_slots(comm);
-	struct native *n = comm->native;
+	const coll_native_t *slots = native_slots(lane);
+	struct native *n = lane->native;
 	struct native_marker *marker = &n->marker[(n->first_marker + n->markers) % NATIVE_MARKERS];
 	coll_error_t err;
 	int code;
 
 	error_clear(&err);
 	n->marker_wanted = 0;
-	if (!slots->event_record || n->markers == NATIVE_MARKERS || !native_busy(comm))
+	if (!slots->event_record || n->markers == NATIVE_MARKERS || !native_busy(lane))
 		return 0;
-	if (!marker->event && slots->event_create(comm->context->ep, &marker->event, &err))
+	if (!marker->event && slots->event_create(lane->context->ep, &marker->event, &err))
 		return 0;
-	code = slots->event_record(comm->context->ep, marker->event, NULL, &err);
+	code = slots->event_record(lane->context->ep, marker->event, NULL, &err);
 	if (code) {
-		(void)native_refused(comm, code, &err);
+		(void)native_refused(lane, code, &err);
 		return 0;
 	}
 	marker->number = n->submitted;
@@ -91,10 +91,10 @@ static int native_add_marker(struct comm *comm)
 	return 1;
 }
 
-int native_join(struct comm *comm, void *later, void *earlier)
+int native_join(struct lane *lane, void *later, void *earlier)
 {
-	const coll_native_t *slots = native_slots(comm);
-	void *ep = comm->context->ep, *event = NULL;
+	const coll_native_t *slots = native_slots(lane);
+	void *ep = lane->context->ep, *event = NULL;
 	coll_error_t err = error_blank();
 	int code = slots->event_create(ep, &event, &err);
 
@@ -104,111 +104,111 @@ int native_join(struct comm *comm, void *later, void *earlier)
 		code = slots->event_wait(ep, event, later, &err);
 	if (event)
 		slots->event_destroy(ep, event);
-	return native_refused(comm, code, &err);
+	return native_refused(lane, code, &err);
 }
 
-int native_take_place(struct comm *comm, void *stream)
+int native_take_place(struct lane *lane, void *stream)
 {
-	const coll_native_t *slots = native_slots(comm);
+	const coll_native_t *slots = native_slots(lane);
 	coll_error_t err = error_blank();
-	int code = slots->take_place ? slots->take_place(comm->context->ep, stream, &err) : 0;
+	int code = slots->take_place ? slots->take_place(lane->context->ep, stream, &err) : 0;
 
-	return native_refused(comm, code, &err);
+	return native_refused(lane, code, &err);
 }
 
-int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll_args_t *args)
+int native_submit(struct lane *lane, uint64_t number, native_fn slot, const coll_args_t *args)
 {
-	struct native *n = comm->native;
+	struct native *n = lane->native;
 	coll_error_t err;
 	int code;
 
 	error_clear(&err);
-	if (n->marker_wanted && !comm->deferred) {
+	if (n->marker_wanted && !lane->deferred) {
 		if (n->markers == NATIVE_MARKERS)
-			native_progress(comm);
-		native_add_marker(comm);
+			native_progress(lane);
+		native_add_marker(lane);
 	}
-	if (comm->error)
+	if (lane->error)
 		return 0;
-	code = slot(comm->context->ep, args, &err);
+	code = slot(lane->context->ep, args, &err);
 	if (code) {
-		native_fail(comm, code, &err);
+		native_fail(lane, code, &err);
 		return 0;
 	}
 	n->submitted = number;
 	n->last.kind = args->kind;
 	n->last.dtype = args->dtype;
 	n->last.count = args->count;
-	if (++n->unpolled >= NATIVE_POLL_EACH && !comm->deferred) {
-		native_progress(comm);
-		n->marker_wanted = native_busy(comm);
+	if (++n->unpolled >= NATIVE_POLL_EACH && !lane->deferred) {
+		native_progress(lane);
+		n->marker_wanted = native_busy(lane);
 	}
 	return 1;
 }
 
 /* Notes the markers that the stream has passed. */
-static void native_poll_markers(struct comm *comm)
+static void native_poll_markers(struct lane *lane)
 {
-	struct native *n = comm->native;
+	struct native *n = lane->native;
 	coll_error_t err;
 
 	error_clear(&err);
 	while (n->markers) {
 		const struct native_marker *marker = &n->marker[n->first_marker];
 
-		if (native_slots(comm)->event_query(comm->context->ep, marker->event, &err) ||
-		    native_may_be_aborted(comm))
+		if (native_slots(lane)->event_query(lane->context->ep, marker->event, &err) ||
+		    native_may_be_aborted(lane))
 			return; /* not complete; async_error reports a failure */
-		comm->finished = marker->number;
+		lane->finished = marker->number;
 		n->first_marker = (n->first_marker + 1) % NATIVE_MARKERS;
 		n->markers--;
 	}
 }
 
-int native_progress(struct comm *comm)
+int native_progress(struct lane *lane)
 {
-	const coll_native_t *slots = native_slots(comm);
-	struct native *n = comm->native;
-	uint64_t before = comm->finished;
+	const coll_native_t *slots = native_slots(lane);
+	struct native *n = lane->native;
+	uint64_t before = lane->finished;
 	coll_error_t err;
 	int code;
 
-	if (!native_busy(comm) || comm->deferred)
+	if (!native_busy(lane) || lane->deferred)
 		return 0;
 	error_clear(&err);
 	n->unpolled = 0;
-	code = slots->query(comm->context->ep, &err);
+	code = slots->query(lane->context->ep, &err);
 	if (!code) {
-		comm->finished = n->submitted;
+		lane->finished = n->submitted;
 		n->markers = 0;
 	} else if (code == COLL_IN_PROGRESS) {
-		code = slots->async_error ? slots->async_error(comm->context->ep, &err) : 0;
-		native_poll_markers(comm);
+		code = slots->async_error ? slots->async_error(lane->context->ep, &err) : 0;
+		native_poll_markers(lane);
 	}
 	if (code)
-		native_fail(comm, code, &err);
-	if (comm->finished == before)
+		native_fail(lane, code, &err);
+	if (lane->finished == before)
 		return 0;
-	call_log_end_all(comm, before);
-	task_check(comm);
-	comm->context->sleepers_have_news = 1;
+	call_log_end_all(lane, before);
+	task_check(lane);
+	lane->context->sleepers_have_news = 1;
 	return 1;
 }
 
-int native_mark(struct comm *comm)
+int native_mark(struct lane *lane)
 {
-	if (!comm->native || comm->deferred || !native_slots(comm)->event_record)
+	if (!lane->native || lane->deferred || !native_slots(lane)->event_record)
 		return COLL_SUCCESS;
-	if (native_busy(comm) && comm->native->markers == NATIVE_MARKERS)
-		native_progress(comm);
-	if (!native_busy(comm) || native_add_marker(comm))
-		return comm->error ? comm_error(comm) : COLL_SUCCESS;
-	return comm_wait(comm, comm->issued);
+	if (native_busy(lane) && lane->native->markers == NATIVE_MARKERS)
+		native_progress(lane);
+	if (!native_busy(lane) || native_add_marker(lane))
+		return lane->error ? comm_error(lane) : COLL_SUCCESS;
+	return lane_wait(lane, lane->issued);
 }
 
-int native_mark_wanted(struct comm *comm)
+int native_mark_wanted(struct lane *lane)
 {
-	return comm->native && comm->native->marker_wanted ? native_mark(comm) : COLL_SUCCESS;
+	return lane->native && lane->native->marker_wanted ? native_mark(lane) : COLL_SUCCESS;
 }
 
 /* -------------------------------------------------------------------- the engine -- */
@@ -219,60 +219,60 @@ static enum engine_start native_start(struct op *op)
 
 	if (op->call.redop.made)
 		args.op = op->call.redop.native;
-	if (native_submit(op->comm, op->number, op->call.slot, &args))
+	if (native_submit(op->lane, op->number, op->call.slot, &args))
 		op_begin(op, OP_SUBMITTED);
 	return ENGINE_STARTED;
 }
 
-static int native_move(struct comm *comm)
+static int native_move(struct lane *lane)
 {
-	const int moved = native_progress(comm);
+	const int moved = native_progress(lane);
 
-	if (comm->nleft && !comm->error)
-		stall_check_left_native(comm);
+	if (lane->nleft && !lane->error)
+		stall_check_left_native(lane);
 	return moved;
 }
 
-void native_check(struct comm *comm)
+void native_check(struct lane *lane)
 {
-	const coll_native_t *native = comm_native(comm);
+	const coll_native_t *native = lane_native(lane);
 	coll_error_t err = error_blank();
 	int code;
 
-	if (!native || !native->async_error || !comm->context->ep || comm->error)
+	if (!native || !native->async_error || !lane->context->ep || lane->error)
 		return;
-	code = native->async_error(comm->context->ep, &err);
+	code = native->async_error(lane->context->ep, &err);
 	if (code)
-		native_fail(comm, code, &err);
+		native_fail(lane, code, &err);
 }
 
-void native_group_begin(struct comm *comm)
+void native_group_begin(struct lane *lane)
 {
-	const coll_native_t *native = comm_native(comm);
+	const coll_native_t *native = lane_native(lane);
 	coll_error_t err = error_blank();
 	int code;
 
-	if (!native->group_begin || !comm->context->ep || comm->error)
+	if (!native->group_begin || !lane->context->ep || lane->error)
 		return;
-	code = native->group_begin(comm->context->ep, &err);
+	code = native->group_begin(lane->context->ep, &err);
 	if (code)
-		native_fail(comm, code, &err);
+		native_fail(lane, code, &err);
 	else
-		comm->native_groups++;
+		lane->native_groups++;
 }
 
 /* Ends a group also after a failure: the group belongs to the thread, not to the endpoint. */
-void native_group_end(struct comm *comm)
+void native_group_end(struct lane *lane)
 {
 	coll_error_t err = error_blank();
 	int code;
 
-	if (!comm->native_groups || !comm->context->ep)
+	if (!lane->native_groups || !lane->context->ep)
 		return;
-	code = comm_native(comm)->group_end(comm->context->ep, &err);
-	comm->native_groups--;
-	if (code && !comm->error)
-		native_fail(comm, code, &err);
+	code = lane_native(lane)->group_end(lane->context->ep, &err);
+	lane->native_groups--;
+	if (code && !lane->error)
+		native_fail(lane, code, &err);
 }
 
 const struct engine native_engine = {

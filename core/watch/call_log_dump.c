@@ -43,9 +43,9 @@ static int dump_open_directory(const char *path)
 	return -1;
 }
 
-void call_log_check_dump(struct comm *comm)
+void call_log_check_dump(struct lane *lane)
 {
-	const char *path = config_string(comm->context->config, "dump");
+	const char *path = config_string(lane->context->config, "dump");
 	int fd;
 
 	if (!path || !path[0])
@@ -56,7 +56,7 @@ void call_log_check_dump(struct comm *comm)
 			"the last operations of a failed communicator cannot be written to the "
 			"directory '%s' (option dump, set by %s): %s; make it a directory in which "
 			"this user may make files",
-			path, config_source(comm->context->config, "dump"), error_text());
+			path, config_source(lane->context->config, "dump"), error_text());
 	else
 		close(fd);
 }
@@ -84,28 +84,28 @@ static uint64_t dump_job(const struct context *context)
 }
 
 /* A communicator with a context of its own is named by that context's number, every other communicator by its context id. */
-static void dump_comm_id(const struct comm *comm, char text[32])
+static void dump_comm_id(const struct lane *lane, char text[32])
 {
-	if (comm->context->parent)
+	if (lane->context->parent)
 		snprintf(text, 32, "%08llx",
-			 (unsigned long long)dump_number(comm->context) & 0xffffffff);
+			 (unsigned long long)dump_number(lane->context) & 0xffffffff);
 	else
-		snprintf(text, 32, "%u", comm->context_id);
+		snprintf(text, 32, "%u", lane->context_id);
 }
 
 /* Makes a new file.  A program that makes communicator after communicator may use a name again. */
-static int dump_open(const struct comm *comm, int directory, char name[DUMP_NAME_SIZE])
+static int dump_open(const struct lane *lane, int directory, char name[DUMP_NAME_SIZE])
 {
-	const unsigned long long job = (unsigned long long)dump_job(comm->context);
+	const unsigned long long job = (unsigned long long)dump_job(lane->context);
 	char id[32], again[16] = "";
 	int fd = -1;
 
-	dump_comm_id(comm, id);
+	dump_comm_id(lane, id);
 	for (int n = 1; fd < 0 && n <= DUMP_NAMES; n++) {
 		if (n > 1)
 			snprintf(again, sizeof(again), "-%d", n);
 		snprintf(name, DUMP_NAME_SIZE, "coll-%016llx-comm-%s-rank-%d-pid-%ld%s.txt", job,
-			 id, comm->rank, (long)getpid(), again);
+			 id, lane->comm->rank, (long)getpid(), again);
 		fd = descriptor_lift(openat(directory, name,
 					    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 					    0600));
@@ -155,14 +155,14 @@ static void dump_add_number(struct dump *dump, int known, long long number)
 		dump_add(dump, " -");
 }
 
-static const char *dump_state(const struct comm *comm, const struct record *op)
+static const char *dump_state(const struct lane *lane, const struct record *op)
 {
 	return op->ended_us     ? "done"
-	       : op->started_us ? comm->native ? "submitted" : "running"
+	       : op->started_us ? lane->native ? "submitted" : "running"
 				: "queued";
 }
 
-static void dump_add_op(struct dump *dump, const struct comm *comm, uint64_t number,
+static void dump_add_op(struct dump *dump, const struct lane *lane, uint64_t number,
 			const struct record *op)
 {
 	const int dtype = signature_dtype(op->meta), redop = (int)(op->meta[0] >> 16 & 0xffff);
@@ -170,9 +170,9 @@ static void dump_add_op(struct dump *dump, const struct comm *comm, uint64_t num
 	const int p2p = kind_is_p2p(op->kind);
 	char what[160];
 
-	call_log_describe(comm, op, what, sizeof(what));
+	call_log_describe(lane, op, what, sizeof(what));
 	dump_add(dump, "%llu", (unsigned long long)number);
-	dump_add_number(dump, kind_is_collective(op->kind) && !comm->native, op->seq_or_tag + 1LL);
+	dump_add_number(dump, kind_is_collective(op->kind) && !lane->native, op->seq_or_tag + 1LL);
 	dump_add(dump, " %s %s", kind_is_valid(op->kind) ? kind_name(op->kind) : "await",
 		 size ? coll_dtype_name(dtype) : "-");
 	dump_add_number(dump, kind_reduces(op->kind), redop);
@@ -180,7 +180,7 @@ static void dump_add_op(struct dump *dump, const struct comm *comm, uint64_t num
 		 (unsigned long long)(op->count * size));
 	dump_add_number(dump, p2p || kind_has_root(op->kind), op->peer);
 	dump_add_number(dump, p2p, op->seq_or_tag);
-	dump_add(dump, " %s", dump_state(comm, op));
+	dump_add(dump, " %s", dump_state(lane, op));
 	dump_add_time(dump, op->issued_us);
 	dump_add_time(dump, op->started_us);
 	dump_add_time(dump, op->ended_us);
@@ -188,7 +188,7 @@ static void dump_add_op(struct dump *dump, const struct comm *comm, uint64_t num
 }
 
 /* A message has the columns of an operation, but no number, and it begins at once. */
-static void dump_add_message(struct dump *dump, const struct comm *comm,
+static void dump_add_message(struct dump *dump, const struct lane *lane,
 			     const struct record *message)
 {
 	const struct message_args args = {.kind = message->kind,
@@ -199,7 +199,7 @@ static void dump_add_message(struct dump *dump, const struct comm *comm,
 	const size_t size = coll_dtype_size(args.dtype);
 	char what[160];
 
-	message_describe(comm, &args, what, sizeof(what));
+	message_describe(lane, &args, what, sizeof(what));
 	dump_add(dump, "- - %s %s - %zu %zu %d %lld %s",
 		 args.kind == COLL_KIND_SEND ? "isend" : "irecv", coll_dtype_name(args.dtype),
 		 args.count, args.count * size, args.peer,
@@ -213,30 +213,30 @@ static void dump_add_message(struct dump *dump, const struct comm *comm,
 	dump_add(dump, " %s\n", what);
 }
 
-static void dump_add_head(struct dump *dump, const struct comm *comm)
+static void dump_add_head(struct dump *dump, const struct lane *lane)
 {
-	const struct context *context = comm->context;
+	const struct context *context = lane->context;
 	char id[32], staged[512];
 	size_t from;
 
-	dump_comm_id(comm, id);
+	dump_comm_id(lane, id);
 	dump_add(dump,
 		 "# libcoll %s: the last operations of a communicator that failed\n"
 		 "# job %016llx communicator %s rank %d ranks %d world_rank %d host %s pid %ld "
 		 "backend %s\n",
-		 coll_version_string(), (unsigned long long)dump_job(context), id, comm->rank,
-		 comm->nranks, comm->to_context_rank[comm->rank],
+		 coll_version_string(), (unsigned long long)dump_job(context), id, lane->comm->rank,
+		 lane->comm->nranks, lane->to_context_rank[lane->comm->rank],
 		 bootstrap_peer(context->bootstrap, context->rank)->host, (long)getpid(),
 		 context->plugin->backend.name);
 	dump_add(dump, "# failed");
 	dump_add_time(dump, clock_now_us());
-	dump_add(dump, " code %d text ", comm->error);
+	dump_add(dump, " code %d text ", lane->error);
 	from = dump->used;
-	dump_add(dump, "%s", comm_failure(comm));
+	dump_add(dump, "%s", comm_failure(lane));
 	for (; from < dump->used; from++)
 		if ((unsigned char)dump->text[from] < ' ')
 			dump->text[from] = ' ';
-	staging_count(comm, staged, sizeof(staged));
+	staging_count(lane, staged, sizeof(staged));
 	if (staged[0])
 		dump_add(dump, "\n# copied through host memory: %s", staged);
 	dump_add(dump, "\n"
@@ -246,7 +246,7 @@ static void dump_add_head(struct dump *dump, const struct comm *comm)
 		       "issued started ended description\n");
 }
 
-static void dump_fill(struct dump *dump, struct comm *comm)
+static void dump_fill(struct dump *dump, struct lane *lane)
 {
 	const struct record *op;
 	const struct record *message;
@@ -254,11 +254,11 @@ static void dump_fill(struct dump *dump, struct comm *comm)
 
 	clock_gettime(CLOCK_REALTIME, &day);
 	dump->offset_us = (int64_t)day.tv_sec * 1000000 + day.tv_nsec / 1000 - clock_now_us();
-	dump_add_head(dump, comm);
-	for (uint64_t n = call_log_before(comm) + 1; (op = call_log_record(comm, n)); n++)
-		dump_add_op(dump, comm, n, op);
-	for (uint64_t n = 0; (message = call_log_message(comm, n)); n++)
-		dump_add_message(dump, comm, message);
+	dump_add_head(dump, lane);
+	for (uint64_t n = call_log_before(lane) + 1; (op = call_log_record(lane, n)); n++)
+		dump_add_op(dump, lane, n, op);
+	for (uint64_t n = 0; (message = call_log_message(lane, n)); n++)
+		dump_add_message(dump, lane, message);
 }
 
 /* -------------------------------------------------------------------------- the file -- */
@@ -282,19 +282,19 @@ static int dump_write(int fd, const struct dump *dump)
 	return COLL_SUCCESS;
 }
 
-static int dump_make(struct comm *comm, int directory, char name[DUMP_NAME_SIZE])
+static int dump_make(struct lane *lane, int directory, char name[DUMP_NAME_SIZE])
 {
 	struct dump *dump = calloc(1, sizeof(*dump));
 	int fd, code;
 
 	if (!dump)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory");
-	fd = dump_open(comm, directory, name);
+	fd = dump_open(lane, directory, name);
 	if (fd < 0) {
 		free(dump);
 		return error_set(COLL_ERR_SYSTEM, "%s", strerror(errno));
 	}
-	dump_fill(dump, comm);
+	dump_fill(dump, lane);
 	code = dump_write(fd, dump);
 	if (close(fd) && !code)
 		code = error_set(COLL_ERR_SYSTEM, "%s", strerror(errno));
@@ -302,7 +302,7 @@ static int dump_make(struct comm *comm, int directory, char name[DUMP_NAME_SIZE]
 	return code;
 }
 
-static void call_log_dump(struct comm *comm, const char *path, int loud)
+static void call_log_dump(struct lane *lane, const char *path, int loud)
 {
 	CANCEL_OFF;
 	char name[DUMP_NAME_SIZE] = "";
@@ -311,12 +311,12 @@ static void call_log_dump(struct comm *comm, const char *path, int loud)
 
 	if (directory < 0)
 		return; /* call_log_check_dump has warned */
-	if (dump_make(comm, directory, name))
+	if (dump_make(lane, directory, name))
 		log_warn("%s cannot write its last operations to '%s/%s': %s",
-			 comm_own_name(comm, &own), path, name, error_text());
+			 comm_own_name(lane, &own), path, name, error_text());
 	else
 		(loud ? log_warn : log_info)("%s has written its last operations to '%s/%s'",
-					     comm_own_name(comm, &own), path, name);
+					     comm_own_name(lane, &own), path, name);
 	close(directory);
 }
 
@@ -326,7 +326,7 @@ static void call_log_dump(struct comm *comm, const char *path, int loud)
 enum { LOG_NAMED = 3 };
 
 /* " number 7, allreduce of 10 float32 (sum), running for 3.2 s;".  The text has room for five such names. */
-static size_t call_log_name(const struct comm *comm, const struct record *op, uint64_t number,
+static size_t call_log_name(const struct lane *lane, const struct record *op, uint64_t number,
 			    int64_t now, char *text, size_t size)
 {
 	/* An operation that has failed the communicator in its first steps may have no date yet. */
@@ -336,7 +336,7 @@ static size_t call_log_name(const struct comm *comm, const struct record *op, ui
 					       : now;
 	char what[160];
 
-	call_log_describe(comm, op, what, sizeof(what));
+	call_log_describe(lane, op, what, sizeof(what));
 	return (size_t)snprintf(text, size, " number %llu, %s, %s %.3g s%s",
 				(unsigned long long)number, what,
 				op->ended_us     ? "done"
@@ -346,48 +346,48 @@ static size_t call_log_name(const struct comm *comm, const struct record *op, ui
 				op->started_us && !op->ended_us ? ";" : " ago;");
 }
 
-static void call_log_warn(struct comm *comm, int loud)
+static void call_log_warn(struct lane *lane, int loud)
 {
 	const int64_t now = clock_now_us();
-	const uint64_t newest = comm->issued, before = call_log_before(comm);
+	const uint64_t newest = lane->issued, before = call_log_before(lane);
 	const struct record *op, *last = NULL;
 	struct rank_name name;
 	uint64_t undone = 0, done = 0;
 	char text[800] = "";
 	size_t at = 0;
 
-	for (uint64_t n = before + 1; (op = call_log_record(comm, n)); n++)
+	for (uint64_t n = before + 1; (op = call_log_record(lane, n)); n++)
 		if (op->ended_us) {
 			last = op;
 			done = n;
 		} else if (undone++ < LOG_NAMED)
-			at += call_log_name(comm, op, n, now, text + at, sizeof(text) - at);
+			at += call_log_name(lane, op, n, now, text + at, sizeof(text) - at);
 	if (!undone)
 		return;
 	if (undone > LOG_NAMED)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, " ...;");
 	if (last) {
 		at += (size_t)snprintf(text + at, sizeof(text) - at, " the last that is done:");
-		at += call_log_name(comm, last, done, now, text + at, sizeof(text) - at);
+		at += call_log_name(lane, last, done, now, text + at, sizeof(text) - at);
 	}
 	text[at - 1] = '\0';
 	(loud ? log_warn : log_info)("%s: %llu of the last %llu operations of the failed "
 				     "communicator are not done:%s",
-				     comm_own_name(comm, &name), (unsigned long long)undone,
+				     comm_own_name(lane, &name), (unsigned long long)undone,
 				     (unsigned long long)(newest - before), text);
 }
 
-void call_log_report(struct comm *comm, int loud)
+void call_log_report(struct lane *lane, int loud)
 {
-	const char *directory = config_string(comm->context->config, "dump");
+	const char *directory = config_string(lane->context->config, "dump");
 	char saved[ERROR_TEXT_SIZE]; /* the call that has found the failure may have its own */
 
-	if (!comm->issued && !comm->log->messages)
+	if (!lane->issued && !lane->log->messages)
 		return;
-	call_log_warn(comm, loud);
+	call_log_warn(lane, loud);
 	if (!directory || !directory[0])
 		return;
 	snprintf(saved, sizeof(saved), "%s", error_text());
-	call_log_dump(comm, directory, loud);
+	call_log_dump(lane, directory, loud);
 	error_set(COLL_SUCCESS, "%s", saved);
 }

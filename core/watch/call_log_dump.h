@@ -9,11 +9,11 @@
  * The first communicator on its context was made: warns if the option `dump` names no directory in which this
  * process can make files.
  */
-void call_log_check_dump(struct comm *comm);
+void call_log_check_dump(struct lane *lane);
 /*
  * The communicator has failed.  Logs the operations that are not done, as a warning if `loud`, and with the
  * option `dump` writes all records to a file.
  */
-void call_log_report(struct comm *comm, int loud);
+void call_log_report(struct lane *lane, int loud);
 
 #endif

@@ -10,11 +10,11 @@ int message_is_posted(const struct message *m)
 	return m->args.kind == COLL_KIND_RECV && m->u.in.recv.state == RECV_POSTED;
 }
 
-void message_describe(const struct comm *comm, const struct message_args *a, char *text,
+void message_describe(const struct lane *lane, const struct message_args *a, char *text,
 		      size_t size)
 {
 	struct rank_name name;
-	const char *peer = comm_rank_name(comm, a->peer, &name);
+	const char *peer = comm_rank_name(lane, a->peer, &name);
 	char tag[32] = "any tag";
 
 	if (a->tag != COLL_ANY_TAG)
@@ -28,14 +28,14 @@ void message_describe(const struct comm *comm, const struct message_args *a, cha
 			 tag);
 }
 
-void message_position(const struct comm *comm, struct position *position)
+void message_position(const struct lane *lane, struct position *position)
 {
 	const struct message *m =
-		comm->messages.probing ? comm->messages.probing : comm->messages.recvs.first;
+		lane->messages.probing ? lane->messages.probing : lane->messages.recvs.first;
 
 	if (!m)
 		return;
-	position->kind = comm->messages.probing ? POSITION_PROBE : POSITION_IRECV;
+	position->kind = lane->messages.probing ? POSITION_PROBE : POSITION_IRECV;
 	position->meta[0] = m->u.in.recv.meta[0];
 	position->meta[1] = m->args.count;
 	position->peer = m->args.peer;

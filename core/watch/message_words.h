@@ -24,7 +24,7 @@ struct message_args {
 
 struct message {
 	struct task task; /* the request has a reference, and the list of open messages */
-	struct message *next, *prev; /* in sends or recvs of comm->messages while it is open */
+	struct message *next, *prev; /* in sends or recvs of lane->messages while it is open */
 	struct message_args args;
 	int unsent;              /* a send that has not started */
 	struct offload *offload; /* the memory that stands in for the buffer, or NULL */
@@ -40,9 +40,9 @@ struct message {
 /* Is it a receive for which no message has come? */
 int message_is_posted(const struct message *message);
 /* Writes, of the arguments, "coll_irecv of 4 int32 from rank 1 with tag 7". */
-void message_describe(const struct comm *comm, const struct message_args *args, char *text,
+void message_describe(const struct lane *lane, const struct message_args *args, char *text,
 		      size_t size);
 /* For a rank without operations: its coll_probe, else its oldest open receive, is its position. */
-void message_position(const struct comm *comm, struct position *position);
+void message_position(const struct lane *lane, struct position *position);
 
 #endif

@@ -63,16 +63,16 @@ struct report {
 };
 
 /* This rank's report, without calls. */
-struct report report_make(const struct comm *comm, uint32_t flags);
+struct report report_make(const struct lane *lane, uint32_t flags);
 /* Takes the report of another rank and compares it with the log: 1 if the rank has left with it. */
-int report_take(struct comm *comm, int rank, const void *bytes, size_t len);
+int report_take(struct lane *lane, int rank, const void *bytes, size_t len);
 
 /* Can other ranks be asked? */
-int report_can_ask(const struct comm *comm);
+int report_can_ask(const struct lane *lane);
 /* Asks the other ranks where they are, if there is a way to. */
-void report_ask(struct comm *comm);
+void report_ask(struct lane *lane);
 /* Tells all other ranks that this rank leaves. */
-void report_leave(struct comm *comm);
+void report_leave(struct lane *lane);
 
 /* ------------------------------------------------------- what arrives, compared with the log -- */
 
@@ -80,42 +80,42 @@ void report_leave(struct comm *comm);
  * Compares the calls that a rank has named when it left: 1 if this rank has made another call in the place of one, which fails
  * the communicator soon, or if the communicator fails anyway.
  */
-int report_compare_left(struct comm *comm, int rank);
+int report_compare_left(struct lane *lane, int rank);
 /*
  * With hashes: fails the communicator soon if a rank that has left has made another call, or lacks one for which this rank
  * does not wait.  leaves: this rank makes no more calls, so the calls that it lacks count too.
  */
-void report_check_left(struct comm *comm, int leaves);
+void report_check_left(struct lane *lane, int leaves);
 /* With hashes: has the rank not issued collective `seq`, as far as this rank knows?  Of a rank that has left it knows all. */
-int report_lacks(const struct comm *comm, int rank, uint32_t seq);
+int report_lacks(const struct lane *lane, int rank, uint32_t seq);
 /*
  * A message of collective `seq`, modulo 2^16, has come from a rank before this rank awaits it: 1 if the collective is
  * another one here, which fails the communicator soon.
  */
-int report_message_differs(struct comm *comm, int rank, uint32_t seq, const uint64_t *theirs);
+int report_message_differs(struct lane *lane, int rank, uint32_t seq, const uint64_t *theirs);
 
 /* ------------------------------------------------------------------------- calls of this rank -- */
 
 /* For report_native_call: the hashes have come to a multiple of LOG_MARK_EVERY. */
-void report_mark(struct comm *comm);
+void report_mark(struct lane *lane);
 /* For comm_client: compares the newest collective with the messages that came for it, and adds it to the hashes. */
-void report_compare_newest(struct comm *comm);
+void report_compare_newest(struct lane *lane);
 /* As call_log_add_call, for calls whose instructions count: most of them find nothing to compare. */
-static inline void report_add_call(struct comm *comm, const struct signature *call)
+static inline void report_add_call(struct lane *lane, const struct signature *call)
 {
-	*call_log_newest_call(comm) = *call;
-	if (comm->log->hash || traffic_of(comm->context)->match.unexpected_count)
-		report_compare_newest(comm);
+	*call_log_newest_call(lane) = *call;
+	if (lane->log->hash || traffic_of(lane->context)->match.unexpected_count)
+		report_compare_newest(lane);
 }
 
-/* The newest collective (comm->seq - 1), of a backend without a transport: adds it to the log if the ranks compare hashes. */
-static inline void report_native_call(struct comm *comm, const struct signature *call)
+/* The newest collective (lane->seq - 1), of a backend without a transport: adds it to the log if the ranks compare hashes. */
+static inline void report_native_call(struct lane *lane, const struct signature *call)
 {
-	if (!comm->log->hash)
+	if (!lane->log->hash)
 		return;
-	*call_log_newest_call(comm) = *call;
-	if (call_log_add_hash(comm, call))
-		report_mark(comm);
+	*call_log_newest_call(lane) = *call;
+	if (call_log_add_hash(lane, call))
+		report_mark(lane);
 }
 
 #endif

@@ -14,58 +14,58 @@
 struct op;
 
 /* Changes when this rank calls something, or when an operation of it moves or ends. */
-static inline uint64_t stall_place(const struct comm *comm)
+static inline uint64_t stall_place(const struct lane *lane)
 {
-	return comm->issued + comm->finished + comm->steps;
+	return lane->issued + lane->finished + lane->steps;
 }
 /* How long the wait may last until stall_step is called, whatever moves meanwhile. */
-int64_t stall_slice(struct stall *stall, const struct comm *comm);
+int64_t stall_slice(struct stall *stall, const struct lane *lane);
 /*
  * Nothing has moved for idle_us, as far as the caller knows.  Asks, warns, or fails the communicator after
  * its timeout: 1.
  */
-int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us);
+int stall_step(struct stall *stall, struct lane *lane, int64_t idle_us);
 /* The same from time to time, for calls that poll, and for an operation for which a stream of the program waits. */
-void stall_poll(struct comm *comm);
+void stall_poll(struct lane *lane);
 /* May operations be incomplete?  A backend without a transport knows nothing of operations on streams of the program. */
-int stall_is_busy(const struct comm *comm);
+int stall_is_busy(const struct lane *lane);
 /* Does a thread or a stream of the program wait or poll, and has nothing moved since the other ranks were asked for it? */
-int stall_waits(const struct comm *comm);
+int stall_waits(const struct lane *lane);
 
 /*
  * For a program that is in no wait: asks the other ranks now and then while operations are not known to be complete, since the
  * program may wait for the operations elsewhere.  1: they are not known to be complete (stall_outside.c).
  */
-int stall_ask_outside(struct comm *comm);
+int stall_ask_outside(struct lane *lane);
 /* Were the other ranks asked so, and has this rank called nothing since? */
-int stall_is_outside(const struct comm *comm);
+int stall_is_outside(const struct lane *lane);
 
 /*
  * May what moves on the endpoint be a message of the communicator, or one before it?  The transport does not tell which
  * message of which communicator has moved (stall_flow.c).
  */
-int stall_flows(const struct comm *comm);
+int stall_flows(const struct lane *lane);
 
 /*
  * Writes whom the rank waits for: "; not heard from: rank 1; still needs data from: rank 0; rank 1 ...", of all ranks
  * if they were asked a moment ago (asked), else only of the ranks that its operations need.
  */
-void stall_describe_missing(struct comm *comm, int asked, char *text, size_t size);
+void stall_describe_missing(struct lane *lane, int asked, char *text, size_t size);
 /*
  * A call into the backend has timed out: asks the other ranks, awaits their answers for a moment, and writes "; behind:
  * rank 2; rank 2 last called ...", or "" if nobody can be asked.
  */
-void stall_name_behind(struct comm *comm, char *text, size_t size);
+void stall_name_behind(struct lane *lane, char *text, size_t size);
 
 /*
  * Asks the other ranks where they are, awaits their answers for a second, and writes "; not heard from: rank 2" about the
  * ranks that do not answer, or "".
  */
-void stall_name_silent(struct comm *comm, char *text, size_t size);
+void stall_name_silent(struct lane *lane, char *text, size_t size);
 
 /* Fails the communicator if the backend's functions wait for a rank that has left. */
-void stall_check_left_native(struct comm *comm);
+void stall_check_left_native(struct lane *lane);
 /* Fails the communicator if a running operation needs data from a rank that has left. */
-void stall_check_left(struct comm *comm);
+void stall_check_left(struct lane *lane);
 
 #endif

@@ -13,14 +13,14 @@
 
 /* The ranks of a communicator whose messages count. */
 struct flow {
-	const struct comm *comm;
+	const struct lane *lane;
 	const uint8_t *from; /* NULL: all ranks */
 	int comes;           /* a message of such a rank is on its way */
 };
 
 static void flow_see(struct flow *flow, int context_rank)
 {
-	const int rank = flow->comm->to_comm_rank[context_rank];
+	const int rank = flow->lane->to_comm_rank[context_rank];
 
 	flow->comes |= rank >= 0 && (!flow->from || flow->from[rank]);
 }
@@ -41,48 +41,48 @@ static int flow_runs(const struct op *op)
 	return op->state == OP_RUNNING && op->engine->by_messages;
 }
 
-/* Looks at the receives of `comm`, which may be another communicator of the endpoint. */
-static void flow_see_comm(struct flow *flow, const struct comm *comm)
+/* Looks at the receives of `lane`, which may be a lane of another communicator of the endpoint. */
+static void flow_see_comm(struct flow *flow, const struct lane *lane)
 {
-	for (const struct op *op = comm->queue.head; op; op = op->next)
+	for (const struct op *op = lane->queue.head; op; op = op->next)
 		for (int i = 0; flow_runs(op) && i < op->sched.nsteps; i++)
 			if (sched_is_recv(&op->sched.step[i]))
 				flow_see_recv(flow, &op->run[i].u.recv);
-	for (const struct message *m = comm->messages.recvs.first; m; m = m->next)
+	for (const struct message *m = lane->messages.recvs.first; m; m = m->next)
 		flow_see_recv(flow, &m->u.in.recv);
 }
 
 /* Has the communicator sends on their way, or an operation that no message moves? */
-static int flow_is_open(const struct comm *comm)
+static int flow_is_open(const struct lane *lane)
 {
-	for (const struct op *op = comm->queue.head; op; op = op->next)
+	for (const struct op *op = lane->queue.head; op; op = op->next)
 		if (op->state == OP_RUNNING && (op->sending_count || !op->engine->by_messages))
 			return 1;
-	return comm->native || comm->messages.sends.first;
+	return lane->native || lane->messages.sends.first;
 }
 
 /* The transport may deliver the awaited message behind one of another communicator. */
-static int flow_is_behind(const struct comm *comm)
+static int flow_is_behind(const struct lane *lane)
 {
-	const struct context *context = comm->context;
-	uint8_t *from = calloc((size_t)comm->nranks, 1);
-	struct flow flow = {.comm = comm, .from = from};
+	const struct context *context = lane->context;
+	uint8_t *from = calloc((size_t)lane->comm->nranks, 1);
+	struct flow flow = {.lane = lane, .from = from};
 
-	if (from && !stall_mark_awaited(comm, from))
+	if (from && !stall_mark_awaited(lane, from))
 		flow.from = NULL;
-	for (const struct comm *c = context->comms; c; c = c->next)
-		flow_see_comm(&flow, c);
+	for (const struct lane *other = context->lanes; other; other = other->next)
+		flow_see_comm(&flow, other);
 	match_each_incomplete(&traffic_of(context)->match, flow_see_incomplete, &flow);
 	free(from);
 	return flow.comes;
 }
 
-int stall_flows(const struct comm *comm)
+int stall_flows(const struct lane *lane)
 {
-	struct flow own = {.comm = comm};
+	struct flow own = {.lane = lane};
 
-	if (!comm->context->comms->next) /* no other communicator has messages here */
+	if (!lane->context->lanes->next) /* no other communicator has messages here */
 		return 1;
-	flow_see_comm(&own, comm);
-	return own.comes || flow_is_open(comm) || flow_is_behind(comm);
+	flow_see_comm(&own, lane);
+	return own.comes || flow_is_open(lane) || flow_is_behind(lane);
 }

@@ -13,40 +13,40 @@
 enum { OUTSIDE_SLEPT_US = 1000000 };
 
 /* Does a thread of the program wait or poll in the library, and ask for itself? */
-static int outside_is_inside(const struct comm *comm)
+static int outside_is_inside(const struct lane *lane)
 {
-	return stall_waits(comm) || comm->waited;
+	return stall_waits(lane) || lane->waited;
 }
 
-int stall_is_busy(const struct comm *comm)
+int stall_is_busy(const struct lane *lane)
 {
-	return engines_busy(comm) || comm->stream_waits || (!comm->native && comm->queue.head);
+	return engines_busy(lane) || lane->stream_waits || (!lane->native && lane->queue.head);
 }
 
-int stall_ask_outside(struct comm *comm)
+int stall_ask_outside(struct lane *lane)
 {
-	struct outside *outside = &comm->watch->outside;
-	const uint64_t place = stall_place(comm);
-	const int64_t now = clock_now_us(), first = comm->context->stall_us;
+	struct outside *outside = &lane->watch->outside;
+	const uint64_t place = stall_place(lane);
+	const int64_t now = clock_now_us(), first = lane->context->stall_us;
 	const int64_t slept = first / 2 < OUTSIDE_SLEPT_US ? first / 2 : OUTSIDE_SLEPT_US;
 
-	if (!first || comm->error || comm->leaving || comm->deferred || !stall_is_busy(comm))
+	if (!first || lane->error || lane->leaving || lane->deferred || !stall_is_busy(lane))
 		return 0;
-	if (!outside->since_us || outside->place != place || outside_is_inside(comm)) {
+	if (!outside->since_us || outside->place != place || outside_is_inside(lane)) {
 		*outside = (struct outside){place, now, first - slept, 0};
 		return 1;
 	}
-	if (comm->nleft && comm->native)
-		stall_check_left_native(comm);
-	if (comm->error || now - outside->since_us < outside->next_us)
+	if (lane->nleft && lane->native)
+		stall_check_left_native(lane);
+	if (lane->error || now - outside->since_us < outside->next_us)
 		return 1;
 	outside->next_us *= 2;
 	outside->asked = 1;
-	report_ask(comm);
+	report_ask(lane);
 	return 1;
 }
 
-int stall_is_outside(const struct comm *comm)
+int stall_is_outside(const struct lane *lane)
 {
-	return comm->watch->outside.asked && comm->watch->outside.place == stall_place(comm);
+	return lane->watch->outside.asked && lane->watch->outside.place == stall_place(lane);
 }

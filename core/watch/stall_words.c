@@ -9,54 +9,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-int stall_mark_awaited(const struct comm *comm, uint8_t *from)
+int stall_mark_awaited(const struct lane *lane, uint8_t *from)
 {
-	int any = comm->waited && comm->waited->kind->awaits(comm->waited, from);
+	int any = lane->waited && lane->waited->kind->awaits(lane->waited, from);
 
-	for (const struct op *op = comm->queue.head; op; op = op->next)
+	for (const struct op *op = lane->queue.head; op; op = op->next)
 		if (op->state == OP_RUNNING && op->engine->awaits)
 			any |= op->engine->awaits(op, from);
 	return any;
 }
 
-void stall_describe_own(const struct comm *comm, char *text, size_t size)
+void stall_describe_own(const struct lane *lane, char *text, size_t size)
 {
-	const struct engine *busy = engines_busy(comm);
+	const struct engine *busy = engines_busy(lane);
 	size_t used;
 
 	if (busy)
-		busy->describe(comm, text, size);
-	else if (comm->queue.head)
-		call_describe(comm, &comm->queue.head->call, text, size);
+		busy->describe(lane, text, size);
+	else if (lane->queue.head)
+		call_describe(lane, &lane->queue.head->call, text, size);
 	else
-		comm->waited->kind->describe(comm->waited, text, size);
+		lane->waited->kind->describe(lane->waited, text, size);
 	/* A rank whose buffers lie in another kind of memory makes its call in the other lane (comm/lane.h). */
 	used = strlen(text);
-	if (comm->lanes && (!comm->native || comm->lanes->host_issued))
+	if (lane_other(lane) && (!lane->native || lane->comm->host_issued))
 		snprintf(text + used, size - used, ", on %s memory",
-			 comm->native ? "device" : "host");
+			 lane->native ? "device" : "host");
 }
 
 static void stall_see_unexpected(void *user, const struct unexpected *e)
 {
 	struct stall_unexpected *unexpected = user;
-	const struct comm *comm = unexpected->comm;
+	const struct lane *lane = unexpected->lane;
 	const struct signature signature = {{e->header.meta[0], e->header.meta[1]}};
 	struct rank_name name;
 	char what[160], which[48];
 
-	if (e->header.tag & MATCH_CONTROL || comm->to_comm_rank[e->peer] < 0)
+	if (e->header.tag & MATCH_CONTROL || lane->to_comm_rank[e->peer] < 0)
 		return;
 	if ((e->header.tag & (TAG_USER | TAG_PIECES)) == (TAG_USER | TAG_PIECES))
 		return; /* the message before the pieces has a name */
 	if (unexpected->messages++)
 		return;
-	if (comm_tag_is_loose(e->header.tag))
+	if (tag_is_loose(e->header.tag))
 		snprintf(what, sizeof(what), "isend of %llu bytes",
 			 (unsigned long long)e->header.len);
 	else
-		signature_describe(comm, &signature, what, sizeof(what));
-	if (comm_tag_is_loose(e->header.tag))
+		signature_describe(lane, &signature, what, sizeof(what));
+	if (tag_is_loose(e->header.tag))
 		snprintf(which, sizeof(which), "with tag %llu",
 			 (unsigned long long)e->header.meta[1]);
 	else if (e->header.tag & TAG_USER)
@@ -66,75 +66,76 @@ static void stall_see_unexpected(void *user, const struct unexpected *e)
 			 ((unsigned)(e->header.tag >> TAG_SEQ_SHIFT) & TAG_SEQ_MASK) + 1);
 	snprintf(unexpected->text, sizeof(unexpected->text),
 		 "; %s has called %s %s, for which nothing waits here",
-		 comm_rank_name(comm, comm->to_comm_rank[e->peer], &name), what, which);
+		 comm_rank_name(lane, lane->to_comm_rank[e->peer], &name), what, which);
 }
 
-const char *stall_unexpected(const struct comm *comm, struct stall_unexpected *unexpected)
+const char *stall_unexpected(const struct lane *lane, struct stall_unexpected *unexpected)
 {
-	const uint64_t tag = (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT;
+	const uint64_t tag = (uint64_t)lane->context_id << TAG_CONTEXT_SHIFT;
 
-	*unexpected = (struct stall_unexpected){.comm = comm};
-	match_each(&traffic_of(comm->context)->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, tag,
+	*unexpected = (struct stall_unexpected){.lane = lane};
+	match_each(&traffic_of(lane->context)->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, tag,
 		   stall_see_unexpected, unexpected);
 	return unexpected->text;
 }
 
 /* Writes "rank 1, 4": the ranks of which is_in() is 1; or "none".  marks: for is_in(). */
-static void stall_list_ranks(const struct comm *comm,
-			     int (*is_in)(const struct comm *comm, int rank, const uint8_t *marks),
+static void stall_list_ranks(const struct lane *lane,
+			     int (*is_in)(const struct lane *lane, int rank, const uint8_t *marks),
 			     const uint8_t *marks, char *text, size_t size)
 {
 	struct rank_name name;
 	size_t at = 0;
 
 	snprintf(text, size, "none");
-	for (int r = 0; r < comm->nranks && at < size; r++)
-		if (is_in(comm, r, marks))
+	for (int r = 0; r < lane->comm->nranks && at < size; r++)
+		if (is_in(lane, r, marks))
 			at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "",
-					       comm_rank_name(comm, r, &name) +
+					       comm_rank_name(lane, r, &name) +
 						       (at ? strlen("rank ") : 0));
 }
 
-static int stall_is_marked(const struct comm *comm, int rank, const uint8_t *marks)
+static int stall_is_marked(const struct lane *lane, int rank, const uint8_t *marks)
 {
-	(void)comm;
+	(void)lane;
 	return marks[rank];
 }
 
-static int stall_is_silent(const struct comm *comm, int rank, const uint8_t *marks)
+static int stall_is_silent(const struct lane *lane, int rank, const uint8_t *marks)
 {
 	(void)marks;
-	return comm->watch->rank[rank].answered == ANSWERED_NOT;
+	return lane->watch->rank[rank].answered == ANSWERED_NOT;
 }
 
-void stall_list_silent(const struct comm *comm, char *text, size_t size)
+void stall_list_silent(const struct lane *lane, char *text, size_t size)
 {
-	stall_list_ranks(comm, stall_is_silent, NULL, text, size);
+	stall_list_ranks(lane, stall_is_silent, NULL, text, size);
 }
 
-static int stall_is_behind(const struct comm *comm, int rank, const uint8_t *marks)
+static int stall_is_behind(const struct lane *lane, int rank, const uint8_t *marks)
 {
-	const struct report *report = watch_report(comm, rank);
+	const struct report *report = watch_report(lane, rank);
 
 	(void)marks;
-	return rank != comm->rank && (!report || (int32_t)(report->here.number - comm->seq) < 0);
+	return rank != lane->comm->rank &&
+	       (!report || (int32_t)(report->here.number - lane->seq) < 0);
 }
 
-void stall_list_behind(const struct comm *comm, char *text, size_t size)
+void stall_list_behind(const struct lane *lane, char *text, size_t size)
 {
-	stall_list_ranks(comm, stall_is_behind, NULL, text, size);
+	stall_list_ranks(lane, stall_is_behind, NULL, text, size);
 }
 
-void stall_describe_awaited(const struct comm *comm, char *text, size_t size)
+void stall_describe_awaited(const struct lane *lane, char *text, size_t size)
 {
-	uint8_t *from = calloc((size_t)comm->nranks, 1);
+	uint8_t *from = calloc((size_t)lane->comm->nranks, 1);
 
 	snprintf(text, size, "%s",
-		 !comm->queue.head || comm->queue.head->call.args.kind == COLL_KIND_RECV
+		 !lane->queue.head || lane->queue.head->call.args.kind == COLL_KIND_RECV
 			 ? "any rank"
 			 : "none");
-	if (from && stall_mark_awaited(comm, from))
-		stall_list_ranks(comm, stall_is_marked, from, text, size);
+	if (from && stall_mark_awaited(lane, from))
+		stall_list_ranks(lane, stall_is_marked, from, text, size);
 	free(from);
 }
 
@@ -151,13 +152,13 @@ static void stall_describe_last_seen(const struct rank_status *status, char *tex
 }
 
 /* The memory of the calls of one of two lanes: " on host memory"; or "". */
-static const char *stall_memory(const struct comm *comm, int native)
+static const char *stall_memory(const struct lane *lane, int native)
 {
-	return !comm->lanes ? "" : native ? " on device memory" : " on host memory";
+	return !lane_other(lane) ? "" : native ? " on device memory" : " on host memory";
 }
 
 /* "waits in coll_probe of a message from any rank with tag 7" */
-static void stall_describe_loose(const struct comm *comm, const struct position *p, char *text,
+static void stall_describe_loose(const struct lane *lane, const struct position *p, char *text,
 				 size_t size)
 {
 	struct rank_name name;
@@ -167,47 +168,47 @@ static void stall_describe_loose(const struct comm *comm, const struct position 
 		snprintf(tag, sizeof(tag), "tag %u", p->seq_or_tag);
 	snprintf(text, size, "waits in %s from %s with %s",
 		 p->kind == POSITION_PROBE ? "coll_probe of a message" : "coll_irecv",
-		 comm_rank_name(comm, p->peer, &name), tag);
+		 comm_rank_name(lane, p->peer, &name), tag);
 }
 
 /* "waits in send to rank 1 with tag 7", or "last called send to rank 1, after 7 collectives". */
-static void stall_describe_p2p(const struct comm *comm, int native, const struct position *p,
+static void stall_describe_p2p(const struct lane *lane, int native, const struct position *p,
 			       const char *verb, char *text, size_t size)
 {
 	struct rank_name name;
 	size_t at = (size_t)snprintf(text, size, "%s %s %s %s", verb, kind_name(p->kind),
 				     p->kind == COLL_KIND_RECV ? "from" : "to",
-				     comm_rank_name(comm, p->peer, &name));
+				     comm_rank_name(lane, p->peer, &name));
 
 	if (native)
 		snprintf(text + at, size - at, ", after %u collectives%s", p->number,
-			 stall_memory(comm, 1));
+			 stall_memory(lane, 1));
 	else
 		snprintf(text + at, size - at, " with tag %u", p->seq_or_tag);
 }
 
-void stall_describe_place(const struct comm *comm, int other, const struct position *p, char *text,
+void stall_describe_place(const struct lane *lane, int other, const struct position *p, char *text,
 			  size_t size)
 {
 	const struct signature signature = {{p->meta[0], p->meta[1]}};
-	const int native = (comm->native != NULL) != other; /* it may have finished the call */
-	const char *memory = stall_memory(comm, native);
+	const int native = (lane->native != NULL) != other; /* it may have finished the call */
+	const char *memory = stall_memory(lane, native);
 	const char *verb = native && p->stalled != STALLED_WAITS ? "last called" : "waits in";
 	char call[160];
 
 	if (p->kind == POSITION_PROBE || p->kind == POSITION_IRECV) {
-		stall_describe_loose(comm, p, text, size);
+		stall_describe_loose(lane, p, text, size);
 	} else if (p->kind < 0 && native) {
 		snprintf(text, size, "has called nothing yet%s", memory);
 	} else if (p->kind < 0) {
 		snprintf(text, size, "has called %u collective%s%s and waits in none", p->number,
 			 p->number == 1 ? "" : "s", memory);
 	} else if (kind_is_collective(p->kind)) {
-		signature_describe(comm, &signature, call, sizeof(call));
+		signature_describe(lane, &signature, call, sizeof(call));
 		snprintf(text, size, "%s %s as collective number %u%s%s", verb, call,
 			 p->seq_or_tag + 1, memory[0] ? " of those" : "", memory);
 	} else {
-		stall_describe_p2p(comm, native, p, verb, text, size);
+		stall_describe_p2p(lane, native, p, verb, text, size);
 	}
 }
 
@@ -228,34 +229,34 @@ static void stall_describe_elsewhere(const struct report *r, char *text, size_t 
 			 signature_kind_name(r->elsewhere));
 }
 
-static void stall_describe_report(const struct comm *comm, const struct report *r, char *text,
+static void stall_describe_report(const struct lane *lane, const struct report *r, char *text,
 				  size_t size)
 {
 	char here[320], other[250];
 
-	stall_describe_place(comm, 0, &r->here, here, sizeof(here));
+	stall_describe_place(lane, 0, &r->here, here, sizeof(here));
 	stall_describe_elsewhere(r, here + strlen(here), sizeof(here) - strlen(here));
 	if (!stall_is_used(r)) {
 		snprintf(text, size, "%s", here);
 		return;
 	}
-	stall_describe_place(comm, 1, &r->other, other, sizeof(other));
+	stall_describe_place(lane, 1, &r->other, other, sizeof(other));
 	snprintf(text, size, "%s, and %s", here, other);
 }
 
-static void stall_describe_rank(const struct comm *comm, int rank, char *text, size_t size)
+static void stall_describe_rank(const struct lane *lane, int rank, char *text, size_t size)
 {
-	const struct rank_status *status = &comm->watch->rank[rank];
-	const struct report *report = watch_report(comm, rank);
+	const struct rank_status *status = &lane->watch->rank[rank];
+	const struct report *report = watch_report(lane, rank);
 	struct rank_name name;
 	char what[512];
 
-	comm_rank_name(comm, rank, &name);
+	comm_rank_name(lane, rank, &name);
 	if (report) {
-		stall_describe_report(comm, report, what, sizeof(what));
+		stall_describe_report(lane, report, what, sizeof(what));
 		snprintf(text, size, "%s %s%s", name.text, what,
 			 status->answered == ANSWERED_BEFORE ? " (an earlier answer)" : "");
-	} else if (comm->peer_state[rank] == PEER_LEFT) {
+	} else if (lane->peer_state[rank] == PEER_LEFT) {
 		snprintf(text, size, "%s has destroyed its communicator", name.text);
 	} else if (status->seen_kind) {
 		stall_describe_last_seen(status, what, sizeof(what));
@@ -264,53 +265,54 @@ static void stall_describe_rank(const struct comm *comm, int rank, char *text, s
 	} else {
 		/* Operations that are complete may have had its data from another rank. */
 		snprintf(text, size, "%s does not answer, and %s%s%s", name.text,
-			 comm->finished && !comm->native && !comm->lanes
+			 lane->finished && !lane->native && !lane_other(lane)
 				 ? "has sent nothing directly to this rank"
 				 : "was never heard from",
-			 comm->lanes ? " in a call" : "", stall_memory(comm, comm->native != NULL));
+			 lane_other(lane) ? " in a call" : "",
+			 stall_memory(lane, lane->native != NULL));
 	}
 }
 
 /* Has the rank called as many collectives as this one?  They say nothing of a message. */
-static int stall_is_level(const struct comm *comm, int rank)
+static int stall_is_level(const struct lane *lane, int rank)
 {
-	const struct record *last = call_log_record(comm, comm->issued);
-	const struct report *report = watch_report(comm, rank);
+	const struct record *last = call_log_record(lane, lane->issued);
+	const struct report *report = watch_report(lane, rank);
 
-	return report && last && kind_is_collective(last->kind) && report->here.number == comm->seq;
+	return report && last && kind_is_collective(last->kind) && report->here.number == lane->seq;
 }
 
 /* Is a rank at the same collective as this one? */
-static int stall_is_here(const struct comm *comm, int rank)
+static int stall_is_here(const struct lane *lane, int rank)
 {
-	const struct report *report = watch_report(comm, rank);
-	const struct op *op = comm->queue.head;
+	const struct report *report = watch_report(lane, rank);
+	const struct op *op = lane->queue.head;
 
-	if (comm->native)
-		return rank == comm->rank || stall_is_level(comm, rank);
-	return rank == comm->rank ||
+	if (lane->native)
+		return rank == lane->comm->rank || stall_is_level(lane, rank);
+	return rank == lane->comm->rank ||
 	       (report && op && report->here.kind == op->call.args.kind &&
 		kind_is_collective(report->here.kind) && report->here.seq_or_tag == op->seq);
 }
 
-void stall_describe_ranks(const struct comm *comm, char *text, size_t size)
+void stall_describe_ranks(const struct lane *lane, char *text, size_t size)
 {
-	const struct report own = report_make(comm, REPORT_ANSWERS);
+	const struct report own = report_make(lane, REPORT_ANSWERS);
 	struct rank_name name;
 	size_t at = 0;
 	char one[640];
 
 	text[0] = '\0';
 	if (stall_is_used(&own)) {
-		stall_describe_place(comm, 1, &own.other, one, sizeof(one));
-		at += (size_t)snprintf(text, size, "; %s itself %s", comm_own_name(comm, &name),
+		stall_describe_place(lane, 1, &own.other, one, sizeof(one));
+		at += (size_t)snprintf(text, size, "; %s itself %s", comm_own_name(lane, &name),
 				       one);
 	}
 	for (int answered = 0; answered < 2; answered++)
-		for (int r = 0; r < comm->nranks && at < size; r++)
-			if ((comm->watch->rank[r].answered != ANSWERED_NOT) == answered &&
-			    !stall_is_here(comm, r)) {
-				stall_describe_rank(comm, r, one, sizeof(one));
+		for (int r = 0; r < lane->comm->nranks && at < size; r++)
+			if ((lane->watch->rank[r].answered != ANSWERED_NOT) == answered &&
+			    !stall_is_here(lane, r)) {
+				stall_describe_rank(lane, r, one, sizeof(one));
 				at += (size_t)snprintf(text + at, size - at, "; %s", one);
 			}
 	if (at >= size)

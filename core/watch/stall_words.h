@@ -9,7 +9,7 @@
 
 /* The messages that have come for the communicator and that no operation takes: how many, and the first in words. */
 struct stall_unexpected {
-	const struct comm *comm;
+	const struct lane *lane;
 	unsigned messages;
 	char text[320];
 };
@@ -17,24 +17,24 @@ struct stall_unexpected {
 /* The lock is held in all of these. */
 
 /* Marks in `from` (nranks bytes) the ranks for which an operation still waits: 1 if there are any. */
-int stall_mark_awaited(const struct comm *comm, uint8_t *from);
+int stall_mark_awaited(const struct lane *lane, uint8_t *from);
 /* Writes "rank 1, 4": the ranks that have not answered; or "none". */
-void stall_list_silent(const struct comm *comm, char *text, size_t size);
+void stall_list_silent(const struct lane *lane, char *text, size_t size);
 /* Writes the ranks for which an operation still waits: "rank 1, 4", "any rank" or "none". */
-void stall_describe_awaited(const struct comm *comm, char *text, size_t size);
+void stall_describe_awaited(const struct lane *lane, char *text, size_t size);
 /* Writes "rank 1, 4": the ranks without an answer, or behind this one in collectives of the backend's own; or "none". */
-void stall_list_behind(const struct comm *comm, char *text, size_t size);
+void stall_list_behind(const struct lane *lane, char *text, size_t size);
 /* Writes "waits in barrier as collective number 7"; other: the position is in the other lane. */
-void stall_describe_place(const struct comm *comm, int other, const struct position *p, char *text,
+void stall_describe_place(const struct lane *lane, int other, const struct position *p, char *text,
 			  size_t size);
 /* Describes the operation or the message for which this rank waits. */
-void stall_describe_own(const struct comm *comm, char *text, size_t size);
+void stall_describe_own(const struct lane *lane, char *text, size_t size);
 /*
  * Writes where this rank is in the other lane, and which ranks are elsewhere, silent ranks first:
  * "; rank 3 waits in ...".
  */
-void stall_describe_ranks(const struct comm *comm, char *text, size_t size);
+void stall_describe_ranks(const struct lane *lane, char *text, size_t size);
 /* "; rank 2 has called ..., for which nothing waits here", or "". */
-const char *stall_unexpected(const struct comm *comm, struct stall_unexpected *unexpected);
+const char *stall_unexpected(const struct lane *lane, struct stall_unexpected *unexpected);
 
 #endif

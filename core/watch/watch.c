@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-int watch_new(struct comm *comm, int hashed)
+int watch_new(struct lane *lane, int hashed)
 {
-	const size_t n = (size_t)comm->nranks;
+	const size_t n = (size_t)lane->comm->nranks;
 	struct watch *watch = calloc(1, sizeof(*watch) + n * sizeof(watch->rank[0]));
 	struct compared *compared = NULL;
 
-	comm->watch = watch;
+	lane->watch = watch;
 	if (watch && hashed)
 		watch->compared = compared =
 			calloc(1, sizeof(*compared) + n * sizeof(compared->number[0]));
@@ -23,45 +23,45 @@ int watch_new(struct comm *comm, int hashed)
 	return COLL_SUCCESS;
 }
 
-void watch_free(struct comm *comm)
+void watch_free(struct lane *lane)
 {
-	struct watch *watch = comm->watch;
+	struct watch *watch = lane->watch;
 
 	if (!watch)
 		return;
-	for (int r = 0; watch->left && r < comm->nranks; r++)
+	for (int r = 0; watch->left && r < lane->comm->nranks; r++)
 		free(watch->left[r]);
 	free(watch->left);
 	free(watch->report);
 	free(watch->compared);
 	free(watch);
-	comm->watch = NULL;
+	lane->watch = NULL;
 }
 
-void watch_keep(struct comm *comm, int rank, const struct report *report)
+void watch_keep(struct lane *lane, int rank, const struct report *report)
 {
-	struct watch *watch = comm->watch;
+	struct watch *watch = lane->watch;
 
 	if (!watch->report)
-		watch->report = calloc((size_t)comm->nranks, sizeof(*watch->report));
+		watch->report = calloc((size_t)lane->comm->nranks, sizeof(*watch->report));
 	if (watch->report)
 		watch->report[rank] = *report;
 }
 
-const struct report *watch_report(const struct comm *comm, int rank)
+const struct report *watch_report(const struct lane *lane, int rank)
 {
-	const struct watch *watch = comm->watch;
+	const struct watch *watch = lane->watch;
 
 	return watch->rank[rank].answered && watch->report ? &watch->report[rank] : NULL;
 }
 
-void watch_keep_left(struct comm *comm, int rank, uint32_t first, uint32_t calls, const void *bytes)
+void watch_keep_left(struct lane *lane, int rank, uint32_t first, uint32_t calls, const void *bytes)
 {
-	struct watch *watch = comm->watch;
+	struct watch *watch = lane->watch;
 	struct left_calls *left;
 
 	if (!watch->left)
-		watch->left = calloc((size_t)comm->nranks, sizeof(watch->left[0]));
+		watch->left = calloc((size_t)lane->comm->nranks, sizeof(watch->left[0]));
 	left = watch->left && !watch->left[rank]
 		       ? malloc(sizeof(*left) + calls * sizeof(left->call[0]))
 		       : NULL;
@@ -73,7 +73,7 @@ void watch_keep_left(struct comm *comm, int rank, uint32_t first, uint32_t calls
 	watch->left[rank] = left;
 }
 
-const struct left_calls *watch_left(const struct comm *comm, int rank)
+const struct left_calls *watch_left(const struct lane *lane, int rank)
 {
-	return comm->watch->left ? comm->watch->left[rank] : NULL;
+	return lane->watch->left ? lane->watch->left[rank] : NULL;
 }

@@ -52,7 +52,7 @@ struct compared {
 	int64_t differ_us; /* when it was found; 0: there is none */
 	uint32_t differ_number;
 	int differ_rank;
-	uint64_t left_looked; /* 1 more than comm->seq when report_check_left looked last */
+	uint64_t left_looked; /* 1 more than lane->seq when report_check_left looked last */
 	uint32_t number[];    /* per rank: the collectives that its last report has counted */
 };
 
@@ -68,31 +68,31 @@ struct watch {
 };
 
 /* hashed: the ranks compare hashes. */
-int watch_new(struct comm *comm, int hashed);
-void watch_free(struct comm *comm);
+int watch_new(struct lane *lane, int hashed);
+void watch_free(struct lane *lane);
 
 /* The wait is over, or something has moved. */
-static inline void stall_end(struct stall *stall, struct comm *comm)
+static inline void stall_end(struct stall *stall, struct lane *lane)
 {
-	comm->watch->stalled -= stall->counted;
+	lane->watch->stalled -= stall->counted;
 	stall->counted = 0;
 }
 
 /* A message of an operation with this signature has come from a rank. */
-static inline void watch_see(struct comm *comm, int rank, const uint64_t *meta, uint32_t seq)
+static inline void watch_see(struct lane *lane, int rank, const uint64_t *meta, uint32_t seq)
 {
-	struct rank_status *status = &comm->watch->rank[rank];
+	struct rank_status *status = &lane->watch->rank[rank];
 
 	status->seen_seq = seq;
 	status->seen_kind = (uint8_t)meta[0]; /* the bits of signature_kind */
 }
 /* Keeps the report of a rank, which says where it is.  Without memory it is not kept. */
-void watch_keep(struct comm *comm, int rank, const struct report *report);
+void watch_keep(struct lane *lane, int rank, const struct report *report);
 /* The last report of a rank that says where it is, or NULL. */
-const struct report *watch_report(const struct comm *comm, int rank);
+const struct report *watch_report(const struct lane *lane, int rank);
 /* Keeps `calls` calls of a rank that has left, from number `first` on; bytes: their signatures.  Without memory it keeps none. */
-void watch_keep_left(struct comm *comm, int rank, uint32_t first, uint32_t calls,
+void watch_keep_left(struct lane *lane, int rank, uint32_t first, uint32_t calls,
 		     const void *bytes);
-const struct left_calls *watch_left(const struct comm *comm, int rank);
+const struct left_calls *watch_left(const struct lane *lane, int rank);
 
 #endif

@@ -96,10 +96,10 @@ static void test_context_ids(void)
 /* Sets the number of communicators that the rank has drawn. */
 static void set_drawn(coll_comm_t handle, uint32_t n)
 {
-	struct comm *comm = comm_enter(handle, "set_drawn");
+	struct lane *lane = comm_enter(handle, "set_drawn");
 
-	comm->context->next_context_id = n;
-	comm_leave(comm);
+	lane->context->next_context_id = n;
+	comm_leave(lane);
 }
 
 static void test_communicators(coll_comm_t comm)

@@ -13,19 +13,19 @@
 enum { CHILD_ID = 77, SPLIT_SEQ = 70000 };
 
 /* A communicator of ranks 0 and 2 that the split of that number has made. */
-static struct comm *child_new(struct rig *rig, uint32_t context_id, uint32_t seq)
+static struct lane *child_new(struct rig *rig, uint32_t context_id, uint32_t seq)
 {
 	const int world[] = {0, 2};
-	struct comm *child = NULL;
+	struct lane *child = NULL;
 
 	if (comm_new(&child, rig->context, context_id, 0, 2, world))
 		bail_out("cannot make a communicator: %s", error_text());
 	context_ref(rig->context);
-	child->birth = comm_tag_birth(rig->comm->context_id, seq);
+	child->birth = tag_birth(rig->lane->context_id, seq);
 	return child;
 }
 
-static void child_free(struct rig *rig, struct comm *child)
+static void child_free(struct rig *rig, struct lane *child)
 {
 	rig_free_comm(rig, child);
 	context_leave(rig->context);
@@ -50,9 +50,9 @@ static void test_birth(int early)
 {
 	const char *when = early ? "before" : "after";
 	struct rig *rig = rig_new(fake_transport);
-	uint64_t tag = comm_tag_birth(0, SPLIT_SEQ);
-	struct comm *child = early ? NULL : child_new(rig, CHILD_ID, SPLIT_SEQ);
-	struct comm *older = child_new(rig, CHILD_ID + 1, SPLIT_SEQ - (1 << TAG_SEQ_BITS));
+	uint64_t tag = tag_birth(0, SPLIT_SEQ);
+	struct lane *child = early ? NULL : child_new(rig, CHILD_ID, SPLIT_SEQ);
+	struct lane *older = child_new(rig, CHILD_ID + 1, SPLIT_SEQ - (1 << TAG_SEQ_BITS));
 
 	unmade(rig, 1, tag, COLL_ERR_PEER_LOST, "rank 3 was lost: cut");
 	if (early)
@@ -67,7 +67,7 @@ static void test_birth(int early)
 	       "lost: cut",
 	       "%s: both ranks are named", when);
 	is_int(older->error, 0, "%s: the child of a split 65,536 collectives before is well", when);
-	is_int(rig->comm->error, 0, "%s: the parent is well", when);
+	is_int(rig->lane->error, 0, "%s: the parent is well", when);
 	child_free(rig, child);
 	child_free(rig, older);
 	rig_free(rig);
@@ -77,12 +77,12 @@ static void test_birth(int early)
 static void test_birth_without_parent(void)
 {
 	struct rig *rig = rig_new(fake_transport);
-	struct comm *child = child_new(rig, CHILD_ID, 5);
+	struct lane *child = child_new(rig, CHILD_ID, 5);
 
 	context_ref(rig->context);
-	rig_free_comm(rig, rig->comm);
-	rig->comm = NULL;
-	unmade(rig, 2, comm_tag_birth(0, 5), COLL_ERR_NO_MEMORY, "no memory");
+	rig_free_comm(rig, rig->lane);
+	rig->lane = NULL;
+	unmade(rig, 2, tag_birth(0, 5), COLL_ERR_NO_MEMORY, "no memory");
 	context_progress(rig->context);
 	is_int(child->error, COLL_ERR_REMOTE, "the parent is gone: the child fails");
 	child_free(rig, child);
@@ -113,9 +113,9 @@ static void complete_all(struct rig *rig)
 static void test_late_answer(void)
 {
 	struct rig *rig = rig_new(fake_transport);
-	uint64_t tag = comm_tag_control(CHILD_ID);
+	uint64_t tag = tag_control(CHILD_ID);
 
-	fake_control(rig, 1, rig->comm, CONTROL_SHRUNK, CHILD_ID, "abc -1");
+	fake_control(rig, 1, rig->lane, CONTROL_SHRUNK, CHILD_ID, "abc -1");
 	context_progress(rig->context);
 	is_int(rig->fake.sends, 3, "an answer that nobody awaits: all ranks are told");
 	for (int k = 0; k < rig->fake.sends; k++)
@@ -124,8 +124,8 @@ static void test_late_answer(void)
 		       "message %d refuses the new communicator", k);
 	complete_all(rig);
 	rig->fake.sends = 0;
-	rig->comm->shrinks->lost = 3;
-	fake_control(rig, 1, rig->comm, CONTROL_SHRUNK, CHILD_ID, "abc -1");
+	rig->lane->shrinks->lost = 3;
+	fake_control(rig, 1, rig->lane, CONTROL_SHRUNK, CHILD_ID, "abc -1");
 	context_progress(rig->context);
 	is_int(rig->fake.sends, 3, "an answer after the loss of rank 3: all ranks are told");
 	for (int k = 0; k < rig->fake.sends; k++)
@@ -133,11 +133,11 @@ static void test_late_answer(void)
 		       "rank 3 was lost during coll_comm_shrink", "message %d names rank 3", k);
 	complete_all(rig);
 	rig->fake.sends = 0;
-	rig->comm->shrinks->awaited = 0xabc;
-	fake_control(rig, 1, rig->comm, CONTROL_SHRUNK, CHILD_ID, "abc -1");
+	rig->lane->shrinks->awaited = 0xabc;
+	fake_control(rig, 1, rig->lane, CONTROL_SHRUNK, CHILD_ID, "abc -1");
 	context_progress(rig->context);
 	is_int(rig->fake.sends, 0, "an awaited answer: nothing is refused");
-	is_int((long long)rig->comm->shrinks->answer.context_id, CHILD_ID,
+	is_int((long long)rig->lane->shrinks->answer.context_id, CHILD_ID,
 	       "its context id is taken");
 	rig_free(rig);
 }
@@ -145,9 +145,9 @@ static void test_late_answer(void)
 static void test_refused(void)
 {
 	struct rig *rig = rig_new(fake_transport);
-	struct comm *child;
+	struct lane *child;
 
-	unmade(rig, 2, comm_tag_control(CHILD_ID), COLL_ERR_NO_MEMORY, "no memory");
+	unmade(rig, 2, tag_control(CHILD_ID), COLL_ERR_NO_MEMORY, "no memory");
 	child = child_new(rig, CHILD_ID, 1);
 	context_progress(rig->context);
 	is_int(child->error, COLL_ERR_REMOTE, "a communicator that rank 2 refused fails");
@@ -157,7 +157,7 @@ static void test_refused(void)
 
 static void control(struct rig *rig, uint32_t peer, int kind, const void *bytes, size_t len)
 {
-	fake_control_bytes(rig, peer, rig->comm, kind, 0, bytes, len);
+	fake_control_bytes(rig, peer, rig->lane, kind, 0, bytes, len);
 }
 
 /* A rank leaves and names more calls than its message has: none is believed, and this rank waits in vain. */
@@ -167,14 +167,14 @@ static void test_calls_missing(void)
 	struct rig *rig = rig_new(fake_transport);
 	const struct report report = {.flags = REPORT_LEAVES, .calls = LOG_CALLS};
 
-	if (fake_issue(rig->comm, &args, 0))
+	if (fake_issue(rig->lane, &args, 0))
 		bail_out("cannot issue a barrier: %s", error_text());
-	queue_issued(rig->comm);
+	queue_issued(rig->lane);
 	for (uint32_t r = 1; r < FAKE_RANKS; r++)
 		control(rig, r, CONTROL_REPORT, &report, sizeof(report));
 	context_progress(rig->context);
-	is_int(rig->comm->error, COLL_ERR_PEER_LOST, "ranks leave without the calls they name");
-	has_str(comm_failure(rig->comm), "destroyed its communicator while rank 0 still waits",
+	is_int(rig->lane->error, COLL_ERR_PEER_LOST, "ranks leave without the calls they name");
+	has_str(comm_failure(rig->lane), "destroyed its communicator while rank 0 still waits",
 		"no call of theirs differs");
 	rig_free(rig);
 }
@@ -186,8 +186,8 @@ static void test_lost(void)
 	struct rig *rig = rig_new(fake_transport);
 	const int32_t rank[] = {-1, FAKE_RANKS, 3, 2, 2};
 
-	own = rig->comm->peer_state;
-	rig->comm->peer_state = states + 1;
+	own = rig->lane->peer_state;
+	rig->lane->peer_state = states + 1;
 	states[1 + 3] = PEER_LEFT;
 	for (int i = 0; i < 3; i++)
 		control(rig, 1, CONTROL_LOST, &rank[i], sizeof(rank[i]));
@@ -201,8 +201,8 @@ static void test_lost(void)
 	control(rig, 1, CONTROL_LOST, &rank[3], sizeof(rank[3]));
 	context_progress(rig->context);
 	is_int(states[1 + 2], PEER_REPORTED, "rank 2 is lost for another rank");
-	is_int(rig->comm->error, 0, "and this rank goes on");
-	rig->comm->peer_state = own;
+	is_int(rig->lane->error, 0, "and this rank goes on");
+	rig->lane->peer_state = own;
 	rig_free(rig);
 }
 
@@ -214,7 +214,7 @@ static void test_left_twice(void)
 	for (int i = 0; i < 2; i++)
 		fake_leave(rig, 2);
 	context_progress(rig->context);
-	is_int(rig->comm->nleft, 1, "one rank has left");
+	is_int(rig->lane->nleft, 1, "one rank has left");
 	rig_free(rig);
 }
 
@@ -227,8 +227,8 @@ static void test_too_many_calls(void)
 
 	fake_report(rig, 2, &report, calls);
 	context_progress(rig->context);
-	is_int(rig->comm->nleft, 1, "the rank has left");
-	ok(!watch_left(rig->comm, 2), "its calls are not kept");
+	is_int(rig->lane->nleft, 1, "the rank has left");
+	ok(!watch_left(rig->lane, 2), "its calls are not kept");
 	rig_free(rig);
 }
 
@@ -251,16 +251,16 @@ static void test_lost_is_told(void)
 	host->peer_lost(host, 1, "the cable is cut");
 	host->peer_lost(host, 1, "it is cut again");
 	context_progress(rig->context);
-	is_int(rig->comm->error, COLL_ERR_PEER_LOST, "rank 1 is lost");
-	is_str(comm_failure(rig->comm), "rank 1 was lost: the cable is cut",
+	is_int(rig->lane->error, COLL_ERR_PEER_LOST, "rank 1 is lost");
+	is_str(comm_failure(rig->lane), "rank 1 was lost: the cable is cut",
 	       "the first cause stays");
-	is_int(rig->comm->peer_state[1], PEER_FAILED, "rank 1 has failed");
+	is_int(rig->lane->peer_state[1], PEER_FAILED, "rank 1 has failed");
 	is_int(rig->fake.sends, 2, "two messages tell of it");
 	for (int k = 0; k < rig->fake.sends; k++)
 		is_int(rig->fake.send[k]->peer, 3, "message %d is for rank 3", k);
 	is_int(sent_kind(rig, 0), CONTROL_LOST, "the loss comes first");
 	is_int(sent_kind(rig, 1), CONTROL_FAIL, "then the failure");
-	fake_control(rig, 3, rig->comm, CONTROL_SHRINK, 0, "0");
+	fake_control(rig, 3, rig->lane, CONTROL_SHRINK, 0, "0");
 	context_progress(rig->context);
 	is_int(rig->fake.sends, 2, "nobody is told twice");
 	rig_free(rig);
@@ -275,8 +275,8 @@ static void test_left_and_lost(void)
 	context_progress(rig->context);
 	host->peer_lost(host, 2, "connection closed");
 	context_progress(rig->context);
-	is_int(rig->comm->error, 0, "the end of a rank that has left is no failure");
-	is_int(rig->comm->peer_state[2], PEER_LEFT, "it has left");
+	is_int(rig->lane->error, 0, "the end of a rank that has left is no failure");
+	is_int(rig->lane->peer_state[2], PEER_LEFT, "it has left");
 	is_int(rig->fake.sends, 0, "and nobody is told");
 	rig_free(rig);
 }
@@ -287,10 +287,10 @@ static void test_lost_while_leaving(void)
 	struct rig *rig = rig_new(fake_transport);
 	const coll_host_t *host = &rig->context->host;
 
-	rig->comm->leaving = 1;
+	rig->lane->leaving = 1;
 	host->peer_lost(host, 1, "connection closed");
 	context_progress(rig->context);
-	is_int(rig->comm->error, 0, "a rank ends while this one leaves: no failure");
+	is_int(rig->lane->error, 0, "a rank ends while this one leaves: no failure");
 	is_int(rig->fake.sends, 0, "and nobody is told");
 	rig_free(rig);
 }
@@ -302,18 +302,18 @@ static void test_mismatch_first(int leaves)
 	struct rig *rig = rig_new(fake_transport);
 	const coll_host_t *host = &rig->context->host;
 
-	if (fake_issue(rig->comm, &args, 0))
+	if (fake_issue(rig->lane, &args, 0))
 		bail_out("cannot issue a barrier: %s", error_text());
-	queue_issued(rig->comm);
-	comm_set_pending(rig->comm, COLL_ERR_MISMATCH, "other calls");
+	queue_issued(rig->lane);
+	lane_set_pending(rig->lane, COLL_ERR_MISMATCH, "other calls");
 	for (uint32_t r = 1; leaves && r < FAKE_RANKS; r++)
 		fake_leave(rig, r);
 	if (!leaves)
 		host->peer_lost(host, 1, "connection closed");
 	context_progress(rig->context);
-	is_int(rig->comm->error, COLL_ERR_MISMATCH, "calls differ, then rank 1 %s",
+	is_int(rig->lane->error, COLL_ERR_MISMATCH, "calls differ, then rank 1 %s",
 	       leaves ? "leaves" : "is lost");
-	is_str(comm_failure(rig->comm), "other calls", "the mismatch is told");
+	is_str(comm_failure(rig->lane), "other calls", "the mismatch is told");
 	rig_free(rig);
 }
 
@@ -321,17 +321,17 @@ static void test_mismatch_first(int leaves)
 static void test_failed(void)
 {
 	struct rig *rig = rig_new(fake_transport);
-	struct comm *child = child_new(rig, CHILD_ID, 1);
+	struct lane *child = child_new(rig, CHILD_ID, 1);
 	const struct signature none = {{0, 0}};
 
-	fake_message(rig, 1, comm_tag_collective(child, 0, 0), none, "", 1);
+	fake_message(rig, 1, tag_collective(child, 0, 0), none, "", 1);
 	is_int((int64_t)traffic_of(rig->context)->match.unexpected_count, 0,
 	       "a message of a rank that is not in the communicator is dropped");
-	fake_control(rig, 2, rig->comm, CONTROL_FAIL, COLL_ERR_MISMATCH, "other calls");
+	fake_control(rig, 2, rig->lane, CONTROL_FAIL, COLL_ERR_MISMATCH, "other calls");
 	context_progress(rig->context);
-	is_int(rig->comm->error, COLL_ERR_MISMATCH, "the code of rank 2 is that of all");
-	is_str(comm_failure(rig->comm), "rank 2: other calls", "and its text");
-	fake_message(rig, 1, comm_tag_collective(rig->comm, 0, 0), none, "", 1);
+	is_int(rig->lane->error, COLL_ERR_MISMATCH, "the code of rank 2 is that of all");
+	is_str(comm_failure(rig->lane), "rank 2: other calls", "and its text");
+	fake_message(rig, 1, tag_collective(rig->lane, 0, 0), none, "", 1);
 	is_int((int64_t)traffic_of(rig->context)->match.unexpected_count, 0,
 	       "a message of a communicator that has failed is dropped");
 	child_free(rig, child);
@@ -345,21 +345,21 @@ static void test_told_though_left(void)
 
 	fake_leave(rig, 2);
 	context_progress(rig->context);
-	comm_send_abort(rig->comm);
+	comm_send_abort(rig->lane);
 	is_int(rig->fake.sends, 3, "all ranks hear of an abort");
-	comm_send_unmade(rig->comm, 1, COLL_ERR_NO_MEMORY, "no memory");
+	comm_send_unmade(rig->lane, 1, COLL_ERR_NO_MEMORY, "no memory");
 	is_int(rig->fake.sends, 6, "and of a communicator that this rank could not make");
-	comm_refuse(rig->comm, CHILD_ID, COLL_ERR_NO_MEMORY, "no memory");
+	comm_refuse(rig->lane, CHILD_ID, COLL_ERR_NO_MEMORY, "no memory");
 	is_int(rig->fake.sends, 9, "and of one that it refuses");
 	complete_all(rig);
 	rig->fake.refuse = COLL_ERR_SYSTEM;
-	comm_send_abort(rig->comm);
+	comm_send_abort(rig->lane);
 	is_int(context_controls_pending(rig->context), 0, "messages that are refused are over");
 	rig->fake.refuse = 0;
-	fake_control(rig, 1, rig->comm, CONTROL_SHRUNK, CHILD_ID, "abc 3");
+	fake_control(rig, 1, rig->lane, CONTROL_SHRUNK, CHILD_ID, "abc 3");
 	context_progress(rig->context);
 	is_int(rig->fake.sends, 9, "a late answer without a new communicator needs no word");
-	is_int((int64_t)rig->comm->shrinks->answer.hash, 0, "and answers nothing");
+	is_int((int64_t)rig->lane->shrinks->answer.hash, 0, "and answers nothing");
 	rig_free(rig);
 }
 
@@ -405,10 +405,10 @@ static struct signature call_at(uint32_t number)
 /* This rank makes calls until there are `number`. */
 static void call_until(struct rig *rig, uint32_t number)
 {
-	while (rig->comm->seq < number) {
-		const struct signature call = call_at(rig->comm->seq++);
+	while (rig->lane->seq < number) {
+		const struct signature call = call_at(rig->lane->seq++);
 
-		call_log_add_call(rig->comm, &call);
+		call_log_add_call(rig->lane, &call);
 	}
 }
 
@@ -452,14 +452,14 @@ static void test_last_calls(void)
 	struct rig *rig = rig_new(fake_both);
 
 	report_with(rig, 1, cut, 0, sizeof(cut) - 1);
-	is_int(rig->comm->nleft, 0, "a part of a report says nothing");
+	is_int(rig->lane->nleft, 0, "a part of a report says nothing");
 	rig_free(rig);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		const struct report report = {.flags = REPORT_LEAVES, .calls = bad[i].calls};
 
 		rig = rig_new(fake_both);
 		report_with(rig, 1, report, LOG_MARK_EVERY + 1, bad[i].bytes);
-		ok(rig->comm->nleft == 1 && !watch_left(rig->comm, 1), "last calls: %s",
+		ok(rig->lane->nleft == 1 && !watch_left(rig->lane, 1), "last calls: %s",
 		   bad[i].what);
 		rig_free(rig);
 	}
@@ -471,7 +471,7 @@ static const char *after_calls(struct rig *rig, uint32_t calls, size_t bytes)
 	const struct report report = {.flags = REPORT_DIFFERS, .calls = calls};
 
 	report_with(rig, 1, report, LOG_MARK_EVERY + 1, bytes);
-	return rig->comm->error ? comm_failure(rig->comm) : "";
+	return rig->lane->error ? comm_failure(rig->lane) : "";
 }
 
 static void test_calls_malformed(void)
@@ -498,7 +498,7 @@ static void test_calls_unknown(int forgotten)
 	call_until(rig, forgotten ? LOG_HASHED_CALLS + 2 : 1);
 	fake_report(rig, 1, &report, other);
 	context_progress(rig->context);
-	has_str(comm_failure(rig->comm),
+	has_str(comm_failure(rig->lane),
 		"the first 2 collectives of rank 1 are others than those of rank 0",
 		"%s: the calls are not compared", forgotten ? "forgotten" : "not made yet");
 	rig_free(rig);
@@ -515,10 +515,10 @@ static void test_hashes_malformed(void)
 	control(rig, 1, CONTROL_REPORT, &sent, sizeof(sent.report) - 1);
 	control(rig, 1, CONTROL_REPORT, &sent, sizeof(sent.report) + 1);
 	context_progress(rig->context);
-	is_int(rig->comm->watch->compared->number[1], 0, "a report of another length says nothing");
+	is_int(rig->lane->watch->compared->number[1], 0, "a report of another length says nothing");
 	control(rig, 1, CONTROL_REPORT, &sent, sizeof(sent.report));
 	context_progress(rig->context);
-	is_int(rig->comm->watch->compared->number[1], 5, "one of the right length does");
+	is_int(rig->lane->watch->compared->number[1], 5, "one of the right length does");
 	rig_free(rig);
 }
 
@@ -594,7 +594,7 @@ static void test_behind(uint32_t calls, uint32_t number)
 	context_progress(rig->context);
 	is_int(suspect(rig), 0, "a rank at call %u with equal calls, this one at %u", number,
 	       calls);
-	is_int(rig->comm->error, 0, "no failure");
+	is_int(rig->lane->error, 0, "no failure");
 	rig_free(rig);
 }
 
@@ -647,8 +647,8 @@ static void test_left_unnamed(int asked)
 		call_until(rig, LOG_MARK_EVERY);
 	is_int(suspect(rig), asked, "%s", asked ? "rank 1 is asked" : "who has left is not asked");
 	context_progress(rig->context);
-	is_int(rig->comm->error, COLL_ERR_MISMATCH, "rank 1 has left with other calls");
-	has_str(comm_failure(rig->comm),
+	is_int(rig->lane->error, COLL_ERR_MISMATCH, "rank 1 has left with other calls");
+	has_str(comm_failure(rig->lane),
 		"the first 1024 collectives of rank 1 are others than those of rank 0",
 		"nobody knows which");
 	rig_free(rig);
@@ -661,11 +661,11 @@ static void test_left_in_turn(void)
 
 	call_until(rig, 2);
 	leave(rig, 2, 2);
-	is_int(rig->comm->error, 0, "rank 2 leaves after the same calls");
+	is_int(rig->lane->error, 0, "rank 2 leaves after the same calls");
 	leave(rig, 1, 1);
 	context_progress(rig->context);
-	is_int(rig->comm->error, COLL_ERR_MISMATCH, "rank 1 leaves and lacks one");
-	has_str(comm_failure(rig->comm), "as collective number 2, but rank 1 destroyed its",
+	is_int(rig->lane->error, COLL_ERR_MISMATCH, "rank 1 leaves and lacks one");
+	has_str(comm_failure(rig->lane), "as collective number 2, but rank 1 destroyed its",
 		"it is named");
 	rig_free(rig);
 }
@@ -676,16 +676,16 @@ static void test_left_meanwhile(int waits)
 	struct rig *rig = rig_new(fake_both);
 
 	call_until(rig, 2);
-	rig->comm->issued++;
+	rig->lane->issued++;
 	leave(rig, 1, 1);
-	is_int(rig->comm->pending.code, 0, "rank 1 leaves while an operation is under way");
-	rig->comm->finished++;
+	is_int(rig->lane->pending.code, 0, "rank 1 leaves while an operation is under way");
+	rig->lane->finished++;
 	if (waits)
-		rig->comm->issued++;
-	report_check_left(rig->comm, 0);
-	is_int(rig->comm->pending.code, waits ? 0 : COLL_ERR_MISMATCH, "that operation ends%s",
+		rig->lane->issued++;
+	report_check_left(rig->lane, 0);
+	is_int(rig->lane->pending.code, waits ? 0 : COLL_ERR_MISMATCH, "that operation ends%s",
 	       waits ? ", and the next one waits" : "");
-	rig->comm->finished = rig->comm->issued;
+	rig->lane->finished = rig->lane->issued;
 	rig_free(rig);
 }
 
@@ -696,10 +696,10 @@ static void test_leaves_earlier(void)
 
 	call_until(rig, 1);
 	leave(rig, 1, 100);
-	is_int(rig->comm->error, 0, "rank 1 leaves after 100 calls, which may still come here");
-	report_check_left(rig->comm, 1);
-	is_int(rig->comm->pending.code, COLL_ERR_MISMATCH, "they will not");
-	is_str(rig->comm->pending.text,
+	is_int(rig->lane->error, 0, "rank 1 leaves after 100 calls, which may still come here");
+	report_check_left(rig->lane, 1);
+	is_int(rig->lane->pending.code, COLL_ERR_MISMATCH, "they will not");
+	is_str(rig->lane->pending.text,
 	       "rank 1 called a collective as collective number 2, but rank 0 destroyed its "
 	       "communicator after 1: all ranks must make the same calls in the same order",
 	       "the first of them was not named");

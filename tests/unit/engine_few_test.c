@@ -73,7 +73,7 @@ struct few {
 
 static struct op *few_op(struct few *few, void *out)
 {
-	struct comm *comm = few->rig->comm;
+	struct lane *lane = few->rig->lane;
 	const coll_args_t args = {.size = sizeof(args),
 				  .kind = COLL_KIND_ALLREDUCE,
 				  .dtype = COLL_INT32,
@@ -84,9 +84,9 @@ static struct op *few_op(struct few *few, void *out)
 	struct op *op;
 
 	few->args = args;
-	few->repeats = few->again && comm->queue.plans[COLL_KIND_ALLREDUCE];
-	op = few->repeats ? comm->queue.plans[COLL_KIND_ALLREDUCE] : plan_again(comm, &args);
-	if (!op && fake_op(comm, &args, &op))
+	few->repeats = few->again && lane->queue.plans[COLL_KIND_ALLREDUCE];
+	op = few->repeats ? lane->queue.plans[COLL_KIND_ALLREDUCE] : plan_again(lane, &args);
+	if (!op && fake_op(lane, &args, &op))
 		bail_out("cannot make an operation: %s", error_text());
 	few->op = op;
 	few->in = TEST_OWN;
@@ -102,14 +102,14 @@ static void few_message(struct few *few, int from, uint64_t meta)
 	struct signature signature = few->op->call.signature;
 
 	signature.meta[1] += meta;
-	fake_message(few->rig, (uint32_t)from, comm_tag_collective(few->rig->comm, few->op->seq, 0),
+	fake_message(few->rig, (uint32_t)from, tag_collective(few->rig->lane, few->op->seq, 0),
 		     signature, &value, sizeof(value));
 }
 
 /* Issues a call that repeats an earlier one: 1.  0: it cannot start at once, and nothing was done. */
-static int few_repeat(struct comm *comm, const coll_args_t *args)
+static int few_repeat(struct lane *lane, const coll_args_t *args)
 {
-	struct op *op = plan_again(comm, args);
+	struct op *op = plan_again(lane, args);
 
 	if (op && composed_engine.at_once(op))
 		return 1;
@@ -121,12 +121,12 @@ static int few_repeat(struct comm *comm, const coll_args_t *args)
 static void few_issue(struct few *few)
 {
 	if (few->repeats) {
-		if (!few_repeat(few->rig->comm, &few->args))
+		if (!few_repeat(few->rig->lane, &few->args))
 			bail_out("the call does not start at once");
 		return;
 	}
 	op_enqueue(few->op, 0);
-	queue_issued(few->rig->comm);
+	queue_issued(few->rig->lane);
 }
 
 /* Moves the context in one of the two ways of a wait. */
@@ -153,7 +153,7 @@ static void few_complete(struct few *few)
  */
 static void few_run(struct few *few, unsigned way)
 {
-	few->op->seq = few->rig->comm->seq;
+	few->op->seq = few->rig->lane->seq;
 	few_at_once = way & 3;
 	if (way & 4)
 		few_message(few, 1, 0);
@@ -176,7 +176,7 @@ static void few_run(struct few *few, unsigned way)
 static void test_ways(int in_place, int again)
 {
 	struct few few = {.rig = rig_new(few_transport), .again = again};
-	struct comm *comm = few.rig->comm;
+	struct lane *lane = few.rig->lane;
 	int32_t *out = in_place ? &few.in : &few.out;
 	int wrong = 0, unfinished = 0;
 
@@ -189,8 +189,8 @@ static void test_ways(int in_place, int again)
 		sent = few_value[0] == TEST_OWN && few_value[1] == TEST_OWN + TEST_FIRST;
 		wrong += *out != TEST_OWN + TEST_FIRST + TEST_SECOND || !sent ||
 			 few.rig->fake.sends != 2;
-		unfinished += comm->finished != comm->issued || comm->error;
-		if ((wrong || unfinished) && comm->error)
+		unfinished += lane->finished != lane->issued || lane->error;
+		if ((wrong || unfinished) && lane->error)
 			break;
 	}
 	is_int(unfinished, 0, "%s%s: every call ends", in_place ? "in place" : "two buffers",
@@ -200,7 +200,7 @@ static void test_ways(int in_place, int again)
 	is_int(few.op->sched.nsteps, in_place ? 6 : 5,
 	       in_place ? "in place both messages wait in scratch memory"
 			: "the first message is added as it arrives");
-	is_int((int64_t)call_log_record(comm, comm->issued)->kind, COLL_KIND_ALLREDUCE,
+	is_int((int64_t)call_log_record(lane, lane->issued)->kind, COLL_KIND_ALLREDUCE,
 	       "the log has the last call");
 	rig_free(few.rig);
 }
@@ -220,7 +220,7 @@ static void test_no_copy(int in_place)
 	struct op *op;
 	int copies = 0;
 
-	if (fake_op(rig->comm, &args, &op) || composed_build(op))
+	if (fake_op(rig->lane, &args, &op) || composed_build(op))
 		bail_out("cannot make an operation: %s", error_text());
 	for (int i = 0; i < op->sched.nsteps; i++)
 		copies += op->sched.step[i].kind == STEP_COPY;
@@ -241,7 +241,7 @@ static void few_warm(struct few *few)
 		few_run(few, 3);
 	}
 	few_op(few, &few->out);
-	few->op->seq = few->rig->comm->seq;
+	few->op->seq = few->rig->lane->seq;
 }
 
 /* A message of another call, before this call or during it, from either rank. */
@@ -257,7 +257,7 @@ static void test_mismatch(int from, int early, int again)
 		few_message(&few, from, 1);
 	few_complete(&few);
 	context_progress(few.rig->context);
-	is_int(few.rig->comm->error, COLL_ERR_MISMATCH,
+	is_int(few.rig->lane->error, COLL_ERR_MISMATCH,
 	       "a message of rank %d for another call, %s%s", from,
 	       early ? "before this one" : "during this one", again ? ", repeated" : "");
 	rig_free(few.rig);
@@ -275,9 +275,9 @@ static void test_refused(int k, int again)
 	few_issue(&few);
 	context_progress(few.rig->context);
 	snprintf(text, sizeof(text), "no room for send %d", k);
-	is_int(few.rig->comm->error, COLL_ERR_SYSTEM, "send %d is refused", k);
-	ok(strstr(comm_failure(few.rig->comm), text) != NULL, "with the cause: %s",
-	   comm_failure(few.rig->comm));
+	is_int(few.rig->lane->error, COLL_ERR_SYSTEM, "send %d is refused", k);
+	ok(strstr(comm_failure(few.rig->lane), text) != NULL, "with the cause: %s",
+	   comm_failure(few.rig->lane));
 	rig_free(few.rig);
 }
 
@@ -294,10 +294,10 @@ static void test_lost(int came, int again)
 		few_message(&few, 1, 0);
 	host->peer_lost(host, 1, "it is gone");
 	context_progress(few.rig->context);
-	is_int(few.rig->comm->error, COLL_ERR_PEER_LOST, "rank 1 is lost %s its message",
+	is_int(few.rig->lane->error, COLL_ERR_PEER_LOST, "rank 1 is lost %s its message",
 	       came ? "after" : "before");
-	ok(strstr(comm_failure(few.rig->comm), "it is gone") != NULL, "with the cause: %s",
-	   comm_failure(few.rig->comm));
+	ok(strstr(comm_failure(few.rig->lane), "it is gone") != NULL, "with the cause: %s",
+	   comm_failure(few.rig->lane));
 	rig_free(few.rig);
 }
 
@@ -325,9 +325,9 @@ static void test_lost_without_memory(void)
 	host->peer_lost(host, 1, "it is gone");
 	few_no_memory = 0;
 	context_progress(few.rig->context);
-	is_int(few.rig->comm->error, COLL_ERR_PEER_LOST,
+	is_int(few.rig->lane->error, COLL_ERR_PEER_LOST,
 	       "rank 1 is lost, and there is no memory for the cause");
-	has_str(comm_failure(few.rig->comm), "rank 1 was lost: there was no memory for the cause",
+	has_str(comm_failure(few.rig->lane), "rank 1 was lost: there was no memory for the cause",
 		"the text says so");
 	rig_free(few.rig);
 }
@@ -344,7 +344,7 @@ static void few_ends(void *ep)
 	struct fake *f = ep;
 	const coll_host_t *host = &few_told->context->host;
 
-	fake_control(few_told, 3, few_told->comm, CONTROL_FAIL, COLL_ERR_ABORTED,
+	fake_control(few_told, 3, few_told->lane, CONTROL_FAIL, COLL_ERR_ABORTED,
 		     "rank 2 aborted the communicator");
 	if (few_half)
 		host->arrived(host, few_half, COLL_ERR_PEER_LOST);
@@ -361,16 +361,15 @@ static void test_told(int half, int again)
 	few_told = few.rig;
 	few_half = 0;
 	if (half)
-		few_half =
-			fake_begin(few.rig, 1, comm_tag_collective(few.rig->comm, few.op->seq, 0),
-				   few.op->call.signature, sizeof(int32_t))
-				.cookie;
+		few_half = fake_begin(few.rig, 1, tag_collective(few.rig->lane, few.op->seq, 0),
+				      few.op->call.signature, sizeof(int32_t))
+				   .cookie;
 	few_news = few_ends;
 	for (int i = 0; i < 3; i++)
 		few_progress(&few);
-	is_int(few.rig->comm->error, COLL_ERR_REMOTE, "a rank ends%s after another has told why",
+	is_int(few.rig->lane->error, COLL_ERR_REMOTE, "a rank ends%s after another has told why",
 	       half ? " within a message" : "");
-	is_str(comm_failure(few.rig->comm), "rank 2 aborted the communicator", "the cause is told");
+	is_str(comm_failure(few.rig->lane), "rank 2 aborted the communicator", "the cause is told");
 	rig_free(few.rig);
 }
 
@@ -384,7 +383,7 @@ static void test_told_at_once(void)
 	few_half = 0;
 	few_news = few_ends;
 	few_issue(&few);
-	is_int(few.rig->comm->error, COLL_ERR_REMOTE, "a repeated call finds the failure");
+	is_int(few.rig->lane->error, COLL_ERR_REMOTE, "a repeated call finds the failure");
 	rig_free(few.rig);
 }
 
@@ -392,7 +391,7 @@ static void test_told_at_once(void)
 static void test_any_source(void)
 {
 	struct rig *rig = rig_new(few_transport);
-	struct comm *comm = rig->comm;
+	struct lane *lane = rig->lane;
 	int32_t got = 0;
 	const coll_args_t args = {.size = sizeof(args),
 				  .kind = COLL_KIND_RECV,
@@ -403,18 +402,18 @@ static void test_any_source(void)
 	int repeated = 0;
 
 	for (int32_t from = 1; from < FAKE_RANKS; from++) {
-		if (few_repeat(comm, &args)) {
+		if (few_repeat(lane, &args)) {
 			repeated++;
 		} else {
-			if (fake_issue(comm, &args, 0))
+			if (fake_issue(lane, &args, 0))
 				bail_out("%s", error_text());
-			queue_issued(comm);
+			queue_issued(lane);
 		}
-		fake_message(rig, (uint32_t)from, comm_tag_user(comm, 0),
-			     comm->queue.head->call.signature, &from, sizeof(from));
+		fake_message(rig, (uint32_t)from, tag_user(lane, 0),
+			     lane->queue.head->call.signature, &from, sizeof(from));
 		context_progress(rig->context);
 		is_int(got, from, "the message of rank %d", from);
-		is_int((int64_t)comm->finished, from, "ends receive %d", from);
+		is_int((int64_t)lane->finished, from, "ends receive %d", from);
 	}
 	is_int(repeated, FAKE_RANKS - 2, "all but the first start at once");
 	rig_free(rig);
@@ -425,35 +424,35 @@ static void test_any_source(void)
 /* The call has to go through the queue, and nothing was done. */
 static int few_is_queued(struct few *few)
 {
-	struct comm *comm = few->rig->comm;
-	const uint64_t issued = comm->issued;
-	const uint32_t seq = comm->seq;
-	struct op *const *plans = &comm->queue.plans[COLL_KIND_ALLREDUCE];
+	struct lane *lane = few->rig->lane;
+	const uint64_t issued = lane->issued;
+	const uint32_t seq = lane->seq;
+	struct op *const *plans = &lane->queue.plans[COLL_KIND_ALLREDUCE];
 	const struct op *plan = *plans;
 
-	return !few_repeat(comm, &few->args) && comm->issued == issued && comm->seq == seq &&
+	return !few_repeat(lane, &few->args) && lane->issued == issued && lane->seq == seq &&
 	       *plans == plan && !few->rig->fake.sends;
 }
 
 static void test_other_calls(void)
 {
 	struct few few = {.rig = rig_new(few_transport), .again = 1};
-	struct comm *comm = few.rig->comm;
+	struct lane *lane = few.rig->lane;
 	struct op *op;
 
 	few_warm(&few);
-	op = comm->queue.plans[COLL_KIND_ALLREDUCE];
+	op = lane->queue.plans[COLL_KIND_ALLREDUCE];
 	few.args.count = 2;
 	ok(few_is_queued(&few), "a call with another count repeats none");
 	few.args.count = 1;
 	few.args.recvbuf = few_value;
 	ok(few_is_queued(&few), "nor does one with another buffer");
 	few.args.recvbuf = &few.out;
-	comm->seq = TAG_SEQ_APART;
+	lane->seq = TAG_SEQ_APART;
 	ok(few_is_queued(&few), "one before which the queue inserts a barrier waits for it");
-	comm->seq = 2;
+	lane->seq = 2;
 	ok(!composed_poll(few.rig->context), "without an operation a wait looks at all");
-	ok(!few_is_queued(&few) && comm->queue.head == op && op->state == OP_RUNNING,
+	ok(!few_is_queued(&few) && lane->queue.head == op && op->state == OP_RUNNING,
 	   "without all that a call starts at once");
 	few.rig->fake.sends = 0;
 	ok(few_is_queued(&few), "and not before the one before it is complete");
@@ -464,7 +463,7 @@ static void test_other_calls(void)
 static void test_beside(void)
 {
 	struct few few = {.rig = rig_new(few_transport), .again = 1};
-	struct comm *comm = few.rig->comm;
+	struct lane *lane = few.rig->lane;
 	struct context *context = few.rig->context;
 	struct task *task;
 
@@ -478,24 +477,24 @@ static void test_beside(void)
 	traffic_of(context)->match.controls = 1;
 	ok(few_is_queued(&few), "one after a control message");
 	traffic_of(context)->match.controls = 0;
-	comm->nleft = 1;
+	lane->nleft = 1;
 	ok(few_is_queued(&few), "one after a rank has left");
-	comm->nleft = 0;
-	context->busy = (struct comm *)&few; /* another one */
+	lane->nleft = 0;
+	context->busy = (struct lane *)&few; /* another one */
 	ok(few_is_queued(&few), "one beside operations of another communicator");
 	context->busy = NULL;
-	comm->busy = 0;
-	comm->messages.looks = 1;
+	lane->busy = 0;
+	lane->messages.looks = 1;
 	ok(few_is_queued(&few), "one beside messages outside the order");
-	comm->messages.looks = 0;
-	task = task_new(comm, comm->issued + 1);
+	lane->messages.looks = 0;
+	task = task_new(lane, lane->issued + 1);
 	if (!task)
 		bail_out("no task");
 	task_set_limit(task, 1000000);
 	ok(few_is_queued(&few), "one that must be complete by some time");
-	comm->finished++;
-	task_check(comm);
-	comm->finished--;
+	lane->finished++;
+	task_check(lane);
+	lane->finished--;
 	task_unref(task);
 	context->classify = 1;
 	ok(!few_is_queued(&few), "without all that it starts at once, also where buffers may be "

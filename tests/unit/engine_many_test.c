@@ -30,13 +30,13 @@ static double now(void)
 
 static uint64_t tag_of(const struct rig *rig, int msg)
 {
-	return comm_tag_collective(rig->comm, rig->comm->seq, 0) | ((uint32_t)msg & TAG_MSG_MASK);
+	return tag_collective(rig->lane, rig->lane->seq, 0) | ((uint32_t)msg & TAG_MSG_MASK);
 }
 
 /* The sends of one operation; returns the number of those that are wrong. */
 static int send_all(struct rig *rig, int n)
 {
-	struct op *op = fake_empty_op(rig->comm, in, out, (uint64_t)n);
+	struct op *op = fake_empty_op(rig->lane, in, out, (uint64_t)n);
 	const uint64_t tag = tag_of(rig, 0);
 	int wrong = 0, done = 0, before = -1;
 
@@ -45,7 +45,7 @@ static int send_all(struct rig *rig, int n)
 	op_enqueue(op, 0);
 	while (done > before) {
 		before = done;
-		queue_progress(rig->comm);
+		queue_progress(rig->lane);
 		for (int k = 0; k < rig->fake.sends; k++, done++) {
 			const coll_send_t *send = rig->fake.send[k];
 
@@ -67,7 +67,7 @@ static void arrive_all(struct rig *rig, struct signature signature, uint64_t tag
 /* The receives of one operation, posted before or after the messages arrive. */
 static int receive_all(struct rig *rig, int n, int unexpected)
 {
-	struct op *op = fake_empty_op(rig->comm, in, out, (uint64_t)n);
+	struct op *op = fake_empty_op(rig->lane, in, out, (uint64_t)n);
 	const struct signature signature = op->call.signature;
 	const uint64_t tag = tag_of(rig, 0);
 	int wrong = 0;
@@ -78,10 +78,10 @@ static int receive_all(struct rig *rig, int n, int unexpected)
 	if (unexpected)
 		arrive_all(rig, signature, tag, n);
 	op_enqueue(op, 0);
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	if (!unexpected)
 		arrive_all(rig, signature, tag, n);
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	for (int i = 0; i < n; i++)
 		wrong += out[i] != in[i];
 	return wrong;
@@ -94,14 +94,14 @@ static int catch_up(struct rig *rig, int n)
 
 	memset(out, 0, (size_t)n * ELEM);
 	for (int i = 0; i < n; i++) {
-		struct op *op = fake_empty_op(rig->comm, &in[i], &out[i], 1);
+		struct op *op = fake_empty_op(rig->lane, &in[i], &out[i], 1);
 
 		for (int k = 0; i == 0 && k < n; k++)
-			fake_message(rig, 1, comm_tag_collective(rig->comm, (uint32_t)k, 0),
+			fake_message(rig, 1, tag_collective(rig->lane, (uint32_t)k, 0),
 				     op->call.signature, &in[k], ELEM);
 		sched_recv(&op->sched, 1, sched_slice(SCHED_RECV, 0), ELEM, -1);
 		op_enqueue(op, 0);
-		queue_progress(rig->comm);
+		queue_progress(rig->lane);
 		wrong += out[i] != in[i];
 	}
 	return wrong;
@@ -126,7 +126,7 @@ static double run(int way, int n, int *wrong)
 
 	*wrong += run_way(rig, way, n);
 	took = now() - begun;
-	*wrong += rig->comm->finished != (way == OPERATIONS ? (uint64_t)n : 1);
+	*wrong += rig->lane->finished != (way == OPERATIONS ? (uint64_t)n : 1);
 	rig_free(rig);
 	return took;
 }

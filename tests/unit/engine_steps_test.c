@@ -29,7 +29,7 @@ static struct slice at(uint32_t buf, int element)
 
 static uint64_t tag_of(const struct rig *rig, const struct op *op, uint32_t msg)
 {
-	return comm_tag_collective(rig->comm, op->seq, msg);
+	return tag_collective(rig->lane, op->seq, msg);
 }
 
 /* -------------------------------------------------------------------- long lists of steps -- */
@@ -43,13 +43,13 @@ static void test_many_sends(int first_done)
 	enum { SENDS = 300 };
 	static int32_t in[SENDS], out[SENDS];
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = fake_empty_op(rig->comm, in, out, SENDS);
+	struct op *op = fake_empty_op(rig->lane, in, out, SENDS);
 	int most = 0, wrong = 0, done = 0;
 
 	for (int i = 0; i < SENDS; i++)
 		sched_send(&op->sched, 1 + i % 3, at(SCHED_SEND, i), ELEM, -1);
 	op_enqueue(op, 0);
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	while (done < SENDS && done < rig->fake.sends) {
 		int under_way = rig->fake.sends - done;
 
@@ -61,14 +61,14 @@ static void test_many_sends(int first_done)
 				fake_complete(rig, k, COLL_SUCCESS);
 			done = rig->fake.sends;
 		}
-		queue_progress(rig->comm);
+		queue_progress(rig->lane);
 	}
 	is_int(rig->fake.sends, SENDS, "%d sends, completed %s", SENDS,
 	       first_done ? "one by one" : "in bulk");
 	is_int(most, 64, "no more than 64 are under way");
 	for (int i = 0; i < rig->fake.sends; i++)
 		wrong += rig->fake.send[i] == NULL;
-	is_int((int64_t)rig->comm->finished, 1, "the operation is done");
+	is_int((int64_t)rig->lane->finished, 1, "the operation is done");
 	is_int(wrong, 0, "no send is cancelled");
 	rig_free(rig);
 }
@@ -79,17 +79,17 @@ static void test_waiting_sends(void)
 	enum { SENDS = 300 };
 	static int32_t in[SENDS], out[SENDS];
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = fake_empty_op(rig->comm, in, out, SENDS);
+	struct op *op = fake_empty_op(rig->lane, in, out, SENDS);
 	int head, i;
 
 	for (i = 0; i < SENDS; i++)
 		sched_send(&op->sched, 1, at(SCHED_SEND, i), ELEM, -1);
 	i = sched_recv(&op->sched, 1, at(SCHED_RECV, 0), ELEM, -1);
 	op_enqueue(op, 0);
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	head = op->ready_sends_head;
 	is_int(op->run[i].u.recv.state, RECV_POSTED, "a receive does not wait for room for sends");
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	is_int(op->ready_sends_head, head, "a poll leaves %d waiting sends alone",
 	       op->ready_sends_count);
 	rig_free(rig);
@@ -101,16 +101,16 @@ static void test_order_of_released(void)
 	enum { SENDS = 4 };
 	static int32_t in[SENDS], out[SENDS];
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = fake_empty_op(rig->comm, in, out, SENDS);
+	struct op *op = fake_empty_op(rig->lane, in, out, SENDS);
 	int first = sched_send(&op->sched, 1, at(SCHED_SEND, 0), ELEM, -1);
 
 	for (int i = 1; i < SENDS; i++)
 		sched_send(&op->sched, i, at(SCHED_SEND, i), ELEM, first);
 	op_enqueue(op, 0);
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	is_int(rig->fake.sends, 1, "the others wait for the first send");
 	fake_complete(rig, 0, COLL_SUCCESS);
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	is_int(rig->fake.sends, SENDS, "then they start");
 	for (int i = 1; i < rig->fake.sends; i++)
 		is_int((const int32_t *)rig->fake.send[i]->buf - in, i, "in their order: %d", i);
@@ -124,7 +124,7 @@ static void test_ring_of_ready_steps(void)
 	static int32_t in[SENDS + LATER], out[SENDS + LATER];
 	static int count[SENDS + LATER];
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = fake_empty_op(rig->comm, in, out, SENDS + LATER);
+	struct op *op = fake_empty_op(rig->lane, in, out, SENDS + LATER);
 	int wrong = 0;
 
 	/*
@@ -138,7 +138,7 @@ static void test_ring_of_ready_steps(void)
 			   i * 2 / 3);
 	op_enqueue(op, 0);
 	memset(count, 0, sizeof(count));
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	for (int k = 0; k < rig->fake.sends; k++) {
 		long i = (const int32_t *)rig->fake.send[k]->buf - in;
 
@@ -150,13 +150,13 @@ static void test_ring_of_ready_steps(void)
 		wrong += rig->fake.send[k]->peer != (uint32_t)(1 + i % 3);
 		wrong += i >= SENDS && !count[(i - SENDS) * 2 / 3];
 		fake_complete(rig, k, COLL_SUCCESS);
-		queue_progress(rig->comm);
+		queue_progress(rig->lane);
 	}
 	for (int i = 0; i < SENDS + LATER; i++)
 		wrong += count[i] != 1;
 	is_int(wrong, 0, "each of %d sends is made once, after the one it waits for",
 	       SENDS + LATER);
-	is_int((int64_t)rig->comm->finished, 1, "and the operation is done");
+	is_int((int64_t)rig->lane->finished, 1, "and the operation is done");
 	rig_free(rig);
 }
 
@@ -165,7 +165,7 @@ static void test_dependencies(int last)
 {
 	int32_t in[4] = {0}, out[4] = {0};
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = fake_empty_op(rig->comm, in, out, 4);
+	struct op *op = fake_empty_op(rig->lane, in, out, 4);
 	int after[3];
 
 	for (int i = 0; i < 3; i++)
@@ -174,19 +174,19 @@ static void test_dependencies(int last)
 	sched_after(&op->sched, 3, after[1]);
 	sched_after(&op->sched, 3, after[2]);
 	op_enqueue(op, 0);
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	for (int i = 0; i < 3; i++)
 		if (i != last) {
 			fake_complete(rig, i, COLL_SUCCESS);
-			queue_progress(rig->comm);
+			queue_progress(rig->lane);
 		}
 	is_int(rig->fake.sends, 3, "send %d is not complete: the fourth waits", last);
 	fake_complete(rig, last, COLL_SUCCESS);
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	is_int(rig->fake.sends, 4, "then it goes");
 	fake_complete(rig, 3, COLL_SUCCESS);
-	queue_progress(rig->comm);
-	is_int((int64_t)rig->comm->finished, 1, "and the operation is done");
+	queue_progress(rig->lane);
+	is_int((int64_t)rig->lane->finished, 1, "and the operation is done");
 	rig_free(rig);
 }
 
@@ -195,7 +195,7 @@ static void test_local_steps(void)
 {
 	int32_t in[2] = {5, 7}, out[2] = {0}, incoming[2] = {100, 200};
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = fake_empty_op(rig->comm, in, out, 2);
+	struct op *op = fake_empty_op(rig->lane, in, out, 2);
 	struct sched *s = &op->sched;
 	size_t scratch = sched_scratch(s, sizeof(in));
 	int got = sched_recv_reduce(s, 2, sched_slice(SCHED_SCRATCH, scratch), at(SCHED_SEND, 0), 0,
@@ -207,7 +207,7 @@ static void test_local_steps(void)
 
 	sched_send(s, 3, at(SCHED_RECV, 0), sizeof(in), summed);
 	op_enqueue(op, 0);
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	is_int(rig->fake.sends, 0, "nothing is sent before the message has come");
 	fake_message(rig, 2, tag_of(rig, op, 0), op->call.signature, incoming, sizeof(incoming));
 	context_progress(rig->context);
@@ -216,7 +216,7 @@ static void test_local_steps(void)
 	   "to the right rank, with the right values");
 	fake_complete(rig, 0, COLL_SUCCESS);
 	context_progress(rig->context);
-	is_int((int64_t)rig->comm->finished, 1, "the operation is done");
+	is_int((int64_t)rig->lane->finished, 1, "the operation is done");
 	rig_free(rig);
 }
 
@@ -226,7 +226,7 @@ static void test_many_local_steps(void)
 	enum { STEPS = 200 };
 	static int32_t in[STEPS], out[STEPS];
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = fake_empty_op(rig->comm, in, out, STEPS);
+	struct op *op = fake_empty_op(rig->lane, in, out, STEPS);
 	int wrong = 0;
 
 	for (int i = 0; i < STEPS; i++) {
@@ -237,15 +237,15 @@ static void test_many_local_steps(void)
 			sched_send(&op->sched, 1, at(SCHED_SEND, i), ELEM, -1);
 	}
 	op_enqueue(op, 0);
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	for (int i = 0; i < STEPS; i++)
 		wrong += out[i] != i + 1;
 	is_int(wrong, 0, "%d local steps run at once", STEPS);
 	is_int(rig->fake.sends, STEPS / 20, "beside the sends");
 	for (int k = 0; k < rig->fake.sends; k++)
 		fake_complete(rig, k, COLL_SUCCESS);
-	queue_progress(rig->comm);
-	is_int((int64_t)rig->comm->finished, 1, "the operation is done");
+	queue_progress(rig->lane);
+	is_int((int64_t)rig->lane->finished, 1, "the operation is done");
 	rig_free(rig);
 }
 
@@ -255,24 +255,23 @@ static void test_early(int pieces)
 {
 	int32_t in[4] = {1, 2, 3, 4}, out[4] = {0}, incoming[4] = {10, 20, 30, 40};
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = fake_empty_op(rig->comm, in, out, 4);
+	struct op *op = fake_empty_op(rig->lane, in, out, 4);
 	coll_sink_t sink;
 
 	sched_recv_reduce(&op->sched, 1, at(SCHED_RECV, 0), at(SCHED_SEND, 0), 0, sizeof(in), -1);
-	sink = fake_begin(rig, 1, comm_tag_collective(rig->comm, 0, 0), op->call.signature,
-			  sizeof(in));
+	sink = fake_begin(rig, 1, tag_collective(rig->lane, 0, 0), op->call.signature, sizeof(in));
 	memcpy(sink.buf, incoming, sizeof(in));
 	if (!pieces)
 		fake_end(rig, sink, COLL_SUCCESS);
 	op_enqueue(op, 0);
 	context_progress(rig->context);
 	if (pieces) {
-		is_int((int64_t)rig->comm->finished, 0,
+		is_int((int64_t)rig->lane->finished, 0,
 		       "half a message came early: it is waited for");
 		fake_end(rig, sink, COLL_SUCCESS);
 		context_progress(rig->context);
 	}
-	is_int((int64_t)rig->comm->finished, 1, "an early message %s the operation",
+	is_int((int64_t)rig->lane->finished, 1, "an early message %s the operation",
 	       pieces ? "that ends late completes" : "completes");
 	ok(out[0] == 11 && out[3] == 44, "with the right sum");
 	rig_free(rig);
@@ -285,7 +284,7 @@ static struct rig *sending(struct op **op, int sends)
 	static int32_t in[100], out[100];
 	struct rig *rig = rig_new(fake_transport);
 
-	*op = fake_empty_op(rig->comm, in, out, 100);
+	*op = fake_empty_op(rig->lane, in, out, 100);
 	for (int i = 0; i < sends; i++)
 		sched_send(&(*op)->sched, 1 + i % 3, at(SCHED_SEND, i), ELEM, -1);
 	sched_recv(&(*op)->sched, 2, at(SCHED_RECV, 0), ELEM, -1);
@@ -301,8 +300,8 @@ static void test_refused_send(void)
 	op_enqueue(op, 0);
 	context_progress(rig->context);
 	context_progress(rig->context);
-	is_int(rig->comm->error, COLL_ERR_SYSTEM, "a refused send fails the communicator");
-	is_str(comm_failure(rig->comm), "rank 0 cannot send to rank 1: the fake says 2",
+	is_int(rig->lane->error, COLL_ERR_SYSTEM, "a refused send fails the communicator");
+	is_str(comm_failure(rig->lane), "rank 0 cannot send to rank 1: the fake says 2",
 	       "with the plugin's words");
 	rig_free(rig);
 }
@@ -316,16 +315,16 @@ static void test_failed_send(int why)
 	struct rig *rig = sending(&op, 3);
 
 	op_enqueue(op, 0);
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	if (why == 1)
 		rig->context->host.peer_lost(&rig->context->host, 2, "the cable is cut");
 	if (why == 2)
-		rig->comm->peer_state[2] = PEER_LEFT;
+		rig->lane->peer_state[2] = PEER_LEFT;
 	fake_complete(rig, 0, COLL_SUCCESS);
 	fake_complete(rig, 1, COLL_ERR_PEER_LOST);
 	context_progress(rig->context);
-	is_int(rig->comm->error, COLL_ERR_PEER_LOST, "a failed send fails the communicator");
-	is_str(comm_failure(rig->comm), texts[why], "and the receiver is named");
+	is_int(rig->lane->error, COLL_ERR_PEER_LOST, "a failed send fails the communicator");
+	is_str(comm_failure(rig->lane), texts[why], "and the receiver is named");
 	is_int(rig->fake.cancels, 1, "the send that is under way is cancelled, no other");
 	rig_free(rig);
 }
@@ -337,12 +336,12 @@ static void test_failed_receive(void)
 	coll_sink_t sink;
 
 	op_enqueue(op, 0);
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	sink = fake_begin(rig, 2, tag_of(rig, op, 0), op->call.signature, ELEM);
 	fake_end(rig, sink, COLL_ERR_PEER_LOST);
 	context_progress(rig->context);
-	is_int(rig->comm->error, COLL_ERR_PEER_LOST, "a failed receive fails the communicator");
-	is_str(comm_failure(rig->comm), "rank 2 was lost: a message failed",
+	is_int(rig->lane->error, COLL_ERR_PEER_LOST, "a failed receive fails the communicator");
+	is_str(comm_failure(rig->lane), "rank 2 was lost: a message failed",
 	       "and the sender is named");
 	is_int(rig->fake.sends, FAKE_RANKS - 1, "the other ranks are told");
 	for (int k = 0; k < rig->fake.sends; k++)
@@ -357,7 +356,7 @@ static void test_cancel(void)
 {
 	static int32_t in[100], out[100];
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = fake_empty_op(rig->comm, in, out, 100), *queued;
+	struct op *op = fake_empty_op(rig->lane, in, out, 100), *queued;
 	const coll_args_t args = reduction(in, out, 1);
 	coll_sink_t filling, early;
 	int first;
@@ -368,17 +367,17 @@ static void test_cancel(void)
 	sched_recv(&op->sched, 1, at(SCHED_RECV, 0), ELEM, -1);         /* posted */
 	sched_recv(&op->sched, 2, at(SCHED_RECV, 1), ELEM, -1);         /* the send is under way */
 	sched_recv(&op->sched, 3, at(SCHED_RECV, 2), ELEM, -1);         /* began early */
-	early = fake_begin(rig, 3, comm_tag_collective(rig->comm, 0, 0), op->call.signature, ELEM);
+	early = fake_begin(rig, 3, tag_collective(rig->lane, 0, 0), op->call.signature, ELEM);
 	op_enqueue(op, 0);
-	if (fake_op(rig->comm, &args, &queued))
+	if (fake_op(rig->lane, &args, &queued))
 		bail_out("cannot make an operation");
 	op_enqueue(queued, 0);
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	fake_complete(rig, 1, COLL_SUCCESS);
 	filling = fake_begin(rig, 2, tag_of(rig, op, 0), op->call.signature, ELEM);
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	memset(out, 0, sizeof(out));
-	comm_fail(rig->comm, 1, COLL_ERR_ABORTED, "given up");
+	comm_fail(rig->lane, 1, COLL_ERR_ABORTED, "given up");
 	is_int(rig->fake.cancels, 1, "the send under way is cancelled");
 	ok(rig->fake.drops == 1 && rig->fake.dropped == filling.cookie,
 	   "the receive on its way is dropped");
@@ -389,8 +388,8 @@ static void test_cancel(void)
 	fake_message(rig, 1, tag_of(rig, op, 0), op->call.signature, in, ELEM);
 	ok(!match_next_done(&traffic_of(rig->context)->match) && !out[2],
 	   "no receive is left behind");
-	queue_progress(rig->comm);
-	is_int((int64_t)rig->comm->finished, 0, "nothing is done afterwards");
+	queue_progress(rig->lane);
+	is_int((int64_t)rig->lane->finished, 0, "nothing is done afterwards");
 	ok(fake_woken(rig), "who sleeps is woken");
 	rig_free(rig);
 }
@@ -411,9 +410,9 @@ static void test_cancel_complete(void)
 	struct rig *rig = sending(&op, 2);
 
 	op_enqueue(op, 0);
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	fake_complete(rig, 0, COLL_SUCCESS);
-	comm_fail(rig->comm, 1, COLL_ERR_ABORTED, "given up");
+	comm_fail(rig->lane, 1, COLL_ERR_ABORTED, "given up");
 	ok(rig->fake.cancels == 1 && rig->fake.send[0], "only the incomplete send is cancelled");
 	rig_free(rig);
 }
@@ -423,8 +422,8 @@ static void test_cancel_by_closing(int receives)
 {
 	static int32_t in[4], out[4];
 	struct rig *rig = rig_new(blunt_transport);
-	struct op *op = fake_empty_op(rig->comm, in, out, 4);
-	struct comm *second;
+	struct op *op = fake_empty_op(rig->lane, in, out, 4);
+	struct lane *second;
 
 	if (comm_new(&second, rig->context, 9, 0, FAKE_RANKS, NULL))
 		bail_out("cannot make a communicator");
@@ -433,10 +432,10 @@ static void test_cancel_by_closing(int receives)
 	else
 		sched_send(&op->sched, 1, at(SCHED_SEND, 0), ELEM, -1);
 	op_enqueue(op, 0);
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	if (receives)
 		fake_begin(rig, 1, tag_of(rig, op, 0), op->call.signature, ELEM);
-	comm_fail(rig->comm, 1, COLL_ERR_ABORTED, "given up");
+	comm_fail(rig->lane, 1, COLL_ERR_ABORTED, "given up");
 	is_int(rig->fake.closes, 1, "a %s that cannot be cancelled closes the endpoint",
 	       receives ? "receive" : "send");
 	is_int(second->error, COLL_ERR_ABORTED, "the other communicator fails too");
@@ -451,16 +450,16 @@ static void test_cancel_quietly(void)
 {
 	static int32_t in[4], out[4];
 	struct rig *rig = rig_new(blunt_transport);
-	struct op *op = fake_empty_op(rig->comm, in, out, 4);
+	struct op *op = fake_empty_op(rig->lane, in, out, 4);
 
 	sched_recv(&op->sched, 1, at(SCHED_RECV, 0), ELEM, -1);
 	op_enqueue(op, 0);
-	queue_progress(rig->comm);
-	queue_cancel(rig->comm);
+	queue_progress(rig->lane);
+	queue_cancel(rig->lane);
 	is_int(rig->fake.closes, 0, "a posted receive is given up without closing the endpoint");
 	fake_message(rig, 1, tag_of(rig, op, 0), op->call.signature, in, ELEM);
 	ok(!match_next_done(&traffic_of(rig->context)->match), "and gets no message");
-	rig->comm->error = COLL_ERR_ABORTED;
+	rig->lane->error = COLL_ERR_ABORTED;
 	rig_free(rig);
 }
 
@@ -477,21 +476,21 @@ static void test_mismatch(int when)
 	static const char *const times[] = {"early", "in time", "late"};
 	static int32_t in[4], out[4];
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = fake_empty_op(rig->comm, in, out, 4);
-	uint64_t tag = comm_tag_collective(rig->comm, 0, 0);
+	struct op *op = fake_empty_op(rig->lane, in, out, 4);
+	uint64_t tag = tag_collective(rig->lane, 0, 0);
 
 	if (when < 2)
 		sched_recv(&op->sched, 1, at(SCHED_RECV, 0), ELEM, -1);
 	if (when == 0)
 		fake_message(rig, 1, tag, another_count(op), in, ELEM);
 	op_enqueue(op, 0);
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	if (when)
 		fake_message(rig, 1, tag, another_count(op), in, ELEM);
 	context_progress(rig->context);
-	is_int(rig->comm->error, COLL_ERR_MISMATCH, "a message of another call comes %s",
+	is_int(rig->lane->error, COLL_ERR_MISMATCH, "a message of another call comes %s",
 	       times[when]);
-	has_str(comm_failure(rig->comm),
+	has_str(comm_failure(rig->lane),
 		"rank 1 called allreduce of 5 int32 (sum) as collective number 1, but rank 0 "
 		"called "
 		"allreduce of 4 int32 (sum)",
@@ -507,24 +506,24 @@ static void test_ambiguous(void)
 {
 	static int32_t in[4], out[4];
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = fake_empty_op(rig->comm, in, out, 4);
-	coll_header_t header = {.tag = comm_tag_collective(rig->comm, 0, 0), .len = ELEM};
+	struct op *op = fake_empty_op(rig->lane, in, out, 4);
+	coll_header_t header = {.tag = tag_collective(rig->lane, 0, 0), .len = ELEM};
 
 	header.meta[0] = op->call.signature.meta[0];
 	header.meta[1] = op->call.signature.meta[1] + 1;
 	op_enqueue(op, 0);
-	rig->comm->issued += TAG_SEQ_APART;
+	rig->lane->issued += TAG_SEQ_APART;
 	is_int(comm_traffic_client.check_unexpected(rig->context, 1, &header), 0,
 	       "with so much under way the message is kept");
-	is_int(rig->comm->pending.code, 0, "and nothing is said against it");
-	fake_message(rig, 1, comm_tag_collective(rig->comm, 1, 0), another_count(op), in, ELEM);
-	rig->comm->seq++;
-	call_log_add_call(rig->comm, &op->call.signature);
-	is_int(rig->comm->pending.code, 0, "nor when this rank issues a collective of that number");
-	rig->comm->issued -= TAG_SEQ_APART;
-	call_log_add_call(rig->comm, &op->call.signature);
-	is_int(rig->comm->pending.code, COLL_ERR_MISMATCH, "with less under way it is a mismatch");
-	rig->comm->pending.code = 0;
+	is_int(rig->lane->pending.code, 0, "and nothing is said against it");
+	fake_message(rig, 1, tag_collective(rig->lane, 1, 0), another_count(op), in, ELEM);
+	rig->lane->seq++;
+	call_log_add_call(rig->lane, &op->call.signature);
+	is_int(rig->lane->pending.code, 0, "nor when this rank issues a collective of that number");
+	rig->lane->issued -= TAG_SEQ_APART;
+	call_log_add_call(rig->lane, &op->call.signature);
+	is_int(rig->lane->pending.code, COLL_ERR_MISMATCH, "with less under way it is a mismatch");
+	rig->lane->pending.code = 0;
 	is_int(comm_traffic_client.check_unexpected(rig->context, 1, &header), 1,
 	       "and so is the first one");
 	rig_free(rig);
@@ -536,25 +535,25 @@ static void test_history(void)
 	static int32_t in[4], out[4];
 	struct rig *rig = rig_new(fake_transport);
 	coll_header_t header = {.len = ELEM};
-	struct op *op = fake_empty_op(rig->comm, in, out, 4);
+	struct op *op = fake_empty_op(rig->lane, in, out, 4);
 
 	header.meta[0] = op->call.signature.meta[0];
 	header.meta[1] = op->call.signature.meta[1] + 1;
 	op_enqueue(op, 0);
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	for (int i = 1; i < LOG_CALLS; i++) {
-		rig->comm->seq++;
-		call_log_add_call(rig->comm, &op->call.signature);
+		rig->lane->seq++;
+		call_log_add_call(rig->lane, &op->call.signature);
 	}
-	header.tag = comm_tag_collective(rig->comm, 0, 0);
+	header.tag = tag_collective(rig->lane, 0, 0);
 	is_int(comm_traffic_client.check_unexpected(rig->context, 1, &header), 1,
 	       "a message of the %dth collective ago is compared", LOG_CALLS);
-	rig->comm->pending.code = 0;
-	rig->comm->seq++;
-	call_log_add_call(rig->comm, &op->call.signature);
+	rig->lane->pending.code = 0;
+	rig->lane->seq++;
+	call_log_add_call(rig->lane, &op->call.signature);
 	is_int(comm_traffic_client.check_unexpected(rig->context, 1, &header), 0,
 	       "an older one is not");
-	header.tag = comm_tag_collective(rig->comm, rig->comm->seq, 0);
+	header.tag = tag_collective(rig->lane, rig->lane->seq, 0);
 	is_int(comm_traffic_client.check_unexpected(rig->context, 1, &header), 0,
 	       "nor one of a later collective");
 	rig_free(rig);

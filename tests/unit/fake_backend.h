@@ -48,7 +48,7 @@ struct rig {
 	struct plugin plugin;
 	struct fake fake;
 	struct context *context;
-	struct comm *comm;
+	struct lane *lane;
 	struct bootstrap *others[FAKE_RANKS];
 };
 
@@ -264,7 +264,7 @@ static void rig_open(struct rig *rig)
 	rig->context->next_context_id = 1;
 	rig->context->cpus = CPUS_OWN; /* the same algorithms on every machine */
 	context_enter(rig->context);
-	if (comm_new(&rig->comm, rig->context, 0, 0, FAKE_RANKS, NULL))
+	if (comm_new(&rig->lane, rig->context, 0, 0, FAKE_RANKS, NULL))
 		bail_out("cannot make a communicator: %s", error_text());
 }
 
@@ -280,21 +280,21 @@ FAKE_UNUSED static struct rig *rig_new(void (*slots)(struct plugin *plugin))
 	return rig;
 }
 
-FAKE_UNUSED static void rig_free_comm(struct rig *rig, struct comm *comm)
+FAKE_UNUSED static void rig_free_comm(struct rig *rig, struct lane *lane)
 {
-	void *handle = comm->handle;
+	void *handle = lane->comm->handle;
 
 	context_leave(rig->context);
 	if (!handle_pin(HANDLE_COMM, handle) || handle_end(handle, "a communicator"))
 		bail_out("a communicator has no handle");
-	comm_free(comm);
+	lane_free(lane);
 	context_enter(rig->context);
 }
 
 FAKE_UNUSED static void rig_free(struct rig *rig)
 {
-	if (rig->comm)
-		rig_free_comm(rig, rig->comm);
+	if (rig->lane)
+		rig_free_comm(rig, rig->lane);
 	context_leave(rig->context);
 	context_unref(rig->context, 0);
 	for (int r = 1; r < FAKE_RANKS; r++)
@@ -305,25 +305,25 @@ FAKE_UNUSED static void rig_free(struct rig *rig)
 /* ------------------------------------------------------------------------------ calls -- */
 
 /* Makes a call that has passed the check of arguments. */
-FAKE_UNUSED static struct call fake_call(struct comm *comm, const coll_args_t *args)
+FAKE_UNUSED static struct call fake_call(struct lane *lane, const coll_args_t *args)
 {
-	struct call call = call_of_library(comm, args);
+	struct call call = call_of_library(lane, args);
 
 	if (kind_reduces(args->kind) &&
-	    redop_find(comm->redops, "call", args->dtype, args->op, &call.redop))
+	    redop_find(lane->comm->redops, "call", args->dtype, args->op, &call.redop))
 		bail_out("%s", error_text());
 	return call;
 }
 
-FAKE_UNUSED static int fake_op(struct comm *comm, const coll_args_t *args, struct op **op)
+FAKE_UNUSED static int fake_op(struct lane *lane, const coll_args_t *args, struct op **op)
 {
-	const struct call call = fake_call(comm, args);
+	const struct call call = fake_call(lane, args);
 
-	return op_make(comm, &call, op);
+	return op_make(lane, &call, op);
 }
 
 /* Makes an allreduce of int32 with an empty schedule, which the test fills before it queues the operation. */
-FAKE_UNUSED static struct op *fake_empty_op(struct comm *comm, const void *in, void *out,
+FAKE_UNUSED static struct op *fake_empty_op(struct lane *lane, const void *in, void *out,
 					    uint64_t count)
 {
 	const coll_args_t args = {.size = sizeof(args),
@@ -335,7 +335,7 @@ FAKE_UNUSED static struct op *fake_empty_op(struct comm *comm, const void *in, v
 				  .count = count};
 	struct op *op;
 
-	if (fake_op(comm, &args, &op))
+	if (fake_op(lane, &args, &op))
 		bail_out("cannot make an operation: %s", error_text());
 	sched_reset(&op->sched, 0, FAKE_RANKS, sizeof(int32_t), SIZE_MAX);
 	op->stage = PLAN_BUILT;
@@ -343,10 +343,10 @@ FAKE_UNUSED static struct op *fake_empty_op(struct comm *comm, const void *in, v
 	return op;
 }
 
-FAKE_UNUSED static int fake_issue(struct comm *comm, const coll_args_t *args, uint64_t group)
+FAKE_UNUSED static int fake_issue(struct lane *lane, const coll_args_t *args, uint64_t group)
 {
 	struct op *op;
-	int code = fake_op(comm, args, &op);
+	int code = fake_op(lane, args, &op);
 
 	if (!code)
 		op_enqueue(op, group);
@@ -385,7 +385,7 @@ FAKE_UNUSED static void fake_message(struct rig *rig, uint32_t peer, uint64_t ta
 }
 
 /* A control message that ends with these bytes. */
-FAKE_UNUSED static void fake_control_bytes(struct rig *rig, uint32_t peer, const struct comm *comm,
+FAKE_UNUSED static void fake_control_bytes(struct rig *rig, uint32_t peer, const struct lane *lane,
 					   int kind, int code, const void *bytes, size_t len)
 {
 	struct control_body *body = calloc(1, sizeof(*body) + len);
@@ -395,15 +395,15 @@ FAKE_UNUSED static void fake_control_bytes(struct rig *rig, uint32_t peer, const
 	body->kind = kind;
 	body->code = code;
 	memcpy(body->text, bytes, len);
-	fake_message(rig, peer, comm_tag_control(comm->context_id), (struct signature){{0, 0}},
-		     body, sizeof(*body) + len);
+	fake_message(rig, peer, tag_control(lane->context_id), (struct signature){{0, 0}}, body,
+		     sizeof(*body) + len);
 	free(body);
 }
 
-FAKE_UNUSED static void fake_control(struct rig *rig, uint32_t peer, const struct comm *comm,
+FAKE_UNUSED static void fake_control(struct rig *rig, uint32_t peer, const struct lane *lane,
 				     int kind, int code, const char *text)
 {
-	fake_control_bytes(rig, peer, comm, kind, code, text, strlen(text) + 1);
+	fake_control_bytes(rig, peer, lane, kind, code, text, strlen(text) + 1);
 }
 
 /* A report of a rank, with its calls behind it. */
@@ -418,7 +418,7 @@ FAKE_UNUSED static void fake_report(struct rig *rig, uint32_t peer, const struct
 	memcpy(bytes, report, sizeof(*report));
 	if (calls)
 		memcpy(bytes + sizeof(*report), calls, report->calls * sizeof(*calls));
-	fake_control_bytes(rig, peer, rig->comm, CONTROL_REPORT, 0, bytes, len);
+	fake_control_bytes(rig, peer, rig->lane, CONTROL_REPORT, 0, bytes, len);
 	free(bytes);
 }
 

@@ -64,14 +64,14 @@ static void test_single(void (*slots)(struct plugin *plugin), const char *what)
 	coll_args_t args = send_args("x", 1, 1);
 
 	begin();
-	is_int(fake_issue(rig->comm, &args, 0), 0, "%s: a send is issued", what);
-	queue_issued(rig->comm);
+	is_int(fake_issue(rig->lane, &args, 0), 0, "%s: a send is issued", what);
+	queue_issued(rig->lane);
 	is_int(rig->fake.sends, 1, "%s: the transport gets one message", what);
 	is_int(kept_most, 0, "%s: by the slot send, so it never keeps back the message", what);
 	is_int(flushes, 0, "%s: without a flush", what);
 	fake_complete(rig, 0, COLL_SUCCESS);
-	queue_issued(rig->comm);
-	ok(rig->comm->queue.head == NULL, "%s: the operation is complete", what);
+	queue_issued(rig->lane);
+	ok(rig->lane->queue.head == NULL, "%s: the operation is complete", what);
 	rig_free(rig);
 }
 
@@ -82,10 +82,10 @@ static void test_group(void)
 
 	begin();
 	for (int i = 0; i < GROUP; i++)
-		if (fake_issue(rig->comm, &args, 7))
+		if (fake_issue(rig->lane, &args, 7))
 			bail_out("%s", error_text());
-	op_release(rig->comm, 7);
-	queue_issued(rig->comm);
+	op_release(rig->lane, 7);
+	queue_issued(rig->lane);
 	is_int(rig->fake.sends, GROUP, "the transport gets the messages of a group");
 	is_int(kept_most, GROUP - 1, "and may keep back all but the last");
 	is_int(flushes, 1, "until the only flush");
@@ -107,14 +107,14 @@ static void test_long(void)
 	large.kind = COLL_KIND_ALLGATHER;
 	large.tag = 0;
 	large.recvbuf = out;
-	if (fake_issue(rig->comm, &small, 7) || fake_issue(rig->comm, &large, 7))
+	if (fake_issue(rig->lane, &small, 7) || fake_issue(rig->lane, &large, 7))
 		bail_out("%s", error_text());
-	op_release(rig->comm, 7);
-	queue_issued(rig->comm);
+	op_release(rig->lane, 7);
+	queue_issued(rig->lane);
 	watched = NULL;
 	is_int(out[0], 1, "the allgather has copied its input");
 	is_int(seen, 0, "after the message before it has left");
-	comm_fail(rig->comm, 0, COLL_ERR_ABORTED, "the end of the test");
+	comm_fail(rig->lane, 0, COLL_ERR_ABORTED, "the end of the test");
 	rig_free(rig);
 }
 
@@ -124,7 +124,7 @@ static void test_control(void)
 	struct rig *rig = rig_new(keeping_transport);
 
 	begin();
-	context_send_control(rig->context, 1, comm_tag_control(rig->comm->context_id), 1, 0, "x");
+	context_send_control(rig->context, 1, tag_control(rig->lane->context_id), 1, 0, "x");
 	is_int(rig->fake.sends, 1, "a control message is sent");
 	is_int(kept_most, 0, "and never kept back");
 	fake_complete(rig, 0, COLL_SUCCESS);

@@ -8,35 +8,35 @@
 #include <stdlib.h>
 
 /* Is the newest operation that of `lane` with this number? */
-static void newest_is(const struct comm *comm, int lane, uint64_t number, const char *what)
+static void newest_is(const struct lane *lane, int lane_index, uint64_t number, const char *what)
 {
-	const struct issued newest = lane_newest(comm);
+	const struct issued newest = lane_newest(lane);
 
-	ok(newest.lane == lane && newest.number == number, "%s: %llu", what,
+	ok(newest.lane_index == lane_index && newest.number == number, "%s: %llu", what,
 	   (unsigned long long)newest.number);
 }
 
 /* Two threads call on host memory; each gets its number there, and notes it once it has the lock here. */
 static void test_note(void)
 {
+	struct lane *lane = calloc(1, sizeof(*lane));
 	struct comm *comm = calloc(1, sizeof(*comm));
-	struct lanes *lanes = calloc(1, sizeof(*lanes));
 
-	if (!comm || !lanes)
+	if (!lane || !comm)
 		bail_out("no memory");
-	comm->lanes = lanes;
-	comm->issued = 3;
-	newest_is(comm, LANE_FIRST, 3, "no call on host memory");
-	lane_note_issued(comm, 6);
-	lane_note_issued(comm, 5);
-	newest_is(comm, LANE_HOST, 6, "the later call is noted first");
-	comm->issued = 4;
-	lane_note_issued(comm, 5);
-	newest_is(comm, LANE_FIRST, 4, "a call on device memory follows it");
-	lane_note_issued(comm, 7);
-	newest_is(comm, LANE_HOST, 7, "then one on host memory");
-	free(lanes);
+	lane->comm = comm;
+	lane->issued = 3;
+	newest_is(lane, LANE_FIRST, 3, "no call on host memory");
+	lane_note_issued(lane, 6);
+	lane_note_issued(lane, 5);
+	newest_is(lane, LANE_HOST, 6, "the later call is noted first");
+	lane->issued = 4;
+	lane_note_issued(lane, 5);
+	newest_is(lane, LANE_FIRST, 4, "a call on device memory follows it");
+	lane_note_issued(lane, 7);
+	newest_is(lane, LANE_HOST, 7, "then one on host memory");
 	free(comm);
+	free(lane);
 }
 
 static int fail(struct outcome *outcome, int code, const char *fmt, ...)
@@ -53,7 +53,7 @@ static int fail(struct outcome *outcome, int code, const char *fmt, ...)
 /* Both lanes fail, each for a reason of its own, and end one after the other. */
 static void test_outcome(void)
 {
-	struct comm *host = calloc(1, sizeof(*host));
+	struct lane *host = calloc(1, sizeof(*host));
 	struct outcome *outcome = outcome_new(NULL);
 
 	if (!host || !outcome)
@@ -63,7 +63,7 @@ static void test_outcome(void)
 	is_int(atomic_load(&outcome->code), COLL_ERR_PEER_LOST, "the first one stays");
 	is_str(outcome->text, "rank 3 is gone", "with its text");
 	is_int(outcome_result(outcome, LANE_HOST, 1), COLL_IN_PROGRESS, "no lane has ended");
-	host->lane = LANE_HOST;
+	host->index = LANE_HOST;
 	host->finished = 2;
 	outcome_end(outcome, host);
 	is_int(outcome_result(outcome, LANE_HOST, 2), COLL_SUCCESS, "what was done stays done");

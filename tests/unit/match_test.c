@@ -102,7 +102,7 @@ static void test_freed(void)
 		comm_note_freed(context, c);
 	comm_note_freed(context, (1u << TAG_CONTEXT_BITS) - 1);
 	for (uint32_t c = 0; c < 3000; c++) {
-		header.tag = comm_tag_control(c);
+		header.tag = tag_control(c);
 		if (comm_traffic_client.check_unexpected(context, 0, &header))
 			dropped++;
 		else
@@ -110,7 +110,7 @@ static void test_freed(void)
 	}
 	is_int(dropped, 1500, "messages for freed communicators are dropped");
 	is_int(kept, 1500, "those for communicators still to be made are kept");
-	header.tag = comm_tag_control((1u << TAG_CONTEXT_BITS) - 1);
+	header.tag = tag_control((1u << TAG_CONTEXT_BITS) - 1);
 	is_int(comm_traffic_client.check_unexpected(context, 0, &header), 1,
 	       "the last context of all");
 	for (int i = 0; i < CONTEXT_FREED; i++)
@@ -122,7 +122,7 @@ static void test_freed(void)
 #define TOO_LARGE ((uint64_t)1 << 62)
 
 /* Rank 0 of two, whose plugin is about to announce messages of rank 1. */
-static struct context *make_context(struct bootstrap *bootstraps[2], struct comm *comm)
+static struct context *make_context(struct bootstrap *bootstraps[2], struct lane *lane)
 {
 	static char *lost[2];
 	struct selection selection = {0};
@@ -138,8 +138,8 @@ static struct context *make_context(struct bootstrap *bootstraps[2], struct comm
 	context->nranks = 2;
 	context->refused = -1;
 	context->failure = lost;
-	comm->context = context;
-	comm_enlist(comm);
+	lane->context = context;
+	lane_enlist(lane);
 	context->client = &comm_context_client;
 	host_fill(context, -1);
 	traffic_begin(context, &parts, &comm_traffic_client);
@@ -159,18 +159,21 @@ static void free_context(struct context *context, struct bootstrap *bootstraps[2
 static void test_no_memory(void)
 {
 	int members[2] = {0, 1};
-	struct comm comm = {
-		.context_id = 7, .nranks = 2, .to_comm_rank = members, .to_context_rank = members};
-	coll_header_t header = {.tag = comm_tag_user(&comm, 5), .len = TOO_LARGE};
+	struct comm comm = {.nranks = 2};
+	struct lane lane = {.comm = &comm,
+			    .context_id = 7,
+			    .to_comm_rank = members,
+			    .to_context_rank = members};
+	coll_header_t header = {.tag = tag_user(&lane, 5), .len = TOO_LARGE};
 	coll_sink_t sink;
 	struct bootstrap *bootstraps[2];
-	struct context *context = make_context(bootstraps, &comm);
+	struct context *context = make_context(bootstraps, &lane);
 	const coll_host_t *host = &context->host;
 
 	is_int(host->arrive(host, 1, &header, &sink), COLL_SUCCESS, "a message without memory");
 	ok(!sink.buf, "its payload is dropped");
-	is_int(comm.pending.code, COLL_ERR_NO_MEMORY, "the communicator is to fail");
-	has_str(comm.pending.text,
+	is_int(lane.pending.code, COLL_ERR_NO_MEMORY, "the communicator is to fail");
+	has_str(lane.pending.text,
 		"rank 0 has no memory to keep a message of 4611686018427387904 bytes from rank 1",
 		"with the ranks and the size");
 	ok(context->pending_events, "the next progress looks at it");
@@ -179,7 +182,7 @@ static void test_no_memory(void)
 	is_int((int64_t)traffic_of(context)->match.unexpected_count, 0,
 	       "is not taken in its place");
 	header.len = UINT64_MAX;
-	comm.pending.code = 0;
+	lane.pending.code = 0;
 	is_int(host->arrive(host, 1, &header, &sink), COLL_ERR_INTERNAL,
 	       "a message longer than memory can be is refused");
 	host->peer_lost(host, 1, "it sent an invalid message");
@@ -192,16 +195,17 @@ static void test_no_memory(void)
 /* No communicator exists yet that could fail: the connection ends, with the true reason. */
 static void test_no_memory_early(void)
 {
-	struct comm comm = {.context_id = 7, .nranks = 2};
-	coll_header_t header = {.tag = comm_tag_control(8), .len = TOO_LARGE};
+	struct comm comm = {.nranks = 2};
+	struct lane lane = {.comm = &comm, .context_id = 7};
+	coll_header_t header = {.tag = tag_control(8), .len = TOO_LARGE};
 	coll_sink_t sink;
 	struct bootstrap *bootstraps[2];
-	struct context *context = make_context(bootstraps, &comm);
+	struct context *context = make_context(bootstraps, &lane);
 	const coll_host_t *host = &context->host;
 
 	is_int(host->arrive(host, 1, &header, &sink), COLL_ERR_NO_MEMORY,
 	       "a message without memory for a communicator to be made");
-	is_int(comm.pending.code, 0, "no other communicator fails for it");
+	is_int(lane.pending.code, 0, "no other communicator fails for it");
 	host->peer_lost(host, 1, "it sent an invalid message");
 	is_str(context->failure[1],
 	       "rank 0 had no memory for a message of 4611686018427387904 bytes from it, and ended "

@@ -36,7 +36,7 @@ static struct message *begin(struct rig *rig, int kind, int tag)
 		.kind = kind, .buf = &x, .count = 1, .dtype = COLL_INT32, .peer = 1, .tag = tag};
 	struct message *m;
 
-	if (message_new(rig->comm, &args, &m))
+	if (message_new(rig->lane, &args, &m))
 		bail_out("%s", error_text());
 	message_start(m);
 	return m;
@@ -58,9 +58,9 @@ static void forget(int n)
 }
 
 /* As coll_request_set_timeout does for operation `number`, with a request that the program frees at once. */
-static void limit_operation(struct comm *comm, uint64_t number, int64_t timeout_us)
+static void limit_operation(struct lane *lane, uint64_t number, int64_t timeout_us)
 {
-	struct task *task = task_new(comm, number);
+	struct task *task = task_new(lane, number);
 
 	if (!task)
 		bail_out("%s", error_text());
@@ -72,7 +72,7 @@ static int count_limited(const struct rig *rig)
 {
 	int n = 0;
 
-	for (const struct task *task = rig->comm->tasks.limited; task; task = task->next_limited)
+	for (const struct task *task = rig->lane->tasks.limited; task; task = task->next_limited)
 		n++;
 	return n;
 }
@@ -98,7 +98,7 @@ static double run(int kind, int limited, int n)
 	took = now() - begun;
 	if (done)
 		bail_out("%d messages are done that nobody has taken or sent", done);
-	message_end_all(rig->comm, COLL_ERR_ABORTED);
+	message_end_all(rig->lane, COLL_ERR_ABORTED);
 	forget(n);
 	rig_free(rig);
 	return took;
@@ -113,17 +113,17 @@ static double run_limits(int kind, int limited, int n)
 	(void)kind;
 	(void)limited;
 	for (int i = 1; i <= n; i++) {
-		limit_operation(rig->comm, (uint64_t)i, FAR_US);
-		task_check_limits(rig->comm);
+		limit_operation(rig->lane, (uint64_t)i, FAR_US);
+		task_check_limits(rig->lane);
 	}
 	for (int i = 1; i <= n; i++) {
-		rig->comm->finished = (uint64_t)i;
-		task_check_limits(rig->comm);
+		rig->lane->finished = (uint64_t)i;
+		task_check_limits(rig->lane);
 	}
 	took = now() - begun;
-	if (rig->comm->tasks.limited || rig->comm->tasks.awaited)
+	if (rig->lane->tasks.limited || rig->lane->tasks.awaited)
 		bail_out("limits of operations that are complete are left");
-	rig->comm->finished = 0;
+	rig->lane->finished = 0;
 	rig_free(rig);
 	return took;
 }
@@ -150,7 +150,7 @@ static struct rig *rig_with_sends(void)
 
 	for (int i = 0; i < MANY; i++)
 		messages[i] = begin(rig, COLL_KIND_SEND, i);
-	is_int(rig->comm->messages.sends.count, MANY, "sends are open");
+	is_int(rig->lane->messages.sends.count, MANY, "sends are open");
 	return rig;
 }
 
@@ -172,21 +172,21 @@ static void test_ends(void)
 	while (count_done(MANY) < MANY / 3 + 1 && turns++ < MANY)
 		context_progress(rig->context);
 	is_int(count_done(MANY), MANY / 3 + 1, "progress ends each complete send in turn");
-	is_int(rig->comm->messages.sends.count, MANY - count_done(MANY), "the others are open");
+	is_int(rig->lane->messages.sends.count, MANY - count_done(MANY), "the others are open");
 	for (int i = 0; i < MANY; i++)
 		if (!messages[i]->task.done)
 			fake_complete(rig, i, COLL_SUCCESS);
 	ok(rig->context->client->look(rig->context), "before a sleep all are looked at");
 	is_int(count_done(MANY), MANY, "all have ended");
 	ok(!rig->context->client->look(rig->context), "nothing is left");
-	is_int(rig->comm->messages.looks, 0, "nothing is left to look at");
+	is_int(rig->lane->messages.looks, 0, "nothing is left to look at");
 	forget(MANY);
 	rig_free(rig);
 }
 
 static int is_empty(void *arg)
 {
-	return !((struct comm *)arg)->messages.sends.first;
+	return !((struct lane *)arg)->messages.sends.first;
 }
 
 /* A thread waits for all sends; what the last turn did not look at must not be slept through. */
@@ -195,7 +195,7 @@ static void test_wait(void)
 	struct rig *rig = rig_with_sends();
 
 	complete(rig, 1);
-	is_int(context_wait(rig->context, is_empty, rig->comm, FAR_US), COLL_SUCCESS,
+	is_int(context_wait(rig->context, is_empty, rig->lane, FAR_US), COLL_SUCCESS,
 	       "a wait for all of them ends");
 	forget(MANY);
 	rig_free(rig);
@@ -231,7 +231,7 @@ static void test_limits(void)
 	is_int(messages[1]->task.code, COLL_ERR_TIMEOUT, "the first limit");
 	is_int(messages[3]->task.code, COLL_ERR_TIMEOUT, "the second limit");
 	is_int(count_limited(rig), N - 2, "the others wait");
-	message_end_all(rig->comm, COLL_ERR_ABORTED);
+	message_end_all(rig->lane, COLL_ERR_ABORTED);
 	forget(N);
 	rig_free(rig);
 }
@@ -259,9 +259,9 @@ static void test_limit_set_later(void)
 	is_int(messages[1]->task.code, COLL_ERR_TIMEOUT, "the later limit ends its receive");
 	ok(!messages[0]->task.done, "the earlier one goes on");
 	is_int(count_limited(rig), 1, "one message has a limit");
-	message_end_all(rig->comm, COLL_ERR_ABORTED);
+	message_end_all(rig->lane, COLL_ERR_ABORTED);
 	is_int(count_limited(rig), 0, "then none");
-	is_int(rig->comm->messages.looks, 0, "and none is to be looked at");
+	is_int(rig->lane->messages.looks, 0, "and none is to be looked at");
 	forget(2);
 	rig_free(rig);
 }
@@ -275,7 +275,7 @@ static void test_limit_of_send(void)
 	task_set_limit(&messages[0]->task, 1);
 	progress_until_done(rig, messages[0]);
 	is_int(messages[0]->task.code, COLL_ERR_TIMEOUT, "the limit ends the send");
-	is_int(rig->comm->error, COLL_ERR_TIMEOUT, "and the communicator");
+	is_int(rig->lane->error, COLL_ERR_TIMEOUT, "and the communicator");
 	is_int(rig->fake.cancels, 1, "the transport gives it up");
 	forget(1);
 	rig_free(rig);
@@ -293,7 +293,7 @@ static void test_left(void)
 					  .peer = COLL_ANY_SOURCE,
 					  .tag = COLL_ANY_TAG};
 
-	if (message_new(rig->comm, &args, &messages[0]))
+	if (message_new(rig->lane, &args, &messages[0]))
 		bail_out("%s", error_text());
 	message_start(messages[0]);
 	messages[1] = begin(rig, COLL_KIND_SEND, 0);
@@ -314,7 +314,7 @@ static void test_left(void)
 	is_int(rig->fake.sends, 1, "and the transport does not get it");
 	messages[3] = begin(rig, COLL_KIND_RECV, 1);
 	is_int(messages[3]->task.code, COLL_ERR_PEER_LOST, "a later receive too");
-	is_int(rig->comm->error, 0, "the communicator goes on");
+	is_int(rig->lane->error, 0, "the communicator goes on");
 	forget(4);
 	rig_free(rig);
 }
@@ -333,7 +333,7 @@ static void loose_message(struct rig *rig, int tag, uint64_t len)
 	const struct signature signature = {
 		{(uint64_t)COLL_KIND_SEND | signature_dtype_bits(COLL_INT32), (uint64_t)tag}};
 
-	fake_message(rig, 1, comm_tag_loose(rig->comm), signature, &x, len);
+	fake_message(rig, 1, tag_loose(rig->lane), signature, &x, len);
 }
 
 /* Threads sleep: they look again at what begins, ends or is given up. */
@@ -373,12 +373,12 @@ static void test_under_way(void)
 	coll_sink_t sink;
 
 	messages[0] = begin(rig, COLL_KIND_RECV, 0);
-	sink = fake_begin(rig, 1, comm_tag_loose(rig->comm), signature, sizeof(int32_t));
+	sink = fake_begin(rig, 1, tag_loose(rig->lane), signature, sizeof(int32_t));
 	is_int(message_cancel(messages[0]), COLL_ERR_INVALID_USAGE, "it cannot be given up");
 	fake_end(rig, sink, COLL_ERR_PEER_LOST);
 	context_progress(rig->context);
 	is_int(messages[0]->task.code, COLL_ERR_PEER_LOST, "its sender is lost");
-	is_int(rig->comm->error, COLL_ERR_PEER_LOST, "and the communicator fails");
+	is_int(rig->lane->error, COLL_ERR_PEER_LOST, "and the communicator fails");
 	forget(1);
 	rig_free(rig);
 }
@@ -391,9 +391,9 @@ static void test_ended(void)
 	coll_status_t status = {0};
 
 	messages[0] = begin(rig, COLL_KIND_RECV, 0);
-	message_end_all(rig->comm, COLL_ERR_ABORTED);
+	message_end_all(rig->lane, COLL_ERR_ABORTED);
 	loose_message(rig, 0, 0);
-	is_int(message_probe(rig->comm, &probe, &status), 1, "a later message is kept");
+	is_int(message_probe(rig->lane, &probe, &status), 1, "a later message is kept");
 	is_int(status.dtype, COLL_DTYPE_NONE, "an empty one has no type");
 	is_int((int64_t)status.bytes, 0, "and no bytes");
 	forget(1);
@@ -407,13 +407,13 @@ static void test_next_look(void)
 	struct message *next;
 
 	context_progress(rig->context);
-	next = rig->comm->messages.next_look;
+	next = rig->lane->messages.next_look;
 	for (int i = 0; i < MANY; i++)
 		if (messages[i] == next)
 			fake_complete(rig, i, COLL_SUCCESS);
 	ok(next && task_is_done(&next->task), "the next send is complete");
-	ok(rig->comm->messages.next_look != next, "the library goes on behind it");
-	message_end_all(rig->comm, COLL_ERR_ABORTED);
+	ok(rig->lane->messages.next_look != next, "the library goes on behind it");
+	message_end_all(rig->lane, COLL_ERR_ABORTED);
 	forget(MANY);
 	rig_free(rig);
 }
@@ -427,8 +427,8 @@ static void test_aborted(int probes)
 
 	messages[0] = begin(rig, COLL_KIND_RECV, 0);
 	rig->fake.refuse = COLL_ERR_SYSTEM; /* no message is left to wait for */
-	atomic_store(&rig->comm->aborted, 1);
-	is_int(probes ? message_probe_wait(rig->comm, &args, &status)
+	atomic_store(&rig->lane->aborted, 1);
+	is_int(probes ? message_probe_wait(rig->lane, &args, &status)
 		      : task_wait(&messages[0]->task, NULL),
 	       COLL_ERR_ABORTED, "a %s ends with the abort", probes ? "probe" : "wait");
 	is_int(messages[0]->task.code, COLL_ERR_ABORTED, "and with it the receive");
@@ -442,16 +442,16 @@ static void test_limit_of_complete(void)
 	struct rig *rig = rig_new(fake_transport);
 	const int64_t begun = clock_now_us();
 
-	rig->comm->issued = 2;
-	limit_operation(rig->comm, 2, FAR_US);
-	limit_operation(rig->comm, 1, 1);
-	rig->comm->finished = 1;
+	rig->lane->issued = 2;
+	limit_operation(rig->lane, 2, FAR_US);
+	limit_operation(rig->lane, 1, 1);
+	rig->lane->finished = 1;
 	while (clock_tick_us() <= begun + 1)
 		;
-	is_int(task_check_limits(rig->comm), 0,
+	is_int(task_check_limits(rig->lane), 0,
 	       "a limit that is over, of an operation that was in time");
-	is_int(rig->comm->error, 0, "no failure");
-	rig->comm->finished = 2;
+	is_int(rig->lane->error, 0, "no failure");
+	rig->lane->finished = 2;
 	rig_free(rig);
 }
 
@@ -465,17 +465,17 @@ static void test_limits_of_operations(void)
 	static int32_t x[N];
 
 	for (int i = 0; i < N; i++) {
-		struct op *op = fake_empty_op(rig->comm, &x[i], &x[i], 1);
+		struct op *op = fake_empty_op(rig->lane, &x[i], &x[i], 1);
 
 		sched_recv(&op->sched, 1, sched_slice(SCHED_RECV, 0), sizeof(x[i]), -1);
 		op_enqueue(op, 0);
-		limit_operation(rig->comm, (uint64_t)i + 1, limits_us[i]);
+		limit_operation(rig->lane, (uint64_t)i + 1, limits_us[i]);
 	}
-	while (!task_check_limits(rig->comm) && clock_now_us() - begun < FAR_US)
+	while (!task_check_limits(rig->lane) && clock_now_us() - begun < FAR_US)
 		usleep(1000);
-	is_int(rig->comm->error, COLL_ERR_TIMEOUT, "the limit that ends first");
-	ok(strstr(comm_failure(rig->comm), "number 2 timed out") != NULL, "its operation: %s",
-	   comm_failure(rig->comm));
+	is_int(rig->lane->error, COLL_ERR_TIMEOUT, "the limit that ends first");
+	ok(strstr(comm_failure(rig->lane), "number 2 timed out") != NULL, "its operation: %s",
+	   comm_failure(rig->lane));
 	rig_free(rig);
 }
 
@@ -485,8 +485,8 @@ static void test_limit_set_twice(void)
 	struct rig *rig = rig_new(fake_transport);
 	const int64_t begun = clock_now_us();
 	static int32_t x;
-	struct op *op = fake_empty_op(rig->comm, &x, &x, 1);
-	struct task *task = task_new(rig->comm, 1);
+	struct op *op = fake_empty_op(rig->lane, &x, &x, 1);
+	struct task *task = task_new(rig->lane, 1);
 
 	if (!task)
 		bail_out("%s", error_text());
@@ -496,9 +496,9 @@ static void test_limit_set_twice(void)
 	task_set_limit(task, FAR_US);
 	is_int(count_limited(rig), 1, "a second limit of an operation is no second one to look at");
 	task_unref(task);
-	while (!task_check_limits(rig->comm) && clock_now_us() - begun < FAR_US / 100)
+	while (!task_check_limits(rig->lane) && clock_now_us() - begun < FAR_US / 100)
 		usleep(1000);
-	is_int(rig->comm->error, COLL_ERR_TIMEOUT, "the limit that ends first counts");
+	is_int(rig->lane->error, COLL_ERR_TIMEOUT, "the limit that ends first counts");
 	rig_free(rig);
 }
 

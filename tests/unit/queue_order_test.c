@@ -17,7 +17,7 @@
 static int32_t in[64], out[64];
 
 /* An operation with one send to rank 1, which the test completes. */
-static struct op *queue_one(struct rig *rig, struct comm *comm, uint64_t group)
+static struct op *queue_one(struct rig *rig, struct lane *lane, uint64_t group)
 {
 	const coll_args_t args = {.size = sizeof(args),
 				  .kind = COLL_KIND_ALLREDUCE,
@@ -28,7 +28,7 @@ static struct op *queue_one(struct rig *rig, struct comm *comm, uint64_t group)
 	struct op *op;
 
 	(void)rig;
-	if (fake_op(comm, &args, &op))
+	if (fake_op(lane, &args, &op))
 		bail_out("cannot make an operation: %s", error_text());
 	sched_reset(&op->sched, 0, FAKE_RANKS, sizeof(int32_t), SIZE_MAX);
 	sched_send(&op->sched, 1, sched_slice(SCHED_SEND, 0), sizeof(int32_t), -1);
@@ -41,13 +41,13 @@ static struct op *queue_one(struct rig *rig, struct comm *comm, uint64_t group)
 /* Lets the communicator make progress, and returns how many sends were ever made. */
 static int moved(struct rig *rig)
 {
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	return rig->fake.sends;
 }
 
 static int finished(const struct rig *rig)
 {
-	return (int)rig->comm->finished;
+	return (int)rig->lane->finished;
 }
 
 /* -------------------------------------------------------------------------- order, groups -- */
@@ -57,14 +57,14 @@ static void test_one_by_one(void)
 	struct rig *rig = rig_new(fake_transport);
 
 	for (int i = 0; i < 3; i++)
-		queue_one(rig, rig->comm, 0);
+		queue_one(rig, rig->lane, 0);
 	for (int i = 0; i < 3; i++) {
 		is_int(moved(rig), i + 1, "operation %d runs alone", i + 1);
 		is_int(finished(rig), i, "those before it are done");
 		fake_complete(rig, i, COLL_SUCCESS);
 	}
 	moved(rig);
-	ok(finished(rig) == 3 && !rig->comm->queue.head && !rig->comm->queue.tail, "all are done");
+	ok(finished(rig) == 3 && !rig->lane->queue.head && !rig->lane->queue.tail, "all are done");
 	rig_free(rig);
 }
 
@@ -76,17 +76,17 @@ static void test_group(void)
 {
 	struct rig *rig = rig_new(fake_transport);
 
-	queue_one(rig, rig->comm, 0);
+	queue_one(rig, rig->lane, 0);
 	for (int i = 0; i < 3; i++)
-		queue_one(rig, rig->comm, 5);
-	queue_one(rig, rig->comm, 0);
+		queue_one(rig, rig->lane, 5);
+	queue_one(rig, rig->lane, 0);
 	is_int(moved(rig), 1, "the one before the group runs");
 	fake_complete(rig, 0, COLL_SUCCESS);
 	is_int(moved(rig), 1, "the group is open: nothing of it runs");
 	is_int(finished(rig), 1, "though all before it is done");
-	op_release(rig->comm, 4);
+	op_release(rig->lane, 4);
 	is_int(moved(rig), 1, "the end of another group changes nothing");
-	op_release(rig->comm, 5);
+	op_release(rig->lane, 5);
 	is_int(moved(rig), 4, "it ends: all of it runs, not what comes behind it");
 	fake_complete(rig, 3, COLL_SUCCESS);
 	is_int(moved(rig), 4, "its last operation is done: the next one waits");
@@ -108,10 +108,10 @@ static void test_two_groups(void)
 	struct rig *rig = rig_new(fake_transport);
 
 	for (int i = 0; i < 4; i++)
-		queue_one(rig, rig->comm, 1 + (uint64_t)i / 2);
-	op_release(rig->comm, 2);
+		queue_one(rig, rig->lane, 1 + (uint64_t)i / 2);
+	op_release(rig->lane, 2);
 	is_int(moved(rig), 0, "a group that has ended waits for one that is open");
-	op_release(rig->comm, 1);
+	op_release(rig->lane, 1);
 	is_int(moved(rig), 2, "groups run one after the other");
 	fake_complete(rig, 0, COLL_SUCCESS);
 	is_int(moved(rig), 2, "when half of the first is done the second waits");
@@ -126,8 +126,8 @@ static void test_wait_in_group(void)
 	struct rig *rig = rig_new(fake_transport);
 
 	group_set_current(7);
-	queue_one(rig, rig->comm, 7);
-	is_int(comm_wait(rig->comm, 1), COLL_ERR_INVALID_USAGE, "a wait inside a group is refused");
+	queue_one(rig, rig->lane, 7);
+	is_int(lane_wait(rig->lane, 1), COLL_ERR_INVALID_USAGE, "a wait inside a group is refused");
 	has_str(error_text(), "coll_group_end", "and the sentence says what to do");
 	group_set_current(0);
 	rig_free(rig);
@@ -149,13 +149,13 @@ static int barrier_before(void (*slots)(struct plugin *plugin), uint32_t seq, in
 	const struct op *op;
 	int barrier;
 
-	rig->comm->seq = seq;
-	if (fake_issue(rig->comm, &args, 0))
+	rig->lane->seq = seq;
+	if (fake_issue(rig->lane, &args, 0))
 		bail_out("cannot issue: %s", error_text());
-	op = rig->comm->queue.head;
+	op = rig->lane->queue.head;
 	barrier = op->call.args.kind == COLL_KIND_BARRIER;
-	if (rig->comm->issued != 1u + (unsigned)barrier ||
-	    rig->comm->seq != seq + (unsigned)barrier + (kind != COLL_KIND_RECV) ||
+	if (rig->lane->issued != 1u + (unsigned)barrier ||
+	    rig->lane->seq != seq + (unsigned)barrier + (kind != COLL_KIND_RECV) ||
 	    (barrier && (op->seq != seq || op->next->call.args.kind != kind || op->next->next)))
 		barrier = -1;
 	rig_free(rig);
@@ -184,11 +184,11 @@ static int beside_each_other(uint32_t seq, int *after_the_first)
 	struct rig *rig = rig_new(fake_transport);
 	int sends;
 
-	queue_one(rig, rig->comm, 1);
-	rig->comm->issued = TAG_SEQ_APART; /* as if those between had been issued, and were done */
-	rig->comm->seq = seq;
-	queue_one(rig, rig->comm, 1);
-	op_release(rig->comm, 1);
+	queue_one(rig, rig->lane, 1);
+	rig->lane->issued = TAG_SEQ_APART; /* as if those between had been issued, and were done */
+	rig->lane->seq = seq;
+	queue_one(rig, rig->lane, 1);
+	op_release(rig->lane, 1);
 	sends = moved(rig);
 	fake_complete(rig, 0, COLL_SUCCESS);
 	*after_the_first = moved(rig);
@@ -213,13 +213,13 @@ static void test_signatures_of_roots(void)
 {
 	struct rig *rig = rig_new(fake_transport);
 	struct call call = {.args = {.kind = COLL_KIND_BROADCAST, .dtype = COLL_INT32, .count = 1}};
-	const struct signature zero = signature_of(rig->comm, &call);
+	const struct signature zero = signature_of(rig->lane, &call);
 
 	for (int bit = 0; bit < 24; bit++) {
 		struct signature other;
 
 		call.args.root = 1 << bit;
-		other = signature_of(rig->comm, &call);
+		other = signature_of(rig->lane, &call);
 		ok(other.meta[0] != zero.meta[0], "roots 0 and %d differ", call.args.root);
 	}
 	rig_free(rig);
@@ -229,29 +229,28 @@ static void test_signatures_of_roots(void)
 static void test_tags(void)
 {
 	struct rig *rig = rig_new(fake_transport);
-	const struct comm *c = rig->comm;
+	const struct lane *lane = rig->lane;
 
-	ok(comm_tag_collective(c, 1, 2) == comm_tag_collective(c, 1 + (TAG_SEQ_MASK + 1), 2),
+	ok(tag_collective(lane, 1, 2) == tag_collective(lane, 1 + (TAG_SEQ_MASK + 1), 2),
 	   "numbers repeat");
-	ok(comm_tag_collective(c, TAG_SEQ_MASK, TAG_MSG_MASK) < MATCH_CONTROL,
+	ok(tag_collective(lane, TAG_SEQ_MASK, TAG_MSG_MASK) < MATCH_CONTROL,
 	   "the largest number is no control message");
-	ok(!(comm_tag_collective(c, UINT32_MAX, UINT32_MAX) & (TAG_USER | MATCH_CONTROL)),
+	ok(!(tag_collective(lane, UINT32_MAX, UINT32_MAX) & (TAG_USER | MATCH_CONTROL)),
 	   "whatever the number");
-	ok(comm_tag_user(c, UINT32_MAX) != comm_tag_user(c, 0),
-	   "all 32 bits of a user's tag count");
+	ok(tag_user(lane, UINT32_MAX) != tag_user(lane, 0), "all 32 bits of a user's tag count");
 	rig_free(rig);
 }
 
 /* ------------------------------------------------------------- waiting for another communicator -- */
 
-static struct op *queue_await(struct comm *comm, const struct comm *other, uint64_t number)
+static struct op *queue_await(struct lane *lane, const struct lane *other, uint64_t number)
 {
 	const coll_args_t args = {.size = sizeof(args), .kind = KIND_AWAIT};
 	struct op *op;
 
-	if (fake_op(comm, &args, &op))
+	if (fake_op(lane, &args, &op))
 		bail_out("cannot make an operation: %s", error_text());
-	op->awaited = (struct place){outcome_ref(other->outcome), LANE_FIRST, number};
+	op->awaited = (struct place){outcome_ref(other->comm->outcome), LANE_FIRST, number};
 	op_enqueue(op, 0);
 	return op;
 }
@@ -261,14 +260,14 @@ static void test_await(int elsewhere)
 {
 	struct rig *rig = rig_new(fake_transport),
 		   *rig2 = elsewhere ? rig_new(fake_transport) : rig;
-	struct comm *other = rig2->comm;
+	struct lane *other = rig2->lane;
 
 	if (!elsewhere && comm_new(&other, rig->context, 9, 0, FAKE_RANKS, NULL))
 		bail_out("cannot make a communicator");
 	queue_one(rig2, other, 0);
 	queue_one(rig2, other, 0);
-	queue_await(rig->comm, other, 2);
-	queue_one(rig, rig->comm, 0);
+	queue_await(rig->lane, other, 2);
+	queue_one(rig, rig->lane, 0);
 	if (elsewhere)
 		context_leave(rig2->context); /* no thread uses the context */
 	for (int i = 0; i < 4; i++)
@@ -297,16 +296,16 @@ static void test_await(int elsewhere)
 static void test_await_failure(void)
 {
 	struct rig *rig = rig_new(fake_transport);
-	struct comm *other;
+	struct lane *other;
 
 	if (comm_new(&other, rig->context, 9, 0, FAKE_RANKS, NULL))
 		bail_out("cannot make a communicator");
 	queue_one(rig, other, 0);
-	queue_await(rig->comm, other, 1);
+	queue_await(rig->lane, other, 1);
 	comm_fail(other, 1, COLL_ERR_TIMEOUT, "nobody came");
 	context_progress(rig->context);
-	is_int(rig->comm->error, COLL_ERR_TIMEOUT, "the failure of the awaited is one's own");
-	is_str(comm_failure(rig->comm),
+	is_int(rig->lane->error, COLL_ERR_TIMEOUT, "the failure of the awaited is one's own");
+	is_str(comm_failure(rig->lane),
 	       "rank 0 waits for an event of a communicator that failed: nobody came",
 	       "and the sentence says whose it was");
 	rig_free_comm(rig, other);
@@ -316,14 +315,14 @@ static void test_await_failure(void)
 static void test_await_of_destroyed(void)
 {
 	struct rig *rig = rig_new(fake_transport);
-	struct comm *other;
+	struct lane *other;
 
 	if (comm_new(&other, rig->context, 9, 0, FAKE_RANKS, NULL))
 		bail_out("cannot make a communicator");
 	queue_one(rig, other, 0);
 	queue_one(rig, other, 0);
-	queue_await(rig->comm, other, 1);
-	queue_await(rig->comm, other, 2);
+	queue_await(rig->lane, other, 1);
+	queue_await(rig->lane, other, 2);
 	context_progress(rig->context);
 	is_int(finished(rig), 0, "the other communicator is not that far");
 	fake_complete(rig, 0, COLL_SUCCESS);
@@ -331,8 +330,8 @@ static void test_await_of_destroyed(void)
 	rig_free_comm(rig, other);
 	context_progress(rig->context);
 	is_int(finished(rig), 1, "an operation that was complete at the destroy is complete");
-	is_int(rig->comm->error, COLL_ERR_ABORTED, "and one that was not is a failure");
-	is_str(comm_failure(rig->comm),
+	is_int(rig->lane->error, COLL_ERR_ABORTED, "and one that was not is a failure");
+	is_str(comm_failure(rig->lane),
 	       "rank 0 waits for an event of a communicator that failed: rank 0 destroyed the "
 	       "communicator",
 	       "with the sentence of the destroyed communicator");
@@ -355,16 +354,16 @@ static void test_gone(int before)
 	if (before)
 		fake_leave(rig, 2);
 	context_progress(rig->context);
-	is_int(rig->comm->error, COLL_SUCCESS, "a rank that nobody waits for may go");
-	if (fake_issue(rig->comm, &args, 0))
+	is_int(rig->lane->error, COLL_SUCCESS, "a rank that nobody waits for may go");
+	if (fake_issue(rig->lane, &args, 0))
 		bail_out("cannot issue: %s", error_text());
-	queue_progress(rig->comm);
+	queue_progress(rig->lane);
 	if (!before)
 		fake_leave(rig, 2);
 	context_progress(rig->context);
-	is_int(rig->comm->error, COLL_ERR_PEER_LOST,
+	is_int(rig->lane->error, COLL_ERR_PEER_LOST,
 	       "it went %s the receive: the communicator fails", before ? "before" : "during");
-	has_str(comm_failure(rig->comm),
+	has_str(comm_failure(rig->lane),
 		"rank 2 destroyed its communicator while rank 0 still waits for it in recv of 3 "
 		"int32 from rank 2 with tag 0",
 		"and the sentence names it");
@@ -385,14 +384,14 @@ static void test_gone_but_not_needed(void)
 
 	fake_leave(rig, 2);
 	context_progress(rig->context);
-	fake_issue(rig->comm, &args, 0);
-	queue_progress(rig->comm);
-	fake_message(rig, 1, comm_tag_user(rig->comm, 0), rig->comm->queue.head->call.signature,
-		     &value, sizeof(value));
+	fake_issue(rig->lane, &args, 0);
+	queue_progress(rig->lane);
+	fake_message(rig, 1, tag_user(rig->lane, 0), rig->lane->queue.head->call.signature, &value,
+		     sizeof(value));
 	context_progress(rig->context);
-	ok(finished(rig) == 1 && !rig->comm->error && out[0] == 42,
+	ok(finished(rig) == 1 && !rig->lane->error && out[0] == 42,
 	   "what other ranks send is not affected");
-	comm_send_control(rig->comm, CONTROL_FAIL, 0, "");
+	comm_send_control(rig->lane, CONTROL_FAIL, 0, "");
 	is_int(rig->fake.sends, 2, "only the ranks that are there are told");
 	ok(rig->fake.send[0]->peer == 1 && rig->fake.send[1]->peer == 3, "ranks 1 and 3");
 	rig_free(rig);
@@ -403,14 +402,14 @@ static void test_freed(void)
 {
 	struct rig *rig = rig_new(fake_transport);
 	const struct signature none = {{0, 0}};
-	struct comm *other;
+	struct lane *other;
 	uint64_t tag;
 
 	if (comm_new(&other, rig->context, 9, 0, FAKE_RANKS, NULL))
 		bail_out("cannot make a communicator");
-	tag = comm_tag_user(other, 0);
+	tag = tag_user(other, 0);
 	fake_message(rig, 1, tag, none, NULL, 0);
-	fake_message(rig, 1, comm_tag_user(rig->comm, 0), none, NULL, 0);
+	fake_message(rig, 1, tag_user(rig->lane, 0), none, NULL, 0);
 	is_int((int64_t)traffic_of(rig->context)->match.unexpected_count, 2, "two messages wait");
 	rig_free_comm(rig, other);
 	is_int((int64_t)traffic_of(rig->context)->match.unexpected_count, 1,
@@ -444,17 +443,17 @@ static void test_asking(void)
 
 	fake_leave(rig, 2);
 	context_progress(rig->context);
-	report_ask(rig->comm);
+	report_ask(rig->lane);
 	is_int(rig->fake.sends, 2, "the ranks that are there are asked");
 	ok(rig->fake.send[0]->peer == 1 && rig->fake.send[1]->peer == 3, "ranks 1 and 3");
-	rig->comm->watch->rank[1].answered = ANSWERED;
-	report_ask(rig->comm);
-	is_int(rig->comm->watch->rank[1].answered, ANSWERED_BEFORE,
+	rig->lane->watch->rank[1].answered = ANSWERED;
+	report_ask(rig->lane);
+	is_int(rig->lane->watch->rank[1].answered, ANSWERED_BEFORE,
 	       "rank 1 has answered at this place");
-	is_int(rig->comm->watch->rank[3].answered, ANSWERED_NOT, "rank 3 has not");
-	rig->comm->steps++;
-	report_ask(rig->comm);
-	is_int(rig->comm->watch->rank[1].answered, ANSWERED_NOT,
+	is_int(rig->lane->watch->rank[3].answered, ANSWERED_NOT, "rank 3 has not");
+	rig->lane->steps++;
+	report_ask(rig->lane);
+	is_int(rig->lane->watch->rank[1].answered, ANSWERED_NOT,
 	       "nor has rank 1 at the next place");
 	rig_free(rig);
 }
@@ -466,9 +465,9 @@ static void test_failure_of_another(int cancels)
 
 	if (!cancels)
 		rig->plugin.transport.cancel = NULL;
-	fake_control(rig, 1, rig->comm, CONTROL_FAIL, COLL_ERR_SYSTEM, "no disk");
+	fake_control(rig, 1, rig->lane, CONTROL_FAIL, COLL_ERR_SYSTEM, "no disk");
 	context_progress(rig->context);
-	is_int(rig->comm->error, COLL_ERR_REMOTE, "rank 1 has failed");
+	is_int(rig->lane->error, COLL_ERR_REMOTE, "rank 1 has failed");
 	is_int(rig->fake.sends, cancels ? 0 : 3, "a transport %s cancel: the ranks told",
 	       cancels ? "with" : "without");
 	rig_free(rig);
@@ -479,10 +478,10 @@ static void test_abort_of_leaving(void)
 {
 	struct rig *rig = rig_new(fake_transport);
 
-	rig->comm->leaving = 1;
-	atomic_store(&rig->comm->aborted, 1);
-	comm_check_aborted(rig->comm, UINT64_MAX);
-	is_int(rig->comm->error, COLL_ERR_ABORTED, "an abort while this rank leaves");
+	rig->lane->leaving = 1;
+	atomic_store(&rig->lane->aborted, 1);
+	lane_check_aborted(rig->lane, UINT64_MAX);
+	is_int(rig->lane->error, COLL_ERR_ABORTED, "an abort while this rank leaves");
 	is_int(rig->fake.sends, 0, "the others may go on");
 	rig_free(rig);
 }
@@ -497,9 +496,9 @@ static void note_call(void *user, coll_result_t result)
 }
 
 /* As coll_request_set_callback does for operation `number`, with a request that the program frees at once. */
-static void call_back(struct comm *comm, uint64_t number, const char *name)
+static void call_back(struct lane *lane, uint64_t number, const char *name)
 {
-	struct task *task = task_new(comm, number);
+	struct task *task = task_new(lane, number);
 
 	if (!task || task_call_back(task, note_call, (void *)(uintptr_t)name))
 		bail_out("%s", error_text());
@@ -510,17 +509,17 @@ static void call_back(struct comm *comm, uint64_t number, const char *name)
 static void test_callbacks(void)
 {
 	struct rig *rig = rig_new(fake_transport);
-	struct comm *comm = rig->comm;
+	struct lane *lane = rig->lane;
 
-	comm->issued = 3;
-	call_back(comm, 2, "c");
-	call_back(comm, 1, "a");
-	call_back(comm, 1, "b");
-	call_back(comm, 3, "d");
-	comm->finished = 2;
-	task_check(comm);
+	lane->issued = 3;
+	call_back(lane, 2, "c");
+	call_back(lane, 1, "a");
+	call_back(lane, 1, "b");
+	call_back(lane, 3, "d");
+	lane->finished = 2;
+	task_check(lane);
 	is_str(order, "abc", "the functions of the complete operations");
-	comm_fail(comm, 1, COLL_ERR_SYSTEM, "no disk");
+	comm_fail(lane, 1, COLL_ERR_SYSTEM, "no disk");
 	is_str(order, "abcx", "and of the one that fails");
 	rig_free(rig);
 }
@@ -538,15 +537,15 @@ static void test_controls(void)
 	fake_complete(rig, 0, COLL_SUCCESS);
 	idle.flags = REPORT_ANSWERS;
 	fake_report(rig, 1, &idle, NULL);
-	fake_control_bytes(rig, 2, rig->comm, CONTROL_REPORT, 0, &idle, sizeof(idle) - 1);
+	fake_control_bytes(rig, 2, rig->lane, CONTROL_REPORT, 0, &idle, sizeof(idle) - 1);
 	context_progress(rig->context);
-	ok(rig->comm->watch->rank[1].answered && !rig->comm->watch->rank[2].answered,
+	ok(rig->lane->watch->rank[1].answered && !rig->lane->watch->rank[2].answered,
 	   "an answer is noted");
 	is_int(context_controls_pending(rig->context), 0, "the sent one is freed");
-	fake_control(rig, 1, rig->comm, CONTROL_FAIL, COLL_ERR_SYSTEM, "rank 1 has no disk");
+	fake_control(rig, 1, rig->lane, CONTROL_FAIL, COLL_ERR_SYSTEM, "rank 1 has no disk");
 	context_progress(rig->context);
-	is_int(rig->comm->error, COLL_ERR_REMOTE, "another rank's failure is this one's");
-	is_str(comm_failure(rig->comm), "rank 1 has no disk", "with its words");
+	is_int(rig->lane->error, COLL_ERR_REMOTE, "another rank's failure is this one's");
+	is_str(comm_failure(rig->lane), "rank 1 has no disk", "with its words");
 	is_int(rig->fake.sends, 1, "which are not sent on");
 	rig_free(rig);
 }
@@ -555,15 +554,15 @@ static void test_controls(void)
 static void test_bad_controls(void)
 {
 	struct rig *rig = rig_new(fake_transport);
-	const uint64_t tag = comm_tag_control(rig->comm->context_id);
+	const uint64_t tag = tag_control(rig->lane->context_id);
 	const struct signature none = {{0, 0}};
 
-	fake_control_bytes(rig, 1, rig->comm, CONTROL_FAIL, COLL_ERR_SYSTEM, "abcd", 4);
-	fake_control_bytes(rig, 1, rig->comm, CONTROL_FAIL, COLL_ERR_SYSTEM, "", 0);
+	fake_control_bytes(rig, 1, rig->lane, CONTROL_FAIL, COLL_ERR_SYSTEM, "abcd", 4);
+	fake_control_bytes(rig, 1, rig->lane, CONTROL_FAIL, COLL_ERR_SYSTEM, "", 0);
 	fake_message(rig, 1, tag, none, "abc", 3);
 	fake_message(rig, 1, tag, none, NULL, 0);
 	context_progress(rig->context);
-	is_int(rig->comm->error, COLL_SUCCESS, "control messages that cannot be are ignored");
+	is_int(rig->lane->error, COLL_SUCCESS, "control messages that cannot be are ignored");
 	is_int((int64_t)traffic_of(rig->context)->match.unexpected_count, 0, "and not kept");
 	rig_free(rig);
 }
@@ -575,8 +574,8 @@ static void test_wake_ups(void)
 	struct rig *rig = rig_new(fake_transport);
 
 	rig->context->sleepers = 1;
-	queue_one(rig, rig->comm, 0);
-	queue_issued(rig->comm);
+	queue_one(rig, rig->lane, 0);
+	queue_issued(rig->lane);
 	ok(fake_woken(rig), "what is issued wakes a thread that sleeps: it may have to look again");
 	context_progress(rig->context);
 	ok(!fake_woken(rig), "while nothing is done nobody is woken");
@@ -586,7 +585,7 @@ static void test_wake_ups(void)
 	ok(fake_woken(rig), "which wakes the sleeping thread");
 	context_progress(rig->context);
 	ok(!fake_woken(rig), "once");
-	fake_control(rig, 1, rig->comm, CONTROL_FAIL, COLL_ERR_SYSTEM, "no disk");
+	fake_control(rig, 1, rig->lane, CONTROL_FAIL, COLL_ERR_SYSTEM, "no disk");
 	context_progress(rig->context);
 	ok(fake_woken(rig), "a failure wakes it too");
 	rig->context->sleepers = 0;
@@ -603,8 +602,8 @@ static void test_progress_count(void)
 	before = rig->context->progress_count;
 	context_progress(rig->context);
 	ok(rig->context->progress_count == before, "nothing moved: the counter stays");
-	queue_one(rig, rig->comm, 0);
-	queue_issued(rig->comm);
+	queue_one(rig, rig->lane, 0);
+	queue_issued(rig->lane);
 	ok(rig->context->progress_count > before, "an operation began: it grows");
 	before = rig->context->progress_count;
 	fake_complete(rig, 0, COLL_SUCCESS);
@@ -617,7 +616,7 @@ static int busy_comms(const struct rig *rig)
 {
 	int n = 0;
 
-	for (const struct comm *c = rig->context->busy; c; c = c->next_busy)
+	for (const struct lane *lane = rig->context->busy; lane; lane = lane->next_busy)
 		n++;
 	return n;
 }
@@ -626,14 +625,14 @@ static int busy_comms(const struct rig *rig)
 static void test_busy(void)
 {
 	struct rig *rig = rig_new(fake_transport);
-	struct comm *other[2];
+	struct lane *other[2];
 
 	for (int i = 0; i < 2; i++)
 		if (comm_new(&other[i], rig->context, 9 + (uint32_t)i, 0, FAKE_RANKS, NULL))
 			bail_out("cannot make a communicator");
 	is_int(busy_comms(rig), 0, "idle communicators are not walked");
 	queue_one(rig, other[0], 0);
-	queue_one(rig, rig->comm, 0);
+	queue_one(rig, rig->lane, 0);
 	queue_one(rig, other[0], 0);
 	is_int(busy_comms(rig), 2, "each with an operation is, once");
 	context_progress(rig->context);

@@ -39,18 +39,18 @@ static void test_one_block(void)
 	struct scratch one = {0}, other = {0};
 	void *at;
 
-	scratch_reserve(rig->comm, &one, TEST_LARGE);
+	scratch_reserve(rig->lane, &one, TEST_LARGE);
 	at = one.at;
-	scratch_rest(rig->comm, &one);
+	scratch_rest(rig->lane, &one);
 	ok(!one.at && !one.size, "an operation that has finished has no large block");
-	scratch_reserve(rig->comm, &other, TEST_LARGE / 2);
+	scratch_reserve(rig->lane, &other, TEST_LARGE / 2);
 	ok(other.at == at && other.size == TEST_LARGE, "another operation takes the block");
-	scratch_reserve(rig->comm, &other, TEST_LARGE);
+	scratch_reserve(rig->lane, &other, TEST_LARGE);
 	ok(other.at == at && test_allocs == 1, "and need not ask again for what it has");
-	scratch_rest(rig->comm, &other);
-	scratch_reserve(rig->comm, &one, 2 * TEST_LARGE);
+	scratch_rest(rig->lane, &other);
+	scratch_reserve(rig->lane, &one, 2 * TEST_LARGE);
 	ok(one.size == 2 * TEST_LARGE && test_allocs == 1, "a larger block takes its place");
-	scratch_free(rig->comm, &one);
+	scratch_free(rig->lane, &one);
 	is_int(test_allocs, 0, "no block is left");
 	rig_free(rig);
 }
@@ -62,18 +62,18 @@ static void test_several_blocks(void)
 	struct scratch block[BLOCKS] = {{0}};
 
 	for (int i = 0; i < BLOCKS; i++)
-		scratch_reserve(rig->comm, &block[i], (size_t)(i + 1) * TEST_LARGE);
+		scratch_reserve(rig->lane, &block[i], (size_t)(i + 1) * TEST_LARGE);
 	is_int(test_allocs, BLOCKS, "operations that run together have a block each");
 	for (int i = 0; i < BLOCKS; i++)
-		scratch_rest(rig->comm, &block[i]);
+		scratch_rest(rig->lane, &block[i]);
 	is_int(test_allocs, SCRATCH_SPARES, "when they have finished some blocks are kept");
-	scratch_reserve(rig->comm, &block[0], 4 * TEST_LARGE);
+	scratch_reserve(rig->lane, &block[0], 4 * TEST_LARGE);
 	ok(block[0].size == 4 * TEST_LARGE, "an operation takes the smallest that is enough");
-	scratch_rest(rig->comm, &block[0]);
-	scratch_reserve(rig->comm, &block[0], (size_t)BLOCKS * TEST_LARGE);
+	scratch_rest(rig->lane, &block[0]);
+	scratch_reserve(rig->lane, &block[0], (size_t)BLOCKS * TEST_LARGE);
 	ok(block[0].size == (size_t)BLOCKS * TEST_LARGE && test_allocs == SCRATCH_SPARES,
 	   "the largest were kept");
-	scratch_free(rig->comm, &block[0]);
+	scratch_free(rig->lane, &block[0]);
 	rig_free(rig);
 	is_int(test_allocs, 0, "the communicator frees its blocks");
 }
@@ -87,28 +87,28 @@ static void test_middle_blocks(void)
 
 	for (int round = 0; round < 2; round++) {
 		for (int i = 0; i < BLOCKS; i++) {
-			scratch_reserve(rig->comm, &block[i], BYTES);
+			scratch_reserve(rig->lane, &block[i], BYTES);
 			memset(block[i].at, i, BYTES);
 		}
 		is_int(test_allocs, BLOCKS, "each operation of a group has a block");
 		for (int i = 0; i < BLOCKS; i++)
-			scratch_rest(rig->comm, &block[i]);
+			scratch_rest(rig->lane, &block[i]);
 		is_int(test_allocs, SCRATCH_KEPT / SCRATCH_MIDDLE,
 		       "as many as are allowed are kept");
 	}
-	scratch_reserve(rig->comm, &one, SCRATCH_SMALL + 1);
+	scratch_reserve(rig->lane, &one, SCRATCH_SMALL + 1);
 	ok(one.size == SCRATCH_MIDDLE && test_allocs == SCRATCH_KEPT / SCRATCH_MIDDLE,
 	   "an operation that needs less takes one of them");
-	scratch_rest(rig->comm, &one);
+	scratch_rest(rig->lane, &one);
 	rig_free(rig);
 	is_int(test_allocs, 0, "the communicator frees its middle blocks");
 	rig = test_rig();
 	for (size_t bytes = SCRATCH_SMALL + 1; bytes <= SCRATCH_MIDDLE; bytes += 4097) {
-		scratch_reserve(rig->comm, &one, bytes);
+		scratch_reserve(rig->lane, &one, bytes);
 		if (one.size < bytes || one.size >= 2 * bytes)
 			break;
 		memset(one.at, 1, one.size);
-		scratch_free(rig->comm, &one);
+		scratch_free(rig->lane, &one);
 	}
 	ok(!one.at,
 	   "a block has at least the bytes that it is asked for, and less than twice as many");
@@ -125,12 +125,12 @@ static void test_run(struct rig *rig, int32_t *x, uint64_t count, size_t scratch
 				  .sendbuf = x,
 				  .recvbuf = x,
 				  .count = count};
-	struct op *op = plan_again(rig->comm, &args);
+	struct op *op = plan_again(rig->lane, &args);
 
-	if (!op && fake_op(rig->comm, &args, &op))
+	if (!op && fake_op(rig->lane, &args, &op))
 		bail_out("cannot make an operation: %s", error_text());
 	op->stage = PLAN_BUILT;
-	scratch_reserve(rig->comm, &op->scratch, scratch);
+	scratch_reserve(rig->lane, &op->scratch, scratch);
 	op_retire(op);
 }
 
@@ -143,7 +143,7 @@ static int test_is_kept(struct rig *rig, int32_t *x, uint64_t count)
 				  .sendbuf = x,
 				  .recvbuf = x,
 				  .count = count};
-	struct op *op = plan_again(rig->comm, &args);
+	struct op *op = plan_again(rig->lane, &args);
 	int kept = op && op->stage == PLAN_BUILT;
 
 	if (op)
@@ -205,13 +205,13 @@ static void test_other_block(void)
 	struct op *op;
 	int wrong = 0;
 
-	if (!in || !out || fake_op(rig->comm, &args, &op) || composed_build(op))
+	if (!in || !out || fake_op(rig->lane, &args, &op) || composed_build(op))
 		bail_out("cannot make an operation: %s", error_text());
 	ok(test_receives(op, &wrong) > 0 && !wrong, "an operation receives into its block");
-	scratch_rest(rig->comm, &op->scratch);
-	scratch_reserve(rig->comm, &other, op->scratch_bytes);
+	scratch_rest(rig->lane, &op->scratch);
+	scratch_reserve(rig->lane, &other, op->scratch_bytes);
 	ok(test_receives(op, &wrong) > 0 && !wrong, "the next time into another one");
-	scratch_free(rig->comm, &other);
+	scratch_free(rig->lane, &other);
 	op_retire(op);
 	rig_free(rig);
 	is_int(test_allocs, 0, "neither is left");

@@ -151,7 +151,7 @@ static uint8_t expected(int a, int b, int turns)
 static int sees(struct rank *r, coll_comm_t handle, const int *member, int n, const char *what)
 {
 	const int turns = takes_turns(r->rank, member, n);
-	struct comm *comm;
+	struct lane *lane;
 	void *shares;
 
 	if (!rank_did(r, coll_comm_native_handle(handle, &shares), what))
@@ -161,12 +161,12 @@ static int sees(struct rank *r, coll_comm_t handle, const int *member, int n, co
 			return rank_fail(r, "%s: it shares %#x with rank %d, not %#x", what,
 					 ((uint8_t *)shares)[i], member[i],
 					 expected(r->rank, member[i], turns));
-	comm = comm_enter(handle, what);
-	if (comm && comm->composed->cpus != expected_cpus(member, n))
-		rank_fail(r, "%s: processors of kind %d, not %d", what, comm->composed->cpus,
+	lane = comm_enter(handle, what);
+	if (lane && lane->composed->cpus != expected_cpus(member, n))
+		rank_fail(r, "%s: processors of kind %d, not %d", what, lane->composed->cpus,
 			  expected_cpus(member, n));
-	for (int i = 0; comm && i < n; i++) {
-		int first = 0, leader = comm->composed->nodes.leader[comm->composed->nodes.node[i]];
+	for (int i = 0; lane && i < n; i++) {
+		int first = 0, leader = lane->composed->nodes.leader[lane->composed->nodes.node[i]];
 
 		while (place[member[first]].host != place[member[i]].host)
 			first++;
@@ -174,8 +174,8 @@ static int sees(struct rank *r, coll_comm_t handle, const int *member, int n, co
 			rank_fail(r, "%s: rank %d is on the node of rank %d, not %d", what,
 				  member[i], leader, first);
 	}
-	if (comm)
-		comm_leave(comm);
+	if (lane)
+		comm_leave(lane);
 	return !r->failure[0];
 }
 

@@ -76,9 +76,9 @@ static const struct engine fake_engine = {
 
 /* ------------------------------------------------- what the small core asks for -- */
 
-static int fake_begin(struct comm *comm)
+static int fake_begin(struct lane *lane)
 {
-	comm->engine[ENGINE_COMPOSED] = &fake_engine;
+	lane->engine[ENGINE_COMPOSED] = &fake_engine;
 	return COLL_SUCCESS;
 }
 
@@ -93,59 +93,59 @@ static int fake_locate(struct op *op)
 	return COLL_SUCCESS;
 }
 
-static int fake_supports(const struct comm *comm, int kind)
+static int fake_supports(const struct lane *lane, int kind)
 {
-	(void)comm;
+	(void)lane;
 	return kind == COLL_KIND_SCAN ? error_set(COLL_ERR_UNSUPPORTED, "no engine does a scan")
 				      : COLL_SUCCESS;
 }
 
-static int fake_find_redop(const struct comm *comm, struct call *call)
+static int fake_find_redop(const struct lane *lane, struct call *call)
 {
-	(void)comm;
+	(void)lane;
 	(void)call;
 	return COLL_SUCCESS;
 }
 
-static int fake_choose(const struct comm *comm, struct call *call)
+static int fake_choose(const struct lane *lane, struct call *call)
 {
-	(void)comm;
+	(void)lane;
 	call->engine = ENGINE_COMPOSED;
 	return COLL_SUCCESS;
 }
 
-static void fake_nothing(struct comm *comm)
+static void fake_nothing(struct lane *lane)
 {
-	(void)comm;
+	(void)lane;
 }
 
-static int fake_no(struct comm *comm)
+static int fake_no(struct lane *lane)
 {
-	(void)comm;
+	(void)lane;
 	return 0;
 }
 
-static unsigned fake_unexpected(const struct comm *comm, char *text, size_t size)
+static unsigned fake_unexpected(const struct lane *lane, char *text, size_t size)
 {
-	(void)comm;
+	(void)lane;
 	(void)text;
 	(void)size;
 	return 0;
 }
 
-static int64_t fake_slice(struct stall *stall, const struct comm *comm)
+static int64_t fake_slice(struct stall *stall, const struct lane *lane)
 {
 	(void)stall;
-	return comm->timeout_us;
+	return lane->comm->timeout_us;
 }
 
 /* A wait without progress ends after the timeout. */
-static int fake_step(struct stall *stall, struct comm *comm, int64_t idle_us)
+static int fake_step(struct stall *stall, struct lane *lane, int64_t idle_us)
 {
 	(void)stall;
-	if (idle_us < comm->timeout_us)
+	if (idle_us < lane->comm->timeout_us)
 		return 0;
-	comm_fail(comm, 0, COLL_ERR_TIMEOUT, "the engine does not end its operation");
+	comm_fail(lane, 0, COLL_ERR_TIMEOUT, "the engine does not end its operation");
 	return 1;
 }
 
@@ -156,7 +156,7 @@ static const struct comm_client fake_comms = {
 	.find_redop = fake_find_redop,
 	.choose = fake_choose,
 	.issued = fake_nothing,
-	.failed = comm_end_all,
+	.failed = lane_end_all,
 	.check = fake_nothing,
 	.look_at_messages = fake_no,
 	.slice = fake_slice,

@@ -106,7 +106,7 @@ static void random_schedule(struct random_op *r, const struct memory *m)
 	struct sched *s = &r->op->sched;
 	int n = 1 + random_below(STEPS);
 
-	sched_reset(s, rig->comm->rank, FAKE_RANKS, 1, 4 + (size_t)random_below(9));
+	sched_reset(s, rig->lane->comm->rank, FAKE_RANKS, 1, 4 + (size_t)random_below(9));
 	s->finish = 1;
 	while (n--)
 		random_step(r);
@@ -255,9 +255,10 @@ static void needed(const struct sched *s, int nsteps, const struct memory *m, in
 static void place_buffers(struct memory *m, int place)
 {
 	m->buf[SCHED_RECV] = m->user;
-	m->buf[SCHED_SEND] = place == APART      ? m->user + BYTES
-			     : place == IN_PLACE ? m->user
-						 : m->user + BYTES / FAKE_RANKS * rig->comm->rank;
+	m->buf[SCHED_SEND] = place == APART ? m->user + BYTES
+			     : place == IN_PLACE
+				     ? m->user
+				     : m->user + BYTES / FAKE_RANKS * rig->lane->comm->rank;
 	m->buf[SCHED_SCRATCH] = m->scratch;
 }
 
@@ -282,7 +283,7 @@ static struct op *make_op(struct random_op *r, struct memory *m, int place)
 	}
 	args.sendbuf = m->buf[SCHED_SEND];
 	args.recvbuf = m->buf[SCHED_RECV];
-	if (fake_op(rig->comm, &args, &r->op))
+	if (fake_op(rig->lane, &args, &r->op))
 		bail_out("cannot make an operation: %s", error_text());
 	r->place = place;
 	return r->op;
@@ -351,9 +352,9 @@ int main(void)
 	for (int staged = 1; staged <= 3; staged++)
 		test_place(APART, staged);
 	test_place(IN_PLACE, 3);
-	for (rig->comm->rank = 0; rig->comm->rank < FAKE_RANKS; rig->comm->rank++)
+	for (rig->lane->comm->rank = 0; rig->lane->comm->rank < FAKE_RANKS; rig->lane->comm->rank++)
 		test_place(BLOCK_IN_PLACE, 3);
-	rig->comm->rank = 0;
+	rig->lane->comm->rank = 0;
 	rig_free(rig);
 	return done_testing();
 }

@@ -36,12 +36,12 @@ static void test_first_call(uint64_t finished)
 	_Atomic int gate = 0;
 	void *stream;
 
-	rig->comm->finished = rig->comm->issued = finished;
+	rig->lane->finished = rig->lane->issued = finished;
 	if (cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) ||
 	    standin_stream_do(stream, kernel, &gate))
 		bail_out("no stream");
-	is_int(stream_order_find(rig->comm, "a call", stream, NULL, &own) ||
-		       stream_order_wait(rig->comm, "a call", &own, finished),
+	is_int(stream_order_find(rig->lane, "a call", stream, NULL, &own) ||
+		       stream_order_wait(rig->lane, "a call", &own, finished),
 	       COLL_SUCCESS, "the first call with a stream after %llu operations",
 	       (unsigned long long)finished);
 	atomic_store(&gate, 1);
@@ -62,8 +62,8 @@ static void *call_first(void *arg)
 	struct caller *c = arg;
 
 	context_enter(c->rig->context);
-	c->code = stream_order_find(c->rig->comm, "a call", c->stream.handle, NULL, &c->stream) ||
-		  stream_order_wait(c->rig->comm, "a call", &c->stream, 1);
+	c->code = stream_order_find(c->rig->lane, "a call", c->stream.handle, NULL, &c->stream) ||
+		  stream_order_wait(c->rig->lane, "a call", &c->stream, 1);
 	context_leave(c->rig->context);
 	return NULL;
 }
@@ -96,7 +96,7 @@ static void test_two_first_calls(void)
 	void *busy, *memory = device_new(0, 1, 0);
 	pthread_t thread[3];
 
-	rig->comm->issued = 1;
+	rig->lane->issued = 1;
 	two_callers_make(callers, rig, &busy, &gate);
 	context_leave(rig->context);
 	setenv("STANDIN_CUDA_FREE", "locked", 1);
@@ -110,8 +110,8 @@ static void test_two_first_calls(void)
 		pthread_join(thread[i], NULL);
 	unsetenv("STANDIN_CUDA_FREE");
 	context_enter(rig->context);
-	rig->comm->finished = 1;
-	stream_order_release(rig->comm, 1);
+	rig->lane->finished = 1;
+	stream_order_release(rig->lane, 1);
 	for (int i = 0; i < 2; i++) {
 		ok(!callers[i].code && stream_ends(callers[i].stream.handle),
 		   "two threads make the first call at once: %d", i);

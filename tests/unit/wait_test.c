@@ -195,7 +195,7 @@ static struct rig *moving_rig(void)
 {
 	struct rig *rig = rig_new(moving_transport);
 
-	rig->comm->timeout_us = SHORT_US;
+	rig->lane->comm->timeout_us = SHORT_US;
 	return rig;
 }
 
@@ -218,8 +218,8 @@ static void test_flush(void)
 	struct rig *rig = moving_rig();
 	int64_t begin = clock_now_ms();
 
-	comm_fail(rig->comm, 0, COLL_ERR_ABORTED, "a test");
-	comm_flush(rig->comm);
+	comm_fail(rig->lane, 0, COLL_ERR_ABORTED, "a test");
+	lane_flush(rig->lane);
 	ok(context_controls_pending(rig->context), "the others have not been told of a failure");
 	ok(clock_now_ms() - begin < LATE_MS, "the wait for that ends");
 	rig_free(rig);
@@ -236,14 +236,14 @@ static coll_args_t recv_args(int32_t *x)
 }
 
 /* Begins a receive of one number from rank 1. */
-static const struct op *begin_recv(struct comm *comm, int32_t *x)
+static const struct op *begin_recv(struct lane *lane, int32_t *x)
 {
 	const coll_args_t args = recv_args(x);
 
-	if (fake_issue(comm, &args, 0))
+	if (fake_issue(lane, &args, 0))
 		bail_out("no receive: %s", error_text());
-	queue_issued(comm);
-	return comm->queue.tail;
+	queue_issued(lane);
+	return lane->queue.tail;
 }
 
 /* A message from rank `peer` with this tag is on its way: from rank 1 for SLOW_US, from another rank for good. */
@@ -257,9 +257,9 @@ static void begin_message(struct rig *rig, uint32_t peer, uint64_t tag, const st
 }
 
 /* Another communicator of the context, whose messages move. */
-static struct comm *begin_other(struct rig *rig)
+static struct lane *begin_other(struct rig *rig)
 {
-	struct comm *other = NULL;
+	struct lane *other = NULL;
 
 	if (comm_new(&other, rig->context, comm_draw_context_id(rig->context), 0, FAKE_RANKS, NULL))
 		bail_out("cannot make a communicator: %s", error_text());
@@ -267,7 +267,7 @@ static struct comm *begin_other(struct rig *rig)
 	return other;
 }
 
-static void end_other(struct rig *rig, struct comm *other)
+static void end_other(struct rig *rig, struct lane *other)
 {
 	rig_free_comm(rig, other);
 	context_leave(rig->context);
@@ -275,7 +275,7 @@ static void end_other(struct rig *rig, struct comm *other)
 	context_enter(rig->context);
 }
 
-static void end_with_other(struct rig *rig, struct comm *other)
+static void end_with_other(struct rig *rig, struct lane *other)
 {
 	coming.rig = NULL;
 	end_other(rig, other);
@@ -285,14 +285,14 @@ static void end_with_other(struct rig *rig, struct comm *other)
 static void test_own_message(void)
 {
 	struct rig *rig = moving_rig();
-	struct comm *other = begin_other(rig);
+	struct lane *other = begin_other(rig);
 	int32_t x = 0;
-	const struct op *op = begin_recv(rig->comm, &x);
+	const struct op *op = begin_recv(rig->lane, &x);
 
 	begin_message(rig, 1, op->tag, op, NULL);
-	is_int(comm_wait(rig->comm, 1), COLL_SUCCESS, "a message may take longer than the timeout");
-	begin_recv(rig->comm, &x);
-	is_int(comm_wait(rig->comm, 2), COLL_ERR_TIMEOUT, "none comes: the timeout");
+	is_int(lane_wait(rig->lane, 1), COLL_SUCCESS, "a message may take longer than the timeout");
+	begin_recv(rig->lane, &x);
+	is_int(lane_wait(rig->lane, 2), COLL_ERR_TIMEOUT, "none comes: the timeout");
 	end_with_other(rig, other);
 }
 
@@ -300,13 +300,13 @@ static void test_own_message(void)
 static int waits_beside(uint32_t peer, int posted)
 {
 	struct rig *rig = moving_rig();
-	struct comm *other = begin_other(rig);
+	struct lane *other = begin_other(rig);
 	int32_t x = 0, y = 0;
-	const struct op *op = begin_recv(rig->comm, &x), *first = begin_recv(other, &y);
+	const struct op *op = begin_recv(rig->lane, &x), *first = begin_recv(other, &y);
 	int code;
 
 	begin_message(rig, peer, posted ? first->tag : first->tag + 1, first, op);
-	code = comm_wait(rig->comm, 1);
+	code = lane_wait(rig->lane, 1);
 	end_with_other(rig, other);
 	return code;
 }
@@ -322,10 +322,10 @@ static void test_others_messages(void)
 static int waits_beside_dropped(uint32_t peer, int begun)
 {
 	struct rig *rig = moving_rig();
-	struct comm *other = begin_other(rig), *destroyed = begin_other(rig);
-	const uint64_t tag = comm_tag_user(destroyed, 0);
+	struct lane *other = begin_other(rig), *destroyed = begin_other(rig);
+	const uint64_t tag = tag_user(destroyed, 0);
 	int32_t x = 0;
-	const struct op *op = begin_recv(rig->comm, &x);
+	const struct op *op = begin_recv(rig->lane, &x);
 	int code;
 
 	if (begun)
@@ -333,7 +333,7 @@ static int waits_beside_dropped(uint32_t peer, int begun)
 	end_other(rig, destroyed);
 	if (!begun)
 		begin_message(rig, peer, tag, op, op);
-	code = comm_wait(rig->comm, 1);
+	code = lane_wait(rig->lane, 1);
 	end_with_other(rig, other);
 	return code;
 }
@@ -361,12 +361,12 @@ static void test_lower_timeout(void)
 	int32_t x = 0;
 	void *code;
 
-	rig->comm->timeout_us = FAR_US;
+	rig->lane->comm->timeout_us = FAR_US;
 	rig->context->stall_us = 0;
-	begin_recv(rig->comm, &x);
-	if (pthread_create(&thread, NULL, set_timeout, rig->comm->handle))
+	begin_recv(rig->lane, &x);
+	if (pthread_create(&thread, NULL, set_timeout, rig->lane->comm->handle))
 		bail_out("cannot start a thread");
-	is_int(comm_wait(rig->comm, 1), COLL_ERR_TIMEOUT, "a wait under way takes a new timeout");
+	is_int(lane_wait(rig->lane, 1), COLL_ERR_TIMEOUT, "a wait under way takes a new timeout");
 	context_leave(rig->context);
 	pthread_join(thread, &code);
 	context_enter(rig->context);
@@ -378,13 +378,13 @@ static void test_lower_timeout_of_shrink(void)
 {
 	const uint8_t excluded[FAKE_RANKS] = {0};
 	struct rig *rig = rig_new(fake_transport);
-	struct comm *made;
+	struct lane *made;
 	pthread_t thread;
 
-	rig->comm->timeout_us = FAR_US;
-	if (pthread_create(&thread, NULL, set_timeout, rig->comm->handle))
+	rig->lane->comm->timeout_us = FAR_US;
+	if (pthread_create(&thread, NULL, set_timeout, rig->lane->comm->handle))
 		bail_out("cannot start a thread");
-	is_int(derive_transport_shrunk(rig->comm, excluded, 0, &made), COLL_ERR_TIMEOUT,
+	is_int(derive_transport_shrunk(rig->lane, excluded, 0, &made), COLL_ERR_TIMEOUT,
 	       "a shrink under way takes a new timeout too");
 	context_leave(rig->context);
 	pthread_join(thread, NULL);
@@ -420,9 +420,9 @@ static void test_wait_any(void)
 	for (int i = 0; i < 2; i++) {
 		const coll_args_t args = recv_args(&x[i]);
 
-		rig[i]->comm->timeout_us = FAR_US;
+		rig[i]->lane->comm->timeout_us = FAR_US;
 		context_leave(rig[i]->context);
-		if (coll_request_issue(rig[i]->comm->handle, &args, &request[i]))
+		if (coll_request_issue(rig[i]->lane->comm->handle, &args, &request[i]))
 			bail_out("no request: %s", error_text());
 	}
 	is_int(coll_wait_for(request[0], 10), COLL_IN_PROGRESS, "coll_wait_for ends in time");
@@ -440,7 +440,7 @@ static void test_shrink(void)
 	coll_comm_t made = NULL;
 
 	context_leave(rig->context);
-	is_int(coll_comm_shrink(rig->comm->handle, NULL, 0, &made, NULL, 0), COLL_ERR_TIMEOUT,
+	is_int(coll_comm_shrink(rig->lane->comm->handle, NULL, 0, &made, NULL, 0), COLL_ERR_TIMEOUT,
 	       "a shrink ends");
 	context_enter(rig->context);
 	rig_free(rig);

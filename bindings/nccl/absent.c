@@ -47,44 +47,6 @@ ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **ptr)
 }
 NCCL_ALSO(ncclWinGetUserPtr);
 
-/* There are no windows of which a device could have an address. */
-static ncclResult_t no_device_pointer(const char *function, void **ptr)
-{
-	if (ptr)
-		*ptr = NULL;
-	return fail(ncclInvalidArgument,
-		    "%s: there is no such window: ncclCommWindowRegister gives none", function);
-}
-
-ncclResult_t ncclGetLsaMultimemDevicePointer(ncclWindow_t window, size_t offset, void **ptr)
-{
-	(void)window, (void)offset;
-	return no_device_pointer("ncclGetLsaMultimemDevicePointer", ptr);
-}
-NCCL_ALSO(ncclGetLsaMultimemDevicePointer);
-
-ncclResult_t ncclGetMultimemDevicePointer(ncclWindow_t window, size_t offset, void *multimem,
-					  void **ptr)
-{
-	(void)window, (void)offset, (void)multimem;
-	return no_device_pointer("ncclGetMultimemDevicePointer", ptr);
-}
-NCCL_ALSO(ncclGetMultimemDevicePointer);
-
-ncclResult_t ncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int rank, void **ptr)
-{
-	(void)window, (void)offset, (void)rank;
-	return no_device_pointer("ncclGetLsaDevicePointer", ptr);
-}
-NCCL_ALSO(ncclGetLsaDevicePointer);
-
-ncclResult_t ncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer, void **ptr)
-{
-	(void)window, (void)offset, (void)peer;
-	return no_device_pointer("ncclGetPeerDevicePointer", ptr);
-}
-NCCL_ALSO(ncclGetPeerDevicePointer);
-
 static ncclResult_t one_sided(const struct ncclComm *comm, const char *function)
 {
 	ncclResult_t code = comm_check(comm, function);
@@ -149,21 +111,6 @@ ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *id, i
 		     "ncclCommGrow is not supported; make a new communicator of all ranks"));
 }
 NCCL_ALSO(ncclCommGrow);
-
-ncclResult_t ncclDevCommCreate(ncclComm_t comm, const void *requirements, void *devcomm)
-{
-	(void)requirements, (void)devcomm;
-	return group_note(
-		absent(comm, "ncclDevCommCreate", "kernels cannot communicate by themselves"));
-}
-NCCL_ALSO(ncclDevCommCreate);
-
-ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const void *devcomm)
-{
-	(void)devcomm;
-	return absent(comm, "ncclDevCommDestroy", "ncclDevCommCreate has made none");
-}
-NCCL_ALSO(ncclDevCommDestroy);
 
 ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
 {

@@ -17,115 +17,91 @@ static ncclResult_t check(const struct ncclComm *comm, const char *function, ncc
 	return code;
 }
 
-/* site: the place in the program that called the function. */
+/* config: of a call of an nccl...Config function, or NULL.  site: the place in the program that called the function. */
 static ncclResult_t call(struct ncclComm *comm, const char *function, const coll_args_t *args,
-			 const void *site)
+			 const ncclCollConfig_t *config, const void *site)
 {
+	struct operation operation = {.comm = comm, .args = *args, .site = site};
 	ncclResult_t code = check(comm, function, args->dtype, args->op);
 
-	return group_note(code ? code : group_operation(comm, args, site));
+	if (!code)
+		code = config_check_call(function, config, &operation.launched);
+	return group_note(code ? code : group_operation(&operation));
 }
 
 #define ARGS(KIND, TYPE, COUNT, STREAM)                                                            \
 	.size = sizeof(coll_args_t), .kind = COLL_KIND_##KIND, .dtype = (TYPE), .count = (COUNT),  \
 	.stream = (STREAM)
 
-ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type,
-			ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
-{
-	const coll_args_t args = {ARGS(REDUCE, type, count, stream), .sendbuf = send,
-				  .recvbuf = recv, .op = op, .root = root};
+/* Defines a function and its second form, which takes a ncclCollConfig_t too.  Behind the parameters: the coll_args_t. */
+#define PARAMETERS(...) __VA_ARGS__
+#define COLLECTIVE(NAME, PARAMS, ...)                                                              \
+	ncclResult_t NAME(PARAMS)                                                                  \
+	{                                                                                          \
+		const coll_args_t args = {__VA_ARGS__};                                            \
+                                                                                                   \
+		return call(comm, #NAME, &args, NULL, __builtin_return_address(0));                \
+	}                                                                                          \
+	NCCL_ALSO(NAME);                                                                           \
+	ncclResult_t NAME##Config(PARAMS, const ncclCollConfig_t *config)                          \
+	{                                                                                          \
+		const coll_args_t args = {__VA_ARGS__};                                            \
+                                                                                                   \
+		return call(comm, #NAME "Config", &args, config, __builtin_return_address(0));     \
+	}                                                                                          \
+	NCCL_ALSO(NAME##Config)
 
-	return call(comm, "ncclReduce", &args, __builtin_return_address(0));
-}
-NCCL_ALSO(ncclReduce);
+COLLECTIVE(ncclReduce,
+	   PARAMETERS(const void *send, void *recv, size_t count, ncclDataType_t type,
+		      ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream),
+	   ARGS(REDUCE, type, count, stream), .sendbuf = send, .recvbuf = recv, .op = op,
+	   .root = root);
+COLLECTIVE(ncclBroadcast,
+	   PARAMETERS(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+		      ncclComm_t comm, cudaStream_t stream),
+	   ARGS(BROADCAST, type, count, stream), .sendbuf = send, .recvbuf = recv, .root = root);
+COLLECTIVE(ncclAllReduce,
+	   PARAMETERS(const void *send, void *recv, size_t count, ncclDataType_t type,
+		      ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream),
+	   ARGS(ALLREDUCE, type, count, stream), .sendbuf = send, .recvbuf = recv, .op = op);
+COLLECTIVE(ncclReduceScatter,
+	   PARAMETERS(const void *send, void *recv, size_t count, ncclDataType_t type,
+		      ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream),
+	   ARGS(REDUCE_SCATTER, type, count, stream), .sendbuf = send, .recvbuf = recv, .op = op);
+COLLECTIVE(ncclAllGather,
+	   PARAMETERS(const void *send, void *recv, size_t count, ncclDataType_t type,
+		      ncclComm_t comm, cudaStream_t stream),
+	   ARGS(ALLGATHER, type, count, stream), .sendbuf = send, .recvbuf = recv);
+COLLECTIVE(ncclAlltoAll,
+	   PARAMETERS(const void *send, void *recv, size_t count, ncclDataType_t type,
+		      ncclComm_t comm, cudaStream_t stream),
+	   ARGS(ALLTOALL, type, count, stream), .sendbuf = send, .recvbuf = recv);
+COLLECTIVE(ncclGather,
+	   PARAMETERS(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+		      ncclComm_t comm, cudaStream_t stream),
+	   ARGS(GATHER, type, count, stream), .sendbuf = send, .recvbuf = recv, .root = root);
+COLLECTIVE(ncclScatter,
+	   PARAMETERS(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+		      ncclComm_t comm, cudaStream_t stream),
+	   ARGS(SCATTER, type, count, stream), .sendbuf = send, .recvbuf = recv, .root = root);
 
+/* NCCL's older broadcast, in place. */
 ncclResult_t ncclBcast(void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
 		       cudaStream_t stream)
 {
 	const coll_args_t args = {ARGS(BROADCAST, type, count, stream), .sendbuf = buffer,
 				  .recvbuf = buffer, .root = root};
 
-	return call(comm, "ncclBcast", &args, __builtin_return_address(0));
+	return call(comm, "ncclBcast", &args, NULL, __builtin_return_address(0));
 }
 NCCL_ALSO(ncclBcast);
-
-ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type,
-			   int root, ncclComm_t comm, cudaStream_t stream)
-{
-	const coll_args_t args = {ARGS(BROADCAST, type, count, stream), .sendbuf = send,
-				  .recvbuf = recv, .root = root};
-
-	return call(comm, "ncclBroadcast", &args, __builtin_return_address(0));
-}
-NCCL_ALSO(ncclBroadcast);
-
-ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type,
-			   ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
-{
-	const coll_args_t args = {ARGS(ALLREDUCE, type, count, stream), .sendbuf = send,
-				  .recvbuf = recv, .op = op};
-
-	return call(comm, "ncclAllReduce", &args, __builtin_return_address(0));
-}
-NCCL_ALSO(ncclAllReduce);
-
-ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type,
-			       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
-{
-	const coll_args_t args = {ARGS(REDUCE_SCATTER, type, count, stream), .sendbuf = send,
-				  .recvbuf = recv, .op = op};
-
-	return call(comm, "ncclReduceScatter", &args, __builtin_return_address(0));
-}
-NCCL_ALSO(ncclReduceScatter);
-
-ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type,
-			   ncclComm_t comm, cudaStream_t stream)
-{
-	const coll_args_t args = {ARGS(ALLGATHER, type, count, stream), .sendbuf = send,
-				  .recvbuf = recv};
-
-	return call(comm, "ncclAllGather", &args, __builtin_return_address(0));
-}
-NCCL_ALSO(ncclAllGather);
-
-ncclResult_t ncclAlltoAll(const void *send, void *recv, size_t count, ncclDataType_t type,
-			  ncclComm_t comm, cudaStream_t stream)
-{
-	const coll_args_t args = {ARGS(ALLTOALL, type, count, stream), .sendbuf = send,
-				  .recvbuf = recv};
-
-	return call(comm, "ncclAlltoAll", &args, __builtin_return_address(0));
-}
-NCCL_ALSO(ncclAlltoAll);
-
-ncclResult_t ncclGather(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
-			ncclComm_t comm, cudaStream_t stream)
-{
-	const coll_args_t args = {ARGS(GATHER, type, count, stream), .sendbuf = send,
-				  .recvbuf = recv, .root = root};
-
-	return call(comm, "ncclGather", &args, __builtin_return_address(0));
-}
-NCCL_ALSO(ncclGather);
-
-ncclResult_t ncclScatter(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
-			 ncclComm_t comm, cudaStream_t stream)
-{
-	const coll_args_t args = {ARGS(SCATTER, type, count, stream), .sendbuf = send,
-				  .recvbuf = recv, .root = root};
-
-	return call(comm, "ncclScatter", &args, __builtin_return_address(0));
-}
-NCCL_ALSO(ncclScatter);
 
 ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int peer,
 		      ncclComm_t comm, cudaStream_t stream)
 {
 	const coll_args_t args = {ARGS(SEND, type, count, stream), .sendbuf = send, .root = peer};
 
-	return call(comm, "ncclSend", &args, __builtin_return_address(0));
+	return call(comm, "ncclSend", &args, NULL, __builtin_return_address(0));
 }
 NCCL_ALSO(ncclSend);
 
@@ -138,7 +114,8 @@ ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, n
 	/* For coll.h -1 is any rank. */
 	if (peer < 0)
 		code = fail(ncclInvalidArgument, "ncclRecv: there is no rank %d", peer);
-	return code ? group_note(code) : call(comm, "ncclRecv", &args, __builtin_return_address(0));
+	return code ? group_note(code)
+		    : call(comm, "ncclRecv", &args, NULL, __builtin_return_address(0));
 }
 NCCL_ALSO(ncclRecv);
 

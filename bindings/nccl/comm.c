@@ -74,21 +74,6 @@ static ncclResult_t comm_new(int device, struct ncclComm **out)
 	return ncclSuccess;
 }
 
-static ncclResult_t config_check(const char *function, const ncclConfig_t *config)
-{
-	if (!config)
-		return ncclSuccess;
-	if (config->magic != (unsigned)NCCL_API_MAGIC || config->size < sizeof(ncclConfig_t))
-		return fail(ncclInvalidArgument,
-			    "%s: config was not initialized with NCCL_CONFIG_INITIALIZER",
-			    function);
-	if (config->blocking != NCCL_CONFIG_UNDEF_INT && config->blocking != 0 &&
-	    config->blocking != 1)
-		return fail(ncclInvalidArgument, "%s: config->blocking is %d, not 0 or 1", function,
-			    config->blocking);
-	return ncclSuccess;
-}
-
 /* A job that makes a communicator on `device`; *out becomes the communicator, which is not ready yet. */
 static ncclResult_t job_new(enum job_kind kind, int device, ncclComm_t *out, struct job **made)
 {
@@ -375,17 +360,24 @@ NCCL_ALSO(ncclCommRevoke);
 
 static ncclResult_t job_init(struct job *job)
 {
-	/* Only copies through host memory let the backends with messages take memory of a device. */
-	static const char *const options[] = {"enable_gpu_fallback=yes", NULL};
 	struct ncclComm *comm = job->comm;
+	const char *options[3] = {NULL, NULL, NULL};
 	coll_config_t config;
 	coll_result_t code = coll_config_init(&config, sizeof(config));
+	size_t n = 0;
 
 	if (code)
 		return from_coll(code);
 	config.device = comm->device;
-	if (!getenv("COLL_ENABLE_GPU_FALLBACK")) /* the user has not chosen */
-		config.options = options;
+	/*
+	 * Only copies through host memory let the backends with messages take memory of a device.  A variable says that the
+	 * user has chosen.
+	 */
+	if (!getenv("COLL_ENABLE_GPU_FALLBACK"))
+		options[n++] = "enable_gpu_fallback=yes";
+	if (config_encrypts())
+		options[n++] = "tcp.security=encrypt";
+	config.options = options;
 	return from_coll(
 		coll_comm_init_rank(&comm->coll, comm->nranks, job->id, comm->rank, &config));
 }

@@ -233,6 +233,13 @@ void cuda_bridge_free(struct cuda_bridge *bridge)
 	cuda_pop(&pushed);
 }
 
+ncclResult_t cuda_record(void *event, void *stream)
+{
+	int result = cuda.cuEventRecord(event, stream);
+
+	return result ? cuda_failed("launchCompletionEvent", result) : ncclSuccess;
+}
+
 /* ----------------------------------------------------------------------- memory -- */
 
 ncclResult_t ncclMemAlloc(void **ptr, size_t size)

@@ -43,6 +43,8 @@ ncclResult_t cuda_bridge_enter(struct cuda_bridge *bridge, void *stream);
 /* The default stream's later work begins after the bridge's earlier work. */
 ncclResult_t cuda_bridge_leave(struct cuda_bridge *bridge, void *stream);
 void cuda_bridge_free(struct cuda_bridge *bridge);
+/* Records an event of the program on a stream that is no default stream. */
+ncclResult_t cuda_record(void *event, void *stream);
 
 /* ----------------------------------------------------------------------- errors -- */
 
@@ -58,6 +60,19 @@ void error_keep(const char *text);
 
 /* The program begins to use this library: the first time, tells the user of another NCCL in the process. */
 void beside_use(void);
+
+/* ---------------------------------------------------------------- configurations -- */
+
+/* Fails if the program has not initialised its configuration of a communicator, or if a value is wrong; NULL is none. */
+ncclResult_t config_check(const char *function, const ncclConfig_t *config);
+/*
+ * The same of the configuration of a call, which NCCL calls as `function`.  *launched becomes the event that the program
+ * wants recorded, or NULL.
+ */
+ncclResult_t config_check_call(const char *function, const ncclCollConfig_t *config,
+			       void **launched);
+/* Has the program asked for encryption by ncclSetEncryption? */
+int config_encrypts(void);
 
 /* ---------------------------------------------------------------- communicators -- */
 
@@ -114,8 +129,17 @@ void job_undo(struct job *job);
 
 /* Executes the job now, or keeps it until the thread's group ends.  Takes it over. */
 ncclResult_t group_job(struct job *job);
-/* Issues an operation now, or keeps it until the thread's group ends.  site: the place in the program that called. */
-ncclResult_t group_operation(struct ncclComm *comm, const coll_args_t *args, const void *site);
+/* A call of the program on a communicator. */
+struct operation {
+	struct ncclComm *comm;
+	coll_args_t args;
+	const void *site; /* the place in the program that called */
+	void *launched;   /* an event that is recorded when the operation can begin, or NULL */
+	void *shared;     /* the default stream in place of which the operation has the bridge */
+};
+
+/* Issues the operation now, or keeps a copy until the thread's group ends. */
+ncclResult_t group_operation(struct operation *operation);
 /* Forgets the operations and jobs of the thread's group, and closes it. */
 ncclResult_t group_forget(void);
 /* A wrong call inside a group fails the group's end too.  Returns the code. */

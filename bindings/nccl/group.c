@@ -10,13 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct operation {
-	struct ncclComm *comm;
-	coll_args_t args;
-	const void *site; /* the place in the program that called */
-	void *shared;     /* the default stream in place of which the operation has the bridge */
-};
-
 struct group {
 	int depth;
 	ncclResult_t error; /* of the first wrong call */
@@ -84,6 +77,8 @@ static ncclResult_t operation_issue(struct operation *o)
 		code = cuda_bridge_enter(&o->comm->bridge, o->shared);
 		o->args.stream = o->comm->bridge.stream;
 	}
+	if (!code && o->launched)
+		code = cuda_record(o->launched, o->args.stream);
 	if (code)
 		return code;
 	coll_set_call_site(o->site);
@@ -123,13 +118,29 @@ static ncclResult_t operations_issue(struct operation *operations, size_t n)
 	return first;
 }
 
-ncclResult_t group_operation(struct ncclComm *comm, const coll_args_t *args, const void *site)
+/* NCCL records one event for the operations that a group has on a communicator. */
+static ncclResult_t group_check_launched(const struct operation *operation)
 {
-	struct operation one = {.comm = comm, .args = *args, .site = site}, *more;
+	for (size_t i = 0; i < group.n; i++)
+		if (group.operations[i].launched && group.operations[i].comm == operation->comm)
+			return fail(
+				ncclInvalidUsage,
+				"config->launchCompletionEvent: the group has an operation on this "
+				"communicator with an event already");
+	return ncclSuccess;
+}
+
+ncclResult_t group_operation(struct operation *operation)
+{
 	size_t room = group.room ? 2 * group.room : 16;
+	struct operation *more;
+	ncclResult_t code;
 
 	if (!group.depth)
-		return operations_issue(&one, 1);
+		return operations_issue(operation, 1);
+	code = operation->launched ? group_check_launched(operation) : ncclSuccess;
+	if (code)
+		return code;
 	if (group.n == group.room) {
 		more = realloc(group.operations, room * sizeof(*more));
 		if (!more)
@@ -138,7 +149,7 @@ ncclResult_t group_operation(struct ncclComm *comm, const coll_args_t *args, con
 		group.operations = more;
 		group.room = room;
 	}
-	group.operations[group.n++] = one;
+	group.operations[group.n++] = *operation;
 	return ncclSuccess;
 }
 

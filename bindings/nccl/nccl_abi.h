@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_abi.h - the binary interface of NVIDIA's nccl.h, version 2.30, so that no header of NVIDIA's is needed
- * to build libcoll.  Programs include NVIDIA's own header.
+ * nccl_abi.h - the binary interface of NVIDIA's nccl.h, version 2.32, and of what nccl_device.h has for the host, so
+ * that no header of NVIDIA's is needed to build libcoll.  Programs include NVIDIA's own headers.
  *
- * Names, numbers and layouts are those of the NCCL documentation and of nccl.h, which from 2.18 to 2.30 only
+ * Names, numbers and layouts are those of the NCCL documentation and of nccl.h, which from 2.18 to 2.32 only
  * added.  Enumerations are ints here, handles are pointers.  tests/bindings/nccl.t compiles the test of this
  * library with the real header too, where that is installed.
  */
@@ -11,10 +11,11 @@
 #define BINDINGS_NCCL_NCCL_ABI_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { NCCL_VERSION_CODE = 23007 };
+enum { NCCL_VERSION_CODE = 23203 };
 
 typedef int ncclResult_t;
 enum {
@@ -60,6 +61,7 @@ typedef struct ncclComm *ncclComm_t;
 typedef struct ncclWindow_vidmem *ncclWindow_t;
 typedef struct ncclParamHandle *ncclParamHandle_t;
 typedef void *cudaStream_t;
+typedef void *cudaEvent_t;
 
 enum { NCCL_UNIQUE_ID_BYTES = 128 };
 
@@ -87,6 +89,49 @@ typedef struct {
 	{                                                                                          \
 		sizeof(ncclConfig_t), (unsigned)NCCL_API_MAGIC, NCCL_VERSION_CODE,                 \
 			NCCL_CONFIG_UNDEF_INT                                                      \
+	}
+
+/* How one call of an nccl...Config function is to be executed. */
+typedef struct {
+	size_t size;
+	unsigned magic;
+	unsigned version;
+	void *ext; /* a list of vendors' options */
+	int minCTAs;
+	int maxCTAs;
+	int nvlsCTAs;
+	int cgaClusterSize;
+	const char *algSelection; /* the algorithms that the call may take; NULL or "": any */
+	int forceAlgSelection;    /* 1: the call fails if it cannot take one of these */
+	int CTAPolicy;
+	uint64_t userProfilerTag;
+	cudaEvent_t launchCompletionEvent;
+} ncclCollConfig_t;
+
+#define NCCL_COLLCONFIG_INITIALIZER                                                                \
+	{                                                                                          \
+		sizeof(ncclCollConfig_t), (unsigned)NCCL_API_MAGIC, NCCL_VERSION_CODE, NULL,       \
+			NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,       \
+			NCCL_CONFIG_UNDEF_INT, NULL, 1, NCCL_CONFIG_UNDEF_INT, 0, NULL             \
+	}
+
+/* The bits of ncclCollConfig_t.CTAPolicy. */
+enum { NCCL_CTA_POLICY_EFFICIENCY = 1, NCCL_CTA_POLICY_ZERO = 2, NCCL_CTA_POLICY_ALL = 3 };
+
+enum { NCCL_ENCRYPTION_MODE_NONE = 0, NCCL_ENCRYPTION_MODE_PSK = 1 };
+
+typedef struct {
+	size_t size;
+	unsigned magic;
+	unsigned version;
+	int mode;
+	const char *psk; /* a text, the same on all ranks */
+} ncclEncryptionConfig_t;
+
+#define NCCL_ENCRYPTION_CONFIG_INITIALIZER                                                         \
+	{                                                                                          \
+		sizeof(ncclEncryptionConfig_t), (unsigned)NCCL_API_MAGIC, NCCL_VERSION_CODE,       \
+			NCCL_ENCRYPTION_MODE_NONE, NULL                                            \
 	}
 
 typedef struct {
@@ -128,6 +173,7 @@ NCCL_API const char *ncclGetLastError(ncclComm_t comm);
 NCCL_API void ncclResetDebugInit(void);
 NCCL_API ncclResult_t ncclMemAlloc(void **ptr, size_t size);
 NCCL_API ncclResult_t ncclMemFree(void *ptr);
+NCCL_API ncclResult_t ncclSetEncryption(const ncclEncryptionConfig_t *config);
 
 NCCL_API ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 NCCL_API ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank);
@@ -176,6 +222,31 @@ NCCL_API ncclResult_t ncclGather(const void *send, void *recv, size_t count, ncc
 				 int root, ncclComm_t comm, cudaStream_t stream);
 NCCL_API ncclResult_t ncclScatter(const void *send, void *recv, size_t count, ncclDataType_t type,
 				  int root, ncclComm_t comm, cudaStream_t stream);
+NCCL_API ncclResult_t ncclReduceConfig(const void *send, void *recv, size_t count,
+				       ncclDataType_t type, ncclRedOp_t op, int root,
+				       ncclComm_t comm, cudaStream_t stream,
+				       const ncclCollConfig_t *config);
+NCCL_API ncclResult_t ncclBroadcastConfig(const void *send, void *recv, size_t count,
+					  ncclDataType_t type, int root, ncclComm_t comm,
+					  cudaStream_t stream, const ncclCollConfig_t *config);
+NCCL_API ncclResult_t ncclAllReduceConfig(const void *send, void *recv, size_t count,
+					  ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+					  cudaStream_t stream, const ncclCollConfig_t *config);
+NCCL_API ncclResult_t ncclReduceScatterConfig(const void *send, void *recv, size_t count,
+					      ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+					      cudaStream_t stream, const ncclCollConfig_t *config);
+NCCL_API ncclResult_t ncclAllGatherConfig(const void *send, void *recv, size_t count,
+					  ncclDataType_t type, ncclComm_t comm, cudaStream_t stream,
+					  const ncclCollConfig_t *config);
+NCCL_API ncclResult_t ncclAlltoAllConfig(const void *send, void *recv, size_t count,
+					 ncclDataType_t type, ncclComm_t comm, cudaStream_t stream,
+					 const ncclCollConfig_t *config);
+NCCL_API ncclResult_t ncclGatherConfig(const void *send, void *recv, size_t count,
+				       ncclDataType_t type, int root, ncclComm_t comm,
+				       cudaStream_t stream, const ncclCollConfig_t *config);
+NCCL_API ncclResult_t ncclScatterConfig(const void *send, void *recv, size_t count,
+					ncclDataType_t type, int root, ncclComm_t comm,
+					cudaStream_t stream, const ncclCollConfig_t *config);
 NCCL_API ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int peer,
 			       ncclComm_t comm, cudaStream_t stream);
 NCCL_API ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer,
@@ -196,17 +267,6 @@ NCCL_API ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size
 					     ncclWindow_t *window, int flags);
 NCCL_API ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window);
 NCCL_API ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **ptr);
-/* Of nccl_device.h: the functions for the host that PyTorch 2.11 and later link, and their kin. */
-NCCL_API ncclResult_t ncclDevCommCreate(ncclComm_t comm, const void *requirements, void *devcomm);
-NCCL_API ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const void *devcomm);
-NCCL_API ncclResult_t ncclGetLsaMultimemDevicePointer(ncclWindow_t window, size_t offset,
-						      void **ptr);
-NCCL_API ncclResult_t ncclGetMultimemDevicePointer(ncclWindow_t window, size_t offset,
-						   void *multimem, void **ptr);
-NCCL_API ncclResult_t ncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int rank,
-					      void **ptr);
-NCCL_API ncclResult_t ncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer,
-					       void **ptr);
 NCCL_API ncclResult_t ncclPutSignal(const void *local, size_t count, ncclDataType_t type, int peer,
 				    ncclWindow_t window, size_t offset, int signal, int context,
 				    unsigned flags, ncclComm_t comm, cudaStream_t stream);
@@ -228,5 +288,94 @@ NCCL_API ncclResult_t ncclParamGet(ncclParamHandle_t param, void *value, int siz
 NCCL_API ncclResult_t ncclParamGetParameter(const char *key, const char **value, int *length);
 NCCL_API ncclResult_t ncclParamGetAllParameterKeys(const char ***keys, int *count);
 NCCL_API void ncclParamDumpAll(void);
+
+/* ---------------------------------------------------- nccl_device.h, for the host -- */
+
+/* Ranks of a communicator: rank 0 of the team is `rank * stride` ranks before this one. */
+typedef struct {
+	int nRanks, rank, stride;
+} ncclTeam_t;
+
+/* Of ncclCommProperties_t.ginType and its kin: the device has no network of its own. */
+enum { NCCL_GIN_TYPE_NONE = 0, NCCL_GIN_CONNECTION_NONE = 0 };
+#define NCCL_LE_ID_INVALID UINT32_MAX
+
+typedef struct {
+	size_t size;
+	unsigned magic;
+	unsigned version;
+	int rank;
+	int nRanks;
+	int cudaDev;
+	int nvmlDev;
+	bool deviceApiSupport;
+	bool multimemSupport;
+	int ginType;
+	int nLsaTeams;
+	bool hostRmaSupport;
+	int railedGinType;
+	uint64_t commHash;
+	int ginMinStride;
+	int ginConnectionType;
+	bool ginSupport[64];
+	size_t devCommRuntimeVersionSize;
+	bool cftSupport;
+	bool cftMulticastSupport;
+	bool cftCountedSupport;
+} ncclCommProperties_t;
+
+#define NCCL_COMM_PROPERTIES_INITIALIZER                                                           \
+	{                                                                                          \
+		.size = sizeof(ncclCommProperties_t), .magic = (unsigned)NCCL_API_MAGIC,           \
+		.version = NCCL_VERSION_CODE                                                       \
+	}
+
+typedef struct ncclDevResourceRequirements {
+	struct ncclDevResourceRequirements *next;
+	size_t bufferSize, bufferAlign;
+	uint32_t *outBufferHandle;
+	int ginSignalCount;
+	int ginCounterCount;
+	uint32_t *outGinSignalStart;
+	uint32_t *outGinCounterStart;
+} ncclDevResourceRequirements_t;
+
+NCCL_API ncclResult_t ncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t *properties);
+NCCL_API ncclResult_t ncclDevCommCreate(ncclComm_t comm, const void *requirements, void *devcomm);
+NCCL_API ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const void *devcomm);
+NCCL_API ncclResult_t ncclGetLsaMultimemDevicePointer(ncclWindow_t window, size_t offset,
+						      void **ptr);
+NCCL_API ncclResult_t ncclGetMultimemDevicePointer(ncclWindow_t window, size_t offset,
+						   void *multimem, void **ptr);
+NCCL_API ncclResult_t ncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int rank,
+					      void **ptr);
+NCCL_API ncclResult_t ncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer,
+					       void **ptr);
+NCCL_API ncclResult_t ncclGetMultimemDeviceLeInfo(ncclWindow_t window, size_t offset, uint32_t *id,
+						  size_t *at);
+NCCL_API ncclResult_t ncclGetCftDeviceLeInfo(ncclWindow_t window, size_t offset, int peer,
+					     ncclTeam_t team, uint32_t *id, size_t *at);
+NCCL_API ncclResult_t ncclGetPeerDeviceLeInfo(ncclWindow_t window, size_t offset, int peer,
+					      uint32_t *id, size_t *at);
+NCCL_API ncclTeam_t ncclTeamWorld(ncclComm_t comm);
+NCCL_API ncclTeam_t ncclTeamRail(ncclComm_t comm);
+NCCL_API ncclTeam_t ncclTeamLsa(ncclComm_t comm);
+NCCL_API ncclTeam_t ncclTeamCft(ncclComm_t comm, int mode);
+NCCL_API ncclTeam_t ncclTeamCftMultimem(ncclComm_t comm);
+NCCL_API int ncclTeamRankToWorld(ncclComm_t comm, ncclTeam_t team, int rank);
+NCCL_API int ncclTeamRankToLsa(ncclComm_t comm, ncclTeam_t team, int rank);
+NCCL_API int ncclLLA2ACalcSlots(int elements, int size);
+NCCL_API ncclResult_t ncclLLA2ACreateRequirement(int blocks, int slots, void *handle,
+						 ncclDevResourceRequirements_t *requirement);
+NCCL_API ncclResult_t ncclLsaBarrierCreateRequirement(ncclTeam_t team, int barriers, void *handle,
+						      ncclDevResourceRequirements_t *requirement);
+NCCL_API ncclResult_t ncclGinBarrierCreateRequirement(ncclComm_t comm, ncclTeam_t team,
+						      int barriers, void *handle,
+						      ncclDevResourceRequirements_t *requirement);
+NCCL_API ncclResult_t ncclGinOutboxCreateRequirement(int blocks, int size_log2, void *handle,
+						     ncclDevResourceRequirements_t *requirement);
+NCCL_API ncclResult_t ncclGinInboxA2ACreateRequirement(ncclTeam_t peers, int blocks, int size_log2,
+						       void *handle,
+						       ncclDevResourceRequirements_t *requirement);
 
 #endif

@@ -27,7 +27,8 @@ struct address {
 		struct sockaddr_un un;
 	};
 	socklen_t len;
-	int loopback; /* a loopback interface has it: usable within its host only */
+	int loopback;  /* a loopback interface has it: usable within its host only */
+	int multipath; /* reached by Multipath TCP where the kernel has that */
 };
 
 struct address_list {

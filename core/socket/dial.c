@@ -398,7 +398,7 @@ static int dial_start(struct dial *dial, struct dial_attempt *y)
 		y->due = clock_now_ms() + DIAL_SPARE_PAUSE_MS;
 		return 0;
 	}
-	y->conn.fd = socket_new(family);
+	y->conn.fd = socket_new_for(address);
 	if (y->conn.fd < 0)
 		return dial_no_socket(dial, y, errno, open);
 	y->extra = open > 0;

@@ -25,9 +25,29 @@ int socket_is_exhausted(int err)
 	return err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM;
 }
 
+static int socket_make(int family, int protocol)
+{
+	const int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+
+	return descriptor_lift(socket(family, type, protocol));
+}
+
 int socket_new(int family)
 {
-	return descriptor_lift(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	return socket_make(family, 0);
+}
+
+int socket_new_multipath(int family)
+{
+	return socket_make(family, SOCKET_MULTIPATH);
+}
+
+int socket_new_for(const struct address *address)
+{
+	int family = address->sa.ss_family;
+	int fd = address->multipath ? socket_new_multipath(family) : -1;
+
+	return fd < 0 ? socket_new(family) : fd;
 }
 
 static int socket_bind_listen(int fd, struct address *address)
@@ -59,7 +79,7 @@ int socket_listen(struct address *address, socket_tune_fn tune, const void *user
 {
 	int family = address->sa.ss_family, one = 1;
 
-	*fd = socket_new(family);
+	*fd = socket_new_for(address);
 	*err = errno;
 	if (*fd < 0)
 		return socket_listen_error(address, *err);

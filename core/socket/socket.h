@@ -14,8 +14,15 @@ enum { SOCKET_WHY_SIZE = 128 };
 
 /* All sockets below are non-blocking and close-on-exec. */
 
+/* Multipath TCP, for socket() and of SO_PROTOCOL; older headers do not have IPPROTO_MPTCP. */
+enum { SOCKET_MULTIPATH = 262 };
+
 /* A socket that is not connected; -1 with errno. */
 int socket_new(int family);
+/* The same of Multipath TCP, which may use several links at a time. */
+int socket_new_multipath(int family);
+/* A socket that can listen at the address or connect to it: of TCP if the kernel refuses Multipath TCP. */
+int socket_new_for(const struct address *address);
 /* Starts a connect.  0: it has begun or is complete; -1 with errno. */
 int socket_connect(int fd, const struct address *address);
 /* After the socket has become writable: 0, or the errno of the failed connect. */

@@ -30,6 +30,7 @@ static void tcp_free(struct tcp *t)
 	free(t->ring_peers);
 	if (t->scratch)
 		t->host->free(t->host, t->scratch, TCP_SCRATCH);
+	listeners_close(&t->paths);
 	if (t->epoll_fd >= 0)
 		close(t->epoll_fd);
 	free(t);
@@ -39,6 +40,7 @@ static void tcp_close(void *ep, int64_t timeout_ms)
 {
 	struct tcp *t = ep;
 
+	tcp_paths_report(t);
 	if (timeout_ms > 0)
 		tcp_flush(t, timeout_ms);
 	tcp_free(t);
@@ -183,8 +185,11 @@ static int32_t tcp_open(const coll_host_t *host, void **ep, coll_error_t *err)
 		code = tcp_security_agree(t, records, err);
 	if (!code)
 		code = tcp_raise_limit_for_all(t, err);
-	if (!code)
+	if (!code) {
+		tcp_paths_keep(t, &listeners);
 		code = tcp_mesh_connect(t, &listeners, records, err);
+		tcp_paths_settle(t);
+	}
 	listeners_close(&listeners);
 	free(records);
 	if (code && t)
@@ -210,6 +215,11 @@ static const coll_option_t tcp_options[] = {
 	 .help = "protection of messages between hosts: none, integrity (against changes) or "
 		 "encrypt",
 	 .type = COLL_OPTION_STRING},
+	{.key = "multipath",
+	 .fallback = "no",
+	 .unit = "",
+	 .help = "use Multipath TCP between hosts, over several links",
+	 .type = COLL_OPTION_BOOL},
 	{.key = "congestion",
 	 .fallback = "",
 	 .unit = "",

@@ -5,7 +5,8 @@
  * One endpoint holds one stream socket for each other rank: AF_UNIX on the same host, TCP otherwise.
  * tcp_addr.c listens and describes the addresses; tcp_mesh.c connects every rank with every other rank;
  * tcp_send.c and tcp_io.c move messages, with tcp_copy.c; tcp_close.c sends the last bytes.  tcp_security.c reads the
- * option tcp.security, tcp_record.c protects the streams with tcp_cipher.c.  tcp_ring.c and tcp_ring_offer.c carry the
+ * option tcp.security, tcp_record.c protects the streams with tcp_cipher.c.  tcp_paths.c serves the option tcp.multipath.
+ * tcp_ring.c and tcp_ring_offer.c carry the
  * stream between ranks of one host in shared memory.
  * In the stream a message is its 32-byte coll_header_t followed by the payload.  Between two messages an AF_UNIX
  * socket may carry a frame of tcp_ring_offer.c, a coll_header_t with the length TCP_FRAME.
@@ -139,6 +140,7 @@ struct tcp {
 	int moved;                  /* this progress() has moved bytes */
 	enum tcp_security security; /* of the TCP connections; agreed by the ranks */
 	int aes;                    /* all ranks' processors have AES-256-GCM */
+	struct listeners paths;     /* tcp_paths_keep */
 	uint64_t ring_size;         /* of one direction; 0: no rings */
 	uint64_t ring_memory;       /* most bytes of the rings that this process makes */
 	uint32_t rings;             /* connections with in_on */
@@ -191,6 +193,7 @@ struct tcp_options {
 	int64_t sndbuf, rcvbuf, user_timeout;
 	const char *congestion;
 	int use_local; /* the option `unix` */
+	int multipath;
 };
 
 void tcp_options_read(const coll_host_t *host, struct tcp_options *options);
@@ -216,6 +219,26 @@ void tcp_peer_addresses(const struct tcp_options *options, uint32_t peer,
  * tcp_options.  local: both ends are on one host.
  */
 void tcp_tune(const void *options, int fd, int family, int local);
+
+/* ----------------------------------------------------------------- multipath -- */
+
+/* Returns the number of paths of a connection by Multipath TCP; 0: it is TCP. */
+int tcp_paths(int fd);
+/* Before the sockets are made: logs what the kernel refuses. */
+void tcp_paths_check(const struct tcp_options *options);
+/* The connection is new: logs if it is TCP though the option asks for more. */
+void tcp_paths_note(const struct tcp_options *options, const struct tcp_conn *conn);
+/*
+ * The connections of Multipath TCP keep the listeners, since the kernel finds a connection by them when the other rank makes
+ * a further path.  Nobody takes the connections of strangers there.
+ */
+void tcp_paths_keep(struct tcp *t, const struct listeners *listeners);
+/* All ranks are connected: closes the listeners again if no connection is by Multipath TCP. */
+void tcp_paths_settle(struct tcp *t);
+/* Before the connections end: logs the numbers of their paths. */
+void tcp_paths_report(const struct tcp *t);
+/* A part of the line of tcp_info. */
+void tcp_paths_info(const coll_host_t *host, char *text, size_t size);
 
 /* ---------------------------------------------------------------- connections -- */
 

@@ -56,6 +56,7 @@ void tcp_options_read(const coll_host_t *host, struct tcp_options *options)
 		.user_timeout = host->option_int(host, "user_timeout"),
 		.congestion = host->option_string(host, "congestion"),
 		.use_local = host->option_int(host, "unix") != 0,
+		.multipath = host->option_int(host, "multipath") != 0,
 	};
 }
 
@@ -111,6 +112,28 @@ static int32_t tcp_listen_at(const struct tcp_options *options, struct address *
 	return COLL_SUCCESS;
 }
 
+/*
+ * Listens at the address, by Multipath TCP at the port of the addresses before: the kernel makes a further path to another
+ * address of a rank at the port of the first path.  *port: 0 before the first such address.
+ */
+static int32_t tcp_listen_next(const struct tcp_options *options, struct address *address,
+			       uint16_t *port, struct listeners *listeners, int *exhausted,
+			       coll_error_t *err)
+{
+	int32_t code;
+
+	if (!address->multipath)
+		return tcp_listen_at(options, address, listeners, exhausted, err);
+	address_set_port(address, *port);
+	if (*port && !tcp_listen_at(options, address, listeners, exhausted, err))
+		return COLL_SUCCESS;
+	address_set_port(address, 0);
+	code = tcp_listen_at(options, address, listeners, exhausted, err);
+	if (!code && !*port)
+		*port = address_port(address);
+	return code;
+}
+
 static void tcp_publish(struct tcp_record *record, const struct address *address)
 {
 	struct tcp_address *out = &record->address[record->count++];
@@ -130,6 +153,7 @@ static int32_t tcp_listen_inet(const struct tcp_options *options, struct listene
 	struct address_list list;
 	int32_t code = address_of_interfaces(wanted, &list);
 	int exhausted = socket_is_exhausted(errno);
+	uint16_t port = 0;
 
 	/* Ranks on a host without a network connect through local sockets. */
 	if (code && (!wanted || !*wanted) && !exhausted)
@@ -137,9 +161,11 @@ static int32_t tcp_listen_inet(const struct tcp_options *options, struct listene
 	if (code)
 		return error_fill(err, code, "%s%s",
 				  exhausted ? "" : "option tcp.interface: ", error_text());
+	tcp_paths_check(options);
 	for (int i = 0; i < list.count; i++) {
+		list.item[i].multipath = options->multipath && !list.item[i].loopback;
 		/* The kernel refuses an address that is still being configured; the remaining addresses suffice. */
-		if (tcp_listen_at(options, &list.item[i], listeners, &exhausted, err)) {
+		if (tcp_listen_next(options, &list.item[i], &port, listeners, &exhausted, err)) {
 			code = COLL_ERR_SYSTEM;
 			if (exhausted)
 				return code;
@@ -219,9 +245,14 @@ void tcp_peer_addresses(const struct tcp_options *options, uint32_t peer,
 		address_local(record->unix_name, &out->item[out->count++]);
 	/* Within the host loopback addresses come first; between hosts they are omitted. */
 	for (int loopback = local; loopback >= 0; loopback--)
-		for (uint32_t i = 0; i < record->count; i++)
-			if (record->address[i].loopback == loopback)
-				address_set_ip(&out->item[out->count++], record->address[i].ip,
-					       record->address[i].ip_size,
-					       ntohs(record->address[i].port));
+		for (uint32_t i = 0; i < record->count; i++) {
+			struct address *to = &out->item[out->count];
+
+			if (record->address[i].loopback != loopback)
+				continue;
+			address_set_ip(to, record->address[i].ip, record->address[i].ip_size,
+				       ntohs(record->address[i].port));
+			to->multipath = options->multipath && !local;
+			out->count++;
+		}
 }

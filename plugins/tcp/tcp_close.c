@@ -18,6 +18,9 @@ static int tcp_is_delivering(int fd)
 
 	if (ioctl(fd, SIOCOUTQ, &unsent) || unsent <= 0)
 		return 0;
+	/* Of Multipath TCP the kernel tells the state of the first path only, and the others deliver after its end. */
+	if (tcp_paths(fd) > 0)
+		return 1;
 	/* SIOCOUTQ of a reset socket keeps counting the bytes that the reset dropped. */
 	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) || info.tcpi_state != TCP_CLOSE;
 }
@@ -65,5 +68,7 @@ void tcp_forked(void *ep)
 		if (t->conn[i].offering)
 			close(t->conn[i].offer_fd);
 	}
+	for (int i = 0; i < t->paths.count; i++)
+		close(t->paths.fd[i]);
 	close(t->epoll_fd);
 }

@@ -12,9 +12,12 @@ enum { TCP_EVENTS = 64 };
 
 const char *tcp_why(int error)
 {
-	return error == TCP_CLOSED         ? "connection closed"
-	       : error == TCP_BAD_POSITION ? "it wrote an invalid position into the shared memory"
-					   : strerror(error);
+	switch (error) {
+	case TCP_CLOSED: return "connection closed";
+	case TCP_BAD_POSITION: return "it wrote an invalid position into the shared memory";
+	case ENOTCONN: return "all paths of the connection have failed (option tcp.multipath)";
+	default: return strerror(error);
+	}
 }
 
 void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why)
@@ -51,7 +54,7 @@ static void tcp_end(struct tcp *t, struct tcp_conn *conn, int error)
 			? "its stream was cut off within a record (option tcp.security)"
 			: "connection closed";
 
-	tcp_lose(t, conn, error ? strerror(error) : closed);
+	tcp_lose(t, conn, error ? tcp_why(error) : closed);
 }
 
 /* ------------------------------------------------------------------ receiving -- */

@@ -129,6 +129,7 @@ static void tcp_mesh_take(struct tcp_mesh *mesh, const struct session *session)
 	conn->inet = session->family != AF_UNIX;
 	conn->fd = session->fd;
 	mesh->connected++;
+	tcp_paths_note(&mesh->options, conn);
 	tcp_mesh_watch(mesh, conn, EPOLL_CTL_ADD, EPOLLIN);
 	/* Within the host only root and the same user can read or change the messages. */
 	if (conn->inet && mesh->t->security != TCP_SECURITY_NONE &&

@@ -82,11 +82,13 @@ int32_t tcp_security_agree(struct tcp *t, const struct tcp_record *records, coll
 
 int32_t tcp_info(const coll_host_t *host, char *buf, uint64_t size)
 {
-	(void)host;
+	char paths[200];
+
+	tcp_paths_info(host, paths, sizeof(paths));
 	if (tcp_cipher_usable())
-		snprintf(buf, size, "%s, security by %s", tcp_cipher_library(),
-			 tcp_cipher_has_aes() ? "AES-256-GCM" : "ChaCha20-Poly1305");
+		snprintf(buf, size, "%s, security by %s; %s", tcp_cipher_library(),
+			 tcp_cipher_has_aes() ? "AES-256-GCM" : "ChaCha20-Poly1305", paths);
 	else
-		snprintf(buf, size, "%s, no security", tcp_cipher_library());
+		snprintf(buf, size, "%s, no security; %s", tcp_cipher_library(), paths);
 	return COLL_SUCCESS;
 }

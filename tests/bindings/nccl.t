@@ -13,10 +13,12 @@ trap 'rm -rf "$dir"' EXIT
 
 # ---- symbols ----
 
-sed -n 's/^NCCL_API .*[ *]\(nccl[A-Za-z0-9]*\)(.*/\1/p' "$src/bindings/nccl/nccl_abi.h" | sort >"$dir/functions"
+grep -v '^#' "$src/tests/bindings/nccl_functions" | sort >"$dir/functions"
+sed -n 's/^NCCL_API .*[ *]\(nccl[A-Za-z0-9]*\)(.*/\1/p' "$src/bindings/nccl/nccl_abi.h" | sort >"$dir/declared"
 { cat "$dir/functions"; sed 's/^/p/' "$dir/functions"; echo ncclDropInOfColl; } | sort >"$dir/wanted"
 nm -D --defined-only "$dropin/libnccl.so.2" | sed 's/.* //' | grep -v '^_' | sort >"$dir/exported"
-is "it has the 64 functions of NCCL 2.30's nccl.h and 6 of its nccl_device.h" "$(wc -l <"$dir/functions" | tr -d ' ')" 70
+is "NCCL 2.32.3 has 73 functions in nccl.h and 23 for the host in nccl_device.h" "$(wc -l <"$dir/functions" | tr -d ' ')" 96
+none "the drop-in's header declares each of them" "$(diff "$dir/declared" "$dir/functions")"
 none "it exports each under both names, and its mark" "$(diff "$dir/exported" "$dir/wanted")"
 none "it is linked with nothing of NVIDIA's" \
     "$(readelf -d "$dropin/libnccl.so.2" | grep NEEDED | grep -E 'cuda|nvidia')"
@@ -30,8 +32,10 @@ cat >"$dir/header.c" <<'END'
 #include <nccl.h>
 int at_least = 1 / (NCCL_VERSION_CODE >= 22800);
 END
+# pip's nvidia-nccl-cu12 and -cu13 have header and library.
+pip=$(python3 -c 'import nvidia.nccl; print(list(nvidia.nccl.__path__)[0])' 2>/dev/null)
 include=
-for folder in '' ${NCCL_HOME:+"$NCCL_HOME/include"} /usr/local/cuda/include; do
+for folder in '' ${NCCL_HOME:+"$NCCL_HOME/include"} /usr/local/cuda/include ${pip:+"$pip/include"}; do
     # shellcheck disable=SC2086 # no flag without a folder
     "$cc" ${folder:+-isystem "$folder"} -c -o "$dir/header.o" "$dir/header.c" 2>/dev/null || continue
     include=${folder:-/usr/include}
@@ -53,6 +57,21 @@ else
             timeout 300 "$dir/real"
     }
     check "the test, compiled with NVIDIA's header" real
+fi
+
+# ---- NVIDIA's library ----
+
+theirs=
+for file in ${NCCL_HOME:+"$NCCL_HOME/lib/libnccl.so.2"} ${pip:+"$pip/lib/libnccl.so.2"} \
+    "$(ldconfig -p 2>/dev/null | sed -n 's/.*libnccl\.so\.2 .*=> //p' | head -n 1)"; do
+    [ -f "$file" ] && theirs=$file && break
+done
+if [ -z "$theirs" ]; then
+    skip "the functions of NVIDIA's library" "NVIDIA's libnccl.so.2 is not installed"
+else
+    nm -D --defined-only "$theirs" | sed 's/.* //; s/@.*//' | grep '^nccl' | grep -v '^ncclResetDebugInitInternal$' |
+        sort >"$dir/theirs"
+    none "every function of NVIDIA's library is there" "$(comm -23 "$dir/theirs" "$dir/functions")"
 fi
 
 # ---- coll run --nccl, bindings/README.md ----
@@ -160,6 +179,17 @@ else
     has "COLL_ENABLE_GPU_FALLBACK=no ends its copies" "$dir/out" "does not take: choose another backend"
 fi
 
+# ---- NVIDIA's nccl4py ----
+
+if [ -n "$TEST_SANITIZE" ]; then
+    skip "nccl4py" "sanitizers allow no library before them"
+elif ! "${TEST_NCCL4PY:-python3}" -c 'import nccl.core, numpy' 2>/dev/null; then
+    skip "nccl4py" "python3 has no nccl4py with numpy and cuda-core (pip install 'nccl4py[cu13]', or TEST_NCCL4PY=its python3)"
+else
+    coll run --nccl --backend tcp --no-prefix -n 2 "${TEST_NCCL4PY:-python3}" "$src/tests/bindings/nccl4py_job.py" "$dir/id"
+    is "two ranks of nccl4py have the right sums" "$(grep -c '^right$' "$dir/out")" 2
+fi
+
 # ---- other backends; the nccl backend under the drop-in ----
 
 program=$build/tests/bindings/nccl_test
@@ -176,8 +206,8 @@ for backend in simulated ucx; do
     grep ' copies [0-9]* bytes from ' "$dir/out" >"$dir/warnings"
     none "the warnings of copies through host memory name places in the program" \
         "$(grep -v 'called at [^ ]*/nccl_test+0x' "$dir/warnings" || [ -s "$dir/warnings" ] || echo "there are none")"
-    is "ncclBroadcast and ncclBcast are two places" \
-        "$(sed -n 's/.* broadcast over .*called at [^ ]*+\(0x[0-9a-f]*\)).*/\1/p' "$dir/warnings" | sort -u | wc -l | tr -d ' ')" 2
+    is "ncclBroadcast, ncclBcast and ncclBroadcastConfig are three places" \
+        "$(sed -n 's/.* broadcast over .*called at [^ ]*+\(0x[0-9a-f]*\)).*/\1/p' "$dir/warnings" | sort -u | wc -l | tr -d ' ')" 3
 done
 for library in libnccl.so.2 "$fakes/libnccl.so.2"; do
     if [ -n "$TEST_SANITIZE" ]; then

@@ -119,6 +119,11 @@ static const char *const call_names[] = {"AllReduce", "Broadcast",     "Bcast", 
 					 "AllGather", "ReduceScatter", "AlltoAll", "Gather",
 					 "Scatter",   "Send, Recv"};
 
+/* With a header of NCCL before 2.32 the test leaves out the nccl...Config functions. */
+#if !defined(REAL_HEADER) || NCCL_VERSION_CODE >= 23200
+#define HAS_CONFIG 1
+#endif
+
 enum { ROOT = 2 };
 
 static ncclResult_t issue(enum call call, int r, cudaStream_t stream)
@@ -144,6 +149,37 @@ static ncclResult_t issue(enum call call, int r, cudaStream_t stream)
 		return code ? code : ncclRecv(out, COUNT, ncclInt32, (r + N - 1) % N, comm, stream);
 	}
 }
+
+#ifdef HAS_CONFIG
+/* As issue(), for the calls that have a second form. */
+static ncclResult_t issue_config(enum call call, int r, cudaStream_t stream,
+				 const ncclCollConfig_t *config)
+{
+	const int32_t *in = ranks[r].in;
+	int32_t *out = ranks[r].out;
+	ncclComm_t comm = ranks[r].comm;
+
+	switch (call) {
+	case ALLREDUCE:
+		return ncclAllReduceConfig(in, out, COUNT, ncclInt32, ncclSum, comm, stream,
+					   config);
+	case BROADCAST:
+		return ncclBroadcastConfig(in, out, COUNT, ncclInt32, ROOT, comm, stream, config);
+	case REDUCE:
+		return ncclReduceConfig(in, out, COUNT, ncclInt32, ncclMax, ROOT, comm, stream,
+					config);
+	case ALLGATHER: return ncclAllGatherConfig(in, out, COUNT, ncclInt32, comm, stream, config);
+	case REDUCE_SCATTER:
+		return ncclReduceScatterConfig(in, out, COUNT, ncclInt32, ncclSum, comm, stream,
+					       config);
+	case ALLTOALL: return ncclAlltoAllConfig(in, out, COUNT, ncclInt32, comm, stream, config);
+	case GATHER: return ncclGatherConfig(in, out, COUNT, ncclInt32, ROOT, comm, stream, config);
+	case SCATTER:
+		return ncclScatterConfig(in, out, COUNT, ncclInt32, ROOT, comm, stream, config);
+	default: return ncclSuccess; /* Bcast, Send and Recv have no second form */
+	}
+}
+#endif
 
 static int each_part(const int32_t *out, int first, int step)
 {
@@ -189,6 +225,61 @@ static void test_call(enum call call, int shared)
 		correct &= right(call, r);
 	ok(correct, "%s on %s streams", call_names[call], shared ? "default" : "own");
 }
+
+#ifdef HAS_CONFIG
+/* The second forms, without a configuration and with hints and a tag; an event of each rank is recorded. */
+static void test_call_config(enum call call, int shared)
+{
+	ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+	void *events[N];
+	int correct = 1;
+
+	config.minCTAs = 2;
+	config.CTAPolicy = 2;
+	config.userProfilerTag = 77;
+	config.algSelection = "ring,tree";
+	config.forceAlgSelection = 0;
+	ranks_set();
+	must(ncclGroupStart(), "ncclGroupStart");
+	for (int r = 0; r < N; r++) {
+		set_device(r);
+		must(cuEventCreate(&events[r], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+		config.launchCompletionEvent = (cudaEvent_t)events[r];
+		must(issue_config(call, r, shared ? NULL : (cudaStream_t)ranks[r].stream,
+				  shared ? NULL : &config),
+		     "the call");
+	}
+	must(ncclGroupEnd(), "ncclGroupEnd");
+	ranks_sync(shared);
+	for (int r = 0; r < N; r++) {
+		correct &= right(call, r);
+		correct &= !cuEventQuery(events[r]);
+		must(cuEventDestroy_v2(events[r]), "cuEventDestroy");
+	}
+	ok(correct, "%sConfig %s", call_names[call],
+	   shared ? "without a configuration on default streams" : "on own streams");
+}
+
+/* The event says that the call may begin: the work before it on the stream is over, and the call may still be under way. */
+static void test_launched(void)
+{
+	ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+	void *event = NULL;
+
+	ranks_set();
+	set_device(0);
+	must(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+	config.launchCompletionEvent = (cudaEvent_t)event;
+	must(issue_config(ALLREDUCE, 0, (cudaStream_t)ranks[0].stream, &config), "the call");
+	good((ncclResult_t)cuEventSynchronize(event),
+	     "the event comes before the other ranks call");
+	for (int r = 1; r < N; r++)
+		must(issue(ALLREDUCE, r, (cudaStream_t)ranks[r].stream), "the call");
+	ranks_sync(0);
+	ok(right(ALLREDUCE, 0), "and the result then");
+	must(cuEventDestroy_v2(event), "cuEventDestroy");
+}
+#endif
 
 static void test_own_operation(ncclScalarResidence_t where)
 {
@@ -510,6 +601,130 @@ static void test_errors(void)
 	good(ncclCommDestroy(NULL), "ncclCommDestroy(NULL)");
 }
 
+#ifdef HAS_CONFIG
+static ncclResult_t config_of_size(size_t size, unsigned version)
+{
+	ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+
+	config.size = size;
+	config.version = version;
+	/* Behind the members that the size covers, values that are wrong. */
+	if (size <= offsetof(ncclCollConfig_t, forceAlgSelection))
+		config.forceAlgSelection = 7;
+	return ncclAllReduceConfig(NULL, NULL, 0, ncclInt32, ncclSum, ranks[0].comm, NULL, &config);
+}
+
+static void wrong_config(const ncclCollConfig_t *config, ncclComm_t comm, ncclResult_t want,
+			 const char *text)
+{
+	wrong(ncclAllReduceConfig(NULL, NULL, 0, ncclInt32, ncclSum, comm, NULL, config), want,
+	      text);
+}
+
+/* The codes are those of NVIDIA's library 2.32.3, seen by the same calls. */
+static void test_config_errors(void)
+{
+	static const ncclCollConfig_t initial = NCCL_COLLCONFIG_INITIALIZER;
+	ncclCollConfig_t config = initial;
+
+	config.magic = 1;
+	wrong_config(&config, ranks[0].comm, ncclInvalidArgument, "NCCL_COLLCONFIG_INITIALIZER");
+	wrong_config(NULL, NULL, ncclInvalidArgument, "comm is NULL");
+	is_int(config_of_size(0, NCCL_VERSION_CODE), ncclInvalidArgument, "a struct of no size");
+	is_int(config_of_size(8, NCCL_VERSION_CODE), ncclInvalidArgument, "a struct without magic");
+	config = initial;
+	config.forceAlgSelection = 2;
+	wrong_config(&config, ranks[0].comm, ncclInvalidArgument, "forceAlgSelection is 2");
+	config = initial;
+	config.CTAPolicy = 4;
+	wrong_config(&config, ranks[0].comm, ncclInvalidArgument, "CTAPolicy is 4");
+	config.CTAPolicy = -1;
+	wrong_config(&config, ranks[0].comm, ncclInvalidArgument, "CTAPolicy is -1");
+	config = initial;
+	config.algSelection = "nosuch";
+	wrong_config(&config, ranks[0].comm, ncclInvalidArgument, "cannot be honored");
+}
+
+/* A struct of another version has another size: its members that both know count. */
+static void test_config_versions(void)
+{
+	struct {
+		ncclCollConfig_t known;
+		char more[64];
+	} later = {.known = NCCL_COLLCONFIG_INITIALIZER};
+	int failed = 0;
+
+	later.known.size = sizeof(later);
+	later.known.version = 99999;
+	memset(later.more, 0x55, sizeof(later.more));
+	must(ncclGroupStart(), "ncclGroupStart");
+	failed |= config_of_size(16, 23100);
+	failed |= config_of_size(offsetof(ncclCollConfig_t, forceAlgSelection), 23100);
+	failed |= config_of_size(sizeof(ncclCollConfig_t), 0);
+	failed |= ncclAllReduceConfig(NULL, NULL, 0, ncclInt32, ncclSum, ranks[0].comm, NULL,
+				      &later.known);
+	ok(!failed, "shorter and longer structs of other versions");
+	for (int r = 1; r < N; r++)
+		for (int i = 0; i < 4; i++)
+			must(ncclAllReduce(NULL, NULL, 0, ncclInt32, ncclSum, ranks[r].comm, NULL),
+			     "ncclAllReduce");
+	good(ncclGroupEnd(), "and the calls match plain ones");
+}
+
+static void test_two_events(void)
+{
+	ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+	void *event = NULL;
+
+	set_device(0);
+	must(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+	config.launchCompletionEvent = (cudaEvent_t)event;
+	must(ncclGroupStart(), "ncclGroupStart");
+	must(issue_config(ALLREDUCE, 0, (cudaStream_t)ranks[0].stream, &config), "the call");
+	wrong(issue_config(ALLREDUCE, 0, (cudaStream_t)ranks[0].stream, &config), ncclInvalidUsage,
+	      "with an event already");
+	wrong(ncclGroupEnd(), ncclInvalidUsage, "with an event already");
+	must(cuEventDestroy_v2(event), "cuEventDestroy");
+}
+
+static void wrong_encryption(int mode, const char *psk, const char *text)
+{
+	ncclEncryptionConfig_t config = NCCL_ENCRYPTION_CONFIG_INITIALIZER;
+
+	config.mode = mode;
+	config.psk = psk;
+	wrong(ncclSetEncryption(&config), ncclInvalidArgument, text);
+}
+
+static void test_encryption(void)
+{
+	ncclEncryptionConfig_t config = NCCL_ENCRYPTION_CONFIG_INITIALIZER;
+	ncclComm_t comms[2];
+
+	good(ncclSetEncryption(NULL), "no configuration");
+	good(ncclSetEncryption(&config), "no encryption");
+	wrong_encryption(2, NULL, "config->mode is 2");
+	wrong_encryption(1, NULL, "at least 32 bytes");
+	wrong_encryption(1, "0123456789012345678901234567890", "at least 32 bytes");
+	config.mode = 1;
+	config.psk = "01234567890123456789012345678901";
+	config.size = 100;
+	config.version = 99999;
+	good(ncclSetEncryption(&config), "a key, in a struct of a later version");
+	if (ncclCommInitAll(comms, 2, NULL) && strstr(ncclGetLastError(NULL), "libsodium")) {
+		skip(1, "the sum under encryption: tcp is built without libsodium");
+	} else {
+		sums_of(comms, 2, 1000, "the sum under encryption");
+		for (int r = 0; r < 2; r++)
+			must(ncclCommDestroy(comms[r]), "ncclCommDestroy");
+	}
+	config.magic = 0;
+	wrong(ncclSetEncryption(&config), ncclInvalidArgument,
+	      "NCCL_ENCRYPTION_CONFIG_INITIALIZER");
+	good(ncclSetEncryption(NULL), "the end of the encryption");
+}
+#endif
+
 /* Every rank's thread fails; no communicator and no open group is left. */
 static void test_failed_init(void)
 {
@@ -570,6 +785,58 @@ static void test_wrong_call_in_group(void)
 
 /* ------------------------------------------------------------------------- absent -- */
 
+#ifndef REAL_HEADER
+static void test_properties(ncclComm_t comm)
+{
+	ncclCommProperties_t all = NCCL_COMM_PROPERTIES_INITIALIZER;
+
+	all.multimemSupport = all.ginSupport[2] = 1;
+	good(ncclCommQueryProperties(comm, &all), "ncclCommQueryProperties");
+	ok(!all.rank && all.nRanks == N && !all.cudaDev && all.nLsaTeams == N, "has the ranks");
+	ok(!all.deviceApiSupport && !all.multimemSupport && !all.hostRmaSupport && !all.ginType &&
+		   !all.ginSupport[2] && !all.cftSupport,
+	   "and says no to all that kernels could do");
+	all.size = offsetof(ncclCommProperties_t, ginType);
+	all.ginType = 5;
+	good(ncclCommQueryProperties(comm, &all), "ncclCommQueryProperties of an older program");
+	ok(all.ginType == 5, "stays within its struct");
+	all.magic = 0;
+	wrong(ncclCommQueryProperties(comm, &all), ncclInvalidUsage,
+	      "NCCL_COMM_PROPERTIES_INITIALIZER");
+	wrong(ncclCommQueryProperties(comm, NULL), ncclInvalidArgument, "props is NULL");
+}
+
+static void test_no_kernels(ncclComm_t comm)
+{
+	ncclTeam_t world = ncclTeamWorld(ranks[1].comm), alone = ncclTeamLsa(ranks[1].comm);
+	ncclDevResourceRequirements_t required = {.bufferSize = 1};
+
+	test_properties(comm);
+	ok(world.nRanks == N && world.rank == 1 && world.stride == 1, "the team of all ranks");
+	ok(alone.nRanks == 1 && !alone.rank && ncclTeamRail(comm).nRanks == N,
+	   "a device reaches the memory of its own rank only");
+	ok(ncclTeamCft(comm, 0).nRanks == 1 && ncclTeamCftMultimem(comm).nRanks == 1 &&
+		   !ncclTeamWorld(NULL).nRanks,
+	   "the other teams");
+	ok(ncclTeamRankToWorld(ranks[1].comm, world, 3) == 3 &&
+		   ncclTeamRankToWorld(ranks[1].comm, alone, 0) == 1 &&
+		   ncclTeamRankToLsa(ranks[1].comm, alone, 0) == 0 &&
+		   ncclTeamRankToLsa(ranks[1].comm, world, 3) == -1,
+	   "ranks of a team");
+	is_int(ncclLLA2ACalcSlots(3, 12), 6, "ncclLLA2ACalcSlots");
+	wrong(ncclLLA2ACreateRequirement(1, 6, NULL, &required), ncclInvalidUsage, "not supported");
+	ok(!required.bufferSize, "and nothing is required");
+	wrong(ncclLsaBarrierCreateRequirement(alone, 1, NULL, &required), ncclInvalidUsage,
+	      "not supported");
+	wrong(ncclGinBarrierCreateRequirement(comm, world, 1, NULL, &required), ncclInvalidUsage,
+	      "not supported");
+	wrong(ncclGinOutboxCreateRequirement(1, 7, NULL, &required), ncclInvalidUsage,
+	      "not supported");
+	wrong(ncclGinInboxA2ACreateRequirement(world, 1, 7, NULL, &required), ncclInvalidUsage,
+	      "not supported");
+}
+#endif
+
 static void test_absent(void)
 {
 	ncclComm_t comm = ranks[0].comm;
@@ -600,13 +867,18 @@ static void test_absent(void)
 #ifndef REAL_HEADER /* they are in nccl_device.h, which is C++ */
 	{
 		void *address = comm;
+		uint32_t id = 0;
 
 		wrong(ncclDevCommCreate(comm, NULL, NULL), ncclInvalidUsage, "not supported");
 		wrong(ncclDevCommDestroy(comm, NULL), ncclInvalidUsage, "not supported");
 		wrong(ncclGetPeerDevicePointer(NULL, 0, 0, &address), ncclInvalidArgument,
 		      "no such window");
 		ok(!address, "and no address");
+		wrong(ncclGetPeerDeviceLeInfo(NULL, 0, 0, &id, NULL), ncclInvalidArgument,
+		      "no such window");
+		ok(id == NCCL_LE_ID_INVALID, "and no endpoint");
 	}
+	test_no_kernels(comm);
 #endif
 	wrong(ncclCommResume(comm), ncclInvalidUsage, "not supported");
 	wrong(ncclCommMemStats(comm, (ncclCommMemStat_t)0, &bytes), ncclInvalidUsage,
@@ -747,6 +1019,11 @@ int main(void)
 	for (int call = 0; call < CALLS; call++)
 		for (int shared = 0; shared < 2; shared++)
 			test_call((enum call)call, shared);
+#ifdef HAS_CONFIG
+	for (int call = 0; call < CALLS; call++)
+		for (int shared = 0; shared < 2 && call != BCAST && call != RING; shared++)
+			test_call_config((enum call)call, shared);
+#endif
 	test_own_operation(ncclScalarHostImmediate);
 	test_own_operation(ncclScalarDevice);
 	test_split();
@@ -757,9 +1034,18 @@ int main(void)
 	if (strcmp(getenv("COLL_BACKEND"), "nccl")) {
 		test_abort();
 		test_revoke();
+#ifdef HAS_CONFIG
+		test_launched();
+#endif
 	}
 	test_memory();
 	test_errors();
+#ifdef HAS_CONFIG
+	test_config_errors();
+	test_config_versions();
+	test_two_events();
+	test_encryption();
+#endif
 	test_failed_init();
 	test_group_errors();
 	test_wrong_call_in_group();

@@ -291,10 +291,17 @@ static void test_all(const char *const *options, int sockets, const char *how)
 	test_run(options, test_peer_ends, "the end of the peer", how);
 }
 
+static int64_t no_option(const coll_host_t *host, const char *key)
+{
+	(void)host, (void)key;
+	return 0;
+}
+
 /* Is the plugin built with libsodium? */
 static int has_security(void)
 {
-	const coll_host_t host = {.size = sizeof(host), .abi_minor = COLL_BACKEND_ABI_MINOR};
+	const coll_host_t host = {
+		.size = sizeof(host), .abi_minor = COLL_BACKEND_ABI_MINOR, .option_int = no_option};
 	char text[256] = "";
 
 	return !test_backend->info(&host, text, sizeof(text)) && strstr(text, "libsodium 1");

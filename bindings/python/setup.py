@@ -47,7 +47,7 @@ setup(
     license="BSD-3-Clause",
     python_requires=">=3.9",
     packages=["coll"],
-    package_data={"coll": ["py.typed"]},
+    package_data={"coll": ["py.typed", "_core.pyi"]},
     ext_modules=[
         Extension(
             "coll._core",

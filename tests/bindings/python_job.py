@@ -281,6 +281,7 @@ def derived(t):
         t.equal(c.allreduce(x), x * n, "registered memory")
     with c.group():
         t.raises(coll.InvalidUsage, "use isplit", c.split, 0)
+        t.raises(coll.InvalidUsage, "a number needs a call that waits", c.allreduce, 1)
 
 
 def operations(t):

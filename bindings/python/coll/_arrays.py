@@ -10,6 +10,9 @@ from typing import Any, Callable
 from . import _core
 from ._errors import InvalidArgument
 
+DTYPES: dict[str, int]
+OPS: dict[str, int]
+KINDS: dict[str, int]
 DTYPES, OPS, KINDS = _core.names()
 # The names of ml_dtypes and PyTorch, where coll.h has others.
 DTYPES.update(float8_e4m3fn=DTYPES["float8e4m3"], float8_e5m2=DTYPES["float8e5m2"])
@@ -55,7 +58,7 @@ def _made(x: Any, shape: tuple[int, ...], zero: bool) -> Any:
     if isinstance(x, array.array):
         return array.array(x.typecode, bytes(count * x.itemsize))
     if isinstance(x, memoryview):
-        return memoryview(bytearray(count * x.itemsize)).cast(x.format)
+        return memoryview(bytearray(count * x.itemsize)).cast(x.format)  # type: ignore[call-overload]
     if isinstance(x, (bytes, bytearray)):
         return bytearray(count)
     raise InvalidArgument(f"no new array can be made like a {type(x).__name__}; pass out=")
@@ -107,7 +110,7 @@ def typed(memory: memoryview, dtype: int) -> Any:
     """Memory as a numpy array if numpy is loaded, else as a memoryview of the type."""
     numpy = sys.modules.get("numpy")
     if numpy is None:
-        return memory.cast(LETTERS.get(dtype, "B"))
+        return memory.cast(LETTERS.get(dtype, "B"))  # type: ignore[call-overload]
     name, size = _core.dtype_name(dtype), _core.dtype_size(dtype)
     kinds = {"bfloat16": "bfloat16", "float8e4m3": "float8_e4m3fn", "float8e5m2": "float8_e5m2"}
     if name in kinds:

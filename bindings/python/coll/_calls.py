@@ -42,7 +42,7 @@ class Calls(_core.Comm, Generic[Result]):
 
     def _number(self, name: str, x: Any, *args: Any) -> Any:
         """Makes a call with a number for an array."""
-        if not isinstance(self, Waiting):
+        if not isinstance(self, Waiting) or _core.in_group():
             raise InvalidUsage(f"{name}: a number needs a call that waits; pass an array of one element")
         array, numbers = box(x)
         result = getattr(self, name)(array, *args)

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* error.c - a failed call becomes a Python exception. */
+#include "core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+PyObject *core_invalid_argument, *core_make_error;
+_Thread_local int core_inside;
+
+void outcome_set(struct outcome *outcome, coll_result_t code)
+{
+	outcome->code = code;
+	outcome->text = NULL;
+	if (code != COLL_SUCCESS && code != COLL_IN_PROGRESS)
+		outcome->text = strdup(coll_get_last_error(NULL));
+}
+
+PyObject *outcome_raise(struct outcome *outcome, coll_comm_t comm)
+{
+	const char *text = outcome->text ? outcome->text : coll_error_string(outcome->code);
+	PyObject *error = PyObject_CallFunction(core_make_error, "isN", (int)outcome->code, text,
+						PyLong_FromVoidPtr((void *)comm));
+
+	free(outcome->text);
+	outcome->text = NULL;
+	if (error)
+		PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+	Py_XDECREF(error);
+	return NULL;
+}
+
+PyObject *outcome_none(struct outcome *outcome, coll_comm_t comm)
+{
+	if (outcome->code != COLL_SUCCESS)
+		return outcome_raise(outcome, comm);
+	Py_RETURN_NONE;
+}
+
+void *core_handle(PyObject *object)
+{
+	return PyLong_AsVoidPtr(object);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* info.c - the picture of backends and options (introspect.h), and the tables of names. */
+#include "core.h"
+
+#include <stdlib.h>
+
+/* Appends and drops the object; NULL is an error that stands. */
+static void append(PyObject *list, PyObject *object)
+{
+	if (list && object)
+		(void)PyList_Append(list, object);
+	Py_XDECREF(object);
+}
+
+static PyObject *backends_of(coll_info_t info)
+{
+	PyObject *list = PyList_New(0);
+
+	for (int32_t i = 0; i < coll_info_backend_count(info); i++) {
+		coll_backend_info_t b = {.size = sizeof(b)};
+
+		if (!coll_info_backend(info, i, &b))
+			append(list,
+			       Py_BuildValue("(sssssiNN)", b.name, b.version, b.path, b.reason,
+					     b.choice, b.priority, PyBool_FromLong(b.usable),
+					     PyBool_FromLong(b.chosen)));
+	}
+	return list;
+}
+
+static PyObject *options_of(coll_info_t info)
+{
+	PyObject *list = PyList_New(0);
+
+	for (int32_t i = 0; i < coll_info_option_count(info); i++) {
+		coll_option_info_t o = {.size = sizeof(o)};
+
+		if (!coll_info_option(info, i, &o))
+			append(list, Py_BuildValue("(ssssss)", o.name, o.value, o.fallback, o.unit,
+						   o.source, o.help));
+	}
+	return list;
+}
+
+static PyObject *rules_of(coll_info_t info)
+{
+	PyObject *list = PyList_New(0);
+
+	for (int32_t i = 0; i < coll_info_rule_count(info); i++) {
+		coll_rule_info_t r = {.size = sizeof(r)};
+
+		if (!coll_info_rule(info, i, &r))
+			append(list, Py_BuildValue("(sssKKii)", coll_kind_name(r.kind), r.name,
+						   r.source, (unsigned long long)r.bytes_min,
+						   (unsigned long long)r.bytes_max, r.ranks_min,
+						   r.ranks_max));
+	}
+	return list;
+}
+
+static PyObject *notes_of(coll_info_t info)
+{
+	PyObject *list = PyList_New(0);
+
+	for (int32_t i = 0; i < coll_info_note_count(info); i++)
+		append(list, PyUnicode_FromString(coll_info_note(info, i)));
+	return list;
+}
+
+/* info(): (backends, options, rules, notes, code, verdict) */
+static PyObject *core_info(PyObject *module, PyObject *none)
+{
+	const char *sentence = "";
+	struct outcome outcome;
+	coll_result_t code;
+	PyObject *result;
+	coll_info_t info;
+
+	(void)module;
+	(void)none;
+	WITHOUT_GIL(&outcome, coll_info_create(NULL, &info));
+	if (outcome.code)
+		return outcome_raise(&outcome, NULL);
+	code = coll_info_verdict(info, &sentence);
+	result = Py_BuildValue("NNNNis", backends_of(info), options_of(info), rules_of(info),
+			       notes_of(info), code, sentence);
+	Py_BEGIN_ALLOW_THREADS coll_info_destroy(info);
+	Py_END_ALLOW_THREADS return result;
+}
+
+/* backend_available(name): (usable, reason) */
+static PyObject *core_backend_available(PyObject *module, PyObject *name)
+{
+	PyObject *bytes = PyUnicode_AsUTF8String(name), *result;
+	char reason[1024] = "";
+	struct outcome outcome;
+
+	(void)module;
+	if (!bytes)
+		return NULL;
+	WITHOUT_GIL(&outcome,
+		    coll_backend_available(PyBytes_AsString(bytes), reason, sizeof(reason)));
+	Py_DECREF(bytes);
+	result = Py_BuildValue("Ns", PyBool_FromLong(outcome.code == COLL_SUCCESS), reason);
+	free(outcome.text);
+	return result;
+}
+
+/* Names as keys of numbers from 0 to `end`; "?" is no name. */
+static PyObject *names_of(const char *(*name_of)(int32_t), int32_t end)
+{
+	PyObject *names = PyDict_New();
+
+	for (int32_t i = 0; names && i < end; i++) {
+		PyObject *number = PyLong_FromLong(i);
+
+		if (number && *name_of(i) != '?')
+			(void)PyDict_SetItemString(names, name_of(i), number);
+		Py_XDECREF(number);
+	}
+	return names;
+}
+
+/* names(): (types, operations, kinds) */
+static PyObject *core_names(PyObject *module, PyObject *none)
+{
+	(void)module;
+	(void)none;
+	return Py_BuildValue("NNN", names_of(coll_dtype_name, 256), names_of(coll_op_name, 256),
+			     names_of(coll_kind_name, 256));
+}
+
+/* dtype_size(dtype): bytes of an element; dtype_opaque(bytes): the type of elements of these bytes. */
+static PyObject *core_dtype_size(PyObject *module, PyObject *dtype)
+{
+	(void)module;
+	return PyLong_FromSize_t(coll_dtype_size((coll_dtype_t)PyLong_AsLong(dtype)));
+}
+
+static PyObject *core_dtype_opaque(PyObject *module, PyObject *size)
+{
+	(void)module;
+	return PyLong_FromLong(coll_dtype_opaque(PyLong_AsSize_t(size)));
+}
+
+static PyObject *core_dtype_name(PyObject *module, PyObject *dtype)
+{
+	(void)module;
+	return PyUnicode_FromString(coll_dtype_name((coll_dtype_t)PyLong_AsLong(dtype)));
+}
+
+static PyObject *core_version(PyObject *module, PyObject *none)
+{
+	(void)module;
+	(void)none;
+	return PyUnicode_FromString(coll_version_string());
+}
+
+PyMethodDef info_methods[] = {{"info", core_info, METH_NOARGS, NULL},
+			      {"backend_available", core_backend_available, METH_O, NULL},
+			      {"names", core_names, METH_NOARGS, NULL},
+			      {"dtype_size", core_dtype_size, METH_O, NULL},
+			      {"dtype_opaque", core_dtype_opaque, METH_O, NULL},
+			      {"dtype_name", core_dtype_name, METH_O, NULL},
+			      {"version", core_version, METH_NOARGS, NULL},
+			      {0}};

@@ -196,9 +196,9 @@ int context_open(struct context *context)
 	coll_error_t err = error_blank();
 	int code;
 
-	plugin_will_finish(context->plugin);
 	context_open_begin(context, NULL);
 	code = context->plugin->backend.open(&context->host, &context->ep, &err);
+	plugin_will_finish(context->plugin);
 	code = context_open_end(context, code, &err);
 	if (!code)
 		context_begin(context);
@@ -231,8 +231,8 @@ int context_open_all(struct context *const *contexts, int n)
 	}
 	for (int r = 0; r < n; r++)
 		hosts[r] = &contexts[r]->host;
-	plugin_will_finish(contexts[0]->plugin);
 	code = contexts[0]->plugin->backend.open_all(hosts, (uint32_t)n, eps, &err);
+	plugin_will_finish(contexts[0]->plugin);
 	for (int r = 0; r < n; r++) {
 		contexts[r]->ep = eps[r];
 		if (!code)

@@ -85,7 +85,7 @@ void plugins_describe(struct plugin_list *list, const struct config *config);
 const char *plugin_idle(const struct plugin_list *list, const struct plugin *plugin);
 /* The usable or refused entry of that backend name, or NULL. */
 struct plugin *plugins_find(const struct plugin_list *list, const char *name);
-/* The backend is about to be used: its `finish` will be called when the process ends. */
+/* The backend has been opened: its `finish` will be called when the process ends. */
 void plugin_will_finish(const struct plugin *plugin);
 /*
  * Opens the entry of that backend name, if plugins_load ruled it out, and declares its options.  A wrong value is the

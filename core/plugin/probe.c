@@ -93,7 +93,10 @@ static void (*finish_fn[FINISH_MOST])(void);
 static int finish_count;
 static pid_t finish_pid; /* a forked child uses none of its parent's backends */
 
-/* Runs at exit: the backend that was used first ends last. */
+/*
+ * Runs at exit, before the exit handlers of the libraries that the backends have opened.  The backend that was used first
+ * ends last.
+ */
 static void finish_all(void)
 {
 	pthread_mutex_lock(&finish_lock);
@@ -112,7 +115,7 @@ static void finish_add(void (*fn)(void))
 	for (int i = 0; i < finish_count; i++)
 		if (finish_fn[i] == fn)
 			return;
-	if (finish_count == FINISH_MOST || (finish_count == 0 && atexit(finish_all))) {
+	if (finish_count == FINISH_MOST || atexit(finish_all)) {
 		log_warn("a backend will not be told that the process ends: there is no memory "
 			 "for a function that runs at exit");
 		return;

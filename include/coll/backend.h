@@ -814,7 +814,8 @@ typedef struct coll_backend {
 	/*
 	 * Optional, since minor 4: the process ends.  The core calls it once, in a process that has
 	 * called open, also if open failed, from exit() or the return of main, in the thread that
-	 * ends the process.  Endpoints that the program has not closed are still open.  Other
+	 * ends the process.  It comes before the exit handlers that the engine's libraries
+	 * installed in the first open.  Endpoints that the program has not closed are still open.  Other
 	 * functions may still be called for these endpoints: by the core's threads (option
 	 * `progress`, calls with a stream of the program) at the same time, and by whatever the
 	 * program runs at exit afterwards.  These calls must then fail or do nothing.  The core does

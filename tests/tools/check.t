@@ -228,6 +228,9 @@ if mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
 else
     skip "under mpirun" "Open MPI is not installed"
 fi
+launched here "$coll" run -n 2 -- --no-fork --only coll-allreduce,many-makers,fault-killed "$build/.libs/coll_tcp.so"
+is "launched processes without children: status 0" "$status" 0
+has "they run the checks themselves" "$dir/out" '^# 3 checks in 2 runs: 1 passed, 0 failed, 2 skipped'
 launched simulated "$coll" run -n 2 -- "$build/.libs/coll_simulated.so"
 is "launched processes, and a plugin for one process: status 3" "$status" 3
 check "the report says why" grep -q 'not tried.*within one process only' "$dir/out"
@@ -262,6 +265,8 @@ check "the report says so" grep -q 'not tried: every check was skipped' "$dir/ou
 kit --launched "$build/.libs/coll_tcp.so"
 is "no launcher: status 2" $status 2
 check "no launcher: a sentence" grep -q 'found no launcher' "$dir/err"
+kit --no-fork "$build/.libs/coll_tcp.so"
+is "--no-fork without --launched: status 2" $status 2
 kit --launched --ranks 2 "$build/.libs/coll_tcp.so"
 is "--launched with --ranks: status 2" $status 2
 check "--launched with --ranks: a sentence" grep -q 'does not go with --ranks' "$dir/err"

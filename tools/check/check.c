@@ -38,6 +38,8 @@ static const char check_help[] =
 	"  -q, --quick            use fewer ranks and skip long checks\n"
 	"  -L, --launched         be one rank of a job that mpirun, srun or coll run has started:\n"
 	"                         the checks through coll.h on all its ranks; rank 0 reports\n"
+	"  -n, --no-fork          with --launched: run each check in this process, for engines\n"
+	"                         that serve no child of it (MPI); skip checks that end a rank\n"
 	"  -s, --stop             after a failure skip the later groups of checks\n"
 	"  -a, --all              skip no check because another check has failed\n"
 	"  -t, --timeout SECONDS  time after which a check counts as hung (default 20)\n"
@@ -47,17 +49,12 @@ static const char check_help[] =
 	"wrong, 3 if no check could open an endpoint, for example for want of devices.\n";
 
 static const struct option check_long[] = {
-	{"ranks", required_argument, NULL, 'r'},
-	{"list", no_argument, NULL, 'l'},
-	{"only", required_argument, NULL, 'o'},
-	{"option", required_argument, NULL, 'x'},
-	{"quick", no_argument, NULL, 'q'},
-	{"all", no_argument, NULL, 'a'},
-	{"stop", no_argument, NULL, 's'},
-	{"launched", no_argument, NULL, 'L'},
-	{"timeout", required_argument, NULL, 't'},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+	{"ranks", required_argument, NULL, 'r'}, {"list", no_argument, NULL, 'l'},
+	{"only", required_argument, NULL, 'o'},  {"option", required_argument, NULL, 'x'},
+	{"quick", no_argument, NULL, 'q'},       {"all", no_argument, NULL, 'a'},
+	{"stop", no_argument, NULL, 's'},        {"launched", no_argument, NULL, 'L'},
+	{"no-fork", no_argument, NULL, 'n'},     {"timeout", required_argument, NULL, 't'},
+	{"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
 };
 
 /* The checks that have failed so far, and how many of these waited in vain for their whole time. */
@@ -150,6 +147,7 @@ static int check_set(struct check_line *line, int option, char **argv)
 	case 'a': line->options.all = 1; return 0;
 	case 's': line->options.stop = 1; return 0;
 	case 'L': line->launched = 1; return 0;
+	case 'n': line->options.no_fork = 1; return 0;
 	case 'h': line->help = 1; return 0;
 	case 't':
 		if (!tool_parse_seconds(optarg, &line->options.timeout_ms) &&
@@ -191,7 +189,7 @@ static int check_read_line(struct check_line *line, int argc, char **argv)
 						.needs = check_needs,
 						.endpoints = check_endpoints}};
 	o->keys = line->keys;
-	while ((option = getopt_long(argc, argv, ":r:lo:x:qasLt:h", check_long, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, ":r:lo:x:qasLnt:h", check_long, NULL)) != -1) {
 		status = check_set(line, option, argv);
 		if (status || line->help)
 			return status;
@@ -201,6 +199,8 @@ static int check_read_line(struct check_line *line, int argc, char **argv)
 	if (line->launched && (o->ranks_said || line->list))
 		return tool_usage("check", "--launched takes the launcher's ranks and runs checks: "
 					   "it does not go with --ranks or --list");
+	if (o->no_fork && !line->launched)
+		return tool_usage("check", "--no-fork goes with --launched only");
 	if (o->all && o->stop)
 		return tool_usage("check", "--stop does not go with --all");
 	if (line->list && optind == argc)

@@ -93,6 +93,10 @@ static void many_makers(struct api_rank *r)
 	int32_t *x[CHECK_RANKS];
 	int good;
 
+	if (r->c->options->no_fork) {
+		check_skip(r->c, "its ranks are threads of one process");
+		return;
+	}
 	for (int32_t i = 0; i < r->nranks; i++)
 		x[i] = api_buffer_of(r, i, sizeof(*x[i]));
 

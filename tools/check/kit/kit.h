@@ -136,6 +136,7 @@ struct check_options {
 	int stop; /* 1: a failed check skips the groups after its own */
 	const struct check_launch
 		*launch;         /* set if a launcher has started the ranks (launched.h) */
+	int no_fork;             /* with `launch`, 1: each rank is this process, and not a child */
 	int64_t timeout_ms;      /* limit for one case; a case that takes longer counts as hung */
 	const char *const *keys; /* --option key=value as "key", "value", ..., NULL */
 	struct check_traits traits;

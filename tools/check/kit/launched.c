@@ -63,14 +63,18 @@ void check_launched_end(struct check_launch *launch)
 	coll_comm_destroy(launch->comm);
 }
 
-const char *check_launched_lacks(const struct check *check, const struct check_launch *launch,
+const char *check_launched_lacks(const struct check *check, const struct check_options *options,
 				 char *text, size_t size)
 {
+	const struct check_launch *launch = options->launch;
+
 	if (check->ways == CHECK_ALONE)
 		return NULL;
 	if (check->group != CHECK_API || !(check->ways & CHECK_PROCESSES) ||
 	    check->needs & CHECK_COUNTERS)
 		return "this check starts its ranks itself: run coll check without --launched too";
+	if (options->no_fork && !(check->ways & CHECK_THREADS))
+		return "a rank dies in this check: run it without --no-fork too";
 	if (launch->nranks >= check->ranks_min &&
 	    (!check->ranks_max || launch->nranks <= check->ranks_max))
 		return NULL;

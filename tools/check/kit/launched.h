@@ -2,7 +2,8 @@
 /*
  * launched.h - `coll check --launched`: each rank is a process that a launcher has started, on any host.  The
  * processes talk through a communicator of their own over tcp.  Each process runs its rank of a case in a
- * child; while the child runs, its parent relays the child's exchanges to the other ranks.
+ * child; while the child runs, its parent relays the child's exchanges to the other ranks.  With --no-fork a thread of
+ * the process runs the rank instead, since some engines (MPI) serve only the process that the launcher has started.
  */
 #ifndef TOOLS_CHECK_LAUNCHED_H
 #define TOOLS_CHECK_LAUNCHED_H
@@ -46,7 +47,7 @@ void check_relay(struct launched_relay *relay, int ended);
 void check_launched_agree(const struct check_launch *launch, struct check_result *result);
 
 /* Returns the reason why a check cannot run in launched processes, or NULL. */
-const char *check_launched_lacks(const struct check *check, const struct check_launch *launch,
+const char *check_launched_lacks(const struct check *check, const struct check_options *options,
 				 char *text, size_t size);
 
 #endif

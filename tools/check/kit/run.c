@@ -2,6 +2,7 @@
 /* run.c - runs each case of a check in a process of its own and decides how that process ended. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@ enum { RUN_SLEEP_US = 500, RUN_OUTPUT = 16384 };
 /* A running case and its process. */
 struct run {
 	struct check_case c;
-	pid_t pid;
+	pid_t pid;       /* 0: a thread of this process runs the case (run_here) */
+	atomic_int over; /* 1: that thread has ended */
 	int output_fd;
 	int hung;
 	int64_t begin; /* ms */
@@ -105,6 +107,44 @@ __attribute__((noreturn)) static void run_child(struct run *run)
 	exit(0); /* not _exit: leak checkers and exit handlers run there */
 }
 
+/* ------------------------------------------------------------------ --no-fork -- */
+
+/* Runs the case in a thread of this process. */
+static void *run_thread(void *arg)
+{
+	struct run *run = arg;
+	struct check_case *c = &run->c;
+
+	check_slot(c, 0, "loading");
+	run_environment(c->options);
+	c->options->needs(c);
+	check_slot(c, 0, NULL);
+	if (!atomic_load(&c->shared->skipped))
+		c->check->run(c);
+	atomic_store(&c->shared->finished, 1);
+	check_slot(c, 0, "exit");
+	atomic_store(&run->over, 1);
+	return NULL;
+}
+
+/* Does the case run in this process?  A check that opens no endpoint has a child in any case. */
+static int run_is_here(const struct run *run)
+{
+	return run->c.options->no_fork && run->c.nranks;
+}
+
+/* Starts the case without a child.  Returns 0, or -1 with errno. */
+static int run_here(struct run *run)
+{
+	pthread_t thread;
+
+	errno = pthread_create(&thread, NULL, run_thread, run);
+	if (errno)
+		return -1;
+	pthread_detach(thread);
+	return 0;
+}
+
 /* ------------------------------------------------------------------ the parent -- */
 
 /* With a launcher: relays the exchanges of this rank's child. */
@@ -119,20 +159,35 @@ static void run_relay(struct launched_relay *relay, int ended)
 	} while (ended && !relay->over);
 }
 
-/* Waits until the child has ended or its time is over, then kills all processes of its group. */
+/* Has the case ended?  The kit does not reap the child here, so that the process id still belongs to it. */
+static int run_is_over(const struct run *run)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	if (!run->pid)
+		return atomic_load(&run->over);
+	return waitid(P_PID, (id_t)run->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	       info.si_pid;
+}
+
+/* Ends all processes of the child's group. */
+static void run_reap(struct run *run)
+{
+	kill(-run->pid, SIGKILL);
+	kill(run->pid, SIGKILL);
+	while (waitpid(run->pid, &run->status, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* Waits until the case has ended or its time is over. */
 static void run_watch(struct run *run)
 {
 	static struct launched_relay relay;
 	int64_t deadline = run->begin + run->c.options->timeout_ms;
-	siginfo_t info;
 
 	relay = (struct launched_relay){.launch = run->c.options->launch, .c = &run->c};
 
-	for (;;) {
-		info.si_pid = 0;
-		if (waitid(P_PID, (id_t)run->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-		    info.si_pid)
-			break;
+	while (!run_is_over(run)) {
 		if (tool_now_ms() > deadline) {
 			run->hung = 1;
 			break;
@@ -140,11 +195,8 @@ static void run_watch(struct run *run)
 		run_relay(&relay, 0);
 		usleep(RUN_SLEEP_US);
 	}
-	/* The kit has not yet reaped the child, so the process id still belongs to it. */
-	kill(-run->pid, SIGKILL);
-	kill(run->pid, SIGKILL);
-	while (waitpid(run->pid, &run->status, 0) < 0 && errno == EINTR)
-		;
+	if (run->pid)
+		run_reap(run);
 	run_relay(&relay, 1);
 }
 
@@ -270,8 +322,11 @@ static int run_one(struct run *run, struct check_result *result)
 	run->output_fd = memfd_create("coll check", MFD_CLOEXEC);
 	fflush(NULL);
 	run->begin = tool_now_ms();
-	run->pid = shared == MAP_FAILED || run->output_fd < 0 ? -1 : fork();
-	if (run->pid == 0)
+	if (shared == MAP_FAILED || run->output_fd < 0)
+		run->pid = -1;
+	else if (run_is_here(run))
+		run->pid = run_here(run);
+	else if ((run->pid = fork()) == 0)
 		run_child(run);
 	if (run->pid < 0) {
 		result->verdict = CHECK_NOT_PASSED;
@@ -282,7 +337,9 @@ static int run_one(struct run *run, struct check_result *result)
 	run_watch(run);
 	run_read_output(run);
 	run_report(run, result);
-	munmap(shared, sizeof(*shared));
+	/* A thread that hangs goes on using the memory. */
+	if (run->pid || !run->hung)
+		munmap(shared, sizeof(*shared));
 	return 0;
 }
 
@@ -293,7 +350,7 @@ static void run_launched(const struct check *check, const struct check_options *
 	static struct run run;
 	const int ranks = check->ways == CHECK_ALONE ? 0 : options->launch->nranks;
 	const char *lacks =
-		check_launched_lacks(check, options->launch, result->text, sizeof(result->text));
+		check_launched_lacks(check, options, result->text, sizeof(result->text));
 
 	if (lacks) {
 		result->verdict = CHECK_SKIPPED;

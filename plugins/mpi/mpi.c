@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mpi.c - the mpi backend: its table and its options; opening an endpoint. */
+#include "mpi_plugin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static int32_t mpi_probe(const coll_host_t *host, coll_error_t *err)
+{
+	int32_t code = mpi_life_expect(err);
+
+	if (!code)
+		code = mpi_library_open(host, err);
+	return code ? code : mpi_life_check(err);
+}
+
+static int32_t mpi_info(const coll_host_t *host, char *buf, uint64_t size)
+{
+	coll_error_t err = {.size = sizeof(err)};
+	const int32_t code = mpi_library_open(host, &err);
+	int level = MPI_THREAD_SINGLE;
+
+	if (code)
+		snprintf(buf, size, "%s", err.text);
+	else if (mpi_is_initialized() && !mpi.query_thread(&level))
+		snprintf(buf, size, "%s (%s), initialised with %s", mpi.version, mpi.path,
+			 mpi_level_name(level));
+	else
+		snprintf(buf, size, "%s (%s), to be initialised with %s", mpi.version, mpi.path,
+			 mpi_level_name(MPI_THREAD_MULTIPLE));
+	return code;
+}
+
+static int32_t mpi_new(const coll_host_t *host, struct mpi_endpoint **out, coll_error_t *err)
+{
+	struct mpi_endpoint *ep = calloc(1, sizeof(*ep));
+
+	*out = ep;
+	if (!ep)
+		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory for an endpoint");
+	ep->host = host;
+	ep->rank = host->rank;
+	ep->nranks = host->nranks;
+	ep->comm = MPI_COMM_NULL;
+	ep->peer = calloc(host->nranks, sizeof(*ep->peer));
+	if (!ep->peer)
+		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", host->nranks);
+	for (uint32_t r = 0; r < host->nranks; r++)
+		ep->peer[r].rank = r;
+	return COLL_SUCCESS;
+}
+
+/* Makes the communicator and posts its receives. */
+static int32_t mpi_start(struct mpi_endpoint *ep, coll_error_t *err)
+{
+	int32_t code = mpi_meet(ep, err);
+
+	if (code)
+		return code;
+	mpi_list_add(ep);
+	if (!mpi_enter())
+		return mpi_life_check(err);
+	code = mpi_slots_open(ep, err);
+	mpi_leave();
+	return code;
+}
+
+static int32_t mpi_open(const coll_host_t *host, void **out, coll_error_t *err)
+{
+	struct mpi_endpoint *ep;
+	int32_t code = mpi_new(host, &ep, err);
+
+	if (code)
+		kit_exchange_fail(host, code, err);
+	else
+		code = mpi_start(ep, err);
+	*out = ep;
+	return code;
+}
+
+static const coll_option_t mpi_options[] = {
+	{.key = "library",
+	 .fallback = "libmpi_abi.so.1",
+	 .unit = "",
+	 .help = "the MPI library: a path, or a name for the loader to find",
+	 .type = COLL_OPTION_STRING},
+};
+
+static const coll_transport_t mpi_transport = {
+	.size = sizeof(coll_transport_t),
+	.send = mpi_send,
+	.progress = mpi_progress,
+	.cancel = mpi_cancel,
+	.drop = mpi_drop,
+};
+
+COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
+	.size = sizeof(coll_backend_t),
+	.abi_minor = COLL_BACKEND_ABI_MINOR,
+	.flags = COLL_BACKEND_POLL | COLL_BACKEND_CLOSE_TOGETHER,
+	.name = "mpi",
+	.version = "1.0",
+	.description = "messages of an MPI library, for programs that an MPI launcher starts",
+	.priority = 5,
+	.memory = COLL_MEM_HOST,
+	.options = mpi_options,
+	.option_count = sizeof(mpi_options) / sizeof(mpi_options[0]),
+	.option_size = sizeof(coll_option_t),
+	.transport = &mpi_transport,
+	.probe = mpi_probe,
+	.open = mpi_open,
+	.close = mpi_close,
+	.info = mpi_info,
+	.finish = mpi_finish,
+};

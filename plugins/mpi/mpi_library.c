@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mpi_library.c - opens an MPI library when the core first probes the backend, and not earlier. */
+#include "mpi_plugin.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct mpi_library mpi;
+
+/* An opened library stays open.  After a failure the next call tries again. */
+static pthread_mutex_t mpi_library_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const struct mpi_symbol {
+	const char *name;
+	size_t at;
+} mpi_symbols[] = {
+#define MPI_SYMBOL(function, member) {#function, offsetof(struct mpi_library, member)},
+	MPI_FUNCTIONS(MPI_SYMBOL)};
+
+/* ------------------------------------------------------------------ another MPI -- */
+
+static int mpi_same_file(const char *path, const char *other)
+{
+	struct stat a, b;
+
+	return !stat(path, &a) && !stat(other, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* Is this the file of an MPI library's C functions? */
+static int mpi_is_library(const char *path)
+{
+	static const char *const names[] = {"libmpi.so", "libmpi_abi.so", "libmpich.so"};
+	const char *slash = strrchr(path, '/');
+	const char *base = slash ? slash + 1 : path;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(base, names[i], strlen(names[i])))
+			return 1;
+	return 0;
+}
+
+/* Does the process have another MPI library?  `arg` is the path of the opened library, and becomes the other's path. */
+static int mpi_visit(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	char *path = arg;
+
+	(void)size;
+	if (!info->dlpi_name || !mpi_is_library(info->dlpi_name) ||
+	    mpi_same_file(info->dlpi_name, path))
+		return 0;
+	snprintf(path, MPI_PATH_TEXT, "%s", info->dlpi_name);
+	return 1;
+}
+
+int mpi_library_is_there(void)
+{
+	char path[MPI_PATH_TEXT] = "";
+
+	return dl_iterate_phdr(mpi_visit, path);
+}
+
+/* Two MPI libraries in one process would share the launcher's connection, and their symbols may mix. */
+static int32_t mpi_check_alone(const struct mpi_library *lib, coll_error_t *err)
+{
+	char other[MPI_PATH_TEXT];
+
+	memcpy(other, lib->path, sizeof(other));
+	if (!dl_iterate_phdr(mpi_visit, other))
+		return COLL_SUCCESS;
+	return error_fill(err, COLL_ERR_PLUGIN,
+			  "this process has loaded another MPI library, %s, beside %s: one process "
+			  "can use one MPI; build the program with that MPI, or name the program's "
+			  "MPI with the option mpi.library (COLL_MPI_LIBRARY)",
+			  other, lib->path);
+}
+
+/* ---------------------------------------------------------------------- opening -- */
+
+/* Takes the first line of MPI's description, up to a comma, and every run of spaces as one. */
+static void mpi_note_version(struct mpi_library *lib)
+{
+	char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+	size_t n = 0;
+	int length = 0;
+
+	if (lib->get_library_version(text, &length))
+		snprintf(text, sizeof(text), "MPI");
+	for (const char *at = text; *at && !strchr(",\n", *at) && n + 1 < sizeof(lib->version);
+	     at++) {
+		const char now = *at == '\t' ? ' ' : *at;
+
+		if (now != ' ' || (n && lib->version[n - 1] != ' '))
+			lib->version[n++] = now;
+	}
+	while (n && lib->version[n - 1] == ' ')
+		n--;
+	lib->version[n] = '\0';
+}
+
+static int32_t mpi_find(void *library, const char *name, struct mpi_library *lib, coll_error_t *err)
+{
+	Dl_info where = {.dli_fname = name};
+
+	for (size_t i = 0; i < sizeof(mpi_symbols) / sizeof(mpi_symbols[0]); i++) {
+		void *symbol = dlsym(library, mpi_symbols[i].name);
+
+		if (!symbol)
+			return error_fill(err, COLL_ERR_PLUGIN,
+					  "%s has no '%s': it is no MPI library, or older than MPI "
+					  "3.0; name another with the option mpi.library "
+					  "(COLL_MPI_LIBRARY)",
+					  name, mpi_symbols[i].name);
+		memcpy((char *)lib + mpi_symbols[i].at, &symbol, sizeof(symbol));
+		dladdr(symbol, &where);
+	}
+	snprintf(lib->path, sizeof(lib->path), "%s", where.dli_fname ? where.dli_fname : name);
+	return COLL_SUCCESS;
+}
+
+/* Only a library with the ABI has this function, and its handles are the numbers of mpi_abi.h. */
+static int32_t mpi_check_abi(void *library, const struct mpi_library *lib, coll_error_t *err)
+{
+	int (*get_version)(int *major, int *minor);
+	void *symbol = dlsym(library, "MPI_Abi_get_version");
+	int major = 0, minor = 0;
+
+	memcpy(&get_version, &symbol, sizeof(symbol));
+	if (symbol && !strstr(lib->path, "libmpi_abi"))
+		return error_fill(err, COLL_ERR_PLUGIN,
+				  "%s has handles of its own: name the libmpi_abi.so.1 of the same "
+				  "MPI with the option mpi.library (COLL_MPI_LIBRARY)",
+				  lib->path);
+	if (symbol && !get_version(&major, &minor) && major == 1)
+		return COLL_SUCCESS;
+	return error_fill(
+		err, COLL_ERR_PLUGIN,
+		"%s does not have version 1 of the MPI ABI (MPICH 5 and Intel MPI 2021.19 "
+		"have it, in libmpi_abi.so.1): name a library that has it with the option "
+		"mpi.library (COLL_MPI_LIBRARY)",
+		lib->path);
+}
+
+static int32_t mpi_load(const char *name, coll_error_t *err)
+{
+	struct mpi_library lib = {.path = ""};
+	void *library;
+	int32_t code;
+
+	if (mpi.path[0])
+		return mpi_check_alone(&mpi, err);
+	library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	if (!library)
+		return error_fill(
+			err, COLL_ERR_PLUGIN,
+			"no MPI library with the MPI-5 ABI is installed, or not where the "
+			"loader or the option mpi.library looks: %s",
+			dlerror());
+	code = mpi_find(library, name, &lib, err);
+	if (!code)
+		code = mpi_check_abi(library, &lib, err);
+	if (!code)
+		code = mpi_check_alone(&lib, err);
+	if (code) {
+		dlclose(library);
+		return code;
+	}
+	mpi_note_version(&lib);
+	mpi = lib;
+	return COLL_SUCCESS;
+}
+
+int32_t mpi_library_open(const coll_host_t *host, coll_error_t *err)
+{
+	int32_t code;
+
+	pthread_mutex_lock(&mpi_library_lock);
+	code = mpi_load(host->option_string(host, "library"), err);
+	pthread_mutex_unlock(&mpi_library_lock);
+	return code;
+}
+
+int32_t mpi_refused(coll_error_t *err, int result, const char *what)
+{
+	char text[MPI_MAX_ERROR_STRING] = "";
+	int length = 0;
+
+	if (mpi.error_string(result, text, &length))
+		snprintf(text, sizeof(text), "error %d", result);
+	text[strcspn(text, "\n")] = '\0';
+	return error_fill(err, COLL_ERR_SYSTEM, "%s: %s says %s", what, mpi.version, text);
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mpi_plugin.h - types and functions that the files of the mpi backend share.
+ *
+ * One endpoint is one MPI communicator of its own, made from those ranks of MPI_COMM_WORLD that are ranks of the endpoint.
+ * mpi_library.c opens an MPI library at run time, mpi_life.c starts and ends MPI, mpi_meet.c finds the ranks in
+ * MPI_COMM_WORLD.  mpi_send.c and mpi_recv.c move messages in frames, mpi_close.c ends an endpoint.
+ *
+ * MPI cannot take back a buffer of a message that is under way, but the core may take its buffers back at any time.  So MPI
+ * gets memory of the plugin only: the sender copies a message into frames, and the receiver copies it out of them.
+ */
+#ifndef MPI_PLUGIN_H
+#define MPI_PLUGIN_H
+
+#include <coll/backend.h>
+
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/plugin_kit.h"
+
+#include "mpi_abi.h"
+
+#include <stddef.h>
+
+/* ----------------------------------------------------------------- mpi_library.c -- */
+
+/* Every function of MPI that the plugin needs. */
+#define MPI_FUNCTIONS(X)                                                                           \
+	X(MPI_Cancel, cancel)                                                                      \
+	X(MPI_Comm_create_group, comm_create_group)                                                \
+	X(MPI_Comm_create_keyval, comm_create_keyval)                                              \
+	X(MPI_Comm_free, comm_free)                                                                \
+	X(MPI_Comm_group, comm_group)                                                              \
+	X(MPI_Comm_rank, comm_rank)                                                                \
+	X(MPI_Comm_set_attr, comm_set_attr)                                                        \
+	X(MPI_Comm_set_errhandler, comm_set_errhandler)                                            \
+	X(MPI_Comm_size, comm_size)                                                                \
+	X(MPI_Error_string, error_string)                                                          \
+	X(MPI_Finalize, finalize)                                                                  \
+	X(MPI_Finalized, finalized)                                                                \
+	X(MPI_Get_library_version, get_library_version)                                            \
+	X(MPI_Group_free, group_free)                                                              \
+	X(MPI_Group_incl, group_incl)                                                              \
+	X(MPI_Init_thread, init_thread)                                                            \
+	X(MPI_Initialized, initialized)                                                            \
+	X(MPI_Irecv, irecv)                                                                        \
+	X(MPI_Isend, isend)                                                                        \
+	X(MPI_Query_thread, query_thread)                                                          \
+	X(MPI_Test, test)
+
+enum { MPI_VERSION_TEXT = 64, MPI_PATH_TEXT = 256 };
+
+/* The functions of the opened library, and what it says of itself. */
+struct mpi_library {
+#define MPI_MEMBER(function, member) __typeof__(function) *member;
+	MPI_FUNCTIONS(MPI_MEMBER)
+	char version[MPI_VERSION_TEXT];
+	char path[MPI_PATH_TEXT];
+};
+extern struct mpi_library mpi;
+
+/* Opens the library of the option `library`.  Refuses a library beside another MPI of the process. */
+int32_t mpi_library_open(const coll_host_t *host, coll_error_t *err);
+/* Has the process loaded an MPI library? */
+int mpi_library_is_there(void);
+/* Fills *err with MPI's text of `result`, after `what`.  Returns the code. */
+int32_t mpi_refused(coll_error_t *err, int result, const char *what);
+
+/* -------------------------------------------------------------------- mpi_life.c -- */
+
+/*
+ * Tells whether this process may use MPI: a launcher of MPI has started it, or it has loaded an MPI library.  Needs no open
+ * library.
+ */
+int32_t mpi_life_expect(coll_error_t *err);
+/* Tells whether MPI has not been finalised. */
+int32_t mpi_life_check(coll_error_t *err);
+/* Has the program, or an earlier endpoint, initialised MPI? */
+int mpi_is_initialized(void);
+/* Initialises MPI, if nobody has, and asks for the thread level. */
+int32_t mpi_life_begin(const coll_host_t *host, coll_error_t *err);
+/* The name of a thread level of MPI. */
+const char *mpi_level_name(int level);
+/* At the end of the process: finalises MPI, if the plugin has initialised it and all ranks have come to an end. */
+void mpi_finish(void);
+
+/* The rank and the job that the launcher's variables name; rank -1: none. */
+enum { MPI_JOB_TEXT = 96 };
+int mpi_launcher_rank(char job[MPI_JOB_TEXT]);
+
+/*
+ * Every call of MPI is between these two.  Below MPI_THREAD_MULTIPLE they serialise all threads of the plugin.  mpi_enter
+ * returns 0 once MPI is finalised: then the caller must call neither MPI nor mpi_leave.
+ */
+int mpi_enter(void);
+void mpi_leave(void);
+
+/* -------------------------------------------------------------------- mpi_meet.c -- */
+
+struct mpi_endpoint;
+
+/* Finds the ranks of the endpoint in MPI_COMM_WORLD and makes their communicator; all ranks get the same result. */
+int32_t mpi_meet(struct mpi_endpoint *ep, coll_error_t *err);
+
+/* -------------------------------------------------------------------- endpoint -- */
+
+enum mpi_frame_kind {
+	MPI_FRAME_FIRST = 1, /* begins a message */
+	MPI_FRAME_MORE = 2,
+	MPI_FRAME_BYE = 3 /* the rank sends nothing more */
+};
+
+/* The beginning of each frame. */
+struct mpi_frame_head {
+	uint64_t number; /* counts the frames from one rank to another */
+	uint32_t from, kind;
+	uint64_t bytes;       /* of payload behind the head */
+	coll_header_t header; /* of the message, in a first frame */
+	uint64_t reserved;
+};
+
+enum {
+	MPI_FRAME_BYTES = (64 << 10) - (int)sizeof(struct mpi_frame_head), /* payload, at most */
+	MPI_WINDOW = 8,       /* frames under way to one peer */
+	MPI_SLOTS = 16,       /* receives that wait for frames */
+	MPI_PATIENCE = 64,    /* idle calls of progress() after which it looks at all slots */
+	MPI_BUDGET = 2 << 20, /* bytes received by one progress(): under 1 ms */
+	MPI_FRAME_TAG = 1
+};
+
+/* Memory for one frame, from a frame's first use until the endpoint is closed. */
+struct mpi_frame {
+	struct mpi_frame *next; /* in the list of spare frames, or of frames under way to a peer */
+	MPI_Request request;
+	coll_send_t *send; /* the message that ends with the frame; NULL: none */
+	struct mpi_frame_head head;
+	uint8_t payload[MPI_FRAME_BYTES];
+};
+
+/* A receive that waits for the next frame of any rank.  Each slot keeps its frame. */
+struct mpi_slot {
+	struct mpi_frame *frame;
+	int filled; /* 1: a frame has come, which must wait for an earlier frame of its rank */
+};
+
+struct mpi_peer {
+	uint32_t rank;
+	int lost;            /* 1: host->peer_lost was called */
+	int busy;            /* 1: in the list ep->busy */
+	int bye_received;    /* 1: the peer's goodbye has come */
+	int bye_sent;        /* 1: the goodbye to the peer is under way */
+	const char *failure; /* the reason for a host->peer_lost that progress() has yet to call */
+	struct mpi_peer *next_busy;
+
+	/* ---- to the peer ---- */
+	struct send_queue queue;
+	uint64_t done; /* bytes of the queue's first message that are in frames */
+	int begun;     /* 1: the first message's first frame is out */
+	uint64_t
+		rest; /* bytes of a cancelled message that the peer still has to get, with any content */
+	struct mpi_frame *out, *out_last; /* frames under way, oldest first */
+	int window;                       /* number of frames under way */
+	uint64_t sent;                    /* frames sent */
+
+	/* ---- from the peer ---- */
+	uint64_t taken; /* frames taken */
+	int receiving;  /* 1: a message is incomplete */
+	int dropped;    /* 1: the core has given the message up */
+	coll_sink_t sink;
+	uint64_t got, len;
+};
+
+struct mpi_endpoint {
+	const coll_host_t *host; /* NULL: the core has closed the endpoint */
+	uint32_t rank, nranks;
+	MPI_Comm comm;
+	struct mpi_peer *peer; /* nranks */
+	struct mpi_peer *busy; /* peers with messages or frames under way to them */
+	struct mpi_frame *spare;
+	struct mpi_slot slot[MPI_SLOTS];
+	int slots;                /* 0: the endpoint is half made */
+	uint8_t order[MPI_SLOTS]; /* indices of the slots, in the order in which MPI fills them */
+	uint32_t idle;            /* calls of progress() since a frame came */
+	uint32_t failing;         /* peers with a failure that progress() has not reported */
+	uint64_t received;        /* bytes received by this progress() */
+	int closing;              /* 1: frames are taken and ignored */
+	int over;                 /* 1: MPI was finalised under the endpoint */
+	struct mpi_endpoint *next, **link; /* in the list of all endpoints */
+};
+
+/* Notes that the peer has failed: progress() gives it up.  `why` must stay valid. */
+void mpi_fail(struct mpi_endpoint *ep, struct mpi_peer *peer, const char *why);
+/* Returns a spare frame, or a new frame, or NULL without memory. */
+struct mpi_frame *mpi_frame_get(struct mpi_endpoint *ep);
+void mpi_frame_put(struct mpi_endpoint *ep, struct mpi_frame *frame);
+
+/* -------------------------------------------------------------------- mpi_send.c -- */
+
+int32_t mpi_send(void *ep, coll_send_t *send, coll_error_t *err);
+void mpi_cancel(void *ep, coll_send_t *send);
+/* Sends as many frames as the windows allow.  Returns 1 if a frame moved. */
+int mpi_send_all(struct mpi_endpoint *ep);
+/* Ends all sends to the peer with `status`. */
+void mpi_fail_sends(struct mpi_peer *peer, int32_t status);
+/* Forgets all sends to the peer, without a touch of their memory. */
+void mpi_drop_sends(struct mpi_peer *peer);
+/* Sends the goodbye, once. */
+void mpi_say_bye(struct mpi_endpoint *ep, struct mpi_peer *peer);
+/* Frees the peer's frames that MPI has sent.  Returns 1 if there was one. */
+int mpi_reap(struct mpi_endpoint *ep, struct mpi_peer *peer);
+
+/* -------------------------------------------------------------------- mpi_recv.c -- */
+
+int32_t mpi_progress(void *ep);
+void mpi_drop(void *ep, uint64_t cookie);
+/* Posts the receives of the endpoint. */
+int32_t mpi_slots_open(struct mpi_endpoint *ep, coll_error_t *err);
+/* Takes the receives back.  A frame that MPI does not give back by the deadline stays allocated. */
+void mpi_slots_close(struct mpi_endpoint *ep, int64_t deadline);
+/* Takes the frames that have come.  Returns 1 if there was one. */
+int mpi_receive(struct mpi_endpoint *ep);
+
+/* ------------------------------------------------------------------- mpi_close.c -- */
+
+/* Adds an endpoint to the list of those that end when MPI is finalised. */
+void mpi_list_add(struct mpi_endpoint *ep);
+void mpi_close(void *ep, int64_t timeout_ms);
+/* Waits for the goodbyes to the endpoints that were closed without them.  Returns 0 if one is missing at the end. */
+int mpi_settle(int64_t timeout_ms);
+/* Ends all endpoints, while MPI is about to be finalised. */
+void mpi_end_all(void);
+
+#endif

@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# mpi.t - the mpi backend over each MPI library with the MPI-5 ABI: the numbers of the ABI, `coll check`, the life of MPI,
+# and the sentences of ranks that cannot use it.
+#
+# TEST_MPI lists the libraries: prefixes with bin/mpiexec and lib/libmpi_abi.so.1, separated by ':'.  Without it the test
+# takes the prefix of the mpiexec in PATH.  tests/mpi/pip.sh sets it to the libraries that pip has.
+. "${top_srcdir:-.}/tests/lib/tap.sh"
+
+source=$(cd "${top_srcdir:-.}" && pwd) || exit 1
+build=$(cd "${top_builddir:-.}" && pwd) || exit 1
+coll=$build/coll
+plugin=$build/.libs/coll_mpi.so
+hello=$build/tests/examples/hello
+program=$build/tests/mpi/program
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+export XDG_CONFIG_HOME=$dir/no-config COLL_SYSCONFDIR=$dir/no-config
+# Intel MPI finds no fabric in a container without it.
+export I_MPI_FABRICS=${I_MPI_FABRICS-shm}
+
+# ------------------------------------------------------------------ without MPI
+
+# alone VARIABLE=VALUE... -- what one process without a launcher says of the backend.
+alone() {
+    env -u PMI_RANK -u PMIX_RANK -u OMPI_COMM_WORLD_RANK "$@" COLL_BACKEND=mpi timeout 60 "$coll" info \
+        >"$dir/out" 2>"$dir/err" </dev/null
+}
+
+alone A=
+has "no launcher: a sentence" "$dir/out" 'no launcher of MPI has started this process'
+alone PMI_RANK=0 COLL_MPI_LIBRARY="$dir/libmpi_abi.so.1"
+has "no library: a sentence" "$dir/out" 'no MPI library with the MPI-5 ABI is installed, or not where .*libmpi_abi\.so\.1'
+alone PMI_RANK=0 COLL_MPI_LIBRARY=libc.so.6
+has "a library that is no MPI: a sentence" "$dir/out" "libc\.so\.6 has no 'MPI_Cancel': it is no MPI library"
+
+# ------------------------------------------------------------------ the numbers
+
+# numbers HEADER: prints each number of mpi_abi.h by a program that includes HEADER.
+numbers() {
+    {
+        printf '#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n#include "%s"\nint main(void)\n{\n' "$1"
+        sed -n -e 's/^#define \(MPI_[A-Z_]*\) .*/\1/p' -e 's/^\t\(MPI_[A-Z_]*\) = .*/\1/p' \
+            "$source/plugins/mpi/mpi_abi.h" | grep -v MPI_ABI_H |
+            sed 's/.*/\tprintf("& %ld\\n", (long)(intptr_t)&);/'
+        for member in SOURCE TAG ERROR internal; do
+            printf '\tprintf("%s %%zu\\n", offsetof(MPI_Status, MPI_%s));\n' $member $member
+        done
+        printf '\tprintf("%%zu %%zu %%zu\\n", sizeof(MPI_Status), sizeof(MPI_Aint), sizeof(MPI_Count));\n}\n'
+    } >"$dir/numbers.c"
+    ${TEST_CC:-cc} -Wall -Werror "$dir/numbers.c" -o "$dir/numbers" && "$dir/numbers"
+}
+
+# functions HEADER: compiles the declarations of mpi_abi.h behind HEADER.
+functions() {
+    {
+        printf '#include "%s"\n' "$1"
+        sed -n '/^int MPI_/,/;$/p' "$source/plugins/mpi/mpi_abi.h" | grep -v '^#'
+    } >"$dir/functions.c"
+    ${TEST_CC:-cc} -Wall -Werror -c "$dir/functions.c" -o "$dir/functions.o"
+}
+
+test_numbers() {
+    is "$1: every number is that of mpi_abi.h" "$(numbers "$2" 2>&1)" "$(numbers "$source/plugins/mpi/mpi_abi.h" 2>&1)"
+    check "$1: every function is declared as in mpi_abi.h" functions "$2"
+}
+
+# ------------------------------------------------------------------ over a library
+
+# mpi COUNT COMMAND...: runs it on COUNT ranks under the library's own launcher.
+mpi() {
+    local count=$1
+    shift
+    env COLL_BACKEND="${backend-mpi}" COLL_MPI_LIBRARY="$home/lib/libmpi_abi.so.1" LD_LIBRARY_PATH="$home/lib" \
+        timeout 300 "$home/bin/mpiexec" -n "$count" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    status=$?
+}
+
+test_check() {
+    local sizes=2
+
+    ! is_long || sizes="2 3 4"
+    for ranks in $sizes; do
+        mpi "$ranks" "$coll" check --launched --no-fork --quick "$plugin"
+        is "$name, $ranks ranks: coll check passes" "$status" 0
+        none "$name, $ranks ranks: nothing fails" "$(grep -A 5 '^not ok' "$dir/out")"
+        tail -n 1 "$dir/out"
+    done
+}
+
+test_life() {
+    mpi 3 "$hello"
+    is "$name: a program that knows nothing of MPI" "$status $(sed 's/.*: //' "$dir/out" | sort -u)" \
+        "0 the sum of all ranks is 3, backend mpi"
+    mpi 3 "$program" before multiple
+    is "$name: MPI is initialised before" "$status $(sort -u "$dir/out")" "0 3 of 3, MPI has 3"
+    mpi 3 "$program" after
+    is "$name: MPI is used after the library has initialised it" "$status $(sort -u "$dir/out")" "0 3 of 3, MPI has 3"
+    mpi 4 "$program" part
+    is "$name: a part of MPI_COMM_WORLD, in another order" "$status $(sort -u "$dir/out")" "0 3 of 3, MPI has 4"
+    mpi 2 "$program" before single
+    is "$name: MPI_THREAD_SINGLE, named" "$status $(sort -u "$dir/out")" "0 2 of 2, MPI has 2"
+    has "$name: a warning says what must not overlap" "$dir/err" 'MPI_THREAD_[A-Z]*: the program.s calls of MPI must not overlap'
+    backend=^tcp mpi 2 "$program" before single
+    has "$name: MPI_THREAD_SINGLE, by priority: a sentence" "$dir/err" 'initialise it with MPI_THREAD_MULTIPLE, or set COLL_BACKEND=mpi'
+    mpi 1 "$program" late
+    has "$name: MPI is over: a sentence" "$dir/err" 'this process has finalised MPI'
+}
+
+# One rank in each of two jobs.
+test_two_jobs() {
+    local port=$((20000 + $$ % 10000)) rank
+
+    for rank in 1 0; do
+        export COLL_RANK=$rank COLL_WORLD_SIZE=2 COLL_ROOT=127.0.0.1:$port COLL_KEY=two-jobs
+        mpi 1 "$hello" &
+    done
+    wait
+    unset COLL_RANK COLL_WORLD_SIZE COLL_ROOT COLL_KEY
+    has "$name: two jobs: a sentence" "$dir/err" 'two MPI jobs'
+}
+
+mpiexec=$(command -v mpiexec)
+homes=${TEST_MPI-${mpiexec%/bin/mpiexec}}
+tried=0
+IFS=:
+for home in $homes; do
+    unset IFS
+    [ -e "$home/lib/libmpi_abi.so.1" ] || continue
+    tried=1
+    name=$(basename "$home")
+    for header in "$home/include/mpi_abi.h" "$home/include/mpich/mpi_abi.h"; do
+        [ ! -e "$header" ] || test_numbers "$name" "$header"
+    done
+    test_check
+    test_life
+    test_two_jobs
+done
+unset IFS
+[ $tried -eq 1 ] || skip "ranks over MPI" "no MPI library with the MPI-5 ABI: name its prefix in TEST_MPI"
+done_testing

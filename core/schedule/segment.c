@@ -31,7 +31,7 @@ uint64_t blocks_others(const size_t *counts, size_t count, int nranks, int but)
 
 int segment_count(const struct sched *s, int kind, size_t len)
 {
-	return kind_has_own_counts(kind) ? (int)(len / s->segment + 1) : sched_segments(s, len);
+	return kind_at(kind)->own_counts ? (int)(len / s->segment + 1) : sched_segments(s, len);
 }
 
 void segment_send(struct sched *s, int kind, int peer, struct slice src, size_t len, int after)

@@ -33,7 +33,7 @@ struct reader {
 
 int rules_take_bytes(int kind)
 {
-	return kind != COLL_KIND_BARRIER && !kind_has_own_counts(kind);
+	return kind != COLL_KIND_BARRIER && !kind_at(kind)->own_counts;
 }
 
 int rules_take_block(int kind)
@@ -339,31 +339,14 @@ int rules_check_option(const char *key, const char *value, char *why, size_t siz
 
 /* ---------------------------------------------------------------------- matching -- */
 
-static int rule_block_matches(const struct rule *rule, const struct call_description *call)
-{
-	uint64_t block;
-
-	if (!rule->block_min && rule->block_max == UINT64_MAX)
-		return 1; /* most rules: no division */
-	block = call->bytes / (uint64_t)call->nranks;
-	return block >= rule->block_min && block <= rule->block_max;
-}
-
-static int rule_local_matches(const struct rule *rule, const struct call_description *call)
-{
-	int local;
-
-	if (rule->local_min == 1 && rule->local_max == INT32_MAX)
-		return 1; /* most rules: no division */
-	local = call->nranks / call->nnodes;
-	return local >= rule->local_min && local <= rule->local_max;
-}
-
 int rule_matches(const struct rule *rule, const struct call_description *call)
 {
 	return call->bytes >= rule->bytes_min && call->bytes <= rule->bytes_max &&
 	       call->nranks >= rule->ranks_min && call->nranks <= rule->ranks_max &&
 	       call->nnodes >= rule->nodes_min && call->nnodes <= rule->nodes_max &&
 	       (call->memory & rule->memory) && rule->cpus >> call->cpus & 1 &&
-	       rule_block_matches(rule, call) && rule_local_matches(rule, call);
+	       call->bytes / (uint64_t)call->nranks >= rule->block_min &&
+	       call->bytes / (uint64_t)call->nranks <= rule->block_max &&
+	       call->nranks / call->nnodes >= rule->local_min &&
+	       call->nranks / call->nnodes <= rule->local_max;
 }

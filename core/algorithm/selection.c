@@ -72,12 +72,6 @@ static int choose_compile_kind(const struct config *config, int kind, struct rul
 	return code ? code : choose_append(kind, config_default(config, name), rules);
 }
 
-/* Returns the flags of an algorithm, and the flags that they imply. */
-static uint32_t choose_flags(const struct algo *algo)
-{
-	return algo->flags | (algo->flags & COLL_ALGORITHM_CANONICAL ? COLL_ALGORITHM_ORDERED : 0);
-}
-
 int choose_compile(const struct config *config, struct selection *selection)
 {
 	int code = COLL_SUCCESS;
@@ -168,25 +162,23 @@ void choose_differences(const struct selection *a, const struct selection *b, ch
 
 uint32_t choose_requirements(const struct selection *selection, int kind)
 {
-	return selection->reproducible && kind_reduces(kind) ? COLL_ALGORITHM_CANONICAL : 0;
+	return selection->reproducible && kind_at(kind)->reduces ? COLL_ALGORITHM_CANONICAL : 0;
 }
 
 static int choose_can(int id, const struct call_description *call, uint32_t requirements)
 {
 	const struct algo *algo = algo_at(id);
 
-	return algo && algo->kind == call->kind &&
-	       (choose_flags(algo) & requirements) == requirements &&
+	return algo && algo->kind == call->kind && (algo->flags & requirements) == requirements &&
 	       algo_fits(algo, call->nranks, call->nnodes);
 }
 
 const struct rules *choose_rules(const struct selection *selection, int kind)
 {
 	static const struct rules none;
+	const int index = kind_at(kind)->index;
 
-	return kind_is_valid(kind) && kind_is_collective(kind)
-		       ? &selection->rules[kind_to_index(kind)]
-		       : &none;
+	return index < 0 ? &none : &selection->rules[index];
 }
 
 int choose_rule(const struct rules *rules, const struct call_description *call,

@@ -24,7 +24,7 @@ struct selection {
 	int32_t reproducible; /* 1: results must depend on inputs and rank order only */
 	uint64_t
 		cuts_messages; /* 1: send and receive are cut into segments, since ranks may stage them */
-	struct rules rules[RULES_KINDS]; /* the rules of kind k are at [kind_to_index(k)] */
+	struct rules rules[RULES_KINDS]; /* the rules of kind k are at [kind_at(k)->index] */
 };
 
 /* Fills *selection from the options of this process.  Rules that `reproducible` cannot use stay: choose_rule skips them. */

@@ -6,6 +6,10 @@
 
 #define KIND_HAS(traits, trait) (((traits) & (trait)) != 0)
 
+/* Send and receive stand among the collectives. */
+#define KIND_INDEX(number, traits)                                                                 \
+	(KIND_HAS(traits, KIND_P2P) ? -1 : (number) < COLL_KIND_SEND ? (number)-1 : (number)-3)
+
 #define KIND_ENTRY(number, text, sends, receives, traits)                                          \
 	[number] = {                                                                               \
 		.name = text,                                                                      \
@@ -17,22 +21,28 @@
 		.reduces = KIND_HAS(traits, KIND_REDUCES),                                         \
 		.sendcounts = KIND_HAS(traits, KIND_SENDCOUNTS),                                   \
 		.recvcounts = KIND_HAS(traits, KIND_RECVCOUNTS),                                   \
+		.is_v = KIND_HAS(traits, KIND_SENDCOUNTS | KIND_RECVCOUNTS),                       \
 		.own_counts = KIND_HAS(traits, KIND_OWN_COUNTS),                                   \
+		.is_p2p = KIND_HAS(traits, KIND_P2P),                                              \
+		.is_scan = KIND_HAS(traits, KIND_SCAN),                                            \
+		.index = KIND_INDEX(number, traits),                                               \
 	},
 #define KIND_PLAIN(number, name, sends, receives, traits, list)                                    \
 	KIND_ENTRY(number, #name, sends, receives, traits)
 #define KIND_LIST(number, name, sends, receives, traits, list)                                     \
 	KIND_ENTRY(number, list, sends, receives, traits)
 
-const struct kind kind_table[] = {KINDS(KIND_PLAIN)};
-const struct kind kind_list_table[] = {KINDS(KIND_LIST)};
+#define KIND_NOT_VALID [0] = {.name = "?", .index = -1},
+
+const struct kind kind_table[] = {KIND_NOT_VALID KINDS(KIND_PLAIN)};
+const struct kind kind_list_table[] = {KIND_NOT_VALID KINDS(KIND_LIST)};
 
 _Static_assert(sizeof(kind_table) / sizeof(kind_table[0]) == KIND_LAST + 1,
 	       "KIND_LAST is the last");
 
 const char *kind_name(int kind)
 {
-	return kind_is_valid(kind) ? kind_table[kind].name : "?";
+	return kind_at(kind)->name;
 }
 
 const char *coll_kind_name(int32_t kind)

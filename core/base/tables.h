@@ -27,7 +27,9 @@ enum kind_traits {
 	KIND_ROOT_RECEIVES = 1 << 2, /* the call has a root, which alone uses its receive buffer */
 	KIND_SENDCOUNTS = 1 << 3,    /* the call has this array, of the root if there is one */
 	KIND_RECVCOUNTS = 1 << 4,    /* likewise */
-	KIND_OWN_COUNTS = 1 << 5     /* each rank knows its own counts only */
+	KIND_OWN_COUNTS = 1 << 5,    /* each rank knows its own counts only */
+	KIND_P2P = 1 << 6,           /* a message between two ranks: no collective */
+	KIND_SCAN = 1 << 7           /* each rank reduces the inputs of the ranks before it */
 };
 
 /* ROW(number, name, blocks of the send buffer, of the receive buffer, traits, name with lists of buffers) */
@@ -51,10 +53,10 @@ enum kind_traits {
 	ROW(COLL_KIND_SCATTERV, scatterv, KIND_EACH, KIND_ONE,                                     \
 	    KIND_ROOT_SENDS | KIND_SENDCOUNTS | KIND_OWN_COUNTS, "scatter_list")                   \
 	ROW(COLL_KIND_BARRIER, barrier, KIND_NONE, KIND_NONE, 0, NULL)                             \
-	ROW(COLL_KIND_SEND, send, KIND_ONE, KIND_NONE, 0, NULL)                                    \
-	ROW(COLL_KIND_RECV, recv, KIND_NONE, KIND_ONE, 0, NULL)                                    \
-	ROW(COLL_KIND_SCAN, scan, KIND_ONE, KIND_ONE, KIND_REDUCES, NULL)                          \
-	ROW(COLL_KIND_EXSCAN, exscan, KIND_ONE, KIND_ONE, KIND_REDUCES, NULL)
+	ROW(COLL_KIND_SEND, send, KIND_ONE, KIND_NONE, KIND_P2P, NULL)                             \
+	ROW(COLL_KIND_RECV, recv, KIND_NONE, KIND_ONE, KIND_P2P, NULL)                             \
+	ROW(COLL_KIND_SCAN, scan, KIND_ONE, KIND_ONE, KIND_REDUCES | KIND_SCAN, NULL)              \
+	ROW(COLL_KIND_EXSCAN, exscan, KIND_ONE, KIND_ONE, KIND_REDUCES | KIND_SCAN, NULL)
 
 /* -------------------------------------------------------------------- data types -- */
 

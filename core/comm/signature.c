@@ -70,7 +70,7 @@ static uint64_t signature_count(const struct lane *lane, const coll_args_t *a)
 {
 	if (!kind_is_v(a->kind))
 		return a->count;
-	return kind_has_own_counts(a->kind)
+	return kind_at(a->kind)->own_counts
 		       ? 0
 		       : signature_hash_counts(a->recvcounts, lane->comm->nranks);
 }

@@ -47,8 +47,8 @@ static int composed_append(struct op *op)
 	w.recvdispls = composed_displs(op, COLL_BUFFER_RECV);
 	w.nodes = &lane->composed->nodes;
 	sched_reset(s, lane->comm->rank, lane->comm->nranks, elem, composed_segment(lane, a->kind));
-	s->finish = op->call.kind->reduces && redop_divides_result(&op->call.redop);
-	s->scale = op->call.kind->reduces && redop_divides_inputs(&op->call.redop);
+	s->finish = op->call.redop.division == REDOP_DIVIDES_RESULT;
+	s->scale = op->call.redop.division == REDOP_DIVIDES_INPUTS;
 	algo_build(algo, s, &w);
 	if (op->call.staged)
 		staging_schedule(op);

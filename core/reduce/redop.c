@@ -3,7 +3,7 @@
 #include "reduce/redop.h"
 #include "base/dtype.h"
 #include "base/error.h"
-#include "reduce/reduce.h"
+#include "reduce/kernels.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -41,43 +41,28 @@ void redop_apply(const struct redop *redop, void *dst, const void *left, const v
 		 size_t count)
 {
 	if (redop->kernel)
-		reduce_run(redop->kernel, dst, left, right, count * redop->elem);
+		reduce_run(redop->kernel, dst, left, right, count * redop->elem, 1);
 	else if (redop->fn)
 		redop_user(redop, dst, left, right, count);
 	else
 		reduce(dst, left, right, count, redop->dtype, redop->op);
 }
 
-static int redop_is_average(const struct redop *redop)
-{
-	return !redop->fn && !redop->premul_sum && redop->op == COLL_AVG;
-}
-
-int redop_divides_inputs(const struct redop *redop)
-{
-	return redop_is_average(redop) && reduce_is_floating(redop->dtype);
-}
-
-int redop_divides_result(const struct redop *redop)
-{
-	return redop_is_average(redop) && !reduce_is_floating(redop->dtype);
-}
-
 void redop_divide(const struct redop *redop, void *dst, const void *src, size_t count, int n)
 {
-	reduce_divide(dst, src, count, redop->dtype, n);
+	reduce_run(reduce_kernel(redop->dtype, COLL_AVG), dst, src, src, count * redop->elem, n);
 }
 
 void redop_apply_divided(const struct redop *redop, void *dst, const void *input, const void *sum,
 			 size_t count, int n)
 {
-	reduce_scaled_sum(dst, input, sum, count, redop->dtype, n);
+	reduce_scaled(dst, input, sum, count * redop->elem, redop->dtype, REDUCE_SCALED_SUM, n);
 }
 
 void redop_apply_pair(const struct redop *redop, void *dst, const void *a, const void *b,
 		      size_t count, int n)
 {
-	reduce_scaled_pair(dst, a, b, count, redop->dtype, n);
+	reduce_scaled(dst, a, b, count * redop->elem, redop->dtype, REDUCE_SCALED_PAIR, n);
 }
 
 void redop_scale(const struct redop *redop, void *dst, const void *src, size_t count)
@@ -110,10 +95,8 @@ static int redop_find_everywhere(const char *what, int op, struct redop *redop);
  * Returns the logical operation that a sum, product, maximum or minimum of bools is; a backend's own functions know the
  * logical operation only.
  */
-static int redop_of_bool(int dtype, int op)
+static int redop_of_bool(int op)
 {
-	if (dtype != COLL_BOOL)
-		return op;
 	switch (op) {
 	case COLL_SUM:
 	case COLL_MAX: return COLL_LOR;
@@ -121,6 +104,15 @@ static int redop_of_bool(int dtype, int op)
 	case COLL_MIN: return COLL_LAND;
 	default: return op;
 	}
+}
+
+/* Makes the operation, whose kernel divides, a sum that divides its inputs or its result. */
+static void redop_average(struct redop *redop)
+{
+	redop->kernel = reduce_kernel(redop->dtype, COLL_SUM);
+	redop->division = reduce_lookup_scaled(&reduce_generic, redop->dtype, REDUCE_SCALED_SUM)
+				  ? REDOP_DIVIDES_INPUTS
+				  : REDOP_DIVIDES_RESULT;
 }
 
 /* Returns the reason why a type lacks an operation, for the end of a message. */
@@ -144,12 +136,15 @@ int redop_find(const struct redop_table *table, const char *what, int dtype, int
 {
 	const struct redop *made;
 
-	*redop = (struct redop){.dtype = dtype, .op = op};
-	if (op < REDOP_FIRST && reduce_supports(dtype, op)) {
-		redop->native = redop_of_bool(dtype, op);
-		redop->made = redop->native != op;
-		redop->kernel = reduce_kernel(dtype, op);
+	*redop = (struct redop){.dtype = dtype, .op = op, .native = op};
+	redop->kernel = op < REDOP_FIRST ? reduce_kernel(dtype, op) : NULL;
+	if (redop->kernel) {
 		redop->elem = coll_dtype_size(dtype);
+		if (dtype == COLL_BOOL)
+			redop->native = redop_of_bool(op);
+		redop->made = redop->native != op;
+		if (op == COLL_AVG)
+			redop_average(redop);
 		return COLL_SUCCESS;
 	}
 	if (op < REDOP_FIRST)

@@ -15,11 +15,20 @@ enum { REDOP_FIRST = 256 };
 /* The number of the first operation of the application that is valid on every communicator. */
 enum { REDOP_EVERYWHERE = 1 << 20 };
 
+/*
+ * The division of an average.  An average of integers divides the sum in place (redop_divide).  An average of floats divides
+ * each input by the number of ranks before the input is added, so that no sum overflows: redop_divide makes a divided copy
+ * of an input, redop_apply_divided adds an input to a sum (dst[i] = input[i] / n + sum[i]), and redop_apply_pair adds two
+ * inputs.
+ */
+enum redop_division { REDOP_NO_DIVISION, REDOP_DIVIDES_INPUTS, REDOP_DIVIDES_RESULT };
+
 struct redop {
 	int32_t dtype;
-	int32_t op;         /* the built-in operation; not used if fn is set */
-	reduce_fn kernel;   /* the kernel of `op`; NULL: not looked up, or fn is set */
-	size_t elem;        /* bytes of an element, if kernel is set */
+	int32_t op;       /* the built-in operation; not used if fn is set */
+	reduce_fn kernel; /* the kernel of `op`; NULL: not looked up, or fn is set */
+	size_t elem;      /* bytes of an element, if kernel is set */
+	enum redop_division division;
 	coll_user_op_fn fn; /* the application's function, or NULL */
 	void *user;
 	uint32_t number;    /* counts the application's operations on the communicator, from 1 */
@@ -62,14 +71,7 @@ int redop_remove_everywhere(int op);
 /* Computes dst[i] = left[i] op right[i], as reduce(). */
 void redop_apply(const struct redop *redop, void *dst, const void *left, const void *right,
 		 size_t count);
-/*
- * An average of integers divides the sum in place (redop_divide).  An average of floats divides each input
- * by the number of ranks before the input is added, so that no sum overflows: redop_divide makes a divided
- * copy of an input, redop_apply_divided adds an input to a sum (dst[i] = input[i] / n + sum[i]), and
- * redop_apply_pair adds two inputs.
- */
-int redop_divides_inputs(const struct redop *redop);
-int redop_divides_result(const struct redop *redop);
+/* The operation is an average: see redop_division. */
 void redop_divide(const struct redop *redop, void *dst, const void *src, size_t count, int n);
 void redop_apply_divided(const struct redop *redop, void *dst, const void *input, const void *sum,
 			 size_t count, int n);

@@ -17,25 +17,20 @@ void reduce(void *dst, const void *left, const void *right, size_t count, int dt
  * right; a scaled pair divides and rounds both.  Other kernels ignore n.
  */
 typedef void (*reduce_fn)(void *dst, const void *left, const void *right, size_t bytes, int n);
-/* reduce() in two parts, for callers that keep the kernel: find the kernel, and run it on so many bytes. */
-reduce_fn reduce_kernel(int dtype, int op);
-void reduce_run(reduce_fn kernel, void *dst, const void *left, const void *right, size_t bytes);
-
-/* Computes dst[i] = src[i] / n, rounded to the type, for integers towards zero.  n > 0.  dst may equal src. */
-void reduce_divide(void *dst, const void *src, size_t count, int dtype, int n);
 /*
- * Computes dst[i] = left[i] / n + right[i] of a floating type, with the quotient rounded to the type as by reduce_divide.
- * dst may equal left or right.
+ * Returns the kernel for the type and the operation; NULL: there is none.  The kernel of COLL_AVG divides: rounded to the
+ * type, for integers towards zero.
  */
-void reduce_scaled_sum(void *dst, const void *left, const void *right, size_t count, int dtype,
-		       int n);
-/* Computes dst[i] = left[i] / n + right[i] / n, likewise. */
-void reduce_scaled_pair(void *dst, const void *left, const void *right, size_t count, int dtype,
-			int n);
+reduce_fn reduce_kernel(int dtype, int op);
+/*
+ * Runs the kernel with the standard settings of the processor, and restores the thread's own settings afterwards: the
+ * application may have changed rounding or subnormals in the thread of one rank and not in another's.
+ */
+void reduce_run(reduce_fn kernel, void *dst, const void *left, const void *right, size_t bytes,
+		int n);
 
 /* Is there a kernel for the type and the operation? */
 int reduce_supports(int dtype, int op);
-int reduce_is_floating(int dtype);
 
 /* Returns the instruction set in use: "avx512", "avx2" or "generic".  COLL_ISA=... chooses a lower set, for tests. */
 const char *reduce_isa(void);

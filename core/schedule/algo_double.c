@@ -38,50 +38,44 @@ static int double_first_round(struct sched *s, const struct fold *f, size_t len)
 	return sched_recv_reduce(s, partner, sched_slice(SCHED_RECV, 0), own, f->rank & 1, len, -1);
 }
 
-/* Appends the rounds from `distance` on.  Step `ready` completes the data at `own`. */
-static int double_rounds(struct sched *s, const struct fold *f, int distance, struct slice own,
-			 size_t len, int ready)
+void double_allreduce(struct sched *s, const struct work *w)
 {
-	size_t scratch = distance < f->power ? sched_scratch(s, 2 * len) : 0;
+	struct fold f = fold_of(s->rank, s->nranks);
+	struct slice sum = sched_slice(SCHED_RECV, 0), own = sched_slice(SCHED_SEND, 0);
+	size_t len = w->count * s->elem, scratch;
+	int ready = -1;  /* the step that completes the data at `own` */
 	int before = -1; /* the last reduction that read this round's half of the scratch memory */
-	int half = 0;
+	int distance = 1;
 
-	for (; distance < f->power; distance *= 2) {
+	if (f.rank < 0) {
+		fold_lend(s, len, len);
+		return;
+	}
+	if (f.lender >= 0) {
+		ready = fold_borrow(s, &f, sum, len);
+		own = sum;
+	} else if (!w->in_place) {
+		ready = double_first_round(s, &f, len);
+		own = sum;
+		distance = 2;
+	}
+	scratch = distance < f.power ? sched_scratch(s, 2 * len) : 0;
+	for (int half = 0; distance < f.power; distance *= 2, half = !half) {
 		struct slice incoming = sched_slice(SCHED_SCRATCH, scratch + (half ? len : 0));
-		int done = double_round(s, f, distance, own, incoming, len, ready, before);
+		int done = double_round(s, &f, distance, own, incoming, len, ready, before);
 
 		before = ready;
 		ready = done;
-		own = sched_slice(SCHED_RECV, 0);
-		half = !half;
-	}
-	return ready;
-}
-
-void double_allreduce(struct sched *s, const struct work *w)
-{
-	struct slice sum = sched_slice(SCHED_RECV, 0);
-	struct fold f = fold_of(s);
-	size_t len = w->count * s->elem;
-	int ready;
-
-	if (fold_sits_out(s, &f, len, len))
-		return;
-	ready = fold_take(s, &f, sum, len);
-	if (ready < 0 && !w->in_place && f.power > 1) {
-		ready = double_first_round(s, &f, len);
-		ready = double_rounds(s, &f, 2, sum, len, ready);
-	} else {
-		ready = double_rounds(s, &f, 1, ready < 0 ? sched_slice(SCHED_SEND, 0) : sum, len,
-				      ready);
+		own = sum;
 	}
 	ready = sched_finish(s, sum, len, ready);
-	fold_return(s, &f, sum, len, ready);
+	if (f.lender >= 0)
+		sched_send(s, f.lender, sum, len, ready);
 }
 
 void double_allreduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
-	int power = fold_power(nranks);
+	int power = fold_of(0, nranks).power;
 
 	c->messages = (uint64_t)power * rounds(power) + 2 * (uint64_t)(nranks - power);
 	c->bytes = c->messages * w->count * elem;

@@ -19,8 +19,8 @@ struct span {
 
 static void halving_begin(struct sched *s, struct halving *h, struct slice sum, size_t len)
 {
-	h->ready = fold_take(s, &h->fold, sum, len);
-	h->data = h->ready < 0 ? sched_slice(SCHED_SEND, 0) : sum;
+	h->ready = h->fold.lender < 0 ? -1 : fold_borrow(s, &h->fold, sum, len);
+	h->data = h->fold.lender < 0 ? sched_slice(SCHED_SEND, 0) : sum;
 	h->sum = sum;
 }
 
@@ -103,19 +103,24 @@ static void halving_spread(struct sched *s, const struct halving *h, size_t coun
 				   *--sent);
 		piece &= ~n;
 	}
-	returned = fold_return(s, &h->fold, sched_slice(SCHED_RECV, 0), count * s->elem, ready);
+	if (h->fold.lender < 0)
+		return;
+	returned =
+		sched_send(s, h->fold.lender, sched_slice(SCHED_RECV, 0), count * s->elem, ready);
 	sched_after(s, returned, before);
 }
 
 void halving_allreduce(struct sched *s, const struct work *w)
 {
-	struct halving h = {.fold = fold_of(s)};
+	struct halving h = {.fold = fold_of(s->rank, s->nranks)};
 	size_t len = w->count * s->elem;
 	int sent[8 * sizeof(int)], piece;
 	struct span own;
 
-	if (fold_sits_out(s, &h.fold, len, len))
+	if (h.fold.rank < 0) {
+		fold_lend(s, len, len);
 		return;
+	}
 	halving_begin(s, &h, sched_slice(SCHED_RECV, 0), len);
 	piece = halving_sum(s, &h, w->count, sent);
 	own = halving_pieces(s, &h.fold, w->count, piece, 1);
@@ -130,7 +135,7 @@ void halving_allreduce(struct sched *s, const struct work *w)
  */
 void halving_allreduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
-	int power = fold_power(nranks);
+	int power = fold_of(0, nranks).power;
 
 	c->messages = 2 * ((uint64_t)power * rounds(power) + (uint64_t)(nranks - power));
 	c->bytes = 2 * (uint64_t)(nranks - 1) * w->count * elem;
@@ -189,7 +194,7 @@ static void halving_scatter_all(struct sched *s, struct halving *h, size_t len)
 void halving_reduce_scatter(struct sched *s, const struct work *w)
 {
 	size_t len = w->count * s->elem, all = (size_t)s->nranks * len;
-	struct halving h = {.fold = fold_of(s)};
+	struct halving h = {.fold = fold_of(s->rank, s->nranks)};
 	struct slice sum;
 	struct span own;
 
@@ -197,14 +202,17 @@ void halving_reduce_scatter(struct sched *s, const struct work *w)
 		halving_scatter_all(s, &h, len);
 		return;
 	}
-	if (fold_sits_out(s, &h.fold, all, len))
+	if (h.fold.rank < 0) {
+		fold_lend(s, all, len);
 		return;
+	}
 	sum = sched_slice(SCHED_SCRATCH, sched_scratch(s, all));
 	halving_begin(s, &h, sum, all);
 	own = halving_collect(s, &h, len, NULL);
 	sum.off += own.off;
 	h.ready = sched_finish(s, sum, own.len, h.ready);
-	fold_return(s, &h.fold, sum, len, h.ready);
+	if (h.fold.lender >= 0)
+		sched_send(s, h.fold.lender, sum, len, h.ready);
 	sum.off +=
 		own.len - len; /* the second of two blocks, if the first block is the neighbour's */
 	sched_copy(s, sched_slice(SCHED_RECV, 0), sum, len, h.ready);
@@ -213,7 +221,7 @@ void halving_reduce_scatter(struct sched *s, const struct work *w)
 /* The cost of the first half of the allreduce; then each rank outside the rounds gets its block back. */
 void halving_reduce_scatter_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
-	uint64_t n = (uint64_t)nranks, power = (uint64_t)fold_power(nranks);
+	uint64_t n = (uint64_t)nranks, power = (uint64_t)fold_of(0, nranks).power;
 
 	c->messages = power * rounds((int)power) + 2 * (n - power);
 	c->bytes = ((n - 1) * n + n - power) * w->count * elem;

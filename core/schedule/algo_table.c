@@ -61,23 +61,14 @@ static size_t *algo_displs(const size_t *counts, int nranks)
 	return displs;
 }
 
-static void algo_build_many(const struct algo *algo, struct sched *s, const struct work *w)
+/* Appends the steps of a reduce_scatterv.  Its blocks lie in the send buffer. */
+static void algo_reduce_scatterv(const struct algo *algo, struct sched *s, const struct work *w)
 {
 	struct work own = *w;
-	size_t *displs;
+	size_t *displs = w->senddispls ? NULL : algo_displs(w->recvcounts, s->nranks);
 
-	if (w->kind != COLL_KIND_REDUCE_SCATTERV) {
-		algo->build(s, w);
-		return;
-	}
-	if (w->senddispls) {
-		own.recvdispls = w->senddispls;
-		algo->build(s, &own);
-		return;
-	}
-	displs = algo_displs(w->recvcounts, s->nranks);
-	own.recvdispls = displs;
-	if (displs)
+	own.recvdispls = w->senddispls ? w->senddispls : displs;
+	if (own.recvdispls)
 		algo->build(s, &own);
 	else
 		s->error = COLL_ERR_NO_MEMORY;
@@ -86,11 +77,13 @@ static void algo_build_many(const struct algo *algo, struct sched *s, const stru
 
 void algo_build(const struct algo *algo, struct sched *s, const struct work *w)
 {
-	if (s->nranks > 1 || w->kind == COLL_KIND_SEND || w->kind == COLL_KIND_RECV)
-		algo_build_many(algo, s, w);
+	if (s->nranks > 1 && w->kind == COLL_KIND_REDUCE_SCATTERV)
+		algo_reduce_scatterv(algo, s, w);
+	else if (s->nranks > 1 || w->kind == COLL_KIND_SEND || w->kind == COLL_KIND_RECV)
+		algo->build(s, w);
 	else if (w->kind != COLL_KIND_BARRIER && w->kind != COLL_KIND_EXSCAN)
 		algo_alone(s, w);
-	sched_scale_sends(s);
+	sched_complete(s);
 }
 
 int algo_phase(struct sched *s, const struct sched_part *part, algo_build_fn build,

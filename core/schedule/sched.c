@@ -3,17 +3,15 @@
 #include "schedule/sched.h"
 
 #include <coll/coll.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 void sched_reset(struct sched *s, int rank, int nranks, size_t elem, size_t segment)
 {
-	int_map_clear(&s->peers);
 	s->rank = rank;
 	s->nranks = nranks;
-	s->part = (struct sched_part){.rank = rank, .nranks = nranks, .after = -1};
-	s->part.send = sched_slice(SCHED_SEND, 0);
-	s->part.recv = sched_slice(SCHED_RECV, 0);
+	s->part = (struct sched_part){.rank = rank, .nranks = nranks, .after = -1, .first = -1};
 	s->elem = elem;
 	s->segment = segment > elem ? segment - segment % elem : elem;
 	s->scratch = 0;
@@ -28,8 +26,6 @@ void sched_free(struct sched *s)
 {
 	free(s->step);
 	free(s->edge);
-	free(s->messages);
-	int_map_free(&s->peers);
 	memset(s, 0, sizeof(*s));
 }
 
@@ -74,14 +70,6 @@ void sched_after(struct sched *s, int step, int earlier)
 	s->step[step].earlier++;
 }
 
-/* Turns a slice of the phase into a slice of the whole schedule. */
-static struct slice sched_translate(const struct sched_part *part, struct slice slice)
-{
-	struct slice base = slice.buf == SCHED_SEND ? part->send : part->recv;
-
-	return slice.buf == SCHED_SCRATCH ? slice : sched_slice(base.buf, base.off + slice.off);
-}
-
 static int sched_add(struct sched *s, struct step step, int after)
 {
 	if (s->error)
@@ -90,88 +78,49 @@ static int sched_add(struct sched *s, struct step step, int after)
 	if (s->error)
 		return -1;
 	step.edge = -1;
-	step.dst = sched_translate(&s->part, step.dst);
-	step.src = sched_translate(&s->part, step.src);
-	step.other = sched_translate(&s->part, step.other);
 	s->step[s->nsteps++] = step;
 	sched_after(s, s->nsteps - 1, after < 0 ? s->part.after : after);
 	return s->nsteps - 1;
 }
 
-/* Returns the number of the next message to the peer (way 0) or from it (way 1). */
-static uint32_t sched_next_message(struct sched *s, int peer, int way)
-{
-	int known = s->peers.nkeys, i;
-
-	if (s->error || peer < 0)
-		return 0;
-	i = int_map_number(&s->peers, peer);
-	if (i < 0)
-		s->error = COLL_ERR_NO_MEMORY;
-	if (i == known) {
-		s->messages =
-			sched_grow(s, s->messages, i, &s->cap_messages, 2 * sizeof(*s->messages));
-		if (!s->error)
-			memset(&s->messages[2 * i], 0, 2 * sizeof(*s->messages));
-	}
-	return s->error ? 0 : s->messages[2 * i + way]++;
-}
-
-/* Turns a rank of the phase's group into a rank of the communicator. */
-static int sched_peer(const struct sched *s, int peer)
-{
-	return s->part.ranks && peer >= 0 ? s->part.ranks[peer] : peer;
-}
-
 int sched_send(struct sched *s, int peer, struct slice src, size_t len, int after)
 {
-	struct step step = {.kind = STEP_SEND, .peer = sched_peer(s, peer), .src = src, .len = len};
-
-	step.msg = sched_next_message(s, step.peer, 0);
-	return sched_add(s, step, after);
+	return sched_add(s, (struct step){STEP_SEND, peer, .src = src, .len = len}, after);
 }
 
 int sched_recv(struct sched *s, int peer, struct slice dst, size_t len, int after)
 {
-	struct step step = {.kind = STEP_RECV, .peer = sched_peer(s, peer), .dst = dst, .len = len};
-
-	step.msg = sched_next_message(s, step.peer, 1);
-	return sched_add(s, step, after);
+	return sched_add(s, (struct step){STEP_RECV, peer, .dst = dst, .len = len}, after);
 }
 
 int sched_recv_reduce(struct sched *s, int peer, struct slice dst, struct slice own, int swapped,
 		      size_t len, int after)
 {
-	struct step step = {
-		.kind = STEP_RECV_REDUCE, .peer = sched_peer(s, peer), .dst = dst, .src = own};
-
-	step.len = len;
-	step.swapped = swapped;
-	step.msg = sched_next_message(s, step.peer, 1);
-	return sched_add(s, step, after);
+	return sched_add(s,
+			 (struct step){STEP_RECV_REDUCE, peer, .dst = dst, .src = own,
+				       .swapped = swapped, .len = len},
+			 after);
 }
 
 int sched_reduce(struct sched *s, struct slice dst, struct slice a, struct slice b, size_t len,
 		 int after)
 {
-	struct step step = {.kind = STEP_REDUCE, .peer = -1, .dst = dst, .src = a, .other = b};
-
-	step.len = len;
-	return sched_add(s, step, after);
+	return sched_add(
+		s, (struct step){STEP_REDUCE, -1, .dst = dst, .src = a, .other = b, .len = len},
+		after);
 }
 
 int sched_copy(struct sched *s, struct slice dst, struct slice src, size_t len, int after)
 {
-	struct step step = {.kind = STEP_COPY, .peer = -1, .dst = dst, .src = src, .len = len};
-
-	return sched_add(s, step, after);
+	return sched_add(s, (struct step){STEP_COPY, -1, .dst = dst, .src = src, .len = len},
+			 after);
 }
 
 int sched_finish(struct sched *s, struct slice dst, size_t len, int after)
 {
-	struct step step = {.kind = STEP_FINISH, .peer = -1, .dst = dst, .len = len};
-
-	return s->finish ? sched_add(s, step, after) : after;
+	return s->finish
+		       ? sched_add(s, (struct step){STEP_FINISH, -1, .dst = dst, .len = len}, after)
+		       : after;
 }
 
 int sched_scales(const struct sched *s, struct slice src)
@@ -182,8 +131,8 @@ int sched_scales(const struct sched *s, struct slice src)
 void sched_unscaled(struct sched *s, int step)
 {
 	/* Within a phase one rank's input may be the other rank's sum. */
-	if (step >= 0)
-		s->step[step].unscaled = !s->part.ranks && sched_scales(s, s->step[step].src);
+	if (step >= 0 && s->part.first < 0)
+		s->step[step].unscaled = sched_scales(s, s->step[step].src);
 }
 
 /* Moves the steps from number `first` on to the front.  No step waits for them yet, and they wait for none. */
@@ -212,10 +161,12 @@ static int sched_sends_input(const struct sched *s, const struct step *step)
 }
 
 /*
+ * Makes each send from SCHED_SEND wait for a scaled copy in scratch memory and send the copy.
+ *
  * The copies come first, so that steps may still run in their order in the schedule.  The copy of the
  * first send is the last copy, because the engine takes ready steps without a peer last to first.
  */
-void sched_scale_sends(struct sched *s)
+static void sched_scale_sends(struct sched *s)
 {
 	int nsteps = s->nsteps, copies;
 
@@ -239,19 +190,57 @@ void sched_scale_sends(struct sched *s)
 	}
 }
 
+/* Numbers the messages to each peer, and the messages from it, in the order of their steps. */
+static void sched_number_messages(struct sched *s)
+{
+	int lowest = INT_MAX, highest = -1;
+	uint32_t(*count)[2];
+
+	for (int i = 0; i < s->nsteps; i++) {
+		const int peer = s->step[i].peer;
+
+		lowest = peer >= 0 && peer < lowest ? peer : lowest;
+		highest = peer > highest ? peer : highest;
+	}
+	if (highest < 0)
+		return;
+	count = calloc((size_t)(highest - lowest) + 1, sizeof(*count));
+	if (!count)
+		s->error = COLL_ERR_NO_MEMORY;
+	for (int i = 0; count && i < s->nsteps; i++) {
+		struct step *step = &s->step[i];
+
+		if (step->peer >= 0)
+			step->msg = count[step->peer - lowest][step->kind != STEP_SEND]++;
+	}
+	free(count);
+}
+
+void sched_complete(struct sched *s)
+{
+	if (!s->error)
+		sched_number_messages(s);
+	if (!s->error && s->scale)
+		sched_scale_sends(s);
+}
+
 int sched_staging_copy(struct sched *s, int kind, uint32_t part, size_t off, size_t len)
 {
-	struct step step = {.kind = kind, .peer = -1, .dst = sched_slice(part, off), .len = len};
+	return sched_add(s, (struct step){kind, -1, .dst = sched_slice(part, off), .len = len}, -1);
+}
 
-	return sched_add(s, step, -1);
+/* Turns a slice of a phase into a slice of the outer phase. */
+static struct slice sched_translate(const struct sched_part *part, struct slice slice)
+{
+	struct slice base = slice.buf == SCHED_SEND ? part->send : part->recv;
+
+	return slice.buf == SCHED_SCRATCH ? slice : sched_slice(base.buf, base.off + slice.off);
 }
 
 void sched_enter(struct sched *s, const struct sched_part *part, struct sched_part *outer)
 {
 	*outer = s->part;
 	s->part = *part;
-	s->part.send = sched_translate(outer, part->send);
-	s->part.recv = sched_translate(outer, part->recv);
 	if (part->after < 0)
 		s->part.after = outer->after;
 	s->part.first = s->nsteps;
@@ -261,12 +250,21 @@ void sched_enter(struct sched *s, const struct sched_part *part, struct sched_pa
 
 int sched_leave(struct sched *s, const struct sched_part *outer)
 {
-	int first = s->part.first, after = s->part.after;
+	const struct sched_part part = s->part;
 
+	for (int i = part.first; i < s->nsteps; i++) {
+		struct step *step = &s->step[i];
+
+		step->dst = sched_translate(&part, step->dst);
+		step->src = sched_translate(&part, step->src);
+		step->other = sched_translate(&part, step->other);
+		if (part.ranks && step->peer >= 0)
+			step->peer = part.ranks[step->peer];
+	}
 	s->part = *outer;
 	s->rank = outer->rank;
 	s->nranks = outer->nranks;
-	return s->nsteps > first ? sched_join(s, first) : after;
+	return s->nsteps > part.first ? sched_join(s, part.first) : part.after;
 }
 
 int sched_join(struct sched *s, int first)

@@ -10,8 +10,6 @@
 #ifndef CORE_SCHEDULE_SCHED_H
 #define CORE_SCHEDULE_SCHED_H
 
-#include "base/int_map.h"
-
 #include <coll/coll.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,7 +41,7 @@ enum {
 struct step {
 	int32_t kind;
 	int32_t peer; /* rank in the communicator */
-	/* Number of the message among all messages to this peer, or from it, in the operation. */
+	/* Number of the message among all messages to this peer, or from it, in the operation: see sched_complete. */
 	uint32_t msg;
 	uint32_t earlier;  /* number of steps that this step waits for */
 	int32_t edge;      /* first edge to a step that waits for this step, or -1 */
@@ -70,7 +68,7 @@ struct sched_part {
 	const int *ranks;        /* rank of the group -> rank of the communicator; NULL: the same */
 	int after;               /* every step of the phase waits for this step, or -1 */
 	struct slice send, recv; /* where the phase's SCHED_SEND and SCHED_RECV begin */
-	int first;               /* the first step of the phase; sched_enter sets it */
+	int first; /* the first step of the phase, which sched_enter sets; -1 outside phases */
 };
 
 struct sched {
@@ -80,16 +78,12 @@ struct sched {
 	size_t segment;
 	size_t scratch; /* bytes of scratch memory; see sched_scratch */
 	int finish; /* 1: the reduction has a last step (average of integers), see sched_finish */
-	int scale;  /* 1: steps scale the inputs (average of floats), see sched_scale_sends */
+	int scale;  /* 1: steps scale the inputs (average of floats), see sched_complete */
 	int error;  /* COLL_SUCCESS, or the first error while building */
 	int nsteps, nedges;
 	struct step *step;
 	struct sched_edge *edge;
 	int cap_steps, cap_edges;
-	/* Only the peers of steps have counters, since a schedule uses few of many ranks. */
-	struct int_map peers;
-	uint32_t *messages; /* counters: to the peer with number i at [2i], from it at [2i + 1] */
-	int cap_messages;   /* capacity of `messages`, in peers */
 	struct sched_part part;
 };
 
@@ -115,17 +109,19 @@ int sched_copy(struct sched *s, struct slice dst, struct slice src, size_t len, 
 /* Appends the last step of a reduction and returns it; returns `after` if the operation has none. */
 int sched_finish(struct sched *s, struct slice dst, size_t len, int after);
 /*
- * With s->scale every input is scaled exactly once, by the step that first reads it: a step that copies or reduces scales
- * the elements that it reads from SCHED_SEND, and at most one operand of a reduction lies there.  A message cannot be
- * scaled on its way.  So this function makes each send from SCHED_SEND wait for a scaled copy in scratch memory and send
- * the copy.  It is called once, when all other steps have been appended.
- */
-void sched_scale_sends(struct sched *s);
-/*
  * Skips the scaled copy for this step: the sender sends its unscaled input, and the receiver, a receive that reduces,
  * scales both operands.  Both ranks must mark their step.  Within a phase (sched_enter) the call does nothing.
  */
 void sched_unscaled(struct sched *s, int step);
+/*
+ * Completes the schedule of an algorithm.  It is called once, when all steps have been appended, and numbers the messages.
+ *
+ * With s->scale every input is scaled exactly once, by the step that first reads it: a step that copies or reduces scales
+ * the elements that it reads from SCHED_SEND, and at most one operand of a reduction lies there.  A message cannot be
+ * scaled on its way.  So this function makes each send from SCHED_SEND wait for a scaled copy in scratch memory and send
+ * the copy.
+ */
+void sched_complete(struct sched *s);
 /* Does a step scale the elements that it reads at `src`? */
 int sched_scales(const struct sched *s, struct slice src);
 /*

@@ -31,7 +31,7 @@ uint64_t blocks_others(const size_t *counts, size_t count, int nranks, int but)
 
 int segment_count(const struct sched *s, int kind, size_t len)
 {
-	return kind_has_own_counts(kind) ? (int)(len / s->segment + 1) : sched_segments(s, len);
+	return kind_at(kind)->own_counts ? (int)(len / s->segment + 1) : sched_segments(s, len);
 }
 
 void segment_send(struct sched *s, int kind, int peer, struct slice src, size_t len, int after)
@@ -79,24 +79,21 @@ int ring_rank(const struct sched *s, int distance)
 	return (s->rank + distance % s->nranks + s->nranks) % s->nranks;
 }
 
-int fold_power(int nranks)
+struct fold fold_of(int rank, int nranks)
 {
-	int power = 1;
+	struct fold f = {.power = 1, .lender = -1};
 
-	while (power <= nranks / 2)
-		power *= 2;
-	return power;
-}
-
-struct fold fold_of(const struct sched *s)
-{
-	struct fold f = {.power = fold_power(s->nranks)};
-
-	f.extra = s->nranks - f.power;
-	if (s->rank >= 2 * f.extra)
-		f.rank = s->rank - f.extra;
-	else
-		f.rank = s->rank % 2 ? s->rank / 2 : -1;
+	while (f.power <= nranks / 2)
+		f.power *= 2;
+	f.extra = nranks - f.power;
+	if (rank >= 2 * f.extra) {
+		f.rank = rank - f.extra;
+	} else if (rank % 2) {
+		f.rank = rank / 2;
+		f.lender = rank - 1;
+	} else {
+		f.rank = -1;
+	}
 	return f;
 }
 
@@ -105,27 +102,16 @@ int fold_real_rank(const struct fold *f, int rank)
 	return rank < f->extra ? 2 * rank + 1 : rank + f->extra;
 }
 
-int fold_sits_out(struct sched *s, const struct fold *f, size_t len, size_t result)
+void fold_lend(struct sched *s, size_t len, size_t result)
 {
-	int sent;
+	int sent = sched_send(s, s->rank + 1, sched_slice(SCHED_SEND, 0), len, -1);
 
-	if (f->rank >= 0)
-		return 0;
-	sent = sched_send(s, s->rank + 1, sched_slice(SCHED_SEND, 0), len, -1);
 	sched_recv(s, s->rank + 1, sched_slice(SCHED_RECV, 0), result, sent);
-	return 1;
 }
 
-int fold_take(struct sched *s, const struct fold *f, struct slice dst, size_t len)
+int fold_borrow(struct sched *s, const struct fold *f, struct slice dst, size_t len)
 {
-	if (s->rank >= 2 * f->extra)
-		return -1;
-	return sched_recv_reduce(s, s->rank - 1, dst, sched_slice(SCHED_SEND, 0), 1, len, -1);
-}
-
-int fold_return(struct sched *s, const struct fold *f, struct slice src, size_t len, int after)
-{
-	return s->rank < 2 * f->extra ? sched_send(s, s->rank - 1, src, len, after) : -1;
+	return sched_recv_reduce(s, f->lender, dst, sched_slice(SCHED_SEND, 0), 1, len, -1);
 }
 
 uint64_t hops(int distance)

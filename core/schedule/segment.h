@@ -69,26 +69,18 @@ int bruck_collect(struct sched *s, size_t at, size_t len);
  * end.  This keeps the order of the ranks (Thakur, Rabenseifner and Gropp, 2005).
  */
 struct fold {
-	int power; /* greatest power of two <= n */
-	int extra; /* n - power */
-	int rank;  /* this rank's number among the ranks of the rounds, or -1 */
+	int power;  /* greatest power of two <= n */
+	int extra;  /* n - power */
+	int rank;   /* this rank's number among the ranks of the rounds; -1: it lends its data */
+	int lender; /* the neighbour that lends this rank its data, or -1 */
 };
 
-int fold_power(int nranks);
-struct fold fold_of(const struct sched *s);
+struct fold fold_of(int rank, int nranks);
 int fold_real_rank(const struct fold *f, int rank);
-/*
- * For a rank that takes no part in the rounds: appends the steps that lend len bytes and receive `result` bytes, and
- * returns 1.  Returns 0 on any other rank.
- */
-int fold_sits_out(struct sched *s, const struct fold *f, size_t len, size_t result);
-/*
- * Adds the data of the neighbour that takes no part to the send buffer's, at dst.  Returns the step; -1: there is no such
- * neighbour.
- */
-int fold_take(struct sched *s, const struct fold *f, struct slice dst, size_t len);
-/* Sends the neighbour that takes no part its result.  Returns the step; -1: there is no such neighbour. */
-int fold_return(struct sched *s, const struct fold *f, struct slice src, size_t len, int after);
+/* Appends the steps of a rank that takes no part in the rounds: it lends len bytes and receives `result` bytes. */
+void fold_lend(struct sched *s, size_t len, size_t result);
+/* Adds the data of the lender to the send buffer's, at dst.  Returns the step. */
+int fold_borrow(struct sched *s, const struct fold *f, struct slice dst, size_t len);
 
 /* Returns the set bits of a distance: the messages that carry a block so far over distances 1, 2, 4 ... */
 uint64_t hops(int distance);

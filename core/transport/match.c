@@ -142,7 +142,7 @@ static inline void match_fill_whole(const struct match *m, struct recv *recv, co
 		return;
 	}
 	reduce_run(recv->kernel, recv->dst, recv->swapped ? bytes : recv->own,
-		   recv->swapped ? recv->own : bytes, n);
+		   recv->swapped ? recv->own : bytes, n, 1);
 }
 
 static inline int match_agrees(const struct recv *recv, uint32_t peer, const coll_header_t *h)

@@ -56,8 +56,9 @@ static void bench_row(const struct reduce_kernels *kernels, int dtype, unsigned 
 
 	printf("%-8s %-10s", kernels->isa, coll_dtype_name(dtype));
 	for (i = 0; i < sizeof(bench_ops) / sizeof(bench_ops[0]); i++) {
-		fn = bench_ops[i] == BENCH_SCALED ? reduce_lookup_scaled_sum(kernels, dtype)
-						  : reduce_lookup(kernels, dtype, bench_ops[i]);
+		fn = bench_ops[i] == BENCH_SCALED
+			     ? reduce_lookup_scaled(kernels, dtype, REDUCE_SCALED_SUM)
+			     : reduce_lookup(kernels, dtype, bench_ops[i]);
 		if (fn)
 			printf(" %7.1f", bench_rate(fn, a, b, bytes));
 		else

@@ -48,7 +48,7 @@ static void test_many_sends(int first_done)
 
 	for (int i = 0; i < SENDS; i++)
 		sched_send(&op->sched, 1 + i % 3, at(SCHED_SEND, i), ELEM, -1);
-	op_enqueue(op, 0);
+	fake_enqueue(op);
 	queue_progress(rig->lane);
 	while (done < SENDS && done < rig->fake.sends) {
 		int under_way = rig->fake.sends - done;
@@ -85,7 +85,7 @@ static void test_waiting_sends(void)
 	for (i = 0; i < SENDS; i++)
 		sched_send(&op->sched, 1, at(SCHED_SEND, i), ELEM, -1);
 	i = sched_recv(&op->sched, 1, at(SCHED_RECV, 0), ELEM, -1);
-	op_enqueue(op, 0);
+	fake_enqueue(op);
 	queue_progress(rig->lane);
 	head = op->ready_sends_head;
 	is_int(op->run[i].u.recv.state, RECV_POSTED, "a receive does not wait for room for sends");
@@ -106,7 +106,7 @@ static void test_order_of_released(void)
 
 	for (int i = 1; i < SENDS; i++)
 		sched_send(&op->sched, i, at(SCHED_SEND, i), ELEM, first);
-	op_enqueue(op, 0);
+	fake_enqueue(op);
 	queue_progress(rig->lane);
 	is_int(rig->fake.sends, 1, "the others wait for the first send");
 	fake_complete(rig, 0, COLL_SUCCESS);
@@ -136,7 +136,7 @@ static void test_ring_of_ready_steps(void)
 	for (int i = 0; i < LATER; i++)
 		sched_send(&op->sched, 1 + (SENDS + i) % 3, at(SCHED_SEND, SENDS + i), ELEM,
 			   i * 2 / 3);
-	op_enqueue(op, 0);
+	fake_enqueue(op);
 	memset(count, 0, sizeof(count));
 	queue_progress(rig->lane);
 	for (int k = 0; k < rig->fake.sends; k++) {
@@ -173,7 +173,7 @@ static void test_dependencies(int last)
 	sched_send(&op->sched, 1, at(SCHED_SEND, 3), ELEM, after[0]);
 	sched_after(&op->sched, 3, after[1]);
 	sched_after(&op->sched, 3, after[2]);
-	op_enqueue(op, 0);
+	fake_enqueue(op);
 	queue_progress(rig->lane);
 	for (int i = 0; i < 3; i++)
 		if (i != last) {
@@ -206,7 +206,7 @@ static void test_local_steps(void)
 				  sizeof(in), copied);
 
 	sched_send(s, 3, at(SCHED_RECV, 0), sizeof(in), summed);
-	op_enqueue(op, 0);
+	fake_enqueue(op);
 	queue_progress(rig->lane);
 	is_int(rig->fake.sends, 0, "nothing is sent before the message has come");
 	fake_message(rig, 2, tag_of(rig, op, 0), op->call.signature, incoming, sizeof(incoming));
@@ -236,7 +236,7 @@ static void test_many_local_steps(void)
 		if (i % 20 == 0)
 			sched_send(&op->sched, 1, at(SCHED_SEND, i), ELEM, -1);
 	}
-	op_enqueue(op, 0);
+	fake_enqueue(op);
 	queue_progress(rig->lane);
 	for (int i = 0; i < STEPS; i++)
 		wrong += out[i] != i + 1;
@@ -263,7 +263,7 @@ static void test_early(int pieces)
 	memcpy(sink.buf, incoming, sizeof(in));
 	if (!pieces)
 		fake_end(rig, sink, COLL_SUCCESS);
-	op_enqueue(op, 0);
+	fake_enqueue(op);
 	context_progress(rig->context);
 	if (pieces) {
 		is_int((int64_t)rig->lane->finished, 0,
@@ -297,7 +297,7 @@ static void test_refused_send(void)
 	struct rig *rig = sending(&op, 3);
 
 	rig->fake.refuse = COLL_ERR_SYSTEM;
-	op_enqueue(op, 0);
+	fake_enqueue(op);
 	context_progress(rig->context);
 	context_progress(rig->context);
 	is_int(rig->lane->error, COLL_ERR_SYSTEM, "a refused send fails the communicator");
@@ -314,7 +314,7 @@ static void test_failed_send(int why)
 	struct op *op;
 	struct rig *rig = sending(&op, 3);
 
-	op_enqueue(op, 0);
+	fake_enqueue(op);
 	queue_progress(rig->lane);
 	if (why == 1)
 		rig->context->host.peer_lost(&rig->context->host, 2, "the cable is cut");
@@ -335,7 +335,7 @@ static void test_failed_receive(void)
 	struct rig *rig = sending(&op, 0);
 	coll_sink_t sink;
 
-	op_enqueue(op, 0);
+	fake_enqueue(op);
 	queue_progress(rig->lane);
 	sink = fake_begin(rig, 2, tag_of(rig, op, 0), op->call.signature, ELEM);
 	fake_end(rig, sink, COLL_ERR_PEER_LOST);
@@ -368,10 +368,10 @@ static void test_cancel(void)
 	sched_recv(&op->sched, 2, at(SCHED_RECV, 1), ELEM, -1);         /* the send is under way */
 	sched_recv(&op->sched, 3, at(SCHED_RECV, 2), ELEM, -1);         /* began early */
 	early = fake_begin(rig, 3, tag_collective(rig->lane, 0, 0), op->call.signature, ELEM);
-	op_enqueue(op, 0);
+	fake_enqueue(op);
 	if (fake_op(rig->lane, &args, &queued))
 		bail_out("cannot make an operation");
-	op_enqueue(queued, 0);
+	fake_enqueue(queued);
 	queue_progress(rig->lane);
 	fake_complete(rig, 1, COLL_SUCCESS);
 	filling = fake_begin(rig, 2, tag_of(rig, op, 0), op->call.signature, ELEM);
@@ -409,7 +409,7 @@ static void test_cancel_complete(void)
 	struct op *op;
 	struct rig *rig = sending(&op, 2);
 
-	op_enqueue(op, 0);
+	fake_enqueue(op);
 	queue_progress(rig->lane);
 	fake_complete(rig, 0, COLL_SUCCESS);
 	comm_fail(rig->lane, 1, COLL_ERR_ABORTED, "given up");
@@ -431,7 +431,7 @@ static void test_cancel_by_closing(int receives)
 		sched_recv(&op->sched, 1, at(SCHED_RECV, 0), ELEM, -1);
 	else
 		sched_send(&op->sched, 1, at(SCHED_SEND, 0), ELEM, -1);
-	op_enqueue(op, 0);
+	fake_enqueue(op);
 	queue_progress(rig->lane);
 	if (receives)
 		fake_begin(rig, 1, tag_of(rig, op, 0), op->call.signature, ELEM);
@@ -453,7 +453,7 @@ static void test_cancel_quietly(void)
 	struct op *op = fake_empty_op(rig->lane, in, out, 4);
 
 	sched_recv(&op->sched, 1, at(SCHED_RECV, 0), ELEM, -1);
-	op_enqueue(op, 0);
+	fake_enqueue(op);
 	queue_progress(rig->lane);
 	queue_cancel(rig->lane);
 	is_int(rig->fake.closes, 0, "a posted receive is given up without closing the endpoint");
@@ -483,7 +483,7 @@ static void test_mismatch(int when)
 		sched_recv(&op->sched, 1, at(SCHED_RECV, 0), ELEM, -1);
 	if (when == 0)
 		fake_message(rig, 1, tag, another_count(op), in, ELEM);
-	op_enqueue(op, 0);
+	fake_enqueue(op);
 	queue_progress(rig->lane);
 	if (when)
 		fake_message(rig, 1, tag, another_count(op), in, ELEM);
@@ -511,7 +511,7 @@ static void test_ambiguous(void)
 
 	header.meta[0] = op->call.signature.meta[0];
 	header.meta[1] = op->call.signature.meta[1] + 1;
-	op_enqueue(op, 0);
+	fake_enqueue(op);
 	rig->lane->issued += TAG_SEQ_APART;
 	is_int(comm_traffic_client.check_unexpected(rig->context, 1, &header), 0,
 	       "with so much under way the message is kept");
@@ -539,7 +539,7 @@ static void test_history(void)
 
 	header.meta[0] = op->call.signature.meta[0];
 	header.meta[1] = op->call.signature.meta[1] + 1;
-	op_enqueue(op, 0);
+	fake_enqueue(op);
 	queue_progress(rig->lane);
 	for (int i = 1; i < LOG_CALLS; i++) {
 		rig->lane->seq++;

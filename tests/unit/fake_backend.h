@@ -343,6 +343,13 @@ FAKE_UNUSED static struct op *fake_empty_op(struct lane *lane, const void *in, v
 	return op;
 }
 
+/* Completes the schedule of such an operation, and queues it. */
+FAKE_UNUSED static void fake_enqueue(struct op *op)
+{
+	sched_complete(&op->sched);
+	op_enqueue(op, 0);
+}
+
 FAKE_UNUSED static int fake_issue(struct lane *lane, const coll_args_t *args, uint64_t group)
 {
 	struct op *op;

@@ -21,16 +21,22 @@ static uint64_t test_one(int dtype, int op, uint64_t a, uint64_t b)
 	return a;
 }
 
+static void divide(void *dst, const void *src, size_t count, int dtype, int n)
+{
+	reduce_run(reduce_kernel(dtype, COLL_AVG), dst, src, src, count * coll_dtype_size(dtype),
+		   n);
+}
+
 /* x / 2 + y, and x / 2, of float16. */
 static uint64_t test_scaled_one(int dtype, uint64_t x, uint64_t y)
 {
-	reduce_scaled_sum(&x, &x, &y, 1, dtype, 2);
+	reduce_scaled(&x, &x, &y, coll_dtype_size(dtype), dtype, REDUCE_SCALED_SUM, 2);
 	return x;
 }
 
 static uint64_t test_scaled_zero(uint64_t x)
 {
-	reduce_divide(&x, &x, 1, COLL_FLOAT16, 2);
+	divide(&x, &x, 1, COLL_FLOAT16, 2);
 	return x;
 }
 
@@ -94,17 +100,19 @@ static void test_divide(void)
 			/* a whole quotient: a result one step too small becomes the integer 0 */
 			oracle_store(&oracle_formats[i], a, 0, (uint64_t)n[j]);
 			memcpy(got, a, sizeof(a));
-			reduce_divide(got, got, count, oracle_formats[i].dtype, n[j]);
+			divide(got, got, count, oracle_formats[i].dtype, n[j]);
 			oracle_reduce_all(&oracle_formats[i], COLL_AVG, want, a, a, count, n[j]);
 			good &= memcmp(got, want, sizeof(want)) == 0;
 			memset(got, 0, sizeof(got));
-			reduce_divide(got, a, count, oracle_formats[i].dtype, n[j]);
+			divide(got, a, count, oracle_formats[i].dtype, n[j]);
 			good &= memcmp(got, want, sizeof(want)) == 0;
 		}
 		ok(good, "%s: division, in place and out of place",
 		   coll_dtype_name(oracle_formats[i].dtype));
-		is_int(reduce_is_floating(oracle_formats[i].dtype), oracle_formats[i].mantissa != 0,
-		       "%s: floating or not", coll_dtype_name(oracle_formats[i].dtype));
+		is_int(reduce_lookup_scaled(&reduce_generic, oracle_formats[i].dtype,
+					    REDUCE_SCALED_SUM) != NULL,
+		       oracle_formats[i].mantissa != 0, "%s: floating or not",
+		       coll_dtype_name(oracle_formats[i].dtype));
 	}
 }
 
@@ -127,14 +135,14 @@ static void test_scaled_sum(void)
 		oracle_reduce_all(f, COLL_AVG, want, a, a, MANY, N);
 		oracle_reduce_all(f, COLL_SUM, want, want, b, MANY, 1);
 		for (int isa = 0; (k = reduce_usable(isa)); isa++) {
-			reduce_lookup_scaled_sum(k, f->dtype)(got, a, b, bytes, N);
+			reduce_lookup_scaled(k, f->dtype, REDUCE_SCALED_SUM)(got, a, b, bytes, N);
 			good &= memcmp(got, want, bytes) == 0;
 		}
 		memcpy(got, b, bytes);
-		reduce_scaled_sum(got, a, got, MANY, f->dtype, N);
+		reduce_scaled(got, a, got, bytes, f->dtype, REDUCE_SCALED_SUM, N);
 		good &= memcmp(got, want, bytes) == 0;
 		memcpy(got, a, bytes);
-		reduce_scaled_sum(got, got, b, MANY, f->dtype, N);
+		reduce_scaled(got, got, b, bytes, f->dtype, REDUCE_SCALED_SUM, N);
 		good &= memcmp(got, want, bytes) == 0;
 		ok(good, "%s: a scaled sum rounds twice, in place too", coll_dtype_name(f->dtype));
 		good = 1;
@@ -142,11 +150,11 @@ static void test_scaled_sum(void)
 		oracle_reduce_all(f, COLL_AVG, got, b, b, MANY, N);
 		oracle_reduce_all(f, COLL_SUM, want, want, got, MANY, 1);
 		for (int isa = 0; (k = reduce_usable(isa)); isa++) {
-			reduce_lookup_scaled_pair(k, f->dtype)(got, a, b, bytes, N);
+			reduce_lookup_scaled(k, f->dtype, REDUCE_SCALED_PAIR)(got, a, b, bytes, N);
 			good &= memcmp(got, want, bytes) == 0;
 		}
 		memcpy(got, a, bytes);
-		reduce_scaled_pair(got, got, b, MANY, f->dtype, N);
+		reduce_scaled(got, got, b, bytes, f->dtype, REDUCE_SCALED_PAIR, N);
 		good &= memcmp(got, want, bytes) == 0;
 		ok(good, "%s: so does a scaled pair", coll_dtype_name(f->dtype));
 	}
@@ -324,14 +332,14 @@ static void test_nothing(void)
 			if (reduce_supports(dtype, op))
 				reduce(a, a, b, 0, dtype, op);
 		if (reduce_supports(dtype, COLL_AVG))
-			reduce_divide(a, a, 0, dtype, 2);
+			divide(a, a, 0, dtype, 2);
 		wrong += memcmp(a, kept, sizeof(a)) != 0;
 	}
 	is_int(wrong, 0, "no elements: no type's result is written");
 	/* A kernel that reads or writes here ends the program. */
 	reduce(NULL, NULL, NULL, 0, COLL_FLOAT32, COLL_SUM);
-	reduce_divide(NULL, NULL, 0, COLL_FLOAT16, 2);
-	reduce_scaled_sum(NULL, NULL, NULL, 0, COLL_FLOAT16, 2);
+	divide(NULL, NULL, 0, COLL_FLOAT16, 2);
+	reduce_scaled(NULL, NULL, NULL, 0, COLL_FLOAT16, REDUCE_SCALED_SUM, 2);
 }
 
 static void test_big(void)

@@ -95,9 +95,9 @@ static void test_complex(void)
 	reduce(y, x, y, 2, COLL_COMPLEX64, COLL_PROD);
 	ok(y[0] == 17 && y[1] == 4, "(1 + 2i) (5 - 6i) is 17 + 4i");
 	ok(y[2] == 53 && y[3] == -4, "(3 - 4i) (7 + 8i) is 53 - 4i");
-	reduce_divide(x, x, 2, COLL_COMPLEX64, 4);
+	reduce_run(reduce_kernel(COLL_COMPLEX64, COLL_AVG), x, x, x, sizeof(x), 4);
 	ok(x[0] == 0.25F && x[3] == -1, "both parts are divided");
-	reduce_scaled_sum(quarter, quarter, huge, 1, COLL_COMPLEX128, 4);
+	reduce_scaled(quarter, quarter, huge, sizeof(huge), COLL_COMPLEX128, REDUCE_SCALED_SUM, 4);
 	ok(quarter[0] == 1e300 && quarter[1] == 1e300, "and added");
 	reduce(huge, huge, huge, 1, COLL_COMPLEX128, COLL_PROD);
 	ok(isnan(huge[0]) && isinf(huge[1]), "a product beyond the range: NaN and infinity");

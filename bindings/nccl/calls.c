@@ -25,7 +25,7 @@ static ncclResult_t call(struct ncclComm *comm, const char *function, const coll
 	ncclResult_t code = check(comm, function, args->dtype, args->op);
 
 	if (!code)
-		code = config_check_call(function, config, &operation.launched);
+		code = config_apply(function, config, &operation);
 	return group_note(code ? code : group_operation(&operation));
 }
 

@@ -6,9 +6,11 @@
  */
 #include "dropin.h"
 
+#include <coll/introspect.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 /* NCCL refuses a pre-shared key that is shorter. */
 enum { PSK_BYTES_MIN = 32 };
@@ -46,12 +48,65 @@ ncclResult_t config_check(const char *function, const ncclConfig_t *config)
 	return ncclSuccess;
 }
 
+/* ------------------------------------------------------------------- algorithms -- */
+
+/*
+ * The index of libcoll's algorithm of this name for the kind, or -1.  NCCL's RING, with a protocol or without, is the
+ * ring, and of broadcast and reduce the chain.
+ */
+static int32_t algorithm_named(const char *name, size_t n, int32_t kind)
+{
+	const int rooted = kind == COLL_KIND_BROADCAST || kind == COLL_KIND_REDUCE;
+	coll_algorithm_info_t info = {.size = sizeof(info)};
+
+	if (n >= 4 && !strncasecmp(name, "ring", 4) && (n == 4 || name[4] == '_')) {
+		name = rooted ? "chain" : "ring";
+		n = strlen(name);
+	}
+	for (int32_t i = 0; i < coll_algorithm_count(); i++)
+		if (!coll_algorithm(i, &info) && info.kind == kind && strlen(info.name) == n &&
+		    !strncasecmp(info.name, name, n))
+			return i;
+	return -1;
+}
+
+/* The first of the names, which are separated by commas, that libcoll has for the kind; or -1. */
+static int32_t algorithm_first(const char *names, int32_t kind)
+{
+	while (*names) {
+		size_t n;
+		int32_t found;
+
+		names += strspn(names, " ,");
+		n = strcspn(names, " ,");
+		found = n ? algorithm_named(names, n, kind) : -1;
+		if (found >= 0)
+			return found;
+		names += n;
+	}
+	return -1;
+}
+
+/*
+ * Has the call take an algorithm of the selection, "ring,tree" or "^symk".  Returns 0 if it cannot.  libcoll's rules never
+ * take the algorithms that only NCCL has, so that a call without these may take any.
+ */
+static int algorithm_select(const char *selection, coll_args_t *args)
+{
+	const int excludes = selection[0] == '^';
+	const int32_t found = algorithm_first(selection + excludes, args->kind);
+
+	if (excludes)
+		return found < 0;
+	if (found >= 0)
+		args->flags = (uint32_t)(found + 1) << COLL_ARGS_ALGORITHM;
+	return found >= 0;
+}
+
 /* --------------------------------------------------------------------- of a call -- */
 
 static ncclResult_t config_check_values(const char *function, const ncclCollConfig_t *config)
 {
-	const char *wanted = config->algSelection;
-
 	if (config->forceAlgSelection != 0 && config->forceAlgSelection != 1)
 		return fail(ncclInvalidArgument, "%s: config->forceAlgSelection is %d, not 0 or 1",
 			    function, config->forceAlgSelection);
@@ -59,23 +114,32 @@ static ncclResult_t config_check_values(const char *function, const ncclCollConf
 		return fail(ncclInvalidArgument,
 			    "%s: config->CTAPolicy is %d, not a combination of 1 and 2", function,
 			    config->CTAPolicy);
-	if (wanted && wanted[0] && config->forceAlgSelection)
-		return fail(
-			ncclInvalidArgument,
-			"%s: config->algSelection \"%s\" cannot be honored: libcoll chooses the "
-			"algorithm by its own options (coll info --algorithms); set "
-			"forceAlgSelection to 0",
-			function, wanted);
 	return ncclSuccess;
 }
 
-ncclResult_t config_check_call(const char *function, const ncclCollConfig_t *config,
-			       void **launched)
+static ncclResult_t config_take_values(const char *function, const ncclCollConfig_t *config,
+				       struct operation *operation)
+{
+	const char *selection = config->algSelection;
+
+	operation->launched = config->launchCompletionEvent;
+	operation->args.tag = (uint32_t)config->userProfilerTag;
+	operation->optional = !config->forceAlgSelection;
+	if (!selection || !selection[0] || algorithm_select(selection, &operation->args) ||
+	    operation->optional)
+		return ncclSuccess;
+	return fail(ncclInvalidArgument,
+		    "%s: config->algSelection \"%s\" cannot be honored: `coll info --algorithms` "
+		    "lists libcoll's algorithms; set forceAlgSelection to 0 to let it choose",
+		    function, selection);
+}
+
+ncclResult_t config_apply(const char *function, const ncclCollConfig_t *config,
+			  struct operation *operation)
 {
 	ncclCollConfig_t known = NCCL_COLLCONFIG_INITIALIZER;
 	ncclResult_t code;
 
-	*launched = NULL;
 	if (!config)
 		return ncclSuccess;
 	known.magic = 0;
@@ -83,9 +147,7 @@ ncclResult_t config_check_call(const char *function, const ncclCollConfig_t *con
 	if (known.magic != (unsigned)NCCL_API_MAGIC)
 		return config_bare(function, "NCCL_COLLCONFIG_INITIALIZER");
 	code = config_check_values(function, &known);
-	if (!code)
-		*launched = known.launchCompletionEvent;
-	return code;
+	return code ? code : config_take_values(function, &known, operation);
 }
 
 /* -------------------------------------------------------------------- encryption -- */

@@ -65,12 +65,11 @@ void beside_use(void);
 
 /* Fails if the program has not initialised its configuration of a communicator, or if a value is wrong; NULL is none. */
 ncclResult_t config_check(const char *function, const ncclConfig_t *config);
-/*
- * The same of the configuration of a call, which NCCL calls as `function`.  *launched becomes the event that the program
- * wants recorded, or NULL.
- */
-ncclResult_t config_check_call(const char *function, const ncclCollConfig_t *config,
-			       void **launched);
+struct operation;
+
+/* The same of the configuration of a call of `function`, by which the operation is then to be executed. */
+ncclResult_t config_apply(const char *function, const ncclCollConfig_t *config,
+			  struct operation *operation);
 /* Has the program asked for encryption by ncclSetEncryption? */
 int config_encrypts(void);
 
@@ -135,6 +134,7 @@ struct operation {
 	coll_args_t args;
 	const void *site; /* the place in the program that called */
 	void *launched;   /* an event that is recorded when the operation can begin, or NULL */
+	int optional;     /* the algorithm in args.flags is a wish */
 	void *shared;     /* the default stream in place of which the operation has the bridge */
 };
 

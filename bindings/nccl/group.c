@@ -68,6 +68,31 @@ static coll_result_t operation_call(const coll_args_t *a, coll_comm_t comm)
 	}
 }
 
+/* Issues a collective with an algorithm or a tag, which the functions of coll.h do not take. */
+static coll_result_t operation_request(const coll_args_t *args, coll_comm_t comm)
+{
+	coll_request_t request = NULL;
+	coll_result_t code = coll_request_issue(comm, args, &request);
+
+	if (request)
+		coll_request_free(request);
+	return code;
+}
+
+static coll_result_t operation_execute(const struct operation *o)
+{
+	coll_args_t args = o->args;
+	coll_result_t code;
+
+	if (!args.flags && !args.tag)
+		return operation_call(&args, o->comm->coll);
+	code = operation_request(&args, o->comm->coll);
+	if (code != COLL_ERR_UNSUPPORTED || !o->optional || !args.flags)
+		return code;
+	args.flags = 0;
+	return operation_request(&args, o->comm->coll);
+}
+
 static ncclResult_t operation_issue(struct operation *o)
 {
 	ncclResult_t code = ncclSuccess;
@@ -82,7 +107,7 @@ static ncclResult_t operation_issue(struct operation *o)
 	if (code)
 		return code;
 	coll_set_call_site(o->site);
-	code = from_coll(operation_call(&o->args, o->comm->coll));
+	code = from_coll(operation_execute(o));
 	coll_set_call_site(NULL);
 	return code;
 }

@@ -165,7 +165,7 @@ uint32_t choose_requirements(const struct selection *selection, int kind)
 	return selection->reproducible && kind_at(kind)->reduces ? COLL_ALGORITHM_CANONICAL : 0;
 }
 
-static int choose_can(int id, const struct call_description *call, uint32_t requirements)
+int choose_can(int id, const struct call_description *call, uint32_t requirements)
 {
 	const struct algo *algo = algo_at(id);
 

@@ -46,6 +46,8 @@ uint32_t choose_requirements(const struct selection *selection, int kind);
 int choose_algorithm(const struct selection *selection, const struct call_description *call,
 		     uint32_t requirements);
 
+/* May the call take the algorithm with that id, which has the required flags? */
+int choose_can(int id, const struct call_description *call, uint32_t requirements);
 /* Returns the rules of a kind of operation; an empty list for a kind that has none. */
 const struct rules *choose_rules(const struct selection *selection, int kind);
 /* Returns the index of the first rule that matches and whose algorithm fits and has the required flags, or -1. */

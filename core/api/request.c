@@ -73,8 +73,6 @@ static void request_drop_unused(coll_args_t *a)
 		a->op = 0;
 	if (!kind_has_root(a->kind) && !kind_is_p2p(a->kind))
 		a->root = 0;
-	if (!kind_is_p2p(a->kind))
-		a->tag = 0;
 	if (a->kind == COLL_KIND_REDUCE_SCATTERV)
 		a->senddispls = a->recvdispls = NULL;
 	if (a->kind == COLL_KIND_BARRIER) {
@@ -95,11 +93,12 @@ static int request_take_args(const char *what, const coll_args_t *args, coll_arg
 	memset(full, 0, sizeof(*full));
 	memcpy(full, args, args->size < sizeof(*full) ? args->size : sizeof(*full));
 	full->size = sizeof(*full);
-	if (full->flags)
-		return error_set(COLL_ERR_INVALID_ARGUMENT,
-				 "%s: args->flags is %#x, but no flag has a meaning yet: set it to "
-				 "0",
-				 what, (unsigned)full->flags);
+	if (full->flags & ((1u << COLL_ARGS_ALGORITHM) - 1))
+		return error_set(
+			COLL_ERR_INVALID_ARGUMENT,
+			"%s: args->flags is %#x, of which the lower 16 bits have no meaning "
+			"yet: set them to 0",
+			what, (unsigned)full->flags);
 	request_drop_unused(full);
 	return COLL_SUCCESS;
 }

@@ -37,7 +37,11 @@ struct record {
 	uint32_t seq_or_tag; /* of a collective its number, else the tag */
 	int32_t peer;        /* root, or peer of a send or recv */
 	int32_t kind;
-	int32_t code; /* of a message that has ended: its result */
+	union {
+		int32_t code; /* of a message that has ended: its result */
+		uint32_t
+			label; /* of a collective: the program's number for it (coll_args_t.tag), or 0 */
+	};
 };
 
 /*
@@ -136,6 +140,7 @@ static inline void call_log_fill(struct record *record, const struct call *call,
 				: a->count;
 	record->issued_us = record->started_us = record->ended_us = 0;
 	record->seq_or_tag = (uint32_t)a->tag;
+	record->label = kind_is_collective(a->kind) ? (uint32_t)a->tag : 0;
 	record->peer = a->root;
 	record->kind = a->kind;
 }

@@ -54,6 +54,27 @@ static uint64_t composed_bytes(const struct lane *lane, const struct call *call)
 	return sum * elem / (uint64_t)lane->comm->nranks;
 }
 
+/* Takes the algorithm that the program has named for this call, or fails. */
+static int composed_take_named(struct call *call, const struct call_description *description,
+			       uint32_t requirements)
+{
+	const int named = (int)(call->args.flags >> COLL_ARGS_ALGORITHM) - 1;
+
+	if (call->slot)
+		return error_set(COLL_ERR_UNSUPPORTED,
+				 "%s: args->flags names an algorithm, but the backend executes the "
+				 "call by itself: set it to 0",
+				 call->kind->name);
+	if (!choose_can(named, description, requirements))
+		return error_set(
+			COLL_ERR_UNSUPPORTED,
+			"%s: args->flags names algorithm %d, which does not serve this call "
+			"on %d ranks: `coll info --algorithms` lists the algorithms",
+			call->kind->name, named, description->nranks);
+	call->algorithm = named;
+	return COLL_SUCCESS;
+}
+
 int composed_choose(const struct lane *lane, struct call *call)
 {
 	const struct selection *selection = &traffic_of(lane->context)->selection;
@@ -70,6 +91,8 @@ int composed_choose(const struct lane *lane, struct call *call)
 
 	if (kinds & ~(uint32_t)COLL_MEM_HOST)
 		description.memory = kinds & COLL_MEM_CUDA ? COLL_MEM_CUDA : COLL_MEM_CUDA_MANAGED;
+	if (a->flags >> COLL_ARGS_ALGORITHM)
+		return composed_take_named(call, &description, requirements);
 	call->algorithm = choose_algorithm(selection, &description, requirements);
 	if (call->slot || call->algorithm >= 0 || !lane->context->plugin->backend.transport)
 		return COLL_SUCCESS;

@@ -179,7 +179,7 @@ static void dump_add_op(struct dump *dump, const struct lane *lane, uint64_t num
 	dump_add(dump, " %llu %llu", (unsigned long long)op->count,
 		 (unsigned long long)(op->count * size));
 	dump_add_number(dump, p2p || kind_has_root(op->kind), op->peer);
-	dump_add_number(dump, p2p, op->seq_or_tag);
+	dump_add_number(dump, p2p || op->label, p2p ? op->seq_or_tag : op->label);
 	dump_add(dump, " %s", dump_state(lane, op));
 	dump_add_time(dump, op->issued_us);
 	dump_add_time(dump, op->started_us);

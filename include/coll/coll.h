@@ -1299,6 +1299,14 @@ enum {
 COLL_API const char *coll_kind_name(int32_t kind);
 
 /*
+ * coll_args_t.flags = (i + 1) << COLL_ARGS_ALGORITHM: the library composes the call by the algorithm of
+ * index i in coll_algorithm() (introspect.h), instead of the one that the rules choose.  All ranks name the
+ * same.  COLL_ERR_UNSUPPORTED: the algorithm is not one of this kind, or does not serve the number of
+ * ranks or the operation, or the backend executes the call by itself.
+ */
+enum { COLL_ARGS_ALGORITHM = 16 };
+
+/*
  * The arguments of any operation: coll_request_init() takes them, and the native slots of a backend
  * receive them.  The library ignores a field that a kind does not use.
  */
@@ -1308,8 +1316,8 @@ typedef struct coll_args {
 	int32_t dtype;  /* COLL_INT8 ... */
 	int32_t op;     /* COLL_SUM ... */
 	int32_t root;   /* root, or the peer of SEND and RECV */
-	uint32_t tag;   /* SEND and RECV */
-	uint32_t flags; /* 0: other values are invalid arguments */
+	uint32_t tag;   /* SEND and RECV; of collectives any number, for the record (COLL_DUMP) */
+	uint32_t flags; /* 0, or an algorithm (COLL_ARGS_ALGORITHM) */
 	const void *sendbuf;
 	void *recvbuf;
 	uint64_t count;           /* the count argument of the collective, in elements */

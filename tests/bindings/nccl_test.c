@@ -643,6 +643,8 @@ static void test_config_errors(void)
 	config = initial;
 	config.algSelection = "nosuch";
 	wrong_config(&config, ranks[0].comm, ncclInvalidArgument, "cannot be honored");
+	config.algSelection = "^ring";
+	wrong_config(&config, ranks[0].comm, ncclInvalidArgument, "cannot be honored");
 }
 
 /* A struct of another version has another size: its members that both know count. */
@@ -669,6 +671,55 @@ static void test_config_versions(void)
 			must(ncclAllReduce(NULL, NULL, 0, ncclInt32, ncclSum, ranks[r].comm, NULL),
 			     "ncclAllReduce");
 	good(ncclGroupEnd(), "and the calls match plain ones");
+}
+
+/* The ranks make the call with a selection each, on streams of their own.  Returns the result of rank 0's call. */
+static ncclResult_t select_algorithms(enum call call, const char *first, const char *others,
+				      int force)
+{
+	ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+	ncclResult_t code = ncclSuccess;
+
+	ranks_set();
+	must(ncclGroupStart(), "ncclGroupStart");
+	config.forceAlgSelection = force;
+	config.userProfilerTag = 5;
+	for (int r = 0; r < N; r++) {
+		config.algSelection = r ? others : first;
+		must(issue_config(call, r, (cudaStream_t)ranks[r].stream, &config), "the call");
+	}
+	code = ncclGroupEnd();
+	if (!code)
+		ranks_sync(0);
+	return code;
+}
+
+static void selected(enum call call, const char *selection, int force)
+{
+	int correct = 1;
+
+	good(select_algorithms(call, selection, selection, force), "algSelection");
+	for (int r = 0; r < N; r++)
+		correct &= right(call, r);
+	ok(correct, "%s by \"%s\"%s", call_names[call], selection, force ? "" : ", not forced");
+}
+
+/* libcoll's algorithms by their own names, and NCCL's ring.  NCCL itself beside the drop-in takes none of libcoll's. */
+static void test_selection(void)
+{
+	if (strcmp(getenv("COLL_BACKEND"), "nccl")) {
+		selected(ALLREDUCE, "ring", 1);
+		selected(ALLREDUCE, "tree, RING_LL128", 1);
+		selected(ALLREDUCE, "Recursive_Doubling", 1);
+		selected(ALLREDUCE, "^symk,tree", 1);
+		selected(BROADCAST, "RING", 1);
+		selected(REDUCE_SCATTER, "ring_simple", 1);
+	} else {
+		wrong(select_algorithms(ALLREDUCE, "ring", "ring", 1), ncclInvalidUsage,
+		      "allreduce: ");
+	}
+	selected(ALLREDUCE, "nosuch", 0);
+	selected(ALLREDUCE, "ring", 0);
 }
 
 static void test_two_events(void)
@@ -1044,6 +1095,7 @@ int main(void)
 	test_config_errors();
 	test_config_versions();
 	test_two_events();
+	test_selection();
 	test_encryption();
 #endif
 	test_failed_init();

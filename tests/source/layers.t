@@ -80,8 +80,8 @@ done | sort -u)"
         "$(quoted $api_tests | while read -r place header; do
             [ ! -e "core/$header" ] || echo "$place $header"
         done | grep -v -e '^plugins/\(nccl/nccl\|tcp/tcp\)\.h:' -e '^tests/gpu/gpu_driver\.h:[0-9]*: device/driver\.h$')"
-    none "bindings see coll.h, nothing else of the tree" \
-        "$(angled $bindings | grep ': coll/' | grep -v ': coll/coll\.h$'; quoted $bindings | grep ': .*/')"
+    none "bindings see coll.h and introspect.h, nothing else of the tree" \
+        "$(angled $bindings | grep ': coll/' | grep -v ': coll/\(coll\|introspect\)\.h$'; quoted $bindings | grep ': .*/')"
     none "the core sees no vendor's header" \
         "$(angled $core | grep -E ': (cuda|nccl|rccl|hip|uc[pst]/|ucx|rdma/|infiniband/)')"
     none "the core sees no plugin, no tool, no test" \

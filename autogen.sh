@@ -119,6 +119,11 @@ quickstart() {
 }
 
 cd "$(dirname "$0")"
+case $(pwd) in
+*[[:space:]]*)
+    fail "the path '$(pwd)' holds a space: make cannot build there. Move the tree, for example to /tmp/libcoll"
+    ;;
+esac
 case ${1-} in
 '') bootstrap ;;
 --quickstart)

@@ -8,6 +8,7 @@
 #include "check/check.h"
 #include "check/host/host.h"
 #include "check/kit/launched.h"
+#include "lib/progress.h"
 #include "lib/tool.h"
 
 enum {
@@ -296,6 +297,7 @@ struct check_sum {
 	int opening, opened;        /* checks that open an endpoint: wanted, and not skipped */
 	char why[CHECK_TEXT + 200]; /* the first reason to skip such a check */
 	struct check_broken broken;
+	struct progress progress;
 };
 
 static void check_count(struct check_sum *sum, int counts, const struct check_result *result)
@@ -339,7 +341,9 @@ static void check_group(const struct check_line *line, int group, struct check_s
 		for (const struct check *check = check_lists[i]; check->name; check++) {
 			if ((int)check->group != group || !check_wanted(line, check))
 				continue;
+			progress_show(&sum->progress, "check %d: %s", sum->total + 1, check->name);
 			check_one(line, check, &sum->broken, &result);
+			progress_clear(&sum->progress);
 			check_print(++sum->total, check, &result);
 			check_count(sum, group >= first, &result);
 			if (result.verdict == CHECK_NOT_PASSED)
@@ -374,6 +378,7 @@ static int check_report(struct check_line *line)
 	int64_t begin = tool_now_ms();
 
 	printf("TAP version 13\n# %s\n", line->options.path);
+	progress_begin(&sum.progress, PROGRESS_AFTER_MS);
 	check_look(&line->options);
 	for (int group = 0; group <= CHECK_API; group++)
 		check_group(line, group, &sum);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/json.h"
+#include "lib/progress.h"
 #include "lib/tool.h"
 #include "model/model.h"
 
@@ -69,6 +70,7 @@ struct model_work {
 	struct model_run run;
 	coll_info_t info;
 	struct json json;
+	struct progress progress;
 	int failed; /* 1: an algorithm had no schedule */
 };
 
@@ -86,6 +88,8 @@ static double model_time(struct model_work *w, const struct model_call *call, in
 				     .node_size = w->request->machine.node_size};
 	double time = -1;
 
+	progress_show(&w->progress, "%s/%s, %d ranks, %llu bytes", coll_kind_name(call->kind),
+		      algorithm->name, call->nranks, (unsigned long long)call->bytes);
 	w->prove.c = &c;
 	w->prove.failed = 0;
 	if (prove_build(&w->prove) == 0 && prove_match(&w->prove) == 0)
@@ -154,6 +158,7 @@ static void model_one(struct model_work *w, const struct model_call *call)
 			best = row[rows].time;
 		rows++;
 	}
+	progress_clear(&w->progress);
 	for (int i = 0; i < rows; i++)
 		model_print(w, call, &row[i], best, row[i].algorithm == chosen);
 }
@@ -204,6 +209,7 @@ static int model_show(const struct model_request *request)
 		json_object(&w.json, NULL);
 		json_array(&w.json, "times");
 	}
+	progress_begin(&w.progress, PROGRESS_AFTER_MS);
 	model_all(&w);
 	if (request->json) {
 		json_array_end(&w.json);

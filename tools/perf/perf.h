@@ -9,6 +9,7 @@
 #include <coll/coll.h>
 #include "lib/json.h"
 #include "lib/memory.h"
+#include "lib/progress.h"
 
 struct tool_command;
 extern const struct tool_command tool_perf;
@@ -133,7 +134,8 @@ coll_result_t perf_run_row(const struct perf_case *c, const struct perf_options 
 /* Only rank 0 prints a report. */
 struct perf_report {
 	enum perf_format format;
-	int quiet, progress, issue;
+	int quiet, issue;
+	struct progress progress;
 	struct json json;
 	const struct perf_kind *kind; /* the collective whose table heading was printed last */
 	char skipped[512];            /* the last message about a skipped case */
@@ -144,7 +146,7 @@ struct perf_report {
 
 void perf_report_begin(struct perf_report *report, const struct perf_options *options,
 		       const struct perf_case *c, int memory);
-void perf_report_progress(const struct perf_report *report, const struct perf_case *c);
+void perf_report_progress(struct perf_report *report, const struct perf_case *c);
 void perf_report_row(struct perf_report *report, const struct perf_case *c,
 		     const struct perf_row *row);
 /* Reports a case that the backend does not support. */

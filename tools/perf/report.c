@@ -2,9 +2,7 @@
 /* report.c - prints rows in the format of nccl-tests, as JSON or as CSV. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "perf/perf.h"
 
 static const char *const report_heading[] = {
@@ -53,7 +51,7 @@ static void report_rounding(const struct perf_options *o)
 void perf_report_begin(struct perf_report *report, const struct perf_options *o,
 		       const struct perf_case *c, int memory)
 {
-	const char *backend = "?", *term = getenv("TERM");
+	const char *backend = "?";
 
 	*report = (struct perf_report){.format = o->format,
 				       .quiet = c->rank != 0,
@@ -63,7 +61,7 @@ void perf_report_begin(struct perf_report *report, const struct perf_options *o,
 		return;
 	report_rounding(o);
 	coll_comm_backend(c->comm, &backend);
-	report->progress = isatty(STDERR_FILENO) && term != NULL && strcmp(term, "dumb") != 0;
+	progress_begin(&report->progress, 0);
 	if (report->format == PERF_JSON) {
 		json_object(&report->json, NULL);
 		json_string(&report->json, "version", coll_version_string());
@@ -85,16 +83,9 @@ void perf_report_begin(struct perf_report *report, const struct perf_options *o,
 	}
 }
 
-void perf_report_progress(const struct perf_report *report, const struct perf_case *c)
+void perf_report_progress(struct perf_report *report, const struct perf_case *c)
 {
-	if (report->progress)
-		fprintf(stderr, "\r\033[K%s, %zu bytes ...", c->kind->name, c->size);
-}
-
-static void report_clear(const struct perf_report *report)
-{
-	if (report->progress)
-		fprintf(stderr, "\r\033[K");
+	progress_show(&report->progress, "%s, %zu bytes", c->kind->name, c->size);
 }
 
 static void report_table_half(const struct perf_case *c, const struct perf_row *row, int place)
@@ -216,7 +207,7 @@ void perf_report_row(struct perf_report *report, const struct perf_case *c,
 	}
 	if (report->quiet)
 		return;
-	report_clear(report);
+	progress_clear(&report->progress);
 	if (report->format == PERF_JSON)
 		report_json(report, c, row);
 	else if (report->format == PERF_TABLE)
@@ -233,7 +224,7 @@ void perf_report_skipped(struct perf_report *report, const char *message)
 	if (report->quiet || strncmp(report->skipped, message, sizeof(report->skipped) - 1) == 0)
 		return;
 	snprintf(report->skipped, sizeof(report->skipped), "%s", message);
-	report_clear(report);
+	progress_clear(&report->progress);
 	/* JSON and CSV have no place for a message between rows. */
 	if (report->format == PERF_TABLE)
 		printf("#\n# skipped: %s\n", message);
@@ -247,7 +238,7 @@ void perf_report_end(struct perf_report *report, const char *error)
 
 	if (report->quiet)
 		return;
-	report_clear(report);
+	progress_clear(&report->progress);
 	if (report->format == PERF_JSON) {
 		json_array_end(&report->json);
 		json_int(&report->json, "wrong", report->wrong);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "lib/json.h"
+#include "lib/progress.h"
 #include "prove/prove.h"
 #include "lib/tool.h"
 
@@ -157,10 +158,12 @@ struct mutant_work {
 	struct json *json; /* NULL: as text */
 	struct prove p;
 	int tried, caught;
+	struct progress progress;
 };
 
 static void mutant_report(struct mutant_work *w, const struct mutant *m)
 {
+	progress_clear(&w->progress);
 	if (!w->tried && w->json) {
 		json_object(w->json, NULL);
 		json_array(w->json, "mutants");
@@ -182,6 +185,7 @@ static void mutant_try_bugs(struct mutant_work *w)
 
 		if (w->name ? strcmp(w->name, m->name) != 0 : m->check == PROVE_CHECKS)
 			continue;
+		progress_show(&w->progress, "mutant %s", m->name);
 		report.wrong = mutant_try(&w->p, m);
 		mutant_report(w, &report);
 	}
@@ -198,6 +202,7 @@ static void mutant_try_builders(struct mutant_work *w)
 
 		if (w->name && strcmp(w->name, b->name) != 0)
 			continue;
+		progress_show(&w->progress, "mutant %s", b->name);
 		report.wrong = mutant_try_builder(&w->p, b);
 		mutant_report(w, &report);
 	}
@@ -208,6 +213,7 @@ int prove_try_mutants(const char *name, int json)
 	struct json out = {.out = stdout};
 	struct mutant_work w = {.name = name, .json = json ? &out : NULL};
 
+	progress_begin(&w.progress, PROGRESS_AFTER_MS);
 	mutant_try_bugs(&w);
 	mutant_try_builders(&w);
 	prove_free(&w.p);

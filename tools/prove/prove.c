@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "prove/prove.h"
+#include "lib/progress.h"
 #include "lib/tool.h"
 
 enum { PROVE_JOBS_MAX = 64 };
@@ -30,7 +31,9 @@ struct prove_work {
 	const char *algorithm, *mutant;
 	int mutants;
 	pthread_mutex_t lock;
-	int next; /* next item of work: an algorithm and a number of ranks */
+	int next;        /* next item of work: an algorithm and a number of ranks */
+	int items, done; /* the items that the plan wants, and how many of them are proven */
+	struct progress progress;
 };
 
 static const char prove_help[] =
@@ -114,6 +117,13 @@ static int prove_take(struct prove_work *w, int *index, int *nranks)
 	return 0;
 }
 
+/* Shows how far the proof is.  The caller holds the lock. */
+static void prove_show(struct prove_work *w, const struct prove_row *row, int nranks)
+{
+	progress_show(&w->progress, "%d of %d proofs; the last: %s/%s on %d ranks", w->done,
+		      w->items, coll_kind_name(row->info.kind), row->info.name, nranks);
+}
+
 static void *prove_thread(void *arg)
 {
 	struct prove_work *w = arg;
@@ -128,6 +138,8 @@ static void *prove_thread(void *arg)
 		swept = prove_sweeps(&p, &w->plan, index, &row->info, nranks);
 		pthread_mutex_lock(&w->lock);
 		prove_keep(row, &p, nranks, swept);
+		w->done++;
+		prove_show(w, row, nranks);
 		pthread_mutex_unlock(&w->lock);
 	}
 	prove_free(&p);
@@ -139,12 +151,17 @@ static void prove_run_threads(struct prove_work *w)
 	pthread_t thread[PROVE_JOBS_MAX];
 	int started = 0;
 
+	for (int i = 0; i < w->rows; i++)
+		for (int n = 1; w->row[i].wanted && n <= PROVE_RANKS_MAX; n++)
+			w->items += prove_set_has(&w->plan.ranks, n);
+	progress_begin(&w->progress, PROGRESS_AFTER_MS);
 	while (started < w->jobs - 1 &&
 	       pthread_create(&thread[started], NULL, prove_thread, w) == 0)
 		started++;
 	prove_thread(w);
 	for (int i = 0; i < started; i++)
 		pthread_join(thread[i], NULL);
+	progress_clear(&w->progress);
 }
 
 /* ------------------------------------------------------------ command line -- */

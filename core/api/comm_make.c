@@ -70,7 +70,8 @@ static int init_open_all(struct init_rank *all, int nranks)
 
 	if (!all[0].rendezvous->together || !all[0].context->plugin->backend.open_all)
 		return COLL_SUCCESS; /* the endpoints are open */
-	contexts = calloc((size_t)nranks, sizeof(*contexts));
+	/* gcc 14 takes a size_t here for too large. */
+	contexts = calloc((unsigned)nranks, sizeof(*contexts));
 	if (!contexts)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
 	for (int r = 0; r < nranks; r++)

@@ -32,6 +32,12 @@ has "its file" "$dir/out" "file +$plugins/"
 has "its priority and who set it" "$dir/out" 'priority +[0-9]+, set by '
 has "its ABI" "$dir/out" 'ABI +1\.[0-9]+$'
 has "what it can" "$dir/out" 'can +transport, host-memory$'
+has "a legend of that" "$dir/out" '^  can transport +moves messages, '
+none "of what is shown only" "$(grep '^  can native' "$dir/out")"
+has "why another backend may be chosen within a host" "$dir/out" '^  priority +the highest wins'
+has "an interface" "$dir/out" '^  lo +(up|down), this host only, packets of [0-9]+ bytes'
+has "the meaning of an option" "$dir/out" '^ +longest time without progress in any wait$'
+none "the value of no option is longer than a line" "$(sed -n '/^Options/,/^Interfaces/p' "$dir/out" | awk 'length > 100')"
 has "why it was chosen" "$dir/out" 'choice +chosen'
 has "an option with its value" "$dir/out" '^  timeout +[0-9]'
 has "and who set one" "$dir/out" '^  plugin_path .*\(COLL_PLUGIN_PATH\)$'
@@ -40,13 +46,23 @@ none "no colour where no terminal is" "$(grep -c "$(printf '\033')" "$dir/out" |
 none "nothing on stderr" "$(cat "$dir/err")"
 
 COLL_TIMEOUT=7 info --option timeout
-is "one option: its value, unit and source" "$(cat "$dir/out")" \
-    "$(printf '  %-24s 7 seconds  (COLL_TIMEOUT)' timeout)"
+is "one option: its value, unit, source and meaning" "$(cat "$dir/out")" \
+    "$(printf '  %-24s 7 seconds  (COLL_TIMEOUT)\n%27s  longest time without progress in any wait' timeout '')"
 info -o timeout log
-is "several options" "$(wc -l <"$dir/out")" 2
+is "several options" "$(grep -c '^  [a-z]' "$dir/out")" 2
+info timeout
+has "a name alone is an option" "$dir/out" '^  timeout +300s$'
+info tcp
+is "or a backend: status 0" $status 0
+has "which is shown" "$dir/out" '^  \* tcp [^ ]*: usable$'
+has "with its options" "$dir/out" '^  tcp.interface '
+none "and no other" "$(grep -E '^  (timeout|[ *] simulated)' "$dir/out")"
+info tcpp
+is "a name of nothing: 1" $status 1
+has "which is suggested" "$dir/err" "no option and no backend is called 'tcpp', did you mean 'tcp'\?"
 info -o timeuot
 is "an option that does not exist: 1" $status 1
-has "with a suggestion" "$dir/err" "no option is called 'timeuot', did you mean 'timeout'\?"
+has "with a suggestion" "$dir/err" "no option and no backend is called 'timeuot', did you mean 'timeout'\?"
 
 # -------------------------------------------------------------------- failures
 
@@ -124,6 +140,15 @@ COLL_TIMEOUT=soon info
 is "a bad value: status 1" $status 1
 has "names the variable" "$dir/out" 'COLL_TIMEOUT'
 
+if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
+    timeout 60 script -qec "stty cols 70; NO_COLOR=1 TERM=xterm '$coll' info" /dev/null </dev/null | tr -d '\r' >"$dir/out"
+    has "on a terminal there is output" "$dir/out" '^Verdict'
+    none "on a terminal no line is broken by the terminal" \
+        "$(grep -v '/' "$dir/out" | sed -n '/^Backends/,/^Interfaces/p' | awk 'length > 70')"
+else
+    skip "on a terminal" "no program 'script'"
+fi
+
 escape=$(printf 'esc\033[31m')
 mkdir "$dir/$escape"
 COLL_PLUGIN_PATH=$dir/$escape info
@@ -135,13 +160,18 @@ none "nothing in a name steers the terminal" \
 if command -v python3 >/dev/null; then
     info --json
     is "JSON: status 0" $status 0
-    is "JSON: members" "$(json '" ".join(d)')" "version backends options notes verdict"
+    is "JSON: members" "$(json '" ".join(d)')" "version backends options notes interfaces verdict"
     is "JSON: the choice" "$(json '[b["name"] for b in d["backends"] if b["chosen"]]')" "['tcp']"
     is "JSON: sources" \
         "$(json '[o["source"] for o in d["options"] if o["name"] == "plugin_path"]')" \
         "['COLL_PLUGIN_PATH']"
     is "JSON: the verdict" "$(json 'd["verdict"]["ok"]')" True
 
+    is "JSON: an interface" "$(json '[(i["loopback"], type(i["mtu"]).__name__, type(i["addresses"]).__name__)
+        for i in d["interfaces"] if i["name"] == "lo"]')" "[(True, 'int', 'list')]"
+
+    info --json tcp
+    is "JSON: one backend" "$(json '[b["name"] for b in d]')" "['tcp']"
     info --json -o timeout
     is "JSON: one option" "$(json '[o["name"] for o in d]')" "['timeout']"
 
@@ -202,7 +232,7 @@ unset COLL_SYSCONFDIR
 info --jsno
 is "a misspelt option: 2" $status 2
 has "with a suggestion" "$dir/err" "did you mean '--json'\?"
-info timeout
+info --algorithms timeout
 is "a word too many: 2" $status 2
 info --option
 is "a missing name: 2" $status 2

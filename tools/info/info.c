@@ -4,69 +4,56 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "info/info.h"
+#include "lib/interfaces.h"
 #include "lib/json.h"
 #include "lib/tool.h"
 
 static const char info_help[] =
 	"Usage: coll info [OPTION]... [NAME]...\n"
 	"Shows the decisions that a program with libcoll would take here and now: the\n"
-	"backends found or refused and why, every option with its value and its source, and\n"
-	"the chosen backend.  Needs no peer.\n"
+	"backends found or refused and why, every option with its value, its source and its\n"
+	"meaning, the network interfaces, and the chosen backend.  Needs no peer.  A NAME is\n"
+	"an option (timeout, tcp.interface) or a backend (tcp): shows only that.\n"
 	"\n"
 	"  -a, --algorithms   show instead how the library composes collectives: the\n"
 	"                     algorithms, and the rules that choose an algorithm\n"
 	"  -n, --ranks N      with --algorithms: show which rules no call reaches on N ranks\n"
 	"      --nodes N      with --ranks: the number of their nodes (default: any number)\n"
 	"  -j, --json         print one JSON document\n"
-	"  -o, --option NAME  print only this option, for example timeout or tcp.interface;\n"
-	"                     may be repeated; further NAMEs are options too\n"
+	"  -o, --option NAME  the same as NAME; may be repeated\n"
 	"  -h, --help         show this help and exit\n"
 	"\n"
-	"Exit status: 0 if a communicator could be made (with --option: if the options\n"
-	"exist; with --algorithms: if the configuration is valid), 1 if not, 2 if the command\n"
+	"Exit status: 0 if a communicator could be made (with NAME: if the NAMEs exist;\n"
+	"with --algorithms: if the configuration is valid), 1 if not, 2 if the command\n"
 	"line is wrong.\n";
 
 static const struct {
 	uint32_t bit;
-	const char *name;
+	const char *name, *meaning;
 } info_capabilities[] = {
-	{COLL_CAP_TRANSPORT, "transport"},
-	{COLL_CAP_NATIVE, "native"},
-	{COLL_CAP_HOST_MEMORY, "host-memory"},
-	{COLL_CAP_CUDA_MEMORY, "cuda-memory"},
-	{COLL_CAP_STREAMS, "streams"},
-	{COLL_CAP_IN_PROCESS, "in-process"},
-	{COLL_CAP_COMPANION, "host-memory-by-companion"},
+	{COLL_CAP_TRANSPORT, "transport",
+	 "moves messages, of which the library composes the collectives"},
+	{COLL_CAP_NATIVE, "native", "has collectives of its own"},
+	{COLL_CAP_HOST_MEMORY, "host-memory", "takes buffers in host memory"},
+	{COLL_CAP_CUDA_MEMORY, "cuda-memory", "takes buffers in memory of CUDA devices"},
+	{COLL_CAP_STREAMS, "streams", "orders calls with streams on the device"},
+	{COLL_CAP_IN_PROCESS, "in-process", "serves only ranks that all live in one process"},
+	{COLL_CAP_COMPANION, "host-memory-by-companion",
+	 "leaves buffers in host memory to the transport of option companion"},
 };
 
 enum { INFO_CAPABILITIES = sizeof(info_capabilities) / sizeof(info_capabilities[0]) };
 
-static const struct info_style info_plain = {"", "", "", ""};
-static const struct info_style info_colour = {"\033[1m", "\033[32m", "\033[31m", "\033[0m"};
-
-const struct info_style *info_choose_style(void)
-{
-	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-
-	if ((no != NULL && no[0]) || term == NULL || strcmp(term, "dumb") == 0)
-		return &info_plain;
-	return isatty(STDOUT_FILENO) ? &info_colour : &info_plain;
-}
-
-void info_put(const char *text)
-{
-	for (; *text; text++)
-		putchar((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
-}
+/* The columns of the name of a backend's property, and of an option's name. */
+enum { INFO_FIELD = 12, INFO_OPTION = 24 };
 
 static void info_field(const char *name, const char *text)
 {
 	if (text == NULL || text[0] == '\0')
 		return;
-	printf("      %-12s ", name);
-	info_put(text);
+	printf("      %-*s ", INFO_FIELD, name);
+	info_put_sentence(text, 6 + INFO_FIELD + 1);
 	putchar('\n');
 }
 
@@ -111,14 +98,34 @@ static int info_get_option(coll_info_t info, int32_t i, coll_option_info_t *out)
 	return coll_info_option(info, i, out);
 }
 
+/* Explains the words of a backend's properties.  bits: the capabilities that were shown. */
+static void info_print_legend(uint32_t bits)
+{
+	static const char priority[] =
+		"the highest wins; it holds for ranks on several hosts.  For ranks that all run on "
+		"one host, or live in one process, a plugin may have a higher one: then the "
+		"verdict "
+		"names that backend.  A priority that you set holds everywhere";
+
+	printf("  %-*s ", INFO_OPTION, "priority");
+	info_put_value(priority, 2 + INFO_OPTION + 1);
+	putchar('\n');
+	for (size_t i = 0; i < INFO_CAPABILITIES; i++)
+		if (bits & info_capabilities[i].bit) {
+			printf("  can %-*s ", INFO_OPTION - 4, info_capabilities[i].name);
+			info_put_value(info_capabilities[i].meaning, 2 + INFO_OPTION + 1);
+			putchar('\n');
+		}
+}
+
 static void info_print_option(const coll_option_info_t *o, const struct info_style *style)
 {
 	int by_default = strcmp(o->source, "default") == 0;
 	size_t len = o->value != NULL ? strlen(o->value) : 0;
 
-	printf("  %s%-24s%s ", by_default ? "" : style->bold, o->name,
+	printf("  %s%-*s%s ", by_default ? "" : style->bold, INFO_OPTION, o->name,
 	       by_default ? "" : style->end);
-	info_put(len ? o->value : "(unset)");
+	info_put_value(len ? o->value : "(unset)", 2 + INFO_OPTION + 1);
 	/* Values such as "300s" and "64K" already have a unit. */
 	if (len && o->unit[0] && o->value[len - 1] >= '0' && o->value[len - 1] <= '9')
 		printf(" %s", o->unit);
@@ -130,35 +137,90 @@ static void info_print_option(const coll_option_info_t *o, const struct info_sty
 	putchar('\n');
 }
 
+static void info_print_help(const char *help)
+{
+	printf("%*s", INFO_OPTION + 5, "");
+	info_put_value(help, INFO_OPTION + 5);
+	putchar('\n');
+}
+
+/* Prints all options.  Neighbours with the same meaning, as the rules of the collectives are, have it once. */
+static void info_print_options(coll_info_t info, const struct info_style *style)
+{
+	const int32_t n = coll_info_option_count(info);
+	coll_option_info_t o, next;
+
+	for (int32_t i = 0; i < n; i++) {
+		if (info_get_option(info, i, &o) != COLL_SUCCESS)
+			continue;
+		info_print_option(&o, style);
+		if (i + 1 == n || info_get_option(info, i + 1, &next) != COLL_SUCCESS ||
+		    strcmp(o.help, next.help) != 0)
+			info_print_help(o.help);
+	}
+}
+
+static void info_print_interface(const struct interface *at)
+{
+	printf("  %-*s %s", INFO_OPTION, at->name, at->up ? "up" : "down");
+	if (at->loopback)
+		printf(", this host only");
+	if (at->mtu)
+		printf(", packets of %d bytes", at->mtu);
+	if (at->mbits)
+		printf(", %d Mb/s", at->mbits);
+	for (int i = 0; i < at->addresses; i++)
+		printf(", %s", at->address[i]);
+	putchar('\n');
+}
+
+static void info_print_interfaces(const struct info_style *style)
+{
+	struct interface *list;
+	int n = interfaces_list(&list);
+
+	printf("\n%sInterfaces%s (the option interface names one)\n", style->bold, style->end);
+	if (n <= 0)
+		printf("  none found\n");
+	for (int i = 0; i < n; i++)
+		info_print_interface(&list[i]);
+	free(list);
+}
+
 static void info_print(coll_info_t info)
 {
 	const struct info_style *style = info_choose_style();
 	coll_backend_info_t b;
-	coll_option_info_t o;
 	const char *message;
 	int code = coll_info_verdict(info, &message);
+	uint32_t bits = 0;
 
 	printf("%slibcoll%s %s\n\n", style->bold, style->end, coll_version_string());
 	printf("%sBackends%s\n", style->bold, style->end);
 	if (coll_info_backend_count(info) == 0)
 		printf("  none found\n");
 	for (int32_t i = 0; i < coll_info_backend_count(info); i++)
-		if (info_get_backend(info, i, &b) == COLL_SUCCESS)
+		if (info_get_backend(info, i, &b) == COLL_SUCCESS) {
 			info_print_backend(&b, style);
+			bits |= b.capabilities;
+		}
+	if (coll_info_backend_count(info) > 0) {
+		printf("\n%sWhat these words say%s\n", style->bold, style->end);
+		info_print_legend(bits);
+	}
 	printf("\n%sOptions%s (in parentheses: the source of the value; else the default)\n",
 	       style->bold, style->end);
-	for (int32_t i = 0; i < coll_info_option_count(info); i++)
-		if (info_get_option(info, i, &o) == COLL_SUCCESS)
-			info_print_option(&o, style);
+	info_print_options(info, style);
+	info_print_interfaces(style);
 	if (coll_info_note_count(info) > 0)
 		printf("\n%sNotes%s\n", style->bold, style->end);
 	for (int32_t i = 0; i < coll_info_note_count(info); i++) {
 		printf("  ");
-		info_put(coll_info_note(info, i));
+		info_put_sentence(coll_info_note(info, i), 4);
 		putchar('\n');
 	}
 	printf("\n%sVerdict%s\n  %s", style->bold, style->end, code ? style->bad : style->good);
-	info_put(message);
+	info_put_sentence(message, 4);
 	printf("%s\n", style->end);
 }
 
@@ -198,6 +260,29 @@ static void info_json_option(struct json *json, const coll_option_info_t *o)
 	json_object_end(json);
 }
 
+static void info_json_interfaces(struct json *json)
+{
+	struct interface *list;
+	int n = interfaces_list(&list);
+
+	json_array(json, "interfaces");
+	for (int i = 0; i < n; i++) {
+		json_object(json, NULL);
+		json_string(json, "name", list[i].name);
+		json_bool(json, "up", list[i].up);
+		json_bool(json, "loopback", list[i].loopback);
+		json_int(json, "mtu", list[i].mtu);
+		json_int(json, "megabits", list[i].mbits);
+		json_array(json, "addresses");
+		for (int a = 0; a < list[i].addresses; a++)
+			json_string(json, NULL, list[i].address[a]);
+		json_array_end(json);
+		json_object_end(json);
+	}
+	json_array_end(json);
+	free(list);
+}
+
 static void info_json(coll_info_t info)
 {
 	struct json json = {.out = stdout};
@@ -222,6 +307,7 @@ static void info_json(coll_info_t info)
 	for (int32_t i = 0; i < coll_info_note_count(info); i++)
 		json_string(&json, NULL, coll_info_note(info, i));
 	json_array_end(&json);
+	info_json_interfaces(&json);
 	json_object(&json, "verdict");
 	json_bool(&json, "ok", code == COLL_SUCCESS);
 	json_int(&json, "code", code);
@@ -238,37 +324,76 @@ static int info_find_option(coll_info_t info, const char *name, coll_option_info
 	return -1;
 }
 
-static int info_no_option(coll_info_t info, const char *name)
+static int info_find_backend(coll_info_t info, const char *name, coll_backend_info_t *out)
 {
-	int32_t n = coll_info_option_count(info);
-	const char **names = calloc((size_t)n + 1, sizeof(*names));
-	coll_option_info_t o;
+	for (int32_t i = 0; i < coll_info_backend_count(info); i++)
+		if (info_get_backend(info, i, out) == COLL_SUCCESS && strcmp(out->name, name) == 0)
+			return 0;
+	return -1;
+}
 
-	fprintf(stderr, "coll info: no option is called '%s'", name);
-	for (int32_t i = 0; names != NULL && i < n; i++)
-		names[i] = info_get_option(info, i, &o) == COLL_SUCCESS ? o.name : "";
+static int info_no_name(coll_info_t info, const char *name)
+{
+	int32_t options = coll_info_option_count(info), backends = coll_info_backend_count(info);
+	const char **names = calloc((size_t)options + (size_t)backends + 1, sizeof(*names));
+	coll_option_info_t o;
+	coll_backend_info_t b;
+	size_t n = 0;
+
+	fprintf(stderr, "coll info: no option and no backend is called '%s'", name);
+	for (int32_t i = 0; names != NULL && i < options; i++)
+		if (info_get_option(info, i, &o) == COLL_SUCCESS)
+			names[n++] = o.name;
+	for (int32_t i = 0; names != NULL && i < backends; i++)
+		if (info_get_backend(info, i, &b) == COLL_SUCCESS)
+			names[n++] = b.name;
 	fprintf(stderr, "%s\n", names != NULL ? tool_did_you_mean(name, names) : "");
 	free(names);
 	return 1;
 }
 
-/* names: the options that the user asked for, ended by NULL. */
-static int info_some_options(coll_info_t info, char **names, int as_json)
+/* Shows a backend, and the options of its plugin. */
+static void info_one_backend(coll_info_t info, const coll_backend_info_t *b, struct json *json)
+{
+	const struct info_style *style = info_choose_style();
+	coll_option_info_t o;
+	size_t n = strlen(b->name);
+
+	if (json != NULL) {
+		info_json_backend(json, b);
+		return;
+	}
+	info_print_backend(b, style);
+	for (int32_t i = 0; i < coll_info_option_count(info); i++)
+		if (info_get_option(info, i, &o) == COLL_SUCCESS &&
+		    strncmp(o.name, b->name, n) == 0 && o.name[n] == '.') {
+			info_print_option(&o, style);
+			info_print_help(o.help);
+		}
+}
+
+/* names: the options and backends that the user asked for, ended by NULL. */
+static int info_some(coll_info_t info, char **names, int as_json)
 {
 	struct json json = {.out = stdout};
 	coll_option_info_t o;
+	coll_backend_info_t b;
 
 	for (char **name = names; *name != NULL; name++)
-		if (info_find_option(info, *name, &o))
-			return info_no_option(info, *name);
+		if (info_find_option(info, *name, &o) && info_find_backend(info, *name, &b))
+			return info_no_name(info, *name);
 	if (as_json)
 		json_array(&json, NULL);
 	for (char **name = names; *name != NULL; name++) {
-		info_find_option(info, *name, &o);
-		if (as_json)
+		if (info_find_option(info, *name, &o)) {
+			info_find_backend(info, *name, &b);
+			info_one_backend(info, &b, as_json ? &json : NULL);
+		} else if (as_json) {
 			info_json_option(&json, &o);
-		else
+		} else {
 			info_print_option(&o, info_choose_style());
+			info_print_help(o.help);
+		}
 	}
 	if (as_json)
 		json_array_end(&json);
@@ -277,7 +402,7 @@ static int info_some_options(coll_info_t info, char **names, int as_json)
 
 /* The request of the command line. */
 struct info_request {
-	char **names; /* names of options, ended by NULL */
+	char **names; /* names of options and backends, ended by NULL */
 	int count;
 	int json, algorithms;
 	int64_t nranks, nnodes; /* 0: not given */
@@ -299,7 +424,7 @@ static int info_show(const struct info_request *request)
 		status = info_algorithms(info, (int32_t)request->nranks, (int32_t)request->nnodes,
 					 request->json);
 	else if (request->names[0] != NULL)
-		status = info_some_options(info, request->names, request->json);
+		status = info_some(info, request->names, request->json);
 	else if (request->json)
 		info_json(info);
 	else
@@ -333,17 +458,13 @@ static int info_take(struct info_request *request, int c, char **argv, const str
 static int info_check(const struct info_request *request, char **words)
 {
 	if (request->algorithms && (request->count > 0 || words[0] != NULL))
-		return tool_usage("info", "--algorithms shows no options");
+		return tool_usage("info", "--algorithms takes no NAME");
 	if (!request->algorithms && (request->nranks || request->nnodes))
 		return tool_usage("info", "--ranks and --nodes belong to --algorithms");
 	if (request->nnodes && !request->nranks)
 		return tool_usage("info", "--nodes needs --ranks");
 	if (request->nnodes > request->nranks)
 		return tool_usage("info", "more nodes than ranks: each node needs a rank");
-	if (request->count == 0 && words[0] != NULL)
-		return tool_usage("info",
-				  "unexpected argument '%s'; to show one option: --option %s",
-				  words[0], words[0]);
 	return 0;
 }
 

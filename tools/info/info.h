@@ -19,6 +19,12 @@ const struct info_style *info_choose_style(void);
  * steer the terminal.
  */
 void info_put(const char *text);
+/*
+ * Each prints text as info_put does.  If the text is too long for its line, it goes on in the next line, indented.  A
+ * sentence is folded on a terminal only, so that other programs find it whole; a value everywhere.
+ */
+void info_put_sentence(const char *text, int indent);
+void info_put_value(const char *text, int indent);
 
 /*
  * `coll info --algorithms`: prints the rules and the algorithms.  If nranks is not 0, each rule also says whether a call on

@@ -70,7 +70,8 @@ has "a row" "$dir/out" \
 none "no progress line where no terminal is" "$(cat "$dir/err")"
 
 perf -t 4 -s 4096 -n 3 --csv all
-factors='allreduce 1.5 reduce_scatter 0.75 allgather 0.75 alltoall 0.75 gather 0.75 scatter 0.75'
+factors='allreduce 1.5'
+for kind in reduce_scatter allgather alltoall gather scatter; do factors+=" $kind 0.75 ${kind}v 0.75"; done
 none "busbw is algbw times the factor" "$(awk -F, -v list="$factors" '
     BEGIN { n = split(list, f, " "); for (i = 1; i < n; i += 2) factor[f[i]] = f[i + 1] }
     NR > 1 && $2 > 0 { want = $11 * ($1 in factor ? factor[$1] : 1)
@@ -123,6 +124,73 @@ else
     skip "JSON is well-formed" "no python3"
     skip "buffers beyond any memory" "no python3"
 fi
+
+# ------------------------------------------------- the words of nccl-tests
+
+perf -t 2 -b 8 -e 32 -f 2 -n 2 -w 1 -c 1 -d float --csv
+is "nccl-tests' options: status 0" $status 0
+is "float is float32, and -c 1 checks" "$(awk -F, 'NR > 1 { print $4, $13 }' "$dir/out" | sort -u)" "float32 0"
+for pair in char:int8 int:int32 half:float16 double:float64 f8e4m3:float8e4m3 f8e5m2:float8e5m2; do
+    perf -t 2 -s 64 -n 1 -w 0 -c 0 -d ${pair%:*} --csv
+    is "type ${pair%:*}, unchecked by -c 0" "$(awk -F, 'NR == 2 { print $4 "[" $13 "]" }' "$dir/out")" "${pair#*:}[]"
+done
+
+# ------------------------------- v-forms, persistent requests, percentiles
+
+perf -t 3 -s 8,4096 -n 2 -w 1 --csv all
+is "v-forms count per rank as their plain forms do" \
+    "$(awk -F, '$2 > 12 && $1 ~ /^(allgather|reduce_scatter|alltoall|gather|scatter)v$/ { print $1, $2, $3 }' "$dir/out" | sort -u | xargs)" \
+    "allgatherv 4092 341 alltoallv 4092 341 gatherv 4092 341 reduce_scatterv 4092 341 scatterv 4092 341"
+for group in 1 3; do
+    perf -t 3 -s 8,4096 -n 3 -w 1 -p -g $group --csv all
+    is "persistent requests, group of $group: status 0" $status 0
+    none "persistent requests, group of $group: nothing wrong" "$(awk -F, 'NR > 1 && $13 != 0' "$dir/out")"
+    is "persistent requests, group of $group: every collective" \
+        "$(awk -F, 'NR > 1 { print $1 }' "$dir/out" | sort -u | wc -l)" 17
+done
+perf -t 2 -s 64 -n 30 --percentiles --csv all
+none "percentiles grow: median, p90, p99, longest" "$(awk -F, '
+    NR == 1 && $0 !~ /,wrong,p90_us,p99_us,max_us$/ { print }
+    NR > 1 && ($10 > $14 || $14 > $15 || $15 > $16) { print }' "$dir/out")"
+perf -t 2 -s 64 -n 3 -P --issue
+has "percentiles: eight more columns, and then those of --issue" "$dir/out" '^ +64( +[^ ]+){12}( +[0-9.]+){8} +[0-9]+ +[0-9]+$'
+is "the heading has a name for each column" "$(sed -n '/^#.*size/p' "$dir/out" | wc -w)" 24
+
+# ------------------------------------------------------ charts, comparison
+
+perf -t 2 -b 8 -e 4K -f 4 -n 1 -d all --svg "$dir/chart.svg" allgather
+is "--svg: status 0" $status 0
+has "--svg: a line for each type" "$dir/chart.svg" 'allgather, float64'
+if command -v python3 >/dev/null; then
+    is "--svg: well-formed, two panels with a line a type" "$(python3 -c 'import sys, xml.etree.ElementTree as E
+r = E.parse(sys.argv[1]).getroot()
+print(r.tag.split("}")[1], len([p for p in r.iter() if p.get("class") == "line"]))' "$dir/chart.svg" 2>&1)" "svg 42"
+fi
+perf -t 2 -s 0 -n 1 --svg "$dir/chart.svg" barrier
+is "--svg of a barrier, which has no size: status 0" $status 0
+perf -t 2 -s 8 -n 1 --svg "$dir/none/chart.svg"
+is "--svg into no folder: status 1" $status 1
+has "--svg into no folder: says so" "$dir/err" "cannot write '$dir/none/chart.svg': No such file"
+
+perf -t 2 -s 8,64,256 -n 3 --json allreduce
+cp "$dir/out" "$dir/before.json"
+sed 's/"median_us": [0-9.e+-]*/"median_us": 3/' "$dir/before.json" >"$dir/three.json"
+sed 's/"median_us": [0-9.e+-]*/"median_us": 6/; s/"size": 256/"size": 512/' "$dir/before.json" >"$dir/six.json"
+perf --compare "$dir/three.json" "$dir/six.json"
+is "--compare: status 0" $status 0
+has "--compare: a row" "$dir/out" '^allreduce +64 +float32 +sum +in +3\.00 +6\.00 +2\.000$'
+has "--compare: the mean" "$dir/out" 'geometric mean of the ratios after / before: 2\.000$'
+has "--compare: rows of one file only" "$dir/out" '^# rows without a partner: 1 before, 1 after$'
+perf --compare "$dir/before.json" "$dir/absent.json"
+is "--compare with no file: status 1" $status 1
+has "--compare with no file: says so" "$dir/err" "^coll perf: cannot read '$dir/absent.json': No such file"
+head -c 200 "$dir/before.json" >"$dir/cut.json"
+perf --compare "$dir/before.json" "$dir/cut.json"
+is "--compare with half a file: status 1" $status 1
+has "--compare with half a file: says where it ends" "$dir/err" "'$dir/cut.json' is no JSON document: byte 200: "
+echo '{"results": 3}' >"$dir/other.json"
+perf --compare "$dir/other.json" "$dir/before.json"
+has "--compare with another document: says so" "$dir/err" "'$dir/other.json' is no output of coll perf --json"
 
 # ------------------------------------------------------------ memory of devices
 
@@ -243,6 +311,7 @@ wrong "no call in a group" "--group 0: expected a number from 1" -g 0
 wrong "no iterations" "--iters 0: expected a number from 1" -n 0
 wrong "a root that does not exist" "--root 2: there are only 2 ranks" -t 2 -r 2
 wrong "no kind of memory" "--memory hots: expected host, cuda or managed" -m hots
+wrong "--compare of one file" "--compare takes two files of --json, got 1" --compare a.json
 wrong "two collectives" "one collective, not 'reduce' and 'broadcast'" reduce broadcast
 
 done_testing

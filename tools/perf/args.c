@@ -10,36 +10,43 @@
 const char perf_help[] =
 	"Usage: coll perf [OPTION]... [COLLECTIVE]\n"
 	"       coll run -n N coll perf [OPTION]... [COLLECTIVE]\n"
+	"       coll perf --compare BEFORE.json AFTER.json\n"
 	"Checks and measures allreduce (default), broadcast, reduce, allgather,\n"
-	"reduce_scatter, alltoall, gather, scatter, scan, exscan, sendrecv, barrier, or all\n"
-	"of them.\n"
+	"reduce_scatter, alltoall, gather, scatter, allgatherv, reduce_scatterv, alltoallv,\n"
+	"gatherv, scatterv, scan, exscan, sendrecv, barrier, or all of them.\n"
 	"Each rank is a process of its own, as started by coll run, or a thread.\n"
 	"\n"
 	"  -b, --minbytes SIZE   smallest size; K, M, G are allowed (default 8)\n"
 	"  -e, --maxbytes SIZE   largest size (default 128M)\n"
 	"  -f, --stepfactor N    each size is N times the one before (default 2)\n"
 	"  -s, --sizes LIST      measure these sizes instead, separated by commas\n"
-	"  -d, --datatype TYPE   float32 (default), ..., or all\n"
+	"  -d, --datatype TYPE   float32 (default), ..., or all; also nccl-tests' float, half,\n"
+	"                        double, int, ...\n"
 	"  -o, --op OP           sum (default), prod, max, min, avg, band, bor, bxor,\n"
 	"                        land, lor, lxor, minloc, maxloc, or all\n"
 	"  -n, --iters N         timed calls for each row (default 20)\n"
 	"  -w, --warmup N        untimed calls before them (default 5)\n"
 	"  -r, --root RANK       for broadcast, reduce, gather, scatter (default 0)\n"
-	"  -c, --check yes|no    compare each result with the right result (default yes)\n"
+	"  -c, --check yes|no    compare each result with the right result (default yes); 1, 0\n"
 	"  -t, --in-process N    N ranks as threads of this process\n"
 	"  -m, --memory KIND     host, cuda or managed (default: host if the backend takes it,\n"
 	"                        else cuda); ranks take the devices round robin\n"
 	"  -g, --group N         N calls in one group, each with buffers of its own; a time\n"
 	"                        is the time of the whole group (default 1: no group)\n"
+	"  -p, --persistent      start persistent requests, which are made beforehand\n"
+	"  -P, --percentiles     also print the 50th, 90th and 99th percentile of the times of\n"
+	"                        the calls, and the longest\n"
 	"  -i, --issue           also print how long a call takes to return, in nanoseconds\n"
 	"      --json            print one JSON document\n"
 	"      --csv             print comma-separated values\n"
+	"      --svg FILE        also draw time and bus bandwidth into an SVG file\n"
+	"      --compare         show how the times of two files of --json differ\n"
 	"  -h, --help            show this help and exit\n"
 	"\n"
 	"Exit status: 0 if every result was right, 1 if not or if a call failed, 2 if the\n"
 	"command line is wrong.\n";
 
-enum { ARGS_OPT_JSON = 256, ARGS_OPT_CSV };
+enum { ARGS_OPT_JSON = 256, ARGS_OPT_CSV, ARGS_OPT_SVG, ARGS_OPT_COMPARE };
 
 static const struct option args_known[] = {{"minbytes", required_argument, NULL, 'b'},
 					   {"maxbytes", required_argument, NULL, 'e'},
@@ -55,8 +62,12 @@ static const struct option args_known[] = {{"minbytes", required_argument, NULL,
 					   {"memory", required_argument, NULL, 'm'},
 					   {"group", required_argument, NULL, 'g'},
 					   {"issue", no_argument, NULL, 'i'},
+					   {"persistent", no_argument, NULL, 'p'},
+					   {"percentiles", no_argument, NULL, 'P'},
 					   {"json", no_argument, NULL, ARGS_OPT_JSON},
 					   {"csv", no_argument, NULL, ARGS_OPT_CSV},
+					   {"svg", required_argument, NULL, ARGS_OPT_SVG},
+					   {"compare", no_argument, NULL, ARGS_OPT_COMPARE},
 					   {"help", no_argument, NULL, 'h'},
 					   {NULL, 0, NULL, 0}};
 
@@ -77,7 +88,20 @@ struct args_state {
 	struct perf_options *options;
 	uint64_t least, most;
 	int factor;
+	int compare; /* 1: the words of the command line are two files */
 };
+
+/* nccl-tests' names of types that have another name here. */
+static const struct {
+	const char *theirs;
+	coll_dtype_t dtype;
+} args_nccl_tests[] = {
+	{"char", COLL_INT8},         {"int", COLL_INT32},      {"half", COLL_FLOAT16},
+	{"float", COLL_FLOAT32},     {"double", COLL_FLOAT64}, {"f8e4m3", COLL_FLOAT8E4M3},
+	{"f8e5m2", COLL_FLOAT8E5M2},
+};
+
+enum { ARGS_NCCL_TESTS = sizeof(args_nccl_tests) / sizeof(args_nccl_tests[0]) };
 
 static int args_int(const char *name, const char *text, int64_t min, int64_t max, int *value)
 {
@@ -137,6 +161,9 @@ static int args_dtype(struct perf_options *o, const char *text)
 
 	o->dtypes = 0;
 	o->several |= strcmp(text, "all") == 0;
+	for (int i = 0; i < ARGS_NCCL_TESTS; i++)
+		if (strcmp(text, args_nccl_tests[i].theirs) == 0)
+			o->dtype[o->dtypes++] = args_nccl_tests[i].dtype;
 	for (int i = 0; i < ARGS_DTYPES; i++) {
 		names[i + 1] = coll_dtype_name(args_dtypes[i]);
 		if (strcmp(text, "all") == 0 || strcmp(text, names[i + 1]) == 0)
@@ -163,11 +190,14 @@ static int args_op(struct perf_options *o, const char *text)
 	return 0;
 }
 
+/* nccl-tests has 1 and 0 for yes and no. */
 static int args_check(struct perf_options *o, const char *text)
 {
-	if (strcmp(text, "yes") != 0 && strcmp(text, "no") != 0)
+	const int yes = strcmp(text, "yes") == 0 || strcmp(text, "1") == 0;
+
+	if (!yes && strcmp(text, "no") != 0 && strcmp(text, "0") != 0)
 		return tool_usage("perf", "--check %s: expected yes or no", text);
-	o->check = strcmp(text, "yes") == 0;
+	o->check = yes;
 	return 0;
 }
 
@@ -200,6 +230,10 @@ static int args_set(struct args_state *s, int c, char **argv)
 	case 'm': return args_memory(o, optarg);
 	case 'g': return args_int("group", optarg, 1, 1 << 20, &o->group);
 	case 'i': o->issue = 1; return 0;
+	case 'p': o->persistent = 1; return 0;
+	case 'P': o->percentiles = 1; return 0;
+	case ARGS_OPT_SVG: o->svg = optarg; return 0;
+	case ARGS_OPT_COMPARE: s->compare = 1; return 0;
 	case ARGS_OPT_JSON: o->format = PERF_JSON; return 0;
 	case ARGS_OPT_CSV: o->format = PERF_CSV; return 0;
 	default: return tool_bad_option("perf", c, argv, args_known);
@@ -227,6 +261,15 @@ static int args_collective(struct perf_options *o, int argc, char **argv)
 			  tool_expected(argv[optind], names));
 }
 
+static int args_compare(struct perf_options *o, int argc, char **argv)
+{
+	if (argc - optind != 2)
+		return tool_usage("perf", "--compare takes two files of --json, got %d",
+				  argc - optind);
+	o->compare = argv + optind;
+	return 0;
+}
+
 int perf_args(struct perf_options *o, int argc, char **argv)
 {
 	struct args_state s = {.options = o, .least = 8, .most = 128 << 20, .factor = 2};
@@ -241,7 +284,7 @@ int perf_args(struct perf_options *o, int argc, char **argv)
 				   .check = 1,
 				   .group = 1,
 				   .memory = PERF_MEMORY_ANY};
-	while (status == 0 && (c = getopt_long(argc, argv, ":b:e:f:s:d:o:n:w:r:c:t:m:g:ih",
+	while (status == 0 && (c = getopt_long(argc, argv, ":b:e:f:s:d:o:n:w:r:c:t:m:g:ipPh",
 					       args_known, NULL)) != -1) {
 		if (c == 'h') {
 			fputs(perf_help, stdout);
@@ -250,7 +293,7 @@ int perf_args(struct perf_options *o, int argc, char **argv)
 		status = args_set(&s, c, argv);
 	}
 	if (status == 0)
-		status = args_collective(o, argc, argv);
+		status = s.compare ? args_compare(o, argc, argv) : args_collective(o, argc, argv);
 	if (status == 0 && o->size == NULL)
 		status = args_steps(o, s.least, s.most, s.factor);
 	return status ? status : PERF_ARGS_GO;

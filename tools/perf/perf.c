@@ -128,20 +128,23 @@ static int perf_kind_cases(struct perf_worker *w, struct perf_case *c)
 static int perf_all_kinds(struct perf_worker *w, struct perf_case *c)
 {
 	const struct perf_kind *only = w->options->kind;
+	int unwritten;
 
 	for (const struct perf_kind *kind = perf_kinds; kind->name != NULL; kind++) {
 		c->kind = kind;
 		if ((only == NULL || only == kind) && perf_kind_cases(w, c) != 0)
 			return -1;
 	}
-	perf_report_end(&w->report, NULL);
+	unwritten = perf_report_end(&w->report, NULL);
 	/*
 	 * A rank that exits with a failure may end rank 0, so it waits until rank 0 has printed
 	 * everything.
 	 */
 	if (coll_barrier(w->comm) != COLL_SUCCESS)
 		w->broken = 1;
-	return w->broken || w->report.wrong || (w->skipped && !w->options->several) ? -1 : 0;
+	return w->broken || unwritten || w->report.wrong || (w->skipped && !w->options->several)
+		       ? -1
+		       : 0;
 }
 
 /* Runs all measurements of one rank.  Returns the exit status. */
@@ -160,6 +163,12 @@ static int perf_rank(struct perf_worker *w)
 			tool_usage("perf", "--root %d: there are only %d ranks", c.root, c.nranks);
 		return TOOL_USAGE;
 	}
+	c.counts = calloc(2 * (size_t)c.nranks, sizeof(*c.counts));
+	if (c.counts == NULL) {
+		fprintf(stderr, "coll perf: no memory for the counts of %d ranks\n", c.nranks);
+		return 1;
+	}
+	c.displs = c.counts + c.nranks;
 	opened = perf_open_buffers(w, c.nranks, text, sizeof(text)) == 0;
 	perf_report_begin(&w->report, w->options, &c, w->buffers.kind);
 	if (!opened)
@@ -167,6 +176,7 @@ static int perf_rank(struct perf_worker *w)
 	else if (perf_all_kinds(w, &c) == 0)
 		status = 0;
 	perf_buffers_close(&w->buffers);
+	free(c.counts);
 	return status;
 }
 
@@ -265,7 +275,9 @@ static int perf_main(int argc, char **argv)
 	struct perf_options options;
 	int status = perf_args(&options, argc, argv);
 
-	if (status == PERF_ARGS_GO)
+	if (status == PERF_ARGS_GO && options.compare)
+		status = perf_compare(options.compare[0], options.compare[1]);
+	else if (status == PERF_ARGS_GO)
 		status = options.in_process ? perf_one_process_all_ranks(&options)
 					    : perf_one_process(&options);
 	free(options.size);

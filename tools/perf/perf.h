@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * perf.h - the parts of `coll perf`: the command and the sequence of measurements (perf.c), the
- * collectives (kind.c), their memory (memory.c), one measurement (run.c), the output (report.c).
+ * collectives (kind.c), their memory (memory.c), one measurement (run.c), the output (report.c, svg.c), and what
+ * two outputs differ in (compare.c).
  */
 #ifndef TOOLS_PERF_H
 #define TOOLS_PERF_H
@@ -21,6 +22,7 @@ struct perf_case;
 
 struct perf_kind {
 	const char *name;
+	int32_t number; /* COLL_KIND_*; of sendrecv COLL_KIND_SEND */
 	int reduces;    /* 1: takes an operation */
 	int rooted;     /* 1: takes a root */
 	int in_place;   /* 1: has an in-place form */
@@ -48,9 +50,11 @@ struct perf_case {
 	size_t count; /* the call's count argument */
 	size_t size;  /* bytes of the larger buffer */
 	int group;    /* calls that are issued together; 1: no group */
+	/* For v-forms: the same count for each rank, and where the parts of the ranks begin.  Memory of the worker. */
+	size_t *counts, *displs;
 };
 
-enum { PERF_KINDS_MAX = 16, PERF_DTYPES_MAX = 24, PERF_OPS_MAX = 16, PERF_RANKS_MAX = 1024 };
+enum { PERF_KINDS_MAX = 24, PERF_DTYPES_MAX = 24, PERF_OPS_MAX = 16, PERF_RANKS_MAX = 1024 };
 
 enum perf_format { PERF_TABLE, PERF_JSON, PERF_CSV };
 
@@ -69,9 +73,13 @@ struct perf_options {
 	int in_process; /* number of ranks as threads of this process; 0: from the environment */
 	/* 1: the user asked for "all" collectives, types or operations, so skip unsupported cases */
 	int several;
-	int memory; /* an enum memory_kind, or PERF_MEMORY_ANY */
-	int issue;  /* 1: also measure how long a call takes to return */
-	int group;  /* calls that are issued together in a group; 1: no group */
+	int memory;      /* an enum memory_kind, or PERF_MEMORY_ANY */
+	int issue;       /* 1: also measure how long a call takes to return */
+	int group;       /* calls that are issued together in a group; 1: no group */
+	int persistent;  /* 1: start persistent requests, which are made before the timed calls */
+	int percentiles; /* 1: also print percentiles of the times */
+	const char *svg; /* the file for a chart, or NULL */
+	char **compare;  /* two files of --json to compare, or NULL */
 	enum perf_format format;
 };
 
@@ -106,7 +114,8 @@ void perf_copy(const struct perf_buffers *buffers, void *dst, const void *src, s
 /* ------------------------------------------------------------ run.c -- */
 
 struct perf_times {
-	double mean, min, median; /* microseconds of each call, on the slowest rank */
+	/* microseconds of each call, on the slowest rank; the percentiles are of the calls */
+	double mean, min, median, p90, p99, max;
 	/* median of the nanoseconds until the call returns, before the operation is complete */
 	double issue;
 };
@@ -129,12 +138,40 @@ void perf_set_size(struct perf_case *c, uint64_t bytes);
 coll_result_t perf_run_row(const struct perf_case *c, const struct perf_options *options,
 			   const struct perf_buffers *buffers, struct perf_row *row);
 
+/* ------------------------------------------------------------ svg.c -- */
+
+/* The points of a chart; an empty struct has none. */
+struct perf_chart {
+	struct perf_point *point;
+	size_t points, room;
+	int failed; /* 1: memory ran out */
+};
+
+struct perf_point {
+	const struct perf_kind *kind;
+	coll_dtype_t dtype;
+	coll_op_t op;
+	double size, time, busbw;
+};
+
+void perf_chart_add(struct perf_chart *chart, const struct perf_point *point);
+/* Writes the chart and frees the points.  Returns 0, or -1 after printing an error. */
+int perf_chart_write(struct perf_chart *chart, const char *path, const char *title);
+
+/* -------------------------------------------------------- compare.c -- */
+
+/* Prints how the times of two files of `coll perf --json` differ.  Returns the exit status. */
+int perf_compare(const char *before, const char *after);
+
 /* --------------------------------------------------------- report.c -- */
 
 /* Only rank 0 prints a report. */
 struct perf_report {
 	enum perf_format format;
-	int quiet, issue;
+	int quiet, issue, percentiles;
+	const char *svg;
+	struct perf_chart chart;
+	char title[128];
 	struct progress progress;
 	struct json json;
 	const struct perf_kind *kind; /* the collective whose table heading was printed last */
@@ -151,7 +188,7 @@ void perf_report_row(struct perf_report *report, const struct perf_case *c,
 		     const struct perf_row *row);
 /* Reports a case that the backend does not support. */
 void perf_report_skipped(struct perf_report *report, const char *message);
-/* Ends the report.  error: the message that ended the run, or NULL. */
-void perf_report_end(struct perf_report *report, const char *error);
+/* Ends the report.  error: the message that ended the run, or NULL.  Returns 0, or -1 if a file could not be written. */
+int perf_report_end(struct perf_report *report, const char *error);
 
 #endif

@@ -13,6 +13,11 @@ static const char *const report_heading[] = {
 	"#        (B)    (elements)                                 "
 	"(us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)",
 };
+/* Three lines above the columns of each place. */
+static const char *const report_percentiles_heading[] = {
+	"                     out-of-place                        in-place",
+	"     p50     p90     p99     max     p50     p90     p99     max",
+	"    (us)    (us)    (us)    (us)    (us)    (us)    (us)    (us)"};
 static const char *const report_issue_heading[] = {"           issue", "     out      in",
 						   "           (ns)    (ns)"};
 
@@ -56,12 +61,16 @@ void perf_report_begin(struct perf_report *report, const struct perf_options *o,
 	*report = (struct perf_report){.format = o->format,
 				       .quiet = c->rank != 0,
 				       .issue = o->issue,
+				       .percentiles = o->percentiles,
+				       .svg = o->svg,
 				       .json = {.out = stdout}};
 	if (report->quiet)
 		return;
 	report_rounding(o);
 	coll_comm_backend(c->comm, &backend);
 	progress_begin(&report->progress, 0);
+	snprintf(report->title, sizeof(report->title), "libcoll %s, %s, %d ranks, %s memory",
+		 coll_version_string(), backend, c->nranks, perf_memory_name(memory));
 	if (report->format == PERF_JSON) {
 		json_object(&report->json, NULL);
 		json_string(&report->json, "version", coll_version_string());
@@ -73,8 +82,8 @@ void perf_report_begin(struct perf_report *report, const struct perf_options *o,
 		json_array(&report->json, "results");
 	} else if (report->format == PERF_CSV) {
 		printf("collective,size,count,type,redop,root,place,time_us,min_us,median_us,"
-		       "algbw_gbps,busbw_gbps,wrong%s\n",
-		       o->issue ? ",issue_ns" : "");
+		       "algbw_gbps,busbw_gbps,wrong%s%s\n",
+		       o->percentiles ? ",p90_us,p99_us,max_us" : "", o->issue ? ",issue_ns" : "");
 	} else {
 		printf("# libcoll %s, backend %s, %d rank%s, %s memory, %d warm-up and %d timed "
 		       "iterations\n",
@@ -106,6 +115,16 @@ static void report_table_half(const struct perf_case *c, const struct perf_row *
 		printf("%6" PRId64, row->wrong[place]);
 }
 
+static void report_table_percentiles(const struct perf_row *row, int place)
+{
+	const struct perf_times *t = &row->times[place];
+
+	if (place == 1 && !row->in_place)
+		printf("     N/A     N/A     N/A     N/A");
+	else
+		printf(" %7.2f %7.2f %7.2f %7.2f", t->median, t->p90, t->p99, t->max);
+}
+
 static void report_table_issue(const struct perf_row *row)
 {
 	printf(" %7.0f", row->times[0].issue);
@@ -119,7 +138,9 @@ static void report_table_heading(const struct perf_report *report, const struct 
 {
 	printf("#\n# %s\n", c->kind->name);
 	for (int i = 0; i < 3; i++)
-		printf("%s%s\n", report_heading[i], report->issue ? report_issue_heading[i] : "");
+		printf("%s%s%s\n", report_heading[i],
+		       report->percentiles ? report_percentiles_heading[i] : "",
+		       report->issue ? report_issue_heading[i] : "");
 }
 
 static void report_table(struct perf_report *report, const struct perf_case *c,
@@ -132,6 +153,8 @@ static void report_table(struct perf_report *report, const struct perf_case *c,
 	       c->kind->rooted ? c->root : -1);
 	report_table_half(c, row, 0);
 	report_table_half(c, row, 1);
+	for (int place = 0; report->percentiles && place < 2; place++)
+		report_table_percentiles(row, place);
 	if (report->issue)
 		report_table_issue(row);
 	putchar('\n');
@@ -148,6 +171,8 @@ static void report_csv(const struct perf_report *report, const struct perf_case 
 	       t->mean, t->min, t->median, bw, bw * perf_bus_factor(c->kind, c->nranks));
 	if (row->wrong[place] >= 0)
 		printf("%" PRId64, row->wrong[place]);
+	if (report->percentiles)
+		printf(",%.3f,%.3f,%.3f", t->p90, t->p99, t->max);
 	if (report->issue)
 		printf(",%.0f", t->issue);
 	putchar('\n');
@@ -164,6 +189,9 @@ static void report_json_half(struct perf_report *report, const char *key, const 
 	json_number(json, "time_us", t->mean);
 	json_number(json, "min_us", t->min);
 	json_number(json, "median_us", t->median);
+	json_number(json, "p90_us", t->p90);
+	json_number(json, "p99_us", t->p99);
+	json_number(json, "max_us", t->max);
 	if (report->issue)
 		json_number(json, "issue_ns", t->issue);
 	json_number(json, "algbw_gbps", bw);
@@ -195,6 +223,22 @@ static void report_json(struct perf_report *report, const struct perf_case *c,
 	json_object_end(json);
 }
 
+/* Adds the calls out of place to the chart. */
+static void report_chart(struct perf_report *report, const struct perf_case *c,
+			 const struct perf_row *row)
+{
+	const struct perf_point point = {.kind = c->kind,
+					 .dtype = c->dtype,
+					 .op = c->op,
+					 .size = (double)c->size,
+					 .time = row->times[0].mean,
+					 .busbw = report_algbw(c, &row->times[0]) *
+						  perf_bus_factor(c->kind, c->nranks)};
+
+	if (report->svg != NULL && c->size > 0)
+		perf_chart_add(&report->chart, &point);
+}
+
 void perf_report_row(struct perf_report *report, const struct perf_case *c,
 		     const struct perf_row *row)
 {
@@ -208,6 +252,7 @@ void perf_report_row(struct perf_report *report, const struct perf_case *c,
 	if (report->quiet)
 		return;
 	progress_clear(&report->progress);
+	report_chart(report, c, row);
 	if (report->format == PERF_JSON)
 		report_json(report, c, row);
 	else if (report->format == PERF_TABLE)
@@ -232,12 +277,12 @@ void perf_report_skipped(struct perf_report *report, const char *message)
 		fprintf(stderr, "coll perf: skipped: %s\n", message);
 }
 
-void perf_report_end(struct perf_report *report, const char *error)
+int perf_report_end(struct perf_report *report, const char *error)
 {
 	double bus = report->bus_count ? report->bus_sum / report->bus_count : 0;
 
 	if (report->quiet)
-		return;
+		return 0;
 	progress_clear(&report->progress);
 	if (report->format == PERF_JSON) {
 		json_array_end(&report->json);
@@ -251,4 +296,5 @@ void perf_report_end(struct perf_report *report, const char *error)
 		printf("# Avg bus bandwidth    : %g\n", bus);
 	}
 	fflush(stdout);
+	return report->svg ? perf_chart_write(&report->chart, report->svg, report->title) : 0;
 }

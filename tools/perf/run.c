@@ -32,6 +32,10 @@ void perf_set_size(struct perf_case *c, uint64_t bytes)
 	if (c->count == 0 && bytes > 0 && !c->kind->no_data)
 		c->count = 1;
 	c->size = c->count * width * parts;
+	for (int r = 0; r < c->nranks; r++) {
+		c->counts[r] = c->count;
+		c->displs[r] = (size_t)r * c->count;
+	}
 }
 
 /* Returns the number of elements in a buffer. */
@@ -126,30 +130,103 @@ static size_t run_stride(const struct perf_case *c)
 	return perf_group_stride(c->size);
 }
 
-/* Issues a call, or the calls of a group, each with buffers of its own. */
-static coll_result_t run_issue(const struct perf_case *c, const char *send, char *recv)
+/* The calls that one timed iteration issues: one, or those of a group, each with buffers of its own. */
+struct run_calls {
+	const struct perf_case *c;
+	const char *send;
+	char *recv;
+	coll_request_t *requests; /* persistent requests in the place of calls, or NULL */
+	int nrequests;
+};
+
+/* Makes the persistent requests of the call on these buffers. */
+static coll_result_t run_add_requests(struct run_calls *calls, const char *send, char *recv)
+{
+	const struct perf_case *c = calls->c;
+	coll_args_t args = {.size = sizeof(args),
+			    .kind = c->kind->number,
+			    .dtype = c->dtype,
+			    .op = c->op,
+			    .root = c->root,
+			    .sendbuf = send,
+			    .recvbuf = recv,
+			    .count = c->count,
+			    .sendcounts = c->counts,
+			    .senddispls = c->displs,
+			    .recvcounts = c->counts,
+			    .recvdispls = c->displs};
+	coll_result_t code;
+
+	if (c->kind->number == COLL_KIND_SEND)
+		args.root = (c->rank + 1) % c->nranks;
+	code = coll_request_init(c->comm, &args, &calls->requests[calls->nrequests]);
+	calls->nrequests += code == COLL_SUCCESS;
+	if (code != COLL_SUCCESS || c->kind->number != COLL_KIND_SEND)
+		return code;
+	args.kind = COLL_KIND_RECV;
+	args.root = (c->rank + c->nranks - 1) % c->nranks;
+	code = coll_request_init(c->comm, &args, &calls->requests[calls->nrequests]);
+	calls->nrequests += code == COLL_SUCCESS;
+	return code;
+}
+
+/* Makes persistent requests of all calls.  The caller must call run_free_requests afterwards. */
+static coll_result_t run_make_requests(struct run_calls *calls)
+{
+	const int n = calls->c->group;
+	const size_t stride = run_stride(calls->c);
+	coll_result_t code = COLL_SUCCESS;
+
+	/* sendrecv has two for each call. */
+	calls->requests = calloc(2 * (size_t)n, sizeof(*calls->requests));
+	if (calls->requests == NULL)
+		return COLL_ERR_NO_MEMORY;
+	for (int i = 0; i < n && code == COLL_SUCCESS; i++)
+		code = run_add_requests(calls, calls->send + (size_t)i * stride,
+					calls->recv + (size_t)i * stride);
+	return code;
+}
+
+static void run_free_requests(struct run_calls *calls)
+{
+	for (int i = 0; i < calls->nrequests; i++)
+		coll_request_free(calls->requests[i]);
+	free(calls->requests);
+}
+
+/* Issues the calls outside a group, or inside the group that the caller has begun. */
+static coll_result_t run_issue_each(const struct run_calls *calls)
+{
+	const struct perf_case *c = calls->c;
+	coll_result_t code = COLL_SUCCESS;
+
+	for (int i = 0; i < calls->nrequests && code == COLL_SUCCESS; i++)
+		code = coll_request_start(calls->requests[i]);
+	for (int i = 0; calls->requests == NULL && i < c->group && code == COLL_SUCCESS; i++)
+		code = c->kind->call(c, calls->send + (size_t)i * run_stride(c),
+				     calls->recv + (size_t)i * run_stride(c));
+	return code;
+}
+
+static coll_result_t run_issue(const struct run_calls *calls)
 {
 	coll_result_t code, ended;
 
-	if (c->group == 1)
-		return c->kind->call(c, send, recv);
+	if (calls->c->group == 1 && calls->nrequests <= 1)
+		return run_issue_each(calls);
 	code = coll_group_start();
 	if (code != COLL_SUCCESS)
 		return code;
-	for (int i = 0; i < c->group && code == COLL_SUCCESS; i++) {
-		code = c->kind->call(c, send, recv);
-		send += run_stride(c);
-		recv += run_stride(c);
-	}
+	code = run_issue_each(calls);
 	ended = coll_group_end();
 	return code ? code : ended;
 }
 
-static coll_result_t run_call(const struct perf_case *c, const char *send, char *recv)
+static coll_result_t run_call(const struct run_calls *calls)
 {
-	coll_result_t code = run_issue(c, send, recv);
+	coll_result_t code = run_issue(calls);
 
-	return code ? code : coll_sync(c->comm);
+	return code ? code : coll_sync(calls->c->comm);
 }
 
 static int run_by_time(const void *a, const void *b)
@@ -166,6 +243,12 @@ static double run_median(double *t, int n)
 	return n % 2 ? t[n / 2] : (t[n / 2 - 1] + t[n / 2]) / 2;
 }
 
+/* Returns the least of n sorted times that `percent` of them do not exceed. */
+static double run_percentile(const double *t, int n, int percent)
+{
+	return t[((int64_t)n * percent + 99) / 100 - 1];
+}
+
 static void run_summarise(double *t, double *issued, int n, struct perf_times *times)
 {
 	double sum = 0;
@@ -175,28 +258,31 @@ static void run_summarise(double *t, double *issued, int n, struct perf_times *t
 	times->mean = sum / n;
 	times->median = run_median(t, n);
 	times->min = t[0];
+	times->p90 = run_percentile(t, n, 90);
+	times->p99 = run_percentile(t, n, 99);
+	times->max = t[n - 1];
 	times->issue = run_median(issued, n);
 }
 
-static coll_result_t run_time(const struct perf_case *c, const struct perf_options *o,
-			      const char *send, char *recv, struct perf_times *times)
+static coll_result_t run_time(const struct run_calls *calls, const struct perf_options *o,
+			      struct perf_times *times)
 {
 	double *t = calloc((size_t)o->iters, 2 * sizeof(*t));
 	double *issued = t == NULL ? NULL : t + o->iters;
 	coll_result_t code = t == NULL ? COLL_ERR_NO_MEMORY : COLL_SUCCESS;
 
 	for (int i = 0; i < o->warmup && code == COLL_SUCCESS; i++)
-		code = run_call(c, send, recv);
+		code = run_call(calls);
 	if (code == COLL_SUCCESS)
-		code = coll_barrier(c->comm);
+		code = coll_barrier(calls->c->comm);
 	for (int i = 0; i < o->iters && code == COLL_SUCCESS; i++) {
 		int64_t start = tool_now_ns();
 
-		code = run_issue(c, send, recv);
+		code = run_issue(calls);
 		if (o->issue)
 			issued[i] = (double)(tool_now_ns() - start);
 		if (code == COLL_SUCCESS)
-			code = coll_sync(c->comm);
+			code = coll_sync(calls->c->comm);
 		t[i] = (double)(tool_now_ns() - start) / 1000;
 	}
 	if (code == COLL_SUCCESS)
@@ -253,25 +339,43 @@ static coll_result_t run_share(const struct perf_case *c, const struct perf_buff
 	return COLL_SUCCESS;
 }
 
+/* Checks and times the calls of one place. */
+static coll_result_t run_place_row(const struct perf_case *c, const struct perf_options *options,
+				   const struct perf_buffers *buffers, int place,
+				   struct perf_row *row)
+{
+	char row_bytes[RUN_ROW * ORACLE_ELEM_MAX], *send, *recv;
+	struct run_calls calls = {.c = c};
+	const size_t stride = run_stride(c);
+	coll_result_t code = COLL_SUCCESS;
+
+	run_place(c, buffers, place, &send, &recv);
+	calls.send = send;
+	calls.recv = recv;
+	for (int i = 0; i < c->group; i++)
+		run_fill(c, buffers, place, send + (size_t)i * stride, recv + (size_t)i * stride,
+			 row_bytes);
+	if (options->persistent)
+		code = run_make_requests(&calls);
+	if (code == COLL_SUCCESS)
+		code = run_call(&calls);
+	for (int i = 0; code == COLL_SUCCESS && options->check && i < c->group; i++)
+		row->wrong[place] +=
+			run_count_wrong(c, buffers, recv + (size_t)i * stride, row_bytes);
+	if (code == COLL_SUCCESS)
+		code = run_time(&calls, options, &row->times[place]);
+	run_free_requests(&calls);
+	return code;
+}
+
 coll_result_t perf_run_row(const struct perf_case *c, const struct perf_options *options,
 			   const struct perf_buffers *buffers, struct perf_row *row)
 {
-	char row_bytes[RUN_ROW * ORACLE_ELEM_MAX], *send, *recv;
-	size_t stride = run_stride(c);
 	coll_result_t code;
 
 	*row = (struct perf_row){.in_place = c->kind->in_place};
 	for (int place = 0; place <= row->in_place; place++) {
-		run_place(c, buffers, place, &send, &recv);
-		for (int i = 0; i < c->group; i++)
-			run_fill(c, buffers, place, send + (size_t)i * stride,
-				 recv + (size_t)i * stride, row_bytes);
-		code = run_call(c, send, recv);
-		for (int i = 0; code == COLL_SUCCESS && options->check && i < c->group; i++)
-			row->wrong[place] +=
-				run_count_wrong(c, buffers, recv + (size_t)i * stride, row_bytes);
-		if (code == COLL_SUCCESS)
-			code = run_time(c, options, send, recv, &row->times[place]);
+		code = run_place_row(c, options, buffers, place, row);
 		if (code != COLL_SUCCESS)
 			return code;
 	}

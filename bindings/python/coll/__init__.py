@@ -175,7 +175,7 @@ def init_all(size: int, devices: Sequence[int] | None = None, **settings: Any) -
     [3, 3]
     """
     chosen = _Settings(**settings)
-    handles = _core.init_all(size, None if devices is None else list(devices), chosen.config)
+    handles = _core.init_all(size, list(devices or ()), chosen.config)
     return [Comm(handle, threaded=chosen.threaded) for handle in handles]
 
 
@@ -262,14 +262,14 @@ class Info(NamedTuple):
     verdict: str
 
 
-def info() -> Info:
-    """Tells the backends found, the options in force, the rules and the choice.
+def info(**settings: Any) -> Info:
+    """Tells the backends found, the options in force, the rules and the choice, for the settings of init.
 
     >>> import coll
     >>> coll.info().options["timeout"].unit
     'seconds'
     """
-    backends, options, rules, notes, code, verdict = _core.info()
+    backends, options, rules, notes, code, verdict = _core.info(_Settings(**settings).config)
     return Info([Backend(*fields) for fields in backends], {fields[0]: Option(*fields) for fields in options},
                 [Rule(*fields) for fields in rules], notes, code, verdict)
 

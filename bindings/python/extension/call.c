@@ -84,6 +84,7 @@ static int order_after(struct call *call, const struct array *array)
 {
 	coll_comm_t comm = call->comm->handle;
 	struct outcome outcome;
+	PyThreadState *state;
 	coll_event_t event;
 
 	if (array->on_device)
@@ -92,13 +93,19 @@ static int order_after(struct call *call, const struct array *array)
 	if (!array->ready || call->args.stream)
 		return 0;
 	WITHOUT_GIL(&outcome, coll_event_create(comm, &event));
-	if (outcome.code)
-		return outcome_raise(&outcome, comm) ? 0 : -1;
+	if (outcome.code) {
+		outcome_raise(&outcome, comm);
+		return -1;
+	}
 	WITHOUT_GIL(&outcome, coll_event_record_on_stream(event, comm, array->ready));
 	if (!outcome.code)
 		WITHOUT_GIL(&outcome, coll_comm_wait_event(comm, event));
-	Py_BEGIN_ALLOW_THREADS(void) coll_event_destroy(event);
-	Py_END_ALLOW_THREADS return outcome.code ? (outcome_raise(&outcome, comm), -1) : 0;
+	state = PyEval_SaveThread();
+	(void)coll_event_destroy(event);
+	PyEval_RestoreThread(state);
+	if (outcome.code)
+		outcome_raise(&outcome, comm);
+	return outcome.code ? -1 : 0;
 }
 
 static int take(struct call *call, struct array *array, PyObject *object, int writable,
@@ -284,8 +291,9 @@ static PyObject *call_result(struct call *call)
 /* A call that waits: the operation, and not more, is complete when it returns. */
 static PyObject *call_wait(struct call *call)
 {
-	struct outcome outcome;
 	coll_request_t handle = NULL;
+	struct outcome outcome;
+	PyThreadState *state;
 
 	WITHOUT_GIL(&outcome, issue_and_wait(call, &handle));
 	if (outcome.code == COLL_IN_PROGRESS && request_wait(handle, -1, 0, &outcome)) {
@@ -293,8 +301,9 @@ static PyObject *call_wait(struct call *call)
 		return NULL;
 	}
 	if (handle) {
-		Py_BEGIN_ALLOW_THREADS(void) coll_request_free(handle);
-		Py_END_ALLOW_THREADS
+		state = PyEval_SaveThread();
+		(void)coll_request_free(handle);
+		PyEval_RestoreThread(state);
 	}
 	if (outcome.code)
 		return outcome_raise(&outcome, call->comm->handle);
@@ -350,29 +359,6 @@ static const struct comm *comm_read(PyObject *object)
 	return NULL;
 }
 
-/* A stream: None, an address, or an object of PyTorch (cuda_stream) or CuPy (ptr). */
-static int stream_read(PyObject *object, coll_stream_t *stream)
-{
-	PyObject *number = NULL;
-
-	*stream = NULL;
-	if (object == Py_None)
-		return 0;
-	if (PyLong_Check(object)) {
-		*stream = PyLong_AsVoidPtr(object);
-		return PyErr_Occurred() ? -1 : 0;
-	}
-	number = PyObject_GetAttrString(object, "cuda_stream");
-	if (!number) {
-		PyErr_Clear();
-		number = PyObject_GetAttrString(object, "ptr");
-	}
-	if (number)
-		*stream = PyLong_AsVoidPtr(number);
-	Py_XDECREF(number);
-	return PyErr_Occurred() ? -1 : 0;
-}
-
 /* The arguments of run(): comm, kind, x, out, op, root or peer, tag, stream, counts. */
 static int call_read(struct call *call, PyObject *const *argv)
 {
@@ -386,7 +372,7 @@ static int call_read(struct call *call, PyObject *const *argv)
 	call->shape = &shapes[args->kind];
 	args->root = (int32_t)PyLong_AsLong(argv[5]);
 	args->tag = (uint32_t)PyLong_AsUnsignedLongMask(argv[6]);
-	if (PyErr_Occurred() || stream_read(argv[7], &args->stream) ||
+	if (PyErr_Occurred() || !to_stream(argv[7], &args->stream) ||
 	    (argv[4] != Py_None && op_code(argv[4], &args->op)))
 		return -1;
 	call->kept.result = argv[3];
@@ -456,12 +442,13 @@ PyObject *core_reduce_local(PyObject *module, PyObject *const *argv, Py_ssize_t 
 {
 	struct outcome outcome = {0};
 	struct kept kept = {0};
+	coll_comm_t comm;
 	coll_op_t op;
 	int failed;
 
 	(void)module;
 	(void)argc;
-	failed = op_code(argv[2], &op) ||
+	failed = !to_handle(argv[3], &comm) || op_code(argv[2], &op) ||
 		 array_take(&kept.in, argv[0], 0, NULL, "reduce_local: x") ||
 		 array_take(&kept.out, argv[1], 1, NULL, "reduce_local: inout");
 	if (!failed && (kept.in.dtype != kept.out.dtype || kept.in.count != kept.out.count)) {
@@ -471,7 +458,7 @@ PyObject *core_reduce_local(PyObject *module, PyObject *const *argv, Py_ssize_t 
 	}
 	if (!failed)
 		WITHOUT_GIL(&outcome, coll_reduce_local(kept.in.data, kept.out.data, kept.in.count,
-							kept.in.dtype, op, core_handle(argv[3])));
+							kept.in.dtype, op, comm));
 	kept_release(&kept);
 	if (failed || op_check(argv[2]))
 		return NULL;

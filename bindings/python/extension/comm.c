@@ -14,11 +14,7 @@ static const char *text_of(PyObject *bytes)
 	return bytes == Py_None ? NULL : PyBytes_AsString(bytes);
 }
 
-/*
- * Reads (backend, plugin_path, config_file, interface, timeout_ms, init_timeout_ms, device, options): bytes or None, numbers,
- * and a list of bytes.  The caller frees *options.
- */
-static int config_read(PyObject *tuple, coll_config_t *config, const char ***options)
+int config_read(PyObject *tuple, coll_config_t *config, const char ***options)
 {
 	PyObject *backend, *path, *file, *interface, *list;
 	long long timeout, init_timeout;
@@ -92,6 +88,22 @@ static int32_t exchange_call(void *user, const void *in, void *out, size_t len, 
 static PyObject *made(struct outcome *outcome, coll_comm_t comm)
 {
 	return outcome->code ? outcome_raise(outcome, NULL) : PyLong_FromVoidPtr((void *)comm);
+}
+
+/* The numbers of a list; the caller frees them.  NULL with an exception. */
+static int32_t *ints_read(PyObject *list, int32_t *n)
+{
+	int32_t *ints = calloc((size_t)PyList_Size(list) + 1, sizeof(*ints));
+
+	*n = (int32_t)PyList_Size(list);
+	if (!ints)
+		PyErr_NoMemory();
+	for (int32_t i = 0; ints && i < *n; i++)
+		ints[i] = (int32_t)PyLong_AsLong(PyList_GetItem(list, i));
+	if (!PyErr_Occurred())
+		return ints;
+	free(ints);
+	return NULL;
 }
 
 static PyObject *core_init_env(PyObject *module, PyObject *tuple)
@@ -179,34 +191,30 @@ static PyObject *handles_list(const coll_comm_t *comms, int n)
 	return list;
 }
 
-/* init_all(size, devices or None, config) */
+/* init_all(size, list of devices, config): without devices the list is empty. */
 static PyObject *core_init_all(PyObject *module, PyObject *args)
 {
-	struct outcome outcome = {.code = COLL_SUCCESS};
+	PyObject *list, *tuple, *result = NULL;
 	const char **options = NULL;
-	PyObject *devices, *tuple, *result = NULL;
+	struct outcome outcome;
 	coll_config_t config;
 	coll_comm_t *comms;
-	int32_t *numbers;
+	int32_t *devices, n;
 	int size;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "iOO", &size, &devices, &tuple))
+	if (!PyArg_ParseTuple(args, "iOO", &size, &list, &tuple))
 		return NULL;
+	devices = ints_read(list, &n);
 	comms = calloc(size > 0 ? (size_t)size : 1, sizeof(*comms));
-	numbers = calloc(size > 0 ? (size_t)size : 1, sizeof(*numbers));
-	for (int i = 0; numbers && devices != Py_None && i < size; i++)
-		numbers[i] = (int32_t)PyLong_AsLong(PyList_GetItem(devices, i));
-	if (comms && numbers && !PyErr_Occurred() && !config_read(tuple, &config, &options)) {
-		const int32_t *chosen = devices == Py_None ? NULL : numbers;
-
-		WITHOUT_GIL(&outcome, coll_comm_init_all(comms, size, chosen, &config));
+	if (devices && comms && !config_read(tuple, &config, &options)) {
+		WITHOUT_GIL(&outcome, coll_comm_init_all(comms, size, n ? devices : NULL, &config));
 		result = outcome.code ? outcome_raise(&outcome, NULL) : handles_list(comms, size);
 	}
 	free(options);
-	free(numbers);
+	free(devices);
 	free(comms);
-	return result;
+	return result || PyErr_Occurred() ? result : PyErr_NoMemory();
 }
 
 static PyObject *core_unique_id(PyObject *module, PyObject *none)
@@ -240,66 +248,68 @@ static PyObject *core_split(PyObject *module, PyObject *args)
 {
 	coll_config_t config;
 	struct outcome outcome;
-	PyObject *handle;
-	coll_comm_t comm;
+	coll_comm_t comm, part;
 	long long timeout;
 	int color, key;
 
 	(void)module;
 	coll_config_init(&config, sizeof(config));
-	if (!PyArg_ParseTuple(args, "OiiL", &handle, &color, &key, &timeout))
+	if (!PyArg_ParseTuple(args, "O&iiL", to_handle, &comm, &color, &key, &timeout))
 		return NULL;
 	config.timeout_ms = timeout;
-	WITHOUT_GIL(&outcome, coll_comm_split(core_handle(handle), color, key, &comm, &config));
-	return outcome.code ? outcome_raise(&outcome, core_handle(handle)) : made(&outcome, comm);
+	WITHOUT_GIL(&outcome, coll_comm_split(comm, color, key, &part, &config));
+	return outcome.code ? outcome_raise(&outcome, comm) : made(&outcome, part);
 }
 
 static PyObject *core_dup(PyObject *module, PyObject *handle)
 {
 	struct outcome outcome;
-	coll_comm_t comm;
+	coll_comm_t comm, made_comm;
 
 	(void)module;
-	WITHOUT_GIL(&outcome, coll_comm_dup(core_handle(handle), &comm));
-	return outcome.code ? outcome_raise(&outcome, core_handle(handle)) : made(&outcome, comm);
+	if (!to_handle(handle, &comm))
+		return NULL;
+	WITHOUT_GIL(&outcome, coll_comm_dup(comm, &made_comm));
+	return outcome.code ? outcome_raise(&outcome, comm) : made(&outcome, made_comm);
 }
 
 /* isplit(comm, color, key, timeout_ms, class): a request of the class; its result is a place, for place_take(). */
 static PyObject *core_isplit(PyObject *module, PyObject *args)
 {
-	PyObject *handle, *kind = NULL;
+	PyObject *kind = NULL;
 	struct kept kept = {0};
 	coll_config_t config;
 	struct outcome outcome;
 	coll_request_t request;
-	coll_comm_t *place;
+	coll_comm_t comm, *place;
 	long long timeout;
 	int color, key;
 
 	(void)module;
 	coll_config_init(&config, sizeof(config));
-	if (!PyArg_ParseTuple(args, "OiiLO", &handle, &color, &key, &timeout, &kind))
+	if (!PyArg_ParseTuple(args, "O&iiLO", to_handle, &comm, &color, &key, &timeout, &kind))
 		return NULL;
 	/* A request that Python drops writes its place later: such a place is never freed. */
 	place = calloc(1, sizeof(*place));
 	if (!place)
 		return PyErr_NoMemory();
 	config.timeout_ms = timeout;
-	WITHOUT_GIL(&outcome,
-		    coll_comm_isplit(core_handle(handle), color, key, place, &config, &request));
+	WITHOUT_GIL(&outcome, coll_comm_isplit(comm, color, key, place, &config, &request));
 	if (outcome.code)
-		return outcome_raise(&outcome, core_handle(handle));
+		return outcome_raise(&outcome, comm);
 	kept.result = PyLong_FromVoidPtr(place);
-	return request_make(kind, request, core_handle(handle), &kept, REQUEST_OPERATION);
+	return request_make(kind, request, comm, &kept, REQUEST_OPERATION);
 }
 
 /* place_take(place): the communicator's handle, 0 if the rank has no colour.  Frees the place. */
 static PyObject *core_place_take(PyObject *module, PyObject *place)
 {
-	coll_comm_t *at = core_handle(place);
-	const coll_comm_t comm = *at;
+	coll_comm_t *at, comm;
 
 	(void)module;
+	if (!to_handle(place, &at))
+		return NULL;
+	comm = *at;
 	free(at);
 	return PyLong_FromVoidPtr((void *)comm);
 }
@@ -307,27 +317,24 @@ static PyObject *core_place_take(PyObject *module, PyObject *place)
 /* shrink(comm, list of ranks, timeout_ms) */
 static PyObject *core_shrink(PyObject *module, PyObject *args)
 {
-	PyObject *handle, *list;
-	coll_config_t config;
+	coll_comm_t comm, rest;
 	struct outcome outcome;
-	coll_comm_t comm;
+	coll_config_t config;
 	long long timeout;
 	int32_t *ranks, n;
+	PyObject *list;
 
 	(void)module;
 	coll_config_init(&config, sizeof(config));
-	if (!PyArg_ParseTuple(args, "OOL", &handle, &list, &timeout))
+	if (!PyArg_ParseTuple(args, "O&OL", to_handle, &comm, &list, &timeout))
 		return NULL;
 	config.timeout_ms = timeout;
-	n = (int32_t)PyList_Size(list);
-	ranks = calloc((size_t)n + 1, sizeof(*ranks));
+	ranks = ints_read(list, &n);
 	if (!ranks)
-		return PyErr_NoMemory();
-	for (int32_t i = 0; i < n; i++)
-		ranks[i] = (int32_t)PyLong_AsLong(PyList_GetItem(list, i));
-	WITHOUT_GIL(&outcome, coll_comm_shrink(core_handle(handle), ranks, n, &comm, &config, 0));
+		return NULL;
+	WITHOUT_GIL(&outcome, coll_comm_shrink(comm, ranks, n, &rest, &config, 0));
 	free(ranks);
-	return made(&outcome, comm);
+	return made(&outcome, rest);
 }
 
 /* ---- asking and ending ---- */
@@ -335,9 +342,12 @@ static PyObject *core_shrink(PyObject *module, PyObject *args)
 static PyObject *core_destroy(PyObject *module, PyObject *handle)
 {
 	struct outcome outcome;
+	coll_comm_t comm;
 
 	(void)module;
-	WITHOUT_GIL(&outcome, coll_comm_destroy(core_handle(handle)));
+	if (!to_handle(handle, &comm))
+		return NULL;
+	WITHOUT_GIL(&outcome, coll_comm_destroy(comm));
 	request_reap();
 	return outcome_none(&outcome, NULL);
 }
@@ -345,34 +355,54 @@ static PyObject *core_destroy(PyObject *module, PyObject *handle)
 static PyObject *core_abort(PyObject *module, PyObject *handle)
 {
 	struct outcome outcome;
+	coll_comm_t comm;
 
 	(void)module;
-	WITHOUT_GIL(&outcome, coll_comm_abort(core_handle(handle)));
+	if (!to_handle(handle, &comm))
+		return NULL;
+	WITHOUT_GIL(&outcome, coll_comm_abort(comm));
 	return outcome_none(&outcome, NULL);
 }
 
 static PyObject *core_sync(PyObject *module, PyObject *handle)
 {
 	struct outcome outcome;
+	coll_comm_t comm;
 
 	(void)module;
-	WITHOUT_GIL(&outcome, coll_sync(core_handle(handle)));
+	if (!to_handle(handle, &comm))
+		return NULL;
+	WITHOUT_GIL(&outcome, coll_sync(comm));
 	request_reap();
-	return outcome_none(&outcome, core_handle(handle));
+	return outcome_none(&outcome, comm);
+}
+
+static coll_result_t async_error(coll_comm_t comm, coll_result_t *error, char **text)
+{
+	const coll_result_t code = coll_comm_get_async_error(comm, error);
+
+	*text = code ? NULL : strdup(coll_get_last_error(comm));
+	return code;
 }
 
 /* async_error(comm): (code, text) */
 static PyObject *core_async_error(PyObject *module, PyObject *handle)
 {
-	coll_comm_t comm = core_handle(handle);
+	coll_result_t error = COLL_SUCCESS;
 	struct outcome outcome;
-	coll_result_t error;
+	coll_comm_t comm;
+	PyObject *result;
+	char *text;
 
 	(void)module;
-	WITHOUT_GIL(&outcome, coll_comm_get_async_error(comm, &error));
+	if (!to_handle(handle, &comm))
+		return NULL;
+	WITHOUT_GIL(&outcome, async_error(comm, &error, &text));
 	if (outcome.code)
 		return outcome_raise(&outcome, NULL);
-	return Py_BuildValue("is", error, coll_get_last_error(comm));
+	result = Py_BuildValue("is", error, text ? text : "");
+	free(text);
+	return result;
 }
 
 /* failed(comm): the list of lost ranks; empty if the handle is not valid. */
@@ -380,12 +410,13 @@ static PyObject *core_failed(PyObject *module, PyObject *handle)
 {
 	int32_t ranks[1024], count = 0;
 	struct outcome outcome;
+	coll_comm_t comm;
 	PyObject *list;
 
 	(void)module;
-	if (handle == Py_None || !core_handle(handle))
-		return PyErr_Occurred() ? NULL : PyList_New(0);
-	WITHOUT_GIL(&outcome, coll_comm_get_failed(core_handle(handle), ranks, 1024, &count));
+	if (!to_handle(handle, &comm))
+		return NULL;
+	WITHOUT_GIL(&outcome, coll_comm_get_failed(comm, ranks, 1024, &count));
 	free(outcome.text);
 	list = PyList_New(0);
 	for (int i = 0; list && !outcome.code && i < count && i < 1024; i++) {
@@ -400,13 +431,13 @@ static PyObject *core_failed(PyObject *module, PyObject *handle)
 static PyObject *core_set_timeout(PyObject *module, PyObject *args)
 {
 	struct outcome outcome;
-	PyObject *handle;
+	coll_comm_t comm;
 	long long timeout;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "OL", &handle, &timeout))
+	if (!PyArg_ParseTuple(args, "O&L", to_handle, &comm, &timeout))
 		return NULL;
-	WITHOUT_GIL(&outcome, coll_comm_set_timeout(core_handle(handle), timeout));
+	WITHOUT_GIL(&outcome, coll_comm_set_timeout(comm, timeout));
 	return outcome_none(&outcome, NULL);
 }
 
@@ -435,13 +466,15 @@ static PyObject *core_members(PyObject *module, PyObject *object)
 /* describe(comm): (backend, device, native handle or None) */
 static PyObject *core_describe(PyObject *module, PyObject *handle)
 {
-	coll_comm_t comm = core_handle(handle);
+	coll_comm_t comm;
 	struct outcome outcome, native;
 	const char *backend = "";
 	int32_t device = -1;
 	void *object = NULL;
 
 	(void)module;
+	if (!to_handle(handle, &comm))
+		return NULL;
 	WITHOUT_GIL(&outcome, coll_comm_backend(comm, &backend));
 	if (!outcome.code)
 		WITHOUT_GIL(&outcome, coll_comm_device(comm, &device));
@@ -461,17 +494,17 @@ static PyObject *core_probe(PyObject *module, PyObject *args)
 	struct outcome outcome;
 	int peer, blocking, tag;
 	int32_t found = 1;
-	PyObject *handle;
+	coll_comm_t comm;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "Oiii", &handle, &peer, &tag, &blocking))
+	if (!PyArg_ParseTuple(args, "O&iii", to_handle, &comm, &peer, &tag, &blocking))
 		return NULL;
 	if (blocking)
-		WITHOUT_GIL(&outcome, coll_probe(peer, tag, core_handle(handle), &s));
+		WITHOUT_GIL(&outcome, coll_probe(peer, tag, comm, &s));
 	else
-		WITHOUT_GIL(&outcome, coll_iprobe(peer, tag, core_handle(handle), &found, &s));
+		WITHOUT_GIL(&outcome, coll_iprobe(peer, tag, comm, &found, &s));
 	if (outcome.code)
-		return outcome_raise(&outcome, core_handle(handle));
+		return outcome_raise(&outcome, comm);
 	if (!found)
 		Py_RETURN_NONE;
 	return Py_BuildValue("iiKi", s.source, s.tag, (unsigned long long)s.bytes, s.dtype);
@@ -505,23 +538,23 @@ static PyObject *comm_new(PyTypeObject *type, PyObject *args, PyObject *keywords
 {
 	allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
 	struct outcome outcome;
+	coll_comm_t handle;
 	struct comm *comm;
-	PyObject *handle;
 	int32_t rank = 0, size = 0;
 	int way = WAY_WAIT;
 
 	(void)keywords;
-	if (!PyArg_ParseTuple(args, "O|i", &handle, &way))
+	if (!PyArg_ParseTuple(args, "O&|i", to_handle, &handle, &way))
 		return NULL;
-	WITHOUT_GIL(&outcome, coll_comm_user_rank(core_handle(handle), &rank));
+	WITHOUT_GIL(&outcome, coll_comm_user_rank(handle, &rank));
 	if (!outcome.code)
-		WITHOUT_GIL(&outcome, coll_comm_count(core_handle(handle), &size));
+		WITHOUT_GIL(&outcome, coll_comm_count(handle, &size));
 	if (outcome.code)
 		return outcome_raise(&outcome, NULL);
 	comm = (struct comm *)alloc(type, 0);
 	if (!comm)
 		return NULL;
-	comm->handle = core_handle(handle);
+	comm->handle = handle;
 	comm->rank = rank;
 	comm->size = size;
 	comm->way = way;

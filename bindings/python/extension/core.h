@@ -58,8 +58,14 @@ PyObject *outcome_none(struct outcome *outcome, coll_comm_t comm);
 /* How many functions of the program are running that libcoll has called on this thread. */
 extern _Thread_local int core_inside;
 
-/* Handles travel through Python as integers.  Returns NULL with an exception if the object is no integer. */
-void *core_handle(PyObject *object);
+/*
+ * Converters for PyArg_ParseTuple's "O&": *place becomes a pointer.  They return 1, or 0 with an exception.
+ *
+ * to_handle   Handles travel through Python as integers.
+ * to_stream   A stream: None, an address, or an object of PyTorch (cuda_stream) or CuPy (ptr).
+ */
+int to_handle(PyObject *object, void *place);
+int to_stream(PyObject *object, void *place);
 
 /* ---- array.c ---- */
 
@@ -99,6 +105,12 @@ struct comm {
 	PyObject_HEAD coll_comm_t handle;
 	int rank, size, way;
 };
+
+/*
+ * Reads (backend, plugin_path, config_file, interface, timeout_ms, init_timeout_ms, device, options): bytes or None, numbers,
+ * and a list of bytes.  The caller frees *options, also after an error.
+ */
+int config_read(PyObject *tuple, coll_config_t *config, const char ***options);
 
 extern PyTypeObject *comm_type;
 PyObject *comm_type_make(void);

@@ -37,7 +37,30 @@ PyObject *outcome_none(struct outcome *outcome, coll_comm_t comm)
 	Py_RETURN_NONE;
 }
 
-void *core_handle(PyObject *object)
+int to_handle(PyObject *object, void *place)
 {
-	return PyLong_AsVoidPtr(object);
+	void **handle = place;
+
+	*handle = PyLong_AsVoidPtr(object);
+	return !PyErr_Occurred();
+}
+
+int to_stream(PyObject *object, void *place)
+{
+	PyObject *number;
+	int code;
+
+	*(void **)place = NULL;
+	if (object == Py_None)
+		return 1;
+	if (PyLong_Check(object))
+		return to_handle(object, place);
+	number = PyObject_GetAttrString(object, "cuda_stream");
+	if (!number) {
+		PyErr_Clear();
+		number = PyObject_GetAttrString(object, "ptr");
+	}
+	code = number ? to_handle(number, place) : 0;
+	Py_XDECREF(number);
+	return code;
 }

@@ -10,77 +10,90 @@ static PyObject *core_event_create(PyObject *module, PyObject *handle)
 {
 	struct outcome outcome;
 	coll_event_t event;
+	coll_comm_t comm;
 
 	(void)module;
-	WITHOUT_GIL(&outcome, coll_event_create(core_handle(handle), &event));
+	if (!to_handle(handle, &comm))
+		return NULL;
+	WITHOUT_GIL(&outcome, coll_event_create(comm, &event));
 	if (outcome.code)
-		return outcome_raise(&outcome, core_handle(handle));
+		return outcome_raise(&outcome, comm);
 	return PyLong_FromVoidPtr((void *)event);
 }
 
-static PyObject *core_event_destroy(PyObject *module, PyObject *event)
+static PyObject *core_event_destroy(PyObject *module, PyObject *handle)
 {
 	struct outcome outcome;
+	coll_event_t event;
 
 	(void)module;
-	WITHOUT_GIL(&outcome, coll_event_destroy(core_handle(event)));
+	if (!to_handle(handle, &event))
+		return NULL;
+	WITHOUT_GIL(&outcome, coll_event_destroy(event));
 	return outcome_none(&outcome, NULL);
 }
 
-/* event_record(event, comm, stream or 0 for the communicator's own) */
+/* event_record(event, comm, stream): at the end of the communicator's own stream if it is None. */
 static PyObject *core_event_record(PyObject *module, PyObject *args)
 {
-	PyObject *event, *handle, *stream;
 	struct outcome outcome;
+	coll_stream_t stream;
+	coll_event_t event;
+	coll_comm_t comm;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "OOO", &event, &handle, &stream))
+	if (!PyArg_ParseTuple(args, "O&O&O&", to_handle, &event, to_handle, &comm, to_stream,
+			      &stream))
 		return NULL;
-	if (stream == Py_None)
-		WITHOUT_GIL(&outcome, coll_event_record(core_handle(event), core_handle(handle)));
+	if (stream)
+		WITHOUT_GIL(&outcome, coll_event_record_on_stream(event, comm, stream));
 	else
-		WITHOUT_GIL(&outcome,
-			    coll_event_record_on_stream(core_handle(event), core_handle(handle),
-							core_handle(stream)));
-	return outcome_none(&outcome, core_handle(handle));
+		WITHOUT_GIL(&outcome, coll_event_record(event, comm));
+	return outcome_none(&outcome, comm);
 }
 
 /* event_wait(event, comm, stream): later work of the communicator's stream (None) or of another begins after it. */
 static PyObject *core_event_wait(PyObject *module, PyObject *args)
 {
-	PyObject *event, *handle, *stream;
 	struct outcome outcome;
+	coll_stream_t stream;
+	coll_event_t event;
+	coll_comm_t comm;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "OOO", &event, &handle, &stream))
+	if (!PyArg_ParseTuple(args, "O&O&O&", to_handle, &event, to_handle, &comm, to_stream,
+			      &stream))
 		return NULL;
-	if (stream == Py_None)
-		WITHOUT_GIL(&outcome,
-			    coll_comm_wait_event(core_handle(handle), core_handle(event)));
+	if (stream)
+		WITHOUT_GIL(&outcome, coll_stream_wait_event(comm, stream, event));
 	else
-		WITHOUT_GIL(&outcome,
-			    coll_stream_wait_event(core_handle(handle), core_handle(stream),
-						   core_handle(event)));
-	return outcome_none(&outcome, core_handle(handle));
+		WITHOUT_GIL(&outcome, coll_comm_wait_event(comm, event));
+	return outcome_none(&outcome, comm);
 }
 
-static PyObject *core_event_query(PyObject *module, PyObject *event)
+static PyObject *core_event_query(PyObject *module, PyObject *handle)
 {
 	struct outcome outcome;
+	coll_event_t event;
 
 	(void)module;
-	WITHOUT_GIL(&outcome, coll_event_query(core_handle(event)));
+	if (!to_handle(handle, &event))
+		return NULL;
+	WITHOUT_GIL(&outcome, coll_event_query(event));
 	if (outcome.code && outcome.code != COLL_IN_PROGRESS)
 		return outcome_raise(&outcome, NULL);
 	return PyBool_FromLong(outcome.code == COLL_SUCCESS);
 }
 
-static PyObject *core_event_synchronize(PyObject *module, PyObject *event)
+static PyObject *core_event_synchronize(PyObject *module, PyObject *handle)
 {
 	struct outcome outcome;
+	coll_event_t event;
 
 	(void)module;
-	WITHOUT_GIL(&outcome, coll_event_synchronize(core_handle(event)));
+	if (!to_handle(handle, &event))
+		return NULL;
+	WITHOUT_GIL(&outcome, coll_event_synchronize(event));
 	return outcome_none(&outcome, NULL);
 }
 
@@ -143,39 +156,41 @@ static void memory_release(PyObject *capsule)
 static PyObject *core_register(PyObject *module, PyObject *args)
 {
 	struct array *array = calloc(1, sizeof(*array));
-	PyObject *handle, *object, *memory;
+	PyObject *object, *memory;
 	struct outcome outcome;
 	void *registration;
+	coll_comm_t comm;
 
 	(void)module;
 	if (!array)
 		return PyErr_NoMemory();
-	if (!PyArg_ParseTuple(args, "OO", &handle, &object) ||
+	if (!PyArg_ParseTuple(args, "O&O", to_handle, &comm, &object) ||
 	    array_take(array, object, 0, NULL, "register: x")) {
 		array_release(array);
 		free(array);
 		return NULL;
 	}
 	memory = PyCapsule_New(array, NULL, memory_release);
-	WITHOUT_GIL(&outcome, coll_comm_register(core_handle(handle), array->data,
+	WITHOUT_GIL(&outcome, coll_comm_register(comm, array->data,
 						 array->count * coll_dtype_size(array->dtype),
 						 &registration));
 	if (!outcome.code)
 		return Py_BuildValue("NN", PyLong_FromVoidPtr(registration), memory);
 	Py_XDECREF(memory);
-	return outcome_raise(&outcome, core_handle(handle));
+	return outcome_raise(&outcome, comm);
 }
 
 static PyObject *core_deregister(PyObject *module, PyObject *args)
 {
-	PyObject *handle, *registration;
 	struct outcome outcome;
+	void *registration;
+	coll_comm_t comm;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "OO", &handle, &registration))
+	if (!PyArg_ParseTuple(args, "O&O&", to_handle, &comm, to_handle, &registration))
 		return NULL;
-	WITHOUT_GIL(&outcome, coll_comm_deregister(core_handle(handle), core_handle(registration)));
-	return outcome_none(&outcome, core_handle(handle));
+	WITHOUT_GIL(&outcome, coll_comm_deregister(comm, registration));
+	return outcome_none(&outcome, comm);
 }
 
 PyMethodDef event_methods[] = {{"event_create", core_event_create, METH_O, NULL},

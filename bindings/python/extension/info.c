@@ -67,39 +67,48 @@ static PyObject *notes_of(coll_info_t info)
 	return list;
 }
 
-/* info(): (backends, options, rules, notes, code, verdict) */
-static PyObject *core_info(PyObject *module, PyObject *none)
+/* info(config): (backends, options, rules, notes, code, verdict) */
+static PyObject *core_info(PyObject *module, PyObject *tuple)
 {
 	const char *sentence = "";
 	struct outcome outcome;
+	PyThreadState *state;
 	coll_result_t code;
 	PyObject *result;
+	const char **options;
+	coll_config_t config;
 	coll_info_t info;
 
 	(void)module;
-	(void)none;
-	WITHOUT_GIL(&outcome, coll_info_create(NULL, &info));
+	if (config_read(tuple, &config, &options)) {
+		free(options);
+		return NULL;
+	}
+	WITHOUT_GIL(&outcome, coll_info_create(&config, &info));
+	free(options);
 	if (outcome.code)
 		return outcome_raise(&outcome, NULL);
 	code = coll_info_verdict(info, &sentence);
 	result = Py_BuildValue("NNNNis", backends_of(info), options_of(info), rules_of(info),
 			       notes_of(info), code, sentence);
-	Py_BEGIN_ALLOW_THREADS coll_info_destroy(info);
-	Py_END_ALLOW_THREADS return result;
+	state = PyEval_SaveThread();
+	coll_info_destroy(info);
+	PyEval_RestoreThread(state);
+	return result;
 }
 
 /* backend_available(name): (usable, reason) */
 static PyObject *core_backend_available(PyObject *module, PyObject *name)
 {
 	PyObject *bytes = PyUnicode_AsUTF8String(name), *result;
-	char reason[1024] = "";
+	char reason[1024] = "", *text;
 	struct outcome outcome;
 
 	(void)module;
 	if (!bytes)
 		return NULL;
-	WITHOUT_GIL(&outcome,
-		    coll_backend_available(PyBytes_AsString(bytes), reason, sizeof(reason)));
+	text = PyBytes_AsString(bytes);
+	WITHOUT_GIL(&outcome, coll_backend_available(text, reason, sizeof(reason)));
 	Py_DECREF(bytes);
 	result = Py_BuildValue("Ns", PyBool_FromLong(outcome.code == COLL_SUCCESS), reason);
 	free(outcome.text);
@@ -156,7 +165,7 @@ static PyObject *core_version(PyObject *module, PyObject *none)
 	return PyUnicode_FromString(coll_version_string());
 }
 
-PyMethodDef info_methods[] = {{"info", core_info, METH_NOARGS, NULL},
+PyMethodDef info_methods[] = {{"info", core_info, METH_O, NULL},
 			      {"backend_available", core_backend_available, METH_O, NULL},
 			      {"names", core_names, METH_NOARGS, NULL},
 			      {"dtype_size", core_dtype_size, METH_O, NULL},

@@ -93,16 +93,18 @@ static void op_call(void *user, const void *left, void *inout, size_t count, col
 /* op_create(op, function, commutative, comm): an operation of a function. */
 static PyObject *core_op_create(PyObject *module, PyObject *args)
 {
-	PyObject *object, *function, *comm;
+	PyObject *object, *function;
 	struct outcome outcome;
+	coll_comm_t comm;
 	struct op *op;
 	int commutative;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "O!OiO", op_type, &object, &function, &commutative, &comm))
+	if (!PyArg_ParseTuple(args, "O!OiO&", op_type, &object, &function, &commutative, to_handle,
+			      &comm))
 		return NULL;
 	op = (struct op *)object;
-	op->comm = core_handle(comm);
+	op->comm = comm;
 	Py_INCREF(function);
 	op->function = function;
 	WITHOUT_GIL(&outcome,
@@ -114,15 +116,16 @@ static PyObject *core_op_create(PyObject *module, PyObject *args)
 static PyObject *core_op_create_premul(PyObject *module, PyObject *args)
 {
 	struct outcome outcome = {.code = COLL_ERR_INVALID_ARGUMENT};
-	PyObject *object, *scalar, *comm;
+	PyObject *object, *scalar;
 	struct array array = {0};
+	coll_comm_t comm;
 	struct op *op;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "O!OO", op_type, &object, &scalar, &comm))
+	if (!PyArg_ParseTuple(args, "O!OO&", op_type, &object, &scalar, to_handle, &comm))
 		return NULL;
 	op = (struct op *)object;
-	op->comm = core_handle(comm);
+	op->comm = comm;
 	if (array_take(&array, scalar, 0, NULL, "premul_sum: scalar")) {
 		array_release(&array);
 		return NULL;

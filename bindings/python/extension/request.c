@@ -443,7 +443,7 @@ static coll_request_t *handles_read(PyObject *list, Py_ssize_t n)
 static PyObject *core_wait_some(PyObject *module, PyObject *args)
 {
 	long long limit_ms;
-	int32_t *indices, count = 0;
+	int32_t *indices, count = 0, n;
 	struct outcome outcome = {0};
 	coll_request_t *handles;
 	PyObject *list, *result;
@@ -453,9 +453,9 @@ static PyObject *core_wait_some(PyObject *module, PyObject *args)
 		return NULL;
 	handles = handles_read(list, PyList_Size(list));
 	indices = calloc((size_t)PyList_Size(list) + 1, sizeof(*indices));
+	n = (int32_t)PyList_Size(list);
 	if (handles && indices)
-		WITHOUT_GIL(&outcome, coll_wait_some((int32_t)PyList_Size(list), handles, limit_ms,
-						     indices, &count));
+		WITHOUT_GIL(&outcome, coll_wait_some(n, handles, limit_ms, indices, &count));
 	free(outcome.text); /* each request tells its own error */
 	result = handles && indices ? PyList_New(0) : NULL;
 	for (int32_t i = 0; result && i < count; i++) {

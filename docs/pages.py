@@ -16,8 +16,9 @@ import shutil
 import sys
 import textwrap
 
-from headers import (Code, Declaration, Paragraph, Row, all_text, comment_text, first_sentence, indent_of,
-                     parse_blocks, place_constants, read_header)
+from headers import (Code, Declaration, Paragraph, Row, all_text, first_sentence, parse_blocks, place_constants,
+                     read_header)
+from roff import read_page
 
 ALGORITHMS = "core/schedule/algo.h"
 FACTS = {"Blocks", "Returns", "Errors"}
@@ -235,7 +236,8 @@ class Page:
                 directive = ".. c:type:: " + plain.replace("typedef ", "")
             return [".. only:: man", ""] + ["   " + line for line in lines[:-1]] + [""] + [
                 "      " + line for line in code.split("\n")] + ["", ".. only:: html", "", "   " + directive, ""]
-        return [".. only:: html", "", "   .. c:type:: " + item.name, ""] + lines + [
+        types = [item.name] + [n for n, home in manual.home.items() if home == item.name != n]
+        return [".. only:: html", ""] + ["   .. c:type:: " + name for name in types] + [""] + lines + [
             ("   " + line.expandtabs(8)).rstrip() for line in code.split("\n")] + [""]
 
     def constants(self):
@@ -548,9 +550,10 @@ def main(source, out):
     options = write_options(manual)
     write_algorithms(manual, options)
     write_overview(manual, parts, sections_list(manual, sections + insight))
+    manual.add("coll", 1, "programs that inspect, start and measure", read_page(manual.path("tools/coll.1")))
     write_index(manual, sections + insight)
     with open(os.path.join(out, "pages.json"), "w", encoding="utf-8") as file:
-        pages = [[name, section, text] for name, (section, text) in manual.pages.items()]
+        pages = [[name, section, text] for name, (section, text) in manual.pages.items() if section != 1]
         json.dump({"pages": pages, "links": manual.write_links()}, file, indent=0)
     shutil.copy(os.path.join(source, "docs/conf.py"), out)
 

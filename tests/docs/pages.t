@@ -107,7 +107,7 @@ check "there are options" [ "$(wc -l <"$dir/options")" -gt 40 ]
 text coll.conf.5 | sed -n 's/^Environment: COLL_\([A-Z0-9_]*\)\.$/\1/p' | sort -u >"$dir/variables"
 none "coll.conf(5) has each option with its variable" \
     "$(tr 'a-z.' 'A-Z_' <"$dir/options" | sort | comm -23 - "$dir/variables")"
-backends=$(sed -n '/"backends"/,/"options"/s/.*"name": "\([a-z0-9_]*\)".*/\1/p' "$dir/info" | tr 'a-z' 'A-Z')
+backends=$(sed -n '/"backends"/,/"options"/s/.*"name": "\([a-z0-9_]*\)".*/\1/p' "$dir/info" | tr '[:lower:]' '[:upper:]')
 sections=$(text coll.conf.5 | sed -n 's/^\.SH SECTION \[\(.*\)\]$/\1/p')
 missing=$(for name in $sections; do echo "$backends" | grep -qx "$name" || printf '%s|' "${name}_"; done)
 # Every backend has the option `priority`, which `coll info` shows with the backend.

@@ -55,6 +55,16 @@
  * coll_comm_abort() stops a communicator at once; the program still has to destroy it.
  *
  *
+ * PARAMETERS, the same for every function that has them
+ *
+ * comm      The communicator: the handle of this rank.
+ * request   The handle of a request.
+ * event     The handle of an event.
+ * dtype     A data type (coll_dtype_t).
+ * op        An operation (coll_op_t).
+ * stream    NULL, or a stream of the program (coll_stream_t).
+ *
+ *
  * COMPLETION
  *
  * A call issues its operation and returns.  The operation is complete when one of these says so:
@@ -280,6 +290,7 @@ extern "C" {
 
 /* ---------------------------------------------------------------- results -- */
 
+/* The result of a call: COLL_SUCCESS, or the code of an error. */
 typedef int32_t coll_result_t;
 
 /* Values 0 to 8 equal NCCL's; the library's own begin at 16. */
@@ -309,6 +320,7 @@ enum {
 
 /* ------------------------------------------------------------- data types -- */
 
+/* A data type of the elements of a buffer. */
 typedef int32_t coll_dtype_t;
 
 /* Values 0 to 11 equal NCCL's. */
@@ -341,6 +353,7 @@ enum {
 /* The largest element of an opaque type, in bytes. */
 enum { COLL_OPAQUE_SIZE_MAX = 4096 };
 
+/* An operation of a reduction. */
 typedef int32_t coll_op_t;
 
 /*
@@ -421,6 +434,8 @@ COLL_API const char *coll_op_name(coll_op_t op);
 /* ---------------------------------------------------------------- handles -- */
 
 /*
+ * Handles of a communicator, a request and an event.
+ *
  * A handle is a value, not an address.  After its object is destroyed it stays safe to pass to any
  * function, which then returns COLL_ERR_INVALID_ARGUMENT.
  *
@@ -773,10 +788,10 @@ COLL_API coll_result_t coll_comm_set_timeout(coll_comm_t comm, int64_t timeout_m
  */
 COLL_API coll_result_t coll_comm_members(coll_comm_t comm, int32_t *ranks);
 
-/* Tells the number of ranks of a communicator. */
+/* Tells the number of ranks of a communicator in *nranks. */
 COLL_API coll_result_t coll_comm_count(coll_comm_t comm, int32_t *nranks);
 
-/* Tells the calling process's rank in a communicator. */
+/* Tells the calling process's rank in a communicator in *rank. */
 COLL_API coll_result_t coll_comm_user_rank(coll_comm_t comm, int32_t *rank);
 
 /*
@@ -789,7 +804,7 @@ COLL_API coll_result_t coll_comm_device(coll_comm_t comm, int32_t *device);
 COLL_API coll_result_t coll_comm_backend(coll_comm_t comm, const char **name);
 
 /*
- * Tells the backend's own communicator object (ncclComm_t, ucp_worker_h), for experts.
+ * Tells the backend's own communicator object (ncclComm_t, ucp_worker_h) in *handle, for experts.
  * Errors    COLL_ERR_UNSUPPORTED: the backend has no such object.
  */
 COLL_API coll_result_t coll_comm_native_handle(coll_comm_t comm, void **handle);
@@ -896,7 +911,8 @@ COLL_API coll_result_t coll_comm_shrink(coll_comm_t comm, const int32_t *exclude
  *
  * sendbuf   Input of this rank.  May be NULL where the call has no elements to send.
  * recvbuf   Output of this rank.  May be NULL where the call has no elements to receive.
- * count     Elements, as each function says; the same on all ranks.
+ * count, ...count
+ *           Elements, as each function says; the same on all ranks.
  * dtype     COLL_INT8 to COLL_INT64_INT32, or a type of coll_dtype_opaque(); the same on all ranks (but see
  *           the v-forms).
  * op        COLL_SUM to COLL_MAXLOC, or an operation made on `comm` or for every communicator; the same
@@ -909,12 +925,15 @@ COLL_API coll_result_t coll_comm_shrink(coll_comm_t comm, const int32_t *exclude
  *           messages.  The asynchronous error of a communicator that has failed.
  */
 
-/* Reduces: on every rank recvbuf[i] becomes op over all ranks of sendbuf[i]. */
+/*
+ * Reduces: on every rank recvbuf[i] becomes op over all ranks of sendbuf[i].  Both buffers hold `count`
+ * elements.
+ */
 COLL_API coll_result_t coll_allreduce(const void *sendbuf, void *recvbuf, size_t count,
 				      coll_dtype_t dtype, coll_op_t op, coll_comm_t comm,
 				      coll_stream_t stream);
 
-/* Copies sendbuf of rank root to recvbuf of every rank.  Only root uses sendbuf. */
+/* Copies `count` elements of rank root's sendbuf to recvbuf of every rank.  Only root uses sendbuf. */
 COLL_API coll_result_t coll_broadcast(const void *sendbuf, void *recvbuf, size_t count,
 				      coll_dtype_t dtype, int32_t root, coll_comm_t comm,
 				      coll_stream_t stream);
@@ -995,7 +1014,10 @@ COLL_API coll_result_t coll_exscan(const void *sendbuf, void *recvbuf, size_t co
  * A rank's count for its own part must be the same for sending and receiving.
  */
 
-/* Gathers as coll_allgather: recvcounts[r] elements of rank r go to offset displs[r] of recvbuf. */
+/*
+ * Gathers as coll_allgather: this rank sends sendcount elements, and the recvcounts[r] elements of rank r go
+ * to offset displs[r] of recvbuf.
+ */
 COLL_API coll_result_t coll_allgatherv(const void *sendbuf, size_t sendcount, void *recvbuf,
 				       const size_t *recvcounts, const size_t *displs,
 				       coll_dtype_t dtype, coll_comm_t comm, coll_stream_t stream);
@@ -1100,6 +1122,7 @@ enum { COLL_ANY_SOURCE = -1 };
  * receive must put the pair between coll_group_start() and coll_group_end(), or use coll_isend() and
  * coll_irecv(), which are outside this order.
  *
+ * sendbuf   `count` elements.
  * count     The same on both sides.
  * dtype     The same on both sides; a message of no elements has no type.
  * peer      0 to nranks - 1; the own rank is allowed.
@@ -1118,6 +1141,7 @@ COLL_API coll_result_t coll_send(const void *sendbuf, size_t count, coll_dtype_t
 /*
  * Receives `count` elements from rank `peer`; see coll_send.
  *
+ * recvbuf   Room for `count` elements.
  * peer      0 to nranks - 1, or COLL_ANY_SOURCE on backends with a transport, and with nccl on host memory.
  */
 COLL_API coll_result_t coll_recv(void *recvbuf, size_t count, coll_dtype_t dtype, int32_t peer,
@@ -1234,7 +1258,7 @@ COLL_API coll_result_t coll_probe(int32_t peer, int32_t tag, coll_comm_t comm,
 				  coll_status_t *status);
 
 /*
- * Looks for such a message.  Makes progress and does not block.
+ * Looks for a message as coll_probe.  Makes progress and does not block.
  *
  * found     Becomes 1 if there is one, else 0: then *status is unchanged.
  */
@@ -1571,6 +1595,8 @@ typedef void (*coll_user_op_fn)(void *user, const void *left, void *inout, size_
  * Makes an operation of the application.
  *
  * op           Becomes the operation, valid on comm (NULL: on all) until coll_red_op_destroy(op, comm).
+ * fn           The function of the application.
+ * user         Passed to fn.
  * commutative  0: the library passes the operands in rank order.
  * Order        All ranks of the communicator make the same operations in the same order, so that
  *              the library can tell when ranks reduce with different operations (not with comm

@@ -16,6 +16,8 @@
  *            coll_info_t is destroyed, every other string until the process ends.
  * Errors     COLL_ERR_INVALID_ARGUMENT: a pointer is NULL, a `size` is too small, an index is out
  *            of range, or a handle is not valid.  A count of a handle that is not valid is 0.
+ * info       A picture that coll_info_create() made.
+ * schedule   A schedule that coll_schedule_create() made.
  * Threads    Every function may be called from any thread.  No thread may use a coll_schedule_t
  *            while another thread destroys it.
  */
@@ -48,6 +50,7 @@ enum {
 	COLL_ALGORITHM_NODES = 1 << 3
 };
 
+/* An algorithm that composes a collective. */
 typedef struct coll_algorithm_info {
 	uint64_t size;           /* in: sizeof(coll_algorithm_info_t) */
 	const char *name;        /* "ring"; unique among the algorithms of its kind */
@@ -105,6 +108,7 @@ enum {
 /* Values of coll_step_t.dst_buffer, src_buffer and other_buffer. */
 enum { COLL_BUFFER_SEND = 0, COLL_BUFFER_RECV = 1, COLL_BUFFER_SCRATCH = 2 };
 
+/* One step of a schedule. */
 typedef struct coll_step {
 	uint64_t size; /* in: sizeof(coll_step_t) */
 	int32_t kind;  /* COLL_STEP_* */
@@ -136,8 +140,8 @@ typedef struct coll_schedule *coll_schedule_t;
  * coll_schedule_destroy().  The time depends on the schedule's own steps; only an algorithm with
  * COLL_ALGORITHM_NODES also reads `nodes` once, and reduce_scatterv its counts.
  *
- * Errors: COLL_ERR_INVALID_ARGUMENT if a field of args is wrong or the algorithm does not work for
- * this number of ranks and nodes; COLL_ERR_NO_MEMORY.  On an error *schedule is NULL.
+ * Errors     COLL_ERR_INVALID_ARGUMENT if a field of args is wrong or the algorithm does not work for
+ *            this number of ranks and nodes; COLL_ERR_NO_MEMORY.  On an error *schedule is NULL.
  */
 COLL_API coll_result_t coll_schedule_create(const coll_schedule_args_t *args,
 					    coll_schedule_t *schedule);
@@ -189,7 +193,7 @@ typedef struct coll_info *coll_info_t;
  * opens and probes each plugin in a child process, for 5 seconds at most.  Then `reason` says so if the
  * probe crashed, exited or did not return.  A program with more than one thread must not set the variable.
  *
- * Errors: COLL_ERR_INVALID_ARGUMENT, COLL_ERR_NO_MEMORY.
+ * Errors    COLL_ERR_INVALID_ARGUMENT, COLL_ERR_NO_MEMORY.
  */
 COLL_API coll_result_t coll_info_create(const coll_config_t *config, coll_info_t *info);
 
@@ -207,6 +211,7 @@ enum {
 	COLL_CAP_COMPANION = 1 << 6 /* leaves host pointers to its companion (option `companion`) */
 };
 
+/* A plugin file that was found, and the library's judgement of it. */
 typedef struct coll_backend_info {
 	uint64_t size;               /* in: sizeof(coll_backend_info_t) */
 	const char *name;            /* as in the file's name; "" if that is no valid name */
@@ -226,6 +231,7 @@ typedef struct coll_backend_info {
 	int32_t reserved;
 } coll_backend_info_t;
 
+/* An option, its value in force, and the place that set the value. */
 typedef struct coll_option_info {
 	uint64_t size;        /* in: sizeof(coll_option_info_t) */
 	const char *name;     /* "timeout", "tcp.interface" */

@@ -90,11 +90,11 @@ struct engine {
 	/* An operation is freed: frees what this engine keeps with it, if there is something.  NULL: there never is. */
 	void (*forget)(struct op *op);
 
-	/* --- all operations of a communicator: see comm/engines.h.  NULL: the engine has nothing to do for them */
+	/* --- all operations of a lane: see comm/engines.h.  Called of ENGINE_NATIVE only.  NULL: there is nothing to do */
 
-	/* Ends the operations that the backend has completed: 1 if any.  Called of ENGINE_NATIVE only. */
+	/* Ends the operations that the backend has completed: 1 if any. */
 	int (*progress)(struct lane *lane);
-	/* Has the backend operations in its hands that have left the queue?  Called of ENGINE_NATIVE only. */
+	/* Has the backend operations in its hands that have left the queue? */
 	int (*busy)(const struct lane *lane);
 	/* Writes which operations those are.  NULL: `busy` is NULL too. */
 	void (*describe)(const struct lane *lane, char *text, size_t size);

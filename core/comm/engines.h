@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engines.h - what the folders ask of all engines of a communicator (engine.h).  An engine without the function has nothing
- * to do or to say.
+ * engines.h - what the folders ask of ENGINE_NATIVE of a lane (engine.h): of the engines only that one hands operations to a
+ * backend that ends them.  A lane may lack the engine, and the engine a function: then there is nothing to do or to say.
  *
  * The lock is held in all functions.
  */
@@ -10,10 +10,6 @@
 
 #include "comm/comm.h"
 
-/*
- * Of a communicator only ENGINE_NATIVE hands operations to a backend that ends them.  Every wait calls these two, which
- * therefore look at no other engine.
- */
 /* The engine that has operations in its hands that have left the queue, or NULL. */
 static inline const struct engine *engines_busy(const struct lane *lane)
 {
@@ -30,13 +26,44 @@ static inline int engines_progress(struct lane *lane)
 }
 
 /* A request refers to the newest operation: its end must be seen even if many follow it. */
-void engines_mark(struct lane *lane);
-/* The communicator has failed: ends the work of the backends. */
-void engines_abort(struct lane *lane);
-/* Fails the communicator if a backend has failed. */
-void engines_check(struct lane *lane);
+static inline void engines_mark(struct lane *lane)
+{
+	const struct engine *native = lane->engine[ENGINE_NATIVE];
+
+	if (native && native->mark)
+		native->mark(lane);
+}
+/* The communicator has failed: ends the work of the backend. */
+static inline void engines_abort(struct lane *lane)
+{
+	const struct engine *native = lane->engine[ENGINE_NATIVE];
+
+	if (native && native->abort)
+		native->abort(lane);
+}
+/* Fails the communicator if the backend has failed. */
+static inline void engines_check(struct lane *lane)
+{
+	const struct engine *native = lane->engine[ENGINE_NATIVE];
+
+	if (native && native->check)
+		native->check(lane);
+}
 /* The operations of a group start between these two. */
-void engines_group_begin(struct lane *lane);
-void engines_group_end(struct lane *lane);
+static inline void engines_group_begin(struct lane *lane)
+{
+	const struct engine *native = lane->engine[ENGINE_NATIVE];
+
+	if (native && native->group_begin)
+		native->group_begin(lane);
+}
+
+static inline void engines_group_end(struct lane *lane)
+{
+	const struct engine *native = lane->engine[ENGINE_NATIVE];
+
+	if (native && native->group_end)
+		native->group_end(lane);
+}
 
 #endif

@@ -33,40 +33,9 @@ void lane_wake_other(const struct lane *lane)
 		context_notify(other->context);
 }
 
-/* The ranks that the control channel has lost: the host lane's endpoint may not know of it yet. */
-static void lane_note_lost(struct lane *host, const struct context *native)
-{
-	for (int r = 0; r < host->comm->nranks; r++) {
-		if (host->peer_state[r] >= PEER_LEFT || !context_has_lost(native, r))
-			continue;
-		host->peer_state[r] = PEER_FAILED;
-		if (!host->leaving)
-			comm_send_lost(host, r);
-	}
-}
-
-/* What the control channel knows of a failure waits for a call on the native lane: this may be the only thread. */
-static void lane_help_native(const struct lane *host, struct context *native)
-{
-	if (!atomic_load(&native->alarm.ended) || atomic_load(&host->comm->outcome->code) ||
-	    !lock_try(&native->lock))
-		return;
-	native->now_is_recent = 0;
-	context_check(native);
-	lock_release(&native->lock);
-}
-
 void lane_check_other(struct lane *lane)
 {
-	struct lane *other = lane_other(lane);
-
-	if (!other)
-		return;
-	if (lane->index == LANE_HOST) {
-		lane_note_lost(lane, other->context);
-		lane_help_native(lane, other->context);
-	}
-	if (!lane->error && atomic_load(&lane->comm->outcome->code))
+	if (!lane->error && lane_other(lane) && atomic_load(&lane->comm->outcome->code))
 		lane_end(lane, 0);
 }
 

@@ -185,28 +185,18 @@ void lane_end_all(struct lane *lane, int loud)
 
 /* ------------------------------------------------------------------------ freeing -- */
 
-static void comm_free_ops(struct op *op)
+/* Frees a list of operations, which persistent operations have links of their own for. */
+static void life_free_ops(struct op *op, int persistent)
 {
 	while (op) {
-		struct op *next = op->next;
+		struct op *next = persistent ? op->persistent_next : op->next;
 
 		op_free(op);
 		op = next;
 	}
 }
 
-/* Persistent operations are freed here, and not as a part of the queue. */
-static void comm_free_persistent(struct op *op)
-{
-	while (op) {
-		struct op *next = op->persistent_next;
-
-		op_free(op);
-		op = next;
-	}
-}
-
-/* Takes persistent operations out of the queue. */
+/* Takes persistent operations out of the queue: they are freed as a list of their own. */
 static void lane_drop_persistent(struct lane *lane)
 {
 	for (struct op **at = &lane->queue.head; *at;)
@@ -250,10 +240,10 @@ static void lane_detach(struct lane *lane)
 static void lane_release(struct lane *lane)
 {
 	lane_drop_persistent(lane);
-	comm_free_ops(lane->queue.head);
+	life_free_ops(lane->queue.head, 0);
 	for (size_t i = 0; i < sizeof(lane->queue.plans) / sizeof(lane->queue.plans[0]); i++)
-		comm_free_ops(lane->queue.plans[i]);
-	comm_free_persistent(lane->queue.persistent);
+		life_free_ops(lane->queue.plans[i], 0);
+	life_free_ops(lane->queue.persistent, 1);
 	scratch_free_spares(lane);
 	for (const struct comm_part *part = life_last_part(lane); part-- > lane->client->parts;)
 		if (part->free)

@@ -16,7 +16,7 @@
 /* ------------------------------------------------------------------ taking -- */
 
 /* The code for another rank's failure: a mismatch or a lost peer is this rank's failure as well. */
-static int comm_remote_code(int code)
+static int control_remote_code(int code)
 {
 	if (code == COLL_ERR_MISMATCH || code == COLL_ERR_PEER_LOST)
 		return code;
@@ -24,28 +24,28 @@ static int comm_remote_code(int code)
 }
 
 /* "rank 2: ", unless the text itself begins with a rank. */
-static void comm_remote_failure(struct lane *lane, int peer, const struct control_body *body)
+static void control_remote_failure(struct lane *lane, int peer, const struct control_body *body)
 {
 	struct rank_name name;
 
 	if (!strncmp(body->text, "rank ", 5))
-		comm_fail(lane, 1, comm_remote_code(body->code), "%s", body->text);
+		comm_fail(lane, 1, control_remote_code(body->code), "%s", body->text);
 	else
-		comm_fail(lane, 1, comm_remote_code(body->code), "%s: %s",
+		comm_fail(lane, 1, control_remote_code(body->code), "%s: %s",
 			  comm_rank_name(lane, peer, &name), body->text);
 }
 
 /* A rank without its part of this communicator would never answer here. */
-static void comm_take_unmade(struct lane *lane, int peer, const struct control_body *body)
+static void control_take_unmade(struct lane *lane, int peer, const struct control_body *body)
 {
 	struct rank_name name;
 
-	comm_fail(lane, 1, comm_remote_code(body->code),
+	comm_fail(lane, 1, control_remote_code(body->code),
 		  "%s could not make this communicator: in its parent, %s",
 		  comm_rank_name(lane, peer, &name), body->text);
 }
 
-static void comm_take_report(struct lane *lane, int peer, const void *bytes, size_t len)
+static void control_take_report(struct lane *lane, int peer, const void *bytes, size_t len)
 {
 	if (!report_take(lane, peer, bytes, len))
 		return;
@@ -53,7 +53,7 @@ static void comm_take_report(struct lane *lane, int peer, const void *bytes, siz
 	stall_check_left(lane);
 }
 
-static void comm_take_lost(struct lane *lane, const void *bytes, size_t len)
+static void control_take_lost(struct lane *lane, const void *bytes, size_t len)
 {
 	int32_t rank;
 
@@ -64,21 +64,21 @@ static void comm_take_lost(struct lane *lane, const void *bytes, size_t len)
 		lane->peer_state[rank] = PEER_REPORTED;
 }
 
-static void comm_take_text(struct lane *lane, int peer, const struct control_body *body)
+static void control_take_text(struct lane *lane, int peer, const struct control_body *body)
 {
 	if (body->kind == CONTROL_FAIL) {
-		comm_remote_failure(lane, peer, body);
+		control_remote_failure(lane, peer, body);
 	} else if (body->kind == CONTROL_SHRINK) {
 		lane->shrinks->asked[peer] = strtoull(body->text, NULL, 16);
 	} else if (body->kind == CONTROL_SHRUNK) {
 		shrinks_take_answer(lane, body);
 	} else if (body->kind == CONTROL_UNMADE) {
-		comm_take_unmade(lane, peer, body);
+		control_take_unmade(lane, peer, body);
 	}
 }
 
 /* A malformed message is dropped: one that is too short, or a text that has no end. */
-static void comm_take_control(struct lane *lane, const struct unexpected *e)
+static void control_take_control(struct lane *lane, const struct unexpected *e)
 {
 	const struct control_body *body = (const void *)e->data;
 	int peer = lane->to_comm_rank[e->peer];
@@ -88,34 +88,32 @@ static void comm_take_control(struct lane *lane, const struct unexpected *e)
 		return;
 	len = (size_t)e->header.len - sizeof(*body);
 	if (body->kind == CONTROL_REPORT)
-		comm_take_report(lane, peer, body->text, len);
+		control_take_report(lane, peer, body->text, len);
 	else if (body->kind == CONTROL_LOST)
-		comm_take_lost(lane, body->text, len);
+		control_take_lost(lane, body->text, len);
 	else if (!body->text[len - 1])
-		comm_take_text(lane, peer, body);
+		control_take_text(lane, peer, body);
 }
 
-static void comm_take_controls(struct lane *lane, uint64_t tag)
+static void control_take_controls(struct lane *lane, uint64_t tag)
 {
 	struct unexpected *e;
 
 	while ((e = channel_take(lane->context, tag))) {
-		comm_take_control(lane, e);
+		control_take_control(lane, e);
 		free(e);
 	}
 }
 
 /*
- * The host lane has lost a rank.  A rank that fails tells why over the control channel before its process ends: the native lane
- * takes that message first, if it has come; but not amid an operation of the native lane that drives the host lane.
+ * Before the host lane fails, or while no call of the native lane takes what the control channel has told of a failure: this
+ * may be the only thread.  A rank that fails tells why over the control channel before its process ends.  Not amid an
+ * operation of the native lane that drives the host lane.
  */
-static void lane_hear_cause(const struct lane *lane)
+static void control_hear_cause(const struct lane *host)
 {
-	struct lane *native;
+	struct lane *native = host->comm->driven ? NULL : lane_lock_other(host);
 
-	if (lane->index != LANE_HOST || lane->comm->driven)
-		return;
-	native = lane_lock_other(lane);
 	if (!native)
 		return;
 	native->context->now_is_recent = 0;
@@ -125,7 +123,7 @@ static void lane_hear_cause(const struct lane *lane)
 }
 
 /* Names all ranks that are found lost at once: the rank whose end made other ranks end may be any lost rank. */
-static void lane_check_lost(struct lane *lane)
+static void control_check_lost(struct lane *lane)
 {
 	struct context *context = lane->context;
 	char text[ERROR_TEXT_SIZE] = "";
@@ -147,37 +145,63 @@ static void lane_check_lost(struct lane *lane)
 	}
 	if (!n || lane->leaving || lane->error)
 		return;
-	lane_hear_cause(lane);
+	if (lane->index == LANE_HOST)
+		control_hear_cause(lane);
 	comm_fail(lane, 0, COLL_ERR_PEER_LOST, "%s", text);
 }
 
-/* The ranks that the control channel has lost: the backend was aborted, whatever its own error is. */
-static void lane_check_alarm(struct lane *lane)
+/*
+ * Notes the ranks that the control channel has lost, but those in state `known` or a later one.  The context of a native lane
+ * numbers its ranks as the communicator does.
+ */
+static void control_note_lost(struct lane *lane, const struct context *native,
+			      enum peer_state known)
+{
+	for (int r = 0; r < lane->comm->nranks; r++) {
+		if (lane->peer_state[r] >= known || !channel_has_lost(native, r))
+			continue;
+		lane->peer_state[r] = PEER_FAILED;
+		if (!lane->leaving)
+			comm_send_lost(lane, r);
+	}
+}
+
+/* The control channel tells of a failure: the backend was aborted, whatever its own error is. */
+static void control_check_alarm(struct lane *lane)
 {
 	struct alarm *alarm = &lane->context->alarm;
 	const int code = atomic_load(&alarm->code);
 
-	for (int r = 0; code && r < lane->comm->nranks; r++) {
-		if (lane->peer_state[r] == PEER_FAILED ||
-		    !channel_has_lost(lane->context, lane->to_context_rank[r]))
-			continue;
-		if (!lane->leaving)
-			comm_send_lost(lane, r);
-		lane->peer_state[r] = PEER_FAILED;
-	}
-	if (code && !lane->leaving)
+	if (!code)
+		return;
+	control_note_lost(lane, lane->context, PEER_FAILED);
+	if (!lane->leaving)
 		comm_fail(lane, 0, code, "%s", alarm->text);
+}
+
+/* The same beside the native lane: the host lane's endpoint may not know of the lost ranks yet. */
+static void control_check_native(struct lane *host)
+{
+	const struct lane *native = lane_other(host);
+
+	if (!native)
+		return;
+	control_note_lost(host, native->context, PEER_LEFT);
+	if (atomic_load(&native->context->alarm.ended) && !atomic_load(&host->comm->outcome->code))
+		control_hear_cause(host);
 }
 
 void control_check(struct lane *lane)
 {
-	comm_take_controls(lane, tag_control(lane->context_id));
+	control_take_controls(lane, tag_control(lane->context_id));
 	if (lane->birth)
-		comm_take_controls(lane, lane->birth);
-	lane_check_alarm(lane);
+		control_take_controls(lane, lane->birth);
+	control_check_alarm(lane);
 	if (lane->pending.code)
 		comm_fail(lane, 0, lane->pending.code, "%s", lane->pending.text);
-	lane_check_lost(lane);
+	control_check_lost(lane);
+	if (lane->index == LANE_HOST)
+		control_check_native(lane);
 	lane_check_other(lane);
 }
 

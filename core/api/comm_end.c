@@ -45,18 +45,13 @@ static int abort_native(struct lane *lane)
 			 context->plugin->backend.name, ABORT_MS);
 }
 
-static void abort_mark_one(struct lane *lane)
+/* Ends the waits of other threads.  Before the lock: a waiting thread releases the lock when it sees the mark. */
+static void abort_mark(struct comm *comm)
 {
-	atomic_fetch_add(&lane->aborted, 1);
-	context_wake(lane->context);
-}
-
-/* Before the lock: a waiting thread releases the lock when it sees the mark. */
-static void abort_mark(struct lane *lane)
-{
-	abort_mark_one(lane);
-	if (lane_host(lane))
-		abort_mark_one(lane->comm->lane[LANE_HOST]);
+	atomic_fetch_add(&comm->aborted, 1);
+	for (int i = LANE_FIRST; i < LANES; i++)
+		if (comm->lane[i])
+			context_wake(comm->lane[i]->context);
 }
 
 /* ------------------------------------------------------------------ destroying -- */
@@ -71,7 +66,7 @@ struct destroy_goal {
 /* Nobody waits for receives outside the order: they end with the communicator. */
 static int destroy_is_idle(const struct lane *lane, uint64_t number)
 {
-	return lane->error || atomic_load(&lane->aborted) ||
+	return lane->error || atomic_load(&lane->comm->aborted) ||
 	       (lane->finished >= number && !lane->messages.sends.first);
 }
 
@@ -141,7 +136,7 @@ static int destroy_finish(struct lane *lane, int64_t timeout_us, int64_t deadlin
 	struct destroy_goal goal = {lane, lane->issued};
 	struct rank_name name;
 
-	lane_check_other(lane); /* the other lane may have failed */
+	lane_check(lane); /* the other lane may have failed */
 	if (destroy_wait(lane, destroy_idle, &goal, destroy_remaining(deadline)))
 		return CONTEXT_LOST;
 	if (!destroy_is_idle(lane, goal.number)) {
@@ -168,14 +163,6 @@ static int destroy_finish(struct lane *lane, int64_t timeout_us, int64_t deadlin
 	return comm_error(lane);
 }
 
-/* Ends the waits of other threads, if there are any.  The lock is held, and is not any more. */
-static void destroy_leave(struct lane *lane)
-{
-	atomic_fetch_add(&lane->aborted, 1);
-	context_wake(lane->context);
-	context_leave(lane->context);
-}
-
 /* Takes the lock: 0 if it is not free in time. */
 static int destroy_lock(struct lane *lane, int64_t timeout_us, int64_t deadline)
 {
@@ -186,18 +173,6 @@ static int destroy_lock(struct lane *lane, int64_t timeout_us, int64_t deadline)
 		return 0;
 	context_entered(context);
 	return 1;
-}
-
-/* Returns CONTEXT_LOST as destroy_finish. */
-static int destroy_host_lane(struct lane *host, int64_t timeout_us, int64_t deadline)
-{
-	if (!host)
-		return COLL_SUCCESS;
-	if (!destroy_lock(host, timeout_us, deadline) ||
-	    destroy_finish(host, timeout_us, deadline) == CONTEXT_LOST)
-		return CONTEXT_LOST;
-	destroy_leave(host);
-	return COLL_SUCCESS;
 }
 
 /*
@@ -216,7 +191,7 @@ static int destroy_enter(struct lane *lane, int64_t timeout_us, int64_t deadline
 	log_warn("%s destroys a communicator while another thread's call is inside backend "
 		 "'%s'; an abort ends the call",
 		 comm_own_name(lane, &name), context->plugin->backend.name);
-	abort_mark(lane);
+	abort_mark(lane->comm);
 	if (abort_native(lane))
 		return CONTEXT_LOST;
 	comm_fail(lane, 1, COLL_ERR_ABORTED, "%s destroyed the communicator",
@@ -225,20 +200,24 @@ static int destroy_enter(struct lane *lane, int64_t timeout_us, int64_t deadline
 	return COLL_SUCCESS;
 }
 
-/* All that needs the lock: a result of destroy_finish. */
-static int destroy_run(struct lane *lane, int64_t timeout_us, int64_t deadline)
+/* All that needs the locks: a result of destroy_finish.  At its end the waits of other threads end, if there are any. */
+static int destroy_run(struct comm *comm, int64_t timeout_us, int64_t deadline)
 {
-	int code = destroy_enter(lane, timeout_us, deadline);
+	struct lane *first = comm->lane[LANE_FIRST], *host = comm->lane[LANE_HOST];
+	int code = destroy_enter(first, timeout_us, deadline);
 
-	if (code)
-		return code;
-	code = destroy_finish(lane, timeout_us, deadline);
+	if (!code)
+		code = destroy_finish(first, timeout_us, deadline);
 	if (code == CONTEXT_LOST)
 		return code;
-	destroy_leave(lane);
-	return destroy_host_lane(lane_host(lane), timeout_us, deadline) == CONTEXT_LOST
-		       ? CONTEXT_LOST
-		       : code;
+	context_leave(first->context);
+	if (host && (!destroy_lock(host, timeout_us, deadline) ||
+		     destroy_finish(host, timeout_us, deadline) == CONTEXT_LOST))
+		return CONTEXT_LOST;
+	if (host)
+		context_leave(host->context);
+	abort_mark(comm);
+	return code;
 }
 
 /*
@@ -253,8 +232,7 @@ static void destroy_leave_behind(struct lane *lane, int64_t timeout_us, int64_t 
 	log_warn("%s destroys a communicator whose memory is not freed: for %.3g s another thread "
 		 "has been in a call, or a thread has left its call by siglongjmp or its own end",
 		 comm_own_name(lane, &name), (double)timeout_us / 1e6);
-	atomic_fetch_add(&lane->aborted, 1);
-	context_wake(context);
+	abort_mark(lane->comm);
 	atomic_store(&context->abandoned, 1);
 	context_left(context, left_us / 1000);
 	context_unref(context, left_us / 1000);
@@ -276,7 +254,7 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 	context = lane->context;
 	timeout_us = config_int(context->config, "destroy_timeout");
 	deadline = clock_now_us() + timeout_us;
-	error_note(&first, destroy_run(lane, timeout_us, deadline));
+	error_note(&first, destroy_run(comm, timeout_us, deadline));
 	lost = first.code == CONTEXT_LOST;
 	retired = handle_retire(handle, lost ? 0 : destroy_left(deadline, timeout_us));
 	if (retired < 0)
@@ -339,7 +317,7 @@ coll_result_t coll_comm_abort(coll_comm_t handle)
 	if (!comm)
 		return error_code();
 	lane = comm->lane[LANE_FIRST];
-	abort_mark(lane);
+	abort_mark(comm);
 	code = lane->context->plugin->backend.transport ? abort_lock(lane) : abort_native(lane);
 	if (!code) {
 		/* abort_native has told the other ranks already. */

@@ -129,7 +129,7 @@ static int split_begin(struct split *split)
 
 	if (split->derive->block)
 		return COLL_SUCCESS;
-	code = split->derive->vote(lane, split);
+	code = split_vote(lane, split);
 	if (code)
 		return code;
 	task_await(&split->task);

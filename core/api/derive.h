@@ -24,14 +24,18 @@ struct split {
 	struct split_vote all[]; /* one for each rank of the parent */
 };
 
+/*
+ * Issues the operation that exchanges the votes, over a lane with a transport, which is entered: sets split->task.number and
+ * split->seq.
+ */
+int split_vote(struct lane *lane, struct split *split);
+
 /* An implementation of making communicators from others.  The parent is entered. */
 struct derive {
-	/* Issues the operation that exchanges the votes: sets split->task.number and split->seq. */
-	int (*vote)(struct lane *lane, struct split *split);
 	/* After the votes, of which `code` is the result: makes the communicator.  Does not block. */
 	int (*make)(struct lane *lane, struct split *split, int code);
 	/*
-	 * In place of both: splits, and blocks.  It keeps the lock of the parent, so the splits of a group need a thread
+	 * In place of split_vote and `make`: splits, and blocks.  It keeps the lock of the parent, so the splits of a group need a thread
 	 * for each parent.
 	 */
 	int (*block)(struct lane *lane, struct split *split);

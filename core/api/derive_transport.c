@@ -106,7 +106,7 @@ int members_of_color(struct members *m, const struct lane *parent, const struct 
 }
 
 /* Issues an allgather of the votes over the parent, in the order of its operations. */
-static int derive_transport_vote(struct lane *lane, struct split *split)
+int split_vote(struct lane *lane, struct split *split)
 {
 	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_ALLGATHER, .dtype = COLL_UINT8};
 	int code;
@@ -177,7 +177,7 @@ struct shrink {
 	const uint8_t *excluded; /* per rank */
 	uint64_t hash;           /* the hash of the list of excluded ranks, never 0 */
 	int leader;
-	int aborted; /* lane->aborted when the call began */
+	int aborted; /* comm->aborted when the call began */
 };
 
 /* Hashes the list of excluded ranks and finds the leader. */
@@ -225,7 +225,7 @@ static int shrink_agreed(const struct shrink *s)
 /* Has another thread aborted or destroyed the communicator meanwhile? */
 static int shrink_aborted(const struct shrink *s)
 {
-	return atomic_load(&s->lane->aborted) != s->aborted;
+	return atomic_load(&s->lane->comm->aborted) != s->aborted;
 }
 
 static int shrink_over(void *arg)
@@ -437,7 +437,7 @@ static int shrink_agree(struct shrink *s, uint32_t *context_id)
 	struct lane *lane = s->lane;
 	int code;
 
-	s->aborted = atomic_load(&lane->aborted);
+	s->aborted = atomic_load(&lane->comm->aborted);
 	code = shrink_take_turn(s);
 	if (code)
 		return code;
@@ -488,7 +488,6 @@ static int derive_transport_shrink(struct lane *lane, const uint8_t *excluded, i
 }
 
 const struct derive derive_transport = {
-	.vote = derive_transport_vote,
 	.make = derive_transport_make,
 	.shrink = derive_transport_shrink,
 };

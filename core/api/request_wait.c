@@ -210,7 +210,7 @@ static int waits_done(void *arg)
 	struct waits *w = arg;
 	const struct lane *lane = w->last;
 
-	if (!w->mixed && !lane->error && !atomic_load(&lane->aborted) &&
+	if (!w->mixed && !lane->error && !atomic_load(&lane->comm->aborted) &&
 	    w->moves == waits_moves(lane))
 		return 0;
 	w->moves = waits_moves(lane);

@@ -306,7 +306,7 @@ void lane_forget_busy(struct lane *lane)
 
 int comm_lost(const struct lane *lane)
 {
-	return error_set(atomic_load(&lane->aborted) ? COLL_ERR_ABORTED : COLL_ERR_TIMEOUT,
+	return error_set(atomic_load(&lane->comm->aborted) ? COLL_ERR_ABORTED : COLL_ERR_TIMEOUT,
 			 "timed out: another thread is in a call on the same connections and has "
 			 "not given them back, or a thread has left its call there by siglongjmp "
 			 "or its own end: then abort and destroy the communicators");

@@ -169,6 +169,8 @@ struct comm {
 	struct outcome *outcome; /* also for events: outlives the communicator */
 	int rank, nranks;
 	int lanes; /* lanes that are made; the thread that frees the last one frees the communicator */
+	/* Counts aborts, and the destroy: one more ends the shrink of an aborted communicator.  No lock. */
+	_Atomic int aborted;
 	_Atomic int64_t timeout_us; /* longest time without progress in a wait */
 	struct redop_table
 		*redops; /* NULL: none was made.  A reader takes one lock, a change both */
@@ -224,8 +226,6 @@ struct lane {
 	int error; /* the failure in comm->outcome, once this lane has ended its operations for it */
 	struct error_first
 		pending; /* a failure seen where the transport may not be called; see lane_check */
-	/* Counts aborts, and the destroy: one more ends the shrink of an aborted communicator. */
-	_Atomic int aborted;
 	int leaving; /* coll_comm_destroy has come to this lane: a peer that leaves is no failure */
 	uint64_t birth; /* tag of messages about ranks that could not make it too; 0: none */
 

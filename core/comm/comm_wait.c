@@ -60,7 +60,7 @@ void lane_check_aborted(struct lane *lane, uint64_t number)
 {
 	struct rank_name name;
 
-	if (atomic_load(&lane->aborted) && lane->finished < number)
+	if (atomic_load(&lane->comm->aborted) && lane->finished < number)
 		comm_fail(lane, lane->leaving, COLL_ERR_ABORTED, "%s aborted the communicator",
 			  comm_own_name(lane, &name));
 }

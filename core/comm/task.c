@@ -68,7 +68,7 @@ int task_is_over(void *arg)
 {
 	struct task *task = arg;
 
-	return task_is_done(task) || task->lane->error || atomic_load(&task->lane->aborted);
+	return task_is_done(task) || task->lane->error || atomic_load(&task->lane->comm->aborted);
 }
 
 int task_failure(const struct task *task)

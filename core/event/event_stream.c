@@ -237,7 +237,7 @@ static int event_stream_is_over(void *arg)
 	struct event_stream_query *q = arg;
 	const struct lane *lane = q->lane;
 
-	if (event_stream_complete(q) || lane->error || atomic_load(&lane->aborted))
+	if (event_stream_complete(q) || lane->error || atomic_load(&lane->comm->aborted))
 		return 1;
 	if (q->rounds > EVENT_STREAM_POLLS)
 		event_stream_look_at_time(q);
@@ -307,7 +307,7 @@ static int event_stream_leaves_comm(void *arg)
 {
 	const struct event_stream_query *q = arg;
 
-	return event_stream_complete(arg) || atomic_load(&q->lane->aborted);
+	return event_stream_complete(arg) || atomic_load(&q->lane->comm->aborted);
 }
 
 /*
@@ -331,7 +331,7 @@ static void event_stream_poll_recorder(struct event_stream_query *q, int wait)
 		context_wait(lane->context, event_stream_leaves_comm, q,
 			     left < EVENT_STREAM_SLICE_US ? left : EVENT_STREAM_SLICE_US);
 	}
-	leaves = q->code == COLL_IN_PROGRESS && atomic_load(&lane->aborted);
+	leaves = q->code == COLL_IN_PROGRESS && atomic_load(&lane->comm->aborted);
 	if (q->code == COLL_IN_PROGRESS && wait && !leaves)
 		stall_name_behind(lane, q->behind, sizeof(q->behind));
 	else if (q->code && q->code != COLL_IN_PROGRESS)

@@ -91,7 +91,7 @@ static int derive_native_split_failed(void *user)
 static int derive_native_vote_on_host(struct lane *lane, struct split *split)
 {
 	struct lane *host = lane_go_host(lane);
-	int code = derive_transport.vote(host, split);
+	int code = split_vote(host, split);
 
 	if (!code)
 		code = lane_wait(host, split->task.number);
@@ -359,7 +359,7 @@ static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excl
 static int derive_native_shrink_host_lane(struct derive_meeting *s, const uint8_t *excluded)
 {
 	struct lane *lane = s->lane, *host;
-	const int aborted = atomic_load(&lane->aborted);
+	const int aborted = atomic_load(&lane->comm->aborted);
 	struct rank_name name;
 	int code;
 
@@ -368,7 +368,7 @@ static int derive_native_shrink_host_lane(struct derive_meeting *s, const uint8_
 	host = lane_go_host(lane);
 	code = derive_transport_shrunk(host, excluded, s->timeout_us, &s->host);
 	(void)lane_go_native(host);
-	if (code || atomic_load(&lane->aborted) == aborted)
+	if (code || atomic_load(&lane->comm->aborted) == aborted)
 		return code;
 	return error_set(COLL_ERR_ABORTED, "coll_comm_shrink: %s aborted the communicator",
 			 comm_own_name(lane, &name));

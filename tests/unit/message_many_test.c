@@ -427,7 +427,7 @@ static void test_aborted(int probes)
 
 	messages[0] = begin(rig, COLL_KIND_RECV, 0);
 	rig->fake.refuse = COLL_ERR_SYSTEM; /* no message is left to wait for */
-	atomic_store(&rig->lane->aborted, 1);
+	atomic_store(&rig->lane->comm->aborted, 1);
 	is_int(probes ? message_probe_wait(rig->lane, &args, &status)
 		      : task_wait(&messages[0]->task, NULL),
 	       COLL_ERR_ABORTED, "a %s ends with the abort", probes ? "probe" : "wait");

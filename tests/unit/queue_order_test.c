@@ -479,7 +479,7 @@ static void test_abort_of_leaving(void)
 	struct rig *rig = rig_new(fake_transport);
 
 	rig->lane->leaving = 1;
-	atomic_store(&rig->lane->aborted, 1);
+	atomic_store(&rig->lane->comm->aborted, 1);
 	lane_check_aborted(rig->lane, UINT64_MAX);
 	is_int(rig->lane->error, COLL_ERR_ABORTED, "an abort while this rank leaves");
 	is_int(rig->fake.sends, 0, "the others may go on");

@@ -45,7 +45,7 @@ enum engine_index { ENGINE_NATIVE, ENGINE_COMPOSED, ENGINE_AWAIT, ENGINES };
 /* The result of `start`. */
 enum engine_start {
 	ENGINE_STARTED, /* the operation has another state now, or the communicator has failed */
-	ENGINE_HELD,    /* not yet: the queue asks again */
+	ENGINE_BLOCKED, /* not yet: the queue asks again */
 	ENGINE_DECLINED, /* the engine cannot do it: the queue hands it to ENGINE_COMPOSED when it is the oldest */
 };
 

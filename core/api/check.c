@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/kind.h"
 #include "comm/comm.h"
-#include "comm/extent.h"
+#include "comm/span.h"
 #include "comm/plan.h"
 
 static int check_types(const struct lane *lane, struct call *call)
@@ -90,8 +90,8 @@ static int check_buffers(const struct lane *lane, struct call *call)
 	const coll_args_t *a = &call->args;
 	size_t elem = coll_dtype_size(a->dtype);
 	size_t all = a->count * (size_t)lane->comm->nranks;
-	size_t send = call->list & 1 << COLL_BUFFER_SEND ? all : extent_elements(lane, a, 0);
-	size_t recv = call->list & 1 << COLL_BUFFER_RECV ? all : extent_elements(lane, a, 1);
+	size_t send = call->list & 1 << COLL_BUFFER_SEND ? all : span_elements(lane, a, 0);
+	size_t recv = call->list & 1 << COLL_BUFFER_RECV ? all : span_elements(lane, a, 1);
 	uintptr_t s = (uintptr_t)a->sendbuf, r = (uintptr_t)a->recvbuf;
 
 	if ((send > PTRDIFF_MAX / elem || recv > PTRDIFF_MAX / elem) && kind_is_v(a->kind))
@@ -110,7 +110,7 @@ static int check_buffers(const struct lane *lane, struct call *call)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: recvbuf is NULL, count is %zu",
 				 k->name, recv);
 	if (send && recv && !call->list && s < r + recv * elem && r < s + send * elem &&
-	    !extent_overlap_is_in_place(lane, a) && check_overlap(lane, a, send, recv))
+	    !span_overlap_is_in_place(lane, a) && check_overlap(lane, a, send, recv))
 		return error_set(
 			COLL_ERR_INVALID_ARGUMENT,
 			"%s: sendbuf and recvbuf overlap, but not in the way that asks for an "
@@ -175,7 +175,7 @@ static int check_arrays(const struct kind *k, const struct lane *lane, const col
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %scounts is NULL", k->name,
 				 sends && !a->sendcounts ? "send" : "recv");
 	if (recvs && a->recvdispls &&
-	    extent_of_blocks(a->recvcounts, a->recvdispls, lane->comm->nranks) != SIZE_MAX &&
+	    span_of_blocks(a->recvcounts, a->recvdispls, lane->comm->nranks) != SIZE_MAX &&
 	    check_blocks_overlap(a->recvcounts, a->recvdispls, lane->comm->nranks, &one, &other))
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "%s: the blocks of ranks %d and %d overlap in recvbuf: see "

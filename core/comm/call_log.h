@@ -16,6 +16,7 @@
 #define CORE_COMM_CALL_LOG_H
 
 #include "comm/comm.h"
+#include "transport/match.h"
 
 enum {
 	LOG_RECORDS = 64,

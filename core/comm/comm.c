@@ -4,11 +4,16 @@
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/log.h"
+#include "transport/match.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What match.h knows of tags. */
+_Static_assert((int)TAG_SEQ_SHIFT == (int)CALL_TAG_SHIFT, "the bits of a call");
+_Static_assert(MATCH_UNORDERED == (TAG_USER | TAG_UNORDERED), "the bits of unordered messages");
 
 uint64_t tag_user(const struct lane *lane, uint32_t tag)
 {
@@ -20,9 +25,9 @@ uint64_t tag_pieces(const struct lane *lane, uint32_t number)
 	return tag_user(lane, number) | TAG_PIECES;
 }
 
-uint64_t tag_loose(const struct lane *lane)
+uint64_t tag_unordered(const struct lane *lane)
 {
-	return (uint64_t)lane->context_id << TAG_CONTEXT_SHIFT | TAG_USER | TAG_LOOSE;
+	return (uint64_t)lane->context_id << TAG_CONTEXT_SHIFT | TAG_USER | TAG_UNORDERED;
 }
 
 uint64_t tag_control(uint32_t context_id)

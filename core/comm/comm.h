@@ -4,7 +4,6 @@
 #define CORE_COMM_COMM_H
 
 #include "endpoint/context.h"
-#include "transport/match.h"
 #include "engine.h"
 #include "comm/call.h"
 #include "comm/outcome.h"
@@ -40,7 +39,7 @@ struct message_list {
 struct queue {
 	struct op *head, *tail;
 	struct op *waiting;            /* the oldest that has not begun, or NULL */
-	struct op *held;               /* the oldest in state OP_DEFERRED, or NULL */
+	struct op *deferred;           /* the oldest in state OP_DEFERRED, or NULL */
 	struct op_list woken, in_turn; /* the running ones to be looked at: see moving.h */
 	struct op *collective;         /* no older collective runs, unless this one has left */
 	uint64_t collective_number;    /* its number */
@@ -188,7 +187,7 @@ struct comm {
 	struct lane_wait *waits;
 	void *order_stream;
 	/* The last operation of the host lane that has a place in both lanes, and the last for which a stream waits; 0: none. */
-	_Atomic uint64_t staged, held; /* no lock */
+	_Atomic uint64_t staged, stream_wait; /* no lock */
 
 	/* --- of two lanes, the host lane's lock */
 	uint64_t first_moves; /* see lane_moves */
@@ -299,24 +298,23 @@ enum {
 
 /*
  * Tag: context (bits 63-38) | user (37) | control (36), then for collectives seq (bits 35-20) |
- * message number (19-0), for point to point loose (35) | pieces (34) | the user's tag (31-0).  Loose messages,
+ * message number (19-0), for point to point unordered (35) | pieces (34) | the user's tag (31-0).  Unordered messages,
  * those outside the order, carry the user's tag in meta[1], so that a receive of any tag finds them.  The pieces
  * of a message carry the number of the message on its sender, which the message before them has in meta[0].
  */
 enum {
 	TAG_CONTEXT_SHIFT = 38,
 	TAG_CONTEXT_BITS = 26,
-	TAG_SEQ_SHIFT = CALL_TAG_SHIFT,
+	TAG_SEQ_SHIFT = 20,
 	TAG_SEQ_BITS = 16,
 	TAG_MSG_BITS = 20
 };
 
-#define TAG_USER   ((uint64_t)1 << 37)
-#define TAG_LOOSE  ((uint64_t)1 << 35)
-#define TAG_PIECES ((uint64_t)1 << 34)
-_Static_assert(MATCH_LOOSE == (TAG_USER | TAG_LOOSE), "transport/match.h knows loose messages");
-#define TAG_SEQ_MASK ((1u << TAG_SEQ_BITS) - 1)
-#define TAG_MSG_MASK ((1u << TAG_MSG_BITS) - 1)
+#define TAG_USER      ((uint64_t)1 << 37)
+#define TAG_UNORDERED ((uint64_t)1 << 35)
+#define TAG_PIECES    ((uint64_t)1 << 34)
+#define TAG_SEQ_MASK  ((1u << TAG_SEQ_BITS) - 1)
+#define TAG_MSG_MASK  ((1u << TAG_MSG_BITS) - 1)
 
 /*
  * Tags carry the sequence number modulo 2^16.  The queue inserts a barrier so that no two ranks are more
@@ -330,11 +328,11 @@ static inline uint64_t tag_collective(const struct lane *lane, uint32_t seq, uin
 	       (uint64_t)(seq & TAG_SEQ_MASK) << TAG_SEQ_SHIFT | (msg & TAG_MSG_MASK);
 }
 uint64_t tag_user(const struct lane *lane, uint32_t tag);
-uint64_t tag_loose(const struct lane *lane);
+uint64_t tag_unordered(const struct lane *lane);
 uint64_t tag_pieces(const struct lane *lane, uint32_t number);
-static inline int tag_is_loose(uint64_t tag)
+static inline int tag_is_unordered(uint64_t tag)
 {
-	return (tag & MATCH_LOOSE) == MATCH_LOOSE;
+	return (tag & (TAG_USER | TAG_UNORDERED)) == (TAG_USER | TAG_UNORDERED);
 }
 uint64_t tag_control(uint32_t context_id);
 /*

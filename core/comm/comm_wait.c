@@ -44,7 +44,7 @@ int lane_is_deferred(const struct lane *lane, uint64_t number)
 {
 	const uint64_t group = group_current();
 
-	for (const struct op *op = lane->queue.held; group && op && op->number <= number;
+	for (const struct op *op = lane->queue.deferred; group && op && op->number <= number;
 	     op = op->next)
 		if (op->state == OP_DEFERRED && op->group == group)
 			return 1;

@@ -163,20 +163,20 @@ void lane_note_staged(const struct lane *native, uint64_t number)
 	lane_raise(&native->comm->staged, number);
 }
 
-void lane_note_held(const struct lane *host, uint64_t number)
+void lane_note_stream_wait(const struct lane *host, uint64_t number)
 {
-	lane_raise(&host->comm->held, number);
+	lane_raise(&host->comm->stream_wait, number);
 }
 
 uint64_t lane_streams_wait(const struct lane *lane)
 {
-	uint64_t staged, held;
+	uint64_t staged, stream_wait;
 
 	if (!lane_host(lane))
 		return 0;
 	staged = atomic_load(&lane->comm->staged);
-	held = atomic_load(&lane->comm->held);
-	return staged > held ? staged : held;
+	stream_wait = atomic_load(&lane->comm->stream_wait);
+	return staged > stream_wait ? staged : stream_wait;
 }
 
 int lane_wait_staged(struct lane *native)

@@ -92,7 +92,7 @@ int lane_wait_host(struct lane *native, uint64_t number);
 /* Operation `number` of the host lane has a place in both (event/lane_order.h). */
 void lane_note_staged(const struct lane *native, uint64_t number);
 /* A stream waits for operation `number` of a lane, whose lock is held.  Accepts any lane. */
-void lane_note_held(const struct lane *host, uint64_t number);
+void lane_note_stream_wait(const struct lane *host, uint64_t number);
 /*
  * The last operation of the host lane for which a stream may wait, or 0.  The lock is held, or the handle pinned.  Accepts
  * any lane: 0.

@@ -68,7 +68,7 @@ int moving_is_at_rest(const struct lane *lane)
 	       op->engine->rests && op->engine->rests(op);
 }
 
-static struct op *op_find_held(struct op *op)
+static struct op *op_find_deferred(struct op *op)
 {
 	while (op && op->state != OP_DEFERRED)
 		op = op->next;
@@ -77,15 +77,15 @@ static struct op *op_find_held(struct op *op)
 
 void op_release(struct lane *lane, uint64_t group)
 {
-	for (struct op *op = lane->queue.held; op; op = op->next)
+	for (struct op *op = lane->queue.deferred; op; op = op->next)
 		if (op->state == OP_DEFERRED && op->group == group)
 			op->state = OP_QUEUED;
-	lane->queue.held = op_find_held(lane->queue.held);
+	lane->queue.deferred = op_find_deferred(lane->queue.deferred);
 }
 
 void op_release_one(struct op *op)
 {
 	if (op->state == OP_DEFERRED)
 		op->state = OP_QUEUED;
-	op->lane->queue.held = op_find_held(op->lane->queue.held);
+	op->lane->queue.deferred = op_find_deferred(op->lane->queue.deferred);
 }

@@ -11,6 +11,7 @@
 #include "comm/scratch.h"
 #include "schedule/stage.h"
 #include "schedule/sched.h"
+#include "transport/match.h"
 #include "device/caller_stream.h"
 #include "device/copies.h"
 

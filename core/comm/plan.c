@@ -2,7 +2,7 @@
 /* plan.c - finds and makes the plans of calls (see plan.h), and the idle operations that have them. */
 #include "comm/plan.h"
 #include "base/error.h"
-#include "comm/extent.h"
+#include "comm/span.h"
 #include "comm/op.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ const struct call *plan_alike(const struct lane *lane, const coll_args_t *args)
 	if (!kind_is_v(args->kind))
 		at = plan_find(&plans, args, PLAN_ALIKE);
 	call = at ? &(*at)->call : NULL;
-	if (call && lane->asks_place && call->in_place != extent_is_in_place(lane, args))
+	if (call && lane->asks_place && call->in_place != span_is_in_place(lane, args))
 		return NULL;
 	return call;
 }
@@ -199,7 +199,7 @@ static int plan_make(struct op *op, const struct call *call)
 		code = plan_copy_arrays(op, (size_t)lane->comm->nranks);
 	if (!code)
 		code = plan_locate(op);
-	in_place = !op->call.redop.premul_sum && extent_is_in_place(lane, &op->call.args);
+	in_place = !op->call.redop.premul_sum && span_is_in_place(lane, &op->call.args);
 	if (in_place != op->call.in_place) /* the schedule is another one, and perhaps the engine */
 		plan_back(op, lane->asks_place ? PLAN_VOID : PLAN_CHOSEN);
 	op->call.in_place = in_place;

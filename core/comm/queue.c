@@ -26,7 +26,7 @@ static enum engine_start queue_start_declined(struct op *op)
 {
 	op->engine = op->lane->engine[ENGINE_COMPOSED];
 	if (op != op->lane->queue.head && !queue_in_group(op->lane, op))
-		return ENGINE_HELD;
+		return ENGINE_BLOCKED;
 	return op->engine->start(op);
 }
 
@@ -193,8 +193,8 @@ static void queue_append_waiting(struct op *op, uint64_t group)
 		call_log_add_call(op->lane, &op->call.signature);
 	if (!queue->waiting)
 		queue->waiting = op;
-	if (op->state == OP_DEFERRED && !queue->held)
-		queue->held = op;
+	if (op->state == OP_DEFERRED && !queue->deferred)
+		queue->deferred = op;
 }
 
 static void queue_append_barrier(struct lane *lane, uint64_t group)
@@ -264,7 +264,7 @@ void queue_cancel(struct lane *lane)
 		op->state = OP_DONE;
 		moving_leave(op);
 	}
-	lane->queue.waiting = lane->queue.held = NULL;
+	lane->queue.waiting = lane->queue.deferred = NULL;
 	if (lane->order)
 		lane->client->release(lane, lane->issued);
 }

@@ -9,6 +9,7 @@
  * MATCH_NO_TYPE.
  */
 #include "comm/signature.h"
+#include "transport/match.h"
 #include "base/dtype.h"
 #include "comm/call.h"
 #include "comm/comm.h"

@@ -154,7 +154,7 @@ static void composed_run(struct op *op)
 static enum engine_start composed_start(struct op *op)
 {
 	if (op->lane->stages_sends && composed_would_overtake(op->lane, op))
-		return ENGINE_HELD;
+		return ENGINE_BLOCKED;
 	if (steps_are_placed(op) || !composed_prepare(op))
 		composed_run(op);
 	return ENGINE_STARTED;

@@ -108,7 +108,7 @@ void steps_received(struct recv *recv)
 	struct op *op = recv->op;
 
 	if (!op) {
-		((struct loose_recv *)recv)->received(recv);
+		((struct unordered_recv *)recv)->received(recv);
 		return;
 	}
 	if ((recv->status | recv->numbered | op->rests) && !steps_received_rare(op, recv))

@@ -402,7 +402,7 @@ static size_t order_count(struct lane *lane, uint64_t group, struct order_group 
 {
 	size_t n = 0;
 
-	for (const struct op *op = lane->queue.held; op; op = op->next)
+	for (const struct op *op = lane->queue.deferred; op; op = op->next)
 		if (order_is_in(op, group)) {
 			n += op->call.args.stream != NULL;
 			calls->before = calls->last ? calls->before : op->number - 1;
@@ -423,7 +423,7 @@ static int order_collect(struct lane *lane, uint64_t group, struct order_group *
 	calls->call = n ? calloc(2 * n, sizeof(struct offload *)) : NULL;
 	if (n && !calls->call)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a group");
-	for (struct op *op = n ? lane->queue.held : NULL; op && !code; op = op->next)
+	for (struct op *op = n ? lane->queue.deferred : NULL; op && !code; op = op->next)
 		if (order_is_in(op, group) && op->call.args.stream &&
 		    (o = order_take(op, 0, &code)))
 			calls->call[calls->n++] = o;
@@ -450,7 +450,7 @@ static int order_check(const struct order_group *calls)
 /* The first operation of the group waits for all streams. */
 static void order_depend_group(struct lane *lane, uint64_t group, const struct order_group *calls)
 {
-	struct op *first = lane->queue.held;
+	struct op *first = lane->queue.deferred;
 
 	while (first && !order_is_in(first, group))
 		first = first->next;

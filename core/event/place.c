@@ -77,7 +77,7 @@ int place_hold(const struct place *place, struct lane *pinned, const struct call
 	if (lane->finished < place->number && !code)
 		code = stream_order_wait(lane, "coll_stream_wait_event", stream, place->number);
 	if (lane->finished < place->number && !code)
-		lane_note_held(lane, place->number);
+		lane_note_stream_wait(lane, place->number);
 	place_leave(lane, pinned);
 	return code;
 }

@@ -70,9 +70,9 @@ static void client_mismatch(struct context *context, const struct recv *recv, ui
 	struct lane *lane = lane_of_tag(context, header->tag);
 	int same = match_same_call(recv->meta, header->meta);
 
-	if (recv->loose)
+	if (recv->unordered)
 		message_misfit(recv, peer, header);
-	if (!lane || recv->loose)
+	if (!lane || recv->unordered)
 		return;
 	if (header->tag & TAG_USER)
 		comm_report_message(lane, lane->to_comm_rank[peer], header->tag, header->meta,
@@ -116,7 +116,7 @@ static int client_check_unexpected(struct context *context, uint32_t peer, const
 		return comm_was_freed(context, (uint32_t)(h->tag >> TAG_CONTEXT_SHIFT));
 	if (h->tag & MATCH_CONTROL)
 		return 0;
-	if (tag_is_loose(h->tag)) /* a thread may sleep in coll_probe */
+	if (tag_is_unordered(h->tag)) /* a thread may sleep in coll_probe */
 		context->sleepers_have_news = 1;
 	if (lane->error || lane->pending.code || lane->to_comm_rank[peer] < 0)
 		return 1;

@@ -311,7 +311,7 @@ static void message_start_send(struct message *m)
 	int code;
 
 	*send = (coll_send_t){
-		.header = {.tag = tag_loose(lane),
+		.header = {.tag = tag_unordered(lane),
 			   .meta = {message_type(a), (uint32_t)a->tag},
 			   .len = a->count * coll_dtype_size(a->dtype)},
 		.buf = m->offload ? m->offload->memory
@@ -366,13 +366,13 @@ static int message_start_deferred(struct lane *lane)
 static struct recv message_recv(const struct lane *lane, const struct message_args *a)
 {
 	return (struct recv){
-		.tag = tag_loose(lane),
+		.tag = tag_unordered(lane),
 		.meta = {message_type(a),
 			 a->tag == COLL_ANY_TAG ? MATCH_ANY_TAG : (uint32_t)a->tag},
 		.len = a->count * coll_dtype_size(a->dtype),
 		.peer = a->peer == COLL_ANY_SOURCE ? COLL_ANY_SOURCE
 						   : lane->to_context_rank[a->peer],
-		.loose = 1,
+		.unordered = 1,
 		.dst = a->buf,
 	};
 }

@@ -4,7 +4,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "comm/comm.h"
-#include "comm/extent.h"
+#include "comm/span.h"
 #include "transport/traffic.h"
 
 /* A plugin of an older minor knows no flag of the arguments. */
@@ -119,7 +119,7 @@ int native_takes_call(const struct lane *lane, const struct call *call)
 	if (call->redop.made)
 		args.op = call->redop.native;
 	args.flags =
-		lane->asks_place && extent_is_in_place(lane, &call->args) ? COLL_ARGS_IN_PLACE : 0;
+		lane->asks_place && span_is_in_place(lane, &call->args) ? COLL_ARGS_IN_PLACE : 0;
 	code = b->native->takes(context->ep, &args, &err);
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }

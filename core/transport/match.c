@@ -22,7 +22,7 @@ static void match_free_list(struct unexpected *e)
 	while (e) {
 		struct unexpected *next = e->next;
 
-		free(e->loose);
+		free(e->unordered);
 		free(e);
 		e = next;
 	}
@@ -34,13 +34,13 @@ void match_free(struct match *m)
 		match_free_list(m->unexpected[i]);
 	match_free_list(m->partial);
 	store_free(&m->store);
-	loose_free(&m->loose_posted);
-	loose_free(&m->loose_unexpected);
+	unordered_free(&m->unordered_posted);
+	unordered_free(&m->unordered_unexpected);
 }
 
 static void match_discard(struct match *m, struct unexpected *e)
 {
-	free(e->loose);
+	free(e->unordered);
 	store_give(&m->store, e, sizeof(*e) + e->header.len);
 }
 
@@ -150,19 +150,19 @@ static inline int match_agrees(const struct recv *recv, uint32_t peer, const col
 	return recv->tag == h->tag && (recv->peer == COLL_ANY_SOURCE || recv->peer == (int)peer);
 }
 
-static int match_is_loose(uint64_t tag)
+static int match_is_unordered(uint64_t tag)
 {
-	return (tag & (MATCH_LOOSE | MATCH_CONTROL)) == MATCH_LOOSE;
+	return (tag & (MATCH_UNORDERED | MATCH_CONTROL)) == MATCH_UNORDERED;
 }
 
-static struct loose_place *match_place(struct recv *recv)
+static struct unordered_place *match_place(struct recv *recv)
 {
-	return &((struct loose_recv *)recv)->place;
+	return &((struct unordered_recv *)recv)->place;
 }
 
-static struct loose_key match_key(const struct recv *recv)
+static struct unordered_key match_key(const struct recv *recv)
 {
-	return (struct loose_key){.tag = recv->tag, .user = recv->meta[1], .peer = recv->peer};
+	return (struct unordered_key){.tag = recv->tag, .user = recv->meta[1], .peer = recv->peer};
 }
 
 static int match_adopt_number(struct recv *recv, const coll_header_t *h)
@@ -175,14 +175,14 @@ static int match_adopt_number(struct recv *recv, const coll_header_t *h)
 }
 
 /*
- * A loose receive takes a message of its type, or of no elements, that is not longer than itself.  Others take one of the
+ * An unordered receive takes a message of its type, or of no elements, that is not longer than itself.  Others take one of the
  * same call.
  */
 static int match_adopt(struct recv *recv, const coll_header_t *h)
 {
 	if (recv->numbered)
 		return match_adopt_number(recv, h);
-	if (!recv->loose)
+	if (!recv->unordered)
 		return recv->len == h->len && match_same_call(recv->meta, h->meta);
 	if (h->len > recv->len || (h->len && h->meta[0] != recv->meta[0]))
 		return 0;
@@ -218,8 +218,8 @@ static void match_unlink_unexpected(struct match *m, struct unexpected *e)
 	*(e->next ? &e->next->prev : &m->unexpected_last[bucket]) = e->prev;
 	if (!m->unexpected[bucket])
 		m->unexpected_in[bucket / 64] &= ~((uint64_t)1 << bucket % 64);
-	for (int class = 0; e->loose && class < LOOSE_CLASSES; class ++)
-		loose_remove(&m->loose_unexpected, &e->loose[class]);
+	for (int class = 0; e->unordered && class < UNORDERED_CLASSES; class ++)
+		unordered_remove(&m->unordered_unexpected, &e->unordered[class]);
 	if (!e->complete) {
 		e->next = m->partial;
 		m->partial = e;
@@ -266,10 +266,10 @@ static void match_pair(struct match *m, struct recv *recv, struct unexpected *e)
 	match_discard(m, e);
 }
 
-static struct unexpected *match_find_loose(struct match *m, const struct recv *recv)
+static struct unexpected *match_find_unordered(struct match *m, const struct recv *recv)
 {
-	const struct loose_key key = match_key(recv);
-	const struct loose_place *place = loose_find(&m->loose_unexpected, &key);
+	const struct unordered_key key = match_key(recv);
+	const struct unordered_place *place = unordered_find(&m->unordered_unexpected, &key);
 
 	return place ? place->of : NULL;
 }
@@ -283,18 +283,18 @@ static struct unexpected *match_find_unexpected(struct match *m, const struct re
 	return e;
 }
 
-static void match_add_loose(struct match *m, struct recv *recv)
+static void match_add_unordered(struct match *m, struct recv *recv)
 {
-	const struct loose_key key = match_key(recv);
+	const struct unordered_key key = match_key(recv);
 
-	loose_add(&m->loose_posted, match_place(recv), &key, recv);
+	unordered_add(&m->unordered_posted, match_place(recv), &key, recv);
 }
 
 void match_post(struct match *m, struct recv *recv)
 {
 	unsigned bucket = match_bucket(recv->tag);
 	struct unexpected *e =
-		recv->loose ? match_find_loose(m, recv) : match_find_unexpected(m, recv);
+		recv->unordered ? match_find_unordered(m, recv) : match_find_unexpected(m, recv);
 
 	recv->got = 0;
 	recv->broken = COLL_SUCCESS;
@@ -305,8 +305,8 @@ void match_post(struct match *m, struct recv *recv)
 		return;
 	}
 	recv->state = RECV_POSTED;
-	if (recv->loose) {
-		match_add_loose(m, recv);
+	if (recv->unordered) {
+		match_add_unordered(m, recv);
 		return;
 	}
 	*m->posted_end[bucket] = recv;
@@ -319,8 +319,8 @@ uint64_t match_withdraw(struct match *m, struct recv *recv)
 	int state = recv->state;
 
 	recv->state = RECV_IDLE;
-	if (state == RECV_POSTED && recv->loose) {
-		loose_remove(&m->loose_posted, match_place(recv));
+	if (state == RECV_POSTED && recv->unordered) {
+		unordered_remove(&m->unordered_posted, match_place(recv));
 	} else if (state == RECV_POSTED) {
 		for (struct recv **at = &m->posted[bucket]; *at; at = &(*at)->next)
 			if (*at == recv) {
@@ -410,7 +410,7 @@ void match_each_incomplete(const struct match *m, void (*see)(void *user, uint32
 
 const struct unexpected *match_probe(struct match *m, const struct recv *recv)
 {
-	return match_find_loose(m, recv);
+	return match_find_unordered(m, recv);
 }
 
 struct unexpected *match_take(struct match *m, uint64_t tag)
@@ -424,16 +424,16 @@ struct unexpected *match_take(struct match *m, uint64_t tag)
 	return e;
 }
 
-/* Receives of any source and any tag find a loose message too: 0 without memory. */
-static int match_index_loose(struct match *m, struct unexpected *e)
+/* Receives of any source and any tag find an unordered message too: 0 without memory. */
+static int match_index_unordered(struct match *m, struct unexpected *e)
 {
-	e->loose = malloc(LOOSE_CLASSES * sizeof(*e->loose));
-	for (int class = 0; e->loose && class < LOOSE_CLASSES; class ++) {
-		const struct loose_key key = loose_key_of(e->peer, &e->header, class);
+	e->unordered = malloc(UNORDERED_CLASSES * sizeof(*e->unordered));
+	for (int class = 0; e->unordered && class < UNORDERED_CLASSES; class ++) {
+		const struct unordered_key key = unordered_key_of(e->peer, &e->header, class);
 
-		loose_add(&m->loose_unexpected, &e->loose[class], &key, e);
+		unordered_add(&m->unordered_unexpected, &e->unordered[class], &key, e);
 	}
-	return e->loose != NULL;
+	return e->unordered != NULL;
 }
 
 /* Stores an unexpected message. */
@@ -449,7 +449,7 @@ static int match_store(struct match *m, uint32_t peer, const coll_header_t *h, c
 		return m->no_memory(m->context, peer, h);
 	bucket = match_bucket(h->tag);
 	*e = (struct unexpected){.header = *h, .peer = peer, .prev = m->unexpected_last[bucket]};
-	if (match_is_loose(h->tag) && !match_index_loose(m, e)) {
+	if (match_is_unordered(h->tag) && !match_index_unordered(m, e)) {
 		match_discard(m, e);
 		return m->no_memory(m->context, peer, h);
 	}
@@ -467,7 +467,7 @@ int match_posted(const struct match *m, uint32_t peer, const coll_header_t *h)
 {
 	const struct recv *recv = m->posted[match_bucket(h->tag)];
 
-	if (h->tag & MATCH_CONTROL || match_is_loose(h->tag))
+	if (h->tag & MATCH_CONTROL || match_is_unordered(h->tag))
 		return 1;
 	while (recv && !match_agrees(recv, peer, h))
 		recv = recv->next;
@@ -479,12 +479,12 @@ static struct recv *match_take_posted(struct match *m, uint32_t peer, const coll
 {
 	const unsigned bucket = match_bucket(h->tag);
 	struct recv **at = &m->posted[bucket], *recv;
-	struct loose_place *place;
+	struct unordered_place *place;
 
-	if (match_is_loose(h->tag)) {
-		place = loose_find_any(&m->loose_posted, peer, h);
+	if (match_is_unordered(h->tag)) {
+		place = unordered_find_any(&m->unordered_posted, peer, h);
 		if (place)
-			loose_remove(&m->loose_posted, place);
+			unordered_remove(&m->unordered_posted, place);
 		return place ? place->of : NULL;
 	}
 	while (*at && !match_agrees(*at, peer, h))
@@ -611,7 +611,7 @@ int match_message(struct match *m, uint32_t peer, const coll_header_t *h, const 
 	const unsigned bucket = match_bucket(h->tag);
 	struct recv *recv = m->posted[bucket];
 
-	/* The oldest receive of its list is the most likely one; loose messages have lists of their own. */
+	/* The oldest receive of its list is the most likely one; unordered messages have lists of their own. */
 	if (recv && match_agrees(recv, peer, h))
 		match_unlink_posted(m, &m->posted[bucket], bucket);
 	else

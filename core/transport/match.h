@@ -10,7 +10,7 @@
 
 #include "reduce/redop.h"
 #include "transport/call_index.h"
-#include "transport/loose.h"
+#include "transport/unordered.h"
 #include "transport/store.h"
 
 #include <coll/backend.h>
@@ -26,13 +26,13 @@ struct recv {
 	struct recv *next;             /* next in its list, or in the list of completed receives */
 	struct unexpected *unexpected; /* its partial message, which began before it was posted */
 	uint64_t tag;
-	uint64_t meta[2]; /* the sender's header must have the same signature; see `loose` */
+	uint64_t meta[2]; /* the sender's header must have the same signature; see `unordered` */
 	uint64_t len;
 	int32_t peer; /* rank on the context, or COLL_ANY_SOURCE */
 	int32_t state;
 	int32_t status; /* valid once done */
 	int32_t step;   /* the owner's step */
-	struct op *op;  /* the owner's operation; NULL: the receive is loose */
+	struct op *op;  /* the owner's operation; NULL: the receive is unordered */
 	char *dst;
 	const char *own; /* not NULL: dst = own op incoming */
 	const struct redop *redop;
@@ -42,7 +42,7 @@ struct recv {
 	 * The receive is outside the order of the operations: meta[1] is the program's tag or MATCH_ANY_TAG, and
 	 * the message may be shorter than the receive.  The match sets meta[1] and len from the message.
 	 */
-	int16_t loose;
+	int16_t unordered;
 	/*
 	 * The receive takes the number in bits 32 to 63 of the message's meta[0], whatever it is: match sets those of
 	 * meta[0].
@@ -76,11 +76,11 @@ static inline int match_same_call(const uint64_t *a, const uint64_t *b)
 	return a[1] == b[1] && !(any ? differ & ~MATCH_TYPE_BITS : differ);
 }
 
-/* A receive with `loose`: match finds its place in the index from the receive. */
-struct loose_recv {
+/* A receive with `unordered`: match finds its place in the index from the receive. */
+struct unordered_recv {
 	struct recv recv;
 	void (*received)(struct recv *recv); /* the receive has completed; called with the lock */
-	struct loose_place place;
+	struct unordered_place place;
 };
 
 enum { RECV_IDLE = 0, RECV_POSTED, RECV_FILLING, RECV_DONE };
@@ -88,8 +88,9 @@ enum { RECV_IDLE = 0, RECV_POSTED, RECV_FILLING, RECV_DONE };
 /* A message that came before its receive was posted. */
 struct unexpected {
 	struct unexpected *next, *prev; /* in its list; of partial messages `next` only */
-	struct loose_place *loose;      /* of a loose message: LOOSE_CLASSES of them; else NULL */
-	struct recv *recv;              /* the receive posted meanwhile, or NULL */
+	struct unordered_place
+		*unordered; /* of an unordered message: UNORDERED_CLASSES of them; else NULL */
+	struct recv *recv;  /* the receive posted meanwhile, or NULL */
 	struct call_place call;
 	coll_header_t header;
 	uint32_t peer;
@@ -106,16 +107,16 @@ enum { MATCH_BUCKETS = 256, MATCH_CONTROLS_SEEN = 64 };
 /* Tags with this bit are control messages: match_take returns them, no receive matches them. */
 #define MATCH_CONTROL ((uint64_t)1 << 36)
 
-/* Tags with these bits are loose messages: match_probe must find them as soon as they come. */
-#define MATCH_LOOSE (((uint64_t)1 << 37) | ((uint64_t)1 << 35))
+/* Tags with these bits are unordered messages: match_probe must find them as soon as they come. */
+#define MATCH_UNORDERED (((uint64_t)1 << 37) | ((uint64_t)1 << 35))
 
 #define MATCH_ANY_TAG UINT64_MAX
 
 struct match {
-	/* The receives that are not loose, and all messages. */
+	/* The receives that are not unordered, and all messages. */
 	struct recv *posted[MATCH_BUCKETS], **posted_end[MATCH_BUCKETS];
 	struct unexpected *unexpected[MATCH_BUCKETS], *unexpected_last[MATCH_BUCKETS];
-	struct loose_index loose_posted, loose_unexpected;
+	struct unordered_index unordered_posted, unordered_unexpected;
 	uint64_t unexpected_in[MATCH_BUCKETS / 64]; /* a bit for each list that is not empty */
 	struct call_index calls;    /* finds the messages of one call in these lists */
 	struct unexpected *partial; /* incomplete messages that are matched or dropped */
@@ -143,9 +144,9 @@ static inline unsigned match_bucket(uint64_t tag)
 void match_init(struct match *m);
 void match_free(struct match *m);
 
-/* Posts a receive; a loose one is that of a struct loose_recv.  It may complete at once; then it is in the list of completed receives. */
+/* Posts a receive; an unordered one is that of a struct unordered_recv.  It may complete at once; then it is in the list of completed receives. */
 void match_post(struct match *m, struct recv *recv);
-/* The same for one that is not loose. */
+/* The same for one that is not unordered. */
 static inline void match_post_ordered(struct match *m, struct recv *recv)
 {
 	const unsigned bucket = match_bucket(recv->tag);
@@ -193,7 +194,7 @@ void match_each(const struct match *m, uint64_t mask, uint64_t tag,
  */
 void match_each_incomplete(const struct match *m, void (*see)(void *user, uint32_t peer),
 			   void *user);
-/* The unexpected message, complete or not, that this loose receive would get if it were posted now; NULL: none. */
+/* The unexpected message, complete or not, that this unordered receive would get if it were posted now; NULL: none. */
 const struct unexpected *match_probe(struct match *m, const struct recv *recv);
 /* Removes the first complete message of exactly this tag; the caller frees it with free().  NULL: none. */
 struct unexpected *match_take(struct match *m, uint64_t tag);

@@ -428,7 +428,7 @@ void channel_wake(const struct channel *channel)
 }
 
 /* Without memory for all descriptors the watcher polls the endpoints that are left out. */
-static void watcher_make_room(struct watcher *w)
+static void watcher_grow(struct watcher *w)
 {
 	struct pollfd *fds;
 	size_t n = 1;
@@ -449,7 +449,7 @@ static int watcher_round(struct watcher *w, nfds_t *n)
 {
 	int longest = WATCHER_SLEEP_MS;
 
-	watcher_make_room(w);
+	watcher_grow(w);
 	for (struct channel *c = watch_channels; c; c = c->next) {
 		const coll_transport_t *t = c->control->plugin->backend.transport;
 

@@ -125,15 +125,15 @@ struct dump {
 
 __attribute__((format(printf, 2, 3))) static void dump_add(struct dump *dump, const char *fmt, ...)
 {
-	const size_t room = sizeof(dump->text) - dump->used;
+	const size_t capacity = sizeof(dump->text) - dump->used;
 	va_list args;
 	int n;
 
 	va_start(args, fmt);
-	n = vsnprintf(dump->text + dump->used, room, fmt, args);
+	n = vsnprintf(dump->text + dump->used, capacity, fmt, args);
 	va_end(args);
 	if (n > 0)
-		dump->used += (size_t)n < room ? (size_t)n : room - 1;
+		dump->used += (size_t)n < capacity ? (size_t)n : capacity - 1;
 }
 
 static void dump_add_time(struct dump *dump, int64_t us)

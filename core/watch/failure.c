@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* failure.c - the sentences for calls that do not fit. */
 #include "watch/failure.h"
+#include "transport/match.h"
 #include "schedule/algo.h"
 
 #include <stdio.h>

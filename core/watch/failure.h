@@ -8,6 +8,8 @@
 
 #include "comm/comm.h"
 
+struct recv;
+
 /* Fails the communicator soon: that rank's collective `seq`, by its signature, is another one than ours. */
 void comm_report_call(struct lane *lane, int rank, uint32_t seq, const uint64_t *theirs,
 		      const uint64_t *ours);

@@ -7,6 +7,7 @@
 #define CORE_WATCH_MESSAGE_WORDS_H
 
 #include "comm/task.h"
+#include "transport/match.h"
 
 struct position;
 
@@ -33,7 +34,7 @@ struct message {
 	coll_status_t status;
 	union {
 		coll_send_t send;
-		struct loose_recv in;
+		struct unordered_recv in;
 	} u;
 };
 

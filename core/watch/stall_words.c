@@ -51,12 +51,12 @@ static void stall_see_unexpected(void *user, const struct unexpected *e)
 		return; /* the message before the pieces has a name */
 	if (unexpected->messages++)
 		return;
-	if (tag_is_loose(e->header.tag))
+	if (tag_is_unordered(e->header.tag))
 		snprintf(what, sizeof(what), "isend of %llu bytes",
 			 (unsigned long long)e->header.len);
 	else
 		signature_describe(lane, &signature, what, sizeof(what));
-	if (tag_is_loose(e->header.tag))
+	if (tag_is_unordered(e->header.tag))
 		snprintf(which, sizeof(which), "with tag %llu",
 			 (unsigned long long)e->header.meta[1]);
 	else if (e->header.tag & TAG_USER)
@@ -158,8 +158,8 @@ static const char *stall_memory(const struct lane *lane, int native)
 }
 
 /* "waits in coll_probe of a message from any rank with tag 7" */
-static void stall_describe_loose(const struct lane *lane, const struct position *p, char *text,
-				 size_t size)
+static void stall_describe_unordered(const struct lane *lane, const struct position *p, char *text,
+				     size_t size)
 {
 	struct rank_name name;
 	char tag[32] = "any tag";
@@ -197,7 +197,7 @@ void stall_describe_place(const struct lane *lane, int other, const struct posit
 	char call[160];
 
 	if (p->kind == POSITION_PROBE || p->kind == POSITION_IRECV) {
-		stall_describe_loose(lane, p, text, size);
+		stall_describe_unordered(lane, p, text, size);
 	} else if (p->kind < 0 && native) {
 		snprintf(text, size, "has called nothing yet%s", memory);
 	} else if (p->kind < 0) {

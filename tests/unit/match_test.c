@@ -232,9 +232,9 @@ static void test_posted(void)
 	ok(!match_posted(&m, SENDER + 1, &header), "the same tag from another rank may");
 	header.tag = MATCH_CONTROL;
 	ok(match_posted(&m, SENDER, &header), "a control message may not");
-	header.tag = MATCH_LOOSE | 7;
-	ok(match_posted(&m, SENDER, &header), "a loose message may not: probes look for it");
-	header.tag = MATCH_LOOSE & ~((uint64_t)1 << 35);
+	header.tag = MATCH_UNORDERED | 7;
+	ok(match_posted(&m, SENDER, &header), "an unordered message may not: probes look for it");
+	header.tag = MATCH_UNORDERED & ~((uint64_t)1 << 35);
 	ok(!match_posted(&m, SENDER, &header), "a message from point to point in the order may");
 	match_withdraw(&m, &recv);
 	match_free(&m);

@@ -327,13 +327,13 @@ static void count_call(void *user, coll_result_t result)
 	called += result == COLL_SUCCESS;
 }
 
-static void loose_message(struct rig *rig, int tag, uint64_t len)
+static void unordered_message(struct rig *rig, int tag, uint64_t len)
 {
 	static const int32_t x = 1;
 	const struct signature signature = {
 		{(uint64_t)COLL_KIND_SEND | signature_dtype_bits(COLL_INT32), (uint64_t)tag}};
 
-	fake_message(rig, 1, tag_loose(rig->lane), signature, &x, len);
+	fake_message(rig, 1, tag_unordered(rig->lane), signature, &x, len);
 }
 
 /* Threads sleep: they look again at what begins, ends or is given up. */
@@ -348,7 +348,7 @@ static void test_wakes(void)
 	ok(fake_woken(rig), "which its own thread must see");
 	messages[1] = begin(rig, COLL_KIND_RECV, 1);
 	(void)fake_woken(rig);
-	loose_message(rig, 1, sizeof(int32_t));
+	unordered_message(rig, 1, sizeof(int32_t));
 	context_progress(rig->context);
 	is_int(messages[1]->task.code, COLL_SUCCESS, "a message comes");
 	ok(fake_woken(rig), "the one that waits for it is woken");
@@ -373,7 +373,7 @@ static void test_under_way(void)
 	coll_sink_t sink;
 
 	messages[0] = begin(rig, COLL_KIND_RECV, 0);
-	sink = fake_begin(rig, 1, tag_loose(rig->lane), signature, sizeof(int32_t));
+	sink = fake_begin(rig, 1, tag_unordered(rig->lane), signature, sizeof(int32_t));
 	is_int(message_cancel(messages[0]), COLL_ERR_INVALID_USAGE, "it cannot be given up");
 	fake_end(rig, sink, COLL_ERR_PEER_LOST);
 	context_progress(rig->context);
@@ -392,7 +392,7 @@ static void test_ended(void)
 
 	messages[0] = begin(rig, COLL_KIND_RECV, 0);
 	message_end_all(rig->lane, COLL_ERR_ABORTED);
-	loose_message(rig, 0, 0);
+	unordered_message(rig, 0, 0);
 	is_int(message_probe(rig->lane, &probe, &status), 1, "a later message is kept");
 	is_int(status.dtype, COLL_DTYPE_NONE, "an empty one has no type");
 	is_int((int64_t)status.bytes, 0, "and no bytes");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* extent.c - the parts of the buffers that an operation uses on this rank, and operations in place. */
-#include "comm/extent.h"
+/* span.c - the parts of the buffers that an operation uses on this rank, and operations in place. */
+#include "comm/span.h"
 #include "base/kind.h"
 #include "comm/comm.h"
 
-size_t extent_of_blocks(const size_t *counts, const size_t *displs, int n)
+size_t span_of_blocks(const size_t *counts, const size_t *displs, int n)
 {
 	size_t end = 0, at = 0;
 
@@ -20,7 +20,7 @@ size_t extent_of_blocks(const size_t *counts, const size_t *displs, int n)
 	return end;
 }
 
-size_t extent_elements(const struct lane *lane, const coll_args_t *a, int receives)
+size_t span_elements(const struct lane *lane, const coll_args_t *a, int receives)
 {
 	const struct kind *k = kind_at(a->kind);
 	int times = receives ? k->recv : k->send;
@@ -33,10 +33,10 @@ size_t extent_elements(const struct lane *lane, const coll_args_t *a, int receiv
 		return 0; /* no rank comes before it */
 	if (a->kind == COLL_KIND_REDUCE_SCATTERV)
 		return receives ? a->recvcounts[lane->comm->rank]
-				: extent_of_blocks(a->recvcounts, NULL, lane->comm->nranks);
+				: span_of_blocks(a->recvcounts, NULL, lane->comm->nranks);
 	if (times == KIND_EACH && kind_is_v(a->kind))
-		return extent_of_blocks(counts, receives ? a->recvdispls : a->senddispls,
-					lane->comm->nranks);
+		return span_of_blocks(counts, receives ? a->recvdispls : a->senddispls,
+				      lane->comm->nranks);
 	if (times == KIND_EACH)
 		return a->count > PTRDIFF_MAX / (size_t)lane->comm->nranks
 			       ? SIZE_MAX
@@ -45,7 +45,7 @@ size_t extent_elements(const struct lane *lane, const coll_args_t *a, int receiv
 }
 
 /* Returns the beginning of the block of rank `block`, in elements. */
-static size_t extent_displ(const size_t *counts, const size_t *displs, int block)
+static size_t span_displ(const size_t *counts, const size_t *displs, int block)
 {
 	size_t at = 0;
 
@@ -57,24 +57,24 @@ static size_t extent_displ(const size_t *counts, const size_t *displs, int block
 }
 
 /* Returns the offset of this rank's part in the larger buffer, in bytes. */
-static size_t extent_own_part(const struct lane *lane, const coll_args_t *a)
+static size_t span_own_part(const struct lane *lane, const coll_args_t *a)
 {
 	size_t elem = coll_dtype_size(a->dtype);
 
 	switch (a->kind) {
 	case COLL_KIND_ALLGATHERV:
 	case COLL_KIND_GATHERV:
-		return extent_displ(a->recvcounts, a->recvdispls, lane->comm->rank) * elem;
+		return span_displ(a->recvcounts, a->recvdispls, lane->comm->rank) * elem;
 	case COLL_KIND_SCATTERV:
-		return extent_displ(a->sendcounts, a->senddispls, lane->comm->rank) * elem;
+		return span_displ(a->sendcounts, a->senddispls, lane->comm->rank) * elem;
 	case COLL_KIND_REDUCE_SCATTERV:
-		return extent_displ(a->recvcounts, a->senddispls, lane->comm->rank) * elem;
+		return span_displ(a->recvcounts, a->senddispls, lane->comm->rank) * elem;
 	default: return a->count * elem * (size_t)lane->comm->rank;
 	}
 }
 
 /* Does every block of an alltoallv come in where the block for the same rank goes out? */
-static int extent_same_blocks(const struct lane *lane, const coll_args_t *a)
+static int span_same_blocks(const struct lane *lane, const coll_args_t *a)
 {
 	size_t out = 0, in = 0;
 
@@ -89,21 +89,21 @@ static int extent_same_blocks(const struct lane *lane, const coll_args_t *a)
 	return 1;
 }
 
-int extent_overlap_is_in_place(const struct lane *lane, const coll_args_t *a)
+int span_overlap_is_in_place(const struct lane *lane, const coll_args_t *a)
 {
 	const struct kind *k = kind_at(a->kind);
 	const char *send = a->sendbuf, *recv = a->recvbuf;
 
 	if (a->kind == COLL_KIND_ALLTOALLV)
-		return send == recv && extent_same_blocks(lane, a);
+		return send == recv && span_same_blocks(lane, a);
 	if (k->send == k->recv)
 		return send == recv;
 	if (k->recv == KIND_EACH)
-		return send == recv + extent_own_part(lane, a);
-	return recv == send + extent_own_part(lane, a);
+		return send == recv + span_own_part(lane, a);
+	return recv == send + span_own_part(lane, a);
 }
 
-int extent_is_in_place(const struct lane *lane, const coll_args_t *a)
+int span_is_in_place(const struct lane *lane, const coll_args_t *a)
 {
 	const struct kind *k;
 	int used;
@@ -113,5 +113,5 @@ int extent_is_in_place(const struct lane *lane, const coll_args_t *a)
 	k = kind_at(a->kind);
 	used = lane->comm->rank == a->root || !(k->send_root || k->recv_root);
 	return k->send != KIND_NONE && k->recv != KIND_NONE && used && a->sendbuf &&
-	       extent_overlap_is_in_place(lane, a);
+	       span_overlap_is_in_place(lane, a);
 }

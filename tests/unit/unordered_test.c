@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * loose_test.c - the matching of messages outside the order, linked with the layers up to transport alone: random
+ * unordered_test.c - the matching of messages outside the order, linked with the layers up to transport alone: random
  * sequences against a model that keeps two plain lists, and the work for thousands of receives and messages.
  */
 #include "transport/match.h"
@@ -22,7 +22,7 @@ static int client_unexpected(struct context *context, uint32_t peer, const coll_
 
 static uint64_t comm_tag(int comm)
 {
-	return (uint64_t)comm << 38 | MATCH_LOOSE;
+	return (uint64_t)comm << 38 | MATCH_UNORDERED;
 }
 
 static void begin(void)
@@ -37,7 +37,7 @@ static struct recv recv_of(int comm, int32_t peer, uint64_t tag, int *to)
 			     .meta = {0, tag},
 			     .len = sizeof(*to),
 			     .peer = peer,
-			     .loose = 1,
+			     .unordered = 1,
 			     .dst = (char *)to};
 }
 
@@ -61,7 +61,7 @@ struct item {
 	int32_t peer;
 	uint64_t tag;
 	int number;
-	struct loose_recv *recv;
+	struct unordered_recv *recv;
 };
 
 static struct item recvs[OPEN], messages[OPEN];
@@ -87,7 +87,7 @@ static int completes(int number)
 
 	if (done) {
 		free(done->dst);
-		free((struct loose_recv *)done);
+		free((struct unordered_recv *)done);
 	}
 	return wrong;
 }
@@ -198,7 +198,7 @@ static const char *const firsts[] = {"receives are posted first", "messages come
 /* Each of MANY receives gets the one message that is its own; `step` is the order of the messages. */
 static void test_many(int first, int any_source, int step)
 {
-	static struct loose_recv r[MANY];
+	static struct unordered_recv r[MANY];
 	static int got[MANY];
 	uint64_t looked;
 	int wrong = 0;
@@ -224,7 +224,7 @@ static void test_many(int first, int any_source, int step)
 		continue;
 	for (int i = 0; i < MANY && first != WITHDRAWN; i++)
 		wrong += got[i] != i || r[i].recv.state != RECV_DONE;
-	looked = m.loose_posted.looked + m.loose_unexpected.looked;
+	looked = m.unordered_posted.looked + m.unordered_unexpected.looked;
 	is_int(wrong, 0, "%d %s%s, every %d: each has its own", MANY, firsts[first],
 	       any_source ? " for any source" : "", step);
 	ok(looked < 20 * (uint64_t)MANY, "after a look at %llu places", (unsigned long long)looked);

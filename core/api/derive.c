@@ -127,7 +127,7 @@ static int split_begin(struct split *split)
 	struct lane *lane = split->task.lane;
 	int code;
 
-	if (split->derive->block)
+	if (split->derive->blocks)
 		return COLL_SUCCESS;
 	code = split_vote(lane, split);
 	if (code)
@@ -139,18 +139,62 @@ static int split_begin(struct split *split)
 	return COLL_SUCCESS;
 }
 
+/* The lanes have no transport: for the waits of the exchange, answers the other ranks, and sees to a failure. */
+static int split_check(void *user)
+{
+	struct lane *lane = user;
+
+	lane_check(lane);
+	return comm_error(lane);
+}
+
+/*
+ * The vote of a split that blocks: over the host lane, whose operations it is one of, or else over the bootstrap.  Meanwhile
+ * a parent with a host lane is not entered.
+ */
+static int split_vote_now(struct lane *lane, struct split *split)
+{
+	struct bootstrap *bootstrap = lane->context->bootstrap;
+	struct lane *host = lane_host(lane);
+	int code = lane_wait(lane, lane->issued); /* a split has its place among the operations */
+
+	if (code)
+		return code;
+	if (host) {
+		(void)lane_go_host(lane);
+		code = split_vote(host, split);
+		if (!code)
+			code = lane_wait(host, split->task.number);
+		(void)lane_go_native(host);
+		return code;
+	}
+	bootstrap_guard(bootstrap, split_check, lane);
+	code = bootstrap_exchange(bootstrap, &split->own, split->all, sizeof(split->own),
+				  lane->context->host.timeout_ms);
+	bootstrap_guard(bootstrap, NULL, NULL);
+	return code;
+}
+
+/* Waits for the vote that split_begin has issued. */
+static int split_wait_vote(struct lane *lane, const struct split *split)
+{
+	const uint64_t number = split->task.number;
+	const int code = lane_wait(lane, number);
+
+	task_check(lane);
+	/* The parent may have failed since, in a later call. */
+	return lane->finished >= number ? COLL_SUCCESS : code;
+}
+
 /* Waits for the votes and makes the communicator. */
 static void split_wait(struct split *split)
 {
 	struct lane *lane = split->task.lane;
-	const uint64_t number = split->task.number;
-	int code = lane_wait(lane, number);
+	const int blocks = split->derive->blocks;
+	const int code = blocks ? split_vote_now(lane, split) : split_wait_vote(lane, split);
 
-	if (lane->finished >= number) /* the parent may have failed since, in a later call */
-		code = COLL_SUCCESS;
-	task_check(lane);
 	split_end(split, split->derive->make(lane, split, code));
-	if (split->task.code)
+	if (split->task.code && !blocks)
 		lane_flush(lane);
 }
 
@@ -165,10 +209,7 @@ static int split_finish(struct split *split)
 		split_end(split, code);
 		return code;
 	}
-	if (split->derive->block)
-		split_end(split, split->derive->block(lane, split));
-	else
-		split_wait(split);
+	split_wait(split);
 	lane->steps++; /* a thread that waits for the request looks again */
 	code = task_result(&split->task);
 	comm_leave(lane);
@@ -191,14 +232,14 @@ static void *split_run(void *arg)
 	struct split_parent *p = arg;
 
 	for (struct split *s = p->list; s; s = s->next)
-		if (!s->derive->block || !p->error.code)
+		if (!s->derive->blocks || !p->error.code)
 			error_note(&p->error, split_finish(s));
 	return NULL;
 }
 
 static void split_start(struct split_parent *p)
 {
-	if (!p->list->derive->block)
+	if (!p->list->derive->blocks)
 		return;
 	p->started = !thread_start(&p->thread, split_run, p);
 	if (!p->started)
@@ -217,7 +258,7 @@ static void split_adopt(coll_comm_t handle)
 
 static void split_join(struct split_parent *p)
 {
-	if (!p->list->derive->block)
+	if (!p->list->derive->blocks)
 		return;
 	if (p->started)
 		pthread_join(p->thread, NULL);
@@ -284,7 +325,7 @@ static int split_end_all(struct split *list)
 		split_start(&parents[i]);
 	/* Other ranks may need the splits that this thread moves before theirs that block can end. */
 	for (int i = 0; i < n; i++)
-		if (!parents[i].list->derive->block)
+		if (!parents[i].list->derive->blocks)
 			split_run(&parents[i]);
 	for (int i = 0; i < n; i++) {
 		split_join(&parents[i]);
@@ -333,7 +374,7 @@ static int split_call(coll_comm_t handle, const struct split_args *args, coll_re
 	if (!code)
 		code = split_begin(split);
 	comm_leave(lane);
-	if (!code && (args->waits || split->derive->block))
+	if (!code && (args->waits || split->derive->blocks))
 		code = split_complete(split);
 	if (!request || !*request)
 		task_unref(split ? &split->task : NULL);

@@ -17,28 +17,25 @@ struct split {
 	struct split *next; /* in the list of a group */
 	const struct derive *derive;
 	coll_comm_t *out;
-	int waits; /* the call waits in split_finish, which makes the communicator; else the votes' end does */
+	int waits; /* the call waits in split_finish, which makes the communicator; else the end of the vote does */
 	uint32_t seq;       /* of the operation among the collectives of its communicator */
 	int64_t timeout_us; /* of the new communicator; 0: its parent's */
 	struct split_vote own;
 	struct split_vote all[]; /* one for each rank of the parent */
 };
 
-/*
- * Issues the operation that exchanges the votes, over a lane with a transport, which is entered: sets split->task.number and
- * split->seq.
- */
+/* Issues the operation that exchanges the votes, over a lane with a transport, which is entered: sets task.number and seq. */
 int split_vote(struct lane *lane, struct split *split);
 
 /* An implementation of making communicators from others.  The parent is entered. */
 struct derive {
-	/* After the votes, of which `code` is the result: makes the communicator.  Does not block. */
-	int (*make)(struct lane *lane, struct split *split, int code);
 	/*
-	 * In place of split_vote and `make`: splits, and blocks.  It keeps the lock of the parent, so the splits of a group need a thread
-	 * for each parent.
+	 * `make` blocks, and keeps the lock of the parent: the call waits for all of the split, the vote too, and the splits of
+	 * a group need a thread for each parent.
 	 */
-	int (*block)(struct lane *lane, struct split *split);
+	int blocks;
+	/* After the vote, of which `code` is the result: makes the communicator. */
+	int (*make)(struct lane *lane, struct split *split, int code);
 	/* Makes a communicator of the ranks that are not excluded (a byte for each rank); timeout_us as in split. */
 	int (*shrink)(struct lane *lane, const uint8_t *excluded, int64_t timeout_us,
 		      coll_comm_t *out);

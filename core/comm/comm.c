@@ -379,9 +379,9 @@ struct lane *comm_enter(coll_comm_t handle, const char *what)
 	return comm_enter_at(handle, LANE_FIRST, what);
 }
 
-struct lane *comm_enter_host(coll_comm_t handle, const char *what)
+struct lane *comm_enter_lane(coll_comm_t handle, int lane_index, const char *what)
 {
-	return comm_enter_at(handle, LANE_HOST, what);
+	return comm_enter_at(handle, lane_index, what);
 }
 
 void comm_leave(struct lane *lane)

@@ -422,12 +422,8 @@ struct lane *comm_pin_lane(coll_comm_t handle, int lane_index);
 struct comm *comm_pin(coll_comm_t handle, const char *what);
 /* The same, and takes the lock of its first lane.  NULL also if another thread has left the library with the lock. */
 struct lane *comm_enter(coll_comm_t handle, const char *what);
-/* The same for the host lane (comm/lane.h), and for the lane LANE_*. */
-struct lane *comm_enter_host(coll_comm_t handle, const char *what);
-static inline struct lane *comm_enter_lane(coll_comm_t handle, int lane_index, const char *what)
-{
-	return lane_index == LANE_FIRST ? comm_enter(handle, what) : comm_enter_host(handle, what);
-}
+/* The same for its lane LANE_*. */
+struct lane *comm_enter_lane(coll_comm_t handle, int lane_index, const char *what);
 void comm_leave(struct lane *lane);
 /* The error of a thread that could not get the lock: COLL_ERR_TIMEOUT or COLL_ERR_ABORTED.  The second ends its pin too. */
 int comm_lost(const struct lane *lane);

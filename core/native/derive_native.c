@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * derive_native.c - communicators made from others where there is no transport: each has an endpoint and a
- * rendezvous of its own.  The ranks agree over the parent's rendezvous on who meets whom, and where; the votes come
- * before, over its host lane if it has one, so that they have a place among its collectives.
+ * rendezvous of its own.  After the vote (api/derive.c) the ranks agree over the parent's rendezvous where they meet.
  */
 #include "base/error.h"
 #include "plugin/select.h"
@@ -34,9 +33,7 @@ struct derive_meeting {
 	struct bootstrap *bootstrap; /* the parent's bootstrap */
 	int64_t timeout_ms;          /* timeout of each step */
 	int64_t timeout_us;          /* of the new communicator; 0: its parent's */
-	struct split_vote own;       /* that of the split */
-	const struct split_vote *votes;
-	struct members m; /* of the new communicator */
+	struct members m;            /* of the new communicator */
 	struct context *context;
 	struct lane *host; /* of the new communicator, until that owns it (comm/lane.h); or NULL */
 };
@@ -87,36 +84,6 @@ static int derive_native_split_failed(void *user)
 	return derive_native_check(s) || bootstrap_failure_waits(s->bootstrap);
 }
 
-/* The ranks vote as they do over a transport.  Meanwhile the parent is not entered. */
-static int derive_native_vote_on_host(struct lane *lane, struct split *split)
-{
-	struct lane *host = lane_go_host(lane);
-	int code = split_vote(host, split);
-
-	if (!code)
-		code = lane_wait(host, split->task.number);
-	(void)lane_go_native(host);
-	return code;
-}
-
-static int derive_native_vote(struct derive_meeting *s)
-{
-	int code;
-
-	if (lane_host(s->lane))
-		code = derive_native_vote_on_host(s->lane, s->split);
-	else
-		code = bootstrap_exchange(s->bootstrap, &s->split->own, s->split->all,
-					  sizeof(s->own), s->timeout_ms);
-	if (code)
-		return code;
-	s->own = s->split->own;
-	s->votes = s->split->all;
-	(void)members_of_color(&s->m, s->lane,
-			       s->votes); /* derive_native_meet_all tells all ranks */
-	return COLL_SUCCESS;
-}
-
 /* Closes the listening socket of an id that this rank made, if the ranks will not meet there. */
 static void derive_native_drop_id(const char *id, const char *interface_name)
 {
@@ -151,7 +118,7 @@ static int derive_native_meet(struct derive_meeting *s, const char *id, const ch
 static int derive_native_meet_all(struct derive_meeting *s)
 {
 	const char *interface_name = config_string(s->lane->context->config, "interface");
-	const int takes_part = s->own.color >= 0, nranks = s->lane->comm->nranks;
+	const int takes_part = s->split->own.color >= 0, nranks = s->lane->comm->nranks;
 	char(*ids)[COLL_UNIQUE_ID_SIZE] = malloc((size_t)nranks * sizeof(*ids));
 	char id[COLL_UNIQUE_ID_SIZE] = "";
 	int code = COLL_SUCCESS;
@@ -206,7 +173,7 @@ static int derive_native_host_lane(struct derive_meeting *s)
 	if (!parent)
 		return COLL_SUCCESS;
 	context_lock(parent->context);
-	code = derive_transport_new(parent, s->votes[0].context_id, &s->m, s->timeout_us, 0,
+	code = derive_transport_new(parent, s->split->all[0].context_id, &s->m, s->timeout_us, 0,
 				    &s->host);
 	context_leave(parent->context);
 	return code;
@@ -214,8 +181,8 @@ static int derive_native_host_lane(struct derive_meeting *s)
 
 static int derive_native_open(struct derive_meeting *s, coll_comm_t *out)
 {
-	const struct context_making making = {.color = s->own.color,
-					      .key = s->own.key,
+	const struct context_making making = {.color = s->split->own.color,
+					      .key = s->split->own.key,
 					      .failed = derive_native_split_failed,
 					      .user = s};
 	int code;
@@ -250,10 +217,10 @@ static int derive_native_split(struct derive_meeting *s, coll_comm_t *out)
 {
 	int code;
 
+	(void)members_of_color(&s->m, s->lane,
+			       s->split->all); /* derive_native_meet_all tells all ranks */
 	bootstrap_guard(s->bootstrap, derive_native_check, s);
-	code = derive_native_vote(s);
-	if (!code)
-		code = derive_native_meet_all(s);
+	code = derive_native_meet_all(s);
 	if (!code)
 		code = bootstrap_all_ok(s->bootstrap, derive_native_open(s, out), s->timeout_ms);
 	bootstrap_guard(s->bootstrap, NULL, NULL);
@@ -263,29 +230,25 @@ static int derive_native_split(struct derive_meeting *s, coll_comm_t *out)
 		coll_comm_destroy(*out);
 		*out = NULL;
 	}
-	if (code && s->votes)
-		native_drop_id(s->lane->context, s->votes[0].context_id);
+	if (code)
+		native_drop_id(s->lane->context, s->split->all[0].context_id);
 	if (s->context) {
 		bootstrap_guard(s->context->bootstrap, NULL, NULL);
 		context_unref(s->context, 0);
 	}
+	free(s->m.rank);
 	return code;
 }
 
-static int derive_native_block(struct lane *lane, struct split *split)
+static int derive_native_make(struct lane *lane, struct split *split, int code)
 {
 	struct derive_meeting s = {.lane = lane,
 				   .split = split,
 				   .bootstrap = lane->context->bootstrap,
 				   .timeout_ms = lane->context->host.timeout_ms,
 				   .timeout_us = split->timeout_us};
-	/* A split has its place among the operations of its communicator. */
-	int code = lane_wait(lane, lane->issued);
 
-	if (!code)
-		code = derive_native_split(&s, split->out);
-	free(s.m.rank);
-	return code;
+	return code ? derive_native_cause(lane, code) : derive_native_split(&s, split->out);
 }
 
 /* ---------------------------------------------------------------------- survivors -- */
@@ -413,6 +376,7 @@ static int derive_native_shrink(struct lane *lane, const uint8_t *excluded, int6
 }
 
 const struct derive derive_native = {
-	.block = derive_native_block,
+	.blocks = 1,
+	.make = derive_native_make,
 	.shrink = derive_native_shrink,
 };

@@ -62,7 +62,6 @@ static const coll_native_t ucc_native = {
 	.group_end = ucc_group_end,
 	.query = ucc_query,
 	.sync = ucc_sync,
-	.async_error = ucc_async_error,
 	.abort = ucc_abort,
 	.handle = ucc_handle,
 	.takes = ucc_takes,

@@ -34,6 +34,7 @@ struct ucc_library {
 	ucc_status_t (*ucc_init_version)(unsigned major, unsigned minor,
 					 const ucc_lib_params_t *params, ucc_lib_config_h config,
 					 ucc_lib_h *lib);
+	ucc_status_t (*ucc_finalize)(ucc_lib_h lib);
 	ucc_status_t (*ucc_context_config_read)(ucc_lib_h lib, const char *file,
 						ucc_context_config_h *config);
 	void (*ucc_context_config_release)(ucc_context_config_h config);
@@ -60,12 +61,15 @@ extern struct ucc_library ucc_library;
 
 /* Opens UCC; an error if it is missing or too old. */
 int32_t ucc_library_open(const coll_host_t *host, coll_error_t *err);
-/* The process' one library object, which is never finalized. */
+/* Makes the library object of an endpoint. */
 int32_t ucc_library_init(ucc_lib_h *lib, coll_error_t *err);
+void ucc_library_finalize(ucc_lib_h lib);
 /* Fills *err with the text of a failed call, `what`, to UCC. */
 int32_t ucc_refused(coll_error_t *err, ucc_status_t status, const char *what);
 
 /* --------------------------------------------------------------------- ucc_log.c -- */
+
+struct ucc;
 
 /*
  * Between these two calls the messages of UCC and UCX in this thread go to the log of `host`.  ucc_log_begin returns the host
@@ -73,6 +77,9 @@ int32_t ucc_refused(coll_error_t *err, ucc_status_t status, const char *what);
  */
 const coll_host_t *ucc_log_begin(const coll_host_t *host);
 void ucc_log_end(const coll_host_t *before);
+/* The messages of other threads go to the log of an endpoint that is open: it is, between these two calls. */
+void ucc_log_add(struct ucc *u);
+void ucc_log_remove(struct ucc *u);
 /* The thread has no host, and ends a context: drops its messages. */
 void ucc_log_quiet(void);
 /* Moves the thread's last warning to `text`, and returns that; "" if there is none. */
@@ -100,6 +107,7 @@ struct ucc {
 	const coll_host_t *host;
 	struct ucc_exchange *exchange;
 	uint32_t rank, nranks;
+	ucc_lib_h lib;
 	ucc_context_h context;
 	ucc_team_h team;
 	atomic_int aborted;
@@ -108,10 +116,11 @@ struct ucc {
 
 	/* The operations that are not complete, in their order; those of the first batch are posted. */
 	struct ucc_op *first, *last;
-	struct ucc_op *spare; /* for later operations */
-	uint64_t batch;       /* of the operation issued last */
-	int in_group;         /* the open group is one batch */
-	int64_t idle_since;   /* clock_now_us of the last post or completion; 0: not read since */
+	struct ucc_op *spare;  /* for later operations */
+	uint64_t batch;        /* of the operation issued last */
+	int in_group;          /* the open group is one batch */
+	struct ucc *next_open; /* see ucc_log_add */
+	int64_t idle_since;    /* clock_now_us of the last post or completion; 0: not read since */
 };
 
 /* ------------------------------------------------------------------- ucc_team.c -- */
@@ -132,7 +141,6 @@ int32_t ucc_group_begin(void *ep, coll_error_t *err);
 int32_t ucc_group_end(void *ep, coll_error_t *err);
 int32_t ucc_query(void *ep, coll_error_t *err);
 int32_t ucc_sync(void *ep, int64_t timeout_ms, coll_error_t *err);
-int32_t ucc_async_error(void *ep, coll_error_t *err);
 void ucc_abort(void *ep);
 /* Frees the operations.  UCC may still use the memory of those under way, which stays. */
 void ucc_queue_free(struct ucc *u);
@@ -146,20 +154,29 @@ struct ucc_copy {
 	size_t bytes; /* 0: no copy */
 };
 
+/* What decides the translation of a call without arrays. */
+struct ucc_call_key {
+	const void *send;
+	void *recv;
+	uint64_t count;
+	int32_t kind, dtype, op, root;
+};
+
 /* One operation. */
 struct ucc_op {
 	struct ucc_op *next;
 	ucc_coll_req_h req; /* NULL: it is not posted */
 	uint64_t batch;
-	int32_t kind;
 	struct ucc_copy before, after; /* the copies before the post and after the completion */
 	void *memory[3];               /* freed with the operation: arrays, copies of buffers */
+	struct ucc_call_key key; /* of a spare operation: `args` is the translation of this call */
 	ucc_coll_args_t args;
 };
 
-/* Translates a call; COLL_ERR_NO_MEMORY.  op is zeroed but for `args.later`. */
+/* Translates a call, unless a spare operation is the same call; COLL_ERR_NO_MEMORY. */
 int32_t ucc_op_fill(struct ucc_op *op, const struct ucc *u, const coll_args_t *args,
 		    coll_error_t *err);
+/* The operation is spare: frees what it needs no longer. */
 void ucc_op_clear(struct ucc_op *op);
 int32_t ucc_takes(void *ep, const coll_args_t *args, coll_error_t *err);
 

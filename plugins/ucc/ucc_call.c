@@ -397,8 +397,25 @@ static const struct call_kind {
 	[COLL_KIND_BARRIER] = {UCC_COLL_TYPE_BARRIER, NULL},
 };
 
-int32_t ucc_op_fill(struct ucc_op *op, const struct ucc *u, const coll_args_t *args,
-		    coll_error_t *err)
+static struct ucc_call_key call_key(const coll_args_t *args)
+{
+	return (struct ucc_call_key){.send = args->sendbuf,
+				     .recv = args->recvbuf,
+				     .count = args->count,
+				     .kind = args->kind,
+				     .dtype = args->dtype,
+				     .op = args->op,
+				     .root = args->root};
+}
+
+static int call_is_again(const struct ucc_call_key *a, const coll_args_t *b)
+{
+	return a->kind == b->kind && a->send == b->sendbuf && a->recv == b->recvbuf &&
+	       a->count == b->count && a->dtype == b->dtype && a->op == b->op &&
+	       a->root == b->root && !b->sendcounts && !b->recvcounts;
+}
+
+static int op_translate(struct ucc_op *op, const struct ucc *u, const coll_args_t *args)
 {
 	const struct call_kind *kind = &call_kinds[args->kind];
 	struct call c = {.op = op,
@@ -406,25 +423,38 @@ int32_t ucc_op_fill(struct ucc_op *op, const struct ucc *u, const coll_args_t *a
 			 .rank = u->rank,
 			 .nranks = u->nranks,
 			 .is_root = (uint32_t)args->root == u->rank};
-	int fits = 1;
 
-	op->kind = args->kind;
 	op->args.mask = UCC_COLL_ARGS_FIELD_FLAGS;
 	op->args.coll_type = kind->type;
 	op->args.root = (uint64_t)args->root;
-	if (kind->fill) {
-		c.size = call_size(args->dtype);
-		c.factor = call_reduces(args->kind) ? 1 : c.size;
-		c.type = call_reduces(args->kind) ? call_type(args->dtype) : UCC_DT_INT8;
-		fits = call_arrays(&c) && kind->fill(&c);
-	}
-	return fits ? COLL_SUCCESS
-		    : error_fill(err, COLL_ERR_NO_MEMORY, "no memory for an operation");
+	if (!kind->fill)
+		return 1;
+	c.size = call_size(args->dtype);
+	c.factor = call_reduces(args->kind) ? 1 : c.size;
+	c.type = call_reduces(args->kind) ? call_type(args->dtype) : UCC_DT_INT8;
+	return call_arrays(&c) && kind->fill(&c);
+}
+
+int32_t ucc_op_fill(struct ucc_op *op, const struct ucc *u, const coll_args_t *args,
+		    coll_error_t *err)
+{
+	if (op->args.mask && call_is_again(&op->key, args))
+		return COLL_SUCCESS;
+	memset(op, 0, sizeof(*op));
+	op->key = call_key(args);
+	return op_translate(op, u, args)
+		       ? COLL_SUCCESS
+		       : error_fill(err, COLL_ERR_NO_MEMORY, "no memory for an operation");
 }
 
 void ucc_op_clear(struct ucc_op *op)
 {
-	for (size_t i = 0; i < sizeof(op->memory) / sizeof(op->memory[0]); i++)
+	const int had_memory = op->memory[0] != NULL;
+
+	op->req = NULL;
+	op->next = NULL;
+	for (size_t i = 0; had_memory && i < sizeof(op->memory) / sizeof(op->memory[0]); i++)
 		free(op->memory[i]);
-	memset(op, 0, offsetof(struct ucc_op, args) + offsetof(ucc_coll_args_t, later));
+	if (had_memory)
+		memset(op, 0, sizeof(*op));
 }

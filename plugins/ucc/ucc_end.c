@@ -19,6 +19,7 @@ enum {
 
 /* The end of one context. */
 struct end {
+	ucc_lib_h lib;
 	ucc_context_h context;
 	ucc_team_h team; /* or NULL */
 	struct ucc_exchange *exchange;
@@ -47,6 +48,7 @@ static void *end_run(void *arg)
 		sched_yield();
 	}
 	ucc_library.ucc_context_destroy(e->context);
+	ucc_library_finalize(e->lib);
 	free(e->exchange);
 	pthread_mutex_lock(&end_lock);
 	end_count--;
@@ -84,6 +86,7 @@ static int end_start(const struct ucc *u, int64_t timeout_ms)
 	pthread_once(&end_once, end_init);
 	if (!e)
 		return 0;
+	e->lib = u->lib;
 	e->context = u->context;
 	e->team = u->team;
 	e->exchange = u->exchange;
@@ -102,6 +105,13 @@ static int end_start(const struct ucc *u, int64_t timeout_ms)
 	return 1;
 }
 
+static void end_without_context(struct ucc *u)
+{
+	if (u->lib)
+		ucc_library_finalize(u->lib);
+	free(u->exchange);
+}
+
 void ucc_close(void *ep, int64_t timeout_ms)
 {
 	struct ucc *u = ep;
@@ -110,8 +120,9 @@ void ucc_close(void *ep, int64_t timeout_ms)
 	const int alone = u->nranks > 1 && kit_all_share(u->host, COLL_SHARES_PROCESS);
 	const int64_t wait_ms = alone || timeout_ms < END_REST_MS ? END_REST_MS : timeout_ms;
 
+	ucc_log_remove(u);
 	if (!u->context)
-		free(u->exchange);
+		end_without_context(u);
 	else if (!works || !end_start(u, wait_ms))
 		kit_log(u->host, COLL_LOG_DEBUG,
 			"UCC's context stays in memory: UCC cannot cancel what is under way");

@@ -23,6 +23,7 @@ static const struct ucc_symbol {
 	{"ucc_status_string", offsetof(struct ucc_library, ucc_status_string)},
 	{"ucc_lib_config_read", offsetof(struct ucc_library, ucc_lib_config_read)},
 	{"ucc_lib_config_release", offsetof(struct ucc_library, ucc_lib_config_release)},
+	{"ucc_finalize", offsetof(struct ucc_library, ucc_finalize)},
 	{"ucc_init_version", offsetof(struct ucc_library, ucc_init_version)},
 	{"ucc_context_config_read", offsetof(struct ucc_library, ucc_context_config_read)},
 	{"ucc_context_config_release", offsetof(struct ucc_library, ucc_context_config_release)},
@@ -201,26 +202,35 @@ int32_t ucc_refused(coll_error_t *err, ucc_status_t status, const char *what)
 
 /* ----------------------------------------------------------------- library object -- */
 
-static int32_t library_make(coll_error_t *err)
+static int32_t library_make(int thread_mode, ucc_lib_h *lib, coll_error_t *err)
 {
-	/* The core calls for one endpoint from changing threads, and for several endpoints at a time. */
 	const ucc_lib_params_t params = {.mask = UCC_LIB_PARAM_FIELD_THREAD_MODE,
-					 .thread_mode = UCC_THREAD_MULTIPLE};
+					 .thread_mode = thread_mode};
 	ucc_lib_config_h config;
 	ucc_status_t status = ucc_library.ucc_lib_config_read(NULL, NULL, &config);
 
 	if (status)
 		return ucc_refused(err, status, "ucc_lib_config_read");
-	status = ucc_library.ucc_init_version(UCC_API_MAJOR, UCC_API_MINOR, &params, config,
-					      &library_object);
+	status = ucc_library.ucc_init_version(UCC_API_MAJOR, UCC_API_MINOR, &params, config, lib);
 	ucc_library.ucc_lib_config_release(config);
+	if (!status)
+		return COLL_SUCCESS;
+	*lib = NULL;
+	return ucc_refused(err, status, "ucc_init");
+}
+
+/*
+ * The process' first object stays: its mode makes the pools of memory that all objects share safe for several threads.  The core
+ * calls for one endpoint in one thread at a time, so the endpoints' own objects need no locks.
+ */
+static int32_t library_make_first(coll_error_t *err)
+{
+	const int32_t code = library_make(UCC_THREAD_MULTIPLE, &library_object, err);
+
 	library_process = getpid();
 	library_hear(
 		"ucc_log_push_handler"); /* only now has UCC its own handler, which would come first */
-	if (!status)
-		return COLL_SUCCESS;
-	library_object = NULL;
-	return ucc_refused(err, status, "ucc_init");
+	return code;
 }
 
 int32_t ucc_library_init(ucc_lib_h *lib, coll_error_t *err)
@@ -228,15 +238,23 @@ int32_t ucc_library_init(ucc_lib_h *lib, coll_error_t *err)
 	int32_t code;
 
 	pthread_mutex_lock(&library_lock);
-	code = library_object ? COLL_SUCCESS : library_make(err);
-	*lib = library_object;
+	code = library_object ? COLL_SUCCESS : library_make_first(err);
+	if (!code && library_process != getpid())
+		code = error_fill(
+			err, COLL_ERR_INVALID_USAGE,
+			"this process was forked from a process that uses UCC (%d), and UCC "
+			"would take both for the same: make the communicators in processes "
+			"that were forked before, or that run a program of their own",
+			(int)library_process);
+	if (!code)
+		code = library_make(UCC_THREAD_SINGLE, lib, err);
 	pthread_mutex_unlock(&library_lock);
-	if (code || library_process == getpid())
-		return code;
-	return error_fill(
-		err, COLL_ERR_INVALID_USAGE,
-		"this process was forked from a process that uses UCC (%d), and UCC would "
-		"take both for the same: make the communicators in processes that were "
-		"forked before, or that run a program of their own",
-		(int)library_process);
+	return code;
+}
+
+void ucc_library_finalize(ucc_lib_h lib)
+{
+	pthread_mutex_lock(&library_lock);
+	ucc_library.ucc_finalize(lib);
+	pthread_mutex_unlock(&library_lock);
 }

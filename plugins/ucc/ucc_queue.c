@@ -40,11 +40,6 @@ static int32_t queue_check(struct ucc *u, coll_error_t *err)
 	return COLL_SUCCESS;
 }
 
-int32_t ucc_async_error(void *ep, coll_error_t *err)
-{
-	return queue_check(ep, err);
-}
-
 void ucc_abort(void *ep)
 {
 	struct ucc *u = ep;
@@ -152,7 +147,6 @@ static int32_t queue_move(struct ucc *u)
 int32_t ucc_query(void *ep, coll_error_t *err)
 {
 	struct ucc *u = ep;
-	const coll_host_t *before;
 	int32_t code;
 
 	if (!u->first && !u->failure.code)
@@ -160,9 +154,7 @@ int32_t ucc_query(void *ep, coll_error_t *err)
 	code = queue_check(u, err);
 	if (code)
 		return code;
-	before = ucc_log_begin(u->host);
 	code = queue_move(u);
-	ucc_log_end(before);
 	return code && code != COLL_IN_PROGRESS ? queue_failed(u, err) : code;
 }
 
@@ -212,7 +204,6 @@ int32_t ucc_issue(void *ep, const coll_args_t *args, coll_error_t *err)
 	struct ucc *u = ep;
 	int32_t code = queue_check(u, err);
 	struct ucc_op *op = code ? NULL : queue_op(u);
-	const coll_host_t *before;
 
 	if (code)
 		return code;
@@ -230,9 +221,7 @@ int32_t ucc_issue(void *ep, const coll_args_t *args, coll_error_t *err)
 	else
 		u->first = op;
 	u->last = op;
-	before = ucc_log_begin(u->host);
 	code = queue_advance(u);
-	ucc_log_end(before);
 	return code && code != COLL_IN_PROGRESS ? queue_failed(u, err) : COLL_SUCCESS;
 }
 
@@ -249,7 +238,6 @@ int32_t ucc_group_begin(void *ep, coll_error_t *err)
 int32_t ucc_group_end(void *ep, coll_error_t *err)
 {
 	struct ucc *u = ep;
-	const coll_host_t *before;
 	int32_t code;
 
 	if (--u->in_group || !u->first)
@@ -257,8 +245,6 @@ int32_t ucc_group_end(void *ep, coll_error_t *err)
 	code = queue_check(u, err);
 	if (code)
 		return code;
-	before = ucc_log_begin(u->host);
 	code = queue_advance(u);
-	ucc_log_end(before);
 	return code && code != COLL_IN_PROGRESS ? queue_failed(u, err) : COLL_SUCCESS;
 }

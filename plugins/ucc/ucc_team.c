@@ -110,7 +110,7 @@ static void team_tune(const struct ucc *u, ucc_context_config_h config)
 						      "allreduce:0-inf:@sra_knomial");
 }
 
-static int32_t team_make_context(struct ucc *u, ucc_lib_h lib, coll_error_t *err)
+static int32_t team_make_context(struct ucc *u, coll_error_t *err)
 {
 	const ucc_context_params_t params = {.mask = UCC_CONTEXT_PARAM_FIELD_TYPE |
 						     UCC_CONTEXT_PARAM_FIELD_OOB,
@@ -121,13 +121,13 @@ static int32_t team_make_context(struct ucc *u, ucc_lib_h lib, coll_error_t *err
 	char ranks[16];
 
 	snprintf(ranks, sizeof(ranks), "%u", u->nranks);
-	status = ucc_library.ucc_context_config_read(lib, NULL, &config);
+	status = ucc_library.ucc_context_config_read(u->lib, NULL, &config);
 	if (status)
 		return ucc_refused(err, status, "ucc_context_config_read");
 	ucc_library.ucc_context_config_modify(config, NULL, "ESTIMATED_NUM_EPS", ranks);
 	team_tune(u, config);
 	u->exchange->in_context = 1;
-	status = ucc_library.ucc_context_create(lib, &params, config, &u->context);
+	status = ucc_library.ucc_context_create(u->lib, &params, config, &u->context);
 	u->exchange->in_context = 0;
 	ucc_library.ucc_context_config_release(config);
 	if (status)
@@ -205,17 +205,16 @@ static int32_t team_agree(struct ucc *u, int32_t code, coll_error_t *err)
 
 static int32_t team_make(struct ucc *u, coll_error_t *err)
 {
-	ucc_lib_h lib;
 	int32_t code = ucc_library_open(u->host, err);
 
 	if (!code)
-		code = ucc_library_init(&lib, err);
+		code = ucc_library_init(&u->lib, err);
 	if (code)
 		return kit_exchange_fail(u->host, code, err);
 	code = team_check_versions(u, err);
 	if (code)
 		return code;
-	code = team_make_context(u, lib, err);
+	code = team_make_context(u, err);
 	if (!code)
 		code = team_make_team(u, err);
 	return team_agree(u, code, err);
@@ -258,5 +257,6 @@ int32_t ucc_open(const coll_host_t *host, void **ep, coll_error_t *err)
 	code = team_make(u, err);
 	ucc_log_end(before);
 	u->exchange->host = NULL;
+	ucc_log_add(u);
 	return code;
 }

@@ -8,14 +8,18 @@
  * moment; ranks that share a host need none.
  */
 #include "ucc.h"
+#include "base/thread.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Between hosts a context moves the last messages of other ranks for so long. */
-enum { TEAM_LINGER_MS = 100 };
+enum {
+	TEAM_LINGER_MS =
+		100, /* between hosts a context moves the last messages of other ranks for so long */
+	TEAM_NAP_US = 50
+};
 
 /* ----------------------------------------------------------------------- exchange -- */
 
@@ -182,13 +186,50 @@ static int32_t team_make_team(struct ucc *u, coll_error_t *err)
 	return code;
 }
 
+/* Moves UCC's messages while the endpoint's own thread is in an exchange. */
+struct team_mover {
+	struct ucc *u;
+	atomic_int stop;
+};
+
+static void *team_move(void *arg)
+{
+	struct team_mover *m = arg;
+	const coll_host_t *before = ucc_log_begin(m->u->host);
+
+	while (!atomic_load(&m->stop)) {
+		ucc_library.ucc_context_progress(m->u->context);
+		clock_nap(TEAM_NAP_US);
+	}
+	ucc_log_end(before);
+	return NULL;
+}
+
+/* The other ranks may still need messages of this rank to make their teams. */
+static int32_t team_exchange_moving(struct ucc *u, const void *in, void *out, uint64_t len,
+				    coll_error_t *err)
+{
+	struct team_mover mover = {.u = u};
+	pthread_t thread;
+	const int moves = !thread_start(&thread, team_move, &mover);
+	const int32_t code = u->host->exchange(u->host, in, out, len,
+					       clock_remaining(u->exchange->deadline), err);
+
+	if (moves) {
+		atomic_store(&mover.stop, 1);
+		pthread_join(thread, NULL);
+	}
+	return code;
+}
+
 /* All ranks have the team, or all ranks know why not. */
 static int32_t team_agree(struct ucc *u, int32_t code, coll_error_t *err)
 {
 	const coll_host_t *host = u->host;
 	uint8_t own = 0, *all;
 
-	if (u->exchange->failed)
+	/* After an abort the core tells the other ranks. */
+	if (u->exchange->failed || code == COLL_ERR_ABORTED)
 		return code;
 	if (code)
 		return kit_exchange_fail(host, code, err);
@@ -197,8 +238,7 @@ static int32_t team_agree(struct ucc *u, int32_t code, coll_error_t *err)
 		error_fill(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", u->nranks);
 		return kit_exchange_fail(host, COLL_ERR_NO_MEMORY, err);
 	}
-	code = host->exchange(host, &own, all, sizeof(own), clock_remaining(u->exchange->deadline),
-			      err);
+	code = team_exchange_moving(u, &own, all, sizeof(own), err);
 	free(all);
 	return code;
 }

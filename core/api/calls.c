@@ -77,6 +77,8 @@ int call_issue_on_host(struct lane *lane, const coll_args_t *args, int answer, c
 	(void)lane_go_native(host);
 	if (!code && stages)
 		code = lane->client->lanes->staged(lane, args, issued->number);
+	else if (!code && !group_current())
+		code = lane->client->lanes->follow(lane, issued->number);
 	if (!code)
 		lane_note_issued(lane, issued->number);
 	return code;

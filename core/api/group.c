@@ -2,6 +2,7 @@
 /* group.c - groups: they belong to a thread, whose only other state is its last error. */
 #include "api/group.h"
 #include "comm/engines.h"
+#include "comm/lane.h"
 #include "comm/queue.h"
 #include "comm/moving.h"
 #include "base/error.h"
@@ -36,6 +37,8 @@ int group_join(struct lane *lane)
 
 	if (!number || lane->joined == number)
 		return COLL_SUCCESS;
+	if (lane->index == LANE_FIRST)
+		lane->comm->before_group = lane->issued;
 	if (group.n == group.cap) {
 		bigger = realloc(group.members, (size_t)(group.cap * 2 + 16) * sizeof(*bigger));
 		if (!bigger)
@@ -142,6 +145,23 @@ static void group_unpin(struct lane *lane, int alone)
 	handle_unpin(lane->comm->handle);
 }
 
+/* Later calls of the native lane have their order with the group's calls of the host lane. */
+static int group_follow(struct lane *host)
+{
+	struct lane *native;
+	uint64_t number;
+	int code;
+
+	if (!host || host->index != LANE_HOST || !lane_has_one_order(lane_other(host)))
+		return COLL_SUCCESS;
+	context_enter(host->context);
+	number = host->issued;
+	native = lane_go_native(host);
+	code = native->client->lanes->follow(native, number);
+	context_leave(native->context);
+	return code;
+}
+
 coll_result_t coll_group_end(void)
 {
 	struct error_first first = {0};
@@ -160,6 +180,8 @@ coll_result_t coll_group_end(void)
 		error_note(&first, group_begin(&group.members[i], number));
 	for (int i = 0; i < group.n; i++)
 		error_note(&first, group_finish(group.members[i].lane, alone));
+	for (int i = 0; i < group.n; i++)
+		error_note(&first, group_follow(group.members[i].lane));
 	for (int i = 0; i < group.n; i++)
 		group_unpin(group.members[i].lane, alone);
 	if (group.splits)

@@ -254,6 +254,8 @@ static void request_end_on_host(struct lane *host, uint64_t number)
 
 	if (!native)
 		return;
+	if (!group_current() && native->client->lanes->follow(native, number))
+		lane_check(native);
 	lane_note_issued(native, number);
 	(void)lane_go_host(native);
 }

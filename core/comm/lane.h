@@ -28,6 +28,7 @@ struct lane_client {
 	int (*begin)(struct lane *native);
 	int (*stage)(struct lane *native, coll_args_t *args);
 	int (*staged)(struct lane *native, const coll_args_t *args, uint64_t number);
+	int (*follow)(struct lane *native, uint64_t number);
 	void (*free)(struct lane *native);
 };
 
@@ -45,6 +46,12 @@ static inline struct lane *lane_other(const struct lane *lane)
 static inline struct lane *lane_host(const struct lane *lane)
 {
 	return lane->index == LANE_FIRST ? lane->comm->lane[LANE_HOST] : NULL;
+}
+
+/* Does the backend of a native lane take host memory too?  Then the lanes share buffers, and all calls have one order. */
+static inline int lane_has_one_order(const struct lane *native)
+{
+	return (native->context->memory & COLL_MEM_HOST) != 0;
 }
 
 /* --- failures.  The lock of the lane is held. */

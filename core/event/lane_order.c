@@ -95,15 +95,26 @@ int lane_order_add(struct lane *native, const struct place *place, struct stream
 	return COLL_SUCCESS;
 }
 
+/* The next call of the host lane waits for the native lane's calls before it and before its group. */
+static int lane_order_add_before(struct lane *native)
+{
+	const int in_group = group_current() && native->joined == group_current();
+	const struct place before = {native->comm->outcome, LANE_FIRST,
+				     in_group ? native->comm->before_group : native->issued};
+
+	return native->finished < before.number ? lane_order_add(native, &before, NULL)
+						: COLL_SUCCESS;
+}
+
 int lane_order_begin(struct lane *native)
 {
 	struct comm *comm = native->comm;
 	struct lane *host = comm->lane[LANE_HOST];
 	struct lane_wait *wait;
-	int code = COLL_SUCCESS;
+	int code = lane_has_one_order(native) ? lane_order_add_before(native) : COLL_SUCCESS;
 
-	if (!comm->waits)
-		return COLL_SUCCESS;
+	if (code || !comm->waits)
+		return code;
 	context_enter(host->context);
 	while (!code && (wait = comm->waits)) {
 		comm->waits = wait->next;
@@ -216,9 +227,24 @@ int lane_order_stage(struct lane *native, coll_args_t *args)
 					      : lane_order_add(native, &here, NULL);
 }
 
+/* Later calls of the native lane wait for an operation of the host lane. */
+static int lane_order_await(struct lane *native, uint64_t number)
+{
+	const struct place there = {outcome_ref(native->comm->outcome), LANE_HOST, number};
+
+	return await_issue(native, &there, NULL);
+}
+
+int lane_order_follow(struct lane *native, uint64_t number)
+{
+	if (!lane_has_one_order(native) || !number)
+		return COLL_SUCCESS;
+	lane_note_staged(native, number);
+	return lane_order_await(native, number);
+}
+
 int lane_order_staged(struct lane *native, const coll_args_t *args, uint64_t number)
 {
-	const struct place there = {native->comm->outcome, LANE_HOST, number};
 	struct comm *comm = native->comm;
 	struct rank_name name;
 	int code;
@@ -228,10 +254,8 @@ int lane_order_staged(struct lane *native, const coll_args_t *args, uint64_t num
 		comm->staged_number = number;
 	}
 	lane_note_staged(native, number);
-	if (!lane_order_has_streams(native)) {
-		outcome_ref(there.outcome);
-		return await_issue(native, &there, NULL);
-	}
+	if (!lane_order_has_streams(native))
+		return lane_order_await(native, number);
 	code = native_take_place(native, comm->order_stream);
 	if (!code)
 		code = native_join(native, NULL, comm->order_stream);
@@ -246,5 +270,6 @@ const struct lane_client lane_order = {
 	.begin = lane_order_begin,
 	.stage = lane_order_stage,
 	.staged = lane_order_staged,
+	.follow = lane_order_follow,
 	.free = lane_order_free,
 };

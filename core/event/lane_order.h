@@ -2,7 +2,7 @@
 /*
  * lane_order.h - the order between the two lanes of a communicator (comm/lane.h).
  *
- * The lanes are two sequences, which run at the same time.  Two things order them:
+ * The lanes are two sequences, which run at the same time.  Three things order them:
  *
  * An event that the program waits for.  The host lane waits lazily: lane_order_add notes what the next call on host memory
  * waits for, so that programs without such calls pay for a short list.  The native lane waits at once, by its backend's
@@ -11,6 +11,10 @@
  * A call on device memory that the host lane stages, since the backend lacks the operation.  It has a place in both
  * lanes: it begins when the backend's earlier operations, on all streams, are complete, and the later ones begin when it
  * is complete; its stream of the program waits in the same way.
+ *
+ * Every call of the host lane, if the backend takes host memory too (lane_has_one_order): the lanes share buffers then.  In a group no
+ * call waits for another: the host lane's calls begin when the native lane's calls before the group are complete, and the
+ * native lane's later calls begin when the group's calls of the host lane are complete.
  *
  * Over a backend with streams the native lane waits by a stream of the library's own, the order stream, which is ordered with
  * the host lane like a stream of the program (compose/stream_order.h).  The order stream takes a place among the backend's
@@ -41,6 +45,12 @@ int lane_order_hold(struct lane *native, const struct place *place);
 int lane_order_stage(struct lane *native, coll_args_t *args);
 /* The staged call has become operation `number` of the host lane; args are the program's arguments. */
 int lane_order_staged(struct lane *native, const coll_args_t *args, uint64_t number);
+
+/*
+ * A call of the host lane outside a group, or the last call of a group there, is operation `number`: if the lanes have one order, later
+ * calls of the native lane wait for it.
+ */
+int lane_order_follow(struct lane *native, uint64_t number);
 
 /* These functions for folders left of this one: see struct lane_client. */
 extern const struct lane_client lane_order;

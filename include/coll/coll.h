@@ -190,6 +190,8 @@
  *                staged call is complete.  (Calls that are captured run when the program launches their
  *                graph.)  coll_sync and requests include the staged call.  Later calls on host memory
  *                wait for it too.  In a group, and as a persistent request, it is COLL_ERR_UNSUPPORTED.
+ *                A backend without a transport that takes host memory (ucc) leaves to the companion only the
+ *                operations that it lacks.  All calls on host memory have one order then.
  *                coll_isend and coll_irecv work on host memory, and on device memory with that option.
  *                Calls on host memory are a sequence of their own: each sequence runs in the order of
  *                issue, and only events, coll_sync and coll_barrier order the two sequences with each

@@ -3,17 +3,17 @@
 #include "ucx.h"
 
 #include "base/clock.h"
+#include "base/kit_signals.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { UCX_SIGNALS = 64, UCX_SLOW_LOAD_MS = 150 };
+enum { UCX_SLOW_LOAD_MS = 150 };
 
 struct ucx_lib ucx_lib;
 static int64_t ucx_load_ms;
@@ -61,36 +61,6 @@ static const struct ucx_symbol {
 static pthread_once_t ucx_once = PTHREAD_ONCE_INIT;
 static coll_error_t ucx_failure;
 
-/* ------------------------------------------------------------------------ signals -- */
-
-struct ucx_signals {
-	struct sigaction action[UCX_SIGNALS];
-	int known[UCX_SIGNALS];
-};
-
-static void ucx_signals_note(struct ucx_signals *s)
-{
-	for (int i = 1; i < UCX_SIGNALS; i++)
-		s->known[i] = !sigaction(i, NULL, &s->action[i]);
-}
-
-/*
- * Restores the application's signal handlers, unless the user has asked UCX for its own: when UCX is loaded, it installs
- * handlers that print backtraces.
- */
-static void ucx_signals_restore(const struct ucx_signals *s)
-{
-	struct sigaction now;
-
-	if (secure_getenv("UCX_HANDLE_ERRORS") || secure_getenv("UCX_ERROR_SIGNALS") ||
-	    secure_getenv("UCX_DEBUG_SIGNO"))
-		return;
-	for (int i = 1; i < UCX_SIGNALS; i++)
-		if (s->known[i] && !sigaction(i, NULL, &now) &&
-		    now.sa_handler != s->action[i].sa_handler)
-			sigaction(i, &s->action[i], NULL);
-}
-
 /* ------------------------------------------------------------------------ opening -- */
 
 static int32_t ucx_library_find(void *library, const char *name, size_t at)
@@ -133,13 +103,13 @@ static int32_t ucx_library_version(void *library)
 
 static void ucx_library_load(void)
 {
-	struct ucx_signals signals;
+	struct kit_signals signals;
 	void *library;
 	int64_t start = clock_now_ms();
 
-	ucx_signals_note(&signals);
+	kit_signals_note(&signals);
 	library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
-	ucx_signals_restore(&signals);
+	kit_signals_restore(&signals);
 	ucx_load_ms = clock_now_ms() - start;
 	if (!library) {
 		error_fill(&ucx_failure, COLL_ERR_PLUGIN,

@@ -66,7 +66,7 @@ done | sort -u)"
     # code; the backend that authors copy uses backend.h alone.
     none "plugins see no file of another folder but base/, socket/ and device/driver.h" \
         "$(quoted $plugins | grep ': .*/' |
-            grep -v -e '^plugins/\(mpi\|tcp\|ucx\|nccl\)/[a-z_]*\.[ch]:[0-9]*: \(base\|socket\)/[a-z_]*\.h$' \
+            grep -v -e '^plugins/\(mpi\|tcp\|ucx\|nccl\|ucc\)/[a-z_]*\.[ch]:[0-9]*: \(base\|socket\)/[a-z_]*\.h$' \
                 -e '^plugins/nccl/[a-z_]*\.[ch]:[0-9]*: device/driver\.h$')"
     # `coll check` takes the core's side towards a plugin, and computes keyed hashes as the core
     # does.
@@ -220,7 +220,7 @@ read_code $sources
     none "the environment is read with secure_getenv only, and in the core only" \
         "$(code_with '(^|[^_a-z])getenv *\(' 'core|plugins'
             code_with 'getenv' plugins |
-                grep -v -E '^plugins/(ucx/.*[^_a-z]|mpi/mpi_life\.c:.* |nccl/nccl_library\.c:.* )secure_getenv\(')"
+                grep -v -E '^plugins/(uc[cx]/.*[^_a-z]|mpi/mpi_life\.c:.* |nccl/nccl_library\.c:.* )secure_getenv\(')"
     none "no name is glued together outside the reduction table" \
         "$(code_with '^[^"]*##' 'core|plugins|tools' | grep -v '^core/reduce/')"
     # simulated, which authors of backends copy, sees backend.h alone; open is also the name of a plugin's function.  The

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ucc_end.c - ends an endpoint.
+ *
+ * The end of a context waits until its messages have left, and for that other ranks may have to move theirs: so another thread ends
+ * the context.  Nothing can end a context with collectives under way: it stays in memory, and nobody calls UCC for it again.
+ */
+#include "ucc.h"
+#include "base/thread.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+enum {
+	END_FINISH_MS = 10000, /* for a busy machine */
+	/* A context that is at rest ends in a few milliseconds: the wait for that does not count as blocking. */
+	END_REST_MS = 20
+};
+
+/* The end of one context. */
+struct end {
+	ucc_lib_h lib;
+	ucc_context_h context;
+	ucc_team_h team; /* or NULL */
+	struct ucc_exchange *exchange;
+	int done; /* `end_lock` guards it, and `left` */
+	int left; /* nobody waits for the end any longer: the thread frees the struct */
+};
+
+static pthread_mutex_t end_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t end_changed;
+static pthread_once_t end_once = PTHREAD_ONCE_INIT;
+static int end_count; /* threads that end a context */
+
+static void end_init(void)
+{
+	clock_cond_init(&end_changed);
+}
+
+static void *end_run(void *arg)
+{
+	struct end *e = arg;
+	int left;
+
+	ucc_log_quiet();
+	while (e->team && ucc_library.ucc_team_destroy(e->team) == UCC_INPROGRESS) {
+		ucc_library.ucc_context_progress(e->context);
+		sched_yield();
+	}
+	ucc_library.ucc_context_destroy(e->context);
+	ucc_library_finalize(e->lib);
+	free(e->exchange);
+	pthread_mutex_lock(&end_lock);
+	end_count--;
+	e->done = 1;
+	left = e->left;
+	pthread_cond_broadcast(&end_changed);
+	pthread_mutex_unlock(&end_lock);
+	if (left)
+		free(e);
+	return NULL;
+}
+
+/* Waits for the end, at most timeout_ms. */
+static void end_await(struct end *e, int64_t timeout_ms)
+{
+	const int64_t deadline = clock_deadline(timeout_ms);
+	int done;
+
+	pthread_mutex_lock(&end_lock);
+	while (!e->done && !clock_cond_wait(&end_changed, &end_lock, deadline))
+		;
+	done = e->done;
+	e->left = 1;
+	pthread_mutex_unlock(&end_lock);
+	if (done)
+		free(e);
+}
+
+/* 0: no thread could be started. */
+static int end_start(const struct ucc *u, int64_t timeout_ms)
+{
+	struct end *e = calloc(1, sizeof(*e));
+	pthread_t thread;
+
+	pthread_once(&end_once, end_init);
+	if (!e)
+		return 0;
+	e->lib = u->lib;
+	e->context = u->context;
+	e->team = u->team;
+	e->exchange = u->exchange;
+	pthread_mutex_lock(&end_lock);
+	end_count++;
+	pthread_mutex_unlock(&end_lock);
+	if (thread_start(&thread, end_run, e)) {
+		pthread_mutex_lock(&end_lock);
+		end_count--;
+		pthread_mutex_unlock(&end_lock);
+		free(e);
+		return 0;
+	}
+	pthread_detach(thread);
+	end_await(e, timeout_ms);
+	return 1;
+}
+
+static void end_without_context(struct ucc *u)
+{
+	if (u->lib)
+		ucc_library_finalize(u->lib);
+	free(u->exchange);
+}
+
+void ucc_close(void *ep, int64_t timeout_ms)
+{
+	struct ucc *u = ep;
+	const int works = !u->first && !u->failure.code && !atomic_load(&u->aborted);
+	/* One thread may end the endpoints of all ranks, one after the other. */
+	const int alone = u->nranks > 1 && kit_all_share(u->host, COLL_SHARES_PROCESS);
+	const int64_t wait_ms = alone || timeout_ms < END_REST_MS ? END_REST_MS : timeout_ms;
+
+	ucc_log_remove(u);
+	if (!u->context)
+		end_without_context(u);
+	else if (!works || !end_start(u, wait_ms))
+		kit_log(u->host, COLL_LOG_DEBUG,
+			"UCC's context stays in memory: UCC cannot cancel what is under way");
+	ucc_queue_free(u);
+	free(u);
+}
+
+void ucc_finish(void)
+{
+	const int64_t deadline = clock_deadline(END_FINISH_MS);
+
+	pthread_once(&end_once, end_init);
+	pthread_mutex_lock(&end_lock);
+	while (end_count && !clock_cond_wait(&end_changed, &end_lock, deadline))
+		;
+	pthread_mutex_unlock(&end_lock);
+}

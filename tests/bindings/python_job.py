@@ -159,6 +159,10 @@ def memory(t):
 # ---- messages and requests ----
 
 
+class Watched(np.ndarray):
+    """An array that a weak reference can follow."""
+
+
 def messages(t):
     c, n, me = t.comm, t.size, t.rank
     after, before = (me + 1) % n, (me - 1) % n
@@ -215,6 +219,13 @@ def requests(t):
     for k in range(5):
         x[:] = k
         t.ok(prepared.start().wait() is y and y[0] == k * n, f"start {k} of a prepared call", y)
+    array_of_prepared = np.ones(3).view(Watched)
+    seen = weakref.ref(array_of_prepared)
+    prepared = c.prepare.allreduce(array_of_prepared, out=np.empty(3))
+    del array_of_prepared
+    t.ok(seen() is not None, "a prepared call keeps its arrays")
+    del prepared
+    t.ok(seen() is None, "and gives them back if it was never started")
     t.raises(coll.InvalidUsage, "array of one element", c.start.allreduce, 1)
     heard = threading.Event()
     request = c.start.allreduce(np.ones(1))
@@ -229,9 +240,6 @@ def requests(t):
 def kept_alive(t):
     """Arrays live until their operation is complete, and no longer."""
     c, n, me = t.comm, t.size, t.rank
-
-    class Watched(np.ndarray):
-        pass
 
     def make():
         return np.ones(200_000).view(Watched)

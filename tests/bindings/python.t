@@ -139,12 +139,17 @@ for rank in 0 1 2; do
     has "rank $rank hears both calls" "$dir/out" "^rank $rank: Mismatch 22 .*allreduce of [4-6] .*allreduce of [4-6] "
 done
 
-# ---- memory of a device, over the stand-in for the CUDA driver ----
+# ---- memory of devices, over the stand-ins for the CUDA driver and NCCL ----
 
-mkdir "$dir/fakes" && ln -s "$build/tests/fakes/.libs/libcuda.so.1" "$dir/fakes/"
-LD_LIBRARY_PATH=$dir/fakes:$LD_LIBRARY_PATH COLL_ENABLE_GPU_FALLBACK=yes job 2 device
-lines "a device over tcp"
+mkdir "$dir/fakes" && ln -s "$build/tests/fakes/.libs/libcuda.so.1" "$build/tests/fakes/.libs/libnccl.so.2" "$dir/fakes/"
+on_device() {
+    LD_LIBRARY_PATH=$dir/fakes:$LD_LIBRARY_PATH STANDIN_CUDA_DEVICES=2 COLL_ENABLE_GPU_FALLBACK=yes COLL_BACKEND=$1 \
+        job 2 device
+    lines "devices over $1"
+}
+on_device tcp
 has "a warning names the line of the program" "$dir/out" 'warn: .*copies 20 bytes from .*called at place [0-9]+'
+[ ! -e "$build/.libs/coll_nccl.so" ] || on_device nccl
 
 # ---- ends ----
 

@@ -440,10 +440,11 @@ class Device:
     cuda = None
 
     @classmethod
-    def open(cls):
-        cls.cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+    def open(cls, rank):
+        cls.cuda, context, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_int()
         assert not cls.cuda.cuInit(0)
-        assert not cls.cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+        assert not cls.cuda.cuDeviceGetCount(ctypes.byref(count))
+        assert not cls.cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), rank % count.value)
         assert not cls.cuda.cuCtxSetCurrent(context)
 
     def __init__(self, values, **more):
@@ -475,7 +476,7 @@ class Exporter:
 
 
 def device(t):
-    Device.open()
+    Device.open(t.rank)
     c, x = t.comm, np.arange(5, dtype="f4") + t.rank
     want = sum(np.arange(5, dtype="f4") + r for r in range(t.size))
     for name, stream in (("no stream", None), ("the default stream", 1)):

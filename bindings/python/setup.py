@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Builds the package coll against the installed libcoll, which pkg-config finds."""
+"""Builds the package coll against the installed libcoll, which pkg-config finds.
 
+With COLL_BUNDLE=yes in the environment the package carries copies of that library and its plugins.
+"""
+
+import glob
 import os
 import shlex
+import shutil
 import subprocess
 
 from setuptools import Extension, setup
+from setuptools.command.build_py import build_py
 
 try:
     from setuptools.command.bdist_wheel import bdist_wheel
@@ -15,6 +21,7 @@ except ImportError:  # setuptools before 70: the package wheel, if it is there
     except ImportError:
         bdist_wheel = None
 
+BUNDLE = os.environ.get("COLL_BUNDLE") == "yes"
 FILES = ("array", "call", "comm", "error", "event", "info", "module", "op", "request")
 
 
@@ -25,11 +32,26 @@ def pkg_config(*flags):
 
 def run_path():
     """The folder of libcoll, if the linker does not look there by itself: programs then need no LD_LIBRARY_PATH."""
+    if BUNDLE:
+        return ["-Wl,-rpath,$ORIGIN/lib"]
     elsewhere = pkg_config("--libs-only-L")
     return [f"-Wl,-rpath,{path}" for path in pkg_config("--variable=libdir") if elsewhere]
 
 
-COMMANDS = {}
+class BuildPy(build_py):
+    """Also copies the library and its plugins, if the package carries them."""
+
+    def run(self):
+        super().run()
+        if BUNDLE:
+            folder = os.path.join(self.build_lib, "coll", "lib")
+            os.makedirs(os.path.join(folder, "plugins"), exist_ok=True)
+            shutil.copy(os.path.join(pkg_config("--variable=libdir")[0], "libcoll.so.1"), folder)
+            for plugin in glob.glob(os.path.join(pkg_config("--variable=plugindir")[0], "coll_*.so")):
+                shutil.copy(plugin, os.path.join(folder, "plugins"))
+
+
+COMMANDS = {"build_py": BuildPy}
 if bdist_wheel:
     class AbiWheel(bdist_wheel):
         """One wheel for every Python 3 from 3.9 on: the extension uses the limited API alone."""

@@ -28,6 +28,7 @@ trap 'rm -rf "$dir"' EXIT
 # As the installed coll.pc, for the tree.
 cat >"$dir/coll.pc" <<END
 libdir=$build/.libs
+plugindir=$build/.libs
 Name: coll
 Description: libcoll
 Version: $("$build/coll" --version | sed -n '1s/^[^0-9]*\([0-9.]*\).*/\1/p')
@@ -59,9 +60,10 @@ if "$python" -c 'import wheel' 2>/dev/null; then
 else
     skip "as a wheel for every Python from 3.9 on" "python3-wheel is not installed"
 fi
-mkdir "$dir/none"
-for file in "$dir/site/coll"/*; do
-    ln -s "$file" "$dir/none/"
+for other in python3.9 python3.10 python3.11 python3.12 python3.13 python3.14; do
+    if "$other" -c '' 2>/dev/null; then
+        check "the same extension in $other" "$other" -c 'import coll; coll.init().destroy()'
+    fi
 done
 "$python" - "$dir" >"$dir/out" 2>&1 <<'END'
 # A package whose extension asks for a library that is not there.
@@ -74,6 +76,20 @@ sys.meta_path.insert(0, Missing)
 import coll
 END
 has "without libcoll the import says what to do" "$dir/out" 'ImportError: libcoll.so.1: .*install it where the loader looks'
+
+# A package that carries the library and its plugins.
+bundle() {
+    (cd "$dir/python" && COLL_BUNDLE=yes CFLAGS=-O0 "$python" setup.py build --build-base "$dir/bundle" \
+        --build-lib "$dir/bundled") >"$dir/out" 2>&1
+}
+check "a package that carries libcoll" bundle || cat "$dir/out"
+alone() {
+    env -u LD_LIBRARY_PATH -u COLL_PLUGIN_PATH PYTHONPATH="$dir/bundled" timeout 120 "$@"
+}
+alone "$python" "$here/python_ends.py" ids >"$dir/out" 2>&1
+is "three ranks meet over its plugins" "$(grep -c '^sum 3.0$' "$dir/out")" 3 || cat "$dir/out"
+alone "$python" -c 'import coll; print(*coll.info().notes, sep="\n")' >"$dir/out"
+has "which are those in the package" "$dir/out" "'$dir/bundled/coll/lib/plugins' .*: [2-9] plugins"
 
 # ---- jobs ----
 
@@ -123,12 +139,17 @@ for rank in 0 1 2; do
     has "rank $rank hears both calls" "$dir/out" "^rank $rank: Mismatch 22 .*allreduce of [4-6] .*allreduce of [4-6] "
 done
 
-# ---- memory of a device, over the stand-in for the CUDA driver ----
+# ---- memory of devices, over the stand-ins for the CUDA driver and NCCL ----
 
-mkdir "$dir/fakes" && ln -s "$build/tests/fakes/.libs/libcuda.so.1" "$dir/fakes/"
-LD_LIBRARY_PATH=$dir/fakes:$LD_LIBRARY_PATH COLL_ENABLE_GPU_FALLBACK=yes job 2 device
-lines "a device over tcp"
+mkdir "$dir/fakes" && ln -s "$build/tests/fakes/.libs/libcuda.so.1" "$build/tests/fakes/.libs/libnccl.so.2" "$dir/fakes/"
+on_device() {
+    LD_LIBRARY_PATH=$dir/fakes:$LD_LIBRARY_PATH STANDIN_CUDA_DEVICES=2 COLL_ENABLE_GPU_FALLBACK=yes COLL_BACKEND=$1 \
+        job 2 device
+    lines "devices over $1"
+}
+on_device tcp
 has "a warning names the line of the program" "$dir/out" 'warn: .*copies 20 bytes from .*called at place [0-9]+'
+[ ! -e "$build/.libs/coll_nccl.so" ] || on_device nccl
 
 # ---- ends ----
 

@@ -159,6 +159,10 @@ def memory(t):
 # ---- messages and requests ----
 
 
+class Watched(np.ndarray):
+    """An array that a weak reference can follow."""
+
+
 def messages(t):
     c, n, me = t.comm, t.size, t.rank
     after, before = (me + 1) % n, (me - 1) % n
@@ -215,6 +219,13 @@ def requests(t):
     for k in range(5):
         x[:] = k
         t.ok(prepared.start().wait() is y and y[0] == k * n, f"start {k} of a prepared call", y)
+    array_of_prepared = np.ones(3).view(Watched)
+    seen = weakref.ref(array_of_prepared)
+    prepared = c.prepare.allreduce(array_of_prepared, out=np.empty(3))
+    del array_of_prepared
+    t.ok(seen() is not None, "a prepared call keeps its arrays")
+    del prepared
+    t.ok(seen() is None, "and gives them back if it was never started")
     t.raises(coll.InvalidUsage, "array of one element", c.start.allreduce, 1)
     heard = threading.Event()
     request = c.start.allreduce(np.ones(1))
@@ -229,9 +240,6 @@ def requests(t):
 def kept_alive(t):
     """Arrays live until their operation is complete, and no longer."""
     c, n, me = t.comm, t.size, t.rank
-
-    class Watched(np.ndarray):
-        pass
 
     def make():
         return np.ones(200_000).view(Watched)
@@ -432,10 +440,11 @@ class Device:
     cuda = None
 
     @classmethod
-    def open(cls):
-        cls.cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+    def open(cls, rank):
+        cls.cuda, context, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_int()
         assert not cls.cuda.cuInit(0)
-        assert not cls.cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+        assert not cls.cuda.cuDeviceGetCount(ctypes.byref(count))
+        assert not cls.cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), rank % count.value)
         assert not cls.cuda.cuCtxSetCurrent(context)
 
     def __init__(self, values, **more):
@@ -467,7 +476,7 @@ class Exporter:
 
 
 def device(t):
-    Device.open()
+    Device.open(t.rank)
     c, x = t.comm, np.arange(5, dtype="f4") + t.rank
     want = sum(np.arange(5, dtype="f4") + r for r in range(t.size))
     for name, stream in (("no stream", None), ("the default stream", 1)):

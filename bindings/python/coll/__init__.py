@@ -55,6 +55,14 @@ __version__ = _core.version()
 # ---- making communicators ----
 
 
+# The plugins of a package that carries libcoll.
+_CARRIED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "plugins")
+
+
+def _plugin_path() -> str | None:
+    return _CARRIED if os.path.isdir(_CARRIED) and "COLL_PLUGIN_PATH" not in os.environ else None
+
+
 def _encoded(text: str | os.PathLike | None) -> bytes | None:
     return None if text is None else os.fsencode(text)
 
@@ -62,7 +70,8 @@ def _encoded(text: str | os.PathLike | None) -> bytes | None:
 def _config(backend: str | None, plugin_path: str | None, config_file: str | None, interface: str | None,
             timeout: float | None, init_timeout: float | None, device: int, options: dict[str, Any]) -> tuple:
     pairs = [f"{key}={_option(value)}".encode() for key, value in options.items()]
-    return (_encoded(backend), _encoded(plugin_path), _encoded(config_file), _encoded(interface),
+    plugins = _plugin_path() if plugin_path is None else plugin_path
+    return (_encoded(backend), _encoded(plugins), _encoded(config_file), _encoded(interface),
             -1 if timeout is None else int(timeout * 1000), -1 if init_timeout is None else int(init_timeout * 1000),
             device, pairs)
 

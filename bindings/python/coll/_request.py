@@ -2,7 +2,6 @@
 """Operations under way: waiting, callbacks, asyncio."""
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import traceback
@@ -92,6 +91,8 @@ class Request(_core.Request):
 
     async def _finish(self) -> Any:
         """Waits on the event loop: woken by the library's thread, or looking from time to time if there is none."""
+        import asyncio  # here, since it takes longer to load than all of this package
+
         if threaded(self._comm):
             loop = asyncio.get_running_loop()
             future = loop.create_future()
@@ -104,7 +105,7 @@ class Request(_core.Request):
         return self._value()
 
 
-def _settle(future: asyncio.Future) -> None:
+def _settle(future: Any) -> None:
     if not future.done():
         future.set_result(None)
 

@@ -19,7 +19,8 @@ struct request {
 	struct kept kept;
 	PyObject *error;
 	enum request_kind kind;
-	char done;
+	char done; /* the operation is over, and this object knows */
+	char idle; /* no operation can be under way */
 };
 
 /* An object for which a thread of libcoll, or a garbage collector inside a callback, has a message. */
@@ -27,6 +28,7 @@ struct node {
 	struct node *next;
 	PyObject *object;
 	coll_request_t handle; /* in `deferred`: to be freed */
+	int idle;              /* in `deferred`: no operation is under way */
 };
 
 static _Atomic(struct node *) finished; /* operations that are over: their memory */
@@ -112,7 +114,7 @@ static struct node *node_make(struct kept *kept)
 	return NULL;
 }
 
-/* Frees the request of a node.  The node is finished when the operation is over. */
+/* Frees a request.  The node, unless it is NULL, is finished when the operation is over. */
 static void node_settle(struct node *node, coll_request_t handle)
 {
 	PyThreadState *state = PyEval_SaveThread();
@@ -123,16 +125,24 @@ static void node_settle(struct node *node, coll_request_t handle)
 	PyEval_RestoreThread(state);
 }
 
-void request_abandon(coll_request_t handle, struct kept *kept)
+/* Frees a request inside a callback, where nothing may call libcoll: later. */
+static void request_defer(coll_request_t handle, struct kept *kept, int idle)
 {
 	struct node *node = node_make(kept);
 
-	if (!core_inside) {
-		node_settle(node, handle);
-	} else if (node) {
-		node->handle = handle;
-		push(&deferred, node);
-	}
+	if (!node)
+		return;
+	node->handle = handle;
+	node->idle = idle;
+	push(&deferred, node);
+}
+
+void request_abandon(coll_request_t handle, struct kept *kept)
+{
+	if (core_inside)
+		request_defer(handle, kept, 0);
+	else
+		node_settle(node_make(kept), handle);
 }
 
 static void reap_deferred(void)
@@ -142,7 +152,9 @@ static void reap_deferred(void)
 	while (node) {
 		struct node *next = node->next;
 
-		node_settle(node, node->handle);
+		node_settle(node->idle ? NULL : node, node->handle);
+		if (node->idle)
+			push(&finished, node);
 		node = next;
 	}
 }
@@ -202,6 +214,7 @@ PyObject *request_make(PyObject *kind, coll_request_t handle, coll_comm_t comm, 
 	r->kept = *kept;
 	*kept = (struct kept){0};
 	r->kind = request_kind;
+	r->idle = request_kind == REQUEST_PERSISTENT;
 	return object;
 }
 
@@ -217,7 +230,7 @@ static int request_settle(struct request *r, struct outcome *outcome)
 	PyObject *type, *error, *trace;
 
 	if (!r->done) {
-		r->done = 1;
+		r->done = r->idle = 1;
 		Py_CLEAR(r->error);
 		if (outcome->code)
 			outcome_raise(outcome, r->comm);
@@ -284,7 +297,7 @@ static PyObject *request_start_method(PyObject *self, PyObject *none)
 	WITHOUT_GIL(&outcome, coll_request_start(r->handle));
 	if (outcome.code)
 		return outcome_raise(&outcome, r->comm);
-	r->done = 0;
+	r->done = r->idle = 0;
 	Py_RETURN_NONE;
 }
 
@@ -349,10 +362,13 @@ static void request_dealloc(PyObject *self)
 	PyTypeObject *type = Py_TYPE(self);
 	freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
 
-	if (r->handle)
+	if (r->handle && core_inside)
+		request_defer(r->handle, &r->kept, r->idle);
+	else if (r->handle && r->idle)
+		node_settle(NULL, r->handle);
+	else if (r->handle)
 		request_abandon(r->handle, &r->kept);
-	else
-		kept_release(&r->kept);
+	kept_release(&r->kept);
 	Py_CLEAR(r->error);
 	free_object(self);
 	Py_DECREF(type);

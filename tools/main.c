@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "check/check.h"
+#include "doctor/doctor.h"
 #include "info/info.h"
 #include "lib/tool.h"
 #include "model/model.h"
@@ -13,8 +14,8 @@
 #include "prove/prove.h"
 #include "run/run.h"
 
-static const struct tool_command *const main_commands[] = {&tool_check, &tool_info,  &tool_model,
-							   &tool_perf,  &tool_prove, &tool_run};
+static const struct tool_command *const main_commands[] = {
+	&tool_check, &tool_doctor, &tool_info, &tool_model, &tool_perf, &tool_prove, &tool_run};
 
 enum { MAIN_COMMANDS = sizeof(main_commands) / sizeof(main_commands[0]) };
 

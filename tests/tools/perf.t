@@ -311,6 +311,7 @@ wrong "no call in a group" "--group 0: expected a number from 1" -g 0
 wrong "no iterations" "--iters 0: expected a number from 1" -n 0
 wrong "a root that does not exist" "--root 2: there are only 2 ranks" -t 2 -r 2
 wrong "no kind of memory" "--memory hots: expected host, cuda or managed" -m hots
+wrong "a chart without a file" "--svg needs a file, not '--json'" --svg --json
 wrong "--compare of one file" "--compare takes two files of --json, got 1" --compare a.json
 wrong "two collectives" "one collective, not 'reduce' and 'broadcast'" reduce broadcast
 

@@ -232,7 +232,10 @@ static int args_set(struct args_state *s, int c, char **argv)
 	case 'i': o->issue = 1; return 0;
 	case 'p': o->persistent = 1; return 0;
 	case 'P': o->percentiles = 1; return 0;
-	case ARGS_OPT_SVG: o->svg = optarg; return 0;
+	case ARGS_OPT_SVG:
+		o->svg = optarg;
+		return optarg[0] == '-' ? tool_usage("perf", "--svg needs a file, not '%s'", optarg)
+					: 0;
 	case ARGS_OPT_COMPARE: s->compare = 1; return 0;
 	case ARGS_OPT_JSON: o->format = PERF_JSON; return 0;
 	case ARGS_OPT_CSV: o->format = PERF_CSV; return 0;

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* links.c - measures latency, bandwidth and clocks between each two ranks. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "doctor/doctor.h"
+#include "lib/tool.h"
+
+enum {
+	LINKS_TAG = 7,
+	LINKS_ROUNDS_MIN = 6,
+	LINKS_ROUNDS_MAX = 100,
+	LINKS_REPEATS = 5, /* of the longest message; the fastest counts */
+	LINKS_BYTES_MIN = 64 << 10,
+	LINKS_BYTES_MAX = 8 << 20
+};
+
+/* Round trips, and longer messages, go on until this time is over. */
+#define LINKS_LATENCY_NS   (20 * 1000000)
+#define LINKS_BANDWIDTH_NS (10 * 1000000)
+
+/* What the first rank of a pair asks of the second. */
+enum links_request { LINKS_END, LINKS_ECHO, LINKS_TAKE };
+
+struct links_message {
+	int64_t request; /* enum links_request */
+	int64_t bytes;   /* of the message that follows LINKS_TAKE */
+	int64_t clock;   /* in the answer: the time of day of the second rank */
+};
+
+/* One pair, seen by one of its ranks. */
+struct links_pair {
+	coll_comm_t comm;
+	int32_t peer;
+	char *buffer; /* LINKS_BYTES_MAX */
+};
+
+static int64_t links_time_of_day(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static coll_result_t links_send(const struct links_pair *p, const void *data, size_t bytes)
+{
+	coll_result_t code = coll_send(data, bytes, COLL_UINT8, p->peer, LINKS_TAG, p->comm, NULL);
+
+	return code ? code : coll_sync(p->comm);
+}
+
+static coll_result_t links_recv(const struct links_pair *p, void *data, size_t bytes)
+{
+	coll_result_t code = coll_recv(data, bytes, COLL_UINT8, p->peer, LINKS_TAG, p->comm, NULL);
+
+	return code ? code : coll_sync(p->comm);
+}
+
+/* Asks, sends the bytes that belong to the request, and waits for the answer.  *ns becomes the time. */
+static coll_result_t links_ask(const struct links_pair *p, enum links_request request, size_t bytes,
+			       int64_t *ns, struct links_message *answer)
+{
+	const struct links_message ask = {.request = request, .bytes = (int64_t)bytes};
+	const int64_t start = tool_now_ns();
+	coll_result_t code = links_send(p, &ask, sizeof(ask));
+
+	if (code == COLL_SUCCESS && request == LINKS_TAKE)
+		code = links_send(p, p->buffer, bytes);
+	if (code == COLL_SUCCESS && request != LINKS_END)
+		code = links_recv(p, answer, sizeof(*answer));
+	*ns = tool_now_ns() - start;
+	return code;
+}
+
+/* Measures the shortest round trip, and how far the peer's clock was ahead then. */
+static coll_result_t links_latency(const struct links_pair *p, struct doctor_link *link,
+				   int64_t *ahead)
+{
+	const int64_t until = tool_now_ns() + LINKS_LATENCY_NS;
+	struct links_message answer;
+	int64_t ns, best = INT64_MAX;
+	coll_result_t code = COLL_SUCCESS;
+
+	for (int i = 0; code == COLL_SUCCESS && i < LINKS_ROUNDS_MAX &&
+			(i < LINKS_ROUNDS_MIN || tool_now_ns() < until);
+	     i++) {
+		const int64_t clock = links_time_of_day();
+
+		code = links_ask(p, LINKS_ECHO, 0, &ns, &answer);
+		if (code != COLL_SUCCESS || ns >= best)
+			continue;
+		best = ns;
+		*ahead = answer.clock - clock - ns / 2;
+	}
+	link->latency_us = (double)best / 2000;
+	return code;
+}
+
+/* Doubles the message until one takes long enough, so that a slow link is measured by a short message. */
+static coll_result_t links_bandwidth(const struct links_pair *p, struct doctor_link *link)
+{
+	const int64_t trip = (int64_t)(link->latency_us * 2000);
+	struct links_message answer;
+	int64_t ns, best = INT64_MAX;
+	size_t bytes = LINKS_BYTES_MIN;
+	coll_result_t code = links_ask(p, LINKS_TAKE, bytes, &ns, &answer);
+
+	while (code == COLL_SUCCESS && ns < LINKS_BANDWIDTH_NS + trip && bytes < LINKS_BYTES_MAX) {
+		bytes *= 2;
+		code = links_ask(p, LINKS_TAKE, bytes, &ns, &answer);
+	}
+	for (int i = 0; code == COLL_SUCCESS && i < LINKS_REPEATS; i++) {
+		best = ns < best ? ns : best;
+		code = links_ask(p, LINKS_TAKE, bytes, &ns, &answer);
+	}
+	best = ns < best ? ns : best;
+	/* The question and the answer take a round trip. */
+	best = best > 2 * trip ? best - trip : best;
+	link->mbytes_s = best > 0 ? (double)bytes * 1000 / (double)best : 0;
+	return code;
+}
+
+static coll_result_t links_first(const struct links_pair *p, struct doctor_link *link,
+				 int64_t *ahead)
+{
+	struct links_message answer;
+	int64_t ns;
+	coll_result_t code = links_latency(p, link, ahead);
+
+	if (code == COLL_SUCCESS)
+		code = links_bandwidth(p, link);
+	return code ? code : links_ask(p, LINKS_END, 0, &ns, &answer);
+}
+
+/* Answers until the first rank of the pair ends. */
+static coll_result_t links_second(const struct links_pair *p)
+{
+	struct links_message ask, answer = {0};
+	coll_result_t code;
+
+	for (;;) {
+		code = links_recv(p, &ask, sizeof(ask));
+		if (code != COLL_SUCCESS || ask.request == LINKS_END)
+			return code;
+		if (ask.request == LINKS_TAKE)
+			code = links_recv(p, p->buffer, (size_t)ask.bytes);
+		answer.clock = links_time_of_day();
+		if (code == COLL_SUCCESS)
+			code = links_send(p, &answer, sizeof(answer));
+		if (code != COLL_SUCCESS)
+			return code;
+	}
+}
+
+coll_result_t doctor_measure(coll_comm_t comm, int32_t rank, int32_t nranks,
+			     struct doctor_link *own, int64_t *clock_ns)
+{
+	char *buffer = malloc(LINKS_BYTES_MAX);
+	coll_result_t code = buffer ? COLL_SUCCESS : COLL_ERR_NO_MEMORY;
+	int64_t ahead = 0;
+
+	*clock_ns = 0;
+	if (buffer)
+		memset(buffer, 1, LINKS_BYTES_MAX);
+	for (int32_t a = 0; a < nranks && code == COLL_SUCCESS; a++)
+		for (int32_t b = 0; b < nranks && code == COLL_SUCCESS; b++) {
+			struct links_pair p = {comm, rank == a ? b : a, buffer};
+
+			if (a == b)
+				continue;
+			/* One pair at a time: pairs would share the network and the processors. */
+			code = coll_barrier(comm);
+			if (code == COLL_SUCCESS && rank == a)
+				code = links_first(&p, &own[b], &ahead);
+			else if (code == COLL_SUCCESS && rank == b)
+				code = links_second(&p);
+			if (rank == a && b == 0)
+				*clock_ns = 0 - ahead;
+		}
+	free(buffer);
+	return code;
+}

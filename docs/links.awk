@@ -38,7 +38,9 @@ function link(text, target,    path, there) {
         return "[" text "](" target ")"
     path = normal(folder "/" target)
     there = place(path)
-    return there != "" ? "[" text "](" there ")" : text " (" path " in the sources)"
+    if (there != "")
+        return "[" text "](" there ")"
+    return text (text == path ? " (in the sources)" : " (" path " in the sources)")
 }
 
 BEGIN {

@@ -47,9 +47,11 @@ class Manual:
     def inline(self, text):
         """Returns a sentence as reStructuredText."""
         out = []
-        for part in re.split(r"(`[^`]+`|\bcoll_\w*[a-z0-9](?:\(\))?(?![\w*]|_\*))", text):
+        for part in re.split(r"(`[^`]+`|\b(?:lib)?coll[-.a-z]*\(\d\)|\bcoll_\w*[a-z0-9](?:\(\))?(?![\w*]|_\*))", text):
             name = part[:-2] if part.endswith("()") else part
-            if part.startswith("`") and part.endswith("`") and len(part) > 2:
+            if re.search(r"\(\d\)$", part):
+                out.append(":manpage:`%s`" % part)
+            elif part.startswith("`") and part.endswith("`") and len(part) > 2:
                 out.append(self.reference(part[1:-1]) or "``%s``" % part[1:-1])
             else:
                 out.append(self.reference(name) or re.sub(r"([\\*`|_<>:\[\]])", r"\\\1", part))
@@ -125,6 +127,12 @@ class Manual:
         return [[name, 3, home] for name, home in self.home.items() if name != home]
 
 
+def break_lines(prototype):
+    """Breaks a prototype behind the commas of its parameters."""
+    kept = re.sub(r"(?<!,) ", "\0", prototype)
+    return textwrap.fill(kept, 68, subsequent_indent="    ", break_long_words=False).replace("\0", " ")
+
+
 def ends_marked(text):
     return text.endswith("`") and not text.endswith("\\`")
 
@@ -151,6 +159,7 @@ class Page:
                                             for r in b)]
         self.text = all_text(item.blocks)
         self.model = self.find_model()
+        self.alike = self.is_alike()  # the model's facts hold too, not only its parameters
 
     def find_model(self):
         """Returns the function as which this one works, by its own words."""
@@ -159,8 +168,13 @@ class Page:
                 return self.manual.functions[name]
         return None
 
+    def is_alike(self):
+        """Does the first paragraph, or the row "Blocks", name the model?"""
+        blocks = self.item.blocks[:1] + [b for b in self.item.blocks[1:] if isinstance(b, Row) and b.label == "Blocks"]
+        return bool(self.model and re.search(r"\b(?:[Aa]s|[Ss]ee) %s\b" % self.model.name, all_text(blocks)))
+
     def description(self):
-        text = first_sentence(self.item.blocks) or "type of libcoll"
+        text = first_sentence(self.item.blocks).replace("`", "") or "type of libcoll"
         return text[0].lower() + text[1:] if re.match(r"[A-Z][a-z]*\b", text) else text
 
     def rows(self, name):
@@ -175,11 +189,11 @@ class Page:
             return own
         if own or shared:
             return shared + own if name in FACTS or len(shared) > 1 or not own else own
-        if self.model and not (name == "Blocks" and "not block" in self.text):
+        if self.model and (name not in FACTS or self.alike) and not (name == "Blocks" and "not block" in self.text):
             found = of(self.model.blocks)
             if found:
                 return found
-        return [] if name in FACTS else of(self.common)
+        return of(self.common)
 
     def parameters(self):
         lines = []
@@ -208,7 +222,7 @@ class Page:
         if self.item.returns not in ("coll_result_t", "int32_t") or "comm" not in self.item.parameters:
             return self.fact("Errors")
         return self.fact("Errors") + [
-            ":manpage:`libcoll(3)` has the errors that every call on a communicator can return.", ""]
+            ":manpage:`coll-errors(7)` has the errors that every call on a communicator can return.", ""]
 
     def body(self):
         """Returns the paragraphs, and the rows that are neither parameters nor facts."""
@@ -224,7 +238,7 @@ class Page:
         item, manual = self.item, self.manual
         code = item.code
         if item.kind == "function" or item.parameters:
-            code = textwrap.fill(" ".join(code.split()), 68, subsequent_indent="    ", break_long_words=False)
+            code = break_lines(" ".join(code.split()))
         others = [manual.types[n].code for n, home in manual.home.items() if home == item.name != n]
         code = "\n".join([code] + others)
         lines = ["::", "", "   #include <coll/%s>" % self.header, ""]
@@ -515,7 +529,8 @@ def link_names(manual, body):
     """Marks the names of functions and types in a text that is reStructuredText already."""
     def mark(match):
         return manual.reference(match[1]) or match[0]
-    return re.sub(r"(?<![`\w])(coll_\w*[a-z0-9])(?:\(\))?(?![\w*`.])", mark, body)
+    body = re.sub(r"(?<![`\w])((?:lib)?coll[-._a-z0-9]*\(\d\))", r":manpage:`\1`", body)
+    return re.sub(r"(?<![`\w])(coll_\w*[a-z0-9])(?:\(\))?(?![\w*`.(])", mark, body)
 
 
 # --------------------------------------------------------------------- main --

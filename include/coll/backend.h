@@ -20,7 +20,7 @@
  *
  * A slot of `native` may be NULL: the core then does the operation over `transport`.  If neither
  * group can do an operation, the user gets COLL_ERR_UNSUPPORTED.  To write a backend, copy the
- * folder plugins/simulated.
+ * folder backend of the installed examples (`pkg-config --variable=examplesdir coll`).
  *
  * A backend lives as follows.  The core loads the file once and calls probe(), which says whether
  * this process can use the backend.  The file's name is the backend's name, so the core does not open
@@ -683,7 +683,7 @@ typedef struct coll_native {
 	/*
 	 * Optional, since minor 2: tells whether the slot of args->kind will do the operation.
 	 * Returns COLL_SUCCESS, or COLL_ERR_UNSUPPORTED with the reason, which the user's call then
-	 * returns unless the ranks' companion can do the operation (coll.h, Host memory).  (An
+	 * returns unless the ranks' companion can do the operation (coll-memory(7)).  (An
 	 * operation that the slot itself refuses fails the communicator instead.)  The function may
 	 * read only kind, dtype, op, root and flags of args, and does not block.  The core calls it
 	 * only for backends without a transport, when the program issues or prepares an operation that

@@ -2,7 +2,14 @@
 /*
  * coll.h - collective communication on host and device pointers, one API for every backend.
  *
- * This header is the manual of libcoll for applications.  Backend authors read backend.h.
+ * This comment is the overview; the comment of each function is its manual.  The details that concern many
+ * functions are man pages (their sources are in the folder docs):
+ *   coll-completion(7)   what blocks, how long, who moves the data, and who owns the buffers
+ *   coll-errors(7)       how the library notices failures, and what a failed communicator leaves behind
+ *   coll-order(7)        the order of operations, the comparison of the ranks' calls, reproducible results
+ *   coll-memory(7)       host and device memory, and staging
+ *   coll-threads(7)      threads, signals, cancellation, jumps and child processes
+ * Backend authors read backend.h.
  *
  *
  * EXAMPLE
@@ -35,10 +42,7 @@
  *
  *   cc example.c $(pkg-config --cflags --libs coll) -o example && coll run -n 4 ./example
  *
- * COLL_BACKEND or coll.conf chooses the backend when the program starts.  The library takes a plugin
- * or a configuration file only if nobody but root, the user, the owner of libcoll and the file's
- * group can change it (for root: nobody but root), or if the environment variable COLL_TRUST names
- * its directory tree.
+ * COLL_BACKEND or coll.conf(5) chooses the backend when the program starts.
  *
  *
  * LIFETIME
@@ -84,187 +88,26 @@
  * Every function returns COLL_SUCCESS (0) or a COLL_ERR_* code.  The thread that made the call
  * reads the text of the error with coll_get_last_error(NULL).
  * A wrong argument is an error of the call: nothing was issued, and the communicator stays usable.
- * Every function returns COLL_ERR_INVALID_ARGUMENT for a handle that is not valid.
  * A later failure (a rank died, a timeout, ranks that issued different operations) fails the
  * communicator: the failure becomes its asynchronous error (coll_comm_get_async_error), its
  * operations end, and every later operation on it returns that error.  The program can then only
  * abort it, destroy it, or make a communicator of the surviving ranks with coll_comm_shrink().
- * The library notices a lost rank while a call on the communicator, or the thread of
- * `progress = thread`, moves data.  A program that makes no call hears of it at its next call, for
- * which coll_comm_get_async_error suffices.  For a backend without a transport (nccl) a thread of the
- * library notices the loss at once, through the transport that the option `companion` names, and
- * aborts the backend's operations.  The thread does the same when another rank tells of its own
- * failure or abort.
- * The library records the last 64 operations of each communicator.  When a communicator fails, it logs
- * the operations that are not done.  With the option `dump` (COLL_DUMP=directory) each rank also writes
- * all of the 64 to a new file: kind, type, count, bytes, root or peer, state, and the times at which
- * they were issued, started and ended, in steps of the kernel's tick (1 to 10 ms).  The last 64 messages
- * outside the order follow.
  *
  *
  * CONVENTIONS, valid for every function unless the function's comment says otherwise
  *
- * Blocking       A function waits for other ranks or for data only if its comment says "Blocks".
- *                Every such wait ends after a timeout without progress (`timeout`, `init_timeout`
- *                or `destroy_timeout` of coll_config_t or coll.conf).  So do coll_test() and
- *                coll_event_query() in a loop (of an event on a stream of the program only
- *                coll_event_synchronize).  Long before, after `stall_after` (2 s), a waiting rank
- *                asks all ranks where they are.  Collectives that can never meet become
- *                COLL_ERR_MISMATCH; else a warning line names the ranks that are behind, and where
- *                each waits.  Receives that wait for each other end after the timeout.  Data that
- *                other communicators of the same connections move are no progress.  While a message
- *                of the wait is on its way, or a message that may lie before it, all data that move
- *                on these connections count, because nobody knows which message has moved.  The
- *                rest of a message whose receive an abort or a destroy has ended does not count.
- *                A backend may have to connect to a peer before it can take more work: with nccl a
- *                call after the first call between two ranks waits for the peer, at most
- *                init_timeout, and until an abort.
- * Processes      A child made by fork has no part in the communicators of its parent: the parent's
- *                handles are not valid in the child.
- * Threads        Every function may be called from any thread.  The library serialises the calls on
- *                one communicator; their order is the order in which the threads make them, so
- *                threads that share a communicator must agree on one order among themselves.
- *                Different communicators are independent.
- *                A thread that calls the library needs a stack of 256 KiB at least.
- *                Threads of the library block all signals: the program's own threads take them.  If the main
- *                thread has left by pthread_exit, and no other thread takes a SIGTERM, SIGINT, SIGHUP, SIGQUIT,
- *                SIGALRM or SIGXCPU without a handler for a second, that signal ends the process.
- * Cancelling     pthread_cancel ends a thread while the thread sleeps in coll_sync, coll_barrier, coll_wait,
- *                coll_wait_some, coll_wait_any or coll_wait_for (deferred cancellation).  The thread leaves
- *                nothing behind: operations go on, and other threads use the communicator as before.
- *                Elsewhere the thread ends after its call, in the next cancellation point of the program.
- *                UCX and NCCL make system calls of their own: a thread that ends in such a call has
- *                left as by a jump.
- * Jumps          A program may leave a call by siglongjmp out of a signal's handler, as far as the C library
- *                allows (POSIX: not out of malloc and other functions that are not safe in handlers).
- *                A thread that ends itself in a function of the program, by pthread_exit, leaves so
- *                too.  After that any thread may call only coll_comm_abort and coll_comm_destroy on the
- *                communicator of the call.  The destroy takes `destroy_timeout`, keeps all memory that
- *                the lost call may still use, and logs one line.  Other communicators:
- *                If the thread was asleep in its call, the program can use them.
- *                If it was moving data, it keeps a lock of the connections.  Then the program may call
- *                only abort and destroy on the communicators made from one another (split, dup,
- *                shrink); an abort returns COLL_ERR_TIMEOUT.  On other threads the waits that
- *                Cancelling names end with the abort, or after `timeout`; so do calls that begin later,
- *                with an error.  Other calls of other threads on these connections may never return.
- *                The same holds for a communicator from another coll_comm_init_* whose data the thread
- *                was moving meanwhile, as the last thread that used it.  The program can use all
- *                remaining communicators.
- * Order          A communicator executes its operations in the order in which they were issued;
- *                the messages of coll_isend and coll_irecv are no operations in this sense.
- *                All ranks must issue the same collectives in the same order.  If they do not, the
- *                rank that notices gets COLL_ERR_MISMATCH, and so does every rank whose operation is
- *                not complete yet; the text names both calls and both ranks.  A rank whose part was
- *                complete before (a root that has sent, the sender of a message) may return success;
- *                its next operation fails.
- *                Where a backend executes collectives by functions of its own, the ranks compare
- *                hashes of their calls: every 1,024 collectives, when a rank stalls, and when a rank
- *                destroys its communicator and names its last 256 calls.  Operations that end meanwhile
- *                may have given wrong data.  The ranks that leave first learn nothing.
- * Engines        A backend without a transport (nccl) carries no messages of the library.  Its ranks
- *                have a companion (option `companion`), through which they tell each other of
- *                failures and aborts, compare hashes of their collectives, and ask each other where
- *                they are when a wait stalls; a thread of the library answers for a program that is
- *                outside the library.  A rank that is inside a call of the backend does not answer.
- *                A program may wait outside the library, for a stream of its own.  After `stall_after`
- *                that thread asks the other ranks on its behalf.  It aborts operations that can never
- *                meet, and operations that wait for a rank which has left; the next call returns the
- *                reason.  A silent rank does not end such a wait, since nobody knows whether the
- *                program waits or computes.  Messages between two ranks are not compared, nor are the
- *                types of alltoallv, gatherv and scatterv.  With `companion = none` the peers of a
- *                death or an abort see a timeout whose text names no rank, and calls that differ hang
- *                or give wrong data, as the engine has it.
- * Host memory    A backend for device memory only (nccl) leaves calls on host memory to the companion:
- *                one communicator serves both kinds of memory.  The buffers of one call lie in memory
- *                of one kind, on all ranks: either on the host, or on devices or managed.  For a rank
- *                without elements the memory at its pointers counts.  If all its pointers are NULL, the
- *                rank counts as on a device: on the host pass any pointer to host memory instead.  A
- *                collective with a count of 0 counts as on devices, if the backend has it.
- *                Operations that the backend lacks (scans, bitwise operations, functions of the program, any
- *                source, opaque types, `reproducible = yes`) work on host memory.  On device memory
- *                they are COLL_ERR_UNSUPPORTED, unless the option `enable_gpu_fallback` has the memory
- *                copied through host memory (not for any source).  Such a staged call is in order with
- *                the calls on devices.  It begins when all earlier calls on devices, on all streams,
- *                and the earlier work of the communicator's own stream and of the call's stream are
- *                complete.  Later calls on devices, and the later work of both streams, begin when the
- *                staged call is complete.  (Calls that are captured run when the program launches their
- *                graph.)  coll_sync and requests include the staged call.  Later calls on host memory
- *                wait for it too.  In a group, and as a persistent request, it is COLL_ERR_UNSUPPORTED.
- *                A backend without a transport that takes host memory (ucc) leaves to the companion only the
- *                operations that it lacks.  All calls on host memory have one order then.
- *                coll_isend and coll_irecv work on host memory, and on device memory with that option.
- *                Calls on host memory are a sequence of their own: each sequence runs in the order of
- *                issue, and only events, coll_sync and coll_barrier order the two sequences with each
- *                other.  All ranks make the calls of both sequences in one order, though: ranks that
- *                wait or poll for each other's collectives, some on the host and some on devices, get
- *                COLL_ERR_MISMATCH with both calls when they have stalled (option `stall_after`).  If
- *                one of these ranks waits for a message, the wait ends after the timeout, whose text
- *                tells where each rank is in both sequences.  Barriers are calls on devices there, split
- *                and dup calls on the host.  A group may have calls of both sequences.  A failure of
- *                one sequence ends both with the same error; split, dup, shrink, abort and destroy
- *                concern both.  Without a companion (`companion = none`, or a rank cannot use it) these
- *                calls return COLL_ERR_UNSUPPORTED.
- * Buffers        The caller owns all buffers.  From the call until the library has reported
- *                completion (coll_sync, coll_barrier, the operation's request or an event), the
- *                caller must not write a send buffer and must neither read nor write a receive
- *                buffer.  Buffers may have any alignment.  (Reductions with nccl take device memory
- *                of their size and two copies if a buffer does not begin at a multiple of the
- *                element's size.)
- *                After an error, abort or destroy the library does not touch the buffers any more
- *                (exception: a slow device, see Device memory).
- * Device memory  A buffer may lie in host memory, in memory of a CUDA device, or in managed memory.
- *                When an operation is issued, the library asks the CUDA driver, if there is a
- *                driver, for the kind of each buffer.  With nccl the library does not ask again for
- *                the addresses used last; if such an address has become host memory since, CUDA
- *                reports the error.
- *                If the backend does not take the buffer's kind, or if the operation reduces device
- *                memory over a transport, the call returns COLL_ERR_UNSUPPORTED, and the text says
- *                what to do instead.  With the option `enable_gpu_fallback` the library copies such
- *                buffers through host memory instead.  It logs a warning for the first operation from
- *                each place in the program on a communicator, with the address of the call (as
- *                addr2line takes it; all calls by libffi, as Python's ctypes makes them, have one
- *                place: see coll_set_call_site).  When the communicator ends, it logs the numbers of
- *                such operations by kind (level info; also in the file of the option `dump`).  It
- *                copies pieces of at most `segment` bytes (4 MiB if `segment` is larger), in both
- *                directions at the same time and beside the messages, on streams of its own; send and
- *                receive too go in such pieces, on all ranks as rank 0's option says.  Only a call that
- *                waits for the operation waits for these copies.  An error, abort or destroy waits
- *                until no copy is under way, a second at most: the library logs a device that takes
- *                longer, and such a device may still touch the buffers.
- *                A call with a stream of the program (coll_stream_t) is ordered with that stream.
- *                With NULL as stream the program must complete the work that fills a buffer before
- *                the call (synchronise your stream), and the results are there once completion is
- *                reported.
+ * Blocking       A function waits for other ranks or for data only if its comment says "Blocks", and every such
+ *                wait ends after a timeout without progress: coll-completion(7).
+ * Progress       Data moves while some thread is in a call on the communicator, or at any time with the option
+ *                `progress = thread`: coll-completion(7).
+ * Buffers        The caller owns all buffers, and leaves them alone until the operation is complete:
+ *                coll-completion(7).
+ * Order          All ranks issue the same collectives in the same order: coll-order(7).
+ * Reproducible   With the option `reproducible = yes` results depend on inputs and rank order only: coll-order(7).
+ * Device memory  A buffer may lie in host or device memory, as the backend takes it: coll-memory(7).
+ * Threads        Every function may be called from any thread: coll-threads(7).
  * Counts         A count is a number of elements of `dtype`, never of bytes, from 0 to the capacity
  *                of memory.
- * In place       The caller asks for an operation in place as in NCCL.  allreduce, broadcast,
- *                reduce, alltoall, scan and exscan: sendbuf == recvbuf.  allgather, and gather on root:
- *                sendbuf == recvbuf + rank * count elements.  reduce_scatter, and scatter on root:
- *                recvbuf == sendbuf + rank * count elements.  The v-forms use the rank's
- *                displacement instead (reduce_scatterv: the sum of the counts of the ranks below).
- *                alltoallv: sendbuf == recvbuf, with equal counts and displacements for sending and
- *                receiving.  Lists: see coll_allgather_list.  Each rank decides for itself whether it works in place.
- *                Every other overlap of the two buffers is COLL_ERR_INVALID_ARGUMENT (v-forms: every
- *                other overlap of their parts; a buffer may lie in the gaps of the other buffer).
- * Progress       With the option `progress = caller` (default) data moves while some thread is in
- *                a call on the communicator; a waiting thread sleeps while nothing arrives.  With
- *                `progress = thread` each communicator made by coll_comm_init_* has a thread of the
- *                library, which moves data at any time and sleeps while there is none.  With tcp,
- *                ucx and simulated the first call with a stream of the program starts this thread
- *                too, and the library logs so (level info).
- * Reproducible   With the option `reproducible = yes` the result of a reduction depends, bit for
- *                bit, on its inputs and their rank order only: not on the backend, the algorithm,
- *                the sizes of pieces or the placement of ranks.  The inputs x0, x1, ... are
- *                combined as T(0, nranks), where T(a, b) is x_a if b == a + 1 (AVG of floating
- *                types: x_a / nranks, rounded to the type) and else
- *                T(a, a + p) op T(a + p, b) with p the largest power of two below b - a.  The
- *                result of a scan is T(0, rank + 1), the result of an exscan T(0, rank).
- *                The price: a short reduction needs scratch memory as large as all its inputs at a
- *                rank, a long reduction as large as the buffer, and a long reduction takes more and
- *                smaller messages than a ring.
- *                Without the option, results are the same from call to call as long as backend,
- *                ranks, nodes, counts and options are the same.  In any case all ranks get equal
- *                results, except from scan and exscan, which give each rank a result of its own.
  * FFI            Handles are opaque and pointer-sized, integers have fixed widths, no function
  *                needs a macro, and structs that may grow begin with their size.
  *                The library keeps the pointers to the buffers of an operation after the call has returned, until
@@ -420,7 +263,7 @@ enum {
  * of coll_red_op_create_user(), whose function gets this type and so the size.  Ranks that name different
  * sizes in one call get COLL_ERR_MISMATCH with both.
  * With nccl and other backends without a transport, calls with such a type on device memory return
- * COLL_ERR_UNSUPPORTED (see Host memory): move the bytes as COLL_UINT8.
+ * COLL_ERR_UNSUPPORTED (coll-memory(7)): move the bytes as COLL_UINT8.
  */
 COLL_API coll_dtype_t coll_dtype_opaque(size_t size);
 
@@ -724,9 +567,9 @@ COLL_API coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks,
  *           without a transport (nccl), say a shrink: an abort ends that call.  It drops messages that
  *           have come and that no call has received, and logs a warning with their number and the
  *           sender of the first message.  Calls of other threads on the communicator end meanwhile.  If
- *           such a call has not ended by then, or never will (see Jumps), the library frees nothing
+ *           such a call has not ended by then, or never will (coll-threads(7)), the library frees nothing
  *           that the call may use, and logs a warning.
- * Errors    COLL_ERR_MISMATCH: the collectives of this rank differ from another rank's (see Order), and
+ * Errors    COLL_ERR_MISMATCH: the collectives of this rank differ from another rank's (coll-order(7)), and
  *           no call has returned that before; a line of the log says so too.
  */
 COLL_API coll_result_t coll_comm_destroy(coll_comm_t comm);
@@ -741,7 +584,7 @@ COLL_API coll_result_t coll_comm_destroy(coll_comm_t comm);
  * Blocks    A second at most.
  * Errors    COLL_ERR_TIMEOUT: another thread has not given the connections back within that second: it
  *           is in a call into a backend without a transport, or in a function of the program, or has
- *           left its call (see Jumps).  The abort takes effect when the call returns.
+ *           left its call (coll-threads(7)).  The abort takes effect when the call returns.
  */
 COLL_API coll_result_t coll_comm_abort(coll_comm_t comm);
 
@@ -925,6 +768,15 @@ COLL_API coll_result_t coll_comm_shrink(coll_comm_t comm, const int32_t *exclude
  * Errors    COLL_ERR_INVALID_ARGUMENT: the text names the argument.  COLL_ERR_UNSUPPORTED: the
  *           backend does not take the memory, or can do the operation neither itself nor over
  *           messages.  The asynchronous error of a communicator that has failed.
+ * In place  The caller asks for an operation in place as in NCCL.  allreduce, broadcast, reduce, alltoall,
+ *           scan and exscan: sendbuf == recvbuf.  allgather, and gather on root: sendbuf == recvbuf + rank *
+ *           count elements.  reduce_scatter, and scatter on root: recvbuf == sendbuf + rank * count
+ *           elements.  The v-forms use the rank's displacement instead (reduce_scatterv: the sum of the
+ *           counts of the ranks below).  alltoallv: sendbuf == recvbuf, with equal counts and displacements
+ *           for sending and receiving.  Lists: see coll_allgather_list.  Each rank decides for itself
+ *           whether it works in place.  Every other overlap of the two buffers is
+ *           COLL_ERR_INVALID_ARGUMENT (v-forms: every other overlap of their parts; a buffer may lie in the
+ *           gaps of the other buffer).
  */
 
 /*
@@ -988,8 +840,8 @@ COLL_API coll_result_t coll_scatter(const void *sendbuf, void *recvbuf, size_t c
  * rank order.  Both buffers hold `count` elements.
  *
  * Errors    COLL_ERR_INVALID_ARGUMENT: op is COLL_AVG, since each rank adds up other ranks.
- *           COLL_ERR_UNSUPPORTED: the backend has no transport (nccl) and the memory is a device's; see
- *           Host memory.
+ *           COLL_ERR_UNSUPPORTED: the backend has no transport (nccl) and the memory is a device's:
+ *           coll-memory(7).
  */
 COLL_API coll_result_t coll_scan(const void *sendbuf, void *recvbuf, size_t count,
 				 coll_dtype_t dtype, coll_op_t op, coll_comm_t comm,
@@ -1168,7 +1020,7 @@ enum { COLL_ANY_TAG = -1 };
  *                calls of coll_irecv.
  * Completion     coll_test, coll_wait, coll_wait_for, coll_wait_any, coll_wait_some, or a function of
  *                coll_request_set_callback.  A send is complete when its buffer may be used again; the
- *                receiver need not have called.  Data move as with any operation: see Progress.
+ *                receiver need not have called.  Data move as with any operation: coll-completion(7).
  * Early messages The receiver keeps a message that no receive matches, whole, in memory of the library.
  *                If it has no memory for the message, its communicator fails with COLL_ERR_NO_MEMORY.
  * Errors         Each request has its own result.  These end a request, and the communicator lives:
@@ -1187,8 +1039,8 @@ enum { COLL_ANY_TAG = -1 };
  *                are already under way at the end of its coll_request_set_timeout, the communicator fails
  *                too.
  *
- * Device memory  Device and managed memory is staged with the option enable_gpu_fallback only, as in
- *                operations: see there for the warning.  The library copies a message whole, beside the
+ * Device memory  Device and managed memory is staged with the option enable_gpu_fallback only, with
+ *                the same warning as in operations: coll-memory(7).  The library copies a message whole, beside the
  *                calling thread: the bytes of a send before the send starts, and later sends wait for
  *                it; the bytes of a receive after the message has come.  A copy that fails ends its
  *                request with COLL_ERR_DEVICE.
@@ -1603,7 +1455,7 @@ typedef void (*coll_user_op_fn)(void *user, const void *left, void *inout, size_
  * Order        All ranks of the communicator make the same operations in the same order, so that
  *              the library can tell when ranks reduce with different operations (not with comm
  *              NULL).
- * Errors       COLL_ERR_UNSUPPORTED, here or by the reduction: the backend has no transport; see Host memory.
+ * Errors       COLL_ERR_UNSUPPORTED, here or by the reduction: the backend has no transport: coll-memory(7).
  */
 COLL_API coll_result_t coll_red_op_create_user(coll_op_t *op, coll_user_op_fn fn, void *user,
 					       int32_t commutative, coll_comm_t comm);

@@ -11,7 +11,8 @@
  * Blocking   No function waits for another rank, and no function needs a communicator.
  * Structs    The caller sets `size` of every struct that a function fills to the struct's sizeof.
  *            The function fills as many fields as fit into that size.
- * Indexes    Every index counts from 0 and is less than the matching *_count().
+ * index      Counts from 0 and is less than the matching *_count().
+ * out        Receives the description; the caller has set its size.
  * Strings    A string belongs to the library.  A string of a coll_info_t is valid until the
  *            coll_info_t is destroyed, every other string until the process ends.
  * Errors     COLL_ERR_INVALID_ARGUMENT: a pointer is NULL, a `size` is too small, an index is out
@@ -42,7 +43,7 @@ extern "C" {
 enum {
 	/* Combines the operands in rank order, as operations that do not commute need. */
 	COLL_ALGORITHM_ORDERED = 1 << 0,
-	/* Also groups the operands as reproducible mode wants them (coll.h, Reproducible). */
+	/* Also groups the operands as reproducible mode wants them (coll-order(7)). */
 	COLL_ALGORITHM_CANONICAL = 1 << 1,
 	/* Works only if the number of ranks is a power of two. */
 	COLL_ALGORITHM_POWER_OF_TWO = 1 << 2,

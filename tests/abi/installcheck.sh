@@ -1,12 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # installcheck.sh - is what was installed complete and usable by others?  `make installcheck` runs it
-# and gives DESTDIR, bindir, libdir, plugindir, sysconfdir, plugins, PKG_CONFIG and MAKE.  With
+# and gives DESTDIR, the directories that the first checks name, plugins, PKG_CONFIG and MAKE.  With
 # nothing installed and no DESTDIR it installs into a directory of its own.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
 CC=${TEST_CC:-cc}
-tree=$(cd "${top_srcdir:-.}" && pwd)
 root=$DESTDIR
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
@@ -32,6 +31,8 @@ if [ -n "$root" ]; then
     export COLL_PLUGIN_PATH COLL_SYSCONFDIR
 fi
 
+documents=$root$docdir
+examples=$root$examplesdir
 for plugin in $plugins; do
     check "$plugin is installed" test -f "$root$plugindir/$plugin.so"
     check "$plugin has no .la file" test ! -e "$root$plugindir/$plugin.la"
@@ -133,6 +134,50 @@ done
 check "coll runs" "$root$bindir/coll" --version
 check "coll.conf is there" test -f "$root$sysconfdir/coll.conf"
 
+# ---- documents ----
+
+for file in README.md SECURITY.md LICENSE CHANGELOG.md plugins/README.md bindings/README.md; do
+    check "$file is there" test -s "$documents/$file"
+done
+
+# Prints the links of the installed documents that lead to no installed file.
+dangling() {
+    (cd "$documents" && find . -name '*.md') | while read -r file; do
+        grep -oE '\]\([^() ]*\)' "$documents/$file" | sed 's/^](//; s/)$//; s/#.*//' | while read -r link; do
+            case $link in
+            http*://* | '') ;;
+            /*) test -e "$root$link" || echo "$file: $link" ;;
+            *) test -e "$documents/$(dirname "$file")/$link" || echo "$file: $link" ;;
+            esac
+        done
+    done
+}
+none "each link of a document leads to an installed file" "$(dangling)"
+
+# Prints the files that headers, coll.conf and man pages name by folder/file and that are not installed.
+absent() {
+    sed 's/\\[-&%]/-/g; s/\\f.//g' "$root$includedir"/coll/*.h "$root$sysconfdir/coll.conf" "$root$mandir"/man[1357]/*coll* |
+        grep -oE '[A-Za-z]+/[A-Za-z0-9_/-]+\.(md|c|h|t|sh)\b' | sort -u | grep -v '^doc/PERFORMANCE.md$' |
+        while read -r file; do
+            test -e "$documents/$file" || test -e "$root$includedir/$file" || echo "$file"
+        done
+}
+none "each file that a header, coll.conf or a man page names is there" "$(absent)"
+if [ -e "${top_srcdir:-.}/docs/man/stamp" ]; then
+    check "coll_allreduce has its man page" test -s "$root$mandir/man3/coll_allreduce.3"
+    check "coll.conf too" test -s "$root$mandir/man5/coll.conf.5"
+else
+    skip "coll_allreduce has its man page" "they need sphinx-build, or a tarball"
+fi
+
+build_examples() {
+    cp -R "$examples" "$scratch/examples" && chmod -R u+w "$scratch/examples" &&
+        env PKG_CONFIG_PATH="$root$libdir/pkgconfig" ${root:+PKG_CONFIG_SYSROOT_DIR="$root"} \
+            "${MAKE:-make}" -s -C "$scratch/examples" CC="$CC" CFLAGS="$TEST_CFLAGS -Wall -Wextra -Werror"
+}
+check "the examples build with pkg-config only" build_examples
+check "and hello runs" "$root$bindir/coll" run -n 2 -- "$scratch/examples/hello"
+
 # ---- the same program and backend by CMake ----
 
 # The project's version is NEEDED, for example 0.1.
@@ -192,14 +237,14 @@ outside() {
 }
 build_digits() {
     # shellcheck disable=SC2046,SC2086 # flags are words
-    $CC $TEST_CFLAGS -O2 -DDIGITS_DATA="\"$tree/tests/examples/data\"" -o "$scratch/digits" \
-        "$tree/tests/examples/digits.c" -pthread $(pkg --cflags --libs) -lm
+    $CC $TEST_CFLAGS -O2 -DDIGITS_DATA="\"$examples/data\"" -o "$scratch/digits" \
+        "$examples/digits.c" -pthread $(pkg --cflags --libs) -lm
 }
 check "the training example builds" build_digits
 run4="$root$bindir/coll run --no-prefix -n 4 --"
 usual=$($run4 "$scratch/digits" | sed -n 's/.*, backend \([a-z]*\),.*/\1/p')
 before=$(listing)
-cp -R "$tree/tests/out-of-tree" "$scratch/out-of-tree"
+cp -R "$examples/backend" "$scratch/out-of-tree"
 chmod -R u+w "$scratch/out-of-tree"
 check "a whole backend fits into 149 lines" \
     test "$(wc -l <"$scratch/out-of-tree/coll_uds.c")" -lt 150
@@ -234,12 +279,12 @@ trains "then training is as before" "$usual" $run4 "$scratch/digits"
 
 # ---- the steps of plugins/README.md ----
 
-awk '/^```sh$/ { on = 1; next } /^```$/ { on = 0 } on' "$tree/plugins/README.md" \
+awk '/^```sh$/ { on = 1; next } /^```$/ { on = 0 } on' "$documents/plugins/README.md" \
     >"$scratch/steps.sh"
 check "plugins/README.md has commands" test -s "$scratch/steps.sh"
 newcomer() (
     mkdir "$scratch/newcomer" && cd "$scratch/newcomer" &&
-        env PATH="$root$bindir:$PATH" PKG_CONFIG_PATH="$root$libdir/pkgconfig" COLL="$tree" \
+        env PATH="$root$bindir:$PATH" PKG_CONFIG_PATH="$root$libdir/pkgconfig" EXAMPLES="$examples" \
             ${root:+PKG_CONFIG_SYSROOT_DIR="$root"} sh -e -x ../steps.sh >../steps.out 2>&1 ||
         { cat ../steps.out && false; }
 )

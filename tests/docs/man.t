@@ -5,7 +5,7 @@
 
 coll=${top_builddir:-.}/coll
 page=${top_srcdir:-.}/tools/coll.1
-completion=${top_srcdir:-.}/tools/coll.bash-completion
+completion=${top_srcdir:-.}/tools/completion/coll.bash
 
 # Each list has one option a line, sorted.
 

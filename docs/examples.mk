@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Builds the examples with nothing but an installed libcoll, which pkg-config finds.  The folder backend has a Makefile of
+# its own.  A copy of this folder is a place to build in.
+CFLAGS = -O2
+CPPFLAGS = -DDIGITS_DATA='"$(CURDIR)/data"'
+COLL_CFLAGS = $(shell pkg-config --cflags coll)
+COLL_LIBS = $(shell pkg-config --libs coll)
+
+all: hello digits overlap
+
+%: %.c
+	$(CC) $(CPPFLAGS) $(COLL_CFLAGS) $(CFLAGS) $< $(LDFLAGS) -pthread $(COLL_LIBS) -lm -ldl -o $@
+
+digits: device.h
+
+clean:
+	rm -f hello digits overlap
+
+.PHONY: all clean

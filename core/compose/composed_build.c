@@ -7,14 +7,6 @@
 #include "base/error.h"
 #include "transport/traffic.h"
 
-/* All ranks cut the messages of send and receive, or none: neither rank knows the other's memory. */
-static size_t composed_segment(const struct lane *lane, int kind)
-{
-	const struct selection *selection = &traffic_of(lane->context)->selection;
-
-	return kind_is_p2p(kind) && !selection->cuts_messages ? SIZE_MAX : selection->segment;
-}
-
 /*
  * The displacements of a v-form's blocks in the buffer that the steps use: staging memory and the scaled copy of
  * a list have no gaps.
@@ -29,40 +21,39 @@ static const size_t *composed_displs(const struct op *op, int buf)
 	return buf == COLL_BUFFER_SEND ? op->call.args.senddispls : op->call.args.recvdispls;
 }
 
-static int composed_append(struct op *op)
+int composed_build(struct op *op)
 {
 	const struct lane *lane = op->lane;
 	const coll_args_t *a = &op->call.args;
 	const struct algo *algo = algo_at(op->call.algorithm);
 	struct sched *s = &op->sched;
 	size_t elem = a->kind == COLL_KIND_BARRIER ? 1 : coll_dtype_size(a->dtype);
+	/* All ranks cut the messages of send and receive, or none: neither rank knows the other's memory. */
+	const struct selection *selection = &traffic_of(lane->context)->selection;
+	const int whole = op->call.kind->is_p2p && !selection->cuts_messages;
 	struct work w = {.kind = a->kind, .root = a->root, .count = a->count};
-
-	if (!algo)
-		return error_set(COLL_ERR_INTERNAL, "no algorithm for kind %d", a->kind);
-	w.in_place = op->call.in_place;
-	w.sendcounts = a->sendcounts;
-	w.senddispls = composed_displs(op, COLL_BUFFER_SEND);
-	w.recvcounts = a->recvcounts;
-	w.recvdispls = composed_displs(op, COLL_BUFFER_RECV);
-	w.nodes = &lane->composed->nodes;
-	sched_reset(s, lane->comm->rank, lane->comm->nranks, elem, composed_segment(lane, a->kind));
-	s->finish = op->call.redop.division == REDOP_DIVIDES_RESULT;
-	s->scale = op->call.redop.division == REDOP_DIVIDES_INPUTS;
-	algo_build(algo, s, &w);
-	if (op->call.staged)
-		staging_schedule(op);
-	return s->error;
-}
-
-int composed_build(struct op *op)
-{
-	int code;
 
 	if (op->stage >= PLAN_BUILT)
 		return COLL_SUCCESS;
-	code = composed_append(op);
-	if (!code)
+	if (!algo)
+		return error_set(COLL_ERR_INTERNAL, "no algorithm for kind %d", a->kind);
+	w.in_place = op->call.in_place;
+	if (op->call.kind->is_v) {
+		w.sendcounts = a->sendcounts;
+		w.senddispls = composed_displs(op, COLL_BUFFER_SEND);
+		w.recvcounts = a->recvcounts;
+		w.recvdispls = composed_displs(op, COLL_BUFFER_RECV);
+	}
+	w.nodes = &lane->composed->nodes;
+	sched_reset(s, lane->comm->rank, lane->comm->nranks, elem,
+		    whole ? SIZE_MAX : selection->segment);
+	s->finish = op->call.redop.division == REDOP_DIVIDES_RESULT;
+	s->scale = op->call.redop.division == REDOP_DIVIDES_INPUTS;
+	algo_build(algo, s, &w);
+	op->in_pieces = op->call.kind->is_p2p && s->nsteps > 1;
+	if (op->call.staged)
+		staging_schedule(op);
+	if (!s->error)
 		op->stage = PLAN_BUILT;
-	return code;
+	return s->error;
 }

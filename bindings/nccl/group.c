@@ -87,7 +87,8 @@ static coll_result_t operation_execute(const struct operation *o)
 	if (!args.flags && !args.tag)
 		return operation_call(&args, o->comm->coll);
 	code = operation_request(&args, o->comm->coll);
-	if (code != COLL_ERR_UNSUPPORTED || !o->optional || !args.flags)
+	if ((code != COLL_ERR_UNSUPPORTED && code != COLL_ERR_INVALID_USAGE) || !o->optional ||
+	    !args.flags)
 		return code;
 	args.flags = 0;
 	return operation_request(&args, o->comm->coll);

@@ -159,18 +159,21 @@ struct comm_client {
 
 /*
  * A communicator: what its lanes share.  A communicator has one lane for all memory, or two (lane.h): then each field
- * names the lock that guards it.  What no lock guards is constant from the communicator's making to its end.
+ * names the lock that guards it.  A field that names no lock is constant from the communicator's making to its end.
  */
 struct comm {
 	coll_comm_t handle; /* both locks, until comm_publish */
-	struct lane *lane
-		[LANES]; /* both locks, while a lane is made or freed; NULL: there is no such lane */
+	/*
+	 * NULL: there is no such lane.  The host lane's is cleared under the first lane's lock, when the handle is not valid any
+	 * more: who has a pin reads it without a lock.
+	 */
+	struct lane *lane[LANES];
 	struct outcome *outcome; /* also for events: outlives the communicator */
 	int rank, nranks;
-	int lanes; /* lanes that are made; the thread that frees the last one frees the communicator */
+	int lanes; /* lanes that are made: the thread that makes and frees them counts, without a lock */
 	/* Counts aborts, and the destroy: one more ends the shrink of an aborted communicator.  No lock. */
 	_Atomic int aborted;
-	_Atomic int64_t timeout_us; /* longest time without progress in a wait */
+	_Atomic int64_t timeout_us; /* longest time without progress in a wait.  No lock */
 	struct redop_table
 		*redops; /* NULL: none was made.  A reader takes one lock, a change both */
 

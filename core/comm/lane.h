@@ -105,7 +105,7 @@ void lane_note_stream_wait(const struct lane *host, uint64_t number);
  * any lane: 0.
  */
 uint64_t lane_streams_wait(const struct lane *lane);
-/* lanes->staged_number is not 0: waits for that staged call. */
+/* comm->staged_number is not 0: waits for that staged call. */
 int lane_wait_staged(struct lane *native);
 /*
  * The backend will be aborted, which would wait for streams that wait for calls of the host lane: these streams wait no

@@ -58,7 +58,7 @@ static int composed_take_named(struct call *call, const struct call_description 
 	const int named = (int)(call->args.flags >> COLL_ARGS_ALGORITHM) - 1;
 
 	if (call->slot)
-		return error_set(COLL_ERR_UNSUPPORTED,
+		return error_set(COLL_ERR_INVALID_USAGE,
 				 "%s: args->flags names an algorithm, but the backend executes the "
 				 "call by itself: set it to 0",
 				 call->kind->name);

@@ -1180,7 +1180,7 @@ COLL_API const char *coll_kind_name(int32_t kind);
  * coll_args_t.flags = (i + 1) << COLL_ARGS_ALGORITHM: the library composes the call by the algorithm of
  * index i in coll_algorithm() (introspect.h), instead of the one that the rules choose.  All ranks name the
  * same.  COLL_ERR_UNSUPPORTED: the algorithm is not one of this kind, or does not serve the number of
- * ranks or the operation, or the backend executes the call by itself.
+ * ranks or the operation.  COLL_ERR_INVALID_USAGE: the backend executes the call by itself.
  */
 enum { COLL_ARGS_ALGORITHM = 16 };
 

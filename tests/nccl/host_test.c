@@ -307,6 +307,29 @@ static void advice(struct rank *r)
 	device_free(r->rank, there);
 }
 
+/* No algorithm of the library serves a call of the backend's: the call is refused, and does not go to the host lane. */
+static void named_algorithm(struct rank *r)
+{
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	coll_args_t args = {.size = sizeof(args),
+			    .kind = COLL_KIND_ALLREDUCE,
+			    .flags = 1u << COLL_ARGS_ALGORITHM,
+			    .dtype = COLL_INT64,
+			    .op = COLL_SUM,
+			    .sendbuf = there,
+			    .recvbuf = there,
+			    .count = 1};
+	coll_request_t request;
+
+	nccl_fails(r, coll_request_issue(r->comm, &args, &request), COLL_ERR_INVALID_USAGE,
+		   "executes the call by itself", "an allreduce that names an algorithm");
+	args.kind = COLL_KIND_BARRIER;
+	args.count = 0;
+	nccl_fails(r, coll_request_issue(r->comm, &args, &request), COLL_ERR_INVALID_USAGE,
+		   "executes the call by itself", "a barrier that names an algorithm");
+	device_free(r->rank, there);
+}
+
 /* A host call on a captured stream: the backend's own operations can be captured. */
 static void captured(struct rank *r)
 {
@@ -430,6 +453,7 @@ int main(int argc, char **argv)
 		{loose_messages, "messages outside the order", 1},
 		{operations, "operations of the program", 1},
 		{advice, "advice in refusals", 1},
+		{named_algorithm, "an algorithm named for a call of the backend", 1},
 		{captured, "a captured stream", 1},
 		{new_connection, "a rank that connects after a call on the host", 1},
 		{after_device, "a rank that waits for both before its next calls", 1},

@@ -5,6 +5,8 @@ import os
 import re
 import time
 
+from docutils import nodes
+
 with open("pages.json", encoding="utf-8") as file:
     known = json.load(file)
 
@@ -44,5 +46,14 @@ def finish_man(app, error):
             file.write(".so man%d/%s.%d\n" % (section, home, section))
 
 
+def drop_links(app, doctree, name):
+    """Takes the links out of man pages, since newer Sphinx prints where they lead."""
+    if app.builder.name == "man":
+        for link in list(doctree.findall(nodes.reference)):
+            place = link.parent.index(link)
+            link.parent[place : place + 1] = link.children
+
+
 def setup(app):
+    app.connect("doctree-resolved", drop_links)
     app.connect("build-finished", finish_man)

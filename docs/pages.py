@@ -122,8 +122,8 @@ class Manual:
                     page = Page(self, item, header, free, common, examples)
                     self.add(item.name, 3, page.description(), page.lines())
 
-    def write_links(self):
-        """Lists the pages that are a link to another page."""
+    def links(self):
+        """Returns the pages that are a link to another page."""
         return [[name, 3, home] for name, home in self.home.items() if name != home]
 
 
@@ -270,7 +270,8 @@ class Page:
             return self.manual.code("\n".join(program))
         files = [file for file, text in self.examples.items() if file and call.search(text)]
         if files:
-            lines = ["Among the installed examples: %s." % ", ".join("``%s``" % f for f in files), ""]
+            lines = ["Among the installed examples (``pkg-config --variable=examplesdir coll``): %s." %
+                     ", ".join("``%s``" % f for f in files), ""]
         return lines
 
     def see_also(self):
@@ -569,7 +570,7 @@ def main(source, out):
     write_index(manual, sections + insight)
     with open(os.path.join(out, "pages.json"), "w", encoding="utf-8") as file:
         pages = [[name, section, text] for name, (section, text) in manual.pages.items() if section != 1]
-        json.dump({"pages": pages, "links": manual.write_links()}, file, indent=0)
+        json.dump({"pages": pages, "links": manual.links()}, file, indent=0)
     shutil.copy(os.path.join(source, "docs/conf.py"), out)
 
 

@@ -110,12 +110,8 @@
  *                of memory.
  * FFI            Handles are opaque and pointer-sized, integers have fixed widths, no function
  *                needs a macro, and structs that may grow begin with their size.
- *                The library keeps the pointers to the buffers of an operation after the call has returned, until
- *                the operation is complete; those of a persistent request until the request is freed.  A language
- *                whose memory moves or ends by itself (Go, Java, Python, Rust) pins the buffers, or keeps them
- *                alive, that long.  Beyond their calls the library keeps four other kinds of pointer: functions
- *                of the program with their `user`, scalars of COLL_SCALAR_DEVICE, registered memory, and the place
- *                of the handle of coll_comm_isplit() and coll_comm_idup().
+ *                A language whose memory moves or ends by itself (Go, Java, Python, Rust) pins the buffers until
+ *                the operation is complete, because the library keeps the pointers: coll-completion(7).
  */
 #ifndef COLL_COLL_H
 #define COLL_COLL_H

@@ -110,6 +110,14 @@ none "coll.conf(5) has each option with its variable" \
 backends=$(sed -n '/"backends"/,/"options"/s/.*"name": "\([a-z0-9_]*\)".*/\1/p' "$dir/info" | tr '[:lower:]' '[:upper:]')
 sections=$(text coll.conf.5 | sed -n 's/^\.SH SECTION \[\(.*\)\]$/\1/p')
 missing=$(for name in $sections; do echo "$backends" | grep -qx "$name" || printf '%s|' "${name}_"; done)
+# "key = default" of each option that has a default.
+sed -n '/"options"/,/"notes"/p' "$dir/info" | awk -F'": "' '
+    { value = $2; sub(/",?$/, "", value) }
+    /"name"/ { key = value; sub(/.*\./, "", key) }
+    /"default": / && value != "" { print key " = " value }' | sort -u >"$dir/defaults"
+check "there are defaults" [ "$(wc -l <"$dir/defaults")" -gt 30 ]
+text coll.conf.5 | sed 's/^\.B //' | sort -u >"$dir/lines"
+none "coll.conf(5) has their defaults" "$(comm -23 "$dir/defaults" "$dir/lines")"
 # Every backend has the option `priority`, which `coll info` shows with the backend.
 none "each option of coll.conf(5) is one of the library" \
     "$(tr 'a-z.' 'A-Z_' <"$dir/options" | sort | comm -13 - "$dir/variables" |

@@ -110,6 +110,9 @@ module coll
    integer(c_int32_t), parameter :: COLL_KIND_SCAN            = 17
    integer(c_int32_t), parameter :: COLL_KIND_EXSCAN          = 18
 
+   ! where coll_args_t.flags names an algorithm
+   integer(c_int32_t), parameter :: COLL_ARGS_ALGORITHM = 16
+
    ! places of a scalar
    integer(c_int32_t), parameter :: COLL_SCALAR_NONE           = -1
    integer(c_int32_t), parameter :: COLL_SCALAR_DEVICE         = 0

@@ -86,6 +86,16 @@ def collectives(t):
     t.equal(c.allreduce(np.empty((0, 3))), np.empty((0, 3)), "an array without elements")
 
 
+def algorithms(t):
+    c, n = t.comm, t.size
+    for name in ("ring", "recursive_doubling"):
+        by = c.using(name, tag=7)
+        t.equal(by.allreduce(of(t.rank)), sum(t.each(of)), f"allreduce by {name}")
+        t.equal(by.start.allreduce(of(t.rank)).wait(), sum(t.each(of)), f"allreduce by {name}, started")
+    t.equal(c.using(tag=8).scan(np.ones(2)), np.full(2, t.rank + 1.0), "a tag alone")
+    t.raises(coll.InvalidArgument, "allreduce has no algorithm 'nosuch'", c.using("nosuch").allreduce, 1)
+
+
 def v_forms(t):
     c, n, me = t.comm, t.size, t.rank
     counts = t.each(lambda r: r + 1)
@@ -496,8 +506,8 @@ def device(t):
     t.ok(np.array_equal(c.allreduce(Exporter(tensor), out=np.empty(5, "f4")), want), "page-locked memory by DLPack")
 
 
-CASES = {"all": [collectives, v_forms, types, memory, messages, requests, kept_alive, derived, operations, sentences,
-                 use_asyncio, use_threads],
+CASES = {"all": [collectives, algorithms, v_forms, types, memory, messages, requests, kept_alive, derived, operations,
+                 sentences, use_asyncio, use_threads],
          "asyncio": [use_asyncio, kept_alive, requests],
          "interrupted": [interrupted],
          "device": [device]}

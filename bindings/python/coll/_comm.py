@@ -137,6 +137,19 @@ class Registration:
         self.deregister()
 
 
+class Using(Calls[Any], Waiting):
+    """The calls of a communicator by one algorithm; made by comm.using()."""
+
+    start: Calls[Request]
+    prepare: Calls[Request]
+
+
+def _ways(calls: Comm | Using, handle: int, algorithm: bytes = b"", tag: int = 0) -> None:
+    """Gives a communicator the two other ways to make its calls."""
+    calls.start = Calls(handle, _core.WAY_START, algorithm, tag)
+    calls.prepare = Calls(handle, _core.WAY_PREPARE, algorithm, tag)
+
+
 def _milliseconds(seconds: float | None) -> int:
     return -1 if seconds is None else max(1, int(seconds * 1000))
 
@@ -154,8 +167,7 @@ class Comm(Calls[Any], Waiting):
 
     def __init__(self, handle: int, way: int = _core.WAY_WAIT, *, threaded: bool = False,
                  holds: list[Any] | None = None) -> None:
-        self.start = Calls(handle, _core.WAY_START)
-        self.prepare = Calls(handle, _core.WAY_PREPARE)
+        _ways(self, handle)
         self._holds = [] if holds is None else holds
         self._owner = os.getpid()
         _threaded[handle] = threaded
@@ -291,6 +303,21 @@ class Comm(Calls[Any], Waiting):
     def group(self) -> Group:
         """`with comm.group():` makes the calls of the block one batch; coll.group() is the same."""
         return Group()
+
+    def using(self, algorithm: str = "", *, tag: int = 0) -> Using:
+        """The calls by one algorithm instead of that which the rules choose, the same on all ranks.
+
+        `tag` is any number, which stands beside the calls in the record of the option `dump`.  The result has the
+        collectives, `start` and `prepare`; keep it for calls that are often made.
+
+        >>> import coll
+        >>> with coll.init() as comm:
+        ...     comm.using("ring").allreduce(2.5)
+        2.5
+        """
+        calls = Using(self.handle, _core.WAY_WAIT, algorithm.encode(), tag)
+        _ways(calls, self.handle, algorithm.encode(), tag)
+        return calls
 
     def op(self, function: Callable[[Any, Any], Any], *, commutative: bool = True) -> Op:
         """Makes an operation of a function of two arrays, `function(left, inout)`.

@@ -7,6 +7,7 @@
 #include "core.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* How many elements an array of a call has. */
 enum part {
@@ -359,6 +360,23 @@ static const struct comm *comm_read(PyObject *object)
 	return NULL;
 }
 
+/* Has the library compose the call by the algorithm of comm.using(). */
+static int name_algorithm(struct call *call)
+{
+	coll_algorithm_info_t info = {.size = sizeof(info)};
+
+	for (int32_t i = 0; i < coll_algorithm_count(); i++)
+		if (!coll_algorithm(i, &info) && info.kind == call->args.kind &&
+		    !strcmp(info.name, call->comm->algorithm)) {
+			call->args.flags = (uint32_t)(i + 1) << COLL_ARGS_ALGORITHM;
+			return 0;
+		}
+	PyErr_Format(core_invalid_argument,
+		     "%s has no algorithm '%s'; `coll info --algorithms` lists the algorithms",
+		     name_of(call), call->comm->algorithm);
+	return -1;
+}
+
 /* The arguments of run(): comm, kind, x, out, op, root or peer, tag, stream, counts. */
 static int call_read(struct call *call, PyObject *const *argv)
 {
@@ -372,6 +390,10 @@ static int call_read(struct call *call, PyObject *const *argv)
 	call->shape = &shapes[args->kind];
 	args->root = (int32_t)PyLong_AsLong(argv[5]);
 	args->tag = (uint32_t)PyLong_AsUnsignedLongMask(argv[6]);
+	if (call->comm->tag && args->kind != COLL_KIND_SEND && args->kind != COLL_KIND_RECV)
+		args->tag = call->comm->tag;
+	if (call->comm->algorithm && name_algorithm(call))
+		return -1;
 	if (PyErr_Occurred() || !to_stream(argv[7], &args->stream) ||
 	    (argv[4] != Py_None && op_code(argv[4], &args->op)))
 		return -1;

@@ -541,10 +541,12 @@ static PyObject *comm_new(PyTypeObject *type, PyObject *args, PyObject *keywords
 	coll_comm_t handle;
 	struct comm *comm;
 	int32_t rank = 0, size = 0;
+	PyObject *name = NULL;
+	unsigned int tag = 0;
 	int way = WAY_WAIT;
 
 	(void)keywords;
-	if (!PyArg_ParseTuple(args, "O&|i", to_handle, &handle, &way))
+	if (!PyArg_ParseTuple(args, "O&|iSI", to_handle, &handle, &way, &name, &tag))
 		return NULL;
 	WITHOUT_GIL(&outcome, coll_comm_user_rank(handle, &rank));
 	if (!outcome.code)
@@ -558,6 +560,11 @@ static PyObject *comm_new(PyTypeObject *type, PyObject *args, PyObject *keywords
 	comm->rank = rank;
 	comm->size = size;
 	comm->way = way;
+	comm->tag = tag;
+	comm->algorithm_name = name;
+	Py_XINCREF(name);
+	if (name && PyBytes_Size(name))
+		comm->algorithm = PyBytes_AsString(name);
 	return (PyObject *)comm;
 }
 
@@ -572,6 +579,7 @@ static void comm_dealloc(PyObject *self)
 	PyTypeObject *type = Py_TYPE(self);
 	freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
 
+	Py_CLEAR(((struct comm *)self)->algorithm_name);
 	free_object(self);
 	Py_DECREF(type);
 }

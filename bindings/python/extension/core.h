@@ -100,10 +100,13 @@ PyObject *core_array_info(PyObject *module, PyObject *object);
 /* How the calls of a struct comm end. */
 enum { WAY_WAIT, WAY_START, WAY_PREPARE };
 
-/* coll._core.Comm, the base of coll.Comm and of comm.start and comm.prepare. */
+/* coll._core.Comm, the base of coll.Comm, and of comm.start, comm.prepare and comm.using(). */
 struct comm {
 	PyObject_HEAD coll_comm_t handle;
 	int rank, size, way;
+	const char *algorithm; /* of comm.using(): of `algorithm_name`; NULL: the rules choose */
+	PyObject *algorithm_name;
+	unsigned int tag; /* of collectives, for the record */
 };
 
 /*

@@ -45,6 +45,15 @@ has "three ranks: the clocks of one host agree" "$dir/out" '^  ok +clocks: they 
 has "three ranks: links within a host" "$dir/out" '^  (ok|warning) +links within a host: a good one has [0-9.]+ us and [0-9.]+ MB/s'
 none "three ranks: the ranks print once" "$(grep -c '^Verdict' "$dir/out" | grep -v '^1$')"
 
+if command -v python3 >/dev/null; then
+    job 17 --json
+    is "17 ranks meet in rounds: status 0" $status 0
+    is "17 ranks meet in rounds: every link has its figures" \
+        "$(json '(len(d["links"]), all(l["latency_us"] > 0 and l["mbytes_s"] > 0 for l in d["links"]))')" "(272, True)"
+else
+    skip "17 ranks meet in rounds" "no python3 to read JSON with"
+fi
+
 job 2 --no-links
 none "--no-links: none" "$(grep -iE 'latency|links|clocks' "$dir/out")"
 (

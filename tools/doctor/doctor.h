@@ -44,13 +44,16 @@ void doctor_facts(struct doctor_facts *facts);
 
 /* One direction between two ranks. */
 struct doctor_link {
-	double latency_us; /* half of the shortest round trip of 8 bytes */
+	double latency_us; /* half of the shortest round trip of 24 bytes */
 	double mbytes_s;   /* megabytes a second of long messages */
 };
 
+/* Up to so many ranks one pair is measured after the other; more ranks are measured in rounds of pairs. */
+enum { DOCTOR_ALONE = 16 };
+
 /*
- * Measures the links of this rank to all others, one pair of ranks after the other; all ranks call it.  own[r] becomes the
- * link to rank r, and *clock_ns how far the clock is ahead of rank 0's.
+ * Measures the links of this rank to all others; all ranks call it.  own[r] becomes the link to rank r, and *clock_ns how
+ * far the clock is ahead of rank 0's.
  */
 coll_result_t doctor_measure(coll_comm_t comm, int32_t rank, int32_t nranks,
 			     struct doctor_link *own, int64_t *clock_ns);

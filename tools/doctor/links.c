@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 #include "doctor/doctor.h"
+#include "lib/progress.h"
 #include "lib/tool.h"
 
 enum {
@@ -153,31 +154,75 @@ static coll_result_t links_second(const struct links_pair *p)
 	}
 }
 
+/*
+ * Returns the peer of a rank in a round of a tournament in which each two ranks meet once, or -1.  The ranks of a round
+ * sum to its number, modulo the number of rounds; the last rank of an even number takes the rank that would meet itself.
+ */
+static int32_t links_peer_in_round(int32_t nranks, int32_t rank, int32_t round)
+{
+	const int32_t even = nranks + nranks % 2, rounds = even - 1;
+	int32_t peer;
+
+	if (rank == rounds)
+		peer = round * (even / 2) % rounds;
+	else
+		peer = (round + rounds - rank) % rounds;
+	if (peer == rank)
+		peer = rounds;
+	return peer < nranks ? peer : -1;
+}
+
+/* Returns the peer of a rank if only the pair of that number meets, or -1. */
+static int32_t links_peer_of_pair(int32_t nranks, int32_t rank, int32_t number)
+{
+	int32_t a = 0;
+
+	while (number >= nranks - 1 - a)
+		number -= nranks - 1 - a++;
+	if (rank == a)
+		return a + 1 + number;
+	return rank == a + 1 + number ? a : -1;
+}
+
+/* Measures both directions. */
+static coll_result_t links_both(const struct links_pair *p, int32_t rank, struct doctor_link *link,
+				int64_t *ahead)
+{
+	coll_result_t code = rank < p->peer ? links_first(p, link, ahead) : links_second(p);
+
+	if (code != COLL_SUCCESS)
+		return code;
+	return rank < p->peer ? links_second(p) : links_first(p, link, ahead);
+}
+
 coll_result_t doctor_measure(coll_comm_t comm, int32_t rank, int32_t nranks,
 			     struct doctor_link *own, int64_t *clock_ns)
 {
-	char *buffer = malloc(LINKS_BYTES_MAX);
-	coll_result_t code = buffer ? COLL_SUCCESS : COLL_ERR_NO_MEMORY;
+	/* Pairs that are measured at once share the network and the processors, but of many ranks each alone takes minutes. */
+	const int alone = nranks <= DOCTOR_ALONE;
+	const int32_t steps = alone ? nranks * (nranks - 1) / 2 : nranks + nranks % 2 - 1;
+	struct links_pair p = {.comm = comm, .buffer = malloc(LINKS_BYTES_MAX)};
+	coll_result_t code = p.buffer ? COLL_SUCCESS : COLL_ERR_NO_MEMORY;
+	struct progress progress;
 	int64_t ahead = 0;
 
 	*clock_ns = 0;
-	if (buffer)
-		memset(buffer, 1, LINKS_BYTES_MAX);
-	for (int32_t a = 0; a < nranks && code == COLL_SUCCESS; a++)
-		for (int32_t b = 0; b < nranks && code == COLL_SUCCESS; b++) {
-			struct links_pair p = {comm, rank == a ? b : a, buffer};
-
-			if (a == b)
-				continue;
-			/* One pair at a time: pairs would share the network and the processors. */
-			code = coll_barrier(comm);
-			if (code == COLL_SUCCESS && rank == a)
-				code = links_first(&p, &own[b], &ahead);
-			else if (code == COLL_SUCCESS && rank == b)
-				code = links_second(&p);
-			if (rank == a && b == 0)
-				*clock_ns = 0 - ahead;
-		}
-	free(buffer);
+	if (p.buffer)
+		memset(p.buffer, 1, LINKS_BYTES_MAX);
+	progress_begin(&progress, PROGRESS_AFTER_MS);
+	for (int32_t step = 0; step < steps && code == COLL_SUCCESS; step++) {
+		p.peer = alone ? links_peer_of_pair(nranks, rank, step)
+			       : links_peer_in_round(nranks, rank, step);
+		if (rank == 0)
+			progress_show(&progress, "links, step %d of %d", step + 1, steps);
+		code = coll_barrier(comm);
+		if (code != COLL_SUCCESS || p.peer < 0)
+			continue;
+		code = links_both(&p, rank, &own[p.peer], &ahead);
+		if (p.peer == 0)
+			*clock_ns = 0 - ahead;
+	}
+	progress_clear(&progress);
+	free(p.buffer);
 	return code;
 }

@@ -20,7 +20,7 @@ static int check_types(const struct lane *lane, struct call *call)
 	if (!coll_dtype_size(a->dtype))
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: dtype %d is not a data type",
 				 call->kind->name, a->dtype);
-	if (kind_is_scan(a->kind) && a->op == COLL_AVG)
+	if (call->kind->is_scan && a->op == COLL_AVG)
 		return error_set(
 			COLL_ERR_INVALID_ARGUMENT,
 			"%s: op %d (avg) is not an operation on a part of the ranks; use sum, "
@@ -37,11 +37,9 @@ static int check_types(const struct lane *lane, struct call *call)
 
 static int check_root(const struct kind *k, const struct lane *lane, const coll_args_t *a)
 {
-	const char *what = kind_is_p2p(a->kind) ? "peer" : "root";
+	const char *what = k->is_p2p ? "peer" : "root";
 	int any = a->kind == COLL_KIND_RECV && a->root == COLL_ANY_SOURCE;
 
-	if (!k->has_root && !kind_is_p2p(a->kind))
-		return COLL_SUCCESS;
 	if (any || (a->root >= 0 && a->root < lane->comm->nranks))
 		return COLL_SUCCESS;
 	return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %s is %d, but ranks go from 0 to %d",
@@ -53,10 +51,10 @@ static int check_block(const struct lane *lane, const coll_args_t *a, int receiv
 		       int i, size_t *at, size_t *count)
 {
 	const size_t *displs = receives ? a->recvdispls : a->senddispls;
-	const int each = receives ? kind_at(a->kind)->recv : kind_at(a->kind)->send;
+	const struct kind *k = kind_at(a->kind);
+	const int each = receives ? k->recv : k->send;
 
-	if (a->kind == COLL_KIND_REDUCE_SCATTERV || each != KIND_EACH || !kind_is_v(a->kind) ||
-	    !displs) {
+	if (a->kind == COLL_KIND_REDUCE_SCATTERV || each != KIND_EACH || !k->is_v || !displs) {
 		*at = 0;
 		*count = all;
 		return i == 0;
@@ -94,7 +92,7 @@ static int check_buffers(const struct lane *lane, struct call *call)
 	size_t recv = call->list & 1 << COLL_BUFFER_RECV ? all : extent_elements(lane, a, 1);
 	uintptr_t s = (uintptr_t)a->sendbuf, r = (uintptr_t)a->recvbuf;
 
-	if ((send > PTRDIFF_MAX / elem || recv > PTRDIFF_MAX / elem) && kind_is_v(a->kind))
+	if ((send > PTRDIFF_MAX / elem || recv > PTRDIFF_MAX / elem) && k->is_v)
 		return error_set(
 			COLL_ERR_INVALID_ARGUMENT,
 			"%s: the span of counts and displacements of %s does not fit into memory",
@@ -169,8 +167,6 @@ static int check_arrays(const struct kind *k, const struct lane *lane, const col
 	const int recvs = kind_gives_recvcounts(k, lane->comm->rank == a->root);
 	int one, other;
 
-	if (!(k->sendcounts || k->recvcounts) || a->flags & CALL_OF_LIST)
-		return COLL_SUCCESS;
 	if ((sends && !a->sendcounts) || (recvs && !a->recvcounts))
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %scounts is NULL", k->name,
 				 sends && !a->sendcounts ? "send" : "recv");
@@ -184,11 +180,12 @@ static int check_arrays(const struct kind *k, const struct lane *lane, const col
 	return check_own_counts(k, lane, a);
 }
 
-static int check_stream(const struct kind *k, const struct lane *lane, const coll_args_t *a)
+/* Can the call have a stream of the program? */
+static int check_stream(const struct kind *k, const struct lane *lane)
 {
 	const coll_backend_t *b = &lane->context->plugin->backend;
 
-	if (!a->stream || (b->native && b->native->event_record && !b->transport))
+	if (b->native && b->native->event_record && !b->transport)
 		return COLL_SUCCESS;
 	if (!b->transport)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
@@ -208,39 +205,38 @@ static int check_lists(const struct kind *k, const struct lane *lane, const coll
 	const int send = k->send == KIND_EACH && !(k->send_root && lane->comm->rank != a->root);
 	const int recv = k->recv == KIND_EACH && !(k->recv_root && lane->comm->rank != a->root);
 
-	if (!(a->flags & CALL_OF_LIST))
-		return 0;
 	return send << COLL_BUFFER_SEND | recv << COLL_BUFFER_RECV;
 }
 
 int check_call(const struct lane *lane, const coll_args_t *a, struct call *call)
 {
+	const int is_list = a->flags & CALL_OF_LIST;
 	const struct call *alike;
 	const struct kind *k;
-	int code;
+	int code = COLL_SUCCESS;
 
 	if (!kind_is_valid(a->kind))
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "kind %d is not a kind of operation",
 				 a->kind);
-	k = a->flags & CALL_OF_LIST ? kind_list_at(a->kind) : kind_at(a->kind);
+	k = is_list ? kind_list_at(a->kind) : kind_at(a->kind);
 	*call = (struct call){.args = *a, .kind = k, .redop.dtype = a->dtype};
-	call->list = check_lists(k, lane, a);
+	if (is_list)
+		call->list = check_lists(k, lane, a);
 	call->args.flags &= ~(uint32_t)CALL_OF_LIST;
 	alike = plan_alike(lane, a);
 	if (alike) {
 		call->redop = alike->redop;
 		call->slot = alike->slot;
-		code = check_stream(k, lane, a);
 	} else {
 		code = lane->client->supports(lane, a->kind);
 		if (!code)
 			code = check_types(lane, call);
-		if (!code)
+		if (!code && (k->has_root || k->is_p2p))
 			code = check_root(k, lane, a);
-		if (!code)
-			code = check_stream(k, lane, a);
-		if (!code)
-			code = check_arrays(k, lane, a);
 	}
+	if (!code && a->stream)
+		code = check_stream(k, lane);
+	if (!code && k->is_v && !is_list)
+		code = check_arrays(k, lane, a);
 	return code || a->kind == COLL_KIND_BARRIER ? code : check_buffers(lane, call);
 }

@@ -29,12 +29,12 @@ static uint32_t host_memory_kinds(const struct lane *lane, const struct call *ca
 	const struct kind *k = call->kind;
 	const int root = lane->comm->rank == a->root;
 	/* Not of a list, which has one count for all ranks. */
-	const int counts_differ = kind_is_v(a->kind) && k == kind_at(a->kind);
+	const int counts_differ = kind_at(a->kind)->is_v && k == kind_at(a->kind);
 	const size_t sends = call->elements[COLL_BUFFER_SEND],
 		     recvs = call->elements[COLL_BUFFER_RECV];
 	uint32_t kinds = 0;
 
-	if (!a->count && !counts_differ && !kind_is_p2p(a->kind))
+	if (!a->count && !counts_differ && !kind_at(a->kind)->is_p2p)
 		return 0;
 	if (k->send != KIND_NONE && (root || !k->send_root) && a->sendbuf && (sends || !recvs))
 		kinds |= host_memory_kind(lane, a->sendbuf, sends);

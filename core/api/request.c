@@ -69,9 +69,9 @@ static void request_drop_unused(coll_args_t *a)
 {
 	if (!kind_is_valid(a->kind))
 		return;
-	if (!kind_reduces(a->kind))
+	if (!kind_at(a->kind)->reduces)
 		a->op = 0;
-	if (!kind_has_root(a->kind) && !kind_is_p2p(a->kind))
+	if (!kind_at(a->kind)->has_root && !kind_at(a->kind)->is_p2p)
 		a->root = 0;
 	if (a->kind == COLL_KIND_REDUCE_SCATTERV)
 		a->senddispls = a->recvdispls = NULL;

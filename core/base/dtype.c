@@ -15,12 +15,13 @@ struct dtype_entry {
 	[number] = {bytes, since, family, #name},
 static const struct dtype_entry dtype_table[] = {DTYPES(DTYPE_ENTRY)};
 
+enum { DTYPE_NUMBERS = sizeof(dtype_table) / sizeof(dtype_table[0]) };
+
 static const struct dtype_entry *dtype_find(coll_dtype_t dtype)
 {
-	const size_t n = sizeof(dtype_table) / sizeof(dtype_table[0]);
-
-	return dtype >= 0 && (size_t)dtype < n && dtype_table[dtype].size ? &dtype_table[dtype]
-									  : NULL;
+	return dtype >= 0 && (size_t)dtype < DTYPE_NUMBERS && dtype_table[dtype].size
+		       ? &dtype_table[dtype]
+		       : NULL;
 }
 
 enum dtype_family dtype_family(coll_dtype_t dtype)
@@ -41,10 +42,8 @@ uint32_t dtype_since(coll_dtype_t dtype)
 
 size_t coll_dtype_size(coll_dtype_t dtype)
 {
-	const struct dtype_entry *entry = dtype_find(dtype);
-
-	if (entry)
-		return entry->size;
+	if (dtype >= 0 && (size_t)dtype < DTYPE_NUMBERS)
+		return dtype_table[dtype].size;
 	return dtype_is_opaque(dtype) ? (size_t)(dtype - COLL_OPAQUE) : 0;
 }
 

@@ -23,6 +23,7 @@
 		.recvcounts = KIND_HAS(traits, KIND_RECVCOUNTS),                                   \
 		.is_v = KIND_HAS(traits, KIND_SENDCOUNTS | KIND_RECVCOUNTS),                       \
 		.own_counts = KIND_HAS(traits, KIND_OWN_COUNTS),                                   \
+		.is_collective = !KIND_HAS(traits, KIND_P2P),                                      \
 		.is_p2p = KIND_HAS(traits, KIND_P2P),                                              \
 		.is_scan = KIND_HAS(traits, KIND_SCAN),                                            \
 		.index = KIND_INDEX(number, traits),                                               \

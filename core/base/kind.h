@@ -19,7 +19,7 @@ struct kind {
 	int sendcounts, recvcounts; /* the call has this array */
 	int is_v;                   /* there is a count for each rank (allgatherv to scatterv) */
 	int own_counts;             /* each rank knows its own counts only */
-	int is_p2p;                 /* it is a send or a receive */
+	int is_collective, is_p2p;  /* all ranks take part; two do: it is a send or a receive */
 	int is_scan;                /* each rank reduces the inputs of the ranks before it */
 	int index; /* of a collective: its number among the collectives, from 0 on without gaps; else -1 */
 };
@@ -45,18 +45,6 @@ static inline const struct kind *kind_list_at(int kind)
 }
 /* Returns the name, "allreduce"; "?" for a kind that is not valid. */
 const char *kind_name(int kind);
-static inline int kind_has_root(int kind)
-{
-	return kind_at(kind)->has_root;
-}
-static inline int kind_reduces(int kind)
-{
-	return kind_at(kind)->reduces;
-}
-static inline int kind_is_v(int kind)
-{
-	return kind_at(kind)->is_v;
-}
 /* Does the call of this rank give the counts of the blocks of its send buffer, or of its receive buffer? */
 static inline int kind_gives_sendcounts(const struct kind *kind, int is_root)
 {
@@ -65,19 +53,6 @@ static inline int kind_gives_sendcounts(const struct kind *kind, int is_root)
 static inline int kind_gives_recvcounts(const struct kind *kind, int is_root)
 {
 	return kind->recvcounts && (is_root || !kind->has_root);
-}
-static inline int kind_is_p2p(int kind)
-{
-	return kind_at(kind)->is_p2p;
-}
-static inline int kind_is_scan(int kind)
-{
-	return kind_at(kind)->is_scan;
-}
-/* Do all ranks take part? */
-static inline int kind_is_collective(int kind)
-{
-	return kind_at(kind)->index >= 0;
 }
 /* Returns the collective with that index. */
 static inline int kind_from_index(int index)

@@ -34,7 +34,7 @@ size_t extent_elements(const struct lane *lane, const coll_args_t *a, int receiv
 	if (a->kind == COLL_KIND_REDUCE_SCATTERV)
 		return receives ? a->recvcounts[lane->comm->rank]
 				: extent_of_blocks(a->recvcounts, NULL, lane->comm->nranks);
-	if (times == KIND_EACH && kind_is_v(a->kind))
+	if (times == KIND_EACH && k->is_v)
 		return extent_of_blocks(counts, receives ? a->recvdispls : a->senddispls,
 					lane->comm->nranks);
 	if (times == KIND_EACH)
@@ -108,8 +108,6 @@ int extent_is_in_place(const struct lane *lane, const coll_args_t *a)
 	const struct kind *k;
 	int used;
 
-	if (!kind_is_valid(a->kind))
-		return 0;
 	k = kind_at(a->kind);
 	used = lane->comm->rank == a->root || !(k->send_root || k->recv_root);
 	return k->send != KIND_NONE && k->recv != KIND_NONE && used && a->sendbuf &&

@@ -44,7 +44,7 @@ const struct call *plan_alike(const struct lane *lane, const coll_args_t *args)
 	struct op *plans = lane->queue.plans[args->kind], **at = NULL;
 	const struct call *call;
 
-	if (!kind_is_v(args->kind))
+	if (!kind_at(args->kind)->is_v)
 		at = plan_find(&plans, args, PLAN_ALIKE);
 	call = at ? &(*at)->call : NULL;
 	if (call && lane->asks_place && call->in_place != extent_is_in_place(lane, args))
@@ -96,6 +96,10 @@ static void plan_drop_unused(const struct lane *lane, struct call *call)
 	coll_args_t *a = &call->args;
 	const int is_root = lane->comm->rank == a->root;
 
+	if (!call->kind->is_v) {
+		a->sendcounts = a->senddispls = a->recvcounts = a->recvdispls = NULL;
+		return;
+	}
 	if (!kind_gives_sendcounts(call->kind, is_root)) {
 		a->sendcounts = NULL;
 		a->senddispls = call->list & 1 << COLL_BUFFER_SEND ? a->senddispls : NULL;
@@ -156,18 +160,10 @@ static int plan_locate(struct op *op)
 }
 
 /*
- * May a later call have the plan?  Not if the plan holds arrays of its call, a function of the program, a factor that is read
- * anew, or a number that the backend has given the operation for this call.
+ * Completes the description of the call: engine, backend function or algorithm, signature.  No later call may have the plan
+ * if the plan holds arrays of its call, a function of the program, a factor that is read anew, or a number that the backend
+ * has given the operation for this call.
  */
-static int plan_is_repeatable(const struct op *op)
-{
-	const struct call *call = &op->call;
-
-	return call->kind && !call->args.sendcounts && !call->args.recvcounts && !call->redop.fn &&
-	       !call->redop.premul_sum && !(op->lane->native && call->redop.made);
-}
-
-/* Completes the description of the call: engine, backend function or algorithm, signature. */
 static int plan_choose(struct op *op)
 {
 	struct call *call = &op->call;
@@ -177,7 +173,9 @@ static int plan_choose(struct op *op)
 		return code;
 	call->signature = signature_of(op->lane, call);
 	op->stage = PLAN_CHOSEN;
-	op->repeatable = plan_is_repeatable(op);
+	op->repeatable = call->kind && !call->args.sendcounts && !call->args.recvcounts &&
+			 !call->redop.fn && !call->redop.premul_sum &&
+			 !(op->lane->native && call->redop.made);
 	return COLL_SUCCESS;
 }
 
@@ -192,7 +190,7 @@ static int plan_make(struct op *op, const struct call *call)
 		op->call.args = call->args;
 	else
 		op->call = *call;
-	op->collective = kind_is_collective(call->args.kind);
+	op->collective = kind_at(call->args.kind)->is_collective;
 	if (call->kind) /* not of a wait */
 		plan_drop_unused(lane, &op->call);
 	if (!fits && (op->call.args.sendcounts || op->call.args.recvcounts))

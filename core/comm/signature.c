@@ -39,8 +39,9 @@ uint64_t signature_dtype_bits(coll_dtype_t dtype)
 coll_dtype_t signature_dtype(const uint64_t *meta)
 {
 	const int dtype = (int)(meta[0] >> 8 & 0xff);
-	const uint64_t size = kind_reduces(signature_kind(meta)) ? meta[1] >> SIGNATURE_COUNT_BITS
-								 : meta[0] >> 16 & 0xffff;
+	const uint64_t size = kind_at(signature_kind(meta))->reduces
+				      ? meta[1] >> SIGNATURE_COUNT_BITS
+				      : meta[0] >> 16 & 0xffff;
 
 	if (dtype == MATCH_NO_TYPE >> 8)
 		return COLL_DTYPE_NONE;
@@ -50,7 +51,7 @@ coll_dtype_t signature_dtype(const uint64_t *meta)
 /* The count of a signature that has one. */
 static uint64_t signature_count_of(const uint64_t *meta)
 {
-	const int reduces = kind_reduces(signature_kind(meta));
+	const int reduces = kind_at(signature_kind(meta))->reduces;
 
 	if (!reduces || !dtype_is_opaque(signature_dtype(meta)))
 		return meta[1];
@@ -66,36 +67,32 @@ static uint64_t signature_hash_counts(const size_t *counts, int n)
 	return hash;
 }
 
-static uint64_t signature_count(const struct lane *lane, const coll_args_t *a)
+/* The count of a v-form: a hash of the counts that all ranks know, or 0. */
+static uint64_t signature_counts(const struct lane *lane, const struct call *call)
 {
-	if (!kind_is_v(a->kind))
-		return a->count;
-	return kind_at(a->kind)->own_counts
+	return kind_at(call->args.kind)->own_counts
 		       ? 0
-		       : signature_hash_counts(a->recvcounts, lane->comm->nranks);
+		       : signature_hash_counts(call->args.recvcounts, lane->comm->nranks);
 }
 
-static uint64_t signature_redop(const struct call *call)
+static uint64_t signature_redop(const struct redop *redop)
 {
-	if (!kind_reduces(call->args.kind))
-		return 0;
-	if (call->redop.fn)
-		return SIGNATURE_USER | (call->redop.ordered ? SIGNATURE_ORDERED : 0) |
-		       (call->redop.number & SIGNATURE_USER_NUMBER);
-	return call->redop.premul_sum ? SIGNATURE_PRE_MUL_SUM : (uint64_t)call->redop.op;
+	if (redop->fn)
+		return SIGNATURE_USER | (redop->ordered ? SIGNATURE_ORDERED : 0) |
+		       (redop->number & SIGNATURE_USER_NUMBER);
+	return redop->premul_sum ? SIGNATURE_PRE_MUL_SUM : (uint64_t)redop->op;
 }
 
 /* The bits of the type in meta[0]; for a reduction with an opaque type also the bits in *count. */
-static uint64_t signature_type(const struct call *call, uint64_t *count)
+static uint64_t signature_type(const struct kind *k, const struct call *call, uint64_t *count)
 {
 	const coll_args_t *a = &call->args;
 
-	if (a->kind == COLL_KIND_BARRIER || (kind_is_p2p(a->kind) && a->count == 0))
+	if (a->kind == COLL_KIND_BARRIER || (k->is_p2p && a->count == 0))
 		return 0;
-	if (kind_is_v(a->kind) && !call->elements[COLL_BUFFER_SEND] &&
-	    !call->elements[COLL_BUFFER_RECV])
+	if (k->is_v && !call->elements[COLL_BUFFER_SEND] && !call->elements[COLL_BUFFER_RECV])
 		return MATCH_NO_TYPE;
-	if (!kind_reduces(a->kind) || !dtype_is_opaque(a->dtype))
+	if (!k->reduces || !dtype_is_opaque(a->dtype))
 		return signature_dtype_bits(a->dtype);
 	*count &= (UINT64_C(1) << SIGNATURE_COUNT_BITS) - 1;
 	*count |= (uint64_t)coll_dtype_size(a->dtype) << SIGNATURE_COUNT_BITS;
@@ -105,16 +102,18 @@ static uint64_t signature_type(const struct call *call, uint64_t *count)
 struct signature signature_of(const struct lane *lane, const struct call *call)
 {
 	const coll_args_t *a = &call->args;
-	int p2p = kind_is_p2p(a->kind);
-	uint64_t kind = (uint64_t)(p2p ? COLL_KIND_SEND : a->kind);
-	uint64_t algorithm = p2p ? 0 : (uint64_t)(call->algorithm + 1);
-	uint64_t root = kind_has_root(a->kind) ? (uint64_t)a->root & SIGNATURE_ROOT_MASK : 0;
-	uint64_t count = signature_count(lane, a), dtype = signature_type(call, &count);
+	const struct kind *k = kind_at(a->kind);
+	uint64_t kind = a->flags & CALL_OF_SPLIT ? KIND_SPLIT
+			: k->is_p2p              ? COLL_KIND_SEND
+						 : (uint64_t)a->kind;
+	uint64_t algorithm = k->is_p2p ? 0 : (uint64_t)(call->algorithm + 1);
+	uint64_t root = k->has_root ? (uint64_t)a->root & SIGNATURE_ROOT_MASK : 0;
+	uint64_t redop = k->reduces ? signature_redop(&call->redop) : 0;
+	uint64_t count = k->is_v ? signature_counts(lane, call) : a->count;
+	uint64_t dtype = signature_type(k, call, &count);
 
-	if (a->flags & CALL_OF_SPLIT)
-		kind = KIND_SPLIT;
 	return (struct signature){
-		{kind | dtype | signature_redop(call) << 16 | algorithm << 32 | root << 40, count}};
+		{kind | dtype | redop << 16 | algorithm << 32 | root << 40, count}};
 }
 
 static void signature_redop_name(int op, char *text, size_t size)
@@ -153,16 +152,16 @@ void signature_describe(const struct lane *lane, const struct signature *signatu
 		snprintf(text, size, "%s", signature_kind_name(kind));
 		return;
 	}
-	if (kind_is_p2p(kind) && !signature->meta[1]) {
+	if (kind_at(kind)->is_p2p && !signature->meta[1]) {
 		snprintf(text, size, "%s of 0 elements", kind_name(kind));
 		return;
 	}
-	if (kind_reduces(kind))
+	if (kind_at(kind)->reduces)
 		signature_redop_name(op, reduction, sizeof(reduction));
-	if (kind_has_root(kind))
+	if (kind_at(kind)->has_root)
 		snprintf(from, sizeof(from), " with root %s",
 			 comm_rank_name(lane, root, &name) + strlen("rank "));
-	if (!kind_is_v(kind))
+	if (!kind_at(kind)->is_v)
 		snprintf(count, sizeof(count), "%llu ",
 			 (unsigned long long)signature_count_of(signature->meta));
 	snprintf(text, size, "%s of %s%s%s%s", kind_name(kind), count,
@@ -176,7 +175,7 @@ void call_describe(const struct lane *lane, const struct call *call, char *text,
 	const char *way = a->kind == COLL_KIND_RECV ? "from" : "to";
 	struct rank_name name;
 
-	if (!kind_is_p2p(a->kind)) {
+	if (!kind_at(a->kind)->is_p2p) {
 		signature_describe(lane, &call->signature, text, size);
 		return;
 	}

@@ -7,14 +7,6 @@
 #include "base/error.h"
 #include "transport/traffic.h"
 
-/* All ranks cut the messages of send and receive, or none: neither rank knows the other's memory. */
-static size_t composed_segment(const struct lane *lane, int kind)
-{
-	const struct selection *selection = &traffic_of(lane->context)->selection;
-
-	return kind_is_p2p(kind) && !selection->cuts_messages ? SIZE_MAX : selection->segment;
-}
-
 /*
  * The displacements of a v-form's blocks in the buffer that the steps use: staging memory and the scaled copy of
  * a list have no gaps.
@@ -36,6 +28,9 @@ static int composed_append(struct op *op)
 	const struct algo *algo = algo_at(op->call.algorithm);
 	struct sched *s = &op->sched;
 	size_t elem = a->kind == COLL_KIND_BARRIER ? 1 : coll_dtype_size(a->dtype);
+	/* All ranks cut the messages of send and receive, or none: neither rank knows the other's memory. */
+	const struct selection *selection = &traffic_of(lane->context)->selection;
+	const int whole = op->call.kind->is_p2p && !selection->cuts_messages;
 	struct work w = {.kind = a->kind, .root = a->root, .count = a->count};
 
 	if (!algo)
@@ -46,7 +41,8 @@ static int composed_append(struct op *op)
 	w.recvcounts = a->recvcounts;
 	w.recvdispls = composed_displs(op, COLL_BUFFER_RECV);
 	w.nodes = &lane->composed->nodes;
-	sched_reset(s, lane->comm->rank, lane->comm->nranks, elem, composed_segment(lane, a->kind));
+	sched_reset(s, lane->comm->rank, lane->comm->nranks, elem,
+		    whole ? SIZE_MAX : selection->segment);
 	s->finish = op->call.redop.division == REDOP_DIVIDES_RESULT;
 	s->scale = op->call.redop.division == REDOP_DIVIDES_INPUTS;
 	algo_build(algo, s, &w);

@@ -154,7 +154,7 @@ static int staging_decide(struct op *op, int buf, uint32_t kind, int device)
 	if (buf != STAGING_SCALAR)
 		op->call.memory[buf] = kind;
 	if (kind != COLL_MEM_HOST &&
-	    (!reached || kind_reduces(op->call.args.kind) || staging_keeps_from_driver(op)))
+	    (!reached || kind_at(op->call.args.kind)->reduces || staging_keeps_from_driver(op)))
 		op->call.staged |= 1 << buf;
 	if (reached && (!(op->call.staged & 1 << buf) || native_slot(op->lane, &op->call)))
 		return COLL_SUCCESS;

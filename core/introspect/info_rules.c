@@ -211,7 +211,7 @@ static void reachable_answer(struct reachability *r, int nnodes, int32_t *reach,
 		return;
 	*reach = COLL_REACH_NONE;
 	*why = reachable_why_not(r, nnodes);
-	if (!kind_reduces(r->call.kind))
+	if (!kind_at(r->call.kind)->reduces)
 		return;
 	r->requirements |= COLL_ALGORITHM_ORDERED;
 	if (!reachable_found(r, nnodes))

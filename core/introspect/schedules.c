@@ -82,7 +82,7 @@ static int schedule_check(const coll_schedule_args_t *a, const struct algo *algo
 		return schedule_wrong("in_place must be 0 or 1");
 	if (a->average < 0 || a->average > 2)
 		return schedule_wrong("average must be 0, 1 or 2");
-	if (a->average && kind_is_scan(algo->kind))
+	if (a->average && kind_at(algo->kind)->is_scan)
 		return schedule_wrong("average must be 0 for scan and exscan");
 	return schedule_check_arrays(a, algo->kind);
 }

@@ -58,7 +58,7 @@ static int polled_awaits(const struct op *op, uint8_t *ranks)
 	const struct lane *lane = op->lane;
 	int any = 0;
 
-	if (!kind_is_collective(op->call.args.kind))
+	if (!kind_at(op->call.args.kind)->is_collective)
 		return 0;
 	for (int r = 0; r < lane->comm->nranks; r++)
 		if (report_lacks(lane, r, op->seq))

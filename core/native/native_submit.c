@@ -51,7 +51,7 @@ int native_now(struct lane *lane, const struct call *call)
 		return 0;
 	signature = signature_of(lane, call);
 	call_log_fill(&record, call, &signature);
-	if (kind_is_collective(call->args.kind)) {
+	if (kind_at(call->args.kind)->is_collective) {
 		record.seq_or_tag = lane->seq++;
 		report_native_call(lane, &signature);
 	}

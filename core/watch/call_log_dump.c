@@ -167,18 +167,19 @@ static void dump_add_op(struct dump *dump, const struct lane *lane, uint64_t num
 {
 	const int dtype = signature_dtype(op->meta), redop = (int)(op->meta[0] >> 16 & 0xffff);
 	const size_t size = coll_dtype_size(dtype);
-	const int p2p = kind_is_p2p(op->kind);
+	const int p2p = kind_at(op->kind)->is_p2p;
 	char what[160];
 
 	call_log_describe(lane, op, what, sizeof(what));
 	dump_add(dump, "%llu", (unsigned long long)number);
-	dump_add_number(dump, kind_is_collective(op->kind) && !lane->native, op->seq_or_tag + 1LL);
+	dump_add_number(dump, kind_at(op->kind)->is_collective && !lane->native,
+			op->seq_or_tag + 1LL);
 	dump_add(dump, " %s %s", kind_is_valid(op->kind) ? kind_name(op->kind) : "await",
 		 size ? coll_dtype_name(dtype) : "-");
-	dump_add_number(dump, kind_reduces(op->kind), redop);
+	dump_add_number(dump, kind_at(op->kind)->reduces, redop);
 	dump_add(dump, " %llu %llu", (unsigned long long)op->count,
 		 (unsigned long long)(op->count * size));
-	dump_add_number(dump, p2p || kind_has_root(op->kind), op->peer);
+	dump_add_number(dump, p2p || kind_at(op->kind)->has_root, op->peer);
 	dump_add_number(dump, p2p || op->label, p2p ? op->seq_or_tag : op->label);
 	dump_add(dump, " %s", dump_state(lane, op));
 	dump_add_time(dump, op->issued_us);

@@ -55,7 +55,7 @@ static void report_oldest(const struct op *op, struct position *p)
 	p->kind = a->kind;
 	p->meta[0] = op->call.signature.meta[0];
 	p->meta[1] = op->call.signature.meta[1];
-	p->seq_or_tag = kind_is_collective(a->kind) ? op->seq : (uint32_t)a->tag;
+	p->seq_or_tag = kind_at(a->kind)->is_collective ? op->seq : (uint32_t)a->tag;
 	p->peer = a->root;
 }
 
@@ -453,7 +453,7 @@ static void report_compare(struct lane *lane, int rank, const struct report *r, 
 	if (lane->error || lane->pending.code)
 		return;
 	if (!lane->log->hash) {
-		if (kind_is_collective(p->kind))
+		if (kind_at(p->kind)->is_collective)
 			(void)report_call_differs(lane, rank, p->seq_or_tag,
 						  (struct signature){{p->meta[0], p->meta[1]}});
 	} else if (!(r->flags & REPORT_DIFFERS)) {

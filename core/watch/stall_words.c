@@ -144,7 +144,7 @@ void stall_describe_awaited(const struct lane *lane, char *text, size_t size)
 /* "broadcast as collective number 117", or "a message". */
 static void stall_describe_last_seen(const struct rank_status *status, char *text, size_t size)
 {
-	if (kind_is_p2p(status->seen_kind))
+	if (kind_at(status->seen_kind)->is_p2p)
 		snprintf(text, size, "a message");
 	else
 		snprintf(text, size, "%s as collective number %llu",
@@ -203,7 +203,7 @@ void stall_describe_place(const struct lane *lane, int other, const struct posit
 	} else if (p->kind < 0) {
 		snprintf(text, size, "has called %u collective%s%s and waits in none", p->number,
 			 p->number == 1 ? "" : "s", memory);
-	} else if (kind_is_collective(p->kind)) {
+	} else if (kind_at(p->kind)->is_collective) {
 		signature_describe(lane, &signature, call, sizeof(call));
 		snprintf(text, size, "%s %s as collective number %u%s%s", verb, call,
 			 p->seq_or_tag + 1, memory[0] ? " of those" : "", memory);
@@ -279,7 +279,8 @@ static int stall_is_level(const struct lane *lane, int rank)
 	const struct record *last = call_log_record(lane, lane->issued);
 	const struct report *report = watch_report(lane, rank);
 
-	return report && last && kind_is_collective(last->kind) && report->here.number == lane->seq;
+	return report && last && kind_at(last->kind)->is_collective &&
+	       report->here.number == lane->seq;
 }
 
 /* Is a rank at the same collective as this one? */
@@ -292,7 +293,7 @@ static int stall_is_here(const struct lane *lane, int rank)
 		return rank == lane->comm->rank || stall_is_level(lane, rank);
 	return rank == lane->comm->rank ||
 	       (report && op && report->here.kind == op->call.args.kind &&
-		kind_is_collective(report->here.kind) && report->here.seq_or_tag == op->seq);
+		kind_at(report->here.kind)->is_collective && report->here.seq_or_tag == op->seq);
 }
 
 void stall_describe_ranks(const struct lane *lane, char *text, size_t size)

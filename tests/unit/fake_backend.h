@@ -309,7 +309,7 @@ FAKE_UNUSED static struct call fake_call(struct lane *lane, const coll_args_t *a
 {
 	struct call call = call_of_library(lane, args);
 
-	if (kind_reduces(args->kind) &&
+	if (kind_at(args->kind)->reduces &&
 	    redop_find(lane->comm->redops, "call", args->dtype, args->op, &call.redop))
 		bail_out("%s", error_text());
 	return call;

@@ -70,9 +70,10 @@ struct op {
 	struct call call;
 	struct record record; /* for the log, as it is before the operation is issued */
 	struct sched sched;
-	struct run *run;   /* the states of the steps, and their messages */
-	int cap_steps;     /* capacity of run, ready, ready_sends, local and sending */
-	int few;           /* the steps are few and short, so that they start in their order */
+	struct run *run; /* the states of the steps, and their messages */
+	int cap_steps;   /* capacity of run, ready, ready_sends, local and sending */
+	int in_pieces; /* a send or receive in pieces: its first step is the message without bytes */
+	int few;       /* the steps are few and short, so that they start in their order */
 	char *base[3];     /* addresses of send, receive and scratch memory */
 	uint32_t where[3]; /* kinds of memory there: COLL_MEM_* */
 	struct scratch scratch;

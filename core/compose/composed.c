@@ -37,21 +37,18 @@ void composed_free(struct lane *lane)
 /* ------------------------------------------------------------------ the algorithm -- */
 
 /*
- * Bytes of the call's count argument, for rules.  0 for kinds whose ranks may call with different
- * counts: no rule asks for their bytes.
+ * The bytes of a v-form, for rules: of the mean count.  0 for kinds whose ranks may call with different counts: no rule
+ * asks for their bytes.
  */
-static uint64_t composed_bytes(const struct lane *lane, const struct call *call)
+static uint64_t composed_mean_bytes(const struct lane *lane, const struct call *call)
 {
-	const coll_args_t *a = &call->args;
-	uint64_t elem = coll_dtype_size(a->dtype), sum = 0;
+	uint64_t sum = 0;
 
 	if (call->kind->own_counts)
 		return 0;
-	if (!call->kind->sendcounts && !call->kind->recvcounts)
-		return a->count * elem;
 	for (int r = 0; r < lane->comm->nranks; r++)
-		sum += a->recvcounts[r];
-	return sum * elem / (uint64_t)lane->comm->nranks;
+		sum += call->args.recvcounts[r];
+	return sum * coll_dtype_size(call->args.dtype) / (uint64_t)lane->comm->nranks;
 }
 
 /* Takes the algorithm that the program has named for this call, or fails. */
@@ -87,8 +84,10 @@ int composed_choose(const struct lane *lane, struct call *call)
 					       .nnodes = lane->composed->nodes.count,
 					       .memory = COLL_MEM_HOST,
 					       .cpus = lane->composed->cpus,
-					       .bytes = composed_bytes(lane, call)};
+					       .bytes = a->count * coll_dtype_size(a->dtype)};
 
+	if (call->kind->is_v)
+		description.bytes = composed_mean_bytes(lane, call);
 	if (kinds & ~(uint32_t)COLL_MEM_HOST)
 		description.memory = kinds & COLL_MEM_CUDA ? COLL_MEM_CUDA : COLL_MEM_CUDA_MANAGED;
 	if (a->flags >> COLL_ARGS_ALGORITHM)

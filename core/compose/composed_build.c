@@ -21,7 +21,7 @@ static const size_t *composed_displs(const struct op *op, int buf)
 	return buf == COLL_BUFFER_SEND ? op->call.args.senddispls : op->call.args.recvdispls;
 }
 
-static int composed_append(struct op *op)
+int composed_build(struct op *op)
 {
 	const struct lane *lane = op->lane;
 	const coll_args_t *a = &op->call.args;
@@ -33,32 +33,27 @@ static int composed_append(struct op *op)
 	const int whole = op->call.kind->is_p2p && !selection->cuts_messages;
 	struct work w = {.kind = a->kind, .root = a->root, .count = a->count};
 
+	if (op->stage >= PLAN_BUILT)
+		return COLL_SUCCESS;
 	if (!algo)
 		return error_set(COLL_ERR_INTERNAL, "no algorithm for kind %d", a->kind);
 	w.in_place = op->call.in_place;
-	w.sendcounts = a->sendcounts;
-	w.senddispls = composed_displs(op, COLL_BUFFER_SEND);
-	w.recvcounts = a->recvcounts;
-	w.recvdispls = composed_displs(op, COLL_BUFFER_RECV);
+	if (op->call.kind->is_v) {
+		w.sendcounts = a->sendcounts;
+		w.senddispls = composed_displs(op, COLL_BUFFER_SEND);
+		w.recvcounts = a->recvcounts;
+		w.recvdispls = composed_displs(op, COLL_BUFFER_RECV);
+	}
 	w.nodes = &lane->composed->nodes;
 	sched_reset(s, lane->comm->rank, lane->comm->nranks, elem,
 		    whole ? SIZE_MAX : selection->segment);
 	s->finish = op->call.redop.division == REDOP_DIVIDES_RESULT;
 	s->scale = op->call.redop.division == REDOP_DIVIDES_INPUTS;
 	algo_build(algo, s, &w);
+	op->in_pieces = op->call.kind->is_p2p && s->nsteps > 1;
 	if (op->call.staged)
 		staging_schedule(op);
-	return s->error;
-}
-
-int composed_build(struct op *op)
-{
-	int code;
-
-	if (op->stage >= PLAN_BUILT)
-		return COLL_SUCCESS;
-	code = composed_append(op);
-	if (!code)
+	if (!s->error)
 		op->stage = PLAN_BUILT;
-	return code;
+	return s->error;
 }

@@ -135,14 +135,6 @@ int steps_fill(const struct recv *recv, void *dst, const void *bytes, uint64_t n
 
 /* ------------------------------------------------------------------- the steps -- */
 
-/* A send or receive in pieces: its first step is the message without bytes. */
-static int steps_has_pieces(const struct op *op)
-{
-	const struct sched *s = &op->sched;
-
-	return !op->collective && s->nsteps > 1 && s->step[1].kind < STEP_COPY_IN;
-}
-
 static uint64_t steps_tag(const struct op *op, const struct step *step)
 {
 	return op->pieces_tag && step != op->sched.step ? op->pieces_tag
@@ -173,7 +165,7 @@ static void steps_prepare_step(struct op *op, int i)
 	recv->peer = step->peer < 0 ? COLL_ANY_SOURCE : op->lane->to_context_rank[step->peer];
 	recv->op = op;
 	recv->step = i;
-	recv->numbered = i == 0 && steps_has_pieces(op);
+	recv->numbered = i == 0 && op->in_pieces;
 	if (step->len && op->where[step->dst.buf] != COLL_MEM_HOST)
 		recv->device = op->where[step->dst.buf];
 	if (step->kind == STEP_RECV_REDUCE) {
@@ -198,24 +190,22 @@ static void steps_send_failed(const struct op *op, int i, int code, const coll_e
 			 comm_rank_name(lane, op->sched.step[i].peer, &name), error_text());
 }
 
-/* Hands over the message of a step, whose tag is set: returns the transport's code. */
-static inline int steps_hand_over(struct op *op, coll_send_t *send, coll_error_t *err)
+/* Hands the message of a step, whose tag is set, to the transport. */
+__attribute__((always_inline)) static inline void steps_hand_over(struct op *op, int i)
 {
+	coll_send_t *send = &op->run[i].u.send;
 	struct context *context = op->lane->context;
+	coll_error_t err;
+	int code;
 
-	error_clear(err);
+	error_clear(&err);
 	memset(send->plugin, 0, sizeof(send->plugin));
 	send->status = COLL_IN_PROGRESS;
 	/* Only a message that others may follow waits for them: a lone one leaves before anything else is done. */
-	return op->next ? context_send_more(context, send, err)
-			: context->plugin->backend.transport->send(context->ep, send, err);
-}
-
-static inline void steps_handed_over(struct op *op, int i, const coll_send_t *send, int code,
-				     const coll_error_t *err)
-{
+	code = op->next ? context_send_more(context, send, &err)
+			: context->plugin->backend.transport->send(context->ep, send, &err);
 	if (code)
-		steps_send_failed(op, i, code, err);
+		steps_send_failed(op, i, code, &err);
 	else if (send->status == COLL_SUCCESS)
 		steps_finish_step(op, i);
 	else
@@ -234,12 +224,11 @@ static inline void steps_post(const struct op *op, const struct step *step, stru
 static void steps_send(struct op *op, int i)
 {
 	coll_send_t *send = &op->run[i].u.send;
-	coll_error_t err;
 
 	send->header.tag = steps_tag(op, &op->sched.step[i]);
 	if (op->pieces_tag && !i)
 		send->header.meta[0] = op->call.signature.meta[0] | op->pieces_tag << 32;
-	steps_handed_over(op, i, send, steps_hand_over(op, send, &err), &err);
+	steps_hand_over(op, i);
 }
 
 static void steps_recv(struct op *op, int i)
@@ -407,8 +396,6 @@ int steps_run(struct op *op)
 /* Bytes of a pre-multiplied sum's scaled input, which lies behind the schedule's own scratch memory. */
 static size_t steps_scaled_bytes(const struct op *op)
 {
-	if (!op->call.redop.premul_sum)
-		return 0;
 	return op->call.elements[COLL_BUFFER_SEND] * op->sched.elem;
 }
 
@@ -434,7 +421,7 @@ static size_t steps_carry_bytes(const struct op *op)
 {
 	const struct recv *recv = NULL;
 
-	if (!op->call.redop.fn || op->sched.elem <= sizeof(recv->carry))
+	if (op->sched.elem <= sizeof(recv->carry))
 		return 0;
 	return (size_t)op->sched.nsteps * op->sched.elem;
 }
@@ -456,15 +443,20 @@ int steps_reserve(struct op *op)
 		op->local = op->ready_sends + n;
 		op->sending = op->local + n;
 	}
-	op->scratch_bytes = op->sched.scratch + steps_scaled_bytes(op) + steps_carry_bytes(op);
+	op->scratch_bytes = op->sched.scratch;
+	if (op->call.redop.premul_sum)
+		op->scratch_bytes += steps_scaled_bytes(op);
+	if (op->call.redop.fn)
+		op->scratch_bytes += steps_carry_bytes(op);
 	return scratch_reserve(op->lane, &op->scratch, op->scratch_bytes);
 }
 
-/* Finds the buffers of the schedule: staging memory, or a scaled copy of the input, may stand for the caller's. */
+/* Finds the buffers of the schedule: staging memory may stand for the caller's. */
 static void steps_find_buffers(struct op *op)
 {
-	size_t scaled = steps_scaled_bytes(op);
-
+	op->base[SCHED_SEND] = (char *)(uintptr_t)op->call.args.sendbuf;
+	op->base[SCHED_RECV] = op->call.args.recvbuf;
+	op->base[SCHED_SCRATCH] = op->scratch.at;
 	op->where[SCHED_SCRATCH] = COLL_MEM_HOST;
 	for (int buf = SCHED_SEND; buf <= SCHED_RECV; buf++) {
 		int staged = op->call.staged & 1 << buf;
@@ -472,16 +464,22 @@ static void steps_find_buffers(struct op *op)
 		op->base[buf] = staged ? op->staging.base[buf] : op->base[buf];
 		op->where[buf] = staged ? COLL_MEM_HOST : op->call.memory[buf];
 	}
-	if (scaled) {
-		char *input = op->base[SCHED_SEND];
+}
 
-		if (scaled > STEPS_LONG)
-			context_flush(op->lane->context);
-		op->base[SCHED_SEND] = (char *)op->scratch.at + op->sched.scratch;
-		/* A staged input is scaled when its copy in ends: see staging_copied. */
-		if (!(op->call.staged & 1 << SCHED_SEND))
-			steps_scale(op, op->base[SCHED_SEND], input, scaled);
-	}
+/* Puts the scaled copy of a pre-multiplied sum's input in its place. */
+static void steps_scale_input(struct op *op)
+{
+	const size_t scaled = steps_scaled_bytes(op);
+	const char *input = op->base[SCHED_SEND];
+
+	if (!scaled)
+		return;
+	if (scaled > STEPS_LONG)
+		context_flush(op->lane->context);
+	op->base[SCHED_SEND] = (char *)op->scratch.at + op->sched.scratch;
+	/* A staged input is scaled when its copy in ends: see staging_copied. */
+	if (!(op->call.staged & 1 << SCHED_SEND))
+		steps_scale(op, op->base[SCHED_SEND], input, scaled);
 }
 
 /* Fills in the addresses of messages and receives, which are the same while the buffers of the call are. */
@@ -494,6 +492,7 @@ static void steps_place_step(struct op *op, int i)
 		op->run[i].u.send.buf = step->len ? steps_at(op, step->src) : NULL;
 	if (!sched_is_recv(step))
 		return;
+	recv->state = RECV_IDLE;
 	recv->dst = steps_at(op, step->dst);
 	if (step->kind != STEP_RECV_REDUCE)
 		return;
@@ -507,7 +506,7 @@ static void steps_place_step(struct op *op, int i)
 static int steps_is_few(const struct op *op)
 {
 	const struct sched *s = &op->sched;
-	int few = s->nsteps <= STEPS_FEW && !op->call.staged && !steps_has_pieces(op);
+	int few = s->nsteps <= STEPS_FEW && !op->call.staged && !op->in_pieces;
 
 	for (int i = 0; few && i < s->nsteps; i++)
 		few = s->step[i].len <= STEPS_SHORT;
@@ -518,11 +517,10 @@ void steps_prepare(struct op *op)
 {
 	const int n = op->sched.nsteps;
 
-	op->base[SCHED_SEND] = (char *)(uintptr_t)op->call.args.sendbuf;
-	op->base[SCHED_RECV] = op->call.args.recvbuf;
-	op->base[SCHED_SCRATCH] = op->scratch.at;
 	steps_find_buffers(op);
-	op->pieces_tag = op->call.args.kind == COLL_KIND_SEND && steps_has_pieces(op)
+	if (op->call.redop.premul_sum)
+		steps_scale_input(op);
+	op->pieces_tag = op->call.args.kind == COLL_KIND_SEND && op->in_pieces
 				 ? tag_pieces(op->lane, ++op->lane->composed->cut_messages)
 				 : 0;
 	op->ready_count = op->ready_sends_head = op->ready_sends_count = 0;
@@ -535,12 +533,9 @@ void steps_prepare(struct op *op)
 			steps_prepare_step(op, i);
 		steps_place_step(op, i);
 		op->run[i].earlier = op->sched.step[i].earlier;
-		if (sched_is_recv(&op->sched.step[i]))
-			op->run[i].u.recv.state = RECV_IDLE;
 	}
-	op->stage = op->call.staged || op->call.redop.premul_sum || steps_has_pieces(op)
-			    ? PLAN_FILLED
-			    : PLAN_PLACED;
+	op->stage = op->call.staged || op->call.redop.premul_sum || op->in_pieces ? PLAN_FILLED
+										  : PLAN_PLACED;
 }
 
 static void steps_start_many(struct op *op)
@@ -555,22 +550,24 @@ static void steps_start_many(struct op *op)
 }
 
 /* Starts a step of few and short ones, which has neither pieces nor work that delays other messages. */
-static inline void steps_start_step(struct op *op, int i, coll_error_t *err)
+__attribute__((always_inline)) static inline void steps_start_step(struct op *op, int i)
 {
 	const struct step *step = &op->sched.step[i];
-	coll_send_t *send = &op->run[i].u.send;
 	struct recv *recv = &op->run[i].u.recv;
 
-	if (step->kind == STEP_SEND) {
-		send->header.tag = op->tag | step->msg;
-		steps_handed_over(op, i, send, steps_hand_over(op, send, err), err);
-	} else if (sched_is_recv(step)) {
+	switch (step->kind) {
+	case STEP_SEND:
+		op->run[i].u.send.header.tag = op->tag | step->msg;
+		steps_hand_over(op, i);
+		break;
+	case STEP_RECV:
+	case STEP_RECV_REDUCE:
 		recv->tag = op->tag | step->msg;
 		if (step->peer < 0)
 			recv->peer = COLL_ANY_SOURCE;
 		steps_post(op, step, recv);
-	} else {
-		steps_local(op, i);
+		break;
+	default: steps_local(op, i); break;
 	}
 }
 
@@ -582,7 +579,6 @@ void steps_start(struct op *op)
 {
 	const struct sched *s = &op->sched;
 	const int n = s->nsteps;
-	coll_error_t err;
 
 	op->tag = op->collective ? tag_collective(op->lane, op->seq, 0)
 				 : tag_user(op->lane, op->call.args.tag);
@@ -596,7 +592,7 @@ void steps_start(struct op *op)
 	for (int i = 0; i < n; i++) {
 		op->started = i + 1;
 		if (!op->run[i].earlier)
-			steps_start_step(op, i, &err);
+			steps_start_step(op, i);
 	}
 }
 

@@ -141,7 +141,7 @@ static inline void call_log_fill(struct record *record, const struct call *call,
 				: a->count;
 	record->issued_us = record->started_us = record->ended_us = 0;
 	record->seq_or_tag = (uint32_t)a->tag;
-	record->label = kind_at(a->kind)->is_collective ? (uint32_t)a->tag : 0;
+	record->label = call->kind && call->kind->is_collective ? (uint32_t)a->tag : 0;
 	record->peer = a->root;
 	record->kind = a->kind;
 }

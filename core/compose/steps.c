@@ -191,7 +191,7 @@ static void steps_send_failed(const struct op *op, int i, int code, const coll_e
 }
 
 /* Hands the message of a step, whose tag is set, to the transport. */
-static inline void steps_hand_over(struct op *op, int i)
+__attribute__((always_inline)) static inline void steps_hand_over(struct op *op, int i)
 {
 	coll_send_t *send = &op->run[i].u.send;
 	struct context *context = op->lane->context;
@@ -550,7 +550,7 @@ static void steps_start_many(struct op *op)
 }
 
 /* Starts a step of few and short ones, which has neither pieces nor work that delays other messages. */
-static inline void steps_start_step(struct op *op, int i)
+__attribute__((always_inline)) static inline void steps_start_step(struct op *op, int i)
 {
 	const struct step *step = &op->sched.step[i];
 	struct recv *recv = &op->run[i].u.recv;

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int32_t mpi_probe(const coll_host_t *host, coll_error_t *err)
 {
@@ -41,6 +42,8 @@ static int32_t mpi_new(const coll_host_t *host, struct mpi_endpoint **out, coll_
 	ep->host = host;
 	ep->rank = host->rank;
 	ep->nranks = host->nranks;
+	ep->call_end = &ep->call;
+	ep->direct = !strcmp(host->option_string(host, "native"), "direct");
 	ep->comm = MPI_COMM_NULL;
 	ep->peer = calloc(host->nranks, sizeof(*ep->peer));
 	if (!ep->peer)
@@ -84,6 +87,11 @@ static const coll_option_t mpi_options[] = {
 	 .unit = "",
 	 .help = "the MPI library: a path, or a name for the loader to find",
 	 .type = COLL_OPTION_STRING},
+	{.key = "native",
+	 .fallback = "copy",
+	 .unit = "copy|direct|no",
+	 .help = "MPI's own collectives: on copies of the buffers, on the buffers, or not",
+	 .type = COLL_OPTION_STRING},
 };
 
 static const coll_transport_t mpi_transport = {
@@ -94,19 +102,42 @@ static const coll_transport_t mpi_transport = {
 	.drop = mpi_drop,
 };
 
+/* Sends and receives go over the transport: libcoll's tags and order are not MPI's. */
+static const coll_native_t mpi_native = {
+	.size = sizeof(coll_native_t),
+	.allreduce = mpi_start_call,
+	.broadcast = mpi_start_call,
+	.reduce = mpi_start_call,
+	.allgather = mpi_start_call,
+	.reduce_scatter = mpi_start_call,
+	.alltoall = mpi_start_call,
+	.gather = mpi_start_call,
+	.scatter = mpi_start_call,
+	.allgatherv = mpi_start_call,
+	.reduce_scatterv = mpi_start_call,
+	.alltoallv = mpi_start_call,
+	.gatherv = mpi_start_call,
+	.scatterv = mpi_start_call,
+	.barrier = mpi_start_call,
+	.query = mpi_query,
+	.abort = mpi_abort,
+	.handle = mpi_handle,
+};
+
 COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.size = sizeof(coll_backend_t),
 	.abi_minor = COLL_BACKEND_ABI_MINOR,
 	.flags = COLL_BACKEND_POLL | COLL_BACKEND_CLOSE_TOGETHER,
 	.name = "mpi",
 	.version = "1.0",
-	.description = "messages of an MPI library, for programs that an MPI launcher starts",
+	.description = "collectives and messages of an MPI library, under MPI's launchers",
 	.priority = 5,
 	.memory = COLL_MEM_HOST,
 	.options = mpi_options,
 	.option_count = sizeof(mpi_options) / sizeof(mpi_options[0]),
 	.option_size = sizeof(coll_option_t),
 	.transport = &mpi_transport,
+	.native = &mpi_native,
 	.probe = mpi_probe,
 	.open = mpi_open,
 	.close = mpi_close,

@@ -34,7 +34,34 @@ typedef struct {
 #define MPI_GROUP_NULL    ((MPI_Group)0x108)
 #define MPI_ERRORS_RETURN ((MPI_Errhandler)0x143)
 #define MPI_REQUEST_NULL  ((MPI_Request)0x180)
-#define MPI_BYTE          ((MPI_Datatype)0x247)
+#define MPI_OP_NULL       ((MPI_Op)0x20)
+#define MPI_SUM           ((MPI_Op)0x21)
+#define MPI_MIN           ((MPI_Op)0x22)
+#define MPI_MAX           ((MPI_Op)0x23)
+#define MPI_PROD          ((MPI_Op)0x24)
+#define MPI_BAND          ((MPI_Op)0x28)
+#define MPI_BOR           ((MPI_Op)0x29)
+#define MPI_BXOR          ((MPI_Op)0x2a)
+#define MPI_LAND          ((MPI_Op)0x30)
+#define MPI_LOR           ((MPI_Op)0x31)
+#define MPI_LXOR          ((MPI_Op)0x32)
+
+#define MPI_DATATYPE_NULL    ((MPI_Datatype)0x200)
+#define MPI_FLOAT            ((MPI_Datatype)0x210)
+#define MPI_C_FLOAT_COMPLEX  ((MPI_Datatype)0x212)
+#define MPI_DOUBLE           ((MPI_Datatype)0x214)
+#define MPI_C_DOUBLE_COMPLEX ((MPI_Datatype)0x216)
+#define MPI_INT8_T           ((MPI_Datatype)0x240)
+#define MPI_UINT8_T          ((MPI_Datatype)0x241)
+#define MPI_BYTE             ((MPI_Datatype)0x247)
+#define MPI_INT16_T          ((MPI_Datatype)0x248)
+#define MPI_UINT16_T         ((MPI_Datatype)0x249)
+#define MPI_INT32_T          ((MPI_Datatype)0x250)
+#define MPI_UINT32_T         ((MPI_Datatype)0x251)
+#define MPI_INT64_T          ((MPI_Datatype)0x258)
+#define MPI_UINT64_T         ((MPI_Datatype)0x259)
+
+#define MPI_IN_PLACE ((void *)1)
 
 #define MPI_STATUS_IGNORE ((MPI_Status *)0)
 
@@ -77,14 +104,49 @@ int MPI_Finalized(int *flag);
 int MPI_Get_library_version(char *text, int *length);
 int MPI_Group_free(MPI_Group *group);
 int MPI_Group_incl(MPI_Group group, int n, const int ranks[], MPI_Group *newgroup);
+int MPI_Iallgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+		     MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+		     MPI_Request *request);
+int MPI_Iallgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+		      void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
+		      MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+int MPI_Iallreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype type,
+		     MPI_Op op, MPI_Comm comm, MPI_Request *request);
+int MPI_Ialltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+		    MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+		    MPI_Request *request);
+int MPI_Ialltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint senddispls[],
+		     MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[],
+		     const MPI_Aint recvdispls[], MPI_Datatype recvtype, MPI_Comm comm,
+		     MPI_Request *request);
+int MPI_Ibarrier(MPI_Comm comm, MPI_Request *request);
+int MPI_Ibcast_c(void *buf, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm,
+		 MPI_Request *request);
+int MPI_Igather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+		  MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+		  MPI_Request *request);
+int MPI_Igatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+		   const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
+		   int root, MPI_Comm comm, MPI_Request *request);
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided);
 int MPI_Initialized(int *flag);
+int MPI_Ireduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype type, MPI_Op op,
+		  int root, MPI_Comm comm, MPI_Request *request);
+int MPI_Ireduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
+				MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request);
+int MPI_Ireduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[],
+			  MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request);
 int MPI_Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
 	      MPI_Request *request);
+int MPI_Iscatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+		   MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+		   MPI_Request *request);
+int MPI_Iscatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[],
+		    MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
+		    MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request);
 int MPI_Isend(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
 	      MPI_Request *request);
 int MPI_Query_thread(int *provided);
-int MPI_Request_free(MPI_Request *request);
 int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status);
 
 #endif

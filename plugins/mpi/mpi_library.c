@@ -99,6 +99,7 @@ static void mpi_note_version(struct mpi_library *lib)
 	while (n && lib->version[n - 1] == ' ')
 		n--;
 	lib->version[n] = '\0';
+	lib->iallgatherv_hangs = !strncmp(lib->version, "Intel", strlen("Intel"));
 }
 
 static int32_t mpi_find(void *library, const char *name, struct mpi_library *lib, coll_error_t *err)

@@ -23,6 +23,8 @@ struct meet_before {
 /* What a rank knows of itself in MPI_COMM_WORLD. */
 struct meet_world {
 	int32_t rank, size;
+	int32_t native; /* 1: the rank lets MPI's own collectives serve */
+	int32_t reserved;
 };
 
 /* Exchanges `size` bytes of each rank.  A rank with a `code` that is not 0 fails all ranks. */
@@ -106,8 +108,9 @@ static int32_t meet_check_world(const coll_host_t *host, const struct meet_world
 	return COLL_SUCCESS;
 }
 
-static int32_t meet_in_world(const coll_host_t *host, int *ranks, coll_error_t *err)
+static int32_t meet_in_world(struct mpi_endpoint *ep, int *ranks, coll_error_t *err)
 {
+	const coll_host_t *host = ep->host;
 	struct meet_world own = {.rank = -1}, *all = calloc(host->nranks, sizeof(*all));
 	int rank = -1, size = 0;
 	int32_t code = mpi_life_begin(host, err);
@@ -119,12 +122,17 @@ static int32_t meet_in_world(const coll_host_t *host, int *ranks, coll_error_t *
 		mpi.comm_size(MPI_COMM_WORLD, &size);
 		mpi_leave();
 	}
-	own = (struct meet_world){rank, size};
+	own = (struct meet_world){.rank = rank,
+				  .size = size,
+				  .native = strcmp(host->option_string(host, "native"), "no") != 0};
 	code = meet_exchange(host, code, &own, all, sizeof(own), err);
 	if (!code)
 		code = meet_check_world(host, all, err);
-	for (uint32_t r = 0; !code && r < host->nranks; r++)
+	ep->native = 1;
+	for (uint32_t r = 0; !code && r < host->nranks; r++) {
 		ranks[r] = all[r].rank;
+		ep->native &= all[r].native;
+	}
 	free(all);
 	return code;
 }
@@ -167,7 +175,7 @@ int32_t mpi_meet(struct mpi_endpoint *ep, coll_error_t *err)
 		code = kit_exchange_fail(
 			ep->host, error_fill(err, COLL_ERR_NO_MEMORY, "no memory for ranks"), err);
 	else if (!code)
-		code = meet_in_world(ep->host, ranks, err);
+		code = meet_in_world(ep, ranks, err);
 	if (!code)
 		code = meet_make(ep, ranks, err);
 	free(ranks);

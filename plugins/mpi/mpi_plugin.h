@@ -21,6 +21,7 @@
 
 #include "mpi_abi.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 /* ----------------------------------------------------------------- mpi_library.c -- */
@@ -42,9 +43,23 @@
 	X(MPI_Get_library_version, get_library_version)                                            \
 	X(MPI_Group_free, group_free)                                                              \
 	X(MPI_Group_incl, group_incl)                                                              \
+	X(MPI_Iallgather_c, iallgather)                                                            \
+	X(MPI_Iallgatherv_c, iallgatherv)                                                          \
+	X(MPI_Iallreduce_c, iallreduce)                                                            \
+	X(MPI_Ialltoall_c, ialltoall)                                                              \
+	X(MPI_Ialltoallv_c, ialltoallv)                                                            \
+	X(MPI_Ibarrier, ibarrier)                                                                  \
+	X(MPI_Ibcast_c, ibcast)                                                                    \
+	X(MPI_Igather_c, igather)                                                                  \
+	X(MPI_Igatherv_c, igatherv)                                                                \
 	X(MPI_Init_thread, init_thread)                                                            \
 	X(MPI_Initialized, initialized)                                                            \
+	X(MPI_Ireduce_c, ireduce)                                                                  \
+	X(MPI_Ireduce_scatter_block_c, ireduce_scatter_block)                                      \
+	X(MPI_Ireduce_scatter_c, ireduce_scatter)                                                  \
 	X(MPI_Irecv, irecv)                                                                        \
+	X(MPI_Iscatter_c, iscatter)                                                                \
+	X(MPI_Iscatterv_c, iscatterv)                                                              \
 	X(MPI_Isend, isend)                                                                        \
 	X(MPI_Query_thread, query_thread)                                                          \
 	X(MPI_Test, test)
@@ -55,6 +70,8 @@ enum { MPI_VERSION_TEXT = 64, MPI_PATH_TEXT = 256 };
 struct mpi_library {
 #define MPI_MEMBER(function, member) __typeof__(function) *member;
 	MPI_FUNCTIONS(MPI_MEMBER)
+	/* 1: MPI_Iallgatherv does not end for some unequal counts, as in Intel MPI 2021.19 from three ranks on. */
+	int iallgatherv_hangs;
 	char version[MPI_VERSION_TEXT];
 	char path[MPI_PATH_TEXT];
 };
@@ -185,7 +202,11 @@ struct mpi_endpoint {
 	uint32_t failing;         /* peers with a failure that progress() has not reported */
 	uint64_t received;        /* bytes received by this progress() */
 	int closing;              /* 1: frames are taken and ignored */
-	int over;                 /* 1: MPI was finalised under the endpoint */
+	int native;               /* 1: MPI's own collectives serve */
+	int direct;               /* 1: they use the program's buffers */
+	struct mpi_call *call, **call_end; /* collectives, oldest first, which MPI may have */
+	atomic_int aborted;                /* 1: the collectives under way are given up */
+	int over;                          /* 1: MPI was finalised under the endpoint */
 	struct mpi_endpoint *next, **link; /* in the list of all endpoints */
 };
 
@@ -220,6 +241,54 @@ int32_t mpi_slots_open(struct mpi_endpoint *ep, coll_error_t *err);
 void mpi_slots_close(struct mpi_endpoint *ep, int64_t deadline);
 /* Takes the frames that have come.  Returns 1 if there was one. */
 int mpi_receive(struct mpi_endpoint *ep);
+
+/* ------------------------------------------------------------------- mpi_native.c -- */
+
+/* The buffer of a collective on one side, send or receive. */
+struct mpi_buffer {
+	size_t bytes;      /* its parts together */
+	MPI_Count *counts; /* of a v-form: the parts, in elements of a reduction, else in bytes */
+	MPI_Aint *displs;  /* for MPI, in the same units */
+	size_t *at;        /* in the program's buffer, in bytes */
+};
+
+/* A collective, and the memory that it needs until its end. */
+struct mpi_call {
+	struct mpi_call *next;
+	coll_args_t args; /* its arrays are not valid */
+	int started;      /* 1: MPI has the collective */
+	MPI_Request request;
+	struct mpi_buffer send, recv;
+	uint8_t *copy; /* memory of the plugin in the place of a buffer, or of both; NULL: none */
+	void *result;  /* the program's buffer for a part of the copy; NULL: none */
+	size_t result_at, result_bytes; /* that part */
+	void *arrays;
+};
+
+/* Starts a collective of any kind. */
+int32_t mpi_start_call(void *ep, const coll_args_t *args, coll_error_t *err);
+int32_t mpi_query(void *ep, coll_error_t *err);
+void mpi_abort(void *ep);
+void *mpi_handle(void *ep);
+
+/* --------------------------------------------------------------------- mpi_type.c -- */
+
+/* The size of an element. */
+size_t mpi_size_of(int32_t dtype);
+/* MPI's type and operation for a reduction that MPI does as coll.h says.  Returns 0 if there are none. */
+int mpi_reduction(int32_t dtype, int32_t op, MPI_Datatype *mpi_type, MPI_Op *mpi_op);
+
+/* ------------------------------------------------------------------- mpi_buffer.c -- */
+
+/*
+ * Computes the sizes of both buffers, and copies the counts and displacements of a v-form, which MPI reads until the call is
+ * complete.  Returns 0, or -1 without memory.
+ */
+int mpi_buffers(struct mpi_call *call, const struct mpi_endpoint *ep);
+/* Copies the program's send buffer to the call's copy, which MPI gets in its place.  Returns 0, or -1 without memory. */
+int mpi_copy_in(struct mpi_call *call, const void **send, void **recv);
+/* Copies the result to the program's receive buffer. */
+void mpi_copy_out(const struct mpi_call *call);
 
 /* ------------------------------------------------------------------- mpi_close.c -- */
 

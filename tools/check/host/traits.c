@@ -28,6 +28,7 @@ __attribute__((noreturn)) static void traits_child(struct check_traits *traits,
 	if (!plugin)
 		_exit(0);
 	traits->bare = !plugin->backend.transport;
+	traits->engine = plugin->backend.transport && plugin->backend.native;
 	if (!traits->bare) {
 		traits->gpus = memory_devices();
 		snprintf(traits->why, sizeof(traits->why), "%s", memory_error());

@@ -117,6 +117,7 @@ struct check {
 
 /* Properties of the plugin that the kit determines before the first check (host/traits.c). */
 struct check_traits {
+	int engine; /* 1: the plugin has both groups: calls of its own that differ may end before the library compares them */
 	int bare; /* 1: the plugin has no transport group, so nothing replaces a function that it lacks */
 	int device_only; /* the plugin takes memory of CUDA devices and no host memory */
 	int managed;     /* with device_only: the plugin takes managed memory too */

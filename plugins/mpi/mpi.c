@@ -83,7 +83,7 @@ static int32_t mpi_open(const coll_host_t *host, void **out, coll_error_t *err)
 
 static const coll_option_t mpi_options[] = {
 	{.key = "library",
-	 .fallback = "libmpi_abi.so.1",
+	 .fallback = MPI_DEFAULT_LIBRARY,
 	 .unit = "",
 	 .help = "the MPI library: a path, or a name for the loader to find",
 	 .type = COLL_OPTION_STRING},

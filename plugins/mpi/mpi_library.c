@@ -19,7 +19,11 @@ static const struct mpi_symbol {
 	size_t at;
 } mpi_symbols[] = {
 #define MPI_SYMBOL(function, member) {#function, offsetof(struct mpi_library, member)},
-	MPI_FUNCTIONS(MPI_SYMBOL)};
+	MPI_FUNCTIONS(MPI_SYMBOL)
+#ifndef MPI_NARROW
+		MPI_LARGE_FUNCTIONS(MPI_SYMBOL)
+#endif
+};
 
 /* ------------------------------------------------------------------ another MPI -- */
 
@@ -102,26 +106,62 @@ static void mpi_note_version(struct mpi_library *lib)
 	lib->iallgatherv_hangs = !strncmp(lib->version, "Intel", strlen("Intel"));
 }
 
+static int32_t mpi_lacks(coll_error_t *err, const char *name, const char *symbol)
+{
+	return error_fill(err, COLL_ERR_PLUGIN,
+			  "%s has no '%s': it is no MPI library, or too old; name another with the "
+			  "option mpi.library (COLL_MPI_LIBRARY)",
+			  name, symbol);
+}
+
 static int32_t mpi_find(void *library, const char *name, struct mpi_library *lib, coll_error_t *err)
 {
-	Dl_info where = {.dli_fname = name};
+	const char *lacking = NULL;
 
-	for (size_t i = 0; i < sizeof(mpi_symbols) / sizeof(mpi_symbols[0]); i++) {
+	for (size_t i = 0; !lacking && i < sizeof(mpi_symbols) / sizeof(mpi_symbols[0]); i++) {
 		void *symbol = dlsym(library, mpi_symbols[i].name);
 
 		if (!symbol)
-			return error_fill(err, COLL_ERR_PLUGIN,
-					  "%s has no '%s': it is no MPI library, or older than MPI "
-					  "3.0; name another with the option mpi.library "
-					  "(COLL_MPI_LIBRARY)",
-					  name, mpi_symbols[i].name);
+			lacking = mpi_symbols[i].name;
 		memcpy((char *)lib + mpi_symbols[i].at, &symbol, sizeof(symbol));
-		dladdr(symbol, &where);
 	}
-	snprintf(lib->path, sizeof(lib->path), "%s", where.dli_fname ? where.dli_fname : name);
-	return COLL_SUCCESS;
+	if (!lacking)
+		lacking = mpi_narrow(library, lib);
+	return lacking ? mpi_lacks(err, name, lacking) : COLL_SUCCESS;
 }
 
+/* Finds the file that the loader has opened. */
+static void mpi_note_path(void *library, const char *name, struct mpi_library *lib)
+{
+	Dl_info where = {.dli_fname = name};
+	void *symbol = dlsym(library, "MPI_Init_thread");
+
+	if (symbol)
+		dladdr(symbol, &where);
+	snprintf(lib->path, sizeof(lib->path), "%s", where.dli_fname ? where.dli_fname : name);
+}
+
+#ifdef MPI_OWN_HEADER
+/* The handles of Open MPI are data of the library; no other library has them. */
+static int32_t mpi_check_abi(void *library, const struct mpi_library *lib, coll_error_t *err)
+{
+#ifdef OPEN_MPI
+	const char *wanted = "Open MPI";
+#else
+	const char *wanted = "MPICH";
+#endif
+	const char *found = dlsym(library, "ompi_mpi_comm_world") ? "Open MPI" : "MPICH";
+
+	if (!strcmp(found, wanted) && !strstr(lib->path, "libmpi_abi"))
+		return COLL_SUCCESS;
+	return error_fill(
+		err, COLL_ERR_PLUGIN,
+		"this plugin was built with the mpi.h of %s, and %s is another MPI: build "
+		"libcoll with --with-mpi for that MPI, or name a library of %s with the "
+		"option mpi.library (COLL_MPI_LIBRARY)",
+		wanted, lib->path, wanted);
+}
+#else
 /* Only a library with the ABI has this function, and its handles are the numbers of mpi_abi.h. */
 static int32_t mpi_check_abi(void *library, const struct mpi_library *lib, coll_error_t *err)
 {
@@ -130,19 +170,40 @@ static int32_t mpi_check_abi(void *library, const struct mpi_library *lib, coll_
 	int major = 0, minor = 0;
 
 	memcpy(&get_version, &symbol, sizeof(symbol));
-	if (symbol && !strstr(lib->path, "libmpi_abi"))
-		return error_fill(err, COLL_ERR_PLUGIN,
-				  "%s has handles of its own: name the libmpi_abi.so.1 of the same "
-				  "MPI with the option mpi.library (COLL_MPI_LIBRARY)",
-				  lib->path);
-	if (symbol && !get_version(&major, &minor) && major == 1)
+	if (symbol && strstr(lib->path, "libmpi_abi") && !get_version(&major, &minor) && major == 1)
 		return COLL_SUCCESS;
+	if (!symbol && !dlsym(library, "MPI_Init_thread"))
+		return mpi_lacks(err, lib->path, "MPI_Init_thread");
 	return error_fill(
 		err, COLL_ERR_PLUGIN,
-		"%s does not have version 1 of the MPI ABI (MPICH 5 and Intel MPI 2021.19 "
-		"have it, in libmpi_abi.so.1): name a library that has it with the option "
-		"mpi.library (COLL_MPI_LIBRARY)",
+		"%s does not have the MPI-5 ABI: name a libmpi_abi.so.1 (MPICH 5 and Intel "
+		"MPI 2021.19 have it) with the option mpi.library (COLL_MPI_LIBRARY), or "
+		"build libcoll with --with-mpi for this MPI",
 		lib->path);
+}
+#endif
+
+#ifdef OPEN_MPI
+static void *mpi_opened;
+
+void *mpi_find_handle(const char *name)
+{
+	return dlsym(mpi_opened, name);
+}
+#endif
+
+/*
+ * Open MPI's components, which it opens itself, look for its functions among the symbols of the whole process.  Every other
+ * library stays by itself.
+ */
+static void *mpi_dlopen(const char *name)
+{
+#ifdef OPEN_MPI
+	mpi_opened = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+	return mpi_opened;
+#else
+	return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+#endif
 }
 
 static int32_t mpi_load(const char *name, coll_error_t *err)
@@ -153,16 +214,17 @@ static int32_t mpi_load(const char *name, coll_error_t *err)
 
 	if (mpi.path[0])
 		return mpi_check_alone(&mpi, err);
-	library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	library = mpi_dlopen(name);
 	if (!library)
 		return error_fill(
 			err, COLL_ERR_PLUGIN,
 			"no MPI library with the MPI-5 ABI is installed, or not where the "
 			"loader or the option mpi.library looks: %s",
 			dlerror());
-	code = mpi_find(library, name, &lib, err);
+	mpi_note_path(library, name, &lib);
+	code = mpi_check_abi(library, &lib, err);
 	if (!code)
-		code = mpi_check_abi(library, &lib, err);
+		code = mpi_find(library, name, &lib, err);
 	if (!code)
 		code = mpi_check_alone(&lib, err);
 	if (code) {

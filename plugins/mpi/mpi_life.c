@@ -178,10 +178,22 @@ static int life_at_end(MPI_Comm comm, int keyval, void *value, void *extra)
 	return MPI_SUCCESS;
 }
 
+/* The attribute stays with MPI_COMM_SELF. */
+static int life_copy(MPI_Comm comm, int keyval, void *extra, void *in, void *out, int *flag)
+{
+	(void)comm;
+	(void)keyval;
+	(void)extra;
+	(void)in;
+	(void)out;
+	*flag = 0;
+	return MPI_SUCCESS;
+}
+
 static int32_t life_hang_in(coll_error_t *err)
 {
 	int keyval = MPI_KEYVAL_INVALID;
-	int result = mpi.comm_create_keyval(MPI_COMM_NULL_COPY_FN, life_at_end, &keyval, NULL);
+	int result = mpi.comm_create_keyval(life_copy, life_at_end, &keyval, NULL);
 
 	if (!result)
 		result = mpi.comm_set_attr(MPI_COMM_SELF, keyval, NULL);
@@ -200,6 +212,9 @@ static int32_t life_begin(coll_error_t *err)
 		life_own = !(result = mpi.init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level));
 	if (result)
 		return mpi_refused(err, result, "MPI cannot start");
+	/* Open MPI takes the error of a request without a communicator to MPI_COMM_WORLD, which by default ends the job. */
+	if (life_own)
+		mpi.comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	life_level = level;
 	life_known = 1;
 	return life_hang_in(err);

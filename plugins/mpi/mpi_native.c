@@ -8,6 +8,7 @@
  */
 #include "mpi_plugin.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -188,22 +189,22 @@ static int native_barrier(struct native_args *a)
 
 static const struct native_kind {
 	int (*start)(struct native_args *a); /* returns MPI's result, or -1 without memory */
-	int reduces;
+	int reduces, vector;
 } native_kinds[] = {
-	[COLL_KIND_ALLREDUCE] = {native_allreduce, .reduces = 1},
-	[COLL_KIND_BROADCAST] = {native_broadcast, 0},
-	[COLL_KIND_REDUCE] = {native_reduce, .reduces = 1},
-	[COLL_KIND_ALLGATHER] = {native_allgather, 0},
-	[COLL_KIND_REDUCE_SCATTER] = {native_reduce_scatter, .reduces = 1},
-	[COLL_KIND_ALLTOALL] = {native_alltoall, 0},
-	[COLL_KIND_GATHER] = {native_gather, 0},
-	[COLL_KIND_SCATTER] = {native_scatter, 0},
-	[COLL_KIND_ALLGATHERV] = {native_allgatherv},
-	[COLL_KIND_REDUCE_SCATTERV] = {native_reduce_scatterv, .reduces = 1},
-	[COLL_KIND_ALLTOALLV] = {native_alltoallv},
-	[COLL_KIND_GATHERV] = {native_gatherv},
-	[COLL_KIND_SCATTERV] = {native_scatterv},
-	[COLL_KIND_BARRIER] = {native_barrier, 0},
+	[COLL_KIND_ALLREDUCE] = {.start = native_allreduce, .reduces = 1},
+	[COLL_KIND_BROADCAST] = {.start = native_broadcast},
+	[COLL_KIND_REDUCE] = {.start = native_reduce, .reduces = 1},
+	[COLL_KIND_ALLGATHER] = {.start = native_allgather},
+	[COLL_KIND_REDUCE_SCATTER] = {.start = native_reduce_scatter, .reduces = 1},
+	[COLL_KIND_ALLTOALL] = {.start = native_alltoall},
+	[COLL_KIND_GATHER] = {.start = native_gather},
+	[COLL_KIND_SCATTER] = {.start = native_scatter},
+	[COLL_KIND_ALLGATHERV] = {.start = native_allgatherv, .vector = 1},
+	[COLL_KIND_REDUCE_SCATTERV] = {.start = native_reduce_scatterv, .reduces = 1, .vector = 1},
+	[COLL_KIND_ALLTOALLV] = {.start = native_alltoallv, .vector = 1},
+	[COLL_KIND_GATHERV] = {.start = native_gatherv, .vector = 1},
+	[COLL_KIND_SCATTERV] = {.start = native_scatterv, .vector = 1},
+	[COLL_KIND_BARRIER] = {.start = native_barrier},
 };
 
 static void native_free(struct mpi_call *call)
@@ -241,14 +242,28 @@ static int32_t native_start(struct mpi_endpoint *ep, coll_error_t *err)
 	return result ? mpi_refused(err, result, "MPI cannot start a collective") : COLL_SUCCESS;
 }
 
+/* Can the library count what the call moves? */
+static int native_fits(const struct mpi_endpoint *ep, const coll_args_t *args)
+{
+#ifdef MPI_NARROW
+	if (args->kind == COLL_KIND_BARRIER)
+		return 1;
+	/* The ranks of a v-form do not know the counts of one another, and must agree. */
+	return !native_kinds[args->kind].vector &&
+	       args->count <= INT_MAX / mpi_size_of(args->dtype) / ep->nranks;
+#else
+	(void)ep;
+	return !(args->kind == COLL_KIND_ALLGATHERV && mpi.iallgatherv_hangs);
+#endif
+}
+
 /* Does MPI do the call as coll.h says?  All ranks get the same answer. */
 static int native_can(const struct mpi_endpoint *ep, const coll_args_t *args)
 {
 	MPI_Datatype type;
 	MPI_Op op;
 
-	return ep->native && ep->nranks > 1 &&
-	       !(args->kind == COLL_KIND_ALLGATHERV && mpi.iallgatherv_hangs) &&
+	return ep->native && ep->nranks > 1 && native_fits(ep, args) &&
 	       (!native_kinds[args->kind].reduces ||
 		mpi_reduction(args->dtype, args->op, &type, &op));
 }
@@ -349,5 +364,5 @@ void *mpi_handle(void *ep_)
 {
 	struct mpi_endpoint *ep = ep_;
 
-	return (void *)ep->comm;
+	return (void *)(intptr_t)ep->comm;
 }

@@ -19,14 +19,14 @@
 #include "base/error.h"
 #include "base/plugin_kit.h"
 
-#include "mpi_abi.h"
+#include "mpi_header.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 
 /* ----------------------------------------------------------------- mpi_library.c -- */
 
-/* Every function of MPI that the plugin needs. */
+/* The functions of MPI that the plugin needs: of every library, and those with large counts. */
 #define MPI_FUNCTIONS(X)                                                                           \
 	X(MPI_Cancel, cancel)                                                                      \
 	X(MPI_Comm_create_group, comm_create_group)                                                \
@@ -43,26 +43,27 @@
 	X(MPI_Get_library_version, get_library_version)                                            \
 	X(MPI_Group_free, group_free)                                                              \
 	X(MPI_Group_incl, group_incl)                                                              \
+	X(MPI_Ibarrier, ibarrier)                                                                  \
+	X(MPI_Init_thread, init_thread)                                                            \
+	X(MPI_Initialized, initialized)                                                            \
+	X(MPI_Irecv, irecv)                                                                        \
+	X(MPI_Isend, isend)                                                                        \
+	X(MPI_Query_thread, query_thread)                                                          \
+	X(MPI_Test, test)
+#define MPI_LARGE_FUNCTIONS(X)                                                                     \
 	X(MPI_Iallgather_c, iallgather)                                                            \
 	X(MPI_Iallgatherv_c, iallgatherv)                                                          \
 	X(MPI_Iallreduce_c, iallreduce)                                                            \
 	X(MPI_Ialltoall_c, ialltoall)                                                              \
 	X(MPI_Ialltoallv_c, ialltoallv)                                                            \
-	X(MPI_Ibarrier, ibarrier)                                                                  \
 	X(MPI_Ibcast_c, ibcast)                                                                    \
 	X(MPI_Igather_c, igather)                                                                  \
 	X(MPI_Igatherv_c, igatherv)                                                                \
-	X(MPI_Init_thread, init_thread)                                                            \
-	X(MPI_Initialized, initialized)                                                            \
 	X(MPI_Ireduce_c, ireduce)                                                                  \
 	X(MPI_Ireduce_scatter_block_c, ireduce_scatter_block)                                      \
 	X(MPI_Ireduce_scatter_c, ireduce_scatter)                                                  \
-	X(MPI_Irecv, irecv)                                                                        \
 	X(MPI_Iscatter_c, iscatter)                                                                \
-	X(MPI_Iscatterv_c, iscatterv)                                                              \
-	X(MPI_Isend, isend)                                                                        \
-	X(MPI_Query_thread, query_thread)                                                          \
-	X(MPI_Test, test)
+	X(MPI_Iscatterv_c, iscatterv)
 
 enum { MPI_VERSION_TEXT = 64, MPI_PATH_TEXT = 256 };
 
@@ -70,6 +71,7 @@ enum { MPI_VERSION_TEXT = 64, MPI_PATH_TEXT = 256 };
 struct mpi_library {
 #define MPI_MEMBER(function, member) __typeof__(function) *member;
 	MPI_FUNCTIONS(MPI_MEMBER)
+	MPI_LARGE_FUNCTIONS(MPI_MEMBER)
 	/* 1: MPI_Iallgatherv does not end for some unequal counts, as in Intel MPI 2021.19 from three ranks on. */
 	int iallgatherv_hangs;
 	char version[MPI_VERSION_TEXT];
@@ -79,6 +81,11 @@ extern struct mpi_library mpi;
 
 /* Opens the library of the option `library`.  Refuses a library beside another MPI of the process. */
 int32_t mpi_library_open(const coll_host_t *host, coll_error_t *err);
+/*
+ * In a library without large counts: finds the functions in the place of those with large counts.  Returns the name of a
+ * missing function, or NULL.
+ */
+const char *mpi_narrow(void *library, struct mpi_library *lib);
 /* Has the process loaded an MPI library? */
 int mpi_library_is_there(void);
 /* Fills *err with MPI's text of `result`, after `what`.  Returns the code. */

@@ -56,12 +56,31 @@ static MPI_Op type_op(int32_t op)
 	}
 }
 
+/* Does the library compute something else than coll.h says? */
+static int type_is_wrong(int32_t dtype, int32_t op)
+{
+#if defined(OPEN_MPI)
+	/* With AVX it does not wrap around: the sum of two int16 of 20000 is 32767. */
+	return op == COLL_SUM && mpi_size_of(dtype) < sizeof(int32_t);
+#elif defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 50000000
+	/* 4.0.2 takes unsigned numbers for signed numbers: the larger of 3 and 200 is 3. */
+	return (op == COLL_MAX || op == COLL_MIN) && dtype != COLL_INT8 && dtype != COLL_INT16 &&
+	       dtype != COLL_INT32 && dtype != COLL_INT64;
+#else
+	(void)dtype;
+	(void)op;
+	return 0;
+#endif
+}
+
 /*
  * MPI has no 16-bit and 8-bit floating types, and no average.  It does not say what MIN and MAX make of a NaN, and whether a
  * tie of MINLOC takes the lower index of two on one rank, as coll.h does.
  */
 int mpi_reduction(int32_t dtype, int32_t op, MPI_Datatype *mpi_type, MPI_Op *mpi_op)
 {
+	if (type_is_wrong(dtype, op))
+		return 0;
 	*mpi_type = type_integer(dtype);
 	*mpi_op = type_op(op);
 	if (*mpi_type == MPI_DATATYPE_NULL && (op == COLL_SUM || op == COLL_PROD))

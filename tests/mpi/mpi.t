@@ -27,12 +27,14 @@ alone() {
         >"$dir/out" 2>"$dir/err" </dev/null
 }
 
+"$coll" info | grep -q '^  mpi\.library  *libmpi_abi\.so\.1$' ||
+    skip_all "the mpi backend was built with --with-mpi, for another MPI: see tests/mpi/built.sh"
 alone A=
 has "no launcher: a sentence" "$dir/out" 'no launcher of MPI has started this process'
 alone PMI_RANK=0 COLL_MPI_LIBRARY="$dir/libmpi_abi.so.1"
 has "no library: a sentence" "$dir/out" 'no MPI library with the MPI-5 ABI is installed, or not where .*libmpi_abi\.so\.1'
 alone PMI_RANK=0 COLL_MPI_LIBRARY=libc.so.6
-has "a library that is no MPI: a sentence" "$dir/out" "libc\.so\.6 has no 'MPI_Cancel': it is no MPI library"
+has "a library that is no MPI: a sentence" "$dir/out" "libc\.so\.6 has no 'MPI_Init_thread': it is no MPI library"
 
 # ------------------------------------------------------------------ the numbers
 
@@ -55,7 +57,7 @@ numbers() {
 functions() {
     {
         printf '#include "%s"\n' "$1"
-        sed -n '/^int MPI_/,/;$/p' "$source/plugins/mpi/mpi_abi.h" | grep -v '^#'
+        sed -n '/^int MPI_/,/;$/p' "$source/plugins/mpi/mpi_abi.h" "$source/plugins/mpi/mpi_large.h" | grep -v '^#'
     } >"$dir/functions.c"
     ${TEST_CC:-cc} -Wall -Werror -c "$dir/functions.c" -o "$dir/functions.o"
 }

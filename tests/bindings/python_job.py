@@ -115,6 +115,10 @@ def v_forms(t):
             want if me == 0 else None, "gatherv")
     t.equal(c.scatterv(want if me == 0 else None, counts, np.empty(counts[me], "i8")), mine, "scatterv")
     t.raises(coll.InvalidArgument, "needs", c.allgatherv, mine, np.empty(total - 1, "i8"), counts)
+    t.raises(coll.InvalidArgument, "needs", c.allgatherv, mine, np.empty(total, "i8"), counts, [2**64 - 1] * n)
+    t.raises(coll.InvalidArgument, "allgatherv", c.allgatherv, np.ones(9), np.empty(total), counts)
+    t.raises(coll.InvalidArgument, "scatterv", c.scatterv, want if me == 0 else None, counts, np.empty(9, "i8"), None, me)
+    t.raises(coll.InvalidArgument, "needs", c.reduce_scatterv, np.ones(total), np.empty(9), counts)
     t.raises(coll.InvalidArgument, "one for each rank", c.allgatherv, mine, np.empty(total, "i8"), counts + [1])
 
 

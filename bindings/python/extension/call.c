@@ -90,7 +90,6 @@ static int order_after(struct call *call, const struct array *array)
 
 	if (array->on_device)
 		name_site(call);
-
 	if (!array->ready || call->args.stream)
 		return 0;
 	WITHOUT_GIL(&outcome, coll_event_create(comm, &event));
@@ -217,6 +216,8 @@ static size_t counts_end(const struct call *call, const size_t *counts, const si
 		const size_t begin = displs ? displs[r] : sum;
 
 		sum += counts[r];
+		if (counts[r] > SIZE_MAX - begin)
+			return SIZE_MAX;
 		if (counts[r] && begin + counts[r] > end)
 			end = begin + counts[r];
 	}
@@ -271,14 +272,18 @@ static int call_fit(struct call *call)
 
 /* ---- issuing ---- */
 
-/* Issues the call and waits a slice.  *handle becomes NULL if that was enough. */
+/* Issues the call and waits a slice.  *handle becomes NULL if that was enough; an error keeps its text. */
 static coll_result_t issue_and_wait(const struct call *call, coll_request_t *handle)
 {
 	coll_result_t code = coll_request_issue(call->comm->handle, &call->args, handle);
 
-	if (code)
-		return code;
-	return coll_wait_for(*handle, WAIT_SLICE_MS);
+	if (!code)
+		code = coll_wait_for(*handle, WAIT_SLICE_MS);
+	if (!code) {
+		(void)coll_request_free(*handle);
+		*handle = NULL;
+	}
+	return code;
 }
 
 static PyObject *call_result(struct call *call)

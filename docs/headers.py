@@ -54,10 +54,10 @@ def split_row(line, following):
         return match[1], match[2]
     column = indent_of(following)
     if following.strip() and column >= 6:
-        if len(line) > column and line[column - 1] == " " and line[column] != " ":
-            return line[:column].strip(), line[column:]
-        if len(line) < column and len(line) < 30:
+        if len(line) < 30:  # a label alone
             return line, ""
+        if line[column - 1] == " " and line[column] != " ":
+            return line[:column].strip(), line[column:]
     return None
 
 
@@ -247,7 +247,7 @@ def constants_owner(item):
 
 def first_sentence(blocks):
     text = next((b.text for b in blocks if isinstance(b, Paragraph)), "")
-    return re.split(r"\.\s+(?=[A-Z])", text)[0].rstrip(".")
+    return re.split(r"\.\s+(?=[A-Z])", text)[0].rstrip(".:")
 
 
 def all_text(blocks):

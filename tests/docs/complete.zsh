@@ -26,6 +26,7 @@ zpty -b shell "ZDOTDIR=$dir TERM=dumb zsh -d -i"
 for line; do
     zpty -w -n shell "$line"$'\t\C-Xw'
     until [[ -e $dir/line ]]; do
+        ((SECONDS < 120)) || { print "zsh does not answer to: $line"; exit 1 }
         zpty -r -t shell output || zselect -t 5
     done
     cat $dir/line

@@ -7,6 +7,7 @@ src=${top_srcdir:-.}
 for tool in python3 sphinx-build; do
     command -v $tool >/dev/null || skip_all "$tool is not here"
 done
+[ "$(sphinx-build --version | sed 's/^[^0-9]*//; s/[^0-9].*//')" -ge 5 ] || skip_all "sphinx-build is older than 5"
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 

@@ -3,7 +3,7 @@
 # man.t - the options in --help, in the man page and in the completion are the same.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
-coll=${top_builddir:-.}/coll
+coll=$(cd "${top_builddir:-.}" && pwd)/coll
 page=${top_srcdir:-.}/tools/coll.1
 completion=${top_srcdir:-.}/tools/completion/coll.bash
 
@@ -65,11 +65,14 @@ for command in $commands; do
         grep -qE "^\.B coll (.* )?$command( |$)" "$page"
 done
 
-# The command must accept every option that its help shows, and not reject it as unknown.
+# The command must accept every option that its help shows, and not reject it as unknown.  An option that takes the
+# name of a file to write takes --no-such-option for it.
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
 for command in $commands; do
     for option in $("$coll" "$command" --help | help_options); do
         none "coll $command knows $option" \
-            "$(timeout 60 "$coll" "$command" "$option" --no-such-option 2>&1 </dev/null |
+            "$(cd "$scratch" && timeout 60 "$coll" "$command" "$option" --no-such-option 2>&1 </dev/null |
                 grep "no option '$option'")"
     done
 done

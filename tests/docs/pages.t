@@ -73,6 +73,14 @@ lacking() {
     done <"$dir/functions"
 }
 none "each function's page has its sections and its parameters" "$(lacking)"
+# Only these sections of a function's page show code.
+programs() {
+    while read -r function; do
+        awk -v page="$function" '/^\.SH/ { heading = $0 } /^\.nf/ && heading !~ /SYNOPSIS|CONSTANTS|EXAMPLE/ {
+            print page ": " heading }' "$pages/$function.3"
+    done <"$dir/functions"
+}
+none "no words of a comment were taken for a program" "$(programs)"
 none "each page says in a line of its own what it is about" \
     "$(cd "$pages" && for page in *.[357]; do
         grep -q '^\.so ' "$page" || text "$page" | grep -A1 '^\.SH NAME' | grep -qE ' - [^ ]+ ' || echo "$page"

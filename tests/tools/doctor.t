@@ -110,16 +110,64 @@ is "a misspelt option: 2" $status 2
 doctor all
 is "a word too many: 2" $status 2
 
-# ------------------------------------------------------------- delayed messages
+# ------------------------------------------------------- hosts that differ
 
-# A library between program and libcoll that delays the sends of rank 2: all, or those to the rank DELAY.
+# other NAME=VALUE...: a job of two ranks, where these variables are in the environment of rank 1 only.
+other() {
+    status=0
+    # shellcheck disable=SC2016 # for the shell of the ranks
+    timeout 240 "$coll" run --no-prefix -n 2 -- sh -c '[ "$COLL_RANK" = 0 ] || export "$@"; exec "$0" doctor' "$coll" "$@" \
+        >"$dir/out" 2>"$dir/err" </dev/null || status=$?
+}
+mkdir "$dir/few"
+cp "$dir/plugins/coll_tcp.so" "$dir/few/"
+other COLL_PLUGIN_PATH="$dir/few"
+is "a rank that lacks a plugin: status 0" $status 0
+has "the rank that lacks it is named" "$dir/out" \
+    '^  warning +plugins: rank 0 can use simulated [0-9.]+, tcp [0-9.]+, but rank 1 \(.*\) tcp [0-9.]+: coll info on both hosts says why'
+
+status=0
+timeout 240 unshare -m sh -c 'mount -t tmpfs -o size=4m none /dev/shm && exec "$0" run --no-prefix -n 2 -- "$0" doctor --no-links' \
+    "$coll" >"$dir/out" 2>"$dir/err" </dev/null || status=$?
+if grep -qE '^(unshare|mount):' "$dir/err"; then
+    skip "little room in /dev/shm" "needs root and mount namespaces"
+else
+    has "little room in /dev/shm is named, with the remedy" "$dir/out" \
+        '^  warning +shared memory: /dev/shm of rank 0 \(.*\) has 4 MiB free, and its 2 ranks may use 32: .*--shm-size'
+fi
+
+# ------------------------------------------ delayed messages, another version
+
+# A library between program and libcoll that delays the sends of rank 2: all, or those to the rank DELAY.  In a process with
+# OTHER=version it changes the version, in one with OTHER=clock the time of day.
 cat >"$dir/delay.c" <<'END'
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <coll/coll.h>
+static int is_other(const char *what)
+{
+	return getenv("OTHER") && !strcmp(getenv("OTHER"), what);
+}
+const char *coll_version_string(void)
+{
+	return is_other("version") ? "9.9.9" : "0.0.1";
+}
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	int (*real)(clockid_t, struct timespec *);
+	void *symbol = dlsym(RTLD_NEXT, "clock_gettime");
+	int status;
+
+	memcpy(&real, &symbol, sizeof(real));
+	status = real(clock, now);
+	if (clock == CLOCK_REALTIME && is_other("clock"))
+		now->tv_sec -= 3;
+	return status;
+}
 coll_result_t coll_send(const void *buffer, size_t n, coll_dtype_t dtype, int32_t peer, uint32_t tag,
 			coll_comm_t comm, coll_stream_t stream)
 {
@@ -128,7 +176,7 @@ coll_result_t coll_send(const void *buffer, size_t n, coll_dtype_t dtype, int32_
 	void *symbol = dlsym(RTLD_NEXT, "coll_send");
 
 	memcpy(&real, &symbol, sizeof(real));
-	if (atoi(getenv("COLL_RANK")) == 2 && (atoi(getenv("DELAY")) < 0 || atoi(getenv("DELAY")) == peer))
+	if (getenv("DELAY") && atoi(getenv("COLL_RANK")) == 2 && (atoi(getenv("DELAY")) < 0 || atoi(getenv("DELAY")) == peer))
 		usleep(20000);
 	return real(buffer, n, dtype, peer, tag, comm, stream);
 }
@@ -151,6 +199,13 @@ else
     has "a slow link is named, with both ends" "$dir/out" \
         'the link from rank 1 \(.*\) to rank 2 \(.*\) is slow: [0-9]{5}\.[0-9] us'
     none "and no rank" "$(grep 'slow to the others' "$dir/out")"
+    LD_PRELOAD="$dir/delay.so" other OTHER=clock
+    has "a clock that is behind is named" "$dir/out" \
+        "^  warning +clocks: the clock of rank 1 \\(.*\\) is 3\\.0 s behind rank 0's .*NTP"
+    LD_PRELOAD="$dir/delay.so" other OTHER=version
+    is "two versions of the library: status 1" $status 1
+    has "they are named" "$dir/out" '^  failed +versions: rank 0 runs libcoll 0\.0\.1, rank 1 9\.9\.9'
+    has "two versions: the verdict" "$dir/out" '^  not ready$'
 fi
 
 # ------------------------------------------------- a slow link, and a slow rank

@@ -4,10 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "doctor/doctor.h"
 #include "lib/tool.h"
 
 enum { DOCTOR_OPT_NO_LINKS = 256, DOCTOR_OPT_STRICT };
+
+/* The seconds in which rank 0 prints its page, if the ranks did not meet. */
+enum { DOCTOR_PAGE_S = 2 };
+
+/* How often links that look slow are measured again. */
+enum { DOCTOR_AGAIN = 3 };
 
 static const char doctor_help[] =
 	"Usage: coll doctor [OPTION]...\n"
@@ -85,6 +92,41 @@ static coll_result_t doctor_gather(struct doctor *d, const struct doctor_link *l
 	return doctor_sync(d->comm, code);
 }
 
+/* Finds the slow links on rank 0, and tells them to all ranks.  Returns how many there are, or -1. */
+static int doctor_share_slow(struct doctor *d)
+{
+	const size_t bytes = (size_t)d->job.nranks * (size_t)d->job.nranks;
+	struct doctor_class class;
+	int slow = 0;
+
+	for (int near = 0; d->rank == 0 && near < 2; near++)
+		doctor_find_slow(&d->job, near, &class);
+	if (doctor_sync(d->comm, coll_broadcast(d->job.slow, d->job.slow, bytes, COLL_UINT8, 0,
+						d->comm, NULL)))
+		return -1;
+	for (size_t i = 0; i < bytes; i++)
+		slow += d->job.slow[i];
+	return slow;
+}
+
+/* Measures slow links again, since other work of the hosts may have slowed them for a moment. */
+static coll_result_t doctor_measure_again(struct doctor *d, struct doctor_link *links)
+{
+	coll_result_t code = COLL_SUCCESS;
+
+	for (int i = 0; i < DOCTOR_AGAIN && code == COLL_SUCCESS; i++) {
+		const int slow = doctor_share_slow(d);
+
+		if (slow <= 0)
+			return slow ? COLL_ERR_INTERNAL : COLL_SUCCESS;
+		code = doctor_measure(d->comm, d->rank, d->job.nranks, d->job.slow, links,
+				      &d->own.clock_ns);
+		if (code == COLL_SUCCESS)
+			code = doctor_gather(d, links);
+	}
+	return code;
+}
+
 /* Returns 0, or -1 with the reason as a failed check. */
 static int doctor_examine(struct doctor *d, struct doctor_link *links, struct doctor_version *all)
 {
@@ -98,9 +140,12 @@ static int doctor_examine(struct doctor *d, struct doctor_link *links, struct do
 		return -1;
 	}
 	if (code == COLL_SUCCESS && !d->no_links)
-		code = doctor_measure(d->comm, d->rank, d->job.nranks, links, &d->own.clock_ns);
+		code = doctor_measure(d->comm, d->rank, d->job.nranks, NULL, links,
+				      &d->own.clock_ns);
 	if (code == COLL_SUCCESS)
 		code = doctor_gather(d, links);
+	if (code == COLL_SUCCESS && !d->no_links)
+		code = doctor_measure_again(d, links);
 	if (code == COLL_SUCCESS)
 		return 0;
 	doctor_say(&d->report, "messages", DOCTOR_FAILED, "%s", coll_get_last_error(d->comm));
@@ -178,9 +223,11 @@ static int doctor_run(struct doctor *d)
 	else if (d->report.verdict == DOCTOR_FAILED)
 		fprintf(stderr, "coll doctor: rank %" PRId32 ": %s\n", d->rank,
 			d->report.check[0].sentence);
-	/* A rank that exits with a failure may end rank 0 before it has printed. */
 	fflush(stdout);
 	status = doctor_agree(d);
+	/* A launcher may end rank 0 as soon as another rank fails, and ranks that did not meet cannot wait for its page. */
+	if (d->rank != 0 && d->job.nranks == 0)
+		sleep(DOCTOR_PAGE_S);
 	coll_comm_destroy(d->comm);
 	free(d->job.facts);
 	free(d->job.links);

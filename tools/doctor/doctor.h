@@ -52,10 +52,12 @@ struct doctor_link {
 enum { DOCTOR_ALONE = 16 };
 
 /*
- * Measures the links of this rank to all others; all ranks call it.  own[r] becomes the link to rank r, and *clock_ns how
- * far the clock is ahead of rank 0's.
+ * Measures the links of this rank to all others; all ranks call it.  own[r] becomes the link to rank r if this link is
+ * better than own[r] was, and *clock_ns how far the clock is ahead of rank 0's.
+ *
+ * wanted    nranks * nranks bytes, the same on all ranks: measures only pairs with a byte that is not 0.  NULL: all pairs.
  */
-coll_result_t doctor_measure(coll_comm_t comm, int32_t rank, int32_t nranks,
+coll_result_t doctor_measure(coll_comm_t comm, int32_t rank, int32_t nranks, const char *wanted,
 			     struct doctor_link *own, int64_t *clock_ns);
 
 /* -------------------------------------------------------- verdict.c -- */

@@ -184,39 +184,71 @@ static int32_t links_peer_of_pair(int32_t nranks, int32_t rank, int32_t number)
 	return rank == a + 1 + number ? a : -1;
 }
 
+/* Keeps the better figures: what else a host does can only make a link look worse. */
+static void links_keep(struct doctor_link *link, const struct doctor_link *now)
+{
+	if (!(link->latency_us > 0) || now->latency_us < link->latency_us)
+		link->latency_us = now->latency_us;
+	if (now->mbytes_s > link->mbytes_s)
+		link->mbytes_s = now->mbytes_s;
+}
+
 /* Measures both directions. */
 static coll_result_t links_both(const struct links_pair *p, int32_t rank, struct doctor_link *link,
 				int64_t *ahead)
 {
-	coll_result_t code = rank < p->peer ? links_first(p, link, ahead) : links_second(p);
+	struct doctor_link now = {0};
+	coll_result_t code = rank < p->peer ? links_first(p, &now, ahead) : links_second(p);
 
-	if (code != COLL_SUCCESS)
-		return code;
-	return rank < p->peer ? links_second(p) : links_first(p, link, ahead);
+	if (code == COLL_SUCCESS)
+		code = rank < p->peer ? links_second(p) : links_first(p, &now, ahead);
+	if (code == COLL_SUCCESS)
+		links_keep(link, &now);
+	return code;
 }
 
-coll_result_t doctor_measure(coll_comm_t comm, int32_t rank, int32_t nranks,
-			     struct doctor_link *own, int64_t *clock_ns)
+static int32_t links_peer(int32_t nranks, int32_t rank, int32_t step)
 {
 	/* Pairs that are measured at once share the network and the processors, but of many ranks each alone takes minutes. */
-	const int alone = nranks <= DOCTOR_ALONE;
-	const int32_t steps = alone ? nranks * (nranks - 1) / 2 : nranks + nranks % 2 - 1;
+	return nranks <= DOCTOR_ALONE ? links_peer_of_pair(nranks, rank, step)
+				      : links_peer_in_round(nranks, rank, step);
+}
+
+static int links_wanted(const char *wanted, int32_t nranks, int32_t a, int32_t b)
+{
+	return b >= 0 && (wanted == NULL || wanted[a * nranks + b] || wanted[b * nranks + a]);
+}
+
+/* Is a pair of that step wanted?  All ranks find the same. */
+static int links_step_wanted(const char *wanted, int32_t nranks, int32_t step)
+{
+	for (int32_t r = 0; r < nranks; r++)
+		if (links_wanted(wanted, nranks, r, links_peer(nranks, r, step)))
+			return 1;
+	return 0;
+}
+
+coll_result_t doctor_measure(coll_comm_t comm, int32_t rank, int32_t nranks, const char *wanted,
+			     struct doctor_link *own, int64_t *clock_ns)
+{
+	const int32_t steps =
+		nranks <= DOCTOR_ALONE ? nranks * (nranks - 1) / 2 : nranks + nranks % 2 - 1;
 	struct links_pair p = {.comm = comm, .buffer = malloc(LINKS_BYTES_MAX)};
 	coll_result_t code = p.buffer ? COLL_SUCCESS : COLL_ERR_NO_MEMORY;
 	struct progress progress;
 	int64_t ahead = 0;
 
-	*clock_ns = 0;
 	if (p.buffer)
 		memset(p.buffer, 1, LINKS_BYTES_MAX);
 	progress_begin(&progress, PROGRESS_AFTER_MS);
 	for (int32_t step = 0; step < steps && code == COLL_SUCCESS; step++) {
-		p.peer = alone ? links_peer_of_pair(nranks, rank, step)
-			       : links_peer_in_round(nranks, rank, step);
+		if (!links_step_wanted(wanted, nranks, step))
+			continue;
 		if (rank == 0)
 			progress_show(&progress, "links, step %d of %d", step + 1, steps);
+		p.peer = links_peer(nranks, rank, step);
 		code = coll_barrier(comm);
-		if (code != COLL_SUCCESS || p.peer < 0)
+		if (code != COLL_SUCCESS || !links_wanted(wanted, nranks, rank, p.peer))
 			continue;
 		code = links_both(&p, rank, &own[p.peer], &ahead);
 		if (p.peer == 0)

@@ -167,7 +167,7 @@ struct comm {
 		[LANES]; /* both locks, while a lane is made or freed; NULL: there is no such lane */
 	struct outcome *outcome; /* also for events: outlives the communicator */
 	int rank, nranks;
-	int lanes; /* lanes that are made; the thread that frees the last one frees the communicator */
+	int nlanes; /* lanes that are made; the thread that frees the last one frees the communicator */
 	/* Counts aborts, and the destroy: one more ends the shrink of an aborted communicator.  No lock. */
 	_Atomic int aborted;
 	_Atomic int64_t timeout_us; /* longest time without progress in a wait */

@@ -170,7 +170,7 @@ struct comm {
 	struct lane *lane[LANES];
 	struct outcome *outcome; /* also for events: outlives the communicator */
 	int rank, nranks;
-	int lanes; /* lanes that are made: the thread that makes and frees them counts, without a lock */
+	int nlanes; /* lanes that are made: the thread that makes and frees them counts, without a lock */
 	/* Counts aborts, and the destroy: one more ends the shrink of an aborted communicator.  No lock. */
 	_Atomic int aborted;
 	_Atomic int64_t timeout_us; /* longest time without progress in a wait.  No lock */

@@ -98,11 +98,11 @@ int lane_new(struct lane **out, struct comm *comm, int index, struct context *co
 
 	*out = lane;
 	if (!lane) {
-		if (comm && !comm->lanes)
+		if (comm && !comm->nlanes)
 			life_free_comm(comm);
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
 	}
-	comm->lanes++;
+	comm->nlanes++;
 	comm->timeout_us = context->timeout_us;
 	lane->comm = comm;
 	lane->index = index;
@@ -253,7 +253,7 @@ static void lane_release(struct lane *lane)
 	free(lane->peer_state);
 	free(lane->shrinks);
 	call_log_free(lane);
-	if (!--lane->comm->lanes)
+	if (!--lane->comm->nlanes)
 		life_free_comm(lane->comm);
 	free(lane);
 }

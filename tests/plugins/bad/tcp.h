@@ -16,6 +16,7 @@
 #include "../../../plugins/tcp/tcp_close.c"
 #include "../../../plugins/tcp/tcp_copy.c"
 #include "../../../plugins/tcp/tcp_io.c"
+#include "../../../plugins/tcp/tcp_paths.c"
 #include "../../../plugins/tcp/tcp_record.c"
 #include "../../../plugins/tcp/tcp_ring.c"
 #include "../../../plugins/tcp/tcp_ring_offer.c"

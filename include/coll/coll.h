@@ -213,7 +213,7 @@ typedef int32_t coll_op_t;
  * normal number of the type lose bits or become 0.  The f16 input 2^-24 counts as 0 on 2 ranks and more;
  * so does the e4m3 input 2^-9.  AVG of integers is SUM, which wraps around, divided by the number of
  * ranks at the end, towards zero.  Every rank receives the same bits.  A backend that reduces by itself
- * (nccl) rounds in its own way, and its MIN and MAX may lose a NaN.
+ * (nccl, ucc) rounds in its own way, and its MIN and MAX may lose a NaN.
  *
  * The logical operations take 0 as false and everything else as true; the result of two elements or
  * more is 1 or 0.  Of COLL_BOOL, SUM and MAX are LOR, PROD and MIN are LAND, as in PyTorch and NumPy: so
@@ -605,7 +605,7 @@ COLL_API coll_result_t coll_comm_get_async_error(coll_comm_t comm, coll_result_t
  * or busy elsewhere: after COLL_ERR_TIMEOUT *count may be 0.  The text of the failure
  * (coll_get_last_error) names the ranks not heard from; a program that goes on without them excludes
  * them in coll_comm_shrink().  Two ranks may know of different losses for a moment: coll_comm_shrink()
- * needs the same list on all callers.  A backend without a transport (nccl) knows of losses through
+ * needs the same list on all callers.  A backend without a transport (nccl, ucc) knows of losses through
  * its companion; with `companion = none` *count is 0.
  */
 COLL_API coll_result_t coll_comm_get_failed(coll_comm_t comm, int32_t *ranks, int32_t capacity,
@@ -705,7 +705,7 @@ COLL_API coll_result_t coll_comm_dup(coll_comm_t comm, coll_comm_t *newcomm);
  * The split has its place in the order of the operations of `comm`, and later operations of `comm`
  * do not wait for the program to test the request.  It meets the calls of coll_comm_split and
  * coll_comm_isplit on the other ranks alike.  In a group it begins with the group's end.
- * Blocks    With a backend without a transport (nccl) only: as coll_comm_split, and the request is
+ * Blocks    With a backend without a transport (nccl, ucc) only: as coll_comm_split, and the request is
  *           complete when the call, in a group coll_group_end(), has returned.
  * Errors    As coll_comm_split, from the request.
  */
@@ -1051,7 +1051,7 @@ enum { COLL_ANY_TAG = -1 };
  * request   Becomes the request, which the program frees with coll_request_free(); NULL on an error.  A
  *           request that is freed before its message is complete leaves the message under way.
  * Returns   COLL_ERR_UNSUPPORTED if the buffer is device or managed memory without that option, or if
- *           the backend has no transport (nccl) and the ranks have no companion.
+ *           the backend has no transport (nccl, ucc) and the ranks have no companion.
  */
 COLL_API coll_result_t coll_isend(const void *sendbuf, size_t count, coll_dtype_t dtype,
 				  int32_t peer, int32_t tag, coll_comm_t comm,

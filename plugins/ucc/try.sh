@@ -4,7 +4,7 @@
 #
 #   plugins/ucc/try.sh [TAG [UCX]]     TAG: a release of UCC, v1.3.0 by default; UCX: the prefix of a UCX, /usr by default
 #
-# UCC comes to $UCC_DIR ($HOME/ucc/TAG by default), which is kept.  The tree must have been built.
+# UCC comes to $UCC_DIR ($HOME/ucc/TAG by default), which is kept.  The tree must have a Makefile.
 set -eu
 
 tag=${1:-v1.3.0} ucx=${2:-/usr}
@@ -24,8 +24,13 @@ if [ ! -e "$prefix/lib/libucc.so.1" ]; then
 fi
 
 cd "$source"
-export COLL_UCC_LIBRARY=$prefix/lib/libucc.so.1
+make -s -j "$jobs" libcoll.la coll coll_ucc.la coll_tcp.la coll_simulated.la tests/plugins/coll_bare.la \
+    tests/plugins/coll_engine.la tests/examples/hello tests/ucc/order_test tests/ucc/random_test
+export COLL_UCC_LIBRARY="$prefix/lib/libucc.so.1"
+export top_srcdir="$source" top_builddir="$source" COLL_PLUGIN_PATH="$source/.libs"
 [ "$ucx" = /usr ] || export LD_LIBRARY_PATH="$ucx/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 COLL_BACKEND=ucc ./coll info | grep 'UCC '
-make check TESTS="tests/ucc/order_test tests/ucc/random_test tests/ucc/ucc.t"
+tests/ucc/order_test
+tests/ucc/random_test
+tests/ucc/ucc.t
 exec ./coll check --ranks 2-4 --option library="$COLL_UCC_LIBRARY" .libs/coll_ucc.so

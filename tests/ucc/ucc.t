@@ -58,7 +58,7 @@ why "too old: both versions are named" "UCC 1.2.7 ($dir/old.so) cannot be used: 
 stub new.so 2 0 $calls
 why "too new: both versions are named" "UCC 2.0.7 ($dir/new.so) cannot be used: 1.3 or a later 1.x is needed" \
     "$dir/new.so"
-# shellcheck disable=SC2046 # a list of names
+# shellcheck disable=SC2046,SC2086 # a list of names
 stub lacking.so 1 3 $(printf '%s\n' $calls | grep -v '^ucc_team_destroy$')
 why "a library without one function" "$dir/lacking.so has no 'ucc_team_destroy'" "$dir/lacking.so"
 COLL_UCC_LIBRARY=/nonexistent/libucc.so COLL_BACKEND='' timeout 120 "$coll" info >"$dir/out" 2>&1 </dev/null

@@ -472,6 +472,8 @@ static void test_sample(void)
 	plugin_in_sample(sample, n, "tcp", config);
 	plugin_in_sample(sample, n, "simulated", config);
 	plugin_in_sample(sample, n, "nccl", config);
+	plugin_in_sample(sample, n, "mpi", config);
+	plugin_in_sample(sample, n, "ucc", config);
 	plugin_in_sample(sample, n, "ucx", config);
 	for (i = 0; i < n; i++)
 		if (sample[i].key[0])

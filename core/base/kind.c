@@ -33,13 +33,24 @@
 #define KIND_LIST(number, name, sends, receives, traits, list)                                     \
 	KIND_ENTRY(number, list, sends, receives, traits)
 
+/* Row 0 is the row of all numbers that are no kind: it has no property. */
 #define KIND_NOT_VALID [0] = {.name = "?", .index = -1},
 
-const struct kind kind_table[] = {KIND_NOT_VALID KINDS(KIND_PLAIN)};
-const struct kind kind_list_table[] = {KIND_NOT_VALID KINDS(KIND_LIST)};
+static const struct kind kind_table[] = {KIND_NOT_VALID KINDS(KIND_PLAIN)};
+static const struct kind kind_list_table[] = {KIND_NOT_VALID KINDS(KIND_LIST)};
 
 _Static_assert(sizeof(kind_table) / sizeof(kind_table[0]) == KIND_LAST + 1,
 	       "KIND_LAST is the last");
+
+const struct kind *kind_at(int kind)
+{
+	return &kind_table[(uint32_t)kind <= KIND_LAST ? kind : 0];
+}
+
+const struct kind *kind_list_at(int kind)
+{
+	return &kind_list_table[(uint32_t)kind <= KIND_LAST ? kind : 0];
+}
 
 const char *kind_name(int kind)
 {

@@ -24,25 +24,16 @@ struct kind {
 	int index; /* of a collective: its number among the collectives, from 0 on without gaps; else -1 */
 };
 
-/* The rows by number.  Row 0, of numbers that are no kind, has the name "?" and no property. */
-extern const struct kind kind_table[];
-/*
- * The forms with lists of buffers, at the kind of the v-form that serves them.  Only the names differ ("allgather_list").
- */
-extern const struct kind kind_list_table[];
-
 static inline int kind_is_valid(int kind)
 {
 	return kind >= COLL_KIND_ALLREDUCE && kind <= KIND_LAST;
 }
-static inline const struct kind *kind_at(int kind)
-{
-	return &kind_table[(uint32_t)kind <= KIND_LAST ? kind : 0];
-}
-static inline const struct kind *kind_list_at(int kind)
-{
-	return &kind_list_table[kind];
-}
+/* Returns the row of the kind; of a number that is no kind a row with the name "?" and no property. */
+const struct kind *kind_at(int kind);
+/*
+ * Returns the row of the form with lists of buffers that the v-form serves.  Only the names differ ("allgather_list").
+ */
+const struct kind *kind_list_at(int kind);
 /* Returns the name, "allreduce"; "?" for a kind that is not valid. */
 const char *kind_name(int kind);
 /* Does the call of this rank give the counts of the blocks of its send buffer, or of its receive buffer? */

@@ -128,6 +128,20 @@ test_two_jobs() {
     has "$name: two jobs: a sentence" "$dir/err" 'two MPI jobs'
 }
 
+# One rank over each of two libraries, and a process that has both.
+test_two_libraries() {
+    local other=$1 port=$((20000 + $$ % 10000))
+
+    export COLL_WORLD_SIZE=2 COLL_ROOT=127.0.0.1:$port COLL_KEY=two-libraries
+    COLL_RANK=0 mpi 1 "$hello" &
+    home=$other COLL_RANK=1 mpi 1 "$hello" &
+    wait
+    unset COLL_WORLD_SIZE COLL_ROOT COLL_KEY
+    has "two libraries: a sentence" "$dir/err" 'all ranks need the same MPI library'
+    mpi 1 env LD_PRELOAD="$other/lib/libmpi_abi.so.1" "$hello"
+    has "another MPI in the process: a sentence" "$dir/err" 'loaded another MPI library, .*: one process can use one MPI'
+}
+
 # Calls of every kind, type, operation, count, root and place, drawn from seeds.
 test_random() {
     mpi 3 "$coll" check --launched --no-fork --only coll-random "$plugin"
@@ -136,7 +150,7 @@ test_random() {
 
 mpiexec=$(command -v mpiexec)
 homes=${TEST_MPI-${mpiexec%/bin/mpiexec}}
-tried=0
+tried=0 before=
 IFS=:
 for home in $homes; do
     unset IFS
@@ -150,6 +164,8 @@ for home in $homes; do
     test_life
     test_two_jobs
     test_random
+    [ -z "$before" ] || test_two_libraries "$before"
+    before=$home
 done
 unset IFS
 [ $tried -eq 1 ] || skip "ranks over MPI" "no MPI library with the MPI-5 ABI: name its prefix in TEST_MPI"

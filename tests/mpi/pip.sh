@@ -15,12 +15,12 @@ for package in mpich==5.0.2 impi-rt==2021.19.0; do
     home=$build/mpi-pip/${package%%=*}
     [ -e "$home/lib/libmpi_abi.so.1" ] || {
         python3 -m venv "$home"
-        "$home/bin/pip" install -q "$package"
+        # Within a host Intel MPI needs none of the packages that it asks for.
+        "$home/bin/pip" install -q --no-deps "$package"
     }
     homes=$homes${homes:+:}$home
 done
-cd "$build"
-status=0
-TEST_MPI=$homes make check TESTS=tests/mpi/mpi.t || status=$?
-cat tests/mpi/mpi.log
-exit $status
+source=$(cd "$(dirname "$0")/../.." && pwd)
+make -s -C "$build" coll coll_mpi.la coll_tcp.la tests/examples/hello tests/mpi/program
+export COLL_PLUGIN_PATH="$build/.libs" COLL_TRUST="$build:$source" TEST_MPI="$homes"
+top_srcdir=$source top_builddir=$build exec bash "$source/tests/mpi/mpi.t"

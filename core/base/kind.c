@@ -44,12 +44,12 @@ _Static_assert(sizeof(kind_table) / sizeof(kind_table[0]) == KIND_LAST + 1,
 
 const struct kind *kind_at(int kind)
 {
-	return &kind_table[kind_is_valid(kind) ? kind : 0];
+	return &kind_table[(uint32_t)kind <= KIND_LAST ? kind : 0];
 }
 
 const struct kind *kind_list_at(int kind)
 {
-	return &kind_list_table[kind_is_valid(kind) ? kind : 0];
+	return &kind_list_table[(uint32_t)kind <= KIND_LAST ? kind : 0];
 }
 
 const char *kind_name(int kind)

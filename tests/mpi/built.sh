@@ -23,6 +23,6 @@ export COLL_PLUGIN_PATH="$build/.libs" COLL_TRUST="$build"
 status=0
 for ranks in 2 3 4; do
     "$@" -n $ranks ./coll check --launched --no-fork --quick .libs/coll_mpi.so >out || status=$?
-    grep -A 5 '^not ok' out || tail -n 1 out
+    grep -A 5 -e '^not ok' -e '^# [0-9]* checks' out || echo "$ranks ranks: no report"
 done
 exit $status

@@ -136,6 +136,20 @@ else
         '^  warning +shared memory: /dev/shm of rank 0 \(.*\) has 4 MiB free, and its 2 ranks may use 32: .*--shm-size'
 fi
 
+# Two kernels with one host name, and namespaces of one number: in this test another boot_id stands for another kernel.
+sed 's/^......../00000000/' /proc/sys/kernel/random/boot_id >"$dir/boot_id"
+status=0
+# shellcheck disable=SC2016 # for the shell of the ranks
+timeout 240 "$coll" run --no-prefix -n 2 -- sh -c '[ "$COLL_RANK" = 0 ] ||
+    exec unshare -m sh -c "mount --bind \"\$1\" /proc/sys/kernel/random/boot_id && exec \"\$0\" doctor" "$0" "$1"
+    exec "$0" doctor' "$coll" "$dir/boot_id" >"$dir/out" 2>"$dir/err" </dev/null || status=$?
+if grep -qE '^(unshare|mount):' "$dir/err"; then
+    skip "two hosts with one name" "needs root and mount namespaces"
+else
+    has "two hosts with one name are two hosts" "$dir/out" '^  (ok|warning) +links between hosts: a good one has'
+    none "and no link is within a host" "$(grep 'links within a host' "$dir/out")"
+fi
+
 # ------------------------------------------ delayed messages, another version
 
 # A library between program and libcoll that delays the sends of rank 2: all, or those to the rank DELAY.  In a process with

@@ -25,7 +25,7 @@ enum { DOCTOR_WORD = 64, DOCTOR_TEXT = 512 };
 struct doctor_facts {
 	char host[DOCTOR_WORD];
 	char network
-		[DOCTOR_WORD]; /* names the host and the network namespace: equal where both are shared */
+		[DOCTOR_WORD]; /* names the running kernel and the network namespace; "": unknown */
 	char kernel[DOCTOR_WORD];
 	char plugins[DOCTOR_TEXT]; /* the usable backends with their versions: "tcp 1.2, ucx 1.3" */
 	char interfaces
@@ -71,7 +71,7 @@ struct doctor_job {
 	char *slow;                 /* nranks * nranks: 1 if the link is slow; NULL: not measured */
 };
 
-/* Do both ranks share a host and its network? */
+/* Do both ranks share a host and its network?  A rank whose network is unknown shares it with no other rank. */
 int doctor_near(const struct doctor_job *job, int32_t a, int32_t b);
 
 /* What the links of one class have in common: within a host, or between hosts. */

@@ -30,9 +30,27 @@ static int64_t facts_limit(int resource)
 	return limit.rlim_cur == RLIM_INFINITY ? DOCTOR_UNLIMITED : (int64_t)limit.rlim_cur;
 }
 
+/*
+ * Names the kernel and the network namespace in which this process runs.  Host names do not tell kernels apart, since two
+ * hosts may have the same name; nor do namespaces, since the first one has the same number in many kernels.
+ */
+static void facts_of_network(char network[DOCTOR_WORD])
+{
+	enum { BOOT_ID = 36 };
+	/* "net:[4026531840]" */
+	const ssize_t link =
+		readlink("/proc/self/ns/net", network + BOOT_ID, DOCTOR_WORD - BOOT_ID);
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	if (file == NULL || fread(network, BOOT_ID, 1, file) != 1 || link <= 0 ||
+	    link >= DOCTOR_WORD - BOOT_ID)
+		memset(network, 0, DOCTOR_WORD);
+	if (file != NULL)
+		fclose(file);
+}
+
 static void facts_of_host(struct doctor_facts *facts)
 {
-	char network[DOCTOR_WORD] = "";
 	struct utsname system;
 	struct statvfs shm;
 	double load = 0;
@@ -43,10 +61,7 @@ static void facts_of_host(struct doctor_facts *facts)
 		snprintf(facts->kernel, sizeof(facts->kernel), "%.31s %.31s", system.sysname,
 			 system.release);
 	}
-	/* "net:[4026531840]" */
-	if (readlink("/proc/self/ns/net", network, sizeof(network) - 1) < 0)
-		network[0] = '\0';
-	snprintf(facts->network, sizeof(facts->network), "%.40s %.22s", facts->host, network);
+	facts_of_network(facts->network);
 	facts->memlock = facts_limit(RLIMIT_MEMLOCK);
 	facts->nofile = facts_limit(RLIMIT_NOFILE);
 	facts->shm_free = statvfs("/dev/shm", &shm) == 0

@@ -15,7 +15,9 @@ enum { VERDICT_NEAR_ENOUGH = 500 };
 
 int doctor_near(const struct doctor_job *job, int32_t a, int32_t b)
 {
-	return strcmp(job->facts[a].network, job->facts[b].network) == 0;
+	const char *network = job->facts[a].network;
+
+	return a == b || (network[0] != '\0' && strcmp(network, job->facts[b].network) == 0);
 }
 
 static int verdict_in_class(const struct doctor_job *job, int near, int32_t a, int32_t b)

@@ -226,6 +226,7 @@ fi
 
 # Four networks beside each other, joined by a bridge.  SLOW is a command of tc in the network of rank 2.
 cat >"$dir/networks.sh" <<'END'
+trap '[ -z "$pids" ] || kill $pids' EXIT
 ip link set lo up && ip link add br0 type bridge && ip link set br0 up || exit 77
 for r in 0 1 2 3; do
     unshare -n sh -c ': >"$1" && exec sleep 200' sh "$dir/made$r" &
@@ -236,7 +237,6 @@ for r in 0 1 2 3; do
     nsenter -t $! -n sh -c "ip link set lo up && ip addr add 10.83.7.1$r/24 dev eth0 && ip link set eth0 up" || exit 77
     [ $r != 2 ] || nsenter -t $! -n sh -c "$SLOW" || exit 77
 done
-trap 'kill $pids' EXIT
 r=0
 for pid in $pids; do
     COLL_RANK=$r COLL_WORLD_SIZE=4 COLL_ROOT=10.83.7.10:7337 COLL_KEY=doctor \
@@ -277,11 +277,15 @@ has "the table marks its links" "$dir/out" '^ +2 +[0-9.]+\* +[0-9.]+\* +- '
 slowed "--json" "tc qdisc add dev eth0 root handle 1: htb default 1 && tc class add dev eth0 parent 1: classid 1:1 htb rate 9gbit &&
     tc class add dev eth0 parent 1: classid 1:2 htb rate 20mbit &&
     tc filter add dev eth0 parent 1: protocol ip u32 match ip dst 10.83.7.11 flowid 1:2"
-is "a slow link: status 0" $status 0
-if command -v python3 >/dev/null; then
-    is "no rank is slow" "$(json 'd["slow_ranks"]')" "[]"
-    is "the link is" "$(json '[(l["from"], l["to"]) for l in d["links"] if l["slow"]]')" "[(2, 1)]"
-    has "the sentence names both ends" "$dir/out" 'the link from rank 2 \(.*\) to rank 1 \(.*\) is slow: .* [0-9]\.[0-9] MB/s'
+if [ $status -eq 77 ]; then
+    skip "a slow link" "this kernel has no htb, or no u32"
+else
+    is "a slow link: status 0" $status 0
+    if command -v python3 >/dev/null; then
+        is "no rank is slow" "$(json 'd["slow_ranks"]')" "[]"
+        is "the link is" "$(json '[(l["from"], l["to"]) for l in d["links"] if l["slow"]]')" "[(2, 1)]"
+        has "the sentence names both ends" "$dir/out" 'the link from rank 2 \(.*\) to rank 1 \(.*\) is slow: .* [0-9]\.[0-9] MB/s'
+    fi
 fi
 
 slowed "" "tc qdisc add dev eth0 root netem delay 20ms"

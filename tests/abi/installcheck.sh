@@ -136,7 +136,7 @@ check "coll.conf is there" test -f "$root$sysconfdir/coll.conf"
 
 # ---- documents ----
 
-for file in README.md SECURITY.md LICENSE CHANGELOG.md plugins/README.md bindings/README.md; do
+for file in README.md SECURITY.md LICENSE CHANGELOG.md plugins/README.md bindings/README.md docs/coll-threads.rst; do
     check "$file is there" test -s "$documents/$file"
 done
 
@@ -163,7 +163,7 @@ absent() {
         done
 }
 none "each file that a header, coll.conf or a man page names is there" "$(absent)"
-if [ -e "${top_srcdir:-.}/docs/man/stamp" ]; then
+if [ -e "${top_builddir:-.}/docs/build/man/pages/stamp" ] || [ -e "${top_srcdir:-.}/docs/man/stamp" ]; then
     check "coll_allreduce has its man page" test -s "$root$mandir/man3/coll_allreduce.3"
     check "coll.conf too" test -s "$root$mandir/man5/coll.conf.5"
 else

@@ -6,7 +6,8 @@
 
 src=${top_srcdir:-.}
 build=${top_builddir:-.}
-pages=$src/docs/man
+pages=$build/docs/build/man/pages
+[ -e "$pages/stamp" ] || pages=$src/docs/man
 headers="$src/include/coll/coll.h $src/include/coll/introspect.h"
 [ -e "$pages/stamp" ] || skip_all "there are no man pages: they need sphinx-build, or a tarball"
 

@@ -3,8 +3,6 @@
 #include "tcp.h"
 
 #include <linux/sockios.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -12,17 +10,13 @@
 /* Does the kernel still hold bytes that the TCP socket can deliver? */
 static int tcp_is_delivering(int fd)
 {
-	struct tcp_info info = {.tcpi_state = TCP_ESTABLISHED};
-	socklen_t size = sizeof(info);
+	struct pollfd end = {.fd = fd};
 	int unsent = 0;
 
 	if (ioctl(fd, SIOCOUTQ, &unsent) || unsent <= 0)
 		return 0;
-	/* Of Multipath TCP the kernel tells the state of the first path only, and the others deliver after its end. */
-	if (tcp_paths(fd) > 0)
-		return 1;
 	/* SIOCOUTQ of a reset socket keeps counting the bytes that the reset dropped. */
-	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) || info.tcpi_state != TCP_CLOSE;
+	return poll(&end, 1, 0) <= 0 || !(end.revents & (POLLHUP | POLLERR));
 }
 
 /* Have the kernels of all peers acknowledged all sent bytes? */

@@ -100,14 +100,15 @@ static int tcp_set_limit(rlim_t want, rlim_t least, struct rlimit *limit)
 }
 
 /*
- * Raises the limit of descriptors if needed, with reserve for connections of strangers.  `here` ranks are threads of this
- * process and share the limit.
+ * Raises the limit of descriptors if needed, with reserve for connections of strangers, and for the listeners that
+ * Multipath TCP keeps.  `here` ranks are threads of this process and share the limit.
  */
 static int32_t tcp_raise_limit(const struct tcp *t, rlim_t here, coll_error_t *err)
 {
 	const rlim_t least = (rlim_t)t->epoll_fd + t->nranks + 16;
-	const rlim_t want = (rlim_t)t->epoll_fd + here * (t->nranks + 16) + ACCEPTOR_PENDING_MAX +
-			    TCP_EXTRA_SOCKETS + 32;
+	const rlim_t kept = t->host->option_int(t->host, "multipath") ? ADDRESS_INET_MAX : 0;
+	const rlim_t want = (rlim_t)t->epoll_fd + here * (t->nranks + 16 + kept) +
+			    ACCEPTOR_PENDING_MAX + TCP_EXTRA_SOCKETS + 32;
 	struct rlimit limit;
 	const int failed = tcp_set_limit(want, least, &limit);
 
@@ -188,8 +189,9 @@ static int32_t tcp_open(const coll_host_t *host, void **ep, coll_error_t *err)
 	if (!code) {
 		tcp_paths_keep(t, &listeners);
 		code = tcp_mesh_connect(t, &listeners, records, err);
-		tcp_paths_settle(t);
 	}
+	if (!code)
+		tcp_paths_settle(t);
 	listeners_close(&listeners);
 	free(records);
 	if (code && t)

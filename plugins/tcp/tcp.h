@@ -193,7 +193,7 @@ struct tcp_options {
 	int64_t sndbuf, rcvbuf, user_timeout;
 	const char *congestion;
 	int use_local; /* the option `unix` */
-	int multipath;
+	int multipath; /* 0 also if the kernel refuses it */
 };
 
 void tcp_options_read(const coll_host_t *host, struct tcp_options *options);
@@ -222,19 +222,22 @@ void tcp_tune(const void *options, int fd, int family, int local);
 
 /* ----------------------------------------------------------------- multipath -- */
 
-/* Returns the number of paths of a connection by Multipath TCP; 0: it is TCP. */
-int tcp_paths(int fd);
+/* Returns 0, or the errno for which Multipath TCP does not serve on this host. */
+int tcp_paths_refused(void);
 /* Before the sockets are made: logs what the kernel refuses. */
 void tcp_paths_check(const struct tcp_options *options);
-/* The connection is new: logs if it is TCP though the option asks for more. */
-void tcp_paths_note(const struct tcp_options *options, const struct tcp_conn *conn);
 /*
  * The connections of Multipath TCP keep the listeners, since the kernel finds a connection by them when the other rank makes
- * a further path.  Nobody takes the connections of strangers there.
+ * a further path.
  */
 void tcp_paths_keep(struct tcp *t, const struct listeners *listeners);
-/* All ranks are connected: closes the listeners again if no connection is by Multipath TCP. */
+/*
+ * All ranks are connected: logs how many connections are TCP all the same, and closes the listeners again if no connection
+ * is by Multipath TCP.  Else epoll tells of connections of strangers there, as events of the number t->nranks.
+ */
 void tcp_paths_settle(struct tcp *t);
+/* Takes the strangers' connections and closes them: the kernel makes no further path to a listener with a full queue. */
+void tcp_paths_turn_away(struct tcp *t);
 /* Before the connections end: logs the numbers of their paths. */
 void tcp_paths_report(const struct tcp *t);
 /* A part of the line of tcp_info. */

@@ -56,7 +56,7 @@ void tcp_options_read(const coll_host_t *host, struct tcp_options *options)
 		.user_timeout = host->option_int(host, "user_timeout"),
 		.congestion = host->option_string(host, "congestion"),
 		.use_local = host->option_int(host, "unix") != 0,
-		.multipath = host->option_int(host, "multipath") != 0,
+		.multipath = host->option_int(host, "multipath") && !tcp_paths_refused(),
 	};
 }
 

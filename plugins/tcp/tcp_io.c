@@ -315,7 +315,7 @@ static void tcp_receive_sockets(struct tcp *t)
 	struct epoll_event events[TCP_EVENTS];
 	int n, cancels;
 
-	if (t->nranks <= TCP_DIRECT + 1) {
+	if (t->nranks <= TCP_DIRECT + 1 && !t->paths.count) {
 		for (uint32_t i = 0; i < t->nranks && t->budget; i++)
 			tcp_receive_socket(t, &t->conn[i]);
 		return;
@@ -325,7 +325,10 @@ static void tcp_receive_sockets(struct tcp *t)
 	cancel_restore(cancels);
 	/* A peer beyond the budget stays ready; epoll returns it first next time. */
 	for (int i = 0; i < n && t->budget; i++)
-		tcp_receive_socket(t, &t->conn[events[i].data.u32]);
+		if (events[i].data.u32 == t->nranks)
+			tcp_paths_turn_away(t);
+		else
+			tcp_receive_socket(t, &t->conn[events[i].data.u32]);
 }
 
 /* Looks at the sockets, and sets when the next look is due: in the next call, unless rings carry streams. */

@@ -129,7 +129,12 @@ static void tcp_mesh_take(struct tcp_mesh *mesh, const struct session *session)
 	conn->inet = session->family != AF_UNIX;
 	conn->fd = session->fd;
 	mesh->connected++;
-	tcp_paths_note(&mesh->options, conn);
+	/*
+	 * The system copies only some options from the listener, the handshake has changed the keepalive, and a socket of
+	 * Multipath TCP refuses some options that it takes now if it has become TCP.
+	 */
+	tcp_tune(&mesh->options, session->fd, session->family,
+		 tcp_is_local(mesh->t->host, session->rank));
 	tcp_mesh_watch(mesh, conn, EPOLL_CTL_ADD, EPOLLIN);
 	/* Within the host only root and the same user can read or change the messages. */
 	if (conn->inet && mesh->t->security != TCP_SECURITY_NONE &&
@@ -139,14 +144,9 @@ static void tcp_mesh_take(struct tcp_mesh *mesh, const struct session *session)
 			      session->rank);
 }
 
-/* Takes a connection of the acceptor.  It has only the socket options that the system copies from the listener. */
 static void tcp_mesh_accepted(void *owner, const struct session *session)
 {
-	struct tcp_mesh *mesh = owner;
-
-	tcp_tune(&mesh->options, session->fd, session->family,
-		 tcp_is_local(mesh->t->host, session->rank));
-	tcp_mesh_take(mesh, session);
+	tcp_mesh_take(owner, session);
 }
 
 /* ----------------------------------------------------------------- liveness -- */

@@ -11,9 +11,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
+
+/* Most connections of strangers that one look takes from a listener. */
+enum { TCP_STRANGERS = 64 };
 
 /* The numbers and the layout of Linux' <linux/mptcp.h>, which older systems do not have. */
 enum { TCP_SOL_MPTCP = 284, TCP_MPTCP_INFO = 1, TCP_MPTCP_FALLBACK = 1 };
@@ -36,58 +41,72 @@ _Static_assert(offsetof(struct tcp_mptcp_info, flags) == 8 &&
 		       offsetof(struct tcp_mptcp_info, all) == 80,
 	       "as the kernel lays it out");
 
-int tcp_paths(int fd)
+/*
+ * Returns the number of paths that are up, which may be 0 for a moment; -1: the connection is TCP, of which the kernel
+ * refuses the question.
+ */
+static int tcp_paths(int fd)
 {
 	struct tcp_mptcp_info info = {.extra = 0};
 	socklen_t size = sizeof(info);
 
-	/* Of a TCP socket the kernel refuses the question. */
 	if (getsockopt(fd, TCP_SOL_MPTCP, TCP_MPTCP_INFO, &info, &size) ||
 	    info.flags & TCP_MPTCP_FALLBACK)
-		return 0;
-	if (size > offsetof(struct tcp_mptcp_info, all) && info.all > 0)
-		return info.all;
-	return info.extra + 1;
+		return -1;
+	return size > offsetof(struct tcp_mptcp_info, all) ? info.all : info.extra + 1;
 }
 
-/* Returns 0, or the errno for which the kernel makes no socket of Multipath TCP. */
-static int tcp_paths_refused(void)
+int tcp_paths_refused(void)
 {
-	int fd = socket_new_multipath(AF_INET), refused = fd < 0 ? errno : 0;
+	int fd = socket_new_multipath(AF_INET), one = 1, refused;
 
-	if (fd >= 0)
-		close(fd);
+	if (fd < 0)
+		return errno;
+	/* Linux 5.6 has such sockets, but 5.16 is the first to tell of their paths, and 5.17 to take TCP_NODELAY. */
+	refused = tcp_paths(fd) < 0 || setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one))
+			  ? EOPNOTSUPP
+			  : 0;
+	close(fd);
 	return refused;
+}
+
+/* Does the kernel take the times of keepalive for a socket of Multipath TCP? */
+static int tcp_paths_keep_alive(void)
+{
+	int fd = socket_new_multipath(AF_INET), seconds = 60, failed = 0;
+
+	if (fd < 0)
+		return 0;
+	failed = setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
+	close(fd);
+	return !failed;
 }
 
 void tcp_paths_check(const struct tcp_options *options)
 {
-	const int refused = options->multipath ? tcp_paths_refused() : 0;
+	const coll_host_t *host = options->host;
 
-	if (refused)
-		kit_log(options->host, COLL_LOG_INFO,
-			"option tcp.multipath: the kernel makes no socket of Multipath TCP: %s "
-			"(see "
-			"net.mptcp.enabled); the connections are TCP",
-			strerror(refused));
-	else if (options->multipath && options->user_timeout > 0)
-		kit_log(options->host, COLL_LOG_INFO,
+	if (!host->option_int(host, "multipath"))
+		return;
+	if (!options->multipath) {
+		kit_log(host, COLL_LOG_INFO,
+			"option tcp.multipath: the kernel refuses Multipath TCP: %s (it needs "
+			"Linux 5.17 or later, and net.mptcp.enabled); the connections are TCP",
+			strerror(tcp_paths_refused()));
+		return;
+	}
+	if (options->user_timeout > 0)
+		kit_log(host, COLL_LOG_INFO,
 			"option tcp.user_timeout: the kernel does not take it for connections of "
 			"Multipath TCP (option tcp.multipath)");
+	if (!tcp_paths_keep_alive())
+		kit_log(host, COLL_LOG_INFO,
+			"option tcp.multipath: the kernel does not take TCP_KEEPIDLE for "
+			"connections of Multipath TCP: an idle rank hears of a host that "
+			"vanishes only after net.ipv4.tcp_keepalive_time");
 }
 
-void tcp_paths_note(const struct tcp_options *options, const struct tcp_conn *conn)
-{
-	if (!options->multipath || !conn->inet || tcp_is_local(options->host, conn->peer) ||
-	    tcp_paths(conn->fd) > 0)
-		return;
-	kit_log(options->host, COLL_LOG_INFO,
-		"the connection to rank %u is TCP: this kernel, rank %u (its kernel, its option "
-		"tcp.multipath) or a device between them refuses Multipath TCP",
-		conn->peer, conn->peer);
-	/* A socket of Multipath TCP refuses some options that it takes once it is TCP. */
-	tcp_tune(options, conn->fd, AF_INET, 0);
-}
+/* ------------------------------------------------------------------- listeners -- */
 
 void tcp_paths_keep(struct tcp *t, const struct listeners *listeners)
 {
@@ -101,16 +120,73 @@ void tcp_paths_keep(struct tcp *t, const struct listeners *listeners)
 		fd = descriptor_lift(fcntl(listeners->fd[i], F_DUPFD_CLOEXEC, 0));
 		if (fd >= 0)
 			t->paths.fd[t->paths.count++] = fd;
+		else
+			kit_log(t->host, COLL_LOG_INFO,
+				"option tcp.multipath: cannot keep a listening socket: %s%s; "
+				"the kernel finds no connection for further paths to its address",
+				strerror(errno), error_remedy(errno));
 	}
+}
+
+/* Has epoll watch the listeners, or no longer.  Their events have the number behind the last rank. */
+static void tcp_paths_watch(struct tcp *t, int operation)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.u32 = t->nranks};
+
+	for (int i = 0; i < t->paths.count; i++)
+		if (epoll_ctl(t->epoll_fd, operation, t->paths.fd[i], &event))
+			kit_log(t->host, COLL_LOG_DEBUG,
+				"epoll_ctl of a listening socket of Multipath TCP: %s",
+				strerror(errno));
 }
 
 void tcp_paths_settle(struct tcp *t)
 {
-	for (uint32_t i = 0; i < t->nranks; i++)
-		if (t->conn[i].fd >= 0 && tcp_paths(t->conn[i].fd) > 0)
-			return;
-	listeners_close(&t->paths);
+	uint32_t all = 0, plain = 0, first = 0;
+
+	if (!t->paths.count)
+		return;
+	for (uint32_t i = 0; i < t->nranks; i++) {
+		if (t->conn[i].fd < 0 || !t->conn[i].inet || tcp_is_local(t->host, i))
+			continue;
+		all++;
+		if (tcp_paths(t->conn[i].fd) < 0 && !plain++)
+			first = i;
+	}
+	if (plain)
+		kit_log(t->host, COLL_LOG_INFO,
+			"option tcp.multipath: connections to other hosts that are TCP: %u of %u, "
+			"the first to rank %u: that rank (its kernel, its option tcp.multipath) or "
+			"a device between refuses Multipath TCP",
+			plain, all, first);
+	if (plain == all)
+		listeners_close(&t->paths);
+	else
+		tcp_paths_watch(t, EPOLL_CTL_ADD);
 }
+
+void tcp_paths_turn_away(struct tcp *t)
+{
+	const int cancels = cancel_disable();
+	int exhausted = 0;
+
+	for (int i = 0; i < t->paths.count; i++)
+		for (int n = 0; n < TCP_STRANGERS; n++) {
+			int fd = descriptor_lift(accept4(t->paths.fd[i], NULL, NULL, SOCK_CLOEXEC));
+
+			if (fd < 0) {
+				exhausted |= socket_is_exhausted(errno);
+				break;
+			}
+			close(fd);
+		}
+	cancel_restore(cancels);
+	/* A stranger whom this process cannot take must not wake the rank for ever. */
+	if (exhausted)
+		tcp_paths_watch(t, EPOLL_CTL_DEL);
+}
+
+/* ----------------------------------------------------------------------- words -- */
 
 void tcp_paths_report(const struct tcp *t)
 {
@@ -119,9 +195,9 @@ void tcp_paths_report(const struct tcp *t)
 
 	for (uint32_t i = 0; i < t->nranks && used < sizeof(text) - 40; i++) {
 		const struct tcp_conn *conn = &t->conn[i];
-		const int paths = conn->fd >= 0 && conn->inet ? tcp_paths(conn->fd) : 0;
+		const int paths = conn->fd >= 0 && conn->inet ? tcp_paths(conn->fd) : -1;
 
-		if (paths)
+		if (paths >= 0)
 			used += (size_t)snprintf(text + used, sizeof(text) - used,
 						 "%s%d to rank %u", used ? ", " : "", paths, i);
 	}

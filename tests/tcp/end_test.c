@@ -326,6 +326,66 @@ static int close_unread(struct harness *h)
 	return harness_barrier(h) || code;
 }
 
+/* Both ends probe a silent peer at the same times. */
+static int watched(struct harness *h)
+{
+	const struct tcp *t = h->ep;
+	const int fd = t->conn[1 - h->host.rank].fd;
+	int on = 0, idle = 0, code = 0;
+	socklen_t size = sizeof(on);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &size) || !on)
+		code = harness_fail(h, "the kernel does not look for a peer that has vanished");
+	if (!code && !getsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, &size) && idle != 10)
+		code = harness_fail(h, "it begins after %d s, not 10", idle);
+	return harness_barrier(h) || code;
+}
+
+/* A stranger connects to a listener of Multipath TCP.  Returns the socket, or -1. */
+static int stranger(int listener)
+{
+	struct sockaddr_storage at;
+	socklen_t size = sizeof(at);
+	int fd = -1;
+
+	if (!getsockname(listener, (struct sockaddr *)&at, &size))
+		fd = socket(at.ss_family, SOCK_STREAM, 0);
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&at, size)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* The rank closes the connections of strangers, so that they neither fill the listener's queue nor keep it awake. */
+static int turned_away(struct harness *h)
+{
+	const struct tcp *t = h->ep;
+	const int64_t deadline = harness_now_ms() + LOST_MS;
+	struct pollfd wait = {.fd = h->transport->wait_fd(h->ep), .events = POLLIN};
+	int code = talk(h);
+
+	if (!code && !t->paths.count)
+		code = harness_fail(h, "no listener is kept");
+	for (int i = 0; !code && i < t->paths.count; i++) {
+		struct pollfd end = {.fd = stranger(t->paths.fd[i]), .events = POLLIN};
+
+		if (end.fd < 0)
+			code = harness_fail(h, "cannot connect: %s", strerror(errno));
+		else if (poll(&wait, 1, QUICK_MS) != 1)
+			code = harness_fail(h, "a sleeping rank does not hear of a stranger");
+		while (!code && !poll(&end, 1, 0) && harness_now_ms() < deadline)
+			h->transport->progress(h->ep);
+		if (!code && !end.revents)
+			code = harness_fail(h, "a stranger's connection stays");
+		if (end.fd >= 0)
+			close(end.fd);
+	}
+	if (!code && poll(&wait, 1, 0))
+		code = harness_fail(h, "a stranger keeps the rank awake");
+	return harness_barrier(h) || code;
+}
+
 /* Returns why this host has no connection of Multipath TCP to itself; NULL: it has. */
 static const char *no_paths(void)
 {
@@ -389,5 +449,10 @@ int main(void)
 		  "a rank with bytes that none will read closes at once");
 	check_way(close_unread, 2, OVER_PATHS, short_paths,
 		  "a rank with bytes that none will read closes at once");
+	check_way(watched, 2, OVER_TCP, over_tcp, "both ends look for a peer that has vanished");
+	check_way(watched, 2, OVER_PATHS, over_paths,
+		  "both ends look for a peer that has vanished");
+	check_way(turned_away, 2, OVER_PATHS, over_paths,
+		  "a rank closes the connections of strangers");
 	return done_testing();
 }

@@ -70,37 +70,38 @@ static int32_t algorithm_named(const char *name, size_t n, int32_t kind)
 	return -1;
 }
 
-/* The first of the names, which are separated by commas, that libcoll has for the kind; or -1. */
-static int32_t algorithm_first(const char *names, int32_t kind)
+/*
+ * Notes libcoll's algorithms among the names, which are separated by commas, in their order, and returns their number.
+ * algorithms: NULL, or room for ALGORITHMS_MAX and a 0.
+ */
+static int algorithms_named(const char *names, int32_t kind, uint32_t *algorithms)
 {
-	while (*names) {
-		size_t n;
+	int n = 0;
+
+	while (*names && n < ALGORITHMS_MAX) {
+		size_t length;
 		int32_t found;
 
 		names += strspn(names, " ,");
-		n = strcspn(names, " ,");
-		found = n ? algorithm_named(names, n, kind) : -1;
-		if (found >= 0)
-			return found;
-		names += n;
+		length = strcspn(names, " ,");
+		found = length ? algorithm_named(names, length, kind) : -1;
+		if (found >= 0 && algorithms)
+			algorithms[n] = (uint32_t)(found + 1) << COLL_ARGS_ALGORITHM;
+		n += found >= 0;
+		names += length;
 	}
-	return -1;
+	return n;
 }
 
 /*
  * Has the call take an algorithm of the selection, "ring,tree" or "^symk".  Returns 0 if it cannot.  libcoll's rules never
  * take the algorithms that only NCCL has, so that a call without these may take any.
  */
-static int algorithm_select(const char *selection, coll_args_t *args)
+static int algorithm_select(const char *selection, struct operation *operation)
 {
-	const int excludes = selection[0] == '^';
-	const int32_t found = algorithm_first(selection + excludes, args->kind);
-
-	if (excludes)
-		return found < 0;
-	if (found >= 0)
-		args->flags = (uint32_t)(found + 1) << COLL_ARGS_ALGORITHM;
-	return found >= 0;
+	if (selection[0] == '^')
+		return !algorithms_named(selection + 1, operation->args.kind, NULL);
+	return algorithms_named(selection, operation->args.kind, operation->algorithms) > 0;
 }
 
 /* --------------------------------------------------------------------- of a call -- */
@@ -125,7 +126,7 @@ static ncclResult_t config_take_values(const char *function, const ncclCollConfi
 	operation->launched = config->launchCompletionEvent;
 	operation->args.tag = (uint32_t)config->userProfilerTag;
 	operation->optional = !config->forceAlgSelection;
-	if (!selection || !selection[0] || algorithm_select(selection, &operation->args) ||
+	if (!selection || !selection[0] || algorithm_select(selection, operation) ||
 	    operation->optional)
 		return ncclSuccess;
 	return fail(ncclInvalidArgument,

@@ -128,14 +128,18 @@ void job_undo(struct job *job);
 
 /* Executes the job now, or keeps it until the thread's group ends.  Takes it over. */
 ncclResult_t group_job(struct job *job);
+/* The most algorithms that a call tries. */
+enum { ALGORITHMS_MAX = 7 };
+
 /* A call of the program on a communicator. */
 struct operation {
 	struct ncclComm *comm;
 	coll_args_t args;
 	const void *site; /* the place in the program that called */
 	void *launched;   /* an event that is recorded when the operation can begin, or NULL */
-	int optional;     /* the algorithm in args.flags is a wish */
-	void *shared;     /* the default stream in place of which the operation has the bridge */
+	uint32_t algorithms[ALGORITHMS_MAX + 1]; /* for args.flags, best first; 0 ends them */
+	int optional;                            /* the algorithms are a wish */
+	void *shared; /* the default stream in place of which the operation has the bridge */
 };
 
 /* Issues the operation now, or keeps a copy until the thread's group ends. */

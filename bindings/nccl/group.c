@@ -79,19 +79,31 @@ static coll_result_t operation_request(const coll_args_t *args, coll_comm_t comm
 	return code;
 }
 
-static coll_result_t operation_execute(const struct operation *o)
+/* Takes the first algorithm that serves the communicator, which is the same on all ranks. */
+static coll_result_t operation_choose(const struct operation *o)
 {
 	coll_args_t args = o->args;
-	coll_result_t code;
+	coll_result_t code = COLL_ERR_UNSUPPORTED;
 
-	if (!args.flags && !args.tag)
-		return operation_call(&args, o->comm->coll);
-	code = operation_request(&args, o->comm->coll);
-	if ((code != COLL_ERR_UNSUPPORTED && code != COLL_ERR_INVALID_USAGE) || !o->optional ||
-	    !args.flags)
-		return code;
-	args.flags = 0;
-	return operation_request(&args, o->comm->coll);
+	for (int i = 0; o->algorithms[i] && code == COLL_ERR_UNSUPPORTED; i++) {
+		args.flags = o->algorithms[i];
+		code = operation_request(&args, o->comm->coll);
+	}
+	return code;
+}
+
+static coll_result_t operation_execute(const struct operation *o)
+{
+	if (o->algorithms[0]) {
+		const coll_result_t code = operation_choose(o);
+		const int declined = code == COLL_ERR_UNSUPPORTED || code == COLL_ERR_INVALID_USAGE;
+
+		if (!declined || !o->optional)
+			return code;
+	} else if (!o->args.tag) {
+		return operation_call(&o->args, o->comm->coll);
+	}
+	return operation_request(&o->args, o->comm->coll);
 }
 
 static ncclResult_t operation_issue(struct operation *o)

@@ -712,6 +712,10 @@ static void test_selection(void)
 		selected(ALLREDUCE, "tree, RING_LL128", 1);
 		selected(ALLREDUCE, "Recursive_Doubling", 1);
 		selected(ALLREDUCE, "^symk,tree", 1);
+		selected(ALLREDUCE, "two_level, ring", 1);
+		selected(ALLREDUCE, "two_level", 0);
+		wrong(select_algorithms(ALLREDUCE, "two_level", "two_level", 1), ncclInvalidUsage,
+		      "does not serve this call");
 		selected(BROADCAST, "RING", 1);
 		selected(REDUCE_SCATTER, "ring_simple", 1);
 	} else {

@@ -70,6 +70,7 @@ static ncclResult_t comm_new(int device, struct ncclComm **out)
 	comm->magic = COMM_MAGIC;
 	comm->refs = 1;
 	comm->device = device;
+	comm->encrypts = config_encrypts();
 	*out = comm;
 	return ncclSuccess;
 }
@@ -223,6 +224,31 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comms, int ndev, const int *devices)
 }
 NCCL_ALSO(ncclCommInitAll);
 
+/* A communicator has the connections of its parent, which stay as they are. */
+static ncclResult_t derive_check(const struct ncclComm *parent, const char *function)
+{
+	if (parent->encrypts || !config_encrypts())
+		return ncclSuccess;
+	return fail(
+		ncclInvalidUsage,
+		"%s: the communicator was made before ncclSetEncryption, and its parts would be "
+		"plain as it is: make a new one, or end the encryption by ncclSetEncryption(NULL)",
+		function);
+}
+
+/* A job that makes a communicator from a part of `parent`. */
+static ncclResult_t job_derive(enum job_kind kind, struct ncclComm *parent, ncclComm_t *out,
+			       struct job **made)
+{
+	ncclResult_t code = job_new(kind, parent->device, out, made);
+
+	if (code)
+		return code;
+	(*made)->parent = parent;
+	(*made)->comm->encrypts = parent->encrypts;
+	return ncclSuccess;
+}
+
 static ncclResult_t split(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
 			  const ncclConfig_t *config)
 {
@@ -234,10 +260,11 @@ static ncclResult_t split(ncclComm_t comm, int color, int key, ncclComm_t *newco
 	if (!code)
 		code = config_check("ncclCommSplit", config);
 	if (!code)
-		code = job_new(JOB_SPLIT, comm->device, newcomm, &job);
+		code = derive_check(comm, "ncclCommSplit");
+	if (!code)
+		code = job_derive(JOB_SPLIT, comm, newcomm, &job);
 	if (code)
 		return code;
-	job->parent = comm;
 	job->color = color;
 	job->key = key;
 	return group_job(job);
@@ -272,10 +299,11 @@ static ncclResult_t shrink(ncclComm_t comm, const int *exclude, int nexclude, nc
 	struct job *job;
 
 	if (!code)
-		code = job_new(JOB_SHRINK, comm->device, newcomm, &job);
+		code = derive_check(comm, "ncclCommShrink");
+	if (!code)
+		code = job_derive(JOB_SHRINK, comm, newcomm, &job);
 	if (code)
 		return code;
-	job->parent = comm;
 	job->flags = flags;
 	job->nexclude = nexclude;
 	job->exclude = malloc(sizeof(int) * (size_t)(nexclude ? nexclude : 1));
@@ -375,7 +403,7 @@ static ncclResult_t job_init(struct job *job)
 	 */
 	if (!getenv("COLL_ENABLE_GPU_FALLBACK"))
 		options[n++] = "enable_gpu_fallback=yes";
-	if (config_encrypts())
+	if (comm->encrypts)
 		options[n++] = "tcp.security=encrypt";
 	config.options = options;
 	return from_coll(

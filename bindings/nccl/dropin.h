@@ -81,6 +81,7 @@ struct ncclComm {
 	coll_comm_t coll; /* NULL until it is made */
 	int rank, nranks, device;
 	int finalized, revoked;
+	int encrypts;              /* the program's wish when it was made, or that of its parent */
 	struct cuda_bridge bridge; /* its context is the device's, retained */
 };
 

@@ -766,6 +766,10 @@ static void test_encryption(void)
 	config.size = 100;
 	config.version = 99999;
 	good(ncclSetEncryption(&config), "a key, in a struct of a later version");
+	wrong(ncclCommSplit(ranks[0].comm, 0, 0, &comms[0], NULL), ncclInvalidUsage,
+	      "made before ncclSetEncryption");
+	wrong(ncclCommShrink(ranks[0].comm, NULL, 0, &comms[0], NULL, 0), ncclInvalidUsage,
+	      "made before ncclSetEncryption");
 	if (ncclCommInitAll(comms, 2, NULL) && strstr(ncclGetLastError(NULL), "libsodium")) {
 		skip(1, "the sum under encryption: tcp is built without libsodium");
 	} else {

@@ -134,6 +134,8 @@ def types(t):
     t.ok([tuple(p) for p in c.allreduce(x, "minloc")] == [(1 - n, n - 1), (1, 0)], "minloc of a structured array")
     record = np.array([(t.rank, b"abc")], np.dtype([("a", "i4"), ("b", "S3")]))
     t.ok(np.array_equal(c.allgather(record)["a"].ravel(), range(n)), "a structured array moves as opaque elements")
+    record = np.array([(t.rank, 2.5)], np.dtype([("X", "i4"), ("Price", "f4")]))
+    t.ok(np.array_equal(c.allgather(record)["X"].ravel(), range(n)), "also with the letters of addresses in its names")
     half = array.array("H", [0x3f80, 0x4000])
     got = c.allreduce(coll.view(half, "bfloat16"))
     t.ok(n > 2 or list(got.object) == [0x4000, 0x4080], "bfloat16 by coll.view", got.object)

@@ -96,6 +96,20 @@ static int pair_letters(const char *format, char letters[3])
 	return n == 2;
 }
 
+/* Has the format a letter of a reference or an address?  Those between colons are names of fields. */
+static int has_address(const char *format)
+{
+	for (const char *c = format; *c; c++) {
+		if (*c == ':')
+			c = strchr(c + 1, ':');
+		if (!c)
+			return 1; /* a name without an end */
+		if (strchr("O&PX", *c))
+			return 1;
+	}
+	return 0;
+}
+
 /* A struct: a pair of coll.h, or opaque. */
 static coll_dtype_t dtype_of_struct(const char *format, size_t size)
 {
@@ -111,7 +125,7 @@ static coll_dtype_t dtype_of_struct(const char *format, size_t size)
 		if ((!strcmp(letters, "li") || !strcmp(letters, "qi")) && size == 16)
 			return COLL_INT64_INT32;
 	}
-	return strpbrk(format, "O&PX") ? COLL_DTYPE_NONE : coll_dtype_opaque(size);
+	return has_address(format) ? COLL_DTYPE_NONE : coll_dtype_opaque(size);
 }
 
 /* A byte order in which this machine does not compute. */

@@ -473,6 +473,14 @@ class Device:
     def copy(self, to, source):
         assert not self.cuda.cuMemcpy(ctypes.c_uint64(to), ctypes.c_uint64(source), ctypes.c_size_t(self.host.nbytes))
 
+    def fill_later(self, values, stream):
+        """Has the stream copy the values here, after a pause."""
+        pause = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: time.sleep(0.2))
+        self.kept = pause, values
+        assert not self.cuda.cuLaunchHostFunc(stream, pause, None)
+        assert not self.cuda.cuMemcpyAsync(ctypes.c_uint64(self.pointer.value), ctypes.c_uint64(values.ctypes.data),
+                                           ctypes.c_size_t(values.nbytes), stream)
+
     def get(self):
         self.copy(self.host.ctypes.data, self.pointer.value)
         return self.host
@@ -502,6 +510,20 @@ def device(t):
     c.allreduce(a, out=a, stream=1)
     c.sync()
     t.equal(a.get(), want, "with the program's stream")
+    stream = ctypes.c_void_p()
+    assert not Device.cuda.cuStreamCreate(ctypes.byref(stream), 1)  # it does not wait for the default stream
+    a, b = Device(np.zeros(5, "f4"), stream=stream.value), Device(np.zeros(5, "f4"), stream=None)
+    prepared = c.prepare.allreduce(a, out=b)
+    for k in range(1, 3):
+        a.fill_later(k * x, stream)
+        prepared.start().wait()
+        t.equal(b.get(), k * want, f"start {k} of a prepared call begins after the work that fills its memory")
+    got = np.zeros(5, "f4")
+    a.fill_later(7 * x, stream)
+    request = c.isend(a, t.rank, 5)
+    c.irecv(got, t.rank, 5).wait()
+    request.wait()
+    t.equal(got, 7 * x, "a message is sent after the work that fills its memory")
     t.raises(coll.InvalidArgument, "not contiguous", c.allreduce, Device(x, strides=(8,)), out=a)
     t.raises(coll.InvalidArgument, "pass out=", c.allreduce, a)
     try:

@@ -80,17 +80,13 @@ static void name_site(struct call *call)
 	Py_XDECREF(line);
 }
 
-/* Makes the call begin after the work that fills device memory. */
-static int order_after(struct call *call, const struct array *array)
+int array_await(const struct array *array, coll_comm_t comm, int now)
 {
-	coll_comm_t comm = call->comm->handle;
 	struct outcome outcome;
 	PyThreadState *state;
 	coll_event_t event;
 
-	if (array->on_device)
-		name_site(call);
-	if (!array->ready || call->args.stream)
+	if (!array->ready)
 		return 0;
 	WITHOUT_GIL(&outcome, coll_event_create(comm, &event));
 	if (outcome.code) {
@@ -98,7 +94,9 @@ static int order_after(struct call *call, const struct array *array)
 		return -1;
 	}
 	WITHOUT_GIL(&outcome, coll_event_record_on_stream(event, comm, array->ready));
-	if (!outcome.code)
+	if (!outcome.code && now)
+		WITHOUT_GIL(&outcome, coll_event_synchronize(event));
+	else if (!outcome.code)
 		WITHOUT_GIL(&outcome, coll_comm_wait_event(comm, event));
 	state = PyEval_SaveThread();
 	(void)coll_event_destroy(event);
@@ -106,6 +104,16 @@ static int order_after(struct call *call, const struct array *array)
 	if (outcome.code)
 		outcome_raise(&outcome, comm);
 	return outcome.code ? -1 : 0;
+}
+
+/* Makes the call begin after the work that fills device memory: a prepared call at each of its starts. */
+static int order_after(struct call *call, struct array *array)
+{
+	if (array->on_device)
+		name_site(call);
+	if (call->args.stream)
+		array->ready = NULL; /* the call is ordered with this stream */
+	return call->comm->way == WAY_PREPARE ? 0 : array_await(array, call->comm->handle, 0);
 }
 
 static int take(struct call *call, struct array *array, PyObject *object, int writable,
@@ -430,7 +438,10 @@ PyObject *core_run(PyObject *module, PyObject *const *argv, Py_ssize_t argc)
 
 /* ---- messages outside the order, and reductions of this process ---- */
 
-/* message(comm, is_send, x, peer, tag): coll_isend or coll_irecv. */
+/*
+ * message(comm, is_send, x, peer, tag): coll_isend or coll_irecv.  Messages have no place in the order of streams, so the
+ * call waits for the work that fills device memory.
+ */
 PyObject *core_message(PyObject *module, PyObject *const *argv, Py_ssize_t argc)
 {
 	const struct comm *comm = comm_read(argv[0]);
@@ -445,7 +456,8 @@ PyObject *core_message(PyObject *module, PyObject *const *argv, Py_ssize_t argc)
 	(void)argc;
 	request_reap();
 	if (!comm || PyErr_Occurred() ||
-	    array_take(a, argv[2], !is_send, NULL, is_send ? "isend: x" : "irecv: x")) {
+	    array_take(a, argv[2], !is_send, NULL, is_send ? "isend: x" : "irecv: x") ||
+	    array_await(a, comm->handle, 1)) {
 		kept_release(&kept);
 		return NULL;
 	}

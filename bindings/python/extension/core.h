@@ -179,6 +179,12 @@ extern PyMethodDef request_methods[];
 
 /* ---- call.c, event.c, info.c ---- */
 
+/*
+ * After the work that fills device memory comes the communicator's next call, or, if `now` is 1, the end of this function.
+ * Returns 0, or -1 with an exception.
+ */
+int array_await(const struct array *array, coll_comm_t comm, int now);
+
 PyObject *core_run(PyObject *module, PyObject *const *argv, Py_ssize_t argc);
 PyObject *core_message(PyObject *module, PyObject *const *argv, Py_ssize_t argc);
 PyObject *core_reduce_local(PyObject *module, PyObject *const *argv, Py_ssize_t argc);

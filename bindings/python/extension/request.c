@@ -294,6 +294,8 @@ static PyObject *request_start_method(PyObject *self, PyObject *none)
 
 	(void)none;
 	request_reap();
+	if (array_await(&r->kept.in, r->comm, 0) || array_await(&r->kept.out, r->comm, 0))
+		return NULL;
 	WITHOUT_GIL(&outcome, coll_request_start(r->handle));
 	if (outcome.code)
 		return outcome_raise(&outcome, r->comm);

@@ -338,6 +338,28 @@ def operations(t):
         t.ok(c.allreduce(int(raised is not None)) > 0 and (raised is None or raised.args == ("broken",)),
              "an exception of an operation is raised by the call")
 
+    raised = []
+
+    def once(left, inout):
+        if not raised:
+            raised.append(1)
+            raise KeyError("once")
+        return left + inout
+
+    def fails(call):
+        try:
+            call()
+        except KeyError:
+            return True
+        return False
+
+    with c.op(once) as bad:
+        many = [c.start.allreduce(np.ones(4), bad) for _ in range(3)]
+        c.sync()
+        t.ok([fails(request.wait) for request in many] == [bool(raised)] * 3,
+             "every call under way raises the exception of its operation")
+        t.ok(fails(lambda: c.allreduce(np.ones(4), bad)) == bool(raised), "and every later call")
+
 
 def sentences(t):
     c, n = t.comm, t.size

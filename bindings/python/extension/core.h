@@ -126,7 +126,7 @@ struct op {
 	PyObject_HEAD coll_op_t code;
 	coll_comm_t comm;   /* NULL: valid on all communicators */
 	PyObject *function; /* function(left, inout, dtype); NULL: none */
-	PyObject *error;    /* the first exception of the function that no wait has raised yet */
+	PyObject *error;    /* the first exception of the function: every later wait raises it */
 };
 
 PyObject *op_type_make(void);
@@ -135,7 +135,10 @@ extern PyMethodDef op_methods[];
 /* The operation of a number, a name or an Op; -1 with an exception. */
 int op_code(PyObject *object, coll_op_t *code);
 
-/* Raises the exception that the function of `object` left, if it is an Op that has one. */
+/*
+ * Raises the exception that the function of `object` left, if it is an Op that has one.  Nobody knows which of the calls under
+ * way has lost its data, so the exception stays.
+ */
 int op_check(PyObject *object);
 
 /* The names of operations: set by core_setup. */

@@ -30,14 +30,10 @@ int op_code(PyObject *object, coll_op_t *code)
 int op_check(PyObject *object)
 {
 	struct op *op = (struct op *)object;
-	PyObject *error;
 
 	if (!object || !PyObject_TypeCheck(object, op_type) || !op->error)
 		return 0;
-	error = op->error;
-	op->error = NULL;
-	PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-	Py_DECREF(error);
+	PyErr_SetObject((PyObject *)Py_TYPE(op->error), op->error);
 	return -1;
 }
 
@@ -78,7 +74,8 @@ static void op_call(void *user, const void *left, void *inout, size_t count, col
 	from = PyMemoryView_FromMemory((char *)left, bytes, PyBUF_READ);
 	to = PyMemoryView_FromMemory(inout, bytes, PyBUF_WRITE);
 	type = PyLong_FromLong(dtype);
-	if (from && to && type && !op->error)
+	/* Also after an exception: the other ranks need the data of later calls. */
+	if (from && to && type)
 		none = PyObject_CallFunctionObjArgs(op->function, from, to, type, NULL);
 	if (!none && PyErr_Occurred())
 		op_failed(op);

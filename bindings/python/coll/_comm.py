@@ -18,9 +18,9 @@ from ._request import Request, Split, Status, _threaded, make_status
 
 ANY_SOURCE = ANY_TAG = -1
 
-# What must live as long as a communicator: functions that the library calls.  A communicator lives until its destroy, or
-# until the program ends.
-_living: dict[int, list[Any]] = {}
+# What must live as long as a communicator: functions that the library calls, and registered memory.  A communicator lives
+# until its destroy, or until the program ends.
+_living: dict[int, tuple[list[Any], dict[int, Any]]] = {}
 
 
 class Op(_core.Op):
@@ -119,16 +119,21 @@ class Group:
 
 
 class Registration:
-    """Memory that a communicator knows, as coll_comm_register announces it."""
+    """Memory that a communicator knows, as coll_comm_register announces it.
+
+    The memory lives until deregister(), or until the communicator is destroyed, also if the program drops this object.
+    """
 
     def __init__(self, comm: Comm, x: Array) -> None:
-        self._comm = comm
-        self._handle, self._memory = _core.register(comm.handle, x)
+        self._comm, self._active = comm, True
+        self._handle, memory = _core.register(comm.handle, x)
+        comm._registered[self._handle] = memory
 
     def deregister(self) -> None:
-        if self._memory is not None:
+        if self._active:
             _core.deregister(self._comm.handle, self._handle)
-            self._memory = None
+            self._comm._registered.pop(self._handle, None)
+            self._active = False
 
     def __enter__(self) -> Registration:
         return self
@@ -169,9 +174,10 @@ class Comm(Calls[Any], Waiting):
                  holds: list[Any] | None = None) -> None:
         _ways(self, handle)
         self._holds = [] if holds is None else holds
+        self._registered: dict[int, Any] = {}
         self._owner = os.getpid()
         _threaded[handle] = threaded
-        _living[handle] = self._holds
+        _living[handle] = self._holds, self._registered
 
     def __repr__(self) -> str:
         return f"<coll.Comm rank {self.rank} of {self.size}>"
@@ -200,6 +206,7 @@ class Comm(Calls[Any], Waiting):
         if _living.pop(self.handle, None) is not None:
             _threaded.pop(self.handle, None)
             _core.destroy(self.handle)
+            self._registered.clear()
 
     def abort(self) -> None:
         """Stops everything on the communicator, on all ranks; it must still be destroyed.  Any thread may call it."""
@@ -368,10 +375,11 @@ def _end() -> None:
     """Ends what the program has left, before the interpreter goes: after an exception at once, else in order."""
     failed = getattr(sys, "last_value", None) is not None and not hasattr(sys, "ps1")
     for handle in list(_living):
-        _living.pop(handle, None)
+        held = _living.pop(handle, None)
         try:
             if failed:
                 _core.abort(handle)
             _core.destroy(handle)
         except Error:
             pass  # the library has logged it, and nobody is there to read it
+        del held  # the communicator may have used it until its end

@@ -28,6 +28,8 @@ def left():
     comm = coll.init()
     operation = comm.op(lambda left, inout: [a + b for a, b in zip(left, inout)])
     request = comm.irecv(bytearray(8), comm.rank, 1)
+    both = comm.op(lambda left, inout: [a and b for a, b in zip(left, inout)])
+    assert comm.allreduce(True, both) is True
     say(comm.allreduce(ones, operation)[0])
 
 

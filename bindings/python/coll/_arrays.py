@@ -125,6 +125,13 @@ def typed(memory: memoryview, dtype: int) -> Any:
     return numpy.frombuffer(memory, kind)
 
 
+def as_memory(values: Any, letter: str) -> Any:
+    """A sequence of numbers as memory of elements of the letter."""
+    if letter == "?":  # which array.array does not have
+        return memoryview(bytes(map(bool, values))).cast("?")
+    return array.array(letter, values)
+
+
 def caller_line() -> int:
     """The line of the program that called this package: libcoll warns once for each such place."""
     frame = sys._getframe()

@@ -64,12 +64,12 @@ class Calls(_core.Comm, Generic[Result]):
 
     def reduce(self, x: Array, op: Op = "sum", root: int = 0, *, out: Array = None, stream: Stream = None) -> Result:
         """Reduces as allreduce, with the result on root only; other ranks receive None."""
-        if out is None and self.rank == root:
+        if out is None:
             if isinstance(x, NUMBERS):
-                return self._number("reduce", x, op, root)[0]
-            out = like(x)
-        elif isinstance(x, NUMBERS):
-            return self._number("reduce", x, op, root)
+                numbers = self._number("reduce", x, op, root)
+                return numbers[0] if self.rank == root else None
+            if self.rank == root:
+                out = like(x)
         return run(self, REDUCE, x, out, op, root, 0, stream, None)
 
     def broadcast(self, x: Array, root: int = 0, *, stream: Stream = None) -> Result:
@@ -106,10 +106,11 @@ class Calls(_core.Comm, Generic[Result]):
 
     def gather(self, x: Array, root: int = 0, *, out: Array = None, stream: Stream = None) -> Result:
         """Gathers x of every rank on root: out[r] is x of rank r; other ranks receive None."""
-        if isinstance(x, NUMBERS):
-            return self._number("gather", x, root)
-        if out is None and self.rank == root:
-            out = stacked(x, self.size)
+        if out is None:
+            if isinstance(x, NUMBERS):
+                return self._number("gather", x, root)
+            if self.rank == root:
+                out = stacked(x, self.size)
         return run(self, GATHER, x, out, None, root, 0, stream, None)
 
     def scatter(self, x: Array, root: int = 0, *, out: Array = None, stream: Stream = None) -> Result:

@@ -11,9 +11,9 @@ import warnings
 from typing import Any, Callable, NamedTuple, Sequence
 
 from . import _core
-from ._arrays import DTYPES, LETTERS, View, typed
+from ._arrays import DTYPES, LETTERS, View, as_memory, typed
 from ._calls import Array, Calls, Stream, Waiting
-from ._errors import CLASSES, Error, InvalidUsage
+from ._errors import CLASSES, Error, InvalidArgument, InvalidUsage
 from ._request import Request, Split, Status, _threaded, make_status
 
 ANY_SOURCE = ANY_TAG = -1
@@ -49,7 +49,7 @@ def make_op(function: Callable[[Any, Any], Any], commutative: bool, comm: int, h
         if result is None or result is target:
             return
         if isinstance(target, memoryview) and not isinstance(result, (memoryview, array.array)):
-            result = array.array(target.format, result)
+            result = as_memory(result, target.format)
         target[:] = result
 
     op = Op(holders)
@@ -156,7 +156,11 @@ def _ways(calls: Comm | Using, handle: int, algorithm: bytes = b"", tag: int = 0
 
 
 def _milliseconds(seconds: float | None) -> int:
-    return -1 if seconds is None else max(1, int(seconds * 1000))
+    if seconds is None:
+        return -1
+    if not seconds > 0:
+        raise InvalidArgument(f"a timeout is more than 0 seconds, and not {seconds!r}")
+    return max(1, int(seconds * 1000))
 
 
 class Comm(Calls[Any], Waiting):

@@ -400,7 +400,7 @@ static PyObject *core_async_error(PyObject *module, PyObject *handle)
 	WITHOUT_GIL(&outcome, async_error(comm, &error, &text));
 	if (outcome.code)
 		return outcome_raise(&outcome, NULL);
-	result = Py_BuildValue("is", error, text ? text : "");
+	result = Py_BuildValue("iN", error, core_text(text ? text : ""));
 	free(text);
 	return result;
 }

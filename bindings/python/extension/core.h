@@ -38,6 +38,9 @@ struct outcome {
 /* The classes of coll/_errors.py: coll.InvalidArgument, and the function that makes an exception of a code. */
 extern PyObject *core_invalid_argument, *core_make_error;
 
+/* A text of the library, which may name files and options in any encoding; NULL becomes None. */
+PyObject *core_text(const char *text);
+
 /* Copies the text of the call that has just failed; COLL_IN_PROGRESS is no failure. */
 void outcome_set(struct outcome *outcome, coll_result_t code);
 

@@ -16,11 +16,18 @@ void outcome_set(struct outcome *outcome, coll_result_t code)
 		outcome->text = strdup(coll_get_last_error(NULL));
 }
 
+PyObject *core_text(const char *text)
+{
+	if (!text)
+		Py_RETURN_NONE;
+	return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
+
 PyObject *outcome_raise(struct outcome *outcome, coll_comm_t comm)
 {
 	const char *text = outcome->text ? outcome->text : coll_error_string(outcome->code);
-	PyObject *error = PyObject_CallFunction(core_make_error, "isN", (int)outcome->code, text,
-						PyLong_FromVoidPtr((void *)comm));
+	PyObject *error = PyObject_CallFunction(core_make_error, "iNN", (int)outcome->code,
+						core_text(text), PyLong_FromVoidPtr((void *)comm));
 
 	free(outcome->text);
 	outcome->text = NULL;

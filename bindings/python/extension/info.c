@@ -21,9 +21,10 @@ static PyObject *backends_of(coll_info_t info)
 
 		if (!coll_info_backend(info, i, &b))
 			append(list,
-			       Py_BuildValue("(sssssiNN)", b.name, b.version, b.path, b.reason,
-					     b.choice, b.priority, PyBool_FromLong(b.usable),
-					     PyBool_FromLong(b.chosen)));
+			       Py_BuildValue("(NNNNNiNN)", core_text(b.name), core_text(b.version),
+					     core_text(b.path), core_text(b.reason),
+					     core_text(b.choice), b.priority,
+					     PyBool_FromLong(b.usable), PyBool_FromLong(b.chosen)));
 	}
 	return list;
 }
@@ -36,8 +37,10 @@ static PyObject *options_of(coll_info_t info)
 		coll_option_info_t o = {.size = sizeof(o)};
 
 		if (!coll_info_option(info, i, &o))
-			append(list, Py_BuildValue("(ssssss)", o.name, o.value, o.fallback, o.unit,
-						   o.source, o.help));
+			append(list,
+			       Py_BuildValue("(NNNNNN)", core_text(o.name), core_text(o.value),
+					     core_text(o.fallback), core_text(o.unit),
+					     core_text(o.source), core_text(o.help)));
 	}
 	return list;
 }
@@ -50,10 +53,11 @@ static PyObject *rules_of(coll_info_t info)
 		coll_rule_info_t r = {.size = sizeof(r)};
 
 		if (!coll_info_rule(info, i, &r))
-			append(list, Py_BuildValue("(sssKKii)", coll_kind_name(r.kind), r.name,
-						   r.source, (unsigned long long)r.bytes_min,
-						   (unsigned long long)r.bytes_max, r.ranks_min,
-						   r.ranks_max));
+			append(list,
+			       Py_BuildValue("(sNNKKii)", coll_kind_name(r.kind), core_text(r.name),
+					     core_text(r.source), (unsigned long long)r.bytes_min,
+					     (unsigned long long)r.bytes_max, r.ranks_min,
+					     r.ranks_max));
 	}
 	return list;
 }
@@ -63,7 +67,7 @@ static PyObject *notes_of(coll_info_t info)
 	PyObject *list = PyList_New(0);
 
 	for (int32_t i = 0; i < coll_info_note_count(info); i++)
-		append(list, PyUnicode_FromString(coll_info_note(info, i)));
+		append(list, core_text(coll_info_note(info, i)));
 	return list;
 }
 
@@ -89,8 +93,8 @@ static PyObject *core_info(PyObject *module, PyObject *tuple)
 	if (outcome.code)
 		return outcome_raise(&outcome, NULL);
 	code = coll_info_verdict(info, &sentence);
-	result = Py_BuildValue("NNNNis", backends_of(info), options_of(info), rules_of(info),
-			       notes_of(info), code, sentence);
+	result = Py_BuildValue("NNNNiN", backends_of(info), options_of(info), rules_of(info),
+			       notes_of(info), code, core_text(sentence));
 	state = PyEval_SaveThread();
 	coll_info_destroy(info);
 	PyEval_RestoreThread(state);
@@ -110,7 +114,8 @@ static PyObject *core_backend_available(PyObject *module, PyObject *name)
 	text = PyBytes_AsString(bytes);
 	WITHOUT_GIL(&outcome, coll_backend_available(text, reason, sizeof(reason)));
 	Py_DECREF(bytes);
-	result = Py_BuildValue("Ns", PyBool_FromLong(outcome.code == COLL_SUCCESS), reason);
+	result = Py_BuildValue("NN", PyBool_FromLong(outcome.code == COLL_SUCCESS),
+			       core_text(reason));
 	free(outcome.text);
 	return result;
 }

@@ -253,6 +253,52 @@ def requests(t):
     t.ok(heard.is_set(), "a callback of a request that is over runs at once")
 
 
+def ends(t):
+    """Requests after an error, and what a communicator keeps."""
+    c, me = t.comm, t.rank
+
+    def cancelled():
+        request = c.irecv(bytearray(1), me, 9)
+        request.cancel()
+        try:
+            request.wait()
+        except coll.Aborted as error:
+            kept = error  # whose traceback has this frame
+        return weakref.ref(request), kept.code
+
+    seen, tries = cancelled()[0], 500
+    while seen() is not None and tries:  # another thread may be collecting, and then gc.collect() does nothing
+        gc.collect()
+        time.sleep(0.01)
+        tries -= 1
+    t.ok(seen() is None, "the garbage collector finds a request that its error refers to")
+    request = c.isplit(0)
+    make = request._make
+
+    def broken(handle):
+        make(handle).destroy()
+        raise KeyError("broken")
+
+    request._make = broken
+    t.raises(KeyError, "broken", request.wait)
+    t.ok(request.wait() is None, "a split that was made and lost is not made again")
+    heard = threading.Event()
+    request = c.start.allreduce(np.ones(1))
+    request.add_done_callback(lambda r: sys.exit(1))
+    request.wait()
+    request = c.start.allreduce(np.ones(1))
+    request.add_done_callback(lambda r: heard.set())
+    request.wait()
+    t.ok(heard.wait(60), "callbacks go on after one that has raised SystemExit")
+    other, x = c.dup(), np.ones(1000).view(Watched)
+    seen = weakref.ref(x)
+    other.register(x)
+    del x
+    t.ok(seen() is not None, "a communicator keeps registered memory")
+    other.destroy()
+    t.ok(seen() is None, "until its end")
+
+
 def kept_alive(t):
     """Arrays live until their operation is complete, and no longer."""
     c, n, me = t.comm, t.size, t.rank
@@ -561,8 +607,8 @@ def device(t):
     t.ok(np.array_equal(c.allreduce(Exporter(tensor), out=np.empty(5, "f4")), want), "page-locked memory by DLPack")
 
 
-CASES = {"all": [collectives, algorithms, v_forms, types, memory, messages, requests, kept_alive, derived, operations,
-                 sentences, use_asyncio, use_threads],
+CASES = {"all": [collectives, algorithms, v_forms, types, memory, messages, requests, ends, kept_alive, derived,
+                 operations, sentences, use_asyncio, use_threads],
          "asyncio": [use_asyncio, kept_alive, requests],
          "interrupted": [interrupted],
          "device": [device]}

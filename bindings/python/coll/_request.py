@@ -116,13 +116,15 @@ class Split(Request):
     def __init__(self) -> None:
         self._made: Any = None
         self._make: Callable[[int], Any] | None = None
+        self._making = threading.Lock()
 
     def _value(self) -> Any:
-        if self._make is not None:
-            handle = _core.place_take(self._result)
-            self._made = self._make(handle) if handle else None
-            self._make = None
-        return self._made
+        with self._making:
+            make, self._make = self._make, None
+            if make is not None:  # only one thread takes the place, and only once
+                handle = _core.place_take(self._result)
+                self._made = make(handle) if handle else None
+            return self._made
 
 
 # ---- what libcoll's callbacks report ----
@@ -153,7 +155,7 @@ def _dispatch(descriptor: int) -> None:
             for function in functions:
                 try:
                     function(request)
-                except Exception:
+                except BaseException:  # SystemExit too: other callbacks need this thread
                     traceback.print_exc()
         request = functions = function = None
 

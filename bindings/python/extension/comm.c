@@ -295,8 +295,10 @@ static PyObject *core_isplit(PyObject *module, PyObject *args)
 		return PyErr_NoMemory();
 	config.timeout_ms = timeout;
 	WITHOUT_GIL(&outcome, coll_comm_isplit(comm, color, key, place, &config, &request));
-	if (outcome.code)
+	if (outcome.code) {
+		free(place); /* there is no request that could write it */
 		return outcome_raise(&outcome, comm);
+	}
 	kept.result = PyLong_FromVoidPtr(place);
 	return request_make(kind, request, comm, &kept, REQUEST_OPERATION);
 }

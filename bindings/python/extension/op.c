@@ -153,12 +153,27 @@ PyMethodDef op_methods[] = {{"op_create", core_op_create, METH_VARARGS, NULL},
 			    {"op_destroy", core_op_destroy, METH_O, NULL},
 			    {0}};
 
+/* For the garbage collector: the exception holds the frames in which it was raised. */
+static int op_traverse(PyObject *self, visitproc visit, void *arg)
+{
+	Py_VISIT(Py_TYPE(self));
+	Py_VISIT(((struct op *)self)->error);
+	return 0;
+}
+
+static int op_clear(PyObject *self)
+{
+	Py_CLEAR(((struct op *)self)->error);
+	return 0;
+}
+
 static void op_dealloc(PyObject *self)
 {
 	struct op *op = (struct op *)self;
 	PyTypeObject *type = Py_TYPE(self);
 	freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
 
+	PyObject_GC_UnTrack(self);
 	Py_CLEAR(op->function);
 	Py_CLEAR(op->error);
 	free_object(self);
@@ -169,10 +184,14 @@ PyObject *op_type_make(void)
 {
 	static PyMemberDef members[] = {
 		{"code", T_INT, offsetof(struct op, code), READONLY, "The number."}, {0}};
-	static PyType_Slot slots[] = {
-		{Py_tp_dealloc, (void *)op_dealloc}, {Py_tp_members, members}, {0, NULL}};
+	static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)op_dealloc},
+				      {Py_tp_traverse, (void *)op_traverse},
+				      {Py_tp_clear, (void *)op_clear},
+				      {Py_tp_members, members},
+				      {0, NULL}};
 	static PyType_Spec spec = {"coll._core.Op", sizeof(struct op), 0,
-				   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+				   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+				   slots};
 
 	op_type = (PyTypeObject *)PyType_FromSpec(&spec);
 	return (PyObject *)op_type;

@@ -244,6 +244,7 @@ static int request_settle(struct request *r, struct outcome *outcome)
 		if (r->kind != REQUEST_PERSISTENT) {
 			array_release(&r->kept.in);
 			array_release(&r->kept.out);
+			Py_CLEAR(r->kept.op);
 		}
 	}
 	free(outcome->text);
@@ -358,12 +359,30 @@ static PyObject *request_watch_method(PyObject *self, PyObject *none)
 	return outcome_none(&outcome, NULL);
 }
 
+/*
+ * For the garbage collector: an error holds the frames in which it was raised, and these hold the request.  What is kept for
+ * the operation is no part of a circle, since the library uses it.
+ */
+static int request_traverse(PyObject *self, visitproc visit, void *arg)
+{
+	Py_VISIT(Py_TYPE(self));
+	Py_VISIT(((struct request *)self)->error);
+	return 0;
+}
+
+static int request_clear(PyObject *self)
+{
+	Py_CLEAR(((struct request *)self)->error);
+	return 0;
+}
+
 static void request_dealloc(PyObject *self)
 {
 	struct request *r = (struct request *)self;
 	PyTypeObject *type = Py_TYPE(self);
 	freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
 
+	PyObject_GC_UnTrack(self);
 	if (r->handle && core_inside)
 		request_defer(r->handle, &r->kept, r->idle);
 	else if (r->handle && r->idle)
@@ -398,12 +417,15 @@ PyObject *request_type_make(void)
 		{0}};
 	static PyGetSetDef getters[] = {{"_comm", request_comm, NULL, NULL, NULL}, {0}};
 	static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)request_dealloc},
+				      {Py_tp_traverse, (void *)request_traverse},
+				      {Py_tp_clear, (void *)request_clear},
 				      {Py_tp_getset, getters},
 				      {Py_tp_methods, methods},
 				      {Py_tp_members, members},
 				      {0, NULL}};
 	static PyType_Spec spec = {"coll._core.Request", sizeof(struct request), 0,
-				   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+				   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+				   slots};
 
 	return PyType_FromSpec(&spec);
 }

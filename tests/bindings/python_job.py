@@ -253,6 +253,36 @@ def requests(t):
     t.ok(heard.is_set(), "a callback of a request that is over runs at once")
 
 
+def refused(t):
+    """An error of a wait is not always the end of the operation."""
+    c, n, me = t.comm, t.size, t.rank
+    x = np.ones(1000).view(Watched)
+    seen = weakref.ref(x)
+    with c.group():
+        request = c.start.allreduce(x, out=np.empty(1000))
+        del x
+        t.raises(coll.InvalidUsage, "of a group that is open", request.wait)
+        t.raises(coll.InvalidUsage, "of a group that is open", coll.wait_some, [request], 5)
+        t.ok(seen() is not None, "a request keeps its arrays after a wait that was refused")
+    t.equal(request.wait(), np.full(1000, float(n)), "and its operation goes on")
+    t.ok(seen() is None, "and gives them back when that is over")
+    library, x = ctypes.CDLL("libcoll.so.1"), np.ones(1000).view(Watched)
+    seen = weakref.ref(x)
+    library.coll_group_start()  # which the package does not know
+    t.raises(coll.InvalidUsage, "of a group that is open", c.allreduce, x, out=np.empty(1000))
+    del x
+    t.ok(seen() is not None, "a call keeps its arrays after a wait that was refused")
+    library.coll_group_end()
+    c.sync()
+    c.barrier()
+    t.ok(seen() is None, "and gives them back when its operation is over")
+    other = c.dup()
+    request = other.irecv(bytearray(1), me, 1)
+    other.destroy()
+    t.raises(coll.InvalidArgument, "of a communicator that was destroyed", coll.wait_some, [request], 5)
+    t.raises(TypeError, "requests[1] is no Request", coll.wait_some, [request, 1])
+
+
 def ends(t):
     """Requests after an error, and what a communicator keeps."""
     c, me = t.comm, t.rank
@@ -607,7 +637,7 @@ def device(t):
     t.ok(np.array_equal(c.allreduce(Exporter(tensor), out=np.empty(5, "f4")), want), "page-locked memory by DLPack")
 
 
-CASES = {"all": [collectives, algorithms, v_forms, types, memory, messages, requests, ends, kept_alive, derived,
+CASES = {"all": [collectives, algorithms, v_forms, types, memory, messages, requests, refused, ends, kept_alive, derived,
                  operations, sentences, use_asyncio, use_threads],
          "asyncio": [use_asyncio, kept_alive, requests],
          "interrupted": [interrupted],

@@ -176,7 +176,8 @@ def wait_all(requests: Sequence[Request]) -> list[Any]:
 def wait_some(requests: Sequence[Request], timeout: float | None = None) -> list[int]:
     """Waits until at least one request is over, and returns the indices of all that are; [] if the time is over.
 
-    A request whose `wait()` or `test()` has told its end is passed over.  The errors stay with the requests.
+    A request whose `wait()` or `test()` has told its end is passed over.  The errors stay with the requests.  Raises an
+    error if the wait cannot end: a request is of a group that is open, or of a communicator that was destroyed.
     """
     left = None if timeout is None else int(timeout * 1000)
     waiting = list(requests)

@@ -314,13 +314,18 @@ static PyObject *call_wait(struct call *call)
 		request_abandon(handle, &call->kept); /* the handler of a signal has raised */
 		return NULL;
 	}
+	if (outcome.code) {
+		/* The error may be of the wait alone: the arrays stay until the operation is over. */
+		if (handle)
+			request_abandon(handle, &call->kept);
+		request_reap();
+		return outcome_raise(&outcome, call->comm->handle);
+	}
 	if (handle) {
 		state = PyEval_SaveThread();
 		(void)coll_request_free(handle);
 		PyEval_RestoreThread(state);
 	}
-	if (outcome.code)
-		return outcome_raise(&outcome, call->comm->handle);
 	return op_check(call->kept.op) ? NULL : call_result(call);
 }
 

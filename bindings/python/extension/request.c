@@ -36,6 +36,7 @@ static _Atomic(struct node *) deferred; /* requests dropped inside a callback */
 static _Atomic(struct node *) watched;  /* operations that are over: their Requests */
 static atomic_int wake_fd = -1;         /* becomes readable when `watched` is not empty */
 
+static PyTypeObject *request_type;
 PyObject *request_class;
 
 /* ---- stacks ---- */
@@ -114,13 +115,19 @@ static struct node *node_make(struct kept *kept)
 	return NULL;
 }
 
-/* Frees a request.  The node, unless it is NULL, is finished when the operation is over. */
+/*
+ * Frees a request.  The node, unless it is NULL, is finished when the operation is over.  If the library cannot report that
+ * (no memory, or a thread keeps the connections), the arrays stay for ever, which is safe.
+ */
 static void node_settle(struct node *node, coll_request_t handle)
 {
 	PyThreadState *state = PyEval_SaveThread();
+	coll_result_t code = COLL_SUCCESS;
 
-	if (node && coll_request_set_callback(handle, node_finished, node))
-		push(&finished, node); /* no such request any more: its communicator has ended */
+	if (node)
+		code = coll_request_set_callback(handle, node_finished, node);
+	if (code == COLL_ERR_INVALID_ARGUMENT) /* the communicator has ended, and its requests */
+		push(&finished, node);
 	(void)coll_request_free(handle);
 	PyEval_RestoreThread(state);
 }
@@ -224,11 +231,43 @@ static PyObject *request_raise(const struct request *r)
 	return NULL;
 }
 
-/* The operation is over: keeps its error, and gives the arrays back.  Returns -1 with the error raised. */
+/*
+ * Is the operation over, after a call that has returned an error?  The library also refuses calls: a wait in an open group,
+ * every call inside a function that the library runs, or a call while another thread keeps the connections.
+ */
+static int operation_is_over(coll_request_t handle, coll_comm_t comm)
+{
+	coll_result_t failure = COLL_SUCCESS, code;
+	int32_t done = 0;
+
+	if (core_inside)
+		return 0;
+	code = coll_test(handle, &done);
+	/* The handle is not valid any more once the communicator has ended. */
+	if (done || code == COLL_ERR_INVALID_ARGUMENT)
+		return 1;
+	return !coll_comm_get_async_error(comm, &failure) && failure;
+}
+
+/*
+ * The operation is over: keeps its error, and gives the arrays back.  Returns -1 with the error raised.  After an error the
+ * operation may also go on: then the request stays as it is.
+ */
 static int request_settle(struct request *r, struct outcome *outcome)
 {
 	PyObject *type, *error, *trace;
+	PyThreadState *state;
+	int over = 1;
 
+	if (!r->done && outcome->code) {
+		state = PyEval_SaveThread();
+		over = operation_is_over(r->handle, r->comm);
+		PyEval_RestoreThread(state);
+	}
+	if (!over) {
+		outcome_raise(outcome, r->comm);
+		return -1;
+	}
 	if (!r->done) {
 		r->done = r->idle = 1;
 		Py_CLEAR(r->error);
@@ -427,7 +466,8 @@ PyObject *request_type_make(void)
 				   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
 				   slots};
 
-	return PyType_FromSpec(&spec);
+	request_type = (PyTypeObject *)PyType_FromSpec(&spec);
+	return (PyObject *)request_type;
 }
 
 /* ---- functions of the module ---- */
@@ -464,45 +504,65 @@ static PyObject *core_completed(PyObject *module, PyObject *none)
 	return list;
 }
 
-/* Reads a sequence of Requests. */
-static coll_request_t *handles_read(PyObject *list, Py_ssize_t n)
+/* Reads a list of n Requests.  Returns 0, or -1 with an exception. */
+static int handles_read(PyObject *list, coll_request_t *handles, Py_ssize_t n)
 {
-	coll_request_t *handles = calloc((size_t)n + 1, sizeof(*handles));
+	for (Py_ssize_t i = 0; i < n; i++) {
+		PyObject *item = PyList_GetItem(list, i);
+		struct request *r = (struct request *)item;
 
-	for (Py_ssize_t i = 0; handles && i < n; i++) {
-		struct request *r = (struct request *)PyList_GetItem(list, i);
-
+		if (!item || !PyObject_TypeCheck(item, request_type)) {
+			PyErr_Format(PyExc_TypeError, "wait_some: requests[%zd] is no Request", i);
+			return -1;
+		}
 		handles[i] = r->done ? NULL : r->handle;
 	}
-	if (!handles)
-		PyErr_NoMemory();
-	return handles;
+	return 0;
 }
 
-/* wait_some(requests, limit_ms): indices of requests that are over; empty if the time is over.  Raises no error of theirs. */
+/* The first `count` of the indices as a list. */
+static PyObject *indices_list(const int32_t *indices, int32_t count)
+{
+	PyObject *list = PyList_New(0);
+
+	for (int32_t i = 0; list && i < count; i++) {
+		PyObject *index = PyLong_FromLong(indices[i]);
+
+		(void)PyList_Append(list, index);
+		Py_XDECREF(index);
+	}
+	return list;
+}
+
+/*
+ * wait_some(requests, limit_ms): indices of requests that are over; empty if the time is over.  Raises the error of a wait
+ * that the library refuses, and no error of a request: each request tells its own.
+ */
 static PyObject *core_wait_some(PyObject *module, PyObject *args)
 {
-	long long limit_ms;
-	int32_t *indices, count = 0, n;
 	struct outcome outcome = {0};
+	PyObject *list, *result = NULL;
+	int32_t *indices, count = 0;
 	coll_request_t *handles;
-	PyObject *list, *result;
+	long long limit_ms;
+	Py_ssize_t n;
 
 	(void)module;
 	if (!PyArg_ParseTuple(args, "OL", &list, &limit_ms))
 		return NULL;
-	handles = handles_read(list, PyList_Size(list));
-	indices = calloc((size_t)PyList_Size(list) + 1, sizeof(*indices));
-	n = (int32_t)PyList_Size(list);
-	if (handles && indices)
-		WITHOUT_GIL(&outcome, coll_wait_some(n, handles, limit_ms, indices, &count));
-	free(outcome.text); /* each request tells its own error */
-	result = handles && indices ? PyList_New(0) : NULL;
-	for (int32_t i = 0; result && i < count; i++) {
-		PyObject *index = PyLong_FromLong(indices[i]);
-
-		(void)PyList_Append(result, index);
-		Py_XDECREF(index);
+	n = PyList_Size(list);
+	handles = calloc((size_t)n + 1, sizeof(*handles));
+	indices = calloc((size_t)n + 1, sizeof(*indices));
+	if (!handles || !indices) {
+		PyErr_NoMemory();
+	} else if (!handles_read(list, handles, n)) {
+		WITHOUT_GIL(&outcome,
+			    coll_wait_some((int32_t)n, handles, limit_ms, indices, &count));
+		if (count || !outcome.code || outcome.code == COLL_IN_PROGRESS)
+			result = indices_list(indices, count);
+		else
+			outcome_raise(&outcome, NULL);
+		free(outcome.text);
 	}
 	free(handles);
 	free(indices);

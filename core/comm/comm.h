@@ -196,7 +196,6 @@ struct comm {
 
 	/* --- of two lanes, the host lane's lock */
 	uint64_t first_moves; /* see lane_moves */
-	int driven;           /* see lane_drive */
 };
 
 /* A queue of operations on an engine or several, over one endpoint, under the lock of the endpoint's context. */

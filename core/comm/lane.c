@@ -117,6 +117,17 @@ struct lane *lane_go_native(struct lane *host)
 	return native;
 }
 
+uint64_t lane_before_group(struct lane *native, uint64_t group)
+{
+	struct comm *comm = native->comm;
+
+	if (comm->group != group) {
+		comm->group = group;
+		comm->before_group = native->issued;
+	}
+	return comm->before_group;
+}
+
 void lane_note_issued(struct lane *native, uint64_t number)
 {
 	struct comm *comm = native->comm;

@@ -87,6 +87,12 @@ struct lane *lane_go_native(struct lane *host);
 /* lane_go_host for a native lane of two; returns any other lane as it is. */
 struct lane *lane_switch(struct lane *lane);
 
+/*
+ * The last operation of a native lane before a group of this thread: `issued` at the group's first call of either lane.  The
+ * native lane is entered.  Accepts the lane of a communicator of one.
+ */
+uint64_t lane_before_group(struct lane *native, uint64_t group);
+
 /* --- the host lane of a native lane, whose lock is held */
 
 /* Operation `number` of the host lane is the newest one of both, unless a later one of the host lane is noted. */

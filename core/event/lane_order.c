@@ -72,14 +72,20 @@ static void lane_order_drop(struct lane *native, const struct place *place)
 	}
 }
 
+/* Does the host lane wait for its own operations and for what an operation there awaits anyway? */
+static int lane_order_waits_anyway(const struct comm *comm, const struct place *place)
+{
+	if (!place->outcome || !place->number)
+		return 1;
+	return place->outcome == comm->outcome &&
+	       (place->lane_index == LANE_HOST || place->number <= comm->awaited);
+}
+
 int lane_order_add(struct lane *native, const struct place *place, struct stream_event *event)
 {
 	struct lane_wait *wait;
 
-	/* The host lane waits for its own operations anyway. */
-	if ((!place->outcome || !place->number ||
-	     (place->outcome == native->comm->outcome && place->lane_index == LANE_HOST)) &&
-	    !event)
+	if (!event && lane_order_waits_anyway(native->comm, place))
 		return COLL_SUCCESS;
 	lane_order_drop(native, place);
 	wait = malloc(sizeof(*wait));
@@ -98,12 +104,27 @@ int lane_order_add(struct lane *native, const struct place *place, struct stream
 /* The next call of the host lane waits for the native lane's calls before it and before its group. */
 static int lane_order_add_before(struct lane *native)
 {
-	const int in_group = group_current() && native->joined == group_current();
+	const uint64_t group = group_current();
 	const struct place before = {native->comm->outcome, LANE_FIRST,
-				     in_group ? native->comm->before_group : native->issued};
+				     group ? lane_before_group(native, group) : native->issued};
 
 	return native->finished < before.number ? lane_order_add(native, &before, NULL)
 						: COLL_SUCCESS;
+}
+
+/*
+ * An operation of the host lane waits for the place, and so do all later ones.  Between two calls of a group no second one may
+ * wait for the same place, since it would begin after the first call, and hold the second.
+ */
+static int lane_order_issue(struct lane *host, const struct lane_wait *wait)
+{
+	struct comm *comm = host->comm;
+	const uint64_t number = wait->place.outcome == comm->outcome ? wait->place.number : 0;
+	const int code = await_issue(host, &wait->place, wait->event);
+
+	if (!code && wait->place.lane_index == LANE_FIRST && number > comm->awaited)
+		comm->awaited = number;
+	return code;
 }
 
 int lane_order_begin(struct lane *native)
@@ -118,7 +139,7 @@ int lane_order_begin(struct lane *native)
 	context_enter(host->context);
 	while (!code && (wait = comm->waits)) {
 		comm->waits = wait->next;
-		code = await_issue(host, &wait->place, wait->event);
+		code = lane_order_issue(host, wait);
 		free(wait);
 	}
 	context_leave(host->context);

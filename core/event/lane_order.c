@@ -248,12 +248,26 @@ int lane_order_stage(struct lane *native, coll_args_t *args)
 					      : lane_order_add(native, &here, NULL);
 }
 
+/* An issued call of the host lane cannot get its order.  Its caller is told, so the host lane ends its operations before that. */
+static int lane_order_lost(struct lane *native, int code)
+{
+	struct rank_name name;
+	struct lane *host;
+
+	comm_fail(native, 0, code, "%s: %s", comm_own_name(native, &name), error_text());
+	host = lane_go_host(native);
+	lane_check_other(host);
+	(void)lane_go_native(host);
+	return comm_error(native);
+}
+
 /* Later calls of the native lane wait for an operation of the host lane. */
 static int lane_order_await(struct lane *native, uint64_t number)
 {
 	const struct place there = {outcome_ref(native->comm->outcome), LANE_HOST, number};
+	const int code = await_issue(native, &there, NULL);
 
-	return await_issue(native, &there, NULL);
+	return code ? lane_order_lost(native, code) : COLL_SUCCESS;
 }
 
 int lane_order_follow(struct lane *native, uint64_t number)
@@ -267,7 +281,6 @@ int lane_order_follow(struct lane *native, uint64_t number)
 int lane_order_staged(struct lane *native, const coll_args_t *args, uint64_t number)
 {
 	struct comm *comm = native->comm;
-	struct rank_name name;
 	int code;
 
 	if (number > comm->staged_number) { /* else another thread has noted a later one */
@@ -282,9 +295,7 @@ int lane_order_staged(struct lane *native, const coll_args_t *args, uint64_t num
 		code = native_join(native, NULL, comm->order_stream);
 	if (!code && args->stream)
 		code = native_join(native, args->stream, comm->order_stream);
-	if (code)
-		comm_fail(native, 0, code, "%s: %s", comm_own_name(native, &name), error_text());
-	return comm_error(native);
+	return code ? lane_order_lost(native, code) : comm_error(native);
 }
 
 const struct lane_client lane_order = {

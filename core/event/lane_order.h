@@ -48,7 +48,7 @@ int lane_order_staged(struct lane *native, const coll_args_t *args, uint64_t num
 
 /*
  * A call of the host lane outside a group, or the last call of a group there, is operation `number`: if the lanes have one order, later
- * calls of the native lane wait for it.
+ * calls of the native lane wait for it.  An error is one of the communicator, which has failed.
  */
 int lane_order_follow(struct lane *native, uint64_t number);
 

@@ -75,12 +75,13 @@ int call_issue_on_host(struct lane *lane, const coll_args_t *args, int answer, c
 	host = lane_go_host(lane);
 	code = call_issue(host, &ordered, site, issued);
 	(void)lane_go_native(host);
-	if (!code && stages)
+	if (code)
+		return code;
+	if (stages)
 		code = lane->client->lanes->staged(lane, args, issued->number);
-	else if (!code && !group_current())
+	else if (!group_current())
 		code = lane->client->lanes->follow(lane, issued->number);
-	if (!code)
-		lane_note_issued(lane, issued->number);
+	lane_note_issued(lane, issued->number);
 	return code;
 }
 

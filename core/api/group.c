@@ -38,7 +38,7 @@ int group_join(struct lane *lane)
 	if (!number || lane->joined == number)
 		return COLL_SUCCESS;
 	if (lane->index == LANE_FIRST)
-		lane->comm->before_group = lane->issued;
+		(void)lane_before_group(lane, number);
 	if (group.n == group.cap) {
 		bigger = realloc(group.members, (size_t)(group.cap * 2 + 16) * sizeof(*bigger));
 		if (!bigger)

@@ -186,8 +186,10 @@ struct comm {
 	uint64_t host_number, host_issued;
 	/* The last operation of the host lane that stages device memory, 0: none; and `issued` of the first lane before it. */
 	uint64_t staged_number, staged_after;
-	/* `issued` of the first lane before its first call in the group of a thread (lane->joined). */
-	uint64_t before_group;
+	/* The last group of a thread with a call of either lane, and `issued` of the first lane before its first call. */
+	uint64_t group, before_group;
+	/* The last operation of the first lane for which an operation of the host lane waits, so that all later ones do; 0: none. */
+	uint64_t awaited;
 	/* What the next operation of the host lane waits for, and the stream that is ordered with it: see event/lane_order.h. */
 	struct lane_wait *waits;
 	void *order_stream;
@@ -196,7 +198,6 @@ struct comm {
 
 	/* --- of two lanes, the host lane's lock */
 	uint64_t first_moves; /* see lane_moves */
-	int driven;           /* see lane_drive */
 };
 
 /* A queue of operations on an engine or several, over one endpoint, under the lock of the endpoint's context. */

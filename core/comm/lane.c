@@ -117,6 +117,17 @@ struct lane *lane_go_native(struct lane *host)
 	return native;
 }
 
+uint64_t lane_before_group(struct lane *native, uint64_t group)
+{
+	struct comm *comm = native->comm;
+
+	if (comm->group != group) {
+		comm->group = group;
+		comm->before_group = native->issued;
+	}
+	return comm->before_group;
+}
+
 void lane_note_issued(struct lane *native, uint64_t number)
 {
 	struct comm *comm = native->comm;
@@ -201,14 +212,17 @@ void lane_release_streams(const struct lane *lane)
 		host->client->release(host, number);
 }
 
-void lane_drive(struct lane *native)
+void lane_drive(struct lane *lane)
 {
-	struct context *host = native->comm->lane[LANE_HOST]->context;
+	struct context *const own = lane->context, *const other = lane_other(lane)->context;
+	struct context *const before = own->driven_with; /* drives `own` */
 
-	host->now_is_recent = 0;
-	native->comm->driven = 1;
-	context_progress(host);
-	native->comm->driven = 0;
+	other->now_is_recent = 0;
+	own->driven_with = other;
+	other->driven_with = own;
+	context_progress(other);
+	other->driven_with = NULL;
+	own->driven_with = before;
 }
 
 void lane_help(struct context *native, struct lane *lane)
@@ -240,7 +254,7 @@ void lane_progress(struct lane *lane)
 	lane_check_other(lane);
 }
 
-int lane_is_driven(const struct lane *host, const struct lane *native)
+int lane_is_driven(const struct lane *lane, const struct lane *other)
 {
-	return host->comm == native->comm && host->comm->driven;
+	return lane->context->driven_with == other->context;
 }

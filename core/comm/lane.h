@@ -87,6 +87,12 @@ struct lane *lane_go_native(struct lane *host);
 /* lane_go_host for a native lane of two; returns any other lane as it is. */
 struct lane *lane_switch(struct lane *lane);
 
+/*
+ * The last operation of a native lane before a group of this thread: `issued` at the group's first call of either lane.  The
+ * native lane is entered.  Accepts the lane of a communicator of one.
+ */
+uint64_t lane_before_group(struct lane *native, uint64_t group);
+
 /* --- the host lane of a native lane, whose lock is held */
 
 /* Operation `number` of the host lane is the newest one of both, unless a later one of the host lane is noted. */
@@ -113,10 +119,10 @@ int lane_wait_staged(struct lane *native);
  */
 void lane_release_streams(const struct lane *lane);
 /*
- * A thread that has both locks drives the host lane: operations there that wait for operations of the native lane read its
- * state, for which they cannot take the lock.
+ * A thread that has the locks of both lanes moves the other lane's context.  Operations there that wait for operations of a
+ * lane on this lane's context read its state, for which they cannot take the lock.
  */
-void lane_drive(struct lane *native);
+void lane_drive(struct lane *lane);
 /*
  * A program that only asks, again and again, is the one that moves calls on host memory, for which a late rank may wait.
  * Moves the calls that are under way on all host lanes beside a native context.  lane: it is entered; NULL: no lane is.
@@ -124,7 +130,7 @@ void lane_drive(struct lane *native);
 void lane_help(struct context *native, struct lane *lane);
 /* Moves the host lane, and asks the other ranks where they are.  Accepts any lane. */
 void lane_progress(struct lane *lane);
-/* Is the thread that has the lock of the host lane in lane_drive of the native one? */
-int lane_is_driven(const struct lane *host, const struct lane *native);
+/* Has this thread, which has the lock of the lane, that of the other lane too, by lane_drive of either? */
+int lane_is_driven(const struct lane *lane, const struct lane *other);
 
 #endif

@@ -67,11 +67,12 @@ static int await_check(struct op *op)
 		native_progress(other);
 		state = await_state(op, other, 0);
 	} else if (lock_try(&other->context->lock)) {
-		other->context->now_is_recent = 0;
-		if (lane_host(op->lane) == other)
+		if (lane_other(op->lane) == other) {
 			lane_drive(op->lane);
-		else
+		} else {
+			other->context->now_is_recent = 0;
 			context_progress(other->context);
+		}
 		state = await_state(op, other,
 				    op->awaited_progress_count != other->context->progress_count);
 		op->awaited_progress_count = other->context->progress_count;

@@ -194,11 +194,12 @@ static int context_open_end(struct context *context, int code, const coll_error_
 int context_open(struct context *context)
 {
 	coll_error_t err = error_blank();
+	const int is_first = plugin_open_begin(context->plugin);
 	int code;
 
 	context_open_begin(context, NULL);
 	code = context->plugin->backend.open(&context->host, &context->ep, &err);
-	plugin_will_finish(context->plugin);
+	plugin_open_end(context->plugin, is_first);
 	code = context_open_end(context, code, &err);
 	if (!code)
 		context_begin(context);
@@ -222,7 +223,7 @@ int context_open_all(struct context *const *contexts, int n)
 	const coll_host_t **hosts = calloc((size_t)n, sizeof(*hosts));
 	void **eps = calloc((size_t)n, sizeof(*eps));
 	coll_error_t err = error_blank();
-	int code;
+	int code, is_first;
 
 	if (!hosts || !eps) {
 		free(hosts);
@@ -231,8 +232,9 @@ int context_open_all(struct context *const *contexts, int n)
 	}
 	for (int r = 0; r < n; r++)
 		hosts[r] = &contexts[r]->host;
+	is_first = plugin_open_begin(contexts[0]->plugin);
 	code = contexts[0]->plugin->backend.open_all(hosts, (uint32_t)n, eps, &err);
-	plugin_will_finish(contexts[0]->plugin);
+	plugin_open_end(contexts[0]->plugin, is_first);
 	for (int r = 0; r < n; r++) {
 		contexts[r]->ep = eps[r];
 		if (!code)

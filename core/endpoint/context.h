@@ -211,6 +211,8 @@ struct context {
 	/* --- other contexts */
 	/* Of a native context: the one beside it for host memory (transport/channel.h); other threads read it.  NULL: none. */
 	struct context *_Atomic host_context;
+	/* The one whose lock the thread that has this context's lock has too, and drives it: see lane_drive.  NULL: none. */
+	struct context *driven_with;
 	struct alarm alarm;
 	struct context *next; /* in the list of all contexts */
 };

@@ -72,14 +72,20 @@ static void lane_order_drop(struct lane *native, const struct place *place)
 	}
 }
 
+/* Does the host lane wait for its own operations and for what an operation there awaits anyway? */
+static int lane_order_waits_anyway(const struct comm *comm, const struct place *place)
+{
+	if (!place->outcome || !place->number)
+		return 1;
+	return place->outcome == comm->outcome &&
+	       (place->lane_index == LANE_HOST || place->number <= comm->awaited);
+}
+
 int lane_order_add(struct lane *native, const struct place *place, struct stream_event *event)
 {
 	struct lane_wait *wait;
 
-	/* The host lane waits for its own operations anyway. */
-	if ((!place->outcome || !place->number ||
-	     (place->outcome == native->comm->outcome && place->lane_index == LANE_HOST)) &&
-	    !event)
+	if (!event && lane_order_waits_anyway(native->comm, place))
 		return COLL_SUCCESS;
 	lane_order_drop(native, place);
 	wait = malloc(sizeof(*wait));
@@ -98,12 +104,27 @@ int lane_order_add(struct lane *native, const struct place *place, struct stream
 /* The next call of the host lane waits for the native lane's calls before it and before its group. */
 static int lane_order_add_before(struct lane *native)
 {
-	const int in_group = group_current() && native->joined == group_current();
+	const uint64_t group = group_current();
 	const struct place before = {native->comm->outcome, LANE_FIRST,
-				     in_group ? native->comm->before_group : native->issued};
+				     group ? lane_before_group(native, group) : native->issued};
 
 	return native->finished < before.number ? lane_order_add(native, &before, NULL)
 						: COLL_SUCCESS;
+}
+
+/*
+ * An operation of the host lane waits for the place, and so do all later ones.  Between two calls of a group no second one may
+ * wait for the same place, since it would begin after the first call, and hold the second.
+ */
+static int lane_order_issue(struct lane *host, const struct lane_wait *wait)
+{
+	struct comm *comm = host->comm;
+	const uint64_t number = wait->place.outcome == comm->outcome ? wait->place.number : 0;
+	const int code = await_issue(host, &wait->place, wait->event);
+
+	if (!code && wait->place.lane_index == LANE_FIRST && number > comm->awaited)
+		comm->awaited = number;
+	return code;
 }
 
 int lane_order_begin(struct lane *native)
@@ -118,7 +139,7 @@ int lane_order_begin(struct lane *native)
 	context_enter(host->context);
 	while (!code && (wait = comm->waits)) {
 		comm->waits = wait->next;
-		code = await_issue(host, &wait->place, wait->event);
+		code = lane_order_issue(host, wait);
 		free(wait);
 	}
 	context_leave(host->context);
@@ -227,12 +248,26 @@ int lane_order_stage(struct lane *native, coll_args_t *args)
 					      : lane_order_add(native, &here, NULL);
 }
 
+/* An issued call of the host lane cannot get its order.  Its caller is told, so the host lane ends its operations before that. */
+static int lane_order_lost(struct lane *native, int code)
+{
+	struct rank_name name;
+	struct lane *host;
+
+	comm_fail(native, 0, code, "%s: %s", comm_own_name(native, &name), error_text());
+	host = lane_go_host(native);
+	lane_check_other(host);
+	(void)lane_go_native(host);
+	return comm_error(native);
+}
+
 /* Later calls of the native lane wait for an operation of the host lane. */
 static int lane_order_await(struct lane *native, uint64_t number)
 {
 	const struct place there = {outcome_ref(native->comm->outcome), LANE_HOST, number};
+	const int code = await_issue(native, &there, NULL);
 
-	return await_issue(native, &there, NULL);
+	return code ? lane_order_lost(native, code) : COLL_SUCCESS;
 }
 
 int lane_order_follow(struct lane *native, uint64_t number)
@@ -246,7 +281,6 @@ int lane_order_follow(struct lane *native, uint64_t number)
 int lane_order_staged(struct lane *native, const coll_args_t *args, uint64_t number)
 {
 	struct comm *comm = native->comm;
-	struct rank_name name;
 	int code;
 
 	if (number > comm->staged_number) { /* else another thread has noted a later one */
@@ -261,9 +295,7 @@ int lane_order_staged(struct lane *native, const coll_args_t *args, uint64_t num
 		code = native_join(native, NULL, comm->order_stream);
 	if (!code && args->stream)
 		code = native_join(native, args->stream, comm->order_stream);
-	if (code)
-		comm_fail(native, 0, code, "%s: %s", comm_own_name(native, &name), error_text());
-	return comm_error(native);
+	return code ? lane_order_lost(native, code) : comm_error(native);
 }
 
 const struct lane_client lane_order = {

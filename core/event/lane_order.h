@@ -13,8 +13,8 @@
  * is complete; its stream of the program waits in the same way.
  *
  * Every call of the host lane, if the backend takes host memory too (lane_has_one_order): the lanes share buffers then.  In a group no
- * call waits for another: the host lane's calls begin when the native lane's calls before the group are complete, and the
- * native lane's later calls begin when the group's calls of the host lane are complete.
+ * call waits for another: the host lane's calls begin when the native lane's calls before the group (lane_before_group) are
+ * complete, and the native lane's later calls begin when the group's calls of the host lane are complete.
  *
  * Over a backend with streams the native lane waits by a stream of the library's own, the order stream, which is ordered with
  * the host lane like a stream of the program (compose/stream_order.h).  The order stream takes a place among the backend's
@@ -48,7 +48,7 @@ int lane_order_staged(struct lane *native, const coll_args_t *args, uint64_t num
 
 /*
  * A call of the host lane outside a group, or the last call of a group there, is operation `number`: if the lanes have one order, later
- * calls of the native lane wait for it.
+ * calls of the native lane wait for it.  An error is one of the communicator, which has failed.
  */
 int lane_order_follow(struct lane *native, uint64_t number);
 

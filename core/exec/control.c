@@ -112,7 +112,7 @@ static void control_take_controls(struct lane *lane, uint64_t tag)
  */
 static void control_hear_cause(const struct lane *host)
 {
-	struct lane *native = host->comm->driven ? NULL : lane_lock_other(host);
+	struct lane *native = lane_is_driven(host, lane_other(host)) ? NULL : lane_lock_other(host);
 
 	if (!native)
 		return;

@@ -85,8 +85,12 @@ void plugins_describe(struct plugin_list *list, const struct config *config);
 const char *plugin_idle(const struct plugin_list *list, const struct plugin *plugin);
 /* The usable or refused entry of that backend name, or NULL. */
 struct plugin *plugins_find(const struct plugin_list *list, const char *name);
-/* The backend has been opened: its `finish` will be called when the process ends. */
-void plugin_will_finish(const struct plugin *plugin);
+/*
+ * Around each open: the backend's `finish` will be called when the process ends, also in the open, and before the exit
+ * handlers that its libraries install there.  Returns for plugin_open_end whether no open of the backend has returned.
+ */
+int plugin_open_begin(const struct plugin *plugin);
+void plugin_open_end(const struct plugin *plugin, int is_first);
 /*
  * Opens the entry of that backend name, if plugins_load ruled it out, and declares its options.  A wrong value is the
  * reason of its refusal.

@@ -88,46 +88,85 @@ void plugin_ask_info(struct plugin *plugin, const struct config *config)
 /* A process uses few backends, so the list has a fixed size. */
 enum { FINISH_MOST = 64 };
 
+/* A backend that the process has begun to open. */
+struct finish {
+	void (*fn)(void);
+	int opened; /* an open has returned */
+	int called;
+};
+
 static pthread_mutex_t finish_lock = PTHREAD_MUTEX_INITIALIZER;
-static void (*finish_fn[FINISH_MOST])(void);
+static struct finish finish_list[FINISH_MOST];
 static int finish_count;
 static pid_t finish_pid; /* a forked child uses none of its parent's backends */
 
-/*
- * Runs at exit, before the exit handlers of the libraries that the backends have opened.  The backend that was used first
- * ends last.
- */
+/* Runs at exit, once for each time that it was registered.  The backend that was used first ends last. */
 static void finish_all(void)
 {
+	struct finish *f;
+
 	pthread_mutex_lock(&finish_lock);
-	if (finish_pid == getpid())
-		while (finish_count > 0)
-			finish_fn[--finish_count]();
+	for (int i = finish_pid == getpid() ? finish_count : 0; i-- > 0;) {
+		f = &finish_list[i];
+		if (f->called)
+			continue;
+		f->called = 1;
+		f->fn();
+	}
 	pthread_mutex_unlock(&finish_lock);
 }
 
-static void finish_add(void (*fn)(void))
+/* NULL: the backend is not in the list of this process. */
+static struct finish *finish_find(void (*fn)(void))
 {
 	if (finish_pid != getpid()) {
 		finish_count = 0;
 		finish_pid = getpid();
 	}
 	for (int i = 0; i < finish_count; i++)
-		if (finish_fn[i] == fn)
-			return;
-	if (finish_count == FINISH_MOST || atexit(finish_all)) {
-		log_warn("a backend will not be told that the process ends: there is no memory "
-			 "for a function that runs at exit");
-		return;
-	}
-	finish_fn[finish_count++] = fn;
+		if (finish_list[i].fn == fn)
+			return &finish_list[i];
+	return NULL;
 }
 
-void plugin_will_finish(const struct plugin *plugin)
+static void finish_add(void (*fn)(void))
 {
-	if (!plugin->backend.finish)
+	if (finish_count < FINISH_MOST && !atexit(finish_all))
+		finish_list[finish_count++] = (struct finish){.fn = fn};
+	else
+		log_warn("a backend will not be told that the process ends: there is no memory "
+			 "for a function that runs at exit");
+}
+
+int plugin_open_begin(const struct plugin *plugin)
+{
+	void (*fn)(void) = plugin->backend.finish;
+	const struct finish *f;
+	int is_first;
+
+	if (!fn)
+		return 0;
+	pthread_mutex_lock(&finish_lock);
+	f = finish_find(fn);
+	is_first = !f || !f->opened;
+	if (!f)
+		finish_add(fn);
+	pthread_mutex_unlock(&finish_lock);
+	return is_first;
+}
+
+void plugin_open_end(const struct plugin *plugin, int is_first)
+{
+	struct finish *f;
+
+	if (!is_first)
 		return;
 	pthread_mutex_lock(&finish_lock);
-	finish_add(plugin->backend.finish);
+	f = finish_find(plugin->backend.finish);
+	if (f) {
+		f->opened = 1;
+		/* Without memory for it the backend ends after those handlers. */
+		(void)atexit(finish_all);
+	}
 	pthread_mutex_unlock(&finish_lock);
 }

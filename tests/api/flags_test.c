@@ -145,6 +145,55 @@ static void test_close_alone(void)
 	munmap(shared, sizeof(*shared));
 }
 
+/* ------------------------------------------------------------- opens and the end -- */
+
+static void *open_alone(void *arg)
+{
+	coll_config_t config;
+	coll_comm_t comm;
+
+	(void)arg;
+	ranks_config(&config, "flagged");
+	if (coll_comm_init_all(&comm, 1, NULL, &config))
+		notes_add(coll_get_last_error(NULL));
+	return NULL;
+}
+
+/* A process whose threads open the backend at once, and that ends after the opens, or in one that does not return. */
+__attribute__((noreturn)) static void open_and_end(int threads, int opens)
+{
+	char number[16], text[RANKS_TEXT] = "";
+	const double end = ranks_now() + 60;
+	pthread_t thread[2];
+
+	snprintf(number, sizeof(number), "%d", opens);
+	setenv("FLAGGED_OPENS", number, 1);
+	for (int i = 0; i < threads; i++)
+		if (pthread_create(&thread[i], NULL, open_alone, NULL))
+			exit(1);
+	for (int i = 0; i < threads && threads == opens; i++)
+		pthread_join(thread[i], NULL);
+	while (!strstr(notes_read(text), "open") && ranks_now() < end)
+		ranks_sleep(0.001);
+	exit(0);
+}
+
+static void test_end(int threads, int opens, const char *want, const char *what)
+{
+	char text[RANKS_TEXT];
+	int status = 1;
+	pid_t pid;
+
+	notes_begin();
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		open_and_end(threads, opens);
+	if (!ranks_reap(pid, ranks_now() + 60, &status) || status)
+		diag("the process ended with status %#x", (unsigned)status);
+	is_str(notes_read(text), want, "%s", what);
+}
+
 int main(void)
 {
 	int fd = mkstemp(notes_name);
@@ -157,6 +206,11 @@ int main(void)
 	test_poll();
 	test_close();
 	test_close_alone();
+	test_end(1, 1, "open finish handler ",
+		 "a backend ends before the handlers that its first open installs");
+	test_end(2, 2, "open open finish handler ",
+		 "also before those of an open that was under way when the first one returned");
+	test_end(1, 2, "open finish ", "a backend whose first open has not returned ends too");
 	unlink(notes_name);
 	return done_testing();
 }

@@ -6,7 +6,16 @@
  */
 #include "../lib/ranks.h"
 
-enum { ROUNDS = 100, WORDS = 2000 };
+enum { ROUNDS = 100, WORDS = 2000, LATE_ROUNDS = 5, POLL_S = 20 };
+
+/* The last rank lets the others wait, whose calls of the backend are under way meanwhile. */
+static int order_is_late(const struct rank *r)
+{
+	if (r->rank < r->nranks - 1)
+		return 0;
+	ranks_sleep(0.02);
+	return 1;
+}
 
 /* -------------------------------------------------------------------------- sequences -- */
 
@@ -93,21 +102,72 @@ static void order_groups(struct rank *r)
 	}
 }
 
+/*
+ * A ring of all ranks but the late one: each receives, then sends the sum of an earlier call, which is under way.  `sums`: the
+ * group begins with another sum.
+ */
+static void order_group_behind(struct rank *r, int sums)
+{
+	const int ring = r->nranks - 1;
+	int64_t x, sum, other, y;
+
+	for (int round = 0; round < LATE_ROUNDS; round++) {
+		const int late = order_is_late(r);
+
+		x = r->rank;
+		sum = other = y = -1;
+		rank_did(r, coll_allreduce(&x, &sum, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+			 "allreduce");
+		rank_did(r, coll_group_start(), "group_start");
+		if (sums)
+			rank_did(r,
+				 coll_allreduce(&x, &other, 1, COLL_INT64, COLL_MAX, r->comm, NULL),
+				 "allreduce");
+		if (!late) {
+			rank_did(r,
+				 coll_recv(&y, 1, COLL_INT64, (r->rank + ring - 1) % ring, 0,
+					   r->comm, NULL),
+				 "recv");
+			rank_did(r,
+				 coll_send(&sum, 1, COLL_INT64, (r->rank + 1) % ring, 0, r->comm,
+					   NULL),
+				 "send");
+		}
+		rank_did(r, coll_group_end(), "group_end");
+		rank_did(r, coll_sync(r->comm), "sync");
+		rank_is(r, sum, (int64_t)r->nranks * (r->nranks - 1) / 2, "the sum");
+		rank_is(r, other, sums ? r->nranks - 1 : -1, "the largest rank");
+		rank_is(r, y, late ? -1 : sum, "the message");
+	}
+}
+
+static void order_messages_behind(struct rank *r)
+{
+	order_group_behind(r, 0);
+}
+
+static void order_sum_and_messages_behind(struct rank *r)
+{
+	order_group_behind(r, 1);
+}
+
 /* --------------------------------------------------------------------------- requests -- */
+
+static coll_request_t order_request_of(struct rank *r, coll_args_t args)
+{
+	coll_request_t request = NULL;
+
+	args.size = sizeof(args);
+	args.dtype = COLL_INT64;
+	args.count = 1;
+	rank_did(r, coll_request_init(r->comm, &args, &request), "request_init");
+	return request;
+}
 
 static coll_request_t order_request(struct rank *r, int32_t kind, const void *in, void *out, int op)
 {
-	const coll_args_t args = {.size = sizeof(args),
-				  .kind = kind,
-				  .dtype = COLL_INT64,
-				  .op = op,
-				  .sendbuf = in,
-				  .recvbuf = out,
-				  .count = 1};
-	coll_request_t request = NULL;
-
-	rank_did(r, coll_request_init(r->comm, &args, &request), "request_init");
-	return request;
+	return order_request_of(
+		r, (coll_args_t){.kind = kind, .sendbuf = in, .recvbuf = out, .op = op});
 }
 
 static void order_requests(struct rank *r)
@@ -133,6 +193,76 @@ static void order_requests(struct rank *r)
 	rank_did(r, coll_request_free(max), "free");
 }
 
+/* The same ring as that of order_group_behind. */
+static void order_requests_behind(struct rank *r)
+{
+	const int ring = r->nranks - 1, late = r->rank == ring;
+	int64_t x = r->rank, sum = -1, y = -1;
+	coll_request_t recv = NULL, send = NULL;
+
+	if (!late) {
+		recv = order_request_of(r, (coll_args_t){.kind = COLL_KIND_RECV,
+							 .recvbuf = &y,
+							 .root = (r->rank + ring - 1) % ring});
+		send = order_request_of(r, (coll_args_t){.kind = COLL_KIND_SEND,
+							 .sendbuf = &sum,
+							 .root = (r->rank + 1) % ring});
+	}
+	for (int round = 0; round < LATE_ROUNDS; round++) {
+		order_is_late(r);
+		rank_did(r, coll_allreduce(&x, &sum, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+			 "allreduce");
+		rank_did(r, coll_group_start(), "group_start");
+		rank_did(r, late ? 0 : coll_request_start(recv), "start");
+		rank_did(r, late ? 0 : coll_request_start(send), "start");
+		rank_did(r, coll_group_end(), "group_end");
+		rank_did(r, coll_sync(r->comm), "sync");
+		rank_is(r, y, late ? -1 : sum, "the message");
+		sum = -1;
+	}
+	rank_did(r, late ? 0 : coll_request_free(recv), "free");
+	rank_did(r, late ? 0 : coll_request_free(send), "free");
+}
+
+/* A request that the program only asks for moves all that it waits for, in both lanes.  `some`: asks by coll_wait_some. */
+static void order_poll(struct rank *r, coll_request_t request, int some)
+{
+	const double end = ranks_now() + POLL_S;
+	int32_t done = 0, index;
+	coll_result_t code = COLL_SUCCESS;
+
+	while (!done && ranks_now() < end && (!code || (some && code == COLL_IN_PROGRESS)))
+		code = some ? coll_wait_some(1, &request, 0, &index, &done)
+			    : coll_test(request, &done);
+	if (!done)
+		rank_fail(r, "the request has not ended in %d s: %d (%s)", POLL_S, code,
+			  coll_get_last_error(NULL));
+}
+
+static void order_polls(struct rank *r)
+{
+	int64_t x = 1, y = -1, z = -1, w = -1;
+	const int64_t all = (int64_t)r->nranks * (r->nranks + 1) / 2;
+	coll_request_t scan = order_request(r, COLL_KIND_SCAN, &x, &y, COLL_SUM);
+	coll_request_t sum = order_request(r, COLL_KIND_ALLREDUCE, &y, &z, COLL_SUM);
+	coll_request_t last = order_request(r, COLL_KIND_SCAN, &z, &w, COLL_SUM);
+
+	for (int round = 0; round < 2 * LATE_ROUNDS; round++) {
+		y = z = w = -1;
+		order_is_late(r);
+		rank_did(r, coll_request_start(scan), "start");
+		rank_did(r, coll_request_start(sum), "start");
+		rank_did(r, coll_request_start(last), "start");
+		order_poll(r, last, round % 2);
+		rank_is(r, z, all, "the sum of the scan");
+		rank_is(r, w, all * (r->rank + 1), "the scan of the sum");
+		rank_did(r, coll_sync(r->comm), "sync");
+	}
+	rank_did(r, coll_request_free(scan), "free");
+	rank_did(r, coll_request_free(sum), "free");
+	rank_did(r, coll_request_free(last), "free");
+}
+
 static const struct order_case {
 	const char *name;
 	void (*fn)(struct rank *r);
@@ -140,7 +270,11 @@ static const struct order_case {
 	{"sums by the backend and scans by the companion", order_sums_and_scans},
 	{"a ring of messages between sums", order_ring},
 	{"groups of messages and sums", order_groups},
+	{"a group of messages behind a sum", order_messages_behind},
+	{"a group of a sum and messages behind a sum", order_sum_and_messages_behind},
 	{"persistent requests", order_requests},
+	{"a group of persistent requests behind a sum", order_requests_behind},
+	{"persistent requests for which a program only asks", order_polls},
 };
 
 static void order_all(const char *backend, int processes)

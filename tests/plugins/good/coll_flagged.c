@@ -2,11 +2,16 @@
 /*
  * coll_flagged.c - the backend of tests/out-of-tree; a waiting rank polls it, its close is collective, and it is told
  * of the end of the process.  It appends its calls of close and finish to the file that FLAGGED_NOTES names.
+ *
+ * FLAGGED_OPENS=n   open notes its call and waits until n opens have begun.  The n-th takes longer than the others, and
+ *                   installs an exit handler, as the library of a backend may, which makes a note too.
  */
 #include <coll/backend.h>
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* The table of that backend is not exported; the backend defines _GNU_SOURCE as this build does. */
 #undef _GNU_SOURCE
@@ -25,6 +30,34 @@ static void flagged_note(const char *text)
 		return;
 	dprintf(fd, "%s\n", text);
 	close(fd);
+}
+
+static void flagged_handler(void)
+{
+	flagged_note("handler");
+}
+
+static void flagged_meet(int opens)
+{
+	static _Atomic int begun;
+	const int number = atomic_fetch_add(&begun, 1) + 1;
+
+	flagged_note("open");
+	while (atomic_load(&begun) < opens)
+		usleep(1000);
+	if (number != opens)
+		return;
+	usleep(200000);
+	atexit(flagged_handler);
+}
+
+static int32_t flagged_open(const coll_host_t *host, void **ep, coll_error_t *err)
+{
+	const char *opens = getenv("FLAGGED_OPENS");
+
+	if (opens)
+		flagged_meet(atoi(opens));
+	return uds_open(host, ep, err);
 }
 
 static void flagged_close(void *ep, int64_t timeout_ms)
@@ -52,7 +85,7 @@ __attribute__((visibility("default"))) const coll_backend_t coll_backend_v1 = {
 	.priority = 1,
 	.memory = COLL_MEM_HOST,
 	.transport = &uds_transport,
-	.open = uds_open,
+	.open = flagged_open,
 	.close = flagged_close,
 	.finish = flagged_finish,
 };

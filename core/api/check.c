@@ -212,13 +212,9 @@ int check_call(const struct lane *lane, const coll_args_t *a, struct call *call)
 {
 	const int is_list = a->flags & CALL_OF_LIST;
 	const struct call *alike;
-	const struct kind *k;
+	const struct kind *k = is_list ? kind_list_at(a->kind) : kind_at(a->kind);
 	int code = COLL_SUCCESS;
 
-	if (!kind_is_valid(a->kind))
-		return error_set(COLL_ERR_INVALID_ARGUMENT, "kind %d is not a kind of operation",
-				 a->kind);
-	k = is_list ? kind_list_at(a->kind) : kind_at(a->kind);
 	*call = (struct call){.args = *a, .kind = k, .redop.dtype = a->dtype};
 	if (is_list)
 		call->list = check_lists(k, lane, a);

@@ -28,7 +28,8 @@ static int check_types(const struct lane *lane, struct call *call)
 			call->kind->name, a->op);
 	if (!call->kind->reduces)
 		return COLL_SUCCESS;
-	code = lane->client->find_redop(lane, call);
+	code = lane->client->find_redop(lane->comm->redops, call->kind->name, a->dtype, a->op,
+					&call->redop);
 	if (lane->index == LANE_HOST &&
 	    call->redop.premul_sum) /* the native lane's backend has made it */
 		call->redop.made = 0;

@@ -101,8 +101,9 @@ struct comm_client {
 	int (*locate)(struct op *op);
 	/* COLL_ERR_UNSUPPORTED with a message if no engine does calls of the kind. */
 	int (*supports)(const struct lane *lane, int kind);
-	/* Finds the operation of a call that reduces: call->redop. */
-	int (*find_redop)(const struct lane *lane, struct call *call);
+	/* Finds the operation of a call that reduces: see redop_find. */
+	int (*find_redop)(const struct redop_table *table, const char *what, int dtype, int op,
+			  struct redop *redop);
 	/* Chooses the engine of a call: see dispatch_choose. */
 	int (*choose)(const struct lane *lane, struct call *call);
 	/* The newest collective is issued: compares it with the messages that came for it. */

@@ -280,13 +280,6 @@ void lane_delist(struct lane *lane);
 /* The lane whose messages have this tag; NULL: none on this context. */
 struct lane *lane_of_tag(const struct context *context, uint64_t tag);
 
-/* Counts an operation, and returns its number. */
-static inline uint64_t lane_count(struct lane *lane)
-{
-	lane_set_busy(lane);
-	return ++lane->issued;
-}
-
 /* Memory for comm_rank_name and comm_own_name. */
 struct rank_name {
 	char text[48];

@@ -204,7 +204,7 @@ int native_mark(struct lane *lane)
 		native_progress(lane);
 	if (!native_busy(lane) || native_add_marker(lane))
 		return lane->error ? comm_error(lane) : COLL_SUCCESS;
-	return lane_wait(lane, lane->issued);
+	return lane_wait(lane, lane->issued, 0);
 }
 
 int native_mark_wanted(struct lane *lane)

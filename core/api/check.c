@@ -109,7 +109,7 @@ static int check_buffers(const struct lane *lane, struct call *call)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: recvbuf is NULL, count is %zu",
 				 k->name, recv);
 	if (send && recv && !call->list && s < r + recv * elem && r < s + send * elem &&
-	    !span_overlap_is_in_place(lane, a) && check_overlap(lane, a, send, recv))
+	    !span_is_in_place(lane, a) && check_overlap(lane, a, send, recv))
 		return error_set(
 			COLL_ERR_INVALID_ARGUMENT,
 			"%s: sendbuf and recvbuf overlap, but not in the way that asks for an "

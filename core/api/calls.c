@@ -393,7 +393,7 @@ __attribute__((noinline)) static int call_wait_lanes(struct lane *lane)
 	if (!code && comm->staged_number)
 		code = lane_wait_staged(lane);
 	if (!code)
-		code = lane_wait_or_leave(lane, lane->issued);
+		code = lane_wait(lane, lane->issued, 1);
 	return code ? code : lane_wait_host(lane, 0);
 }
 
@@ -402,8 +402,7 @@ static int call_wait_all(struct lane *lane)
 {
 	if (lane->error || lane->comm->lane[LANE_HOST] || group_current())
 		return call_wait_lanes(lane);
-	return lane->finished == lane->issued ? COLL_SUCCESS
-					      : lane_wait_or_leave(lane, lane->issued);
+	return lane->finished == lane->issued ? COLL_SUCCESS : lane_wait(lane, lane->issued, 1);
 }
 
 coll_result_t coll_sync(coll_comm_t handle)

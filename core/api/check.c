@@ -28,7 +28,8 @@ static int check_types(const struct lane *lane, struct call *call)
 			call->kind->name, a->op);
 	if (!call->kind->reduces)
 		return COLL_SUCCESS;
-	code = lane->client->find_redop(lane, call);
+	code = lane->client->find_redop(lane->comm->redops, call->kind->name, a->dtype, a->op,
+					&call->redop);
 	if (lane->index == LANE_HOST &&
 	    call->redop.premul_sum) /* the native lane's backend has made it */
 		call->redop.made = 0;
@@ -108,7 +109,7 @@ static int check_buffers(const struct lane *lane, struct call *call)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: recvbuf is NULL, count is %zu",
 				 k->name, recv);
 	if (send && recv && !call->list && s < r + recv * elem && r < s + send * elem &&
-	    !span_overlap_is_in_place(lane, a) && check_overlap(lane, a, send, recv))
+	    !span_is_in_place(lane, a) && check_overlap(lane, a, send, recv))
 		return error_set(
 			COLL_ERR_INVALID_ARGUMENT,
 			"%s: sendbuf and recvbuf overlap, but not in the way that asks for an "
@@ -212,13 +213,9 @@ int check_call(const struct lane *lane, const coll_args_t *a, struct call *call)
 {
 	const int is_list = a->flags & CALL_OF_LIST;
 	const struct call *alike;
-	const struct kind *k;
+	const struct kind *k = is_list ? kind_list_at(a->kind) : kind_at(a->kind);
 	int code = COLL_SUCCESS;
 
-	if (!kind_is_valid(a->kind))
-		return error_set(COLL_ERR_INVALID_ARGUMENT, "kind %d is not a kind of operation",
-				 a->kind);
-	k = is_list ? kind_list_at(a->kind) : kind_at(a->kind);
 	*call = (struct call){.args = *a, .kind = k, .redop.dtype = a->dtype};
 	if (is_list)
 		call->list = check_lists(k, lane, a);

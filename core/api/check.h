@@ -6,7 +6,7 @@
 #include "comm/comm.h"
 
 /*
- * Checks the arguments against the communicator and begins *call.  An error's message names the argument.
+ * Checks the arguments, whose kind is valid, against the communicator and begins *call.  An error's message names the argument.
  * A call that is alike an earlier one (plan_alike) has only its stream, buffers and count checked.
  */
 int check_call(const struct lane *lane, const coll_args_t *args, struct call *call);

@@ -156,7 +156,8 @@ static int split_vote_now(struct lane *lane, struct split *split)
 {
 	struct bootstrap *bootstrap = lane->context->bootstrap;
 	struct lane *host = lane_host(lane);
-	int code = lane_wait(lane, lane->issued); /* a split has its place among the operations */
+	int code =
+		lane_wait(lane, lane->issued, 0); /* a split has its place among the operations */
 
 	if (code)
 		return code;
@@ -164,7 +165,7 @@ static int split_vote_now(struct lane *lane, struct split *split)
 		(void)lane_go_host(lane);
 		code = split_vote(host, split);
 		if (!code)
-			code = lane_wait(host, split->task.number);
+			code = lane_wait(host, split->task.number, 0);
 		(void)lane_go_native(host);
 		return code;
 	}
@@ -179,7 +180,7 @@ static int split_vote_now(struct lane *lane, struct split *split)
 static int split_wait_vote(struct lane *lane, const struct split *split)
 {
 	const uint64_t number = split->task.number;
-	const int code = lane_wait(lane, number);
+	const int code = lane_wait(lane, number, 0);
 
 	task_check(lane);
 	/* The parent may have failed since, in a later call. */

@@ -67,8 +67,6 @@ void request_leave(coll_request_t request, struct task *task)
 /* The program may leave anything in a field that the kind does not use. */
 static void request_drop_unused(coll_args_t *a)
 {
-	if (!kind_is_valid(a->kind))
-		return;
 	if (!kind_at(a->kind)->reduces)
 		a->op = 0;
 	if (!kind_at(a->kind)->has_root && !kind_at(a->kind)->is_p2p)
@@ -99,6 +97,9 @@ static int request_take_args(const char *what, const coll_args_t *args, coll_arg
 			"%s: args->flags is %#x, of which the lower 16 bits have no meaning "
 			"yet: set them to 0",
 			what, (unsigned)full->flags);
+	if (!kind_is_valid(full->kind))
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "kind %d is not a kind of operation",
+				 full->kind);
 	request_drop_unused(full);
 	return COLL_SUCCESS;
 }

@@ -112,13 +112,6 @@ static inline int call_log_add_hash(struct lane *lane, const struct signature *c
 	return 1;
 }
 
-/* The newest collective has this signature: adds it to the log. */
-static inline void call_log_add_call(struct lane *lane, const struct signature *call)
-{
-	*call_log_newest_call(lane) = *call;
-	lane->client->issued(lane);
-}
-
 /* The signature of collective `seq`, or NULL: it is not issued yet, or is not one of the last. */
 const struct signature *call_log_at(const struct lane *lane, uint32_t seq);
 /* The hash at the last multiple of LOG_MARK_EVERY up to `number`. */

@@ -388,7 +388,7 @@ void comm_leave(struct lane *lane)
 {
 	coll_comm_t handle = lane->comm->handle;
 
-	context_leave(lane->context);
+	lock_release(&lane->context->lock);
 	handle_unpin(handle);
 }
 

@@ -101,8 +101,9 @@ struct comm_client {
 	int (*locate)(struct op *op);
 	/* COLL_ERR_UNSUPPORTED with a message if no engine does calls of the kind. */
 	int (*supports)(const struct lane *lane, int kind);
-	/* Finds the operation of a call that reduces: call->redop. */
-	int (*find_redop)(const struct lane *lane, struct call *call);
+	/* Finds the operation of a call that reduces: see redop_find. */
+	int (*find_redop)(const struct redop_table *table, const char *what, int dtype, int op,
+			  struct redop *redop);
 	/* Chooses the engine of a call: see dispatch_choose. */
 	int (*choose)(const struct lane *lane, struct call *call);
 	/* The newest collective is issued: compares it with the messages that came for it. */
@@ -279,13 +280,6 @@ void lane_enlist(struct lane *lane);
 void lane_delist(struct lane *lane);
 /* The lane whose messages have this tag; NULL: none on this context. */
 struct lane *lane_of_tag(const struct context *context, uint64_t tag);
-
-/* Counts an operation, and returns its number. */
-static inline uint64_t lane_count(struct lane *lane)
-{
-	lane_set_busy(lane);
-	return ++lane->issued;
-}
 
 /* Memory for comm_rank_name and comm_own_name. */
 struct rank_name {

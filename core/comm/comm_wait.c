@@ -145,15 +145,7 @@ static int comm_wait_long(struct task *task, int leaves, void *handle)
 	return COLL_SUCCESS;
 }
 
-/* One look before all preparations: the message that a small call waits for may be there. */
-static inline int lane_look(struct lane *lane, uint64_t number)
-{
-	if (lane->finished < number)
-		lane->context->client->poll(lane->context);
-	return lane->finished >= number && !lane->error;
-}
-
-static int lane_wait_number(struct lane *lane, uint64_t number, int leaves)
+__attribute__((noinline)) static int lane_wait_long(struct lane *lane, uint64_t number, int leaves)
 {
 	struct task task = {.kind = &operation_kind, .lane = lane, .number = number};
 	const int code = comm_wait_long(&task, leaves, NULL);
@@ -161,14 +153,13 @@ static int lane_wait_number(struct lane *lane, uint64_t number, int leaves)
 	return code ? code : comm_error(lane);
 }
 
-int lane_wait(struct lane *lane, uint64_t number)
+int lane_wait(struct lane *lane, uint64_t number, int leaves)
 {
-	return lane_look(lane, number) ? COLL_SUCCESS : lane_wait_number(lane, number, 0);
-}
-
-int lane_wait_or_leave(struct lane *lane, uint64_t number)
-{
-	return lane_look(lane, number) ? COLL_SUCCESS : lane_wait_number(lane, number, 1);
+	/* One look before all preparations: the message that a small call waits for may be there. */
+	if (lane->finished < number)
+		lane->context->client->poll(lane->context);
+	return lane->finished >= number && !lane->error ? COLL_SUCCESS
+							: lane_wait_long(lane, number, leaves);
 }
 
 int task_wait(struct task *task, void *handle)

@@ -40,9 +40,8 @@ struct comm_wait {
 	void *handle; /* that the call has pinned too; NULL: none */
 };
 
-/* Waits until operation `number` is done.  The second leaves. */
-int lane_wait(struct lane *lane, uint64_t number);
-int lane_wait_or_leave(struct lane *lane, uint64_t number);
+/* Waits until operation `number` is done.  leaves: see struct comm_wait. */
+int lane_wait(struct lane *lane, uint64_t number, int leaves);
 /* Waits until the task is done, and returns its result, or the communicator's failure.  Leaves, and unpins `handle` too. */
 int task_wait(struct task *task, void *handle);
 /* Does the task wait for the end of a group: of one that the calling thread has open, or of its own? */

@@ -155,7 +155,7 @@ int lane_wait_host(struct lane *native, uint64_t number)
 	if (!native->comm->host_issued)
 		return COLL_SUCCESS;
 	host = lane_go_host(native);
-	code = lane_wait(host, number ? number : host->issued);
+	code = lane_wait(host, number ? number : host->issued, 0);
 	(void)lane_go_native(host);
 	return code;
 }
@@ -194,7 +194,7 @@ int lane_wait_staged(struct lane *native)
 {
 	struct comm *comm = native->comm;
 	const uint64_t number = comm->staged_number;
-	int code = lane_wait(native, comm->staged_after);
+	int code = lane_wait(native, comm->staged_after, 0);
 
 	if (!code)
 		code = lane_wait_host(native, number);

@@ -217,10 +217,8 @@ __attribute__((noinline)) static struct op *plan_check_memory(struct op *op)
 
 struct op *plan_again(struct lane *lane, const coll_args_t *args)
 {
-	struct op **at = NULL, *op;
+	struct op **at = plan_find(&lane->queue.plans[args->kind], args, PLAN_SAME), *op;
 
-	if (kind_is_valid(args->kind))
-		at = plan_find(&lane->queue.plans[args->kind], args, PLAN_SAME);
 	if (!at)
 		return NULL;
 	op = *at;

@@ -190,7 +190,7 @@ static void queue_append_waiting(struct op *op, uint64_t group)
 	queue_append(op, group, group || op->ordered ? OP_DEFERRED : OP_QUEUED);
 	op->logged->issued_us = context_now(op->lane->context);
 	if (op->collective)
-		call_log_add_call(op->lane, &op->call.signature);
+		op->lane->client->issued(op->lane);
 	if (!queue->waiting)
 		queue->waiting = op;
 	if (op->state == OP_DEFERRED && !queue->deferred)

@@ -15,20 +15,26 @@ int queue_run(struct lane *lane);
 int queue_look_at_all(struct lane *lane);
 /* After operations were enqueued: starts the operations whose turn has come, and moves the context. */
 void queue_issued(struct lane *lane);
-/* Appends an idle operation, which becomes one in this state; the log does not have its time and its signature yet. */
+/*
+ * Appends an idle operation, which becomes one in this state.  The log does not have its time yet, and a collective is not
+ * compared yet: see comm_client.issued.
+ */
 static inline void queue_append(struct op *op, uint64_t group, int state)
 {
 	struct lane *lane = op->lane;
 
+	lane_set_busy(lane);
 	op->next = NULL;
-	op->number = lane_count(lane);
+	op->number = ++lane->issued;
 	op->group = group;
 	op->engine = lane->engine[op->call.engine];
 	op->state = state;
 	op->logged = call_log_place(lane, op->number);
 	*op->logged = op->record;
-	if (op->collective)
+	if (op->collective) {
 		op->seq = op->logged->seq_or_tag = lane->seq++;
+		*call_log_newest_call(lane) = op->call.signature;
+	}
 	if (lane->queue.tail)
 		lane->queue.tail->next = op;
 	else

@@ -89,11 +89,15 @@ static int span_same_blocks(const struct lane *lane, const coll_args_t *a)
 	return 1;
 }
 
-int span_overlap_is_in_place(const struct lane *lane, const coll_args_t *a)
+int span_is_in_place(const struct lane *lane, const coll_args_t *a)
 {
 	const struct kind *k = kind_at(a->kind);
 	const char *send = a->sendbuf, *recv = a->recvbuf;
 
+	if (k->send == KIND_NONE || k->recv == KIND_NONE || !send)
+		return 0;
+	if ((k->send_root || k->recv_root) && lane->comm->rank != a->root)
+		return 0;
 	if (a->kind == COLL_KIND_ALLTOALLV)
 		return send == recv && span_same_blocks(lane, a);
 	if (k->send == k->recv)
@@ -101,15 +105,4 @@ int span_overlap_is_in_place(const struct lane *lane, const coll_args_t *a)
 	if (k->recv == KIND_EACH)
 		return send == recv + span_own_part(lane, a);
 	return recv == send + span_own_part(lane, a);
-}
-
-int span_is_in_place(const struct lane *lane, const coll_args_t *a)
-{
-	const struct kind *k;
-	int used;
-
-	k = kind_at(a->kind);
-	used = lane->comm->rank == a->root || !(k->send_root || k->recv_root);
-	return k->send != KIND_NONE && k->recv != KIND_NONE && used && a->sendbuf &&
-	       span_overlap_is_in_place(lane, a);
 }

@@ -15,9 +15,7 @@ struct lane;
 size_t span_of_blocks(const size_t *counts, const size_t *displs, int n);
 /* Elements of the send or the receive buffer that this rank uses.  SIZE_MAX: the sum does not fit. */
 size_t span_elements(const struct lane *lane, const coll_args_t *args, int receives);
-/* Do overlapping buffers overlap as coll.h allows for operations in place?  The kind is valid. */
-int span_overlap_is_in_place(const struct lane *lane, const coll_args_t *args);
-/* Does the call ask for an operation in place? */
+/* Does the call ask for an operation in place: do its buffers overlap as coll.h allows? */
 int span_is_in_place(const struct lane *lane, const coll_args_t *args);
 
 #endif

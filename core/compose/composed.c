@@ -143,19 +143,15 @@ static int composed_prepare(struct op *op)
 	return code;
 }
 
-/* Dates the operation before its steps, which may fail the communicator, whose record tells the time. */
-static void composed_run(struct op *op)
-{
-	op_begin(op, OP_RUNNING);
-	steps_start(op);
-}
-
 static enum engine_start composed_start(struct op *op)
 {
 	if (op->lane->stages_sends && composed_would_overtake(op->lane, op))
 		return ENGINE_BLOCKED;
-	if (steps_are_placed(op) || !composed_prepare(op))
-		composed_run(op);
+	if (!steps_are_placed(op) && composed_prepare(op))
+		return ENGINE_STARTED;
+	/* Dates the operation before its steps, which may fail the communicator, whose record tells the time. */
+	op_begin(op, OP_RUNNING);
+	steps_start(op);
 	return ENGINE_STARTED;
 }
 
@@ -258,18 +254,19 @@ static int composed_at_once(struct op *op)
 	    !composed_is_quiet(lane) || op->call.args.stream || queue_needs_barrier(lane, op))
 		return 0;
 	queue_append(op, 0, OP_QUEUED);
-	if (op->collective)
-		report_add_call(lane, &op->call.signature);
-	if (steps_are_placed(op)) {
-		op->state = OP_RUNNING;
-		steps_start(op);
-		/* The first messages have left: another rank may wait for them, and a look at the clock takes 6 ns. */
-		op->logged->issued_us = op->logged->started_us = context_now(context);
-	} else {
+	/* Most calls find nothing to compare. */
+	if (op->collective && (lane->log->hash || traffic_of(context)->match.unexpected_count))
+		report_compare_newest(lane);
+	if (!steps_are_placed(op)) {
 		op->logged->issued_us = context_now(context);
-		if (!composed_prepare(op))
-			composed_run(op);
+		if (composed_prepare(op))
+			return 1;
+		op->logged->started_us = op->logged->issued_us;
 	}
+	op->state = OP_RUNNING;
+	steps_start(op);
+	/* The first messages have left: another rank may wait for them, and a look at the clock takes 6 ns. */
+	op->logged->issued_us = op->logged->started_us = context_now(context);
 	if (!lane->error && !composed_move(context, lane, op, 1)) {
 		context->progress_count++;
 		context_progress(context);

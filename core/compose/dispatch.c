@@ -27,7 +27,7 @@ int dispatch_check(const struct lane *lane, int kind)
 /* The algorithm is chosen even if the backend has a function: the function may decline the call, and signatures have it. */
 int dispatch_choose(const struct lane *lane, struct call *call)
 {
-	const int native = lane_native(lane) != NULL;
+	const int native = lane->engine[ENGINE_NATIVE] != NULL;
 	int code = native ? native_takes_call(lane, call) : COLL_SUCCESS;
 
 	if (code)

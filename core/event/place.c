@@ -53,7 +53,7 @@ int place_result(const struct place *place, struct lane *pinned, int wait)
 		return place_of_ended(place, wait);
 	context_progress(lane->context);
 	if (lane->finished < place->number && wait)
-		code = lane_wait(lane, place->number);
+		code = lane_wait(lane, place->number, 0);
 	else if (lane->finished < place->number)
 		lane->client->poll(lane);
 	if (lane->finished >= place->number)

@@ -130,12 +130,6 @@ static void lane_describe_oldest(const struct lane *lane, char *text, size_t siz
 		native_describe(lane, text, size);
 }
 
-static int comm_find_redop(const struct lane *lane, struct call *call)
-{
-	return redop_find(lane->comm->redops, call->kind->name, call->args.dtype, call->args.op,
-			  &call->redop);
-}
-
 static unsigned comm_unexpected(const struct lane *lane, char *text, size_t size)
 {
 	struct stall_unexpected unexpected;
@@ -153,7 +147,7 @@ const struct comm_client comm_parts_client = {
 	.parts = parts,
 	.locate = comm_locate,
 	.supports = dispatch_check,
-	.find_redop = comm_find_redop,
+	.find_redop = redop_find,
 	.choose = dispatch_choose,
 	.issued = report_compare_newest,
 	.failed = lane_end_all,

@@ -56,7 +56,8 @@ int native_now(struct lane *lane, const struct call *call)
 		report_native_call(lane, &signature);
 	}
 	record.issued_us = context_now(lane->context);
-	place = call_log_place(lane, lane_count(lane));
+	lane_set_busy(lane);
+	place = call_log_place(lane, ++lane->issued);
 	*place = record;
 	if (native_submit(lane, lane->issued, call->slot, &call->args))
 		place->started_us = record.issued_us;
@@ -203,7 +204,7 @@ int native_mark(struct lane *lane)
 		native_progress(lane);
 	if (!native_busy(lane) || native_add_marker(lane))
 		return lane->error ? comm_error(lane) : COLL_SUCCESS;
-	return lane_wait(lane, lane->issued);
+	return lane_wait(lane, lane->issued, 0);
 }
 
 int native_mark_wanted(struct lane *lane)

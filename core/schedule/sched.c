@@ -190,13 +190,13 @@ static void sched_scale_sends(struct sched *s)
 	}
 }
 
-/* Numbers the messages to each peer, and the messages from it, in the order of their steps. */
-static void sched_number_messages(struct sched *s)
+/* Counts the messages to and from each peer in the order of their steps. */
+void sched_complete(struct sched *s)
 {
 	int lowest = INT_MAX, highest = -1;
 	uint32_t(*count)[2];
 
-	for (int i = 0; i < s->nsteps; i++) {
+	for (int i = 0; i < s->nsteps && !s->error; i++) {
 		const int peer = s->step[i].peer;
 
 		lowest = peer >= 0 && peer < lowest ? peer : lowest;
@@ -214,13 +214,7 @@ static void sched_number_messages(struct sched *s)
 			step->msg = count[step->peer - lowest][step->kind != STEP_SEND]++;
 	}
 	free(count);
-}
-
-void sched_complete(struct sched *s)
-{
-	if (!s->error)
-		sched_number_messages(s);
-	if (!s->error && s->scale)
+	if (count && s->scale)
 		sched_scale_sends(s);
 }
 

@@ -13,32 +13,27 @@
 
 /* ------------------------------------------------------ the functions for a plugin -- */
 
-static struct match *host_match(const coll_host_t *host)
-{
-	return &traffic_of(host->core)->match;
-}
-
 static int32_t host_arrive(const coll_host_t *host, uint32_t peer, const coll_header_t *header,
 			   coll_sink_t *sink)
 {
 	if (peer >= host->nranks)
 		return COLL_ERR_INTERNAL;
-	return match_arrive(host_match(host), peer, header, sink);
+	return match_arrive(&traffic_of(host->core)->match, peer, header, sink);
 }
 
 static int32_t host_posted(const coll_host_t *host, uint32_t peer, const coll_header_t *header)
 {
-	return match_posted(host_match(host), peer, header);
+	return match_posted(&traffic_of(host->core)->match, peer, header);
 }
 
 static void host_data(const coll_host_t *host, uint64_t cookie, const void *bytes, uint64_t n)
 {
-	match_data(host_match(host), cookie, bytes, n);
+	match_data(&traffic_of(host->core)->match, cookie, bytes, n);
 }
 
 static void host_arrived(const coll_host_t *host, uint64_t cookie, int32_t status)
 {
-	match_arrived(host_match(host), cookie, status);
+	match_arrived(&traffic_of(host->core)->match, cookie, status);
 }
 
 static int32_t host_message(const coll_host_t *host, uint32_t peer, const coll_header_t *header,
@@ -46,7 +41,7 @@ static int32_t host_message(const coll_host_t *host, uint32_t peer, const coll_h
 {
 	if (peer >= host->nranks)
 		return COLL_ERR_INTERNAL;
-	return match_message(host_match(host), peer, header, bytes);
+	return match_message(&traffic_of(host->core)->match, peer, header, bytes);
 }
 
 static int32_t host_reduce(const coll_host_t *host, void *dst, const void *left, const void *right,

@@ -100,13 +100,6 @@ int report_message_differs(struct lane *lane, int rank, uint32_t seq, const uint
 void report_mark(struct lane *lane);
 /* For comm_client: compares the newest collective with the messages that came for it, and adds it to the hashes. */
 void report_compare_newest(struct lane *lane);
-/* As call_log_add_call, for calls whose instructions count: most of them find nothing to compare. */
-static inline void report_add_call(struct lane *lane, const struct signature *call)
-{
-	*call_log_newest_call(lane) = *call;
-	if (lane->log->hash || traffic_of(lane->context)->match.unexpected_count)
-		report_compare_newest(lane);
-}
 
 /* The newest collective (lane->seq - 1), of a backend without a transport: adds it to the log if the ranks compare hashes. */
 static inline void report_native_call(struct lane *lane, const struct signature *call)

@@ -343,6 +343,13 @@ FAKE_UNUSED static struct op *fake_empty_op(struct lane *lane, const void *in, v
 	return op;
 }
 
+/* The newest collective of a lane has this signature, as if the queue had appended it. */
+FAKE_UNUSED static void fake_log_call(struct lane *lane, const struct signature *call)
+{
+	*call_log_newest_call(lane) = *call;
+	lane->client->issued(lane);
+}
+
 /* Completes the schedule of such an operation, and queues it. */
 FAKE_UNUSED static void fake_enqueue(struct op *op)
 {

@@ -127,7 +127,8 @@ static void test_wait_in_group(void)
 
 	group_set_current(7);
 	queue_one(rig, rig->lane, 7);
-	is_int(lane_wait(rig->lane, 1), COLL_ERR_INVALID_USAGE, "a wait inside a group is refused");
+	is_int(lane_wait(rig->lane, 1, 0), COLL_ERR_INVALID_USAGE,
+	       "a wait inside a group is refused");
 	has_str(error_text(), "coll_group_end", "and the sentence says what to do");
 	group_set_current(0);
 	rig_free(rig);

@@ -290,9 +290,10 @@ static void test_own_message(void)
 	const struct op *op = begin_recv(rig->lane, &x);
 
 	begin_message(rig, 1, op->tag, op, NULL);
-	is_int(lane_wait(rig->lane, 1), COLL_SUCCESS, "a message may take longer than the timeout");
+	is_int(lane_wait(rig->lane, 1, 0), COLL_SUCCESS,
+	       "a message may take longer than the timeout");
 	begin_recv(rig->lane, &x);
-	is_int(lane_wait(rig->lane, 2), COLL_ERR_TIMEOUT, "none comes: the timeout");
+	is_int(lane_wait(rig->lane, 2, 0), COLL_ERR_TIMEOUT, "none comes: the timeout");
 	end_with_other(rig, other);
 }
 
@@ -306,7 +307,7 @@ static int waits_beside(uint32_t peer, int posted)
 	int code;
 
 	begin_message(rig, peer, posted ? first->tag : first->tag + 1, first, op);
-	code = lane_wait(rig->lane, 1);
+	code = lane_wait(rig->lane, 1, 0);
 	end_with_other(rig, other);
 	return code;
 }
@@ -333,7 +334,7 @@ static int waits_beside_dropped(uint32_t peer, int begun)
 	end_other(rig, destroyed);
 	if (!begun)
 		begin_message(rig, peer, tag, op, op);
-	code = lane_wait(rig->lane, 1);
+	code = lane_wait(rig->lane, 1, 0);
 	end_with_other(rig, other);
 	return code;
 }
@@ -366,7 +367,8 @@ static void test_lower_timeout(void)
 	begin_recv(rig->lane, &x);
 	if (pthread_create(&thread, NULL, set_timeout, rig->lane->comm->handle))
 		bail_out("cannot start a thread");
-	is_int(lane_wait(rig->lane, 1), COLL_ERR_TIMEOUT, "a wait under way takes a new timeout");
+	is_int(lane_wait(rig->lane, 1, 0), COLL_ERR_TIMEOUT,
+	       "a wait under way takes a new timeout");
 	context_leave(rig->context);
 	pthread_join(thread, &code);
 	context_enter(rig->context);

@@ -314,7 +314,7 @@ int32_t mpi_start_call(void *ep_, const coll_args_t *args, coll_error_t *err)
 	if (ep->call != call)
 		return COLL_SUCCESS;
 	if (!mpi_enter())
-		return mpi_life_check(err);
+		return mpi_life_ended(err);
 	code = native_start(ep, err);
 	mpi_leave();
 	return code;
@@ -363,7 +363,7 @@ int32_t mpi_query(void *ep_, coll_error_t *err)
 	if (!ep->call)
 		return COLL_SUCCESS;
 	if (!mpi_enter())
-		return mpi_life_check(err);
+		return mpi_life_ended(err);
 	code = native_move(ep, err);
 	mpi_leave();
 	return code;

@@ -60,9 +60,10 @@ static int32_t mpi_start(struct mpi_endpoint *ep, coll_error_t *err)
 
 	if (code)
 		return code;
+	mpi_sweep();
 	mpi_list_add(ep);
 	if (!mpi_enter())
-		return mpi_life_check(err);
+		return mpi_life_ended(err);
 	code = mpi_slots_open(ep, err);
 	mpi_leave();
 	return code;

@@ -91,11 +91,13 @@ int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *new
 int MPI_Comm_create_keyval(MPI_Comm_copy_attr_function *copy, MPI_Comm_delete_attr_function *del,
 			   int *keyval, void *extra);
 int MPI_Comm_free(MPI_Comm *comm);
+int MPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *handler);
 int MPI_Comm_group(MPI_Comm comm, MPI_Group *group);
 int MPI_Comm_rank(MPI_Comm comm, int *rank);
 int MPI_Comm_set_attr(MPI_Comm comm, int keyval, void *value);
 int MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler handler);
 int MPI_Comm_size(MPI_Comm comm, int *size);
+int MPI_Errhandler_free(MPI_Errhandler *handler);
 int MPI_Error_string(int code, char *text, int *length);
 int MPI_Finalize(void);
 int MPI_Finalized(int *flag);

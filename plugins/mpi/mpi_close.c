@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* Longest time in which MPI gives the receives of an endpoint back. */
-enum { CLOSE_CANCEL_MS = 100 };
+enum { CLOSE_CANCEL_MS = 100, CLOSE_NAP_US = 10 };
 
 /* All endpoints of the process, for the end of MPI. */
 static pthread_mutex_t close_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -23,15 +23,18 @@ void mpi_list_add(struct mpi_endpoint *ep)
 	pthread_mutex_unlock(&close_lock);
 }
 
+static void close_cut(struct mpi_endpoint *ep)
+{
+	*ep->link = ep->next;
+	if (ep->next)
+		ep->next->link = ep->link;
+}
+
 static void close_unlist(struct mpi_endpoint *ep)
 {
 	pthread_mutex_lock(&close_lock);
-	if (ep->link) {
-		*ep->link = ep->next;
-		if (ep->next)
-			ep->next->link = ep->link;
-	}
-	ep->link = NULL;
+	if (ep->link)
+		close_cut(ep);
 	pthread_mutex_unlock(&close_lock);
 }
 
@@ -53,18 +56,6 @@ static int close_advance(struct mpi_endpoint *ep)
 	return over;
 }
 
-/* Waits for all goodbyes.  Returns 0 if one is missing at the deadline. */
-static int close_await(struct mpi_endpoint *ep, int64_t deadline)
-{
-	ep->closing = 1;
-	while (!close_advance(ep)) {
-		if (!clock_remaining(deadline))
-			return 0;
-		clock_nap(10);
-	}
-	return 1;
-}
-
 /* Gives up all sends and says goodbye, without a wait for other ranks. */
 static void close_leave(struct mpi_endpoint *ep)
 {
@@ -73,6 +64,47 @@ static void close_leave(struct mpi_endpoint *ep)
 		mpi_drop_sends(&ep->peer[r]);
 		mpi_say_bye(ep, &ep->peer[r]);
 	}
+}
+
+/* Gives the endpoint's receives and communicator back, after all goodbyes. */
+static void close_end(struct mpi_endpoint *ep)
+{
+	mpi_slots_close(ep, clock_deadline(CLOSE_CANCEL_MS));
+	mpi.comm_free(&ep->comm);
+}
+
+/* Waits for all goodbyes, alone in MPI.  Returns 0 if one is missing at the deadline. */
+static int close_await(struct mpi_endpoint *ep, int64_t deadline)
+{
+	ep->closing = 1;
+	while (!close_advance(ep)) {
+		if (!clock_remaining(deadline))
+			return 0;
+		clock_nap(CLOSE_NAP_US);
+	}
+	return 1;
+}
+
+/* Waits for all goodbyes, and leaves MPI to other threads meanwhile.  Returns 0 if one is missing at the deadline. */
+static int close_together(struct mpi_endpoint *ep, int64_t deadline)
+{
+	int over = 0, in_time = 1;
+
+	while (!over && in_time) {
+		in_time = clock_remaining(deadline) > 0;
+		if (!mpi_enter())
+			return 1;
+		ep->closing = 1;
+		over = close_advance(ep);
+		if (over)
+			close_end(ep);
+		else if (!in_time)
+			close_leave(ep);
+		mpi_leave();
+		if (!over && in_time)
+			clock_nap(CLOSE_NAP_US);
+	}
+	return over;
 }
 
 /* Frames that MPI has not given back stay allocated. */
@@ -89,30 +121,53 @@ static void close_free(struct mpi_endpoint *ep)
 }
 
 /*
- * Without the goodbyes of all ranks MPI may still use the endpoint's frames.  Then the endpoint stays until MPI is finalised,
- * and only the core's memory is left alone.
+ * Without the goodbyes of all ranks MPI may still use the endpoint's frames.  Then the endpoint stays until they have come
+ * (mpi_sweep) or MPI is finalised, and only the core's memory is left alone.  In a forked process the parent has the ranks.
  */
 void mpi_close(void *ep_, int64_t timeout_ms)
 {
 	CANCEL_OFF;
 	struct mpi_endpoint *ep = ep_;
-	int over = 1;
+	const int over =
+		!ep->link || mpi_is_forked() || close_together(ep, clock_deadline(timeout_ms));
 
-	if (ep->link && !ep->over && mpi_enter()) {
-		over = close_await(ep, clock_deadline(timeout_ms));
-		if (over) {
-			mpi_slots_close(ep, clock_deadline(CLOSE_CANCEL_MS));
-			mpi.comm_free(&ep->comm);
-		} else {
-			close_leave(ep);
-		}
-		mpi_leave();
-	}
-	ep->host = NULL;
-	if (!over)
+	if (!over) {
+		pthread_mutex_lock(&close_lock);
+		ep->host = NULL;
+		pthread_mutex_unlock(&close_lock);
 		return;
+	}
 	close_unlist(ep);
 	close_free(ep);
+}
+
+void mpi_sweep(void)
+{
+	struct mpi_endpoint *next;
+
+	if (!mpi_enter())
+		return;
+	pthread_mutex_lock(&close_lock);
+	for (struct mpi_endpoint *ep = close_first; ep; ep = next) {
+		next = ep->next;
+		if (ep->host || !close_advance(ep))
+			continue;
+		close_end(ep);
+		close_cut(ep);
+		close_free(ep);
+	}
+	pthread_mutex_unlock(&close_lock);
+	mpi_leave();
+}
+
+/* Has the open endpoint a rank that may not come to its end together with this rank? */
+static int close_has_failed(const struct mpi_endpoint *ep)
+{
+	int failed = atomic_load(&ep->aborted) || ep->call;
+
+	for (uint32_t r = 0; r < ep->nranks; r++)
+		failed |= ep->peer[r].lost || ep->peer[r].failure;
+	return failed;
 }
 
 int mpi_settle(int64_t timeout_ms)
@@ -121,8 +176,11 @@ int mpi_settle(int64_t timeout_ms)
 	int settled = 1;
 
 	pthread_mutex_lock(&close_lock);
+	for (struct mpi_endpoint *ep = close_first; ep; ep = ep->next)
+		if (ep->host && close_has_failed(ep))
+			close_leave(ep);
 	for (struct mpi_endpoint *ep = close_first; ep && settled; ep = ep->next)
-		if (!ep->host)
+		if (ep->closing)
 			settled = close_await(ep, deadline);
 	pthread_mutex_unlock(&close_lock);
 	return settled;
@@ -134,7 +192,6 @@ void mpi_end_all(void)
 	for (struct mpi_endpoint *ep = close_first; ep; ep = ep->next) {
 		close_leave(ep);
 		mpi_slots_close(ep, clock_deadline(CLOSE_CANCEL_MS));
-		ep->over = 1;
 	}
 	pthread_mutex_unlock(&close_lock);
 }

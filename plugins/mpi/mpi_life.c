@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Serialises the start of MPI. */
 static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -19,36 +20,62 @@ static pthread_rwlock_t life_use = PTHREAD_RWLOCK_INITIALIZER;
 static int life_level; /* 0 at first: MPI_THREAD_SINGLE is no other number anywhere */
 static int life_known; /* 1: life_level is MPI's */
 static int life_own;   /* 1: the plugin has initialised MPI */
-static int life_over;  /* 1: MPI is being finalised, or has been */
+static pid_t life_pid; /* the process that the plugin uses MPI in; 0: none yet */
+static atomic_int
+	life_ending;         /* 1: MPI is about to be finalised, and no further thread enters it */
+static atomic_int life_over; /* 1: the endpoints have ended */
 
 enum {
 	LIFE_END_MS =
 		2000, /* longest wait for threads that are inside MPI while MPI is finalised */
-	LIFE_SETTLE_MS = 2000 /* longest wait for ranks that have not said goodbye */
+	LIFE_SETTLE_MS = 2000, /* longest wait for ranks that have not said goodbye */
+	LIFE_NAP_US = 10
 };
 
 /* -------------------------------------------------------------------- the launcher -- */
 
-/* Variables with the rank in MPI_COMM_WORLD that launchers of MPI set. */
-static const char *const life_ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+/* Variables with the rank in MPI_COMM_WORLD that launchers of MPI set, and with the number of ranks; NULL at the end. */
+static const char *const life_ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", NULL};
+static const char *const life_sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", NULL};
 /* Variables that name a job. */
-static const char *const life_jobs[] = {"PMIX_NAMESPACE", "PMI_JOBID", "I_MPI_HYDRA_UUID"};
+static const char *const life_jobs[] = {"PMIX_NAMESPACE", "PMI_JOBID", "I_MPI_HYDRA_UUID", NULL};
 
-int mpi_launcher_rank(char job[MPI_JOB_TEXT])
+/* Returns the first of the variables that is set, or NULL. */
+static const char *life_variable(const char *const *names)
 {
-	const char *value;
+	for (; *names; names++) {
+		const char *value = secure_getenv(*names);
 
-	job[0] = '\0';
-	for (size_t i = 0; i < sizeof(life_jobs) / sizeof(life_jobs[0]) && !job[0]; i++) {
-		value = secure_getenv(life_jobs[i]);
-		snprintf(job, MPI_JOB_TEXT, "%s", value ? value : "");
-	}
-	for (size_t i = 0; i < sizeof(life_ranks) / sizeof(life_ranks[0]); i++) {
-		value = secure_getenv(life_ranks[i]);
 		if (value && value[0])
-			return atoi(value);
+			return value;
 	}
-	return -1;
+	return NULL;
+}
+
+/*
+ * Returns the number that the variables agree on, or -1: a launcher inherits the variables of a launcher that has started it.
+ */
+static int life_number(const char *const *names)
+{
+	const char *first = life_variable(names);
+	const int number = first ? atoi(first) : -1;
+
+	for (; *names; names++) {
+		const char *value = secure_getenv(*names);
+
+		if (value && value[0] && atoi(value) != number)
+			return -1;
+	}
+	return number;
+}
+
+void mpi_launcher(struct mpi_launcher *launcher)
+{
+	const char *job = life_variable(life_jobs);
+
+	launcher->rank = life_number(life_ranks);
+	launcher->size = life_number(life_sizes);
+	snprintf(launcher->job, sizeof(launcher->job), "%s", job ? job : "");
 }
 
 int mpi_is_initialized(void)
@@ -67,9 +94,7 @@ static int life_is_finalized(void)
 
 int32_t mpi_life_expect(coll_error_t *err)
 {
-	char job[MPI_JOB_TEXT];
-
-	if (mpi_launcher_rank(job) >= 0 || mpi_library_is_there())
+	if (life_variable(life_ranks) || mpi_library_is_there())
 		return COLL_SUCCESS;
 	return error_fill(err, COLL_ERR_PLUGIN,
 			  "no launcher of MPI has started this process: start it with the mpiexec "
@@ -77,10 +102,25 @@ int32_t mpi_life_expect(coll_error_t *err)
 			  "before");
 }
 
+int mpi_is_forked(void)
+{
+	return life_pid && life_pid != getpid();
+}
+
 int32_t mpi_life_check(coll_error_t *err)
 {
-	if (!life_is_finalized())
-		return COLL_SUCCESS;
+	if (mpi_is_forked())
+		return error_fill(
+			err, COLL_ERR_PLUGIN,
+			"this process was forked from process %d, which uses MPI, and MPI "
+			"would take both for the same rank: start each rank as a process "
+			"of mpiexec",
+			(int)life_pid);
+	return life_is_finalized() ? mpi_life_ended(err) : COLL_SUCCESS;
+}
+
+int32_t mpi_life_ended(coll_error_t *err)
+{
 	return error_fill(err, COLL_ERR_PLUGIN,
 			  "this process has finalised MPI, which cannot start again: make the "
 			  "communicator before MPI_Finalize");
@@ -139,15 +179,25 @@ static int32_t life_check_level(const coll_host_t *host, coll_error_t *err)
 	return COLL_SUCCESS;
 }
 
+int mpi_is_serial(void)
+{
+	return life_level != MPI_THREAD_MULTIPLE;
+}
+
+/* A thread that comes too late waits until the endpoints have ended, since their end touches them. */
 int mpi_enter(void)
 {
-	if (life_level == MPI_THREAD_MULTIPLE)
-		pthread_rwlock_rdlock(&life_use);
-	else
-		pthread_rwlock_wrlock(&life_use);
-	if (!life_over)
-		return 1;
-	pthread_rwlock_unlock(&life_use);
+	if (!atomic_load(&life_ending)) {
+		if (mpi_is_serial())
+			pthread_rwlock_wrlock(&life_use);
+		else
+			pthread_rwlock_rdlock(&life_use);
+		if (!atomic_load(&life_ending))
+			return 1;
+		pthread_rwlock_unlock(&life_use);
+	}
+	while (!atomic_load(&life_over))
+		clock_nap(LIFE_NAP_US);
 	return 0;
 }
 
@@ -158,23 +208,36 @@ void mpi_leave(void)
 
 /* ------------------------------------------------------------------ start and end -- */
 
+/*
+ * Ends all endpoints, once.  Returns 1 if no thread is inside MPI and all ranks of the failed endpoints have said goodbye
+ * within `settle_ms`.  The endpoints stay as they are while a thread does not leave MPI.
+ */
+static int life_end(int64_t settle_ms)
+{
+	struct timespec until;
+	int settled = 0;
+
+	if (atomic_exchange(&life_ending, 1))
+		return 0;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += LIFE_END_MS / 1000;
+	if (!pthread_rwlock_timedwrlock(&life_use, &until)) {
+		settled = mpi_settle(settle_ms);
+		mpi_end_all();
+		pthread_rwlock_unlock(&life_use);
+	}
+	atomic_store(&life_over, 1);
+	return settled;
+}
+
 /* MPI_Finalize deletes the attributes of MPI_COMM_SELF first, while MPI still works: the endpoints end there. */
 static int life_at_end(MPI_Comm comm, int keyval, void *value, void *extra)
 {
-	struct timespec until;
-	int locked;
-
 	(void)comm;
 	(void)keyval;
 	(void)value;
 	(void)extra;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += LIFE_END_MS / 1000;
-	locked = !pthread_rwlock_timedwrlock(&life_use, &until);
-	mpi_end_all();
-	life_over = 1;
-	if (locked)
-		pthread_rwlock_unlock(&life_use);
+	life_end(0);
 	return MPI_SUCCESS;
 }
 
@@ -216,6 +279,7 @@ static int32_t life_begin(coll_error_t *err)
 	if (life_own)
 		mpi.comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	life_level = level;
+	life_pid = getpid();
 	life_known = 1;
 	return life_hang_in(err);
 }
@@ -225,7 +289,9 @@ int32_t mpi_life_begin(const coll_host_t *host, coll_error_t *err)
 	int32_t code;
 
 	pthread_mutex_lock(&life_lock);
-	code = life_is_finalized() ? mpi_life_check(err) : life_begin(err);
+	code = mpi_life_check(err);
+	if (!code)
+		code = life_begin(err);
 	if (!code)
 		code = life_check_level(host, err);
 	pthread_mutex_unlock(&life_lock);
@@ -235,12 +301,6 @@ int32_t mpi_life_begin(const coll_host_t *host, coll_error_t *err)
 /* Without MPI_Finalize the launcher may end the job; but a rank in MPI_Finalize waits for dead ranks without a limit. */
 void mpi_finish(void)
 {
-	int settled;
-
-	if (!life_own || life_is_finalized() || !mpi_enter())
-		return;
-	settled = mpi_settle(LIFE_SETTLE_MS);
-	mpi_leave();
-	if (settled)
+	if (life_own && !mpi_is_forked() && !life_is_finalized() && life_end(LIFE_SETTLE_MS))
 		mpi.finalize();
 }

@@ -8,15 +8,18 @@
  */
 #include "mpi_plugin.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+static atomic_int meet_is_taken; /* 1: an endpoint has `meets` set */
+
 /* What a rank knows before MPI is initialised. */
 struct meet_before {
 	char version[MPI_VERSION_TEXT];
-	char job[MPI_JOB_TEXT];
-	int32_t rank; /* by the launcher's variables; -1: unknown */
+	struct mpi_launcher launcher;
+	int32_t starts; /* 1: the rank has to initialise MPI */
 	int32_t reserved;
 };
 
@@ -38,6 +41,20 @@ static int32_t meet_exchange(const coll_host_t *host, int32_t code, const void *
 
 /* ------------------------------------------------------------------- before MPI -- */
 
+/* MPI_Init waits for all ranks of the job, also for those that are no ranks of the endpoint. */
+static int32_t meet_compare_size(const coll_host_t *host, const struct meet_before *all,
+				 coll_error_t *err)
+{
+	for (uint32_t r = 0; r < host->nranks; r++)
+		if (all[r].starts && all[r].launcher.size > (int32_t)host->nranks)
+			return error_fill(err, COLL_ERR_UNSUPPORTED,
+					  "the launcher of MPI has started %d ranks, and this "
+					  "communicator has %u: let all ranks make the first "
+					  "communicator, or initialise MPI before",
+					  (int)all[r].launcher.size, host->nranks);
+	return COLL_SUCCESS;
+}
+
 static int32_t meet_compare(const coll_host_t *host, const struct meet_before *all,
 			    coll_error_t *err)
 {
@@ -47,35 +64,40 @@ static int32_t meet_compare(const coll_host_t *host, const struct meet_before *a
 					  "rank 0 uses %s and rank %u uses %s: all ranks need the "
 					  "same MPI library (option mpi.library)",
 					  all[0].version, r, all[r].version);
-		else if (strcmp(all[r].job, all[0].job) != 0)
+		else if (strcmp(all[r].launcher.job, all[0].launcher.job) != 0)
 			return error_fill(err, COLL_ERR_UNSUPPORTED,
 					  "ranks 0 and %u belong to two MPI jobs, '%s' and '%s': "
 					  "start all ranks with one mpiexec",
-					  r, all[0].job, all[r].job);
+					  r, all[0].launcher.job, all[r].launcher.job);
 	for (uint32_t r = 1; r < host->nranks; r++)
 		for (uint32_t s = 0; s < r; s++)
-			if (all[r].rank >= 0 && all[r].rank == all[s].rank)
+			if (all[r].launcher.rank >= 0 &&
+			    all[r].launcher.rank == all[s].launcher.rank)
 				return error_fill(
 					err, COLL_ERR_UNSUPPORTED,
 					"ranks %u and %u both have the number %d from the "
 					"launcher of MPI: they are threads of one process, "
 					"or belong to two MPI jobs; start each rank as a "
 					"process of one mpiexec",
-					s, r, (int)all[r].rank);
-	return COLL_SUCCESS;
+					s, r, (int)all[r].launcher.rank);
+	return meet_compare_size(host, all, err);
 }
 
-static int32_t meet_before_mpi(const coll_host_t *host, coll_error_t *err)
+/* `code` is an error of this rank before; then all ranks fail. */
+static int32_t meet_before_mpi(const coll_host_t *host, int32_t code, coll_error_t *err)
 {
 	struct meet_before own = {.reserved = 0}, *all = calloc(host->nranks, sizeof(*all));
-	int32_t code = mpi_library_open(host, err);
 
+	if (!code)
+		code = mpi_library_open(host, err);
 	if (!code)
 		code = mpi_life_check(err);
 	if (!code && !all)
 		code = error_fill(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", host->nranks);
+	if (!code)
+		own.starts = !mpi_is_initialized();
 	memcpy(own.version, mpi.version, sizeof(own.version));
-	own.rank = mpi_launcher_rank(own.job);
+	mpi_launcher(&own.launcher);
 	code = meet_exchange(host, code, &own, all, sizeof(own), err);
 	if (!code)
 		code = meet_compare(host, all, err);
@@ -108,6 +130,22 @@ static int32_t meet_check_world(const coll_host_t *host, const struct meet_world
 	return COLL_SUCCESS;
 }
 
+/*
+ * Below MPI_THREAD_MULTIPLE two threads of one rank that wait in MPI_Comm_create_group, one after the other, may wait for
+ * threads of another rank that come in the other order.
+ */
+static int32_t meet_alone(struct mpi_endpoint *ep, coll_error_t *err)
+{
+	if (!mpi_is_serial())
+		return COLL_SUCCESS;
+	ep->meets = !atomic_exchange(&meet_is_taken, 1);
+	if (ep->meets)
+		return COLL_SUCCESS;
+	return error_fill(err, COLL_ERR_UNSUPPORTED,
+			  "another thread of this process makes a communicator over MPI: below "
+			  "MPI_THREAD_MULTIPLE make one communicator after the other");
+}
+
 static int32_t meet_in_world(struct mpi_endpoint *ep, int *ranks, coll_error_t *err)
 {
 	const coll_host_t *host = ep->host;
@@ -117,7 +155,11 @@ static int32_t meet_in_world(struct mpi_endpoint *ep, int *ranks, coll_error_t *
 
 	if (!code && !all)
 		code = error_fill(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", host->nranks);
-	if (!code && mpi_enter()) {
+	if (!code)
+		code = meet_alone(ep, err);
+	if (!code && !mpi_enter())
+		code = mpi_life_ended(err);
+	else if (!code) {
 		mpi.comm_rank(MPI_COMM_WORLD, &rank);
 		mpi.comm_size(MPI_COMM_WORLD, &size);
 		mpi_leave();
@@ -143,13 +185,39 @@ static int meet_tag(const coll_host_t *host)
 	return (host->key[0] | host->key[1] << 8) & 0x7fff;
 }
 
+static pthread_mutex_t meet_lock = PTHREAD_MUTEX_INITIALIZER;
+static int meet_makers; /* threads in MPI_Comm_create_group */
+static MPI_Errhandler meet_handler;
+
+/* MPI's errors become error codes while there is a maker: the program's error handler may end the job. */
+static void meet_take_errors(void)
+{
+	pthread_mutex_lock(&meet_lock);
+	if (!meet_makers++) {
+		mpi.comm_get_errhandler(MPI_COMM_WORLD, &meet_handler);
+		mpi.comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	}
+	pthread_mutex_unlock(&meet_lock);
+}
+
+static void meet_give_errors(void)
+{
+	pthread_mutex_lock(&meet_lock);
+	if (!--meet_makers) {
+		mpi.comm_set_errhandler(MPI_COMM_WORLD, meet_handler);
+		mpi.errhandler_free(&meet_handler);
+	}
+	pthread_mutex_unlock(&meet_lock);
+}
+
 static int32_t meet_make(struct mpi_endpoint *ep, const int *ranks, coll_error_t *err)
 {
 	MPI_Group world = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
 	int result;
 
 	if (!mpi_enter())
-		return mpi_life_check(err);
+		return mpi_life_ended(err);
+	meet_take_errors();
 	result = mpi.comm_group(MPI_COMM_WORLD, &world);
 	if (!result)
 		result = mpi.group_incl(world, (int)ep->nranks, ranks, &group);
@@ -162,6 +230,7 @@ static int32_t meet_make(struct mpi_endpoint *ep, const int *ranks, coll_error_t
 		mpi.group_free(&group);
 	if (world != MPI_GROUP_NULL)
 		mpi.group_free(&world);
+	meet_give_errors();
 	mpi_leave();
 	return result ? mpi_refused(err, result, "MPI_Comm_create_group") : COLL_SUCCESS;
 }
@@ -169,15 +238,17 @@ static int32_t meet_make(struct mpi_endpoint *ep, const int *ranks, coll_error_t
 int32_t mpi_meet(struct mpi_endpoint *ep, coll_error_t *err)
 {
 	int *ranks = calloc(ep->nranks, sizeof(*ranks));
-	int32_t code = meet_before_mpi(ep->host, err);
+	int32_t code =
+		ranks ? COLL_SUCCESS : error_fill(err, COLL_ERR_NO_MEMORY, "no memory for ranks");
 
-	if (!code && !ranks)
-		code = kit_exchange_fail(
-			ep->host, error_fill(err, COLL_ERR_NO_MEMORY, "no memory for ranks"), err);
-	else if (!code)
+	code = meet_before_mpi(ep->host, code, err);
+	if (!code)
 		code = meet_in_world(ep, ranks, err);
 	if (!code)
 		code = meet_make(ep, ranks, err);
+	if (ep->meets)
+		atomic_store(&meet_is_taken, 0);
+	ep->meets = 0;
 	free(ranks);
 	return code;
 }

@@ -34,10 +34,27 @@ static int native_is_at(const struct native_args *a, const void *part, const voi
 
 /* ------------------------------------------------------------------- reductions -- */
 
+/*
+ * All ranks of MPI's form in place are in place, but each rank of libcoll decides for itself.  So such a rank copies what it
+ * sends.
+ */
+static int native_send_apart(struct native_args *a)
+{
+	struct mpi_call *call = a->call;
+
+	call->copy = malloc(call->send.bytes + 1);
+	if (!call->copy)
+		return -1;
+	if (call->send.bytes)
+		memcpy(call->copy, a->send, call->send.bytes);
+	a->send = call->copy;
+	return 0;
+}
+
 static int native_allreduce(struct native_args *a)
 {
-	if (a->send == a->recv)
-		a->send = MPI_IN_PLACE;
+	if (a->send == a->recv && native_send_apart(a))
+		return -1;
 	return mpi.iallreduce(a->send, a->recv, (MPI_Count)a->coll->count, a->type, a->op,
 			      a->ep->comm, &a->call->request);
 }
@@ -99,8 +116,8 @@ static int native_broadcast(struct native_args *a)
 
 static int native_allgather(struct native_args *a)
 {
-	if (native_is_at(a, a->send, a->recv, a->ep->rank * a->coll->count))
-		a->send = MPI_IN_PLACE;
+	if (native_is_at(a, a->send, a->recv, a->ep->rank * a->coll->count) && native_send_apart(a))
+		return -1;
 	return mpi.iallgather(a->send, a->bytes, MPI_BYTE, a->recv, a->bytes, MPI_BYTE, a->ep->comm,
 			      &a->call->request);
 }
@@ -109,17 +126,16 @@ static int native_allgatherv(struct native_args *a)
 {
 	const struct mpi_buffer *recv = &a->call->recv;
 
-	if (a->send == (uint8_t *)a->recv + recv->displs[a->ep->rank])
-		a->send = MPI_IN_PLACE;
+	if (a->send == (uint8_t *)a->recv + recv->displs[a->ep->rank] && native_send_apart(a))
+		return -1;
 	return mpi.iallgatherv(a->send, recv->counts[a->ep->rank], MPI_BYTE, a->recv, recv->counts,
 			       recv->displs, MPI_BYTE, a->ep->comm, &a->call->request);
 }
 
-/* All ranks of MPI's form in place are in place, but each rank of libcoll decides for itself: such a rank copies. */
+/* A rank in place copies both buffers, as mpi_buffer.c lays out the parts of an alltoallv then, also if it sends nothing. */
 static int native_unshare(struct native_args *a)
 {
-	return a->send == a->recv && a->call->send.bytes ? mpi_copy_in(a->call, &a->send, &a->recv)
-							 : 0;
+	return a->send == a->recv ? mpi_copy_in(a->call, &a->send, &a->recv) : 0;
 }
 
 static int native_alltoall(struct native_args *a)
@@ -298,7 +314,7 @@ int32_t mpi_start_call(void *ep_, const coll_args_t *args, coll_error_t *err)
 	if (ep->call != call)
 		return COLL_SUCCESS;
 	if (!mpi_enter())
-		return mpi_life_check(err);
+		return mpi_life_ended(err);
 	code = native_start(ep, err);
 	mpi_leave();
 	return code;
@@ -347,7 +363,7 @@ int32_t mpi_query(void *ep_, coll_error_t *err)
 	if (!ep->call)
 		return COLL_SUCCESS;
 	if (!mpi_enter())
-		return mpi_life_check(err);
+		return mpi_life_ended(err);
 	code = native_move(ep, err);
 	mpi_leave();
 	return code;

@@ -32,11 +32,13 @@
 	X(MPI_Comm_create_group, comm_create_group)                                                \
 	X(MPI_Comm_create_keyval, comm_create_keyval)                                              \
 	X(MPI_Comm_free, comm_free)                                                                \
+	X(MPI_Comm_get_errhandler, comm_get_errhandler)                                            \
 	X(MPI_Comm_group, comm_group)                                                              \
 	X(MPI_Comm_rank, comm_rank)                                                                \
 	X(MPI_Comm_set_attr, comm_set_attr)                                                        \
 	X(MPI_Comm_set_errhandler, comm_set_errhandler)                                            \
 	X(MPI_Comm_size, comm_size)                                                                \
+	X(MPI_Errhandler_free, errhandler_free)                                                    \
 	X(MPI_Error_string, error_string)                                                          \
 	X(MPI_Finalize, finalize)                                                                  \
 	X(MPI_Finalized, finalized)                                                                \
@@ -98,8 +100,12 @@ int32_t mpi_refused(coll_error_t *err, int result, const char *what);
  * library.
  */
 int32_t mpi_life_expect(coll_error_t *err);
-/* Tells whether MPI has not been finalised. */
+/* Refuses a process that has finalised MPI, or that was forked from a process that uses MPI. */
 int32_t mpi_life_check(coll_error_t *err);
+/* Fills *err, for a caller to which mpi_enter has returned 0.  Returns the code, which is an error. */
+int32_t mpi_life_ended(coll_error_t *err);
+/* Was this process forked from a process that uses MPI? */
+int mpi_is_forked(void);
 /* Has the program, or an earlier endpoint, initialised MPI? */
 int mpi_is_initialized(void);
 /* Initialises MPI, if nobody has, and asks for the thread level. */
@@ -109,13 +115,18 @@ const char *mpi_level_name(int level);
 /* At the end of the process: finalises MPI, if the plugin has initialised it and all ranks have come to an end. */
 void mpi_finish(void);
 
-/* The rank and the job that the launcher's variables name; rank -1: none. */
-enum { MPI_JOB_TEXT = 96 };
-int mpi_launcher_rank(char job[MPI_JOB_TEXT]);
+/* What the launcher's variables say. */
+struct mpi_launcher {
+	char job[96];       /* "": unknown */
+	int32_t rank, size; /* in MPI_COMM_WORLD; -1: unknown */
+};
+void mpi_launcher(struct mpi_launcher *launcher);
 
+/* Is MPI initialised below MPI_THREAD_MULTIPLE? */
+int mpi_is_serial(void);
 /*
  * Every call of MPI is between these two.  Below MPI_THREAD_MULTIPLE they serialise all threads of the plugin.  mpi_enter
- * returns 0 once MPI is finalised: then the caller must call neither MPI nor mpi_leave.
+ * returns 0 once the endpoints have ended because MPI is finalised: then the caller must call neither MPI nor mpi_leave.
  */
 int mpi_enter(void);
 void mpi_leave(void);
@@ -209,11 +220,11 @@ struct mpi_endpoint {
 	uint32_t failing;         /* peers with a failure that progress() has not reported */
 	uint64_t received;        /* bytes received by this progress() */
 	int closing;              /* 1: frames are taken and ignored */
+	int meets;                /* 1: it is being made, and no other at the same time */
 	int native;               /* 1: MPI's own collectives serve */
 	int direct;               /* 1: they use the program's buffers */
 	struct mpi_call *call, **call_end; /* collectives, oldest first, which MPI may have */
 	atomic_int aborted;                /* 1: the collectives under way are given up */
-	int over;                          /* 1: MPI was finalised under the endpoint */
 	struct mpi_endpoint *next, **link; /* in the list of all endpoints */
 };
 
@@ -302,9 +313,14 @@ void mpi_copy_out(const struct mpi_call *call);
 /* Adds an endpoint to the list of those that end when MPI is finalised. */
 void mpi_list_add(struct mpi_endpoint *ep);
 void mpi_close(void *ep, int64_t timeout_ms);
-/* Waits for the goodbyes to the endpoints that were closed without them.  Returns 0 if one is missing at the end. */
+/*
+ * Gives up the open endpoints that have failed, and waits for all goodbyes to these and to the endpoints that were closed
+ * without them.  Returns 0 if one is missing at the end.
+ */
 int mpi_settle(int64_t timeout_ms);
 /* Ends all endpoints, while MPI is about to be finalised. */
 void mpi_end_all(void);
+/* Frees the endpoints that were closed without all goodbyes and have got them since. */
+void mpi_sweep(void);
 
 #endif

@@ -237,8 +237,7 @@ static void recv_lose(struct mpi_endpoint *ep, struct mpi_peer *peer)
 	if (peer->receiving)
 		recv_end(ep, peer, COLL_ERR_PEER_LOST);
 	mpi_fail_sends(peer, COLL_ERR_PEER_LOST);
-	if (!ep->over)
-		mpi_say_bye(ep, peer);
+	mpi_say_bye(ep, peer);
 	ep->host->peer_lost(ep->host, peer->rank, why);
 }
 
@@ -259,9 +258,11 @@ int32_t mpi_progress(void *ep_)
 	struct mpi_endpoint *ep = ep_;
 	int moved;
 
-	if (ep->over || !mpi_enter()) {
-		for (uint32_t r = 0; r < ep->nranks; r++)
+	if (!mpi_enter()) {
+		for (uint32_t r = 0; r < ep->nranks; r++) {
+			ep->peer[r].bye_sent = 1; /* it is too late for a goodbye */
 			mpi_fail(ep, &ep->peer[r], "the program has finalised MPI");
+		}
 		return recv_report(ep);
 	}
 	moved = mpi_receive(ep);

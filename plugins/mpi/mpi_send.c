@@ -223,7 +223,7 @@ int32_t mpi_send(void *ep_, coll_send_t *send, coll_error_t *err)
 	struct mpi_endpoint *ep = ep_;
 	struct mpi_peer *peer = &ep->peer[send->peer];
 
-	if (peer->lost || peer->failure || ep->over || !mpi_enter())
+	if (peer->lost || peer->failure || !mpi_enter())
 		return error_fill(err, COLL_ERR_PEER_LOST, "rank %u has left, or was lost before",
 				  send->peer);
 	send_queue_append(&peer->queue, send);

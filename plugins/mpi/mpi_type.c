@@ -56,11 +56,11 @@ static MPI_Op type_op(int32_t op)
 	}
 }
 
-/* Does the library compute something else than coll.h says? */
+/* Has the library been seen to compute something else than coll.h says? */
 static int type_is_wrong(int32_t dtype, int32_t op)
 {
 #if defined(OPEN_MPI)
-	/* With AVX it does not wrap around: the sum of two int16 of 20000 is 32767. */
+	/* Seen with 4.1.4, though not without libcoll: the sum of two int16 of 20000 was 32767. */
 	return op == COLL_SUM && mpi_size_of(dtype) < sizeof(int32_t);
 #elif defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 50000000
 	/* 4.0.2 takes unsigned numbers for signed numbers: the larger of 3 and 200 is 3. */

@@ -33,6 +33,8 @@ alone A=
 has "no launcher: a sentence" "$dir/out" 'no launcher of MPI has started this process'
 alone PMI_RANK=0 COLL_MPI_LIBRARY="$dir/libmpi_abi.so.1"
 has "no library: a sentence" "$dir/out" 'no MPI library with the MPI-5 ABI is installed, or not where .*libmpi_abi\.so\.1'
+alone PMI_RANK=0 PMIX_RANK=1 COLL_MPI_LIBRARY="$dir/libmpi_abi.so.1"
+has "a launcher within another: a launcher" "$dir/out" 'no MPI library with the MPI-5 ABI is installed'
 alone PMI_RANK=0 COLL_MPI_LIBRARY=libc.so.6
 has "a library that is no MPI: a sentence" "$dir/out" "libc\.so\.6 has no 'MPI_Init_thread': it is no MPI library"
 
@@ -42,7 +44,7 @@ has "a library that is no MPI: a sentence" "$dir/out" "libc\.so\.6 has no 'MPI_I
 numbers() {
     {
         printf '#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n#include "%s"\nint main(void)\n{\n' "$1"
-        sed -n -e 's/^#define \(MPI_[A-Z_]*\) .*/\1/p' -e 's/^\t\(MPI_[A-Z_]*\) = .*/\1/p' \
+        sed -n -e 's/^#define \(MPI_[A-Z0-9_]*\) .*/\1/p' -e 's/^\t\(MPI_[A-Z0-9_]*\) = .*/\1/p' \
             "$source/plugins/mpi/mpi_abi.h" | grep -v MPI_ABI_H |
             sed 's/.*/\tprintf("& %ld\\n", (long)(intptr_t)&);/'
         for member in SOURCE TAG ERROR internal; do
@@ -87,6 +89,8 @@ test_check() {
             mpi "$ranks" "$coll" check --launched --no-fork --quick --option native=$native "$plugin"
             is "$name, $ranks ranks, native = $native: coll check passes" "$status" 0
             none "$name, $ranks ranks, native = $native: nothing fails" "$(grep -A 5 '^not ok' "$dir/out")"
+            none "$name, $ranks ranks, native = $native: every check can use the plugin" \
+                "$(grep 'SKIP the plugin cannot be used' "$dir/out")"
             tail -n 1 "$dir/out"
         done
         # A check of faults leaves collectives behind, which would write to the memory of the next check.
@@ -97,6 +101,9 @@ test_check() {
 }
 
 test_life() {
+    PMIX_RANK=0 mpi 3 "$hello"
+    is "$name: the variables of an outer launcher" "$status $(sed 's/.*: //' "$dir/out" | sort -u)" \
+        "0 the sum of all ranks is 3, backend mpi"
     mpi 3 "$hello"
     is "$name: a program that knows nothing of MPI" "$status $(sed 's/.*: //' "$dir/out" | sort -u)" \
         "0 the sum of all ranks is 3, backend mpi"
@@ -113,6 +120,32 @@ test_life() {
     has "$name: MPI_THREAD_SINGLE, by priority: a sentence" "$dir/err" 'initialise it with MPI_THREAD_MULTIPLE, or set COLL_BACKEND=mpi'
     mpi 1 "$program" late
     has "$name: MPI is over: a sentence" "$dir/err" 'this process has finalised MPI'
+    mpi 2 "$program" fork
+    is "$name: the parents of forked processes go on" "$status $(sort -u "$dir/out")" "0 2 of 2, MPI has 2"
+    has "$name: a forked process: a sentence" "$dir/err" 'was forked from process [0-9]*, which uses MPI'
+    COLL_ROOT=127.0.0.1:$((20000 + $$ % 10000)) COLL_KEY=some mpi 3 "$program" some
+    has "$name: MPI_Init would wait for others: a sentence" "$dir/err" 'the launcher of MPI has started 3 ranks, and this communicator has 2'
+}
+
+# Rank 0 ends after at most 2 s for its time limit, and 4 s for MPI.  Then some launchers end the job, and others wait for rank 1.
+test_leave() {
+    local begin
+
+    for native in copy no; do
+        begin=$SECONDS
+        COLL_MPI_NATIVE=$native COLL_TIMEOUT=2s mpi 2 "$program" leave
+        check "$name, native = $native: a rank ends beside a failed communicator" test $((SECONDS - begin)) -lt 30
+    done
+}
+
+# The forms that MPI has in place for all ranks or for none.
+test_place() {
+    for native in copy direct; do
+        COLL_MPI_NATIVE=$native mpi 3 "$program" place
+        is "$name, native = $native: some ranks are in place" "$status $(cat "$dir/err")" "0 "
+        COLL_MPI_NATIVE=$native mpi 3 "$program" holes
+        is "$name, native = $native: a rank in place sends nothing" "$status $(cat "$dir/err")" "0 "
+    done
 }
 
 # One rank in each of two jobs.
@@ -162,6 +195,8 @@ for home in $homes; do
     done
     test_check
     test_life
+    test_leave
+    test_place
     test_two_jobs
     test_random
     [ -z "$before" ] || test_two_libraries "$before"

@@ -7,12 +7,19 @@
  *   part           as before; the communicator has the ranks but the first, in reverse order
  *   after          makes a communicator, which initialises MPI, and then uses both
  *   late           finalises MPI and then makes a communicator
+ *   some           only the first two ranks make a communicator
+ *   leave          rank 0 gives up an all-reduce that rank 1 never joins, and ends; rank 1 ends 40 s later
+ *   fork           a child of each rank makes a communicator
+ *   place          odd ranks are in place, even ranks are not
+ *   holes          an all-to-all in which rank 0 has one buffer for both and sends nothing
  */
 #include <coll/coll.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "mpi_abi.h"
 
@@ -132,19 +139,129 @@ static void program_late(void)
 	program_must(coll_comm_init_env(&comm, NULL));
 }
 
+/* The first two ranks meet at COLL_ROOT. */
+static void program_some(void)
+{
+	const char *rank = getenv("PMI_RANK");
+	coll_comm_t comm;
+
+	if (!rank || atoi(rank) > 1)
+		return;
+	setenv("COLL_RANK", rank, 1);
+	setenv("COLL_WORLD_SIZE", "2", 1);
+	program_must(coll_comm_init_env(&comm, NULL));
+	program_add(comm);
+	program_must(coll_comm_destroy(comm));
+}
+
+static void program_leave(void)
+{
+	int32_t sum = 1, rank;
+	coll_comm_t comm;
+
+	program_must(coll_comm_init_env(&comm, NULL));
+	program_must(coll_comm_user_rank(comm, &rank));
+	if (rank) {
+		sleep(40);
+		return;
+	}
+	if (!coll_allreduce(&sum, &sum, 1, COLL_INT32, COLL_SUM, comm, NULL) && !coll_sync(comm))
+		fprintf(stderr, "program: the all-reduce of one rank has ended\n");
+}
+
+static void program_fork(void)
+{
+	coll_comm_t comm;
+
+	program_must(coll_comm_init_env(&comm, NULL));
+	program_open();
+	program_add(comm);
+	if (!fork()) {
+		setenv("COLL_ROOT", "127.0.0.1:1", 1);
+		program_must(coll_comm_init_env(&comm, NULL));
+		exit(0);
+	}
+	wait(NULL);
+	program_must(coll_comm_destroy(comm));
+}
+
+static void program_expect(const char *what, int32_t got, int32_t wanted)
+{
+	if (got == wanted)
+		return;
+	fprintf(stderr, "program: %s gives %d instead of %d\n", what, (int)got, (int)wanted);
+	exit(1);
+}
+
+static void program_place(void)
+{
+	int32_t rank, count, sum, all[8] = {0};
+	coll_comm_t comm;
+
+	program_must(coll_comm_init_env(&comm, NULL));
+	program_must(coll_comm_user_rank(comm, &rank));
+	program_must(coll_comm_count(comm, &count));
+	for (int i = 0; i < 8; i++) {
+		int32_t one = rank + 1;
+		int place = rank % 2;
+
+		sum = one;
+		all[rank] = one;
+		program_must(coll_allreduce(place ? &sum : &one, &sum, 1, COLL_INT32, COLL_SUM,
+					    comm, NULL));
+		program_must(
+			coll_allgather(place ? &all[rank] : &one, all, 1, COLL_INT32, comm, NULL));
+		program_must(coll_sync(comm));
+		program_expect("an all-reduce", sum, count * (count + 1) / 2);
+		for (int r = 0; r < count; r++)
+			program_expect("an all-gather", all[r], r + 1);
+	}
+	program_must(coll_comm_destroy(comm));
+}
+
+/* Each rank but rank 0 sends its number to each rank; the parts are two elements apart. */
+static void program_holes(void)
+{
+	int32_t rank, count, data[16], own[16];
+	size_t sends[8], receives[8], at[8];
+	coll_comm_t comm;
+
+	program_must(coll_comm_init_env(&comm, NULL));
+	program_must(coll_comm_user_rank(comm, &rank));
+	program_must(coll_comm_count(comm, &count));
+	for (int r = 0; r < count; r++) {
+		sends[r] = rank > 0;
+		receives[r] = r > 0;
+		at[r] = 2 * (size_t)r;
+		own[2 * r] = rank;
+		data[2 * r] = data[2 * r + 1] = -1;
+	}
+	program_must(coll_alltoallv(rank ? own : data, sends, at, data, receives, at, COLL_INT32,
+				    comm, NULL));
+	program_must(coll_sync(comm));
+	for (int r = 0; r < count; r++) {
+		program_expect("an all-to-all", data[2 * r], r ? r : -1);
+		program_expect("a hole", data[2 * r + 1], -1);
+	}
+	program_must(coll_comm_destroy(comm));
+}
+
 int main(int argc, char **argv)
 {
+	static const struct {
+		const char *mode;
+		void (*run)(void);
+	} modes[] = {
+		{"part", program_part},   {"after", program_after}, {"late", program_late},
+		{"some", program_some},   {"leave", program_leave}, {"fork", program_fork},
+		{"place", program_place}, {"holes", program_holes},
+	};
 	const char *mode = argc > 1 ? argv[1] : "";
 
 	if (!strcmp(mode, "before") && argc > 2)
-		program_before(argv[2]);
-	else if (!strcmp(mode, "part"))
-		program_part();
-	else if (!strcmp(mode, "after"))
-		program_after();
-	else if (!strcmp(mode, "late"))
-		program_late();
-	else
-		return fprintf(stderr, "usage: program before LEVEL|part|after|late\n"), 2;
-	return 0;
+		return program_before(argv[2]), 0;
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+		if (!strcmp(mode, modes[i].mode))
+			return modes[i].run(), 0;
+	return fprintf(stderr, "usage: program before LEVEL|part|after|late|...\n"), 2;
 }

@@ -249,14 +249,19 @@ __attribute__((constructor)) static void late(void)
 	const char *rank = getenv("COLL_RANK");
 
 	if (rank && !strcmp(rank, "1"))
-		sleep(1);
+		sleep(getenv("LATE") ? 4 : 1);
 }
 END
     spoilt late "${top_srcdir:-.}/tests/plugins/bad/coll_longhand.c" "$dir/late.c"
     launched late "$coll" run -n 2 -e COLL_TIMEOUT=0.2s -- --only bits,strings "$dir/coll_late.so"
     is "launched ranks wait for each other as long as a check may take: status 0" "$status" 0
+    launched stuck "$coll" run -n 2 -e LATE=1 -- --no-fork --timeout 1 --only coll-allreduce,coll-broadcast "$dir/coll_late.so"
+    is "a check without a child hangs: status 1" "$status" 1
+    has "the report ends with it" "$dir/out" '^1\.\.1$'
+    has "the report says so" "$dir/out" '^# the report ends with the check that hangs'
 else
     skip "a plugin with a fault" "built with a sanitizer ($TEST_SANITIZE)"
+    skip "a check without a child hangs" "built with a sanitizer ($TEST_SANITIZE)"
     skip "launched ranks wait for each other" "built with a sanitizer ($TEST_SANITIZE)"
 fi
 launched nothing "$coll" run -n 2 -- --only header "$build/.libs/coll_tcp.so"

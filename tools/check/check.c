@@ -293,6 +293,7 @@ static void check_one(const struct check_line *line, const struct check *check,
 
 struct check_sum {
 	int total, passed, skipped, cases;
+	int stuck; /* 1: a check goes on in this process, and would disturb the next */
 	long long calls;
 	int opening, opened;        /* checks that open an endpoint: wanted, and not skipped */
 	char why[CHECK_TEXT + 200]; /* the first reason to skip such a check */
@@ -305,6 +306,7 @@ static void check_count(struct check_sum *sum, int counts, const struct check_re
 	sum->passed += result->verdict == CHECK_PASSED;
 	sum->skipped += result->verdict == CHECK_SKIPPED;
 	sum->cases += result->cases;
+	sum->stuck |= result->stuck;
 	sum->calls += result->calls;
 	if (!counts)
 		return;
@@ -338,7 +340,8 @@ static void check_group(const struct check_line *line, int group, struct check_s
 	static struct check_result result;
 
 	for (int i = 0; check_lists[i]; i++)
-		for (const struct check *check = check_lists[i]; check->name; check++) {
+		for (const struct check *check = check_lists[i]; check->name && !sum->stuck;
+		     check++) {
 			if ((int)check->group != group || !check_wanted(line, check))
 				continue;
 			progress_show(&sum->progress, "check %d: %s", sum->total + 1, check->name);
@@ -384,6 +387,10 @@ static int check_report(struct check_line *line)
 		check_group(line, group, &sum);
 	printf("1..%d\n", sum.total);
 	check_advise(&sum.broken);
+	if (sum.stuck)
+		puts("# the report ends with the check that hangs: without a child (--no-fork) "
+		     "nothing "
+		     "can end it");
 	printf("# %d checks in %d runs: %d passed, %d failed, %d skipped; %lld collectives "
 	       "verified; %.1f s\n",
 	       sum.total, sum.cases, sum.passed, sum.total - sum.passed - sum.skipped, sum.skipped,

@@ -256,7 +256,8 @@ void check_needs(struct check_case *c)
 		check_device_needs(c);
 	if (c->check->group == CHECK_TABLE || !plugin->backend.probe)
 		return;
-	if (c->processes)
+	/* With --no-fork the earlier checks have used the plugin here, and a child could not use it. */
+	if (c->processes && !c->options->no_fork)
 		load_probe_apart(c);
 	else
 		load_probe(c);

@@ -260,7 +260,8 @@ struct check_result {
 	enum check_verdict verdict;
 	int cases, skipped;
 	int waited; /* 1: the failed case used up a time limit, its own or the check's; 0 under a launcher */
-	long long calls;             /* number of collectives that were verified on all ranks */
+	int stuck;       /* 1: the case hangs in a thread of this process, which nothing can end */
+	long long calls; /* number of collectives that were verified on all ranks */
 	char text[CHECK_TEXT + 200]; /* the reason for a failure or a skip */
 	char skip[CHECK_TEXT];
 	char output[16384]; /* output of the failed case */

@@ -173,8 +173,10 @@ void check_launched_agree(const struct check_launch *launch, struct check_result
 	worst = launched_worst(all, launch->nranks, &rank);
 	*result = *worst;
 	result->calls = 0;
-	for (int r = 0; r < launch->nranks; r++)
+	for (int r = 0; r < launch->nranks; r++) {
 		result->calls += all[r].calls;
+		result->stuck |= all[r].stuck;
+	}
 	if (result->verdict == CHECK_NOT_PASSED && !strstr(result->text, "rank "))
 		snprintf(result->text, sizeof(result->text), "rank %d: %.*s", rank, CHECK_TEXT,
 			 worst->text);

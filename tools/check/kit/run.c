@@ -298,6 +298,7 @@ static void run_report(struct run *run, struct check_result *result)
 	result->calls += atomic_load(&run->c.shared->calls);
 	if (run_conclude(run, text, sizeof(text))) {
 		result->verdict = CHECK_NOT_PASSED;
+		result->stuck = run->hung && !run->pid;
 		result->waited =
 			!run->c.options->launch && tool_now_ms() - run->begin >= run->c.timeout_ms;
 		snprintf(result->text, sizeof(result->text), "%s%s",

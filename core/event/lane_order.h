@@ -16,10 +16,10 @@
  * call waits for another: the host lane's calls begin when the native lane's calls before the group (lane_before_group) are
  * complete, and the native lane's later calls begin when the group's calls of the host lane are complete.
  *
- * Over a backend with streams the native lane waits by a stream of the library's own, the order stream, which is ordered with
- * the host lane like a stream of the program (compose/stream_order.h).  The order stream takes a place among the backend's
- * operations before and after a staged call, so that the order needs no thread of the program.  Over another backend each
- * lane's queue waits for the other lane's (compose/await.c).
+ * For a staged call over a backend with streams the native lane waits by a stream of the library's own, the order stream, which is
+ * ordered with the host lane like a stream of the program (compose/stream_order.h).  The order stream takes a place among the
+ * backend's operations before and after a staged call, so that the order needs no thread of the program.  Over another backend,
+ * and wherever the lanes have one order, each lane's queue waits for the other lane's (compose/await.c).
  */
 #ifndef CORE_EVENT_LANE_ORDER_H
 #define CORE_EVENT_LANE_ORDER_H

@@ -35,9 +35,19 @@ static struct position report_hashes(const struct lane *lane)
 	return p;
 }
 
+const struct record *report_newest_call(const struct lane *lane)
+{
+	const struct record *last = NULL;
+	uint64_t number = lane->issued;
+
+	while ((last = call_log_record(lane, number)) && last->kind == KIND_AWAIT)
+		number--;
+	return last;
+}
+
 static void report_newest(const struct lane *lane, struct position *p)
 {
-	const struct record *last = call_log_record(lane, lane->issued);
+	const struct record *last = report_newest_call(lane);
 
 	if (!last)
 		return;
@@ -88,6 +98,20 @@ static int32_t report_elsewhere(const struct lane *lane)
 	return ELSEWHERE_NOWHERE;
 }
 
+/*
+ * Where all calls have one order, the queue of a lane may wait for a call of the other lane: a thread that waits in that queue waits
+ * for the call.
+ */
+static void report_add_waits(const struct lane *lane, struct position *p, const struct lane *other)
+{
+	const struct op *op = other->queue.head;
+
+	if (!p->stalled && op && op->call.args.kind == KIND_AWAIT &&
+	    op->awaited.outcome == lane->comm->outcome && op->awaited.lane_index == lane->index &&
+	    stall_is_busy(lane) && stall_waits(other))
+		p->stalled = STALLED_WAITS;
+}
+
 struct report report_make(const struct lane *lane, uint32_t flags)
 {
 	struct report r = {.flags = flags, .here = report_hashes(lane)};
@@ -101,6 +125,8 @@ struct report report_make(const struct lane *lane, uint32_t flags)
 	other = lane_lock_other(lane);
 	if (other) {
 		r.other = report_position(other);
+		report_add_waits(lane, &r.here, other);
+		report_add_waits(other, &r.other, lane);
 		r.flags |= REPORT_OTHER;
 		lane_unlock_other(other);
 	}
@@ -436,11 +462,10 @@ static void report_check_order(struct lane *lane, int peer, const struct report 
 			     sizeof(our_call));
 	stall_describe_place(lane, across_here, across_here ? &theirs->other : &theirs->here,
 			     their_call, sizeof(their_call));
-	lane_set_pending(
-		lane, COLL_ERR_MISMATCH,
-		"%s %s, but %s %s: all ranks must make the same calls in the same order, on memory "
-		"of one kind",
-		comm_rank_name(lane, peer, &name), their_call, comm_own_name(lane, &own), our_call);
+	lane_set_pending(lane, COLL_ERR_MISMATCH,
+			 "%s %s, but %s %s: all ranks must make the same calls in the same order%s",
+			 comm_rank_name(lane, peer, &name), their_call, comm_own_name(lane, &own),
+			 our_call, stall_lanes_share(lane) ? "" : ", on memory of one kind");
 }
 
 /* ----------------------------------------------------------------------------------- taking -- */

@@ -64,6 +64,8 @@ struct report {
 
 /* This rank's report, without calls. */
 struct report report_make(const struct lane *lane, uint32_t flags);
+/* The program's newest call that the log still has, or NULL. */
+const struct record *report_newest_call(const struct lane *lane);
 /* Takes the report of another rank and compares it with the log: 1 if the rank has left with it. */
 int report_take(struct lane *lane, int rank, const void *bytes, size_t len);
 

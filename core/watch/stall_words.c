@@ -19,6 +19,21 @@ int stall_mark_awaited(const struct lane *lane, uint8_t *from)
 	return any;
 }
 
+int stall_lanes_share(const struct lane *lane)
+{
+	return lane_has_one_order(lane->native ? lane : lane_other(lane));
+}
+
+/* Which calls one of two lanes has: " on host memory", or " over the companion"; of a single lane "". */
+static const char *stall_lane_words(const struct lane *lane, int native)
+{
+	if (!lane_other(lane))
+		return "";
+	if (stall_lanes_share(lane))
+		return native ? " by the backend" : " over the companion";
+	return native ? " on device memory" : " on host memory";
+}
+
 void stall_describe_own(const struct lane *lane, char *text, size_t size)
 {
 	const struct engine *busy = engines_busy(lane);
@@ -30,11 +45,11 @@ void stall_describe_own(const struct lane *lane, char *text, size_t size)
 		call_describe(lane, &lane->queue.head->call, text, size);
 	else
 		lane->waited->kind->describe(lane->waited, text, size);
-	/* A rank whose buffers lie in another kind of memory makes its call in the other lane (comm/lane.h). */
+	/* Another rank may make another call here, in the other lane (comm/lane.h). */
 	used = strlen(text);
 	if (lane_other(lane) && (!lane->native || lane->comm->host_issued))
-		snprintf(text + used, size - used, ", on %s memory",
-			 lane->native ? "device" : "host");
+		snprintf(text + used, size - used, ",%s",
+			 stall_lane_words(lane, lane->native != NULL));
 }
 
 static void stall_see_unexpected(void *user, const struct unexpected *e)
@@ -151,12 +166,6 @@ static void stall_describe_last_seen(const struct rank_status *status, char *tex
 			 signature_kind_name(status->seen_kind), status->seen_seq + 1ULL);
 }
 
-/* The memory of the calls of one of two lanes: " on host memory"; or "". */
-static const char *stall_memory(const struct lane *lane, int native)
-{
-	return !lane_other(lane) ? "" : native ? " on device memory" : " on host memory";
-}
-
 /* "waits in coll_probe of a message from any rank with tag 7" */
 static void stall_describe_unordered(const struct lane *lane, const struct position *p, char *text,
 				     size_t size)
@@ -182,7 +191,7 @@ static void stall_describe_p2p(const struct lane *lane, int native, const struct
 
 	if (native)
 		snprintf(text + at, size - at, ", after %u collectives%s", p->number,
-			 stall_memory(lane, 1));
+			 stall_lane_words(lane, 1));
 	else
 		snprintf(text + at, size - at, " with tag %u", p->seq_or_tag);
 }
@@ -192,21 +201,21 @@ void stall_describe_place(const struct lane *lane, int other, const struct posit
 {
 	const struct signature signature = {{p->meta[0], p->meta[1]}};
 	const int native = (lane->native != NULL) != other; /* it may have finished the call */
-	const char *memory = stall_memory(lane, native);
+	const char *which = stall_lane_words(lane, native);
 	const char *verb = native && p->stalled != STALLED_WAITS ? "last called" : "waits in";
 	char call[160];
 
 	if (p->kind == POSITION_PROBE || p->kind == POSITION_IRECV) {
 		stall_describe_unordered(lane, p, text, size);
 	} else if (p->kind < 0 && native) {
-		snprintf(text, size, "has called nothing yet%s", memory);
+		snprintf(text, size, "has called nothing yet%s", which);
 	} else if (p->kind < 0) {
 		snprintf(text, size, "has called %u collective%s%s and waits in none", p->number,
-			 p->number == 1 ? "" : "s", memory);
+			 p->number == 1 ? "" : "s", which);
 	} else if (kind_at(p->kind)->is_collective) {
 		signature_describe(lane, &signature, call, sizeof(call));
 		snprintf(text, size, "%s %s as collective number %u%s%s", verb, call,
-			 p->seq_or_tag + 1, memory[0] ? " of those" : "", memory);
+			 p->seq_or_tag + 1, which[0] ? " of those" : "", which);
 	} else {
 		stall_describe_p2p(lane, native, p, verb, text, size);
 	}
@@ -269,14 +278,14 @@ static void stall_describe_rank(const struct lane *lane, int rank, char *text, s
 				 ? "has sent nothing directly to this rank"
 				 : "was never heard from",
 			 lane_other(lane) ? " in a call" : "",
-			 stall_memory(lane, lane->native != NULL));
+			 stall_lane_words(lane, lane->native != NULL));
 	}
 }
 
 /* Has the rank called as many collectives as this one?  They say nothing of a message. */
 static int stall_is_level(const struct lane *lane, int rank)
 {
-	const struct record *last = call_log_record(lane, lane->issued);
+	const struct record *last = report_newest_call(lane);
 	const struct report *report = watch_report(lane, rank);
 
 	return report && last && kind_at(last->kind)->is_collective &&

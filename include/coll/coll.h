@@ -859,8 +859,8 @@ COLL_API coll_result_t coll_exscan(const void *sendbuf, void *recvbuf, size_t co
  * ...displs   nranks entries, copied too; or NULL: the parts follow one another.  The parts in a
  *             receive buffer must not overlap.
  * dtype       A rank that has no elements, neither to send nor to receive, may name any type, in
- *             reductions any type that has `op`.  If the other ranks name an opaque type, it names an
- *             opaque type too.
+ *             reductions any type that has `op`.  But it names an opaque type if and only if the other
+ *             ranks name an opaque type.
  * A rank's count for its own part must be the same for sending and receiving.
  */
 

@@ -72,8 +72,8 @@ int32_t ucc_refused(coll_error_t *err, ucc_status_t status, const char *what);
 struct ucc;
 
 /*
- * Between these two calls the messages of UCC and UCX in this thread go to the log of `host`.  ucc_log_begin returns the host
- * whose log it was before; the caller passes it to ucc_log_end.
+ * Between these two calls the messages of UCC and UCX in this thread go to the log of `host`.  ucc_log_begin drops an earlier
+ * warning, and returns the host whose log it was before; the caller passes it to ucc_log_end.
  */
 const coll_host_t *ucc_log_begin(const coll_host_t *host);
 void ucc_log_end(const coll_host_t *before);
@@ -110,6 +110,7 @@ struct ucc {
 	ucc_lib_h lib;
 	ucc_context_h context;
 	ucc_team_h team;
+	int unfinished; /* UCC is making the team, and cannot end it */
 	atomic_int aborted;
 	/* The failure of an operation, which every later call returns; COLL_SUCCESS: none. */
 	coll_error_t failure;
@@ -121,6 +122,7 @@ struct ucc {
 	int in_group;          /* the open group is one batch */
 	struct ucc *next_open; /* see ucc_log_add */
 	int64_t idle_since;    /* clock_now_us of the last post or completion; 0: not read since */
+	int rest_moves;        /* ucc_query still moves UCX so often without operations */
 };
 
 /* ------------------------------------------------------------------- ucc_team.c -- */
@@ -130,7 +132,7 @@ int32_t ucc_open(const coll_host_t *host, void **ep, coll_error_t *err);
 /* -------------------------------------------------------------------- ucc_end.c -- */
 
 void ucc_close(void *ep, int64_t timeout_ms);
-/* The process ends: waits a moment for the threads that end contexts. */
+/* The process ends: waits a moment for the threads that end contexts.  Later calls for endpoints fail or do nothing. */
 void ucc_finish(void);
 
 /* ------------------------------------------------------------------ ucc_queue.c -- */
@@ -142,6 +144,11 @@ int32_t ucc_group_end(void *ep, coll_error_t *err);
 int32_t ucc_query(void *ep, coll_error_t *err);
 int32_t ucc_sync(void *ep, int64_t timeout_ms, coll_error_t *err);
 void ucc_abort(void *ep);
+/* Is nothing under way, and has nothing failed? */
+int ucc_queue_is_at_rest(struct ucc *u);
+/* The process ends: from now on the operations of all endpoints fail without a call of UCC. */
+void ucc_queue_stop(void);
+int ucc_queue_is_stopped(void);
 /* Frees the operations.  UCC may still use the memory of those under way, which stays. */
 void ucc_queue_free(struct ucc *u);
 

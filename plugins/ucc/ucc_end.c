@@ -3,7 +3,8 @@
  * ucc_end.c - ends an endpoint.
  *
  * The end of a context waits until its messages have left, and for that other ranks may have to move theirs: so another thread ends
- * the context.  Nothing can end a context with collectives under way: it stays in memory, and nobody calls UCC for it again.
+ * the context.  Nothing can end a context with collectives under way, or with a team that is being made: it stays in memory, and
+ * nobody calls UCC for it again.
  */
 #include "ucc.h"
 #include "base/thread.h"
@@ -107,7 +108,7 @@ static int end_start(const struct ucc *u, int64_t timeout_ms)
 
 static void end_without_context(struct ucc *u)
 {
-	if (u->lib)
+	if (u->lib && !ucc_queue_is_stopped())
 		ucc_library_finalize(u->lib);
 	free(u->exchange);
 }
@@ -115,7 +116,7 @@ static void end_without_context(struct ucc *u)
 void ucc_close(void *ep, int64_t timeout_ms)
 {
 	struct ucc *u = ep;
-	const int works = !u->first && !u->failure.code && !atomic_load(&u->aborted);
+	const int ends = ucc_queue_is_at_rest(u) && !u->unfinished && !ucc_queue_is_stopped();
 	/* One thread may end the endpoints of all ranks, one after the other. */
 	const int alone = u->nranks > 1 && kit_all_share(u->host, COLL_SHARES_PROCESS);
 	const int64_t wait_ms = alone || timeout_ms < END_REST_MS ? END_REST_MS : timeout_ms;
@@ -123,9 +124,10 @@ void ucc_close(void *ep, int64_t timeout_ms)
 	ucc_log_remove(u);
 	if (!u->context)
 		end_without_context(u);
-	else if (!works || !end_start(u, wait_ms))
+	else if (!ends || !end_start(u, wait_ms))
 		kit_log(u->host, COLL_LOG_DEBUG,
-			"UCC's context stays in memory: UCC cannot cancel what is under way");
+			"UCC's context stays in memory: UCC cannot cancel what is under way, and "
+			"ends nothing when the process ends");
 	ucc_queue_free(u);
 	free(u);
 }
@@ -134,6 +136,7 @@ void ucc_finish(void)
 {
 	const int64_t deadline = clock_deadline(END_FINISH_MS);
 
+	ucc_queue_stop();
 	pthread_once(&end_once, end_init);
 	pthread_mutex_lock(&end_lock);
 	while (end_count && !clock_cond_wait(&end_changed, &end_lock, deadline))

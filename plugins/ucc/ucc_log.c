@@ -21,7 +21,7 @@ static _Thread_local int log_is_quiet;
 /* The open endpoints. */
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ucc *log_open;
-/* The last warning or error since ucc_log_begin. */
+/* The last warning or error since ucc_log_begin, or of an operation. */
 static _Thread_local char log_warning[200];
 
 const coll_host_t *ucc_log_begin(const coll_host_t *host)
@@ -29,6 +29,7 @@ const coll_host_t *ucc_log_begin(const coll_host_t *host)
 	const coll_host_t *before = log_host;
 
 	log_host = host;
+	log_warning[0] = '\0';
 	return before;
 }
 

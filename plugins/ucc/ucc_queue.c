@@ -6,6 +6,7 @@
  * failure nobody calls that function for the context again, and the memory of the operations stays.
  */
 #include "ucc.h"
+#include "base/cancel.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@ enum {
 	QUEUE_POLLS = 32,        /* between two reads of the clock */
 	QUEUE_BUSY_US = 1000000, /* a waiting thread yields for so long, and naps afterwards */
 	QUEUE_NAP_US = 100,
+	QUEUE_REST_MOVES = 16, /* of an endpoint without operations */
 };
 
 /* --------------------------------------------------------------------------- ends -- */
@@ -30,11 +32,28 @@ static int32_t queue_fail(struct ucc *u, ucc_status_t status, const char *what)
 	return ucc_refused(&u->failure, status, what);
 }
 
+/* The process ends: UCC's exit handlers may run at any moment, so nobody calls UCC any more. */
+static atomic_int queue_stopped;
+
+void ucc_queue_stop(void)
+{
+	atomic_store(&queue_stopped, 1);
+}
+
+int ucc_queue_is_stopped(void)
+{
+	return atomic_load_explicit(&queue_stopped, memory_order_relaxed);
+}
+
 /* COLL_SUCCESS while the endpoint works. */
 static int32_t queue_check(struct ucc *u, coll_error_t *err)
 {
 	if (u->failure.code)
 		return queue_failed(u, err);
+	if (ucc_queue_is_stopped())
+		return error_fill(err, COLL_ERR_INVALID_USAGE,
+				  "the process ends, and UCC with it: make no calls from exit "
+				  "handlers");
 	if (atomic_load_explicit(&u->aborted, memory_order_relaxed))
 		return error_fill(err, COLL_ERR_ABORTED, "the communicator was aborted");
 	return COLL_SUCCESS;
@@ -45,6 +64,11 @@ void ucc_abort(void *ep)
 	struct ucc *u = ep;
 
 	atomic_store(&u->aborted, 1);
+}
+
+int ucc_queue_is_at_rest(struct ucc *u)
+{
+	return !u->first && !u->failure.code && !atomic_load(&u->aborted);
 }
 
 void ucc_queue_free(struct ucc *u)
@@ -112,6 +136,7 @@ static int32_t queue_end_first(struct ucc *u)
 	op->next = u->spare;
 	u->spare = op;
 	u->idle_since = 0;
+	u->rest_moves = QUEUE_REST_MOVES;
 	return status ? queue_fail(u, status, "ucc_collective_finalize") : COLL_SUCCESS;
 }
 
@@ -144,13 +169,25 @@ static int32_t queue_move(struct ucc *u)
 	return status < 0 ? queue_fail(u, status, "ucc_context_progress") : queue_advance(u);
 }
 
+/* The last bytes of an operation that is complete here may still be in UCX. */
+static void queue_rest(struct ucc *u)
+{
+	if (u->rest_moves > 0 && !ucc_queue_is_stopped()) {
+		u->rest_moves--;
+		(void)ucc_library.ucc_context_progress(u->context);
+	}
+}
+
 int32_t ucc_query(void *ep, coll_error_t *err)
 {
+	CANCEL_OFF;
 	struct ucc *u = ep;
 	int32_t code;
 
-	if (!u->first && !u->failure.code)
+	if (!u->first && !u->failure.code) {
+		queue_rest(u);
 		return COLL_SUCCESS;
+	}
 	code = queue_check(u, err);
 	if (code)
 		return code;
@@ -201,6 +238,7 @@ static struct ucc_op *queue_op(struct ucc *u)
 
 int32_t ucc_issue(void *ep, const coll_args_t *args, coll_error_t *err)
 {
+	CANCEL_OFF;
 	struct ucc *u = ep;
 	int32_t code = queue_check(u, err);
 	struct ucc_op *op = code ? NULL : queue_op(u);
@@ -237,6 +275,7 @@ int32_t ucc_group_begin(void *ep, coll_error_t *err)
 
 int32_t ucc_group_end(void *ep, coll_error_t *err)
 {
+	CANCEL_OFF;
 	struct ucc *u = ep;
 	int32_t code;
 

@@ -109,9 +109,28 @@ static int32_t team_check_versions(const struct ucc *u, coll_error_t *err)
  */
 static void team_tune(const struct ucc *u, ucc_context_config_h config)
 {
-	if (u->nranks > 2 && !secure_getenv("UCC_TL_UCP_TUNE"))
-		ucc_library.ucc_context_config_modify(config, "tl/ucp", "TUNE",
-						      "allreduce:0-inf:@sra_knomial");
+	ucc_status_t status;
+
+	if (u->nranks <= 2 || secure_getenv("UCC_TL_UCP_TUNE"))
+		return;
+	status = ucc_library.ucc_context_config_modify(config, "tl/ucp", "TUNE",
+						       "allreduce:0-inf:@sra_knomial");
+	if (status)
+		kit_log(u->host, COLL_LOG_WARN,
+			"UCC does not take the setting UCC_TL_UCP_TUNE (%s): the ranks may get "
+			"different bits of a sum",
+			ucc_library.ucc_status_string(status));
+}
+
+static void team_configure(const struct ucc *u, ucc_context_config_h config)
+{
+	char ranks[16];
+
+	snprintf(ranks, sizeof(ranks), "%u", u->nranks);
+	ucc_library.ucc_context_config_modify(config, NULL, "ESTIMATED_NUM_EPS", ranks);
+	/* UCC would wait without a limit for the connections to all ranks.  Without tl/ucp there is no such wait. */
+	ucc_library.ucc_context_config_modify(config, "tl/ucp", "PRECONNECT", "0");
+	team_tune(u, config);
 }
 
 static int32_t team_make_context(struct ucc *u, coll_error_t *err)
@@ -121,15 +140,10 @@ static int32_t team_make_context(struct ucc *u, coll_error_t *err)
 					     .type = UCC_CONTEXT_EXCLUSIVE,
 					     .oob = team_oob(u)};
 	ucc_context_config_h config;
-	ucc_status_t status;
-	char ranks[16];
-
-	snprintf(ranks, sizeof(ranks), "%u", u->nranks);
-	status = ucc_library.ucc_context_config_read(u->lib, NULL, &config);
+	ucc_status_t status = ucc_library.ucc_context_config_read(u->lib, NULL, &config);
 	if (status)
 		return ucc_refused(err, status, "ucc_context_config_read");
-	ucc_library.ucc_context_config_modify(config, NULL, "ESTIMATED_NUM_EPS", ranks);
-	team_tune(u, config);
+	team_configure(u, config);
 	u->exchange->in_context = 1;
 	status = ucc_library.ucc_context_create(u->lib, &params, config, &u->context);
 	u->exchange->in_context = 0;
@@ -177,7 +191,8 @@ static int32_t team_make_team(struct ucc *u, coll_error_t *err)
 		sched_yield();
 		code = team_interrupted(u, err);
 	}
-	/* UCC cannot end a team that is being made: it stays in memory. */
+	/* UCC cannot end a team that is being made: it stays in memory, with its context. */
+	u->unfinished = code != COLL_SUCCESS;
 	if (code)
 		u->team = NULL;
 	if (!code && status)

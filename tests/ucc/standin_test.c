@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* standin_test.c - how the ucc backend calls UCC, over a stand-in for UCC: its settings, its failures, its ends. */
+#include "../lib/log_capture.h"
+#include "../lib/ranks.h"
+#include "standin.h"
+
+#include <dlfcn.h>
+
+enum { BARRIERS = 100 };
+
+static struct ucc_standin *standin;
+
+/* The plugin opens the same file, so both have one stand-in. */
+static void standin_open(void)
+{
+	const char *top = getenv("top_builddir");
+	char path[4096];
+	void *library;
+
+	snprintf(path, sizeof(path), "%s/tests/ucc/.libs/ucc_standin.so", top ? top : ".");
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library)
+		bail_out("%s", dlerror());
+	standin = dlsym(library, "ucc_standin");
+	if (!standin)
+		bail_out("%s", dlerror());
+	setenv("COLL_UCC_LIBRARY", path, 1);
+}
+
+/* A communicator of one rank is made in this thread. */
+static int standin_comms(coll_comm_t *comms, int nranks)
+{
+	char id[COLL_UNIQUE_ID_SIZE];
+	coll_config_t config;
+
+	ranks_config(&config, "ucc");
+	config.init_timeout_ms = 500;
+	if (nranks > 1)
+		return coll_comm_init_all(comms, nranks, NULL, &config);
+	if (coll_get_unique_id(id, sizeof(id)))
+		bail_out("%s", coll_get_last_error(NULL));
+	return coll_comm_init_rank(comms, 1, id, 0, &config);
+}
+
+static void standin_end(coll_comm_t *comms, int nranks)
+{
+	for (int r = 0; r < nranks; r++)
+		is_int(coll_comm_destroy(comms[r]), 0, "rank %d is destroyed", r);
+}
+
+/* -------------------------------------------------------------------------- calls -- */
+
+static void barriers(struct rank *r)
+{
+	int64_t x = 1, y;
+
+	for (int i = 0; i < BARRIERS; i++) {
+		rank_did(r, coll_barrier(r->comm), "barrier");
+		rank_did(r, coll_group_start(), "group_start");
+		rank_did(r, coll_allreduce(&x, &y, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+			 "allreduce");
+		rank_did(r, coll_group_end(), "group_end");
+		rank_did(r, coll_sync(r->comm), "sync");
+	}
+}
+
+/* UCC could keep its locks for ever if pthread_cancel ended a thread in it. */
+static void test_cancelling(void)
+{
+	const struct ranks_job job = {.backend = "ucc", .nranks = 2, .fn = barriers};
+
+	standin->needs_moves = 3;
+	standin->cancellable = 0;
+	ranks_ok(&job, "barriers and groups");
+	is_int(standin->cancellable, 0, "no call of UCC can be cancelled");
+	is_int(standin->preconnect, 0, "UCC connects no ranks in open");
+}
+
+/* The last bytes of a call that is complete at once may still be in UCX. */
+static void test_rest(void)
+{
+	coll_comm_t comm;
+
+	standin->needs_moves = 0;
+	is_int(standin_comms(&comm, 1), 0, "a communicator");
+	standin->moves = 0;
+	is_int(coll_barrier(comm), 0, "a barrier");
+	is_int(coll_sync(comm), 0, "sync");
+	ok(standin->moves > 0, "UCC moves after its last call");
+	standin_end(&comm, 1);
+}
+
+/* ----------------------------------------------------------------------- settings -- */
+
+static void test_tune(void)
+{
+	coll_comm_t comms[3];
+
+	standin->takes_tune = 0;
+	log_begin();
+	is_int(standin_comms(comms, 3), 0, "communicators without the setting TUNE");
+	log_end();
+	ok(log_lines("UCC_TL_UCP_TUNE") > 0, "a warning names the setting");
+	standin->takes_tune = 1;
+	standin_end(comms, 3);
+}
+
+static void test_old_warning(void)
+{
+	coll_comm_t comm;
+
+	standin->warns = 1;
+	is_int(standin_comms(&comm, 1), 0, "a communicator with a warning");
+	standin_end(&comm, 1);
+	standin->makes_contexts = 0;
+	ok(standin_comms(&comm, 1), "no context, with a warning");
+	has_str(coll_get_last_error(NULL), "a warning of the stand-in", "the reason");
+	standin->makes_contexts = 1;
+	is_int(standin_comms(&comm, 1), 0, "a communicator with a warning");
+	standin_end(&comm, 1);
+	standin->warns = standin->makes_contexts = 0;
+	ok(standin_comms(&comm, 1), "no context, without a warning");
+	ok(!strstr(coll_get_last_error(NULL), "stand-in"), "an old warning is not the reason: %s",
+	   coll_get_last_error(NULL));
+	standin->makes_contexts = 1;
+}
+
+/* --------------------------------------------------------------------------- ends -- */
+
+/* UCC would go on to make the team in a context that has ended. */
+static void test_unfinished(void)
+{
+	coll_comm_t comm;
+
+	standin->makes_teams = 0;
+	is_int(standin_comms(&comm, 1), COLL_ERR_TIMEOUT, "no team gets ready");
+	is_int(standin->ended_early, 0, "the context of the team stays");
+	standin->makes_teams = 1;
+}
+
+static coll_comm_t exit_comm;
+
+/* An exit handler of the program: it runs after those that the library installed later. */
+static void exit_calls(void)
+{
+	const int moves = standin->moves, ended = standin->contexts_ended;
+	const int code = coll_barrier(exit_comm);
+
+	(void)coll_comm_destroy(exit_comm);
+	_exit(!code ? 2 : standin->moves != moves ? 3 : standin->contexts_ended != ended ? 4 : 0);
+}
+
+static void test_exit(void)
+{
+	int status = 0;
+	const pid_t pid = fork();
+
+	if (!pid) {
+		atexit(exit_calls);
+		exit(standin_comms(&exit_comm, 1) || coll_barrier(exit_comm) ||
+		     coll_sync(exit_comm));
+	}
+	waitpid(pid, &status, 0);
+	is_int(status, 0, "calls at the end of the process fail without UCC");
+}
+
+int main(void)
+{
+	ranks_plugins(".libs", NULL);
+	standin_open();
+	test_exit(); /* first: a child of a process that uses UCC cannot */
+	test_cancelling();
+	test_rest();
+	test_tune();
+	test_old_warning();
+	test_unfinished();
+	return done_testing();
+}

@@ -103,22 +103,22 @@ def child():
 # ---- ranks of other launchers ----
 
 
-def by_id(rank, size, pipe):
+def by_id(rank, size, queue):
     id = coll.unique_id() if rank == 0 else None
     if rank == 0:
         for _ in range(size - 1):
-            pipe[1].send(id)
+            queue.put(id)
     else:
-        id = pipe[0].recv()
+        id = queue.get()
     with coll.init_rank(size, id, rank) as comm:
         say(comm.allreduce(1.0))
 
 
 def ids():
-    """Processes of multiprocessing, which pass the id through a pipe."""
+    """Processes of multiprocessing, which pass the id through a queue: two readers of one pipe would mix their parts."""
     method = multiprocessing.get_context("spawn")
-    pipe = method.Pipe(duplex=False)
-    ranks = [method.Process(target=by_id, args=(rank, 3, pipe)) for rank in range(3)]
+    queue = method.SimpleQueue()
+    ranks = [method.Process(target=by_id, args=(rank, 3, queue)) for rank in range(3)]
     for process in ranks:
         process.start()
     for process in ranks:

@@ -12,6 +12,7 @@
 #include "base/handle.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ------------------------------------------------------------------------- making -- */
 
@@ -36,12 +37,20 @@ static void life_number_ranks(struct lane *lane, const int *to_context_rank)
 	}
 }
 
+/*
+ * Two cache lines, which processors fetch together.  A communicator has its lines alone: ranks that are threads of one process
+ * would else write to what another rank reads in each call.
+ */
+enum { LINES = 128 };
+
 struct comm *comm_blank(int rank, int nranks)
 {
-	struct comm *comm = calloc(1, sizeof(*comm));
+	struct comm *comm;
+	void *memory;
 
-	if (!comm)
+	if (posix_memalign(&memory, LINES, (sizeof(*comm) + LINES - 1) / LINES * LINES))
 		return NULL;
+	comm = memset(memory, 0, sizeof(*comm));
 	comm->rank = rank;
 	comm->nranks = nranks;
 	comm->outcome = outcome_new(NULL);

@@ -214,7 +214,7 @@ int ncclLLA2ACalcSlots(int elements, int size)
 }
 NCCL_ALSO(ncclLLA2ACalcSlots);
 
-/* ncclDevCommCreate would allocate what is required here. */
+/* NVIDIA's ncclDevCommCreate allocates the resources that these requirements ask for; libcoll has no device communicators. */
 static ncclResult_t no_requirement(const char *function, ncclDevResourceRequirements_t *requirement)
 {
 	if (requirement)

@@ -69,7 +69,7 @@
 
 enum { MPI_VERSION_TEXT = 64, MPI_PATH_TEXT = 256 };
 
-/* The functions of the opened library, and what it says of itself. */
+/* The functions of the opened MPI library, and its own version text. */
 struct mpi_library {
 #define MPI_MEMBER(function, member) __typeof__(function) *member;
 	MPI_FUNCTIONS(MPI_MEMBER)

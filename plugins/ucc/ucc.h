@@ -183,7 +183,7 @@ struct ucc_op {
 /* Translates a call, unless a spare operation is the same call; COLL_ERR_NO_MEMORY. */
 int32_t ucc_op_fill(struct ucc_op *op, const struct ucc *u, const coll_args_t *args,
 		    coll_error_t *err);
-/* The operation is spare: frees what it needs no longer. */
+/* The operation is spare: frees the memory that only a running operation needs. */
 void ucc_op_clear(struct ucc_op *op);
 int32_t ucc_takes(void *ep, const coll_args_t *args, coll_error_t *err);
 

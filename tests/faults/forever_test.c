@@ -24,7 +24,7 @@ enum { NRANKS = 2, SCENES = 64, TIMEOUT_MS = 200, INIT_TIMEOUT_MS = 2000, LIMIT_
 /* UCX's own thread calls functions of the C library too, so these are atomic; `broken` is set last. */
 static _Atomic int broken; /* kinds of calls; 0: none fails */
 static _Atomic int broken_errno;
-static _Atomic int good_calls; /* so many of them still succeed */
+static _Atomic int good_calls; /* number of calls of a broken kind that still succeed */
 static _Atomic int *hits;      /* calls that have failed */
 
 static int is_ours(const void *caller)

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <net/if.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,4 +68,16 @@ int namespaces_loopback(void)
 	if (fd >= 0)
 		close(fd);
 	return bad;
+}
+
+int namespaces_ip(const char *fmt, ...)
+{
+	char command[160], line[240];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(command, sizeof(command), fmt, args);
+	va_end(args);
+	snprintf(line, sizeof(line), "PATH=$PATH:/sbin:/usr/sbin; ip %s >/dev/null 2>&1", command);
+	return system(line);
 }

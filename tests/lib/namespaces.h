@@ -14,6 +14,9 @@ int namespaces_hide_mounts(void);
 /* Puts a file with this text in the place of `path`. */
 int namespaces_replace(const char *path, const char *text);
 
+/* Runs ip(8) with these arguments, in the namespace of the process; returns the result of system(). */
+int namespaces_ip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 /* Switches on the loopback device of a new network namespace. */
 int namespaces_loopback(void);
 

@@ -6,6 +6,7 @@
  * The hosts are two network namespaces.  Where the test may not make them, has no ip(8) that knows Multipath TCP, or the
  * kernel has none, it is skipped.
  */
+#include "../lib/namespaces.h"
 #include "../lib/ranks.h"
 
 #include <coll/introspect.h>
@@ -13,7 +14,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <sys/socket.h>
 
 enum { NRANKS = 2, COUNT = 64 << 10, WAIT_S = 100 };
@@ -53,31 +53,22 @@ static int refused(void)
 	return code;
 }
 
-static int __attribute__((format(printf, 1, 2))) ip(const char *fmt, ...)
-{
-	char command[160], line[240];
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(command, sizeof(command), fmt, args);
-	va_end(args);
-	snprintf(line, sizeof(line), "PATH=$PATH:/sbin:/usr/sbin; ip %s >/dev/null 2>&1", command);
-	return system(line);
-}
-
 static int add_endpoint(int rank, int link)
 {
-	return ip("mptcp endpoint add 10.8%d.3.%d dev path%d%d signal", link, rank + 1, link, rank);
+	return namespaces_ip("mptcp endpoint add 10.8%d.3.%d dev path%d%d signal", link, rank + 1,
+			     link, rank);
 }
 
 /* Gives the rank's ends of both links their addresses, and the kernel the endpoints for further paths. */
 static int wire(int rank)
 {
-	int failed = ip("mptcp limits set subflows 4 add_addr_accepted 4");
+	int failed = namespaces_ip("mptcp limits set subflows 4 add_addr_accepted 4");
 
 	for (int link = 0; link < 2 && !failed; link++)
-		failed = ip("addr add 10.8%d.3.%d/24 dev path%d%d", link, rank + 1, link, rank) ||
-			 ip("link set path%d%d up", link, rank) || add_endpoint(rank, link);
+		failed = namespaces_ip("addr add 10.8%d.3.%d/24 dev path%d%d", link, rank + 1, link,
+				       rank) ||
+			 namespaces_ip("link set path%d%d up", link, rank) ||
+			 add_endpoint(rank, link);
 	return failed;
 }
 
@@ -157,17 +148,17 @@ static int call_meanwhile(struct rank *r, int (*fn)(void))
 
 static int cut_second(void)
 {
-	return ip("mptcp endpoint delete id 2") || ip("link set path10 down");
+	return namespaces_ip("mptcp endpoint delete id 2") || namespaces_ip("link set path10 down");
 }
 
 static int mend_second(void)
 {
-	return ip("link set path10 up") || add_endpoint(0, 1);
+	return namespaces_ip("link set path10 up") || add_endpoint(0, 1);
 }
 
 static int cut_first(void)
 {
-	return ip("link set path00 down");
+	return namespaces_ip("link set path00 down");
 }
 
 /* ------------------------------------------------------------------------ the ranks -- */
@@ -237,7 +228,7 @@ static void run_rank(int rank)
 
 static int enter_namespace(void)
 {
-	return unshare(CLONE_NEWNET) || ip("link set lo up") || refused();
+	return unshare(CLONE_NEWNET) || namespaces_ip("link set lo up") || refused();
 }
 
 static void rank_one(void)
@@ -257,8 +248,8 @@ static void rank_one(void)
 static int wire_both(pid_t other)
 {
 	for (int link = 0; link < 2; link++)
-		if (ip("link add path%d0 type veth peer name path%d1 netns %d", link, link,
-		       (int)other))
+		if (namespaces_ip("link add path%d0 type veth peer name path%d1 netns %d", link,
+				  link, (int)other))
 			return -1;
 	if (wire(0))
 		return -1;

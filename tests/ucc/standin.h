@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* standin.h - a stand-in for UCC, whose collectives end by themselves: the test sets its behaviour and reads what was called. */
+/* standin.h - a stand-in for UCC, whose collectives end by themselves: the test sets its behaviour and reads which functions the plugin called. */
 #ifndef TESTS_UCC_STANDIN_H
 #define TESTS_UCC_STANDIN_H
 

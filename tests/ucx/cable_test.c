@@ -6,11 +6,11 @@
  *
  * The hosts are two network namespaces.  Where the test may not make them, or has no ip(8), it is skipped.
  */
+#include "../lib/namespaces.h"
 #include "../lib/ranks.h"
 
 #include <fcntl.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <sys/mount.h>
 
 enum { HEARS_S = 40, CALL_S = 20, DARK_S = 40, NRANKS = 2 };
@@ -41,33 +41,22 @@ static int until(_Atomic int *mark, int n, double seconds)
 	return atomic_load(mark) >= n;
 }
 
-static int __attribute__((format(printf, 1, 2))) ip(const char *fmt, ...)
-{
-	char command[120], line[200];
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(command, sizeof(command), fmt, args);
-	va_end(args);
-	snprintf(line, sizeof(line), "PATH=$PATH:/sbin:/usr/sbin; ip %s >/dev/null 2>&1", command);
-	return system(line);
-}
-
 /* A namespace with its own devices in /sys, where UCX looks for them. */
 static int new_host(void)
 {
 	return unshare(CLONE_NEWNET | CLONE_NEWNS) ||
 	       mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
-	       mount("none", "/sys", "sysfs", 0, NULL) || ip("link set lo up");
+	       mount("none", "/sys", "sysfs", 0, NULL) || namespaces_ip("link set lo up");
 }
 
 /* A second network, where frames go to an address that nobody has. */
 static int wire_nowhere(int rank)
 {
-	return ip("addr add 10.84.2.%d/24 dev dark%d", rank + 1, rank) ||
-	       ip("link set dark%d up", rank) ||
-	       ip("neigh add 10.84.2.%d lladdr 02:00:00:00:00:0%d dev dark%d nud permanent",
-		  2 - rank, rank + 1, rank);
+	return namespaces_ip("addr add 10.84.2.%d/24 dev dark%d", rank + 1, rank) ||
+	       namespaces_ip("link set dark%d up", rank) ||
+	       namespaces_ip(
+		       "neigh add 10.84.2.%d lladdr 02:00:00:00:00:0%d dev dark%d nud permanent",
+		       2 - rank, rank + 1, rank);
 }
 
 /* Gives rank's end of the cable its address, and waits until the kernel says that the cable is in. */
@@ -77,8 +66,8 @@ static int wire(int rank)
 	char path[100], state[8] = "";
 	int fd;
 
-	if (ip("addr add 10.83.2.%d/24 dev coll%d", rank + 1, rank) ||
-	    ip("link set coll%d up", rank))
+	if (namespaces_ip("addr add 10.83.2.%d/24 dev coll%d", rank + 1, rank) ||
+	    namespaces_ip("link set coll%d up", rank))
 		return -1;
 	atomic_store(&scene->wired[rank], 1);
 	snprintf(path, sizeof(path), "/sys/class/net/coll%d/operstate", rank);
@@ -191,7 +180,7 @@ static void run_rank(int rank)
 		exit(1);
 	if (rank == 0) {
 		ranks_sleep(1); /* an idle communicator has no data on its way */
-		ip("link set coll0 down");
+		namespaces_ip("link set coll0 down");
 		poll_errors(&r);
 	} else {
 		call_late(&r);
@@ -215,7 +204,8 @@ static void rank_one(void)
 /* Makes a pair of devices, the second one in the namespace of another process. */
 static int link_to(pid_t other, const char *name)
 {
-	return ip("link add %s0 type veth peer name %s1 netns %d", name, name, (int)other);
+	return namespaces_ip("link add %s0 type veth peer name %s1 netns %d", name, name,
+			     (int)other);
 }
 
 /* Rank 0, in whose namespace the cable is made. */

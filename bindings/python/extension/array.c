@@ -481,7 +481,7 @@ static int dlpack_take(struct array *a, PyObject *object, coll_stream_t stream, 
 	return !tensor || dlpack_read(a, tensor, what) ? -1 : 1;
 }
 
-/* ---- all of them ---- */
+/* ---- any array ---- */
 
 /* The memory as elements of the view's type. */
 static int view_take(struct array *a, const struct view *view, int writable, coll_stream_t stream,

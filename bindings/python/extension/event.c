@@ -33,6 +33,14 @@ static PyObject *core_event_destroy(PyObject *module, PyObject *handle)
 	return outcome_none(&outcome, NULL);
 }
 
+/* Reads (event, comm, stream); the stream is NULL if it is None. */
+static int event_arguments(PyObject *args, coll_event_t *event, coll_comm_t *comm,
+			   coll_stream_t *stream)
+{
+	return PyArg_ParseTuple(args, "O&O&O&", to_handle, event, to_handle, comm, to_stream,
+				stream);
+}
+
 /* event_record(event, comm, stream): at the end of the communicator's own stream if it is None. */
 static PyObject *core_event_record(PyObject *module, PyObject *args)
 {
@@ -42,8 +50,7 @@ static PyObject *core_event_record(PyObject *module, PyObject *args)
 	coll_comm_t comm;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "O&O&O&", to_handle, &event, to_handle, &comm, to_stream,
-			      &stream))
+	if (!event_arguments(args, &event, &comm, &stream))
 		return NULL;
 	if (stream)
 		WITHOUT_GIL(&outcome, coll_event_record_on_stream(event, comm, stream));
@@ -61,8 +68,7 @@ static PyObject *core_event_wait(PyObject *module, PyObject *args)
 	coll_comm_t comm;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "O&O&O&", to_handle, &event, to_handle, &comm, to_stream,
-			      &stream))
+	if (!event_arguments(args, &event, &comm, &stream))
 		return NULL;
 	if (stream)
 		WITHOUT_GIL(&outcome, coll_stream_wait_event(comm, stream, event));

@@ -399,8 +399,8 @@ static PyObject *request_watch_method(PyObject *self, PyObject *none)
 }
 
 /*
- * For the garbage collector: an error holds the frames in which it was raised, and these hold the request.  What is kept for
- * the operation is no part of a circle, since the library uses it.
+ * For the garbage collector: an error holds the frames in which it was raised, and these hold the request.  The arrays of
+ * the operation are no part of a circle: the library uses them.
  */
 static int request_traverse(PyObject *self, visitproc visit, void *arg)
 {

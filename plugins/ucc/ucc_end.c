@@ -26,12 +26,15 @@ struct end {
 	struct ucc_exchange *exchange;
 	int done; /* `end_lock` guards it, and `left` */
 	int left; /* nobody waits for the end any longer: the thread frees the struct */
+	struct end *next;
 };
 
 static pthread_mutex_t end_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t end_changed;
 static pthread_once_t end_once = PTHREAD_ONCE_INIT;
 static int end_count; /* threads that end a context */
+static struct end
+	*end_kept; /* what UCC cannot end: the list shows leak checkers that it is not lost */
 
 static void end_init(void)
 {
@@ -78,19 +81,28 @@ static void end_await(struct end *e, int64_t timeout_ms)
 		free(e);
 }
 
+static struct end *end_of(const struct ucc *u)
+{
+	struct end *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	e->lib = u->lib;
+	e->context = u->context;
+	e->team = u->team;
+	e->exchange = u->exchange;
+	return e;
+}
+
 /* 0: no thread could be started. */
 static int end_start(const struct ucc *u, int64_t timeout_ms)
 {
-	struct end *e = calloc(1, sizeof(*e));
+	struct end *e = end_of(u);
 	pthread_t thread;
 
 	pthread_once(&end_once, end_init);
 	if (!e)
 		return 0;
-	e->lib = u->lib;
-	e->context = u->context;
-	e->team = u->team;
-	e->exchange = u->exchange;
 	pthread_mutex_lock(&end_lock);
 	end_count++;
 	pthread_mutex_unlock(&end_lock);
@@ -104,6 +116,21 @@ static int end_start(const struct ucc *u, int64_t timeout_ms)
 	pthread_detach(thread);
 	end_await(e, timeout_ms);
 	return 1;
+}
+
+static void end_keep(const struct ucc *u)
+{
+	struct end *e = end_of(u);
+
+	if (e) {
+		pthread_mutex_lock(&end_lock);
+		e->next = end_kept;
+		end_kept = e;
+		pthread_mutex_unlock(&end_lock);
+	}
+	kit_log(u->host, COLL_LOG_DEBUG,
+		"UCC's context stays in memory: UCC cannot cancel what is under way, and ends "
+		"nothing when the process ends");
 }
 
 static void end_without_context(struct ucc *u)
@@ -125,9 +152,7 @@ void ucc_close(void *ep, int64_t timeout_ms)
 	if (!u->context)
 		end_without_context(u);
 	else if (!ends || !end_start(u, wait_ms))
-		kit_log(u->host, COLL_LOG_DEBUG,
-			"UCC's context stays in memory: UCC cannot cancel what is under way, and "
-			"ends nothing when the process ends");
+		end_keep(u);
 	ucc_queue_free(u);
 	free(u);
 }

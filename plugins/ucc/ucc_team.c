@@ -193,8 +193,6 @@ static int32_t team_make_team(struct ucc *u, coll_error_t *err)
 	}
 	/* UCC cannot end a team that is being made: it stays in memory, with its context. */
 	u->unfinished = code != COLL_SUCCESS;
-	if (code)
-		u->team = NULL;
 	if (!code && status)
 		code = u->exchange->failed ? err->code
 					   : ucc_refused(err, status, "ucc_team_create_test");

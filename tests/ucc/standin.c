@@ -130,8 +130,14 @@ ucc_status_t ucc_context_create(ucc_lib_h lib, const ucc_context_params_t *param
 
 ucc_status_t ucc_context_destroy(ucc_context_h context)
 {
+	struct standin_coll *c;
+
 	ucc_standin.contexts_ended++;
 	ucc_standin.ended_early += context->makes_team;
+	while ((c = context->posted)) {
+		context->posted = c->next;
+		free(c);
+	}
 	free(context);
 	return UCC_OK;
 }

@@ -156,8 +156,8 @@ static int split_vote_now(struct lane *lane, struct split *split)
 {
 	struct bootstrap *bootstrap = lane->context->bootstrap;
 	struct lane *host = lane_host(lane);
-	int code =
-		lane_wait(lane, lane->issued, 0); /* a split has its place among the operations */
+	int code = lane_wait(lane, lane->issued,
+			     0); /* a split is in the issue order of the operations */
 
 	if (code)
 		return code;

@@ -12,7 +12,7 @@
 /*
  * Is the call, whose check has ended with `code`, one for the host lane?  All ranks come to the same answer if their
  * buffers are alike.  COLL_ERR_UNSUPPORTED: the backend lacks the operation.  HOST_MEMORY_STAGES: the host lane copies
- * device memory, so the call has a place in both lanes (lane_order.h).
+ * device memory, so the call is in the issue order of both lanes (lane_order.h).
  */
 enum { HOST_MEMORY_NO, HOST_MEMORY_TAKES, HOST_MEMORY_STAGES };
 int host_memory_takes(struct lane *lane, const struct call *call, int code);

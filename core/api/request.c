@@ -203,7 +203,7 @@ coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
 	if (!code)
 		code = call_issue(lane, &full, __builtin_return_address(0), &issued);
 	if (!code) {
-		task_place(task, lane->comm->lane[issued.lane_index], issued.number);
+		task_assign(task, lane->comm->lane[issued.lane_index], issued.number);
 		engines_mark(lane);
 	} else if (task) {
 		request_drop(request);

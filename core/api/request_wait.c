@@ -141,12 +141,6 @@ static void waits_poll(const struct waits *w, const struct task *task)
 	lane->waited = NULL;
 }
 
-/* Changes whenever a task of the communicator may have ended. */
-static uint64_t waits_moves(const struct lane *lane)
-{
-	return lane->steps + lane->finished;
-}
-
 /*
  * Looks at the entries, in their order, up to `most` that are over, whose indices it writes.  Returns their number, or
  * the negative of an error.
@@ -178,7 +172,7 @@ static int waits_look(struct waits *w, int waits, int32_t *indices, int most)
 			waits_poll(w, task);
 		polled = lane;
 	}
-	w->moves = lane ? waits_moves(lane) : 0;
+	w->moves = lane ? lane_own_moves(lane) : 0;
 	return over;
 }
 
@@ -211,9 +205,9 @@ static int waits_done(void *arg)
 	const struct lane *lane = w->last;
 
 	if (!w->mixed && !lane->error && !atomic_load(&lane->comm->aborted) &&
-	    w->moves == waits_moves(lane))
+	    w->moves == lane_own_moves(lane))
 		return 0;
-	w->moves = waits_moves(lane);
+	w->moves = lane_own_moves(lane);
 	return waits_any_over(w);
 }
 

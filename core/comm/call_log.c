@@ -90,7 +90,7 @@ void call_log_end_all(struct lane *lane, uint64_t before)
 	if (before < call_log_before(lane))
 		before = call_log_before(lane);
 	while (before++ < lane->finished)
-		call_log_place(lane, before)->ended_us = now;
+		call_log_slot(lane, before)->ended_us = now;
 }
 
 void call_log_add_message(struct lane *lane, const struct record *message)

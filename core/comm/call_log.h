@@ -94,7 +94,7 @@ static inline uint64_t call_log_hash(uint64_t hash, const struct signature *call
 	return signature_hash(signature_hash(hash, call->meta[0] & ~unused), call->meta[1]);
 }
 
-/* The place for the signature of collective lane->seq - 1, the newest one. */
+/* The slot for the signature of collective lane->seq - 1, the newest one. */
 static inline struct signature *call_log_newest_call(const struct lane *lane)
 {
 	return &lane->log->call[(lane->seq - 1) & lane->log->mask];
@@ -139,8 +139,8 @@ static inline void call_log_fill(struct record *record, const struct call *call,
 	record->kind = a->kind;
 }
 
-/* The place of the record of operation `number`, which is one of the last. */
-static inline struct record *call_log_place(const struct lane *lane, uint64_t number)
+/* The slot for the record of operation `number`, which is one of the last. */
+static inline struct record *call_log_slot(const struct lane *lane, uint64_t number)
 {
 	return &lane->log->op[number % LOG_RECORDS];
 }
@@ -154,7 +154,7 @@ static inline uint64_t call_log_before(const struct lane *lane)
 /* The record of operation `number`, or NULL: it was never issued, or is not one of the last. */
 static inline struct record *call_log_record(const struct lane *lane, uint64_t number)
 {
-	return number && lane->issued - number < LOG_RECORDS ? call_log_place(lane, number) : NULL;
+	return number && lane->issued - number < LOG_RECORDS ? call_log_slot(lane, number) : NULL;
 }
 
 /* The backend has ended the operations after number `before` up to lane->finished. */

@@ -194,7 +194,7 @@ struct comm {
 	/* What the next operation of the host lane waits for, and the stream that is ordered with it: see event/lane_order.h. */
 	struct lane_wait *waits;
 	void *order_stream;
-	/* The last operation of the host lane that has a place in both lanes, and the last for which a stream waits; 0: none. */
+	/* The last operation of the host lane that is in the issue order of both lanes, and the last for which a stream waits; 0: none. */
 	_Atomic uint64_t staged, stream_wait; /* no lock */
 
 	/* --- of two lanes, the host lane's lock */
@@ -235,7 +235,7 @@ struct lane {
 	int leaving; /* coll_comm_destroy has come to this lane: a peer that leaves is no failure */
 	uint64_t birth; /* tag of messages about ranks that could not make it too; 0: none */
 
-	/* --- its place in the context: of comm.c and drive.c */
+	/* --- in the context's lists: of comm.c and drive.c */
 	struct lane *next, *prev; /* in context->lanes */
 	struct lane *next_of_id;  /* in its slot of context->lane_of_id */
 	int busy;                 /* enum lane_busy */
@@ -251,7 +251,7 @@ struct lane {
 	struct watch *watch;   /* of the other ranks: see watch/watch.h */
 	struct native *native; /* for a backend without a transport (native/native.h); else NULL */
 	int native_groups;     /* groups of the backend's own that have not ended yet */
-	int asks_place;        /* native_asks_place (native/native_slot.h) */
+	int asks_in_place;     /* native_asks_in_place (native/native_slot.h) */
 	struct composed *composed;  /* see compose/composed.h */
 	struct stream_order *order; /* see compose/stream_order.h; NULL: no call had a stream */
 	int stream_waits; /* threads that wait for an event on a stream of the program, behind operations */

@@ -24,6 +24,11 @@ static inline void stall_begin(struct stall *stall)
 	stall->asked_us = 0;
 	stall->counted = 0;
 }
+/* Changes whenever an operation of the lane moves or ends. */
+static inline uint64_t lane_own_moves(const struct lane *lane)
+{
+	return lane->steps + lane->finished;
+}
 /* Fails the communicator if another thread has aborted it before operation `number` was done. */
 void lane_check_aborted(struct lane *lane, uint64_t number);
 /* Does the open group of this thread contain one of the operations up to `number`? */

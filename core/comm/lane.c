@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lane.c - what the two lanes of a communicator know of each other: failures, places, waits. */
+/* lane.c - what the two lanes of a communicator know of each other: failures, order, waits. */
 #include "comm/lane.h"
 #include "base/error.h"
 #include "comm/comm_wait.h"
@@ -58,11 +58,6 @@ void lane_unlock_other(struct lane *other)
 		lock_release(&other->context->lock);
 }
 
-static uint64_t lane_place(const struct lane *lane)
-{
-	return lane->steps + lane->finished;
-}
-
 static uint64_t lane_host_moves(struct lane *host)
 {
 	const uint64_t staged = atomic_load(&host->comm->staged);
@@ -70,7 +65,7 @@ static uint64_t lane_host_moves(struct lane *host)
 
 	context_lock(host->context);
 	/* The calls behind the staged one do not count. */
-	moves = host->finished > staged ? staged : lane_place(host);
+	moves = host->finished > staged ? staged : lane_own_moves(host);
 	context_leave(host->context);
 	return moves;
 }
@@ -85,7 +80,7 @@ uint64_t lane_moves(const struct lane *lane)
 	if (other->index == LANE_HOST)
 		return lane_host_moves(other);
 	if (lane->finished < atomic_load(&comm->staged) && lock_try(&other->context->lock)) {
-		comm->first_moves = lane_place(other);
+		comm->first_moves = lane_own_moves(other);
 		lock_release(&other->context->lock);
 	}
 	return comm->first_moves;

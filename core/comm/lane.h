@@ -69,13 +69,13 @@ void lane_check_other(struct lane *lane);
 struct lane *lane_lock_other(const struct lane *lane);
 void lane_unlock_other(struct lane *other);
 /*
- * For waits: how far the other lane has come, while a call with a place in both is under way; else it does not change.
+ * For waits: how far the other lane has come, while a call in the order of both is under way; else it does not change.
  */
 uint64_t lane_moves(const struct lane *lane);
 
 /* --- between the lanes.  The functions leave the lane that is entered, enter its other lane, and return that lane. */
 
-/* The place of an issued operation: its lane, and its number there. */
+/* An issued operation: its lane, and its number in the issue order of the lane. */
 struct issued {
 	int lane_index; /* LANE_* */
 	uint64_t number;
@@ -102,7 +102,7 @@ struct issued lane_newest(const struct lane *lane);
 /* Waits for operation `number` of the host lane; 0: for all of them.  The thread leaves the native lane's lock while it waits. */
 int lane_wait_host(struct lane *native, uint64_t number);
 
-/* Operation `number` of the host lane has a place in both (event/lane_order.h). */
+/* Operation `number` of the host lane is in the issue order of both (event/lane_order.h). */
 void lane_note_staged(const struct lane *native, uint64_t number);
 /* A stream waits for operation `number` of a lane, whose lock is held.  Accepts any lane. */
 void lane_note_stream_wait(const struct lane *host, uint64_t number);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* op.h - operations: the plan of a call (plan.h), its place in the communicator's queue, and the state of its steps. */
+/* op.h - operations: the plan of a call (plan.h), its turn in the communicator's queue, and the state of its steps. */
 #ifndef CORE_COMM_OP_H
 #define CORE_COMM_OP_H
 
@@ -44,7 +44,7 @@ enum { STAGING_SCALAR = 2 };
 /* The layout of an operation's device buffers in the memory that stands in for them: see device/offload.h. */
 struct staging {
 	struct stage
-		stage; /* the place of each buffer in the memory, and the bytes that this call needs */
+		stage; /* the offset of each buffer in the memory, and the bytes that this call needs */
 	char *base[2]; /* the beginnings of the buffers there, which replace the user's in steps */
 	const void *scalar; /* the factor of the operation, on the device */
 };
@@ -61,7 +61,7 @@ struct op {
 	uint64_t group;              /* operations of one group run at the same time; 0: alone */
 	uint32_t seq;                /* collectives: number in the communicator, for tags */
 	const void *site;            /* the place in the program that called, or NULL */
-	struct record *logged;       /* its place in the log of calls: see op_is_logged */
+	struct record *logged;       /* its slot in the log of calls: see op_is_logged */
 
 	/* --- its plan, which outlives it */
 
@@ -109,7 +109,7 @@ struct op {
 	struct offload *ordered;            /* orders such a call with its stream; else NULL */
 	struct offload *dependencies;       /* whose streams the call waits for before it starts */
 	struct offload *offload;         /* its memory for device buffers, or `ordered`, or NULL */
-	struct place awaited;            /* KIND_AWAIT: with a reference */
+	struct order_point awaited;      /* KIND_AWAIT: with a reference */
 	uint64_t awaited_progress_count; /* progress_count of its context at the last look */
 };
 

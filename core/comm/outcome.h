@@ -36,8 +36,8 @@ struct outcome {
 	} lane[LANES];
 };
 
-/* Behind operation `number` of a lane; outcome NULL: behind nothing. */
-struct place {
+/* A point in the issue order of a lane: behind its operation `number`.  outcome NULL: no point, for which nothing waits. */
+struct order_point {
 	struct outcome *outcome;
 	int lane_index;
 	uint64_t number;

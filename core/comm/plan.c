@@ -28,7 +28,7 @@ static inline enum plan_fit plan_compare(const struct op *op, const coll_args_t 
 		       : PLAN_FITS;
 }
 
-/* The place of the first plan of this kind of call that fits so well; NULL: none does. */
+/* The link to the first plan of this kind of call that fits so well; NULL: none does. */
 static inline struct op **plan_find(struct op **plans, const coll_args_t *args, enum plan_fit least)
 {
 	struct op **at = plans;
@@ -47,7 +47,7 @@ const struct call *plan_alike(const struct lane *lane, const coll_args_t *args)
 	if (!kind_at(args->kind)->is_v)
 		at = plan_find(&plans, args, PLAN_ALIKE);
 	call = at ? &(*at)->call : NULL;
-	if (call && lane->asks_place && call->in_place != span_is_in_place(lane, args))
+	if (call && lane->asks_in_place && call->in_place != span_is_in_place(lane, args))
 		return NULL;
 	return call;
 }
@@ -199,7 +199,7 @@ static int plan_make(struct op *op, const struct call *call)
 		code = plan_locate(op);
 	in_place = !op->call.redop.premul_sum && span_is_in_place(lane, &op->call.args);
 	if (in_place != op->call.in_place) /* the schedule is another one, and perhaps the engine */
-		plan_back(op, lane->asks_place ? PLAN_VOID : PLAN_CHOSEN);
+		plan_back(op, lane->asks_in_place ? PLAN_VOID : PLAN_CHOSEN);
 	op->call.in_place = in_place;
 	if (!code && op->stage == PLAN_VOID)
 		code = plan_choose(op);

@@ -29,7 +29,7 @@ static inline void queue_append(struct op *op, uint64_t group, int state)
 	op->group = group;
 	op->engine = lane->engine[op->call.engine];
 	op->state = state;
-	op->logged = call_log_place(lane, op->number);
+	op->logged = call_log_slot(lane, op->number);
 	*op->logged = op->record;
 	if (op->collective) {
 		op->seq = op->logged->seq_or_tag = lane->seq++;

@@ -56,7 +56,7 @@ static void scratch_keep_middle(struct scratch_spares *spares, struct scratch *s
 
 /* ----------------------------------------------------------------- large blocks -- */
 
-/* The smallest large block of at least `bytes` bytes; else the largest, which is too small, or an empty place. */
+/* The smallest large block of at least `bytes` bytes; else the largest, which is too small, or an empty slot. */
 static struct scratch *scratch_find_large(struct scratch_spares *spares, size_t bytes)
 {
 	struct scratch *best = spares->large;

@@ -31,7 +31,7 @@ void task_init(struct task *task, const struct task_kind *kind, struct lane *lan
 			      .lane = lane};
 }
 
-void task_place(struct task *task, struct lane *lane, uint64_t number)
+void task_assign(struct task *task, struct lane *lane, uint64_t number)
 {
 	task->lane = lane;
 	task->handle = lane->comm->handle;

@@ -70,7 +70,7 @@ extern const struct task_kind operation_kind;
 /* A task for an operation, with one reference; NULL with an error if memory has run out. */
 struct task *task_new(struct lane *lane, uint64_t number);
 /* The task is for this operation from now on.  It is not awaited. */
-void task_place(struct task *task, struct lane *lane, uint64_t number);
+void task_assign(struct task *task, struct lane *lane, uint64_t number);
 /* Begins a task of another kind, with one reference, at the begin of a struct that malloc has given. */
 void task_init(struct task *task, const struct task_kind *kind, struct lane *lane);
 /* Accepts NULL.  Any thread may call it. */

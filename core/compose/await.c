@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * await.c - operations that wait for a place in another lane.  While such an operation is at the head of its queue, it
+ * await.c - operations that wait for a point in the issue order of another lane.  While such an operation is at the head of its queue, it
  * also moves the other lane's context unless another thread has locked that context: no other thread may be calling into the
  * library.
  */
@@ -82,7 +82,7 @@ static int await_check(struct op *op)
 	return state;
 }
 
-int await_issue(struct lane *lane, const struct place *place, struct stream_event *event)
+int await_issue(struct lane *lane, const struct order_point *point, struct stream_event *event)
 {
 	const coll_args_t args = {.size = sizeof(args), .kind = KIND_AWAIT};
 	const struct call call = call_of_library(lane, &args);
@@ -90,11 +90,11 @@ int await_issue(struct lane *lane, const struct place *place, struct stream_even
 	const int code = op_make(lane, &call, &op);
 
 	if (code) {
-		outcome_unref(place->outcome);
+		outcome_unref(point->outcome);
 		stream_event_unref(event);
 		return code;
 	}
-	op->awaited = *place;
+	op->awaited = *point;
 	op_enqueue(op, 0);
 	op->stream_events = event;
 	queue_issued(lane);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* await.h - operations that wait for a place in another lane, or for an event of a stream. */
+/* await.h - operations that wait for a point in the issue order of another lane, or for an event of a stream. */
 #ifndef CORE_COMPOSE_AWAIT_H
 #define CORE_COMPOSE_AWAIT_H
 
@@ -9,9 +9,9 @@
 extern const struct engine await_engine;
 
 /*
- * Issues an operation that waits for a place (without an outcome: for none) and for an event of a stream (NULL: for none).
+ * Issues an operation that waits for a point of a lane (without an outcome: for none) and for an event of a stream (NULL: for none).
  * Takes over both references, also on an error.
  */
-int await_issue(struct lane *lane, const struct place *place, struct stream_event *event);
+int await_issue(struct lane *lane, const struct order_point *point, struct stream_event *event);
 
 #endif

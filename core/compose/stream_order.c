@@ -259,7 +259,7 @@ static struct offload *order_take(struct op *op, int may_wait, int *code)
 
 /* A wait for memory that earlier calls have. */
 struct order_room {
-	uint64_t place; /* of the communicator, as it was seen last */
+	uint64_t moves; /* lane_own_moves, as it was seen last */
 	int64_t since_us;
 };
 
@@ -267,11 +267,11 @@ struct order_room {
 static int order_look_at_time(struct order_room *room, const struct op *op)
 {
 	const struct lane *lane = op->lane;
-	const uint64_t place = lane->steps + lane->finished;
+	const uint64_t moves = lane_own_moves(lane);
 	const int64_t now = clock_now_us();
 
-	if (!room->since_us || room->place != place)
-		*room = (struct order_room){place, now};
+	if (!room->since_us || room->moves != moves)
+		*room = (struct order_room){moves, now};
 	if (now - room->since_us < lane->comm->timeout_us)
 		return COLL_IN_PROGRESS;
 	return error_set(

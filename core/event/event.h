@@ -56,12 +56,12 @@ extern const struct event_impl event_stream;
 
 /* Notes that the event is behind all operations of the communicator; lane NULL: behind none.  The event's lock is held. */
 void event_note(struct event *e, struct lane *lane);
-/* Copies the place of the event, with references that event_drop gives up; COLL_ERR_NO_MEMORY. */
+/* Copies the point of the event, with references that event_drop gives up; COLL_ERR_NO_MEMORY. */
 int event_take(struct event *e, struct event_at *at);
 void event_drop(struct event_at *at);
-static inline struct place event_place(const struct event_at *at, int lane_index)
+static inline struct order_point event_point(const struct event_at *at, int lane_index)
 {
-	return (struct place){at->outcome, lane_index, at->number[lane_index]};
+	return (struct order_point){at->outcome, lane_index, at->number[lane_index]};
 }
 /* Later calls of the host lane wait for the event.  Accepts a communicator of one lane. */
 int event_wait_on_host(struct lane *lane, const struct event_at *at);

@@ -5,7 +5,7 @@
  */
 #include "event/event.h"
 #include "event/lane_order.h"
-#include "event/place.h"
+#include "event/order_point.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/handle.h"
@@ -102,7 +102,8 @@ static int event_queue_record(struct event *e, struct lane *lane, coll_stream_t 
 
 int event_wait_on_host(struct lane *lane, const struct event_at *at)
 {
-	const struct place first = event_place(at, LANE_FIRST), host = event_place(at, LANE_HOST);
+	const struct order_point first = event_point(at, LANE_FIRST),
+				 host = event_point(at, LANE_HOST);
 	int code = COLL_SUCCESS;
 
 	if (lane_host(lane))
@@ -115,16 +116,16 @@ int event_wait_on_host(struct lane *lane, const struct event_at *at)
 /* An operation of the communicator waits for a lane of the event; a lane does not wait for itself. */
 static int event_queue_await(struct lane *lane, struct event_at *at, int lane_index)
 {
-	const struct place place = event_place(at, lane_index);
+	const struct order_point point = event_point(at, lane_index);
 	struct stream_event *stream = lane_index == LANE_FIRST ? at->stream : NULL;
 
 	if (!stream &&
-	    (!place.number || (place.outcome == lane->comm->outcome && lane_index == lane->index)))
+	    (!point.number || (point.outcome == lane->comm->outcome && lane_index == lane->index)))
 		return COLL_SUCCESS;
 	if (stream)
 		at->stream = NULL; /* the operation takes it over */
-	outcome_ref(place.outcome);
-	return await_issue(lane, &place, stream);
+	outcome_ref(point.outcome);
+	return await_issue(lane, &point, stream);
 }
 
 static int event_queue_wait(struct event *e, struct lane *lane, coll_stream_t unused)
@@ -154,10 +155,10 @@ static int event_queue_hold(struct event *e, const struct caller_stream *stream)
 	if (!code && at.stream)
 		code = stream_event_wait(at.stream, "coll_stream_wait_event", stream);
 	for (int lane_index = LANE_FIRST; !code && lane_index < LANES; lane_index++) {
-		const struct place place = event_place(&at, lane_index);
+		const struct order_point point = event_point(&at, lane_index);
 
-		if (place.number)
-			code = place_hold(&place, NULL, stream);
+		if (point.number)
+			code = order_point_hold(&point, NULL, stream);
 	}
 	event_drop(&at);
 	return code;
@@ -191,10 +192,10 @@ static int event_queue_poll(coll_event_t handle, struct event *e, int wait)
 	if (!code && at.stream)
 		code = event_queue_poll_stream(at.stream, at.timeout_us, wait);
 	for (int lane_index = LANE_FIRST; !code && at.outcome && lane_index < LANES; lane_index++) {
-		const struct place place = event_place(&at, lane_index);
+		const struct order_point point = event_point(&at, lane_index);
 
-		if (lane_index == LANE_FIRST || place.number)
-			code = place_result(&place, NULL, wait);
+		if (lane_index == LANE_FIRST || point.number)
+			code = order_point_result(&point, NULL, wait);
 	}
 	event_drop(&at);
 	return code;

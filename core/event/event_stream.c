@@ -2,7 +2,7 @@
 /* event_stream.c - events that are objects of a backend with device streams. */
 #include "event/event.h"
 #include "event/lane_order.h"
-#include "event/place.h"
+#include "event/order_point.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/handle.h"
@@ -138,7 +138,7 @@ static int event_stream_check_outcome(const struct event_at *at, struct lane *la
 static int event_stream_wait_host(const struct event_at *at, struct lane *lane,
 				  coll_stream_t stream)
 {
-	const struct place host = event_place(at, LANE_HOST);
+	const struct order_point host = event_point(at, LANE_HOST);
 	struct caller_stream found;
 	int code = COLL_SUCCESS;
 
@@ -146,7 +146,8 @@ static int event_stream_wait_host(const struct event_at *at, struct lane *lane,
 		code = caller_stream_find("coll_stream_wait_event", stream,
 					  &traffic_of(lane->context)->home, NULL, &found);
 	if (!code && host.number)
-		code = stream ? place_hold(&host, lane, &found) : lane_order_hold(lane, &host);
+		code = stream ? order_point_hold(&host, lane, &found)
+			      : lane_order_hold(lane, &host);
 	return code || stream ? code : event_wait_on_host(lane, at);
 }
 
@@ -345,7 +346,7 @@ static void event_stream_poll_recorder(struct event_stream_query *q, int wait)
 /* An event of a communicator that has ended, or ends. */
 static void event_stream_poll_stream(struct event_stream_query *q, int wait)
 {
-	const struct place first = event_place(&q->at, LANE_FIRST);
+	const struct order_point first = event_point(&q->at, LANE_FIRST);
 	struct context *context = q->event->context;
 
 	context_enter(context);
@@ -354,7 +355,7 @@ static void event_stream_poll_stream(struct event_stream_query *q, int wait)
 		context_wait(context, event_stream_complete, q, event_stream_left(q));
 	context_leave(context);
 	if (!q->code && first.outcome)
-		q->code = place_result(&first, NULL, wait);
+		q->code = order_point_result(&first, NULL, wait);
 	else if (q->code && q->code != COLL_IN_PROGRESS)
 		error_take(q->code, &q->err);
 }
@@ -370,9 +371,9 @@ static void event_stream_forget(struct event *e, const struct event_at *at)
 
 static int event_stream_poll_host(const struct event_stream_query *q, struct lane *pinned, int wait)
 {
-	const struct place host = event_place(&q->at, LANE_HOST);
+	const struct order_point host = event_point(&q->at, LANE_HOST);
 
-	return host.number ? place_result(&host, pinned, wait) : COLL_SUCCESS;
+	return host.number ? order_point_result(&host, pinned, wait) : COLL_SUCCESS;
 }
 
 /* An event of a communicator, or of calls on host memory for which its stream waits. */

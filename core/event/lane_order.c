@@ -2,7 +2,7 @@
 /* lane_order.c - the order between the two lanes of a communicator. */
 #include "event/lane_order.h"
 #include "api/host_memory.h"
-#include "event/place.h"
+#include "event/order_point.h"
 #include "base/error.h"
 #include "base/kind.h"
 #include "native/native.h"
@@ -17,13 +17,13 @@
 
 struct lane_wait {
 	struct lane_wait *next;
-	struct place place;
+	struct order_point point;
 	struct stream_event *event; /* of a stream; or NULL */
 };
 
 static void lane_wait_free(struct lane_wait *wait)
 {
-	outcome_unref(wait->place.outcome);
+	outcome_unref(wait->point.outcome);
 	stream_event_unref(wait->event);
 	free(wait);
 }
@@ -45,24 +45,24 @@ void lane_order_free(struct lane *native)
 /* Is it over, as far as is known without another lock? */
 static int lane_wait_is_over(const struct lane *native, const struct lane_wait *wait)
 {
-	const struct place *place = &wait->place;
+	const struct order_point *point = &wait->point;
 
 	if (wait->event)
 		return stream_event_query(wait->event) != COLL_IN_PROGRESS;
-	if (place->outcome == native->comm->outcome && place->lane_index == LANE_FIRST)
-		return native->finished >= place->number;
-	return !outcome_result(place->outcome, place->lane_index, place->number);
+	if (point->outcome == native->comm->outcome && point->lane_index == LANE_FIRST)
+		return native->finished >= point->number;
+	return !outcome_result(point->outcome, point->lane_index, point->number);
 }
 
-/* Drops the waits that are over, and one for an earlier place of the same lane. */
-static void lane_order_drop(struct lane *native, const struct place *place)
+/* Drops the waits that are over, and one for an earlier point of the same lane. */
+static void lane_order_drop(struct lane *native, const struct order_point *point)
 {
 	struct lane_wait **at = &native->comm->waits, *wait;
 
 	while ((wait = *at)) {
-		if ((place->outcome && wait->place.outcome == place->outcome &&
-		     wait->place.lane_index == place->lane_index &&
-		     wait->place.number <= place->number) ||
+		if ((point->outcome && wait->point.outcome == point->outcome &&
+		     wait->point.lane_index == point->lane_index &&
+		     wait->point.number <= point->number) ||
 		    lane_wait_is_over(native, wait)) {
 			*at = wait->next;
 			lane_wait_free(wait);
@@ -73,24 +73,24 @@ static void lane_order_drop(struct lane *native, const struct place *place)
 }
 
 /* Does the host lane wait for its own operations and for what an operation there awaits anyway? */
-static int lane_order_waits_anyway(const struct comm *comm, const struct place *place)
+static int lane_order_waits_anyway(const struct comm *comm, const struct order_point *point)
 {
-	if (!place->outcome || !place->number)
+	if (!point->outcome || !point->number)
 		return 1;
-	return place->outcome == comm->outcome &&
-	       (place->lane_index == LANE_HOST || place->number <= comm->awaited);
+	return point->outcome == comm->outcome &&
+	       (point->lane_index == LANE_HOST || point->number <= comm->awaited);
 }
 
-int lane_order_add(struct lane *native, const struct place *place, struct stream_event *event)
+int lane_order_add(struct lane *native, const struct order_point *point, struct stream_event *event)
 {
 	struct lane_wait *wait;
 
-	if (!event && lane_order_waits_anyway(native->comm, place))
+	if (!event && lane_order_waits_anyway(native->comm, point))
 		return COLL_SUCCESS;
-	lane_order_drop(native, place);
+	lane_order_drop(native, point);
 	wait = malloc(sizeof(*wait));
 	if (wait)
-		*wait = (struct lane_wait){native->comm->waits, place_copy(place),
+		*wait = (struct lane_wait){native->comm->waits, order_point_copy(point),
 					   event ? stream_event_ref(event) : NULL};
 	if (!wait || (event && !wait->event)) {
 		if (wait)
@@ -105,24 +105,25 @@ int lane_order_add(struct lane *native, const struct place *place, struct stream
 static int lane_order_add_before(struct lane *native)
 {
 	const uint64_t group = group_current();
-	const struct place before = {native->comm->outcome, LANE_FIRST,
-				     group ? lane_before_group(native, group) : native->issued};
+	const struct order_point before = {native->comm->outcome, LANE_FIRST,
+					   group ? lane_before_group(native, group)
+						 : native->issued};
 
 	return native->finished < before.number ? lane_order_add(native, &before, NULL)
 						: COLL_SUCCESS;
 }
 
 /*
- * An operation of the host lane waits for the place, and so do all later ones.  Between two calls of a group no second one may
- * wait for the same place, since it would begin after the first call, and hold the second.
+ * An operation of the host lane waits for the point, and so do all later ones.  Between two calls of a group no second one may
+ * wait for the same point, since it would begin after the first call, and hold the second.
  */
 static int lane_order_issue(struct lane *host, const struct lane_wait *wait)
 {
 	struct comm *comm = host->comm;
-	const uint64_t number = wait->place.outcome == comm->outcome ? wait->place.number : 0;
-	const int code = await_issue(host, &wait->place, wait->event);
+	const uint64_t number = wait->point.outcome == comm->outcome ? wait->point.number : 0;
+	const int code = await_issue(host, &wait->point, wait->event);
 
-	if (!code && wait->place.lane_index == LANE_FIRST && number > comm->awaited)
+	if (!code && wait->point.lane_index == LANE_FIRST && number > comm->awaited)
 		comm->awaited = number;
 	return code;
 }
@@ -163,7 +164,7 @@ static int lane_order_make_stream(struct lane *native)
 }
 
 /* The backend's own stream waits for the order stream, which waits for the host lane. */
-static int lane_order_join(struct lane *native, const struct place *place)
+static int lane_order_join(struct lane *native, const struct order_point *point)
 {
 	struct caller_stream found;
 	int code = lane_order_make_stream(native);
@@ -172,21 +173,21 @@ static int lane_order_join(struct lane *native, const struct place *place)
 		code = caller_stream_find("coll_stream_wait_event", native->comm->order_stream,
 					  &traffic_of(native->context)->home, NULL, &found);
 	if (!code)
-		code = place_hold(place, native, &found);
+		code = order_point_hold(point, native, &found);
 	/* Calls on host memory, also that of the order stream, may wait for the operations before it. */
 	if (!code)
 		code = native_mark_wanted(native);
 	return code ? code : native_join(native, NULL, native->comm->order_stream);
 }
 
-int lane_order_hold(struct lane *native, const struct place *place)
+int lane_order_hold(struct lane *native, const struct order_point *point)
 {
-	int code = place_result(place, native, 0);
+	int code = order_point_result(point, native, 0);
 
 	/* The host lane's calls may wait for operations of the native lane, so the thread leaves that to wait. */
-	if (code == COLL_IN_PROGRESS && lane_order_join(native, place)) {
+	if (code == COLL_IN_PROGRESS && lane_order_join(native, point)) {
 		context_leave(native->context);
-		code = place_result(place, native, 1);
+		code = order_point_result(point, native, 1);
 		context_enter(native->context);
 	}
 	if (!code || code == COLL_IN_PROGRESS)
@@ -229,7 +230,7 @@ static int lane_order_stage_stream(struct lane *native, coll_args_t *args)
 	if (!code)
 		code = native_mark(native);
 	if (!code)
-		code = native_take_place(native, stream);
+		code = native_order_stream(native, stream);
 	if (!code)
 		code = native_join(native, stream, NULL);
 	if (!code && args->stream)
@@ -240,7 +241,7 @@ static int lane_order_stage_stream(struct lane *native, coll_args_t *args)
 
 int lane_order_stage(struct lane *native, coll_args_t *args)
 {
-	const struct place here = {native->comm->outcome, LANE_FIRST, native->issued};
+	const struct order_point here = {native->comm->outcome, LANE_FIRST, native->issued};
 
 	if (group_current())
 		return host_memory_refuse(args, "in a group: call it before or after the group");
@@ -264,7 +265,7 @@ static int lane_order_lost(struct lane *native, int code)
 /* Later calls of the native lane wait for an operation of the host lane. */
 static int lane_order_await(struct lane *native, uint64_t number)
 {
-	const struct place there = {outcome_ref(native->comm->outcome), LANE_HOST, number};
+	const struct order_point there = {outcome_ref(native->comm->outcome), LANE_HOST, number};
 	const int code = await_issue(native, &there, NULL);
 
 	return code ? lane_order_lost(native, code) : COLL_SUCCESS;
@@ -290,7 +291,7 @@ int lane_order_staged(struct lane *native, const coll_args_t *args, uint64_t num
 	lane_note_staged(native, number);
 	if (!lane_order_has_streams(native))
 		return lane_order_await(native, number);
-	code = native_take_place(native, comm->order_stream);
+	code = native_order_stream(native, comm->order_stream);
 	if (!code)
 		code = native_join(native, NULL, comm->order_stream);
 	if (!code && args->stream)

@@ -33,7 +33,7 @@ static int part_engines(struct lane *lane)
 		return COLL_ERR_NO_MEMORY;
 	if (lane_native(lane))
 		lane->engine[ENGINE_NATIVE] = lane->native ? &native_engine : &polled_engine;
-	lane->asks_place = native_asks_place(lane);
+	lane->asks_in_place = native_asks_in_place(lane);
 	return COLL_SUCCESS;
 }
 

@@ -66,7 +66,7 @@ int native_join(struct lane *lane, void *later, void *earlier);
  * Later work of the stream waits for the communicator's earlier operations, whatever their streams, and its later ones
  * wait for the work that is now on the stream; if the backend can do so.
  */
-int native_take_place(struct lane *lane, void *stream);
+int native_order_stream(struct lane *lane, void *stream);
 /* Begins or ends a group of the backend's own, if the backend has groups. */
 void native_group_begin(struct lane *lane);
 void native_group_end(struct lane *lane);

@@ -8,7 +8,7 @@
 #include "transport/traffic.h"
 
 /* A plugin of an older minor knows no flag of the arguments. */
-enum { NATIVE_PLACE_MINOR = 4 };
+enum { NATIVE_IN_PLACE_MINOR = 4 };
 
 static native_fn native_kind_slot(const coll_native_t *n, int kind)
 {
@@ -79,11 +79,12 @@ native_fn native_slot(const struct lane *lane, const struct call *call)
 	return custom && !call->redop.made ? NULL : native_slot_of_kind(lane, call->args.kind);
 }
 
-int native_asks_place(const struct lane *lane)
+int native_asks_in_place(const struct lane *lane)
 {
 	const coll_backend_t *b = &lane->context->plugin->backend;
 
-	return !b->transport && b->native && b->native->takes && b->abi_minor >= NATIVE_PLACE_MINOR;
+	return !b->transport && b->native && b->native->takes &&
+	       b->abi_minor >= NATIVE_IN_PLACE_MINOR;
 }
 
 /* Asks a backend without a transport whether it will do the call. */
@@ -119,7 +120,7 @@ int native_takes_call(const struct lane *lane, const struct call *call)
 	if (call->redop.made)
 		args.op = call->redop.native;
 	args.flags =
-		lane->asks_place && span_is_in_place(lane, &call->args) ? COLL_ARGS_IN_PLACE : 0;
+		lane->asks_in_place && span_is_in_place(lane, &call->args) ? COLL_ARGS_IN_PLACE : 0;
 	code = b->native->takes(context->ep, &args, &err);
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }

@@ -12,7 +12,7 @@ native_fn native_slot(const struct lane *lane, const struct call *call);
 /* Has the backend a function for the kind, whether or not it may be used? */
 int native_has_kind(const struct lane *lane, int kind);
 /* Does the backend's function `takes` see whether a call is in place? */
-int native_asks_place(const struct lane *lane);
+int native_asks_in_place(const struct lane *lane);
 /* Asks a backend without a transport whether it will do the call: COLL_ERR_UNSUPPORTED with a message if not. */
 int native_takes_call(const struct lane *lane, const struct call *call);
 

@@ -44,7 +44,7 @@ int native_refused(struct lane *lane, int code, const coll_error_t *err)
 int native_now(struct lane *lane, const struct call *call)
 {
 	struct signature signature;
-	struct record record, *place;
+	struct record record, *kept;
 
 	if (!lane->native || lane->queue.head || !call->slot ||
 	    (lane->context->classify && !native_takes(lane, call)))
@@ -57,10 +57,10 @@ int native_now(struct lane *lane, const struct call *call)
 	}
 	record.issued_us = context_now(lane->context);
 	lane_set_busy(lane);
-	place = call_log_place(lane, ++lane->issued);
-	*place = record;
+	kept = call_log_slot(lane, ++lane->issued);
+	*kept = record;
 	if (native_submit(lane, lane->issued, call->slot, &call->args))
-		place->started_us = record.issued_us;
+		kept->started_us = record.issued_us;
 	return 1;
 }
 
@@ -108,7 +108,7 @@ int native_join(struct lane *lane, void *later, void *earlier)
 	return native_refused(lane, code, &err);
 }
 
-int native_take_place(struct lane *lane, void *stream)
+int native_order_stream(struct lane *lane, void *stream)
 {
 	const coll_native_t *slots = native_slots(lane);
 	coll_error_t err = error_blank();

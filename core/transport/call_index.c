@@ -20,11 +20,11 @@ void call_index_add(struct call_index *index, struct unexpected *e)
 		at = &(*at)->call.after;
 	first = *at;
 	if (!first) {
-		e->call = (struct call_place){.next = e, .prev = e, .at = at};
+		e->call = (struct call_link){.next = e, .prev = e, .at = at};
 		*at = e;
 		return;
 	}
-	e->call = (struct call_place){.next = first, .prev = first->call.prev};
+	e->call = (struct call_link){.next = first, .prev = first->call.prev};
 	e->call.prev->call.next = e;
 	first->call.prev = e;
 }

@@ -20,8 +20,8 @@ struct call_index {
 		*slot[CALL_SLOTS]; /* the first message of each call that hashes to the slot */
 };
 
-/* A message's place in the index. */
-struct call_place {
+/* A message's links in the index. */
+struct call_link {
 	struct unexpected *next,
 		*prev; /* the ring of the messages of its call, in order of arrival */
 	struct unexpected *after,

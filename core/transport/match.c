@@ -155,9 +155,9 @@ static int match_is_unordered(uint64_t tag)
 	return (tag & (MATCH_UNORDERED | MATCH_CONTROL)) == MATCH_UNORDERED;
 }
 
-static struct unordered_place *match_place(struct recv *recv)
+static struct unordered_entry *match_entry(struct recv *recv)
 {
-	return &((struct unordered_recv *)recv)->place;
+	return &((struct unordered_recv *)recv)->entry;
 }
 
 static struct unordered_key match_key(const struct recv *recv)
@@ -269,9 +269,9 @@ static void match_pair(struct match *m, struct recv *recv, struct unexpected *e)
 static struct unexpected *match_find_unordered(struct match *m, const struct recv *recv)
 {
 	const struct unordered_key key = match_key(recv);
-	const struct unordered_place *place = unordered_find(&m->unordered_unexpected, &key);
+	const struct unordered_entry *entry = unordered_find(&m->unordered_unexpected, &key);
 
-	return place ? place->of : NULL;
+	return entry ? entry->of : NULL;
 }
 
 static struct unexpected *match_find_unexpected(struct match *m, const struct recv *recv)
@@ -287,7 +287,7 @@ static void match_add_unordered(struct match *m, struct recv *recv)
 {
 	const struct unordered_key key = match_key(recv);
 
-	unordered_add(&m->unordered_posted, match_place(recv), &key, recv);
+	unordered_add(&m->unordered_posted, match_entry(recv), &key, recv);
 }
 
 void match_post(struct match *m, struct recv *recv)
@@ -320,7 +320,7 @@ uint64_t match_withdraw(struct match *m, struct recv *recv)
 
 	recv->state = RECV_IDLE;
 	if (state == RECV_POSTED && recv->unordered) {
-		unordered_remove(&m->unordered_posted, match_place(recv));
+		unordered_remove(&m->unordered_posted, match_entry(recv));
 	} else if (state == RECV_POSTED) {
 		for (struct recv **at = &m->posted[bucket]; *at; at = &(*at)->next)
 			if (*at == recv) {
@@ -479,13 +479,13 @@ static struct recv *match_take_posted(struct match *m, uint32_t peer, const coll
 {
 	const unsigned bucket = match_bucket(h->tag);
 	struct recv **at = &m->posted[bucket], *recv;
-	struct unordered_place *place;
+	struct unordered_entry *entry;
 
 	if (match_is_unordered(h->tag)) {
-		place = unordered_find_any(&m->unordered_posted, peer, h);
-		if (place)
-			unordered_remove(&m->unordered_posted, place);
-		return place ? place->of : NULL;
+		entry = unordered_find_any(&m->unordered_posted, peer, h);
+		if (entry)
+			unordered_remove(&m->unordered_posted, entry);
+		return entry ? entry->of : NULL;
 	}
 	while (*at && !match_agrees(*at, peer, h))
 		at = &(*at)->next;

@@ -76,11 +76,11 @@ static inline int match_same_call(const uint64_t *a, const uint64_t *b)
 	return a[1] == b[1] && !(any ? differ & ~MATCH_TYPE_BITS : differ);
 }
 
-/* A receive with `unordered`: match finds its place in the index from the receive. */
+/* A receive with `unordered`: match finds its entry in the index from the receive. */
 struct unordered_recv {
 	struct recv recv;
 	void (*received)(struct recv *recv); /* the receive has completed; called with the lock */
-	struct unordered_place place;
+	struct unordered_entry entry;
 };
 
 enum { RECV_IDLE = 0, RECV_POSTED, RECV_FILLING, RECV_DONE };
@@ -88,10 +88,10 @@ enum { RECV_IDLE = 0, RECV_POSTED, RECV_FILLING, RECV_DONE };
 /* A message that came before its receive was posted. */
 struct unexpected {
 	struct unexpected *next, *prev; /* in its list; of partial messages `next` only */
-	struct unordered_place
+	struct unordered_entry
 		*unordered; /* of an unordered message: UNORDERED_CLASSES of them; else NULL */
 	struct recv *recv;  /* the receive posted meanwhile, or NULL */
-	struct call_place call;
+	struct call_link call;
 	coll_header_t header;
 	uint32_t peer;
 	int32_t complete; /* 1: all bytes have come */

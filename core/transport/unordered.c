@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unordered.c - a hash table that grows, chained through the first place of each key. */
+/* unordered.c - a hash table that grows, chained through the first entry of each key. */
 #include "transport/match.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static int unordered_is(const struct unordered_key *a, const struct unordered_ke
 	return a->tag == b->tag && a->user == b->user && a->peer == b->peer;
 }
 
-static struct unordered_place **unordered_slot(struct unordered_index *index,
+static struct unordered_entry **unordered_slot(struct unordered_index *index,
 					       const struct unordered_key *key)
 {
 	const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15); /* spreads the bits */
@@ -35,11 +35,11 @@ static struct unordered_place **unordered_slot(struct unordered_index *index,
 	return &(index->slots ? index->slots : index->few)[hash >> (64 - bits)];
 }
 
-/* The link to the first place of a key, or the one at the end of the chain. */
-static struct unordered_place **unordered_search(struct unordered_index *index,
+/* The link to the first entry of a key, or the one at the end of the chain. */
+static struct unordered_entry **unordered_search(struct unordered_index *index,
 						 const struct unordered_key *key)
 {
-	struct unordered_place **at = unordered_slot(index, key);
+	struct unordered_entry **at = unordered_slot(index, key);
 
 	for (; *at; at = &(*at)->after) {
 		index->looked++;
@@ -49,7 +49,7 @@ static struct unordered_place **unordered_search(struct unordered_index *index,
 	return at;
 }
 
-static void unordered_chain(struct unordered_place **at, struct unordered_place *first)
+static void unordered_chain(struct unordered_entry **at, struct unordered_entry *first)
 {
 	first->at = at;
 	first->after = *at;
@@ -63,10 +63,10 @@ static void unordered_grow(struct unordered_index *index)
 {
 	const unsigned bits = index->bits ? index->bits : UNORDERED_SLOTS_BITS;
 	struct unordered_index old = *index;
-	struct unordered_place **slots, **from = old.slots ? old.slots : index->few, *first;
+	struct unordered_entry **slots, **from = old.slots ? old.slots : index->few, *first;
 
 	if (index->keys < (uint64_t)1 << bits ||
-	    !(slots = calloc((size_t)2 << bits, sizeof(struct unordered_place *))))
+	    !(slots = calloc((size_t)2 << bits, sizeof(struct unordered_entry *))))
 		return;
 	index->slots = slots;
 	index->bits = bits + 1;
@@ -78,15 +78,15 @@ static void unordered_grow(struct unordered_index *index)
 	free(old.slots);
 }
 
-void unordered_add(struct unordered_index *index, struct unordered_place *p,
+void unordered_add(struct unordered_index *index, struct unordered_entry *p,
 		   const struct unordered_key *key, void *of)
 {
-	struct unordered_place **at, *first;
+	struct unordered_entry **at, *first;
 
 	unordered_grow(index);
 	at = unordered_search(index, key);
 	first = *at;
-	*p = (struct unordered_place){
+	*p = (struct unordered_entry){
 		.next = p, .prev = p, .key = *key, .order = index->order++, .of = of};
 	index->in_class[unordered_class(key)]++;
 	if (!first) {
@@ -100,9 +100,9 @@ void unordered_add(struct unordered_index *index, struct unordered_place *p,
 	first->prev = p;
 }
 
-void unordered_remove(struct unordered_index *index, struct unordered_place *p)
+void unordered_remove(struct unordered_index *index, struct unordered_entry *p)
 {
-	struct unordered_place *next = p->next;
+	struct unordered_entry *next = p->next;
 
 	index->in_class[unordered_class(&p->key)]--;
 	if (p->at) {
@@ -118,20 +118,20 @@ void unordered_remove(struct unordered_index *index, struct unordered_place *p)
 	p->prev->next = next;
 }
 
-struct unordered_place *unordered_find(struct unordered_index *index,
+struct unordered_entry *unordered_find(struct unordered_index *index,
 				       const struct unordered_key *key)
 {
 	return index->in_class[unordered_class(key)] ? *unordered_search(index, key) : NULL;
 }
 
-struct unordered_place *unordered_find_any(struct unordered_index *index, uint32_t peer,
+struct unordered_entry *unordered_find_any(struct unordered_index *index, uint32_t peer,
 					   const coll_header_t *h)
 {
-	struct unordered_place *oldest = NULL;
+	struct unordered_entry *oldest = NULL;
 
 	for (int class = 0; class < UNORDERED_CLASSES; class ++) {
 		const struct unordered_key key = unordered_key_of(peer, h, class);
-		struct unordered_place *p = unordered_find(index, &key);
+		struct unordered_entry *p = unordered_find(index, &key);
 
 		if (p && (!oldest || p->order < oldest->order))
 			oldest = p;

@@ -185,14 +185,14 @@ int report_can_ask(const struct lane *lane)
 static void report_forget_answers(struct lane *lane)
 {
 	struct watch *watch = lane->watch;
-	const uint64_t place = stall_place(lane);
+	const uint64_t moves = stall_moves(lane);
 
 	for (int r = 0; r < lane->comm->nranks; r++)
-		watch->rank[r].answered = watch->rank[r].answered && place == watch->asked_place
+		watch->rank[r].answered = watch->rank[r].answered && moves == watch->asked_moves
 						  ? ANSWERED_BEFORE
 						  : ANSWERED_NOT;
 	watch->rank[lane->comm->rank].answered = ANSWERED;
-	watch->asked_place = place;
+	watch->asked_moves = moves;
 }
 
 void report_ask(struct lane *lane)
@@ -458,10 +458,10 @@ static void report_check_order(struct lane *lane, int peer, const struct report 
 	    (!across_here &&
 	     !report_is_across(&ours.other, &ours.here, &theirs->other, &theirs->here)))
 		return;
-	stall_describe_place(lane, !across_here, across_here ? &ours.here : &ours.other, our_call,
-			     sizeof(our_call));
-	stall_describe_place(lane, across_here, across_here ? &theirs->other : &theirs->here,
-			     their_call, sizeof(their_call));
+	stall_describe_position(lane, !across_here, across_here ? &ours.here : &ours.other,
+				our_call, sizeof(our_call));
+	stall_describe_position(lane, across_here, across_here ? &theirs->other : &theirs->here,
+				their_call, sizeof(their_call));
 	lane_set_pending(lane, COLL_ERR_MISMATCH,
 			 "%s %s, but %s %s: all ranks must make the same calls in the same order%s",
 			 comm_rank_name(lane, peer, &name), their_call, comm_own_name(lane, &own),

@@ -14,9 +14,9 @@
 struct op;
 
 /* Changes when this rank calls something, or when an operation of it moves or ends. */
-static inline uint64_t stall_place(const struct lane *lane)
+static inline uint64_t stall_moves(const struct lane *lane)
 {
-	return lane->issued + lane->finished + lane->steps;
+	return lane->issued + lane_own_moves(lane);
 }
 /* How long the wait may last until stall_step is called, whatever moves meanwhile. */
 int64_t stall_slice(struct stall *stall, const struct lane *lane);

@@ -26,14 +26,14 @@ int stall_is_busy(const struct lane *lane)
 int stall_ask_outside(struct lane *lane)
 {
 	struct outside *outside = &lane->watch->outside;
-	const uint64_t place = stall_place(lane);
+	const uint64_t moves = stall_moves(lane);
 	const int64_t now = clock_now_us(), first = lane->context->stall_us;
 	const int64_t slept = first / 2 < OUTSIDE_SLEPT_US ? first / 2 : OUTSIDE_SLEPT_US;
 
 	if (!first || lane->error || lane->leaving || lane->deferred || !stall_is_busy(lane))
 		return 0;
-	if (!outside->since_us || outside->place != place || outside_is_inside(lane)) {
-		*outside = (struct outside){place, now, first - slept, 0};
+	if (!outside->since_us || outside->moves != moves || outside_is_inside(lane)) {
+		*outside = (struct outside){moves, now, first - slept, 0};
 		return 1;
 	}
 	if (lane->nleft && lane->native)
@@ -48,5 +48,5 @@ int stall_ask_outside(struct lane *lane)
 
 int stall_is_outside(const struct lane *lane)
 {
-	return lane->watch->outside.asked && lane->watch->outside.place == stall_place(lane);
+	return lane->watch->outside.asked && lane->watch->outside.moves == stall_moves(lane);
 }

@@ -196,8 +196,8 @@ static void stall_describe_p2p(const struct lane *lane, int native, const struct
 		snprintf(text + at, size - at, " with tag %u", p->seq_or_tag);
 }
 
-void stall_describe_place(const struct lane *lane, int other, const struct position *p, char *text,
-			  size_t size)
+void stall_describe_position(const struct lane *lane, int other, const struct position *p,
+			     char *text, size_t size)
 {
 	const struct signature signature = {{p->meta[0], p->meta[1]}};
 	const int native = (lane->native != NULL) != other; /* it may have finished the call */
@@ -243,13 +243,13 @@ static void stall_describe_report(const struct lane *lane, const struct report *
 {
 	char here[320], other[250];
 
-	stall_describe_place(lane, 0, &r->here, here, sizeof(here));
+	stall_describe_position(lane, 0, &r->here, here, sizeof(here));
 	stall_describe_elsewhere(r, here + strlen(here), sizeof(here) - strlen(here));
 	if (!stall_is_used(r)) {
 		snprintf(text, size, "%s", here);
 		return;
 	}
-	stall_describe_place(lane, 1, &r->other, other, sizeof(other));
+	stall_describe_position(lane, 1, &r->other, other, sizeof(other));
 	snprintf(text, size, "%s, and %s", here, other);
 }
 
@@ -314,7 +314,7 @@ void stall_describe_ranks(const struct lane *lane, char *text, size_t size)
 
 	text[0] = '\0';
 	if (stall_is_used(&own)) {
-		stall_describe_place(lane, 1, &own.other, one, sizeof(one));
+		stall_describe_position(lane, 1, &own.other, one, sizeof(one));
 		at += (size_t)snprintf(text, size, "; %s itself %s", comm_own_name(lane, &name),
 				       one);
 	}

@@ -27,8 +27,8 @@ void stall_list_behind(const struct lane *lane, char *text, size_t size);
 /* Do both lanes take host memory?  Then the words name who does a call instead of the kind of memory. */
 int stall_lanes_share(const struct lane *lane);
 /* Writes "waits in barrier as collective number 7"; other: the position is in the other lane. */
-void stall_describe_place(const struct lane *lane, int other, const struct position *p, char *text,
-			  size_t size);
+void stall_describe_position(const struct lane *lane, int other, const struct position *p,
+			     char *text, size_t size);
 /* Describes the operation or the message for which this rank waits. */
 void stall_describe_own(const struct lane *lane, char *text, size_t size);
 /*

@@ -29,7 +29,7 @@ struct rank_status {
 
 /* A program that makes no calls, and may wait outside the library: see stall_outside.c. */
 struct outside {
-	uint64_t place;   /* stall_place, as it was seen last */
+	uint64_t moves;   /* stall_moves, as it was seen last */
 	int64_t since_us; /* the rank has been there since then; 0: not seen yet */
 	int64_t next_us;  /* the next question comes after so long */
 	int asked;        /* the other ranks were asked, and this rank is still there */
@@ -60,7 +60,7 @@ struct watch {
 	struct report *report;     /* per rank: the last one that says where it is; NULL: none */
 	struct left_calls **left;  /* per rank that has left; NULL: none */
 	struct compared *compared; /* NULL: the ranks need not compare hashes */
-	uint64_t asked_place;      /* stall_place when this rank asked last */
+	uint64_t asked_moves;      /* stall_moves when this rank asked last */
 	int stalled; /* waits and polls for which the other ranks were asked, and that have not moved since: see stall_waits */
 	struct stall polled; /* of calls that poll, and of streams that wait */
 	struct outside outside;

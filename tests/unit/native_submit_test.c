@@ -311,11 +311,11 @@ static void test_no_place(void)
 	rig->plugin.native.take_place = no_place;
 	for (int i = 0; i < 2; i++) {
 		rig->fake.slot_code = own[i];
-		is_int(native_take_place(rig->lane, NULL), own[i], "a stream takes no place");
+		is_int(native_order_stream(rig->lane, NULL), own[i], "a stream takes no place");
 		is_int(rig->lane->error, 0, "the communicator goes on");
 	}
 	rig->fake.slot_code = COLL_ERR_SYSTEM;
-	is_int(native_take_place(rig->lane, NULL), COLL_ERR_SYSTEM, "the backend is at its end");
+	is_int(native_order_stream(rig->lane, NULL), COLL_ERR_SYSTEM, "the backend is at its end");
 	is_int(rig->lane->error, COLL_ERR_SYSTEM, "so is the communicator");
 	rig_free(rig);
 }

@@ -251,7 +251,7 @@ static struct op *queue_await(struct lane *lane, const struct lane *other, uint6
 
 	if (fake_op(lane, &args, &op))
 		bail_out("cannot make an operation: %s", error_text());
-	op->awaited = (struct place){outcome_ref(other->comm->outcome), LANE_FIRST, number};
+	op->awaited = (struct order_point){outcome_ref(other->comm->outcome), LANE_FIRST, number};
 	op_enqueue(op, 0);
 	return op;
 }

@@ -20,9 +20,6 @@ struct lane;
  */
 enum { CALL_OF_SPLIT = 1, CALL_OF_LIST = 2 };
 
-/* The library's own kinds: KIND_SPLIT appears in signatures only, KIND_AWAIT in queues only. */
-enum { KIND_SPLIT = KIND_LAST + 1, KIND_AWAIT = KIND_LAST + 2 };
-
 /* A backend's own function for a kind of operation. */
 typedef int32_t (*native_fn)(void *ep, const coll_args_t *args, coll_error_t *err);
 

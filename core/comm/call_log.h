@@ -15,6 +15,7 @@
 #ifndef CORE_COMM_CALL_LOG_H
 #define CORE_COMM_CALL_LOG_H
 
+#include "comm/call.h"
 #include "comm/comm.h"
 #include "transport/match.h"
 

@@ -5,16 +5,19 @@
 
 #include "endpoint/context.h"
 #include "engine.h"
-#include "comm/call.h"
+#include "base/kind.h"
 #include "comm/outcome.h"
 #include "comm/scratch.h"
 
+struct call;
 struct call_log;
 struct composed;
 struct lane_wait;
 struct order_group;
 struct message;
 struct native;
+struct redop;
+struct redop_table;
 struct registration;
 struct shrinks;
 struct staging_sites;

@@ -3,6 +3,7 @@
 #include "comm/lane.h"
 #include "base/error.h"
 #include "reduce/reduce.h"
+#include "reduce/redop.h"
 
 #include <stdlib.h>
 #include <string.h>

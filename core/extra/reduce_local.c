@@ -3,6 +3,7 @@
 #include "device/device.h"
 #include "comm/comm.h"
 #include "base/error.h"
+#include "reduce/redop.h"
 
 #include <stdint.h>
 

@@ -9,6 +9,7 @@
 #ifndef CORE_NATIVE_NATIVE_H
 #define CORE_NATIVE_NATIVE_H
 
+#include "comm/call.h"
 #include "comm/comm.h"
 
 /* The lock is held in all of these. */

@@ -7,6 +7,7 @@
 #define CORE_WATCH_FAILURE_H
 
 #include "comm/comm.h"
+#include "comm/signature.h"
 
 struct recv;
 

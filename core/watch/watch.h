@@ -10,6 +10,7 @@
 
 #include "comm/comm_wait.h"
 #include "comm/engines.h"
+#include "comm/signature.h"
 
 struct report;
 

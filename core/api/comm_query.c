@@ -121,16 +121,12 @@ coll_result_t coll_comm_get_failed(coll_comm_t handle, int32_t *ranks, int32_t c
 coll_result_t coll_comm_set_timeout(coll_comm_t handle, int64_t timeout_ms)
 {
 	struct lane *lane = comm_enter(handle, "coll_comm_set_timeout");
-	int code = COLL_SUCCESS;
+	int code;
 
 	if (!lane)
 		return error_code();
-	if (timeout_ms < 1 || timeout_ms > INT64_C(1000) * CONFIG_LONGEST_SECONDS)
-		code = error_set(COLL_ERR_INVALID_ARGUMENT,
-				 "coll_comm_set_timeout: timeout_ms is %lld, but must be from 1 to "
-				 "%lld",
-				 (long long)timeout_ms, 1000LL * CONFIG_LONGEST_SECONDS);
-	else
+	code = config_check_timeout("coll_comm_set_timeout", "timeout_ms", timeout_ms);
+	if (!code)
 		lane->comm->timeout_us = timeout_ms * 1000;
 	comm_leave(lane);
 	return code;

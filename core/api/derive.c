@@ -36,7 +36,6 @@ struct split_args {
  */
 static int derive_config(const char *function, const coll_config_t *given, int64_t *timeout_us)
 {
-	const int64_t longest_ms = INT64_C(1000) * CONFIG_LONGEST_SECONDS;
 	coll_config_t config;
 	const char *field;
 	int code = config_app(given, &config);
@@ -58,12 +57,12 @@ static int derive_config(const char *function, const coll_config_t *given, int64
 			"%s: config->%s is set, but the new communicator takes it from its "
 			"parent: only timeout_ms may be set",
 			function, field);
-	if (config.timeout_ms != -1 && (config.timeout_ms < 1 || config.timeout_ms > longest_ms))
-		return error_set(COLL_ERR_INVALID_ARGUMENT,
-				 "%s: config->timeout_ms is %lld, but must be from 1 to %lld",
-				 function, (long long)config.timeout_ms, (long long)longest_ms);
-	*timeout_us = config.timeout_ms == -1 ? 0 : config.timeout_ms * 1000;
-	return COLL_SUCCESS;
+	if (config.timeout_ms == -1)
+		return COLL_SUCCESS;
+	code = config_check_timeout(function, "config->timeout_ms", config.timeout_ms);
+	if (!code)
+		*timeout_us = config.timeout_ms * 1000;
+	return code;
 }
 
 /* ---------------------------------------------------------------- one split -- */

@@ -378,16 +378,12 @@ coll_result_t coll_request_set_callback(coll_request_t request, coll_request_fn 
 coll_result_t coll_request_set_timeout(coll_request_t request, int64_t timeout_ms)
 {
 	struct task *task = request_enter(request, "coll_request_set_timeout");
-	int code = COLL_SUCCESS;
+	int code;
 
 	if (!task)
 		return error_code();
-	if (timeout_ms < 1 || timeout_ms > INT64_C(1000) * CONFIG_LONGEST_SECONDS)
-		code = error_set(COLL_ERR_INVALID_ARGUMENT,
-				 "coll_request_set_timeout: timeout_ms is %lld, but must be from 1 "
-				 "to %lld",
-				 (long long)timeout_ms, 1000LL * CONFIG_LONGEST_SECONDS);
-	else
+	code = config_check_timeout("coll_request_set_timeout", "timeout_ms", timeout_ms);
+	if (!code)
 		task_set_limit(task, timeout_ms * 1000);
 	request_leave(request, task);
 	return code;

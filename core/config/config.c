@@ -190,6 +190,17 @@ void config_declare_core(struct config *config)
 		config_report(config, COLL_ERR_CONFIG, "%s", config->too_many);
 }
 
+int config_check_timeout(const char *function, const char *name, int64_t ms)
+{
+	const int64_t longest = INT64_C(1000) * CONFIG_LONGEST_SECONDS;
+
+	return ms >= 1 && ms <= longest
+		       ? COLL_SUCCESS
+		       : error_set(COLL_ERR_INVALID_ARGUMENT,
+				   "%s: %s is %lld, but must be from 1 to %lld", function, name,
+				   (long long)ms, (long long)longest);
+}
+
 int config_load(const coll_config_t *app, config_check check, struct config **out)
 {
 	struct config *config = calloc(1, sizeof(*config));

@@ -18,6 +18,9 @@ struct config;
 /* No wait lasts longer than a year. */
 enum { CONFIG_LONGEST_SECONDS = 366 * 24 * 60 * 60 };
 
+/* Returns COLL_ERR_INVALID_ARGUMENT with "FUNCTION: NAME is 0, but must be from 1 to ..." for a limit that no wait may have. */
+int config_check_timeout(const char *function, const char *name, int64_t ms);
+
 /*
  * Another folder's check of the values of the core's options of type STRING.  Returns 0, also for a key that is not its
  * own, or -1 and in `why` the reason why the option cannot have the value.

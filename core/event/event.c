@@ -140,19 +140,25 @@ coll_result_t coll_event_destroy(coll_event_t event)
 	return COLL_SUCCESS;
 }
 
-coll_result_t coll_event_record(coll_event_t event, coll_comm_t handle)
+/* Records the event behind the operations of the communicator, or (waits) lets the later ones wait for the event. */
+static int event_with_comm(coll_event_t event, coll_comm_t handle, const char *what, int waits)
 {
 	struct lane *lane;
-	struct event *e = event_enter(event, handle, "coll_event_record", &lane);
+	struct event *e = event_enter(event, handle, what, &lane);
 	int code;
 
 	if (!e)
 		return error_code();
 	code = event_check(e, lane, NULL);
 	if (!code)
-		code = e->impl->record(e, lane, NULL);
+		code = waits ? e->impl->wait(e, lane, NULL) : e->impl->record(e, lane, NULL);
 	event_leave(event, lane);
 	return code;
+}
+
+coll_result_t coll_event_record(coll_event_t event, coll_comm_t handle)
+{
+	return event_with_comm(event, handle, "coll_event_record", 0);
 }
 
 /* The calling thread has completed all that came before this call. */
@@ -234,15 +240,5 @@ coll_result_t coll_stream_wait_event(coll_comm_t handle, coll_stream_t stream, c
 
 coll_result_t coll_comm_wait_event(coll_comm_t handle, coll_event_t event)
 {
-	struct lane *lane;
-	struct event *e = event_enter(event, handle, "coll_comm_wait_event", &lane);
-	int code;
-
-	if (!e)
-		return error_code();
-	code = event_check(e, lane, NULL);
-	if (!code)
-		code = e->impl->wait(e, lane, NULL);
-	event_leave(event, lane);
-	return code;
+	return event_with_comm(event, handle, "coll_comm_wait_event", 1);
 }

@@ -53,19 +53,23 @@ struct engine {
 	/* --- a call with nothing in its way.  NULL: all calls go through the queue */
 
 	/*
-	 * Enqueues an idle operation, starts it and moves its context, if nothing else is under way there: 1, also if the
-	 * communicator has failed.  0: the engine has done nothing.
+	 * Enqueues an idle operation, starts it and moves its context, if nothing else is under way there.  Returns 1,
+	 * also if the communicator has failed, or 0: the engine has done nothing.
 	 */
 	int (*at_once)(struct op *op);
 	/*
-	 * Hands a checked call to the backend without an operation: 1, also if the communicator has failed.  0: the engine has
-	 * done nothing.  Called of ENGINE_NATIVE only.
+	 * Hands a checked call to the backend without an operation.  Returns 1, also if the communicator has failed, or
+	 * 0: the engine has done nothing.  Called of ENGINE_NATIVE only.
 	 */
 	int (*now)(struct lane *lane, const struct call *call);
 
 	/*
-	 * Does the backend take the buffers of a checked call where they are?  0: perhaps not.  Asked of ENGINE_NATIVE of a
-	 * communicator with two lanes (comm/lane.h), which must have this function.
+	 * Does the backend take the buffers of a checked call where they are?  Returns 0 if it may not.  Asked of
+	 * ENGINE_NATIVE of a communicator with two lanes (comm/lane.h), which must have this function.
+	 *
+	 * Three questions decide who does a call.  comm_client.supports knows the kind only: it comes before the check of the
+	 * arguments, since a call that no engine of this lane does may belong to the other lane.  `takes` knows the buffers
+	 * too, and chooses between the lanes.  comm_client.choose knows the whole call: it makes the plan, or says why not.
 	 */
 	int (*takes)(struct lane *lane, const struct call *call);
 
@@ -74,8 +78,8 @@ struct engine {
 	/* Starts an operation in state OP_QUEUED: OP_RUNNING or OP_SUBMITTED afterwards (op_begin). */
 	enum engine_start (*start)(struct op *op);
 	/*
-	 * Moves a running operation: 1 if anything moved; op_end once it is done.  NULL: `progress` ends the operations, and
-	 * nothing is to be done for a single one.
+	 * Moves a running operation, and calls op_end once it is done.  Returns 1 if anything moved.  NULL: `progress`
+	 * ends the operations, and nothing is to be done for a single operation.
 	 */
 	int (*advance)(struct op *op);
 	/*
@@ -83,20 +87,23 @@ struct engine {
 	 * may always move; an engine with by_messages must have this function.
 	 */
 	int (*rests)(const struct op *op);
-	/* Marks in `ranks`, a byte per rank, those for which a running operation waits: 1 if there are any.  NULL: unknown. */
+	/*
+	 * Marks in `ranks`, a byte per rank, the ranks for which a running operation waits.  Returns 1 if it has marked
+	 * any.  NULL: unknown.
+	 */
 	int (*awaits)(const struct op *op, uint8_t *ranks);
 	/* Ends a running operation: nothing touches its buffers afterwards.  NULL: `abort` does that. */
 	void (*cancel)(struct op *op);
-	/* An operation is freed: frees what this engine keeps with it, if there is something.  NULL: there never is. */
+	/* An operation is freed: frees what this engine keeps with it, if anything.  NULL: the engine keeps nothing. */
 	void (*forget)(struct op *op);
 
 	/* --- all operations of a lane: see comm/engines.h.  Called of ENGINE_NATIVE only.  NULL: there is nothing to do */
 
-	/* Ends the operations that the backend has completed: 1 if any. */
+	/* Ends the operations that the backend has completed.  Returns 1 if there were any. */
 	int (*progress)(struct lane *lane);
 	/* Has the backend operations in its hands that have left the queue? */
 	int (*busy)(const struct lane *lane);
-	/* Writes which operations those are.  NULL: `busy` is NULL too. */
+	/* Writes which operations the backend has.  NULL: `busy` is NULL too. */
 	void (*describe)(const struct lane *lane, char *text, size_t size);
 	/*
 	 * A request or an event refers to the newest operation: its end must be seen even if many operations follow it.  NULL: the

@@ -123,7 +123,10 @@ static int rules_range(const struct word *word, int sizes, uint64_t range[2])
 	return range[0] > range[1] ? -1 : 0;
 }
 
-/* The functions that read a condition's word into the field of the rule, and the one after it. */
+/*
+ * Each of these functions reads the value of a condition: one number, or the two of a range, which fill the field and
+ * the next one.
+ */
 
 static int rules_bytes(const struct word *word, void *field)
 {

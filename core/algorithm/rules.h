@@ -5,7 +5,7 @@
  *
  *   recursive_doubling bytes 0-64K, rabenseifner bytes 64K-1M ranks 4-, ring
  *
- * A rule is the name of an algorithm and the conditions that must all hold, none of them twice:
+ * A rule is the name of an algorithm and the conditions that must all hold, each condition once at most:
  *   bytes A-B           of the call's count argument (allgatherv, reduce_scatterv: of the mean
  *                       count; not for kinds that ranks call with different counts); the word
  *                       "bytes" may be left out
@@ -43,7 +43,7 @@ struct rule {
 	uint16_t cpus;                /* RULE_*_CPUS bits that match */
 };
 
-/* Values of call_description.cpus.  Few: shared, and at most CPUS_FEW_MOST of them. */
+/* Values of call_description.cpus.  CPUS_FEW: shared, and at most CPUS_FEW_MOST processors. */
 enum { CPUS_OWN, CPUS_SHARED, CPUS_FEW, CPUS_KINDS };
 enum { CPUS_FEW_MOST = 2 };
 

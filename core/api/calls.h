@@ -15,9 +15,9 @@ int call_issue_on_host(struct lane *lane, const coll_args_t *args, int answer, c
 		       struct issued *issued);
 
 /*
- * Before op_enqueue of a call of the program, on the communicator of the operation, which is entered: the group that the thread
- * has open, its number or 0, takes the communicator; the operation is ordered with the call's stream (meanwhile the lock is
- * released), and its buffers are compared with those of the group.
+ * Before op_enqueue of a call of the program, on the communicator of the operation, which is entered: the group that
+ * the thread has open, its number or 0, takes the communicator; the operation is ordered with the call's stream
+ * (meanwhile the lock is released), and its buffers are compared with the buffers of the group.
  */
 int call_join(struct op *op, uint64_t group);
 

@@ -47,7 +47,10 @@ static int check_root(const struct kind *k, const struct lane *lane, const coll_
 			 k->name, what, a->root, lane->comm->nranks - 1);
 }
 
-/* The i-th block of a buffer, in elements from its beginning.  Without displacements it is one block: 0 if i is not 0. */
+/*
+ * Finds the i-th block of a buffer, in elements from its beginning.  Without displacements the buffer is one block.
+ * Returns 0 if there is no such block.
+ */
 static int check_block(const struct lane *lane, const coll_args_t *a, int receives, size_t all,
 		       int i, size_t *at, size_t *count)
 {
@@ -67,7 +70,10 @@ static int check_block(const struct lane *lane, const coll_args_t *a, int receiv
 	return 1;
 }
 
-/* Does a block of one buffer overlap a block of the other?  The whole buffers do, maybe in the gaps of a v-form. */
+/*
+ * Does a block of one buffer overlap a block of the other buffer?  The whole buffers overlap, perhaps only in the gaps
+ * of a v-form.
+ */
 static int check_overlap(const struct lane *lane, const coll_args_t *a, size_t send, size_t recv)
 {
 	const size_t elem = coll_dtype_size(a->dtype);

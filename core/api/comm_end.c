@@ -163,7 +163,7 @@ static int destroy_finish(struct lane *lane, int64_t timeout_us, int64_t deadlin
 	return comm_error(lane);
 }
 
-/* Takes the lock: 0 if it is not free in time. */
+/* Takes the lock.  Returns 0 if it is not free in time. */
 static int destroy_lock(struct lane *lane, int64_t timeout_us, int64_t deadline)
 {
 	struct context *context = lane->context;

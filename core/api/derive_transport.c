@@ -379,7 +379,7 @@ static void shrink_tell(const struct shrink *s, uint64_t hash)
 			     tag_control(lane->context_id), CONTROL_SHRINK, 0, text);
 }
 
-/* Asks the leader: 1: *answer is its answer.  0: it has not come in time, or is not awaited any more. */
+/* Asks the leader.  Returns 1 and its *answer, or 0: the answer has not come in time, or is not awaited any more. */
 static int shrink_ask(struct shrink *s, struct shrunk *answer)
 {
 	struct lane *lane = s->lane;

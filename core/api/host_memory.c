@@ -21,7 +21,7 @@ static uint32_t host_memory_kind(const struct lane *lane, const void *ptr, size_
 
 /*
  * The kinds of memory of the buffers that this rank uses.  If it uses none, the pointers that it has passed tell, since
- * other ranks may have elements.  0: nothing tells.
+ * other ranks may have elements.  Returns 0 if nothing tells.
  */
 static uint32_t host_memory_kinds(const struct lane *lane, const struct call *call)
 {

@@ -30,8 +30,8 @@ static inline int host_memory_make(struct lane *lane, const struct call *call, i
 	return code;
 }
 /*
- * Adds to the text of COLL_ERR_UNSUPPORTED how the library would do a call that is not for the host lane.  may_stage: such a
- * call could be staged; 0: as a part of something it could not.
+ * Adds to the text of COLL_ERR_UNSUPPORTED how the library would do a call that is not for the host lane.  may_stage: 0
+ * if the call is part of a group or of a request, where it could not be staged.
  */
 int host_memory_hint(const struct lane *lane, const struct call *call, int code, int may_stage);
 /* COLL_ERR_UNSUPPORTED: a staged call has no order where the text says. */

@@ -11,8 +11,8 @@ int request_new(coll_request_t *request, struct task *task);
 void request_drop(coll_request_t *request);
 
 /*
- * Pins the request and enters its communicator.  NULL with an error if either is not valid; `what` names
- * the public function.
+ * Pins the request and enters its communicator.  Returns NULL with an error if either is not valid; `what` names the
+ * public function.
  */
 struct task *request_enter(coll_request_t request, const char *what);
 void request_leave(coll_request_t request, struct task *task);

@@ -110,7 +110,10 @@ static void waits_unlock(struct waits *w)
 	w->locked = NULL;
 }
 
-/* Gives up the lock and takes that of `context`, which this thread drives from now on.  0: it is not free in time. */
+/*
+ * Gives up the lock and takes the lock of `context`, which this thread drives from now on.  Returns 0 if it is not free
+ * in time.
+ */
 static int waits_lock(struct waits *w, struct context *context)
 {
 	if (w->locked == context)
@@ -244,7 +247,7 @@ static const struct lane *waits_comm_of(const struct waits *w, const struct cont
 	return lane;
 }
 
-/* timeout_ms: -1: none.  Returns as waits_look; 0: the time is over, or all entries are NULL. */
+/* timeout_ms -1: no limit.  Returns as waits_look, or 0: the time is over, or all entries are NULL. */
 static int waits_run(struct waits *w, int64_t timeout_ms, int32_t *indices, int most)
 {
 	const int64_t now = timeout_ms ? clock_now_us() : 0;

@@ -13,7 +13,7 @@ enum { KIND_LAST = COLL_KIND_EXSCAN, KIND_COLLECTIVES = KIND_LAST - 2 };
 /* The library's own kinds: KIND_SPLIT appears in signatures only, KIND_AWAIT in queues only. */
 enum { KIND_SPLIT = KIND_LAST + 1, KIND_AWAIT = KIND_LAST + 2 };
 
-/* A row of the table of kinds: the properties of a kind.  Those without a list of values are 0 or 1. */
+/* A row of the table of kinds: the properties of a kind.  A property without a list of values is 0 or 1. */
 struct kind {
 	const char *name;
 	int send, recv;           /* KIND_NONE, KIND_ONE, KIND_EACH */

@@ -5,7 +5,7 @@
 
 /*
  * Returns the path, without links, of the file that holds this code: libcoll.so, or the program that libcoll is linked
- * into.  The path is heap memory; NULL if it is not known.
+ * into.  The path is heap memory.  Returns NULL if the path is not known.
  */
 char *self_path(void);
 

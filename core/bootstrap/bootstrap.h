@@ -112,9 +112,9 @@ int bootstrap_all_ok(struct bootstrap *bootstrap, int code, int64_t timeout_ms);
  */
 int bootstrap_rank_failed(const struct bootstrap *bootstrap);
 /*
- * Between exchanges: has a rank come to the next exchange with a failure, or has it died?  Over TCP rank 0 sees
- * it, and the others as soon as rank 0 has told them; looks every 100 ms.  Other bootstraps return 0.  Must not run
- * beside an exchange.
+ * Between exchanges: has a rank come to the next exchange with a failure, or has it died?  Over TCP rank 0 sees it, and
+ * the other ranks as soon as rank 0 has told them; looks every 100 ms.  Other bootstraps return 0.  Must not run beside
+ * an exchange.
  */
 int bootstrap_failure_waits(struct bootstrap *bootstrap);
 void bootstrap_close(struct bootstrap *bootstrap);

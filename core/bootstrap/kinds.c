@@ -17,8 +17,8 @@
 enum { GIVEN_BODY = 496 };
 
 /*
- * The ranks first exchange one block each.  Its size does not depend on the pieces, so a rank that has failed,
- * and does not know the length of the others' pieces, can take part.  Pieces that do not fit follow.
+ * The ranks first exchange one block each.  Its size does not depend on the pieces, so a rank that has failed, and does
+ * not know the length of the other ranks' pieces, can take part.  Pieces that do not fit follow.
  */
 struct given_block {
 	int32_t code; /* non-zero: the rank has failed, and body is its message */

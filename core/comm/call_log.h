@@ -47,8 +47,8 @@ struct record {
 };
 
 /*
- * The messages.  When a communicator fails, the log keeps the oldest open messages, up to half of its records: they hold up
- * the others.
+ * The messages.  When a communicator fails, the log keeps the oldest open messages, up to half of its records, because
+ * the oldest hold up the later ones.
  */
 struct message_log {
 	uint64_t count; /* ever kept; number k, from 0, is at k % LOG_RECORDS */
@@ -83,8 +83,8 @@ static inline struct signature call_log_plain(const struct signature *call)
 }
 
 /*
- * The hash with one more call.  Where each rank has counts of its own a rank without elements may name another type than
- * the others, so the hash leaves out the types of these calls.
+ * The hash with one more call.  Where each rank has counts of its own a rank without elements may name another type
+ * than the other ranks, so the hash leaves out the types of these calls.
  */
 static inline uint64_t call_log_hash(uint64_t hash, const struct signature *call)
 {
@@ -101,7 +101,7 @@ static inline struct signature *call_log_newest_call(const struct lane *lane)
 	return &lane->log->call[(lane->seq - 1) & lane->log->mask];
 }
 
-/* Then, if there are hashes: 1 if the hash has come to a multiple of LOG_MARK_EVERY. */
+/* Then, if there are hashes.  Returns 1 if the number of collectives is a multiple of LOG_MARK_EVERY. */
 static inline int call_log_add_hash(struct lane *lane, const struct signature *call)
 {
 	struct call_hash *hash = lane->log->hash;
@@ -117,7 +117,7 @@ static inline int call_log_add_hash(struct lane *lane, const struct signature *c
 const struct signature *call_log_at(const struct lane *lane, uint32_t seq);
 /* The hash at the last multiple of LOG_MARK_EVERY up to `number`. */
 uint64_t call_log_mark(const struct lane *lane, uint32_t number);
-/* Finds the hash of the first `number` collectives, which this rank has issued: 1 if it is known. */
+/* Finds the hash of the first `number` collectives, which this rank has issued.  Returns 1 if the hash is known. */
 int call_log_find_hash(const struct lane *lane, uint32_t number, uint64_t *hash);
 
 /* --------------------------------------------------------------------------------- records -- */

@@ -94,9 +94,9 @@ struct comm_part {
 };
 
 /*
- * What a communicator, its queue and its waits need of the files that stand right of them: memory of devices, algorithms,
- * streams of the program, questions to other ranks.  exec/parts.c hands the functions over.  The lock is held in all of
- * them.
+ * What a communicator, its queue and its waits need of the folders right of comm/: memory of devices, algorithms,
+ * streams of the program, questions to other ranks.  exec/parts.c hands the functions over.  The lock is held in all
+ * functions.
  */
 struct comm_client {
 	const struct comm_part *parts; /* in the order of their making; the last one has no name */
@@ -115,7 +115,10 @@ struct comm_client {
 	void (*failed)(struct lane *lane, int loud);
 	/* Takes control messages, and looks for lost ranks: see lane_check. */
 	void (*check)(struct lane *lane);
-	/* Moves on messages outside the order, of which lane->messages.looks are to be looked at: 1 if any moved. */
+	/*
+	 * Moves on messages outside the order, of which lane->messages.looks are to be looked at.  Returns 1 if any
+	 * moved.
+	 */
 	int (*move_messages)(struct lane *lane);
 	/* Before a thread sleeps: the same for messages that the last call has not come to. */
 	int (*look_at_messages)(struct lane *lane);
@@ -281,7 +284,7 @@ void lane_forget_busy(struct lane *lane);
 void lane_enlist(struct lane *lane);
 /* Takes the lane out of both.  A lane that could not be made is in neither. */
 void lane_delist(struct lane *lane);
-/* The lane whose messages have this tag; NULL: none on this context. */
+/* Returns the lane whose messages have this tag, or NULL: the context has none. */
 struct lane *lane_of_tag(const struct context *context, uint64_t tag);
 
 /* Memory for comm_rank_name and comm_own_name. */
@@ -300,10 +303,10 @@ enum {
 };
 
 /*
- * Tag: context (bits 63-38) | user (37) | control (36), then for collectives seq (bits 35-20) |
- * message number (19-0), for point to point unordered (35) | pieces (34) | the user's tag (31-0).  Unordered messages,
- * those outside the order, carry the user's tag in meta[1], so that a receive of any tag finds them.  The pieces
- * of a message carry the number of the message on its sender, which the message before them has in meta[0].
+ * Tag: context (bits 63-38) | user (37) | control (36), then for collectives seq (bits 35-20) | message number (19-0),
+ * for point to point unordered (35) | pieces (34) | the user's tag (31-0).  Unordered messages (coll_isend) carry the
+ * user's tag in meta[1], so that a receive of any tag finds them.  The pieces of a message carry the number of the
+ * message on its sender, which the message before them has in meta[0].
  */
 enum {
 	TAG_CONTEXT_SHIFT = 38,
@@ -419,11 +422,17 @@ static inline const coll_native_t *lane_native(const struct lane *lane)
 	return lane->derived ? NULL : lane->context->plugin->backend.native;
 }
 
-/* Pins a handle's communicator, and returns its lane LANE_*.  NULL: the handle is not valid. */
+/* Pins a handle's communicator.  Returns its lane LANE_*, or NULL: the handle is not valid. */
 struct lane *comm_pin_lane(coll_comm_t handle, int lane_index);
-/* Pins a handle's communicator.  NULL with an error if the handle is not valid; `what` names the public function. */
+/*
+ * Pins a handle's communicator.  Returns NULL with an error if the handle is not valid; `what` names the public
+ * function.
+ */
 struct comm *comm_pin(coll_comm_t handle, const char *what);
-/* The same, and takes the lock of its first lane.  NULL also if another thread has left the library with the lock. */
+/*
+ * The same, and takes the lock of its first lane.  Returns NULL also if another thread has left the library with the
+ * lock.
+ */
 struct lane *comm_enter(coll_comm_t handle, const char *what);
 /* The same for its lane LANE_*. */
 struct lane *comm_enter_lane(coll_comm_t handle, int lane_index, const char *what);
@@ -448,7 +457,7 @@ static inline const char *comm_failure(const struct lane *lane)
 }
 /* The communicator has failed: its error becomes this thread's error, and the program is told. */
 int comm_tell_error(const struct lane *lane);
-/* Makes the communicator's error this thread's error; 0: the communicator has not failed. */
+/* Makes the communicator's error this thread's error and returns its code, or 0: the communicator has not failed. */
 static inline int comm_error(const struct lane *lane)
 {
 	return lane->error ? comm_tell_error(lane) : COLL_SUCCESS;

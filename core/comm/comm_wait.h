@@ -36,7 +36,7 @@ int lane_is_deferred(const struct lane *lane, uint64_t number);
 /* A wait of a call that has entered the communicator. */
 struct comm_wait {
 	struct lane *lane;
-	const struct task *task; /* the one that is waited for, if it has no operation; else NULL */
+	const struct task *task; /* the awaited task, if it has no operation; else NULL */
 	/*
 	 * A context_wait_or_leave.  CONTEXT_LOST: the call returns comm_leave_lost.  A thread that is cancelled leaves the
 	 * communicator.
@@ -52,14 +52,14 @@ int task_wait(struct task *task, void *handle);
 /* Does the task wait for the end of a group: of one that the calling thread has open, or of its own? */
 int task_is_deferred(const struct task *task);
 /*
- * Waits until done(arg), which includes that the communicator has failed or was aborted.  The other ranks are asked, and the
- * communicator fails after its timeout, as in lane_wait.  The lock is held.  0, or CONTEXT_LOST.
+ * Waits until done(arg), which includes that the communicator has failed or was aborted.  The other ranks are asked,
+ * and the communicator fails after its timeout, as in lane_wait.  The lock is held.  Returns 0 or CONTEXT_LOST.
  */
 int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *arg);
 
 /*
  * Waits, for a bounded time, until the control messages about a failure have been sent.  The second is a
- * context_wait_or_leave: 0, or CONTEXT_LOST.
+ * context_wait_or_leave, and returns 0 or CONTEXT_LOST.
  */
 void lane_flush(struct lane *lane);
 int lane_flush_or_leave(struct lane *lane);

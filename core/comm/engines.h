@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engines.h - what the folders ask of ENGINE_NATIVE of a lane (engine.h): of the engines only that one hands operations to a
- * backend that ends them.  A lane may lack the engine, and the engine a function: then there is nothing to do or to say.
+ * engines.h - what the folders ask of ENGINE_NATIVE of a lane (engine.h), the only engine that hands operations to a
+ * backend, which ends the operations.  A lane may lack the engine, and the engine a function: then there is nothing to
+ * do or to say.
  *
  * The lock is held in all functions.
  */
@@ -17,7 +18,7 @@ static inline const struct engine *engines_busy(const struct lane *lane)
 
 	return native && native->busy && native->busy(lane) ? native : NULL;
 }
-/* Ends the operations that the backend has completed: 1 if any. */
+/* Ends the operations that the backend has completed.  Returns 1 if there were any. */
 static inline int engines_progress(struct lane *lane)
 {
 	const struct engine *native = lane->engine[ENGINE_NATIVE];

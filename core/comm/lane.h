@@ -33,8 +33,8 @@ struct lane_client {
 };
 
 /*
- * The native lane forgets the host lane, which is freed next, and which it returns; NULL: there is none.  No lock is held,
- * and the handle is not valid any more.
+ * The native lane forgets the host lane, which is freed next.  Returns the host lane, or NULL: there is none.  No lock
+ * is held, and the handle is not valid any more.
  */
 struct lane *lane_part(struct lane *native);
 /* The other lane of the communicator, or NULL. */
@@ -64,7 +64,8 @@ void lane_check_other(struct lane *lane);
 /* --- the other lane.  The lock of the lane is held. */
 
 /*
- * Takes the lock of the other lane too, to read it: NULL without another lane, or if the lock is not free soon.
+ * Takes the lock of the other lane too, to read it.  Returns NULL without another lane, or if the lock is not free
+ * soon.
  */
 struct lane *lane_lock_other(const struct lane *lane);
 void lane_unlock_other(struct lane *other);
@@ -99,7 +100,10 @@ uint64_t lane_before_group(struct lane *native, uint64_t group);
 void lane_note_issued(struct lane *native, uint64_t number);
 /* The newest operation of both.  Accepts the lane of a communicator of one. */
 struct issued lane_newest(const struct lane *lane);
-/* Waits for operation `number` of the host lane; 0: for all of them.  The thread leaves the native lane's lock while it waits. */
+/*
+ * Waits for operation `number` of the host lane; 0: for all its operations.  The thread leaves the native lane's lock
+ * while it waits.
+ */
 int lane_wait_host(struct lane *native, uint64_t number);
 
 /* Operation `number` of the host lane is in the issue order of both (event/lane_order.h). */
@@ -107,8 +111,8 @@ void lane_note_staged(const struct lane *native, uint64_t number);
 /* A stream waits for operation `number` of a lane, whose lock is held.  Accepts any lane. */
 void lane_note_stream_wait(const struct lane *host, uint64_t number);
 /*
- * The last operation of the host lane for which a stream may wait, or 0.  The lock is held, or the handle pinned.  Accepts
- * any lane: 0.
+ * Returns the last operation of the host lane for which a stream may wait, or 0.  The lock is held, or the handle
+ * pinned.  Returns 0 for any other lane.
  */
 uint64_t lane_streams_wait(const struct lane *lane);
 /* comm->staged_number is not 0: waits for that staged call. */
@@ -124,13 +128,14 @@ void lane_release_streams(const struct lane *lane);
  */
 void lane_drive(struct lane *lane);
 /*
- * A program that only asks, again and again, is the one that moves calls on host memory, for which a late rank may wait.
- * Moves the calls that are under way on all host lanes beside a native context.  lane: it is entered; NULL: no lane is.
+ * For a function that only asks, since a program that calls nothing else must move its calls on host memory, for which
+ * a late rank may wait.  Moves the calls that are under way on all host lanes beside a native context.  lane: it is
+ * entered; NULL: no lane is.
  */
 void lane_help(struct context *native, struct lane *lane);
 /* Moves the host lane, and asks the other ranks where they are.  Accepts any lane. */
 void lane_progress(struct lane *lane);
-/* Has this thread, which has the lock of the lane, that of the other lane too, by lane_drive of either? */
+/* Does this thread, which holds the lock of `lane`, hold the lock of `other` too, by lane_drive of either? */
 int lane_is_driven(const struct lane *lane, const struct lane *other);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "comm/comm.h"
 
-/* A communicator without lanes; NULL if memory has run out. */
+/* Returns a communicator without lanes, or NULL: memory has run out. */
 struct comm *comm_blank(int rank, int nranks);
 /*
  * Makes the lane LANE_* of a communicator on an opened context.  to_context_rank: the context ranks of the communicator's

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * moving.h - which of the running operations of a lane are looked at.  A group may have thousands, and most of
- * them only wait for messages.
+ * moving.h - which of the running operations of a lane are looked at.  A group may have thousands of operations, most
+ * of which only wait for messages.
  *
  * A look at a lane is a look at the oldest operation of its queue.  lane->queue.woken lists further operations for which
  * a message has come: the look takes in all of this list.  lane->queue.in_turn lists operations that move without a message,
@@ -23,7 +23,7 @@ void op_release_one(struct op *op);
 void moving_wake(struct op *op);
 /* After a look at a running operation: puts it into lane->queue.in_turn, or lets it rest. */
 void moving_after_look(struct op *op);
-/* Takes the first operation out of a list; NULL: there is none. */
+/* Takes the first operation out of a list, and returns it, or NULL: there is none. */
 struct op *moving_take(struct op_list *list);
 /* Does nothing of the lane move until a message comes?  Then its operations may rest. */
 int moving_is_at_rest(const struct lane *lane);

@@ -46,17 +46,20 @@ struct order_point {
 /* Operation OUTCOME_NEVER is never complete: an event recorded after the failure carries the failure. */
 #define OUTCOME_NEVER UINT64_MAX
 
-/* With one reference; NULL if memory has run out. */
+/* Returns an outcome with one reference, or NULL: memory has run out. */
 struct outcome *outcome_new(coll_comm_t comm);
 /* Both accept NULL. */
 struct outcome *outcome_ref(struct outcome *outcome);
 void outcome_unref(struct outcome *outcome);
 
-/* Writes the failure: 1.  0: there is an earlier failure, which stays. */
+/* Writes the failure and returns 1.  Returns 0 if there is an earlier failure, which stays. */
 int outcome_fail(struct outcome *outcome, int is_remote, int code, const char *fmt, va_list ap);
 /* The lane ends: its operations do not move any more. */
 void outcome_end(struct outcome *outcome, const struct lane *lane);
-/* COLL_SUCCESS if operation `number` of the lane is complete, COLL_IN_PROGRESS before the lane ends, else the failure. */
+/*
+ * Returns COLL_SUCCESS if operation `number` of the lane is complete, COLL_IN_PROGRESS before the lane ends, else the
+ * failure.
+ */
 int outcome_result(const struct outcome *outcome, int lane_index, uint64_t number);
 
 #endif

@@ -28,7 +28,7 @@ static inline enum plan_fit plan_compare(const struct op *op, const coll_args_t 
 		       : PLAN_FITS;
 }
 
-/* The link to the first plan of this kind of call that fits so well; NULL: none does. */
+/* Returns the link to the first plan of this kind of call that fits so well, or NULL: none does. */
 static inline struct op **plan_find(struct op **plans, const coll_args_t *args, enum plan_fit least)
 {
 	struct op **at = plans;

@@ -37,9 +37,12 @@ enum plan_stage {
 	PLAN_PLACED /* op->run has the addresses of the call's buffers */
 };
 
-/* The operation of a finished call that was the same (PLAN_SAME), idle and out of the plans; NULL: there is none.  The kind is valid. */
+/*
+ * Returns the operation of a finished call that was the same (PLAN_SAME), idle and out of the plans, or NULL: there is
+ * none.  The kind is valid.
+ */
 struct op *plan_again(struct lane *lane, const coll_args_t *args);
-/* An earlier call that is at least PLAN_ALIKE, valid until the next operation is made; NULL: none is known. */
+/* Returns an earlier call that is at least PLAN_ALIKE, valid until the next operation is made, or NULL: none is known. */
 const struct call *plan_alike(const struct lane *lane, const coll_args_t *args);
 
 #endif

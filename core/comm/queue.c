@@ -41,9 +41,8 @@ static int queue_start(struct op *op)
 }
 
 /*
- * The operations of a group run beside each other, also beside the barriers that op_enqueue has put between
- * them.  A collective waits until the one that is TAG_SEQ_APART before it has ended, so that the barriers
- * do their work.
+ * The operations of a group run beside each other, also beside the barriers that op_enqueue has put between them.  A
+ * collective waits until the collective TAG_SEQ_APART before it has ended, so that the barriers do their work.
  */
 static int queue_is_ahead(struct lane *lane, const struct op *op)
 {
@@ -96,7 +95,7 @@ int queue_progress(struct lane *lane)
 	return moved | queue_run(lane);
 }
 
-/* Looks at the operations of the list, at most at `looks` that do not move: 1 if any moved. */
+/* Looks at the operations of the list, at most at `looks` operations that do not move.  Returns 1 if any moved. */
 static int queue_look(struct lane *lane, struct op_list *list, int looks)
 {
 	struct op *op;

@@ -7,11 +7,11 @@
 
 /* The context's lock is held in all of these. */
 
-/* Moves the operations of the lane: 1 if any moved. */
+/* Moves the operations of the lane.  Returns 1 if any moved. */
 int queue_progress(struct lane *lane);
 /* The same, but does not poll a backend for operations it does whole. */
 int queue_run(struct lane *lane);
-/* Before a thread sleeps: looks at the operations that queue_progress may not have looked at: 1 if any moved. */
+/* Before a thread sleeps: looks at the operations that queue_progress may not have looked at.  Returns 1 if any moved. */
 int queue_look_at_all(struct lane *lane);
 /* After operations were enqueued: starts the operations whose turn has come, and moves the context. */
 void queue_issued(struct lane *lane);

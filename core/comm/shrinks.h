@@ -31,8 +31,8 @@ void shrinks_end(struct lane *lane);
 /* Takes the leader's answer; this rank may have given up before. */
 void shrinks_take_answer(struct lane *lane, const struct control_body *body);
 /*
- * Takes from shrinks->behind the answer for this hash, and drops the answers before it, of calls that this rank has
- * not made: 1.  0: there is none.
+ * Takes from shrinks->behind the answer for this hash, and drops the answers before it, of calls that this rank has not
+ * made.  Returns 1 if there was such an answer.
  */
 int shrinks_before(struct lane *lane, uint64_t hash, struct shrunk *answer);
 

@@ -8,7 +8,7 @@
 
 #include "comm/comm.h"
 
-/* Counts a staged operation: 1 if it is the first of its kind from its place. */
+/* Counts a staged operation.  Returns 1 if it is the first of its kind from its place. */
 int staging_count_one(struct lane *lane, int kind, const void *site);
 /* Warns of such a first one, which copies so many bytes from and to the device. */
 void staging_log(const struct lane *lane, int kind, const void *site, size_t from, size_t to);
@@ -20,7 +20,7 @@ void staging_count(const struct lane *lane, char *text, size_t size);
 void staging_free_sites(struct lane *lane);
 /* Sets the place for which the thread calls from now on; NULL: the callers of the library are the places. */
 void staging_set_site(const void *site);
-/* The place of a call: the one that was set, else the caller of the library. */
+/* Returns the place of a call: the place that the thread has set, else the caller of the library. */
 const void *staging_site(const void *caller);
 
 #endif

@@ -275,7 +275,7 @@ void task_set_limit(struct task *task, int64_t timeout_us)
 	}
 }
 
-/* The oldest operation is the one that later operations wait for. */
+/* Describes the oldest operation, since the later operations wait for it. */
 static void task_fail_late(const struct task *task)
 {
 	struct lane *lane = task->lane;
@@ -299,7 +299,7 @@ static void task_ask(struct lane *lane, int64_t now)
 		task->asked |= task->end_us <= now + TASK_ANSWER_US;
 }
 
-/* Sees to one limit: 1 if it is over. */
+/* Sees to one limit.  Returns 1 if it is over. */
 static int task_look_at_limit(struct task *task, int64_t now)
 {
 	struct lane *lane = task->lane;

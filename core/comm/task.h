@@ -35,7 +35,10 @@ struct task_kind {
 	void (*late)(struct task *task);
 	/* The last reference to the task has gone: frees what the task owns, but not the task. */
 	void (*close)(struct task *task);
-	/* Describes a task without an operation, for which a thread waits, and marks in `from` the rank that has to act: 1 if one. */
+	/*
+	 * Describes a task without an operation, for which a thread waits, and marks in `from` the rank that has to
+	 * act.  Returns 1 if there is one.
+	 */
 	void (*describe)(const struct task *task, char *text, size_t size);
 	int (*awaits)(const struct task *task, uint8_t *from);
 };
@@ -67,7 +70,7 @@ struct task {
 /* An operation that nothing but its number stands for. */
 extern const struct task_kind operation_kind;
 
-/* A task for an operation, with one reference; NULL with an error if memory has run out. */
+/* Returns a task for an operation, with one reference, or NULL with an error: memory has run out. */
 struct task *task_new(struct lane *lane, uint64_t number);
 /* The task is for this operation from now on.  It is not awaited. */
 void task_assign(struct task *task, struct lane *lane, uint64_t number);
@@ -120,7 +123,7 @@ static inline void task_check(struct lane *lane)
 }
 
 int task_end_late(struct lane *lane);
-/* Sees to the limits that are over: 1 if it has ended a task. */
+/* Sees to the limits that are over.  Returns 1 if it has ended a task. */
 static inline int task_check_limits(struct lane *lane)
 {
 	return lane->tasks.limited ? task_end_late(lane) : 0;

@@ -220,8 +220,8 @@ static inline int composed_is_quiet(const struct lane *lane)
 }
 
 /*
- * Moves the only operation; moved: it has moved already.  0: context_progress is due, which looks for the cause of a loss
- * before anything else.
+ * Moves the only operation; moved: it has moved already.  Returns 0 if context_progress is due, which looks for the
+ * cause of a loss before anything else.
  */
 __attribute__((always_inline)) static inline int composed_move(struct context *context,
 							       struct lane *lane, struct op *op,

@@ -33,7 +33,7 @@ int composed_choose(const struct lane *lane, struct call *call);
 
 /*
  * Moves a context on which one composed operation is under way and nothing else is to be looked at, as context_progress
- * does: 1.  0: context_progress is due.
+ * does, and returns 1.  Returns 0 if context_progress is due.
  */
 int composed_poll(struct context *context);
 /*

@@ -88,7 +88,7 @@ void steps_peer_failed(struct lane *lane, int rank, int code)
 			  cause ? cause : "a message failed");
 }
 
-/* A receive that has failed, one before pieces, or one of an operation that rests: 0 if it has failed. */
+/* The rare ends of a receive: it has failed, it announces pieces, or its operation rests.  Returns 0 if it has failed. */
 static int steps_received_rare(struct op *op, const struct recv *recv)
 {
 	/* A mismatch or a failed copy has set the communicator's pending failure. */

@@ -25,14 +25,14 @@ static inline int steps_may_move_alone(const struct op *op)
 	return (op->ready_count | op->local_count | op->ready_sends_count | op->sending_count) ||
 	       op->call.staged;
 }
-/* A running send: has its message, or the one before its pieces, been handed to the transport? */
+/* Has a running send handed its message to the transport, or the message that announces its pieces? */
 static inline int steps_has_sent(const struct op *op)
 {
 	return op->pieces_tag || op->sending_count || !op->steps_left;
 }
 /* A step is complete: makes ready the steps that waited for it alone. */
 void steps_complete(struct op *op, int step);
-/* Runs the steps that can run: 1 if any moved. */
+/* Runs the steps that can run.  Returns 1 if any moved. */
 int steps_run(struct op *op);
 /* A posted receive of an operation has completed. */
 void steps_received(struct recv *recv);

@@ -30,11 +30,11 @@ int stream_order_begin(struct op *op, uint64_t group);
  */
 void stream_order_hold(struct lane *lane, struct offload *ordered);
 /*
- * A group ends.  As with NCCL the group is a call on each of its streams: its first operation waits for all
- * of them, and all of them wait for its last operation.  The first function puts what comes before the operations on the
- * streams, and the second one what comes behind them, so that communicators of the group may share a stream: no wait comes
- * before the work that another communicator needs.  NULL: no operation of the communicator has a stream, or it has failed.
- * Both release the lock meanwhile.
+ * A group ends.  As with NCCL the group is a call on each of its streams: its first operation waits for all streams,
+ * and all streams wait for its last operation.  The first function puts what comes before the operations on the
+ * streams, and the second one what comes behind them, so that communicators of the group may share a stream: no wait
+ * comes before the work that another communicator needs.  It returns NULL if no operation of the communicator has a
+ * stream, or if the communicator has failed.  Both release the lock meanwhile.
  */
 struct order_group *stream_order_group(struct lane *lane, uint64_t group);
 void stream_order_group_end(struct lane *lane, uint64_t group, struct order_group *calls);
@@ -61,7 +61,7 @@ int stream_order_drained(struct op *op);
 void stream_order_drop(struct op *op);
 /* Releases the streams that wait for operations up to `number`. */
 void stream_order_release(struct lane *lane, uint64_t number);
-/* A held stream does not wait longer than the communicator's timeout: 1 if the communicator has failed. */
+/* A held stream does not wait longer than the communicator's timeout.  Returns 1 if the communicator has failed. */
 int stream_order_watch(struct lane *lane);
 /* The communicator is freed: no operation is under way. */
 void stream_order_free(struct lane *lane);

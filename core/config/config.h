@@ -59,9 +59,9 @@ void config_accept(struct config *config, const char *section);
 int config_check_sections(struct config *config);
 
 /*
- * Values in force.  The name is "timeout" or "tcp.interface" and must have been declared.  The
- * string belongs to config.  Durations are in microseconds, sizes in bytes, booleans 0 or 1.
- * config_string: NULL if unset without default.
+ * Values in force.  The name is "timeout" or "tcp.interface" and must have been declared.  The string belongs to
+ * config.  Durations are in microseconds, sizes in bytes, booleans 0 or 1.  config_string returns NULL for an option
+ * without value and default.
  */
 const char *config_string(const struct config *config, const char *name);
 int64_t config_int(const struct config *config, const char *name);
@@ -92,7 +92,7 @@ struct config_security {
 	char section[64];
 	const char *value, *source;
 };
-/* The index-th section whose value in force asks for protection; 0: there are no more. */
+/* Finds the index-th section whose value in force asks for protection.  Returns 0 if there are no more. */
 int config_security(const struct config *config, int index, struct config_security *out);
 /* Does a value of `security` ask for protection?  "none" and "no" do not. */
 int config_asks(const char *value);

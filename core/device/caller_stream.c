@@ -2,8 +2,8 @@
 /*
  * caller_stream.c - events on streams of the program, and flags that streams write and wait for.
  *
- * Names and numbers are those of the document "CUDA Driver API" (docs.nvidia.com, cuda-driver-api: stream
- * management, event management, stream memory operations).
+ * Names and numbers come from the document "CUDA Driver API" (docs.nvidia.com, cuda-driver-api: stream management,
+ * event management, stream memory operations).
  */
 #include "device/caller_stream.h"
 #include "device/device.h"

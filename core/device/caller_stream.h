@@ -4,8 +4,8 @@
  * when the stream has come to a position.  The stream writes flags, words of pinned host memory, and waits for them.
  *
  * The stream waits by cuStreamWaitValue32, and never by a host function (cuLaunchHostFunc): CUDA forbids a host
- * function to wait for other work of the device, such as the copies of a staged operation, and it may run the
- * host functions of all streams one after the other, also those of other ranks of the process.
+ * function to wait for other work of the device, such as the copies of a staged operation, and it may run the host
+ * functions of all streams in turn, for other ranks of the process too.
  *
  * While a stream waits, the driver may block the calling thread in any of these functions but stream_event_query:
  * behind cudaFree, behind a copy of memory that is not pinned, or behind a stream that has no room for more work,

@@ -2,8 +2,8 @@
 /*
  * copies.c - copies on streams of the CUDA driver, with an event after each.
  *
- * Names and numbers are those of the document "CUDA Driver API" (docs.nvidia.com, cuda-driver-api:
- * stream management, event management).
+ * Names and numbers come from the document "CUDA Driver API" (docs.nvidia.com, cuda-driver-api: stream management,
+ * event management).
  */
 #include "device/copies.h"
 #include "device/device_impl.h"
@@ -226,7 +226,7 @@ static void copy_start_next(struct copies *copies, struct copy_stream *stream)
 	stream->running++;
 }
 
-/* Ends the oldest copy if it is complete: 1 if it is. */
+/* Ends the oldest copy if it is complete.  Returns 1 if it is. */
 static int copy_end_oldest(struct copies *copies, struct copy_stream *stream)
 {
 	struct copy *copy = stream->first;
@@ -246,7 +246,7 @@ static int copy_end_oldest(struct copies *copies, struct copy_stream *stream)
 	return 1;
 }
 
-/* Ends copies that are complete: 1 if there were any. */
+/* Ends copies that are complete.  Returns 1 if there were any. */
 static int copies_reap(struct copies *copies)
 {
 	int moved = 0;
@@ -277,7 +277,7 @@ static void copy_ignore(struct copy *copy, int code)
 	(void)code;
 }
 
-/* Nobody hears of the end of the owner's copies that run: returns a stream with one of them, or NULL. */
+/* Nobody hears of the end of the owner's copies that run.  Returns a stream with such a copy, or NULL. */
 static struct copy_stream *copies_ignore(const struct copies *copies, const void *owner)
 {
 	struct copy_stream *busy = NULL;

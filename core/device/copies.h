@@ -53,12 +53,15 @@ struct copies {
 int copies_find(struct copies *copies, int way, const void *near, struct copy_stream **stream);
 /* Appends a copy to the queue, which has a stream. */
 void copies_add(struct copies *copies, struct copy_queue *queue, struct copy *copy);
-/* Ends copies that are complete, and starts those for which their streams have room: 1 if there were any. */
+/*
+ * Ends copies that are complete, and starts copies for which their streams have room.  Returns 1 if it has ended or
+ * started any.
+ */
 int copies_progress(struct copies *copies);
 /*
- * The owner's copies in these queues, one for each direction, do not start any more, and `ended` is not called for those that
- * run: waits for their end.  After a second all copies of their stream are lost, with a log line of this rank: then the
- * return is COPY_LOST, else 0.
+ * The owner's copies in these queues, one for each direction, do not start any more, and `ended` is not called for
+ * copies that run: waits for their end.  After a second all copies of their stream are lost, with a log line of this
+ * rank: then the return is COPY_LOST, else 0.
  */
 int copies_cancel(struct copies *copies, struct copy_queue *queues, const void *owner, int rank);
 /* No copy waits or runs. */

@@ -23,8 +23,8 @@ int device_in_use(void);
 /* The functions below may be called only if there is a driver. */
 
 /*
- * Returns the kind of memory at ptr, one COLL_MEM_* bit, and in *device the ordinal of its device, or -1.
- * 0: the driver fails, with an error text.
+ * Returns the kind of memory at ptr, one COLL_MEM_* bit, and in *device the ordinal of its device, or -1.  Returns 0
+ * with an error text if the driver fails.
  */
 uint32_t device_kind(const void *ptr, int *device);
 /*

@@ -2,10 +2,9 @@
 /*
  * driver.h - the table of the CUDA driver's functions, opened at run time.
  *
- * libcoll, the nccl plugin, the tool `coll` and the tests on GPUs each compile driver.c and so have a
- * table of their own; nobody needs CUDA's headers.  Names, types and numbers are those of the document
- * "CUDA Driver API" (docs.nvidia.com, cuda-driver-api): CUcontext, CUstream and CUevent are pointers,
- * CUdevice and CUresult are ints.
+ * libcoll, the nccl plugin, the tool `coll` and the tests on GPUs each compile driver.c and so have a table of their
+ * own; nobody needs CUDA's headers.  Names, types and numbers come from the document "CUDA Driver API"
+ * (docs.nvidia.com, cuda-driver-api): CUcontext, CUstream and CUevent are pointers, CUdevice and CUresult are ints.
  */
 #ifndef CORE_DEVICE_DRIVER_H
 #define CORE_DEVICE_DRIVER_H
@@ -25,9 +24,9 @@ enum {
 	CUDA_INVALID_CONTEXT = 201,
 	CUDA_NOT_READY = 600,
 	CUDA_NOT_SUPPORTED = 801,
-	CUDA_CAPTURE_UNSUPPORTED = 900, /* the first of the errors of captures */
+	CUDA_CAPTURE_UNSUPPORTED = 900, /* the first error of captures */
 	CUDA_CAPTURE_IMPLICIT = 906,
-	CUDA_CAPTURED_EVENT = 907 /* the last of them */
+	CUDA_CAPTURED_EVENT = 907 /* the last error of captures */
 };
 
 /* Flags of streams, events, managed and pinned memory. */

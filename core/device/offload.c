@@ -51,7 +51,7 @@ static void offload_put(struct offload_pool *pool, struct offload *o)
 	pool->kept[bin]++;
 }
 
-/* The pieces that their streams have passed become idle: 1 if streams are still to pass others. */
+/* The pieces that their streams have passed become idle.  Returns 1 if streams are still to pass other pieces. */
 static int offload_sweep(struct offload_pool *pool)
 {
 	struct offload **at = &pool->passing, *o;

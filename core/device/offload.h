@@ -17,7 +17,7 @@
  *   offload_drain   a wait for the end of the call, copies of the result, and a flag that tells that the stream has passed.
  *
  * The thread that moves the call then needs no function of the driver, which could block it for ever: cudaFree waits
- * for all streams, also for the one that waits for this call, and meanwhile no thread can start a copy.
+ * for all streams, also for the stream that waits for this call, and meanwhile no thread can start a copy.
  */
 #ifndef CORE_DEVICE_OFFLOAD_H
 #define CORE_DEVICE_OFFLOAD_H
@@ -76,14 +76,14 @@ struct offload_pool {
 /* --- The pool.  The caller serialises these calls. */
 
 /*
- * Takes a piece for a call without a stream.  It may lack memory until offload_pin_near.  pinned: it has pinned memory, or
- * lacks memory until offload_pin.  NULL: no memory.
+ * Takes a piece for a call without a stream.  It may lack memory until offload_pin_near.  pinned: it has pinned memory,
+ * or lacks memory until offload_pin.  Returns NULL if memory has run out.
  */
 struct offload *offload_take(struct offload_pool *pool, size_t need, void *owner, int pinned);
 /*
  * Takes a piece for a call with a stream, or, with owner NULL, for a stream that only waits.  It may lack memory until
- * offload_pin.  NULL: a code in *code, with a message; COLL_IN_PROGRESS, if the call may wait: the pieces of earlier calls
- * have too much memory, so one of them must become idle first.
+ * offload_pin.  Returns NULL with a code in *code and a message.  COLL_IN_PROGRESS, if the call may wait: the pieces of
+ * earlier calls have too much memory, so a piece must become idle first.
  */
 struct offload *offload_take_stream(struct offload_pool *pool, size_t need, void *owner,
 				    const char *what, const struct caller_stream *stream,
@@ -106,7 +106,7 @@ void offload_free(struct offload *o, int keep);
 
 /*
  * Gives the piece memory that the device of `near` reaches directly, or other memory if the driver has none: copies are
- * correct then, but the driver may block in them.  0: no memory.
+ * correct then, but the driver may block in them.  Returns 0 if memory has run out.
  */
 int offload_pin_near(struct offload *o, const void *near);
 

@@ -26,8 +26,8 @@ struct control_body;
 struct selection;
 
 /*
- * What a context needs of the folders that stand right of it: its messages and its communicators.  The context's lock is
- * held in all functions but those of its life, and none of them blocks but `left` and `closed`, which have a timeout.
+ * What a context needs of the folders right of endpoint/: its messages and its communicators.  The context's lock is
+ * held in all functions but the functions of its life.  Only `left` and `closed` block, for a timeout.
  */
 struct context_client {
 	const struct comm_client *comms; /* of the communicators that are made on the context */
@@ -61,7 +61,7 @@ struct context_client {
 
 	/* --- messages */
 
-	/* Takes the messages that have come: 1 if control messages came or went.  NULL: there are none. */
+	/* Takes the messages that have come.  Returns 1 if control messages came or went.  NULL: there are none. */
 	int (*take)(struct context *context);
 	/* Sends a control message: see context_send_control.  NULL: it goes nowhere. */
 	void (*send)(struct context *context, int peer, uint64_t tag,
@@ -77,11 +77,14 @@ struct context_client {
 
 	/* A peer has failed, a message did not fit, or control messages have come. */
 	void (*check)(struct context *context);
-	/* Does all that context_progress would do now: 1.  0: does nothing, and context_progress is to be called. */
+	/*
+	 * Does all that context_progress would do now, and returns 1.  Or does nothing, and returns 0: context_progress
+	 * is to be called.
+	 */
 	int (*poll)(struct context *context);
-	/* Moves operations on: 1 if anything moved. */
+	/* Moves operations on.  Returns 1 if anything moved. */
 	int (*advance)(struct context *context);
-	/* Before a thread sleeps: moves on what the last advance may have left: 1 if anything moved. */
+	/* Before a thread sleeps: moves on what the last advance may have left.  Returns 1 if anything moved. */
 	int (*look)(struct context *context);
 	/* The endpoint was closed early: every operation on it has failed. */
 	void (*shut)(struct context *context);
@@ -150,7 +153,7 @@ struct context {
 	coll_host_t host;
 	void *ep; /* the endpoint; NULL once closed */
 	struct context_opening opening;
-	int32_t device;    /* the device of the endpoint, or the one asked for; -1: none */
+	int32_t device;    /* the device of the endpoint, or the device asked for; -1: none */
 	int device_named;  /* the program has chosen the device */
 	uint32_t memory;   /* kinds that the endpoint takes: COLL_MEM_* bits */
 	int devices;       /* there is a CUDA driver: a buffer may be device memory */
@@ -209,9 +212,15 @@ struct context {
 	uint8_t *freed[CONTEXT_FREED]; /* a bit for each context id: see comm_note_freed */
 
 	/* --- other contexts */
-	/* Of a native context: the one beside it for host memory (transport/channel.h); other threads read it.  NULL: none. */
+	/*
+	 * Of a native context: the context for host memory beside it (transport/channel.h), which other threads read.
+	 * NULL: none.
+	 */
 	struct context *_Atomic host_context;
-	/* The one whose lock the thread that has this context's lock has too, and drives it: see lane_drive.  NULL: none. */
+	/*
+	 * The context of the other lane, if the thread that holds this context's lock holds that context's lock too and
+	 * drives it (lane_drive).  NULL: none.
+	 */
 	struct context *driven_with;
 	struct alarm alarm;
 	struct context *next; /* in the list of all contexts */
@@ -342,7 +351,7 @@ static inline uint64_t context_moves(const struct context *context)
 /* Starts a message, which the endpoint may keep back until context_flush.  The lock is held. */
 int context_send_more(struct context *context, coll_send_t *send, coll_error_t *err);
 /*
- * Starts the messages that the endpoint keeps back: 1 if there may have been some.  The lock is held.  A
+ * Starts the messages that the endpoint keeps back.  Returns 1 if there may have been some.  The lock is held.  A
  * caller of context_send_more calls it before the lock is given up, and before it computes for long.
  */
 static inline int context_flush(struct context *context)
@@ -355,9 +364,9 @@ static inline int context_flush(struct context *context)
 	return 1;
 }
 
-/* Moves messages and operations without blocking: 1 if any moved.  The lock is held. */
+/* Moves messages and operations without blocking.  Returns 1 if any moved.  The lock is held. */
 int context_progress(struct context *context);
-/* Forgets that client->check is due: 1 if it was.  The lock is held. */
+/* Forgets that client->check is due.  Returns 1 if it was.  The lock is held. */
 int context_take_news(struct context *context);
 /* Has the communicators take their control messages, and look for lost ranks.  The lock is held. */
 static inline void context_check(struct context *context)

@@ -74,7 +74,7 @@ static void wait_until_due(const struct context *context, struct wait_set *set)
 		set->longest_us = left;
 }
 
-/* Adds the descriptor of a context to the set: 0 if the context has work, so that nobody may sleep. */
+/* Adds the descriptor of a context to the set.  Returns 0 if the context has work, so that nobody may sleep. */
 static int wait_arm(struct context *context, struct wait_set *set)
 {
 	const coll_transport_t *t = context->plugin->backend.transport;
@@ -112,7 +112,7 @@ static int wait_arm_other(struct context *other, void *user)
 	return set->n == WAIT_CONTEXTS || wait_is_at_rest(other) || wait_arm(other, set);
 }
 
-/* Adds the descriptors of all contexts that the thread drives: 0 if one has work.  `context` is locked. */
+/* Adds the descriptors of all contexts that the thread drives.  Returns 0 if one has work.  `context` is locked. */
 static int wait_arm_all(struct context *context, struct wait_set *set)
 {
 	return wait_arm(context, set) && wait_each(context, wait_arm_other, set);
@@ -179,7 +179,7 @@ static void wait_yield_lock(struct waiting *w)
 	wait_lock_again(w);
 }
 
-/* A backend without a transport may wait by itself: 1 if it did. */
+/* A backend without a transport may wait by itself.  Returns 1 if it did. */
 static int wait_in_backend(struct waiting *w)
 {
 	struct context *context = w->context;

@@ -5,7 +5,7 @@
 
 #include "endpoint/context.h"
 
-/* Drives contexts beside `context`, except contexts that another thread has locked: 1 if anything moved. */
+/* Drives contexts beside `context`, except contexts that another thread has locked.  Returns 1 if anything moved. */
 int wait_sweep(struct context *context);
 
 /*

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait_list.c - the list of all contexts: a thread that waits on one context also drives the other contexts that it is
- * responsible for, so that one thread can hold several ranks of a communicator, or wait for several communicators in any
- * order.
+ * wait_list.c - the list of all contexts: a thread that waits on one context also drives the other contexts for which
+ * it is responsible, so that one thread can hold several ranks of a communicator, or wait for several communicators in
+ * any order.
  *
- * A thread that leaves the library by a jump in the midst of that keeps the lock of the list.  Nobody waits for it without
- * a limit.
+ * A thread that leaves the library by a jump meanwhile keeps the lock of the list.  Nobody waits for it without a
+ * limit.
  */
 #include "endpoint/wait_impl.h"
 #include "base/handle.h"
@@ -26,7 +26,10 @@ static struct context
 /* The context that this thread waits on, and whose lock it holds, while it drives other contexts. */
 static _Thread_local const struct context *wait_sweeps;
 
-/* Takes the list: 0 if it is not free in time.  A thread that was in a sweep has left that by a jump, and has the list. */
+/*
+ * Takes the list.  Returns 0 if it is not free in time.  A thread that was in a sweep has left the sweep by a jump, and
+ * has the list.
+ */
 static int wait_list_take(int64_t timeout_us)
 {
 	const int has = wait_sweeps != NULL;
@@ -162,9 +165,9 @@ static int wait_is_mine(struct context *context)
 }
 
 /*
- * Takes the lock of a context that a thread which waits on `context` drives too, unless another thread has it.  These are the
- * thread's own; and of a native endpoint and that for host memory the other one, whose calls are of the same communicators,
- * whichever thread has made them.
+ * Takes the lock of a context that a thread which waits on `context` drives too, unless another thread has the lock.
+ * The thread drives its own contexts.  It also drives the other context of the same communicators (a native context and
+ * the context for host memory), whichever thread has made the calls.
  */
 static int wait_take(const struct context *context, struct context *l)
 {

@@ -227,7 +227,7 @@ coll_result_t coll_stream_wait_event(coll_comm_t handle, coll_stream_t stream, c
 	if (!code && stream && e->impl->hold)
 		code = stream_order_find(lane, what, stream, NULL, &found);
 	if (!code && stream && e->impl->hold) {
-		comm_leave(lane); /* another communicator may be the one to wait for */
+		comm_leave(lane); /* the event may be of another communicator */
 		code = e->impl->hold(e, &found);
 		handle_unpin(event);
 		return code;

@@ -185,7 +185,7 @@ static int event_stream_wait(struct event *e, struct lane *lane, coll_stream_t s
 	return code;
 }
 
-/* lane: of the communicator that recorded the event, whose lock is held; NULL: the lock of the event's context is. */
+/* lane: of the communicator that recorded the event, whose lock is held; NULL: the lock of the event's context is held. */
 struct event_stream_query {
 	struct event *event;
 	struct event_at at;

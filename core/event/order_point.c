@@ -21,7 +21,10 @@ static int order_point_of_ended(const struct order_point *point, int wait)
 	return code;
 }
 
-/* Enters the lane of the point, pinned once more unless it is a lane of `pinned`; NULL: the handle is not valid any more. */
+/*
+ * Enters the lane of the point, pinned once more unless it is a lane of `pinned`.  Returns NULL if the handle is not
+ * valid any more.
+ */
 static struct lane *order_point_enter(const struct order_point *point, struct lane *pinned)
 {
 	struct lane *lane;

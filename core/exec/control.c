@@ -151,8 +151,8 @@ static void control_check_lost(struct lane *lane)
 }
 
 /*
- * Notes the ranks that the control channel has lost, but those in state `known` or a later one.  The context of a native lane
- * numbers its ranks as the communicator does.
+ * Notes the ranks that the control channel has lost, but no rank whose state is `known` or a later state.  The context
+ * of a native lane numbers its ranks as the communicator does.
  */
 static void control_note_lost(struct lane *lane, const struct context *native,
 			      enum peer_state known)

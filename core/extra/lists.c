@@ -271,8 +271,8 @@ static int list_issue_reduces(struct list_call *l, const struct call *call, stru
 }
 
 /*
- * A backend without a transport finds the parts of reduce_scatterv one behind the other only: one reduce for each.  All of
- * them are made before the first is issued, since the call fails as a whole.
+ * A backend without a transport takes reduce_scatterv only of parts that follow one another, so a list becomes one
+ * reduce for each part.  All reduces are made before the first is issued, since the call fails as a whole.
  */
 static int list_issue_native(struct list_call *l, const void *site)
 {

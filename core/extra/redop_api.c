@@ -32,7 +32,10 @@ static int redop_api_make_native(struct lane *lane, const char *what, struct red
 			 what, b->name);
 }
 
-/* Changes the table, which both lanes share: adds the operation, or removes `number` if redop is NULL.  -1: no memory. */
+/*
+ * Changes the table, which both lanes share: adds the operation, or removes `number` if redop is NULL.  Returns -1 if
+ * memory has run out.
+ */
 static int redop_api_change(struct lane *lane, const struct redop *redop, int number)
 {
 	struct comm *comm = lane->comm;

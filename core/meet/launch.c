@@ -138,7 +138,7 @@ static int launch_counts(const struct launcher *l)
 	return launch_applies(l) && (!launch_is_below_run() || launch_is_below(l));
 }
 
-/* The launcher that has started this process; NULL: none. */
+/* Returns the launcher that has started this process, or NULL. */
 static const struct launcher *launch_find(void)
 {
 	for (const struct launcher *l = launchers; l < launchers + launchers_count; l++)
@@ -148,14 +148,14 @@ static const struct launcher *launch_find(void)
 	return launch_is_below_run() && launch_applies(launchers) ? launchers : NULL;
 }
 
-/* Reads the numbers that a launcher's variables have; 0: they are no numbers, or there is no rank. */
+/* Reads the numbers that a launcher's variables have.  Returns 0 if they are no numbers, or there is no rank. */
 static int launch_numbers(const struct launcher *l, const char *size, struct launch *found)
 {
 	return launch_get(l->rank) && launch_number(l->rank, 0, INT32_MAX, &found->rank) == 0 &&
 	       (size == NULL || launch_number(size, 1, INT32_MAX, &found->nranks) == 0);
 }
 
-/* "torchrun's RANK and WORLD_SIZE say rank 0 of 2"; *found: these numbers.  0: they are none. */
+/* "torchrun's RANK and WORLD_SIZE say rank 0 of 2"; *found: these numbers.  Returns 0 if they are no numbers. */
 static int launch_describe(const struct launcher *l, struct launch *found, char *text, size_t size)
 {
 	const char *of = launch_get(l->size)       ? l->size

@@ -75,7 +75,10 @@ static int pmi_send(int fd, const char *line)
 		       : pmi_failed("has closed its connection, or does not read from it");
 }
 
-/* Waits until the daemon has sent something; 0: the deadline has passed.  At *stall_at a log line tells the wait. */
+/*
+ * Waits until the daemon has sent something.  Returns 0 if the deadline has passed.  At *stall_at a log line tells the
+ * wait.
+ */
 static int pmi_await(int fd, int64_t deadline, int64_t *stall_at)
 {
 	if (*stall_at < deadline && !socket_poll(fd, POLLIN, *stall_at)) {
@@ -85,7 +88,7 @@ static int pmi_await(int fd, int64_t deadline, int64_t *stall_at)
 	return socket_poll(fd, POLLIN, deadline);
 }
 
-/* Reads one line of at most size - 1 bytes, without its end.  Returns a code; 1: the deadline has passed. */
+/* Reads one line of at most size - 1 bytes, without its end.  Returns a code, or 1: the deadline has passed. */
 static int pmi_receive(int fd, char *line, size_t size, int64_t deadline, int64_t stall_at)
 {
 	for (size_t n = 0; n < size;) {
@@ -106,7 +109,7 @@ static int pmi_receive(int fd, char *line, size_t size, int64_t deadline, int64_
 	return pmi_failed("sends a line that is too long");
 }
 
-/* The value of `key` in an answer, up to the next space, in `value`; 0: the answer has none. */
+/* Writes the value of `key` in an answer, up to the next space, to `value`.  Returns 0 if the answer has none. */
 static int pmi_read(const char *answer, const char *key, char *value, size_t size)
 {
 	size_t n = strlen(key);
@@ -122,7 +125,7 @@ static int pmi_read(const char *answer, const char *key, char *value, size_t siz
 }
 
 /*
- * Sends a question and reads its answer, which must be the command `expected`.  Returns a code; 1: no answer came
+ * Sends a question and reads its answer, which must be the command `expected`.  Returns a code, or 1: no answer came
  * within timeout_ms.
  */
 static int pmi_ask_locked(const char *question, const char *expected, char answer[PMI_LINE],

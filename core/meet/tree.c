@@ -360,7 +360,10 @@ int bootstrap_open_id(struct bootstrap **bootstrap, const struct bootstrap_id *i
 
 /* ---------------------------------------------- rank 0 of an address listens -- */
 
-/* Dials the port as any other rank does.  Returns the code with which its owner refuses, and the text; 0: it says nothing. */
+/*
+ * Dials the port as any other rank does.  Returns the code with which its owner refuses, and the text, or 0: the owner
+ * says nothing.
+ */
 static int listen_ask_owner(const struct tree *t, const struct address_list *addrs)
 {
 	const int64_t deadline = clock_deadline(LISTEN_ASK_MS);

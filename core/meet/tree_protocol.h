@@ -92,7 +92,7 @@ static inline uint32_t tree_timeout(int64_t ms)
 	return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 }
 
-/* The frames of one connection: how many were exchanged, and the one that is being received. */
+/* The frames of one connection: how many were exchanged, and the frame that arrives now. */
 struct tree_stream {
 	uint8_t key[HANDSHAKE_KEY_SIZE]; /* the session key of the connection */
 	const uint8_t *body_key;

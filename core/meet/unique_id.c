@@ -238,7 +238,7 @@ struct id_entry {
 /* The list remembers so many used ids, so that the error of a second use can tell the cause. */
 enum { ID_USED = 64 };
 static pthread_mutex_t id_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct id_entry *id_entries; /* the one made or used last comes first */
+static struct id_entry *id_entries; /* the id made or used last comes first */
 
 static void id_free(struct id_entry *e)
 {

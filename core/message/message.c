@@ -240,7 +240,7 @@ static int message_has_left(const struct message *m)
 					       : lane->peer_state[m->args.peer] == PEER_LEFT;
 }
 
-/* Ends a receive that no rank can meet any more: 1 if it did. */
+/* Ends a receive that no rank can meet any more.  Returns 1 if it did. */
 static int message_check_left(struct message *m)
 {
 	const struct lane *lane = m->task.lane;
@@ -347,7 +347,7 @@ static void message_defer_send(struct message *m)
 		message_copy_begin(m);
 }
 
-/* Starts the deferred sends that wait for no copy any more: 1 if any. */
+/* Starts the deferred sends that wait for no copy any more.  Returns 1 if there were any. */
 static int message_start_deferred(struct lane *lane)
 {
 	struct message *m;
@@ -482,7 +482,7 @@ static void message_late(struct task *task)
  */
 enum { MESSAGE_LOOKS = 64 };
 
-/* Ends the send if it is complete: 1 if it is. */
+/* Ends the send if it is complete.  Returns 1 if it is. */
 static int message_check_send(struct message *m)
 {
 	struct lane *lane = m->task.lane;
@@ -508,7 +508,7 @@ static int message_check_send(struct message *m)
 	return 1;
 }
 
-/* Looks at `n` sends from next_look on, at each once: 1 if a send is complete. */
+/* Looks at `n` sends from next_look on, at each once.  Returns 1 if a send is complete. */
 static int message_look(struct lane *lane, int n)
 {
 	int moved = 0;

@@ -13,7 +13,7 @@
 
 extern const struct task_kind message_kind;
 
-/* The message that begins with the task; NULL: the task is of another kind. */
+/* Returns the message that begins with the task, or NULL: the task is of another kind. */
 static inline struct message *message_of_task(struct task *task)
 {
 	return task->kind == &message_kind ? (struct message *)task : NULL;
@@ -26,14 +26,14 @@ void message_start(struct message *message);
 /* Ends a receive for which no message has come: COLL_ERR_INVALID_USAGE if it cannot be ended. */
 int message_cancel(struct message *message);
 
-/* Looks for a message that a receive with these arguments would get: 1 if there is one; fills the status. */
+/* Looks for a message that a receive with these arguments would get.  Returns 1 and fills the status if there is one. */
 int message_probe(struct lane *lane, const struct message_args *args, coll_status_t *status);
 /* Waits for such a message. */
 int message_probe_wait(struct lane *lane, const struct message_args *args, coll_status_t *status);
 
-/* Completes sends: 1 if any.  A call looks at a few sends, the next call at the next ones. */
+/* Completes sends.  Returns 1 if it has completed any.  A call looks at a few sends, the next call at the next sends. */
 int message_progress(struct lane *lane);
-/* Completes every finished send: 1 if message_progress might have missed one. */
+/* Completes every finished send.  Returns 1 if message_progress might have missed one. */
 int message_look_at_all(struct lane *lane);
 /* A message has come that the receive cannot take: it is the receive's error. */
 void message_misfit(const struct recv *recv, uint32_t peer, const coll_header_t *header);

@@ -165,7 +165,7 @@ static void messages_give_status(coll_status_t *status, const coll_status_t *fro
 	memcpy((char *)status + begin, (const char *)from + begin, most - begin);
 }
 
-/* Enters the request of a message; NULL: *code has the error. */
+/* Enters the request of a message.  Returns NULL with the error in *code. */
 static struct message *messages_enter(coll_request_t request, const char *what, int *code)
 {
 	struct task *task = request_enter(request, what);

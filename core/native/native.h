@@ -31,13 +31,13 @@ int native_new(struct native **out);
 void native_free(struct lane *lane);
 
 /*
- * Fast path: hands a call to the backend's function without making an operation of it.  1: the backend
- * has the call, or the communicator has failed.  0: the call must be queued.
+ * Fast path: hands a call to the backend's function without making an operation of it.  Returns 1 if the backend has
+ * the call, or the communicator has failed, or 0: the call must be queued.
  */
 int native_now(struct lane *lane, const struct call *call);
 /* Does the backend take the buffers of the call where they are?  0: perhaps not. */
 int native_takes(struct lane *lane, const struct call *call);
-/* Hands over operation `number` after all before it: 1; 0: the communicator has failed. */
+/* Hands over operation `number` after all before it.  Returns 1, or 0: the communicator has failed. */
 int native_submit(struct lane *lane, uint64_t number, native_fn slot, const coll_args_t *args);
 
 /*
@@ -47,7 +47,7 @@ int native_submit(struct lane *lane, uint64_t number, native_fn slot, const coll
 int native_may_be_aborted(const struct lane *lane);
 /* Has the backend operations in flight? */
 int native_busy(const struct lane *lane);
-/* Polls the backend: 1 if operations have completed. */
+/* Polls the backend.  Returns 1 if operations have completed. */
 int native_progress(struct lane *lane);
 /* A request or an event refers to the newest operation: its completion must be seen even if many follow it. */
 void native_want_marker(struct lane *lane);
@@ -59,8 +59,8 @@ int native_mark(struct lane *lane);
 /* The same where native_want_marker has asked for it.  For what makes the stream wait for other work. */
 int native_mark_wanted(struct lane *lane);
 /*
- * The order of streams, for a backend with events; NULL is the own stream.  Later work of one stream waits for the work
- * that is now on the other.
+ * The order of streams, for a backend with events; NULL is the own stream.  Later work of the stream `later` waits for
+ * the work that is now on the stream `earlier`.
  */
 int native_join(struct lane *lane, void *later, void *earlier);
 /*

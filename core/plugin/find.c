@@ -43,7 +43,7 @@ static void plugin_set_name(struct plugin *plugin, const char *file)
 		memcpy(plugin->name, name, sizeof(plugin->name));
 }
 
-/* Appends a zeroed item to the list; NULL: no memory. */
+/* Appends a zeroed item to the list, and returns it, or NULL: memory has run out. */
 static struct plugin *plugin_new_item(struct plugin_search *search)
 {
 	struct plugin_list *list = search->list;

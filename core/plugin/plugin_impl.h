@@ -78,7 +78,7 @@ struct filter_name {
 	char text[64]; /* a name of more bytes, which no backend has, is cut */
 	int excluded;  /* there is a '^' before the name */
 };
-/* Takes the next entry of the list at *at; 0: there is none. */
+/* Takes the next entry of the list at *at.  Returns 0 if there is none. */
 int filter_next(const char **at, struct filter_name *name);
 
 /* Does the option `backend` allow a backend of that name? */

@@ -186,7 +186,7 @@ static void capabilities_take(struct reader *in, void *bytes, size_t size)
 	in->at += size;
 }
 
-/* Takes the next string, which stays in the table; NULL: the table is too short. */
+/* Takes the next string, which stays in the table.  Returns NULL if the table is too short. */
 static const char *capabilities_take_string(struct reader *in)
 {
 	const char *text = in->at;

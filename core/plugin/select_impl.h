@@ -53,7 +53,7 @@ struct capabilities {
 	int n;
 };
 
-/* Returns this rank's table, malloc'd, which *head describes; NULL on error.  elsewhere: see select_objection. */
+/* Returns this rank's table, malloc'd, which *head describes, or NULL on an error.  elsewhere: see select_objection. */
 void *capabilities_pack(const struct plugin_list *list, const struct filter *filter,
 			const char *elsewhere, struct capabilities_head *head);
 int capabilities_check_head(const struct capabilities_head *head, int rank);

@@ -92,7 +92,10 @@ static void survey_child(struct survey_answer *answer, struct plugin *plugin,
 
 /* -------------------------------------------------------------------- the parent -- */
 
-/* Waits until the child has ended, or time is up.  Returns 1 with its status; -1: nobody knows how it ended; 0: it runs. */
+/*
+ * Waits until the child has ended, or time is up.  Returns 1 with its status, -1 if nobody knows how it ended, or 0: it
+ * runs.
+ */
 static int survey_wait(pid_t child, int64_t milliseconds, int *status)
 {
 	const int64_t deadline = clock_deadline(milliseconds);

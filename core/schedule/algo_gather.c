@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* algo_gather.c - every rank's block to the root: each block by itself, or all of them collected up a binomial tree. */
+/* algo_gather.c - every rank's block to the root: each block by itself, or all blocks collected up a binomial tree. */
 #include "schedule/algo.h"
 #include "schedule/segment.h"
 

@@ -134,11 +134,11 @@ void sched_after(struct sched *s, int step, int earlier);
 
 /*
  * Phases let one builder call another, for some of the ranks and on other memory.  Between enter and leave s->rank and
- * s->nranks are those of `part`, and peers are ranks of its group.  Slices of SCHED_SEND and SCHED_RECV begin at part->send
- * and part->recv (slices of the outer phase).  Steps appended with after == -1 wait for part->after.  The array
- * part->ranks must last until sched_leave.  *outer keeps the outer phase, which sched_leave restores.  sched_leave returns
- * a step that completes after all steps since sched_enter, for the next phase to wait for.  A rank outside the group calls
- * neither function.
+ * s->nranks come from `part`, and peers are ranks of its group.  Slices of SCHED_SEND and SCHED_RECV begin at
+ * part->send and part->recv (slices of the outer phase).  Steps appended with after == -1 wait for part->after.  The
+ * array part->ranks must last until sched_leave.  *outer keeps the outer phase, which sched_leave restores.
+ * sched_leave returns a step that completes after all steps since sched_enter, for the next phase to wait for.  A rank
+ * outside the group calls neither function.
  */
 void sched_enter(struct sched *s, const struct sched_part *part, struct sched_part *outer);
 int sched_leave(struct sched *s, const struct sched_part *outer);

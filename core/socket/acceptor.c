@@ -213,7 +213,7 @@ static int acceptor_has_rank(const struct acceptor *a, uint32_t rank, uint64_t d
 	return 0;
 }
 
-/* The code that refuses a process which knows the key; 0: the process may join. */
+/* Returns the code that refuses a process which knows the key, or 0: the process may join. */
 static int acceptor_check_rank(const struct acceptor *a, const struct handshake_answer *answer)
 {
 	const struct handshake *hs = a->hs;
@@ -249,7 +249,7 @@ static int acceptor_check_rank(const struct acceptor *a, const struct handshake_
 	return 0;
 }
 
-/* Connection i is the one to its rank. */
+/* From now on connection i is the connection to its rank. */
 static void acceptor_connected(struct acceptor *a, int i)
 {
 	struct pending_connection *p = &a->pending[i];
@@ -370,7 +370,7 @@ static void acceptor_challenge(struct acceptor *a, struct pending_connection *p)
 		acceptor_drop(a, a->npending - 1, "it cannot be written to", 1);
 }
 
-/* Accepts one connection; 0: none is waiting, or the list is full for the moment. */
+/* Accepts one connection.  Returns 0 if none is waiting, or the list is full for the moment. */
 static int acceptor_accept_one(struct acceptor *a, int listener, int *code)
 {
 	const int flags = SOCK_NONBLOCK | SOCK_CLOEXEC;

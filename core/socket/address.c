@@ -159,7 +159,7 @@ static void *resolve_run(void *arg)
 	return NULL;
 }
 
-/* Starts the thread; NULL: there is no memory, or no thread. */
+/* Starts the thread.  Returns NULL if there is no memory, or no thread. */
 static struct resolve *resolve_begin(const char *host, const struct addrinfo *hints)
 {
 	struct resolve *r = calloc(1, sizeof(*r));

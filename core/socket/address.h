@@ -66,7 +66,7 @@ int address_is_loopback(const struct address *address);
 const void *address_ip(const struct address *address);
 /* Has the list this IP address, with any port? */
 int address_list_has(const struct address_list *list, const struct address *address);
-/* Appends the address unless the list has it; 0: the list is full. */
+/* Appends the address unless the list has it.  Returns 0 if the list is full. */
 int address_list_add(struct address_list *list, const struct address *address);
 /* Notes an address for which the list has no space. */
 void address_list_leave_out(struct address_list *list, const char *text);

@@ -158,8 +158,8 @@ void connection_close(struct connection *c, struct poll_set *set);
 /* Receives the bytes of the awaited message that have arrived. */
 enum handshake_event connection_receive(const struct handshake *hs, struct connection *c);
 /*
- * Sends the message of the step after filling in all that follows from hs: magic, version and mac.  -1 with errno: a new
- * connection takes so few bytes at once, unless it is broken.
+ * Sends the message of the step after filling in all that follows from hs: magic, version and mac.  Returns -1 with
+ * errno if the connection is broken, since a new connection takes so few bytes at once.
  */
 int connection_send(const struct handshake *hs, struct connection *c, enum handshake_step step);
 

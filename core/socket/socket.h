@@ -17,24 +17,21 @@ enum { SOCKET_WHY_SIZE = 128 };
 /* Multipath TCP, for socket() and of SO_PROTOCOL; older headers do not have IPPROTO_MPTCP. */
 enum { SOCKET_MULTIPATH = 262 };
 
-/* A socket that is not connected; -1 with errno. */
+/* Returns a socket that is not connected, or -1 with errno. */
 int socket_new(int family);
 /* The same of Multipath TCP, which may use several links at a time. */
 int socket_new_multipath(int family);
 /* A socket that can listen at the address or connect to it: of TCP if the kernel refuses Multipath TCP. */
 int socket_new_for(const struct address *address);
-/* Starts a connect.  0: it has begun or is complete; -1 with errno. */
+/* Starts a connect.  Returns 0 if it has begun or is complete, or -1 with errno. */
 int socket_connect(int fd, const struct address *address);
-/* After the socket has become writable: 0, or the errno of the failed connect. */
+/* After the socket has become writable.  Returns 0, or the errno of the failed connect. */
 int socket_connect_result(int fd);
 
 /* Sets options of a socket before it listens or connects.  local: both ends are on this host. */
 typedef void (*socket_tune_fn)(const void *user, int fd, int family, int local);
 
-/*
- * Listens at the address; port 0 is replaced by the one that the system gives.  tune may be NULL.
- * *err: errno of a failure.
- */
+/* Listens at the address; the system gives a port in place of port 0.  tune may be NULL.  *err: errno of a failure. */
 int socket_listen(struct address *address, socket_tune_fn tune, const void *user, int *fd,
 		  int *err);
 /* Listens at all IPv6 and IPv4 addresses of the host.  Port 0: the system chooses the port. */

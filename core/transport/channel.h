@@ -27,8 +27,8 @@ int channel_open(struct context *context, const struct plugin *plugin);
 /* ---- For contexts with or without a channel; the functions of struct context_client are among them */
 
 /*
- * The next control message with this tag that has come from a rank of the context, over its transport or its control channel;
- * NULL: none.  free() frees it.
+ * Returns the next control message with this tag that has come from a rank of the context, over its transport or its
+ * control channel, or NULL.  The caller frees it with free().
  */
 struct unexpected *channel_take(struct context *context, uint64_t tag);
 

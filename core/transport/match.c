@@ -424,7 +424,7 @@ struct unexpected *match_take(struct match *m, uint64_t tag)
 	return e;
 }
 
-/* Receives of any source and any tag find an unordered message too: 0 without memory. */
+/* Receives of any source and any tag find an unordered message too.  Returns 0 if memory has run out. */
 static int match_index_unordered(struct match *m, struct unexpected *e)
 {
 	e->unordered = malloc(UNORDERED_CLASSES * sizeof(*e->unordered));
@@ -474,7 +474,7 @@ int match_posted(const struct match *m, uint32_t peer, const coll_header_t *h)
 	return recv != NULL;
 }
 
-/* Takes the receive of a message out of its list: NULL if there is none. */
+/* Takes the receive of a message out of its list.  Returns NULL if there is none. */
 static struct recv *match_take_posted(struct match *m, uint32_t peer, const coll_header_t *h)
 {
 	const unsigned bucket = match_bucket(h->tag);

@@ -44,8 +44,8 @@ struct recv {
 	 */
 	int16_t unordered;
 	/*
-	 * The receive takes the number in bits 32 to 63 of the message's meta[0], whatever it is: match sets those of
-	 * meta[0].
+	 * The receive takes the number in bits 32 to 63 of the message's meta[0], whatever it is: match sets these bits
+	 * of meta[0].
 	 */
 	int16_t numbered;
 	int32_t unscaled; /* the message is an input too, and divided likewise */
@@ -89,7 +89,7 @@ enum { RECV_IDLE = 0, RECV_POSTED, RECV_FILLING, RECV_DONE };
 struct unexpected {
 	struct unexpected *next, *prev; /* in its list; of partial messages `next` only */
 	struct unordered_entry
-		*unordered; /* of an unordered message: UNORDERED_CLASSES of them; else NULL */
+		*unordered; /* of an unordered message: UNORDERED_CLASSES entries; else NULL */
 	struct recv *recv;  /* the receive posted meanwhile, or NULL */
 	struct call_link call;
 	coll_header_t header;
@@ -194,9 +194,9 @@ void match_each(const struct match *m, uint64_t mask, uint64_t tag,
  */
 void match_each_incomplete(const struct match *m, void (*see)(void *user, uint32_t peer),
 			   void *user);
-/* The unexpected message, complete or not, that this unordered receive would get if it were posted now; NULL: none. */
+/* Returns the unexpected message, complete or not, that this unordered receive would get if it were posted now, or NULL. */
 const struct unexpected *match_probe(struct match *m, const struct recv *recv);
-/* Removes the first complete message of exactly this tag; the caller frees it with free().  NULL: none. */
+/* Removes the first complete message of exactly this tag, and returns it, or NULL.  The caller frees it with free(). */
 struct unexpected *match_take(struct match *m, uint64_t tag);
 
 /* The receiving functions of the host table (backend.h: posted, arrive, data, arrived, message). */

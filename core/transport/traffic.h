@@ -21,20 +21,20 @@ struct control;
 struct traffic_client {
 	/* Copies n bytes to dst, the place that the receive has for them in device memory. */
 	int (*fill)(const struct recv *recv, void *dst, const void *bytes, uint64_t n);
-	/* An unexpected message has come (no receive is posted for it): 0 keeps it, 1 drops it. */
+	/* An unexpected message has come (no receive is posted for it).  Returns 0 to keep it, 1 to drop it. */
 	int (*check_unexpected)(struct context *context, uint32_t peer,
 				const coll_header_t *header);
 	/*
-	 * There is no memory for an unexpected message: 0 drops its payload, an error code refuses
-	 * the message.
+	 * There is no memory for an unexpected message.  Returns 0 to drop its payload, or an error code to refuse the
+	 * message.
 	 */
 	int (*no_memory)(struct context *context, uint32_t peer, const coll_header_t *header);
 	/* A message has come that does not fit the receive posted for it. */
 	void (*mismatch)(struct context *context, const struct recv *recv, uint32_t peer,
 			 const coll_header_t *header);
 	/*
-	 * Of a native context with a control channel: called some times a second by the watcher, for a program that may wait
-	 * outside the library.  1: it may.
+	 * Of a native context with a control channel: called some times a second by the watcher, for a program that may
+	 * wait outside the library.  Returns 1 if it may.
 	 */
 	int (*watch)(struct context *context);
 	/* Does a control message of this kind end the communicator?  Any thread may ask, without the lock. */
@@ -74,7 +74,7 @@ void traffic_free(struct context *context);
 /* Sends a control message over the endpoint of the context, which has a transport: see context_send_control. */
 void traffic_send_control(struct context *context, int peer, uint64_t tag,
 			  const struct control_body *body, const void *bytes, size_t len);
-/* Frees the control messages that are sent: 1 if there were any. */
+/* Frees the control messages that are sent.  Returns 1 if there were any. */
 int traffic_reap_controls(struct context *context);
 /* Are control messages of the endpoint still being sent? */
 int traffic_is_sending(struct context *context);

@@ -35,7 +35,7 @@ static struct unordered_entry **unordered_slot(struct unordered_index *index,
 	return &(index->slots ? index->slots : index->few)[hash >> (64 - bits)];
 }
 
-/* The link to the first entry of a key, or the one at the end of the chain. */
+/* Returns the link to the first entry of a key, or the link at the end of the chain. */
 static struct unordered_entry **unordered_search(struct unordered_index *index,
 						 const struct unordered_key *key)
 {

@@ -60,7 +60,7 @@ int channel_has_lost(const struct context *context, int rank)
 	return c && atomic_load(&c->lost[channel_rank(context, rank)]);
 }
 
-/* Writes a sentence for each lost rank of the context: 0 if there is none. */
+/* Writes a sentence for each lost rank of the context.  Returns 0 if there is none. */
 static size_t watcher_describe(const struct channel *c, const struct context *context, char *text,
 			       size_t size)
 {
@@ -254,7 +254,7 @@ static void watcher_take_own(const struct channel *c)
 	}
 }
 
-/* Notes the ranks that are lost since the last look: 1 if there are some. */
+/* Notes the ranks that are lost since the last look.  Returns 1 if there are some. */
 static int watcher_note_lost(const struct channel *c)
 {
 	int news = 0;
@@ -342,8 +342,8 @@ static void watcher_raise_all(struct channel *c)
 
 /*
  * A program that waits elsewhere, say for a stream of its own, takes no messages: they are taken here, unless the
- * communicator has ended.  Never waits for the lock of a context.  1: a call holds one, and the news are still to
- * be taken.
+ * communicator has ended.  Never waits for the lock of a context.  Returns 1 if a call holds one, and the news are
+ * still to be taken.
  */
 static int watcher_check_all(struct channel *c)
 {
@@ -362,7 +362,10 @@ static int watcher_check_all(struct channel *c)
 	return left;
 }
 
-/* Has the other ranks asked for programs that make no calls; 1: there may be some.  Never waits for the lock of a context. */
+/*
+ * Asks the other ranks for programs that make no calls.  Returns 1 if there may be such programs.  Never waits for the
+ * lock of a context.
+ */
 static int watcher_watch_all(struct channel *c)
 {
 	const int64_t now = clock_now_us();

@@ -229,7 +229,10 @@ static int report_call_differs(struct lane *lane, int rank, uint32_t seq, struct
 	return 1;
 }
 
-/* Compares calls of a rank, from number `first` on: 1 if one differs.  bytes: their signatures, which have no alignment. */
+/*
+ * Compares calls of a rank, from number `first` on.  Returns 1 if one differs.  bytes: their signatures, which have no
+ * alignment.
+ */
 static int report_calls_differ(struct lane *lane, int rank, uint32_t first, uint32_t calls,
 			       const void *bytes)
 {

@@ -66,7 +66,7 @@ struct report {
 struct report report_make(const struct lane *lane, uint32_t flags);
 /* The program's newest call that the log still has, or NULL. */
 const struct record *report_newest_call(const struct lane *lane);
-/* Takes the report of another rank and compares it with the log: 1 if the rank has left with it. */
+/* Takes the report of another rank and compares it with the log.  Returns 1 if the rank has left with it. */
 int report_take(struct lane *lane, int rank, const void *bytes, size_t len);
 
 /* Can other ranks be asked? */
@@ -79,8 +79,8 @@ void report_leave(struct lane *lane);
 /* ------------------------------------------------------- what arrives, compared with the log -- */
 
 /*
- * Compares the calls that a rank has named when it left: 1 if this rank has made another call in the place of one, which fails
- * the communicator soon, or if the communicator fails anyway.
+ * Compares the calls that a rank has named when it left.  Returns 1 if this rank has made a different call under the
+ * number of one of these, which fails the communicator soon, or if the communicator fails anyway.
  */
 int report_compare_left(struct lane *lane, int rank);
 /*
@@ -91,8 +91,8 @@ void report_check_left(struct lane *lane, int leaves);
 /* With hashes: has the rank not issued collective `seq`, as far as this rank knows?  Of a rank that has left it knows all. */
 int report_lacks(const struct lane *lane, int rank, uint32_t seq);
 /*
- * A message of collective `seq`, modulo 2^16, has come from a rank before this rank awaits it: 1 if the collective is
- * another one here, which fails the communicator soon.
+ * A message of collective `seq`, modulo 2^16, has come from a rank before this rank awaits it.  Returns 1 if the
+ * collective is another one here, which fails the communicator soon.
  */
 int report_message_differs(struct lane *lane, int rank, uint32_t seq, const uint64_t *theirs);
 

@@ -114,8 +114,10 @@ static int stall_all_answered(const struct lane *lane)
 	return 1;
 }
 
-/* Asks the other ranks, and awaits their answers for so long: 1 if all ranks have answered.  drive: nobody else drives the
- * transport. */
+/*
+ * Asks the other ranks, and awaits their answers for so long.  Returns 1 if all ranks have answered.  drive: nobody
+ * else drives the transport.
+ */
 static int stall_await_answers(struct lane *lane, int64_t us, int drive)
 {
 	const int64_t deadline = clock_now_us() + us;

@@ -21,8 +21,8 @@ static inline uint64_t stall_moves(const struct lane *lane)
 /* How long the wait may last until stall_step is called, whatever moves meanwhile. */
 int64_t stall_slice(struct stall *stall, const struct lane *lane);
 /*
- * Nothing has moved for idle_us, as far as the caller knows.  Asks, warns, or fails the communicator after
- * its timeout: 1.
+ * Nothing has moved for idle_us, as far as the caller knows.  Asks, warns, or fails the communicator after its
+ * timeout.  Returns 1 if the communicator has failed.
  */
 int stall_step(struct stall *stall, struct lane *lane, int64_t idle_us);
 /* The same from time to time, for calls that poll, and for an operation for which a stream of the program waits. */
@@ -33,8 +33,9 @@ int stall_is_busy(const struct lane *lane);
 int stall_waits(const struct lane *lane);
 
 /*
- * For a program that is in no wait: asks the other ranks now and then while operations are not known to be complete, since the
- * program may wait for the operations elsewhere.  1: they are not known to be complete (stall_outside.c).
+ * For a program that is in no wait: asks the other ranks now and then while operations are not known to be complete,
+ * since the program may wait for the operations elsewhere.  Returns 1 while they are not known to be complete
+ * (stall_outside.c).
  */
 int stall_ask_outside(struct lane *lane);
 /* Were the other ranks asked so, and has this rank called nothing since? */

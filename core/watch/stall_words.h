@@ -16,7 +16,7 @@ struct stall_unexpected {
 
 /* The lock is held in all of these. */
 
-/* Marks in `from` (nranks bytes) the ranks for which an operation still waits: 1 if there are any. */
+/* Marks in `from` (nranks bytes) the ranks for which an operation still waits.  Returns 1 if there are any. */
 int stall_mark_awaited(const struct lane *lane, uint8_t *from);
 /* Writes "rank 1, 4": the ranks that have not answered; or "none". */
 void stall_list_silent(const struct lane *lane, char *text, size_t size);

@@ -7,7 +7,10 @@
 #include "comm/moving.h"
 #include "comm/task.h"
 
-/* A call looks at so many operations of lane->queue.in_turn that do not move, the next call at the next ones. */
+/*
+ * queue_run looks at so many operations of lane->queue.in_turn that do not move, and the next queue_run at the
+ * operations behind them.
+ */
 enum { QUEUE_LOOKS = 16 };
 
 /* ------------------------------------------------------------------- the queue -- */
@@ -30,7 +33,7 @@ static enum engine_start queue_start_declined(struct op *op)
 	return op->engine->start(op);
 }
 
-/* 1: it has started, or the communicator has failed. */
+/* Returns 1 if the operation has started, or the communicator has failed. */
 static int queue_start(struct op *op)
 {
 	enum engine_start code = op->engine->start(op);
@@ -64,6 +67,7 @@ static int queue_may_start(struct lane *lane, const struct op *op)
 {
 	if (op->state != OP_QUEUED)
 		return 0;
+	/* The backend may still have operations that have left the queue: only its own engine may start beside them. */
 	if (op == lane->queue.head)
 		return op->engine->keeps_order || !engines_busy(lane);
 	if (queue_in_group(lane, op))
@@ -85,11 +89,12 @@ int queue_progress(struct lane *lane)
 
 	if (lane->error)
 		return 0;
-	/* Before the limits: what a backend has completed by itself is not late. */
+	/* Before the limits of time: an operation that a backend has completed is not late. */
 	moved = engines_progress(lane);
 	queue_pop_done(lane);
 	if (!lane->error)
 		moved |= task_check_limits(lane);
+	/* watch: a held stream of the program may have waited too long. */
 	if (lane->error || (lane->order && lane->client->watch(lane)))
 		return moved;
 	return moved | queue_run(lane);

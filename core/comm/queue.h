@@ -16,8 +16,8 @@ int queue_look_at_all(struct lane *lane);
 /* After operations were enqueued: starts the operations whose turn has come, and moves the context. */
 void queue_issued(struct lane *lane);
 /*
- * Appends an idle operation, which becomes one in this state.  The log does not have its time yet, and a collective is not
- * compared yet: see comm_client.issued.
+ * Appends an idle operation in this state.  The caller then notes the time of issue in the log, and compares a
+ * collective with the messages that came for it (comm_client.issued).
  */
 static inline void queue_append(struct op *op, uint64_t group, int state)
 {
@@ -41,7 +41,10 @@ static inline void queue_append(struct op *op, uint64_t group, int state)
 		lane->queue.head = op;
 	lane->queue.tail = op;
 }
-/* Without barriers a root that never waits could get any number of broadcasts ahead of the other ranks. */
+/*
+ * Is a barrier due before the operation?  Without barriers a root that never waits could get any number of broadcasts
+ * ahead of the other ranks.
+ */
 static inline int queue_needs_barrier(const struct lane *lane, const struct op *op)
 {
 	return lane->seq % TAG_SEQ_APART == 0 && lane->seq && op->collective &&

@@ -69,7 +69,10 @@ static void match_reduce(const struct recv *recv, uint64_t at, const char *incom
 		redop_apply(recv->redop, dst, own, incoming, count);
 }
 
-/* The whole elements in n bytes.  Only sizes of opaque types may be no power of two: a division takes long. */
+/*
+ * Returns the number of whole elements in n bytes.  A division takes long, and only an opaque type has a size that is
+ * no power of two.
+ */
 static uint64_t match_elements(const struct recv *recv, uint64_t n)
 {
 	return recv->elem & (recv->elem - 1) ? n / recv->elem : n >> __builtin_ctz(recv->elem);
@@ -175,8 +178,8 @@ static int match_adopt_number(struct recv *recv, const coll_header_t *h)
 }
 
 /*
- * An unordered receive takes a message of its type, or of no elements, that is not longer than itself.  Others take one of the
- * same call.
+ * An unordered receive takes a message of its type, or of no elements, that is not longer than itself.  An ordered
+ * receive takes a message of the same call.
  */
 static int match_adopt(struct recv *recv, const coll_header_t *h)
 {
@@ -592,7 +595,7 @@ void match_arrived(struct match *m, uint64_t cookie, int32_t status)
 		match_unexpected_arrived(m, match_cookie(cookie), status);
 }
 
-/* A whole message for which no receive is posted, or one that it does not fit. */
+/* Takes a whole message for which no receive is posted, or whose receive it does not fit. */
 static int match_message_other(struct match *m, struct recv *recv, uint32_t peer,
 			       const coll_header_t *h, const void *bytes)
 {

@@ -44,8 +44,8 @@ struct recv {
 	 */
 	int16_t unordered;
 	/*
-	 * The receive takes the number in bits 32 to 63 of the message's meta[0], whatever it is: match sets these bits
-	 * of meta[0].
+	 * The message announces pieces.  Bits 32 to 63 of its meta[0] are the number of the message on its sender,
+	 * which no receiver knows before: match copies them to meta[0].
 	 */
 	int16_t numbered;
 	int32_t unscaled; /* the message is an input too, and divided likewise */
@@ -144,9 +144,12 @@ static inline unsigned match_bucket(uint64_t tag)
 void match_init(struct match *m);
 void match_free(struct match *m);
 
-/* Posts a receive; an unordered one is that of a struct unordered_recv.  It may complete at once; then it is in the list of completed receives. */
+/*
+ * Posts a receive; an unordered receive must be the first member of a struct unordered_recv.  A receive that completes
+ * at once is in the list of completed receives.
+ */
 void match_post(struct match *m, struct recv *recv);
-/* The same for one that is not unordered. */
+/* The same for a receive that is not unordered. */
 static inline void match_post_ordered(struct match *m, struct recv *recv)
 {
 	const unsigned bucket = match_bucket(recv->tag);
@@ -183,13 +186,13 @@ static inline struct recv *match_next_done(struct match *m)
 /* Drops all unexpected messages whose tag equals `tag` in the bits of `mask`. */
 void match_forget(struct match *m, uint64_t mask, uint64_t tag);
 /*
- * Calls see() for every unexpected message, complete or not, whose tag equals `tag` so.  It looks at all
- * messages: see call_index_each for the messages of one call.
+ * Calls see() for every unexpected message, complete or not, whose tag equals `tag` in the bits of `mask`.  It looks at
+ * all messages: see call_index_each for the messages of one call.
  */
 void match_each(const struct match *m, uint64_t mask, uint64_t tag,
 		void (*see)(void *user, const struct unexpected *unexpected), void *user);
 /*
- * Calls see() for every incomplete message that had no receive when it began, and for every one that is dropped: the
+ * Calls see() for every incomplete message that had no receive when it began, and for every dropped message: the
  * transport may deliver the peer's next message behind it.
  */
 void match_each_incomplete(const struct match *m, void (*see)(void *user, uint32_t peer),

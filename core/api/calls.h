@@ -10,7 +10,7 @@
  * other threads may have issued more meanwhile.  site: see struct op.
  */
 int call_issue(struct lane *lane, const coll_args_t *args, const void *site, struct issued *issued);
-/* The same in the host lane, as host_memory_takes has answered; lane is entered, and is not while the host lane is. */
+/* The same in the host lane, as host_memory_takes has answered; lane is entered, except while the host lane is. */
 int call_issue_on_host(struct lane *lane, const coll_args_t *args, int answer, const void *site,
 		       struct issued *issued);
 

@@ -45,8 +45,8 @@ struct rendezvous {
 /* The device that the application has named in its configuration, or -1. */
 int comm_config_device(const coll_config_t *config);
 /*
- * Makes the communicators of n ranks of this process, or none: comms[r] is that of the rank of m[r].  n is 1, or all ranks
- * are together.  Takes over m[r].bootstrap.
+ * Makes the communicators of n ranks of this process, or none: comms[r] becomes the communicator of the rank of m[r].
+ * n is 1, or all ranks are together.  Takes over m[r].bootstrap.
  */
 int comm_make(coll_comm_t *comms, const struct rendezvous *m, int n);
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* derive.h - communicators made from others: split, dup and shrink. */
+/* derive.h - communicators made from other communicators: split, dup and shrink. */
 #ifndef CORE_API_DERIVE_H
 #define CORE_API_DERIVE_H
 
@@ -8,16 +8,16 @@
 /* The arguments of a rank of the parent, which all ranks exchange. */
 struct split_vote {
 	int32_t color, key;
-	uint32_t context_id; /* rank 0's is that of the new communicators */
+	uint32_t context_id; /* the new communicators get the context id of rank 0 */
 };
 
 /* A call of coll_comm_split, coll_comm_dup, coll_comm_isplit or coll_comm_idup. */
 struct split {
-	struct task task;   /* its number is that of the operation that exchanges the votes */
+	struct task task;   /* its number: the operation that exchanges the votes */
 	struct split *next; /* in the list of a group */
 	const struct derive *derive;
 	coll_comm_t *out;
-	int waits; /* the call waits in split_finish, which makes the communicator; else the end of the vote does */
+	int waits; /* the call waits in split_finish, which makes the communicator; else the end of the vote makes it */
 	uint32_t seq;       /* of the operation among the collectives of its communicator */
 	int64_t timeout_us; /* of the new communicator; 0: its parent's */
 	struct split_vote own;
@@ -27,7 +27,7 @@ struct split {
 /* Issues the operation that exchanges the votes, over a lane with a transport, which is entered: sets task.number and seq. */
 int split_vote(struct lane *lane, struct split *split);
 
-/* An implementation of making communicators from others.  The parent is entered. */
+/* An implementation of making communicators from other communicators.  The parent is entered. */
 struct derive {
 	/*
 	 * `make` blocks, and keeps the lock of the parent: the call waits for all of the split, the vote too, and the splits of

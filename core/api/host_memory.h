@@ -10,13 +10,13 @@
 #include "comm/op.h"
 
 /*
- * Is the call, whose check has ended with `code`, one for the host lane?  All ranks come to the same answer if their
+ * Does the host lane do the call, whose check has ended with `code`?  All ranks come to the same answer if their
  * buffers are alike.  COLL_ERR_UNSUPPORTED: the backend lacks the operation.  HOST_MEMORY_STAGES: the host lane copies
  * device memory, so the call is in the issue order of both lanes (lane_order.h).
  */
 enum { HOST_MEMORY_NO, HOST_MEMORY_TAKES, HOST_MEMORY_STAGES };
 int host_memory_takes(struct lane *lane, const struct call *call, int code);
-/* Makes the operation of such a call, unless the call is one for the host lane: *to_host tells, and *op is NULL. */
+/* Makes the operation of such a call, unless the host lane does the call: then *to_host says how, and *op is NULL. */
 static inline int host_memory_make(struct lane *lane, const struct call *call, int code,
 				   struct op **op, int *to_host)
 {

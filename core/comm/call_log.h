@@ -101,7 +101,10 @@ static inline struct signature *call_log_newest_call(const struct lane *lane)
 	return &lane->log->call[(lane->seq - 1) & lane->log->mask];
 }
 
-/* Then, if there are hashes.  Returns 1 if the number of collectives is a multiple of LOG_MARK_EVERY. */
+/*
+ * Adds the newest collective to the hash, which exists.  Returns 1 if the number of collectives is a multiple of
+ * LOG_MARK_EVERY.
+ */
 static inline int call_log_add_hash(struct lane *lane, const struct signature *call)
 {
 	struct call_hash *hash = lane->log->hash;

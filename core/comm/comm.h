@@ -195,12 +195,21 @@ struct comm {
 	uint64_t staged_number, staged_after;
 	/* The last group of a thread with a call of either lane, and `issued` of the first lane before its first call. */
 	uint64_t group, before_group;
-	/* The last operation of the first lane for which an operation of the host lane waits, so that all later ones do; 0: none. */
+	/*
+	 * The last operation of the first lane for which an operation of the host lane waits, so that all later
+	 * operations wait for it too; 0: none.
+	 */
 	uint64_t awaited;
-	/* What the next operation of the host lane waits for, and the stream that is ordered with it: see event/lane_order.h. */
+	/*
+	 * What the next operation of the host lane waits for, and the stream that is ordered with it: see
+	 * event/lane_order.h.
+	 */
 	struct lane_wait *waits;
 	void *order_stream;
-	/* The last operation of the host lane that is in the issue order of both lanes, and the last for which a stream waits; 0: none. */
+	/*
+	 * The last operation of the host lane that is in the issue order of both lanes, and the last operation for
+	 * which a stream waits; 0: none.
+	 */
 	_Atomic uint64_t staged, stream_wait; /* no lock */
 
 	/* --- of two lanes, the host lane's lock */
@@ -414,8 +423,8 @@ const char *comm_rank_name(const struct lane *lane, int rank, struct rank_name *
 const char *comm_own_name(const struct lane *lane, struct rank_name *name);
 
 /*
- * The backend's own functions, or NULL.  They work on all ranks of an endpoint and in one order, so the
- * communicators that share it over a transport leave them to the first.
+ * The backend's own functions, or NULL.  They work on all ranks of an endpoint and in one order, so of the
+ * communicators that share an endpoint over a transport only the first uses them.
  */
 static inline const coll_native_t *lane_native(const struct lane *lane)
 {
@@ -437,7 +446,10 @@ struct lane *comm_enter(coll_comm_t handle, const char *what);
 /* The same for its lane LANE_*. */
 struct lane *comm_enter_lane(coll_comm_t handle, int lane_index, const char *what);
 void comm_leave(struct lane *lane);
-/* The error of a thread that could not get the lock: COLL_ERR_TIMEOUT or COLL_ERR_ABORTED.  The second ends its pin too. */
+/*
+ * The error of a thread that could not get the lock: COLL_ERR_TIMEOUT or COLL_ERR_ABORTED.  comm_leave_lost ends the
+ * thread's pin too.
+ */
 int comm_lost(const struct lane *lane);
 int comm_leave_lost(const struct lane *lane);
 /* Threads with an open group: without one, no call looks for the memory of its thread. */

@@ -56,7 +56,7 @@ static inline int lane_has_one_order(const struct lane *native)
 
 /* --- failures.  The lock of the lane is held. */
 
-/* The lane has failed: wakes the other lane.  Accepts the lane of a communicator of one, as the next function does. */
+/* The lane has failed: wakes the other lane.  Accepts the lane of a communicator of one lane, as the next function does. */
 void lane_wake_other(const struct lane *lane);
 /* Ends the lane if the other lane has failed. */
 void lane_check_other(struct lane *lane);
@@ -89,16 +89,19 @@ struct lane *lane_go_native(struct lane *host);
 struct lane *lane_switch(struct lane *lane);
 
 /*
- * The last operation of a native lane before a group of this thread: `issued` at the group's first call of either lane.  The
- * native lane is entered.  Accepts the lane of a communicator of one.
+ * The last operation of a native lane before a group of this thread: `issued` at the group's first call of either
+ * lane.  The native lane is entered.  Accepts the lane of a communicator of one lane.
  */
 uint64_t lane_before_group(struct lane *native, uint64_t group);
 
 /* --- the host lane of a native lane, whose lock is held */
 
-/* Operation `number` of the host lane is the newest one of both, unless a later one of the host lane is noted. */
+/*
+ * Operation `number` of the host lane is the newest operation of both lanes, unless a later operation of the host lane
+ * is noted.
+ */
 void lane_note_issued(struct lane *native, uint64_t number);
-/* The newest operation of both.  Accepts the lane of a communicator of one. */
+/* The newest operation of both lanes.  Accepts the lane of a communicator of one lane. */
 struct issued lane_newest(const struct lane *lane);
 /*
  * Waits for operation `number` of the host lane; 0: for all its operations.  The thread leaves the native lane's lock
@@ -123,8 +126,8 @@ int lane_wait_staged(struct lane *native);
  */
 void lane_release_streams(const struct lane *lane);
 /*
- * A thread that has the locks of both lanes moves the other lane's context.  Operations there that wait for operations of a
- * lane on this lane's context read its state, for which they cannot take the lock.
+ * A thread that has the locks of both lanes moves the other lane's context.  An operation there that waits for an
+ * operation of `lane` reads the state of `lane` without taking its lock, which the thread has.
  */
 void lane_drive(struct lane *lane);
 /*

@@ -22,8 +22,8 @@ struct outcome {
 	_Atomic int refs;
 	coll_comm_t comm; /* valid until the communicator is destroyed */
 	/*
-	 * The failure.  The lane that fails first writes it, and nobody changes it afterwards: readers need no lock once `code`
-	 * is not 0.
+	 * The failure.  The lane that fails first writes it, and nobody changes it afterwards: readers need no lock
+	 * once `code` is not 0.
 	 */
 	pthread_mutex_t lock; /* of the lanes that write it */
 	_Atomic int code;     /* written last; 0: the communicator has not failed */

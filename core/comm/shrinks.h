@@ -19,7 +19,7 @@ struct shrunk {
 struct shrinks {
 	uint64_t awaited;      /* the hash in this rank's question; 0: no answer is awaited */
 	struct shrunk answer;  /* to that question; hash 0: it has not come */
-	struct shrunk *behind; /* answers to calls behind that, which this rank will make */
+	struct shrunk *behind; /* answers to later calls, which this rank will make */
 	int lost;              /* the rank whose loss ended the last wait for an answer, or -1 */
 	int waits;             /* this rank is in coll_comm_shrink */
 	uint64_t asked[];      /* per rank: the hash in its question to this rank; 0: none */

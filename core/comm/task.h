@@ -63,11 +63,11 @@ struct task {
 
 	/* --- in lane->tasks.awaited */
 	int awaited;
-	uint64_t order; /* of tasks with the same number the first that came is the first */
+	uint64_t order; /* of tasks with the same number the task that came first is first */
 	struct task *child, *sibling;
 };
 
-/* An operation that nothing but its number stands for. */
+/* A task for an operation, which its number alone identifies. */
 extern const struct task_kind operation_kind;
 
 /* Returns a task for an operation, with one reference, or NULL with an error: memory has run out. */
@@ -90,7 +90,7 @@ static inline int task_is_done(struct task *task)
 }
 /* For waits (comm_wait.h): is the task done, or has the communicator failed or was aborted? */
 int task_is_over(void *task);
-/* The result of a task that is done; the first is for one with an error. */
+/* The result of a task that is done; task_failure is for a task with an error. */
 int task_failure(const struct task *task);
 static inline int task_result(const struct task *task)
 {
@@ -107,8 +107,8 @@ void task_end(struct task *task, int code);
 /* Calls fn once the task is over; during this call if it is over already. */
 int task_call_back(struct task *task, coll_request_fn fn, void *user);
 /*
- * Limits the time from now on.  A task that fails its communicator then keeps the limit that ends first; of a task with a
- * function `late` the new limit takes the place of the old one.
+ * Limits the time from now on.  A task that fails its communicator keeps the limit that ends first.  A task with a
+ * function `late` keeps the new limit only.
  */
 void task_set_limit(struct task *task, int64_t timeout_us);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * await.c - operations that wait for a point in the issue order of another lane.  While such an operation is at the head of its queue, it
- * also moves the other lane's context unless another thread has locked that context: no other thread may be calling into the
- * library.
+ * await.c - operations that wait for a point in the issue order of another lane.  While such an operation is at the
+ * head of its queue, it also moves the other lane's context unless another thread has locked that context: no other
+ * thread may be calling into the library.
  */
 #include "compose/await.h"
 #include "comm/op.h"

@@ -9,8 +9,8 @@
 extern const struct engine await_engine;
 
 /*
- * Issues an operation that waits for a point of a lane (without an outcome: for none) and for an event of a stream (NULL: for none).
- * Takes over both references, also on an error.
+ * Issues an operation that waits for a point of a lane (without an outcome: for none) and for an event of a stream
+ * (NULL: for none).  Takes over both references, also on an error.
  */
 int await_issue(struct lane *lane, const struct order_point *point, struct stream_event *event);
 

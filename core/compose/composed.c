@@ -214,7 +214,7 @@ static inline int composed_is_quiet(const struct lane *lane)
 	const int counts = lane->nleft | lane->messages.looks | context->sleepers |
 			   context->pending_events | traffic_of(context)->match.controls |
 			   context->unflushed |
-			   atomic_load_explicit(&context->alarm.news, memory_order_relaxed);
+			   atomic_load_explicit(&context->notice.news, memory_order_relaxed);
 
 	return !objects && !counts;
 }

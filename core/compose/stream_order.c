@@ -258,21 +258,21 @@ static struct offload *order_take(struct op *op, int may_wait, int *code)
 }
 
 /* A wait for memory that earlier calls have. */
-struct order_room {
+struct order_wait {
 	uint64_t moves; /* lane_own_moves, as it was seen last */
 	int64_t since_us;
 };
 
 /* The wait ends after a timeout in which no operation has moved. */
-static int order_look_at_time(struct order_room *room, const struct op *op)
+static int order_look_at_time(struct order_wait *wait, const struct op *op)
 {
 	const struct lane *lane = op->lane;
 	const uint64_t moves = lane_own_moves(lane);
 	const int64_t now = clock_now_us();
 
-	if (!room->since_us || room->moves != moves)
-		*room = (struct order_room){moves, now};
-	if (now - room->since_us < lane->comm->timeout_us)
+	if (!wait->since_us || wait->moves != moves)
+		*wait = (struct order_wait){moves, now};
+	if (now - wait->since_us < lane->comm->timeout_us)
 		return COLL_IN_PROGRESS;
 	return error_set(
 		COLL_ERR_TIMEOUT,
@@ -285,11 +285,11 @@ static int order_look_at_time(struct order_room *room, const struct op *op)
 static struct offload *order_take_when_due(struct op *op, int *code)
 {
 	struct lane *lane = op->lane;
-	struct order_room room = {0};
+	struct order_wait wait = {0};
 	struct offload *o = order_take(op, 1, code);
 
 	while (*code == COLL_IN_PROGRESS &&
-	       (*code = order_look_at_time(&room, op)) == COLL_IN_PROGRESS) {
+	       (*code = order_look_at_time(&wait, op)) == COLL_IN_PROGRESS) {
 		order_unlock(lane);
 		clock_nap(ORDER_ROOM_US);
 		order_lock(lane);

@@ -281,10 +281,10 @@ int offload_pin(struct offload *o)
 
 int offload_reserve(struct offload *o, size_t copies)
 {
-	if (copies > o->room) {
+	if (copies > o->capacity) {
 		free(o->copy);
 		o->copy = malloc(copies * sizeof(*o->copy));
-		o->room = o->copy ? copies : 0;
+		o->capacity = o->copy ? copies : 0;
 	}
 	return o->copy ? COLL_SUCCESS : error_set(COLL_ERR_NO_MEMORY, "%s: no memory", o->what);
 }

@@ -57,7 +57,7 @@ struct offload {
 	int dead;                        /* the driver has refused a part of the work */
 	uint32_t turn;                   /* the value of the flags in this use */
 	struct offload_copy *copy;       /* copies to the memory, then from it */
-	size_t ins, outs, room;          /* how many of both, and capacity of `copy` */
+	size_t ins, outs, capacity;      /* how many of both, and capacity of `copy` */
 	struct stream_event *event;      /* tells whether the stream has failed */
 	struct stream_event *spare;      /* for the next use */
 	int64_t looked_us;               /* when the driver was asked last */

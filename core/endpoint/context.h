@@ -103,7 +103,7 @@ enum { CONTEXT_COMMS_BITS = 10 };
 enum { CONTEXT_FREED_PIECE = 1 << 15, CONTEXT_FREED = 1 << 11 };
 
 /* What the watcher (transport/watcher.c) tells a native context about the other ranks. */
-struct alarm {
+struct failure_notice {
 	_Atomic int
 		code; /* COLL_ERR_PEER_LOST once a rank of the context is lost, else 0; `text` is written before it */
 	_Atomic int
@@ -222,7 +222,7 @@ struct context {
 	 * drives it (lane_drive).  NULL: none.
 	 */
 	struct context *driven_with;
-	struct alarm alarm;
+	struct failure_notice notice;
 	struct context *next; /* in the list of all contexts */
 };
 

@@ -131,7 +131,7 @@ static int32_t host_aborted(const coll_host_t *host)
 	return atomic_load(&context->aborted) ||
 	       (atomic_load(&context->opening.constructing) &&
 		atomic_load(&context->parent->aborted)) ||
-	       (deriving == CONTEXT_SPLITS && atomic_load(&context->parent->alarm.ended)) ||
+	       (deriving == CONTEXT_SPLITS && atomic_load(&context->parent->notice.ended)) ||
 	       (deriving && host_lost_rank(context)) || host_other_failed(context);
 }
 

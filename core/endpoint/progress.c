@@ -45,12 +45,12 @@ int context_send_more(struct context *context, coll_send_t *send, coll_error_t *
 
 int context_take_news(struct context *context)
 {
-	const int alarmed = atomic_load_explicit(&context->alarm.news, memory_order_relaxed) &&
-			    atomic_exchange(&context->alarm.news, 0);
+	const int notified = atomic_load_explicit(&context->notice.news, memory_order_relaxed) &&
+			     atomic_exchange(&context->notice.news, 0);
 	const int pending = context->pending_events;
 
 	context->pending_events = 0;
-	return pending | alarmed;
+	return pending | notified;
 }
 
 /* 1: control messages came or went. */
@@ -95,13 +95,13 @@ void context_wake(struct context *context)
 
 void context_notify(struct context *context)
 {
-	atomic_store(&context->alarm.news, 1);
+	atomic_store(&context->notice.news, 1);
 	context_wake(context);
 }
 
 void context_failed(struct context *context)
 {
-	atomic_store(&context->alarm.ended, 1);
+	atomic_store(&context->notice.ended, 1);
 	context_notify(context);
 	if (context->client->failed)
 		context->client->failed(context);

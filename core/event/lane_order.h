@@ -9,17 +9,19 @@
  * stream.
  *
  * A call on device memory that the host lane stages, since the backend lacks the operation.  It takes part in the issue
- * order of both lanes: it begins when the backend's earlier operations, on all streams, are complete, and the later ones begin when it
- * is complete; its stream of the program waits in the same way.
+ * order of both lanes: it begins when the backend's earlier operations, on all streams, are complete, and the later
+ * operations begin when it is complete; its stream of the program waits in the same way.
  *
- * Every call of the host lane, if the backend takes host memory too (lane_has_one_order): the lanes share buffers then.  In a group no
- * call waits for another: the host lane's calls begin when the native lane's calls before the group (lane_before_group) are
- * complete, and the native lane's later calls begin when the group's calls of the host lane are complete.
+ * Every call of the host lane, if the backend takes host memory too (lane_has_one_order): the lanes share buffers
+ * then.  In a group no call waits for another: the host lane's calls begin when the native lane's calls before the
+ * group (lane_before_group) are complete, and the native lane's later calls begin when the group's calls of the host
+ * lane are complete.
  *
- * For a staged call over a backend with streams the native lane waits by a stream of the library's own, the order stream, which is
- * ordered with the host lane like a stream of the program (compose/stream_order.h).  The backend orders the order stream
- * with its operations before and after a staged call (take_place), so that the order needs no thread of the program.  Over another backend,
- * and wherever the lanes have one order, each lane's queue waits for the other lane's (compose/await.c).
+ * For a staged call over a backend with streams the native lane waits by a stream of the library's own, the order
+ * stream, which is ordered with the host lane like a stream of the program (compose/stream_order.h).  The backend
+ * orders the order stream with its operations before and after a staged call (take_place), so that the order needs no
+ * thread of the program.  Over another backend, and wherever the lanes have one order, each lane's queue waits for the
+ * other lane's queue (compose/await.c).
  */
 #ifndef CORE_EVENT_LANE_ORDER_H
 #define CORE_EVENT_LANE_ORDER_H
@@ -48,8 +50,8 @@ int lane_order_stage(struct lane *native, coll_args_t *args);
 int lane_order_staged(struct lane *native, const coll_args_t *args, uint64_t number);
 
 /*
- * A call of the host lane outside a group, or the last call of a group there, is operation `number`: if the lanes have one order, later
- * calls of the native lane wait for it.  An error is one of the communicator, which has failed.
+ * A call of the host lane outside a group, or the last call of a group there, is operation `number`: if the lanes have
+ * one order, later calls of the native lane wait for it.  An error is the failure of the communicator.
  */
 int lane_order_follow(struct lane *native, uint64_t number);
 

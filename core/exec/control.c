@@ -169,14 +169,14 @@ static void control_note_lost(struct lane *lane, const struct context *native,
 /* The control channel tells of a failure: the backend was aborted, whatever its own error is. */
 static void control_check_alarm(struct lane *lane)
 {
-	struct alarm *alarm = &lane->context->alarm;
-	const int code = atomic_load(&alarm->code);
+	struct failure_notice *notice = &lane->context->notice;
+	const int code = atomic_load(&notice->code);
 
 	if (!code)
 		return;
 	control_note_lost(lane, lane->context, PEER_FAILED);
 	if (!lane->leaving)
-		comm_fail(lane, 0, code, "%s", alarm->text);
+		comm_fail(lane, 0, code, "%s", notice->text);
 }
 
 /* The same beside the native lane: the host lane's endpoint may not know of the lost ranks yet. */
@@ -187,7 +187,7 @@ static void control_check_native(struct lane *host)
 	if (!native)
 		return;
 	control_note_lost(host, native->context, PEER_LEFT);
-	if (atomic_load(&native->context->alarm.ended) && !atomic_load(&host->comm->outcome->code))
+	if (atomic_load(&native->context->notice.ended) && !atomic_load(&host->comm->outcome->code))
 		control_hear_cause(host);
 }
 

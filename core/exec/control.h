@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control.h - what a rank does with the control messages of the other ranks, and with the loss of a rank.  comm.h has the
- * functions that send them.
+ * control.h - what a rank does with the control messages of the other ranks, and with the loss of a rank.  comm.h has
+ * the functions that send control messages.
  */
 #ifndef CORE_EXEC_CONTROL_H
 #define CORE_EXEC_CONTROL_H

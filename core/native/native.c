@@ -82,7 +82,7 @@ int native_busy(const struct lane *lane)
 
 int native_may_be_aborted(const struct lane *lane)
 {
-	return atomic_load(&lane->context->alarm.ended) || atomic_load(&lane->comm->aborted);
+	return atomic_load(&lane->context->notice.ended) || atomic_load(&lane->comm->aborted);
 }
 
 void native_want_marker(struct lane *lane)

@@ -53,7 +53,8 @@ void channel_close(struct context *context, int64_t timeout_ms);
 /* ---- Of a native context; most of these are in watcher.c.  Without a control channel these functions do nothing. */
 
 /*
- * From now on the loss of a rank of the context raises its alarm, and control messages with this tag are for it.
+ * From now on the watcher notes the loss of a rank in the failure notice of the context, and control messages with this tag
+ * are for the context.
  */
 void channel_watch(struct context *context, uint64_t tag);
 /*

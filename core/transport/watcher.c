@@ -51,7 +51,7 @@ static struct context *watcher_next(const struct context *context)
 	return traffic_of(context)->next_watched;
 }
 
-/* ----------------------------------------------------------------------- the alarm -- */
+/* ------------------------------------------------------------- the failure notice -- */
 
 int channel_has_lost(const struct context *context, int rank)
 {
@@ -80,23 +80,23 @@ static size_t watcher_describe(const struct channel *c, const struct context *co
 	return n;
 }
 
-/* The first alarm of a context stays.  It stands before the backend's abort ends any call. */
+/* The first failure notice of a context stays.  It stands before the backend's abort ends any call. */
 static int watcher_raise(const struct channel *c, struct context *context)
 {
-	char text[sizeof(context->alarm.text)];
+	char text[sizeof(context->notice.text)];
 
 	if (!watcher_describe(c, context, text, sizeof(text)))
 		return 0;
-	if (!atomic_load(&context->alarm.code)) {
-		memcpy(context->alarm.text, text, sizeof(text));
-		atomic_store(&context->alarm.code, COLL_ERR_PEER_LOST);
+	if (!atomic_load(&context->notice.code)) {
+		memcpy(context->notice.text, text, sizeof(text));
+		atomic_store(&context->notice.code, COLL_ERR_PEER_LOST);
 	}
 	return 1;
 }
 
 int watcher_check_ranks(const struct context *context)
 {
-	char text[sizeof(context->alarm.text)];
+	char text[sizeof(context->notice.text)];
 	size_t n = 0;
 
 	if (!traffic_of(context)->channel)
@@ -117,14 +117,14 @@ void channel_await(const struct context *context, int64_t timeout_ms)
 {
 	const int64_t deadline = clock_deadline(timeout_ms);
 
-	while (traffic_of(context)->channel && !atomic_load(&context->alarm.ended) &&
+	while (traffic_of(context)->channel && !atomic_load(&context->notice.ended) &&
 	       clock_remaining(deadline) > 0)
 		clock_nap(1000);
 }
 
 static int watcher_owes_abort(const struct context *context)
 {
-	return atomic_load(&context->alarm.ended) && !atomic_load(&context->alarm.aborted);
+	return atomic_load(&context->notice.ended) && !atomic_load(&context->notice.aborted);
 }
 
 void watcher_spare(struct context *context, const struct context_making *making, int64_t timeout_ms)
@@ -178,13 +178,13 @@ static void watcher_tell_why(struct context *w)
 {
 	if (lock_try(&w->lock)) {
 		lock_release(&w->lock);
-		w->alarm.tell_us = 0;
-	} else if (clock_now_us() >= w->alarm.tell_us) {
-		w->alarm.tell_us = 0;
-		if (w->alarm.text[0])
+		w->notice.tell_us = 0;
+	} else if (clock_now_us() >= w->notice.tell_us) {
+		w->notice.tell_us = 0;
+		if (w->notice.text[0])
 			log_error("rank %d: backend '%s' does not return from a call, although the "
 				  "communicator has failed: %s",
-				  w->rank, w->plugin->backend.name, w->alarm.text);
+				  w->rank, w->plugin->backend.name, w->notice.text);
 	}
 }
 
@@ -194,14 +194,14 @@ static int watcher_tell_all(const struct channel *c)
 	int left = 0;
 
 	for (struct context *w = c->watched; w; w = watcher_next(w)) {
-		if (w->alarm.tell_us)
+		if (w->notice.tell_us)
 			watcher_tell_why(w);
-		left |= w->alarm.tell_us != 0;
+		left |= w->notice.tell_us != 0;
 	}
 	return left;
 }
 
-/* Each context has its alarm before the first abort, which may take long. */
+/* Each context has its failure notice before the first abort, which may take long. */
 static void watcher_abort_ended(struct channel *c)
 {
 	for (struct context *w = c->watched; w; w = watcher_next(w)) {
@@ -212,9 +212,9 @@ static void watcher_abort_ended(struct channel *c)
 		watcher_check_ended(w);
 		if (native && native->abort)
 			native->abort(w->ep);
-		atomic_store(&w->alarm.aborted, 1);
+		atomic_store(&w->notice.aborted, 1);
 		if (!atomic_load(&w->aborted)) /* by the program */
-			w->alarm.tell_us = clock_now_us() + (int64_t)WATCHER_RETURN_MS * 1000;
+			w->notice.tell_us = clock_now_us() + (int64_t)WATCHER_RETURN_MS * 1000;
 	}
 }
 
@@ -286,7 +286,7 @@ static int watcher_ends_shrink(const struct context_making *making, int from, in
 	return !excluded && code != COLL_ERR_PEER_LOST;
 }
 
-/* A message that ends the communicator: the first one is the alarm. */
+/* A message that ends the communicator: the first such message is the failure notice. */
 static void watcher_take_end(struct context *w, int from, const struct control_body *body)
 {
 	char name[24] = "";
@@ -296,9 +296,9 @@ static void watcher_take_end(struct context *w, int from, const struct control_b
 		traffic_of(w)->shrinking = NULL;
 	if (strncmp(body->text, "rank ", 5))
 		snprintf(name, sizeof(name), "rank %d: ", from);
-	if (!w->alarm.text[0])
-		snprintf(w->alarm.text, sizeof(w->alarm.text), "%s%s", name, body->text);
-	atomic_store(&w->alarm.ended, 1);
+	if (!w->notice.text[0])
+		snprintf(w->notice.text, sizeof(w->notice.text), "%s%s", name, body->text);
+	atomic_store(&w->notice.ended, 1);
 }
 
 static void watcher_see(void *user, const struct unexpected *e)
@@ -333,7 +333,7 @@ static void watcher_raise_all(struct channel *c)
 {
 	for (struct context *w = c->watched; w; w = watcher_next(w))
 		if (watcher_raise(c, w)) {
-			atomic_store(&w->alarm.ended, 1);
+			atomic_store(&w->notice.ended, 1);
 			watcher_notify(w);
 		}
 }
@@ -350,13 +350,13 @@ static int watcher_check_all(struct channel *c)
 	int left = 0;
 
 	for (struct context *w = c->watched; w; w = watcher_next(w)) {
-		if (!atomic_load(&w->alarm.news) || atomic_load(&w->alarm.ended))
+		if (!atomic_load(&w->notice.news) || atomic_load(&w->notice.ended))
 			continue;
 		if (!lock_try(&w->lock)) {
 			left = 1;
 			continue;
 		}
-		atomic_store(&w->alarm.news, 0);
+		atomic_store(&w->notice.news, 0);
 		watcher_check_locked(w);
 	}
 	return left;
@@ -375,7 +375,7 @@ static int watcher_watch_all(struct channel *c)
 	c->outside_us = now;
 	c->outside = 0;
 	for (struct context *w = c->watched; w; w = watcher_next(w)) {
-		if (atomic_load(&w->alarm.ended) || !lock_try(&w->lock))
+		if (atomic_load(&w->notice.ended) || !lock_try(&w->lock))
 			continue;
 		w->now_is_recent = 0;
 		c->outside |= traffic_of(w)->client->watch(w);

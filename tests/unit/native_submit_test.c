@@ -281,12 +281,12 @@ static void test_markers_of_aborted(void)
 	rig->fake.query_code = COLL_IN_PROGRESS;
 	now(rig, 1);
 	now_marked(rig);
-	atomic_store(&rig->context->alarm.ended, 1);
+	atomic_store(&rig->context->notice.ended, 1);
 	rig->fake.passed = 1;
 	is_int(native_progress(rig->lane), 0,
 	       "the stream has passed a marker since it was aborted");
 	is_int(finished(rig), 0, "nothing is done");
-	atomic_store(&rig->context->alarm.ended, 0);
+	atomic_store(&rig->context->notice.ended, 0);
 	rig->context->sleepers_have_news = 0;
 	is_int(native_progress(rig->lane), 1, "without an abort it is");
 	is_int(rig->context->sleepers_have_news, 1, "and threads that sleep are to look");

@@ -6,22 +6,20 @@
 #include <errno.h>
 #include <time.h>
 
-static int64_t clock_read_us(clockid_t clock)
+int64_t clock_now_us(void)
 {
 	struct timespec now;
 
-	clock_gettime(clock, &now);
+	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-int64_t clock_now_us(void)
-{
-	return clock_read_us(CLOCK_MONOTONIC);
 }
 
 int64_t clock_tick_us(void)
 {
-	return clock_read_us(CLOCK_MONOTONIC_COARSE);
+	struct timespec tick;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &tick);
+	return (int64_t)tick.tv_sec * 1000000 + tick.tv_nsec / 1000;
 }
 
 int64_t clock_now_ms(void)

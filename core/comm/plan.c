@@ -52,11 +52,13 @@ const struct call *plan_alike(const struct lane *lane, const coll_args_t *args)
 	return call;
 }
 
-static struct op *plan_take(struct lane *lane, const coll_args_t *args)
+/* Takes a plan for the call.  *fits: the plan is at least PLAN_FITS, else it is to be made anew. */
+static struct op *plan_take(struct lane *lane, const coll_args_t *args, int *fits)
 {
 	struct op **plans = &lane->queue.plans[args->kind];
 	struct op **at = plan_find(plans, args, PLAN_FITS), *op;
 
+	*fits = at != NULL;
 	if (!at) {
 		at = plans; /* a plan that no later call can have goes first */
 		for (int n = 1; *at && (*at)->repeatable && n < PLANS; n++)
@@ -179,10 +181,9 @@ static int plan_choose(struct op *op)
 	return COLL_SUCCESS;
 }
 
-static int plan_make(struct op *op, const struct call *call)
+static int plan_make(struct op *op, const struct call *call, int fits)
 {
 	struct lane *lane = op->lane;
-	const int fits = plan_compare(op, &call->args) >= PLAN_FITS;
 	int code = COLL_SUCCESS, in_place;
 
 	plan_back(op, fits ? PLAN_FILLED : PLAN_VOID);
@@ -230,8 +231,8 @@ struct op *plan_again(struct lane *lane, const coll_args_t *args)
 
 int op_make(struct lane *lane, const struct call *call, struct op **out)
 {
-	struct op *op = plan_take(lane, &call->args);
-	int code;
+	int fits, code;
+	struct op *op = plan_take(lane, &call->args, &fits);
 
 	*out = NULL;
 	if (!op)
@@ -240,7 +241,7 @@ int op_make(struct lane *lane, const struct call *call, struct op **out)
 	op->state = OP_IDLE;
 	op->persistent = 0;
 	op->site = NULL;
-	code = plan_make(op, call);
+	code = plan_make(op, call, fits);
 	if (code) {
 		op_retire(op);
 		return code;

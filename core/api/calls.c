@@ -24,18 +24,22 @@ int call_join(struct op *op, uint64_t group)
 }
 
 /* Enqueues an operation that is in a group, has a stream or copies, or has other things before it. */
-__attribute__((noinline)) static int call_queue(struct op *op, const void *site, uint64_t *number)
+__attribute__((noinline)) static int call_queue(struct op *op, const void *site,
+						struct issued *issued)
 {
 	struct lane *lane = op->lane;
 	const uint64_t group = group_current();
 	const int code = call_join(op, group);
+	uint64_t number;
 
 	if (code) {
 		op_retire(op);
 		return code;
 	}
 	op->site = op->call.staged ? staging_site(site) : site;
-	*number = op_enqueue(op, group);
+	number = op_enqueue(op, group);
+	if (issued)
+		issued->number = number;
 	if (!group)
 		queue_issued(lane);
 	if (lane->error && !group)
@@ -43,17 +47,18 @@ __attribute__((noinline)) static int call_queue(struct op *op, const void *site,
 	return comm_error(lane);
 }
 
-/* Issues an operation, which begins at once unless a group is open.  *number becomes that of the operation. */
-static inline int call_enqueue(struct lane *lane, struct op *op, const void *site, uint64_t *number)
+/* Issues an operation, which begins at once unless a group is open. */
+static inline int call_enqueue(struct lane *lane, struct op *op, const void *site,
+			       struct issued *issued)
 {
 	int (*at_once)(struct op * op);
 
 	if (group_current() || op->call.staged)
-		return call_queue(op, site, number);
+		return call_queue(op, site, issued);
 	op->site = site;
 	at_once = lane->engine[op->call.engine]->at_once;
 	if (!at_once || !at_once(op))
-		return call_queue(op, site, number);
+		return call_queue(op, site, issued);
 	if (!lane->error)
 		return COLL_SUCCESS;
 	lane_flush(lane);
@@ -65,6 +70,7 @@ int call_issue_on_host(struct lane *lane, const coll_args_t *args, int answer, c
 {
 	const int stages = answer == HOST_MEMORY_STAGES;
 	coll_args_t ordered = *args;
+	struct issued on_host;
 	struct lane *host;
 	int code = stages ? lane->client->lanes->stage(lane, &ordered) : COLL_SUCCESS;
 
@@ -73,15 +79,17 @@ int call_issue_on_host(struct lane *lane, const coll_args_t *args, int answer, c
 	if (code)
 		return code;
 	host = lane_go_host(lane);
-	code = call_issue(host, &ordered, site, issued);
+	code = call_issue(host, &ordered, site, &on_host);
 	(void)lane_go_native(host);
 	if (code)
 		return code;
 	if (stages)
-		code = lane->client->lanes->staged(lane, args, issued->number);
+		code = lane->client->lanes->staged(lane, args, on_host.number);
 	else if (!group_current())
-		code = lane->client->lanes->follow(lane, issued->number);
-	lane_note_issued(lane, issued->number);
+		code = lane->client->lanes->follow(lane, on_host.number);
+	lane_note_issued(lane, on_host.number);
+	if (issued)
+		*issued = on_host;
 	return code;
 }
 
@@ -97,7 +105,7 @@ __attribute__((noinline)) static int call_queue_native(struct lane *lane, const 
 	if (to_host)
 		return call_issue_on_host(lane, args, to_host, site, issued);
 	return code ? host_memory_hint(lane, call, code, !group_current())
-		    : call_enqueue(lane, op, site, &issued->number);
+		    : call_enqueue(lane, op, site, issued);
 }
 
 static int call_issue_native(struct lane *lane, const coll_args_t *args, const void *site,
@@ -122,28 +130,24 @@ __attribute__((noinline)) static int call_check_and_issue(struct lane *lane,
 
 	if (!code)
 		code = op_make(lane, &call, &op);
-	return code ? code : call_enqueue(lane, op, site, &issued->number);
+	return code ? code : call_enqueue(lane, op, site, issued);
 }
 
-static inline int call_issue_here(struct lane *lane, const coll_args_t *args, const void *site,
-				  struct issued *issued)
+inline int call_issue(struct lane *lane, const coll_args_t *args, const void *site,
+		      struct issued *issued)
 {
 	struct op *op;
 
+	/* Of a call that neither waits for its turn nor goes to the host lane. */
+	if (issued)
+		*issued = (struct issued){lane->index, lane->issued + 1};
 	if (lane->error)
 		return comm_error(lane);
 	if (lane->native)
 		return call_issue_native(lane, args, site, issued);
 	op = plan_again(lane, args);
-	return op ? call_enqueue(lane, op, site, &issued->number)
+	return op ? call_enqueue(lane, op, site, issued)
 		  : call_check_and_issue(lane, args, site, issued);
-}
-
-int call_issue(struct lane *lane, const coll_args_t *args, const void *site, struct issued *issued)
-{
-	/* Of a call that neither waits for its turn nor goes to the host lane. */
-	*issued = (struct issued){lane->index, lane->issued + 1};
-	return call_issue_here(lane, args, site, issued);
 }
 
 /* Sets each member, since to clear the struct first takes longer. */
@@ -176,12 +180,11 @@ static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_
 			  const void *site)
 {
 	struct lane *lane = comm_enter(handle, what);
-	struct issued issued;
 	int code;
 
 	if (!lane)
 		return error_code();
-	code = call_issue_here(lane, args, site, &issued);
+	code = call_issue(lane, args, site, NULL);
 	comm_leave(lane);
 	return code;
 }
@@ -423,14 +426,13 @@ coll_result_t coll_barrier(coll_comm_t handle)
 {
 	struct lane *lane = comm_enter(handle, "coll_barrier");
 	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_BARRIER};
-	struct issued issued;
 	int code;
 
 	if (!lane)
 		return error_code();
 	code = call_wait_all(lane);
 	if (!code)
-		code = call_issue(lane, &args, NULL, &issued);
+		code = call_issue(lane, &args, NULL, NULL);
 	if (!code)
 		code = call_wait_all(lane);
 	if (code == CONTEXT_LOST)

@@ -6,8 +6,8 @@
 #include "api/host_memory.h"
 
 /*
- * Checks and issues a call on an entered communicator, or on its host lane.  *issued becomes its lane and its number:
- * other threads may have issued more meanwhile.  site: see struct op.
+ * Checks and issues a call on an entered communicator, or on its host lane.  *issued becomes its lane and its number, unless
+ * issued is NULL: other threads may have issued more meanwhile.  site: see struct op.
  */
 int call_issue(struct lane *lane, const coll_args_t *args, const void *site, struct issued *issued);
 /* The same in the host lane, as host_memory_takes has answered; lane is entered, except while the host lane is. */

@@ -277,7 +277,6 @@ static int list_issue_reduces(struct list_call *l, const struct call *call, stru
 static int list_issue_native(struct list_call *l, const void *site)
 {
 	struct op *reduces = NULL;
-	struct issued issued;
 	struct call call;
 	int code = comm_error(l->lane), to_host;
 
@@ -291,7 +290,7 @@ static int list_issue_native(struct list_call *l, const void *site)
 		to_host = code ? host_memory_takes(l->lane, &call, code) : HOST_MEMORY_NO;
 	}
 	if (to_host)
-		return call_issue_on_host(l->lane, &l->args, to_host, site, &issued);
+		return call_issue_on_host(l->lane, &l->args, to_host, site, NULL);
 	return code ? host_memory_hint(l->lane, &call, code, !group_current())
 		    : list_issue_reduces(l, &call, reduces);
 }
@@ -314,7 +313,6 @@ static int list_choose(struct list_call *l, const void *const *sends, void *cons
 
 static int list_issue(struct list_call *l, const void *site)
 {
-	struct issued issued;
 	int code = list_alloc(l);
 
 	/* The common check refuses a wrong type. */
@@ -324,7 +322,7 @@ static int list_issue(struct list_call *l, const void *site)
 		return code;
 	if (l->args.kind == COLL_KIND_REDUCE_SCATTERV && l->lane->native)
 		return list_issue_native(l, site);
-	return call_issue(l->lane, &l->args, site, &issued);
+	return call_issue(l->lane, &l->args, site, NULL);
 }
 
 static coll_result_t list_call(coll_comm_t handle, const char *name, const coll_args_t *args,

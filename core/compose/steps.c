@@ -135,12 +135,6 @@ int steps_fill(const struct recv *recv, void *dst, const void *bytes, uint64_t n
 
 /* ------------------------------------------------------------------- the steps -- */
 
-static uint64_t steps_tag(const struct op *op, const struct step *step)
-{
-	return op->pieces_tag && step != op->sched.step ? op->pieces_tag
-							: op->tag | (step->msg & TAG_MSG_MASK);
-}
-
 /*
  * Fills the parts of messages and receives that are the same each time the schedule runs.  A call that repeats an
  * earlier one has its signature, its kinds of memory and its operation.
@@ -190,14 +184,19 @@ static void steps_send_failed(const struct op *op, int i, int code, const coll_e
 			 comm_rank_name(lane, op->sched.step[i].peer, &name), error_text());
 }
 
-/* Hands the message of a step, whose tag is set, to the transport. */
-__attribute__((always_inline)) static inline void steps_hand_over(struct op *op, int i)
+/* in_pieces: op->in_pieces, which few and short steps do not have; likewise of steps_recv. */
+__attribute__((always_inline)) static inline void steps_send(struct op *op, int i, int in_pieces)
 {
 	coll_send_t *send = &op->run[i].u.send;
 	struct context *context = op->lane->context;
 	coll_error_t err;
 	int code;
 
+	send->header.tag = op->tag | (op->sched.step[i].msg & TAG_MSG_MASK);
+	if (in_pieces && i) /* the message before the pieces has their number */
+		send->header.tag = op->pieces_tag;
+	else if (in_pieces)
+		send->header.meta[0] = op->call.signature.meta[0] | op->pieces_tag << 32;
 	error_clear(&err);
 	memset(send->plugin, 0, sizeof(send->plugin));
 	send->status = COLL_IN_PROGRESS;
@@ -212,41 +211,25 @@ __attribute__((always_inline)) static inline void steps_hand_over(struct op *op,
 		op->sending[op->sending_count++] = i;
 }
 
-static inline void steps_post(const struct op *op, const struct step *step, struct recv *recv)
-{
-	struct lane *lane = op->lane;
-
-	match_post_ordered(&traffic_of(lane->context)->match, recv);
-	if (lane->nleft && recv->state == RECV_POSTED && step->peer >= 0)
-		lane->queue.left_awaited |= lane->peer_state[step->peer] == PEER_LEFT;
-}
-
-static void steps_send(struct op *op, int i)
-{
-	coll_send_t *send = &op->run[i].u.send;
-
-	send->header.tag = steps_tag(op, &op->sched.step[i]);
-	if (op->pieces_tag && !i)
-		send->header.meta[0] = op->call.signature.meta[0] | op->pieces_tag << 32;
-	steps_hand_over(op, i);
-}
-
-static void steps_recv(struct op *op, int i)
+__attribute__((always_inline)) static inline void steps_recv(struct op *op, int i, int in_pieces)
 {
 	const struct step *step = &op->sched.step[i];
 	struct recv *recv = &op->run[i].u.recv;
+	struct lane *lane = op->lane;
 
-	recv->tag = steps_tag(op, step);
+	recv->tag = op->tag | (step->msg & TAG_MSG_MASK);
 	if (step->peer < 0)
 		recv->peer = COLL_ANY_SOURCE;
-	if (op->pieces_tag) /* the pieces come from the rank that the message before them came from */
+	if (in_pieces && i) {
+		/* The pieces come from the rank that the message before them came from. */
+		recv->tag = op->pieces_tag;
 		recv->peer = op->run[0].u.recv.peer;
-	if (recv->numbered)
+	} else if (in_pieces) {
 		recv->meta[0] = op->call.signature.meta[0];
-	if (step->len > STEPS_LONG)
-		context_flush(
-			op->lane->context); /* the message may be here, and is then reduced now */
-	steps_post(op, step, recv);
+	}
+	match_post_ordered(&traffic_of(lane->context)->match, recv);
+	if (lane->nleft && recv->state == RECV_POSTED && step->peer >= 0)
+		lane->queue.left_awaited |= lane->peer_state[step->peer] == PEER_LEFT;
 }
 
 static void steps_reduce(struct op *op, const struct step *step)
@@ -352,11 +335,15 @@ static int steps_run_ready(struct op *op)
 		if (++op->ready_sends_head == op->cap_steps)
 			op->ready_sends_head = 0;
 		op->ready_sends_count--;
-		steps_send(op, i);
+		steps_send(op, i, op->in_pieces);
 		moved = 1;
 	}
-	for (int k = 0; k < op->ready_count && !op->lane->error; k++)
-		steps_recv(op, op->ready[k]);
+	for (int k = 0; k < op->ready_count && !op->lane->error; k++) {
+		/* The message may be here, and is then reduced now. */
+		if (op->sched.step[op->ready[k]].len > STEPS_LONG)
+			context_flush(op->lane->context);
+		steps_recv(op, op->ready[k], op->in_pieces);
+	}
 	op->ready_count = 0;
 	return moved;
 }
@@ -549,28 +536,6 @@ static void steps_start_many(struct op *op)
 	steps_run(op);
 }
 
-/* Starts a step of few and short ones, which has neither pieces nor work that delays other messages. */
-__attribute__((always_inline)) static inline void steps_start_step(struct op *op, int i)
-{
-	const struct step *step = &op->sched.step[i];
-	struct recv *recv = &op->run[i].u.recv;
-
-	switch (step->kind) {
-	case STEP_SEND:
-		op->run[i].u.send.header.tag = op->tag | step->msg;
-		steps_hand_over(op, i);
-		break;
-	case STEP_RECV:
-	case STEP_RECV_REDUCE:
-		recv->tag = op->tag | step->msg;
-		if (step->peer < 0)
-			recv->peer = COLL_ANY_SOURCE;
-		steps_post(op, step, recv);
-		break;
-	default: steps_local(op, i); break;
-	}
-}
-
 /*
  * Few steps start in the order in which the algorithm has appended them: a step that completes at once has released
  * the later ones when their turn comes.  steps_finish_step releases the steps that must wait, as in any schedule.
@@ -591,8 +556,14 @@ void steps_start(struct op *op)
 	}
 	for (int i = 0; i < n; i++) {
 		op->started = i + 1;
-		if (!op->run[i].earlier)
-			steps_start_step(op, i);
+		if (op->run[i].earlier)
+			continue;
+		switch (s->step[i].kind) {
+		case STEP_SEND: steps_send(op, i, 0); break;
+		case STEP_RECV:
+		case STEP_RECV_REDUCE: steps_recv(op, i, 0); break;
+		default: steps_local(op, i); break;
+		}
 	}
 }
 

@@ -24,6 +24,7 @@ struct staging_sites;
 struct task;
 struct stream_order;
 struct stall;
+struct traffic;
 struct watch;
 
 /* Running operations: see moving.h. */
@@ -220,6 +221,7 @@ struct comm {
 struct lane {
 	struct comm *comm;
 	struct context *context;
+	struct traffic *traffic; /* of the context: see transport/traffic.h */
 	const struct comm_client *client;
 	const struct engine *engine[ENGINES]; /* NULL: the lane has none of this kind */
 	int index;                            /* LANE_*: which lane of the communicator it is */

@@ -74,7 +74,7 @@ static int composed_take_named(struct call *call, const struct call_description 
 
 int composed_choose(const struct lane *lane, struct call *call)
 {
-	const struct selection *selection = &traffic_of(lane->context)->selection;
+	const struct selection *selection = &lane->traffic->selection;
 	const coll_args_t *a = &call->args;
 	uint32_t reproducible = choose_requirements(selection, a->kind);
 	uint32_t requirements = reproducible | (call->redop.ordered ? COLL_ALGORITHM_ORDERED : 0);
@@ -159,8 +159,8 @@ static enum engine_start composed_start(struct op *op)
 
 static int composed_advance(struct op *op)
 {
-	const int moved = (traffic_of(op->lane->context)->match.done || steps_may_move_alone(op)) &&
-			  steps_run(op);
+	const int moved =
+		(op->lane->traffic->match.done || steps_may_move_alone(op)) && steps_run(op);
 
 	if (!op->lane->error && !op->steps_left && (!op->ordered || stream_order_drained(op)))
 		op_end(op);
@@ -170,8 +170,7 @@ static int composed_advance(struct op *op)
 /* The copies of a result to a device may come after the last step. */
 static int composed_rests(const struct op *op)
 {
-	return op->steps_left && !steps_may_move_alone(op) &&
-	       !traffic_of(op->lane->context)->match.done;
+	return op->steps_left && !steps_may_move_alone(op) && !op->lane->traffic->match.done;
 }
 
 static int composed_awaits(const struct op *op, uint8_t *ranks)
@@ -207,13 +206,13 @@ static void composed_forget(struct op *op)
  */
 static inline int composed_is_quiet(const struct lane *lane)
 {
-	const struct context *context = lane->context;
+	const struct traffic *traffic = lane->traffic;
+	const struct context *context = &traffic->context;
 	const void *objects = (void *)((uintptr_t)lane->order | (uintptr_t)lane->tasks.limited |
 				       (uintptr_t)lane->tasks.awaited | (uintptr_t)lane->next_busy |
-				       (uintptr_t)traffic_of(context)->controls);
+				       (uintptr_t)traffic->controls);
 	const int counts = lane->nleft | lane->messages.looks | context->sleepers |
-			   context->pending_events | traffic_of(context)->match.controls |
-			   context->unflushed |
+			   context->pending_events | traffic->match.controls | context->unflushed |
 			   atomic_load_explicit(&context->notice.news, memory_order_relaxed);
 
 	return !objects && !counts;
@@ -223,17 +222,18 @@ static inline int composed_is_quiet(const struct lane *lane)
  * Moves the only operation; moved: it has moved already.  Returns 0 if context_progress is due, which looks for the
  * cause of a loss before anything else.
  */
-__attribute__((always_inline)) static inline int composed_move(struct context *context,
-							       struct lane *lane, struct op *op,
+__attribute__((always_inline)) static inline int composed_move(struct lane *lane, struct op *op,
 							       int moved)
 {
+	struct traffic *traffic = lane->traffic;
+	struct context *context = &traffic->context;
 	struct recv *recv;
 
 	moved |= context->plugin->backend.transport->progress(context->ep);
-	if (context->pending_events | traffic_of(context)->match.controls)
+	if (context->pending_events | traffic->match.controls)
 		return 0;
 	context->progress_count += moved != 0;
-	while ((recv = match_next_done(&traffic_of(context)->match)))
+	while ((recv = match_next_done(&traffic->match)))
 		steps_received(recv);
 	if (op->steps_left && steps_may_move_alone(op) && steps_run(op))
 		context->progress_count += !moved;
@@ -255,7 +255,7 @@ static int composed_at_once(struct op *op)
 		return 0;
 	queue_append(op, 0, OP_QUEUED);
 	/* Most calls find nothing to compare. */
-	if (op->collective && (lane->log->hash || traffic_of(context)->match.unexpected_count))
+	if (op->collective && (lane->log->hash || lane->traffic->match.unexpected_count))
 		report_compare_newest(lane);
 	if (!steps_are_placed(op)) {
 		op->logged->issued_us = context_now(context);
@@ -267,7 +267,7 @@ static int composed_at_once(struct op *op)
 	steps_start(op);
 	/* The first messages have left: another rank may wait for them, and a look at the clock takes 6 ns. */
 	op->logged->issued_us = op->logged->started_us = context_now(context);
-	if (!lane->error && !composed_move(context, lane, op, 1)) {
+	if (!lane->error && !composed_move(lane, op, 1)) {
 		context->progress_count++;
 		context_progress(context);
 	}
@@ -280,7 +280,7 @@ int composed_poll(struct context *context)
 	struct op *op = lane ? lane->queue.head : NULL;
 
 	return op && !op->next && op->state == OP_RUNNING && op->engine == &composed_engine &&
-	       composed_is_quiet(lane) && composed_move(context, lane, op, 0);
+	       composed_is_quiet(lane) && composed_move(lane, op, 0);
 }
 
 const struct engine composed_engine = {

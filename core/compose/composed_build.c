@@ -29,7 +29,7 @@ int composed_build(struct op *op)
 	struct sched *s = &op->sched;
 	size_t elem = a->kind == COLL_KIND_BARRIER ? 1 : coll_dtype_size(a->dtype);
 	/* All ranks cut the messages of send and receive, or no rank does: neither rank knows the memory of its peer. */
-	const struct selection *selection = &traffic_of(lane->context)->selection;
+	const struct selection *selection = &lane->traffic->selection;
 	const int whole = op->call.kind->is_p2p && !selection->cuts_messages;
 	struct work w = {.kind = a->kind, .root = a->root, .count = a->count};
 

@@ -247,10 +247,10 @@ static int staging_place(struct op *op)
 		return error_set(COLL_ERR_NO_MEMORY,
 				 "%s: no memory for %zu bytes on their way to or from a device",
 				 kind_name(op->call.args.kind), stage->need);
-	code = copies_find(&traffic_of(lane->context)->copies, COPY_IN,
-			   (const void *)stage->near[in], &o->way[COPY_IN].stream);
+	code = copies_find(&lane->traffic->copies, COPY_IN, (const void *)stage->near[in],
+			   &o->way[COPY_IN].stream);
 	if (!code && op->call.staged & 1 << COLL_BUFFER_RECV)
-		code = copies_find(&traffic_of(lane->context)->copies, COPY_OUT,
+		code = copies_find(&lane->traffic->copies, COPY_OUT,
 				   (const void *)stage->near[COLL_BUFFER_RECV],
 				   &o->way[COPY_OUT].stream);
 	return code;
@@ -384,16 +384,15 @@ void staging_copy(struct op *op, int i)
 			      .dst = in ? own : user,
 			      .src = in ? user : own,
 			      .n = step->len};
-	copies_add(&traffic_of(op->lane->context)->copies,
-		   &op->offload->way[in ? COPY_IN : COPY_OUT], copy);
+	copies_add(&op->lane->traffic->copies, &op->offload->way[in ? COPY_IN : COPY_OUT], copy);
 }
 
 void staging_cancel(struct op *op)
 {
 	struct lane *lane = op->lane;
 
-	if (op->offload && copies_cancel(&traffic_of(lane->context)->copies, op->offload->way, op,
-					 lane->comm->rank))
+	if (op->offload &&
+	    copies_cancel(&lane->traffic->copies, op->offload->way, op, lane->comm->rank))
 		op->offload->lost = 1;
 }
 

@@ -227,7 +227,7 @@ __attribute__((always_inline)) static inline void steps_recv(struct op *op, int 
 	} else if (in_pieces) {
 		recv->meta[0] = op->call.signature.meta[0];
 	}
-	match_post_ordered(&traffic_of(lane->context)->match, recv);
+	match_post_ordered(&lane->traffic->match, recv);
 	if (lane->nleft && recv->state == RECV_POSTED && step->peer >= 0)
 		lane->queue.left_awaited |= lane->peer_state[step->peer] == PEER_LEFT;
 }
@@ -350,12 +350,12 @@ static int steps_run_ready(struct op *op)
 
 int steps_run(struct op *op)
 {
-	struct context *context = op->lane->context;
+	struct traffic *traffic = op->lane->traffic;
 	struct recv *recv;
 	int moved = 0, again;
 
 	do {
-		while ((recv = match_next_done(&traffic_of(context)->match)))
+		while ((recv = match_next_done(&traffic->match)))
 			steps_received(recv);
 		if (!op->steps_left && !op->lane->error)
 			return moved;
@@ -372,11 +372,11 @@ int steps_run(struct op *op)
 			steps_local(op, op->local[--op->local_count]);
 			again = 1;
 		}
-		if (op->call.staged && traffic_of(context)->copies.pending)
-			again |= copies_progress(&traffic_of(context)->copies);
+		if (op->call.staged && traffic->copies.pending)
+			again |= copies_progress(&traffic->copies);
 		moved |= again;
-	} while (op->steps_left && (traffic_of(context)->match.done ||
-				    (again && (op->call.staged || steps_has_ready(op)))));
+	} while (op->steps_left &&
+		 (traffic->match.done || (again && (op->call.staged || steps_has_ready(op)))));
 	return moved;
 }
 

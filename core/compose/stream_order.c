@@ -98,7 +98,7 @@ int stream_order_find(struct lane *lane, const char *what, void *handle, const v
 	int code;
 
 	order_unlock(lane);
-	code = caller_stream_find(what, handle, &traffic_of(lane->context)->home, near, stream);
+	code = caller_stream_find(what, handle, &lane->traffic->home, near, stream);
 	order_lock(lane);
 	return code;
 }

@@ -79,7 +79,7 @@ static int event_stream_record_host(struct event *e, struct lane *lane, coll_str
 		native_want_marker(lane);
 	if (!stream)
 		return COLL_SUCCESS;
-	code = caller_stream_find(what, stream, &traffic_of(lane->context)->home, NULL, &found);
+	code = caller_stream_find(what, stream, &lane->traffic->home, NULL, &found);
 	if (!code)
 		code = caller_stream_check_capture(what, &found);
 	if (code == COLL_ERR_INVALID_USAGE)
@@ -143,8 +143,8 @@ static int event_stream_wait_host(const struct event_at *at, struct lane *lane,
 	int code = COLL_SUCCESS;
 
 	if (host.number && stream)
-		code = caller_stream_find("coll_stream_wait_event", stream,
-					  &traffic_of(lane->context)->home, NULL, &found);
+		code = caller_stream_find("coll_stream_wait_event", stream, &lane->traffic->home,
+					  NULL, &found);
 	if (!code && host.number)
 		code = stream ? order_point_hold(&host, lane, &found)
 			      : lane_order_hold(lane, &host);

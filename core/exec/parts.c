@@ -27,6 +27,7 @@
 
 static int part_engines(struct lane *lane)
 {
+	lane->traffic = traffic_of(lane->context);
 	lane->engine[ENGINE_COMPOSED] = &composed_engine;
 	lane->engine[ENGINE_AWAIT] = &await_engine;
 	if (!lane->context->plugin->backend.transport && native_new(&lane->native))
@@ -79,8 +80,7 @@ static void part_traffic_end(struct lane *lane)
 {
 	const uint64_t context_id = (uint64_t)lane->context_id << TAG_CONTEXT_SHIFT;
 
-	match_forget(&traffic_of(lane->context)->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT,
-		     context_id);
+	match_forget(&lane->traffic->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context_id);
 	native_drop_id(lane->context, lane->context_id);
 }
 

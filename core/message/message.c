@@ -43,7 +43,7 @@ static int message_stage(struct message *m)
 				 "%s: no memory for %zu bytes on their way to or from a device",
 				 way == COPY_IN ? "coll_isend" : "coll_irecv", bytes);
 	else
-		code = copies_find(&traffic_of(lane->context)->copies, way, a->buf,
+		code = copies_find(&lane->traffic->copies, way, a->buf,
 				   &m->offload->way[way].stream);
 	if (code)
 		message_unstage(m);
@@ -151,8 +151,7 @@ static void message_copy_begin(struct message *m)
 				 .src = in ? m->args.buf : o->memory,
 				 .n = in ? m->args.count * coll_dtype_size(m->args.dtype)
 					 : (size_t)m->status.bytes};
-	copies_add(&traffic_of(m->task.lane->context)->copies, &o->way[in ? COPY_IN : COPY_OUT],
-		   &o->whole);
+	copies_add(&m->task.lane->traffic->copies, &o->way[in ? COPY_IN : COPY_OUT], &o->whole);
 	m->copying = 1;
 	m->task.lane->messages.copying++;
 	m->task.lane->messages.looks++;
@@ -166,8 +165,8 @@ static void message_copy_cancel(struct message *m)
 
 	if (!m->copying)
 		return;
-	m->offload->lost = copies_cancel(&traffic_of(lane->context)->copies, m->offload->way, m,
-					 lane->comm->rank) != 0;
+	m->offload->lost =
+		copies_cancel(&lane->traffic->copies, m->offload->way, m, lane->comm->rank) != 0;
 	message_copy_end(m);
 }
 
@@ -545,8 +544,7 @@ static void message_look_at_one(struct task *task)
 
 int message_progress(struct lane *lane)
 {
-	int moved =
-		lane->messages.copying ? copies_progress(&traffic_of(lane->context)->copies) : 0;
+	int moved = lane->messages.copying ? copies_progress(&lane->traffic->copies) : 0;
 
 	if (lane->messages.first_unsent)
 		moved |= message_start_deferred(lane);
@@ -611,7 +609,7 @@ int message_new(struct lane *lane, const struct message_args *args, struct messa
 int message_probe(struct lane *lane, const struct message_args *args, coll_status_t *status)
 {
 	const struct recv recv = message_recv(lane, args);
-	const struct unexpected *e = match_probe(&traffic_of(lane->context)->match, &recv);
+	const struct unexpected *e = match_probe(&lane->traffic->match, &recv);
 
 	if (!e)
 		return 0;

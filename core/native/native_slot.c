@@ -38,7 +38,7 @@ static native_fn native_kind_slot(const coll_native_t *n, int kind)
 native_fn native_slot_of_kind(const struct lane *lane, int kind)
 {
 	/* A backend does not say how its own reduction groups the operands. */
-	if (choose_requirements(&traffic_of(lane->context)->selection, kind))
+	if (choose_requirements(&lane->traffic->selection, kind))
 		return NULL;
 	return native_kind_slot(lane_native(lane), kind);
 }

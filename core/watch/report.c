@@ -177,7 +177,7 @@ static void report_send(struct lane *lane, int rank, struct report r)
 int report_can_ask(const struct lane *lane)
 {
 	return lane->context->ep &&
-	       (lane->context->plugin->backend.transport || traffic_of(lane->context)->channel);
+	       (lane->context->plugin->backend.transport || lane->traffic->channel);
 }
 
 /* If this rank has not moved since its last question, a rank that answered that question lives, even if it is too busy to
@@ -286,10 +286,10 @@ void report_compare_newest(struct lane *lane)
 {
 	if (lane->log->hash && call_log_add_hash(lane, call_log_newest_call(lane)))
 		report_mark(lane);
-	if (!traffic_of(lane->context)->match.unexpected_count || report_is_ambiguous(lane))
+	if (!lane->traffic->match.unexpected_count || report_is_ambiguous(lane))
 		return;
-	call_index_each(&traffic_of(lane->context)->match.calls,
-			tag_collective(lane, lane->seq - 1, 0), report_compare_unexpected, lane);
+	call_index_each(&lane->traffic->match.calls, tag_collective(lane, lane->seq - 1, 0),
+			report_compare_unexpected, lane);
 }
 
 /* ------------------------------------------------------------------------ comparing hashes -- */

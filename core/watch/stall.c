@@ -177,7 +177,7 @@ void stall_describe_missing(struct lane *lane, int asked, char *text, size_t siz
 		 asked ? "; not heard from: " : "", asked ? silent : "", awaited,
 		 lane->queue.head && lane->queue.head->stream_events
 			 ? "; its stream has not come to the call"
-		 : traffic_of(lane->context)->copies.pending
+		 : lane->traffic->copies.pending
 			 ? "; copies to or from a device are still under way"
 			 : "",
 		 stall_unexpected(lane, &unexpected), ranks);

@@ -89,7 +89,7 @@ const char *stall_unexpected(const struct lane *lane, struct stall_unexpected *u
 	const uint64_t tag = (uint64_t)lane->context_id << TAG_CONTEXT_SHIFT;
 
 	*unexpected = (struct stall_unexpected){.lane = lane};
-	match_each(&traffic_of(lane->context)->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, tag,
+	match_each(&lane->traffic->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, tag,
 		   stall_see_unexpected, unexpected);
 	return unexpected->text;
 }

@@ -162,8 +162,11 @@ static inline void op_retire(struct op *op)
 		op->lane->client->retire(op);
 	if (op->persistent)
 		return;
-	if (op->scratch.size > SCRATCH_SMALL)
+	if (op->scratch.size > SCRATCH_SMALL) {
 		scratch_rest(op->lane, &op->scratch);
+		if (op->stage == PLAN_PLACED) /* in that block */
+			op->stage = PLAN_FILLED;
+	}
 	op->next = *plans;
 	*plans = op;
 }

@@ -34,7 +34,7 @@ enum plan_stage {
 	PLAN_CHOSEN, /* op->call is complete */
 	PLAN_BUILT,  /* op->sched belongs to the call */
 	PLAN_FILLED, /* op->run has the parts of messages that are the same each time the schedule runs */
-	PLAN_PLACED /* op->run has the addresses of the call's buffers */
+	PLAN_PLACED /* op->run has the addresses of the call's buffers and of op->scratch */
 };
 
 /*

@@ -147,7 +147,7 @@ static enum engine_start composed_start(struct op *op)
 {
 	if (op->lane->stages_sends && composed_would_overtake(op->lane, op))
 		return ENGINE_BLOCKED;
-	if (!steps_are_placed(op) && composed_prepare(op))
+	if (op->stage < PLAN_PLACED && composed_prepare(op))
 		return ENGINE_STARTED;
 	/* Dates the operation before its steps, which may fail the communicator, whose record tells the time. */
 	op_begin(op, OP_RUNNING);
@@ -257,7 +257,7 @@ static int composed_at_once(struct op *op)
 	/* Most calls find nothing to compare. */
 	if (op->collective && (lane->log->hash || lane->traffic->match.unexpected_count))
 		report_compare_newest(lane);
-	if (!steps_are_placed(op)) {
+	if (op->stage < PLAN_PLACED) {
 		op->logged->issued_us = context_now(context);
 		if (composed_prepare(op))
 			return 1;

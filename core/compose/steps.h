@@ -12,11 +12,6 @@
 int steps_reserve(struct op *op);
 /* Fills in the messages and receives of an operation whose arrays exist, as far as its plan lacks them. */
 void steps_prepare(struct op *op);
-/* Does the plan have the messages as they are, so that nothing is to be prepared? */
-static inline int steps_are_placed(const struct op *op)
-{
-	return op->stage == PLAN_PLACED && op->base[SCHED_SCRATCH] == op->scratch.at;
-}
 /* Starts the first steps of a running operation, whose messages are filled in. */
 void steps_start(struct op *op);
 /* Can a step of a running operation start or end without a message that is still to come, or to be taken? */

@@ -176,7 +176,7 @@ static int test_receives(struct op *op, int *wrong)
 	if (steps_reserve(op))
 		bail_out("no memory");
 	at = op->scratch.at;
-	if (!steps_are_placed(op))
+	if (op->stage < PLAN_PLACED)
 		steps_prepare(op);
 	for (int i = 0; i < op->sched.nsteps; i++) {
 		const struct step *step = &op->sched.step[i];
@@ -208,8 +208,10 @@ static void test_other_block(void)
 	if (!in || !out || fake_op(rig->lane, &args, &op) || composed_build(op))
 		bail_out("cannot make an operation: %s", error_text());
 	ok(test_receives(op, &wrong) > 0 && !wrong, "an operation receives into its block");
-	scratch_rest(rig->lane, &op->scratch);
+	op_retire(op);
 	scratch_reserve(rig->lane, &other, op->scratch_bytes);
+	if (plan_again(rig->lane, &args) != op)
+		bail_out("the operation is not kept");
 	ok(test_receives(op, &wrong) > 0 && !wrong, "the next time into another one");
 	scratch_free(rig->lane, &other);
 	op_retire(op);

@@ -18,7 +18,10 @@ enum {
 	STEPS_SENDS = 64,
 	/* Before work on more bytes than this, all messages leave: about 10 microseconds. */
 	STEPS_LONG = 64 << 10,
-	/* So many steps of so many bytes each start without lists. */
+	/*
+	 * So many steps of so many bytes each start without lists.  Before a long step all messages leave, in whichever order
+	 * the algorithm has appended them.
+	 */
 	STEPS_FEW = 8,
 	STEPS_SHORT = 4 << 10
 };
@@ -489,17 +492,6 @@ static void steps_place_step(struct op *op, int i)
 			(uint8_t *)op->scratch.at + op->sched.scratch + (size_t)i * op->sched.elem;
 }
 
-/* Few and short: before long steps all messages leave, in whichever order the algorithm has appended them. */
-static int steps_is_few(const struct op *op)
-{
-	const struct sched *s = &op->sched;
-	int few = s->nsteps <= STEPS_FEW && !op->call.staged && !op->in_pieces;
-
-	for (int i = 0; few && i < s->nsteps; i++)
-		few = s->step[i].len <= STEPS_SHORT;
-	return few;
-}
-
 void steps_prepare(struct op *op)
 {
 	const int n = op->sched.nsteps;
@@ -514,10 +506,12 @@ void steps_prepare(struct op *op)
 	op->local_count = op->sending_count = 0;
 	op->failed_send = -1;
 	if (op->stage < PLAN_FILLED)
-		op->few = steps_is_few(op);
+		op->few = n <= STEPS_FEW && !op->call.staged && !op->in_pieces;
 	for (int i = 0; i < n; i++) {
-		if (op->stage < PLAN_FILLED)
+		if (op->stage < PLAN_FILLED) {
 			steps_prepare_step(op, i);
+			op->few &= op->sched.step[i].len <= STEPS_SHORT;
+		}
 		steps_place_step(op, i);
 		op->run[i].earlier = op->sched.step[i].earlier;
 	}

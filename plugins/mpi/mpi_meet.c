@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static atomic_int meet_is_taken; /* 1: an endpoint has `meets` set */
 
@@ -27,7 +28,7 @@ struct meet_before {
 struct meet_world {
 	int32_t rank, size;
 	int32_t native; /* 1: the rank lets MPI's own collectives serve */
-	int32_t reserved;
+	int32_t pid;
 };
 
 /* Exchanges `size` bytes of each rank.  A rank with a `code` that is not 0 fails all ranks. */
@@ -166,6 +167,7 @@ static int32_t meet_in_world(struct mpi_endpoint *ep, int *ranks, coll_error_t *
 	}
 	own = (struct meet_world){.rank = rank,
 				  .size = size,
+				  .pid = getpid(),
 				  .native = strcmp(host->option_string(host, "native"), "no") != 0};
 	code = meet_exchange(host, code, &own, all, sizeof(own), err);
 	if (!code)
@@ -173,6 +175,7 @@ static int32_t meet_in_world(struct mpi_endpoint *ep, int *ranks, coll_error_t *
 	ep->native = 1;
 	for (uint32_t r = 0; !code && r < host->nranks; r++) {
 		ranks[r] = all[r].rank;
+		mpi_watch_open(ep, r, all[r].pid);
 		ep->native &= all[r].native;
 	}
 	free(all);

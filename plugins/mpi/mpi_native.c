@@ -231,6 +231,16 @@ static void native_free(struct mpi_call *call)
 }
 
 /*
+ * MPI has refused or given up the oldest collective.  If it tells of dead ranks so, the collectives stop: the core learns of
+ * the ranks from progress(), and gives the collectives up.
+ */
+static int32_t native_fail(struct mpi_endpoint *ep, int result, const char *what, coll_error_t *err)
+{
+	ep->stopped = mpi_watch_error(ep, result);
+	return ep->stopped ? COLL_SUCCESS : mpi_refused(err, result, what);
+}
+
+/*
  * Starts the oldest collective.  The collectives of an endpoint run one after the other, since a later collective may use a
  * buffer of an earlier collective.
  */
@@ -255,7 +265,8 @@ static int32_t native_start(struct mpi_endpoint *ep, coll_error_t *err)
 		result = kind->start(&a);
 	if (result < 0)
 		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory for a collective");
-	return result ? mpi_refused(err, result, "MPI cannot start a collective") : COLL_SUCCESS;
+	return result ? native_fail(ep, result, "MPI cannot start a collective", err)
+		      : COLL_SUCCESS;
 }
 
 /* Can the library count what the call moves? */
@@ -333,23 +344,31 @@ static void native_end(struct mpi_endpoint *ep)
 	native_free(call);
 }
 
+/* Moves the oldest collective, which MPI has.  Returns COLL_IN_PROGRESS if it is not complete. */
+static int32_t native_move_first(struct mpi_endpoint *ep, coll_error_t *err)
+{
+	int done = 0;
+	const int result = mpi.test(&ep->call->request, &done, MPI_STATUS_IGNORE);
+
+	if (result)
+		return native_fail(ep, result, "a collective of MPI failed", err);
+	if (!done)
+		return COLL_IN_PROGRESS;
+	native_end(ep);
+	return COLL_SUCCESS;
+}
+
 /* Moves the collectives.  Returns COLL_IN_PROGRESS while there is one. */
 static int32_t native_move(struct mpi_endpoint *ep, coll_error_t *err)
 {
 	int32_t code = COLL_SUCCESS;
-	int done, result;
 
-	while (ep->call && !code) {
-		if (!ep->call->started && (code = native_start(ep, err)))
-			return code;
-		result = mpi.test(&ep->call->request, &done, MPI_STATUS_IGNORE);
-		if (result)
-			return mpi_refused(err, result, "a collective of MPI failed");
-		if (!done)
-			return COLL_IN_PROGRESS;
-		native_end(ep);
-	}
-	return code;
+	while (ep->call && !ep->stopped && !code)
+		if (ep->call->started)
+			code = native_move_first(ep, err);
+		else
+			code = native_start(ep, err);
+	return code || !ep->stopped ? code : COLL_IN_PROGRESS;
 }
 
 int32_t mpi_query(void *ep_, coll_error_t *err)

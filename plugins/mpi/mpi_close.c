@@ -70,6 +70,7 @@ static void close_leave(struct mpi_endpoint *ep)
 static void close_end(struct mpi_endpoint *ep)
 {
 	mpi_slots_close(ep, clock_deadline(CLOSE_CANCEL_MS));
+	mpi_keep_close(ep);
 	if (!ep->broken)
 		mpi.comm_free(&ep->comm);
 }

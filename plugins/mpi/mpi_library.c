@@ -21,7 +21,7 @@ static const struct mpi_symbol {
 #define MPI_SYMBOL(function, member) {#function, offsetof(struct mpi_library, member)},
 	MPI_FUNCTIONS(MPI_SYMBOL) MPI_ULFM_FUNCTIONS(MPI_SYMBOL)
 #ifndef MPI_NARROW
-		MPI_LARGE_FUNCTIONS(MPI_SYMBOL)
+		MPI_LARGE_FUNCTIONS(MPI_SYMBOL) MPI_PERSISTENT_FUNCTIONS(MPI_SYMBOL)
 #endif
 };
 

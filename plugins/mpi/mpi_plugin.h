@@ -52,6 +52,8 @@
 	X(MPI_Irecv, irecv)                                                                        \
 	X(MPI_Isend, isend)                                                                        \
 	X(MPI_Query_thread, query_thread)                                                          \
+	X(MPI_Request_free, request_free)                                                          \
+	X(MPI_Start, start)                                                                        \
 	X(MPI_Test, test)
 #ifdef MPI_ULFM
 #define MPI_ULFM_FUNCTIONS(X)                                                                      \
@@ -77,6 +79,15 @@
 	X(MPI_Ireduce_scatter_c, ireduce_scatter)                                                  \
 	X(MPI_Iscatter_c, iscatter)                                                                \
 	X(MPI_Iscatterv_c, iscatterv)
+/* Persistent collectives, which a library without large counts lacks. */
+#define MPI_PERSISTENT_FUNCTIONS(X)                                                                \
+	X(MPI_Allreduce_init_c, allreduce_init)                                                    \
+	X(MPI_Barrier_init, barrier_init)
+#ifdef MPI_NARROW
+enum { MPI_HAS_PERSISTENT = 0 };
+#else
+enum { MPI_HAS_PERSISTENT = 1 };
+#endif
 
 enum { MPI_VERSION_TEXT = 64, MPI_PATH_TEXT = 256 };
 
@@ -86,6 +97,7 @@ struct mpi_library {
 	MPI_FUNCTIONS(MPI_MEMBER)
 	MPI_ULFM_FUNCTIONS(MPI_MEMBER)
 	MPI_LARGE_FUNCTIONS(MPI_MEMBER)
+	MPI_PERSISTENT_FUNCTIONS(MPI_MEMBER)
 	/* 1: MPI_Iallgatherv does not end for some unequal counts, as in Intel MPI 2021.19 from three ranks on. */
 	int iallgatherv_hangs;
 	char version[MPI_VERSION_TEXT];
@@ -221,6 +233,18 @@ struct mpi_peer {
 	uint64_t got, len;
 };
 
+/* A persistent collective of MPI, for calls with these arguments. */
+struct mpi_keep {
+	int32_t kind;
+	MPI_Count bytes;
+	MPI_Datatype type;
+	MPI_Op op;
+	uint64_t calls;      /* so far; 0: the entry is empty */
+	MPI_Request request; /* with `copy` only */
+	uint8_t *copy; /* the memory that it works on; NULL: it is not made, or a call has it */
+};
+enum { MPI_KEEPS = 4 };
+
 struct mpi_endpoint {
 	const coll_host_t *host; /* NULL: the core has closed the endpoint */
 	uint32_t rank, nranks;
@@ -242,6 +266,9 @@ struct mpi_endpoint {
 	int native;               /* 1: MPI's own collectives serve */
 	int direct;               /* 1: they use the program's buffers */
 	struct mpi_call *call, **call_end; /* collectives, oldest first, which MPI may have */
+	int keeps; /* 1: all ranks work on copies, so that requests may be kept */
+	struct mpi_keep keep[MPI_KEEPS];
+	uint32_t keep_next; /* counts the entries taken */
 	int stopped;        /* 1: MPI has given up the oldest, since a rank has died */
 	atomic_int aborted; /* 1: the collectives under way are given up */
 	struct mpi_endpoint *next, **link; /* in the list of all endpoints */
@@ -311,6 +338,7 @@ struct mpi_call {
 	coll_args_t args; /* its arrays are not valid */
 	int started;      /* 1: MPI has the collective */
 	MPI_Request request;
+	struct mpi_keep *keep; /* where the request and the copy stay; NULL: nowhere */
 	struct mpi_buffer send, recv;
 	uint8_t *copy; /* memory of the plugin in the place of a buffer, or of both; NULL: none */
 	void *result;  /* the program's buffer for a part of the copy; NULL: none */
@@ -323,6 +351,17 @@ int32_t mpi_start_call(void *ep, const coll_args_t *args, coll_error_t *err);
 int32_t mpi_query(void *ep, coll_error_t *err);
 void mpi_abort(void *ep);
 void *mpi_handle(void *ep);
+
+/* --------------------------------------------------------------------- mpi_keep.c -- */
+
+/*
+ * Decides whether the call, which is like `like`, takes MPI's persistent form (call->keep).  Returns 1 if the call got a request and a copy that are
+ * kept; otherwise a call with call->keep has to make them.
+ */
+int mpi_keep_take(struct mpi_endpoint *ep, struct mpi_call *call, const struct mpi_keep *like);
+/* Keeps the request and the copy of a complete call. */
+void mpi_keep_give(struct mpi_call *call);
+void mpi_keep_close(struct mpi_endpoint *ep);
 
 /* --------------------------------------------------------------------- mpi_type.c -- */
 

@@ -45,11 +45,14 @@ static int32_t mpi_new(const coll_host_t *host, struct mpi_endpoint **out, coll_
 	ep->call_end = &ep->call;
 	ep->direct = !strcmp(host->option_string(host, "native"), "direct");
 	ep->comm = MPI_COMM_NULL;
+	ep->watch_fd = -1;
 	ep->peer = calloc(host->nranks, sizeof(*ep->peer));
 	if (!ep->peer)
 		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", host->nranks);
-	for (uint32_t r = 0; r < host->nranks; r++)
+	for (uint32_t r = 0; r < host->nranks; r++) {
 		ep->peer[r].rank = r;
+		ep->peer[r].pidfd = -1;
+	}
 	return COLL_SUCCESS;
 }
 
@@ -101,6 +104,7 @@ static const coll_transport_t mpi_transport = {
 	.progress = mpi_progress,
 	.cancel = mpi_cancel,
 	.drop = mpi_drop,
+	.forked = mpi_watch_close,
 };
 
 /* Sends and receives go over the transport: libcoll's tags and order are not MPI's. */
@@ -130,7 +134,7 @@ COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.abi_minor = COLL_BACKEND_ABI_MINOR,
 	.flags = COLL_BACKEND_POLL | COLL_BACKEND_CLOSE_TOGETHER,
 	.name = "mpi",
-	.version = "1.0",
+	.version = "1.1",
 	.description = "collectives and messages of an MPI library, under MPI's launchers",
 	.priority = 5,
 	.memory = COLL_MEM_HOST,

@@ -15,6 +15,7 @@
 typedef struct MPI_ABI_Op *MPI_Op;
 typedef struct MPI_ABI_Comm *MPI_Comm;
 typedef struct MPI_ABI_Group *MPI_Group;
+typedef struct MPI_ABI_Info *MPI_Info;
 typedef struct MPI_ABI_Errhandler *MPI_Errhandler;
 typedef struct MPI_ABI_Request *MPI_Request;
 typedef struct MPI_ABI_Datatype *MPI_Datatype;
@@ -32,6 +33,7 @@ typedef struct {
 #define MPI_COMM_WORLD    ((MPI_Comm)0x101)
 #define MPI_COMM_SELF     ((MPI_Comm)0x102)
 #define MPI_GROUP_NULL    ((MPI_Group)0x108)
+#define MPI_INFO_NULL     ((MPI_Info)0x130)
 #define MPI_ERRORS_RETURN ((MPI_Errhandler)0x143)
 #define MPI_REQUEST_NULL  ((MPI_Request)0x180)
 #define MPI_OP_NULL       ((MPI_Op)0x20)
@@ -112,6 +114,8 @@ int MPI_Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_
 int MPI_Isend(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
 	      MPI_Request *request);
 int MPI_Query_thread(int *provided);
+int MPI_Request_free(MPI_Request *request);
+int MPI_Start(MPI_Request *request);
 int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status);
 
 #endif

@@ -120,7 +120,8 @@ int mpi_copy_in(struct mpi_call *call, const void **send, void **recv)
 	const size_t behind = (from->bytes + cache_line) / cache_line * cache_line;
 	size_t at = 0;
 
-	call->copy = malloc(behind + call->recv.bytes + 1);
+	if (!call->copy)
+		call->copy = malloc(behind + call->recv.bytes + 1);
 	if (!call->copy)
 		return -1;
 	for (uint32_t r = 0; buffer_is_apart(call, from) && at < from->bytes; r++) {

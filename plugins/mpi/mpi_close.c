@@ -38,7 +38,7 @@ static void close_unlist(struct mpi_endpoint *ep)
 	pthread_mutex_unlock(&close_lock);
 }
 
-/* Sends the goodbye to each peer whose messages are all sent.  Returns 1 if all peers have said goodbye too. */
+/* Sends the goodbye to each peer whose messages are all sent.  Returns 1 if all peers have said goodbye too, or have died. */
 static int close_advance(struct mpi_endpoint *ep)
 {
 	int over = 1;
@@ -48,10 +48,10 @@ static int close_advance(struct mpi_endpoint *ep)
 	for (uint32_t r = 0; r < ep->nranks; r++) {
 		struct mpi_peer *peer = &ep->peer[r];
 
-		if (!peer->queue.first && !peer->rest)
+		if (!peer->queue.first && !peer->rest && !peer->dead)
 			mpi_say_bye(ep, peer);
 		mpi_reap(ep, peer);
-		over &= peer->bye_sent && !peer->out && peer->bye_received;
+		over &= peer->dead || (peer->bye_sent && !peer->out && peer->bye_received);
 	}
 	return over;
 }
@@ -70,7 +70,9 @@ static void close_leave(struct mpi_endpoint *ep)
 static void close_end(struct mpi_endpoint *ep)
 {
 	mpi_slots_close(ep, clock_deadline(CLOSE_CANCEL_MS));
-	mpi.comm_free(&ep->comm);
+	mpi_keep_close(ep);
+	if (!ep->broken)
+		mpi.comm_free(&ep->comm);
 }
 
 /* Waits for all goodbyes, alone in MPI.  Returns 0 if one is missing at the deadline. */
@@ -112,6 +114,7 @@ static void close_free(struct mpi_endpoint *ep)
 {
 	struct mpi_frame *next;
 
+	mpi_watch_close(ep);
 	for (struct mpi_frame *frame = ep->spare; frame; frame = next) {
 		next = frame->next;
 		free(frame);

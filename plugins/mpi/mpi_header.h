@@ -32,4 +32,12 @@ void *mpi_find_handle(const char *name);
 #include "mpi_large.h"
 #endif
 
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#endif
+/* ULFM is no part of the MPI-5 ABI. */
+#ifdef MPIX_ERR_PROC_FAILED
+#define MPI_ULFM 1
+#endif
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mpi_large.h - the functions of MPI 4.0 with large counts that the plugin uses, also where MPI's header lacks them. */
+/* mpi_large.h - the functions of MPI 4.0 that the plugin uses, also where MPI's header lacks them. */
 #ifndef MPI_LARGE_H
 #define MPI_LARGE_H
 
@@ -38,5 +38,9 @@ int MPI_Iscatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendty
 int MPI_Iscatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[],
 		    MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
 		    MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request);
+
+int MPI_Allreduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype type,
+			 MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int MPI_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request *request);
 
 #endif

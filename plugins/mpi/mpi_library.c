@@ -19,9 +19,9 @@ static const struct mpi_symbol {
 	size_t at;
 } mpi_symbols[] = {
 #define MPI_SYMBOL(function, member) {#function, offsetof(struct mpi_library, member)},
-	MPI_FUNCTIONS(MPI_SYMBOL)
+	MPI_FUNCTIONS(MPI_SYMBOL) MPI_ULFM_FUNCTIONS(MPI_SYMBOL)
 #ifndef MPI_NARROW
-		MPI_LARGE_FUNCTIONS(MPI_SYMBOL)
+		MPI_LARGE_FUNCTIONS(MPI_SYMBOL) MPI_PERSISTENT_FUNCTIONS(MPI_SYMBOL)
 #endif
 };
 

@@ -301,6 +301,7 @@ int32_t mpi_life_begin(const coll_host_t *host, coll_error_t *err)
 /* Without MPI_Finalize the launcher may end the job; but a rank in MPI_Finalize waits for dead ranks without a limit. */
 void mpi_finish(void)
 {
-	if (life_own && !mpi_is_forked() && !life_is_finalized() && life_end(LIFE_SETTLE_MS))
+	if (life_own && !mpi_is_forked() && !life_is_finalized() && life_end(LIFE_SETTLE_MS) &&
+	    !mpi_watch_seen())
 		mpi.finalize();
 }

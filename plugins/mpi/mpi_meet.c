@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static atomic_int meet_is_taken; /* 1: an endpoint has `meets` set */
 
@@ -23,11 +24,14 @@ struct meet_before {
 	int32_t reserved;
 };
 
+/* A rank's option `native`. */
+enum { MEET_NO = 0, MEET_DIRECT = 1, MEET_COPIES = 2 };
+
 /* What a rank knows of itself in MPI_COMM_WORLD. */
 struct meet_world {
 	int32_t rank, size;
-	int32_t native; /* 1: the rank lets MPI's own collectives serve */
-	int32_t reserved;
+	int32_t native; /* MEET_* */
+	int32_t pid;
 };
 
 /* Exchanges `size` bytes of each rank.  A rank with a `code` that is not 0 fails all ranks. */
@@ -146,6 +150,15 @@ static int32_t meet_alone(struct mpi_endpoint *ep, coll_error_t *err)
 			  "MPI_THREAD_MULTIPLE make one communicator after the other");
 }
 
+static int32_t meet_native(const coll_host_t *host)
+{
+	const char *native = host->option_string(host, "native");
+
+	return !strcmp(native, "no")     ? MEET_NO
+	       : !strcmp(native, "copy") ? MEET_COPIES
+					 : MEET_DIRECT;
+}
+
 static int32_t meet_in_world(struct mpi_endpoint *ep, int *ranks, coll_error_t *err)
 {
 	const coll_host_t *host = ep->host;
@@ -164,16 +177,18 @@ static int32_t meet_in_world(struct mpi_endpoint *ep, int *ranks, coll_error_t *
 		mpi.comm_size(MPI_COMM_WORLD, &size);
 		mpi_leave();
 	}
-	own = (struct meet_world){.rank = rank,
-				  .size = size,
-				  .native = strcmp(host->option_string(host, "native"), "no") != 0};
+	own = (struct meet_world){
+		.rank = rank, .size = size, .pid = getpid(), .native = meet_native(host)};
 	code = meet_exchange(host, code, &own, all, sizeof(own), err);
 	if (!code)
 		code = meet_check_world(host, all, err);
 	ep->native = 1;
+	ep->keeps = MPI_HAS_PERSISTENT;
 	for (uint32_t r = 0; !code && r < host->nranks; r++) {
 		ranks[r] = all[r].rank;
-		ep->native &= all[r].native;
+		mpi_watch_open(ep, r, all[r].pid);
+		ep->native &= all[r].native != MEET_NO;
+		ep->keeps &= all[r].native == MEET_COPIES;
 	}
 	free(all);
 	return code;

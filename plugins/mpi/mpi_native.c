@@ -55,6 +55,9 @@ static int native_allreduce(struct native_args *a)
 {
 	if (a->send == a->recv && native_send_apart(a))
 		return -1;
+	if (a->call->keep)
+		return mpi.allreduce_init(a->send, a->recv, (MPI_Count)a->coll->count, a->type,
+					  a->op, a->ep->comm, MPI_INFO_NULL, &a->call->request);
 	return mpi.iallreduce(a->send, a->recv, (MPI_Count)a->coll->count, a->type, a->op,
 			      a->ep->comm, &a->call->request);
 }
@@ -198,6 +201,8 @@ static int native_scatterv(struct native_args *a)
 
 static int native_barrier(struct native_args *a)
 {
+	if (a->call->keep)
+		return mpi.barrier_init(a->ep->comm, MPI_INFO_NULL, &a->call->request);
 	return mpi.ibarrier(a->ep->comm, &a->call->request);
 }
 
@@ -206,8 +211,9 @@ static int native_barrier(struct native_args *a)
 static const struct native_kind {
 	int (*start)(struct native_args *a); /* returns MPI's result, or -1 without memory */
 	int reduces, vector;
+	int persists; /* 1: MPI's persistent form may serve */
 } native_kinds[] = {
-	[COLL_KIND_ALLREDUCE] = {.start = native_allreduce, .reduces = 1},
+	[COLL_KIND_ALLREDUCE] = {.start = native_allreduce, .reduces = 1, .persists = 1},
 	[COLL_KIND_BROADCAST] = {.start = native_broadcast},
 	[COLL_KIND_REDUCE] = {.start = native_reduce, .reduces = 1},
 	[COLL_KIND_ALLGATHER] = {.start = native_allgather},
@@ -220,7 +226,7 @@ static const struct native_kind {
 	[COLL_KIND_ALLTOALLV] = {.start = native_alltoallv, .vector = 1},
 	[COLL_KIND_GATHERV] = {.start = native_gatherv, .vector = 1},
 	[COLL_KIND_SCATTERV] = {.start = native_scatterv, .vector = 1},
-	[COLL_KIND_BARRIER] = {.start = native_barrier},
+	[COLL_KIND_BARRIER] = {.start = native_barrier, .persists = 1},
 };
 
 static void native_free(struct mpi_call *call)
@@ -228,6 +234,16 @@ static void native_free(struct mpi_call *call)
 	free(call->copy);
 	free(call->arrays);
 	free(call);
+}
+
+/*
+ * MPI has refused or given up the oldest collective.  If it tells of dead ranks so, the collectives stop: the core learns of
+ * the ranks from progress(), and gives the collectives up.
+ */
+static int32_t native_fail(struct mpi_endpoint *ep, int result, const char *what, coll_error_t *err)
+{
+	ep->stopped = mpi_watch_error(ep, result);
+	return ep->stopped ? COLL_SUCCESS : mpi_refused(err, result, what);
 }
 
 /*
@@ -241,7 +257,7 @@ static int32_t native_start(struct mpi_endpoint *ep, coll_error_t *err)
 	const struct native_kind *kind = &native_kinds[args->kind];
 	struct native_args a = {
 		.ep = ep, .call = call, .coll = args, .send = args->sendbuf, .recv = args->recvbuf};
-	int result;
+	int kept, result;
 
 	if (args->kind != COLL_KIND_BARRIER) {
 		a.size = mpi_size_of(args->dtype);
@@ -250,12 +266,20 @@ static int32_t native_start(struct mpi_endpoint *ep, coll_error_t *err)
 	if (kind->reduces)
 		mpi_reduction(args->dtype, args->op, &a.type, &a.op);
 	call->started = 1;
+	kept = kind->persists && mpi_keep_take(ep, call,
+					       &(struct mpi_keep){.kind = args->kind,
+								  .bytes = a.bytes,
+								  .type = a.type,
+								  .op = a.op});
 	result = ep->direct ? 0 : mpi_copy_in(call, &a.send, &a.recv);
-	if (!result)
+	if (!result && !kept)
 		result = kind->start(&a);
+	if (!result && call->keep)
+		result = mpi.start(&call->request);
 	if (result < 0)
 		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory for a collective");
-	return result ? mpi_refused(err, result, "MPI cannot start a collective") : COLL_SUCCESS;
+	return result ? native_fail(ep, result, "MPI cannot start a collective", err)
+		      : COLL_SUCCESS;
 }
 
 /* Can the library count what the call moves? */
@@ -330,26 +354,36 @@ static void native_end(struct mpi_endpoint *ep)
 		ep->call_end = &ep->call;
 	if (call->result)
 		mpi_copy_out(call);
+	if (call->keep)
+		mpi_keep_give(call);
 	native_free(call);
+}
+
+/* Moves the oldest collective, which MPI has.  Returns COLL_IN_PROGRESS if it is not complete. */
+static int32_t native_move_first(struct mpi_endpoint *ep, coll_error_t *err)
+{
+	int done = 0;
+	const int result = mpi.test(&ep->call->request, &done, MPI_STATUS_IGNORE);
+
+	if (result)
+		return native_fail(ep, result, "a collective of MPI failed", err);
+	if (!done)
+		return COLL_IN_PROGRESS;
+	native_end(ep);
+	return COLL_SUCCESS;
 }
 
 /* Moves the collectives.  Returns COLL_IN_PROGRESS while there is one. */
 static int32_t native_move(struct mpi_endpoint *ep, coll_error_t *err)
 {
 	int32_t code = COLL_SUCCESS;
-	int done, result;
 
-	while (ep->call && !code) {
-		if (!ep->call->started && (code = native_start(ep, err)))
-			return code;
-		result = mpi.test(&ep->call->request, &done, MPI_STATUS_IGNORE);
-		if (result)
-			return mpi_refused(err, result, "a collective of MPI failed");
-		if (!done)
-			return COLL_IN_PROGRESS;
-		native_end(ep);
-	}
-	return code;
+	while (ep->call && !ep->stopped && !code)
+		if (ep->call->started)
+			code = native_move_first(ep, err);
+		else
+			code = native_start(ep, err);
+	return code || !ep->stopped ? code : COLL_IN_PROGRESS;
 }
 
 int32_t mpi_query(void *ep_, coll_error_t *err)

@@ -4,7 +4,8 @@
  *
  * One endpoint is one MPI communicator of its own, made from those ranks of MPI_COMM_WORLD that are ranks of the endpoint.
  * mpi_library.c opens an MPI library at run time, mpi_life.c starts and ends MPI, mpi_meet.c finds the ranks in
- * MPI_COMM_WORLD.  mpi_send.c and mpi_recv.c move messages in frames, mpi_close.c ends an endpoint.
+ * MPI_COMM_WORLD.  mpi_send.c and mpi_recv.c move messages in frames, mpi_watch.c learns of dead ranks, mpi_close.c ends an
+ * endpoint.
  *
  * MPI cannot take back a buffer of a message that is under way, but the core may take its buffers back at any time.  So MPI
  * gets memory of the plugin only: the sender copies a message into frames, and the receiver copies it out of them.
@@ -51,7 +52,19 @@
 	X(MPI_Irecv, irecv)                                                                        \
 	X(MPI_Isend, isend)                                                                        \
 	X(MPI_Query_thread, query_thread)                                                          \
+	X(MPI_Request_free, request_free)                                                          \
+	X(MPI_Start, start)                                                                        \
 	X(MPI_Test, test)
+#ifdef MPI_ULFM
+#define MPI_ULFM_FUNCTIONS(X)                                                                      \
+	X(MPI_Error_class, error_class)                                                            \
+	X(MPI_Group_size, group_size)                                                              \
+	X(MPI_Group_translate_ranks, group_translate_ranks)                                        \
+	X(MPIX_Comm_failure_ack, comm_failure_ack)                                                 \
+	X(MPIX_Comm_failure_get_acked, comm_failure_get_acked)
+#else
+#define MPI_ULFM_FUNCTIONS(X)
+#endif
 #define MPI_LARGE_FUNCTIONS(X)                                                                     \
 	X(MPI_Iallgather_c, iallgather)                                                            \
 	X(MPI_Iallgatherv_c, iallgatherv)                                                          \
@@ -66,6 +79,15 @@
 	X(MPI_Ireduce_scatter_c, ireduce_scatter)                                                  \
 	X(MPI_Iscatter_c, iscatter)                                                                \
 	X(MPI_Iscatterv_c, iscatterv)
+/* Persistent collectives, which a library without large counts lacks. */
+#define MPI_PERSISTENT_FUNCTIONS(X)                                                                \
+	X(MPI_Allreduce_init_c, allreduce_init)                                                    \
+	X(MPI_Barrier_init, barrier_init)
+#ifdef MPI_NARROW
+enum { MPI_HAS_PERSISTENT = 0 };
+#else
+enum { MPI_HAS_PERSISTENT = 1 };
+#endif
 
 enum { MPI_VERSION_TEXT = 64, MPI_PATH_TEXT = 256 };
 
@@ -73,7 +95,9 @@ enum { MPI_VERSION_TEXT = 64, MPI_PATH_TEXT = 256 };
 struct mpi_library {
 #define MPI_MEMBER(function, member) __typeof__(function) *member;
 	MPI_FUNCTIONS(MPI_MEMBER)
+	MPI_ULFM_FUNCTIONS(MPI_MEMBER)
 	MPI_LARGE_FUNCTIONS(MPI_MEMBER)
+	MPI_PERSISTENT_FUNCTIONS(MPI_MEMBER)
 	/* 1: MPI_Iallgatherv does not end for some unequal counts, as in Intel MPI 2021.19 from three ranks on. */
 	int iallgatherv_hangs;
 	char version[MPI_VERSION_TEXT];
@@ -181,10 +205,13 @@ struct mpi_slot {
 
 struct mpi_peer {
 	uint32_t rank;
-	int lost;            /* 1: host->peer_lost was called */
-	int busy;            /* 1: in the list ep->busy */
-	int bye_received;    /* 1: the peer's goodbye has come */
-	int bye_sent;        /* 1: the goodbye to the peer is under way */
+	int lost;         /* 1: host->peer_lost was called */
+	int busy;         /* 1: in the list ep->busy */
+	int bye_received; /* 1: the peer's goodbye has come */
+	int bye_sent;     /* 1: the goodbye to the peer is under way */
+	int dead;         /* 1: it has died without a goodbye */
+	int pidfd;        /* readable at the end of the peer's process; -1: none */
+	int64_t ended; /* its process has ended: the time until which last frames may come; 0: no */
 	const char *failure; /* the reason for a host->peer_lost that progress() has yet to call */
 	struct mpi_peer *next_busy;
 
@@ -206,6 +233,18 @@ struct mpi_peer {
 	uint64_t got, len;
 };
 
+/* A persistent collective of MPI, for calls with these arguments. */
+struct mpi_keep {
+	int32_t kind;
+	MPI_Count bytes;
+	MPI_Datatype type;
+	MPI_Op op;
+	uint64_t calls;      /* so far; 0: the entry is empty */
+	MPI_Request request; /* with `copy` only */
+	uint8_t *copy; /* the memory that it works on; NULL: it is not made, or a call has it */
+};
+enum { MPI_KEEPS = 4 };
+
 struct mpi_endpoint {
 	const coll_host_t *host; /* NULL: the core has closed the endpoint */
 	uint32_t rank, nranks;
@@ -218,13 +257,20 @@ struct mpi_endpoint {
 	uint8_t order[MPI_SLOTS]; /* indices of the slots, in the order in which MPI fills them */
 	uint32_t idle;            /* calls of progress() since a frame came */
 	uint32_t failing;         /* peers with a failure that progress() has not reported */
+	uint32_t ended;           /* peers with `ended` set */
+	int watch_fd;             /* epoll over the peers' pidfd; -1: none */
+	int broken;               /* 1: a rank has died, so the communicator cannot be freed */
 	uint64_t received;        /* bytes received by this progress() */
 	int closing;              /* 1: frames are taken and ignored */
 	int meets;                /* 1: it is being made, and no other at the same time */
 	int native;               /* 1: MPI's own collectives serve */
 	int direct;               /* 1: they use the program's buffers */
 	struct mpi_call *call, **call_end; /* collectives, oldest first, which MPI may have */
-	atomic_int aborted;                /* 1: the collectives under way are given up */
+	int keeps; /* 1: all ranks work on copies, so that requests may be kept */
+	struct mpi_keep keep[MPI_KEEPS];
+	uint32_t keep_next; /* counts the entries taken */
+	int stopped;        /* 1: MPI has given up the oldest, since a rank has died */
+	atomic_int aborted; /* 1: the collectives under way are given up */
 	struct mpi_endpoint *next, **link; /* in the list of all endpoints */
 };
 
@@ -260,6 +306,22 @@ void mpi_slots_close(struct mpi_endpoint *ep, int64_t deadline);
 /* Takes the frames that have come.  Returns 1 if there was one. */
 int mpi_receive(struct mpi_endpoint *ep);
 
+/* ------------------------------------------------------------------- mpi_watch.c -- */
+
+/* Watches the process of a rank, if that runs on this host. */
+void mpi_watch_open(struct mpi_endpoint *ep, uint32_t rank, int32_t pid);
+/* Fails the peers whose processes have ended without a goodbye. */
+void mpi_watch_look(struct mpi_endpoint *ep);
+/*
+ * Takes the error of a function of MPI.  If the error says that ranks have died, fails these and returns 1.  Without ULFM MPI
+ * does not say so.
+ */
+int mpi_watch_error(struct mpi_endpoint *ep, int result);
+/* Closes the descriptors. */
+void mpi_watch_close(void *ep);
+/* Has a rank of any endpoint died? */
+int mpi_watch_seen(void);
+
 /* ------------------------------------------------------------------- mpi_native.c -- */
 
 /* The buffer of a collective on one side, send or receive. */
@@ -276,6 +338,7 @@ struct mpi_call {
 	coll_args_t args; /* its arrays are not valid */
 	int started;      /* 1: MPI has the collective */
 	MPI_Request request;
+	struct mpi_keep *keep; /* where the request and the copy stay; NULL: nowhere */
 	struct mpi_buffer send, recv;
 	uint8_t *copy; /* memory of the plugin in the place of a buffer, or of both; NULL: none */
 	void *result;  /* the program's buffer for a part of the copy; NULL: none */
@@ -288,6 +351,17 @@ int32_t mpi_start_call(void *ep, const coll_args_t *args, coll_error_t *err);
 int32_t mpi_query(void *ep, coll_error_t *err);
 void mpi_abort(void *ep);
 void *mpi_handle(void *ep);
+
+/* --------------------------------------------------------------------- mpi_keep.c -- */
+
+/*
+ * Decides whether the call, which is like `like`, takes MPI's persistent form (call->keep).  Returns 1 if the call got a request and a copy that are
+ * kept; otherwise a call with call->keep has to make them.
+ */
+int mpi_keep_take(struct mpi_endpoint *ep, struct mpi_call *call, const struct mpi_keep *like);
+/* Keeps the request and the copy of a complete call. */
+void mpi_keep_give(struct mpi_call *call);
+void mpi_keep_close(struct mpi_endpoint *ep);
 
 /* --------------------------------------------------------------------- mpi_type.c -- */
 

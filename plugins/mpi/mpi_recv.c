@@ -94,11 +94,19 @@ void mpi_drop(void *ep_, uint64_t cookie)
 
 /* ----------------------------------------------------------------------- slots -- */
 
-static int recv_post(struct mpi_endpoint *ep, struct mpi_slot *slot)
+static int recv_post_once(struct mpi_endpoint *ep, struct mpi_slot *slot)
 {
 	slot->filled = 0;
 	return mpi.irecv(&slot->frame->head, sizeof(slot->frame->head) + MPI_FRAME_BYTES, MPI_BYTE,
 			 MPI_ANY_SOURCE, MPI_FRAME_TAG, ep->comm, &slot->frame->request);
+}
+
+/* MPI may refuse a receive to tell of a dead rank.  Then the receive is posted again. */
+static int recv_post(struct mpi_endpoint *ep, struct mpi_slot *slot)
+{
+	const int result = recv_post_once(ep, slot);
+
+	return result && mpi_watch_error(ep, result) ? recv_post_once(ep, slot) : result;
 }
 
 int32_t mpi_slots_open(struct mpi_endpoint *ep, coll_error_t *err)
@@ -128,17 +136,26 @@ static void recv_fail_all(struct mpi_endpoint *ep)
 		mpi_fail(ep, &ep->peer[r], "MPI could not receive");
 }
 
+/* Takes the error of a slot's receive.  MPI ends the receive, or lets it wait on, if it tells of a dead rank so. */
+static void recv_error(struct mpi_endpoint *ep, struct mpi_slot *slot, int result)
+{
+	if (!mpi_watch_error(ep, result) ||
+	    (slot->frame->request == MPI_REQUEST_NULL && recv_post(ep, slot)))
+		recv_fail_all(ep);
+}
+
 /* Has the slot a frame? */
 static int recv_is_filled(struct mpi_endpoint *ep, struct mpi_slot *slot)
 {
-	int done = 0;
+	int done = 0, result;
 
 	if (slot->filled)
 		return 1;
 	if (slot->frame->request == MPI_REQUEST_NULL)
 		return 0;
-	if (mpi.test(&slot->frame->request, &done, MPI_STATUS_IGNORE)) {
-		recv_fail_all(ep);
+	result = mpi.test(&slot->frame->request, &done, MPI_STATUS_IGNORE);
+	if (result) {
+		recv_error(ep, slot, result);
 		return 0;
 	}
 	if (done && slot->frame->head.from >= ep->nranks)
@@ -175,6 +192,7 @@ static int recv_next(struct mpi_endpoint *ep)
 		return 1;
 	if (++ep->idle % MPI_PATIENCE)
 		return 0;
+	mpi_watch_look(ep);
 	for (int i = 1; i < ep->slots; i++)
 		if (recv_slot(ep, i))
 			return 1;
@@ -237,7 +255,8 @@ static void recv_lose(struct mpi_endpoint *ep, struct mpi_peer *peer)
 	if (peer->receiving)
 		recv_end(ep, peer, COLL_ERR_PEER_LOST);
 	mpi_fail_sends(peer, COLL_ERR_PEER_LOST);
-	mpi_say_bye(ep, peer);
+	if (!peer->dead)
+		mpi_say_bye(ep, peer);
 	ep->host->peer_lost(ep->host, peer->rank, why);
 }
 

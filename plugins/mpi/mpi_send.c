@@ -32,9 +32,11 @@ void mpi_frame_put(struct mpi_endpoint *ep, struct mpi_frame *frame)
 static int send_is_over(struct mpi_endpoint *ep, struct mpi_peer *peer, struct mpi_frame *frame)
 {
 	int done = 0;
+	const int result = mpi.test(&frame->request, &done, MPI_STATUS_IGNORE);
 
-	if (!mpi.test(&frame->request, &done, MPI_STATUS_IGNORE))
+	if (!result)
 		return done;
+	mpi_watch_error(ep, result);
 	mpi_fail(ep, peer, "MPI could not send to it");
 	return 1;
 }
@@ -76,8 +78,10 @@ static void send_issue(struct mpi_endpoint *ep, struct mpi_peer *peer, struct mp
 	frame->head.reserved = 0;
 	result = mpi.isend(&frame->head, size, MPI_BYTE, (int)peer->rank, MPI_FRAME_TAG, ep->comm,
 			   &frame->request);
-	if (result)
+	if (result) {
+		mpi_watch_error(ep, result);
 		mpi_fail(ep, peer, "MPI cannot send to it");
+	}
 	if (result || (!peer->out && send_is_over(ep, peer, frame))) {
 		send_end(ep, frame, result ? COLL_ERR_PEER_LOST : COLL_SUCCESS);
 		return;

@@ -148,6 +148,19 @@ test_place() {
     done
 }
 
+# The launcher lets the other ranks live if it is told so.  MPICH's launcher also sends them SIGUSR1, and kills them if the dead
+# process was its own child.
+test_dead() {
+    printf 'trap "" USR1\n"$@"\nexit $?\n' >"$dir/alive.sh"
+    for native in copy no; do
+        COLL_MPI_NATIVE=$native mpi 3 -disable-auto-cleanup sh "$dir/alive.sh" "$program" die
+        is "$name, native = $native: the others learn which rank has died, and go on without it" \
+            "$(sort "$dir/out" | uniq -c | tr -s ' \n' ' ')" " 2 1 lost: 2 2 2 of 2 2 lost "
+        has "$name, native = $native: they learn it from the end of its process" "$dir/err" \
+            'rank 2 was lost: its process has ended'
+    done
+}
+
 # One rank in each of two jobs.
 test_two_jobs() {
     local port=$((20000 + $$ % 10000)) rank
@@ -197,6 +210,7 @@ for home in $homes; do
     test_life
     test_leave
     test_place
+    test_dead
     test_two_jobs
     test_random
     [ -z "$before" ] || test_two_libraries "$before"

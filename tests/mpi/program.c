@@ -12,13 +12,16 @@
  *   fork           a child of each rank makes a communicator
  *   place          odd ranks are in place, even ranks are not
  *   holes          an all-to-all in which rank 0 has one buffer for both and sends nothing
+ *   die            the last rank kills itself amid all-reduces; the others say what they got, and go on without it
  */
 #include <coll/coll.h>
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "mpi_abi.h"
@@ -246,6 +249,57 @@ static void program_holes(void)
 	program_must(coll_comm_destroy(comm));
 }
 
+static double program_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* All-reduces until the last rank has died.  Prints the failure if it has come in time. */
+static void program_until_death(coll_comm_t comm, int last)
+{
+	double begin = program_seconds();
+	int32_t sum = 1;
+	int code = 0;
+
+	for (int i = 0; !code; i++) {
+		if (i == 20 && last)
+			raise(SIGKILL);
+		if (i == 20)
+			begin = program_seconds();
+		code = coll_allreduce(&sum, &sum, 1, COLL_INT32, COLL_SUM, comm, NULL);
+		if (!code)
+			code = coll_sync(comm);
+	}
+	fprintf(stderr, "program: %.1f s: %s\n", program_seconds() - begin,
+		coll_get_last_error(NULL));
+	printf("%s\n", code == COLL_ERR_PEER_LOST ? "lost" : coll_error_string(code));
+}
+
+static void program_die(void)
+{
+	int32_t rank, count, sum = 1, lost = -1, nlost = 0;
+	coll_comm_t comm, rest;
+
+	program_must(coll_comm_init_env(&comm, NULL));
+	program_must(coll_comm_user_rank(comm, &rank));
+	program_must(coll_comm_count(comm, &count));
+	program_until_death(comm, rank == count - 1);
+	program_must(coll_comm_get_failed(comm, &lost, 1, &nlost));
+	printf("%d lost: %d\n", (int)nlost, (int)lost);
+	fflush(stdout);
+	lost = count - 1;
+	program_must(coll_comm_shrink(comm, &lost, 1, &rest, NULL, 0));
+	program_must(coll_comm_count(rest, &count));
+	program_must(coll_allreduce(&sum, &sum, 1, COLL_INT32, COLL_SUM, rest, NULL));
+	program_must(coll_sync(rest));
+	printf("%d of %d\n", (int)sum, (int)count);
+	program_must(coll_comm_destroy(rest));
+	program_must(coll_comm_destroy(comm));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -254,7 +308,7 @@ int main(int argc, char **argv)
 	} modes[] = {
 		{"part", program_part},   {"after", program_after}, {"late", program_late},
 		{"some", program_some},   {"leave", program_leave}, {"fork", program_fork},
-		{"place", program_place}, {"holes", program_holes},
+		{"place", program_place}, {"holes", program_holes}, {"die", program_die},
 	};
 	const char *mode = argc > 1 ? argv[1] : "";
 

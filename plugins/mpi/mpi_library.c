@@ -104,6 +104,7 @@ static void mpi_note_version(struct mpi_library *lib)
 		n--;
 	lib->version[n] = '\0';
 	lib->iallgatherv_hangs = !strncmp(lib->version, "Intel", strlen("Intel"));
+	lib->large_fails = lib->iallgatherv_hangs || strstr(lib->version, "MPICH Version: 4.");
 }
 
 static int32_t mpi_lacks(coll_error_t *err, const char *name, const char *symbol)

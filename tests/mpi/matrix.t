@@ -45,7 +45,7 @@ take_library() {
     fi
     launch 1 "$coll" info
     path=$(sed -n 's/^ *what .*launchers (.* (\(\/[^)]*\)).*/\1/p' "$dir/out")
-    name=$(sed -n 's/^ *what .*launchers (\(.*\) (\/.*/\1/p' "$dir/out" | sed 's/ Version://; s/(R)//g')
+    name=$(sed -n 's/^ *what .*launchers (\(.*\) (\/.*/\1/p' "$dir/out" | sed 's/ Version://; s/(R)//g; s/ for Linux.*//')
     check "$entry: a library that can be used: $name" test "$status" -eq 0 -a -n "$name"
     name=${name:-$entry}
 }

@@ -2,6 +2,8 @@
 /* mpi_library.c - opens an MPI library when the core first probes the backend, and not earlier. */
 #include "mpi_plugin.h"
 
+#include "base/kit_signals.h"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
@@ -104,6 +106,7 @@ static void mpi_note_version(struct mpi_library *lib)
 		n--;
 	lib->version[n] = '\0';
 	lib->iallgatherv_hangs = !strncmp(lib->version, "Intel", strlen("Intel"));
+	lib->large_fails = lib->iallgatherv_hangs || strstr(lib->version, "MPICH Version: 4.");
 }
 
 static int32_t mpi_lacks(coll_error_t *err, const char *name, const char *symbol)
@@ -194,16 +197,21 @@ void *mpi_find_handle(const char *name)
 
 /*
  * Open MPI's components, which it opens itself, look for its functions among the symbols of the whole process.  Every other
- * library stays by itself.
+ * library stays by itself.  The UCX within MPICH changes the handlers of signals when it is loaded.
  */
 static void *mpi_dlopen(const char *name)
 {
+	struct kit_signals signals;
+	void *library;
+
+	kit_signals_note(&signals);
 #ifdef OPEN_MPI
-	mpi_opened = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
-	return mpi_opened;
+	library = mpi_opened = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
 #else
-	return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 #endif
+	kit_signals_restore(&signals);
+	return library;
 }
 
 static int32_t mpi_load(const char *name, coll_error_t *err)

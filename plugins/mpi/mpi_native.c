@@ -282,18 +282,24 @@ static int32_t native_start(struct mpi_endpoint *ep, coll_error_t *err)
 		      : COLL_SUCCESS;
 }
 
+/*
+ * Does the call move more bytes than an int can count?  All ranks must get the same answer: 0 for a v-form, whose ranks do
+ * not know each other's counts.
+ */
+static int native_is_large(const struct mpi_endpoint *ep, const coll_args_t *args)
+{
+	return args->kind != COLL_KIND_BARRIER && !native_kinds[args->kind].vector &&
+	       args->count > INT_MAX / mpi_size_of(args->dtype) / ep->nranks;
+}
+
 /* Can the library count what the call moves? */
 static int native_fits(const struct mpi_endpoint *ep, const coll_args_t *args)
 {
 #ifdef MPI_NARROW
-	if (args->kind == COLL_KIND_BARRIER)
-		return 1;
-	/* The ranks of a v-form do not know the counts of one another, and must agree. */
-	return !native_kinds[args->kind].vector &&
-	       args->count <= INT_MAX / mpi_size_of(args->dtype) / ep->nranks;
+	return !native_kinds[args->kind].vector && !native_is_large(ep, args);
 #else
-	(void)ep;
-	return !(args->kind == COLL_KIND_ALLGATHERV && mpi.iallgatherv_hangs);
+	return !(args->kind == COLL_KIND_ALLGATHERV && mpi.iallgatherv_hangs) &&
+	       !(mpi.large_fails && native_is_large(ep, args));
 #endif
 }
 

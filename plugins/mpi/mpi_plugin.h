@@ -100,6 +100,8 @@ struct mpi_library {
 	MPI_PERSISTENT_FUNCTIONS(MPI_MEMBER)
 	/* 1: MPI_Iallgatherv does not end for some unequal counts, as in Intel MPI 2021.19 from three ranks on. */
 	int iallgatherv_hangs;
+	/* 1: some collectives of 2^31 bytes fail: MPI_Ibcast_c in MPICH 4.0, it and MPI_Ireduce_scatter_block_c in Intel MPI. */
+	int large_fails;
 	char version[MPI_VERSION_TEXT];
 	char path[MPI_PATH_TEXT];
 };

@@ -74,12 +74,16 @@ for round in 1 2; do
     echo "2|reduce|65536|mpich|$round|3.1|c"
     echo "2|reduce|1048576|tcp|$round|10|c"
     echo "2|reduce|1048576|mpich|$round|16|c"
+    echo "2|reduce|8|mpich-i|$round|1.75|c"
+    echo "2|reduce|8|coll-mpich|$round|$((1 + round)).0|c"
 done >"$dir/made"
 printf '# reasons\nbarrier reduce|8-1K|*|tcp|Because.\n' >"$dir/reasons"
-awk -F'|' -v shm="tcp ucx openmpi mpich bare" -v net="tcp-sockets bare-sockets" -v operations="$operations" \
+awk -F'|' -v shm="tcp ucx openmpi mpich bare" -v net="tcp-sockets bare-sockets" -v over="mpich ucc" -v operations="$operations" \
     -f "${top_srcdir:-.}/tests/bench/table.awk" "$dir/reasons" "$dir/made" >"$dir/table"
 has "the best peer and the ratios" "$dir/table" \
     '^\| reduce \| 8 \| mpich \| \*\*2.00\*\* \| 6.00 \| 1.00 \(0.67-1.33\) \| 3.00'
+has "libcoll over a peer's library beside that library" "$dir/table" \
+    '^\| reduce \| 8 \| mpich \| 2.50 \(2.00-3.00\) \| 1.50 \| 1.75 \| 1.67 \(1.33-2.00\) \| 1.43 \(1.14-1.71\) \| 750 \(250 to 1250\) \|'
 is "the rows within each goal are counted" "$(sed -n 's/^| [123] | .* | \(. of .\) |$/\1/p' "$dir/table" | xargs)" \
     "0 of 1 2 of 2 1 of 1"
 is "a lost row has its reason" "$(sed -n '/^## Lost/,/^## The/p' "$dir/table" | grep '^| 2 |')" \

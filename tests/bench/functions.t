@@ -18,11 +18,8 @@ source=$(cd "${top_srcdir:-.}" && pwd)
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 
-# A source tree that is configured itself takes no build beside it: the copy is not.
 build() {
-    mkdir "$dir/source" "$dir/build" || return
-    (cd "$source" && tar cf - --exclude='*.o' --exclude='*.lo' --exclude='*.la' --exclude='.libs' --exclude='.git' \
-        --exclude='./config.status' --exclude='./Makefile' --exclude='./config.h' .) | (cd "$dir/source" && tar xf -) || return
+    copy_source "$dir/source" && mkdir "$dir/build" || return
     cd "$dir/build" || return
     "$dir/source/configure" -q CC="${TEST_CC:-cc}" CFLAGS='-O0 -finstrument-functions' >/dev/null || return
     make -s libcoll.la coll_tcp.la >/dev/null || return

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # run.sh - measures libcoll beside its peers and beside bare loops, in one interleaved run:
 #
-#   make bench                                2 ranks, every operation, 8 B to 128 MiB; about 10 minutes
+#   make bench                                2 ranks, every operation, 8 B to 128 MiB; 10 to 15 minutes
 #   BENCH_RANKS="2 4 8 16" make bench         these numbers of ranks; BENCH_MINUTES=25 bounds the time
 #                                             from the first measurement on
 #   BENCH_OPS="allreduce group" make bench    these operations only, beside the rows of earlier runs
@@ -16,6 +16,8 @@
 #   BENCH_LIMIT=20                            seconds after which a program is ended; one more for each rank
 #   OPENMPI_DIR=DIR MPICH_DIR=DIR UCC_DIR=DIR make bench
 #                                             peers that are installed there, not the system's; UCC's UCX: the same
+#   BENCH_ENGINES="mpich mpich-i coll-mpich ucc coll-ucc" make bench
+#                                             libcoll over MPICH and UCC beside them
 #   make bench BENCH=native                   the cost of a call beyond the backend's own: native_overhead.c
 #
 # All programs run the loop of bench.h.  In each round, for each number of ranks and each set of operations, the engines
@@ -36,7 +38,9 @@ operations="$operations allreduce_f16 allreduce_bf16"
 wanted=${BENCH_OPS:-$operations}
 memory_engines="tcp ucx simulated openmpi openmpi-ucx mpich ucc bare"
 socket_engines="tcp-sockets openmpi-sockets openmpi-ucx-sockets mpich-sockets ucc-sockets gloo bare-sockets"
-engines=${BENCH_ENGINES:-$memory_engines $socket_engines}
+# libcoll over the library of a peer, and the peer's non-blocking calls.
+over_engines="openmpi-i coll-openmpi mpich-i coll-mpich coll-ucc"
+engines=${BENCH_ENGINES:-$memory_engines $socket_engines $over_engines}
 rows=${BENCH_ROWS:-$build/tests/bench/bench.rows}
 results=${BENCH_RESULTS:-$build/tests/bench/RESULTS.md}
 mkdir -p "$build/tests/bench"
@@ -113,20 +117,36 @@ mpi() {
         set -- "$directory/bin/mpicc"
     fi
     run=$(first "$run") && cc=$(first "$@") || return 1
-    compile_c "$name" "$cc" bench_mpi.c && printf -v "${name}_run" %s "$run"
+    compile_c "$name" "$cc" bench_mpi.c || return
+    printf -v "${name}_run" %s "$run"
+    plugin_of "$name" "$directory" "$cc"
+}
+
+# plugin_of NAME DIRECTORY CC: puts the plugin for an MPI into $work/coll-NAME, if its engine is wanted.  The plugin of this build
+# serves a library with the MPI-5 ABI, whose path comes to NAME_abi.
+plugin_of() {
+    local name=$1 abi=$2/lib/libmpi_abi.so.1 cc=$3
+    case " $engines " in *" coll-$name "*) ;; *) return 0 ;; esac
+    mkdir "$work/coll-$name" && cp "$build/.libs/coll_tcp.so" "$work/coll-$name" || return
+    if [ -e "$abi" ]; then
+        cp "$build/.libs/coll_mpi.so" "$work/coll-$name"
+        printf -v "${name}_abi" %s "$abi"
+    elif ! "$src/tests/mpi/plugin.sh" "$cc" "$work/coll-$name/coll_mpi.so" >"$work/coll-$name.log" 2>&1; then
+        no_peer "the mpi backend cannot be built for $cc: $(tail -n 1 "$work/coll-$name.log")" "coll-$name"
+    fi
 }
 
 mpi openmpi "${OPENMPI_DIR:-}" mpirun.openmpi mpicc.openmpi ||
     no_peer "Open MPI's mpicc or mpirun was not found (libopenmpi-dev, openmpi-bin, or OPENMPI_DIR)" \
-        openmpi openmpi-ucx openmpi-sockets openmpi-ucx-sockets
+        openmpi openmpi-ucx openmpi-sockets openmpi-ucx-sockets openmpi-i coll-openmpi
 mpi mpich "${MPICH_DIR:-}" mpiexec.mpich mpicc.mpich ||
-    no_peer "MPICH's mpicc or mpiexec was not found (libmpich-dev, mpich, or MPICH_DIR)" mpich mpich-sockets
+    no_peer "MPICH's mpicc or mpiexec was not found (libmpich-dev, mpich, or MPICH_DIR)" mpich mpich-sockets mpich-i coll-mpich
 compile gloo c++ -std=c++17 "$src/tests/bench/bench_gloo.cc" -lgloo -lpthread ||
     no_peer "Gloo's headers or library were not found (libgloo-dev)" gloo
 # shellcheck disable=SC2086 # lists of options
 compile_c ucc "${TEST_CC:-cc}" bench_ucc.c ${UCC_DIR:+-I"$UCC_DIR/include" -L"$UCC_DIR/lib"} -lucc \
     -Wl,--unresolved-symbols=ignore-in-shared-libs ||
-    no_peer "UCC's headers or library were not found (UCC_DIR)" ucc ucc-sockets
+    no_peer "UCC's headers or library were not found (UCC_DIR)" ucc ucc-sockets coll-ucc
 
 # ---------------------------------------------------------------- measuring --
 # limit_of RANKS ARGUMENT...: the seconds of a program, longer by what its rows may wait for near processors.
@@ -156,10 +176,13 @@ start() {
     local over_ucx="--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any"
 
     case $engine in
-    openmpi*) [ -z "${OPENMPI_DIR:-}" ] ||
+    coll-openmpi | coll-mpich) local -x COLL_BACKEND=mpi COLL_PLUGIN_PATH=$work/$engine COLL_TRUST=$work:${COLL_TRUST:-} ;;
+    esac
+    case $engine in
+    openmpi* | coll-openmpi) [ -z "${OPENMPI_DIR:-}" ] ||
         local -x OPAL_PREFIX=$OPENMPI_DIR LD_LIBRARY_PATH=$OPENMPI_DIR/lib:${LD_LIBRARY_PATH:-} ;;
-    mpich*) [ -z "${MPICH_DIR:-}" ] || local -x LD_LIBRARY_PATH=$MPICH_DIR/lib:${LD_LIBRARY_PATH:-} ;;
-    ucc*) local -x LD_LIBRARY_PATH=${UCC_DIR:+$UCC_DIR/lib:}${LD_LIBRARY_PATH:-} ;;
+    mpich* | coll-mpich) [ -z "${MPICH_DIR:-}" ] || local -x LD_LIBRARY_PATH=$MPICH_DIR/lib:${LD_LIBRARY_PATH:-} ;;
+    ucc* | coll-ucc) local -x LD_LIBRARY_PATH=${UCC_DIR:+$UCC_DIR/lib:}${LD_LIBRARY_PATH:-} ;;
     esac
     case $engine in
     openmpi-ucx-sockets | mpich-sockets | ucc-sockets) local -x UCX_TLS=tcp,self ;;
@@ -170,15 +193,20 @@ start() {
     ucx) COLL_BACKEND=ucx $coll "$work/coll" "$@" ;;
     simulated) COLL_BACKEND=simulated $end "$work/coll" -t "$n" "$@" ;;
     openmpi) $openmpi "$work/openmpi" "$@" ;;
+    openmpi-i) $openmpi "$work/openmpi" -i "$@" ;;
+    coll-openmpi) $openmpi "$work/coll" "$@" ;;
     openmpi-sockets) $openmpi --mca pml ob1 --mca btl tcp,self "$work/openmpi" "$@" ;;
     openmpi-ucx | openmpi-ucx-sockets) $openmpi $over_ucx "$work/openmpi" "$@" ;;
     mpich) $mpich "$work/mpich" "$@" ;;
+    mpich-i) $mpich "$work/mpich" -i "$@" ;;
+    coll-mpich) ${mpich_abi:+env COLL_MPI_LIBRARY="$mpich_abi"} $mpich "$work/coll" "$@" ;;
     mpich-sockets) MPIR_CVAR_NOLOCAL=1 FI_PROVIDER=tcp $mpich "$work/mpich" "$@" ;;
     gloo) rm -rf "$BENCH_GLOO" && mkdir "$BENCH_GLOO" && $coll "$work/gloo" "$@" ;;
+    coll-ucc) COLL_BACKEND=ucc ${UCC_DIR:+env COLL_UCC_LIBRARY="$UCC_DIR/lib/libucc.so.1"} $coll "$work/coll" "$@" ;;
     ucc*) rm -f "$BENCH_UCC" && $coll "$work/ucc" "$@" ;;
     bare) $end "$work/bare" shm "$n" "$@" ;;
     bare-sockets) $end "$work/bare" sockets "$n" "$@" ;;
-    *) say "run.sh: '$engine' is no engine: $memory_engines $socket_engines" && return 2 ;;
+    *) say "run.sh: '$engine' is no engine: $memory_engines $socket_engines $over_engines" && return 2 ;;
     esac
 }
 
@@ -299,7 +327,7 @@ about() {
         "UCC $(version sed -n 's/#define UCC_VERSION_STRING//p' "${UCC_DIR:-/usr}/include/ucc/api/ucc_version.h") over" \
         "UCX $(PKG_CONFIG_PATH=${UCC_DIR:-/usr}/lib/pkgconfig pkg-config --modversion ucx 2>/dev/null || echo unknown)," \
         "Gloo $(dpkg-query -W -f '${Version}' libgloo-dev 2>/dev/null || echo unknown)."
-    for engine in $memory_engines $socket_engines; do
+    for engine in $memory_engines $socket_engines $over_engines; do
         [ -z "${absent[$engine]:-}" ] || echo "* $engine is not there: ${absent[$engine]}."
     done
     [ -z "${BENCH_NS:-}" ] ||
@@ -314,7 +342,7 @@ about() {
 }
 
 about >"$work/about"
-awk -F'|' -v shm="$memory_engines" -v net="$socket_engines" -v operations="$operations" -v about="$work/about" \
+awk -F'|' -v shm="$memory_engines" -v net="$socket_engines" -v over="openmpi mpich ucc" -v operations="$operations" -v about="$work/about" \
     -f "$src/tests/bench/table.awk" "$src/tests/bench/reasons" "$rows" >"$results.new" &&
     mv "$results.new" "$results"
 cat "$results"

@@ -18,12 +18,8 @@ function bytes(x) {
 	return x < 1024 ? x : x < 1048576 ? x / 1024 "K" : x / 1048576 "M"
 }
 
-# Sets median, least and most of a / b (b "": of a) over the rounds in which both have a time; returns how many.
-function over_rounds(row, a, b,    list, n, r) {
-	n = 0
-	for (r = 1; r <= rounds; r++)
-		if (us[row, a, r] > 0 && (b == "" || us[row, b, r] > 0))
-			list[++n] = us[row, a, r] / (b == "" ? 1 : us[row, b, r])
+# Sets median, least and most of a list of n numbers; returns n.
+function summarize(list, n) {
 	if (!n)
 		return 0
 	sort(list, n)
@@ -31,6 +27,24 @@ function over_rounds(row, a, b,    list, n, r) {
 	least = list[1]
 	most = list[n]
 	return n
+}
+
+# Summarizes a / b (b "": a) over the rounds in which both have a time.
+function over_rounds(row, a, b,    list, n, r) {
+	n = 0
+	for (r = 1; r <= rounds; r++)
+		if (us[row, a, r] > 0 && (b == "" || us[row, b, r] > 0))
+			list[++n] = us[row, a, r] / (b == "" ? 1 : us[row, b, r])
+	return summarize(list, n)
+}
+
+# The nanoseconds that a takes more than b, in each round.
+function beyond(row, a, b,    list, n, r) {
+	n = 0
+	for (r = 1; r <= rounds; r++)
+		if (us[row, a, r] > 0 && us[row, b, r] > 0)
+			list[++n] = 1000 * (us[row, a, r] - us[row, b, r])
+	return summarize(list, n) ? sprintf(least == most ? "%.0f" : "%.0f (%.0f to %.0f)", median, least, most) : "-"
 }
 
 function range() {
@@ -94,6 +108,28 @@ function table(n_ranks, title, list,    names, n, i, k, row, peer, bare, part) {
 		for (i = 1; i <= n; i++)
 			printf " %s |", cell(row, names[i], "", 0)
 		printf "\n"
+	}
+}
+
+# libcoll over the libraries of peers, beside each library alone: a line for each row and library that was measured.
+function over_table(n_ranks, list,    names, n, i, k, row, part, mine, head) {
+	n = split(list, names, " ")
+	for (k = 1; k <= nrows; k++) {
+		row = order[k]
+		split(row, part, SUBSEP)
+		for (i = 1; i <= n && part[1] == n_ranks; i++) {
+			mine = "coll-" names[i]
+			if (!over_rounds(row, mine, "") && !((row, mine) in why))
+				continue
+			if (!head++) {
+				printf "\n## %d ranks, libcoll over the library of a peer\n\n", n_ranks
+				print "| operation | bytes | library | libcoll | library | non-blocking | libcoll / library | libcoll / non-blocking | more than non-blocking, ns |"
+				print "|---|---|---|---|---|---|---|---|---|"
+			}
+			printf "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", part[2], part[2] == "barrier" ? "" : bytes(part[3]),
+			    names[i], cell(row, mine, "", 0), cell(row, names[i], "", 0), cell(row, names[i] "-i", "", 0),
+			    cell(row, mine, names[i], 0), cell(row, mine, names[i] "-i", 0), beyond(row, mine, names[i] "-i")
+		}
 	}
 }
 
@@ -239,8 +275,12 @@ END {
 	for (i = 1; i <= nranks; i++) {
 		table(ranks[i], "shared memory", shm)
 		table(ranks[i], "TCP sockets", net)
+		over_table(ranks[i], over)
 	}
 	print "\n## Failures\n"
+	n = split(over, library, " ")
+	for (i = 1; i <= n; i++)
+		net = net " coll-" library[i] " " library[i] "-i"
 	n = split(shm " " net, names, " ")
 	for (k = 1; k <= nrows; k++)
 		for (i = 1; i <= n; i++)

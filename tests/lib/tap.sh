@@ -10,6 +10,7 @@
 #   collect NAME COMMAND...     runs it and keeps its output and status in $dir under NAME; with & beside others
 #   take NAME                   then: its status in $status, its output in $dir/out and $dir/err
 #   only_backends DIR NAME...   copies those plugins into a new directory DIR, to be found there alone
+#   copy_source DIR             copies the source tree to a new directory DIR, for another build: a configured tree takes none
 #   is_long                     has `make check-long` started the script, with time for the whole depth?
 #   can NAME                    may that backend be used here?  If not, a check is skipped and says why
 #   done_testing                ends the script; fails if a check did
@@ -85,6 +86,12 @@ only_backends() {
     done
     COLL_PLUGIN_PATH=$tap_dir
     export COLL_PLUGIN_PATH
+}
+
+copy_source() {
+    mkdir -p "$1" || return
+    (cd "${top_srcdir:-.}" && tar cf - --exclude='*.o' --exclude='*.lo' --exclude='*.la' --exclude='.libs' --exclude='.git' \
+        --exclude='./config.status' --exclude='./Makefile' --exclude='./config.h' .) | (cd "$1" && tar xf -)
 }
 
 is_long() {

@@ -4,7 +4,7 @@
 # and the sentences of ranks that cannot use it.
 #
 # TEST_MPI lists the libraries: prefixes with bin/mpiexec and lib/libmpi_abi.so.1, separated by ':'.  Without it the test
-# takes the prefix of the mpiexec in PATH.  tests/mpi/pip.sh sets it to the libraries that pip has.
+# takes the prefix of the mpiexec in PATH.  tests/mpi/matrix.sh sets it to the libraries that pip has.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
 source=$(cd "${top_srcdir:-.}" && pwd) || exit 1
@@ -28,7 +28,7 @@ alone() {
 }
 
 "$coll" info | grep -q '^  mpi\.library  *libmpi_abi\.so\.1$' ||
-    skip_all "the mpi backend was built with --with-mpi, for another MPI: see tests/mpi/built.sh"
+    skip_all "the mpi backend was built with --with-mpi, for another MPI: see tests/mpi/matrix.t"
 alone A=
 has "no launcher: a sentence" "$dir/out" 'no launcher of MPI has started this process'
 alone PMI_RANK=0 COLL_MPI_LIBRARY="$dir/libmpi_abi.so.1"

@@ -89,10 +89,12 @@ struct lane *lane_go_native(struct lane *host);
 struct lane *lane_switch(struct lane *lane);
 
 /*
- * The last operation of a native lane before a group of this thread: `issued` at the group's first call of either
- * lane.  The native lane is entered.  Accepts the lane of a communicator of one lane.
+ * *number becomes the last operation of a native lane before the open group of this thread: `issued` at the group's first
+ * call of either lane.  The native lane is entered.  COLL_ERR_NO_MEMORY.
  */
-uint64_t lane_before_group(struct lane *native, uint64_t group);
+int lane_before_group(const struct lane *native, uint64_t group, uint64_t *number);
+/* The thread's group has ended. */
+void lane_forget_group(void);
 
 /* --- the host lane of a native lane, whose lock is held */
 

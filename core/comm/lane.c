@@ -275,6 +275,21 @@ void lane_help(struct context *native, struct lane *lane)
 		lane_check_other(lane);
 }
 
+void lane_help_other(struct lane *lane)
+{
+	struct lane *other = lane_other(lane);
+
+	if (!other)
+		return;
+	if (lane->index == LANE_FIRST) {
+		lane_help(lane->context, lane);
+	} else if (lane_has_one_order(other) && lock_try(&other->context->lock)) {
+		lane_drive(lane);
+		lock_release(&other->context->lock);
+		lane_check_other(lane);
+	}
+}
+
 void lane_progress(struct lane *lane)
 {
 	struct lane *host = lane_host(lane);

@@ -138,6 +138,11 @@ void lane_drive(struct lane *lane);
  * entered; NULL: no lane is.
  */
 void lane_help(struct context *native, struct lane *lane);
+/*
+ * The program asks again and again for a task of the lane: moves the other lane, for which other ranks may wait before they
+ * do their part of the task.  Accepts any lane.
+ */
+void lane_help_other(struct lane *lane);
 /* Moves the host lane, and asks the other ranks where they are.  Accepts any lane. */
 void lane_progress(struct lane *lane);
 /* Does this thread, which holds the lock of `lane`, hold the lock of `other` too, by lane_drive of either? */

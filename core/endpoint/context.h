@@ -94,6 +94,8 @@ struct context_client {
 	int64_t (*due)(const struct context *context);
 	/* Does a backend without a transport have operations in flight? */
 	int (*busy)(const struct context *context);
+	/* Such a backend moves only when it is polled, and has none in flight: polls it for the sake of other ranks. */
+	void (*rest)(struct context *context);
 };
 
 /* Slots of a hash table of the communicators of a context. */
@@ -366,6 +368,16 @@ static inline int context_flush(struct context *context)
 
 /* Moves messages and operations without blocking.  Returns 1 if any moved.  The lock is held. */
 int context_progress(struct context *context);
+/*
+ * Is the backend one without a transport that moves only when it is polled?  Data of operations that are complete on this
+ * rank may still have to go to other ranks, so waits poll it also when it has nothing in flight.
+ */
+static inline int context_rests(const struct context *context)
+{
+	const coll_backend_t *b = &context->plugin->backend;
+
+	return b->flags & COLL_BACKEND_POLL && !b->transport;
+}
 /* Forgets that client->check is due.  Returns 1 if it was.  The lock is held. */
 int context_take_news(struct context *context);
 /* Has the communicators take their control messages, and look for lost ranks.  The lock is held. */

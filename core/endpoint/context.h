@@ -266,6 +266,9 @@ struct context_making {
 	int32_t color, key;
 	const int32_t *exclude; /* for a shrink, else NULL */
 	int32_t n;
+	/* For a shrink: the host lane over which the backend's open exchanges, or NULL; the parent's aborts before it. */
+	struct lane *over;
+	int aborted;
 	/*
 	 * Has another rank failed, so that the backend's function will not end?  The thread of context_derive_open calls it
 	 * while it waits in that function.

@@ -34,11 +34,12 @@ int group_join(struct lane *lane)
 {
 	const uint64_t number = group_current();
 	struct member *bigger;
+	uint64_t before;
 
 	if (!number || lane->joined == number)
 		return COLL_SUCCESS;
-	if (lane->index == LANE_FIRST)
-		(void)lane_before_group(lane, number);
+	if (lane_host(lane) && lane_has_one_order(lane) && lane_before_group(lane, number, &before))
+		return COLL_ERR_NO_MEMORY;
 	if (group.n == group.cap) {
 		bigger = realloc(group.members, (size_t)(group.cap * 2 + 16) * sizeof(*bigger));
 		if (!bigger)
@@ -190,5 +191,6 @@ coll_result_t coll_group_end(void)
 	group.members = NULL;
 	group.n = group.cap = group.natives = 0;
 	overlap_forget();
+	lane_forget_group();
 	return error_raise(&first);
 }

@@ -335,10 +335,10 @@ coll_result_t coll_test(coll_request_t request, int32_t *done)
 		return error_code();
 	lane = task->lane;
 	context_progress(lane->context);
-	if (lane->finished < task->number) {
-		lane_help(lane->context, lane);
+	if (!task_is_done(task))
+		lane_help_other(lane);
+	if (lane->finished < task->number)
 		lane->client->poll(lane);
-	}
 	over = task_is_done(task);
 	code = over ? task_result(task) : comm_error(lane);
 	if (done)

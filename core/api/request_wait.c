@@ -2,6 +2,7 @@
 /* request_wait.c - waits for some of several requests, which may belong to different communicators. */
 #include "api/request.h"
 #include "comm/comm_wait.h"
+#include "comm/lane.h"
 #include "base/error.h"
 #include "base/handle.h"
 
@@ -139,6 +140,7 @@ static void waits_poll(const struct waits *w, const struct task *task)
 {
 	struct lane *lane = task->lane;
 
+	lane_help_other(lane);
 	lane->waited = w->unlimited && task->kind->describe ? task : NULL;
 	lane->client->poll(lane);
 	lane->waited = NULL;

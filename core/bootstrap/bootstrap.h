@@ -40,10 +40,12 @@ int bootstrap_open_local(struct bootstrap **bootstraps, int nranks);
 
 /*
  * Makes a bootstrap of ranks[0..nranks) of `parent`, in this order, after other ranks have failed.  It
- * knows its peers, and its key follows from the parent's key and `number`, but it cannot exchange.
+ * knows its peers, and its key follows from the parent's key and `number`, but it cannot exchange, unless
+ * bootstrap_exchange_by gives it a function, which sets the error that it returns.
  */
 int bootstrap_open_shrunk(struct bootstrap **bootstrap, const struct bootstrap *parent,
 			  const int *ranks, int rank, int nranks, uint32_t number);
+void bootstrap_exchange_by(struct bootstrap *bootstrap, coll_exchange_fn exchange, void *user);
 
 /*
  * From now on this rank's waits in the bootstrap end with COLL_ERR_ABORTED soon after *aborted becomes

@@ -31,6 +31,7 @@ struct given_bootstrap {
 	struct bootstrap bootstrap;
 	coll_exchange_fn exchange;
 	void *user;
+	int is_own;                 /* the function is the library's, and sets the error */
 	struct given_block *blocks; /* nranks */
 };
 
@@ -38,9 +39,18 @@ static int given_call(struct bootstrap *bootstrap, const void *in, void *out, si
 		      int64_t timeout_ms)
 {
 	struct given_bootstrap *u = (struct given_bootstrap *)bootstrap;
-	int32_t rc = u->exchange(u->user, in, out, len, timeout_ms);
+	int32_t rc;
 	char seconds[24];
 
+	if (!u->exchange)
+		return error_set(
+			COLL_ERR_UNSUPPORTED,
+			"the %d ranks that coll_comm_shrink has left cannot exchange over the old "
+			"communicator's bootstrap: make a new communicator with a new id",
+			bootstrap->nranks);
+	rc = u->exchange(u->user, in, out, len, timeout_ms);
+	if (rc != 0 && u->is_own)
+		return rc;
 	if (rc != 0)
 		return error_set(COLL_ERR_REMOTE,
 				 "the application's exchange returned %d on rank %d "
@@ -421,38 +431,23 @@ int bootstrap_open_local(struct bootstrap **bootstraps, int nranks)
 
 /* --------------------------------------------------------------- survivors -- */
 
-/* A bootstrap ends with its first dead rank: its survivors know their peers, but cannot exchange. */
-static int shrunk_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
-			   struct bootstrap_failure *failure, int64_t timeout_ms)
-{
-	(void)in;
-	(void)out;
-	(void)len;
-	(void)failure;
-	(void)timeout_ms;
-	return error_set(COLL_ERR_UNSUPPORTED,
-			 "the %d ranks that coll_comm_shrink has left cannot exchange over the old "
-			 "communicator's bootstrap: make a new communicator with a new id",
-			 bootstrap->nranks);
-}
-
-static void shrunk_close(struct bootstrap *bootstrap)
-{
-	(void)bootstrap;
-}
-
-static const struct bootstrap_kind shrunk_kind = {
-	.exchange = shrunk_exchange, .close = shrunk_close, .sticky = 0};
-
 int bootstrap_open_shrunk(struct bootstrap **bootstrap, const struct bootstrap *parent,
 			  const int *ranks, int rank, int nranks, uint32_t number)
 {
 	const uint8_t *bytes = (const uint8_t *)ranks;
 	uint8_t named[32] = {0};
-	int code = bootstrap_new(bootstrap, sizeof(**bootstrap), &shrunk_kind, rank, nranks);
+	struct given_bootstrap *u;
+	int code = bootstrap_new(bootstrap, sizeof(*u), &given_kind, rank, nranks);
 
 	if (code)
 		return code;
+	u = (struct given_bootstrap *)*bootstrap;
+	u->is_own = 1;
+	u->blocks = calloc((size_t)nranks, sizeof(*u->blocks));
+	if (!u->blocks) {
+		bootstrap_close(*bootstrap);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
+	}
 	for (int r = 0; r < nranks; r++)
 		(*bootstrap)->peers[r] = parent->peers[ranks[r]];
 	siphash128(parent->key, bytes, (size_t)nranks * sizeof(*ranks), named);
@@ -460,4 +455,12 @@ int bootstrap_open_shrunk(struct bootstrap **bootstrap, const struct bootstrap *
 	siphash128(parent->key, named, sizeof(named), (*bootstrap)->key);
 	(*bootstrap)->key_is_secret = parent->key_is_secret;
 	return COLL_SUCCESS;
+}
+
+void bootstrap_exchange_by(struct bootstrap *bootstrap, coll_exchange_fn exchange, void *user)
+{
+	struct given_bootstrap *u = (struct given_bootstrap *)bootstrap;
+
+	u->exchange = exchange;
+	u->user = user;
 }

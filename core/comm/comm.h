@@ -194,8 +194,6 @@ struct comm {
 	uint64_t host_number, host_issued;
 	/* The last operation of the host lane that stages device memory, 0: none; and `issued` of the first lane before it. */
 	uint64_t staged_number, staged_after;
-	/* The last group of a thread with a call of either lane, and `issued` of the first lane before its first call. */
-	uint64_t group, before_group;
 	/*
 	 * The last operation of the first lane for which an operation of the host lane waits, so that all later
 	 * operations wait for it too; 0: none.

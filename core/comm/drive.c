@@ -122,3 +122,9 @@ int drive_busy(const struct context *context)
 {
 	return context->lanes && engines_busy(context->lanes) != NULL;
 }
+
+void drive_rest(struct context *context)
+{
+	if (context->lanes)
+		engines_progress(context->lanes);
+}

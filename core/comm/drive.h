@@ -16,5 +16,6 @@ void drive_shut(struct context *context);
 int drive_awaits(const struct context *context);
 int64_t drive_due(const struct context *context);
 int drive_busy(const struct context *context);
+void drive_rest(struct context *context);
 
 #endif

@@ -112,15 +112,54 @@ struct lane *lane_go_native(struct lane *host)
 	return native;
 }
 
-uint64_t lane_before_group(struct lane *native, uint64_t group)
-{
-	struct comm *comm = native->comm;
+/* What lane_before_group has found for the open group of the calling thread. */
+struct lane_before {
+	coll_comm_t comm;
+	uint64_t number;
+};
 
-	if (comm->group != group) {
-		comm->group = group;
-		comm->before_group = native->issued;
+static _Thread_local struct {
+	uint64_t group;
+	int n, cap;
+	struct lane_before *all;
+} lane_group;
+
+static struct lane_before *lane_find_before(const struct comm *comm, uint64_t group)
+{
+	if (lane_group.group != group)
+		lane_group.n = 0;
+	lane_group.group = group;
+	for (int i = lane_group.n - 1; i >= 0; i--)
+		if (lane_group.all[i].comm == comm->handle)
+			return &lane_group.all[i];
+	return NULL;
+}
+
+int lane_before_group(const struct lane *native, uint64_t group, uint64_t *number)
+{
+	const struct lane_before *found = lane_find_before(native->comm, group);
+	struct lane_before *bigger;
+
+	*number = found ? found->number : native->issued;
+	if (found)
+		return COLL_SUCCESS;
+	if (lane_group.n == lane_group.cap) {
+		bigger = realloc(lane_group.all,
+				 (size_t)(lane_group.cap * 2 + 16) * sizeof(*bigger));
+		if (!bigger)
+			return error_set(COLL_ERR_NO_MEMORY, "no memory for a group");
+		lane_group.all = bigger;
+		lane_group.cap = lane_group.cap * 2 + 16;
 	}
-	return comm->before_group;
+	lane_group.all[lane_group.n++] = (struct lane_before){native->comm->handle, *number};
+	return COLL_SUCCESS;
+}
+
+void lane_forget_group(void)
+{
+	free(lane_group.all);
+	lane_group.all = NULL;
+	lane_group.n = lane_group.cap = 0;
 }
 
 void lane_note_issued(struct lane *native, uint64_t number)
@@ -234,6 +273,21 @@ void lane_help(struct context *native, struct lane *lane)
 	context_leave(host);
 	if (lane)
 		lane_check_other(lane);
+}
+
+void lane_help_other(struct lane *lane)
+{
+	struct lane *other = lane_other(lane);
+
+	if (!other)
+		return;
+	if (lane->index == LANE_FIRST) {
+		lane_help(lane->context, lane);
+	} else if (lane_has_one_order(other) && lock_try(&other->context->lock)) {
+		lane_drive(lane);
+		lock_release(&other->context->lock);
+		lane_check_other(lane);
+	}
 }
 
 void lane_progress(struct lane *lane)

@@ -89,10 +89,12 @@ struct lane *lane_go_native(struct lane *host);
 struct lane *lane_switch(struct lane *lane);
 
 /*
- * The last operation of a native lane before a group of this thread: `issued` at the group's first call of either
- * lane.  The native lane is entered.  Accepts the lane of a communicator of one lane.
+ * *number becomes the last operation of a native lane before the open group of this thread: `issued` at the group's first
+ * call of either lane.  The native lane is entered.  COLL_ERR_NO_MEMORY.
  */
-uint64_t lane_before_group(struct lane *native, uint64_t group);
+int lane_before_group(const struct lane *native, uint64_t group, uint64_t *number);
+/* The thread's group has ended. */
+void lane_forget_group(void);
 
 /* --- the host lane of a native lane, whose lock is held */
 
@@ -136,6 +138,11 @@ void lane_drive(struct lane *lane);
  * entered; NULL: no lane is.
  */
 void lane_help(struct context *native, struct lane *lane);
+/*
+ * The program asks again and again for a task of the lane: moves the other lane, for which other ranks may wait before they
+ * do their part of the task.  Accepts any lane.
+ */
+void lane_help_other(struct lane *lane);
 /* Moves the host lane, and asks the other ranks where they are.  Accepts any lane. */
 void lane_progress(struct lane *lane);
 /* Does this thread, which holds the lock of `lane`, hold the lock of `other` too, by lane_drive of either? */

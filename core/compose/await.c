@@ -89,11 +89,8 @@ int await_issue(struct lane *lane, const struct order_point *point, struct strea
 	struct op *op;
 	const int code = op_make(lane, &call, &op);
 
-	if (code) {
-		outcome_unref(point->outcome);
-		stream_event_unref(event);
+	if (code)
 		return code;
-	}
 	op->awaited = *point;
 	op_enqueue(op, 0);
 	op->stream_events = event;

@@ -191,19 +191,25 @@ static int context_open_end(struct context *context, int code, const coll_error_
 	return code ? error_take(code, err) : COLL_SUCCESS;
 }
 
-int context_open(struct context *context)
+/* By the backend's open. */
+static int context_open_making(struct context *context, const struct context_making *making)
 {
 	coll_error_t err = error_blank();
 	const int is_first = plugin_open_begin(context->plugin);
 	int code;
 
-	context_open_begin(context, NULL);
+	context_open_begin(context, making);
 	code = context->plugin->backend.open(&context->host, &context->ep, &err);
 	plugin_open_end(context->plugin, is_first);
 	code = context_open_end(context, code, &err);
 	if (!code)
 		context_begin(context);
 	return code;
+}
+
+int context_open(struct context *context)
+{
+	return context_open_making(context, NULL);
 }
 
 int context_all_ok(const struct context *context, struct bootstrap *bootstrap, int code,
@@ -306,14 +312,15 @@ int context_split_nothing(struct context *context, const struct context_making *
 
 int context_derive_open(struct context *context, const struct context_making *making)
 {
+	const coll_native_t *native = context->plugin->backend.native;
 	int code;
 
 	atomic_store(&context->opening.deriving,
 		     making->exclude ? CONTEXT_SHRINKS : CONTEXT_SPLITS);
-	if (making->exclude || context->plugin->backend.native->split)
+	if (making->exclude ? native->shrink != NULL : native->split != NULL)
 		code = context_derive_native(context, making);
 	else
-		code = context_open(context);
+		code = context_open_making(context, making->exclude ? making : NULL);
 	atomic_store(&context->opening.deriving, 0);
 	return code;
 }

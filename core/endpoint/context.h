@@ -94,6 +94,8 @@ struct context_client {
 	int64_t (*due)(const struct context *context);
 	/* Does a backend without a transport have operations in flight? */
 	int (*busy)(const struct context *context);
+	/* Such a backend moves only when it is polled, and has none in flight: polls it for the sake of other ranks. */
+	void (*rest)(struct context *context);
 };
 
 /* Slots of a hash table of the communicators of a context. */
@@ -264,6 +266,9 @@ struct context_making {
 	int32_t color, key;
 	const int32_t *exclude; /* for a shrink, else NULL */
 	int32_t n;
+	/* For a shrink: the host lane over which the backend's open exchanges, or NULL; the parent's aborts before it. */
+	struct lane *over;
+	int aborted;
 	/*
 	 * Has another rank failed, so that the backend's function will not end?  The thread of context_derive_open calls it
 	 * while it waits in that function.
@@ -366,6 +371,16 @@ static inline int context_flush(struct context *context)
 
 /* Moves messages and operations without blocking.  Returns 1 if any moved.  The lock is held. */
 int context_progress(struct context *context);
+/*
+ * Is the backend one without a transport that moves only when it is polled?  Data of operations that are complete on this
+ * rank may still have to go to other ranks, so waits poll it also when it has nothing in flight.
+ */
+static inline int context_rests(const struct context *context)
+{
+	const coll_backend_t *b = &context->plugin->backend;
+
+	return b->flags & COLL_BACKEND_POLL && !b->transport;
+}
 /* Forgets that client->check is due.  Returns 1 if it was.  The lock is held. */
 int context_take_news(struct context *context);
 /* Has the communicators take their control messages, and look for lost ranks.  The lock is held. */

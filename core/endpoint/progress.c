@@ -70,6 +70,8 @@ int context_progress(struct context *context)
 
 	if (context->ep && t)
 		moved = t->progress(context->ep);
+	else if (!context->busy && context_rests(context))
+		context->client->rest(context);
 	controls = context_take(context);
 	moved |= controls;
 	/* The flush completes most sends, and so the steps that waited for them. */

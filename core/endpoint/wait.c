@@ -83,6 +83,8 @@ static int wait_arm(struct context *context, struct wait_set *set)
 	if (blind && (context->busy || context->resting) &&
 	    context->plugin->backend.flags & COLL_BACKEND_POLL)
 		return 0;
+	if (!context->busy && context_rests(context))
+		context->client->rest(context);
 	if (context->client->look(context)) {
 		context->progress_count++;
 		return 0;
@@ -101,8 +103,8 @@ static int wait_arm(struct context *context, struct wait_set *set)
 /* Nothing of a backend without a transport is to be polled. */
 static int wait_is_at_rest(const struct context *context)
 {
-	return !context->plugin->backend.transport && !context->client->busy(context) &&
-	       !context->client->awaits(context);
+	return !context->plugin->backend.transport && !context_rests(context) &&
+	       !context->client->busy(context) && !context->client->awaits(context);
 }
 
 static int wait_arm_other(struct context *other, void *user)

@@ -176,7 +176,7 @@ static int wait_take(const struct context *context, struct context *l)
 	if (l == context || (!mine && context->host_context != l && l->host_context != context) ||
 	    !lock_try(&l->lock))
 		return 0;
-	if (mine || context->host_context == l || l->busy || l->resting)
+	if (mine || context->host_context == l || l->busy || l->resting || context_rests(l))
 		return 1;
 	lock_release(&l->lock);
 	return 0;

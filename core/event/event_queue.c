@@ -118,14 +118,18 @@ static int event_queue_await(struct lane *lane, struct event_at *at, int lane_in
 {
 	const struct order_point point = event_point(at, lane_index);
 	struct stream_event *stream = lane_index == LANE_FIRST ? at->stream : NULL;
+	int code;
 
 	if (!stream &&
 	    (!point.number || (point.outcome == lane->comm->outcome && lane_index == lane->index)))
 		return COLL_SUCCESS;
-	if (stream)
-		at->stream = NULL; /* the operation takes it over */
 	outcome_ref(point.outcome);
-	return await_issue(lane, &point, stream);
+	code = await_issue(lane, &point, stream);
+	if (code)
+		outcome_unref(point.outcome);
+	else if (stream)
+		at->stream = NULL; /* the operation has taken it over */
+	return code;
 }
 
 static int event_queue_wait(struct event *e, struct lane *lane, coll_stream_t unused)

@@ -21,6 +21,18 @@ struct lane_wait {
 	struct stream_event *event; /* of a stream; or NULL */
 };
 
+static struct lane_wait *lane_wait_new(const struct order_point *point, struct stream_event *event)
+{
+	struct stream_event *own = event ? stream_event_ref(event) : NULL;
+	struct lane_wait *wait = event && !own ? NULL : malloc(sizeof(*wait));
+
+	if (wait)
+		*wait = (struct lane_wait){NULL, order_point_copy(point), own};
+	else
+		stream_event_unref(own);
+	return wait;
+}
+
 static void lane_wait_free(struct lane_wait *wait)
 {
 	outcome_unref(wait->point.outcome);
@@ -87,16 +99,11 @@ int lane_order_add(struct lane *native, const struct order_point *point, struct 
 
 	if (!event && lane_order_waits_anyway(native->comm, point))
 		return COLL_SUCCESS;
-	lane_order_drop(native, point);
-	wait = malloc(sizeof(*wait));
-	if (wait)
-		*wait = (struct lane_wait){native->comm->waits, order_point_copy(point),
-					   event ? stream_event_ref(event) : NULL};
-	if (!wait || (event && !wait->event)) {
-		if (wait)
-			lane_wait_free(wait);
+	wait = lane_wait_new(point, event);
+	if (!wait)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for an event");
-	}
+	lane_order_drop(native, point);
+	wait->next = native->comm->waits;
 	native->comm->waits = wait;
 	return COLL_SUCCESS;
 }
@@ -105,12 +112,11 @@ int lane_order_add(struct lane *native, const struct order_point *point, struct 
 static int lane_order_add_before(struct lane *native)
 {
 	const uint64_t group = group_current();
-	const struct order_point before = {native->comm->outcome, LANE_FIRST,
-					   group ? lane_before_group(native, group)
-						 : native->issued};
+	struct order_point before = {native->comm->outcome, LANE_FIRST, native->issued};
+	const int code = group ? lane_before_group(native, group, &before.number) : COLL_SUCCESS;
 
-	return native->finished < before.number ? lane_order_add(native, &before, NULL)
-						: COLL_SUCCESS;
+	return code || native->finished >= before.number ? code
+							 : lane_order_add(native, &before, NULL);
 }
 
 /*
@@ -141,7 +147,12 @@ int lane_order_begin(struct lane *native)
 	while (!code && (wait = comm->waits)) {
 		comm->waits = wait->next;
 		code = lane_order_issue(host, wait);
-		free(wait);
+		if (!code) {
+			free(wait);
+		} else {
+			wait->next = comm->waits;
+			comm->waits = wait;
+		}
 	}
 	context_leave(host->context);
 	return code;
@@ -158,6 +169,8 @@ static int lane_order_make_stream(struct lane *native)
 {
 	struct comm *comm = native->comm;
 
+	if (!native->context->devices)
+		return error_set(COLL_ERR_UNSUPPORTED, "this process has no CUDA driver");
 	return comm->order_stream
 		       ? COLL_SUCCESS
 		       : caller_stream_make(native->context->device, &comm->order_stream);
@@ -268,6 +281,8 @@ static int lane_order_await(struct lane *native, uint64_t number)
 	const struct order_point there = {outcome_ref(native->comm->outcome), LANE_HOST, number};
 	const int code = await_issue(native, &there, NULL);
 
+	if (code)
+		outcome_unref(there.outcome);
 	return code ? lane_order_lost(native, code) : COLL_SUCCESS;
 }
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/handle.h"
 #include "comm/comm_wait.h"
+#include "comm/lane.h"
 #include "compose/stream_order.h"
 
 enum { ORDER_POINT_NAP_US = 100 };
@@ -47,6 +48,13 @@ static void order_point_leave(struct lane *lane, const struct lane *pinned)
 		comm_leave(lane);
 }
 
+/* The program asks again and again. */
+static void order_point_poll(struct lane *lane)
+{
+	lane_help_other(lane);
+	lane->client->poll(lane);
+}
+
 int order_point_result(const struct order_point *point, struct lane *pinned, int wait)
 {
 	struct lane *lane = order_point_enter(point, pinned);
@@ -58,7 +66,7 @@ int order_point_result(const struct order_point *point, struct lane *pinned, int
 	if (lane->finished < point->number && wait)
 		code = lane_wait(lane, point->number, 0);
 	else if (lane->finished < point->number)
-		lane->client->poll(lane);
+		order_point_poll(lane);
 	if (lane->finished >= point->number)
 		code = COLL_SUCCESS;
 	else if (lane->error)

@@ -172,4 +172,5 @@ const struct context_client comm_context_client = {
 	.awaits = client_awaits,
 	.due = drive_due,
 	.busy = drive_busy,
+	.rest = drive_rest,
 };

@@ -227,6 +227,7 @@ static int messages_probe(coll_comm_t handle, const char *what, const struct mes
 		code = messages_check_peer(lane, what, args);
 	if (!code && found) {
 		context_progress(lane->context);
+		lane_help_other(lane);
 		*found = message_probe(lane, args, &full);
 		code = *found ? COLL_SUCCESS : comm_error(lane);
 	} else if (!code) {

@@ -14,6 +14,7 @@
 #include "comm/comm_wait.h"
 #include "comm/life.h"
 #include "native/native.h"
+#include "native/survivors.h"
 #include "transport/channel.h"
 
 #include <stdio.h>
@@ -36,6 +37,7 @@ struct derive_meeting {
 	struct members m;            /* of the new communicator */
 	struct context *context;
 	struct lane *host; /* of the new communicator, until that owns it (comm/lane.h); or NULL */
+	int aborted;       /* of a shrink: the parent's aborts before it */
 };
 
 /* -------------------------------------------------------------- the rendezvous -- */
@@ -291,7 +293,11 @@ static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excl
 				   coll_comm_t *out)
 {
 	struct context *context = s->lane->context;
-	struct context_making making = {.failed = derive_native_shrink_failed, .user = s};
+	struct context_making making = {.failed = derive_native_shrink_failed,
+					.user = s,
+					.over = context->plugin->backend.native->shrink ? NULL
+											: s->host,
+					.aborted = s->aborted};
 	int32_t *exclude = calloc((size_t)s->lane->comm->nranks, sizeof(*exclude));
 	struct bootstrap *bootstrap;
 	int code;
@@ -309,6 +315,8 @@ static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excl
 					     s->m.n, context->next_context_id++);
 	if (!code)
 		code = derive_native_context(s, bootstrap);
+	if (!code && s->host)
+		bootstrap_exchange_by(bootstrap, survivors_exchange, s->context);
 	if (!code)
 		code = channel_derive_open(s->context, &making);
 	free(exclude);
@@ -322,7 +330,6 @@ static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excl
 static int derive_native_shrink_host_lane(struct derive_meeting *s, const uint8_t *excluded)
 {
 	struct lane *lane = s->lane, *host;
-	const int aborted = atomic_load(&lane->comm->aborted);
 	struct rank_name name;
 	int code;
 
@@ -331,7 +338,7 @@ static int derive_native_shrink_host_lane(struct derive_meeting *s, const uint8_
 	host = lane_go_host(lane);
 	code = derive_transport_shrunk(host, excluded, s->timeout_us, &s->host);
 	(void)lane_go_native(host);
-	if (code || atomic_load(&lane->comm->aborted) == aborted)
+	if (code || atomic_load(&lane->comm->aborted) == s->aborted)
 		return code;
 	return error_set(COLL_ERR_ABORTED, "coll_comm_shrink: %s aborted the communicator",
 			 comm_own_name(lane, &name));
@@ -352,13 +359,16 @@ static void derive_native_drop_host_lane(struct lane *host, int code)
 static int derive_native_shrink(struct lane *lane, const uint8_t *excluded, int64_t timeout_us,
 				coll_comm_t *out)
 {
-	struct derive_meeting s = {.lane = lane, .timeout_us = timeout_us};
+	struct derive_meeting s = {.lane = lane,
+				   .timeout_us = timeout_us,
+				   .aborted = atomic_load(&lane->comm->aborted)};
 	int code;
 
-	if (!lane->context->plugin->backend.native->shrink)
+	if (!lane->context->plugin->backend.native->shrink && !lane_host(lane))
 		return error_set(COLL_ERR_UNSUPPORTED,
 				 "coll_comm_shrink: backend '%s' has neither a transport nor a "
-				 "shrink of its own: make a new communicator with a new id",
+				 "shrink of its own, and the ranks have no companion over which "
+				 "they could meet: make a new communicator with a new id",
 				 lane->context->plugin->backend.name);
 	code = derive_native_shrink_host_lane(&s, excluded);
 	if (!code)

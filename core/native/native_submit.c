@@ -166,6 +166,18 @@ static void native_poll_markers(struct lane *lane)
 	}
 }
 
+/* A backend that moves only when it is polled may still have data for other ranks of operations that are complete here. */
+static int native_rest(struct lane *lane)
+{
+	coll_error_t err;
+
+	if (!context_rests(lane->context) || !lane->context->ep || lane->deferred || lane->error)
+		return 0;
+	error_clear(&err);
+	(void)native_slots(lane)->query(lane->context->ep, &err);
+	return 0;
+}
+
 int native_progress(struct lane *lane)
 {
 	const coll_native_t *slots = native_slots(lane);
@@ -174,7 +186,9 @@ int native_progress(struct lane *lane)
 	coll_error_t err;
 	int code;
 
-	if (!native_busy(lane) || lane->deferred)
+	if (!native_busy(lane))
+		return native_rest(lane);
+	if (lane->deferred)
 		return 0;
 	error_clear(&err);
 	n->unpolled = 0;

@@ -625,6 +625,8 @@ typedef struct coll_native {
 	 * find each other by ep: newhost->exchange returns COLL_ERR_UNSUPPORTED, because the
 	 * bootstrap of ep's ranks may have lost a rank.  newhost->key is new, and equal on all
 	 * remaining ranks.
+	 * NULL: the core calls open for the new communicator, if the ranks have a companion, over
+	 * which they exchange.
 	 */
 	int32_t (*shrink)(void *ep, const int32_t *exclude, int32_t n, const coll_host_t *newhost,
 			  void **newep, coll_error_t *err);

@@ -736,10 +736,11 @@ COLL_API coll_result_t coll_comm_idup(coll_comm_t comm, coll_comm_t *newcomm,
  *           ends it after `destroy_timeout`.
  * Errors    COLL_ERR_PEER_LOST: another rank has died meanwhile, and the text has its number;
  *           exclude it too and call again.  COLL_ERR_INVALID_USAGE: the call is inside a group.
- *           COLL_ERR_UNSUPPORTED: the backend has neither a transport nor a shrink of its own.
+ *           COLL_ERR_UNSUPPORTED: the backend has neither a transport nor a shrink of its own, and the
+ *           ranks have no companion.
  *
- * A communicator that the shrink of a backend without a transport made cannot be split: shrink it,
- * or make a new communicator.
+ * A communicator that the shrink of a backend without a transport made can be split if the ranks have
+ * a companion; else shrink it, or make a new communicator.
  */
 COLL_API coll_result_t coll_comm_shrink(coll_comm_t comm, const int32_t *exclude, int32_t nexclude,
 					coll_comm_t *newcomm, const coll_config_t *config,

@@ -122,7 +122,6 @@ struct ucc {
 	int in_group;          /* the open group is one batch */
 	struct ucc *next_open; /* see ucc_log_add */
 	int64_t idle_since;    /* clock_now_us of the last post or completion; 0: not read since */
-	int rest_moves;        /* ucc_query still moves UCX so often without operations */
 };
 
 /* ------------------------------------------------------------------- ucc_team.c -- */

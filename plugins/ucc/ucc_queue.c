@@ -15,8 +15,7 @@
 enum {
 	QUEUE_POLLS = 32,        /* between two reads of the clock */
 	QUEUE_BUSY_US = 1000000, /* a waiting thread yields for so long, and naps afterwards */
-	QUEUE_NAP_US = 100,
-	QUEUE_REST_MOVES = 16, /* of an endpoint without operations */
+	QUEUE_NAP_US = 100
 };
 
 /* --------------------------------------------------------------------------- ends -- */
@@ -136,7 +135,6 @@ static int32_t queue_end_first(struct ucc *u)
 	op->next = u->spare;
 	u->spare = op;
 	u->idle_since = 0;
-	u->rest_moves = QUEUE_REST_MOVES;
 	return status ? queue_fail(u, status, "ucc_collective_finalize") : COLL_SUCCESS;
 }
 
@@ -169,13 +167,11 @@ static int32_t queue_move(struct ucc *u)
 	return status < 0 ? queue_fail(u, status, "ucc_context_progress") : queue_advance(u);
 }
 
-/* The last bytes of an operation that is complete here may still be in UCX. */
+/* The last bytes of an operation that is complete here may still be in UCX, and other ranks may wait for them. */
 static void queue_rest(struct ucc *u)
 {
-	if (u->rest_moves > 0 && !ucc_queue_is_stopped()) {
-		u->rest_moves--;
+	if (!ucc_queue_is_stopped() && !atomic_load_explicit(&u->aborted, memory_order_relaxed))
 		(void)ucc_library.ucc_context_progress(u->context);
-	}
 }
 
 int32_t ucc_query(void *ep, coll_error_t *err)

@@ -37,7 +37,7 @@ static void fault(struct run *run, const char *what)
 		run->fault = what;
 }
 
-static void run_begin(struct run *run, int requests)
+static void run_begin(struct run *run, const char *backend, int requests)
 {
 	coll_config_t config;
 	coll_args_t args = {.size = sizeof(args),
@@ -46,7 +46,7 @@ static void run_begin(struct run *run, int requests)
 			    .op = COLL_SUM,
 			    .count = 1};
 
-	ranks_config(&config, "bare");
+	ranks_config(&config, backend);
 	*run = (struct run){.fault = NULL};
 	if (coll_comm_init_all(run->comm, RANKS, NULL, &config))
 		bail_out("init_all: %s", coll_get_last_error(NULL));
@@ -134,7 +134,7 @@ static void test_scan(int requests)
 	alarm(RUN_S);
 	for (n = 0; hit && n < MOST;
 	     n++) { /* 0: for the allocations that a process makes only once */
-		run_begin(&run, requests);
+		run_begin(&run, "bare", requests);
 		if (!n)
 			alloc_find_code(NULL);
 		hit = run_once(&run, n) || !n;
@@ -149,6 +149,99 @@ static void test_scan(int requests)
 	   requests ? "a persistent scan" : "a scan", n - 2);
 }
 
+/* ------------------------------------------------------------------------- events -- */
+
+enum { POLLS = 200 };
+
+/* A communicator of one rank whose backend takes no host memory, so that nothing else orders its scan. */
+static coll_comm_t lone_begin(void)
+{
+	char id[COLL_UNIQUE_ID_SIZE];
+	coll_config_t config;
+	coll_comm_t comm;
+
+	ranks_config(&config, "ondevice");
+	if (coll_get_unique_id(id, sizeof(id)) || coll_comm_init_rank(&comm, 1, id, 0, &config))
+		bail_out("init_rank: %s", coll_get_last_error(NULL));
+	return comm;
+}
+
+/* Has the newest call of the communicator ended, after many questions? */
+static int lone_ends(struct run *run, coll_comm_t comm)
+{
+	coll_request_t request;
+	int32_t done = 0;
+
+	if (coll_get_request(comm, &request)) {
+		fault(run, "no request");
+		return 0;
+	}
+	for (int i = 0; i < POLLS && !done; i++)
+		if (coll_test(request, &done))
+			fault(run, "the scan fails");
+	coll_request_free(request);
+	return done;
+}
+
+static coll_result_t lone_scan(coll_comm_t comm, int64_t *x)
+{
+	return coll_scan(x, x, 1, COLL_INT64, COLL_SUM, comm, NULL);
+}
+
+/* The scan behind an event of another communicator fails at allocation n, and is issued again: it still waits. */
+static int run_behind_event(struct run *run, coll_comm_t comm, long n)
+{
+	coll_event_t event = NULL;
+	coll_result_t code;
+	int64_t x = 1;
+	int hit;
+
+	if (coll_event_create(run->comm[1], &event) || scan(run, 1) ||
+	    coll_event_record(event, run->comm[1]) || coll_comm_wait_event(comm, event))
+		fault(run, "no event");
+	alloc_arm(n);
+	code = lone_scan(comm, &x);
+	alloc_disarm();
+	hit = alloc_hit();
+	coll_event_destroy(event);
+	if (code && code != COLL_ERR_NO_MEMORY)
+		fault(run, "the scan fails with another code");
+	if (code && lone_scan(comm, &x))
+		fault(run, "the scan fails again");
+	if (lone_ends(run, comm))
+		fault(run, "the scan has not waited for the event");
+	if (scan(run, 0) || coll_sync(run->comm[0]) || coll_sync(run->comm[1]) || coll_sync(comm))
+		fault(run, "the event does not come");
+	return hit;
+}
+
+static void test_event(void)
+{
+	const char *what = "";
+	struct run run;
+	coll_comm_t comm;
+	long n;
+	int hit = 1;
+
+	alarm(RUN_S);
+	for (n = 0; hit && n < MOST; n++) {
+		run_begin(&run, "simulated", 0);
+		comm = lone_begin();
+		if (!n)
+			alloc_find_code(NULL);
+		hit = run_behind_event(&run, comm, n) || !n;
+		coll_comm_destroy(comm);
+		run_end(&run);
+		if (run.fault) {
+			diag("allocation %ld: %s", n, run.fault);
+			what = run.fault;
+		}
+	}
+	alarm(0);
+	ok(!*what && n > 2 && n < MOST, "a scan behind an event: each of %ld allocations fails",
+	   n - 2);
+}
+
 int main(void)
 {
 	ranks_plugins(".libs", "tests/plugins/.libs");
@@ -156,6 +249,7 @@ int main(void)
 	setenv("COLL_DESTROY_TIMEOUT", "1s", 1);
 	test_scan(0);
 	test_scan(1);
+	test_event();
 	return done_testing();
 }
 

@@ -151,6 +151,94 @@ static void order_sum_and_messages_behind(struct rank *r)
 	order_group_behind(r, 1);
 }
 
+/* -------------------------------------------------------------- groups of two threads -- */
+
+/* What the thread of a second group on the communicator of a rank shares with the rank's own thread. */
+struct order_second {
+	coll_comm_t comm;
+	coll_result_t code;
+	int64_t sum;
+	_Atomic int step; /* 1: begin; 2: the group has its call; 3: end */
+};
+
+static void order_await_step(struct order_second *s, int step)
+{
+	while (s->step < step)
+		ranks_sleep(0.0001);
+}
+
+static void *order_second_group(void *arg)
+{
+	struct order_second *s = arg;
+
+	order_await_step(s, 1);
+	s->code = coll_group_start();
+	if (!s->code)
+		s->code = coll_allreduce(&s->sum, &s->sum, 1, COLL_INT64, COLL_SUM, s->comm, NULL);
+	s->step = 2;
+	order_await_step(s, 3);
+	if (!s->code)
+		s->code = coll_group_end();
+	return NULL;
+}
+
+/* A ring of messages between whose calls another thread begins a group, which ends after the ring. */
+static void order_two_groups(struct rank *r)
+{
+	const int next = (r->rank + 1) % r->nranks, last = (r->rank + r->nranks - 1) % r->nranks;
+	struct order_second s = {.comm = r->comm, .sum = 1};
+	int64_t x = r->rank, y = -1;
+	coll_request_t request = NULL;
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, order_second_group, &s)) {
+		rank_fail(r, "no thread");
+		return;
+	}
+	rank_did(r, coll_group_start(), "group_start");
+	rank_did(r, coll_recv(&y, 1, COLL_INT64, last, 0, r->comm, NULL), "recv");
+	rank_did(r, coll_get_request(r->comm, &request), "get_request");
+	s.step = 1;
+	order_await_step(&s, 2);
+	rank_did(r, coll_send(&x, 1, COLL_INT64, next, 0, r->comm, NULL), "send");
+	rank_did(r, coll_group_end(), "group_end");
+	rank_ends(r, request, COLL_SUCCESS, "the message");
+	s.step = 3;
+	pthread_join(thread, NULL);
+	rank_did(r, s.code, "the second group");
+	rank_did(r, coll_sync(r->comm), "sync");
+	rank_is(r, y, last, "the message");
+	rank_is(r, s.sum, r->nranks, "the sum");
+}
+
+/* ------------------------------------------------------------------------------ events -- */
+
+/* The calls behind an event wait for another communicator's scan, whichever lane does them. */
+static void order_events(struct rank *r)
+{
+	int64_t x = 1, y = -1, sum = -1, scan = -1;
+	coll_comm_t other = NULL;
+	coll_event_t event = NULL;
+
+	rank_did(r, coll_comm_dup(r->comm, &other), "dup");
+	rank_did(r, coll_event_create(other, &event), "event_create");
+	for (int round = 0; round < LATE_ROUNDS; round++) {
+		y = sum = scan = -1;
+		order_is_late(r);
+		rank_did(r, coll_scan(&x, &y, 1, COLL_INT64, COLL_SUM, other, NULL), "scan");
+		rank_did(r, coll_event_record(event, other), "event_record");
+		rank_did(r, coll_comm_wait_event(r->comm, event), "wait_event");
+		rank_did(r, coll_allreduce(&y, &sum, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+			 "allreduce");
+		rank_did(r, coll_scan(&y, &scan, 1, COLL_INT64, COLL_MAX, r->comm, NULL), "scan");
+		rank_did(r, coll_sync(r->comm), "sync");
+		rank_is(r, sum, (int64_t)r->nranks * (r->nranks + 1) / 2, "the sum");
+		rank_is(r, scan, r->rank + 1, "the scan");
+	}
+	rank_did(r, coll_event_destroy(event), "event_destroy");
+	rank_did(r, coll_comm_destroy(other), "destroy");
+}
+
 /* --------------------------------------------------------------------------- requests -- */
 
 static coll_request_t order_request_of(struct rank *r, coll_args_t args)
@@ -272,6 +360,8 @@ static const struct order_case {
 	{"groups of messages and sums", order_groups},
 	{"a group of messages behind a sum", order_messages_behind},
 	{"a group of a sum and messages behind a sum", order_sum_and_messages_behind},
+	{"groups of two threads", order_two_groups},
+	{"an event of another communicator", order_events},
 	{"persistent requests", order_requests},
 	{"a group of persistent requests behind a sum", order_requests_behind},
 	{"persistent requests for which a program only asks", order_polls},

@@ -6,7 +6,7 @@
 
 #include <dlfcn.h>
 
-enum { BARRIERS = 100 };
+enum { BARRIERS = 100, WAITS_MOVES = 100, WAITS_S = 20 };
 
 static struct ucc_standin *standin;
 
@@ -90,6 +90,180 @@ static void test_rest(void)
 	standin_end(&comm, 1);
 }
 
+/* -------------------------------------------------------------------------- waits -- */
+
+static void wait_sync(struct rank *r, int32_t *x)
+{
+	rank_did(r, coll_recv(x, 1, COLL_INT32, 1, 0, r->comm, NULL), "recv");
+	rank_did(r, coll_sync(r->comm), "sync");
+}
+
+static void wait_wait(struct rank *r, int32_t *x)
+{
+	rank_ends(r, rank_irecv(r, x, 1, 1, 0), COLL_SUCCESS, "wait");
+}
+
+static void wait_test(struct rank *r, int32_t *x)
+{
+	coll_request_t request = rank_irecv(r, x, 1, 1, 0);
+	int32_t done = 0;
+
+	while (!done && rank_did(r, coll_test(request, &done), "test"))
+		;
+	rank_did(r, coll_request_free(request), "free");
+}
+
+/* coll_wait_some and coll_wait_any, with each kind of limit. */
+static void wait_some(struct rank *r, int32_t *x, int any, int64_t timeout_ms)
+{
+	coll_request_t request = rank_irecv(r, x, 1, 1, 0);
+	int32_t index, count;
+	coll_result_t code;
+
+	do
+		code = any ? coll_wait_any(1, &request, timeout_ms, &index)
+			   : coll_wait_some(1, &request, timeout_ms, &index, &count);
+	while (code == COLL_IN_PROGRESS);
+	rank_did(r, code, "wait_some");
+	rank_did(r, coll_request_free(request), "free");
+}
+
+static void wait_some_now(struct rank *r, int32_t *x)
+{
+	wait_some(r, x, 0, 0);
+}
+
+static void wait_some_long(struct rank *r, int32_t *x)
+{
+	wait_some(r, x, 0, -1);
+}
+
+static void wait_any_short(struct rank *r, int32_t *x)
+{
+	wait_some(r, x, 1, 1);
+}
+
+static void wait_any_long(struct rank *r, int32_t *x)
+{
+	wait_some(r, x, 1, -1);
+}
+
+static void wait_for(struct rank *r, int32_t *x)
+{
+	coll_request_t request = rank_irecv(r, x, 1, 1, 0);
+
+	rank_did(r, coll_wait_for(request, 60000), "wait_for");
+	rank_did(r, coll_request_free(request), "free");
+}
+
+static void wait_event(struct rank *r, int32_t *x, int asks)
+{
+	coll_event_t event;
+	coll_result_t code;
+
+	rank_did(r, coll_recv(x, 1, COLL_INT32, 1, 0, r->comm, NULL), "recv");
+	if (!rank_did(r, coll_event_create(r->comm, &event), "event_create"))
+		return;
+	rank_did(r, coll_event_record(event, r->comm), "event_record");
+	do
+		code = asks ? coll_event_query(event) : coll_event_synchronize(event);
+	while (code == COLL_IN_PROGRESS);
+	rank_did(r, code, "the event");
+	rank_did(r, coll_event_destroy(event), "event_destroy");
+}
+
+static void wait_event_synchronize(struct rank *r, int32_t *x)
+{
+	wait_event(r, x, 0);
+}
+
+static void wait_event_query(struct rank *r, int32_t *x)
+{
+	wait_event(r, x, 1);
+}
+
+static void wait_probe(struct rank *r, int32_t *x)
+{
+	coll_status_t status = {.size = sizeof(status)};
+
+	rank_did(r, coll_probe(1, 0, r->comm, &status), "probe");
+	wait_wait(r, x);
+}
+
+static void wait_iprobe(struct rank *r, int32_t *x)
+{
+	coll_status_t status = {.size = sizeof(status)};
+	int32_t found = 0;
+
+	while (!found && rank_did(r, coll_iprobe(1, 0, r->comm, &found, &status), "iprobe"))
+		;
+	wait_wait(r, x);
+}
+
+static const struct way {
+	const char *name;
+	void (*receive)(struct rank *r, int32_t *x);
+	int by_receive; /* the message is one of coll_send */
+} ways[] = {
+	{"coll_sync", wait_sync, 1},
+	{"coll_wait", wait_wait, 0},
+	{"coll_test", wait_test, 0},
+	{"coll_wait_some that only asks", wait_some_now, 0},
+	{"coll_wait_some", wait_some_long, 0},
+	{"coll_wait_any for a millisecond", wait_any_short, 0},
+	{"coll_wait_any", wait_any_long, 0},
+	{"coll_wait_for", wait_for, 0},
+	{"coll_event_synchronize", wait_event_synchronize, 1},
+	{"coll_event_query", wait_event_query, 1},
+	{"coll_probe", wait_probe, 0},
+	{"coll_iprobe", wait_iprobe, 0},
+};
+
+/* Rank 1 sends once the wait of rank 0 has moved UCX, as another rank may need. */
+static void waits(struct rank *r)
+{
+	const struct way *way = r->user;
+	const double end = ranks_now() + WAITS_S;
+	int64_t sum = 1;
+	int32_t x = 7;
+
+	if (r->rank == 0) {
+		rank_did(r, coll_allreduce(&sum, &sum, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+			 "allreduce");
+		x = 0;
+		way->receive(r, &x);
+		rank_is(r, x, 7, "the message");
+	} else {
+		while (standin->moves < WAITS_MOVES && ranks_now() < end)
+			ranks_sleep(0.001);
+		if (standin->moves < WAITS_MOVES)
+			rank_fail(r, "UCX was moved %d times", standin->moves);
+		rank_did(r, coll_allreduce(&sum, &sum, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+			 "allreduce");
+		if (way->by_receive)
+			rank_did(r, coll_send(&x, 1, COLL_INT32, 0, 0, r->comm, NULL), "send");
+		else
+			rank_ends(r, rank_isend(r, &x, 1, 0, 0), COLL_SUCCESS, "isend");
+	}
+	rank_did(r, coll_sync(r->comm), "sync");
+}
+
+/* A call of UCC is under way (`needs_moves`), or complete on this rank, while it waits for a call of the companion. */
+static void test_waits(int needs_moves)
+{
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		const struct ranks_job job = {.backend = "ucc",
+					      .nranks = 2,
+					      .fn = waits,
+					      .user = (void *)(uintptr_t)&ways[i]};
+
+		standin->needs_moves = needs_moves;
+		standin->moves = 0;
+		ranks_ok(&job, "%s moves UCC, whose call is %s", ways[i].name,
+			 needs_moves ? "under way" : "complete");
+	}
+}
+
 /* ----------------------------------------------------------------------- settings -- */
 
 static void test_tune(void)
@@ -171,6 +345,8 @@ int main(void)
 	test_exit(); /* first: a child of a process that uses UCC cannot */
 	test_cancelling();
 	test_rest();
+	test_waits(0);
+	test_waits(WAITS_MOVES / 2);
 	test_tune();
 	test_old_warning();
 	test_unfinished();

@@ -530,16 +530,28 @@ def link_names(manual, body):
     """Marks the names of functions and types in a text that is reStructuredText already."""
     def mark(match):
         return manual.reference(match[1]) or match[0]
-    body = re.sub(r"(?<![`\w])((?:lib)?coll[-._a-z0-9]*\(\d\))", r":manpage:`\1`", body)
-    return re.sub(r"(?<![`\w])(coll_\w*[a-z0-9])(?:\(\))?(?![\w*`.(])", mark, body)
+    lines, literal = body.split("\n"), False
+    for i, line in enumerate(lines):
+        begins = line and not line[0].isspace()
+        if begins or not literal:
+            text = re.sub(r"(?<![`\w])((?:lib)?coll[-._a-z0-9]*\(\d\))", r":manpage:`\1`", line)
+            lines[i] = re.sub(r"(?<![`\w])(coll_\w*[a-z0-9])(?:\(\))?(?![\w*`.(])", mark, text)
+        if begins:
+            literal = re.search(r"::( \w+)?$", line)  # the indented lines that follow are code
+    return "\n".join(lines)
 
 
 # --------------------------------------------------------------------- main --
 
 def write_index(manual, parts):
     """The start of the HTML reference, with a list of the pages."""
+    tutorials = sorted((n for n in manual.pages if n.startswith("coll-tutorial-")),
+                       key=lambda name: (name != "coll-tutorial-first", name))
     lines = ["libcoll", "=======", "", ".. toctree::", "   :maxdepth: 1", ""]
-    lines += ["   " + name for name, (section, _) in manual.pages.items() if section != 3 or name == "libcoll"]
+    lines += ["   " + name for name, (section, _) in manual.pages.items()
+              if (section != 3 or name == "libcoll") and name not in tutorials]
+    lines += ["", ".. toctree::", "   :maxdepth: 1", "   :caption: Tutorials", ""]
+    lines += ["   " + name for name in tutorials]
     for section in parts:
         names = [i.name for i in section.items if isinstance(i, Declaration) and manual.home[i.name] == i.name]
         lines += ["", ".. toctree::", "   :maxdepth: 1", "   :caption: " + section.title.capitalize(), ""]

@@ -2,15 +2,8 @@
 /*
  * coll.h - collective communication on host and device pointers, one API for every backend.
  *
- * This comment is the overview; the comment of each function is its manual.  The details that concern many
- * functions are man pages (their sources are in the folder docs):
- *   coll-completion(7)   what blocks, how long, who moves the data, and who owns the buffers
- *   coll-errors(7)       how the library notices failures, and what a failed communicator leaves behind
- *   coll-order(7)        the order of operations, the comparison of the ranks' calls, reproducible results
- *   coll-memory(7)       host and device memory, and staging
- *   coll-threads(7)      threads, signals, cancellation, jumps and child processes
- * Backend authors read backend.h.
- *
+ * This comment is the overview; the comment of each function is its manual.  Man pages (folder docs) have what
+ * concerns many functions.  Backend authors read backend.h.  COLL_BACKEND or coll.conf(5) chooses the backend.
  *
  * EXAMPLE
  *
@@ -20,44 +13,26 @@
  *   int main(void)
  *   {
  *           float mine[4] = {1, 2, 3, 4}, sum[4];
- *           coll_comm_t comm = NULL;
- *           int32_t code, rank = 0;
+ *           coll_comm_t comm;
  *
- *           code = coll_comm_init_env(&comm, NULL); // blocks until all ranks have arrived
- *           if (!code)
- *                   code = coll_comm_user_rank(comm, &rank);
- *           if (!code) // issues the operation and returns
- *                   code = coll_allreduce(mine, sum, 4, COLL_FLOAT32, COLL_SUM, comm, NULL);
- *           // Here the program may compute, but must not touch `mine` and `sum`.
- *           if (!code)
- *                   code = coll_sync(comm); // blocks until the operation is complete
- *           if (code)
- *                   fprintf(stderr, "%s\n", coll_get_last_error(NULL));
- *           else if (rank == 0)
- *                   printf("sums: %g %g %g %g\n", sum[0], sum[1], sum[2], sum[3]);
- *           if (comm)
- *                   coll_comm_destroy(comm);
- *           return code != COLL_SUCCESS;
+ *           if (coll_comm_init_env(&comm, NULL) || // waits until all ranks have arrived
+ *               coll_allreduce(mine, sum, 4, COLL_FLOAT32, COLL_SUM, comm, NULL) || // begins, and returns
+ *               coll_sync(comm)) // waits until the sum is there; `mine` and `sum` belong to the library until then
+ *                   return fprintf(stderr, "%s\n", coll_get_last_error(NULL)), 1;
+ *           printf("sums: %g %g %g %g\n", sum[0], sum[1], sum[2], sum[3]);
+ *           return coll_comm_destroy(comm);
  *   }
  *
  *   cc example.c $(pkg-config --cflags --libs coll) -o example && coll run -n 4 ./example
  *
- * COLL_BACKEND or coll.conf(5) chooses the backend when the program starts.
+ * COMMUNICATORS
  *
- *
- * LIFETIME
- *
- * A communicator is a group of ranks that communicate.  Every rank makes its own handle of it:
+ * A communicator is a group of ranks; every rank makes its own handle of it and destroys that by coll_comm_destroy():
  *   coll_comm_init_env        in programs that a launcher starts (coll run, torchrun, mpirun, srun)
  *   coll_comm_init_rank       in programs that can pass an id from one rank to the other ranks
  *   coll_comm_init_exchange   in programs that can already exchange bytes among all ranks
  *   coll_comm_init_all        for all ranks of one process
  *   coll_comm_split, _dup, _isplit, _idup, _shrink   from another communicator, which may end before or after
- * coll_comm_destroy() ends a communicator and makes its handle invalid.  The operations that
- * coll_red_op_create_* made for it end with it.  After that the program can only free its requests,
- * but can still use its events.
- * coll_comm_abort() stops a communicator at once; the program still has to destroy it.
- *
  *
  * PARAMETERS, the same for every function that has them
  *
@@ -68,50 +43,19 @@
  * op        An operation (coll_op_t).
  * stream    NULL, or a stream of the program (coll_stream_t).
  *
- *
- * COMPLETION
- *
- * A call issues its operation and returns.  The operation is complete when one of these says so:
- *   coll_sync      blocks until all operations of the communicator are complete
- *   coll_barrier   the same, and until every rank has called it
- *   coll_wait      blocks until the operation of a request is complete; coll_test does not block
- *   coll_event_synchronize   blocks until the work before an event is complete; coll_event_query
- *                  does not block
- * A communicator executes its operations in the order of the calls.  A group (coll_group_start)
- * issues several operations as one batch that runs at the same time.
- * Messages of coll_isend and coll_irecv are outside this order, and coll_sync and coll_barrier do not
- * wait for them: each has a request, which says when the message is complete, and an error of its own.
- *
- *
- * ERRORS
- *
- * Every function returns COLL_SUCCESS (0) or a COLL_ERR_* code.  The thread that made the call
- * reads the text of the error with coll_get_last_error(NULL).
- * A wrong argument is an error of the call: nothing was issued, and the communicator stays usable.
- * A later failure (a rank died, a timeout, ranks that issued different operations) fails the
- * communicator: the failure becomes its asynchronous error (coll_comm_get_async_error), its
- * operations end, and every later operation on it returns that error.  The program can then only
- * abort it, destroy it, or make a communicator of the surviving ranks with coll_comm_shrink().
- *
- *
  * CONVENTIONS, valid for every function unless the function's comment says otherwise
  *
- * Blocking       A function waits for other ranks or for data only if its comment says "Blocks", and every such
- *                wait ends after a timeout without progress: coll-completion(7).
- * Progress       Data moves while some thread is in a call on the communicator, or at any time with the option
- *                `progress = thread`: coll-completion(7).
- * Buffers        The caller owns all buffers, and leaves them alone until the operation is complete:
- *                coll-completion(7).
- * Order          All ranks issue the same collectives in the same order: coll-order(7).
- * Reproducible   With the option `reproducible = yes` results depend on inputs and rank order only: coll-order(7).
+ * Completion     A call issues an operation and returns.  The operation is complete when coll_sync, coll_barrier, its
+ *                request (coll_wait, coll_test) or an event says so: coll-completion(7) has who owns the buffers.
+ * Blocking       A function waits only if its comment says "Blocks", and every wait has a timeout: coll-completion(7).
+ * Progress       Data moves while a thread is in a call, or always with `progress = thread`: coll-completion(7).
+ * Errors         A function returns COLL_SUCCESS (0) or a COLL_ERR_* code, and coll_get_last_error(NULL) the text.  A
+ *                wrong argument harms nothing; a later failure ends the communicator: coll-errors(7).
+ * Order          All ranks issue the same collectives in the same order, which is that of execution: coll-order(7).
+ * Reproducible   With `reproducible = yes` results depend on inputs and rank order only: coll-order(7).
  * Device memory  A buffer may lie in host or device memory, as the backend takes it: coll-memory(7).
  * Threads        Every function may be called from any thread: coll-threads(7).
- * Counts         A count is a number of elements of `dtype`, never of bytes, from 0 to the capacity
- *                of memory.
- * FFI            Handles are opaque and pointer-sized, integers have fixed widths, no function
- *                needs a macro, and structs that may grow begin with their size.
- *                A language whose memory moves or ends by itself (Go, Java, Python, Rust) pins the buffers until
- *                the operation is complete, because the library keeps the pointers: coll-completion(7).
+ * Counts         A count is a number of elements of `dtype`, never of bytes, from 0 to the capacity of memory.
  */
 #ifndef COLL_COLL_H
 #define COLL_COLL_H
@@ -283,6 +227,10 @@ COLL_API const char *coll_op_name(coll_op_t op);
  * A process can have 1,048,576 (2^20) objects with handles at a time: communicators, requests,
  * events, registrations and coll_info_t together.  A call that would make one more returns
  * COLL_ERR_NO_MEMORY; once the program has destroyed or freed an object, the call succeeds again.
+ *
+ * For other languages: handles are opaque and pointer-sized, integers have fixed widths, no function needs a macro, and
+ * structs that may grow begin with their size.  A language whose memory moves or ends by itself (Go, Java, Python, Rust)
+ * pins the buffers until the operation is complete, because the library keeps the pointers: coll-completion(7).
  */
 typedef struct coll_comm *coll_comm_t;
 typedef struct coll_request *coll_request_t;
@@ -557,7 +505,8 @@ COLL_API coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks,
  * Ends a communicator: waits until its operations are complete, tells the peers, frees everything.
  *
  * The call is not collective and never ends the process.  The handle is invalid afterwards,
- * whatever the call returns.
+ * whatever the call returns.  The operations that coll_red_op_create_* made for the communicator end with it.  After
+ * that the program can only free the communicator's requests, but can still use its events.
  * Blocks    At most `destroy_timeout`; then the library drops the unfinished operations and logs a
  *           warning.  It does the same with a call of another thread that is still inside a backend
  *           without a transport (nccl), say a shrink: an abort ends that call.  It drops messages that

@@ -200,6 +200,10 @@ for program in "$dir"/readme*.py; do
     has "and prints '$wanted'" "$dir/out" "^$wanted$"
 done
 
+awk '/^```python$/ { on = 1; next } /^```$/ { on = 0 } on' "$src/README.md" >"$dir/top.py"
+timeout 120 "$build/coll" run --no-prefix -n 2 -- "$python" "$dir/top.py" >"$dir/out" 2>&1
+is "the program of the tree's README prints the sum on two ranks" "$(grep -c '^the sum over all ranks is 3.0$' "$dir/out")" 2
+
 accuracy() {
     sed -n 's/^held-out accuracy \([0-9.]*\) .*/\1/p' "$1"
 }

@@ -3,41 +3,48 @@
 # readme.t - the programs of README and coll.h compile and run as they say; files that README names
 # exist.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
+. "${top_srcdir:-.}/tests/docs/book.sh"
 
-src=${top_srcdir:-.}
-build=${top_builddir:-.}
-cc=${TEST_CC:-cc}
+command -v pkg-config >/dev/null || skip_all "pkg-config is not here"
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
+book_tree "$scratch/tree"
+TEST_CFLAGS="${TEST_CFLAGS-} -std=c11 -Wall -Wextra -Werror"
+export TEST_CFLAGS
 
-compile() {
-    # shellcheck disable=SC2086 # flags are words
-    $cc $TEST_CFLAGS -std=c11 -Wall -Wextra -Werror -I"$src/include" "$scratch/$1.c" \
-        -o "$scratch/$1" -L"$build/.libs" -lcoll -Wl,-rpath,"$build/.libs"
+# says NAME: runs README's command that begins so, in the folder of the programs.
+says() {
+    (cd "$scratch" && eval "$(sed -n "s/^    \($1 .*\)/\1/p" "$book_src/README.md" | head -n 1)") >"$scratch/out" 2>&1
 }
 
-awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' "$src/README.md" >"$scratch/hello.c"
+awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' "$book_src/README.md" >"$scratch/hello.c"
 check "README has a program" test -s "$scratch/hello.c"
-check "it compiles" compile hello
-"$build/coll" run -n 4 --no-prefix -- "$scratch/hello" >"$scratch/out" 2>&1
-check "it runs on four ranks" test $? -eq 0
-check "and each prints the sum" \
-    sh -c "test \$(grep -c '^the sum over all ranks is 4$' '$scratch/out') -eq 4"
+check "README's command compiles it" says cc
+check "README's command runs it" says 'coll run'
+is "and each of four ranks prints the sum" "$(grep -c '^\[[0-3]\] the sum over all ranks is 4$' "$scratch/out")" 4
+skip "README's other commands" ".ci/run begins with them, and tests/bindings/python.t has those for Python"
 
 # The example is in the first comment, on lines that begin with " *   "; its last line is "}".
 awk '/^ \*   #include/ { on = 1 } on { print substr($0, 6) } /^ \*   \}$/ { exit }' \
-    "$src/include/coll/coll.h" >"$scratch/example.c"
+    "$book_src/include/coll/coll.h" >"$scratch/example.c"
 check "coll.h has a program" test -s "$scratch/example.c"
-check "it compiles" compile example
-"$build/coll" run -n 4 --no-prefix -- "$scratch/example" >"$scratch/out" 2>&1
+# shellcheck disable=SC2046 # flags are words
+check "it compiles" cc "$scratch/example.c" -o "$scratch/example" $(pkg-config --cflags --libs coll)
+coll run -n 4 --no-prefix -- "$scratch/example" >"$scratch/out" 2>&1
 check "it runs on four ranks" test $? -eq 0
-check "and rank 0 prints the sums" test "$(cat "$scratch/out")" = "sums: 4 8 12 16"
+is "and each rank prints the sums" "$(grep -c '^sums: 4 8 12 16$' "$scratch/out")" 4
 
-sed -n 's/.*](\([a-z][A-Za-z0-9_./-]*\)).*/\1/p; s/^.*](\(LICENSE\)).*/\1/p' "$src/README.md" |
-    sort -u >"$scratch/links"
+# What README prints of a failure is the sentence of its tutorial, whose ranks print it.
+failure=$(sed -n '/^## A failure/,/^## /s/^    //p' "$book_src/README.md" | tr '\n' ' ' | sed 's/ $//')
+check "README's failure is the tutorial's" grep -qF "$failure" "$book_src/docs/coll-tutorial-failures.rst"
+none "README names each tutorial and topic" "$(cd "$book_src/docs" && for page in *.rst; do
+    grep -qF "(docs/$page)" ../README.md || echo "$page"
+done)"
+
+grep -oE '\]\([A-Za-z][A-Za-z0-9_./-]*\)' "$book_src/README.md" | sed 's/^](//; s/)$//' | sort -u >"$scratch/links"
 check "README links to files" test -s "$scratch/links"
 while read -r link; do
-    check "$link exists" test -e "$src/$link"
+    check "$link exists" test -e "$book_src/$link"
 done <"$scratch/links"
 
 done_testing

@@ -43,7 +43,7 @@ __attribute__((noinline)) static int call_queue(struct op *op, const void *site,
 	return comm_error(lane);
 }
 
-/* Issues an operation, which begins at once unless a group is open.  *number becomes that of the operation. */
+/* Issues an operation, which begins at once unless a group is open.  *number becomes the operation's number. */
 static inline int call_enqueue(struct lane *lane, struct op *op, const void *site, uint64_t *number)
 {
 	int (*at_once)(struct op * op);
@@ -111,7 +111,7 @@ static int call_issue_native(struct lane *lane, const coll_args_t *args, const v
 	return call_queue_native(lane, &call, code, args, site, issued);
 }
 
-/* A call that is not the same as an earlier one. */
+/* Checks and issues a call that is not the same as an earlier call. */
 __attribute__((noinline)) static int call_check_and_issue(struct lane *lane,
 							  const coll_args_t *args, const void *site,
 							  struct issued *issued)

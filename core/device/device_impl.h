@@ -33,7 +33,7 @@ struct device_pushed {
 };
 int device_push(struct device_pushed *pushed, void *context);
 void device_pop(const struct device_pushed *pushed);
-/* The thread's context, or, if it has none, that of the memory, else the primary context of its device. */
+/* The thread's context, or, if it has none, the context of the memory, else the primary context of its device. */
 struct device_guard {
 	struct device_pushed pushed;
 	int primary; /* the device whose primary context is held, or -1 */

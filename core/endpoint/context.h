@@ -233,9 +233,9 @@ struct context_parts {
 	struct config *config;
 	struct plugin_list *plugins;
 	const struct plugin *plugin;
-	struct selection
-		*selection; /* of algorithms; a derived context has that of its parent: NULL */
-	int node_size;      /* ranks of a node; 0: all ranks of a host */
+	struct selection *
+		selection; /* of algorithms; NULL for a derived context, which has its parent's selection */
+	int node_size; /* ranks of a node; 0: all ranks of a host */
 	int device;
 	int device_named; /* the program has chosen it */
 };

@@ -219,8 +219,8 @@ static void pmix_get_done(int status, struct pmix_abi_value *value, void *user)
 }
 
 /*
- * The end of a question: `status` is that of asking, and the answer may still have to come.  Returns the
- * answer's text in `text` unless that is NULL.
+ * The end of a question: `status` is the status of asking, and the answer may still have to come.  Returns the answer's
+ * text in `text` unless that is NULL.
  */
 static int pmix_finish(struct pmix_answer *answer, int status, char *text, size_t size,
 		       int64_t timeout_ms, int64_t stall_at)

@@ -226,7 +226,7 @@ static int lane_order_stage_stream(struct lane *native, coll_args_t *args)
 	if (!code)
 		code = lane_order_make_stream(native);
 	stream = native->comm->order_stream;
-	/* The own stream is not empty again before the call is complete. */
+	/* Marks the backend's own stream as busy: it is not empty again before the staged call ends. */
 	if (!code)
 		code = native_mark(native);
 	if (!code)

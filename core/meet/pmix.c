@@ -122,7 +122,7 @@ static int pmix_connect(void)
 
 /* ------------------------------------------------------------- the numbers of the job -- */
 
-/* A number about this process, or about its job; -1: PMIx does not know it. */
+/* Returns a number about this process, or about its job, or -1: PMIx does not know it. */
 static int pmix_number(uint32_t rank, const char *key)
 {
 	struct pmix_abi_proc proc = pmix_self;

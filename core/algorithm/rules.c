@@ -124,8 +124,8 @@ static int rules_range(const struct word *word, int sizes, uint64_t range[2])
 }
 
 /*
- * Each of these functions reads the value of a condition: one number, or the two of a range, which fill the field and
- * the next one.
+ * Each of these functions reads the value of a condition: one number, or the two ends of a range, which fill the field
+ * and the next field.
  */
 
 static int rules_bytes(const struct word *word, void *field)

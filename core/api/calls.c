@@ -119,7 +119,7 @@ static int call_issue_native(struct lane *lane, const coll_args_t *args, const v
 	return call_queue_native(lane, &call, code, args, site, issued);
 }
 
-/* A call that is not the same as an earlier one. */
+/* Checks and issues a call that is not the same as an earlier call. */
 __attribute__((noinline)) static int call_check_and_issue(struct lane *lane,
 							  const coll_args_t *args, const void *site,
 							  struct issued *issued)

@@ -6,8 +6,8 @@
 #include "comm/comm.h"
 
 /*
- * Checks the arguments, whose kind is valid, against the communicator and begins *call.  An error's message names the argument.
- * A call that is alike an earlier one (plan_alike) has only its stream, buffers and count checked.
+ * Checks the arguments, whose kind is valid, against the communicator and begins *call.  An error's message names the
+ * argument.  Of a call that is like an earlier call (plan_alike) it checks only stream, buffers and count.
  */
 int check_call(const struct lane *lane, const coll_args_t *args, struct call *call);
 

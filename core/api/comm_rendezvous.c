@@ -119,8 +119,8 @@ static int rendezvous_choose_again(struct context_parts *parts, int open_code, i
 }
 
 /*
- * Chooses a backend and opens it.  One that was chosen by priority and that some rank cannot open is given
- * up by all ranks, and the next one is opened.  `code`: see rendezvous_context.
+ * Chooses a backend and opens it.  If a priority has chosen the backend and some rank cannot open it, all ranks give it
+ * up and open the next backend.  `code`: see rendezvous_context.
  */
 static int rendezvous_choose_and_open(struct context **context, struct context_parts *parts,
 				      const struct rendezvous *m, int code)

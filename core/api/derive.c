@@ -268,8 +268,8 @@ static void split_join(struct split_parent *p)
 }
 
 /*
- * The splits that nobody has finished end for the same reason: an earlier one of their parent has failed, or there was
- * no memory or no thread.
+ * The splits that nobody has finished end for the same reason: an earlier split of their parent has failed, or there
+ * was no memory or no thread.
  */
 static void split_free_all(struct split *list, const struct error_first *why)
 {

@@ -42,7 +42,7 @@ struct derive {
 };
 
 /*
- * Over a transport communicators share the parent's endpoint: a new one is no more than a context id in
+ * Over a transport communicators share the parent's endpoint: a new communicator is no more than a context id in
  * message tags (derive_transport.c).
  */
 extern const struct derive derive_transport;

@@ -83,8 +83,9 @@ static int group_enter(struct member *m, uint64_t number)
 }
 
 /*
- * Streams that several communicators share get the first half of the work of all of them.  A communicator that cannot be
- * entered is tried again in its turn: the group reports the first error in the order of its calls.
+ * Puts the first half of every communicator's work on the streams before any second half, since communicators may share
+ * a stream.  A communicator that cannot be entered is tried again in its turn: the group reports the first error in the
+ * order of its calls.
  */
 static void group_enter_all(uint64_t number)
 {

@@ -14,15 +14,16 @@ enum {
 };
 
 /*
- * A program may wait for one of thousands, again and again, and may have changed the array, so each call pins all requests.
- * A communicator is pinned only if it is another one than that of the request before, and nothing is kept of either.
+ * A program may wait for one of thousands of requests, again and again, and may have changed the array, so each call
+ * pins all requests.  It pins a communicator only if the request before has another communicator, and keeps nothing of
+ * either after the call.
  */
 struct waits {
 	const char *what; /* the public function */
 	const coll_request_t *requests;
 	int n;
 	int pinned;        /* so many entries are pinned, unless they are NULL */
-	struct lane *last; /* the communicator of the last of these; NULL: all are NULL */
+	struct lane *last; /* the communicator of the last pinned entry; NULL: all are NULL */
 	int unlimited;     /* only the communicators limit the time */
 	int mixed;         /* the requests have several communicators */
 	uint64_t moves;    /* of the communicator, if not mixed, at the last look at all requests */
@@ -288,7 +289,7 @@ static int waits_result(struct waits *w, int i)
 
 /* ------------------------------------------------------------ public functions -- */
 
-/* Writes the entries that are over to indices[], `most` at most; the result is that of the first that failed. */
+/* Writes the entries that are over to indices[], `most` at most; returns the result of the first entry that failed. */
 static int waits_some(struct waits *w, int64_t timeout_ms, int32_t *indices, int most,
 		      int32_t *count)
 {

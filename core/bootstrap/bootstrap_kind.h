@@ -81,7 +81,7 @@ int bootstrap_failed(const struct bootstrap_failure *failure);
  */
 int bootstrap_failed_too(const struct bootstrap_failure *failure, int code);
 
-/* Keeps in *failure that of two failures which all ranks return.  text: "" if there is none. */
+/* Keeps in *failure the failure that all ranks return, of the two. text: "" if there is none. */
 void bootstrap_merge_failure(struct bootstrap_failure *failure, int rank, int code,
 			     const char *text);
 

@@ -186,7 +186,7 @@ struct local_group {
 	uint64_t round;
 	uint8_t *pieces[2];
 	size_t capacity[2];
-	size_t len; /* length of a piece in this round: that of the first rank without a failure */
+	size_t len; /* length of a piece in this round: of the first rank without a failure */
 	int first;  /* the rank that set the length, or -1 */
 	int arrived;
 	struct bootstrap_failure rank_failed[2]; /* the failure of the ranks in a round */

@@ -48,7 +48,7 @@ struct record {
 
 /*
  * The messages.  When a communicator fails, the log keeps the oldest open messages, up to half of its records, because
- * the oldest hold up the later ones.
+ * the oldest hold up the later messages.
  */
 struct message_log {
 	uint64_t count; /* ever kept; number k, from 0, is at k % LOG_RECORDS */

@@ -9,8 +9,8 @@
 /* ------------------------------------------------------------------------ moving -- */
 
 /*
- * A call looks at so many communicators that do not move, the next call at the next ones: a program may have thousands with
- * operations under way.
+ * A call looks at so many communicators that do not move, and the next call at the next communicators: a program may
+ * have thousands with operations under way.
  */
 enum { DRIVE_LOOKS = 64 };
 
@@ -21,7 +21,7 @@ static int drive_move(struct lane *lane)
 	return moved | queue_progress(lane);
 }
 
-/* The communicators before `first` become the last ones of context->busy; `before` is the last communicator before `first`. */
+/* The communicators before `first` become the last of context->busy; `before` is the last communicator before `first`. */
 static void drive_rotate(struct context *context, struct lane *first, struct lane *before)
 {
 	context->last_busy->next_busy = context->busy;

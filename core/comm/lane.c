@@ -166,7 +166,7 @@ void lane_note_issued(struct lane *native, uint64_t number)
 {
 	struct comm *comm = native->comm;
 
-	if (number <= comm->host_number) /* another thread has noted a later one */
+	if (number <= comm->host_number) /* another thread has noted a later operation */
 		return;
 	comm->host_issued = native->issued + 1;
 	comm->host_number = number;

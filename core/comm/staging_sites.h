@@ -10,7 +10,7 @@
 
 /* Counts a staged operation.  Returns 1 if it is the first of its kind from its place. */
 int staging_count_one(struct lane *lane, int kind, const void *site);
-/* Warns of such a first one, which copies so many bytes from and to the device. */
+/* Warns of such a first operation, which copies so many bytes from and to the device. */
 void staging_log(const struct lane *lane, int kind, const void *site, size_t from, size_t to);
 /* Counts a message of coll_isend or coll_irecv that is staged, and warns of the first of each place in the program. */
 void staging_warn_message(struct lane *lane, int kind, const void *site, size_t bytes);

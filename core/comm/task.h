@@ -54,7 +54,7 @@ struct task {
 	int done;                   /* task_end has ended it */
 	int code;                   /* once done: the result */
 	char *text;                 /* of the code; NULL: the communicator's failure has the text */
-	struct callback *callbacks; /* the last one of a ring; NULL: none */
+	struct callback *callbacks; /* the last callback of a ring; NULL: none */
 
 	/* --- in lane->tasks.limited */
 	struct task *next_limited, *prev_limited;

@@ -140,7 +140,7 @@ int steps_fill(const struct recv *recv, void *dst, const void *bytes, uint64_t n
 
 /*
  * Fills the parts of messages and receives that are the same each time the schedule runs.  A call that repeats an
- * earlier one has its signature, its kinds of memory and its operation.
+ * earlier call has the signature, the kinds of memory and the operation of that call.
  */
 static void steps_prepare_step(struct op *op, int i)
 {
@@ -531,8 +531,8 @@ static void steps_start_many(struct op *op)
 }
 
 /*
- * Few steps start in the order in which the algorithm has appended them: a step that completes at once has released
- * the later ones when their turn comes.  steps_finish_step releases the steps that must wait, as in any schedule.
+ * Few steps start in the order in which the algorithm has appended them: a step that completes at once has released the
+ * later steps when their turn comes.  steps_finish_step releases the steps that must wait, as in any schedule.
  */
 void steps_start(struct op *op)
 {

@@ -25,10 +25,10 @@ struct stream_order {
 	struct offload *memory; /* of the flags */
 	_Atomic uint32_t *flag; /* an array of ORDER_FLAGS flags */
 	uint64_t number;        /* the last operation for which a stream waits */
-	void *stream;           /* of the operation `of`, the last one with a stream */
+	void *stream;           /* of the operation `of`, the last operation with a stream */
 	uint64_t of;
-	const struct op
-		*settled; /* the last one before which all need only copies, unless it has left */
+	const struct op *
+		settled; /* the last operation before which all operations need only copies, unless it has left */
 	uint64_t settled_number; /* its number */
 	uint64_t group;          /* the last group whose streams it has looked at */
 };

@@ -8,7 +8,7 @@
  * failure releases them too.  No thread may be in a call meanwhile, so the context gets a progress thread.
  *
  * The driver may block a thread that puts work on a stream until that stream moves, which only the progress thread
- * brings about.  So the functions that do so release the lock meanwhile.
+ * brings about.  So the functions that put work on a stream release the lock meanwhile.
  */
 #ifndef CORE_COMPOSE_STREAM_ORDER_H
 #define CORE_COMPOSE_STREAM_ORDER_H
@@ -31,10 +31,10 @@ int stream_order_begin(struct op *op, uint64_t group);
 void stream_order_hold(struct lane *lane, struct offload *ordered);
 /*
  * A group ends.  As with NCCL the group is a call on each of its streams: its first operation waits for all streams,
- * and all streams wait for its last operation.  The first function puts what comes before the operations on the
- * streams, and the second one what comes behind them, so that communicators of the group may share a stream: no wait
- * comes before the work that another communicator needs.  It returns NULL if no operation of the communicator has a
- * stream, or if the communicator has failed.  Both release the lock meanwhile.
+ * and all streams wait for its last operation.  stream_order_group puts what comes before the operations on the
+ * streams, and stream_order_group_end what comes behind the operations, so that communicators of the group may share a
+ * stream: no wait comes before the work that another communicator needs.  stream_order_group returns NULL if no
+ * operation of the communicator has a stream, or if the communicator has failed.  Both release the lock meanwhile.
  */
 struct order_group *stream_order_group(struct lane *lane, uint64_t group);
 void stream_order_group_end(struct lane *lane, uint64_t group, struct order_group *calls);

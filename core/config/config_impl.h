@@ -77,8 +77,8 @@ char *config_text(struct config *config, const char *fmt, ...)
 void config_report(struct config *config, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /*
- * Appends a value with a higher precedence than all earlier ones.  Takes name and place over.  Removes
- * blanks around the text; an empty text is the same as no value.
+ * Appends a value with a higher precedence than all earlier values.  Takes name and place over.  Removes blanks around
+ * the text; an empty text is the same as no value.
  */
 void config_add_value(struct config *config, int source, char *name, const char *text, char *place);
 /* Makes the first fault that was not returned yet this thread's error. */

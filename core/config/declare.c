@@ -69,8 +69,8 @@ const coll_option_t config_core_options[] = {
 	       "find operations of one group that write to each other's buffers (slow, for "
 	       "debugging)"),
 	/*
-	 * The last rules of a list are for calls that pass over those before: operations that do
-	 * not commute, then reproducible ones.  tests/bench/README.md has the measurements and the model.
+	 * The last rules of a list are for calls that pass over the rules before: operations that do not commute, then
+	 * reproducible ones.  tests/bench/README.md has the measurements and the model.
 	 */
 	RULES("allreduce", "linear -64K ranks 3- nodes 1 cpus few, "
 			   "linear -4K ranks 3- nodes 1 cpus shared, two_level -32K nodes 2-, "

@@ -183,7 +183,7 @@ static void config_report_section(struct config *config, struct config_value *va
 		      config_wrong_section(value, library, &guess));
 }
 
-/* Is the value the first one of its source for an undeclared section? */
+/* Is the value the first value of its source for an undeclared section? */
 static int config_begins_unused_section(const struct config *config,
 					const struct config_value *value)
 {

@@ -179,7 +179,7 @@ void caller_stream_free(int device, void *stream)
 
 /* ---------------------------------------------------------------------- events -- */
 
-/* A spare event of the context, or a new one. */
+/* Returns a spare event of the context, or a new event. */
 static int stream_event_take(struct stream_event **spare, void *context, struct stream_event **out)
 {
 	struct stream_event *event;

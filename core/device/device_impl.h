@@ -33,7 +33,7 @@ struct device_pushed {
 };
 int device_push(struct device_pushed *pushed, void *context);
 void device_pop(const struct device_pushed *pushed);
-/* The thread's context, or, if it has none, that of the memory, else the primary context of its device. */
+/* The thread's context, or, if it has none, the context of the memory, else the primary context of its device. */
 struct device_guard {
 	struct device_pushed pushed;
 	int primary; /* the device whose primary context is held, or -1 */
@@ -41,13 +41,13 @@ struct device_guard {
 /* Makes it current, as device_push. */
 int device_enter(struct device_guard *guard, const void *ptr);
 void device_leave(const struct device_guard *guard);
-/* Waits for all work of the memory's context. */
+/* Frees pinned memory now, which blocks until the device has finished all work of the memory's context. */
 void device_unpin_now(void *ptr);
 /* A function that the library needs and the driver lacks, or NULL. */
 const char *device_missing(void);
 /* Streams of the program are held from now on: see device_copy. */
 void device_expect_held(void);
-/* Both return COLL_ERR_DEVICE, with a message. */
+/* Both functions return COLL_ERR_DEVICE, with a message. */
 int device_copy_failed(void *dst, const void *src, size_t n, int result);
 int stream_failed(const char *what, int result);
 

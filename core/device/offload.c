@@ -13,7 +13,7 @@
 /* The flags of a piece, which a stream writes. */
 enum { FLAG_ARRIVED, FLAG_PASSED, FLAG_MET };
 
-/* Memory of the calls with a stream beyond which a call waits for an earlier one to end. */
+/* Memory of the calls with a stream beyond which a call waits for an earlier call to end. */
 #define OFFLOAD_MOST ((size_t)256 << 20)
 
 enum {

@@ -54,8 +54,8 @@ struct context_client {
 	/* --- memory */
 
 	/*
-	 * The kind of memory at a pointer, a COLL_MEM_* bit; 0: it cannot be told, with a message.  *device: where it is.  Called
-	 * if context->devices is set, without the lock too; NULL: all memory is the host's.
+	 * Returns the kind of memory at a pointer, a COLL_MEM_* bit, or 0 with a message if nobody can tell.  *device:
+	 * where it is.  Called if context->devices is set, without the lock too; NULL: all memory is the host's.
 	 */
 	uint32_t (*memory_kind)(const void *ptr, int *device);
 
@@ -200,14 +200,14 @@ struct context {
 	/* --- its end */
 	_Atomic int aborted;
 	_Atomic int
-		lost; /* nobody gives the lock back: waits for it are short, until one gets it */
+		lost; /* nobody gives the lock back: waits for it are short, until a thread gets it */
 	_Atomic int
 		abandoned; /* a lost thread may still use the context, so that it is never freed */
 
 	/* --- the lanes of its communicators: see comm/comm.h */
 	struct lane *lanes;
 	struct lane *lane_of_id[1 << CONTEXT_COMMS_BITS]; /* the first of each slot */
-	/* Lanes whose operations may move, and some that were done last. */
+	/* Lanes whose operations may move, and some lanes whose operations ended last. */
 	struct lane *busy, *last_busy;
 	int resting;                   /* lanes whose operations only wait for messages */
 	uint32_t next_context_id;      /* counts the ids drawn here: see comm_draw_context_id */
@@ -235,9 +235,9 @@ struct context_parts {
 	struct config *config;
 	struct plugin_list *plugins;
 	const struct plugin *plugin;
-	struct selection
-		*selection; /* of algorithms; a derived context has that of its parent: NULL */
-	int node_size;      /* ranks of a node; 0: all ranks of a host */
+	struct selection *
+		selection; /* of algorithms; NULL for a derived context, which has its parent's selection */
+	int node_size; /* ranks of a node; 0: all ranks of a host */
 	int device;
 	int device_named; /* the program has chosen it */
 };
@@ -257,10 +257,10 @@ int context_all_ok(const struct context *context, struct bootstrap *bootstrap, i
 /* Opens the endpoints of all n ranks at once, in rank order, if the backend has open_all. */
 int context_open_all(struct context *const *contexts, int n);
 /*
- * Without a transport each communicator has a context of its own, and one made from another's holds
- * that.  The first takes over bootstrap, also when it fails, and makes all but the endpoint; the second
- * is collective and makes the endpoint, with the parent's lock held.  On an error *context is NULL or
- * to be released.
+ * Without a transport each communicator has a context of its own, and a context made from another context holds a
+ * reference to it.  context_derive takes over bootstrap, also when it fails, and makes all but the endpoint.  On an
+ * error *context is NULL or to be released.  context_derive_open is collective and makes the endpoint, with the parent's
+ * lock held.
  */
 struct context_making {
 	int32_t color, key;
@@ -316,7 +316,7 @@ static inline void context_entered(struct context *context)
 			      memory_order_relaxed);
 }
 
-/* Takes the lock, and notes that. */
+/* Takes the lock, as context_lock and context_entered do. */
 static inline void context_enter(struct context *context)
 {
 	context_lock(context);
@@ -394,13 +394,13 @@ void context_wake(struct context *context);
 void context_notify(struct context *context);
 
 /*
- * Waits until done(arg) is non-zero: polls, then yields, then sleeps, driving all contexts of this
- * thread.  COLL_SUCCESS, or COLL_ERR_TIMEOUT (no text) after timeout_us, whatever has moved meanwhile;
- * sets context->idle_us then.  The lock is held, and given up while yielding and sleeping.
+ * Waits until done(arg) is non-zero: polls, then yields, then sleeps, driving all contexts of this thread.  Returns
+ * COLL_SUCCESS, or COLL_ERR_TIMEOUT (no text) after timeout_us, whatever has moved meanwhile; sets context->idle_us
+ * then.  The lock is held, and given up while yielding and sleeping.
  *
  * context_wait_or_leave is for callers that can leave amid the wait.  The thread may be cancelled while it sleeps: see
- * wait_is_cancelled.  CONTEXT_LOST: the lock, which the caller does not hold any more, is not free after patience_us, since
- * another thread has left the library with it.
+ * wait_is_cancelled.  It returns CONTEXT_LOST if the lock, which the caller does not hold any more, is not free after
+ * patience_us, since another thread has left the library with it.
  */
 enum { CONTEXT_LOST = -1 };
 int context_wait_or_leave(struct context *context, int (*done)(void *arg), void *arg,
@@ -418,8 +418,8 @@ static inline int context_wait(struct context *context, int (*done)(void *arg), 
 int wait_is_cancelled(void);
 
 /*
- * Does the calling thread, inside of context_wait or wait_help for this context, drive another one?  It holds the lock of
- * both then.
+ * Does the calling thread, inside of context_wait or wait_help for this context, drive another context?  It holds the
+ * locks of both then.
  */
 int wait_holds(const struct context *context);
 
@@ -439,7 +439,7 @@ void wait_thread_stop(struct context *context);
 
 /* The list of contexts (wait_list.c). */
 void wait_add(struct context *context);
-/* 0: a thread has left the library with the list, so that the context must not be freed. */
+/* Returns 0 if a thread has left the library with the list, so that the context must not be freed. */
 int wait_remove(struct context *context);
 /* No thread drives the context any more, which is never freed. */
 void wait_abandon(struct context *context);

@@ -348,8 +348,8 @@ static int64_t wait_end(int64_t now, int64_t timeout_us)
 }
 
 /*
- * A caller that waits in slices goes on where the last one ended: if each slice polled and yielded anew, a rank on a busy
- * host would give its processor away again and again, and sleep too seldom to be preferred when it wakes.
+ * A caller that waits in slices goes on where the last slice ended: if each slice polled and yielded anew, a rank on a
+ * busy host would give its processor away again and again, and sleep too seldom to be preferred when it wakes.
  */
 static int64_t wait_rested(const struct context *context, int64_t now)
 {

@@ -140,7 +140,7 @@ coll_result_t coll_event_destroy(coll_event_t event)
 	return COLL_SUCCESS;
 }
 
-/* Records the event behind the operations of the communicator, or (waits) lets the later ones wait for the event. */
+/* Records the event behind the operations of the communicator, or (waits) lets the later operations wait for the event. */
 static int event_with_comm(coll_event_t event, coll_comm_t handle, const char *what, int waits)
 {
 	struct lane *lane;

@@ -120,8 +120,8 @@ static int lane_order_add_before(struct lane *native)
 }
 
 /*
- * An operation of the host lane waits for the point, and so do all later ones.  Between two calls of a group no second one may
- * wait for the same point, since it would begin after the first call, and hold the second.
+ * An operation of the host lane waits for the point, and so do all later operations.  Between two calls of a group no
+ * second operation may wait for the same point, since it would begin after the first call, and hold the second.
  */
 static int lane_order_issue(struct lane *host, const struct lane_wait *wait)
 {
@@ -187,7 +187,7 @@ static int lane_order_join(struct lane *native, const struct order_point *point)
 					  &traffic_of(native->context)->home, NULL, &found);
 	if (!code)
 		code = order_point_hold(point, native, &found);
-	/* Calls on host memory, also that of the order stream, may wait for the operations before it. */
+	/* Calls on host memory, also the call for which the order stream waits, may wait for the operations before it. */
 	if (!code)
 		code = native_mark_wanted(native);
 	return code ? code : native_join(native, NULL, native->comm->order_stream);
@@ -239,7 +239,7 @@ static int lane_order_stage_stream(struct lane *native, coll_args_t *args)
 	if (!code)
 		code = lane_order_make_stream(native);
 	stream = native->comm->order_stream;
-	/* The own stream is not empty again before the call is complete. */
+	/* Marks the backend's own stream as busy: it is not empty again before the staged call ends. */
 	if (!code)
 		code = native_mark(native);
 	if (!code)
@@ -299,7 +299,7 @@ int lane_order_staged(struct lane *native, const coll_args_t *args, uint64_t num
 	struct comm *comm = native->comm;
 	int code;
 
-	if (number > comm->staged_number) { /* else another thread has noted a later one */
+	if (number > comm->staged_number) { /* else another thread has noted a later operation */
 		comm->staged_after = native->issued;
 		comm->staged_number = number;
 	}

@@ -122,8 +122,8 @@ static void info_note_failure(int *code, char text[1024], int failure)
 }
 
 /*
- * The core probes every backend that the option `backend` does not rule out, also those that it takes only by name.
- * `coll info` asks for children, since it is to show the plugins that crash.
+ * The core probes every backend that the option `backend` does not rule out, also the backends that it takes only by
+ * name.  `coll info` asks for children, since it is to show the plugins that crash.
  */
 static int info_load(struct coll_info *info, int uses_cuda)
 {

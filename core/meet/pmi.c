@@ -210,8 +210,8 @@ static void pmi_decode(char *out, size_t size, const char *value)
 }
 
 /*
- * Runs at exit.  A forked child is no rank.  The number of a connection that an MPI library has closed may be that of
- * another file.  Another thread may still wait for an answer.
+ * Runs at exit.  A forked child is no rank.  The number of a connection that an MPI library has closed may be the
+ * number of another file.  Another thread may still wait for an answer.
  */
 static void pmi_finalize(void)
 {

@@ -122,7 +122,7 @@ static int pmix_connect(void)
 
 /* ------------------------------------------------------------- the numbers of the job -- */
 
-/* A number about this process, or about its job; -1: PMIx does not know it. */
+/* Returns a number about this process, or about its job, or -1: PMIx does not know it. */
 static int pmix_number(uint32_t rank, const char *key)
 {
 	struct pmix_abi_proc proc = pmix_self;
@@ -219,8 +219,8 @@ static void pmix_get_done(int status, struct pmix_abi_value *value, void *user)
 }
 
 /*
- * The end of a question: `status` is that of asking, and the answer may still have to come.  Returns the
- * answer's text in `text` unless that is NULL.
+ * The end of a question: `status` is the status of asking, and the answer may still have to come.  Returns the answer's
+ * text in `text` unless that is NULL.
  */
 static int pmix_finish(struct pmix_answer *answer, int status, char *text, size_t size,
 		       int64_t timeout_ms, int64_t stall_at)

@@ -154,7 +154,7 @@ static inline int tree_is_deep(const struct tree *t)
 
 /* Fills t->handshake for t's rank and number of ranks. */
 void tree_set_handshake(struct tree *t);
-/* Makes the bootstrap's own key, and that of the bodies, from the shared one and the root's salt. */
+/* Makes the bootstrap's own key, and the key of the bodies, from the shared key and the root's salt. */
 void tree_derive_keys(struct tree *t, const uint8_t salt[HANDSHAKE_SALT_SIZE]);
 /* Waits for the poll set until `wake` at most.  Returns a code if the communicator is aborted. */
 int tree_wait(struct tree *t, int64_t wake);

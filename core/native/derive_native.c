@@ -270,7 +270,7 @@ static int derive_native_shrink_failed(void *user)
 	return failed;
 }
 
-/* The reason why the backend's shrink has failed: that of another survivor, or the survivors that are silent. */
+/* The reason why the backend's shrink has failed: the reason of another survivor, or the survivors that are silent. */
 static int derive_native_shrink_cause(struct lane *host, int code)
 {
 	char own[ERROR_TEXT_SIZE], silent[320] = "";

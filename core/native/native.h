@@ -64,8 +64,8 @@ int native_mark_wanted(struct lane *lane);
  */
 int native_join(struct lane *lane, void *later, void *earlier);
 /*
- * Later work of the stream waits for the communicator's earlier operations, whatever their streams, and its later ones
- * wait for the work that is now on the stream; if the backend can do so.
+ * Later work of the stream waits for the communicator's earlier operations, whatever their streams, and the later
+ * operations wait for the work that is now on the stream; if the backend can do so.
  */
 int native_order_stream(struct lane *lane, void *stream);
 /* Begins or ends a group of the backend's own, if the backend has groups. */

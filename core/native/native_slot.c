@@ -48,7 +48,7 @@ int native_has_kind(const struct lane *lane, int kind)
 	return native_kind_slot(lane->context->plugin->backend.native, kind) != NULL;
 }
 
-/* Is the plugin's minor new enough for the type and the operation?  *name becomes that of the newer. */
+/* Is the plugin's minor new enough for the type and the operation?  *name becomes the name of the newer. */
 static int native_knows(const coll_backend_t *b, const struct call *call, const char **name)
 {
 	const coll_args_t *a = &call->args;

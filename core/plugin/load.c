@@ -61,7 +61,7 @@ static int plugin_half(struct plugin *plugin, int a, int b, const char *name_a, 
 			     plugin->path, a ? name_a : name_b, a ? name_b : name_a);
 }
 
-/* 1 and the plugin is refused if `plugin->group` lacks the function a, or has a function without its counterpart. */
+/* Returns 1 and refuses the plugin if `plugin->group` lacks the function a, or has a function without its counterpart. */
 #define PLUGIN_LACKS(group, a) (!plugin->group.a && plugin_missing(plugin, #group "->" #a))
 #define PLUGIN_HALF(group, a, b)                                                                   \
 	plugin_half(plugin, plugin->group.a != NULL, plugin->group.b != NULL, #group "->" #a,      \

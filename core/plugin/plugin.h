@@ -61,11 +61,11 @@ enum {
 };
 
 /*
- * Finds the plugins in the directories of `plugin_path` (or in the built-in one), opens those that `how` tells, declares
- * their options in config, reads their priorities and probes them.  uses_cuda: the application uses CUDA as far as
- * device_in_use and coll_config_t.device show.  The list is sorted by priority, highest first, then by name.  It is
- * made even if every plugin was refused; the return is an error only for lack of memory or for a fault in config found
- * while declaring.  A faulty value is not in force, so the plugins are probed all the same.
+ * Finds the plugins in the directories of `plugin_path` (or in the built-in one), opens the plugins that `how` tells,
+ * declares their options in config, reads their priorities and probes them.  uses_cuda: the application uses CUDA as
+ * far as device_in_use and coll_config_t.device show.  The list is sorted by priority, highest first, then by name.  It
+ * is made even if every plugin was refused; the return is an error only for lack of memory or for a fault in config
+ * found while declaring.  A faulty value is not in force, so the plugins are probed all the same.
  */
 int plugins_load(struct config *config, int how, int uses_cuda, struct plugin_list **list);
 /*

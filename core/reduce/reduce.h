@@ -18,8 +18,8 @@ void reduce(void *dst, const void *left, const void *right, size_t count, int dt
  */
 typedef void (*reduce_fn)(void *dst, const void *left, const void *right, size_t bytes, int n);
 /*
- * Returns the kernel for the type and the operation; NULL: there is none.  The kernel of COLL_AVG divides: rounded to the
- * type, for integers towards zero.
+ * Returns the kernel for the type and the operation, or NULL: there is none.  The kernel of COLL_AVG divides: rounded
+ * to the type, for integers towards zero.
  */
 reduce_fn reduce_kernel(int dtype, int op);
 /*

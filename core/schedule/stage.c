@@ -59,7 +59,7 @@ enum { STAGE_RANGES = 3 };
 
 /* ---------------------------------------------------------------------- placing -- */
 
-/* Returns the buffer whose list `buf` belongs to: buf itself, or in place the other buffer; -1: none. */
+/* Returns the buffer whose list `buf` belongs to: buf itself, or in place the other buffer, or -1: there is no list. */
 static int stage_list(const struct stage *stage, int buf)
 {
 	const int other = buf == SCHED_SEND ? SCHED_RECV : SCHED_SEND;

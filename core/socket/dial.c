@@ -15,7 +15,7 @@
 #include "base/random.h"
 
 enum {
-	DIAL_HEAD_START_MS = 50, /* head start of an address over the next one */
+	DIAL_HEAD_START_MS = 50, /* head start of an address over the next address */
 	DIAL_SILENCE_MS = 1000, /* head start of an address that accepts but has sent nothing yet */
 	DIAL_CONNECT_MS = 3000, /* longest time of a connect() before the attempt begins again */
 	DIAL_LONGEST_PAUSE_MS = 50, /* pause between two tries of one address */
@@ -273,7 +273,7 @@ static int dial_is_hopeless(int why)
 	return why == EAFNOSUPPORT || why == EINVAL;
 }
 
-/* Ends a failed attempt and schedules the next one.  refused: no process listens at the address. */
+/* Ends a failed attempt and schedules the next attempt.  refused: no process listens at the address. */
 static void dial_retry(struct dial *dial, struct dial_attempt *y, int why, int refused)
 {
 	dial_close(dial, y);

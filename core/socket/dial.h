@@ -2,9 +2,8 @@
 /*
  * dial.h - reaches one rank through any of its addresses.
  *
- * The attempts overlap: each address gets a short head start before the next one is dialled too, and a
- * failed attempt starts the next at once.  The first listener that proves the key wins; all other
- * attempts end.
+ * The attempts overlap: each address gets a short head start before the next address is dialled too, and a failed
+ * attempt starts the next at once.  The first listener that proves the key wins; all other attempts end.
  *
  * The owner's loop: dial_prepare, poll_set_wait, dial_advance, until dial->session.fd is a connection, a code is
  * returned, or the owner's own deadline has passed.

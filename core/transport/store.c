@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* store.c - keeps the memory of unexpected messages for the next ones. */
+/* store.c - keeps the memory of unexpected messages for the next messages. */
 #include "transport/store.h"
 
 #include <stdint.h>

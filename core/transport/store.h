@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * store.h - memory for unexpected messages.  Of the large blocks it keeps the last ones that were given back: for a
- * fresh block the kernel makes pages, which takes longer than the copy of the message.
+ * store.h - memory for unexpected messages.  It keeps the large blocks that were given back last: for a fresh block the
+ * kernel makes pages, which takes longer than the copy of the message.
  *
  * The context's lock is held in all functions.
  */

@@ -3,7 +3,7 @@
  * traffic.h - what goes over an endpoint: messages, control messages, and the copies of their bytes to and from devices.
  * Each context has a `struct traffic`; it lies around the context, so that the way from context to traffic costs nothing.
  *
- * A native context (that of a backend without a transport) has no messages here; its channel (transport/channel.h) has.
+ * A native context (of a backend without a transport) has no messages here; its channel (transport/channel.h) has.
  */
 #ifndef CORE_TRANSPORT_TRAFFIC_H
 #define CORE_TRANSPORT_TRAFFIC_H

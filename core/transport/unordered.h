@@ -3,8 +3,8 @@
  * unordered.h - finds receives and messages outside the order of the operations by source and tag.  A program may have
  * thousands of receives open, and all messages of one communicator have the same header tag.
  *
- * A receive names a source or any, and a tag or any.  So it has one key, and a message is found under four: its
- * source or any, with its tag or any.  The entries of one key form a ring in the order in which they were added.
+ * A receive names a source or any, and a tag or any.  So a receive has one key, and a message has four keys: its source
+ * or any, with its tag or any.  The entries of one key form a ring in the order in which they were added.
  */
 #ifndef CORE_TRANSPORT_UNORDERED_H
 #define CORE_TRANSPORT_UNORDERED_H

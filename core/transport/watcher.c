@@ -232,7 +232,7 @@ void watcher_tell_ranks(const struct channel *c, int kind)
 			traffic_send_control(c->control, r, WATCHER_TAG, &body, "", 1);
 }
 
-/* A call of the context, or the next one, learns of the news. */
+/* A call of the context, or the next call, learns of the news. */
 static void watcher_notify(struct context *w)
 {
 	context_notify(w);

@@ -11,10 +11,10 @@
 
 struct recv;
 
-/* Fails the communicator soon: that rank's collective `seq`, by its signature, is another one than ours. */
+/* Fails the communicator soon: collective `seq` of that rank, by its signature, differs from this rank's. */
 void comm_report_call(struct lane *lane, int rank, uint32_t seq, const uint64_t *theirs,
 		      const uint64_t *ours);
-/* The first `number` calls of the rank and of this one differ, and nobody knows any more which. */
+/* The first `number` calls of the rank and of this rank differ, and nobody knows any more which calls. */
 void comm_report_unnamed(struct lane *lane, int rank, uint32_t number);
 /*
  * The caller has made collective `number`, and the leaver has destroyed its communicator without it.  call: its signature, or

@@ -29,7 +29,7 @@ struct message {
 	struct message_args args;
 	int unsent;              /* a send that has not started */
 	struct offload *offload; /* the memory that stands in for the buffer, or NULL */
-	int copying;             /* between both */
+	int copying;             /* a copy between the buffer and the memory is under way */
 	int64_t issued_us;       /* by context_now */
 	coll_status_t status;
 	union {

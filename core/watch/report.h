@@ -41,7 +41,7 @@ struct position {
 };
 
 enum {
-	/* Both flags: the report says where the sender is in both lanes (comm/lane.h). */
+	/* REPORT_ASKS and REPORT_ANSWERS: the report says where the sender is in both lanes (comm/lane.h). */
 	REPORT_ASKS = 1,    /* the sender waits for long: the receiver answers with its report */
 	REPORT_ANSWERS = 2, /* the answer */
 	REPORT_LEAVES = 4,  /* the sender destroys its communicator */
@@ -84,11 +84,14 @@ void report_leave(struct lane *lane);
  */
 int report_compare_left(struct lane *lane, int rank);
 /*
- * With hashes: fails the communicator soon if a rank that has left has made another call, or lacks one for which this rank
- * does not wait.  leaves: this rank makes no more calls, so the calls that it lacks count too.
+ * With hashes: fails the communicator soon if a rank that has left has made another call, or lacks a call for which
+ * this rank does not wait.  leaves: this rank makes no more calls, so the calls that it lacks count too.
  */
 void report_check_left(struct lane *lane, int leaves);
-/* With hashes: has the rank not issued collective `seq`, as far as this rank knows?  Of a rank that has left it knows all. */
+/*
+ * With hashes: has the rank not issued collective `seq`, as far as this rank knows?  Of a rank that has left this rank
+ * knows all calls.
+ */
 int report_lacks(const struct lane *lane, int rank, uint32_t seq);
 /*
  * A message of collective `seq`, modulo 2^16, has come from a rank before this rank awaits it.  Returns 1 if the

@@ -38,12 +38,12 @@ int stall_waits(const struct lane *lane);
  * (stall_outside.c).
  */
 int stall_ask_outside(struct lane *lane);
-/* Were the other ranks asked so, and has this rank called nothing since? */
+/* Has stall_ask_outside asked the other ranks, and has this rank called nothing since? */
 int stall_is_outside(const struct lane *lane);
 
 /*
- * May what moves on the endpoint be a message of the communicator, or one before it?  The transport does not tell which
- * message of which communicator has moved (stall_flow.c).
+ * May the thing that moves on the endpoint be a message of the communicator, or a message before it?  The transport
+ * does not tell which message of which communicator has moved (stall_flow.c).
  */
 int stall_flows(const struct lane *lane);
 

@@ -22,7 +22,7 @@ int stall_mark_awaited(const struct lane *lane, uint8_t *from);
 void stall_list_silent(const struct lane *lane, char *text, size_t size);
 /* Writes the ranks for which an operation still waits: "rank 1, 4", "any rank" or "none". */
 void stall_describe_awaited(const struct lane *lane, char *text, size_t size);
-/* Writes "rank 1, 4": the ranks without an answer, or behind this one in collectives of the backend's own; or "none". */
+/* Writes "rank 1, 4": the ranks without an answer, or behind this rank in collectives of the backend's own; or "none". */
 void stall_list_behind(const struct lane *lane, char *text, size_t size);
 /* Do both lanes take host memory?  Then the words name who does a call instead of the kind of memory. */
 int stall_lanes_share(const struct lane *lane);

@@ -17,8 +17,8 @@ struct report;
 /* Has a rank answered this rank's question where it is? */
 enum answered {
 	ANSWERED_NOT,
-	ANSWERED,       /* the last one */
-	ANSWERED_BEFORE /* an earlier one, since when this rank has done nothing */
+	ANSWERED,       /* the last question */
+	ANSWERED_BEFORE /* an earlier question, since when this rank has done nothing */
 };
 
 struct rank_status {
@@ -58,7 +58,7 @@ struct compared {
 };
 
 struct watch {
-	struct report *report;     /* per rank: the last one that says where it is; NULL: none */
+	struct report *report;     /* per rank: the last report that says where it is; NULL: none */
 	struct left_calls **left;  /* per rank that has left; NULL: none */
 	struct compared *compared; /* NULL: the ranks need not compare hashes */
 	uint64_t asked_moves;      /* stall_moves when this rank asked last */

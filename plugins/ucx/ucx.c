@@ -67,7 +67,7 @@ static uint64_t ucx_packed_size(ucp_worker_h worker)
 	ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER};
 	uint64_t least = 2048, payload = 0;
 
-	/* UCX's longest header is the space that UCX's own header leaves in one piece. */
+	/* The longest header that UCX accepts is one fragment minus UCX's own header. */
 	if (ucx_lib.ucp_worker_query(worker, &attr) == UCS_OK &&
 	    attr.max_am_header > sizeof(struct ucx_message_head))
 		payload = (attr.max_am_header - sizeof(struct ucx_message_head)) / 64 * 64;

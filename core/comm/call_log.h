@@ -17,7 +17,7 @@
 
 #include "comm/call.h"
 #include "comm/comm.h"
-#include "transport/match.h"
+#include "transport/same_call.h"
 
 enum {
 	LOG_RECORDS = 64,

@@ -3,7 +3,6 @@
 #ifndef CORE_COMM_OP_H
 #define CORE_COMM_OP_H
 
-#include "engine.h"
 #include "comm/call.h"
 #include "comm/call_log.h"
 #include "comm/comm.h"
@@ -11,9 +10,7 @@
 #include "comm/scratch.h"
 #include "schedule/stage.h"
 #include "schedule/sched.h"
-#include "transport/match.h"
 #include "device/caller_stream.h"
-#include "device/copies.h"
 
 /*
  * States of an operation.
@@ -26,16 +23,7 @@
  */
 enum { OP_IDLE, OP_DEFERRED, OP_QUEUED, OP_RUNNING, OP_SUBMITTED, OP_DONE };
 
-/* The state of one step while its operation runs. */
-struct run {
-	uint32_t earlier; /* number of steps that this step still waits for */
-	union {
-		coll_send_t send;
-		struct recv recv;
-		struct copy copy; /* to or from a device */
-	} u;
-};
-
+struct run;
 struct stream_event;
 
 /* COLL_BUFFER_SEND, COLL_BUFFER_RECV and the scalar of an operation may lie on a device: bits of call.staged. */
@@ -71,7 +59,7 @@ struct op {
 	struct call call;
 	struct record record; /* for the log, as it is before the operation is issued */
 	struct sched sched;
-	struct run *run; /* the states of the steps, and their messages */
+	struct run *run; /* the states of the steps, and their messages: see run.h */
 	int cap_steps;   /* capacity of run, ready, ready_sends, local and sending */
 	int in_pieces; /* a send or receive in pieces: its first step is the message without bytes */
 	int few;       /* the steps are few and short, so that they start in their order */

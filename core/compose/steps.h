@@ -4,6 +4,7 @@
 #define CORE_COMPOSE_STEPS_H
 
 #include "comm/op.h"
+#include "comm/run.h"
 #include "transport/traffic.h"
 
 /* The context's lock is held in all of these. */

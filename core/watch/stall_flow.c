@@ -6,6 +6,7 @@
  */
 #include "watch/message_words.h"
 #include "comm/op.h"
+#include "comm/run.h"
 #include "watch/stall_words.h"
 #include "transport/traffic.h"
 

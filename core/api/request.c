@@ -71,6 +71,8 @@ static void request_drop_unused(coll_args_t *a)
 		a->op = 0;
 	if (!kind_at(a->kind)->has_root && !kind_at(a->kind)->is_p2p)
 		a->root = 0;
+	if (!kind_at(a->kind)->is_v)
+		a->sendcounts = a->recvcounts = a->senddispls = a->recvdispls = NULL;
 	if (a->kind == COLL_KIND_REDUCE_SCATTERV)
 		a->senddispls = a->recvdispls = NULL;
 	if (a->kind == COLL_KIND_BARRIER) {

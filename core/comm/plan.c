@@ -92,16 +92,12 @@ static void plan_fill_displs(const size_t *counts, const size_t **displs, size_t
 		*displs = to;
 }
 
-/* The arguments that this kind or this rank does not use may be anything. */
+/* The arrays of a v-form that this rank does not use may be anything. */
 static void plan_drop_unused(const struct lane *lane, struct call *call)
 {
 	coll_args_t *a = &call->args;
 	const int is_root = lane->comm->rank == a->root;
 
-	if (!call->kind->is_v) {
-		a->sendcounts = a->senddispls = a->recvcounts = a->recvdispls = NULL;
-		return;
-	}
 	if (!kind_gives_sendcounts(call->kind, is_root)) {
 		a->sendcounts = NULL;
 		a->senddispls = call->list & 1 << COLL_BUFFER_SEND ? a->senddispls : NULL;
@@ -192,7 +188,7 @@ static int plan_make(struct op *op, const struct call *call, int fits)
 	else
 		op->call = *call;
 	op->collective = kind_at(call->args.kind)->is_collective;
-	if (call->kind) /* not of a wait */
+	if (call->kind && call->kind->is_v) /* a wait has no kind */
 		plan_drop_unused(lane, &op->call);
 	if (!fits && (op->call.args.sendcounts || op->call.args.recvcounts))
 		code = plan_copy_arrays(op, (size_t)lane->comm->nranks);

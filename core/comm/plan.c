@@ -20,16 +20,16 @@ static inline struct op **plan_find(struct op **plans, const coll_args_t *args, 
 	for (int n = 0; *at && n < PLANS; n++, at = &(*at)->next) {
 		const coll_args_t *earlier = &(*at)->call.args;
 
-		if (!(*at)->repeatable || earlier->dtype != args->dtype ||
-		    earlier->op != args->op || earlier->root != args->root ||
-		    earlier->flags != args->flags)
+		/* The buffers tell most calls apart, so they come first. */
+		if (fit >= PLAN_SAME &&
+		    (earlier->recvbuf != args->recvbuf || earlier->sendbuf != args->sendbuf ||
+		     earlier->tag != args->tag || earlier->stream != args->stream ||
+		     earlier->scalar != args->scalar))
 			continue;
 		if (fit >= PLAN_FITS && earlier->count != args->count)
 			continue;
-		if (fit < PLAN_SAME ||
-		    (earlier->sendbuf == args->sendbuf && earlier->recvbuf == args->recvbuf &&
-		     earlier->tag == args->tag && earlier->stream == args->stream &&
-		     earlier->scalar == args->scalar))
+		if ((*at)->repeatable && earlier->dtype == args->dtype && earlier->op == args->op &&
+		    earlier->root == args->root && earlier->flags == args->flags)
 			return at;
 	}
 	return NULL;

@@ -4,28 +4,9 @@
 #include "../lib/ranks.h"
 #include "standin.h"
 
-#include <dlfcn.h>
-
-enum { BARRIERS = 100, WAITS_MOVES = 100, WAITS_S = 20 };
+enum { BARRIERS = 100, WAITS_MOVES = 100, WAITS_S = 20, CLOSE_MOVES = 3 };
 
 static struct ucc_standin *standin;
-
-/* The plugin opens the same file, so both have one stand-in. */
-static void standin_open(void)
-{
-	const char *top = getenv("top_builddir");
-	char path[4096];
-	void *library;
-
-	snprintf(path, sizeof(path), "%s/tests/ucc/.libs/ucc_standin.so", top ? top : ".");
-	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!library)
-		bail_out("%s", dlerror());
-	standin = dlsym(library, "ucc_standin");
-	if (!standin)
-		bail_out("%s", dlerror());
-	setenv("COLL_UCC_LIBRARY", path, 1);
-}
 
 /* A communicator of one rank is made in this thread. */
 static int standin_comms(coll_comm_t *comms, int nranks)
@@ -264,6 +245,137 @@ static void test_waits(int needs_moves)
 	}
 }
 
+/* ---------------------------------------------------------------- derived communicators -- */
+
+/* A sum over the communicator is a call of UCC on its own team. */
+static void sum_by_ucc(struct rank *r, coll_comm_t comm, const char *what)
+{
+	struct ucc_team *team;
+	void *handle = NULL;
+	int64_t x = 1;
+
+	if (!rank_did(r, coll_comm_native_handle(comm, &handle), "native_handle"))
+		return;
+	team = handle;
+	rank_is(r, team->collectives, 0, "the calls on a new team");
+	rank_did(r, coll_allreduce(&x, &x, 1, COLL_INT64, COLL_SUM, comm, NULL), what);
+	rank_did(r, coll_sync(comm), "sync");
+	rank_is(r, team->collectives, 1, what);
+}
+
+static void derives(struct rank *r)
+{
+	const int32_t last = r->nranks - 1;
+	coll_comm_t copy = NULL, half = NULL, rest = NULL;
+
+	if (rank_did(r, coll_comm_dup(r->comm, &copy), "dup"))
+		sum_by_ucc(r, copy, "the dup");
+	if (rank_did(r, coll_comm_split(r->comm, r->rank ? 0 : COLL_SPLIT_NOCOLOR, 0, &half, NULL),
+		     "split") &&
+	    half)
+		sum_by_ucc(r, half, "the split");
+	if (r->rank < last &&
+	    rank_did(r, coll_comm_shrink(r->comm, &last, 1, &rest, NULL, 0), "shrink"))
+		sum_by_ucc(r, rest, "the shrunk one");
+	rank_did(r, copy ? coll_comm_destroy(copy) : 0, "destroy");
+	rank_did(r, half ? coll_comm_destroy(half) : 0, "destroy");
+	rank_did(r, rest ? coll_comm_destroy(rest) : 0, "destroy");
+}
+
+static void test_derived(void)
+{
+	const struct ranks_job job = {.backend = "ucc", .nranks = 3, .fn = derives};
+
+	standin->needs_moves = 1;
+	ranks_ok(&job, "derived communicators have teams of UCC");
+}
+
+/* The ranks that stay have no context: all of them learn it, and why. */
+static void fails_shrink(struct rank *r)
+{
+	const int32_t last = r->nranks - 1;
+	coll_comm_t rest = NULL;
+
+	if (r->rank == last)
+		return;
+	standin->makes_contexts = 0;
+	if (!coll_comm_shrink(r->comm, &last, 1, &rest, NULL, 0) || rest)
+		rank_fail(r, "a shrink without a context of UCC");
+	rank_says(r, "ucc_context_create: UCC says No", "the reason");
+	standin->makes_contexts = 1;
+	if (rank_did(r, coll_comm_shrink(r->comm, &last, 1, &rest, NULL, 0), "shrink again"))
+		rank_did(r, coll_comm_destroy(rest), "destroy");
+}
+
+static void *aborts(void *arg)
+{
+	ranks_sleep(0.2);
+	(void)coll_comm_abort(((struct rank *)arg)->comm);
+	return NULL;
+}
+
+/* No team gets ready, and a thread of rank 0 aborts the communicator that shrinks. */
+static void aborts_shrink(struct rank *r)
+{
+	const int32_t last = r->nranks - 1;
+	const double begin = ranks_now();
+	coll_comm_t rest = NULL;
+	coll_result_t code;
+	pthread_t thread;
+
+	if (r->rank == last)
+		return;
+	standin->makes_teams = 0;
+	if (r->rank == 0 && pthread_create(&thread, NULL, aborts, r)) {
+		rank_fail(r, "no thread");
+		return;
+	}
+	code = coll_comm_shrink(r->comm, &last, 1, &rest, NULL, 0);
+	if (r->rank == 0)
+		pthread_join(thread, NULL);
+	if (r->rank ? !code : code != COLL_ERR_ABORTED)
+		rank_fail(r, "the shrink returns %d: %s", code, coll_get_last_error(NULL));
+	if (ranks_now() - begin > WAITS_S)
+		rank_fail(r, "the shrink took %g s", ranks_now() - begin);
+}
+
+static void test_shrink_fails(void)
+{
+	const struct ranks_job job = {.backend = "ucc", .nranks = 3, .fn = fails_shrink};
+
+	const struct ranks_job aborted = {.backend = "ucc", .nranks = 3, .fn = aborts_shrink};
+
+	ranks_ok(&job, "a shrink for which UCC makes no context");
+	standin->makes_contexts = 1;
+	ranks_ok(&aborted, "an abort ends a shrink for which UCC makes no team");
+	standin->makes_teams = 1;
+}
+
+/* -------------------------------------------------------------------------- close -- */
+
+/* Rank 0 destroys first, and waits for the others, which may still need its data. */
+static void closes(struct rank *r)
+{
+	coll_comm_t copy = NULL;
+
+	if (!rank_did(r, coll_comm_dup(r->comm, &copy), "dup"))
+		return;
+	rank_did(r, coll_barrier(copy), "barrier");
+	if (r->rank)
+		ranks_sleep(0.5);
+	standin->moves = 0;
+	rank_did(r, coll_comm_destroy(copy), "destroy");
+	if (r->rank == 0 && standin->moves < CLOSE_MOVES)
+		rank_fail(r, "UCX was not moved while the rank waited for the others");
+}
+
+static void test_close(void)
+{
+	const struct ranks_job job = {.backend = "ucc", .nranks = 2, .processes = 1, .fn = closes};
+
+	ranks_ok(&job, "a rank that waits to close moves UCX");
+}
+
 /* ----------------------------------------------------------------------- settings -- */
 
 static void test_tune(void)
@@ -341,12 +453,15 @@ static void test_exit(void)
 int main(void)
 {
 	ranks_plugins(".libs", NULL);
-	standin_open();
-	test_exit(); /* first: a child of a process that uses UCC cannot */
+	standin = standin_open();
+	test_exit();  /* first: a child of a process that uses UCC cannot */
+	test_close(); /* its ranks are children too */
 	test_cancelling();
 	test_rest();
 	test_waits(0);
 	test_waits(WAITS_MOVES / 2);
+	test_derived();
+	test_shrink_fails();
 	test_tune();
 	test_old_warning();
 	test_unfinished();

@@ -47,24 +47,6 @@ __attribute__((noinline)) static int call_queue(struct op *op, const void *site,
 	return comm_error(lane);
 }
 
-/* Issues an operation, which begins at once unless a group is open. */
-static inline int call_enqueue(struct lane *lane, struct op *op, const void *site,
-			       struct issued *issued)
-{
-	int (*at_once)(struct op * op);
-
-	if (group_current() || op->call.staged)
-		return call_queue(op, site, issued);
-	op->site = site;
-	at_once = lane->engine[op->call.engine]->at_once;
-	if (!at_once || !at_once(op))
-		return call_queue(op, site, issued);
-	if (!lane->error)
-		return COLL_SUCCESS;
-	lane_flush(lane);
-	return comm_error(lane);
-}
-
 int call_issue_on_host(struct lane *lane, const coll_args_t *args, int answer, const void *site,
 		       struct issued *issued)
 {
@@ -105,7 +87,7 @@ __attribute__((noinline)) static int call_queue_native(struct lane *lane, const 
 	if (to_host)
 		return call_issue_on_host(lane, args, to_host, site, issued);
 	return code ? host_memory_hint(lane, call, code, !group_current())
-		    : call_enqueue(lane, op, site, issued);
+		    : call_queue(op, site, issued);
 }
 
 static int call_issue_native(struct lane *lane, const coll_args_t *args, const void *site,
@@ -119,24 +101,22 @@ static int call_issue_native(struct lane *lane, const coll_args_t *args, const v
 	return call_queue_native(lane, &call, code, args, site, issued);
 }
 
-/* Checks and issues a call that is not the same as an earlier call. */
-__attribute__((noinline)) static int call_check_and_issue(struct lane *lane,
-							  const coll_args_t *args, const void *site,
-							  struct issued *issued)
+/* Makes the operation of a call that is not the same as an earlier call. */
+__attribute__((noinline)) static int call_make(struct lane *lane, const coll_args_t *args,
+					       struct op **op)
 {
 	struct call call;
-	struct op *op;
 	int code = check_call(lane, args, &call);
 
-	if (!code)
-		code = op_make(lane, &call, &op);
-	return code ? code : call_enqueue(lane, op, site, issued);
+	return code ? code : op_make(lane, &call, op);
 }
 
 inline int call_issue(struct lane *lane, const coll_args_t *args, const void *site,
 		      struct issued *issued)
 {
-	struct op *op;
+	int (*at_once)(struct op * op);
+	struct op *op, *made;
+	int code;
 
 	/* Of a call that neither waits for its turn nor goes to the host lane. */
 	if (issued)
@@ -146,8 +126,22 @@ inline int call_issue(struct lane *lane, const coll_args_t *args, const void *si
 	if (lane->native)
 		return call_issue_native(lane, args, site, issued);
 	op = plan_again(lane, args);
-	return op ? call_enqueue(lane, op, site, issued)
-		  : call_check_and_issue(lane, args, site, issued);
+	if (!op) {
+		code = call_make(lane, args, &made);
+		if (code)
+			return code;
+		op = made;
+	}
+	if (group_current() || op->call.staged)
+		return call_queue(op, site, issued);
+	op->site = site;
+	at_once = lane->engine[op->call.engine]->at_once;
+	if (!at_once || !at_once(op))
+		return call_queue(op, site, issued);
+	if (!lane->error)
+		return COLL_SUCCESS;
+	lane_flush(lane);
+	return comm_error(lane);
 }
 
 /* Sets each member, since to clear the struct first takes longer. */

@@ -10,32 +10,28 @@
 
 /* --------------------------------------------------------------------- finding -- */
 
-enum plan_fit { PLAN_OTHER, PLAN_ALIKE, PLAN_FITS, PLAN_SAME };
-
-static inline enum plan_fit plan_compare(const struct op *op, const coll_args_t *args)
-{
-	const coll_args_t *earlier = &op->call.args;
-
-	if (!op->repeatable || earlier->dtype != args->dtype || earlier->op != args->op ||
-	    earlier->root != args->root || earlier->flags != args->flags)
-		return PLAN_OTHER;
-	if (earlier->count != args->count)
-		return PLAN_ALIKE;
-	return earlier->sendbuf == args->sendbuf && earlier->recvbuf == args->recvbuf &&
-			       earlier->tag == args->tag && earlier->stream == args->stream &&
-			       earlier->scalar == args->scalar
-		       ? PLAN_SAME
-		       : PLAN_FITS;
-}
+enum plan_fit { PLAN_ALIKE, PLAN_FITS, PLAN_SAME };
 
 /* Returns the link to the first plan of this kind of call that fits so well, or NULL: none does. */
-static inline struct op **plan_find(struct op **plans, const coll_args_t *args, enum plan_fit least)
+static inline struct op **plan_find(struct op **plans, const coll_args_t *args, enum plan_fit fit)
 {
 	struct op **at = plans;
 
-	for (int n = 0; *at && n < PLANS; n++, at = &(*at)->next)
-		if (plan_compare(*at, args) >= least)
+	for (int n = 0; *at && n < PLANS; n++, at = &(*at)->next) {
+		const coll_args_t *earlier = &(*at)->call.args;
+
+		if (!(*at)->repeatable || earlier->dtype != args->dtype ||
+		    earlier->op != args->op || earlier->root != args->root ||
+		    earlier->flags != args->flags)
+			continue;
+		if (fit >= PLAN_FITS && earlier->count != args->count)
+			continue;
+		if (fit < PLAN_SAME ||
+		    (earlier->sendbuf == args->sendbuf && earlier->recvbuf == args->recvbuf &&
+		     earlier->tag == args->tag && earlier->stream == args->stream &&
+		     earlier->scalar == args->scalar))
 			return at;
+	}
 	return NULL;
 }
 

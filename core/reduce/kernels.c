@@ -166,10 +166,12 @@ VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size
 	       name##_clean(SELECT((vec)(name##_key(a) < name##_key(b)), a, b),                    \
 			    name##_is_nan(a) | name##_is_nan(b)))
 
-#define WIDE(name, vec, bits, scalar)                                                              \
+/* A float that the processor computes with; bits and typed: its lanes as integers, unsigned and signed. */
+#define WIDE(name, vec, bits, typed, scalar, inf, nan)                                             \
+	FLOAT_ORDER(name, bits, typed, inf, nan)                                                   \
 	VEC_INLINE vec name##_tidy(vec x)                                                          \
 	{                                                                                          \
-		return (vec)name##_clean((bits)x, x != x);                                         \
+		return (vec)SELECT((bits)(x != x), (bits){0} + nan, (bits)x);                      \
 	}                                                                                          \
 	KERNEL(name##_sum, vec, name##_tidy(a + b))                                                \
 	KERNEL(name##_prod, vec, name##_tidy((a * b)))                                             \
@@ -244,14 +246,12 @@ FLOAT_ORDER(float16, vec_u16, vec_i16, 0x7c00, 0x7e00)
 FLOAT_ORDER(bfloat16, vec_u16, vec_i16, 0x7f80, 0x7fc0)
 FLOAT_ORDER(float8e4m3, vec_u8, vec_i8, 0x7e, 0x7f)
 FLOAT_ORDER(float8e5m2, vec_u8, vec_i8, 0x7c, 0x7e)
-FLOAT_ORDER(float32, vec_u32, vec_i32, 0x7f800000, 0x7fc00000)
-FLOAT_ORDER(float64, vec_u64, vec_i64, 0x7ff0000000000000, 0x7ff8000000000000)
 
 NARROW(float16, half_u16)
 NARROW(float8e4m3, quarter_u8)
 NARROW(float8e5m2, quarter_u8)
-WIDE(float32, vec_f32, vec_u32, float)
-WIDE(float64, vec_f64, vec_u64, double)
+WIDE(float32, vec_f32, vec_u32, vec_i32, float, 0x7f800000, 0x7fc00000)
+WIDE(float64, vec_f64, vec_u64, vec_i64, double, 0x7ff0000000000000, 0x7ff8000000000000)
 
 /* ------------------------------------------------------- elements of two numbers -- */
 

@@ -5,8 +5,8 @@
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
 # The most functions of an 8-byte allreduce over tcp with its coll_sync, on one rank.
-first=135
-repeated=68
+first=122
+repeated=59
 
 [ -z "$TEST_SANITIZE" ] || skip_all "built with a sanitizer ($TEST_SANITIZE)"
 case $(${TEST_CC:-cc} --version) in

@@ -219,7 +219,7 @@ struct comm {
 struct lane {
 	struct comm *comm;
 	struct context *context;
-	struct traffic *traffic; /* of the context: see transport/traffic.h */
+	struct traffic *traffic; /* of the context, if that has some: see transport/traffic.h */
 	const struct comm_client *client;
 	const struct engine *engine[ENGINES]; /* NULL: the lane has none of this kind */
 	int index;                            /* LANE_*: which lane of the communicator it is */

@@ -8,6 +8,7 @@
 #include "comm/queue.h"
 #include "comm/registration.h"
 #include "comm/shrinks.h"
+#include "transport/traffic.h"
 #include "base/error.h"
 #include "base/handle.h"
 
@@ -116,6 +117,7 @@ int lane_new(struct lane **out, struct comm *comm, int index, struct context *co
 	lane->comm = comm;
 	lane->index = index;
 	lane->context = context;
+	lane->traffic = traffic_of(context);
 	lane->client = context->client->comms;
 	lane->context_id = context_id;
 	lane->derived = context->lanes != NULL;

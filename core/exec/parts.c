@@ -27,7 +27,6 @@
 
 static int part_engines(struct lane *lane)
 {
-	lane->traffic = traffic_of(lane->context);
 	lane->engine[ENGINE_COMPOSED] = &composed_engine;
 	lane->engine[ENGINE_AWAIT] = &await_engine;
 	if (!lane->context->plugin->backend.transport && native_new(&lane->native))

@@ -5,12 +5,16 @@
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/handle.h"
+#include "base/thread.h"
 
 /*
  * The longest wait for the control messages about a failure: the process may not call again for long.
  * An abort must be over within a second.
  */
 enum { COMM_FLUSH_US = 500000 };
+
+/* A wait looks so many times before all preparations: the message that a small call waits for comes soon. */
+enum { COMM_LOOKS = 8 };
 
 static int comm_controls_sent(void *arg)
 {
@@ -145,12 +149,28 @@ static int comm_wait_long(struct task *task, int leaves, void *handle)
 	return COLL_SUCCESS;
 }
 
-__attribute__((noinline)) static int lane_wait_long(struct lane *lane, uint64_t number, int leaves)
+/* One of the first looks of a wait. */
+static void comm_look(struct context *context)
+{
+	thread_pause();
+	if (!context->client->poll(context))
+		context_progress(context);
+}
+
+static int lane_wait_task(struct lane *lane, uint64_t number, int leaves)
 {
 	struct task task = {.kind = &operation_kind, .lane = lane, .number = number};
 	const int code = comm_wait_long(&task, leaves, NULL);
 
 	return code ? code : comm_error(lane);
+}
+
+__attribute__((noinline)) static int lane_wait_long(struct lane *lane, uint64_t number, int leaves)
+{
+	for (int looks = 1; looks < COMM_LOOKS && lane->finished < number; looks++)
+		comm_look(lane->context);
+	return lane->finished >= number && !lane->error ? COLL_SUCCESS
+							: lane_wait_task(lane, number, leaves);
 }
 
 int lane_wait(struct lane *lane, uint64_t number, int leaves)
@@ -166,8 +186,8 @@ int task_wait(struct task *task, void *handle)
 {
 	int code;
 
-	if (!task_is_done(task))
-		task->lane->context->client->poll(task->lane->context);
+	for (int looks = 0; looks < COMM_LOOKS && !task_is_done(task); looks++)
+		comm_look(task->lane->context);
 	if (task_is_done(task) && !task->code && !task->lane->error)
 		return COLL_SUCCESS;
 	code = comm_wait_long(task, 1, handle);

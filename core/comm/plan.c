@@ -10,22 +10,21 @@
 
 /* --------------------------------------------------------------------- finding -- */
 
-enum plan_fit { PLAN_OTHER, PLAN_ALIKE, PLAN_FITS, PLAN_SAME };
+enum plan_fit { PLAN_ALIKE, PLAN_FITS, PLAN_SAME };
 
-static inline enum plan_fit plan_compare(const struct op *op, const coll_args_t *args)
+/* Does the plan fit the call so well?  The buffers tell most calls apart, so they come first. */
+static inline int plan_fits(const struct op *op, const coll_args_t *args, enum plan_fit least)
 {
 	const coll_args_t *earlier = &op->call.args;
 
-	if (!op->repeatable || earlier->dtype != args->dtype || earlier->op != args->op ||
-	    earlier->root != args->root || earlier->flags != args->flags)
-		return PLAN_OTHER;
-	if (earlier->count != args->count)
-		return PLAN_ALIKE;
-	return earlier->sendbuf == args->sendbuf && earlier->recvbuf == args->recvbuf &&
-			       earlier->tag == args->tag && earlier->stream == args->stream &&
-			       earlier->scalar == args->scalar
-		       ? PLAN_SAME
-		       : PLAN_FITS;
+	if (least >= PLAN_SAME &&
+	    (earlier->recvbuf != args->recvbuf || earlier->sendbuf != args->sendbuf ||
+	     earlier->tag != args->tag || earlier->stream != args->stream ||
+	     earlier->scalar != args->scalar))
+		return 0;
+	return (least < PLAN_FITS || earlier->count == args->count) && op->repeatable &&
+	       earlier->dtype == args->dtype && earlier->op == args->op &&
+	       earlier->root == args->root && earlier->flags == args->flags;
 }
 
 /* Returns the link to the first plan of this kind of call that fits so well, or NULL: none does. */
@@ -34,7 +33,7 @@ static inline struct op **plan_find(struct op **plans, const coll_args_t *args, 
 	struct op **at = plans;
 
 	for (int n = 0; *at && n < PLANS; n++, at = &(*at)->next)
-		if (plan_compare(*at, args) >= least)
+		if (plan_fits(*at, args, least))
 			return at;
 	return NULL;
 }

@@ -92,17 +92,11 @@ static void message_log(const struct message *m, int code)
 	call_log_add_message(lane, &record);
 }
 
-/* The message is over.  fmt NULL: the communicator's failure is the reason. */
-__attribute__((format(printf, 3, 4))) static void message_end(struct message *m, int code,
-							      const char *fmt, ...)
+/* The message is over.  With an error the communicator's failure is the reason, unless the message has a text. */
+static void message_finish(struct message *m, int code)
 {
 	struct lane *lane = m->task.lane;
-	va_list ap;
 
-	va_start(ap, fmt);
-	if (fmt)
-		task_set_text_va(&m->task, fmt, ap);
-	va_end(ap);
 	m->status.error = code;
 	if (m->args.kind != COLL_KIND_NONE) {
 		message_unlink(m);
@@ -113,6 +107,18 @@ __attribute__((format(printf, 3, 4))) static void message_end(struct message *m,
 	task_end(&m->task, code);
 	if (m->args.kind != COLL_KIND_NONE)
 		task_unref(&m->task);
+}
+
+/* Ends the message with an error of its own. */
+__attribute__((format(printf, 3, 4))) static void message_end(struct message *m, int code,
+							      const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	task_set_text_va(&m->task, fmt, ap);
+	va_end(ap);
+	message_finish(m, code);
 }
 
 /* ---------------------------------------------------------------- copies -- */
@@ -136,7 +142,7 @@ static void message_copied(struct copy *copy, int code)
 		message_end(m, code == COPY_LOST ? COLL_ERR_DEVICE : code, "%s: %s",
 			    comm_own_name(m->task.lane, &name), error_text());
 	else if (m->args.kind == COLL_KIND_RECV)
-		message_end(m, COLL_SUCCESS, NULL);
+		message_finish(m, COLL_SUCCESS);
 }
 
 /* Begins the copy of a send's bytes to host memory, or of the bytes that a receive has got from there. */
@@ -183,7 +189,7 @@ static void message_received(struct recv *recv)
 	struct lane *lane = m->task.lane;
 
 	if (recv->status == COLL_ERR_MISMATCH) {
-		message_end(m, COLL_ERR_MISMATCH, NULL); /* message_misfit has set the text */
+		message_finish(m, COLL_ERR_MISMATCH); /* message_misfit has set the text */
 		return;
 	}
 	if (recv->status) {
@@ -197,7 +203,7 @@ static void message_received(struct recv *recv)
 	if (m->offload && recv->len)
 		message_copy_begin(m);
 	else
-		message_end(m, COLL_SUCCESS, NULL);
+		message_finish(m, COLL_SUCCESS);
 }
 
 void message_misfit(const struct recv *recv, uint32_t peer, const coll_header_t *h)
@@ -305,10 +311,11 @@ static void message_start_send(struct message *m)
 	struct lane *lane = m->task.lane;
 	struct context *context = lane->context;
 	coll_send_t *send = &m->u.send;
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	struct rank_name name, own;
 	int code;
 
+	error_clear(&err);
 	*send = (coll_send_t){
 		.header = {.tag = tag_unordered(lane),
 			   .meta = {message_type(a), (uint32_t)a->tag},
@@ -438,13 +445,13 @@ void message_end_all(struct lane *lane, int code)
 		if (!m->unsent)
 			steps_cancel_send(lane->context, &m->u.send);
 		if (m == lane->messages.sends.first)
-			message_end(m, code, NULL);
+			message_finish(m, code);
 	}
 	while ((m = lane->messages.recvs.first)) {
 		message_copy_cancel(m);
 		steps_cancel_recv(lane->context, &m->u.in.recv);
 		if (m == lane->messages.recvs.first)
-			message_end(m, code, NULL);
+			message_finish(m, code);
 	}
 }
 
@@ -496,7 +503,7 @@ static int message_check_send(struct message *m)
 					.tag = m->args.tag,
 					.bytes = m->u.send.header.len,
 					.dtype = m->args.count ? m->args.dtype : COLL_DTYPE_NONE};
-		message_end(m, COLL_SUCCESS, NULL);
+		message_finish(m, COLL_SUCCESS);
 	} else if (lane->peer_state[m->args.peer] == PEER_LEFT) {
 		message_end(m, COLL_ERR_PEER_LOST,
 			    "%s destroyed its communicator before %s could send to it",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * small_calls.c - makes 8-byte calls of two ranks in one thread, over tcp's shared memory, for small_calls.t, which counts
- * their instructions.
+ * their instructions.  A group is one call: GROUPED allreduces.
  *
  *   small_calls OPERATION CALLS
  */
@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS = 2, WARM = 100 };
+enum { RANKS = 2, WARM = 100, GROUPED = 100 };
 
 static coll_comm_t comms[RANKS];
-static double in[RANKS][RANKS], out[RANKS][RANKS];
+static double in[RANKS][RANKS], out[RANKS][RANKS], grouped[RANKS][GROUPED - 1];
 
 static void check(int code, const char *what)
 {
@@ -59,6 +59,32 @@ static int message(int r)
 		 : coll_send(in[r], 1, COLL_FLOAT64, 1, 0, comms[r], NULL);
 }
 
+static int group(int r)
+{
+	check(coll_group_start(), "coll_group_start");
+	for (int i = 0; i < GROUPED - 1; i++)
+		check(coll_allreduce(in[r], &grouped[r][i], 1, COLL_FLOAT64, COLL_SUM, comms[r],
+				     NULL),
+		      "coll_allreduce");
+	check(allreduce(r), "coll_allreduce");
+	return coll_group_end();
+}
+
+/* The message comes after its receive.  The second rank waits for both requests. */
+static int request(int r)
+{
+	static coll_request_t requests[RANKS];
+
+	check(r ? coll_isend(in[r], 1, COLL_FLOAT64, 0, 0, comms[r], &requests[r])
+		: coll_irecv(out[r], 1, COLL_FLOAT64, 1, 0, comms[r], &requests[r]),
+	      "coll_isend or coll_irecv");
+	for (int i = 0; r && i < RANKS; i++) {
+		check(coll_wait(requests[i]), "coll_wait");
+		check(coll_request_free(requests[i]), "coll_request_free");
+	}
+	return COLL_SUCCESS;
+}
+
 /* result: of out[rank][0], if in[0] is {i, 2} and in[1] is {1, 3}, without i, of which it has one or none. */
 static const struct operation {
 	const char *name;
@@ -73,6 +99,8 @@ static const struct operation {
 	{"reduce_scatter", reduce_scatter, {1, 5}, {1, 0}},
 	{"alltoall", alltoall, {0, 2}, {1, 0}},
 	{"message", message, {0, 0}, {0, 1}},
+	{"group", group, {1, 1}, {1, 1}},
+	{"request", request, {1, 0}, {0, 0}},
 };
 
 static void calls(const struct operation *op, int n)

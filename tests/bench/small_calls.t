@@ -4,15 +4,18 @@
 # coll_sync after each.  A count is no time: it is the same on every run, and tells when a small call grows.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
-# The operation, and the most instructions: some twentieth above those of gcc 12 -O2.  A message is a send and a recv,
-# half of both.
-limits="allreduce 1200
-broadcast 1090
-reduce 1130
-allgather 1280
-reduce_scatter 1200
-alltoall 1280
-message 1040"
+# The operation, the most instructions, and how many calls one run has more than a shorter run.  The limits are some
+# twentieth above the instructions of gcc 12 -O2.  A message is a send and a recv, half of both; a request is half of an
+# isend, an irecv, and the coll_wait and coll_request_free of both.  A group has 100 allreduces.
+limits="allreduce 1200 1000
+broadcast 1090 1000
+reduce 1130 1000
+allgather 1280 1000
+reduce_scatter 1200 1000
+alltoall 1280 1000
+message 1040 1000
+group 268000 20
+request 2830 1000"
 
 command -v valgrind >/dev/null || skip_all "valgrind is not installed"
 [ -z "$TEST_SANITIZE" ] || skip_all "built with a sanitizer ($TEST_SANITIZE)"
@@ -41,11 +44,11 @@ instructions() {
     sed -n 's/.*Collected *: *//p' "$dir/err"
 }
 
-while read -r operation most; do
-    few=$(instructions "$operation" 500)
-    many=$(instructions "$operation" 1500)
+while read -r operation most more; do
+    few=$(instructions "$operation" $((more / 2)))
+    many=$(instructions "$operation" $((more / 2 + more)))
     if [ -n "$few" ] && [ -n "$many" ]; then
-        each=$(((many - few) / 2000))
+        each=$(((many - few) / (2 * more)))
         echo "# $operation: $each instructions"
         check "$operation: each rank runs at most $most instructions" test "$each" -gt 0 -a "$each" -le "$most"
     else

@@ -25,12 +25,15 @@ fi
 
 cd "$source"
 make -s -j "$jobs" libcoll.la coll coll_ucc.la coll_tcp.la coll_simulated.la tests/plugins/coll_bare.la \
-    tests/plugins/coll_engine.la tests/examples/hello tests/ucc/order_test tests/ucc/random_test
+    tests/plugins/coll_engine.la tests/examples/hello tests/ucc/ucc_standin.la tests/ucc/order_test tests/ucc/random_test \
+    tests/ucc/shrink_test tests/ucc/table_test
 export COLL_UCC_LIBRARY="$prefix/lib/libucc.so.1"
 export top_srcdir="$source" top_builddir="$source" COLL_PLUGIN_PATH="$source/.libs"
 [ "$ucx" = /usr ] || export LD_LIBRARY_PATH="$ucx/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 COLL_BACKEND=ucc ./coll info | grep 'UCC '
 tests/ucc/order_test
 tests/ucc/random_test
+tests/ucc/shrink_test
+tests/ucc/table_test
 tests/ucc/ucc.t
 exec ./coll check --ranks 2-4 --option library="$COLL_UCC_LIBRARY" .libs/coll_ucc.so

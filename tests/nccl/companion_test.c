@@ -115,16 +115,19 @@ static void death_in_split(struct rank *r)
 static int shrink(struct rank *r, int nranks)
 {
 	int32_t failed[RANKS_MAX], n = 0;
-	coll_comm_t rest = NULL;
+	coll_comm_t rest = NULL, copy = NULL;
 
 	if (!rank_did(r, coll_comm_get_failed(r->comm, failed, RANKS_MAX, &n), "get_failed") ||
 	    !rank_did(r, coll_comm_shrink(r->comm, failed, n, &rest, NULL, 0), "shrink"))
 		return 0;
 	destroy(r);
 	r->comm = rest;
-	if (!is_rank(r, rest, r->rank, nranks))
+	if (!is_rank(r, rest, r->rank, nranks) ||
+	    !nccl_sums(r, rest, r->rank, 2, 2 * nranks, "the rest") ||
+	    !rank_did(r, coll_comm_dup(rest, &copy), "dup"))
 		return 0;
-	return nccl_sums(r, rest, r->rank, 2, 2 * nranks, "the rest");
+	nccl_sums(r, copy, r->rank, 2, 2 * nranks, "the dup of the rest");
+	return rank_did(r, coll_comm_destroy(copy), "destroy the dup");
 }
 
 /* The ranks die one after the other, and each time the others go on without the dead. */

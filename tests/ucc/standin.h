@@ -19,9 +19,13 @@ struct ucc_standin {
 	/* What the stand-in counts. */
 	_Atomic int moves;       /* calls of ucc_context_progress */
 	_Atomic int cancellable; /* calls in threads that could be cancelled */
+	_Atomic int collectives; /* calls of ucc_collective_init */
 	_Atomic int contexts_ended;
 	_Atomic int ended_early; /* contexts that were ended while UCC made their teams */
 	_Atomic int preconnect;  /* the setting PRECONNECT; -1: none */
 };
+
+/* The plugin opens the same file as the test, so both have one stand-in. */
+struct ucc_standin *standin_open(void);
 
 #endif

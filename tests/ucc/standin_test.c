@@ -4,28 +4,9 @@
 #include "../lib/ranks.h"
 #include "standin.h"
 
-#include <dlfcn.h>
-
 enum { BARRIERS = 100, WAITS_MOVES = 100, WAITS_S = 20 };
 
 static struct ucc_standin *standin;
-
-/* The plugin opens the same file, so both have one stand-in. */
-static void standin_open(void)
-{
-	const char *top = getenv("top_builddir");
-	char path[4096];
-	void *library;
-
-	snprintf(path, sizeof(path), "%s/tests/ucc/.libs/ucc_standin.so", top ? top : ".");
-	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!library)
-		bail_out("%s", dlerror());
-	standin = dlsym(library, "ucc_standin");
-	if (!standin)
-		bail_out("%s", dlerror());
-	setenv("COLL_UCC_LIBRARY", path, 1);
-}
 
 /* A communicator of one rank is made in this thread. */
 static int standin_comms(coll_comm_t *comms, int nranks)
@@ -341,7 +322,7 @@ static void test_exit(void)
 int main(void)
 {
 	ranks_plugins(".libs", NULL);
-	standin_open();
+	standin = standin_open();
 	test_exit(); /* first: a child of a process that uses UCC cannot */
 	test_cancelling();
 	test_rest();

@@ -6,7 +6,7 @@
  */
 #include "../lib/ranks.h"
 
-enum { ROUNDS = 100, WORDS = 2000, LATE_ROUNDS = 5, POLL_S = 20 };
+enum { ROUNDS = 100, WORDS = 2000, LATE_ROUNDS = 5, AHEAD = 300, POLL_S = 20 };
 
 /* The last rank lets the others wait, whose calls of the backend are under way meanwhile. */
 static int order_is_late(const struct rank *r)
@@ -71,6 +71,45 @@ static void order_ring(struct rank *r)
 			"the sum of the messages");
 		rank_is(r, x, r->nranks - 1, "the largest message");
 	}
+}
+
+/*
+ * Rank 0 broadcasts far ahead of the other ranks, so that much of its data has not left yet when its calls are complete.  Then
+ * it waits for a message of the last rank, or ends at once.
+ */
+static void order_ahead(struct rank *r, int waits)
+{
+	int64_t x[WORDS], y = r->rank;
+	const int last = r->nranks - 1;
+
+	for (int i = 0; i < AHEAD; i++) {
+		if (r->rank && !i)
+			ranks_sleep(0.05);
+		for (int w = 0; w < WORDS; w++)
+			x[w] = r->rank ? -1 : i;
+		rank_did(r, coll_broadcast(x, x, WORDS, COLL_INT64, 0, r->comm, NULL), "broadcast");
+		rank_did(r, coll_sync(r->comm), "sync");
+		if (!rank_is(r, x[WORDS - 1], i, "the broadcast"))
+			return;
+	}
+	if (!waits)
+		return;
+	if (r->rank == 0)
+		rank_did(r, coll_recv(&y, 1, COLL_INT64, last, 0, r->comm, NULL), "recv");
+	else if (r->rank == last)
+		rank_did(r, coll_send(&y, 1, COLL_INT64, 0, 0, r->comm, NULL), "send");
+	rank_did(r, coll_sync(r->comm), "sync");
+	rank_is(r, y, r->rank ? r->rank : last, "the message");
+}
+
+static void order_ahead_and_waits(struct rank *r)
+{
+	order_ahead(r, 1);
+}
+
+static void order_ahead_and_ends(struct rank *r)
+{
+	order_ahead(r, 0);
 }
 
 /* ----------------------------------------------------------------------------- groups -- */
@@ -357,6 +396,8 @@ static const struct order_case {
 } cases[] = {
 	{"sums by the backend and scans by the companion", order_sums_and_scans},
 	{"a ring of messages between sums", order_ring},
+	{"a rank that is ahead waits for a message", order_ahead_and_waits},
+	{"a rank that is ahead ends", order_ahead_and_ends},
 	{"groups of messages and sums", order_groups},
 	{"a group of messages behind a sum", order_messages_behind},
 	{"a group of a sum and messages behind a sum", order_sum_and_messages_behind},

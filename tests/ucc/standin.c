@@ -22,10 +22,6 @@ struct ucc_context {
 	int makes_team;
 };
 
-struct ucc_team {
-	struct ucc_context *context;
-};
-
 /* The objects that have no state. */
 static int standin_object;
 
@@ -197,6 +193,7 @@ ucc_status_t ucc_collective_init(ucc_coll_args_t *args, ucc_coll_req_h *req, ucc
 	(void)args;
 	standin_note_call();
 	ucc_standin.collectives++;
+	team->collectives++;
 	if (!c)
 		return UCC_ERR_NO_MEMORY;
 	c->next = team->context->posted;

@@ -25,6 +25,11 @@ struct ucc_standin {
 	_Atomic int preconnect;  /* the setting PRECONNECT; -1: none */
 };
 
+struct ucc_team {
+	struct ucc_context *context;
+	_Atomic int collectives; /* calls of ucc_collective_init */
+};
+
 /* The plugin opens the same file as the test, so both have one stand-in. */
 struct ucc_standin *standin_open(void);
 

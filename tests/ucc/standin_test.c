@@ -245,6 +245,76 @@ static void test_waits(int needs_moves)
 	}
 }
 
+/* ---------------------------------------------------------------- derived communicators -- */
+
+/* A sum over the communicator is a call of UCC on its own team. */
+static void sum_by_ucc(struct rank *r, coll_comm_t comm, const char *what)
+{
+	struct ucc_team *team;
+	void *handle = NULL;
+	int64_t x = 1;
+
+	if (!rank_did(r, coll_comm_native_handle(comm, &handle), "native_handle"))
+		return;
+	team = handle;
+	rank_is(r, team->collectives, 0, "the calls on a new team");
+	rank_did(r, coll_allreduce(&x, &x, 1, COLL_INT64, COLL_SUM, comm, NULL), what);
+	rank_did(r, coll_sync(comm), "sync");
+	rank_is(r, team->collectives, 1, what);
+}
+
+static void derives(struct rank *r)
+{
+	const int32_t last = r->nranks - 1;
+	coll_comm_t copy = NULL, half = NULL, rest = NULL;
+
+	if (rank_did(r, coll_comm_dup(r->comm, &copy), "dup"))
+		sum_by_ucc(r, copy, "the dup");
+	if (rank_did(r, coll_comm_split(r->comm, r->rank ? 0 : COLL_SPLIT_NOCOLOR, 0, &half, NULL),
+		     "split") &&
+	    half)
+		sum_by_ucc(r, half, "the split");
+	if (r->rank < last &&
+	    rank_did(r, coll_comm_shrink(r->comm, &last, 1, &rest, NULL, 0), "shrink"))
+		sum_by_ucc(r, rest, "the shrunk one");
+	rank_did(r, copy ? coll_comm_destroy(copy) : 0, "destroy");
+	rank_did(r, half ? coll_comm_destroy(half) : 0, "destroy");
+	rank_did(r, rest ? coll_comm_destroy(rest) : 0, "destroy");
+}
+
+static void test_derived(void)
+{
+	const struct ranks_job job = {.backend = "ucc", .nranks = 3, .fn = derives};
+
+	standin->needs_moves = 1;
+	ranks_ok(&job, "derived communicators have teams of UCC");
+}
+
+/* The ranks that stay have no context: all of them learn it, and why. */
+static void fails_shrink(struct rank *r)
+{
+	const int32_t last = r->nranks - 1;
+	coll_comm_t rest = NULL;
+
+	if (r->rank == last)
+		return;
+	standin->makes_contexts = 0;
+	if (!coll_comm_shrink(r->comm, &last, 1, &rest, NULL, 0) || rest)
+		rank_fail(r, "a shrink without a context of UCC");
+	rank_says(r, "ucc_context_create: UCC says No", "the reason");
+	standin->makes_contexts = 1;
+	if (rank_did(r, coll_comm_shrink(r->comm, &last, 1, &rest, NULL, 0), "shrink again"))
+		rank_did(r, coll_comm_destroy(rest), "destroy");
+}
+
+static void test_shrink_fails(void)
+{
+	const struct ranks_job job = {.backend = "ucc", .nranks = 3, .fn = fails_shrink};
+
+	ranks_ok(&job, "a shrink for which UCC makes no context");
+	standin->makes_contexts = 1;
+}
+
 /* ----------------------------------------------------------------------- settings -- */
 
 static void test_tune(void)
@@ -328,6 +398,8 @@ int main(void)
 	test_rest();
 	test_waits(0);
 	test_waits(WAITS_MOVES / 2);
+	test_derived();
+	test_shrink_fails();
 	test_tune();
 	test_old_warning();
 	test_unfinished();

@@ -98,6 +98,7 @@ struct ucc_exchange {
 	int64_t deadline;
 	coll_error_t *err; /* the failure of an exchange */
 	int failed;
+	int given_up;   /* no rank exchanges any more: UCC's next allgather fails */
 	int in_context; /* UCC makes the context */
 	int linger_ms; /* a context that ends moves the last messages of other ranks for so long, */
 	int64_t until; /* until this time */

@@ -18,7 +18,8 @@
 enum {
 	TEAM_LINGER_MS =
 		100, /* between hosts a context moves the last messages of other ranks for so long */
-	TEAM_NAP_US = 50
+	TEAM_NAP_US = 50,
+	TEAM_GIVE_UP_MS = 20 /* for UCC to notice that an exchange fails */
 };
 
 /* ----------------------------------------------------------------------- exchange -- */
@@ -38,6 +39,8 @@ static ucc_status_t team_allgather(void *src, void *recv, size_t size, void *inf
 	struct ucc_exchange *x = info;
 
 	*request = x;
+	if (x->given_up)
+		return UCC_ERR_NO_MESSAGE;
 	if (!x->host) {
 		x->until = clock_deadline(x->linger_ms);
 		return x->linger_ms ? UCC_OK : UCC_ERR_NO_MESSAGE;
@@ -171,6 +174,24 @@ static int32_t team_interrupted(const struct ucc *u, coll_error_t *err)
 			  (double)host->timeout_ms / 1000);
 }
 
+/*
+ * UCC cannot end a team that is being made, but a team that has failed.  So UCC's next exchange fails: 1.  0: UCC waits for
+ * messages instead.
+ */
+static int team_give_up(struct ucc *u)
+{
+	const int64_t deadline = clock_deadline(TEAM_GIVE_UP_MS);
+	ucc_status_t status;
+
+	u->exchange->given_up = 1;
+	while ((status = ucc_library.ucc_team_create_test(u->team)) == UCC_INPROGRESS &&
+	       clock_remaining(deadline) > 0) {
+		ucc_library.ucc_context_progress(u->context);
+		sched_yield();
+	}
+	return status != UCC_INPROGRESS;
+}
+
 static int32_t team_make_team(struct ucc *u, coll_error_t *err)
 {
 	ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_EP |
@@ -191,8 +212,8 @@ static int32_t team_make_team(struct ucc *u, coll_error_t *err)
 		sched_yield();
 		code = team_interrupted(u, err);
 	}
-	/* UCC cannot end a team that is being made: it stays in memory, with its context. */
-	u->unfinished = code != COLL_SUCCESS;
+	/* A team that goes on to be made stays in memory, with its context. */
+	u->unfinished = code && !team_give_up(u);
 	if (!code && status)
 		code = u->exchange->failed ? err->code
 					   : ucc_refused(err, status, "ucc_team_create_test");

@@ -68,8 +68,8 @@ int context_progress(struct context *context)
 	const coll_transport_t *t = context->plugin->backend.transport;
 	int moved = 0, controls;
 
-	if (context->ep && t)
-		moved = t->progress(context->ep);
+	if (t)
+		moved = context->ep ? t->progress(context->ep) : 0;
 	else if (!context->busy && context_rests(context))
 		context->client->rest(context);
 	controls = context_take(context);

@@ -12,9 +12,9 @@
 struct survivors {
 	struct lane *host;
 	uint64_t number; /* of the operation */
-	const struct lane
-		*parent; /* while the communicator is made: the lane that shrinks; else NULL */
-	int aborted;     /* the parent's aborts before the shrink */
+	/* While the communicator is made: the lane that shrinks, and its aborts before; else NULL. */
+	const struct lane *parent;
+	int aborted;
 };
 
 static struct survivors survivors_of(const struct context *context)

@@ -390,6 +390,17 @@ void context_shut(struct context *context)
 	context->client->shut(context);
 }
 
+/* For the wait of the ranks: another rank may need the last data of operations that are complete here. */
+static int context_poll_last(void *user)
+{
+	const struct context *context = user;
+	coll_error_t err = error_blank();
+
+	if (context_rests(context))
+		(void)context->plugin->backend.native->query(context->ep, &err);
+	return COLL_SUCCESS;
+}
+
 /*
  * The ranks of a backend whose close is collective wait for each other.  Returns the time that is left for close, or
  * 0 if close must not wait for other ranks.
@@ -401,6 +412,7 @@ static int64_t context_meet_to_close(const struct context *context, int64_t time
 	if (!(context->plugin->backend.flags & COLL_BACKEND_CLOSE_TOGETHER) || !context->ep ||
 	    !context->bootstrap || bootstrap_in_process(context->bootstrap))
 		return timeout_ms;
+	bootstrap_guard(context->bootstrap, context_poll_last, (void *)(uintptr_t)context);
 	if (timeout_ms == 0 || bootstrap_all_ok(context->bootstrap, COLL_SUCCESS, timeout_ms))
 		return 0;
 	return clock_remaining(deadline);

@@ -4,7 +4,7 @@
 #include "../lib/ranks.h"
 #include "standin.h"
 
-enum { BARRIERS = 100, WAITS_MOVES = 100, WAITS_S = 20 };
+enum { BARRIERS = 100, WAITS_MOVES = 100, WAITS_S = 20, CLOSE_MOVES = 3 };
 
 static struct ucc_standin *standin;
 
@@ -315,6 +315,31 @@ static void test_shrink_fails(void)
 	standin->makes_contexts = 1;
 }
 
+/* -------------------------------------------------------------------------- close -- */
+
+/* Rank 0 destroys first, and waits for the others, which may still need its data. */
+static void closes(struct rank *r)
+{
+	coll_comm_t copy = NULL;
+
+	if (!rank_did(r, coll_comm_dup(r->comm, &copy), "dup"))
+		return;
+	rank_did(r, coll_barrier(copy), "barrier");
+	if (r->rank)
+		ranks_sleep(0.5);
+	standin->moves = 0;
+	rank_did(r, coll_comm_destroy(copy), "destroy");
+	if (r->rank == 0 && standin->moves < CLOSE_MOVES)
+		rank_fail(r, "UCX was not moved while the rank waited for the others");
+}
+
+static void test_close(void)
+{
+	const struct ranks_job job = {.backend = "ucc", .nranks = 2, .processes = 1, .fn = closes};
+
+	ranks_ok(&job, "a rank that waits to close moves UCX");
+}
+
 /* ----------------------------------------------------------------------- settings -- */
 
 static void test_tune(void)
@@ -393,7 +418,8 @@ int main(void)
 {
 	ranks_plugins(".libs", NULL);
 	standin = standin_open();
-	test_exit(); /* first: a child of a process that uses UCC cannot */
+	test_exit();  /* first: a child of a process that uses UCC cannot */
+	test_close(); /* its ranks are children too */
 	test_cancelling();
 	test_rest();
 	test_waits(0);

@@ -576,7 +576,9 @@ typedef struct coll_native {
 	 * Mandatory in this group: tells whether all operations on the endpoint's own stream are
 	 * complete.  Returns COLL_SUCCESS, COLL_IN_PROGRESS, or the error of the operation that
 	 * failed.  Does not block.  For a backend without a transport the core calls it when a
-	 * thread waits or tests, and after every 256 operations at the latest.
+	 * thread waits or tests, and after every 256 operations at the latest; with
+	 * COLL_BACKEND_POLL also in waits while the endpoint has no operations under way, since
+	 * other ranks may need its last data.
 	 */
 	int32_t (*query)(void *ep, coll_error_t *err);
 	/*

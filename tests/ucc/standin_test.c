@@ -307,12 +307,48 @@ static void fails_shrink(struct rank *r)
 		rank_did(r, coll_comm_destroy(rest), "destroy");
 }
 
+static void *aborts(void *arg)
+{
+	ranks_sleep(0.2);
+	(void)coll_comm_abort(((struct rank *)arg)->comm);
+	return NULL;
+}
+
+/* No team gets ready, and a thread of rank 0 aborts the communicator that shrinks. */
+static void aborts_shrink(struct rank *r)
+{
+	const int32_t last = r->nranks - 1;
+	const double begin = ranks_now();
+	coll_comm_t rest = NULL;
+	coll_result_t code;
+	pthread_t thread;
+
+	if (r->rank == last)
+		return;
+	standin->makes_teams = 0;
+	if (r->rank == 0 && pthread_create(&thread, NULL, aborts, r)) {
+		rank_fail(r, "no thread");
+		return;
+	}
+	code = coll_comm_shrink(r->comm, &last, 1, &rest, NULL, 0);
+	if (r->rank == 0)
+		pthread_join(thread, NULL);
+	if (r->rank ? !code : code != COLL_ERR_ABORTED)
+		rank_fail(r, "the shrink returns %d: %s", code, coll_get_last_error(NULL));
+	if (ranks_now() - begin > WAITS_S)
+		rank_fail(r, "the shrink took %g s", ranks_now() - begin);
+}
+
 static void test_shrink_fails(void)
 {
 	const struct ranks_job job = {.backend = "ucc", .nranks = 3, .fn = fails_shrink};
 
+	const struct ranks_job aborted = {.backend = "ucc", .nranks = 3, .fn = aborts_shrink};
+
 	ranks_ok(&job, "a shrink for which UCC makes no context");
 	standin->makes_contexts = 1;
+	ranks_ok(&aborted, "an abort ends a shrink for which UCC makes no team");
+	standin->makes_teams = 1;
 }
 
 /* -------------------------------------------------------------------------- close -- */

@@ -19,7 +19,8 @@ enum {
 	TEAM_LINGER_MS =
 		100, /* between hosts a context moves the last messages of other ranks for so long */
 	TEAM_NAP_US = 50,
-	TEAM_GIVE_UP_MS = 20 /* for UCC to notice that an exchange fails */
+	TEAM_GIVE_UP_MS =
+		300 /* for UCC to make the team after all, or to notice that an exchange fails */
 };
 
 /* ----------------------------------------------------------------------- exchange -- */
@@ -175,8 +176,8 @@ static int32_t team_interrupted(const struct ucc *u, coll_error_t *err)
 }
 
 /*
- * UCC cannot end a team that is being made, but a team that has failed.  So UCC's next exchange fails: 1.  0: UCC waits for
- * messages instead.
+ * UCC cannot end a team that is being made, but one that it has made, or that has failed.  So UCC's next exchange fails.
+ * Returns 0 if UCC waits for messages of other ranks, which do not come.
  */
 static int team_give_up(struct ucc *u)
 {

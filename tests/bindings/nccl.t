@@ -3,6 +3,7 @@
 # nccl.t - the drop-in for NCCL: what it exports, NVIDIA's header, README's program under `coll run --nccl`,
 # backends other than tcp, and the nccl backend under the drop-in, which must find NVIDIA's library and never itself.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
+. "${top_srcdir:-.}/tests/docs/book.sh"
 
 src=$(cd "${top_srcdir:-.}" && pwd)
 build=$(cd "${top_builddir:-.}" && pwd)
@@ -189,6 +190,14 @@ else
     has "it prints the sum" "$dir/out" '^sum: 3$'
     coll run --nccl --backend tcp --no-prefix -e COLL_ENABLE_GPU_FALLBACK=no -e NCCL_DEBUG=WARN "$dir/sum"
     has "COLL_ENABLE_GPU_FALLBACK=no ends its copies" "$dir/out" "does not take: choose another backend"
+    (
+        unset -f coll
+        book_tree "$dir/tree"
+        [ -z "$folder" ] || export CPATH="$folder"
+        export LIBRARY_PATH="$dropin:$fakes" LD_LIBRARY_PATH="$fakes:$build/.libs"
+        book_page "$src/docs/coll-tutorial-nccl.rst" "$dir/tutorial"
+    )
+    book_judge coll-tutorial-nccl "$dir/tutorial"
 fi
 
 # ---- NVIDIA's nccl4py ----

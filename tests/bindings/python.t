@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # python.t - bindings/python builds, and its calls do as coll.h says on 2 and 3 ranks; faults raise exceptions.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
+. "${top_srcdir:-.}/tests/docs/book.sh"
 
 src=$(cd "${top_srcdir:-.}" && pwd)
 build=$(cd "${top_builddir:-.}" && pwd)
@@ -203,6 +204,11 @@ done
 awk '/^```python$/ { on = 1; next } /^```$/ { on = 0 } on' "$src/README.md" >"$dir/top.py"
 timeout 120 "$build/coll" run --no-prefix -n 2 -- "$python" "$dir/top.py" >"$dir/out" 2>&1
 is "the program of the tree's README prints the sum on two ranks" "$(grep -c '^the sum over all ranks is 3.0$' "$dir/out")" 2
+
+book_tree "$dir/tree"
+book_python "$dir/tree" "$python"
+(book_page "$src/docs/coll-tutorial-python.rst" "$dir/tutorial")
+book_judge coll-tutorial-python "$dir/tutorial"
 
 accuracy() {
     sed -n 's/^held-out accuracy \([0-9.]*\) .*/\1/p' "$1"

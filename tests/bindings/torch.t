@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # torch.t - bindings/torch builds against the installed PyTorch and gives Gloo's results; faults raise.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
+. "${top_srcdir:-.}/tests/docs/book.sh"
 
 src=${top_srcdir:-.}
 build=$(cd "${top_builddir:-.}" && pwd)
@@ -208,5 +209,14 @@ is "it prints the sum on four ranks" "$(grep -c '^sum: 4.0$' "$dir/out")" 4
 sed 's/"coll"/"gloo"/' "$dir/sum.py" >"$dir/gloo.py"
 timeout 300 "$build/coll" run --no-prefix -n 2 -- "$python" "$dir/gloo.py" >"$dir/out" 2>&1
 is "a program of another backend starts under coll run too" "$(grep -c '^sum: 2.0$' "$dir/out")" 2
+
+# ---- tutorials ----
+
+book_tree "$dir/tree"
+book_python "$dir/tree" "$python"
+for page in coll-tutorial-pytorch coll-tutorial-frameworks; do
+    (book_page "$book_src/docs/$page.rst" "$dir/$page")
+    book_judge $page "$dir/$page"
+done
 
 done_testing

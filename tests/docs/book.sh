@@ -3,6 +3,7 @@
 #
 #   book_tree DIR      makes an installed libcoll of the tree, in DIR: cc, coll and pkg-config's module coll; and ssh, which
 #                      runs its command on this host
+#   book_python DIR PYTHON  makes this the python3 of DIR
 #   book_devices DIR   makes stand-ins for four GPUs and NCCL, in DIR, for pages that need cuda or nccl
 #   book_page PAGE DIR  runs the page's commands in DIR, one after the other in this shell
 #   book_judge NAME DIR  checks what they have printed
@@ -15,6 +16,8 @@
 #   .. like                     of the next block's lines numbers, and the order of the words in a line, do not count, and each
 #                               line may come several times: ranks differ in what they notice first
 #   .. needs: NAME              what follows needs this command (book_has); "nothing" ends that
+#   .. skips: REASON            what follows is not run; "nothing" ends that
+#   .. tested by: FILE          this test runs the page, since it has built what the page needs
 #
 # "..." in an expected line stands for any text, and as a line for any lines.  The order of the lines does not count,
 # since ranks print in any order.  A command without expected lines may print what it likes.
@@ -44,6 +47,11 @@ book_tree() {
     export PATH PKG_CONFIG_PATH OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe
 }
 
+book_python() {
+    printf '#!/bin/sh\nexec %s "$@"\n' "$(command -v "$2")" >"$1/bin/python3"
+    chmod +x "$1/bin/python3"
+}
+
 book_devices() {
     book_fakes=$1
     mkdir -p "$1"
@@ -53,15 +61,16 @@ book_devices() {
     export LD_LIBRARY_PATH STANDIN_CUDA_DEVICES
 }
 
-# book_steps PAGE DIR: takes the page apart, into DIR/N.file, N.command, N.wanted, N.like, N.fails and N.needs.
+# book_steps PAGE DIR: takes the page apart, into DIR/N.file, N.command, N.wanted, N.like, N.fails, N.needs and N.lacks.
 book_steps() {
     awk -v dir="$2" '
         function out(kind, text) { print text >(dir "/" sprintf("%03d", n) "." kind) }
-        function begin() { n++; if (needs != "") out("needs", needs) }
+        function begin() { n++; if (needs != "") out("needs", needs); if (skips != "") out("lacks", skips) }
         function end() { if (fails) out("fails", ""); inside = fails = like = 0 }
         inside && /^[^ ]/ { end() }
         /^\.\. file: / { file = $3; next }
         /^\.\. needs: / { needs = $3 == "nothing" ? "" : $3; next }
+        /^\.\. skips: / { skips = $3 == "nothing" ? "" : substr($0, 11); next }
         /^\.\. fails$/ { fails = 1; next }
         /^\.\. like$/ { like = 1; next }
         /^\.\. code-block:: / {
@@ -127,6 +136,7 @@ book_differs() {
 # Does a command, or what a page needs by another name, work here?
 book_has() {
     case $1 in
+    accelerate | transformers) python3 -c "import $1" ;;
     cuda) ls "${book_fakes-/nowhere}/libcuda.so.1" || nvidia-smi -L ;;
     mpirun) mpirun -n 2 true ;;
     nccl) COLL_BACKEND=nccl coll info nccl | grep ': usable$' ;;
@@ -141,8 +151,9 @@ book_run() {
     cd "$1/work" || return
     for book_step in "$1"/*.command "$1"/*.file; do echo "${book_step%.*}"; done | sort >"$1/order"
     while read -r book_step <&7; do
+        [ ! -e "$book_step.lacks" ] || continue
         if [ -e "$book_step.needs" ] && ! book_has "$(cat "$book_step.needs")"; then
-            mv "$book_step.needs" "$book_step.lacks"
+            echo "$(cat "$book_step.needs") does not work here" >"$book_step.lacks"
         elif [ -e "$book_step.file" ]; then
             cp "$book_step.text" "$(cat "$book_step.file")"
         else
@@ -157,7 +168,7 @@ book_judge() {
         book_step=${book_step%.command}
         book_name="$1: $(sed -n 1p "$book_step.command")"
         if [ -e "$book_step.lacks" ]; then
-            skip "$book_name" "$(cat "$book_step.lacks") does not work here"
+            skip "$book_name" "$(cat "$book_step.lacks")"
             continue
         fi
         none "$book_name" "$(

@@ -18,6 +18,7 @@
 #                                             peers that are installed there, not the system's; UCC's UCX: the same
 #   BENCH_ENGINES="mpich mpich-i coll-mpich ucc coll-ucc" make bench
 #                                             libcoll over MPICH and UCC beside them
+#   BENCH_NATIVE=direct                       the option `native` of the backend mpi
 #   make bench BENCH=native                   the cost of a call beyond the backend's own: native_overhead.c
 #
 # All programs run the loop of bench.h.  In each round, for each number of ranks and each set of operations, the engines
@@ -176,7 +177,8 @@ start() {
     local over_ucx="--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any"
 
     case $engine in
-    coll-openmpi | coll-mpich) local -x COLL_BACKEND=mpi COLL_PLUGIN_PATH=$work/$engine COLL_TRUST=$work:${COLL_TRUST:-} ;;
+    coll-openmpi | coll-mpich) local -x COLL_BACKEND=mpi COLL_PLUGIN_PATH=$work/$engine COLL_TRUST=$work:${COLL_TRUST:-} \
+        COLL_MPI_NATIVE="${BENCH_NATIVE:-copy}" ;;
     esac
     case $engine in
     openmpi* | coll-openmpi) [ -z "${OPENMPI_DIR:-}" ] ||
@@ -338,7 +340,7 @@ about() {
     echo "* Command: \`BENCH_RANKS=\"${BENCH_RANKS:-2}\" BENCH_OPS=\"$wanted\" BENCH_SIZES=\"$sizes\"" \
         "${BENCH_ENGINES:+BENCH_ENGINES=\"$BENCH_ENGINES\" }BENCH_ROUNDS=$rounds BENCH_MS=$BENCH_MS BENCH_LIMIT=$limit" \
         "BENCH_PATIENCE=$BENCH_PATIENCE BENCH_NS=${BENCH_NS:-any}${BENCH_FRESH:+ BENCH_FRESH=$BENCH_FRESH}" \
-        "${BENCH_MINUTES:+BENCH_MINUTES=$BENCH_MINUTES }${OPENMPI_DIR:+OPENMPI_DIR=DIR }${MPICH_DIR:+MPICH_DIR=DIR }${UCC_DIR:+UCC_DIR=DIR }make bench\`."
+        "${BENCH_NATIVE:+BENCH_NATIVE=$BENCH_NATIVE }${BENCH_MINUTES:+BENCH_MINUTES=$BENCH_MINUTES }${OPENMPI_DIR:+OPENMPI_DIR=DIR }${MPICH_DIR:+MPICH_DIR=DIR }${UCC_DIR:+UCC_DIR=DIR }make bench\`."
 }
 
 about >"$work/about"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# matrix.t - the mpi backend over each MPI library: `coll check` on 2, 3 and 4 ranks, 2,000 random calls, the weights of the
-# example digits, calls of more than 2^31 elements, and the sentence for the library of another MPI.  The last lines are a
-# table of the results.  Not in `make check`, but in `make check-long`.
+# matrix.t - the mpi backend over each MPI library: `coll check` alone and on 2, 3 and 4 ranks, 2,000 random calls with each value
+# of the option `native`, the weights of the example digits, calls of more than 2^31 elements, and the sentence for the library
+# of another MPI.  The last lines are a table of the results.  Not in `make check`, but in `make check-long`.
 #
 # TEST_MPI lists the libraries, separated by ':': prefixes with bin/mpiexec and lib/libmpi_abi.so.1, and compilers.  For a
 # compiler (mpicc.mpich, DIR/bin/mpicc) plugin.sh builds the plugin with --with-mpi; mpiexec.mpich or DIR/bin/mpiexec starts
@@ -82,10 +82,22 @@ test_check() {
 }
 
 test_random() {
-    launch 3 "$build/tests/mpi/random" "$seed"
-    is "$name: 2,000 random calls from seed $seed" "$status $(cat "$dir/out")" \
-        "0 2000 calls from seed $seed, 3 ranks, backend mpi"
-    cell "$([ "$status" -eq 0 ] && echo equal || echo "wrong from seed $seed on")"
+    local native good=equal
+
+    for native in copy direct no; do
+        COLL_MPI_NATIVE=$native launch 3 "$build/tests/mpi/random" "$seed"
+        is "$name, native = $native: 2,000 random calls from seed $seed equal the oracle's" "$status $(cat "$dir/out")" \
+            "0 2000 calls from seed $seed, 3 ranks, backend mpi"
+        [ "$status" -eq 0 ] || good="wrong, native = $native, seed $seed"
+    done
+    cell "$good"
+}
+
+# Without a launcher the checks that open no endpoint remain.
+test_alone() {
+    env -u PMI_RANK -u PMIX_RANK -u OMPI_COMM_WORLD_RANK ${home:+LD_LIBRARY_PATH="$home/lib"} \
+        "$coll" check --quick "$work/coll_mpi.so" >"$dir/out" 2>"$dir/err" </dev/null
+    none "$name: coll check without a launcher" "$(grep -A 5 '^not ok' "$dir/out" || grep -L '^# .* 0 failed' "$dir/out")"
 }
 
 # digits COMMAND...: the weights that the example learns in reproducible mode.
@@ -166,6 +178,7 @@ for entry in $libraries; do
     take_library "$entry"
     row="| $name | $how |"
     test_check
+    test_alone
     test_random
     test_digits
     test_large

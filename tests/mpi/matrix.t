@@ -162,6 +162,14 @@ test_dead() {
     cell "$([ "$lost" = " 2 1 lost: 2 2 2 of 2 2 lost " ] && echo named || echo "not named")"
 }
 
+test_none() {
+    local library=$dir/none.so
+
+    launch 1 "$coll" info
+    has "$name: COLL_MPI_LIBRARY names no file: a sentence" "$dir/out" \
+        'no MPI library.* is installed, or not where the loader or the option mpi\.library looks: .*none\.so'
+}
+
 # The library of another kind of MPI than the plugin's.
 test_other() {
     local library=$1
@@ -200,6 +208,7 @@ for entry in $libraries; do
     test_digits
     test_large
     test_dead
+    test_none
     [ -z "$before" ] || [ "$how" = "$before_how" ] || test_other "$before"
     before=$path before_how=$how
     table="$table$row"$'\n'

@@ -145,6 +145,7 @@ static void mpi_note_path(void *library, const char *name, struct mpi_library *l
 }
 
 #ifdef MPI_OWN_HEADER
+#define MPI_LIBRARY_KIND ""
 /* The handles of Open MPI are data of the library; no other library has them. */
 static int32_t mpi_check_abi(void *library, const struct mpi_library *lib, coll_error_t *err)
 {
@@ -165,6 +166,7 @@ static int32_t mpi_check_abi(void *library, const struct mpi_library *lib, coll_
 		wanted, lib->path, wanted);
 }
 #else
+#define MPI_LIBRARY_KIND " with the MPI-5 ABI"
 /* Only a library with the ABI has this function, and its handles are the numbers of mpi_abi.h. */
 static int32_t mpi_check_abi(void *library, const struct mpi_library *lib, coll_error_t *err)
 {
@@ -226,9 +228,9 @@ static int32_t mpi_load(const char *name, coll_error_t *err)
 	if (!library)
 		return error_fill(
 			err, COLL_ERR_PLUGIN,
-			"no MPI library with the MPI-5 ABI is installed, or not where the "
-			"loader or the option mpi.library looks: %s",
-			dlerror());
+			"no MPI library%s is installed, or not where the loader or the option "
+			"mpi.library looks: %s",
+			MPI_LIBRARY_KIND, dlerror());
 	mpi_note_path(library, name, &lib);
 	code = mpi_check_abi(library, &lib, err);
 	if (!code)

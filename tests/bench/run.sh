@@ -161,7 +161,7 @@ limit_of() {
 # start ENGINE RANKS ARGUMENT...: runs the engine's program on that many ranks.  Where the time limit's end of the
 # launcher leaves ranks behind, BENCH_LIMIT ends them.
 start() {
-    local engine=$1 n=$2 bind=none more=--oversubscribe seconds
+    local engine=$1 n=$2 bind=none more=--oversubscribe seconds abi
     seconds=$(limit_of "${@:2}")
     local -x BENCH_LIMIT=$((seconds + 5))
     shift 2
@@ -177,8 +177,13 @@ start() {
     local over_ucx="--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any"
 
     case $engine in
-    coll-openmpi | coll-mpich) local -x COLL_BACKEND=mpi COLL_PLUGIN_PATH=$work/$engine COLL_TRUST=$work:${COLL_TRUST:-} \
-        COLL_MPI_NATIVE="${BENCH_NATIVE:-copy}" ;;
+    coll-openmpi | coll-mpich)
+        local -x COLL_BACKEND=mpi COLL_PLUGIN_PATH=$work/$engine COLL_TRUST=$work:${COLL_TRUST:-} \
+            COLL_MPI_NATIVE="${BENCH_NATIVE:-copy}"
+        abi=${engine#coll-}_abi
+        [ -z "${!abi:-}" ] || local -x COLL_MPI_LIBRARY=${!abi}
+        ;;
+    coll-ucc) local -x COLL_BACKEND=ucc COLL_UCC_LIBRARY=${UCC_DIR:+$UCC_DIR/lib/}libucc.so.1 ;;
     esac
     case $engine in
     openmpi* | coll-openmpi) [ -z "${OPENMPI_DIR:-}" ] ||
@@ -201,10 +206,10 @@ start() {
     openmpi-ucx | openmpi-ucx-sockets) $openmpi $over_ucx "$work/openmpi" "$@" ;;
     mpich) $mpich "$work/mpich" "$@" ;;
     mpich-i) $mpich "$work/mpich" -i "$@" ;;
-    coll-mpich) ${mpich_abi:+env COLL_MPI_LIBRARY="$mpich_abi"} $mpich "$work/coll" "$@" ;;
+    coll-mpich) $mpich "$work/coll" "$@" ;;
     mpich-sockets) MPIR_CVAR_NOLOCAL=1 FI_PROVIDER=tcp $mpich "$work/mpich" "$@" ;;
     gloo) rm -rf "$BENCH_GLOO" && mkdir "$BENCH_GLOO" && $coll "$work/gloo" "$@" ;;
-    coll-ucc) COLL_BACKEND=ucc ${UCC_DIR:+env COLL_UCC_LIBRARY="$UCC_DIR/lib/libucc.so.1"} $coll "$work/coll" "$@" ;;
+    coll-ucc) $coll "$work/coll" "$@" ;;
     ucc*) rm -f "$BENCH_UCC" && $coll "$work/ucc" "$@" ;;
     bare) $end "$work/bare" shm "$n" "$@" ;;
     bare-sockets) $end "$work/bare" sockets "$n" "$@" ;;

@@ -19,6 +19,8 @@ extern const struct engine native_engine, polled_engine;
 
 /* Without a transport each communicator has an endpoint and a rendezvous of its own (derive_native.c). */
 extern const struct derive derive_native;
+/* With a transport the communicators share the endpoint, and may have another for the backend's functions (native_split.c). */
+extern const struct derive derive_polled;
 
 /*
  * No native communicator of this id is there any more, or will be made: control messages for it are dropped.  Does nothing

@@ -254,9 +254,9 @@ void native_check(struct lane *lane)
 	coll_error_t err = error_blank();
 	int code;
 
-	if (!native || !native->async_error || !lane->context->ep || lane->error)
+	if (!native || !native->async_error || !lane_native_ep(lane) || lane->error)
 		return;
-	code = native->async_error(lane->context->ep, &err);
+	code = native->async_error(lane_native_ep(lane), &err);
 	if (code)
 		native_fail(lane, code, &err);
 }
@@ -267,9 +267,9 @@ void native_group_begin(struct lane *lane)
 	coll_error_t err = error_blank();
 	int code;
 
-	if (!native->group_begin || !lane->context->ep || lane->error)
+	if (!native->group_begin || !lane_native_ep(lane) || lane->error)
 		return;
-	code = native->group_begin(lane->context->ep, &err);
+	code = native->group_begin(lane_native_ep(lane), &err);
 	if (code)
 		native_fail(lane, code, &err);
 	else
@@ -282,9 +282,9 @@ void native_group_end(struct lane *lane)
 	coll_error_t err = error_blank();
 	int code;
 
-	if (!lane->native_groups || !lane->context->ep)
+	if (!lane->native_groups || !lane_native_ep(lane))
 		return;
-	code = lane_native(lane)->group_end(lane->context->ep, &err);
+	code = lane_native(lane)->group_end(lane_native_ep(lane), &err);
 	lane->native_groups--;
 	if (code && !lane->error)
 		native_fail(lane, code, &err);

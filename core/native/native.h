@@ -70,9 +70,6 @@ int native_join(struct lane *lane, void *later, void *earlier);
  * operations wait for the work that is now on the stream; if the backend can do so.
  */
 int native_order_stream(struct lane *lane, void *stream);
-/* Begins or ends a group of the backend's own, if the backend has groups. */
-void native_group_begin(struct lane *lane);
-void native_group_end(struct lane *lane);
 /* Asks the backend for a failure, also while no operation is in flight. */
 void native_check(struct lane *lane);
 /* The communicator has failed: ends the work of the backend, if it can. */

@@ -4,7 +4,7 @@
  * operations stay in the queue, and are complete when the backend's stream has passed the last operation.
  */
 #include "watch/report.h"
-#include "native/native.h"
+#include "native/native_impl.h"
 #include "comm/op.h"
 #include "base/error.h"
 
@@ -66,14 +66,24 @@ static int polled_awaits(const struct op *op, uint8_t *ranks)
 	return any;
 }
 
+static void polled_begin(struct lane *lane)
+{
+	native_group_begin(lane, lane_native_ep(lane));
+}
+
+static void polled_end(struct lane *lane)
+{
+	native_group_end(lane, lane_native_ep(lane));
+}
+
 const struct engine polled_engine = {
 	.start = polled_start,
 	.awaits = polled_awaits,
 	.progress = polled_progress,
 	.abort = native_abort,
 	.check = native_check,
-	.group_begin = native_group_begin,
-	.group_end = native_group_end,
+	.group_begin = polled_begin,
+	.group_end = polled_end,
 	.derive = &derive_polled,
 	.keeps_order = 1,
 };

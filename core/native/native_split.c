@@ -172,6 +172,7 @@ static int split_is_fatal(int code)
 /* The backend's split has failed on this rank.  Returns COLL_SUCCESS, or the parent's failure. */
 static int split_refused(struct lane *parent, int code)
 {
+	static atomic_int told; /* a program may split again and again */
 	const char *backend = parent->context->plugin->backend.name;
 	struct rank_name name;
 
@@ -180,10 +181,9 @@ static int split_refused(struct lane *parent, int code)
 			  comm_own_name(parent, &name), backend, error_text());
 	if (parent->error)
 		return comm_error(parent);
-	(code == COLL_ERR_UNSUPPORTED ? log_info : log_warn)(
+	(code == COLL_ERR_UNSUPPORTED || atomic_exchange(&told, 1) ? log_info : log_warn)(
 		"%s: backend '%s' does not split its own communicator, and the library composes "
-		"the "
-		"operations of the new communicator from messages: %s",
+		"the operations of the new communicator from messages: %s",
 		comm_own_name(parent, &name), backend, error_text());
 	return COLL_SUCCESS;
 }

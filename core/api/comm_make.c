@@ -91,7 +91,7 @@ int init_comm(coll_comm_t *out, struct context *context, struct lane *host)
 	if (!code)
 		code = lane_new(&lane,
 				host ? host->comm : comm_blank(context->rank, context->nranks),
-				LANE_FIRST, context, host ? host->context_id : 0, NULL);
+				LANE_FIRST, context, host ? host->context_id : 0, NULL, NULL);
 	if (!code)
 		code = comm_publish(lane->comm);
 	if (!code)

@@ -176,6 +176,17 @@ coll_result_t coll_comm_backend(coll_comm_t handle, const char **name)
 	return COLL_SUCCESS;
 }
 
+coll_result_t coll_comm_describe(coll_comm_t handle, char *text, size_t size)
+{
+	struct lane *lane = comm_query_enter(handle, size ? text : NULL, "coll_comm_describe");
+
+	if (!lane)
+		return error_code();
+	context_describe(lane->context, text, size);
+	comm_leave(lane);
+	return COLL_SUCCESS;
+}
+
 coll_result_t coll_comm_native_handle(coll_comm_t handle, void **native)
 {
 	struct lane *lane = comm_query_enter(handle, native, "coll_comm_native_handle");
@@ -185,7 +196,7 @@ coll_result_t coll_comm_native_handle(coll_comm_t handle, void **native)
 	if (!lane)
 		return error_code();
 	n = lane_native(lane);
-	*native = n && n->handle ? n->handle(lane->context->ep) : NULL;
+	*native = n && n->handle ? n->handle(lane_native_ep(lane)) : NULL;
 	if (!*native)
 		code = error_set(COLL_ERR_UNSUPPORTED,
 				 "backend '%s' has no communicator object of its own",

@@ -117,6 +117,9 @@ static int split_new(struct lane *lane, const struct split_args *args, struct sp
 	split->waits = args->waits;
 	split->timeout_us = timeout_us;
 	split->own = (struct split_vote){.color = args->color, .key = args->key};
+	if (args->waits && !group_current() && split->derive->may_block &&
+	    split->derive->may_block(lane))
+		split->own.native = SPLIT_MAY_BLOCK;
 	return COLL_SUCCESS;
 }
 

@@ -16,6 +16,7 @@
 #include "api/group.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "comm/comm_wait.h"
 #include "comm/op.h"
 #include "comm/life.h"
 #include "comm/shrinks.h"
@@ -30,14 +31,28 @@ static int members_none(int n)
 	return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", n);
 }
 
-int derive_transport_new(struct lane *parent, uint32_t context_id, const struct members *m,
-			 int64_t timeout_us, uint64_t birth, struct lane **out)
+/* Makes the lane, which takes over the endpoint for the backend's own functions. */
+static int derive_transport_lane(struct lane *parent, const struct derived *derived,
+				 const int *to_context_rank, struct lane **made)
 {
+	const struct members *m = derived->members;
+	struct native_split **native = derived->native_split;
+	const int code = lane_new(made, comm_blank(m->place, m->n), parent->index, parent->context,
+				  derived->context_id, to_context_rank, native ? *native : NULL);
+
+	if (*made && native)
+		*native = NULL;
+	return code;
+}
+
+int derive_transport_new(struct lane *parent, const struct derived *derived, struct lane **out)
+{
+	const struct members *m = derived->members;
 	struct context *context = parent->context;
 	struct lane *made = NULL;
 	int *to_context_rank, code;
 
-	if (context_id == UINT32_MAX)
+	if (derived->context_id == UINT32_MAX)
 		return error_set(COLL_ERR_UNSUPPORTED,
 				 "a rank has made %" PRIu32 " communicators on the connections of "
 				 "these %d ranks, and cannot make more: make a communicator with a "
@@ -48,16 +63,16 @@ int derive_transport_new(struct lane *parent, uint32_t context_id, const struct 
 		return members_none(m->n);
 	for (int r = 0; r < m->n; r++)
 		to_context_rank[r] = parent->to_context_rank[m->rank[r]];
-	code = lane_new(&made, comm_blank(m->place, m->n), parent->index, context, context_id,
-			to_context_rank);
+	code = derive_transport_lane(parent, derived, to_context_rank, &made);
 	free(to_context_rank);
 	if (!code &&
 	    parent->index == LANE_FIRST) /* else init_comm makes the handle of both lanes */
 		code = comm_publish(made->comm);
 	if (!code) {
 		context_ref(context);
-		made->birth = birth;
-		made->comm->timeout_us = timeout_us ? timeout_us : parent->comm->timeout_us;
+		made->birth = derived->birth;
+		made->comm->timeout_us =
+			derived->timeout_us ? derived->timeout_us : parent->comm->timeout_us;
 		*out = made;
 		/* A rank may have told already that it could not make its own, and the end of the parent drops that. */
 		lane_check(made);
@@ -106,27 +121,47 @@ int members_of_color(struct members *m, const struct lane *parent, const struct 
 }
 
 /* Issues an allgather of the votes over the parent, in the order of its operations. */
+static int split_issue_vote(struct lane *lane, struct split *split)
+{
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = COLL_KIND_ALLGATHER,
+				  .dtype = COLL_UINT8,
+				  .sendbuf = &split->own,
+				  .recvbuf = split->all,
+				  .count = sizeof(split->own),
+				  .flags = CALL_OF_SPLIT};
+
+	return op_issue(lane, &args, group_current());
+}
+
 int split_vote(struct lane *lane, struct split *split)
 {
-	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_ALLGATHER, .dtype = COLL_UINT8};
 	int code;
 
 	if (lane->comm->rank == 0)
 		split->own.context_id = comm_draw_context_id(lane->context);
-	args.sendbuf = &split->own;
-	args.recvbuf = split->all;
-	args.count = sizeof(split->own);
-	args.flags = CALL_OF_SPLIT;
 	code = group_join(lane);
 	if (!code)
-		code = op_issue(lane, &args, group_current());
+		code = split_issue_vote(lane, split);
 	split->task.number = lane->issued;
 	split->seq = lane->seq - 1;
 	return code;
 }
 
-static int derive_transport_join(struct lane *lane, const struct split *split)
+int split_vote_again(struct lane *lane, struct split *split)
 {
+	const int code = split_issue_vote(lane, split);
+
+	return code ? code : lane_wait(lane, lane->issued, 0);
+}
+
+static int derive_transport_take(struct lane *lane, const struct split *split,
+				 struct native_split **native_split)
+{
+	struct derived derived = {.context_id = split->all[0].context_id,
+				  .timeout_us = split->timeout_us,
+				  .birth = tag_birth(lane->context_id, split->seq),
+				  .native_split = native_split};
 	struct lane *made = NULL;
 	struct members m;
 	int code;
@@ -134,9 +169,9 @@ static int derive_transport_join(struct lane *lane, const struct split *split)
 	if (split->own.color < 0)
 		return COLL_SUCCESS;
 	code = members_of_color(&m, lane, split->all);
+	derived.members = &m;
 	if (!code)
-		code = derive_transport_new(lane, split->all[0].context_id, &m, split->timeout_us,
-					    tag_birth(lane->context_id, split->seq), &made);
+		code = derive_transport_new(lane, &derived, &made);
 	if (made)
 		*split->out = made->comm->handle;
 	free(m.rank);
@@ -144,13 +179,19 @@ static int derive_transport_join(struct lane *lane, const struct split *split)
 }
 
 /* On an error the operation that writes to the votes has been cancelled. */
-static int derive_transport_make(struct lane *lane, struct split *split, int code)
+int derive_transport_join(struct lane *lane, struct split *split, int code,
+			  struct native_split **native_split)
 {
 	if (!code)
-		code = derive_transport_join(lane, split);
+		code = derive_transport_take(lane, split, native_split);
 	if (code)
 		comm_send_unmade(lane, split->seq, code, error_text());
 	return code;
+}
+
+static int derive_transport_make(struct lane *lane, struct split *split, int code)
+{
+	return derive_transport_join(lane, split, code, NULL);
 }
 
 /* ------------------------------------------------------------------------ shrink -- */
@@ -453,10 +494,12 @@ static int shrink_make(const struct shrink *s, uint32_t context_id, int64_t time
 {
 	struct lane *lane = s->lane;
 	struct members m;
+	const struct derived derived = {
+		.members = &m, .context_id = context_id, .timeout_us = timeout_us};
 	int code = members_but(&m, lane, s->excluded);
 
 	if (!code)
-		code = derive_transport_new(lane, context_id, &m, timeout_us, 0, newcomm);
+		code = derive_transport_new(lane, &derived, newcomm);
 	free(m.rank);
 	if (code)
 		comm_refuse(lane, context_id, code, error_text());

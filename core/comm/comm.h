@@ -16,6 +16,7 @@ struct lane_wait;
 struct order_group;
 struct message;
 struct native;
+struct native_split;
 struct redop;
 struct redop_table;
 struct registration;
@@ -266,7 +267,10 @@ struct lane {
 	struct watch *watch;   /* of the other ranks: see watch/watch.h */
 	struct native *native; /* for a backend without a transport (native/native.h); else NULL */
 	int native_groups;     /* groups of the backend's own that have not ended yet */
-	int asks_in_place;     /* native_asks_in_place (native/native_slot.h) */
+	struct native_split
+		*native_split; /* of a derived lane: see native/native_split.h; NULL: none */
+	void *native_ep;   /* its endpoint for the backend's own functions; NULL: none, or closed */
+	int asks_in_place; /* native_asks_in_place (native/native_slot.h) */
 	struct composed *composed;  /* see compose/composed.h */
 	struct stream_order *order; /* see compose/stream_order.h; NULL: no call had a stream */
 	int stream_waits; /* threads that wait for an event on a stream of the program, behind operations */
@@ -424,11 +428,17 @@ const char *comm_own_name(const struct lane *lane, struct rank_name *name);
 
 /*
  * The backend's own functions, or NULL.  They work on all ranks of an endpoint and in one order, so of the
- * communicators that share an endpoint over a transport only the first uses them.
+ * communicators that share an endpoint over a transport only the first uses them, and a communicator that has an
+ * endpoint of its own for them.
  */
 static inline const coll_native_t *lane_native(const struct lane *lane)
 {
-	return lane->derived ? NULL : lane->context->plugin->backend.native;
+	return lane->derived && !lane->native_split ? NULL : lane->context->plugin->backend.native;
+}
+/* The endpoint for these functions.  NULL: it is closed. */
+static inline void *lane_native_ep(const struct lane *lane)
+{
+	return lane->native_split ? lane->native_ep : lane->context->ep;
 }
 
 /* Pins a handle's communicator.  Returns its lane LANE_*, or NULL: the handle is not valid. */

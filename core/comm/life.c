@@ -101,7 +101,7 @@ static int life_fill(struct lane *lane, const int *to_context_rank)
 }
 
 int lane_new(struct lane **out, struct comm *comm, int index, struct context *context,
-	     uint32_t context_id, const int *to_context_rank)
+	     uint32_t context_id, const int *to_context_rank, struct native_split *native_split)
 {
 	struct lane *lane = comm ? calloc(1, sizeof(*lane)) : NULL;
 	int code;
@@ -121,6 +121,7 @@ int lane_new(struct lane **out, struct comm *comm, int index, struct context *co
 	lane->client = context->client->comms;
 	lane->context_id = context_id;
 	lane->derived = context->lanes != NULL;
+	lane->native_split = native_split;
 	code = life_fill(lane, to_context_rank);
 	if (code)
 		return code;
@@ -148,7 +149,7 @@ int comm_new(struct lane **lane, struct context *context, uint32_t context_id, i
 	     const int *to_context_rank)
 {
 	const int code = lane_new(lane, comm_blank(rank, nranks), LANE_FIRST, context, context_id,
-				  to_context_rank);
+				  to_context_rank, NULL);
 
 	return code ? code : comm_publish((*lane)->comm);
 }
@@ -166,7 +167,7 @@ int lane_new_host(struct context *native, struct lane **out)
 	context->next_context_id = 1;
 	if (!code)
 		code = lane_new(out, comm_blank(context->rank, context->nranks), LANE_HOST, context,
-				0, NULL);
+				0, NULL, NULL);
 	if (!code)
 		context_ref(context);
 	else if (*out)

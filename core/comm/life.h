@@ -9,12 +9,13 @@
 struct comm *comm_blank(int rank, int nranks);
 /*
  * Makes the lane LANE_* of a communicator on an opened context.  to_context_rank: the context ranks of the
- * communicator's ranks, copied; NULL: all.  A communicator without lanes belongs to the lane from now on, also on an
+ * communicator's ranks, copied; NULL: all.  native_split: its endpoint for the backend's own functions, which belongs to
+ * *lane from now on unless *lane is NULL; or NULL.  A communicator without lanes belongs to the lane from now on, also on an
  * error. comm NULL: memory had run out, which is an error here.  On an error the caller frees *lane unless it is NULL.
  * The lock is held; lane_free takes it itself, lane_free_unmade does not.
  */
 int lane_new(struct lane **lane, struct comm *comm, int index, struct context *context,
-	     uint32_t context_id, const int *to_context_rank);
+	     uint32_t context_id, const int *to_context_rank, struct native_split *native_split);
 /* Makes the handle of a communicator whose lanes are made.  The first lane's lock is held. */
 int comm_publish(struct comm *comm);
 /* comm_blank, lane_new and comm_publish, for a communicator of one lane. */

@@ -325,6 +325,16 @@ int context_derive_open(struct context *context, const struct context_making *ma
 	return code;
 }
 
+void context_describe(const struct context *context, char *text, size_t size)
+{
+	const coll_transport_t *t = context->plugin->backend.transport;
+
+	text[0] = '\0';
+	if (context->ep && t && t->describe)
+		t->describe(context->ep, text, size);
+	text[strcspn(text, "\r\n")] = '\0';
+}
+
 /* ------------------------------------------------------------------------ its end -- */
 
 void context_ref(struct context *context)
@@ -361,6 +371,8 @@ static void context_close_endpoint(struct context *context, int64_t timeout_ms)
 {
 	void *ep = context->ep;
 
+	if (ep && context->lanes && context->client->close_splits)
+		context->client->close_splits(context);
 	context->ep =
 		NULL; /* first: a fork in another thread must not find a half closed endpoint */
 	if (ep)

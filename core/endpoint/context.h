@@ -41,6 +41,8 @@ struct context_client {
 	void (*opened)(struct context *context);
 	/* The endpoint is closed next: nobody else uses it from now on. */
 	void (*closing)(struct context *context);
+	/* The endpoint is closed next, perhaps with communicators on it: closes the endpoints that the backend made from it. */
+	void (*close_splits)(struct context *context);
 	/* The endpoint is closed: the client closes the endpoints beside it, within timeout_ms. */
 	void (*closed)(struct context *context, int64_t timeout_ms);
 	/*
@@ -291,6 +293,8 @@ void context_withdraw(struct context *context, int64_t timeout_ms);
  */
 void context_ref(struct context *context);
 void context_unref(struct context *context, int64_t timeout_ms);
+/* Writes one line about the endpoint's connections, in the words of its backend; "": nothing.  The lock is held. */
+void context_describe(const struct context *context, char *text, size_t size);
 /* Ends the endpoint at once, failing every communicator on it.  The lock is held. */
 void context_shut(struct context *context);
 

@@ -6,6 +6,7 @@
 #include "compose/composed.h"
 #include "compose/steps.h"
 #include "message/message.h"
+#include "native/native_split.h"
 #include "watch/report.h"
 #include "watch/stall.h"
 #include "device/device.h"
@@ -155,6 +156,7 @@ const struct context_client comm_context_client = {
 	.begin = client_begin,
 	.opened = client_opened,
 	.closing = channel_forget,
+	.close_splits = native_split_close_all,
 	.closed = channel_close,
 	.left = channel_leave,
 	.free = traffic_free,

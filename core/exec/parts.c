@@ -13,6 +13,7 @@
 #include "message/message.h"
 #include "native/native.h"
 #include "native/native_slot.h"
+#include "native/native_split.h"
 #include "transport/channel.h"
 #include "watch/call_log_dump.h"
 #include "watch/report.h"
@@ -34,7 +35,19 @@ static int part_engines(struct lane *lane)
 	if (lane_native(lane))
 		lane->engine[ENGINE_NATIVE] = lane->native ? &native_engine : &polled_engine;
 	lane->asks_in_place = native_asks_in_place(lane);
+	native_split_begin(lane);
 	return COLL_SUCCESS;
+}
+
+static void part_engines_end(struct lane *lane)
+{
+	native_free(lane);
+	native_split_close(lane);
+}
+
+static void part_engines_free(struct lane *lane)
+{
+	native_split_free(lane->native_split);
 }
 
 static void part_redops_free(struct lane *lane)
@@ -96,7 +109,7 @@ static void part_messages_end(struct lane *lane)
 
 /* In the order of their making. */
 static const struct comm_part parts[] = {
-	{"engines", .begin = part_engines, .end = native_free},
+	{"engines", .begin = part_engines, .end = part_engines_end, .free = part_engines_free},
 	{"composed", .begin = composed_new, .free = composed_free},
 	{"operations", .free = part_redops_free},
 	{"streams", .free = stream_order_free},

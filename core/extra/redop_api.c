@@ -17,8 +17,8 @@ static int redop_api_make_native(struct lane *lane, const char *what, struct red
 	coll_error_t err = error_blank();
 	int code;
 
-	if (redop->premul_sum && native && native->op_create_pre_mul_sum && lane->context->ep) {
-		code = native->op_create_pre_mul_sum(lane->context->ep, &redop->native, scalar,
+	if (redop->premul_sum && native && native->op_create_pre_mul_sum && lane_native_ep(lane)) {
+		code = native->op_create_pre_mul_sum(lane_native_ep(lane), &redop->native, scalar,
 						     redop->dtype, residence, &err);
 		redop->made = !code;
 		if (code != COLL_ERR_UNSUPPORTED || !(lane_host(lane) || b->transport))
@@ -129,9 +129,9 @@ static int redop_api_destroy_native(struct lane *lane, const struct redop *redop
 	coll_error_t err = error_blank();
 	int code;
 
-	if (!redop->made || !native->op_destroy || !lane->context->ep)
+	if (!redop->made || !native->op_destroy || !lane_native_ep(lane))
 		return COLL_SUCCESS;
-	code = native->op_destroy(lane->context->ep, redop->native, &err);
+	code = native->op_destroy(lane_native_ep(lane), redop->native, &err);
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }
 

@@ -52,6 +52,8 @@ static uint32_t info_capabilities(const struct coll_info *info, const coll_backe
 	caps |= b->memory & COLL_MEM_CUDA ? COLL_CAP_CUDA_MEMORY : 0;
 	caps |= b->native && b->native->event_create ? COLL_CAP_STREAMS : 0;
 	caps |= b->flags & COLL_BACKEND_IN_PROCESS ? COLL_CAP_IN_PROCESS : 0;
+	if (b->native && (!b->transport || b->flags & COLL_BACKEND_NATIVE_SPLIT))
+		caps |= COLL_CAP_NATIVE_SPLIT;
 	return caps;
 }
 

@@ -169,14 +169,16 @@ static int derive_native_comm(struct derive_meeting *s, coll_comm_t *out)
 /* The votes have told its context id, so the ranks need no further message to make the host lane of the new communicator. */
 static int derive_native_host_lane(struct derive_meeting *s)
 {
+	const struct derived derived = {.members = &s->m,
+					.context_id = s->split->all[0].context_id,
+					.timeout_us = s->timeout_us};
 	struct lane *parent = lane_host(s->lane);
 	int code;
 
 	if (!parent)
 		return COLL_SUCCESS;
 	context_lock(parent->context);
-	code = derive_transport_new(parent, s->split->all[0].context_id, &s->m, s->timeout_us, 0,
-				    &s->host);
+	code = derive_transport_new(parent, &derived, &s->host);
 	context_leave(parent->context);
 	return code;
 }

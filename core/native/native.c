@@ -107,8 +107,8 @@ void native_abort(struct lane *lane)
 {
 	const coll_native_t *native = lane_native(lane);
 
-	if (native->abort && lane->context->ep)
-		native->abort(lane->context->ep);
+	if (native->abort && lane_native_ep(lane))
+		native->abort(lane_native_ep(lane));
 }
 
 void native_drop_id(const struct context *context, uint32_t context_id)

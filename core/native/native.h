@@ -19,6 +19,8 @@ extern const struct engine native_engine, polled_engine;
 
 /* Without a transport each communicator has an endpoint and a rendezvous of its own (derive_native.c). */
 extern const struct derive derive_native;
+/* With a transport the communicators share the endpoint, and may have another for the backend's functions (native_split.c). */
+extern const struct derive derive_polled;
 
 /*
  * No native communicator of this id is there any more, or will be made: control messages for it are dropped.  Does nothing
@@ -68,9 +70,6 @@ int native_join(struct lane *lane, void *later, void *earlier);
  * operations wait for the work that is now on the stream; if the backend can do so.
  */
 int native_order_stream(struct lane *lane, void *stream);
-/* Begins or ends a group of the backend's own, if the backend has groups. */
-void native_group_begin(struct lane *lane);
-void native_group_end(struct lane *lane);
 /* Asks the backend for a failure, also while no operation is in flight. */
 void native_check(struct lane *lane);
 /* The communicator has failed: ends the work of the backend, if it can. */

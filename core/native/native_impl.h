@@ -4,6 +4,7 @@
 #define CORE_NATIVE_NATIVE_IMPL_H
 
 #include "native/native.h"
+#include "base/error.h"
 
 enum {
 	/* The cache of buffer addresses: so many sets, each of a cache line. */
@@ -34,6 +35,36 @@ struct native {
 static inline const coll_native_t *native_slots(const struct lane *lane)
 {
 	return lane->context->plugin->backend.native;
+}
+
+/* Begins a group of the backend's own on an endpoint of the lane, if the backend has groups. */
+static inline void native_group_begin(struct lane *lane, void *ep)
+{
+	const coll_native_t *native = lane_native(lane);
+	coll_error_t err = error_blank();
+	int code;
+
+	if (!native->group_begin || !ep || lane->error)
+		return;
+	code = native->group_begin(ep, &err);
+	if (code)
+		native_fail(lane, code, &err);
+	else
+		lane->native_groups++;
+}
+
+/* Ends it, also after a failure: the group belongs to the thread, not to the endpoint. */
+static inline void native_group_end(struct lane *lane, void *ep)
+{
+	coll_error_t err = error_blank();
+	int code;
+
+	if (!lane->native_groups || !ep)
+		return;
+	code = lane_native(lane)->group_end(ep, &err);
+	lane->native_groups--;
+	if (code && !lane->error)
+		native_fail(lane, code, &err);
 }
 
 #endif

@@ -4,7 +4,7 @@
  * operations stay in the queue, and are complete when the backend's stream has passed the last operation.
  */
 #include "watch/report.h"
-#include "native/native.h"
+#include "native/native_impl.h"
 #include "comm/op.h"
 #include "base/error.h"
 
@@ -17,7 +17,7 @@ static enum engine_start polled_start(struct op *op)
 	if (op->call.redop.made)
 		args.op = op->call.redop.native;
 	args.stream = NULL; /* the queue keeps the order with the stream */
-	code = op->call.slot(op->lane->context->ep, &args, &err);
+	code = op->call.slot(lane_native_ep(op->lane), &args, &err);
 	if (code == COLL_ERR_UNSUPPORTED)
 		return ENGINE_DECLINED;
 	if (code)
@@ -40,9 +40,9 @@ static int polled_progress(struct lane *lane)
 
 	if (!polled_is_running(lane->queue.head) || lane->deferred)
 		return 0;
-	code = native->query(lane->context->ep, &err);
+	code = native->query(lane_native_ep(lane), &err);
 	if (code == COLL_IN_PROGRESS)
-		code = native->async_error ? native->async_error(lane->context->ep, &err) : 0;
+		code = native->async_error ? native->async_error(lane_native_ep(lane), &err) : 0;
 	else
 		for (struct op *op = lane->queue.head; !code && polled_is_running(op);
 		     op = op->next)
@@ -66,13 +66,24 @@ static int polled_awaits(const struct op *op, uint8_t *ranks)
 	return any;
 }
 
+static void polled_begin(struct lane *lane)
+{
+	native_group_begin(lane, lane_native_ep(lane));
+}
+
+static void polled_end(struct lane *lane)
+{
+	native_group_end(lane, lane_native_ep(lane));
+}
+
 const struct engine polled_engine = {
 	.start = polled_start,
 	.awaits = polled_awaits,
 	.progress = polled_progress,
 	.abort = native_abort,
 	.check = native_check,
-	.group_begin = native_group_begin,
-	.group_end = native_group_end,
+	.group_begin = polled_begin,
+	.group_end = polled_end,
+	.derive = &derive_polled,
 	.keeps_order = 1,
 };

@@ -31,6 +31,8 @@ static native_fn native_kind_slot(const coll_native_t *n, int kind)
 	case COLL_KIND_BARRIER: return n->barrier;
 	case COLL_KIND_SEND: return n->send;
 	case COLL_KIND_RECV: return n->recv;
+	case COLL_KIND_SCAN: return n->scan;
+	case COLL_KIND_EXSCAN: return n->exscan;
 	default: return NULL;
 	}
 }

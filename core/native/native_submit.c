@@ -254,40 +254,21 @@ void native_check(struct lane *lane)
 	coll_error_t err = error_blank();
 	int code;
 
-	if (!native || !native->async_error || !lane->context->ep || lane->error)
+	if (!native || !native->async_error || !lane_native_ep(lane) || lane->error)
 		return;
-	code = native->async_error(lane->context->ep, &err);
+	code = native->async_error(lane_native_ep(lane), &err);
 	if (code)
 		native_fail(lane, code, &err);
 }
 
-void native_group_begin(struct lane *lane)
+static void native_begin(struct lane *lane)
 {
-	const coll_native_t *native = lane_native(lane);
-	coll_error_t err = error_blank();
-	int code;
-
-	if (!native->group_begin || !lane->context->ep || lane->error)
-		return;
-	code = native->group_begin(lane->context->ep, &err);
-	if (code)
-		native_fail(lane, code, &err);
-	else
-		lane->native_groups++;
+	native_group_begin(lane, lane->context->ep);
 }
 
-/* Ends a group also after a failure: the group belongs to the thread, not to the endpoint. */
-void native_group_end(struct lane *lane)
+static void native_end(struct lane *lane)
 {
-	coll_error_t err = error_blank();
-	int code;
-
-	if (!lane->native_groups || !lane->context->ep)
-		return;
-	code = lane_native(lane)->group_end(lane->context->ep, &err);
-	lane->native_groups--;
-	if (code && !lane->error)
-		native_fail(lane, code, &err);
+	native_group_end(lane, lane->context->ep);
 }
 
 const struct engine native_engine = {
@@ -300,8 +281,8 @@ const struct engine native_engine = {
 	.mark = native_want_marker,
 	.abort = native_abort,
 	.check = native_check,
-	.group_begin = native_group_begin,
-	.group_end = native_group_end,
+	.group_begin = native_begin,
+	.group_end = native_end,
 	.derive = &derive_native,
 	.keeps_order = 1,
 };

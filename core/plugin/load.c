@@ -102,6 +102,15 @@ static int plugin_check_native(struct plugin *plugin)
 	return plugin_check_events(plugin);
 }
 
+static int plugin_check_flags(struct plugin *plugin, const coll_backend_t *own)
+{
+	if (!(own->flags & COLL_BACKEND_NATIVE_SPLIT) || (own->transport && plugin->native.split))
+		return COLL_SUCCESS;
+	return plugin_refuse(plugin, COLL_ERR_ABI,
+			     "'%s' has the flag COLL_BACKEND_NATIVE_SPLIT, but %s", plugin->path,
+			     own->transport ? "leaves native->split NULL" : "no transport");
+}
+
 static int plugin_take_groups(struct plugin *plugin, const coll_backend_t *own)
 {
 	int code = COLL_SUCCESS;
@@ -122,7 +131,7 @@ static int plugin_take_groups(struct plugin *plugin, const coll_backend_t *own)
 				   own->native, own->native->size, PLUGIN_NATIVE_MIN);
 	if (!code && own->native)
 		code = plugin_check_native(plugin);
-	return code;
+	return code ? code : plugin_check_flags(plugin, own);
 }
 
 /* ----------------------------------------------------------------- the options -- */

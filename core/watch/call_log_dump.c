@@ -217,7 +217,7 @@ static void dump_add_message(struct dump *dump, const struct lane *lane,
 static void dump_add_head(struct dump *dump, const struct lane *lane)
 {
 	const struct context *context = lane->context;
-	char id[32], staged[512];
+	char id[32], staged[512], connections[512];
 	size_t from;
 
 	dump_comm_id(lane, id);
@@ -240,6 +240,9 @@ static void dump_add_head(struct dump *dump, const struct lane *lane)
 	staging_count(lane, staged, sizeof(staged));
 	if (staged[0])
 		dump_add(dump, "\n# copied through host memory: %s", staged);
+	context_describe(context, connections, sizeof(connections));
+	if (connections[0])
+		dump_add(dump, "\n# connections: %s", connections);
 	dump_add(dump, "\n"
 		       "# times in seconds since 1970, in steps of the kernel's tick; -: not yet, "
 		       "not known, or not of this kind\n"

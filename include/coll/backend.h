@@ -77,7 +77,7 @@ extern "C" {
 
 /* The major is part of the symbol's name.  The minor counts additions to the structs. */
 #define COLL_BACKEND_ABI_MAJOR 1
-#define COLL_BACKEND_ABI_MINOR 4
+#define COLL_BACKEND_ABI_MINOR 5
 #define COLL_BACKEND_SYMBOL    "coll_backend_v1"
 
 /* The text of a returned code.  The caller of a function owns the struct; the function fills it. */
@@ -261,7 +261,8 @@ struct coll_host {
 	 * The call is collective: every rank must make the same number of exchanges.  A rank that
 	 * has failed therefore calls exchange_fail instead of its next exchange, and leaves no
 	 * other rank waiting.  After a code the plugin makes no more exchanges.  Allowed in open
-	 * and native->split only.
+	 * and native->split only; in the split of a backend with a transport it returns
+	 * COLL_ERR_UNSUPPORTED.
 	 */
 	int32_t (*exchange)(const coll_host_t *host, const void *in, void *out, uint64_t len,
 			    int64_t timeout_ms, coll_error_t *err);
@@ -280,6 +281,8 @@ struct coll_host {
 	 * Since minor 4, for a backend without a transport: a plugin whose slot waits for other
 	 * ranks calls the function again and again, and holds no lock of its own meanwhile.  The
 	 * core moves operations of its other endpoints in the call, and polls this endpoint.
+	 * Since minor 5 the same holds for the split of a backend with a transport: there the core
+	 * calls progress() of the endpoint that is split.
 	 */
 	int32_t (*aborted)(const coll_host_t *host);
 
@@ -514,6 +517,14 @@ typedef struct coll_transport {
 	 */
 	int32_t (*send_more)(void *ep, coll_send_t *send, coll_error_t *err);
 	void (*flush)(void *ep);
+
+	/*
+	 * Optional, since minor 5: writes facts about the endpoint's connections as one line of text
+	 * to buf[0..size), with a final NUL; "" if there is nothing to say.  Must not block.  The core
+	 * writes the line into the file of a failed communicator (option `dump`), and
+	 * coll_comm_describe returns it.
+	 */
+	void (*describe)(void *ep, char *buf, uint64_t size);
 } coll_transport_t;
 
 /* ------------------------------------------------------------------- native -- */
@@ -535,8 +546,11 @@ typedef struct coll_transport {
  * So these slots take calls of every dtype or of none.
  *
  * For a backend with a transport the core calls these slots for the communicator for which it
- * called open.  Communicators that are split or duplicated from it share ep and use the transport.
- * The core compares the calls of the ranks over the transport, also the calls that the slots
+ * called open.  Communicators that are split or duplicated from it share ep and use the transport,
+ * unless the backend has the flag COLL_BACKEND_NATIVE_SPLIT (since minor 5): then a communicator that
+ * coll_comm_split or coll_comm_dup has made has an endpoint of its own for these slots, beside ep for
+ * the messages.  coll_comm_isplit, coll_comm_idup, a split in a group and coll_comm_shrink make
+ * communicators that use the transport alone, because `split` may block.  The core compares the calls of the ranks over the transport, also the calls that the slots
  * execute.  It hashes the signatures of all collectives, and compares the hashes every 1,024
  * collectives, when a rank stalls, and when a rank leaves.  For a backend without a transport the
  * hashes go over the companion; without a companion (`companion = none`) calls that differ hang or
@@ -602,9 +616,10 @@ typedef struct coll_native {
 	void (*abort)(void *ep);
 
 	/*
-	 * Optional: makes the endpoint of a split communicator.  The core calls it only for
-	 * backends without a transport, collectively over the ranks of ep, with no operation under
-	 * way on ep.  NULL: the core calls open for each new communicator.
+	 * Optional: makes the endpoint of a split communicator.  The core calls it for backends
+	 * without a transport, and since minor 5 for backends with the flag
+	 * COLL_BACKEND_NATIVE_SPLIT, collectively over the ranks of ep, with no operation under way
+	 * on ep.  NULL: the core calls open for each new communicator.
 	 *
 	 * color     The ranks of equal colour form a communicator.  -1: this rank gets none;
 	 *           newhost is NULL, and the function sets *newep to NULL.
@@ -615,6 +630,22 @@ typedef struct coll_native {
 	 *
 	 * May block at most newhost->timeout_ms (for colour -1: the timeout of ep's host table).
 	 * After a code *newep is treated as after open.
+	 *
+	 * With a transport (COLL_BACKEND_NATIVE_SPLIT) these things differ:
+	 *
+	 * ep        The endpoint that open has made, or one that split has made.
+	 * newhost   Is there for every rank; for colour -1 its rank and nranks are 0.  The ranks
+	 *           find each other by ep: exchange returns COLL_ERR_UNSUPPORTED, and the functions
+	 *           for receiving are missing.
+	 * newep     Serves the slots of coll_native_t, and moves no messages.  Each rank by itself
+	 *           closes it with timeout_ms 0: close must not wait for other ranks.  The core
+	 *           closes the endpoint of open last; it may close an endpoint of split before
+	 *           endpoints that were split from it.
+	 *
+	 * A code on one rank has all ranks close their *newep; the core then composes the operations
+	 * of the new communicators from messages.  So a rank that fails leaves no other rank waiting.
+	 * But COLL_ERR_TIMEOUT, COLL_ERR_ABORTED, COLL_ERR_REMOTE and COLL_ERR_PEER_LOST fail the
+	 * communicator of ep, on all ranks: newhost->aborted tells the ranks that still wait.
 	 */
 	int32_t (*split)(void *ep, int32_t color, int32_t key, const coll_host_t *newhost,
 			 void **newep, coll_error_t *err);
@@ -707,6 +738,10 @@ typedef struct coll_native {
 	 * work has an order with the endpoint's own stream only.
 	 */
 	int32_t (*take_place)(void *ep, coll_stream_t stream, coll_error_t *err);
+
+	/* Since minor 5.  Rank 0 of an exscan leaves its recvbuf as it is, which may be NULL there. */
+	int32_t (*scan)(void *ep, const coll_args_t *args, coll_error_t *err);
+	int32_t (*exscan)(void *ep, const coll_args_t *args, coll_error_t *err);
 } coll_native_t;
 
 /* Bits of coll_args_t.flags in the calls of the function `takes` (coll_native_t), since minor 4. */
@@ -734,7 +769,13 @@ enum {
 	 * close must not wait for other ranks.  For ranks that are all threads of one process the
 	 * core does not wait.
 	 */
-	COLL_BACKEND_CLOSE_TOGETHER = 8
+	COLL_BACKEND_CLOSE_TOGETHER = 8,
+	/*
+	 * Since minor 5, for a backend with a transport and with native->split: its native slots
+	 * serve the communicators that are split or duplicated too (see coll_native_t).  A core
+	 * before minor 5 composes the operations of these communicators from messages.
+	 */
+	COLL_BACKEND_NATIVE_SPLIT = 16
 };
 
 typedef struct coll_backend {

@@ -594,6 +594,16 @@ COLL_API coll_result_t coll_comm_device(coll_comm_t comm, int32_t *device);
 COLL_API coll_result_t coll_comm_backend(coll_comm_t comm, const char **name);
 
 /*
+ * Describes the connections of a communicator in the words of its backend, for people.
+ *
+ * text      Receives one line, "" if the backend has nothing to say.  tcp names the paths that each
+ *           connection of Multipath TCP has now (option tcp.multipath), and numbers the ranks as the
+ *           first communicator on these connections does.
+ * size      Bytes at text, at least 1; a longer line is cut.
+ */
+COLL_API coll_result_t coll_comm_describe(coll_comm_t comm, char *text, size_t size);
+
+/*
  * Tells the backend's own communicator object (ncclComm_t, ucp_worker_h) in *handle, for experts.
  * Errors    COLL_ERR_UNSUPPORTED: the backend has no such object.
  */

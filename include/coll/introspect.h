@@ -209,7 +209,9 @@ enum {
 	COLL_CAP_CUDA_MEMORY = 1 << 3, /* takes CUDA device pointers */
 	COLL_CAP_STREAMS = 1 << 4,     /* has device streams and events */
 	COLL_CAP_IN_PROCESS = 1 << 5,  /* works only if all ranks live in one process */
-	COLL_CAP_COMPANION = 1 << 6 /* leaves host pointers to its companion (option `companion`) */
+	COLL_CAP_COMPANION =
+		1 << 6, /* leaves host pointers to its companion (option `companion`) */
+	COLL_CAP_NATIVE_SPLIT = 1 << 7 /* its collectives serve split communicators too */
 };
 
 /* A plugin file that was found, and the library's judgement of it. */

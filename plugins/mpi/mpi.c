@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The minor of the ABI that has native splits. */
+enum { MPI_SPLIT_MINOR = 5 };
+
 static int32_t mpi_probe(const coll_host_t *host, coll_error_t *err)
 {
 	int32_t code = mpi_life_expect(err);
@@ -21,6 +24,18 @@ static int32_t mpi_probe(const coll_host_t *host, coll_error_t *err)
 #else
 #define MPI_ULFM_TEXT "without ULFM"
 #endif
+
+/* An older libcoll does not know COLL_BACKEND_NATIVE_SPLIT. */
+static void mpi_add_splits(const coll_host_t *host, char *buf, uint64_t size)
+{
+	const size_t used = strlen(buf);
+
+	if (host->abi_minor < MPI_SPLIT_MINOR)
+		snprintf(buf + used, size - used,
+			 "; this libcoll, of ABI 1.%u, composes the collectives of split "
+			 "communicators",
+			 host->abi_minor);
+}
 
 static int32_t mpi_info(const coll_host_t *host, char *buf, uint64_t size)
 {
@@ -39,6 +54,8 @@ static int32_t mpi_info(const coll_host_t *host, char *buf, uint64_t size)
 			 mpi.version, mpi.path, mpi_level_name(MPI_THREAD_MULTIPLE),
 			 mpi.query_cuda ? "then it says whether it is CUDA-aware"
 					: "it does not say whether it is CUDA-aware");
+	if (!code)
+		mpi_add_splits(host, buf, size);
 	return code;
 }
 
@@ -142,15 +159,18 @@ static const coll_native_t mpi_native = {
 	.gatherv = mpi_start_call,
 	.scatterv = mpi_start_call,
 	.barrier = mpi_start_call,
+	.scan = mpi_start_call,
+	.exscan = mpi_start_call,
 	.query = mpi_query,
 	.abort = mpi_abort,
+	.split = mpi_split,
 	.handle = mpi_handle,
 };
 
 COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.size = sizeof(coll_backend_t),
 	.abi_minor = COLL_BACKEND_ABI_MINOR,
-	.flags = COLL_BACKEND_POLL | COLL_BACKEND_CLOSE_TOGETHER,
+	.flags = COLL_BACKEND_POLL | COLL_BACKEND_CLOSE_TOGETHER | COLL_BACKEND_NATIVE_SPLIT,
 	.name = "mpi",
 	.version = "1.1",
 	.description = "collectives and messages of an MPI library, under MPI's launchers",

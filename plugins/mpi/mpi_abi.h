@@ -99,6 +99,7 @@ int MPI_Comm_rank(MPI_Comm comm, int *rank);
 int MPI_Comm_set_attr(MPI_Comm comm, int keyval, void *value);
 int MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler handler);
 int MPI_Comm_size(MPI_Comm comm, int *size);
+int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm);
 int MPI_Errhandler_free(MPI_Errhandler *handler);
 int MPI_Error_string(int code, char *text, int *length);
 int MPI_Finalize(void);

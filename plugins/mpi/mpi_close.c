@@ -131,9 +131,13 @@ void mpi_close(void *ep_, int64_t timeout_ms)
 {
 	CANCEL_OFF;
 	struct mpi_endpoint *ep = ep_;
-	const int over =
-		!ep->link || mpi_is_forked() || close_together(ep, clock_deadline(timeout_ms));
+	int over;
 
+	if (ep->opened) {
+		mpi_split_close(ep);
+		return;
+	}
+	over = !ep->link || mpi_is_forked() || close_together(ep, clock_deadline(timeout_ms));
 	if (!over) {
 		pthread_mutex_lock(&close_lock);
 		ep->host = NULL;
@@ -166,7 +170,7 @@ void mpi_sweep(void)
 /* Has the open endpoint a rank that may not come to its end together with this rank? */
 static int close_has_failed(const struct mpi_endpoint *ep)
 {
-	int failed = atomic_load(&ep->aborted) || ep->call;
+	int failed = atomic_load(&ep->aborted) || atomic_load(&ep->split_aborted) || ep->call;
 
 	for (uint32_t r = 0; r < ep->nranks; r++)
 		failed |= ep->peer[r].lost || ep->peer[r].failure;

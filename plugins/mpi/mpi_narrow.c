@@ -15,9 +15,11 @@
 	X(MPI_Iallreduce, iallreduce)                                                              \
 	X(MPI_Ialltoall, ialltoall)                                                                \
 	X(MPI_Ibcast, ibcast)                                                                      \
+	X(MPI_Iexscan, iexscan)                                                                    \
 	X(MPI_Igather, igather)                                                                    \
 	X(MPI_Ireduce, ireduce)                                                                    \
 	X(MPI_Ireduce_scatter_block, ireduce_scatter_block)                                        \
+	X(MPI_Iscan, iscan)                                                                        \
 	X(MPI_Iscatter, iscatter)
 
 /* The functions with int counts. */
@@ -45,6 +47,18 @@ static int narrow_iallreduce(const void *sendbuf, void *recvbuf, MPI_Count count
 			     MPI_Op op, MPI_Comm comm, MPI_Request *request)
 {
 	return narrow.iallreduce(sendbuf, recvbuf, (int)count, type, op, comm, request);
+}
+
+static int narrow_iscan(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype type,
+			MPI_Op op, MPI_Comm comm, MPI_Request *request)
+{
+	return narrow.iscan(sendbuf, recvbuf, (int)count, type, op, comm, request);
+}
+
+static int narrow_iexscan(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype type,
+			  MPI_Op op, MPI_Comm comm, MPI_Request *request)
+{
+	return narrow.iexscan(sendbuf, recvbuf, (int)count, type, op, comm, request);
 }
 
 static int narrow_ialltoall(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
@@ -104,9 +118,11 @@ const char *mpi_narrow(void *library, struct mpi_library *lib)
 	lib->iallreduce = narrow_iallreduce;
 	lib->ialltoall = narrow_ialltoall;
 	lib->ibcast = narrow_ibcast;
+	lib->iexscan = narrow_iexscan;
 	lib->igather = narrow_igather;
 	lib->ireduce = narrow_ireduce;
 	lib->ireduce_scatter_block = narrow_ireduce_scatter_block;
+	lib->iscan = narrow_iscan;
 	lib->iscatter = narrow_iscatter;
 	return NULL;
 }

@@ -106,6 +106,34 @@ static int native_reduce_scatterv(struct native_args *a)
 				   a->ep->comm, &a->call->request);
 }
 
+static int native_scan(struct native_args *a)
+{
+	if (a->send == a->recv && native_send_apart(a))
+		return -1;
+	return mpi.iscan(a->send, a->recv, (MPI_Count)a->coll->count, a->type, a->op, a->ep->comm,
+			 &a->call->request);
+}
+
+/* MPI does not say whether it touches the receive buffer of rank 0, which coll.h leaves as it is: rank 0 gets another. */
+static int native_exscan(struct native_args *a)
+{
+	struct mpi_call *call = a->call;
+
+	if (a->ep->rank == 0) {
+		if (!call->copy) {
+			call->copy = malloc(call->recv.bytes + 1);
+			if (!call->copy)
+				return -1;
+			a->recv = call->copy;
+		}
+		call->result = NULL;
+	} else if (a->send == a->recv && native_send_apart(a)) {
+		return -1;
+	}
+	return mpi.iexscan(a->send, a->recv, (MPI_Count)a->coll->count, a->type, a->op, a->ep->comm,
+			   &call->request);
+}
+
 /* -------------------------------------------------------------- moved as bytes -- */
 
 /* MPI has one buffer for both. */
@@ -228,6 +256,8 @@ static const struct native_kind {
 	[COLL_KIND_GATHERV] = {.start = native_gatherv, .vector = 1},
 	[COLL_KIND_SCATTERV] = {.start = native_scatterv, .vector = 1},
 	[COLL_KIND_BARRIER] = {.start = native_barrier, .persists = 1},
+	[COLL_KIND_SCAN] = {.start = native_scan, .reduces = 1},
+	[COLL_KIND_EXSCAN] = {.start = native_exscan, .reduces = 1},
 };
 
 static void native_free(struct mpi_call *call)
@@ -251,7 +281,7 @@ static const char *native_why(const struct mpi_endpoint *ep)
  */
 static int32_t native_fail(struct mpi_endpoint *ep, int result, const char *what, coll_error_t *err)
 {
-	ep->stopped = mpi_watch_error(ep, result);
+	ep->stopped = mpi_watch_error(ep->opened ? ep->opened : ep, result);
 	return ep->stopped ? COLL_SUCCESS : mpi_refused(err, result, what);
 }
 
@@ -427,6 +457,8 @@ void mpi_abort(void *ep_)
 	struct mpi_endpoint *ep = ep_;
 
 	atomic_store(&ep->aborted, 1);
+	if (ep->opened)
+		atomic_store(&ep->opened->split_aborted, 1);
 }
 
 void *mpi_handle(void *ep_)

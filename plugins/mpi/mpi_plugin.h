@@ -5,7 +5,8 @@
  * One endpoint is one MPI communicator of its own, made from those ranks of MPI_COMM_WORLD that are ranks of the endpoint.
  * mpi_library.c opens an MPI library at run time, mpi_life.c starts and ends MPI, mpi_meet.c finds the ranks in
  * MPI_COMM_WORLD.  mpi_send.c and mpi_recv.c move messages in frames, mpi_watch.c learns of dead ranks, mpi_close.c ends an
- * endpoint.
+ * endpoint.  mpi_native.c does whole collectives, and mpi_split.c makes the endpoints on which it does them for split
+ * communicators.
  *
  * MPI cannot take back a buffer of a message that is under way, but the core may take its buffers back at any time.  So MPI
  * gets memory of the plugin only: the sender copies a message into frames, and the receiver copies it out of them.
@@ -39,6 +40,7 @@
 	X(MPI_Comm_set_attr, comm_set_attr)                                                        \
 	X(MPI_Comm_set_errhandler, comm_set_errhandler)                                            \
 	X(MPI_Comm_size, comm_size)                                                                \
+	X(MPI_Comm_split, comm_split)                                                              \
 	X(MPI_Errhandler_free, errhandler_free)                                                    \
 	X(MPI_Error_string, error_string)                                                          \
 	X(MPI_Finalize, finalize)                                                                  \
@@ -72,11 +74,13 @@
 	X(MPI_Ialltoall_c, ialltoall)                                                              \
 	X(MPI_Ialltoallv_c, ialltoallv)                                                            \
 	X(MPI_Ibcast_c, ibcast)                                                                    \
+	X(MPI_Iexscan_c, iexscan)                                                                  \
 	X(MPI_Igather_c, igather)                                                                  \
 	X(MPI_Igatherv_c, igatherv)                                                                \
 	X(MPI_Ireduce_c, ireduce)                                                                  \
 	X(MPI_Ireduce_scatter_block_c, ireduce_scatter_block)                                      \
 	X(MPI_Ireduce_scatter_c, ireduce_scatter)                                                  \
+	X(MPI_Iscan_c, iscan)                                                                      \
 	X(MPI_Iscatter_c, iscatter)                                                                \
 	X(MPI_Iscatterv_c, iscatterv)
 /* Persistent collectives, which a library without large counts lacks. */
@@ -273,6 +277,9 @@ struct mpi_endpoint {
 	int native;               /* 1: MPI's own collectives serve */
 	int direct;               /* 1: they use the program's buffers */
 	int cuda;                 /* 1: it takes memory of CUDA devices */
+	/* mpi_split has made the endpoint, for MPI's collectives only, from this one; NULL: it was opened. */
+	struct mpi_endpoint *opened;
+	atomic_int split_aborted; /* 1: collectives of endpoints split from it are given up */
 	struct mpi_call *call, **call_end; /* collectives, oldest first, which MPI may have */
 	int keeps; /* 1: all ranks work on copies, so that requests may be kept */
 	struct mpi_keep keep[MPI_KEEPS];
@@ -376,6 +383,13 @@ int mpi_keep_take(struct mpi_endpoint *ep, struct mpi_call *call, const struct m
 /* Keeps the request and the copy of a complete call. */
 void mpi_keep_give(struct mpi_call *call);
 void mpi_keep_close(struct mpi_endpoint *ep);
+
+/* -------------------------------------------------------------------- mpi_split.c -- */
+
+int32_t mpi_split(void *ep, int32_t color, int32_t key, const coll_host_t *newhost, void **newep,
+		  coll_error_t *err);
+/* Closes an endpoint that mpi_split has made, without a wait for other ranks. */
+void mpi_split_close(struct mpi_endpoint *ep);
 
 /* --------------------------------------------------------------------- mpi_type.c -- */
 

@@ -271,6 +271,7 @@ static const coll_transport_t tcp_transport = {
 	.forked = tcp_forked,
 	.send_more = tcp_send_more,
 	.flush = tcp_flush_deferred,
+	.describe = tcp_describe,
 };
 
 COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {

@@ -238,6 +238,8 @@ void tcp_paths_keep(struct tcp *t, const struct listeners *listeners);
 void tcp_paths_settle(struct tcp *t);
 /* Takes the strangers' connections and closes them: the kernel makes no further path to a listener with a full queue. */
 void tcp_paths_turn_away(struct tcp *t);
+/* Writes the numbers of the paths that the connections have now (coll_transport_t.describe). */
+void tcp_describe(void *ep, char *buf, uint64_t size);
 /* Before the connections end: logs the numbers of their paths. */
 void tcp_paths_report(const struct tcp *t);
 /* A part of the line of tcp_info. */

@@ -188,21 +188,43 @@ void tcp_paths_turn_away(struct tcp *t)
 
 /* ----------------------------------------------------------------------- words -- */
 
-void tcp_paths_report(const struct tcp *t)
+/* Writes "2 to rank 1, 1 to rank 3", or "" without such connections.  A list that is too long ends with "...". */
+static void tcp_paths_list(const struct tcp *t, char *text, size_t size)
 {
-	char text[200] = "";
+	enum { ROOM = 40 };
 	size_t used = 0;
 
-	for (uint32_t i = 0; i < t->nranks && used < sizeof(text) - 40; i++) {
+	text[0] = '\0';
+	for (uint32_t i = 0; i < t->nranks; i++) {
 		const struct tcp_conn *conn = &t->conn[i];
 		const int paths = conn->fd >= 0 && conn->inet ? tcp_paths(conn->fd) : -1;
 
-		if (paths >= 0)
-			used += (size_t)snprintf(text + used, sizeof(text) - used,
-						 "%s%d to rank %u", used ? ", " : "", paths, i);
+		if (paths < 0)
+			continue;
+		if (used + ROOM > size) {
+			snprintf(text + used, size - used, ", ...");
+			return;
+		}
+		used += (size_t)snprintf(text + used, size - used, "%s%d to rank %u",
+					 used ? ", " : "", paths, i);
 	}
-	if (used)
-		kit_log(t->host, COLL_LOG_INFO, "paths of Multipath TCP at the end: %s", text);
+}
+
+void tcp_describe(void *ep, char *buf, uint64_t size)
+{
+	char list[400];
+
+	tcp_paths_list(ep, list, sizeof(list));
+	snprintf(buf, size, "%s%s", list[0] ? "paths of Multipath TCP: " : "", list);
+}
+
+void tcp_paths_report(const struct tcp *t)
+{
+	char list[200];
+
+	tcp_paths_list(t, list, sizeof(list));
+	if (list[0])
+		kit_log(t->host, COLL_LOG_INFO, "paths of Multipath TCP at the end: %s", list);
 }
 
 void tcp_paths_info(const coll_host_t *host, char *text, size_t size)

@@ -50,7 +50,7 @@ none "every symbol exported is in the tables" "$(comm -13 "$scratch/symbols" "$s
 # -------------------------------------------------------------- the frozen header --
 
 # The declarations that tests/plugins/frozen uses must equal the frozen ones, as whole structs.
-for minor in 0 1 2 3 4; do
+for minor in 0 1 2 3 4 5; do
     header=frozen/backend_v1_$minor.h
     check "the frozen header of 1.$minor is understood" "$abi/facts" "$src/tests/plugins" $header
     "$abi/facts" "$src/tests/plugins" $header | grep -v '^struct ' >"$scratch/frozen"
@@ -89,15 +89,15 @@ planted "two slots that change places" backend.h \
     's/(\*wait_fd)(/(*ARM)(/; s/(\*arm)(/(*wait_fd)(/; s/(\*ARM)(/(*arm)(/' \
     "coll_transport_t.wait_fd was at 40, is at 48: slots may only be appended
 coll_transport_t.arm was at 48, is at 40: slots may only be appended"
-last=$(sed -n 's/.*native_t.take_place at \([0-9]*\) .*/\1/p' "$abi/layout-1.4.txt")
-planted "a slot between others" backend.h 's/.*(\*take_place)(void \*ep, /void (*early)(void); &/' \
-    "coll_native_t.take_place was at $last, is at $((last + 8)): slots may only be appended
+last=$(sed -n 's/.*native_t.exscan at \([0-9]*\) .*/\1/p' "$abi/layout-1.5.txt")
+planted "a slot between others" backend.h 's/.*(\*exscan)(void \*ep, /void (*early)(void); &/' \
+    "coll_native_t.exscan was at $last, is at $((last + 8)): slots may only be appended
 coll_native_t.early is new, not yet in the table: run tests/abi/update"
 planted "a slot at the end: new, and nothing else" backend.h \
-    's/.*(\*take_place)(void \*ep, .*;/& void (*late)(void);/' \
+    's/.*(\*exscan)(void \*ep, .*;/& void (*late)(void);/' \
     "coll_native_t.late is new, not yet in the table: run tests/abi/update"
-planted "a slot that is taken away" backend.h '/(\*flush)(/d' \
-    "coll_transport_t.flush is gone: what was released stays, even if nobody should use it"
+planted "a slot that is taken away" backend.h '/(\*describe)(/d' \
+    "coll_transport_t.describe is gone: what was released stays, even if nobody should use it"
 planted "a slot of another type" backend.h 's/int32_t (\*progress)(/int64_t (*progress)(/' \
     "coll_transport_t.progress was 'int32_t (*)(void *)', is 'int64_t (*)(void *)': a field never\
  changes its type"
@@ -129,7 +129,7 @@ coll_extra_t is new, not yet in the table: run tests/abi/update"
 COLL_PLUGIN_PATH=${top_builddir:-.}/tests/plugins/.libs "${top_builddir:-.}/coll" info \
     >"$scratch/info"
 check "coll info shows who needs a newer libcoll, with both versions" \
-    grep -q 'why not .*backend ABI 1\.13, but this one has 1\.4' "$scratch/info"
+    grep -q 'why not .*backend ABI 1\.14, but this one has 1\.5' "$scratch/info"
 
 # ----------------------------------------------------------------- a second opinion --
 

@@ -145,23 +145,6 @@ test_dead() {
     options=()
 }
 
-# The launcher lets the other ranks live if it is told so (mpi.t says what MPICH's sends them).
-test_dead() {
-    local survive lost
-
-    case $("$mpiexec" --version 2>&1) in
-    *HYDRA* | *Intel*) survive=-disable-auto-cleanup ;;
-    *OpenRTE*) survive=--enable-recovery ;;
-    *) survive="--with-ft ulfm" ;;
-    esac
-    printf 'trap "" USR1\n"$@"\nexit $?\n' >"$dir/alive.sh"
-    # shellcheck disable=SC2086 # a list of options
-    launch 3 $survive sh "$dir/alive.sh" "$build/tests/mpi/program" die
-    lost=$(sort "$dir/out" | uniq -c | tr -s ' \n' ' ')
-    is "$name: the others learn which rank has died, and go on without it" "$lost" " 2 1 lost: 2 2 2 of 2 2 lost "
-    cell "$([ "$lost" = " 2 1 lost: 2 2 2 of 2 2 lost " ] && echo named || echo "not named")"
-}
-
 test_none() {
     local library=$dir/none.so
 

@@ -137,6 +137,9 @@ test_leave() {
         COLL_MPI_NATIVE=$native COLL_TIMEOUT=2s mpi 2 "$program" leave
         check "$name, native = $native: a rank ends beside a failed communicator" test $((SECONDS - begin)) -lt 30
     done
+    begin=$SECONDS
+    COLL_TIMEOUT=2s mpi 2 "$program" leave-dup
+    check "$name: a rank ends beside a failed dup" test $((SECONDS - begin)) -lt 30
 }
 
 # The forms that MPI has in place for all ranks or for none.
@@ -176,6 +179,22 @@ test_cuda() {
     done
     library=$library COLL_MPI_NATIVE=copy fakes=$build/tests/fakes/.libs mpi 2 "$coll" perf -s 8 -n 5 -m managed allreduce
     has "$name, CUDA-aware, native = copy: host memory only" "$dir/out" "which backend 'mpi' does not take"
+}
+
+# MPI's collectives serve split communicators, but those that must not block.
+test_split() {
+    local native
+
+    for native in copy direct no; do
+        COLL_MPI_NATIVE=$native mpi 3 "$program" split
+        is "$name, native = $native: dup, split, split of a split" "$status $(cat "$dir/err")" "0 "
+    done
+    mpi 3 "$program" compose
+    is "$name: isplit and shrink compose" "$status $(cat "$dir/err")" "0 "
+    mpi 2 "$program" splits
+    is "$name: MPI gets its communicators back" "$status $(cat "$dir/err")" "0 "
+    mpi 2 "$program" many
+    is "$name: more communicators than some MPI libraries have" "$status $(grep -v 'the library composes' "$dir/err")" "0 "
 }
 
 # One rank in each of two jobs.
@@ -229,6 +248,7 @@ for home in $homes; do
     test_place
     test_dead
     test_cuda
+    test_split
     test_two_jobs
     test_random
     [ -z "$before" ] || test_two_libraries "$before"

@@ -9,9 +9,14 @@
  *   late           finalises MPI and then makes a communicator
  *   some           only the first two ranks make a communicator
  *   leave          rank 0 gives up an all-reduce that rank 1 never joins, and ends; rank 1 ends 40 s later
+ *   leave-dup      the same on a dup
  *   fork           a child of each rank makes a communicator
  *   place          odd ranks are in place, even ranks are not
  *   holes          an all-to-all in which rank 0 has one buffer for both and sends nothing
+ *   split          MPI's collectives on a dup, on a split with a rank without a colour, and on splits of that
+ *   compose        a split that does not block, and a shrink: without MPI's collectives
+ *   splits         2,400 dups, eight at a time
+ *   many           2,400 dups at the same time, for which MPI has too few communicators
  *   die            the last rank kills itself amid all-reduces; the others say what they got, and go on without it
  */
 #include <coll/coll.h>
@@ -157,12 +162,10 @@ static void program_some(void)
 	program_must(coll_comm_destroy(comm));
 }
 
-static void program_leave(void)
+static void program_give_up(coll_comm_t comm)
 {
 	int32_t sum = 1, rank;
-	coll_comm_t comm;
 
-	program_must(coll_comm_init_env(&comm, NULL));
 	program_must(coll_comm_user_rank(comm, &rank));
 	if (rank) {
 		sleep(40);
@@ -170,6 +173,24 @@ static void program_leave(void)
 	}
 	if (!coll_allreduce(&sum, &sum, 1, COLL_INT32, COLL_SUM, comm, NULL) && !coll_sync(comm))
 		fprintf(stderr, "program: the all-reduce of one rank has ended\n");
+}
+
+static void program_leave(void)
+{
+	coll_comm_t comm;
+
+	program_must(coll_comm_init_env(&comm, NULL));
+	program_give_up(comm);
+}
+
+static void program_leave_dup(void)
+{
+	coll_comm_t comm, twin;
+
+	program_must(coll_comm_init_env(&comm, NULL));
+	program_must(coll_comm_dup(comm, &twin));
+	program_give_up(twin);
+	coll_comm_destroy(twin);
 }
 
 static void program_fork(void)
@@ -300,15 +321,143 @@ static void program_die(void)
 	program_must(coll_comm_destroy(comm));
 }
 
+/* Do MPI's collectives serve the communicator, which has ranks `first` to `last` of the job? */
+static void program_check(coll_comm_t comm, int native, int32_t first, int32_t last, int32_t mine)
+{
+	const int32_t count = last - first + 1;
+	int32_t scan = 0, exscan = -5, sum = 0;
+	void *handle = NULL;
+
+	program_expect("the engine's object", coll_comm_native_handle(comm, &handle),
+		       native ? COLL_SUCCESS : COLL_ERR_UNSUPPORTED);
+	program_must(coll_allreduce(&mine, &sum, 1, COLL_INT32, COLL_SUM, comm, NULL));
+	program_must(coll_scan(&mine, &scan, 1, COLL_INT32, COLL_SUM, comm, NULL));
+	program_must(coll_exscan(&mine, &exscan, 1, COLL_INT32, COLL_SUM, comm, NULL));
+	program_must(coll_sync(comm));
+	program_expect("an all-reduce", sum, (first + last) * count / 2);
+	program_expect("a scan", scan, (first + mine) * (mine - first + 1) / 2);
+	program_expect("an exscan", exscan, mine == first ? -5 : scan - mine);
+}
+
+/* Its own option `native` decides. */
+static int program_is_native(void)
+{
+	const char *native = getenv("COLL_MPI_NATIVE");
+
+	return !native || strcmp(native, "no") != 0;
+}
+
+static void program_split(void)
+{
+	const int native = program_is_native();
+	coll_comm_t comm, twin, part, again;
+	int32_t rank, last, joins;
+
+	program_must(coll_comm_init_env(&comm, NULL));
+	program_must(coll_comm_user_rank(comm, &rank));
+	program_must(coll_comm_count(comm, &last));
+	last--;
+	joins = rank < last;
+	program_must(coll_comm_dup(comm, &twin));
+	program_check(twin, native, 0, last, rank);
+	program_must(coll_comm_split(twin, joins ? 3 : COLL_SPLIT_NOCOLOR, 0, &part, NULL));
+	program_must(coll_comm_destroy(twin));
+	if (joins) {
+		program_check(part, native, 0, last - 1, rank);
+		program_must(coll_comm_split(part, rank == 0, 0, &again, NULL));
+		program_check(again, native, rank ? 1 : 0, rank ? last - 1 : 0, rank);
+		program_must(coll_comm_destroy(part));
+		program_must(coll_comm_destroy(again));
+	}
+	program_check(comm, 1, 0, last, rank);
+	program_must(coll_comm_destroy(comm));
+}
+
+static void program_compose(void)
+{
+	coll_comm_t comm, twin, less;
+	coll_request_t request;
+	int32_t rank, last;
+
+	program_must(coll_comm_init_env(&comm, NULL));
+	program_must(coll_comm_user_rank(comm, &rank));
+	program_must(coll_comm_count(comm, &last));
+	last--;
+	program_must(coll_comm_idup(comm, &twin, NULL, &request));
+	program_must(coll_wait(request));
+	program_must(coll_request_free(request));
+	program_check(twin, 0, 0, last, rank);
+	program_must(coll_comm_destroy(twin));
+	program_must(coll_comm_dup(comm, &twin));
+	if (rank < last) {
+		program_must(coll_comm_shrink(twin, &last, 1, &less, NULL, 0));
+		program_check(less, 0, 0, last - 1, rank);
+		program_must(coll_comm_destroy(less));
+	}
+	program_must(coll_comm_destroy(twin));
+	program_must(coll_comm_destroy(comm));
+}
+
+/* More than MPI has communicators for at a time, if it gives back those that have ended. */
+static void program_splits(void)
+{
+	enum { ROUNDS = 300, TWINS = 8 };
+	coll_comm_t comm, twin[TWINS];
+	int32_t sum, count;
+
+	program_must(coll_comm_init_env(&comm, NULL));
+	program_must(coll_comm_count(comm, &count));
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int i = 0; i < TWINS; i++)
+			program_must(coll_comm_dup(comm, &twin[i]));
+		for (int i = 0; i < TWINS; i++) {
+			sum = 1;
+			program_must(
+				coll_allreduce(&sum, &sum, 1, COLL_INT32, COLL_SUM, twin[i], NULL));
+			program_must(coll_sync(twin[i]));
+			program_expect("an all-reduce", sum, count);
+			program_must(coll_comm_destroy(twin[i]));
+		}
+	}
+	program_must(coll_comm_destroy(comm));
+}
+
+/* The communicators that MPI cannot make compose. */
+static void program_many(void)
+{
+	enum { MANY = 2400 };
+	static coll_comm_t twin[MANY];
+	int32_t rank, count;
+	coll_comm_t comm;
+	void *handle;
+
+	program_must(coll_comm_init_env(&comm, NULL));
+	program_must(coll_comm_user_rank(comm, &rank));
+	program_must(coll_comm_count(comm, &count));
+	for (int i = 0; i < MANY; i++)
+		program_must(coll_comm_dup(comm, &twin[i]));
+	program_check(twin[0], 1, 0, count - 1, rank);
+	program_check(twin[MANY - 1],
+		      coll_comm_native_handle(twin[MANY - 1], &handle) == COLL_SUCCESS, 0,
+		      count - 1, rank);
+	for (int i = 0; i < MANY; i++)
+		program_must(coll_comm_destroy(twin[i]));
+	program_must(coll_comm_destroy(comm));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *mode;
 		void (*run)(void);
 	} modes[] = {
-		{"part", program_part},   {"after", program_after}, {"late", program_late},
-		{"some", program_some},   {"leave", program_leave}, {"fork", program_fork},
-		{"place", program_place}, {"holes", program_holes}, {"die", program_die},
+		{"part", program_part},       {"after", program_after},
+		{"late", program_late},       {"some", program_some},
+		{"leave", program_leave},     {"fork", program_fork},
+		{"place", program_place},     {"holes", program_holes},
+		{"die", program_die},         {"split", program_split},
+		{"compose", program_compose}, {"splits", program_splits},
+		{"many", program_many},       {"leave-dup", program_leave_dup},
 	};
 	const char *mode = argc > 1 ? argv[1] : "";
 

@@ -196,10 +196,22 @@ static void end(struct rank *r)
 	r->comm = NULL;
 }
 
+/* Each connection's paths, as the communicator tells them. */
+static int tells_paths(struct rank *r, int paths)
+{
+	char text[80], want[80] = "";
+
+	if (paths)
+		snprintf(want, sizeof(want), "paths of Multipath TCP: %d to rank %d", paths,
+			 1 - r->rank);
+	return rank_did(r, coll_comm_describe(r->comm, text, sizeof(text)), "describe") &&
+	       (!strcmp(text, want) || rank_fail(r, "'%s', not '%s'", text, want));
+}
+
 /* A link is cut in the middle of the calls, comes back, and the other is cut. */
 static int lose_links(struct rank *r)
 {
-	return call_until(r, 2) && call_meanwhile(r, cut_second) &&
+	return call_until(r, 2) && tells_paths(r, 2) && call_meanwhile(r, cut_second) &&
 	       call_meanwhile(r, mend_second) && call_until(r, 2) && call_meanwhile(r, cut_first);
 }
 
@@ -213,7 +225,7 @@ static void run_rank(int rank)
 		exit(1);
 	unlink(name);
 	if (begin(&r, 0, rank ? "no" : "yes", "none"))
-		call_often(&r, 3);
+		tells_paths(&r, call_often(&r, 3) ? 0 : -1);
 	scene->paths[rank] = count_paths();
 	end(&r);
 	if (begin(&r, 1, "yes", "encrypt"))

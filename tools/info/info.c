@@ -41,6 +41,8 @@ static const struct {
 	{COLL_CAP_IN_PROCESS, "in-process", "serves only ranks that all live in one process"},
 	{COLL_CAP_COMPANION, "host-memory-by-companion",
 	 "leaves buffers in host memory to the transport of option companion"},
+	{COLL_CAP_NATIVE_SPLIT, "native-split",
+	 "its own collectives serve split and duplicated communicators too"},
 };
 
 enum { INFO_CAPABILITIES = sizeof(info_capabilities) / sizeof(info_capabilities[0]) };

@@ -111,6 +111,9 @@ static const coll_transport_t bad_transport = {
 #ifdef BAD_MEMORY
 	.memory = BAD_MEMORY,
 #endif
+#ifdef BAD_DESCRIBE
+	.describe = BAD_DESCRIBE,
+#endif
 #ifdef GOOD_CANCEL
 	.cancel = BAD_CANCEL,
 	.drop = BAD_DROP,

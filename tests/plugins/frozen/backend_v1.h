@@ -263,6 +263,9 @@ typedef struct coll_transport {
 	int32_t (*send_more)(void *ep, coll_send_t *send, coll_error_t *err);
 	void (*flush)(void *ep);
 #endif
+#if FROZEN_MINOR >= 5
+	void (*describe)(void *ep, char *buf, uint64_t size);
+#endif
 } coll_transport_t;
 typedef struct coll_native {
 	uint64_t size;
@@ -312,10 +315,17 @@ typedef struct coll_native {
 #if FROZEN_MINOR >= 4
 	int32_t (*take_place)(void *ep, coll_stream_t stream, coll_error_t *err);
 #endif
+#if FROZEN_MINOR >= 5
+	int32_t (*scan)(void *ep, const coll_args_t *args, coll_error_t *err);
+	int32_t (*exscan)(void *ep, const coll_args_t *args, coll_error_t *err);
+#endif
 } coll_native_t;
 enum { COLL_BACKEND_IN_PROCESS = 1, COLL_BACKEND_BY_NAME = 2 };
 #if FROZEN_MINOR >= 4
 enum { COLL_ARGS_IN_PLACE = 1 << 16, COLL_BACKEND_POLL = 4, COLL_BACKEND_CLOSE_TOGETHER = 8 };
+#endif
+#if FROZEN_MINOR >= 5
+enum { COLL_BACKEND_NATIVE_SPLIT = 16 };
 #endif
 typedef struct coll_backend {
 	uint64_t size;

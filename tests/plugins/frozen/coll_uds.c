@@ -192,6 +192,15 @@ static void uds_close(void *ep, int64_t timeout_ms)
 	way->host->free(way->host, way, way->host->nranks * sizeof(*way));
 }
 
+#if FROZEN_MINOR >= 5
+static void uds_describe(void *ep, char *buf, uint64_t size)
+{
+	const struct uds_way *ways = ep;
+
+	snprintf(buf, size, "Unix sockets to %u ranks", ways[0].host->nranks);
+}
+#endif
+
 static const coll_transport_t uds_transport = {
 	.size = sizeof(coll_transport_t),
 	.send = uds_send,
@@ -202,6 +211,9 @@ static const coll_transport_t uds_transport = {
 #if FROZEN_MINOR >= 4
 	.send_more = uds_send_more,
 	.flush = uds_flush,
+#endif
+#if FROZEN_MINOR >= 5
+	.describe = uds_describe,
 #endif
 };
 

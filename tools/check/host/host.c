@@ -376,6 +376,30 @@ void check_ep_free(struct check_ep *ep)
 	free(ep);
 }
 
+void check_line(struct check_ep *ep, const char *slot,
+		int32_t (*write)(struct check_ep *ep, char *buf, uint64_t size))
+{
+	enum { SIZE = 64, GUARD = 16, POISON = 0x5a };
+	char buf[SIZE + GUARD];
+	int32_t code;
+
+	for (uint64_t size = SIZE; size >= 1; size /= 4) {
+		memset(buf, POISON, sizeof(buf));
+		check_slot(ep->c, ep->rank, slot);
+		code = write(ep, buf, size);
+		check_slot(ep->c, ep->rank, NULL);
+		for (uint64_t i = size; i < size + GUARD; i++)
+			if (buf[i] != POISON)
+				check_fail(ep->c, "%s wrote beyond the %d bytes it was given", slot,
+					   (int)size);
+		if (!code && !memchr(buf, 0, size))
+			check_fail(ep->c, "%s did not end its text within %d bytes", slot,
+				   (int)size);
+		else if (!code && strchr(buf, '\n'))
+			check_fail(ep->c, "%s wrote more than one line", slot);
+	}
+}
+
 static void host_rank(struct check_case *c, int rank)
 {
 	struct check_ep *ep = check_ep_new(c, rank, 0);

@@ -152,6 +152,13 @@ int check_progress_barrier(struct check_ep *ep);
  */
 int check_await_lost(struct check_ep *ep, uint32_t peer);
 
+/*
+ * Calls `write`, which calls the function `slot` of the plugin, with buffers of several sizes: it must write one line and its
+ * final NUL, or return a code.
+ */
+void check_line(struct check_ep *ep, const char *slot,
+		int32_t (*write)(struct check_ep *ep, char *buf, uint64_t size));
+
 /* Fills a buffer with bytes that depend on the seed and the offset. */
 void check_fill(uint8_t *buf, uint64_t len, uint64_t seed);
 /* Returns the offset of the first byte that check_fill would not have written, or len. */

@@ -162,6 +162,20 @@ static void open_memory_rank(struct check_ep *ep)
 				   own, ep->rank, all[r], r);
 }
 
+static int32_t open_write_description(struct check_ep *ep, char *buf, uint64_t size)
+{
+	ep->t->describe(ep->ep, buf, size);
+	return COLL_SUCCESS;
+}
+
+static void open_describe_rank(struct check_ep *ep)
+{
+	if (ep->t->describe)
+		check_line(ep, "describe", open_write_description);
+	else
+		check_skip(ep->c, "the plugin has no transport->describe");
+}
+
 const struct check check_open_checks[] = {
 	{.name = "open",
 	 .says = "all ranks open an endpoint and close it",
@@ -219,5 +233,15 @@ const struct check check_open_checks[] = {
 	 .bare = "the kinds of memory of its endpoints are coll_backend_t.memory",
 	 .ways = CHECK_EITHER,
 	 .endpoint = open_memory_rank},
+	{.name = "describe",
+	 .says = "describe writes one line and stays within its buffer",
+	 .promise = "coll_transport_t.describe",
+	 .group = CHECK_ENDPOINT,
+	 .since = 5,
+	 .older = "the core asks it for no description",
+	 .needs = CHECK_TRANSPORT,
+	 .bare = "describe belongs to that group",
+	 .ways = CHECK_EITHER,
+	 .endpoint = open_describe_rank},
 	{.name = NULL},
 };

@@ -524,8 +524,8 @@ COLL_API coll_result_t coll_comm_destroy(coll_comm_t comm);
  *
  * Any thread may call it, also while another thread waits in the communicator: such waits return
  * COLL_ERR_ABORTED within a second.  The peers get COLL_ERR_REMOTE.  The program may reuse its
- * buffers when the call has returned.  The program may call it again, and must still destroy the
- * communicator.
+ * buffers when the call has returned (but see coll-completion(7) on mpi with `native = direct`).  The
+ * program may call it again, and must still destroy the communicator.
  * Blocks    A second at most.
  * Errors    COLL_ERR_TIMEOUT: another thread has not given the connections back within that second: it
  *           is in a call into a backend without a transport, or in a function of the program, or has

@@ -24,11 +24,13 @@ static int32_t mpi_info(const coll_host_t *host, char *buf, uint64_t size)
 	if (code)
 		snprintf(buf, size, "%s", err.text);
 	else if (mpi_is_initialized() && !mpi.query_thread(&level))
-		snprintf(buf, size, "%s (%s), initialised with %s", mpi.version, mpi.path,
-			 mpi_level_name(level));
+		snprintf(buf, size, "%s (%s), initialised with %s, %sCUDA-aware", mpi.version,
+			 mpi.path, mpi_level_name(level), mpi_is_cuda_aware() ? "" : "not ");
 	else
-		snprintf(buf, size, "%s (%s), to be initialised with %s", mpi.version, mpi.path,
-			 mpi_level_name(MPI_THREAD_MULTIPLE));
+		snprintf(buf, size, "%s (%s), to be initialised with %s; %s", mpi.version, mpi.path,
+			 mpi_level_name(MPI_THREAD_MULTIPLE),
+			 mpi.query_cuda ? "then it says whether it is CUDA-aware"
+					: "it does not say whether it is CUDA-aware");
 	return code;
 }
 
@@ -85,6 +87,13 @@ static int32_t mpi_open(const coll_host_t *host, void **out, coll_error_t *err)
 	return code;
 }
 
+static uint32_t mpi_memory(void *ep_)
+{
+	const struct mpi_endpoint *ep = ep_;
+
+	return ep->cuda ? COLL_MEM_HOST | COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED : COLL_MEM_HOST;
+}
+
 static const coll_option_t mpi_options[] = {
 	{.key = "library",
 	 .fallback = MPI_DEFAULT_LIBRARY,
@@ -105,6 +114,7 @@ static const coll_transport_t mpi_transport = {
 	.cancel = mpi_cancel,
 	.drop = mpi_drop,
 	.forked = mpi_watch_close,
+	.memory = mpi_memory,
 };
 
 /* Sends and receives go over the transport: libcoll's tags and order are not MPI's. */
@@ -137,7 +147,7 @@ COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.version = "1.1",
 	.description = "collectives and messages of an MPI library, under MPI's launchers",
 	.priority = 5,
-	.memory = COLL_MEM_HOST,
+	.memory = COLL_MEM_HOST | COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED,
 	.options = mpi_options,
 	.option_count = sizeof(mpi_options) / sizeof(mpi_options[0]),
 	.option_size = sizeof(coll_option_t),

@@ -113,42 +113,51 @@ static int buffer_is_apart(const struct mpi_call *call, const struct mpi_buffer 
 	return buffer->counts && call->args.kind != COLL_KIND_REDUCE_SCATTERV;
 }
 
-int mpi_copy_in(struct mpi_call *call, const void **send, void **recv)
+/* Of a buffer that MPI may reach on a device the kind of memory is unknown here. */
+int mpi_copy_part(const struct mpi_endpoint *ep, void *to, const void *from, size_t bytes)
+{
+	return bytes ? mpi_move(ep, to, from, bytes, ep->cuda ? COLL_MEM_CUDA : COLL_MEM_HOST) : 0;
+}
+
+int mpi_copy_in(const struct mpi_endpoint *ep, struct mpi_call *call, const void **send,
+		void **recv)
 {
 	const size_t cache_line = 64;
 	const struct mpi_buffer *from = &call->send;
 	const size_t behind = (from->bytes + cache_line) / cache_line * cache_line;
 	size_t at = 0;
+	int failed = 0;
 
 	if (!call->copy)
 		call->copy = malloc(behind + call->recv.bytes + 1);
 	if (!call->copy)
 		return -1;
 	for (uint32_t r = 0; buffer_is_apart(call, from) && at < from->bytes; r++) {
-		memcpy(call->copy + at, (const uint8_t *)*send + from->at[r],
-		       (size_t)from->counts[r]);
+		failed |= mpi_copy_part(ep, call->copy + at, (const uint8_t *)*send + from->at[r],
+					(size_t)from->counts[r]);
 		at += (size_t)from->counts[r];
 	}
-	if (at < from->bytes)
-		memcpy(call->copy, *send, from->bytes);
+	failed |= mpi_copy_part(ep, call->copy, *send, at < from->bytes ? from->bytes : 0);
 	call->result = *recv;
 	call->result_at = behind;
 	call->result_bytes = call->recv.bytes;
 	*send = call->copy;
 	*recv = call->copy + behind;
-	return 0;
+	return failed;
 }
 
-void mpi_copy_out(const struct mpi_call *call)
+int mpi_copy_out(const struct mpi_endpoint *ep, const struct mpi_call *call)
 {
 	const struct mpi_buffer *to = &call->recv;
 	const uint8_t *from = call->copy + call->result_at;
 	size_t at = 0;
+	int failed = 0;
 
 	for (uint32_t r = 0; buffer_is_apart(call, to) && at < to->bytes; r++) {
-		memcpy((uint8_t *)call->result + to->at[r], from + at, (size_t)to->counts[r]);
+		failed |= mpi_copy_part(ep, (uint8_t *)call->result + to->at[r], from + at,
+					(size_t)to->counts[r]);
 		at += (size_t)to->counts[r];
 	}
-	if (at < call->result_bytes)
-		memcpy(call->result, from, call->result_bytes);
+	return failed | mpi_copy_part(ep, call->result, from,
+				      at < call->result_bytes ? call->result_bytes : 0);
 }

@@ -217,7 +217,7 @@ static void *mpi_dlopen(const char *name)
 static int32_t mpi_load(const char *name, coll_error_t *err)
 {
 	struct mpi_library lib = {.path = ""};
-	void *library;
+	void *library, *symbol;
 	int32_t code;
 
 	if (mpi.path[0])
@@ -240,6 +240,8 @@ static int32_t mpi_load(const char *name, coll_error_t *err)
 		return code;
 	}
 	mpi_note_version(&lib);
+	symbol = dlsym(library, "MPIX_Query_cuda_support");
+	memcpy(&lib.query_cuda, &symbol, sizeof(symbol));
 	mpi = lib;
 	return COLL_SUCCESS;
 }
@@ -252,6 +254,18 @@ int32_t mpi_library_open(const coll_host_t *host, coll_error_t *err)
 	code = mpi_load(host->option_string(host, "library"), err);
 	pthread_mutex_unlock(&mpi_library_lock);
 	return code;
+}
+
+/* What the library said when the plugin was built counts only if it cannot be asked now. */
+int mpi_is_cuda_aware(void)
+{
+#ifdef MPIX_CUDA_AWARE_SUPPORT
+	const int built = MPIX_CUDA_AWARE_SUPPORT;
+#else
+	const int built = 0;
+#endif
+
+	return mpi.query_cuda ? mpi.query_cuda() == 1 : built;
 }
 
 int32_t mpi_refused(coll_error_t *err, int result, const char *what)

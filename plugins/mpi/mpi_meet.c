@@ -31,7 +31,9 @@ enum { MEET_NO = 0, MEET_DIRECT = 1, MEET_COPIES = 2 };
 struct meet_world {
 	int32_t rank, size;
 	int32_t native; /* MEET_* */
+	int32_t cuda;   /* 1: MPI takes memory of CUDA devices */
 	int32_t pid;
+	int32_t reserved;
 };
 
 /* Exchanges `size` bytes of each rank.  A rank with a `code` that is not 0 fails all ranks. */
@@ -163,7 +165,7 @@ static int32_t meet_in_world(struct mpi_endpoint *ep, int *ranks, coll_error_t *
 {
 	const coll_host_t *host = ep->host;
 	struct meet_world own = {.rank = -1}, *all = calloc(host->nranks, sizeof(*all));
-	int rank = -1, size = 0;
+	int rank = -1, size = 0, cuda = 0;
 	int32_t code = mpi_life_begin(host, err);
 
 	if (!code && !all)
@@ -175,20 +177,26 @@ static int32_t meet_in_world(struct mpi_endpoint *ep, int *ranks, coll_error_t *
 	else if (!code) {
 		mpi.comm_rank(MPI_COMM_WORLD, &rank);
 		mpi.comm_size(MPI_COMM_WORLD, &size);
+		cuda = host->copy && mpi_is_cuda_aware();
 		mpi_leave();
 	}
-	own = (struct meet_world){
-		.rank = rank, .size = size, .pid = getpid(), .native = meet_native(host)};
+	own = (struct meet_world){.rank = rank,
+				  .size = size,
+				  .pid = getpid(),
+				  .cuda = cuda,
+				  .native = meet_native(host)};
 	code = meet_exchange(host, code, &own, all, sizeof(own), err);
 	if (!code)
 		code = meet_check_world(host, all, err);
 	ep->native = 1;
 	ep->keeps = MPI_HAS_PERSISTENT;
+	ep->cuda = 1;
 	for (uint32_t r = 0; !code && r < host->nranks; r++) {
 		ranks[r] = all[r].rank;
 		mpi_watch_open(ep, r, all[r].pid);
 		ep->native &= all[r].native != MEET_NO;
 		ep->keeps &= all[r].native == MEET_COPIES;
+		ep->cuda &= all[r].native == MEET_DIRECT && all[r].cuda;
 	}
 	free(all);
 	return code;

@@ -45,8 +45,8 @@ static int native_send_apart(struct native_args *a)
 	call->copy = malloc(call->send.bytes + 1);
 	if (!call->copy)
 		return -1;
-	if (call->send.bytes)
-		memcpy(call->copy, a->send, call->send.bytes);
+	if (mpi_copy_part(a->ep, call->copy, a->send, call->send.bytes))
+		return -1;
 	a->send = call->copy;
 	return 0;
 }
@@ -111,8 +111,9 @@ static int native_reduce_scatterv(struct native_args *a)
 /* MPI has one buffer for both. */
 static int native_broadcast(struct native_args *a)
 {
-	if (a->coll->root == (int32_t)a->ep->rank && a->send != a->recv && a->bytes)
-		memcpy(a->recv, a->send, (size_t)a->bytes);
+	if (a->coll->root == (int32_t)a->ep->rank && a->send != a->recv &&
+	    mpi_copy_part(a->ep, a->recv, a->send, (size_t)a->bytes))
+		return -1;
 	return mpi.ibcast(a->recv, a->bytes, MPI_BYTE, a->coll->root, a->ep->comm,
 			  &a->call->request);
 }
@@ -138,7 +139,7 @@ static int native_allgatherv(struct native_args *a)
 /* A rank in place copies both buffers, as mpi_buffer.c lays out the parts of an alltoallv then, also if it sends nothing. */
 static int native_unshare(struct native_args *a)
 {
-	return a->send == a->recv ? mpi_copy_in(a->call, &a->send, &a->recv) : 0;
+	return a->send == a->recv ? mpi_copy_in(a->ep, a->call, &a->send, &a->recv) : 0;
 }
 
 static int native_alltoall(struct native_args *a)
@@ -236,6 +237,14 @@ static void native_free(struct mpi_call *call)
 	free(call);
 }
 
+/* Why a collective could not begin or end on this rank. */
+static const char *native_why(const struct mpi_endpoint *ep)
+{
+	return ep->cuda ? "no memory for a collective, or the CUDA driver could not copy a buffer "
+			  "of it, as a line of the log says"
+			: "no memory for a collective";
+}
+
 /*
  * MPI has refused or given up the oldest collective.  If it tells of dead ranks so, the collectives stop: the core learns of
  * the ranks from progress(), and gives the collectives up.
@@ -271,13 +280,13 @@ static int32_t native_start(struct mpi_endpoint *ep, coll_error_t *err)
 								  .bytes = a.bytes,
 								  .type = a.type,
 								  .op = a.op});
-	result = ep->direct ? 0 : mpi_copy_in(call, &a.send, &a.recv);
+	result = ep->direct ? 0 : mpi_copy_in(ep, call, &a.send, &a.recv);
 	if (!result && !kept)
 		result = kind->start(&a);
 	if (!result && call->keep)
 		result = mpi.start(&call->request);
 	if (result < 0)
-		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory for a collective");
+		return error_fill(err, COLL_ERR_NO_MEMORY, "%s", native_why(ep));
 	return result ? native_fail(ep, result, "MPI cannot start a collective", err)
 		      : COLL_SUCCESS;
 }
@@ -309,6 +318,11 @@ static int native_can(const struct mpi_endpoint *ep, const coll_args_t *args)
 	MPI_Datatype type;
 	MPI_Op op;
 
+#ifdef OPEN_MPI
+	/* Its non-blocking reductions compute on the processor, whatever it says of CUDA. */
+	if (ep->cuda && native_kinds[args->kind].reduces)
+		return 0;
+#endif
 	return ep->native && ep->nranks > 1 && native_fits(ep, args) &&
 	       (!native_kinds[args->kind].reduces ||
 		mpi_reduction(args->dtype, args->op, &type, &op));
@@ -351,18 +365,18 @@ int32_t mpi_start_call(void *ep_, const coll_args_t *args, coll_error_t *err)
 }
 
 /* Ends the oldest collective, which MPI has completed. */
-static void native_end(struct mpi_endpoint *ep)
+static int32_t native_end(struct mpi_endpoint *ep, coll_error_t *err)
 {
 	struct mpi_call *call = ep->call;
+	const int failed = call->result && mpi_copy_out(ep, call);
 
 	ep->call = call->next;
 	if (!ep->call)
 		ep->call_end = &ep->call;
-	if (call->result)
-		mpi_copy_out(call);
 	if (call->keep)
 		mpi_keep_give(call);
 	native_free(call);
+	return failed ? error_fill(err, COLL_ERR_DEVICE, "%s", native_why(ep)) : COLL_SUCCESS;
 }
 
 /* Moves the oldest collective, which MPI has.  Returns COLL_IN_PROGRESS if it is not complete. */
@@ -375,8 +389,7 @@ static int32_t native_move_first(struct mpi_endpoint *ep, coll_error_t *err)
 		return native_fail(ep, result, "a collective of MPI failed", err);
 	if (!done)
 		return COLL_IN_PROGRESS;
-	native_end(ep);
-	return COLL_SUCCESS;
+	return native_end(ep, err);
 }
 
 /* Moves the collectives.  Returns COLL_IN_PROGRESS while there is one. */

@@ -98,6 +98,8 @@ struct mpi_library {
 	MPI_ULFM_FUNCTIONS(MPI_MEMBER)
 	MPI_LARGE_FUNCTIONS(MPI_MEMBER)
 	MPI_PERSISTENT_FUNCTIONS(MPI_MEMBER)
+	int (*query_cuda)(
+		void); /* MPIX_Query_cuda_support; NULL: the library has no such function */
 	/* 1: MPI_Iallgatherv does not end for some unequal counts, as in Intel MPI 2021.19 from three ranks on. */
 	int iallgatherv_hangs;
 	/* 1: some collectives of 2^31 bytes fail: MPI_Ibcast_c in MPICH 4.0, it and MPI_Ireduce_scatter_block_c in Intel MPI. */
@@ -114,6 +116,8 @@ int32_t mpi_library_open(const coll_host_t *host, coll_error_t *err);
  * missing function, or NULL.
  */
 const char *mpi_narrow(void *library, struct mpi_library *lib);
+/* Does MPI, which is initialised, say that it takes memory of CUDA devices? */
+int mpi_is_cuda_aware(void);
 /* Has the process loaded an MPI library? */
 int mpi_library_is_there(void);
 /* Fills *err with MPI's text of `result`, after `what`.  Returns the code. */
@@ -267,6 +271,7 @@ struct mpi_endpoint {
 	int meets;                /* 1: it is being made, and no other at the same time */
 	int native;               /* 1: MPI's own collectives serve */
 	int direct;               /* 1: they use the program's buffers */
+	int cuda;                 /* 1: it takes memory of CUDA devices */
 	struct mpi_call *call, **call_end; /* collectives, oldest first, which MPI may have */
 	int keeps; /* 1: all ranks work on copies, so that requests may be kept */
 	struct mpi_keep keep[MPI_KEEPS];
@@ -286,6 +291,12 @@ void mpi_frame_put(struct mpi_endpoint *ep, struct mpi_frame *frame);
 
 int32_t mpi_send(void *ep, coll_send_t *send, coll_error_t *err);
 void mpi_cancel(void *ep, coll_send_t *send);
+/*
+ * Copies between a buffer of the program, in memory of that kind (COLL_MEM_*), and memory of the plugin.  Returns 0, or -1 if
+ * the CUDA driver cannot copy.
+ */
+int mpi_move(const struct mpi_endpoint *ep, void *to, const void *from, size_t bytes,
+	     uint32_t memory);
 /* Sends as many frames as the windows allow.  Returns 1 if a frame moved. */
 int mpi_send_all(struct mpi_endpoint *ep);
 /* Ends all sends to the peer with `status`. */
@@ -379,10 +390,16 @@ int mpi_reduction(int32_t dtype, int32_t op, MPI_Datatype *mpi_type, MPI_Op *mpi
  * complete.  Returns 0, or -1 without memory.
  */
 int mpi_buffers(struct mpi_call *call, const struct mpi_endpoint *ep);
-/* Copies the program's send buffer to the call's copy, which MPI gets in its place.  Returns 0, or -1 without memory. */
-int mpi_copy_in(struct mpi_call *call, const void **send, void **recv);
+/*
+ * Copies `bytes` bytes between a buffer of the program and memory of the plugin.  This and the following functions return 0, or
+ * -1 without memory, or if the CUDA driver cannot copy.
+ */
+int mpi_copy_part(const struct mpi_endpoint *ep, void *to, const void *from, size_t bytes);
+/* Copies the program's send buffer to the call's copy, which MPI gets in its place. */
+int mpi_copy_in(const struct mpi_endpoint *ep, struct mpi_call *call, const void **send,
+		void **recv);
 /* Copies the result to the program's receive buffer. */
-void mpi_copy_out(const struct mpi_call *call);
+int mpi_copy_out(const struct mpi_endpoint *ep, const struct mpi_call *call);
 
 /* ------------------------------------------------------------------- mpi_close.c -- */
 

@@ -23,9 +23,13 @@ static void recv_end(struct mpi_endpoint *ep, struct mpi_peer *peer, int32_t sta
 static void recv_bytes(struct mpi_endpoint *ep, struct mpi_peer *peer,
 		       const struct mpi_frame_head *head, const uint8_t *bytes)
 {
-	if (head->bytes && !peer->dropped && peer->sink.buf)
-		memcpy((uint8_t *)peer->sink.buf + peer->got, bytes, head->bytes);
-	else if (head->bytes && !peer->dropped)
+	if (head->bytes && !peer->dropped && peer->sink.buf) {
+		if (mpi_move(ep, (uint8_t *)peer->sink.buf + peer->got, bytes, head->bytes,
+			     peer->sink.memory)) {
+			mpi_fail(ep, peer, "the CUDA driver could not copy a message from it");
+			return;
+		}
+	} else if (head->bytes && !peer->dropped)
 		ep->host->data(ep->host, peer->sink.cookie, bytes, head->bytes);
 	peer->got += head->bytes;
 	if (peer->got == peer->len)

@@ -152,8 +152,25 @@ static void send_fill_rest(struct mpi_peer *peer, struct mpi_frame *frame)
 	peer->rest -= n;
 }
 
-/* Fills a frame with the next bytes of the first message.  The message leaves the queue with its last byte. */
-static void send_fill(struct mpi_peer *peer, struct mpi_frame *frame)
+int mpi_move(const struct mpi_endpoint *ep, void *to, const void *from, size_t bytes,
+	     uint32_t memory)
+{
+	coll_error_t err = {.size = sizeof(err)};
+
+	if (!ep->cuda || memory == COLL_MEM_HOST)
+		memcpy(to, from, bytes);
+	else if (ep->host->copy(ep->host, to, from, bytes, &err)) {
+		kit_log(ep->host, COLL_LOG_ERROR, "%s", err.text);
+		return -1;
+	}
+	return 0;
+}
+
+/*
+ * Fills a frame with the next bytes of the first message.  The message leaves the queue with its last byte.  Returns 0, or -1
+ * if the bytes cannot be copied.
+ */
+static int send_fill(const struct mpi_endpoint *ep, struct mpi_peer *peer, struct mpi_frame *frame)
 {
 	const coll_send_t *send = peer->queue.first;
 	const uint64_t left = send->header.len - peer->done;
@@ -163,12 +180,14 @@ static void send_fill(struct mpi_peer *peer, struct mpi_frame *frame)
 	frame->head.bytes = n;
 	if (!peer->begun)
 		frame->head.header = send->header;
-	if (n)
-		memcpy(frame->payload, (const uint8_t *)send->buf + peer->done, n);
+	if (n &&
+	    mpi_move(ep, frame->payload, (const uint8_t *)send->buf + peer->done, n, send->memory))
+		return -1;
 	peer->begun = 1;
 	peer->done += n;
 	if (n == left)
 		frame->send = send_take_first(peer);
+	return 0;
 }
 
 /* Sends frames to the peer until its window is full.  Returns 1 if a frame went out. */
@@ -185,8 +204,11 @@ static int send_push(struct mpi_endpoint *ep, struct mpi_peer *peer)
 		}
 		if (peer->rest)
 			send_fill_rest(peer, frame);
-		else
-			send_fill(peer, frame);
+		else if (send_fill(ep, peer, frame)) {
+			mpi_frame_put(ep, frame);
+			mpi_fail(ep, peer, "the CUDA driver could not copy a message to it");
+			return moved;
+		}
 		send_issue(ep, peer, frame);
 		moved = 1;
 	}

@@ -75,7 +75,8 @@ test_numbers() {
 mpi() {
     local count=$1
     shift
-    env COLL_BACKEND="${backend-mpi}" COLL_MPI_LIBRARY="$home/lib/libmpi_abi.so.1" LD_LIBRARY_PATH="$home/lib" \
+    env COLL_BACKEND="${backend-mpi}" COLL_MPI_LIBRARY="${library-$home/lib/libmpi_abi.so.1}" \
+        LD_LIBRARY_PATH="$home/lib${fakes:+:$fakes}" \
         timeout 300 "$home/bin/mpiexec" -n "$count" "$@" >"$dir/out" 2>"$dir/err" </dev/null
     status=$?
 }
@@ -155,10 +156,26 @@ test_dead() {
     for native in copy no; do
         COLL_MPI_NATIVE=$native mpi 3 -disable-auto-cleanup sh "$dir/alive.sh" "$program" die
         is "$name, native = $native: the others learn which rank has died, and go on without it" \
-            "$(sort "$dir/out" | uniq -c | tr -s ' \n' ' ')" " 2 1 lost: 2 2 2 of 2 2 lost "
+            "$(sort -u "$dir/out")" "rank 2 lost, 2 of 2 go on"
         has "$name, native = $native: they learn it from the end of its process" "$dir/err" \
             'rank 2 was lost: its process has ended'
     done
+}
+
+# An MPI library that says it is CUDA-aware, over the stand-in for the CUDA driver.  MPI reaches that driver's managed memory,
+# and the plugin's messages reach its device memory.
+test_cuda() {
+    local library=$dir/$name-aware.so what
+
+    printf 'int MPIX_Query_cuda_support(void);\nint MPIX_Query_cuda_support(void) { return 1; }\n' >"$dir/aware.c"
+    ${TEST_CC:-cc} -shared -fPIC -Wl,--no-as-needed "$dir/aware.c" -o "$library" "$home/lib/libmpi_abi.so.1"
+    for what in "managed allreduce" "managed alltoallv" "cuda sendrecv"; do
+        library=$library COLL_ENABLE_GPU_FALLBACK=no COLL_MPI_NATIVE=direct fakes=$build/tests/fakes/.libs \
+            mpi 2 "$coll" perf -s 8,300K -n 5 -m $what
+        is "$name, CUDA-aware, native = direct: $what" "$status $(grep -c '^# skipped' "$dir/out")" "0 0"
+    done
+    library=$library COLL_MPI_NATIVE=copy fakes=$build/tests/fakes/.libs mpi 2 "$coll" perf -s 8 -n 5 -m managed allreduce
+    has "$name, CUDA-aware, native = copy: host memory only" "$dir/out" "which backend 'mpi' does not take"
 }
 
 # One rank in each of two jobs.
@@ -211,6 +228,7 @@ for home in $homes; do
     test_leave
     test_place
     test_dead
+    test_cuda
     test_two_jobs
     test_random
     [ -z "$before" ] || test_two_libraries "$before"

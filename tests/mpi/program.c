@@ -257,7 +257,7 @@ static double program_seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* All-reduces until the last rank has died.  Prints the failure if it has come in time. */
+/* All-reduces until the last rank has died. */
 static void program_until_death(coll_comm_t comm, int last)
 {
 	double begin = program_seconds();
@@ -275,7 +275,8 @@ static void program_until_death(coll_comm_t comm, int last)
 	}
 	fprintf(stderr, "program: %.1f s: %s\n", program_seconds() - begin,
 		coll_get_last_error(NULL));
-	printf("%s\n", code == COLL_ERR_PEER_LOST ? "lost" : coll_error_string(code));
+	if (code != COLL_ERR_PEER_LOST)
+		exit(1);
 }
 
 static void program_die(void)
@@ -288,14 +289,13 @@ static void program_die(void)
 	program_must(coll_comm_count(comm, &count));
 	program_until_death(comm, rank == count - 1);
 	program_must(coll_comm_get_failed(comm, &lost, 1, &nlost));
-	printf("%d lost: %d\n", (int)nlost, (int)lost);
-	fflush(stdout);
-	lost = count - 1;
+	if (nlost != 1)
+		fprintf(stderr, "program: %d ranks are lost\n", (int)nlost);
 	program_must(coll_comm_shrink(comm, &lost, 1, &rest, NULL, 0));
 	program_must(coll_comm_count(rest, &count));
 	program_must(coll_allreduce(&sum, &sum, 1, COLL_INT32, COLL_SUM, rest, NULL));
 	program_must(coll_sync(rest));
-	printf("%d of %d\n", (int)sum, (int)count);
+	printf("rank %d lost, %d of %d go on\n", (int)lost, (int)sum, (int)count);
 	program_must(coll_comm_destroy(rest));
 	program_must(coll_comm_destroy(comm));
 }

@@ -98,9 +98,13 @@ void mpi_drop(void *ep_, uint64_t cookie)
 
 /* ----------------------------------------------------------------------- slots -- */
 
+/* The sender of a frame that has not come. */
+#define RECV_NOBODY UINT32_MAX
+
 static int recv_post_once(struct mpi_endpoint *ep, struct mpi_slot *slot)
 {
 	slot->filled = 0;
+	slot->frame->head.from = RECV_NOBODY;
 	return mpi.irecv(&slot->frame->head, sizeof(slot->frame->head) + MPI_FRAME_BYTES, MPI_BYTE,
 			 MPI_ANY_SOURCE, MPI_FRAME_TAG, ep->comm, &slot->frame->request);
 }
@@ -140,12 +144,21 @@ static void recv_fail_all(struct mpi_endpoint *ep)
 		mpi_fail(ep, &ep->peer[r], "MPI could not receive");
 }
 
-/* Takes the error of a slot's receive.  MPI ends the receive, or lets it wait on, if it tells of a dead rank so. */
-static void recv_error(struct mpi_endpoint *ep, struct mpi_slot *slot, int result)
+/*
+ * Takes the error of a slot's receive.  If MPI tells of a dead rank so, the receive waits on, or has ended.  Returns 1 if it has
+ * ended with a frame, as it may in Open MPI, which then keeps the request.
+ */
+static int recv_error(struct mpi_endpoint *ep, struct mpi_slot *slot, int done, int result)
 {
-	if (!mpi_watch_error(ep, result) ||
-	    (slot->frame->request == MPI_REQUEST_NULL && recv_post(ep, slot)))
+	const int told = mpi_watch_error(ep, result);
+
+	if (told && done && slot->frame->request != MPI_REQUEST_NULL)
+		mpi.request_free(&slot->frame->request);
+	if (told && done && slot->frame->head.from < ep->nranks)
+		return 1;
+	if (!told || (slot->frame->request == MPI_REQUEST_NULL && recv_post(ep, slot)))
 		recv_fail_all(ep);
+	return 0;
 }
 
 /* Has the slot a frame? */
@@ -158,14 +171,10 @@ static int recv_is_filled(struct mpi_endpoint *ep, struct mpi_slot *slot)
 	if (slot->frame->request == MPI_REQUEST_NULL)
 		return 0;
 	result = mpi.test(&slot->frame->request, &done, MPI_STATUS_IGNORE);
-	if (result) {
-		recv_error(ep, slot, result);
-		return 0;
-	}
-	if (done && slot->frame->head.from >= ep->nranks)
-		done = 0;
-	slot->filled = done;
-	return done;
+	if (result)
+		done = recv_error(ep, slot, done, result);
+	slot->filled = done && slot->frame->head.from < ep->nranks;
+	return slot->filled;
 }
 
 /* Takes the frame of the i-th oldest slot, if it is the next of its rank, and posts the slot again as the newest. */

@@ -15,6 +15,13 @@ static int32_t mpi_probe(const coll_host_t *host, coll_error_t *err)
 	return code ? code : mpi_life_check(err);
 }
 
+/* Whether the plugin can ask MPI which ranks have died. */
+#ifdef MPI_ULFM
+#define MPI_ULFM_TEXT "with ULFM"
+#else
+#define MPI_ULFM_TEXT "without ULFM"
+#endif
+
 static int32_t mpi_info(const coll_host_t *host, char *buf, uint64_t size)
 {
 	coll_error_t err = {.size = sizeof(err)};
@@ -24,11 +31,12 @@ static int32_t mpi_info(const coll_host_t *host, char *buf, uint64_t size)
 	if (code)
 		snprintf(buf, size, "%s", err.text);
 	else if (mpi_is_initialized() && !mpi.query_thread(&level))
-		snprintf(buf, size, "%s (%s), initialised with %s, %sCUDA-aware", mpi.version,
-			 mpi.path, mpi_level_name(level), mpi_is_cuda_aware() ? "" : "not ");
+		snprintf(buf, size, "%s (%s), " MPI_ULFM_TEXT ", initialised with %s, %sCUDA-aware",
+			 mpi.version, mpi.path, mpi_level_name(level),
+			 mpi_is_cuda_aware() ? "" : "not ");
 	else
-		snprintf(buf, size, "%s (%s), to be initialised with %s; %s", mpi.version, mpi.path,
-			 mpi_level_name(MPI_THREAD_MULTIPLE),
+		snprintf(buf, size, "%s (%s), " MPI_ULFM_TEXT ", to be initialised with %s; %s",
+			 mpi.version, mpi.path, mpi_level_name(MPI_THREAD_MULTIPLE),
 			 mpi.query_cuda ? "then it says whether it is CUDA-aware"
 					: "it does not say whether it is CUDA-aware");
 	return code;

@@ -265,6 +265,7 @@ struct mpi_endpoint {
 	uint32_t failing;         /* peers with a failure that progress() has not reported */
 	uint32_t ended;           /* peers with `ended` set */
 	int watch_fd;             /* epoll over the peers' pidfd; -1: none */
+	int64_t watch_next;       /* clock_tick_us() of the next look at it */
 	int broken;               /* 1: a rank has died, so the communicator cannot be freed */
 	uint64_t received;        /* bytes received by this progress() */
 	int closing;              /* 1: frames are taken and ignored */
@@ -323,7 +324,7 @@ int mpi_receive(struct mpi_endpoint *ep);
 
 /* Watches the process of a rank, if that runs on this host. */
 void mpi_watch_open(struct mpi_endpoint *ep, uint32_t rank, int32_t pid);
-/* Fails the peers whose processes have ended without a goodbye. */
+/* Fails the peers whose processes have ended without a goodbye.  Most calls only look at a clock. */
 void mpi_watch_look(struct mpi_endpoint *ep);
 /*
  * Takes the error of a function of MPI.  If the error says that ranks have died, fails these and returns 1.  Without ULFM MPI

@@ -16,6 +16,7 @@
 
 enum {
 	WATCH_EVENTS = 16,
+	WATCH_EACH_US = 10000, /* a look is a system call */
 	/* The last frames of a process, with its goodbye among them, may come after its end shows. */
 	WATCH_GRACE_MS = 100
 };
@@ -79,10 +80,11 @@ static void watch_end(struct mpi_endpoint *ep, struct mpi_peer *peer)
 	peer->pidfd = -1;
 }
 
-void mpi_watch_look(struct mpi_endpoint *ep)
+/* Notes the processes that have ended. */
+static void watch_poll(struct mpi_endpoint *ep)
 {
 	struct epoll_event events[WATCH_EVENTS];
-	const int n = ep->watch_fd < 0 ? 0 : epoll_wait(ep->watch_fd, events, WATCH_EVENTS, 0);
+	const int n = epoll_wait(ep->watch_fd, events, WATCH_EVENTS, 0);
 
 	for (int i = 0; i < n; i++) {
 		struct mpi_peer *peer = events[i].data.ptr;
@@ -91,6 +93,16 @@ void mpi_watch_look(struct mpi_endpoint *ep)
 		peer->ended = clock_deadline(WATCH_GRACE_MS);
 		ep->ended++;
 	}
+}
+
+void mpi_watch_look(struct mpi_endpoint *ep)
+{
+	const int64_t now = clock_tick_us();
+
+	if (ep->watch_fd < 0 || now < ep->watch_next)
+		return;
+	ep->watch_next = now + WATCH_EACH_US;
+	watch_poll(ep);
 	for (uint32_t r = 0; ep->ended && r < ep->nranks; r++) {
 		struct mpi_peer *peer = &ep->peer[r];
 

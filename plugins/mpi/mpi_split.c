@@ -116,6 +116,7 @@ int32_t mpi_split(void *ep, int32_t color, int32_t key, const coll_host_t *newho
 	made->nranks = newhost->nranks;
 	made->comm = comm;
 	made->call_end = &made->call;
+	made->watch_fd = -1;
 	made->native = 1;
 	made->keeps = parent->keeps;
 	made->direct = parent->direct;
@@ -145,7 +146,7 @@ void mpi_split_close(struct mpi_endpoint *ep)
 	}
 	if (!mpi_is_forked() && mpi_enter()) {
 		mpi_keep_close(ep);
-		if (!ep->opened->broken)
+		if (!ep->opened->broken && !mpi_watch_seen())
 			mpi.comm_free(&ep->comm);
 		mpi_leave();
 	}

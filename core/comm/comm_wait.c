@@ -13,7 +13,10 @@
  */
 enum { COMM_FLUSH_US = 500000 };
 
-/* A wait looks so many times before all preparations: the message that a small call waits for comes soon. */
+/*
+ * A wait looks so many times before all preparations: the message that a small call waits for comes soon, unless the rank that sends
+ * it needs this processor.
+ */
 enum { COMM_LOOKS = 8 };
 
 static int comm_controls_sent(void *arg)
@@ -149,6 +152,11 @@ static int comm_wait_long(struct task *task, int leaves, void *handle)
 	return COLL_SUCCESS;
 }
 
+static int comm_looks(const struct context *context)
+{
+	return context->oversubscribed ? 1 : COMM_LOOKS;
+}
+
 /* One of the first looks of a wait. */
 static void comm_look(struct context *context)
 {
@@ -167,7 +175,7 @@ static int lane_wait_task(struct lane *lane, uint64_t number, int leaves)
 
 __attribute__((noinline)) static int lane_wait_long(struct lane *lane, uint64_t number, int leaves)
 {
-	for (int looks = 1; looks < COMM_LOOKS && lane->finished < number; looks++)
+	for (int looks = comm_looks(lane->context); looks > 1 && lane->finished < number; looks--)
 		comm_look(lane->context);
 	return lane->finished >= number && !lane->error ? COLL_SUCCESS
 							: lane_wait_task(lane, number, leaves);
@@ -186,7 +194,7 @@ int task_wait(struct task *task, void *handle)
 {
 	int code;
 
-	for (int looks = 0; looks < COMM_LOOKS && !task_is_done(task); looks++)
+	for (int looks = comm_looks(task->lane->context); looks && !task_is_done(task); looks--)
 		comm_look(task->lane->context);
 	if (task_is_done(task) && !task->code && !task->lane->error)
 		return COLL_SUCCESS;

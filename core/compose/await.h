@@ -9,13 +9,8 @@
 extern const struct engine await_engine;
 
 /*
-<<<<<<< HEAD
- * Issues an operation that waits for a point of a lane (without an outcome: for none) and for an event of a stream
- * (NULL: for none).  Takes over both references, also on an error.
-=======
  * Issues an operation that waits for a point (without an outcome: for none) and for an event of a stream (NULL: for none).
  * Takes over both references, unless it returns an error: COLL_ERR_NO_MEMORY.
->>>>>>> 633f7872 (event: keep the order of two threads' groups, and a wait without memory)
  */
 int await_issue(struct lane *lane, const struct order_point *point, struct stream_event *event);
 

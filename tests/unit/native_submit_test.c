@@ -373,13 +373,13 @@ static void test_backend_groups(void)
 {
 	struct rig *rig = rig_new(fake_native);
 
-	native_group_end(rig->lane);
+	native_engine.group_end(rig->lane);
 	is_int(rig->fake.ends, 0, "without a begin there is no end");
-	native_group_begin(rig->lane);
+	native_engine.group_begin(rig->lane);
 	comm_fail(rig->lane, 1, COLL_ERR_ABORTED, "given up");
-	native_group_end(rig->lane);
+	native_engine.group_end(rig->lane);
 	ok(rig->fake.begins == 1 && rig->fake.ends == 1, "what was begun is ended after a failure");
-	native_group_begin(rig->lane);
+	native_engine.group_begin(rig->lane);
 	is_int(rig->fake.begins, 1, "and nothing is begun");
 	rig_free(rig);
 }

@@ -178,8 +178,12 @@ coll_result_t coll_comm_backend(coll_comm_t handle, const char **name)
 
 coll_result_t coll_comm_describe(coll_comm_t handle, char *text, size_t size)
 {
-	struct lane *lane = comm_query_enter(handle, size ? text : NULL, "coll_comm_describe");
+	struct lane *lane;
 
+	if (text && !size)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_comm_describe: size is 0, expected at least 1");
+	lane = comm_query_enter(handle, text, "coll_comm_describe");
 	if (!lane)
 		return error_code();
 	context_describe(lane->context, text, size);
@@ -196,7 +200,7 @@ coll_result_t coll_comm_native_handle(coll_comm_t handle, void **native)
 	if (!lane)
 		return error_code();
 	n = lane_native(lane);
-	*native = n && n->handle ? n->handle(lane_native_ep(lane)) : NULL;
+	*native = n && n->handle && lane_native_ep(lane) ? n->handle(lane_native_ep(lane)) : NULL;
 	if (!*native)
 		code = error_set(COLL_ERR_UNSUPPORTED,
 				 "backend '%s' has no communicator object of its own",

@@ -214,6 +214,9 @@ struct comm {
 
 	/* --- of two lanes, the host lane's lock */
 	uint64_t first_moves; /* see lane_moves */
+
+	/* --- of two lanes, the first lane's lock */
+	uint64_t host_moves; /* see lane_moves */
 };
 
 /* A queue of operations on an engine or several, over one endpoint, under the lock of the endpoint's context. */

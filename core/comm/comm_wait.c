@@ -152,9 +152,12 @@ static int comm_wait_long(struct task *task, int leaves, void *handle)
 	return COLL_SUCCESS;
 }
 
+/* One look where the option `poll` is 0, ranks outnumber processors, or another rank runs on this processor. */
 static int comm_looks(const struct context *context)
 {
-	return context->oversubscribed ? 1 : COMM_LOOKS;
+	const int64_t poll_us = context->waits.poll_us;
+
+	return poll_us && context->waits.polls_us == poll_us ? COMM_LOOKS : 1;
 }
 
 /* One of the first looks of a wait. */

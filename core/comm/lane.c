@@ -58,16 +58,26 @@ void lane_unlock_other(struct lane *other)
 		lock_release(&other->context->lock);
 }
 
+/*
+ * For the other lane's lock beside the own.  Returns 0 if a thread keeps it: that thread computes in a function of the program, or has
+ * left the library by a jump, and a wait without a limit for it would be one for the own lane too.
+ */
+static int lane_lock_briefly(struct context *context)
+{
+	return lock_try(&context->lock) || context_lock_within(context, LANE_LOOK_MS);
+}
+
 static uint64_t lane_host_moves(struct lane *host)
 {
 	const uint64_t staged = atomic_load(&host->comm->staged);
-	uint64_t moves;
+	struct comm *comm = host->comm;
 
-	context_lock(host->context);
-	/* The calls behind the staged one do not count. */
-	moves = host->finished > staged ? staged : lane_own_moves(host);
-	context_leave(host->context);
-	return moves;
+	if (lane_lock_briefly(host->context)) {
+		/* The calls behind the staged one do not count. */
+		comm->host_moves = host->finished > staged ? staged : lane_own_moves(host);
+		context_leave(host->context);
+	}
+	return comm->host_moves;
 }
 
 uint64_t lane_moves(const struct lane *lane)
@@ -263,9 +273,9 @@ void lane_help(struct context *native, struct lane *lane)
 {
 	struct context *host = native->host_context;
 
-	if (!host)
+	if (!host || !lane_lock_briefly(host))
 		return;
-	context_enter(host);
+	context_entered(host);
 	if ((host->busy || host->resting) && lane && lane_host(lane))
 		lane_drive(lane);
 	else if (host->busy || host->resting)
@@ -294,9 +304,9 @@ void lane_progress(struct lane *lane)
 {
 	struct lane *host = lane_host(lane);
 
-	if (!host)
+	if (!host || !lane_lock_briefly(host->context))
 		return;
-	context_enter(host->context);
+	context_entered(host->context);
 	lane_drive(lane);
 	(void)host->client->ask_outside(host);
 	context_leave(host->context);

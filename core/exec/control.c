@@ -112,8 +112,11 @@ static void control_take_controls(struct lane *lane, uint64_t tag)
  */
 static void control_hear_cause(const struct lane *host)
 {
-	struct lane *native = lane_is_driven(host, lane_other(host)) ? NULL : lane_lock_other(host);
+	struct lane *native = lane_other(host); /* NULL: it is being made */
 
+	if (!native || lane_is_driven(host, native))
+		return;
+	native = lane_lock_other(host);
 	if (!native)
 		return;
 	native->context->now_is_recent = 0;

@@ -92,6 +92,16 @@ static void split_voted(struct task *task, int result)
 
 static const struct task_kind split_kind = {.reached = split_voted};
 
+/*
+ * May the split block in the backend, as far as this rank knows?  One split at a time may on a context: the backend's split runs
+ * with the context's lock, and of two threads that split two communicators each could come first on another rank.
+ */
+static int split_may_block(const struct lane *lane, const struct split *split)
+{
+	return split->waits && !group_current() && !lane->context->split_may_block &&
+	       split->derive->may_block && split->derive->may_block(lane);
+}
+
 /* Checks the arguments and makes the split, with one reference; the parent is entered.  On an error *out is NULL. */
 static int split_new(struct lane *lane, const struct split_args *args, struct split **out)
 {
@@ -117,9 +127,9 @@ static int split_new(struct lane *lane, const struct split_args *args, struct sp
 	split->waits = args->waits;
 	split->timeout_us = timeout_us;
 	split->own = (struct split_vote){.color = args->color, .key = args->key};
-	if (args->waits && !group_current() && split->derive->may_block &&
-	    split->derive->may_block(lane))
-		split->own.native = SPLIT_MAY_BLOCK;
+	split->may_block = split_may_block(lane, split);
+	lane->context->split_may_block |= split->may_block;
+	split->own.native = split->may_block ? SPLIT_MAY_BLOCK : SPLIT_COMPOSED;
 	return COLL_SUCCESS;
 }
 
@@ -201,22 +211,12 @@ static void split_wait(struct split *split)
 		lane_flush(lane);
 }
 
-/* Waits until the split is done, or does all of a split that blocks; the parent is not entered. */
+/* Waits until the split is done, or does all of a split that blocks; the parent is entered. */
 static int split_finish(struct split *split)
 {
-	struct lane *lane = comm_enter(split->task.handle, "coll_comm_split");
-	int code;
-
-	if (!lane) {
-		code = error_code();
-		split_end(split, code);
-		return code;
-	}
 	split_wait(split);
-	lane->steps++; /* a thread that waits for the request looks again */
-	code = task_result(&split->task);
-	comm_leave(lane);
-	return code;
+	split->task.lane->steps++; /* a thread that waits for the request looks again */
+	return task_result(&split->task);
 }
 
 /* ------------------------------------------------------ the splits of a group -- */
@@ -229,6 +229,22 @@ struct split_parent {
 	struct error_first error;
 };
 
+/* The same for a split whose parent is not entered. */
+static int split_enter_and_finish(struct split *split)
+{
+	struct lane *lane = comm_enter(split->task.handle, "coll_comm_split");
+	int code;
+
+	if (!lane) {
+		code = error_code();
+		split_end(split, code);
+		return code;
+	}
+	code = split_finish(split);
+	comm_leave(lane);
+	return code;
+}
+
 /* After a split that blocks has failed, the later splits of its parent cannot meet the splits of other ranks. */
 static void *split_run(void *arg)
 {
@@ -236,7 +252,7 @@ static void *split_run(void *arg)
 
 	for (struct split *s = p->list; s; s = s->next)
 		if (!s->derive->blocks || !p->error.code)
-			error_note(&p->error, split_finish(s));
+			error_note(&p->error, split_enter_and_finish(s));
 	return NULL;
 }
 
@@ -376,9 +392,11 @@ static int split_call(coll_comm_t handle, const struct split_args *args, coll_re
 		code = request_new(request, &split->task);
 	if (!code)
 		code = split_begin(split);
-	comm_leave(lane);
 	if (!code && (args->waits || split->derive->blocks))
 		code = split_complete(split);
+	if (split && split->may_block)
+		lane->context->split_may_block = 0;
+	comm_leave(lane);
 	if (!request || !*request)
 		task_unref(split ? &split->task : NULL);
 	else if (code)

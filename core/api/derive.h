@@ -26,6 +26,7 @@ struct split {
 	const struct derive *derive;
 	coll_comm_t *out;
 	int waits; /* the call waits in split_finish, which makes the communicator; else the end of the vote makes it */
+	int may_block;      /* context->split_may_block is set for it */
 	uint32_t seq;       /* of the operation among the collectives of its communicator */
 	int64_t timeout_us; /* of the new communicator; 0: its parent's */
 	struct split_vote own;

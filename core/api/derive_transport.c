@@ -151,8 +151,13 @@ int split_vote(struct lane *lane, struct split *split)
 int split_vote_again(struct lane *lane, struct split *split)
 {
 	const int code = split_issue_vote(lane, split);
+	struct rank_name name;
 
-	return code ? code : lane_wait(lane, lane->issued, 0);
+	if (!code)
+		return lane_wait(lane, lane->issued, 0);
+	/* The other ranks wait for this vote. */
+	comm_fail(lane, 0, code, "%s: %s", comm_own_name(lane, &name), error_text());
+	return comm_error(lane);
 }
 
 static int derive_transport_take(struct lane *lane, const struct split *split,

@@ -79,13 +79,15 @@ static int group_enter(struct member *m, uint64_t number)
 	if (!m->lane)
 		return error_code();
 	m->streams = m->lane->client->group ? m->lane->client->group(m->lane, number) : NULL;
+	m->lane->deferred++;
 	return COLL_SUCCESS;
 }
 
 /*
  * Puts the first half of every communicator's work on the streams before any second half, since communicators may share
- * a stream.  A communicator that cannot be entered is tried again in its turn: the group reports the first error in the
- * order of its calls.
+ * a stream.  From now on no member is polled: the first group of the backend's own that begins belongs to the thread, and
+ * the operations of one member may move those of another on the same connections.  A communicator that cannot be entered
+ * is tried again in its turn: the group reports the first error in the order of its calls.
  */
 static void group_enter_all(uint64_t number)
 {
@@ -107,7 +109,6 @@ static int group_begin(struct member *m, uint64_t number)
 	lane = m->lane;
 	if (lane->client->group_end)
 		lane->client->group_end(lane, number, m->streams);
-	lane->deferred++;
 	engines_group_begin(lane);
 	op_release(lane, number);
 	queue_issued(lane);

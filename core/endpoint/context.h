@@ -212,6 +212,7 @@ struct context {
 	/* Lanes whose operations may move, and some lanes whose operations ended last. */
 	struct lane *busy, *last_busy;
 	int resting;                   /* lanes whose operations only wait for messages */
+	int split_may_block;           /* a split is under way that may block in the backend */
 	uint32_t next_context_id;      /* counts the ids drawn here: see comm_draw_context_id */
 	uint8_t *freed[CONTEXT_FREED]; /* a bit for each context id: see comm_note_freed */
 

@@ -9,6 +9,7 @@
 #include "native/native_split.h"
 #include "api/derive.h"
 #include "base/error.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "comm/comm_wait.h"
 #include "native/native.h"
@@ -24,8 +25,9 @@ struct native_split {
 	void *ep;                      /* NULL: none, or closed */
 	pthread_t thread;              /* calls the backend's split */
 	_Atomic(struct lane *) parent; /* while the backend's split runs, else NULL */
-	_Atomic(struct comm *) comm;   /* that has the endpoint; NULL: none has it yet */
-	uint8_t shares[];              /* host.shares */
+	struct lock lock; /* of changes of `parent`, and of other threads that look at the parent */
+	_Atomic(struct comm *) comm; /* that has the endpoint; NULL: none has it yet */
+	uint8_t shares[];            /* host.shares */
 };
 
 static const coll_backend_t *split_backend(const struct native_split *split)
@@ -47,16 +49,28 @@ static int split_parent_failed(struct lane *parent)
 	return parent->error != 0;
 }
 
+/* Any other thread asks, without the parent's lock. */
+static int split_is_aborted(struct native_split *split)
+{
+	const struct context *context = split->host.core;
+	const struct comm *comm = atomic_load(&split->comm);
+	const struct lane *parent;
+	int aborted = atomic_load(&context->aborted) || (comm && atomic_load(&comm->aborted));
+
+	lock_acquire(&split->lock);
+	parent = atomic_load(&split->parent);
+	aborted |= parent && atomic_load(&parent->comm->aborted);
+	lock_release(&split->lock);
+	return aborted;
+}
+
 static int32_t split_aborted(const coll_host_t *host)
 {
-	const struct native_split *split = (const void *)host;
-	const struct context *context = host->core;
+	struct native_split *split = (void *)(uintptr_t)host;
 	struct lane *parent = atomic_load(&split->parent);
-	const struct comm *comm = atomic_load(&split->comm);
 
-	if (parent && pthread_equal(split->thread, pthread_self()))
-		return split_parent_failed(parent);
-	return atomic_load(&context->aborted) || (comm && atomic_load(&comm->aborted));
+	return parent && pthread_equal(split->thread, pthread_self()) ? split_parent_failed(parent)
+								      : split_is_aborted(split);
 }
 
 static int32_t split_exchange(const coll_host_t *host, const void *in, void *out, uint64_t len,
@@ -80,6 +94,15 @@ static int32_t split_exchange_fail(const coll_host_t *host, int32_t code, const 
 	return code;
 }
 
+/* Returns how long the backend's split may block: as long as a wait for the parent's operations, or for ranks that connect. */
+static int64_t split_timeout_ms(const struct lane *parent)
+{
+	const int64_t wait_ms = atomic_load(&parent->comm->timeout_us) / 1000 + 1;
+	const int64_t init_ms = parent->context->host.timeout_ms;
+
+	return wait_ms < init_ms ? wait_ms : init_ms;
+}
+
 /* Fills the host table for a new communicator of these ranks of the parent; n is 0 for a rank without a colour. */
 static void split_fill_host(struct native_split *split, const struct lane *parent,
 			    const struct members *m, const struct split_vote *own,
@@ -95,7 +118,7 @@ static void split_fill_host(struct native_split *split, const struct lane *paren
 		.rank = (uint32_t)m->place,
 		.nranks = (uint32_t)m->n,
 		.device = parent->context->device,
-		.timeout_ms = like->timeout_ms,
+		.timeout_ms = split_timeout_ms(parent),
 		.core = like->core,
 		.log = like->log,
 		.option_string = like->option_string,
@@ -144,17 +167,27 @@ static int split_all(const struct lane *parent, const struct split_vote *all,
 	return same;
 }
 
-/* Calls the backend's split, and returns its code, with a text. */
+/* The backend's split begins, or has ended: then the parent is NULL. */
+static void split_set_parent(struct native_split *own, struct lane *parent)
+{
+	lock_acquire(&own->lock);
+	atomic_store(&own->parent, parent);
+	lock_release(&own->lock);
+}
+
+/* Calls the backend's split, and returns its code, with a text.  The parent may have failed since the vote. */
 static int split_call(struct lane *parent, const struct split *split, struct native_split *own)
 {
 	coll_error_t err = error_blank();
 	int code;
 
+	if (parent->error)
+		return comm_error(parent);
 	own->thread = pthread_self();
-	atomic_store(&own->parent, parent);
+	split_set_parent(own, parent);
 	code = lane_native(parent)->split(lane_native_ep(parent), split->own.color, split->own.key,
 					  &own->host, &own->ep, &err);
-	atomic_store(&own->parent, NULL);
+	split_set_parent(own, NULL);
 	if (code)
 		return error_take(code, &err);
 	if (split->own.color >= 0 && !own->ep)

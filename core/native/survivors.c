@@ -53,8 +53,10 @@ static int survivors_give_up(const struct survivors *s, int64_t timeout_ms)
 	} else {
 		stall_name_silent(s->host, silent, sizeof(silent));
 		comm_fail(s->host, 0, COLL_ERR_TIMEOUT,
-			  "%s: the ranks that coll_comm_shrink leaves have not met after %g s%s",
-			  comm_own_name(s->host, &name), (double)timeout_ms / 1000, silent);
+			  "%s: the ranks %s have not met after %g s%s",
+			  comm_own_name(s->host, &name),
+			  s->parent ? "that coll_comm_shrink leaves" : "of a split",
+			  (double)timeout_ms / 1000, silent);
 	}
 	return comm_error(s->host);
 }

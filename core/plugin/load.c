@@ -104,11 +104,17 @@ static int plugin_check_native(struct plugin *plugin)
 
 static int plugin_check_flags(struct plugin *plugin, const coll_backend_t *own)
 {
-	if (!(own->flags & COLL_BACKEND_NATIVE_SPLIT) || (own->transport && plugin->native.split))
+	const char *lacks = !own->transport             ? "no transport"
+			    : !plugin->native.split     ? "leaves native->split NULL"
+			    : !plugin->transport.cancel ? "leaves transport->cancel and "
+							  "transport->drop NULL"
+							: NULL;
+
+	if (!(own->flags & COLL_BACKEND_NATIVE_SPLIT) || !lacks)
 		return COLL_SUCCESS;
 	return plugin_refuse(plugin, COLL_ERR_ABI,
 			     "'%s' has the flag COLL_BACKEND_NATIVE_SPLIT, but %s", plugin->path,
-			     own->transport ? "leaves native->split NULL" : "no transport");
+			     lacks);
 }
 
 static int plugin_take_groups(struct plugin *plugin, const coll_backend_t *own)

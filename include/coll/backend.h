@@ -281,8 +281,10 @@ struct coll_host {
 	 * Since minor 4, for a backend without a transport: a plugin whose slot waits for other
 	 * ranks calls the function again and again, and holds no lock of its own meanwhile.  The
 	 * core moves operations of its other endpoints in the call, and polls this endpoint.
-	 * Since minor 5 the same holds for the split of a backend with a transport: there the core
-	 * calls progress() of the endpoint that is split.
+	 * Since minor 5 the same holds for the split of a backend with a transport: the call moves the
+	 * messages and operations of all communicators on the connections, as every wait does.  So
+	 * the core calls progress() of the endpoint of open, and the slots of this endpoint and of
+	 * other endpoints of split, but not split.
 	 */
 	int32_t (*aborted)(const coll_host_t *host);
 
@@ -618,8 +620,8 @@ typedef struct coll_native {
 	/*
 	 * Optional: makes the endpoint of a split communicator.  The core calls it for backends
 	 * without a transport, and since minor 5 for backends with the flag
-	 * COLL_BACKEND_NATIVE_SPLIT, collectively over the ranks of ep, with no operation under way
-	 * on ep.  NULL: the core calls open for each new communicator.
+	 * COLL_BACKEND_NATIVE_SPLIT, collectively over the ranks of ep, with no earlier collective
+	 * under way on ep.  NULL: the core calls open for each new communicator.
 	 *
 	 * color     The ranks of equal colour form a communicator.  -1: this rank gets none;
 	 *           newhost is NULL, and the function sets *newep to NULL.
@@ -646,6 +648,8 @@ typedef struct coll_native {
 	 * of the new communicators from messages.  So a rank that fails leaves no other rank waiting.
 	 * But COLL_ERR_TIMEOUT, COLL_ERR_ABORTED, COLL_ERR_REMOTE and COLL_ERR_PEER_LOST fail the
 	 * communicator of ep, on all ranks: newhost->aborted tells the ranks that still wait.
+	 * newhost->timeout_ms is at most the timeout of the communicator of ep.  On one rank the core
+	 * calls one split at a time for all endpoints that open and split have made of one another.
 	 */
 	int32_t (*split)(void *ep, int32_t color, int32_t key, const coll_host_t *newhost,
 			 void **newep, coll_error_t *err);
@@ -774,6 +778,8 @@ enum {
 	 * Since minor 5, for a backend with a transport and with native->split: its native slots
 	 * serve the communicators that are split or duplicated too (see coll_native_t).  A core
 	 * before minor 5 composes the operations of these communicators from messages.
+	 * transport->cancel and drop must be there: without them the failure of a communicator
+	 * closes the endpoint, perhaps while split runs.
 	 */
 	COLL_BACKEND_NATIVE_SPLIT = 16
 };

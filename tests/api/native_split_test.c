@@ -98,6 +98,74 @@ static void differs(struct rank *r)
 	sum_is(r, r->comm, 6, "the parent goes on");
 }
 
+/* ---------------------------------------------------------------------- threads -- */
+
+enum { TWINS = 50 };
+
+struct splitter {
+	struct rank *r;
+	coll_comm_t comm;
+};
+
+static void *split_often(void *arg)
+{
+	const struct splitter *s = arg;
+	coll_comm_t twin;
+
+	for (int i = 0; i < TWINS; i++) {
+		twin = NULL;
+		if (!rank_did(s->r, coll_comm_dup(s->comm, &twin), "dup on a thread") ||
+		    !rank_did(s->r, coll_comm_destroy(twin), "destroy on a thread"))
+			break;
+	}
+	return NULL;
+}
+
+/* Two threads of each rank split two communicators on the same connections, in any order. */
+static void two_threads(struct rank *r)
+{
+	struct splitter own = {r, r->comm}, other = {r, NULL};
+	pthread_t thread;
+
+	if (!rank_did(r, coll_comm_dup(r->comm, &other.comm), "dup") ||
+	    pthread_create(&thread, NULL, split_often, &other)) {
+		rank_fail(r, "no thread");
+		return;
+	}
+	split_often(&own);
+	pthread_join(thread, NULL);
+	is_native(r, other.comm, 1, 3, "the dup after the threads");
+	end(r, &other.comm);
+}
+
+/*
+ * A group of two communicators, one of them with an older call under way: the backend is not asked for it before the group
+ * has ended.
+ */
+static void group_of_two(struct rank *r)
+{
+	static _Atomic int ended;
+	int32_t x[3] = {1, 2, 3}, y[3] = {0};
+	coll_comm_t twin = NULL;
+
+	if (!rank_did(r, coll_comm_dup(r->comm, &twin), "dup"))
+		return;
+	if (r->rank == 0 || rank_reaches(r, &ended, 1, 0)) {
+		rank_did(r, coll_allreduce(x, y, 1, COLL_INT32, COLL_SUM, twin, NULL), "older");
+		rank_did(r, coll_group_start(), "group_start");
+		rank_did(r, coll_allreduce(x + 1, y + 1, 1, COLL_INT32, COLL_SUM, r->comm, NULL),
+			 "of the parent");
+		rank_did(r, coll_allreduce(x + 2, y + 2, 1, COLL_INT32, COLL_SUM, twin, NULL),
+			 "of the dup");
+		rank_did(r, coll_group_end(), "group_end");
+	}
+	atomic_fetch_add(&ended, 1);
+	if (rank_did(r, coll_sync(r->comm), "sync") && rank_did(r, coll_sync(twin), "sync") &&
+	    (y[0] != 2 || y[1] != 4 || y[2] != 6))
+		rank_fail(r, "the sums are %d, %d, %d", (int)y[0], (int)y[1], (int)y[2]);
+	end(r, &twin);
+}
+
 /* -------------------------------------------------------------------- composed -- */
 
 static int idup_is_composed(struct rank *r)
@@ -198,6 +266,74 @@ static void aborted(struct rank *r)
 		rank_fail(r, "the dup succeeds");
 }
 
+/* Rank 1 stays inside the backend's split until the time of the others is over. */
+static void late(struct rank *r)
+{
+	coll_comm_t twin = NULL;
+
+	if (!coll_comm_dup(r->comm, &twin) || twin)
+		rank_fail(r, "the dup succeeds");
+	rank_says(r, "a rank does not come", "the reason");
+}
+
+static void *abort_inside(void *arg)
+{
+	struct rank *r = arg;
+
+	while (access(getenv("SPLITS_INSIDE"), F_OK))
+		ranks_sleep(0.001);
+	rank_did(r, coll_comm_abort(r->comm), "abort");
+	return NULL;
+}
+
+/* Another thread of rank 1 aborts while all ranks are inside the backend's split. */
+static void aborted_inside(struct rank *r)
+{
+	coll_comm_t twin = NULL;
+	pthread_t thread;
+	coll_result_t code;
+
+	if (r->rank == 1 && pthread_create(&thread, NULL, abort_inside, r)) {
+		rank_fail(r, "no thread");
+		return;
+	}
+	code = coll_comm_dup(r->comm, &twin);
+	if (!code || twin)
+		rank_fail(r, "the dup succeeds");
+	if (r->rank == 1) {
+		rank_is(r, code, COLL_ERR_ABORTED, "the rank that aborts");
+		pthread_join(thread, NULL);
+	}
+}
+
+/* code: what SPLITS_FAIL asks of rank 1. */
+static void test_inside(int code, void (*fn)(struct rank *r), const char *what)
+{
+	char folder[] = "/tmp/coll-splits-XXXXXX", path[60], fail[16];
+
+	if (!mkdtemp(folder))
+		bail_out("mkdtemp: %s", strerror(errno));
+	snprintf(path, sizeof(path), "%s/inside", folder);
+	snprintf(fail, sizeof(fail), "1:%d", code);
+	setenv("SPLITS_INSIDE", path, 1);
+	setenv("SPLITS_FAIL", fail, 1);
+	ranks_ok(&(struct ranks_job){"splits", 3, 0, fn, NULL}, "%s", what);
+	unsetenv("SPLITS_FAIL");
+	unsetenv("SPLITS_INSIDE");
+	unlink(path);
+	rmdir(folder);
+}
+
+/* The split has the smaller one of two limits. */
+static void test_late(void)
+{
+	setenv("COLL_TIMEOUT", "500ms", 1);
+	setenv("COLL_INIT_TIMEOUT", "60min", 1);
+	test_inside(COLL_IN_PROGRESS, late, "a rank does not come");
+	unsetenv("COLL_INIT_TIMEOUT");
+	setenv("COLL_TIMEOUT", "20s", 1);
+}
+
 static void test_failures(void)
 {
 	char unsupported[16], system[16], peer_lost[16];
@@ -213,6 +349,9 @@ static void test_failures(void)
 	ranks_ok(&(struct ranks_job){"splits", 3, 0, lost, NULL}, "a rank is lost in the split");
 	unsetenv("SPLITS_FAIL");
 	ranks_ok(&(struct ranks_job){"splits", 3, 0, aborted, NULL}, "a rank aborts");
+	test_inside(COLL_IN_PROGRESS, aborted_inside, "an abort inside the split");
+	test_inside(COLL_ERR_ABORTED, aborted_inside, "another thread of the backend hears of it");
+	test_late();
 }
 
 /* ---------------------------------------------------------------- the connections -- */
@@ -260,6 +399,8 @@ int main(void)
 		return done_testing();
 	ranks_ok(&(struct ranks_job){"splits", 4, 0, made, NULL}, "dup, split, split of a split");
 	ranks_ok(&(struct ranks_job){"splits", 3, 0, differs, NULL}, "calls that differ");
+	ranks_ok(&(struct ranks_job){"splits", 2, 0, two_threads, NULL}, "splits of two threads");
+	ranks_ok(&(struct ranks_job){"splits", 2, 0, group_of_two, NULL}, "a group of two");
 	ranks_ok(&(struct ranks_job){"splits", 3, 0, composed, NULL}, "what must not block");
 	test_failures();
 	test_described();

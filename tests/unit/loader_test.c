@@ -368,6 +368,24 @@ static void fake_cancel(void *ep, coll_send_t *send)
 	(void)send;
 }
 
+static void fake_drop_message(void *ep, uint64_t cookie)
+{
+	(void)ep;
+	(void)cookie;
+}
+
+static int32_t fake_split(void *ep, int32_t color, int32_t key, const coll_host_t *newhost,
+			  void **newep, coll_error_t *err)
+{
+	(void)ep;
+	(void)color;
+	(void)key;
+	(void)newhost;
+	(void)newep;
+	(void)err;
+	return 0;
+}
+
 static void fake_drop(void *ep, void *handle)
 {
 	(void)ep;
@@ -466,6 +484,23 @@ static void test_groups(void)
 	table.native = &native;
 	native.event_create = fake_event;
 	take("1 of the 6 native->event_*", "some events");
+}
+
+static void test_native_split(void)
+{
+	table.native = &native;
+	table.flags = COLL_BACKEND_NATIVE_SPLIT;
+	take("leaves native->split NULL", "a native split without split");
+	table.native = &native;
+	table.flags = COLL_BACKEND_NATIVE_SPLIT;
+	native.split = fake_split;
+	take("leaves transport->cancel and transport->drop NULL", "a native split without cancel");
+	table.native = &native;
+	table.flags = COLL_BACKEND_NATIVE_SPLIT;
+	native.split = fake_split;
+	transport.cancel = fake_cancel;
+	transport.drop = fake_drop_message;
+	take(NULL, "a native split");
 }
 
 static void test_options(void)
@@ -780,6 +815,7 @@ int main(void)
 	test_bad_tables();
 	test_mandatory();
 	test_groups();
+	test_native_split();
 	test_options();
 	test_directories();
 	test_unreadable();

@@ -28,6 +28,7 @@ struct both_engine {
 	pthread_mutex_t lock;
 	int refs;
 	struct both_call call[BOTH_ROWS][BOTH_RANKS];
+	uint64_t came[BOTH_RANKS]; /* how often each rank has come to a split: coll_splits */
 };
 
 struct both {
@@ -109,6 +110,7 @@ static int32_t both_query(void *ep, coll_error_t *err)
 	return COLL_SUCCESS;
 }
 
+#ifndef BOTH_IS_A_PART
 static int32_t both_group_begin(void *ep, coll_error_t *err)
 {
 	(void)err;
@@ -122,6 +124,7 @@ static int32_t both_group_end(void *ep, coll_error_t *err)
 	((struct both *)ep)->in_group--;
 	return COLL_SUCCESS;
 }
+#endif
 
 static void *both_handle(void *ep)
 {

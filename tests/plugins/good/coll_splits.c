@@ -5,25 +5,23 @@
  *
  * The ranks of a split meet by the endpoint that is split; the ranks of the new communicator find their engine by the key
  * of its host table.  SPLITS_FAIL=RANK:CODE has the split of that rank return the code: COLL_ERR_PEER_LOST at once, every
- * other code after the meeting.  Its scan and exscan write SPLITS_SCANNED and SPLITS_EXSCANNED.
+ * other code after the meeting.  But with COLL_IN_PROGRESS the rank makes the file SPLITS_INSIDE and waits until the core
+ * tells it to end; with COLL_ERR_ABORTED another thread of the backend waits so.  Its scan and exscan write
+ * SPLITS_SCANNED and SPLITS_EXSCANNED.  Its query fails on a thread that has a group open.
  */
 #define BOTH_IS_A_PART
 #include "coll_both.c"
 
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { SPLITS_SCANNED = 1717, SPLITS_EXSCANNED = 1818 };
 
 /* ----------------------------------------------------------------- the meeting -- */
 
 static pthread_mutex_t splits_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* How often the ranks of an engine have come to a split. */
-static struct splits_meeting {
-	const struct both_engine *engine;
-	uint64_t came[BOTH_RANKS];
-} splits_meetings[BOTH_ROWS];
 
 /* An engine that some of its ranks have still to find. */
 static struct splits_new {
@@ -32,26 +30,25 @@ static struct splits_new {
 	uint32_t missing;
 } splits_engines[BOTH_ROWS];
 
-/* Counts the rank.  Returns how often it has come; the lock is held. */
-static uint64_t splits_come(const struct both *both, struct splits_meeting **meeting)
+/* Counts the rank.  Returns how often it has come. */
+static uint64_t splits_come(const struct both *both)
 {
-	struct splits_meeting *m = splits_meetings;
+	uint64_t number;
 
-	while (m->engine && m->engine != both->engine)
-		m++;
-	m->engine = both->engine;
-	*meeting = m;
-	return ++m->came[both->host->rank];
+	pthread_mutex_lock(&both->engine->lock);
+	number = ++both->engine->came[both->host->rank];
+	pthread_mutex_unlock(&both->engine->lock);
+	return number;
 }
 
-static int splits_all_came(const struct both *both, const struct splits_meeting *m, uint64_t number)
+static int splits_all_came(const struct both *both, uint64_t number)
 {
 	int all = 1;
 
-	pthread_mutex_lock(&splits_lock);
+	pthread_mutex_lock(&both->engine->lock);
 	for (uint32_t r = 0; r < both->host->nranks; r++)
-		all &= m->came[r] >= number;
-	pthread_mutex_unlock(&splits_lock);
+		all &= both->engine->came[r] >= number;
+	pthread_mutex_unlock(&both->engine->lock);
 	return all;
 }
 
@@ -59,13 +56,9 @@ static int32_t splits_meet(const struct both *both, const coll_host_t *newhost, 
 {
 	const struct timespec nap = {.tv_nsec = 100000};
 	int64_t naps = newhost->timeout_ms * 10;
-	struct splits_meeting *m;
-	uint64_t number;
+	const uint64_t number = splits_come(both);
 
-	pthread_mutex_lock(&splits_lock);
-	number = splits_come(both, &m);
-	pthread_mutex_unlock(&splits_lock);
-	while (!splits_all_came(both, m, number)) {
+	while (!splits_all_came(both, number)) {
 		if (newhost->aborted(newhost))
 			return both_fail(err, COLL_ERR_ABORTED, "the split is given up");
 		if (!naps--)
@@ -73,6 +66,36 @@ static int32_t splits_meet(const struct both *both, const coll_host_t *newhost, 
 		nanosleep(&nap, NULL);
 	}
 	return COLL_SUCCESS;
+}
+
+/* Waits until the core tells the split to end.  Returns NULL if it does not. */
+static void *splits_stay_away(void *arg)
+{
+	const struct timespec nap = {.tv_nsec = 100000};
+	const coll_host_t *newhost = arg;
+
+	for (int64_t naps = newhost->timeout_ms * 10; naps > 0; naps--) {
+		if (newhost->aborted(newhost))
+			return arg;
+		nanosleep(&nap, NULL);
+	}
+	return NULL;
+}
+
+static int32_t splits_away(const coll_host_t *newhost, int32_t want, coll_error_t *err)
+{
+	const char *path = getenv("SPLITS_INSIDE");
+	void *user = (void *)(uintptr_t)newhost, *told = NULL;
+	pthread_t thread;
+
+	if (path)
+		close(creat(path, 0600));
+	if (want == COLL_IN_PROGRESS)
+		told = splits_stay_away(user);
+	else if (!pthread_create(&thread, NULL, splits_stay_away, user))
+		pthread_join(thread, &told);
+	return told ? both_fail(err, COLL_ERR_ABORTED, "the split is given up")
+		    : both_fail(err, COLL_ERR_INTERNAL, "nobody ends the split");
 }
 
 /* Finds the engine of the new communicator, or makes it. */
@@ -118,6 +141,8 @@ static int32_t splits_split(void *ep, int32_t color, int32_t key, const coll_hos
 		want = COLL_SUCCESS;
 	if (want == COLL_ERR_PEER_LOST)
 		return both_fail(err, want, "SPLITS_FAIL asks for it");
+	if (want == COLL_IN_PROGRESS || want == COLL_ERR_ABORTED)
+		return splits_away(newhost, want, err);
 	if (newhost->exchange(newhost, &byte, &byte, 1, 0, err) != COLL_ERR_UNSUPPORTED)
 		return both_fail(err, COLL_ERR_INTERNAL, "an exchange within a split");
 	code = splits_meet(both, newhost, err);
@@ -150,6 +175,31 @@ static int32_t splits_exscan(void *ep, const coll_args_t *args, coll_error_t *er
 	return COLL_SUCCESS;
 }
 
+/* As an engine that merges all groups of a thread: it is not polled before they have ended. */
+static _Thread_local int splits_groups;
+
+static int32_t splits_group_begin(void *ep, coll_error_t *err)
+{
+	(void)ep;
+	(void)err;
+	splits_groups++;
+	return COLL_SUCCESS;
+}
+
+static int32_t splits_group_end(void *ep, coll_error_t *err)
+{
+	(void)ep;
+	(void)err;
+	splits_groups--;
+	return COLL_SUCCESS;
+}
+
+static int32_t splits_query(void *ep, coll_error_t *err)
+{
+	return splits_groups ? both_fail(err, COLL_ERR_INTERNAL, "queried inside a group")
+			     : both_query(ep, err);
+}
+
 static void splits_describe(void *ep, char *buf, uint64_t size)
 {
 	snprintf(buf, size, "%u threads", ((struct both *)ep)->host->nranks);
@@ -170,9 +220,9 @@ static const coll_native_t splits_native = {
 	.size = sizeof(coll_native_t),
 	.allreduce = both_allreduce,
 	.broadcast = both_broadcast,
-	.group_begin = both_group_begin,
-	.group_end = both_group_end,
-	.query = both_query,
+	.group_begin = splits_group_begin,
+	.group_end = splits_group_end,
+	.query = splits_query,
 	.handle = both_handle,
 	.split = splits_split,
 	.scan = splits_scan,

@@ -8,6 +8,8 @@
 
 enum { NATIVE_BOUND_MS = 5000, NATIVE_ABORTS = 2 };
 
+typedef int32_t (*native_slot)(void *ep, const coll_args_t *args, coll_error_t *err);
+
 static void native_expect(struct check_ep *ep, const char *what, int32_t code,
 			  const coll_error_t *err)
 {
@@ -127,10 +129,18 @@ static int32_t native_no_exchange(const coll_host_t *host, const void *in, void 
 	return COLL_ERR_UNSUPPORTED;
 }
 
+/* A split: with `parts` colours each colour has the ranks at a distance of `parts`, in the opposite order. */
+struct native_color {
+	int32_t color; /* -1: this rank gets no communicator */
+	int parts;     /* colours of the split */
+	int world;     /* number of the communicator: see check_ep_new */
+};
+
 /* The host table of a split for a backend with a transport: the ranks find each other by the endpoint that is split. */
-static void native_share(struct check_ep *made, int32_t colour)
+static void native_share(struct check_ep *made, const struct native_color *c)
 {
 	coll_host_t *host = &made->host;
+	const uint8_t own = made->shares[host->rank];
 
 	host->exchange = native_no_exchange;
 	host->arrive = NULL;
@@ -138,35 +148,74 @@ static void native_share(struct check_ep *made, int32_t colour)
 	host->arrived = NULL;
 	host->peer_lost = NULL;
 	host->message = NULL;
-	if (colour < 0)
+	if (c->color < 0) {
 		host->rank = host->nranks = 0;
+		return;
+	}
+	made->shares[host->rank] = made->shares[(host->rank + 1) % host->nranks];
+	host->nranks =
+		(host->nranks - (uint32_t)c->color + (uint32_t)c->parts - 1) / (uint32_t)c->parts;
+	host->rank = host->nranks - 1 - host->rank / (uint32_t)c->parts;
+	made->shares[host->rank] = own;
+	host->key[0] ^= (uint8_t)c->color;
 }
 
-/* Splits all ranks into one colour, or leaves this rank out. */
-static void native_split_as(struct check_ep *ep, int32_t colour, int world)
+/* Executes a call of one int32 on an endpoint that was split from `ep`.  Returns 0 if the backend does not do it. */
+static int native_call(struct check_ep *ep, void *made, native_slot slot, int32_t kind, int32_t *x)
 {
-	struct check_ep *made = check_ep_new(ep->c, ep->rank, world);
-	const coll_native_t *n = &ep->plugin->native;
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = kind,
+				  .dtype = COLL_INT32,
+				  .op = COLL_SUM,
+				  .sendbuf = x,
+				  .recvbuf = x,
+				  .count = 1};
+	const int64_t end = tool_now_ms() + ep->host.timeout_ms;
 	coll_error_t err = {.size = sizeof(err)};
-	const int shares = (ep->plugin->backend.flags & COLL_BACKEND_NATIVE_SPLIT) != 0;
-	int64_t begin = tool_now_ms();
-	int32_t code;
+	unsigned idle = 0;
+	int32_t code = slot ? slot(made, &args, &err) : COLL_ERR_UNSUPPORTED;
 
-	if (shares)
-		native_share(made, colour);
-	made->ep = colour < 0 ? ep : NULL;
-	check_slot(ep->c, ep->rank, "split");
-	code = n->split(ep->ep, colour, ep->rank, colour < 0 && !shares ? NULL : &made->host,
-			&made->ep, &err);
-	check_slot(ep->c, ep->rank, NULL);
-	native_in_time(ep, "split", begin, ep->host.timeout_ms + NATIVE_BOUND_MS);
-	if (shares && code == COLL_ERR_UNSUPPORTED)
-		check_skip(ep->c, "the endpoint does not split: %s", err.text);
-	else
-		native_expect(ep, "split", code, &err);
-	if (code) {
-		made->ep = NULL;
-	} else if (colour < 0) {
+	if (code == COLL_ERR_UNSUPPORTED)
+		return 0;
+	if (!code)
+		code = ep->plugin->native.query(made, &err);
+	while (code == COLL_IN_PROGRESS && tool_now_ms() < end) {
+		check_progress(ep);
+		check_pause(&idle);
+		code = ep->plugin->native.query(made, &err);
+	}
+	native_expect(ep, "a collective of the endpoint that split made", code, &err);
+	return !code;
+}
+
+/* The ranks of the new endpoint are the ranks of the colour, in the order of the keys. */
+static void native_try(struct check_ep *ep, const struct check_ep *made,
+		       const struct native_color *c)
+{
+	const coll_native_t *n = &ep->plugin->native;
+	int32_t sum = ep->rank + 1, first = ep->rank, want = 0, root = 0;
+
+	for (int r = c->color; r < ep->nranks; r += c->parts) {
+		want += r + 1;
+		root = r;
+	}
+	if (native_call(ep, made->ep, n->allreduce, COLL_KIND_ALLREDUCE, &sum) && sum != want)
+		check_fail(ep->c, "rank %d: the sum of the ranks with colour %d is %d, not %d",
+			   ep->rank, c->color, sum, want);
+	if (native_call(ep, made->ep, n->broadcast, COLL_KIND_BROADCAST, &first) && first != root)
+		check_fail(ep->c,
+			   "rank %d: the first rank with colour %d was rank %d, not rank %d, which "
+			   "has the least key",
+			   ep->rank, c->color, first, root);
+}
+
+/* Checks what split has given, and uses the new endpoint if the backend takes host memory. */
+static void native_made(struct check_ep *ep, struct check_ep *made, const struct native_color *c)
+{
+	const coll_backend_t *backend = &ep->plugin->backend;
+	coll_error_t err = {.size = sizeof(err)};
+
+	if (c->color < 0) {
 		if (made->ep)
 			check_fail(ep->c, "rank %d: split with colour -1 left *newep not NULL",
 				   ep->rank);
@@ -174,18 +223,50 @@ static void native_split_as(struct check_ep *ep, int32_t colour, int world)
 	} else if (!made->ep) {
 		check_fail(ep->c, "rank %d: split gave no endpoint", ep->rank);
 	} else {
-		native_expect(ep, "query of the endpoint that split made", n->query(made->ep, &err),
-			      &err);
+		native_expect(ep, "query of the endpoint that split made",
+			      ep->plugin->native.query(made->ep, &err), &err);
+		if (backend->flags & COLL_BACKEND_NATIVE_SPLIT && backend->memory & COLL_MEM_HOST)
+			native_try(ep, made, c);
 	}
+}
+
+static void native_split_as(struct check_ep *ep, const struct native_color *c)
+{
+	struct check_ep *made = check_ep_new(ep->c, ep->rank, c->world);
+	coll_error_t err = {.size = sizeof(err)};
+	const int shares = (ep->plugin->backend.flags & COLL_BACKEND_NATIVE_SPLIT) != 0;
+	int64_t begin = tool_now_ms();
+	int32_t code;
+
+	if (shares)
+		native_share(made, c);
+	made->ep = c->color < 0 ? ep : NULL;
+	check_slot(ep->c, ep->rank, "split");
+	code = ep->plugin->native.split(ep->ep, c->color, shares ? -ep->rank : ep->rank,
+					c->color < 0 && !shares ? NULL : &made->host, &made->ep,
+					&err);
+	check_slot(ep->c, ep->rank, NULL);
+	native_in_time(ep, "split", begin, ep->host.timeout_ms + NATIVE_BOUND_MS);
+	if (shares && code == COLL_ERR_UNSUPPORTED)
+		check_skip(ep->c, "the endpoint does not split: %s", err.text);
+	else
+		native_expect(ep, "split", code, &err);
+	if (code)
+		made->ep = NULL;
+	else
+		native_made(ep, made, c);
 	check_barrier(ep->c, ep->rank, &ep->step);
 	check_close(made, shares ? 0 : 1000);
 	check_ep_free(made);
 }
 
+/* The exchange of this kit is of all ranks, so a backend that needs it has one colour. */
 static void native_split_rank(struct check_ep *ep)
 {
-	native_split_as(ep, 0, 1);
-	native_split_as(ep, -1, 2);
+	native_split_as(ep, &(struct native_color){0, 1, 1});
+	native_split_as(ep, &(struct native_color){-1, 1, 2});
+	if (ep->plugin->backend.flags & COLL_BACKEND_NATIVE_SPLIT)
+		native_split_as(ep, &(struct native_color){ep->rank % 2, 2, 3});
 }
 
 /* ------------------------------------------------------------------ the rest -- */
@@ -375,7 +456,7 @@ const struct check check_native_checks[] = {
 	 .ranks_max = 3,
 	 .endpoint = native_events_rank},
 	{.name = "native-split",
-	 .says = "split makes an endpoint for a colour and none for colour -1",
+	 .says = "split makes an endpoint for each colour and none for colour -1",
 	 .promise = "coll_native_t.split",
 	 .group = CHECK_NATIVE_GROUP,
 	 .needs = CHECK_NATIVE | CHECK_SPLIT,

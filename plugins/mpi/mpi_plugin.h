@@ -338,8 +338,10 @@ void mpi_watch_look(struct mpi_endpoint *ep);
  * does not say so.
  */
 int mpi_watch_error(struct mpi_endpoint *ep, int result);
-/* Closes the descriptors. */
-void mpi_watch_close(void *ep);
+/* Ends the watch. */
+void mpi_watch_close(struct mpi_endpoint *ep);
+/* Closes the descriptors in a forked child. */
+void mpi_watch_forked(void *ep);
 /* Has a rank of any endpoint died? */
 int mpi_watch_seen(void);
 

@@ -108,6 +108,8 @@ struct mpi_library {
 	int iallgatherv_hangs;
 	/* 1: some collectives of 2^31 bytes fail: MPI_Ibcast_c in MPICH 4.0, it and MPI_Ireduce_scatter_block_c in Intel MPI. */
 	int large_fails;
+	/* 1: the making of a persistent collective does not wait for other ranks, as the standard lets it. */
+	int init_is_local;
 	char version[MPI_VERSION_TEXT];
 	char path[MPI_PATH_TEXT];
 };
@@ -250,6 +252,7 @@ struct mpi_keep {
 	MPI_Datatype type;
 	MPI_Op op;
 	uint64_t calls;      /* so far; 0: the entry is empty */
+	uint64_t used;       /* ep->keep_uses at the last of them */
 	MPI_Request request; /* with `copy` only */
 	uint8_t *copy; /* the memory that it works on; NULL: it is not made, or a call has it */
 };
@@ -283,7 +286,7 @@ struct mpi_endpoint {
 	struct mpi_call *call, **call_end; /* collectives, oldest first, which MPI may have */
 	int keeps; /* 1: all ranks work on copies, so that requests may be kept */
 	struct mpi_keep keep[MPI_KEEPS];
-	uint32_t keep_next; /* counts the entries taken */
+	uint64_t keep_uses; /* counts the calls that have looked for an entry */
 	int stopped;        /* 1: MPI has given up the oldest, since a rank has died */
 	atomic_int aborted; /* 1: the collectives under way are given up */
 	struct mpi_endpoint *next, **link; /* in the list of all endpoints */

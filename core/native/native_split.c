@@ -95,7 +95,7 @@ static void split_fill_host(struct native_split *split, const struct lane *paren
 		.rank = (uint32_t)m->place,
 		.nranks = (uint32_t)m->n,
 		.device = parent->context->device,
-		.timeout_ms = like->timeout_ms,
+		.timeout_ms = parent->comm->timeout_us / 1000,
 		.core = like->core,
 		.log = like->log,
 		.option_string = like->option_string,
@@ -197,6 +197,10 @@ static int split_native(struct lane *parent, struct split *split, struct native_
 
 	if (code) { /* the other ranks wait in the split, and hear of it */
 		comm_fail(parent, 0, code, "%s: %s", comm_own_name(parent, &name), error_text());
+		return comm_error(parent);
+	}
+	if (parent->error) { /* the vote has shown it; the other ranks may have left */
+		native_split_free(own);
 		return comm_error(parent);
 	}
 	code = split_call(parent, split, own);

@@ -232,6 +232,10 @@ static int split_native(struct lane *parent, struct split *split, struct native_
 		comm_fail(parent, 0, code, "%s: %s", comm_own_name(parent, &name), error_text());
 		return comm_error(parent);
 	}
+	if (parent->error) { /* the vote has shown it; the other ranks may have left */
+		native_split_free(own);
+		return comm_error(parent);
+	}
 	code = split_call(parent, split, own);
 	split->own.native = code ? SPLIT_COMPOSED : SPLIT_MADE;
 	if (code)

@@ -138,7 +138,7 @@ static const coll_transport_t mpi_transport = {
 	.progress = mpi_progress,
 	.cancel = mpi_cancel,
 	.drop = mpi_drop,
-	.forked = mpi_watch_close,
+	.forked = mpi_watch_forked,
 	.memory = mpi_memory,
 };
 

@@ -8,18 +8,20 @@
 /* Longest time in which MPI gives the receives of an endpoint back. */
 enum { CLOSE_CANCEL_MS = 100, CLOSE_NAP_US = 10 };
 
-/* All endpoints of the process, for the end of MPI. */
+/* All opened endpoints of the process, for the end of MPI. */
 static pthread_mutex_t close_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct mpi_endpoint *close_first;
 
 void mpi_list_add(struct mpi_endpoint *ep)
 {
+	struct mpi_endpoint **first = ep->opened ? &ep->opened->splits : &close_first;
+
 	pthread_mutex_lock(&close_lock);
-	ep->next = close_first;
-	ep->link = &close_first;
+	ep->next = *first;
+	ep->link = first;
 	if (ep->next)
 		ep->next->link = &ep->next;
-	close_first = ep;
+	*first = ep;
 	pthread_mutex_unlock(&close_lock);
 }
 
@@ -30,11 +32,19 @@ static void close_cut(struct mpi_endpoint *ep)
 		ep->next->link = ep->link;
 }
 
+/* Has the endpoint collectives that MPI may still have? */
+static int close_gave_up(const struct mpi_endpoint *ep)
+{
+	return atomic_load(&ep->aborted) || ep->call;
+}
+
 static void close_unlist(struct mpi_endpoint *ep)
 {
 	pthread_mutex_lock(&close_lock);
 	if (ep->link)
 		close_cut(ep);
+	if (ep->opened && close_gave_up(ep))
+		ep->opened->split_left = 1;
 	pthread_mutex_unlock(&close_lock);
 }
 
@@ -134,6 +144,7 @@ void mpi_close(void *ep_, int64_t timeout_ms)
 	int over;
 
 	if (ep->opened) {
+		close_unlist(ep);
 		mpi_split_close(ep);
 		return;
 	}
@@ -170,8 +181,10 @@ void mpi_sweep(void)
 /* Has the open endpoint a rank that may not come to its end together with this rank? */
 static int close_has_failed(const struct mpi_endpoint *ep)
 {
-	int failed = atomic_load(&ep->aborted) || atomic_load(&ep->split_aborted) || ep->call;
+	int failed = close_gave_up(ep) || ep->split_left;
 
+	for (const struct mpi_endpoint *split = ep->splits; split; split = split->next)
+		failed |= close_gave_up(split);
 	for (uint32_t r = 0; r < ep->nranks; r++)
 		failed |= ep->peer[r].lost || ep->peer[r].failure;
 	return failed;

@@ -35,18 +35,22 @@ static int keep_fits(const struct mpi_keep *keep, const struct mpi_keep *like)
 	       keep->bytes == like->bytes;
 }
 
-/* Finds the entry of such calls, or takes the oldest entry for them. */
+/* Finds the entry of such calls, or takes the entry for them whose calls are the longest ago. */
 static struct mpi_keep *keep_find(struct mpi_endpoint *ep, const struct mpi_keep *like)
 {
-	struct mpi_keep *keep;
+	struct mpi_keep *oldest = &ep->keep[0];
 
-	for (int i = 0; i < MPI_KEEPS; i++)
-		if (ep->keep[i].calls && keep_fits(&ep->keep[i], like))
-			return &ep->keep[i];
-	keep = &ep->keep[ep->keep_next++ % MPI_KEEPS];
-	keep_free(keep);
-	*keep = *like;
-	return keep;
+	for (int i = 0; i < MPI_KEEPS; i++) {
+		struct mpi_keep *keep = &ep->keep[i];
+
+		if (keep->calls && keep_fits(keep, like))
+			return keep;
+		if (keep->used < oldest->used)
+			oldest = keep;
+	}
+	keep_free(oldest);
+	*oldest = *like;
+	return oldest;
 }
 
 int mpi_keep_take(struct mpi_endpoint *ep, struct mpi_call *call, const struct mpi_keep *like)
@@ -56,6 +60,7 @@ int mpi_keep_take(struct mpi_endpoint *ep, struct mpi_call *call, const struct m
 	if (!ep->keeps || !keep_is_small(call))
 		return 0;
 	keep = keep_find(ep, like);
+	keep->used = ++ep->keep_uses;
 	/* A call that comes once takes the form that costs less once. */
 	if (!keep->calls++)
 		return 0;

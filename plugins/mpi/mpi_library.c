@@ -107,6 +107,7 @@ static void mpi_note_version(struct mpi_library *lib)
 	lib->version[n] = '\0';
 	lib->iallgatherv_hangs = !strncmp(lib->version, "Intel", strlen("Intel"));
 	lib->large_fails = lib->iallgatherv_hangs || strstr(lib->version, "MPICH Version: 4.");
+	lib->init_is_local = lib->iallgatherv_hangs || strstr(lib->version, "MPICH");
 }
 
 static int32_t mpi_lacks(coll_error_t *err, const char *name, const char *symbol)

@@ -33,7 +33,7 @@ struct meet_world {
 	int32_t native; /* MEET_* */
 	int32_t cuda;   /* 1: MPI takes memory of CUDA devices */
 	int32_t pid;
-	int32_t reserved;
+	int32_t serial; /* 1: MPI is initialised below MPI_THREAD_MULTIPLE */
 };
 
 /* Exchanges `size` bytes of each rank.  A rank with a `code` that is not 0 fails all ranks. */
@@ -184,17 +184,19 @@ static int32_t meet_in_world(struct mpi_endpoint *ep, int *ranks, coll_error_t *
 				  .size = size,
 				  .pid = getpid(),
 				  .cuda = cuda,
+				  .serial = mpi_is_serial(),
 				  .native = meet_native(host)};
 	code = meet_exchange(host, code, &own, all, sizeof(own), err);
 	if (!code)
 		code = meet_check_world(host, all, err);
 	ep->native = 1;
-	ep->keeps = MPI_HAS_PERSISTENT;
+	ep->keeps = MPI_HAS_PERSISTENT && mpi.init_is_local;
 	ep->cuda = 1;
 	for (uint32_t r = 0; !code && r < host->nranks; r++) {
 		ranks[r] = all[r].rank;
 		mpi_watch_open(ep, r, all[r].pid);
 		ep->native &= all[r].native != MEET_NO;
+		ep->serial |= all[r].serial;
 		ep->keeps &= all[r].native == MEET_COPIES;
 		ep->cuda &= all[r].native == MEET_DIRECT && all[r].cuda;
 	}

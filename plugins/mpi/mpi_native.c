@@ -457,8 +457,6 @@ void mpi_abort(void *ep_)
 	struct mpi_endpoint *ep = ep_;
 
 	atomic_store(&ep->aborted, 1);
-	if (ep->opened)
-		atomic_store(&ep->opened->split_aborted, 1);
 }
 
 void *mpi_handle(void *ep_)

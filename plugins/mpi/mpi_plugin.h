@@ -108,6 +108,8 @@ struct mpi_library {
 	int iallgatherv_hangs;
 	/* 1: some collectives of 2^31 bytes fail: MPI_Ibcast_c in MPICH 4.0, it and MPI_Ireduce_scatter_block_c in Intel MPI. */
 	int large_fails;
+	/* 1: the making of a persistent collective does not wait for other ranks, as the standard lets it. */
+	int init_is_local;
 	char version[MPI_VERSION_TEXT];
 	char path[MPI_PATH_TEXT];
 };
@@ -250,6 +252,7 @@ struct mpi_keep {
 	MPI_Datatype type;
 	MPI_Op op;
 	uint64_t calls;      /* so far; 0: the entry is empty */
+	uint64_t used;       /* ep->keep_uses at the last of them */
 	MPI_Request request; /* with `copy` only */
 	uint8_t *copy; /* the memory that it works on; NULL: it is not made, or a call has it */
 };
@@ -275,18 +278,21 @@ struct mpi_endpoint {
 	int closing;              /* 1: frames are taken and ignored */
 	int meets;                /* 1: it is being made, and no other at the same time */
 	int native;               /* 1: MPI's own collectives serve */
+	int serial;               /* 1: a rank has initialised MPI below MPI_THREAD_MULTIPLE */
 	int direct;               /* 1: they use the program's buffers */
 	int cuda;                 /* 1: it takes memory of CUDA devices */
 	/* mpi_split has made the endpoint, for MPI's collectives only, from this one; NULL: it was opened. */
 	struct mpi_endpoint *opened;
-	atomic_int split_aborted; /* 1: collectives of endpoints split from it are given up */
+	struct mpi_endpoint *splits;       /* endpoints with this one in `opened` */
+	int split_left;                    /* 1: a split endpoint was closed after a failure */
 	struct mpi_call *call, **call_end; /* collectives, oldest first, which MPI may have */
 	int keeps; /* 1: all ranks work on copies, so that requests may be kept */
 	struct mpi_keep keep[MPI_KEEPS];
-	uint32_t keep_next; /* counts the entries taken */
+	uint64_t keep_uses; /* counts the calls that have looked for an entry */
 	int stopped;        /* 1: MPI has given up the oldest, since a rank has died */
 	atomic_int aborted; /* 1: the collectives under way are given up */
-	struct mpi_endpoint *next, **link; /* in the list of all endpoints */
+	struct mpi_endpoint *next,
+		**link; /* in the list of opened endpoints, or in opened->splits */
 };
 
 /* Notes that the peer has failed: progress() gives it up.  `why` must stay valid. */
@@ -338,8 +344,10 @@ void mpi_watch_look(struct mpi_endpoint *ep);
  * does not say so.
  */
 int mpi_watch_error(struct mpi_endpoint *ep, int result);
-/* Closes the descriptors. */
-void mpi_watch_close(void *ep);
+/* Ends the watch. */
+void mpi_watch_close(struct mpi_endpoint *ep);
+/* Closes the descriptors in a forked child. */
+void mpi_watch_forked(void *ep);
 /* Has a rank of any endpoint died? */
 int mpi_watch_seen(void);
 
@@ -388,7 +396,7 @@ void mpi_keep_close(struct mpi_endpoint *ep);
 
 int32_t mpi_split(void *ep, int32_t color, int32_t key, const coll_host_t *newhost, void **newep,
 		  coll_error_t *err);
-/* Closes an endpoint that mpi_split has made, without a wait for other ranks. */
+/* Closes an endpoint that mpi_split has made and that is in no list any more, without a wait for other ranks. */
 void mpi_split_close(struct mpi_endpoint *ep);
 
 /* --------------------------------------------------------------------- mpi_type.c -- */
@@ -418,7 +426,7 @@ int mpi_copy_out(const struct mpi_endpoint *ep, const struct mpi_call *call);
 
 /* ------------------------------------------------------------------- mpi_close.c -- */
 
-/* Adds an endpoint to the list of those that end when MPI is finalised. */
+/* Adds an endpoint to the list of those that end when MPI is finalised, or to the list of the endpoint that was split. */
 void mpi_list_add(struct mpi_endpoint *ep);
 void mpi_close(void *ep, int64_t timeout_ms);
 /*

@@ -5,6 +5,9 @@
  *
  * MPI_Comm_split waits for the other ranks without a limit of time.  So the ranks first meet in a barrier that does not
  * block, and that they leave after an abort, a failure or the time limit.
+ *
+ * Below MPI_THREAD_MULTIPLE no other thread of the process may call MPI during MPI_Comm_split.  If two threads of a rank
+ * split two communicators, and the threads of another rank in the other order, all would wait without a limit.
  */
 #include "mpi_plugin.h"
 
@@ -28,27 +31,47 @@ static int32_t split_refused(struct mpi_endpoint *parent, int result, const char
 	return mpi_refused(err, result, what);
 }
 
-/* Waits for the other ranks.  No thread is inside MPI for the endpoint while the core looks for a failure. */
+/* Has the communicator not failed?  No thread is inside MPI for the endpoint while the core looks for a failure. */
+static int32_t split_look(const coll_host_t *host, coll_error_t *err)
+{
+	return host->aborted(host) ? error_fill(err, COLL_ERR_ABORTED,
+						"the communicator has failed while its ranks came "
+						"to MPI_Comm_split")
+				   : COLL_SUCCESS;
+}
+
+/* An error in the barrier fails the communicator: its ranks no longer agree on how many barriers they have begun. */
+static int32_t split_broken(struct mpi_endpoint *parent, const coll_host_t *host, int result,
+			    coll_error_t *err)
+{
+	split_refused(parent, result, "MPI_Ibarrier", err);
+	host->aborted(host); /* the core learns of the dead ranks first */
+	return COLL_ERR_ABORTED;
+}
+
+/*
+ * Waits for the other ranks.  A rank that has come in time may have left since, after its time limit or an abort: so a rank
+ * whom the barrier lets go looks for a failure once more.
+ */
 static int32_t split_await(struct mpi_endpoint *parent, const coll_host_t *host,
 			   MPI_Request *request, coll_error_t *err)
 {
 	const int64_t deadline = clock_deadline(host->timeout_ms);
-	int done = 0, result;
+	int done = 0, late, result;
+	int32_t code;
 
 	for (;;) {
+		late = !clock_remaining(deadline);
 		if (!mpi_enter())
 			return mpi_life_ended(err);
 		result = mpi.test(request, &done, MPI_STATUS_IGNORE);
 		mpi_leave();
 		if (result)
-			return split_refused(parent, result, "MPI_Ibarrier", err);
-		if (done)
-			return COLL_SUCCESS;
-		if (host->aborted(host))
-			return error_fill(err, COLL_ERR_ABORTED,
-					  "the communicator has failed while its ranks came to "
-					  "MPI_Comm_split");
-		if (!clock_remaining(deadline))
+			return split_broken(parent, host, result, err);
+		code = split_look(host, err);
+		if (code || done)
+			return code;
+		if (late)
 			return error_fill(err, COLL_ERR_TIMEOUT,
 					  "not all ranks have come to MPI_Comm_split within %lld "
 					  "ms",
@@ -57,21 +80,28 @@ static int32_t split_await(struct mpi_endpoint *parent, const coll_host_t *host,
 	}
 }
 
-static int32_t split_meet(struct mpi_endpoint *parent, const coll_host_t *host, coll_error_t *err)
+static int32_t split_barrier(struct mpi_endpoint *parent, const coll_host_t *host,
+			     coll_error_t *err)
 {
 	MPI_Request request;
-	int32_t code;
 	int result;
 
 	if (!mpi_enter())
 		return mpi_life_ended(err);
 	result = mpi.ibarrier(parent->comm, &request);
 	mpi_leave();
-	if (result)
-		return split_refused(parent, result, "MPI_Ibarrier", err);
-	code = split_await(parent, host, &request, err);
+	return result ? split_broken(parent, host, result, err)
+		      : split_await(parent, host, &request, err);
+}
+
+static int32_t split_meet(struct mpi_endpoint *parent, const coll_host_t *host, coll_error_t *err)
+{
+	int32_t code = split_look(host, err);
+
+	if (!code)
+		code = split_barrier(parent, host, err);
 	if (code)
-		atomic_store(&parent->aborted, 1); /* MPI cannot take the barrier back */
+		mpi_abort(parent); /* MPI cannot take the barrier back */
 	return code;
 }
 
@@ -90,7 +120,7 @@ static int32_t split_make(struct mpi_endpoint *parent, int color, int key, MPI_C
 	return result ? split_refused(parent, result, "MPI_Comm_split", err) : COLL_SUCCESS;
 }
 
-/* All ranks give the same answer: `native` of an endpoint is the same everywhere. */
+/* All ranks give the same answer: `native` and `serial` of an endpoint are the same everywhere. */
 int32_t mpi_split(void *ep, int32_t color, int32_t key, const coll_host_t *newhost, void **newep,
 		  coll_error_t *err)
 {
@@ -101,6 +131,9 @@ int32_t mpi_split(void *ep, int32_t color, int32_t key, const coll_host_t *newho
 
 	if (!parent->native)
 		return error_fill(err, COLL_ERR_UNSUPPORTED, "the option mpi.native is 'no'");
+	if (parent->serial)
+		return error_fill(err, COLL_ERR_UNSUPPORTED,
+				  "a rank has initialised MPI below MPI_THREAD_MULTIPLE");
 	code = split_meet(parent, newhost, err);
 	made = color < 0 || code ? NULL : calloc(1, sizeof(*made));
 	if (!code) /* without memory too, since the other ranks wait */
@@ -122,6 +155,7 @@ int32_t mpi_split(void *ep, int32_t color, int32_t key, const coll_host_t *newho
 	made->direct = parent->direct;
 	made->cuda = parent->cuda;
 	made->opened = split_opened(parent);
+	mpi_list_add(made);
 	*newep = made;
 	return COLL_SUCCESS;
 }

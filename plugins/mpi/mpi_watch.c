@@ -29,9 +29,10 @@ int mpi_watch_seen(void)
 	return atomic_load(&watch_has_seen);
 }
 
+/* A peer that the plugin has given up may still die without a goodbye. */
 static void watch_dead(struct mpi_endpoint *ep, struct mpi_peer *peer, const char *why)
 {
-	if (peer->lost || peer->bye_received)
+	if (peer->bye_received)
 		return;
 	peer->dead = 1;
 	ep->broken = 1;
@@ -114,12 +115,25 @@ void mpi_watch_look(struct mpi_endpoint *ep)
 	}
 }
 
-void mpi_watch_close(void *ep_)
+void mpi_watch_close(struct mpi_endpoint *ep)
+{
+	for (uint32_t r = 0; ep->peer && r < ep->nranks; r++)
+		watch_end(ep, &ep->peer[r]);
+	if (ep->watch_fd >= 0)
+		close(ep->watch_fd);
+	ep->watch_fd = -1;
+}
+
+/* Leaves the entries of epoll alone: the child shares them with its parent, which watches on. */
+void mpi_watch_forked(void *ep_)
 {
 	struct mpi_endpoint *ep = ep_;
 
-	for (uint32_t r = 0; ep->peer && r < ep->nranks; r++)
-		watch_end(ep, &ep->peer[r]);
+	for (uint32_t r = 0; ep->peer && r < ep->nranks; r++) {
+		if (ep->peer[r].pidfd >= 0)
+			close(ep->peer[r].pidfd);
+		ep->peer[r].pidfd = -1;
+	}
 	if (ep->watch_fd >= 0)
 		close(ep->watch_fd);
 	ep->watch_fd = -1;

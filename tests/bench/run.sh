@@ -129,7 +129,7 @@ plugin_of() {
     local name=$1 abi=$2/lib/libmpi_abi.so.1 cc=$3
     case " $engines " in *" coll-$name "*) ;; *) return 0 ;; esac
     mkdir "$work/coll-$name" && cp "$build/.libs/coll_tcp.so" "$work/coll-$name" || return
-    if [ -e "$abi" ]; then
+    if [ -n "$2" ] && [ -e "$abi" ]; then
         cp "$build/.libs/coll_mpi.so" "$work/coll-$name"
         printf -v "${name}_abi" %s "$abi"
     elif ! "$src/tests/mpi/plugin.sh" "$cc" "$work/coll-$name/coll_mpi.so" >"$work/coll-$name.log" 2>&1; then

@@ -136,10 +136,43 @@ test_leave() {
         begin=$SECONDS
         COLL_MPI_NATIVE=$native COLL_TIMEOUT=2s mpi 2 "$program" leave
         check "$name, native = $native: a rank ends beside a failed communicator" test $((SECONDS - begin)) -lt 30
+        is "$name, native = $native: after its time limit" "$(grep -x 'given up' "$dir/out")" "given up"
     done
     begin=$SECONDS
     COLL_TIMEOUT=2s mpi 2 "$program" leave-dup
     check "$name: a rank ends beside a failed dup" test $((SECONDS - begin)) -lt 30
+    is "$name: after the time limit of the dup" "$(grep -x 'given up' "$dir/out")" "given up"
+    begin=$SECONDS
+    mpi 2 "$program" leave-busy
+    check "$name: a rank ends amid a call of a dup" test $((SECONDS - begin)) -lt 30
+    is "$name: which has begun" "$(grep -x begun "$dir/out")" "begun"
+}
+
+# An MPI library whose rank 1 comes to the barrier of a split after 3 s.
+test_late() {
+    local library=$dir/$name-late.so begin=$SECONDS
+
+    cat >"$dir/late.c" <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+int MPI_Ibarrier(void *comm, void *request);
+int MPI_Ibarrier(void *comm, void *request)
+{
+	const char *rank = getenv("PMI_RANK");
+	int (*next)(void *comm, void *request) = (int (*)(void *, void *))dlsym(RTLD_NEXT, "MPI_Ibarrier");
+
+	if (rank && atoi(rank) == 1)
+		sleep(3);
+	return next(comm, request);
+}
+END
+    ${TEST_CC:-cc} -shared -fPIC -Wl,--no-as-needed "$dir/late.c" -o "$library" "$home/lib/libmpi_abi.so.1" -ldl
+    library=$library mpi 2 "$program" late-dup
+    is "$name: a rank that another rank has left in the barrier of a dup" "$(grep '^rank' "$dir/out" | sort)" \
+        "rank 0: timed out"$'\n'"rank 1: another rank failed"
+    check "$name: it does not wait for that rank" test $((SECONDS - begin)) -lt 30
 }
 
 # The forms that MPI has in place for all ranks or for none.
@@ -159,7 +192,7 @@ test_dead() {
     for native in copy no; do
         COLL_MPI_NATIVE=$native mpi 3 -disable-auto-cleanup sh "$dir/alive.sh" "$program" die
         is "$name, native = $native: the others learn which rank has died, and go on without it" \
-            "$(sort -u "$dir/out")" "rank 2 lost, 2 of 2 go on"
+            "$(grep '^rank' "$dir/out")" "$(printf '%s\n' "rank 2 lost, 2 of 2 go on"{,})"
         has "$name, native = $native: they learn it from the end of its process" "$dir/err" \
             'rank 2 was lost: its process has ended'
     done
@@ -191,6 +224,8 @@ test_split() {
     done
     mpi 3 "$program" compose
     is "$name: isplit and shrink compose" "$status $(cat "$dir/err")" "0 "
+    COLL_LOG=error mpi 2 "$program" serial
+    is "$name: below MPI_THREAD_MULTIPLE a dup composes" "$status $(cat "$dir/err")" "0 "
     mpi 2 "$program" splits
     is "$name: MPI gets its communicators back" "$status $(cat "$dir/err")" "0 "
     mpi 2 "$program" many
@@ -245,6 +280,7 @@ for home in $homes; do
     test_check
     test_life
     test_leave
+    test_late
     test_place
     test_dead
     test_cuda

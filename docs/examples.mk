@@ -4,7 +4,7 @@
 CFLAGS = -O2
 CPPFLAGS = -DDIGITS_DATA='"$(CURDIR)/data"'
 COLL_CFLAGS = $(shell pkg-config --cflags coll)
-COLL_LIBS = $(shell pkg-config --libs coll)
+COLL_LIBS = $(shell pkg-config --libs coll) -Wl,-rpath,$(shell pkg-config --variable=libdir coll)
 
 all: hello digits overlap
 

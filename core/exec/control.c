@@ -170,7 +170,7 @@ static void control_note_lost(struct lane *lane, const struct context *native,
 }
 
 /* The control channel tells of a failure: the backend was aborted, whatever its own error is. */
-static void control_check_alarm(struct lane *lane)
+static void control_check_notice(struct lane *lane)
 {
 	struct failure_notice *notice = &lane->context->notice;
 	const int code = atomic_load(&notice->code);
@@ -199,7 +199,7 @@ void control_check(struct lane *lane)
 	control_take_controls(lane, tag_control(lane->context_id));
 	if (lane->birth)
 		control_take_controls(lane, lane->birth);
-	control_check_alarm(lane);
+	control_check_notice(lane);
 	if (lane->pending.code)
 		comm_fail(lane, 0, lane->pending.code, "%s", lane->pending.text);
 	control_check_lost(lane);

@@ -47,10 +47,12 @@
  *
  * Completion     A call issues an operation and returns.  The operation is complete when coll_sync, coll_barrier, its
  *                request (coll_wait, coll_test) or an event says so: coll-completion(7) has who owns the buffers.
- * Blocking       A function waits only if its comment says "Blocks", and every wait has a timeout: coll-completion(7).
- * Progress       Data moves while a thread is in a call, or always with `progress = thread`: coll-completion(7).
+ * Blocking       A function waits for other ranks or for data only if its comment says "Blocks", and every such wait
+ *                has a timeout: coll-completion(7).
+ * Progress       Data moves while a thread is in a call on the communicator, or always with `progress = thread`:
+ *                coll-completion(7).
  * Errors         A function returns COLL_SUCCESS (0) or a COLL_ERR_* code, and coll_get_last_error(NULL) the text.  A
- *                wrong argument harms nothing; a later failure ends the communicator: coll-errors(7).
+ *                wrong argument harms nothing; a later failure fails the communicator: coll-errors(7).
  * Order          All ranks issue the same collectives in the same order, which is that of execution: coll-order(7).
  * Reproducible   With `reproducible = yes` results depend on inputs and rank order only: coll-order(7).
  * Device memory  A buffer may lie in host or device memory, as the backend takes it: coll-memory(7).
@@ -246,10 +248,10 @@ typedef struct coll_event *coll_event_t;
  *
  * With 1 and 2 the communicator's device decides, whatever device is current to the calling thread: the
  * device that the program has named for the communicator (coll_config_t.device, or `devices` of
- * coll_comm_init_all), or that nccl has chosen.  If the program has named no device, tcp, ucx and
- * simulated take the device on which the call's send buffer (without one its receive buffer) lies; for host
- * and managed memory, and for events, they take the device that is current in the call (in a group: not at
- * its end).  On that device the current context counts, or the primary context if another device's is current.
+ * coll_comm_init_all), or that nccl has chosen.  If the program has named no device, backends with a
+ * transport (tcp, ucx, mpi, simulated) take the device on which the call's send buffer (without one its
+ * receive buffer) lies; for host and managed memory, and for events, they take the device that is current
+ * in the call (in a group: not at its end).  On that device the current context counts, or the primary context if another device's is current.
  *
  * Every backend orders an operation with its stream as NCCL does: the operation begins when the
  * stream's earlier work is complete, and the stream's later work begins when the operation is
@@ -272,7 +274,7 @@ typedef struct coll_event *coll_event_t;
  *           graphs in one order with the other operations of the communicator.  The program
  *           destroys the graphs before the communicator: coll_comm_destroy waits for them until
  *           `destroy_timeout`, then aborts.  The communicator's own stream cannot be captured.
- * tcp, ucx, simulated
+ * tcp, ucx, mpi, simulated, and every other backend with a transport
  *           The library starts the operation when the stream has come to the call, and the stream
  *           waits on the device meanwhile (cuStreamWaitValue32; CUDA 11.7 or later, else
  *           COLL_ERR_UNSUPPORTED).  With `enable_gpu_fallback` the calling thread puts copies of all
@@ -696,7 +698,8 @@ COLL_API coll_result_t coll_comm_idup(coll_comm_t comm, coll_comm_t *newcomm,
  * Errors    COLL_ERR_PEER_LOST: another rank has died meanwhile, and the text has its number;
  *           exclude it too and call again.  COLL_ERR_INVALID_USAGE: the call is inside a group.
  *           COLL_ERR_UNSUPPORTED: the backend has neither a transport nor a shrink of its own, and the
- *           ranks have no companion.
+ *           ranks have no companion; or NCCL is older than 2.27, or older than 2.28.7 after a failure or
+ *           an abort of `comm`, also with a companion.
  *
  * A communicator that the shrink of a backend without a transport made can be split if the ranks have
  * a companion; else shrink it, or make a new communicator.

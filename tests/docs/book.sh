@@ -13,8 +13,9 @@
 #   .. file: NAME               the next block is the content of this file
 #   .. code-block:: console     lines "$ COMMAND" are run, and print the lines that follow them
 #   .. fails                    the last command of the next block fails
-#   .. like                     of the next block's lines numbers, and the order of the words in a line, do not count, and each
-#                               line may come several times: ranks differ in what they notice first
+#   .. like                     of the next block's lines the numbers do not count, but for those of ranks ("rank 1") and errors
+#                               ("error 8"); nor does the order of the words in a line; each line may come several times: ranks
+#                               differ in what they notice first
 #   .. needs: NAME              what follows needs this command (book_has); "nothing" ends that
 #   .. skips: REASON            what follows is not run; "nothing" ends that
 #   .. tested by: FILE          this test runs the page, since it has built what the page needs
@@ -38,14 +39,17 @@ book_tree() {
     cp -R "$book_src/tests/out-of-tree" "$1/examples/backend"
     sed -e "s|@prefix@|$1|; s|@libdir@|$book_build/.libs|; s|@includedir@|$book_src/include|" \
         -e "s|@plugindir@|$book_build/.libs|; s|@examplesdir@|$1/examples|; s|@[A-Z_a-z]*@||" \
-        -e "s|^Libs:.*|& -Wl,-rpath,\${libdir}|; s|^Version:.*|Version: 0|" "$book_src/conf/coll.pc.in" >"$1/coll.pc"
+        -e "s|^Version:.*|Version: 0|" "$book_src/conf/coll.pc.in" >"$1/coll.pc"
+    # The variables that coll-tutorial-first(7) sets for a prefix of its own.
     PATH=$1/bin:$PATH
     PKG_CONFIG_PATH=$1
+    LD_LIBRARY_PATH=$book_build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     # As root, and with more ranks than processors.
     OMPI_ALLOW_RUN_AS_ROOT=1
     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     OMPI_MCA_rmaps_base_oversubscribe=1
-    export PATH PKG_CONFIG_PATH OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe
+    export PATH PKG_CONFIG_PATH LD_LIBRARY_PATH
+    export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe
 }
 
 book_python() {
@@ -91,11 +95,18 @@ book_steps() {
         END { if (inside) end() }' "$1"
 }
 
-# book_plain: lines without numbers, their words in alphabetical order, each line once.
+# book_plain: lines without numbers, but for those of ranks and errors; their words in alphabetical order, each line once.
 book_plain() {
     awk '
         $0 == "..." { print; next }
         {
+            # The numbers that count become words: "rank 12" is "rank#bc".
+            while (match($0, /(ranks?|error) [0-9]+(-[0-9]+)?/)) {
+                named = substr($0, RSTART, RLENGTH)
+                sub(/ /, "#", named)
+                for (i = 0; i <= 9; i++) gsub(i, substr("abcdefghij", i + 1, 1), named)
+                $0 = substr($0, 1, RSTART - 1) named substr($0, RSTART + RLENGTH)
+            }
             gsub(/\.[0-9]+/, "")
             gsub(/[0-9a-f]*[0-9][0-9a-f]*/, "0")
             gsub(/[][(),:;]/, "")

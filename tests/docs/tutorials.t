@@ -23,9 +23,15 @@ for page in $pages; do
     book_judge "$page" "$dir/$page"
 done
 
+examples_alone() {
+    make -s -C "$dir/tree/examples" hello && env -u LD_LIBRARY_PATH "$dir/tree/examples/hello"
+}
+check "the installed examples find libcoll in any prefix" examples_alone
+
 # The other pages are run by the test that they name.
-none "each page has a test" "$(cd "$book_src/docs" && sed -n 's/^\.\. tested by: //p' coll-tutorial-*.rst | sort -u | while read -r test; do
-    grep -q 'book_judge' "$book_src/$test" || echo "$test"
+none "each page has a test" "$(cd "$book_src/docs" && grep '^\.\. tested by: ' coll-tutorial-*.rst | while read -r page _ _ test; do
+    page=${page%.rst:*}
+    { grep -q book_judge "$book_src/$test" && grep -qw "$page" "$book_src/$test"; } || echo "$page: $test"
 done)"
 
 done_testing

@@ -200,7 +200,7 @@ static uint64_t data_operand(const struct oracle_format *f, const struct oracle_
 	return oracle_reduce(f, COLL_PROD, x, oracle_code(f, oracle_scale(f, rank)), 1);
 }
 
-/* Computes the grouping T(lo, hi) of coll.h, Reproducible. */
+/* Computes the grouping T(lo, hi), which coll-order(7) calls T(a, b). */
 static uint64_t data_tree(const struct oracle_format *f, const struct oracle_data *d, int32_t lo,
 			  int32_t hi, size_t i)
 {

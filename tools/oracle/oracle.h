@@ -126,7 +126,7 @@ struct oracle_data {
 
 /* Return number i of a rank's input, and number i of the result.  Elements of two numbers have two. */
 uint64_t oracle_input(const struct oracle_data *d, int32_t rank, size_t i);
-/* For ORACLE_ROUGH the result has the order of reproducible mode (coll.h, Reproducible). */
+/* For ORACLE_ROUGH the result has the order of reproducible mode (coll-order(7)). */
 uint64_t oracle_result(const struct oracle_data *d, size_t i);
 /* Returns the factor of a rank's input under ORACLE_SCALED. */
 double oracle_scale(const struct oracle_format *f, int32_t rank);

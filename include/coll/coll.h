@@ -305,7 +305,7 @@ COLL_API const char *coll_version_string(void);
 
 /* The version of this header, for the preprocessor; the library may be newer. */
 #define COLL_VERSION_MAJOR 0
-#define COLL_VERSION_MINOR 1
+#define COLL_VERSION_MINOR 9
 #define COLL_VERSION_PATCH 0
 #define COLL_VERSION_NUMBER                                                                        \
 	(10000 * COLL_VERSION_MAJOR + 100 * COLL_VERSION_MINOR + COLL_VERSION_PATCH)

@@ -27,7 +27,7 @@ section() {
 # ---------------------------------------------------------------- names --
 
 # The exported functions, and the types that the headers define.
-nm -D --defined-only "$build/.libs/libcoll.so" | awk '$2 == "T" && $3 ~ /^coll_/ { print $3 }' |
+nm -D --defined-only "$build/.libs/libcoll.so" | awk '$2 == "T" && $3 ~ /^coll_/ { sub(/@.*/, "", $3); print $3 }' |
     sort -u >"$dir/functions"
 # shellcheck disable=SC2086 # two headers
 sed -nE 's/^typedef .* \*?(coll_[a-z0-9_]+);$/\1/p; s/^\} (coll_[a-z0-9_]+);$/\1/p

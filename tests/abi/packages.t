@@ -33,9 +33,10 @@ for package in $(sed -n 's/^Package: //p' debian/control); do
     check "$package" sh -c 'ls "$1/$2"_*.deb' sh "$dir" "$package"
 done
 none "dpkg-gensymbols knows each symbol version" "$(grep -A 20 'dpkg-gensymbols: warning' "$dir/out")"
+# Debian has no report that asks for these packages, which its first upload would close.
 if command -v lintian >/dev/null; then
     none "lintian has no complaint but those that debian/*.lintian-overrides names" \
-        "$(lintian --allow-root --tag-display-limit 0 "$dir"/*.changes 2>&1 | grep '^[EW]: ')"
+        "$(lintian --allow-root --tag-display-limit 0 --suppress-tags initial-upload-closes-no-bugs "$dir"/*.changes 2>&1 | grep '^[EW]: ')"
 else
     skip "lintian has no complaint" "no lintian here"
 fi

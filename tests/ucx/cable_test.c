@@ -128,6 +128,8 @@ static void begin(struct rank *r)
 	coll_config_t config;
 
 	setenv("COLL_ROOT", "10.83.2.1:4711", 1);
+	/* UCX may take either device, and the other one leads nowhere. */
+	setenv("COLL_UCX_INTERFACE", r->rank ? "coll1" : "coll0", 1);
 	ranks_config(&config, "ucx");
 	if (rank_did(r, coll_comm_init_env(&r->comm, &config), "init"))
 		sums_to(r, r->comm, 1, NRANKS, "allreduce");

@@ -350,7 +350,6 @@ int main(void)
 	static const char *const backends[] = {"simulated", "tcp", "ucx"};
 	int can[3];
 
-	/* By a fork, which must come before the threads of the stand-in: a child could wait for a lock that one of them has. */
 	for (int b = 0; b < 3; b++)
 		can[b] = ranks_can(backends[b]);
 	stage_begin();

@@ -177,12 +177,15 @@ static void not_staged(struct rank *r)
 int main(void)
 {
 	static const char *const backends[] = {"simulated", "tcp", "ucx"};
+	int can[3];
 
+	for (int b = 0; b < 3; b++)
+		can[b] = ranks_can(backends[b]);
 	stage_begin();
 	device_init();
 	log_begin();
 	for (int b = 0; b < 3; b++) {
-		if (!ranks_can(backends[b]))
+		if (!can[b])
 			continue;
 		for (int k = 0; k < PLACES; k++)
 			for (int n = 1 + k % 2; n <= 4; n += 2)

@@ -245,12 +245,15 @@ static void test_backend(const char *backend)
 int main(void)
 {
 	static const char *const backends[] = {"simulated", "tcp", "ucx"};
+	int can[3];
 
+	for (int b = 0; b < 3; b++)
+		can[b] = ranks_can(backends[b]);
 	stage_begin();
 	device_init();
 	log_begin();
 	for (int b = 0; b < 3; b++)
-		if (ranks_can(backends[b]))
+		if (can[b])
 			test_backend(backends[b]);
 	log_end();
 	stage_end();

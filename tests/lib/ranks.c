@@ -313,12 +313,14 @@ int ranks_ok(const struct ranks_job *job, const char *fmt, ...)
 
 void ranks_over_backends(void (*test)(const char *backend, int processes, int nranks), int most)
 {
+	const int can = ranks_can("ucx");
+
 	for (int n = 1; n <= most; n++)
 		test("simulated", 0, n);
 	test("tcp", 0, 3);
 	test("tcp", 0, 4);
 	test("tcp", 1, 5);
-	if (!ranks_can("ucx"))
+	if (!can)
 		return;
 	test("ucx", 1, 4);
 	test("ucx", 0, 3);

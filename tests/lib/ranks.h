@@ -107,7 +107,8 @@ int is_rank(struct rank *r, coll_comm_t comm, int rank, int nranks);
 
 /*
  * Can the backend be used here?  If not, a skipped check says why.  A child process finds out, so
- * that this process has loaded nothing when it forks ranks.
+ * that this process has loaded nothing when it forks ranks.  Ask before the program has threads, those of the stand-in
+ * for CUDA too: the child could wait for a lock that one of them has.
  */
 int ranks_can(const char *backend);
 

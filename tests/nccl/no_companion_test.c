@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * no_companion_test.c - communicators of three ranks over nccl with `companion = none`: they are split and duplicated over
- * the rendezvous of their parent, and an abort or a death ends the calls of the other ranks by their timeouts.
+ * the rendezvous of their parent.  An abort or a death ends the calls of the other ranks by their timeouts, and the
+ * survivors of a death shrink.
  */
 #include "companion.h"
 
@@ -98,16 +99,22 @@ static void aborts(struct rank *r)
 	destroy(r);
 }
 
-/* The process of the last rank ends. */
+/* The process of the last rank ends.  The other ranks go on without it. */
 static void dies(struct rank *r)
 {
 	struct scene *s = r->user;
+	const int32_t dead = r->nranks - 1;
+	coll_comm_t rest = NULL;
 
 	nccl_works(r);
 	meet(&s->ready, r->nranks);
-	if (r->rank == r->nranks - 1)
+	if (r->rank == dead)
 		ranks_vanish();
 	waits_in_vain(r);
+	if (rank_did(r, coll_comm_shrink(r->comm, &dead, 1, &rest, NULL, 0), "shrink")) {
+		nccl_sums(r, rest, r->rank, 2, 4, "the rest");
+		rank_did(r, coll_comm_destroy(rest), "destroy the rest");
+	}
 	destroy(r);
 }
 
@@ -119,7 +126,7 @@ int main(int argc, char **argv)
 	} tests[] = {
 		{derives, "split with two colours, without a colour, and dup"},
 		{aborts, "an abort: the other ranks' calls end by the timeout, the dup goes on"},
-		{dies, "a death: the other ranks' calls end by the timeout"},
+		{dies, "a death: the other ranks' calls end by the timeout, and they shrink"},
 	};
 	static const int inits[] = {INIT_ID, INIT_EXCHANGE};
 	struct scene *s = ranks_memory(sizeof(*s));

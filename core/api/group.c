@@ -5,6 +5,7 @@
 #include "comm/lane.h"
 #include "comm/queue.h"
 #include "comm/moving.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "api/derive.h"
@@ -33,20 +34,17 @@ static _Thread_local struct {
 int group_join(struct lane *lane)
 {
 	const uint64_t number = group_current();
-	struct member *bigger;
+	struct member *members;
 	uint64_t before;
 
 	if (!number || lane->joined == number)
 		return COLL_SUCCESS;
 	if (lane_host(lane) && lane_has_one_order(lane) && lane_before_group(lane, number, &before))
 		return COLL_ERR_NO_MEMORY;
-	if (group.n == group.cap) {
-		bigger = realloc(group.members, (size_t)(group.cap * 2 + 16) * sizeof(*bigger));
-		if (!bigger)
-			return error_set(COLL_ERR_NO_MEMORY, "no memory for a group");
-		group.members = bigger;
-		group.cap = group.cap * 2 + 16;
-	}
+	members = array_grow(group.members, group.n, &group.cap, sizeof(*members));
+	if (!members)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a group");
+	group.members = members;
 	group.members[group.n++] =
 		(struct member){.handle = lane->comm->handle, .lane_index = lane->index};
 	group.natives += lane_native(lane) != NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* overlap.c - finds operations of one group that would write to each other's buffers: option check_buffers. */
 #include "api/overlap.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "comm/comm.h"
 
@@ -16,7 +17,7 @@ struct range {
 
 static _Thread_local struct {
 	struct range *item;
-	size_t n, cap;
+	int n, cap;
 	unsigned operations;
 } overlap;
 
@@ -32,18 +33,14 @@ static int overlap_add(const coll_args_t *a, int receives, size_t first, size_t 
 {
 	const size_t elem = coll_dtype_size(a->dtype);
 	const char *buf = receives ? a->recvbuf : a->sendbuf;
-	struct range *bigger;
+	struct range *item;
 
 	if (count == 0)
 		return COLL_SUCCESS;
-	if (overlap.n == overlap.cap) {
-		bigger = realloc(overlap.item, (overlap.cap * 2 + 64) * sizeof(*bigger));
-		if (!bigger)
-			return error_set(COLL_ERR_NO_MEMORY,
-					 "no memory to compare the buffers of a group");
-		overlap.item = bigger;
-		overlap.cap = overlap.cap * 2 + 64;
-	}
+	item = array_grow(overlap.item, overlap.n, &overlap.cap, sizeof(*item));
+	if (!item)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory to compare the buffers of a group");
+	overlap.item = item;
 	overlap.item[overlap.n++] = (struct range){.begin = (uintptr_t)(buf + first * elem),
 						   .end = (uintptr_t)(buf + (first + count) * elem),
 						   .receives = receives,
@@ -78,10 +75,10 @@ static const char *overlap_word(const struct range *range)
 }
 
 /* Compares the ranges from `first` on with the ranges before. */
-static int overlap_compare(size_t first)
+static int overlap_compare(int first)
 {
-	for (size_t i = first; i < overlap.n; i++)
-		for (size_t j = 0; j < first; j++) {
+	for (int i = first; i < overlap.n; i++)
+		for (int j = 0; j < first; j++) {
 			const struct range *a = &overlap.item[i], *b = &overlap.item[j];
 
 			if (a->begin >= b->end || b->begin >= a->end ||
@@ -107,7 +104,7 @@ static int overlap_receives(const struct lane *lane, const coll_args_t *a)
 
 int overlap_check(const struct lane *lane, const struct call *call)
 {
-	const size_t first = overlap.n;
+	const int first = overlap.n;
 	int code;
 
 	if (!lane->context->check_buffers)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lane.c - what the two lanes of a communicator know of each other: failures, order, waits. */
 #include "comm/lane.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "comm/comm_wait.h"
 
@@ -148,19 +149,15 @@ static struct lane_before *lane_find_before(const struct comm *comm, uint64_t gr
 int lane_before_group(const struct lane *native, uint64_t group, uint64_t *number)
 {
 	const struct lane_before *found = lane_find_before(native->comm, group);
-	struct lane_before *bigger;
+	struct lane_before *all;
 
 	*number = found ? found->number : native->issued;
 	if (found)
 		return COLL_SUCCESS;
-	if (lane_group.n == lane_group.cap) {
-		bigger = realloc(lane_group.all,
-				 (size_t)(lane_group.cap * 2 + 16) * sizeof(*bigger));
-		if (!bigger)
-			return error_set(COLL_ERR_NO_MEMORY, "no memory for a group");
-		lane_group.all = bigger;
-		lane_group.cap = lane_group.cap * 2 + 16;
-	}
+	all = array_grow(lane_group.all, lane_group.n, &lane_group.cap, sizeof(*all));
+	if (!all)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a group");
+	lane_group.all = all;
 	lane_group.all[lane_group.n++] = (struct lane_before){native->comm->handle, *number};
 	return COLL_SUCCESS;
 }

@@ -125,8 +125,10 @@ static int composed_prepare(struct op *op)
 	struct rank_name name;
 	int code = composed_build(op);
 
-	if (!code && (op->stage < PLAN_FILLED || op->scratch.size < op->scratch_bytes))
+	if (!code && op->stage < PLAN_FILLED)
 		code = steps_reserve(op);
+	if (!code && op->scratch.size < op->scratch_bytes)
+		code = scratch_reserve(lane, &op->scratch, op->scratch_bytes);
 	if (code) {
 		comm_fail(lane, 0, code, "%s: no memory for the schedule",
 			  comm_own_name(lane, &name));

@@ -9,7 +9,7 @@
 
 /* The context's lock is held in all of these. */
 
-/* Allocates the arrays and the scratch memory for an operation's schedule. */
+/* Allocates the arrays for an operation's schedule, and sets op->scratch_bytes. */
 int steps_reserve(struct op *op);
 /* Fills in the messages and receives of an operation whose arrays exist, as far as its plan lacks them. */
 void steps_prepare(struct op *op);

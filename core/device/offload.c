@@ -157,7 +157,10 @@ static int offload_is_surplus(const struct offload_pool *pool, const struct offl
 			      pool->kept[offload_bin(o->size)] >= OFFLOAD_KEPT);
 }
 
-/* Neither its owner nor the calling thread needs the piece. */
+/*
+ * Frees or keeps a piece that its owner and the calling thread no longer need.  A piece that a stream has not passed yet goes
+ * to pool->passing.
+ */
 static void offload_leave(struct offload_pool *pool, struct offload *o)
 {
 	const int passed = !o->memory || (!o->dead && offload_is_passed(o));

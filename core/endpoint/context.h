@@ -395,7 +395,7 @@ static inline void context_check(struct context *context)
 }
 /* Wakes every thread that sleeps on the context.  Any thread may call it, with or without the lock. */
 void context_wake(struct context *context);
-/* The same, and client->check comes with the next context_progress. */
+/* The same, and the next context_progress calls client->check. */
 void context_notify(struct context *context);
 
 /*

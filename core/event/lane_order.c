@@ -223,7 +223,7 @@ static int lane_order_flush(struct lane *native)
 	return comm_error(native);
 }
 
-/* The order stream waits for the operations before the call, and for its stream. */
+/* The order stream waits for the operations before the call, and for the work on the call's stream. */
 static int lane_order_stage_stream(struct lane *native, coll_args_t *args)
 {
 	const char *what = kind_name(args->kind);

@@ -92,7 +92,7 @@ static int list_compare(const void *a, const void *b)
 	return (x->at > y->at) - (x->at < y->at);
 }
 
-/* All buffers are equally long: one that overlaps any other overlaps its neighbour. */
+/* All buffers have the same length, so a buffer that overlaps any other buffer overlaps its neighbour in address order. */
 static int list_check_overlap(struct list_call *l)
 {
 	char one[40], other[40];
@@ -251,7 +251,7 @@ static int list_make_reduces(const struct list_call *l, const void *site, struct
 	return code;
 }
 
-/* Issues them as a group; for check_buffers they are one operation, the call. */
+/* Issues the reduces as a group.  For the option check_buffers all reduces are one operation, the call. */
 static int list_issue_reduces(struct list_call *l, const struct call *call, struct op *first)
 {
 	int code;

@@ -87,7 +87,10 @@ __attribute__((format(printf, 2, 3))) static void info_add(struct coll_info *inf
 	va_end(args);
 }
 
-/* As for a communicator of several hosts; the sentence also names the choice within one host, and one process. */
+/*
+ * Chooses the backend of a communicator on several hosts.  The sentence also names the choice within one host and within one
+ * process, where it is another backend.
+ */
 static void info_choose(struct coll_info *info)
 {
 	char host[INFO_NAME] = "", process[INFO_NAME] = "";

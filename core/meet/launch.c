@@ -54,7 +54,7 @@ static int launch_is_below(const struct launcher *l)
 	       launch_is_newer(l->only_if_too) || launch_is_newer(l->job);
 }
 
-/* COLL_ROOT or COLL_KEY, unless it is of `coll run` and the launcher is below. */
+/* Returns COLL_ROOT or COLL_KEY.  A launcher that `coll run` has started does not take the value that `coll run` left. */
 static const char *launch_get_for(const struct launcher *l, const char *name)
 {
 	return l != launchers && launch_is_left(name) ? NULL : launch_get(name);

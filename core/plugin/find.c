@@ -59,7 +59,7 @@ static struct plugin *plugin_new_item(struct plugin_search *search)
 	return &more[list->count];
 }
 
-/* Refuses a file that cannot be a plugin, or not the first of its name. */
+/* Refuses a file that cannot be a plugin, or whose name an earlier plugin has. */
 static void plugin_evaluate(const struct plugin_search *search, struct plugin *plugin, int error)
 {
 	const struct plugin *earlier = plugins_find(search->list, plugin->name);

@@ -165,7 +165,7 @@ void plugin_open_end(const struct plugin *plugin, int is_first)
 	f = finish_find(plugin->backend.finish);
 	if (f) {
 		f->opened = 1;
-		/* Without memory for it the backend ends after those handlers. */
+		/* If atexit has no memory, the backend ends after those handlers. */
 		(void)atexit(finish_all);
 	}
 	pthread_mutex_unlock(&finish_lock);

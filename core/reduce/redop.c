@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* redop.c - applies built-in and user-defined operations to arrays. */
 #include "reduce/redop.h"
+#include "base/array.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "reduce/kernels.h"
@@ -170,7 +171,7 @@ int redop_find(const struct redop_table *table, const char *what, int dtype, int
 /* Returns the index of a free slot in the table, or -1. */
 static int redop_slot(struct redop_table *table)
 {
-	struct redop **bigger;
+	struct redop **made;
 
 	while (table->first_free < table->n && table->made[table->first_free])
 		table->first_free++;
@@ -178,13 +179,10 @@ static int redop_slot(struct redop_table *table)
 		return table->first_free;
 	if (table->n == REDOP_MOST)
 		return -1;
-	if (table->n == table->capacity) {
-		bigger = realloc(table->made, ((size_t)table->capacity * 2 + 4) * sizeof(*bigger));
-		if (!bigger)
-			return -1;
-		table->made = bigger;
-		table->capacity = table->capacity * 2 + 4;
-	}
+	made = array_grow(table->made, table->n, &table->capacity, sizeof(struct redop *));
+	if (!made)
+		return -1;
+	table->made = made;
 	table->made[table->n] = NULL;
 	return table->n++;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* sched.c - building schedules: appending steps and the order between them. */
 #include "schedule/sched.h"
+#include "base/array.h"
 
 #include <coll/coll.h>
 #include <limits.h>
@@ -34,32 +35,19 @@ struct slice sched_slice(uint32_t buf, size_t off)
 	return (struct slice){.buf = buf, .off = off};
 }
 
-static void *sched_grow(struct sched *s, void *array, int n, int *cap, size_t size)
-{
-	int want = *cap ? *cap * 2 : 16;
-	void *bigger;
-
-	if (n < *cap)
-		return array;
-	bigger = realloc(array, (size_t)want * size);
-	if (!bigger) {
-		s->error = COLL_ERR_NO_MEMORY;
-		return array;
-	}
-	*cap = want;
-	return bigger;
-}
-
 void sched_after(struct sched *s, int step, int earlier)
 {
-	struct sched_edge *e;
+	struct sched_edge *edge, *e;
 
 	if (s->error || step < 0 || earlier < 0)
 		return;
-	s->edge = sched_grow(s, s->edge, s->nedges, &s->cap_edges, sizeof(*s->edge));
-	if (s->error)
+	edge = array_grow(s->edge, s->nedges, &s->cap_edges, sizeof(*edge));
+	if (!edge) {
+		s->error = COLL_ERR_NO_MEMORY;
 		return;
-	e = &s->edge[s->nedges];
+	}
+	s->edge = edge;
+	e = &edge[s->nedges];
 	e->later = step;
 	e->next = -1;
 	if (s->step[earlier].edge < 0)
@@ -72,11 +60,16 @@ void sched_after(struct sched *s, int step, int earlier)
 
 static int sched_add(struct sched *s, struct step step, int after)
 {
+	struct step *steps;
+
 	if (s->error)
 		return -1;
-	s->step = sched_grow(s, s->step, s->nsteps, &s->cap_steps, sizeof(*s->step));
-	if (s->error)
+	steps = array_grow(s->step, s->nsteps, &s->cap_steps, sizeof(*steps));
+	if (!steps) {
+		s->error = COLL_ERR_NO_MEMORY;
 		return -1;
+	}
+	s->step = steps;
 	step.edge = -1;
 	s->step[s->nsteps++] = step;
 	sched_after(s, s->nsteps - 1, after < 0 ? s->part.after : after);

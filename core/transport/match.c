@@ -477,7 +477,7 @@ int match_posted(const struct match *m, uint32_t peer, const coll_header_t *h)
 	return recv != NULL;
 }
 
-/* Takes the receive of a message out of its list.  Returns NULL if there is none. */
+/* Finds the posted receive for a message, and takes it out of its list.  Returns NULL if no receive waits for the message. */
 static struct recv *match_take_posted(struct match *m, uint32_t peer, const coll_header_t *h)
 {
 	const unsigned bucket = match_bucket(h->tag);

@@ -5,7 +5,7 @@
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
 # The most functions of an 8-byte allreduce over tcp with its coll_sync, on one rank.
-first=122
+first=121
 repeated=59
 
 [ -z "$TEST_SANITIZE" ] || skip_all "built with a sanitizer ($TEST_SANITIZE)"

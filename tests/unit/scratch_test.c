@@ -173,7 +173,7 @@ static int test_receives(struct op *op, int *wrong)
 	const char *at;
 	int receives = 0;
 
-	if (steps_reserve(op))
+	if (steps_reserve(op) || scratch_reserve(op->lane, &op->scratch, op->scratch_bytes))
 		bail_out("no memory");
 	at = op->scratch.at;
 	if (op->stage < PLAN_PLACED)

@@ -164,12 +164,13 @@ static const char *dump_state(const struct lane *lane, const struct record *op)
 }
 
 /* The algorithm that composes a collective, or "-". */
-static const char *dump_algorithm(const struct record *op)
+static const char *dump_algorithm(const struct lane *lane, const struct record *op)
 {
 	const struct signature call = {{op->meta[0], op->meta[1]}};
-	const struct algo *algo =
-		kind_at(op->kind)->is_collective ? algo_at(signature_algorithm(&call)) : NULL;
+	const struct algo *algo = NULL;
 
+	if (kind_at(op->kind)->is_collective && !lane->native)
+		algo = algo_at(signature_algorithm(&call));
 	return algo ? algo->name : "-";
 }
 
@@ -196,7 +197,7 @@ static void dump_add_op(struct dump *dump, const struct lane *lane, uint64_t num
 	dump_add_time(dump, op->issued_us);
 	dump_add_time(dump, op->started_us);
 	dump_add_time(dump, op->ended_us);
-	dump_add(dump, " %s %s\n", dump_algorithm(op), what);
+	dump_add(dump, " %s %s\n", dump_algorithm(lane, op), what);
 }
 
 /* A message has the columns of an operation, but no number, and it begins at once. */

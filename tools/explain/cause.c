@@ -132,6 +132,9 @@ static void words_read(struct explain_comm *comm, const char *text)
 			continue;
 		if (strncmp(behind, " was lost", 9) == 0)
 			words_add(comm, &comm->gone, rank);
+		else if (strncmp(behind, " destroyed its communicator", 27) == 0 ||
+			 strncmp(behind, " has destroyed its communicator", 31) == 0)
+			words_add(comm, &comm->left, rank);
 		else if (strncmp(behind, " does not answer", 16) == 0)
 			words_add(comm, &comm->silent, rank);
 	}
@@ -298,6 +301,16 @@ static void say_gone(struct explain_comm *comm)
 	say_waiting(comm);
 }
 
+static void say_left(struct explain_comm *comm)
+{
+	char list[CAUSE_LIST];
+
+	say(comm, "%s destroyed %s communicator: other ranks say so, and there is no file",
+	    explain_set_text(&comm->left, list, sizeof(list)),
+	    explain_set_count(&comm->left) == 1 ? "its" : "their");
+	say_waiting(comm);
+}
+
 static void say_cycle(struct explain_comm *comm)
 {
 	struct explain_set ranks = {0};
@@ -434,12 +447,14 @@ static enum explain_cause cause_find(const struct explain_comm *comm)
 		return CAUSE_DIFFERS;
 	if (comm->gone.n)
 		return CAUSE_GONE;
+	if (comm->nfailures && comm->failure[0].code == COLL_ERR_MISMATCH)
+		return CAUSE_SENTENCE;
+	if (comm->left.n)
+		return CAUSE_LEFT;
 	if (comm->ncycle)
 		return CAUSE_CYCLE;
 	if (comm->silent.n)
 		return CAUSE_SILENT;
-	if (comm->nfailures && comm->failure[0].code == COLL_ERR_MISMATCH)
-		return CAUSE_SENTENCE;
 	if (cause_behind_is_free(comm))
 		return CAUSE_BEHIND;
 	if (comm->late.n)
@@ -457,11 +472,12 @@ static enum explain_cause cause_find(const struct explain_comm *comm)
 void explain_find_causes(struct explain_comm *comm)
 {
 	static void (*const sayer[CAUSES])(struct explain_comm *) = {
-		[CAUSE_DIFFERS] = say_differs,   [CAUSE_GONE] = say_gone,
-		[CAUSE_CYCLE] = say_cycle,       [CAUSE_SILENT] = say_silent,
-		[CAUSE_BEHIND] = say_behind,     [CAUSE_MISSING] = say_missing,
-		[CAUSE_LATE] = say_late,         [CAUSE_PARTNER] = say_partner,
-		[CAUSE_SENTENCE] = say_sentence, [CAUSE_NONE] = say_none};
+		[CAUSE_DIFFERS] = say_differs, [CAUSE_GONE] = say_gone,
+		[CAUSE_LEFT] = say_left,       [CAUSE_CYCLE] = say_cycle,
+		[CAUSE_SILENT] = say_silent,   [CAUSE_BEHIND] = say_behind,
+		[CAUSE_MISSING] = say_missing, [CAUSE_LATE] = say_late,
+		[CAUSE_PARTNER] = say_partner, [CAUSE_SENTENCE] = say_sentence,
+		[CAUSE_NONE] = say_none};
 
 	failures_find(comm);
 	for (int i = 0; i < comm->nfailures; i++)

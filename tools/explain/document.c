@@ -167,6 +167,7 @@ static void document_comm(struct json *json, const struct explain_comm *comm)
 	json_string(json, "verdict", comm->verdict);
 	document_ranks(json, "no_file", &comm->missing);
 	document_ranks(json, "lost", &comm->gone);
+	document_ranks(json, "left", &comm->left);
 	document_ranks(json, "silent", &comm->silent);
 	document_ranks(json, "behind", &comm->behind);
 	document_ranks(json, "late", &comm->late);

@@ -162,6 +162,7 @@ struct explain_class {
 enum explain_cause {
 	CAUSE_DIFFERS,  /* ranks made different calls */
 	CAUSE_GONE,     /* other ranks say that a rank was lost */
+	CAUSE_LEFT,     /* a rank destroyed its communicator, for which others wait */
 	CAUSE_CYCLE,    /* ranks wait for each other */
 	CAUSE_SILENT,   /* a rank has no file and does not answer */
 	CAUSE_BEHIND,   /* a rank has made fewer calls */
@@ -183,7 +184,9 @@ struct explain_comm {
 	int hosts;  /* of the ranks with a file */
 	int failed; /* 1: a rank's communicator had failed */
 	struct explain_set present, missing;
-	struct explain_set gone;   /* no file, and a sentence says that it was lost */
+	struct explain_set gone; /* no file, and a sentence says that it was lost */
+	struct explain_set
+		left; /* no file, and a sentence says that it destroyed its communicator */
 	struct explain_set silent; /* no file, and a sentence says that it does not answer */
 	uint64_t least, most;      /* of the collectives made */
 	struct explain_set behind; /* ranks that have made `least`, if that is less than `most` */

@@ -258,6 +258,7 @@ void explain_job_free(struct explain_job *job)
 		explain_set_free(&c->present);
 		explain_set_free(&c->missing);
 		explain_set_free(&c->gone);
+		explain_set_free(&c->left);
 		explain_set_free(&c->silent);
 		explain_set_free(&c->behind);
 		explain_set_free(&c->late);

@@ -12,15 +12,19 @@
 
 enum { CAUSE_LIST = 256, CAUSE_CYCLE_NAMED = 6 };
 
-const char *const explain_cause_names[CAUSES] = {[CAUSE_DIFFERS] = "different_calls",
-						 [CAUSE_GONE] = "rank_lost",
-						 [CAUSE_CYCLE] = "cycle",
-						 [CAUSE_SILENT] = "rank_silent",
-						 [CAUSE_BEHIND] = "rank_behind",
-						 [CAUSE_MISSING] = "no_file",
-						 [CAUSE_PARTNER] = "no_partner",
-						 [CAUSE_SENTENCE] = "failure",
-						 [CAUSE_NONE] = "none"};
+const char *const explain_cause_names[CAUSES] = {
+	[CAUSE_DIFFERS] = "different_calls",
+	[CAUSE_GONE] = "rank_lost",
+	[CAUSE_LEFT] = "rank_left",
+	[CAUSE_CYCLE] = "cycle",
+	[CAUSE_SILENT] = "rank_silent",
+	[CAUSE_BEHIND] = "rank_behind",
+	[CAUSE_LATE] = "rank_late",
+	[CAUSE_MISSING] = "no_file",
+	[CAUSE_PARTNER] = "no_partner",
+	[CAUSE_SENTENCE] = "failure",
+	[CAUSE_NONE] = "none",
+};
 
 /* ---------------------------------------------------------------------------- failures -- */
 
@@ -475,9 +479,10 @@ void explain_find_causes(struct explain_comm *comm)
 		[CAUSE_DIFFERS] = say_differs, [CAUSE_GONE] = say_gone,
 		[CAUSE_LEFT] = say_left,       [CAUSE_CYCLE] = say_cycle,
 		[CAUSE_SILENT] = say_silent,   [CAUSE_BEHIND] = say_behind,
-		[CAUSE_MISSING] = say_missing, [CAUSE_LATE] = say_late,
+		[CAUSE_LATE] = say_late,       [CAUSE_MISSING] = say_missing,
 		[CAUSE_PARTNER] = say_partner, [CAUSE_SENTENCE] = say_sentence,
-		[CAUSE_NONE] = say_none};
+		[CAUSE_NONE] = say_none,
+	};
 
 	failures_find(comm);
 	for (int i = 0; i < comm->nfailures; i++)

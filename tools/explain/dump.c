@@ -49,6 +49,7 @@ struct reader {
 	const char *name, *at;
 	size_t left;
 	int line, ended; /* ended: the line has its newline */
+	int heads;       /* in the file, also of dumps that are not used */
 	int full;        /* the dump has more lines than are read */
 	struct explain_dump *dump;
 	enum column column[DUMP_COLUMNS];
@@ -269,6 +270,7 @@ static void read_head(struct reader *r, char *at)
 	dump.comm = dump.host = dump.backend = dump.text = dump.staged = dump.connections =
 		explain_text(e, "", 0);
 	r->dump = NULL;
+	r->heads++;
 	r->full = 0;
 	while (dump_word(&at, &key) && dump_word(&at, &value))
 		if (head_set(r, &dump, key, value) != 0) {
@@ -502,7 +504,6 @@ static void read_comment(struct reader *r)
 void explain_read(struct explain *e, const char *name, const char *text, size_t n)
 {
 	struct reader *r = text_memory(sizeof(*r));
-	const int dumps = e->ndumps;
 	/* Of a file without the line of their names. */
 	char columns[] = "number collective kind dtype op count bytes root_or_peer tag state "
 			 "issued started ended description";
@@ -519,7 +520,7 @@ void explain_read(struct explain *e, const char *name, const char *text, size_t 
 		else if (r->dump != NULL && r->text[0] != '\0')
 			read_op(r, r->text);
 	}
-	if (e->ndumps == dumps)
+	if (r->heads == 0)
 		explain_note(
 			e,
 			"%s: the file has no dump: expected a line '# job ... communicator ... "

@@ -266,6 +266,9 @@ void explain_job_free(struct explain_job *job)
 		sides_free(c->label, c->nlabels);
 		for (int k = 0; k < c->nfailures; k++)
 			explain_set_free(&c->failure[k].ranks);
+		for (int k = 0; k < c->nclasses; k++)
+			explain_set_free(&c->class[k].ranks);
+		free(c->class);
 		free(c->failure);
 		free(c->lonely);
 		free(c->cycle);

@@ -14,10 +14,8 @@ enum {
 	PICTURE_ROW = 44,
 	PICTURE_BOTTOM = 56,
 	PICTURE_MARKS = 50,
-	PICTURE_BOX = 82,
+	PICTURE_BOX = 96,
 	PICTURE_BOX_HEIGHT = 20,
-	PICTURE_LANE =
-		15, /* where a message that takes several rounds goes, below the row's line */
 	PICTURE_WIDTH = 900 /* at least, for title and legend */
 };
 
@@ -119,8 +117,6 @@ static void picture_arrow(const struct picture *p, int g, FILE *out)
 
 	fprintf(out, "<path class=\"arrow\" stroke=\"%s\" marker-end=\"url(#a%d)\" d=\"M%.1f %.1f",
 		svg_colours[from % SVG_COLOURS], from % SVG_COLOURS, x, picture_y(from));
-	if (end > begin + 1)
-		fprintf(out, "L%.1f %.1fH%.1f", x + p->gap - 8, y + PICTURE_LANE, to - 16);
 	fprintf(out, "L%.1f %.1f\"/>\n", to, y);
 }
 

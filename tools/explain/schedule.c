@@ -221,8 +221,8 @@ const char *schedule_title(const struct schedule *s, char text[160])
 
 	if (s->info.kind != COLL_KIND_BARRIER)
 		snprintf(of, sizeof(of), " of %s bytes", schedule_size(s->c.count, size));
-	snprintf(text, 160, "%s%s by %s, %d ranks", coll_kind_name(s->info.kind), of, s->info.name,
-		 s->c.nranks);
+	snprintf(text, 160, "%s%s by %s, %d rank%s", coll_kind_name(s->info.kind), of, s->info.name,
+		 s->c.nranks, s->c.nranks == 1 ? "" : "s");
 	return text;
 }
 

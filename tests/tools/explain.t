@@ -68,7 +68,7 @@ waits='ranks 0, 2 wait(ed)? (for|in)'
 for backend in $processes; do
     tells $backend late rank_late '^rank 1 came late: made no call for [0-9.]+ s before collective number 6, allreduce of 4 float32 \(sum\)'
     tells $backend stopped rank_silent "^rank 1 has no file and did not answer: .*; $waits collective number 6, allreduce "
-    tells $backend killed rank_lost "^rank 1 was lost: .*; $waits collective number 6, allreduce "
+    tells $backend killed rank_lost "^rank 1 was lost: other ranks say so"
     tells $backend wrong different_calls \
         '^rank 1 called broadcast of 4 float32 with root 0 as collective number 6, but ranks 0, 2 called allreduce of 4 float32 \(sum\)$'
     is "$backend, wrong: the first call that differs" \
@@ -83,7 +83,7 @@ if [ "$nccl" ]; then
     # The rank whose call differs may have ended it, and leave no file.
     tells nccl late rank_behind "^rank 1 has made 5 collectives, others 6, .*; $waits collective number 6"
     tells nccl stopped rank_silent "^rank 1 has no file and did not answer: .*; $waits collective number 6"
-    tells nccl killed rank_lost "^rank 1 was lost: .*; $waits collective number 6"
+    tells nccl killed rank_lost "^rank 1 was lost: other ranks say so"
     explain "$dir/nccl-wrong"
     has "nccl, wrong: both calls" "$dir/out" 'rank 1 called broadcast .* as collective number 6, but rank.* called allreduce'
 else
@@ -139,5 +139,82 @@ has "files of two jobs are told apart" "$dir/out" '^\(of communicator .*; the fi
 cat "$dir"/simulated-wrong/coll-* >"$dir/joined"
 explain "$dir/joined"
 has "dumps after one another in one file" "$dir/out" '^rank 1 called broadcast of 4 float32'
+
+# ------------------------------------------------------------------------------ schedules
+
+explain --schedule allreduce --algorithm ring --ranks 4 --bytes 1M
+is "a schedule: status 0" $status 0
+has "its rounds, messages and bytes" "$dir/out" '^allreduce of 1M bytes by ring, 4 ranks: 6 rounds, 24 messages, 6M bytes in all$'
+is "a table of its messages, round by round" "$(sed -n '/^round 2/,/^round 3/p' "$dir/out" | sed 's/  */ /g')" "round 2
+ 0 -> 1 256K recv+512K into recv+512K = send+512K op message
+ 1 -> 2 256K recv+768K into recv+768K = send+768K op message
+ 2 -> 3 256K recv into recv = send op message
+ 3 -> 0 256K recv+256K into recv+256K = send+256K op message
+round 3"
+explain --schedule allreduce --algorithm ring --ranks 64 --bytes 64K
+is "with more ranks a line a round" "$(awk '$2 == 64' "$dir/out" | wc -l)" 126
+explain --schedule broadcast --algorithm binomial --ranks 8 --bytes 8 --root 3
+has "a tree from its root" "$dir/out" '^ +3 -> 7 +8 '
+explain --schedule barrier --ranks 1
+has "a rank alone sends nothing" "$dir/out" '1 rank: 0 rounds, 0 messages'
+
+# parses FILE...: are these XML documents, in which no label lies on another?
+parses() {
+    python3 - "$@" <<'END'
+import sys, xml.dom.minidom
+for name in sys.argv[1:]:
+    boxes = []
+    for t in xml.dom.minidom.parse(name).getElementsByTagName("text"):
+        size = 16 if "16px" in t.getAttribute("style") else 12
+        x, y, wide = float(t.getAttribute("x")), float(t.getAttribute("y")), 0.62 * size * len(t.firstChild.data)
+        x -= {"middle": wide / 2, "end": wide}.get(t.getAttribute("text-anchor"), 0)
+        boxes.append((x, y - size, x + wide, y, t.firstChild.data))
+    for i, a in enumerate(boxes):
+        for b in boxes[i + 1:]:
+            if a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]:
+                print(name, "has", a[4], "over", b[4])
+END
+}
+
+for kind in allreduce broadcast reduce allgather reduce_scatter alltoall gather scatter allgatherv barrier scan; do
+    for ranks in 2 5 16; do
+        explain --schedule $kind --ranks $ranks --bytes 100000 --svg "$dir/$kind-$ranks.svg"
+        [ $status = 0 ] || echo "# $kind on $ranks ranks has status $status"
+    done
+done
+none "pictures are XML, and no label lies on another" "$(parses "$dir"/*-*.svg 2>&1)"
+is "there are all" "$(find "$dir" -name '*-*.svg' | wc -l)" 33
+explain --schedule allreduce --algorithm ring --ranks 8 --bytes 1M --svg "$dir/ring.svg"
+is "an arrow for each message" "$(grep -c 'class="arrow"' "$dir/ring.svg")" 112
+is "a mark for each reduction, and two in the legend" "$(grep -o 'class="sign"' "$dir/ring.svg" | wc -l)" $((56 + 2))
+explain --schedule allreduce --svg /nosuch/x.svg
+is "a file that cannot be written: status 1" $status 1
+has "and why" "$dir/err" "^coll explain: cannot write '/nosuch/x.svg': No such file"
+explain --schedule allreduce --ranks 40 --svg "$dir/forty.svg"
+has "a picture of too many ranks is refused" "$dir/err" 'a picture has up to 32 ranks'
+
+explain --schedule reduce --algorithm binomial --ranks 4 --bytes 64 --goal
+is "GOAL: sends and receives" "$(grep -cE '^l[0-9]+: (send|recv) 64b (to|from) [0-3] tag [0-9]+$' "$dir/out")" 6
+is "and the reductions" "$(grep -cE '^r[0-9]+: calc 64$' "$dir/out")" 3
+is "every label that is required is there" "$(awk '
+    /^rank/ { split("", known) }
+    /: / { sub(/:/, "", $1); known[$1] }
+    / requires / { if (!($1 in known) || !($3 in known)) print }' "$dir/out")" ""
+
+refused() {
+    local name=$1 text=$2
+    shift 2
+    explain "$@"
+    is "$name: status 2" $status 2
+    has "$name: why" "$dir/err" "$text"
+}
+refused "no collective" "'allreduc' is no collective" --schedule allreduc
+refused "no algorithm" "allreduce has no algorithm 'rng'; expected one of .*ring" --schedule allreduce --algorithm rng
+refused "an algorithm that needs nodes" 'two_level does not work for 4 ranks on 4 nodes: it needs several nodes' \
+    --schedule allreduce --algorithm two_level
+refused "a root that is no rank" 'root is 4, but ranks go from 0 to 3' --schedule broadcast --root 4
+refused "a size" "'x' is no value for --bytes" --schedule allreduce --bytes x
+refused "dumps and a schedule" 'goes neither with dumps' --schedule allreduce "$dir"
+refused "a picture of dumps" 'need --schedule' --svg x "$dir"
 
 done_testing

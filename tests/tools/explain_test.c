@@ -322,6 +322,36 @@ static void test_malformed(void)
 	drop();
 }
 
+/* Files that were read while the job ran. */
+static void test_running(void)
+{
+	const struct explain_comm *comm;
+
+	for (int idle = 0; idle < 2; idle++) {
+		for (int r = 0; r < 3; r++) {
+			begin(r, 3, 0, 0, "");
+			used = (size_t)(strstr(text, "# failed") - text);
+			add("# read 1700000000.500\n"
+			    "# number collective kind dtype op count bytes root_or_peer tag state "
+			    "issued started ended description\n");
+			add("%d %d barrier - - 0 0 - - %s %d.900 %d.900 - barrier\n", 8 - (r == 1),
+			    8 - (r == 1), r == 1 ? "done" : "running",
+			    idle ? 1699999990 : 1699999999, idle ? 1699999990 : 1699999999);
+			end();
+		}
+		comm = group();
+		is_int((int64_t)e.notes, 0, "no fault in the files");
+		is_int(comm->cause, idle ? CAUSE_BEHIND : CAUSE_NONE, "%s",
+		       idle ? "a rank that makes no call is behind"
+			    : "a rank that makes calls is not");
+		has_str(comm->verdict,
+			idle ? "rank 1 has made 7 collectives, others 8, and made no call for 9.6 s"
+			     : "the ranks were at work: they had made 7 to 8 collectives",
+			"the verdict");
+		drop();
+	}
+}
+
 /* A rank's second file of the same id belongs to a second communicator. */
 static void test_again(void)
 {
@@ -346,6 +376,7 @@ int main(void)
 	test_differs();
 	test_messages();
 	test_malformed();
+	test_running();
 	test_again();
 	return done_testing();
 }

@@ -422,12 +422,15 @@ static void say_sentence(struct explain_comm *comm)
 
 static void say_none(struct explain_comm *comm)
 {
+	if (comm->least < comm->most) {
+		say(comm, "the ranks were at work: they had made %llu to %llu collectives",
+		    (unsigned long long)comm->least, (unsigned long long)comm->most);
+		return;
+	}
+	say(comm, "no rank is behind or gone, and no call differs");
 	if (comm->most)
-		say(comm, "no rank is behind or gone, and no call differs: %s %llu collective%s",
-		    comm->n == 1 ? "it has made" : "all have made", (unsigned long long)comm->most,
-		    comm->most == 1 ? "" : "s");
-	else
-		say(comm, "no rank is behind or gone, and no call differs");
+		say(comm, ": %s %llu collective%s", comm->n == 1 ? "it has made" : "all have made",
+		    (unsigned long long)comm->most, comm->most == 1 ? "" : "s");
 	say_waiting(comm);
 }
 
@@ -445,10 +448,26 @@ static int cause_behind_is_free(const struct explain_comm *comm)
 	return 0;
 }
 
+/*
+ * Files of a communicator that has not failed are read one after another while the ranks go on, so ranks that still make calls
+ * are not behind.
+ */
+enum { CAUSE_IDLE_MS = 1000 };
+
+static int cause_is_running(const struct explain_comm *comm)
+{
+	for (int i = 0; i < comm->nclasses && !comm->failed; i++)
+		if (comm->class[i].idle_ms < 0 || comm->class[i].idle_most_ms > CAUSE_IDLE_MS)
+			return 0;
+	return !comm->failed;
+}
+
 static enum explain_cause cause_find(const struct explain_comm *comm)
 {
 	if (comm->differs)
 		return CAUSE_DIFFERS;
+	if (cause_is_running(comm))
+		return CAUSE_NONE;
 	if (comm->gone.n)
 		return CAUSE_GONE;
 	if (comm->nfailures && comm->failure[0].code == COLL_ERR_MISMATCH)

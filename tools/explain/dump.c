@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dump.c - reads the files that the option `dump` has ranks write (core/watch/call_log_dump.c).  A file may hold several dumps
+ * dump.c - reads the files that the option `dump` has ranks write (core/watch/call_log_dump.c), or that another program writes
+ * in the same format of ranks that have not failed.  A file may hold several dumps
  * after one another.  The line with the names of the columns says where each column is, so that files of older and newer
  * versions are read; the description is the rest of a line.
  */
@@ -295,7 +296,7 @@ static void read_head(struct reader *r, char *at)
 	r->dump = &e->dump[e->ndumps++];
 }
 
-/* Reads "1700000000.123 code 8 text ...", behind "# failed". */
+/* Reads "1700000000.123 code 8 text ...", behind "# failed"; a communicator that has not failed has the time only. */
 static void read_failed(struct reader *r, char *at)
 {
 	struct explain_dump *dump = r->dump;
@@ -491,7 +492,7 @@ static void read_comment(struct reader *r)
 		read_head(r, r->text + 2);
 	else if (r->dump == NULL)
 		return;
-	else if (read_begins(r->text, "# failed ", &at) || read_begins(r->text, "# written ", &at))
+	else if (read_begins(r->text, "# failed ", &at) || read_begins(r->text, "# read ", &at))
 		read_failed(r, at);
 	else if (read_begins(r->text, "# copied through host memory: ", &at))
 		r->dump->staged = explain_text(r->e, at, strlen(at));

@@ -120,7 +120,7 @@ static void svg_line(FILE *out, const struct svg_panel *p, size_t first, int num
 	const char *command = "M";
 	char style[32];
 
-	fprintf(out, "<path class=\"line\" stroke=\"%s\"%s d=\"", colour,
+	fprintf(out, "<path class=\"line\" style=\"stroke:%s\"%s d=\"", colour,
 		number / SVG_COLOURS % 2 ? " stroke-dasharray=\"6 3\"" : "");
 	for (size_t i = first; i < p->chart->points; i++) {
 		const struct perf_point *at = &p->chart->point[i];

@@ -63,6 +63,10 @@ static void run(struct rank *r)
 	float host[COUNT] = {0}, *x = host;
 
 	if (on_device) {
+		/* The other lane of the communicator has a call, too. */
+		if (coll_allreduce(host, host, COUNT, COLL_FLOAT32, COLL_SUM, r->comm, NULL) ||
+		    coll_sync(r->comm))
+			return;
 		x = device_alloc(sizeof(host));
 		device_copy(x, host, sizeof(host));
 	}

@@ -150,6 +150,17 @@ static void document_failures(struct json *json, const struct explain_comm *comm
 	json_array_end(json);
 }
 
+static void document_file(struct json *json, const struct explain_dump *dump)
+{
+	json_object(json, NULL);
+	json_int(json, "rank", dump->rank);
+	json_int(json, "world_rank", dump->world_rank);
+	json_string(json, "host", dump->host);
+	json_int(json, "pid", dump->pid);
+	json_string(json, "file", dump->file);
+	json_object_end(json);
+}
+
 static void document_comm(struct json *json, const struct explain_comm *comm)
 {
 	char job[32];
@@ -165,6 +176,10 @@ static void document_comm(struct json *json, const struct explain_comm *comm)
 	json_bool(json, "failed", comm->failed);
 	json_string(json, "cause", explain_cause_names[comm->cause]);
 	json_string(json, "verdict", comm->verdict);
+	json_array(json, "files");
+	for (int i = 0; i < comm->n; i++)
+		document_file(json, comm->rank[i].dump);
+	json_array_end(json);
 	document_ranks(json, "no_file", &comm->missing);
 	document_ranks(json, "lost", &comm->gone);
 	document_ranks(json, "left", &comm->left);

@@ -216,12 +216,24 @@ const struct explain_rank *explain_rank_at(const struct explain_comm *comm, int3
 	return low < comm->n && comm->rank[low].rank == rank ? &comm->rank[low] : NULL;
 }
 
-/* The gravest cause first; of equal ones the communicator whose first failure is the earliest. */
+static int group_waits(const struct explain_comm *comm)
+{
+	for (int i = 0; i < comm->nclasses; i++)
+		if (comm->class[i].first->waits != NULL)
+			return 1;
+	return 0;
+}
+
+/*
+ * The gravest cause first; of equal ones a communicator in which ranks wait, since a failure ends the communicators beside it too;
+ * then the communicator whose first failure is the earliest.
+ */
 static int group_by_cause(const void *x, const void *y)
 {
 	const struct explain_comm *a = x, *b = y;
 	int by = order((int)a->cause, (int)b->cause);
 
+	by = by ? by : group_waits(b) - group_waits(a);
 	if (!by && a->nfailures && b->nfailures)
 		by = order(a->failure[0].ms, b->failure[0].ms);
 	return by ? by : group_by_number(a->head, b->head);

@@ -14,7 +14,8 @@ enum {
 	PAGE_LONELY = 8,
 	PAGE_SIDES = 6,
 	PAGE_STAGED = 4,
-	PAGE_COMMS = 8
+	PAGE_COMMS = 8,
+	PAGE_WORLD = 16
 };
 
 static void page_more(FILE *out, int all, int shown, const char *what)
@@ -104,6 +105,22 @@ static void page_ranks(FILE *out, const struct explain_comm *comm)
 	if (others.n)
 		fprintf(out, "    %s: no file\n", explain_set_text(&others, list, sizeof(list)));
 	explain_set_free(&others);
+}
+
+/* A communicator made from another numbers its ranks anew. */
+static void page_world(FILE *out, const struct explain_comm *comm)
+{
+	int other = 0, shown = 0;
+
+	for (int i = 0; i < comm->n; i++)
+		other |= comm->rank[i].dump->world_rank != comm->rank[i].rank;
+	if (!other)
+		return;
+	fprintf(out, "  World ranks:");
+	for (; shown < comm->n && shown < PAGE_WORLD; shown++)
+		fprintf(out, "%s rank %d is %d", shown ? "," : "", comm->rank[shown].rank,
+			comm->rank[shown].dump->world_rank);
+	fprintf(out, "%s\n", shown < comm->n ? ", ..." : "");
 }
 
 /* -------------------------------------------------------------------------- differences -- */
@@ -247,6 +264,7 @@ static void page_comm(FILE *out, const struct explain_comm *comm, int only)
 	if (!only)
 		fprintf(out, "  %s\n", comm->verdict);
 	page_ranks(out, comm);
+	page_world(out, comm);
 	page_differences(out, comm);
 	page_messages(out, comm);
 	page_failures(out, comm);
@@ -285,8 +303,11 @@ void explain_print(const struct explain *e, const struct explain_job *job, FILE 
 	if (job->n)
 		fprintf(out, "%s\n", job->comm[0].verdict);
 	if (job->n > 1)
-		fprintf(out, "(of communicator %s; the files are of %d communicators%s)\n",
-			job->comm[0].head->comm, job->n, jobs > 1 ? ", and of several jobs" : "");
+		fprintf(out,
+			"(of communicator %s over %s; there are %d, where calls over "
+			"another backend count as one of their own%s)\n",
+			job->comm[0].head->comm, job->comm[0].head->backend, job->n,
+			jobs > 1 ? "; they are of several jobs" : "");
 	for (int i = 0; i < job->n && i < PAGE_COMMS; i++)
 		page_comm(out, &job->comm[i], job->n == 1);
 	page_more(out, job->n, PAGE_COMMS, "communicators");

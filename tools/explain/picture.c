@@ -227,9 +227,9 @@ static void picture_draw(FILE *out, const void *what)
 		  ".arrow{stroke-width:1.5}.mark{fill:#fff;stroke:#333;stroke-width:1.5}"
 		  ".sign{stroke:#333;stroke-width:1.5}.bytes{font-size:11px}",
 		  PICTURE_LEFT - 60, schedule_title(s, title));
-	svg_text(out, PICTURE_LEFT - 60, 48, "", "%d round%s, %llu messages, %s bytes in all",
+	svg_text(out, PICTURE_LEFT - 60, 48, "", "%d round%s, %llu message%s, %s bytes in all",
 		 s->rounds, s->rounds == 1 ? "" : "s", (unsigned long long)s->messages,
-		 schedule_size(s->bytes, size));
+		 s->messages == 1 ? "" : "s", schedule_size(s->bytes, size));
 	fprintf(out, "<defs>\n");
 	for (int i = 0; i < SVG_COLOURS; i++)
 		fprintf(out,

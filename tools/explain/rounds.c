@@ -107,9 +107,9 @@ void schedule_print(const struct schedule *s, FILE *out)
 {
 	char title[160], size[32];
 
-	fprintf(out, "%s: %d round%s, %llu messages, %s bytes in all\n", schedule_title(s, title),
+	fprintf(out, "%s: %d round%s, %llu message%s, %s bytes in all\n", schedule_title(s, title),
 		s->rounds, s->rounds == 1 ? "" : "s", (unsigned long long)s->messages,
-		schedule_size(s->bytes, size));
+		s->messages == 1 ? "" : "s", schedule_size(s->bytes, size));
 	fprintf(out, "%s; the rules %s it here\n", s->info.description,
 		s->chosen ? "choose" : "do not choose");
 	if (s->c.nranks > SCHEDULE_TABLE_RANKS) {

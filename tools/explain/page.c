@@ -51,7 +51,8 @@ static void page_waits(FILE *out, const struct explain_comm *comm,
 	if (r->waits->collective && r->waits->tag >= 0)
 		fprintf(out, ", label %" PRId64, r->waits->tag);
 	if (r->waits->state == STATE_QUEUED)
-		fprintf(out, ", which has not begun");
+		fprintf(out, ", which has not begun (its group is open, or it waits for its turn "
+			     "or a stream)");
 	if (class->wait_ms >= 0)
 		fprintf(out, ", for %s", page_seconds(class->wait_ms, class->wait_most_ms, time));
 	if (!class->mixed)

@@ -494,7 +494,8 @@ def write_algorithms(manual, options):
     lines = manual.heading("Description") + [
         "The library composes a collective from messages by one of the algorithms below. Rules choose the "
         "algorithm: :manpage:`coll.conf(5)` has their form. ``coll info --algorithms`` shows the rules in force, "
-        "``coll prove`` proves the algorithms, and ``coll model`` estimates their time. A word below an algorithm says:",
+        "``coll prove`` proves the algorithms, ``coll model`` estimates their time, and ``coll explain --schedule`` "
+        "draws them. A word below an algorithm says:",
         ""]
     for flag, sentence in flag_sentences(manual).items():
         lines += [flag_word(flag), "   " + manual.inline(sentence), ""]

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "check/check.h"
 #include "doctor/doctor.h"
+#include "explain/explain.h"
 #include "info/info.h"
 #include "lib/tool.h"
 #include "model/model.h"
@@ -14,8 +15,9 @@
 #include "prove/prove.h"
 #include "run/run.h"
 
-static const struct tool_command *const main_commands[] = {
-	&tool_check, &tool_doctor, &tool_info, &tool_model, &tool_perf, &tool_prove, &tool_run};
+static const struct tool_command *const main_commands[] = {&tool_check, &tool_doctor, &tool_explain,
+							   &tool_info,  &tool_model,  &tool_perf,
+							   &tool_prove, &tool_run};
 
 enum { MAIN_COMMANDS = sizeof(main_commands) / sizeof(main_commands[0]) };
 

@@ -12,6 +12,7 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/trust.h"
+#include "schedule/algo.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -162,6 +163,17 @@ static const char *dump_state(const struct lane *lane, const struct record *op)
 				: "queued";
 }
 
+/* The algorithm that composes a collective, or "-". */
+static const char *dump_algorithm(const struct lane *lane, const struct record *op)
+{
+	const struct signature call = {{op->meta[0], op->meta[1]}};
+	const struct algo *algo = NULL;
+
+	if (kind_at(op->kind)->is_collective && !lane->native)
+		algo = algo_at(signature_algorithm(&call));
+	return algo ? algo->name : "-";
+}
+
 static void dump_add_op(struct dump *dump, const struct lane *lane, uint64_t number,
 			const struct record *op)
 {
@@ -185,7 +197,7 @@ static void dump_add_op(struct dump *dump, const struct lane *lane, uint64_t num
 	dump_add_time(dump, op->issued_us);
 	dump_add_time(dump, op->started_us);
 	dump_add_time(dump, op->ended_us);
-	dump_add(dump, " %s\n", what);
+	dump_add(dump, " %s %s\n", dump_algorithm(lane, op), what);
 }
 
 /* A message has the columns of an operation, but no number, and it begins at once. */
@@ -211,7 +223,7 @@ static void dump_add_message(struct dump *dump, const struct lane *lane,
 	dump_add_time(dump, message->issued_us);
 	dump_add_time(dump, message->issued_us);
 	dump_add_time(dump, message->ended_us);
-	dump_add(dump, " %s\n", what);
+	dump_add(dump, " - %s\n", what);
 }
 
 static void dump_add_head(struct dump *dump, const struct lane *lane)
@@ -247,7 +259,7 @@ static void dump_add_head(struct dump *dump, const struct lane *lane)
 		       "# times in seconds since 1970, in steps of the kernel's tick; -: not yet, "
 		       "not known, or not of this kind\n"
 		       "# number collective kind dtype op count bytes root_or_peer tag state "
-		       "issued started ended description\n");
+		       "issued started ended algorithm description\n");
 }
 
 static void dump_fill(struct dump *dump, struct lane *lane)

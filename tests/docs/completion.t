@@ -19,6 +19,8 @@ coll perf --dat|coll perf --datatype
 coll perf --datatype float8e5|coll perf --datatype float8e5m2
 coll perf -o minl|coll perf -o minloc
 coll perf allr|coll perf allreduce
+coll explain --schedule allr|coll explain --schedule allreduce
+coll explain --go|coll explain --goal
 coll run --gra|coll run --grace
 coll run --bind-to sh|coll run --bind-to share
 coll run -b simul|coll run -b simulated

@@ -160,7 +160,7 @@ static void test_missing_call(void)
 	if (!is_int(done, SIZE - 1, "%s: those that are done, with their times", backend))
 		diag("%s", line_of(1));
 	if (!ok(!strncmp(line_of(0), "71 71 broadcast int32 - 2 8 1 - running ", 40) &&
-			strstr(line_of(0), " - broadcast of 2 int32 with root 1"),
+			strstr(line_of(0), " - binomial broadcast of 2 int32 with root 1"),
 		"%s: the one that is not", backend))
 		diag("%s", line_of(0));
 	ok(strstr(dump.line[1], " rank 0 ranks 2 world_rank 0 ") && strstr(dump.line[1], backend) &&

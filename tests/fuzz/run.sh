@@ -24,13 +24,17 @@ fi
 cat >"$build/compile" <<END
 exec $cc -std=c11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all \\
     -D_GNU_SOURCE -DPACKAGE_VERSION='"0.0.0"' -DCOLL_SYSCONFDIR=NULL -DCOLL_PLUGINDIR=NULL \\
-    -Iinclude -iquote core -iquote plugins/tcp -pthread "\$@"
+    -Iinclude -iquote core -iquote plugins/tcp -iquote tools -pthread "\$@"
 END
-find core plugins/tcp -name '*.c' ! -name tcp_cipher.c | xargs -P "$(nproc)" -I{} sh -c '
+{
+    find core plugins/tcp -name '*.c' ! -name tcp_cipher.c
+    for part in cause compare document dump group messages page set; do echo "tools/explain/$part.c"; done
+    printf '%s\n' tools/lib/grow.c tools/lib/json.c
+} | xargs -P "$(nproc)" -I{} sh -c '
     object=$1/$(echo "$2" | tr / _).o
     sh "$1/compile" -fsanitize=fuzzer-no-link -c "$2" -o "$object"' sh "$build" {} || exit 1
 rm -f "$build"/lib*.a
-ar rc "$build/libcore.a" "$build"/core_*.o && ar rc "$build/libtcp.a" "$build"/plugins_tcp_*.o || exit 1
+ar rc "$build/libcore.a" "$build"/core_*.o "$build"/tools_*.o && ar rc "$build/libtcp.a" "$build"/plugins_tcp_*.o || exit 1
 
 # shellcheck disable=SC2046 # a list of names
 [ "$#" -gt 0 ] || set -- $(ls tests/fuzz/*_fuzz.c | sed 's|.*/\(.*\)_fuzz\.c|\1|')

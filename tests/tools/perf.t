@@ -161,6 +161,7 @@ is "the heading has a name for each column" "$(sed -n '/^#.*size/p' "$dir/out" |
 perf -t 2 -b 8 -e 4K -f 4 -n 1 -d all --svg "$dir/chart.svg" allgather
 is "--svg: status 0" $status 0
 has "--svg: a line for each type" "$dir/chart.svg" 'allgather, float64'
+has "--svg: in a colour that the style of the grid does not replace" "$dir/chart.svg" 'class="line" style="stroke:#d55e00"'
 if command -v python3 >/dev/null; then
     is "--svg: well-formed, two panels with a line a type" "$(python3 -c 'import sys, xml.etree.ElementTree as E
 r = E.parse(sys.argv[1]).getroot()

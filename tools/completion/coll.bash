@@ -77,6 +77,29 @@ _coll_doctor() {
     _coll_words '--json --no-links --strict -h --help' "$1"
 }
 
+_coll_explain() {
+    case $2 in
+    --schedule)
+        _coll_words 'allreduce broadcast reduce allgather allgatherv reduce_scatter reduce_scatterv
+            alltoall alltoallv gather gatherv scatter scatterv barrier scan exscan' "$1"
+        ;;
+    --algorithm)
+        _coll_words "$(coll prove --ranks 2 --count 0 2>/dev/null |
+            sed -n 's|^[a-z_]*/\([a-z_]*\) .*|\1|p' | sort -u)" "$1"
+        ;;
+    --ranks | --bytes | --root | --node-size | --segment) ;;
+    *)
+        case $1 in
+        -*)
+            _coll_words '--json --schedule --ranks --bytes --algorithm --root --node-size --segment --svg
+                --goal -h --help' "$1"
+            ;;
+        *) mapfile -t COMPREPLY < <(compgen -f -- "$1") ;;
+        esac
+        ;;
+    esac
+}
+
 _coll_prove() {
     case $2 in
     -a | --algorithm)
@@ -174,13 +197,14 @@ _coll() {
 
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        _coll_words 'help check doctor info model perf prove run -h --help -V --version' "$current"
+        _coll_words 'help check doctor explain info model perf prove run -h --help -V --version' "$current"
         return
     fi
     case ${COMP_WORDS[1]} in
-    help) _coll_words 'check doctor info model perf prove run' "$current" ;;
+    help) _coll_words 'check doctor explain info model perf prove run' "$current" ;;
     check) _coll_check "$current" "$previous" ;;
     doctor) _coll_doctor "$current" ;;
+    explain) _coll_explain "$current" "$previous" ;;
     info) _coll_info "$current" "$previous" ;;
     model) _coll_model "$current" "$previous" ;;
     perf) _coll_perf "$current" "$previous" ;;

@@ -26,6 +26,7 @@ _coll_info_names() {
 _coll_value() {
     case $1/$2 in
     perf/-d | perf/--datatype) _coll_perf_words --datatype ;;
+    explain/--schedule) _coll_perf_words ;;
     perf/-o | perf/--op) _coll_perf_words --op ;;
     perf/-c | perf/--check) compadd yes no ;;
     perf/-m | perf/--memory) compadd host cuda managed ;;
@@ -57,6 +58,7 @@ _coll() {
         perf) _coll_perf_words ;;
         run) _command_names -e || _files ;;
         check) _files -g '*.so' ;;
+        explain) _files ;;
         esac
     fi
 }

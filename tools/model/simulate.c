@@ -45,7 +45,7 @@ static void event_push(struct model_run *m, double time, int kind, int step)
 	const struct model_event e = {time, kind, step};
 	int at = m->events++;
 
-	m->heap = prove_grow(m->heap, &m->cap_heap, m->events, sizeof(*m->heap));
+	m->heap = tool_grow(m->heap, &m->cap_heap, m->events, sizeof(*m->heap));
 	for (; at > 0 && event_before(&e, &m->heap[(at - 1) / 2]); at = (at - 1) / 2)
 		m->heap[at] = m->heap[(at - 1) / 2];
 	m->heap[at] = e;
@@ -182,11 +182,11 @@ static void simulate_begin(struct model_run *m, struct prove *p,
 	int nranks = p->c->nranks, nodes = (nranks - 1) / machine->node_size + 1;
 
 	m->events = 0;
-	m->rank = prove_grow(m->rank, &m->cap_ranks, nranks, sizeof(*m->rank));
-	m->port = prove_grow(m->port, &m->cap_ports, nodes, sizeof(*m->port));
+	m->rank = tool_grow(m->rank, &m->cap_ranks, nranks, sizeof(*m->rank));
+	m->port = tool_grow(m->port, &m->cap_ports, nodes, sizeof(*m->port));
 	memset(m->rank, 0, (size_t)nranks * sizeof(*m->rank));
 	memset(m->port, 0, (size_t)nodes * sizeof(*m->port));
-	m->core = prove_grow(m->core, &m->cap_cores, nodes * machine->cores + 1, sizeof(*m->core));
+	m->core = tool_grow(m->core, &m->cap_cores, nodes * machine->cores + 1, sizeof(*m->core));
 	memset(m->core, 0, ((size_t)nodes * (size_t)machine->cores + 1) * sizeof(*m->core));
 	for (int g = 0; g < p->nsteps; g++) {
 		const coll_step_t *s = prove_step(p, g);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "lib/svg.h"
 #include "perf/perf.h"
 
 /* The file holds two panels below each other. */
@@ -14,13 +15,8 @@ enum {
 	SVG_LEFT = 80,
 	SVG_RIGHT = 220, /* room for the names of the lines */
 	SVG_TOP = 40,
-	SVG_BOTTOM = 60,
-	SVG_COLOURS = 8
+	SVG_BOTTOM = 60
 };
-
-/* Colours that people with any colour vision can tell apart, after Okabe and Ito. */
-static const char *const svg_colours[SVG_COLOURS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-						     "#e69f00", "#56b4e9", "#000000", "#999999"};
 
 /* One panel: its place, and the logarithms at the ends of its axes. */
 struct svg_panel {
@@ -97,20 +93,17 @@ static void svg_grid(FILE *out, const struct svg_panel *p)
 		const int unit = (int)e / 10;
 
 		fprintf(out, "<path d=\"M%.1f %.1fV%.1f\"/>", x, p->top + SVG_TOP, bottom);
-		fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.0f%s</text>\n",
-			x, bottom + 18, exp2(e - 10 * unit), units[unit]);
+		svg_text(out, x, bottom + 18, "text-anchor=\"middle\"", "%.0f%s",
+			 exp2(e - 10 * unit), units[unit]);
 	}
 	for (double e = p->y_min; e <= p->y_max; e++) {
 		const double y = svg_y(p, pow(10, e));
 
 		fprintf(out, "<path d=\"M%d %.1fH%.1f\"/>", SVG_LEFT, y, right);
-		fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
-			SVG_LEFT - 8, y + 4, pow(10, e));
+		svg_text(out, SVG_LEFT - 8, y + 4, "text-anchor=\"end\"", "%g", pow(10, e));
 	}
-	fprintf(out, "<text x=\"%d\" y=\"%.1f\">%s</text>\n", SVG_LEFT, p->top + SVG_TOP - 10,
-		p->label);
-	fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">bytes</text>\n", right,
-		bottom + 36);
+	svg_text(out, SVG_LEFT, p->top + SVG_TOP - 10, "", "%s", p->label);
+	svg_text(out, right, bottom + 36, "text-anchor=\"end\"", "bytes");
 }
 
 static int svg_same_line(const struct perf_point *a, const struct perf_point *b)
@@ -125,8 +118,9 @@ static void svg_line(FILE *out, const struct svg_panel *p, size_t first, int num
 	const char *colour = svg_colours[number % SVG_COLOURS];
 	const double x = SVG_WIDTH - SVG_RIGHT + 16, y = p->top + SVG_TOP + 8 + 18.0 * number;
 	const char *command = "M";
+	char style[32];
 
-	fprintf(out, "<path class=\"line\" stroke=\"%s\"%s d=\"", colour,
+	fprintf(out, "<path class=\"line\" style=\"stroke:%s\"%s d=\"", colour,
 		number / SVG_COLOURS % 2 ? " stroke-dasharray=\"6 3\"" : "");
 	for (size_t i = first; i < p->chart->points; i++) {
 		const struct perf_point *at = &p->chart->point[i];
@@ -137,10 +131,11 @@ static void svg_line(FILE *out, const struct svg_panel *p, size_t first, int num
 			svg_y(p, svg_value(p, at)));
 		command = "L";
 	}
-	fprintf(out, "\"/>\n<text x=\"%.1f\" y=\"%.1f\" style=\"fill:%s\">%s, %s%s%s</text>\n", x,
-		y, colour, begin->kind->name, coll_dtype_name(begin->dtype),
-		begin->kind->reduces ? ", " : "",
-		begin->kind->reduces ? coll_op_name(begin->op) : "");
+	fprintf(out, "\"/>\n");
+	snprintf(style, sizeof(style), "style=\"fill:%s\"", colour);
+	svg_text(out, x, y, style, "%s, %s%s%s", begin->kind->name, coll_dtype_name(begin->dtype),
+		 begin->kind->reduces ? ", " : "",
+		 begin->kind->reduces ? coll_op_name(begin->op) : "");
 }
 
 static void svg_panel(FILE *out, struct svg_panel *p)
@@ -159,44 +154,40 @@ static void svg_panel(FILE *out, struct svg_panel *p)
 	}
 }
 
-static void svg_write(FILE *out, const struct perf_chart *chart, const char *title)
+/* A chart and its title. */
+struct svg_picture {
+	const struct perf_chart *chart;
+	const char *title;
+};
+
+static void svg_write(FILE *out, const void *what)
 {
-	struct svg_panel time = {.chart = chart,
+	const struct svg_picture *picture = what;
+	struct svg_panel time = {.chart = picture->chart,
 				 .label = "time of a call (us, mean, out of place)",
 				 .of_time = 1,
 				 .top = SVG_TOP};
-	struct svg_panel busbw = {
-		.chart = chart, .label = "bus bandwidth (GB/s)", .top = SVG_TOP + SVG_PANEL};
+	struct svg_panel busbw = {.chart = picture->chart,
+				  .label = "bus bandwidth (GB/s)",
+				  .top = SVG_TOP + SVG_PANEL};
 
-	fprintf(out,
-		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
-		"height=\"%d\">\n"
-		"<style>text{font:12px sans-serif;fill:#333}path{stroke:#ddd;fill:none}"
-		".line{stroke-width:2}</style>\n"
-		"<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
-		"<text x=\"%d\" y=\"28\" style=\"font-size:16px\">%s</text>\n",
-		SVG_WIDTH, SVG_TOP + 2 * SVG_PANEL, SVG_WIDTH, SVG_TOP + 2 * SVG_PANEL, SVG_LEFT,
-		title);
+	svg_begin(out, SVG_WIDTH, SVG_TOP + 2 * SVG_PANEL,
+		  "path{stroke:#ddd;fill:none}.line{stroke-width:2}", SVG_LEFT, picture->title);
 	svg_panel(out, &time);
 	svg_panel(out, &busbw);
-	fprintf(out, "</svg>\n");
+	svg_end(out);
 }
 
 int perf_chart_write(struct perf_chart *chart, const char *path, const char *title)
 {
-	FILE *out = chart->failed ? NULL : fopen(path, "w");
-	int failed = out == NULL;
+	const struct svg_picture picture = {chart, title};
+	int status = -1;
 
 	if (chart->failed)
-		errno = ENOMEM;
-	if (out != NULL) {
-		svg_write(out, chart, title);
-		failed = ferror(out);
-		failed |= fclose(out) != 0;
-	}
-	if (failed)
-		fprintf(stderr, "coll perf: cannot write '%s': %s\n", path, strerror(errno));
+		fprintf(stderr, "coll perf: cannot write '%s': %s\n", path, strerror(ENOMEM));
+	else
+		status = svg_save("perf", path, svg_write, &picture);
 	free(chart->point);
 	*chart = (struct perf_chart){0};
-	return failed ? -1 : 0;
+	return status;
 }

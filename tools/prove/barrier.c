@@ -40,7 +40,7 @@ void prove_barrier(struct prove *p)
 {
 	size_t n = (size_t)p->nactors;
 	int cap = 0;
-	uint8_t *entered = prove_grow(NULL, &cap, p->nsteps + 1, n);
+	uint8_t *entered = tool_grow(NULL, &cap, p->nsteps + 1, n);
 
 	memset(entered, 0, n * (size_t)p->nsteps);
 	/*

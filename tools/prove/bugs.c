@@ -45,10 +45,10 @@ static void bug_wait(struct prove *p, int rank, int i, int on)
 {
 	coll_step_t *s = &p->rank[rank].step[i];
 	int cap = 0;
-	int32_t *after = prove_grow(NULL, &cap, (int)s->after_count + 1, sizeof(*after));
+	int32_t *after = tool_grow(NULL, &cap, (int)s->after_count + 1, sizeof(*after));
 
-	p->mutant_arrays = prove_grow(p->mutant_arrays, &p->cap_mutant_arrays,
-				      p->nmutant_arrays + 1, sizeof(*p->mutant_arrays));
+	p->mutant_arrays = tool_grow(p->mutant_arrays, &p->cap_mutant_arrays, p->nmutant_arrays + 1,
+				     sizeof(*p->mutant_arrays));
 	p->mutant_arrays[p->nmutant_arrays++] = after;
 	if (s->after_count)
 		memcpy(after, s->after, s->after_count * sizeof(*after));
@@ -68,7 +68,7 @@ static int bug_repeat(struct prove *p, int rank, int i)
 				bug_wait(p, rank, later, copy);
 				break;
 			}
-	r->step = prove_grow(r->step, &r->cap_steps, r->nsteps + 1, sizeof(*r->step));
+	r->step = tool_grow(r->step, &r->cap_steps, r->nsteps + 1, sizeof(*r->step));
 	r->step[copy] = r->step[i];
 	r->step[copy].after_count = 0;
 	r->nsteps++;

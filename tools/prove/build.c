@@ -11,7 +11,7 @@ void prove_reserve(struct prove *p, int nranks)
 
 	if (actors <= cap)
 		return;
-	p->rank = prove_grow(p->rank, &p->cap_ranks, actors, sizeof(*p->rank));
+	p->rank = tool_grow(p->rank, &p->cap_ranks, actors, sizeof(*p->rank));
 	memset(p->rank + cap, 0, (size_t)(p->cap_ranks - cap) * sizeof(*p->rank));
 	n = (size_t)p->cap_ranks;
 	free(p->nodes);
@@ -20,12 +20,12 @@ void prove_reserve(struct prove *p, int nranks)
 	free(p->recvcounts);
 	free(p->recvdispls);
 	free(p->joined);
-	p->nodes = prove_grow(NULL, &(int){0}, (int)n, sizeof(*p->nodes));
-	p->joined = prove_grow(NULL, &(int){0}, (int)n, sizeof(*p->joined));
-	p->sendcounts = prove_grow(NULL, &(int){0}, (int)(n * n), sizeof(*p->sendcounts));
-	p->senddispls = prove_grow(NULL, &(int){0}, (int)(n * n), sizeof(*p->senddispls));
-	p->recvcounts = prove_grow(NULL, &(int){0}, (int)(n * n), sizeof(*p->recvcounts));
-	p->recvdispls = prove_grow(NULL, &(int){0}, (int)(n * n), sizeof(*p->recvdispls));
+	p->nodes = tool_grow(NULL, &(int){0}, (int)n, sizeof(*p->nodes));
+	p->joined = tool_grow(NULL, &(int){0}, (int)n, sizeof(*p->joined));
+	p->sendcounts = tool_grow(NULL, &(int){0}, (int)(n * n), sizeof(*p->sendcounts));
+	p->senddispls = tool_grow(NULL, &(int){0}, (int)(n * n), sizeof(*p->senddispls));
+	p->recvcounts = tool_grow(NULL, &(int){0}, (int)(n * n), sizeof(*p->recvcounts));
+	p->recvdispls = tool_grow(NULL, &(int){0}, (int)(n * n), sizeof(*p->recvdispls));
 }
 
 static int build_is_in_place(const struct prove_case *c, int rank)
@@ -86,7 +86,7 @@ static int build_schedule(struct prove *p, int actor)
 		return -1;
 	}
 	r->nsteps = coll_schedule_step_count(r->schedule);
-	r->step = prove_grow(r->step, &r->cap_steps, r->nsteps, sizeof(*r->step));
+	r->step = tool_grow(r->step, &r->cap_steps, r->nsteps, sizeof(*r->step));
 	for (int i = 0; i < r->nsteps; i++) {
 		r->step[i].size = sizeof(*r->step);
 		if (coll_schedule_step(r->schedule, i, &r->step[i]) != COLL_SUCCESS) {
@@ -105,9 +105,9 @@ static void build_number(struct prove *p)
 		p->rank[i].first = p->nsteps;
 		p->nsteps += p->rank[i].nsteps;
 	}
-	p->event = prove_grow(p->event, &p->cap_steps, p->nsteps, sizeof(*p->event));
-	p->order = prove_grow(p->order, &p->cap_order, p->nsteps, sizeof(*p->order));
-	p->stack = prove_grow(p->stack, &p->cap_stack, p->nsteps, sizeof(*p->stack));
+	p->event = tool_grow(p->event, &p->cap_steps, p->nsteps, sizeof(*p->event));
+	p->order = tool_grow(p->order, &p->cap_order, p->nsteps, sizeof(*p->order));
+	p->stack = tool_grow(p->stack, &p->cap_stack, p->nsteps, sizeof(*p->stack));
 	memset(p->event, 0, (size_t)p->nsteps * sizeof(*p->event));
 	p->search = 0;
 	for (int i = 0; i < p->nactors; i++)
@@ -128,8 +128,8 @@ static void build_links(struct prove *p)
 		const struct prove_rank *r = &p->rank[p->event[g].owner];
 		const coll_step_t *s = prove_step(p, g);
 
-		p->link = prove_grow(p->link, &p->cap_links, p->nlinks + (int)s->after_count,
-				     sizeof(*p->link));
+		p->link = tool_grow(p->link, &p->cap_links, p->nlinks + (int)s->after_count,
+				    sizeof(*p->link));
 		for (uint32_t k = 0; k < s->after_count; k++) {
 			struct prove_event *earlier = &p->event[r->first + s->after[k]];
 
@@ -210,7 +210,7 @@ static int match_count(struct prove *p)
 {
 	int pairs = match_pairs(p), sum = 0;
 
-	p->pair = prove_grow(p->pair, &p->cap_pairs, pairs + 1, sizeof(*p->pair));
+	p->pair = tool_grow(p->pair, &p->cap_pairs, pairs + 1, sizeof(*p->pair));
 	memset(p->pair, 0, ((size_t)pairs + 1) * sizeof(*p->pair));
 	for (int g = 0; g < p->nsteps; g++) {
 		const coll_step_t *s = prove_step(p, g);
@@ -229,7 +229,7 @@ static int match_count(struct prove *p)
 		p->pair[i] = sum;
 		sum += sends;
 	}
-	p->slot = prove_grow(p->slot, &p->cap_slots, sum + 1, sizeof(*p->slot));
+	p->slot = tool_grow(p->slot, &p->cap_slots, sum + 1, sizeof(*p->slot));
 	for (int i = 0; i < sum; i++)
 		p->slot[i] = -1;
 	return 0;

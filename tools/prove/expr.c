@@ -53,7 +53,7 @@ static int32_t expr_append(struct prove_expr *e, int32_t left, int32_t right, ui
 {
 	uint32_t known = expr_known(e, left, right);
 
-	e->node = prove_grow(e->node, &e->cap, e->n + 1, sizeof(*e->node));
+	e->node = tool_grow(e->node, &e->cap, e->n + 1, sizeof(*e->node));
 	e->node[e->n] = (struct prove_node){left, right, symbols, known};
 	return e->n++;
 }
@@ -63,7 +63,7 @@ static void expr_rehash(struct prove_expr *e)
 	int cap = 0;
 
 	free(e->bucket);
-	e->bucket = prove_grow(NULL, &cap, (int)e->buckets, sizeof(*e->bucket));
+	e->bucket = tool_grow(NULL, &cap, (int)e->buckets, sizeof(*e->bucket));
 	memset(e->bucket, 0xff, e->buckets * sizeof(*e->bucket));
 	for (int32_t i = e->nranks; i < e->n; i++) {
 		uint32_t at = expr_hash(e, e->node[i].left, e->node[i].right);
@@ -146,9 +146,9 @@ void prove_expr_begin(struct prove_expr *e, int nranks)
 	expr_rehash(e);
 	free(e->stack);
 	free(e->seen);
-	e->stack = prove_grow(NULL, &cap, nranks + 2, sizeof(*e->stack));
+	e->stack = tool_grow(NULL, &cap, nranks + 2, sizeof(*e->stack));
 	cap = 0;
-	e->seen = prove_grow(NULL, &cap, nranks, 1);
+	e->seen = tool_grow(NULL, &cap, nranks, 1);
 	e->canonical = expr_canonical(e, 0, nranks, 0);
 	e->canonical_scaled = expr_canonical(e, 0, nranks, 1);
 }

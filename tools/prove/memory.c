@@ -19,7 +19,7 @@ void prove_pieces_add(struct prove_pieces *pieces, uint64_t off, uint64_t index,
 			return;
 	}
 	pieces->piece =
-		prove_grow(pieces->piece, &pieces->cap, pieces->n + 1, sizeof(*pieces->piece));
+		tool_grow(pieces->piece, &pieces->cap, pieces->n + 1, sizeof(*pieces->piece));
 	pieces->piece[pieces->n++] = (struct prove_piece){off, index, node};
 }
 
@@ -41,7 +41,7 @@ int prove_memory_find(const struct prove_rank *r, uint64_t at)
 /* Makes space for `more` runs before run i. */
 static void memory_open(struct prove_rank *r, int i, int more)
 {
-	r->run = prove_grow(r->run, &r->cap_runs, r->runs + more, sizeof(*r->run));
+	r->run = tool_grow(r->run, &r->cap_runs, r->runs + more, sizeof(*r->run));
 	memmove(r->run + i + more, r->run + i, (size_t)(r->runs - i) * sizeof(*r->run));
 	r->runs += more;
 }
@@ -87,7 +87,7 @@ void prove_memory_begin(struct prove_rank *r)
 {
 	struct prove_run unset = {.node = PROVE_UNSET, .writer = -1, .readers = -1};
 
-	r->run = prove_grow(r->run, &r->cap_runs, 4, sizeof(*r->run));
+	r->run = tool_grow(r->run, &r->cap_runs, 4, sizeof(*r->run));
 	r->runs = 2;
 	r->run[0] = r->run[1] = unset;
 	r->run[1].at = r->end + 1;
@@ -160,7 +160,7 @@ static void memory_after_readers(struct prove *p, int step, const struct prove_r
 /* Adds a reader to a run.  Lists grow at their head only, so the two halves of a run can share their list. */
 static void memory_add_reader(struct prove *p, int step, struct prove_run *run)
 {
-	p->reader = prove_grow(p->reader, &p->cap_readers, p->nreaders + 1, sizeof(*p->reader));
+	p->reader = tool_grow(p->reader, &p->cap_readers, p->nreaders + 1, sizeof(*p->reader));
 	p->reader[p->nreaders] = (struct prove_link){step, run->readers};
 	run->readers = p->nreaders++;
 }

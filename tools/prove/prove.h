@@ -9,6 +9,7 @@
 #include <coll/coll.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "lib/grow.h"
 #include "oracle/oracle.h"
 
 struct tool_command;
@@ -265,8 +266,7 @@ extern const int prove_ncounts;
 /* Returns the algorithm at the other end of a send or receive, or -1 for other kinds. */
 int prove_partner(int kind);
 
-/* util.c: memory (exits if there is none) and messages. */
-void *prove_grow(void *array, int *cap, int want, size_t size);
+/* util.c: messages. */
 __attribute__((format(printf, 3, 4))) void prove_fail(struct prove *p, int check, const char *fmt,
 						      ...);
 /* Reports as prove_fail, with rank and step before the message. */

@@ -194,7 +194,7 @@ static void spec_out(const struct prove *p, struct prove_rank *r, size_t at, siz
 
 	if (!len)
 		return;
-	r->out = prove_grow(r->out, &r->cap_outs, r->outs + 1, sizeof(*r->out));
+	r->out = tool_grow(r->out, &r->cap_outs, r->outs + 1, sizeof(*r->out));
 	r->out[r->outs++] = (struct prove_span){r->user[COLL_BUFFER_RECV] + at * elem, len * elem,
 						index * elem, symbol};
 }
@@ -205,7 +205,7 @@ static void spec_in(const struct prove *p, struct prove_rank *r, int actor, size
 
 	if (!len)
 		return;
-	r->in = prove_grow(r->in, &r->cap_ins, r->ins + 1, sizeof(*r->in));
+	r->in = tool_grow(r->in, &r->cap_ins, r->ins + 1, sizeof(*r->in));
 	r->in[r->ins++] = (struct prove_span){r->user[COLL_BUFFER_SEND] + at * elem, len * elem,
 					      at * elem, actor};
 }

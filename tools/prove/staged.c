@@ -140,8 +140,8 @@ static void staged_take(struct prove_rank *r, const struct sched *s)
 	int at = 0;
 
 	r->nsteps = s->nsteps;
-	r->step = prove_grow(r->step, &r->cap_steps, s->nsteps, sizeof(*r->step));
-	r->after = prove_grow(r->after, &r->cap_after, s->nedges + 1, sizeof(*r->after));
+	r->step = tool_grow(r->step, &r->cap_steps, s->nsteps, sizeof(*r->step));
+	r->after = tool_grow(r->after, &r->cap_after, s->nedges + 1, sizeof(*r->after));
 	for (int i = 0; i < s->nsteps; i++) {
 		staged_take_step(r, &s->step[i], i);
 		r->step[i].after = r->after + at;

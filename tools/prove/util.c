@@ -9,24 +9,6 @@
 const char *const prove_check_names[PROVE_CHECKS] = {"result", "order", "deadlock", "race",
 						     "messages"};
 
-void *prove_grow(void *array, int *cap, int want, size_t size)
-{
-	int more = *cap ? *cap : 16;
-	void *bigger;
-
-	if (want <= *cap)
-		return array;
-	while (more < want)
-		more *= 2;
-	bigger = realloc(array, (size_t)more * size);
-	if (bigger == NULL) {
-		fprintf(stderr, "coll prove: no memory for %zu bytes\n", (size_t)more * size);
-		exit(1);
-	}
-	*cap = more;
-	return bigger;
-}
-
 void prove_step_text(const struct prove *p, int step, char *text, size_t size)
 {
 	static const char *const kinds[] = {

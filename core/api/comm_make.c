@@ -2,7 +2,7 @@
 /* comm_make.c - makes the first communicators of a program: of one rank, or of all ranks, which are then in this process. */
 #include "api/comm_make.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "endpoint/context_log.h"
 #include "base/thread.h"
 #include "comm/lane.h"
 #include "comm/life.h"
@@ -118,8 +118,9 @@ static int init_finish(coll_comm_t *out, struct init_rank *rank)
 	struct lane *host;
 	int code;
 
-	log_info("rank %d of %d uses backend '%s' from %s", context->rank, context->nranks,
-		 context->plugin->backend.name, context->plugin->path);
+	context_log(context, COLL_LOG_INFO, "rank %d of %d uses backend '%s' from %s",
+		    context->rank, context->nranks, context->plugin->backend.name,
+		    context->plugin->path);
 	context_ref(context); /* its bootstrap must outlive a failed init_comm */
 	code = lane_new_host(context, &host);
 	if (!code) {

@@ -308,6 +308,9 @@ struct rank_name {
 	char text[48];
 };
 
+/* Writes the name of the communicator in the files of the option `dump`, the same on all its ranks. */
+void comm_write_id(const struct lane *lane, char text[32]);
+
 /* Control messages. */
 enum {
 	CONTROL_FAIL = 1,

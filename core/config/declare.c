@@ -47,8 +47,15 @@ const coll_option_t config_core_options[] = {
 		 "longest wait while a communicator is made"),
 	DURATION("destroy_timeout", "5s", 0, LONGEST,
 		 "longest wait for unfinished operations when a communicator is destroyed"),
-	WORDS("log", "warn", "error|warn|info|debug|trace",
-	      "least important log lines on stderr: error, warn, info, debug or trace"),
+	OPTION(COLL_OPTION_STRING, "log", "warn", "", 0, 0,
+	       "least important log lines: error, warn, info, debug or trace; then perhaps levels "
+	       "of subsystems, as in warn,watch:debug,tcp:trace"),
+	WORDS("log_format", NULL, "short|text|json",
+	      "log lines as short text, as text with time and place, or as JSON; unset: short on "
+	      "stderr, text in a file"),
+	TEXT("log_file",
+	     "file that log lines are appended to, with %h (host), %r (rank), %p (process id); "
+	     "unset: stderr"),
 	TEXT("dump",
 	     "directory for the last operations of each communicator that fails, a file for each "
 	     "rank"),

@@ -4,7 +4,7 @@
 #include "algorithm/rules.h"
 #include "base/descriptor.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "endpoint/context_log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -453,9 +453,11 @@ static int context_leave_list(struct context *context)
 	const int left = wait_remove(context);
 
 	if (!left)
-		log_warn("rank %d: the memory of a communicator is not freed, since a thread has "
-			 "left a call by siglongjmp or its own end",
-			 context->rank);
+		context_log(
+			context, COLL_LOG_WARN,
+			"rank %d: the memory of a communicator is not freed, since a thread has "
+			"left a call by siglongjmp or its own end",
+			context->rank);
 	return left;
 }
 
@@ -478,4 +480,23 @@ void context_unref(struct context *context, int64_t timeout_ms)
 	context_free(context);
 	if (parent)
 		context_unref(parent, timeout_ms);
+}
+
+uint64_t context_number(const struct context *context)
+{
+	const struct bootstrap_peer *first = bootstrap_peer(context->bootstrap, 0);
+	uint8_t key[BOOTSTRAP_KEY_SIZE], mac[16];
+	uint64_t number;
+
+	bootstrap_key(context->bootstrap, key);
+	siphash128(key, first->process, sizeof(first->process), mac);
+	memcpy(&number, mac, sizeof(number));
+	return number;
+}
+
+uint64_t context_job(const struct context *context)
+{
+	while (context->parent)
+		context = context->parent;
+	return context_number(context);
 }

@@ -294,6 +294,10 @@ void context_withdraw(struct context *context, int64_t timeout_ms);
  */
 void context_ref(struct context *context);
 void context_unref(struct context *context, int64_t timeout_ms);
+/* The same number on all ranks of the context, another number for other contexts; the job's key cannot be found from it. */
+uint64_t context_number(const struct context *context);
+/* The number of the first of the contexts that are made from one another. */
+uint64_t context_job(const struct context *context);
 /* Writes one line about the endpoint's connections, in the words of its backend; "": nothing.  The lock is held. */
 void context_describe(const struct context *context, char *text, size_t size);
 /* Ends the endpoint at once, failing every communicator on it.  The lock is held. */

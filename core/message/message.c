@@ -7,7 +7,7 @@
 #include "compose/composed.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "comm/lane_log.h"
 #include "comm/call_log.h"
 #include "comm/comm_wait.h"
 #include "compose/staging.h"
@@ -437,7 +437,8 @@ void message_end_all(struct lane *lane, int code)
 
 	if (m) {
 		message_describe(lane, &m->args, what, sizeof(what));
-		log_info("%s ends messages that are not complete, the first of them %s",
+		lane_log(lane, COLL_LOG_INFO,
+			 "%s ends messages that are not complete, the first of them %s",
 			 comm_own_name(lane, &name), what);
 	}
 	while ((m = lane->messages.sends.first)) {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* path_pattern_test.c - paths with the names of a rank in them, and every wrong letter. */
-#include "lib/tap.h"
 #include "base/path_pattern.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "../lib/tap.h"
+
 static const struct path_names names = {"node7", 3, 4711, UINT64_C(0xabc)};
 
 static const char *expanded(const char *pattern)
 {
-	static char out[400];
-	char why[200] = "";
+	static char out[400], why[200];
 
 	return path_pattern_expand(pattern, &names, out, sizeof(out), why, sizeof(why)) ? why : out;
 }

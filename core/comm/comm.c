@@ -146,6 +146,16 @@ void comm_send_lost(struct lane *lane, int lost)
 					    sizeof(rank));
 }
 
+/* A communicator with a context of its own is named by that context's number, every other communicator by its context id. */
+void comm_write_id(const struct lane *lane, char text[32])
+{
+	if (lane->context->parent)
+		snprintf(text, 32, "%08llx",
+			 (unsigned long long)context_number(lane->context) & 0xffffffff);
+	else
+		snprintf(text, 32, "%u", lane->context_id);
+}
+
 /* ------------------------------------------------------------------ failing -- */
 
 void lane_set_pending(struct lane *lane, int code, const char *fmt, ...)

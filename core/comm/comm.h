@@ -17,6 +17,7 @@ struct order_group;
 struct message;
 struct native;
 struct native_split;
+struct observed_comm;
 struct redop;
 struct redop_table;
 struct registration;
@@ -109,6 +110,8 @@ struct comm_client {
 	/* Finds the operation of a call that reduces: see redop_find. */
 	int (*find_redop)(const struct redop_table *table, const char *what, int dtype, int op,
 			  struct redop *redop);
+	/* The name of the algorithm of a call that the library composes, or NULL: none.  NULL: nobody knows. */
+	const char *(*algorithm)(const struct call *call);
 	/* Chooses the engine of a call: see dispatch_choose. */
 	int (*choose)(const struct lane *lane, struct call *call);
 	/* The newest collective is issued: compares it with the messages that came for it. */
@@ -183,6 +186,10 @@ struct comm {
 	/* Counts aborts, and the destroy: one more ends the shrink of an aborted communicator.  No lock. */
 	_Atomic int aborted;
 	_Atomic int64_t timeout_us; /* longest time without progress in a wait.  No lock */
+	/* For observers (observed.h), both locks until comm_publish; NULL: there are none. */
+	struct observed_comm *observed;
+	uint64_t
+		parent; /* the number for observers of the communicator that it is made from, or 0 */
 	struct redop_table
 		*redops; /* NULL: none was made.  A reader takes one lock, a change both */
 
@@ -307,6 +314,9 @@ struct lane *lane_of_tag(const struct context *context, uint64_t tag);
 struct rank_name {
 	char text[48];
 };
+
+/* Writes the name of the communicator in the files of the option `dump`, the same on all its ranks. */
+void comm_write_id(const struct lane *lane, char text[32]);
 
 /* Control messages. */
 enum {

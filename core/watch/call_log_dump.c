@@ -63,44 +63,14 @@ void call_log_check_dump(struct lane *lane)
 
 /* ------------------------------------------------------------------------- the name -- */
 
-/* The same number on all ranks of a job, another number in another job; the job's key cannot be found from it. */
-static uint64_t dump_number(const struct context *context)
-{
-	const struct bootstrap_peer *first = bootstrap_peer(context->bootstrap, 0);
-	uint8_t key[BOOTSTRAP_KEY_SIZE], mac[16];
-	uint64_t number;
-
-	bootstrap_key(context->bootstrap, key);
-	siphash128(key, first->process, sizeof(first->process), mac);
-	memcpy(&number, mac, sizeof(number));
-	return number;
-}
-
-static uint64_t dump_job(const struct context *context)
-{
-	while (context->parent)
-		context = context->parent;
-	return dump_number(context);
-}
-
-/* A communicator with a context of its own is named by that context's number, every other communicator by its context id. */
-static void dump_comm_id(const struct lane *lane, char text[32])
-{
-	if (lane->context->parent)
-		snprintf(text, 32, "%08llx",
-			 (unsigned long long)dump_number(lane->context) & 0xffffffff);
-	else
-		snprintf(text, 32, "%u", lane->context_id);
-}
-
 /* Makes a new file.  A program that makes communicator after communicator may use a name again. */
 static int dump_open(const struct lane *lane, int directory, char name[DUMP_NAME_SIZE])
 {
-	const unsigned long long job = (unsigned long long)dump_job(lane->context);
+	const unsigned long long job = (unsigned long long)context_job(lane->context);
 	char id[32], again[16] = "";
 	int fd = -1;
 
-	dump_comm_id(lane, id);
+	comm_write_id(lane, id);
 	for (int n = 1; fd < 0 && n <= DUMP_NAMES; n++) {
 		if (n > 1)
 			snprintf(again, sizeof(again), "-%d", n);
@@ -220,13 +190,13 @@ static void dump_add_head(struct dump *dump, const struct lane *lane)
 	char id[32], staged[512], connections[512];
 	size_t from;
 
-	dump_comm_id(lane, id);
+	comm_write_id(lane, id);
 	dump_add(dump,
 		 "# libcoll %s: the last operations of a communicator that failed\n"
 		 "# job %016llx communicator %s rank %d ranks %d world_rank %d host %s pid %ld "
 		 "backend %s\n",
-		 coll_version_string(), (unsigned long long)dump_job(context), id, lane->comm->rank,
-		 lane->comm->nranks, lane->to_context_rank[lane->comm->rank],
+		 coll_version_string(), (unsigned long long)context_job(context), id,
+		 lane->comm->rank, lane->comm->nranks, lane->to_context_rank[lane->comm->rank],
 		 bootstrap_peer(context->bootstrap, context->rank)->host, (long)getpid(),
 		 context->plugin->backend.name);
 	dump_add(dump, "# failed");

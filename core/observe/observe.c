@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* observe.c - opens the observers of a communicator, passes events to them, and closes them. */
+#include "observe/observe.h"
+#include "base/cancel.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "observe/expand.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An open observer.  Its host table comes first, so that host functions find the rest. */
+struct observer {
+	coll_observer_host_t host;
+	const struct plugin *plugin;
+	const struct config *config; /* NULL once open() has returned */
+	uint64_t job;
+	void *state;
+};
+
+struct observers {
+	uint32_t count, wanted;
+	unsigned forks; /* observe_forks when they were opened */
+	struct observer *item[];
+};
+
+/* ------------------------------------------------------------------------- forks -- */
+
+/* Counts the forks that have led to this process: a process that fork has made tells and closes no observer. */
+static unsigned observe_forks;
+
+static void observe_forked(void)
+{
+	observe_forks++;
+}
+
+static void observe_watch(void)
+{
+	pthread_atfork(NULL, NULL, observe_forked);
+}
+
+/* ----------------------------------------------------------------- the host table -- */
+
+static const struct observer *observer_of(const coll_observer_host_t *host)
+{
+	return (const struct observer *)host;
+}
+
+static const char *observer_option(const coll_observer_host_t *host, const char *key)
+{
+	const struct observer *observer = observer_of(host);
+	const coll_observer_t *table = &observer->plugin->observer;
+	char name[128];
+
+	for (uint32_t i = 0; observer->config && key && i < table->option_count; i++)
+		if (!strcmp(table->options[i].key, key)) {
+			snprintf(name, sizeof(name), "%s.%s", table->name, key);
+			return config_string(observer->config, name);
+		}
+	return NULL;
+}
+
+static void observer_log(const coll_observer_host_t *host, int32_t level, const char *text)
+{
+	log_line(level, observer_of(host)->plugin->observer.name, text);
+}
+
+static coll_result_t observer_expand(const coll_observer_host_t *host, const char *pattern,
+				     char *out, uint64_t out_size, coll_error_t *err)
+{
+	const struct expand_names names = {
+		.host = host->host_name, .rank = host->rank, .job = observer_of(host)->job};
+
+	return expand_pattern(pattern, &names, out, (size_t)out_size, err);
+}
+
+/* ---------------------------------------------------------------- opening, closing -- */
+
+static void observer_warn(const struct config *config, const char *name, const char *reason)
+{
+	log_warn("observer '%s', which %s names, is not used: %s", name,
+		 config_source(config, "observers"), reason);
+}
+
+/* Returns an open observer, or NULL with a warning. */
+static struct observer *observer_open(const struct plugin *plugin, const struct config *config,
+				      const struct observe_place *place)
+{
+	struct observer *observer = malloc(sizeof(*observer));
+	coll_error_t err = error_blank();
+	int code;
+
+	if (!observer) {
+		observer_warn(config, plugin->name, "no memory");
+		return NULL;
+	}
+	*observer = (struct observer){.host = {.size = sizeof(observer->host),
+					       .abi_minor = COLL_OBSERVER_ABI_MINOR,
+					       .rank = place->rank,
+					       .nranks = place->nranks,
+					       .host_name = place->host,
+					       .backend = place->backend,
+					       .option = observer_option,
+					       .log = observer_log,
+					       .expand = observer_expand},
+				      .plugin = plugin,
+				      .config = config,
+				      .job = place->job};
+	code = plugin->observer.open(&observer->host, &observer->state, &err);
+	observer->config = NULL;
+	if (!code)
+		return observer;
+	error_take(code, &err);
+	observer_warn(config, plugin->name, error_text());
+	free(observer);
+	return NULL;
+}
+
+/* Has the list of names this name before `end`? */
+static int observe_comes_again(const char *names, const char *end, const char *name)
+{
+	char earlier[64];
+
+	while (names < end && plugins_next_observer(&names, earlier) && names && names < end)
+		if (!strcmp(earlier, name))
+			return 1;
+	return 0;
+}
+
+static void observe_open(struct observers *observers, const struct plugin *plugin, const char *name,
+			 const struct config *config, const struct observe_place *place)
+{
+	struct observer *observer = NULL;
+
+	if (!plugin || plugin->code)
+		observer_warn(config, name, plugin ? plugin->reason : "no memory");
+	else {
+		atomic_store_explicit(place->inside, observers->count + 1, memory_order_relaxed);
+		observer = observer_open(plugin, config, place);
+		atomic_store_explicit(place->inside, 0, memory_order_relaxed);
+	}
+	if (!observer)
+		return;
+	observers->item[observers->count++] = observer;
+	observers->wanted |= plugin->observer.wants;
+}
+
+struct observers *observers_open(const struct plugin_list *plugins, const struct config *config,
+				 const struct observe_place *place)
+{
+	static pthread_once_t watched = PTHREAD_ONCE_INIT;
+	const char *const names = config_string(config, "observers"), *at = names, *from = names;
+	const size_t most = names ? strlen(names) / 2 + 1 : 0;
+	struct observers *observers =
+		most ? calloc(1, sizeof(*observers) + most * sizeof(observers->item[0])) : NULL;
+	char name[64];
+
+	if (!observers)
+		return NULL;
+	pthread_once(&watched, observe_watch);
+	observers->forks = observe_forks;
+	for (; plugins_next_observer(&at, name); from = at)
+		if (!observe_comes_again(names, from, name))
+			observe_open(observers, plugins_find_observer(plugins, name), name, config,
+				     place);
+	if (observers->count)
+		return observers;
+	free(observers);
+	return NULL;
+}
+
+void observers_close(struct observers *observers, _Atomic uint32_t *inside)
+{
+	CANCEL_OFF;
+
+	for (uint32_t i = 0; observers && i < observers->count; i++) {
+		struct observer *observer = observers->item[i];
+
+		atomic_store_explicit(inside, i + 1, memory_order_relaxed);
+		if (observers->forks == observe_forks)
+			observer->plugin->observer.close(observer->state);
+		atomic_store_explicit(inside, 0, memory_order_relaxed);
+		free(observer);
+	}
+	free(observers);
+}
+
+/* ------------------------------------------------------------------------ events -- */
+
+uint32_t observers_wanted(const struct observers *observers)
+{
+	return observers ? observers->wanted : 0;
+}
+
+uint32_t observers_count(const struct observers *observers)
+{
+	return observers ? observers->count : 0;
+}
+
+const char *observers_name(const struct observers *observers, uint32_t number)
+{
+	return number && number <= observers_count(observers)
+		       ? observers->item[number - 1]->plugin->observer.name
+		       : NULL;
+}
+
+void observers_tell(const struct observers *observers, _Atomic uint32_t *inside,
+		    const coll_observed_t *event)
+{
+	const int before = errno;
+	CANCEL_OFF;
+
+	if (observers->forks != observe_forks)
+		return;
+	for (uint32_t i = 0; i < observers->count; i++) {
+		const struct observer *observer = observers->item[i];
+
+		if (!(observer->plugin->observer.wants & event->what))
+			continue;
+		atomic_store_explicit(inside, i + 1, memory_order_relaxed);
+		observer->plugin->observer.event(observer->state, event);
+		atomic_store_explicit(inside, 0, memory_order_relaxed);
+	}
+	errno = before;
+}

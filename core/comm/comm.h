@@ -67,6 +67,7 @@ struct tasks {
 /* Messages outside the order, which are open: see message/message.h. */
 struct messages {
 	struct message_list sends, recvs;
+	uint64_t observed;         /* messages that observers were told of */
 	int looks;                 /* how many messages message_progress has to look at */
 	struct message *next_look; /* the send at which message_progress goes on; NULL: the first */
 	struct message *first_unsent; /* it and the sends behind it wait for copies; NULL: none */
@@ -250,6 +251,7 @@ struct lane {
 	uint64_t finished; /* all operations up to this number are done */
 	uint32_t seq;      /* collectives ever issued */
 	uint64_t steps;    /* steps ever completed: grows while operations move */
+	uint32_t observed; /* the events that an observer wants, COLL_OBSERVE_*; 0: none (observed.h) */
 	int deferred; /* groups of the thread that have not ended: an engine may defer operations, and is not polled */
 	uint64_t joined;           /* the last group with a call of the lane */
 	const struct task *waited; /* by the caller of stall_step; it has no operation */

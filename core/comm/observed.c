@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "comm/lane.h"
 #include "comm/op.h"
+#include "device/offload.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,8 +49,7 @@ static int observed_world_rank(const struct lane *lane, int rank)
 	return lane->context->origin ? lane->context->origin[on_context] : on_context;
 }
 
-/* An event with the fields that all have. */
-static coll_observed_t observed_event(const struct lane *lane, uint32_t what, int phase)
+coll_observed_t observed_event(const struct lane *lane, uint32_t what, int phase)
 {
 	const struct comm *comm = lane->comm;
 
@@ -67,13 +67,7 @@ static coll_observed_t observed_event(const struct lane *lane, uint32_t what, in
 				 .peer = -1};
 }
 
-/* The first calls of a communicator may come before its handle, or there was no memory for what observers need. */
-static int observed_is_ready(const struct lane *lane)
-{
-	return lane->comm->observed != NULL;
-}
-
-static void observed_tell(const struct lane *lane, const coll_observed_t *event)
+void observed_tell(const struct lane *lane, const coll_observed_t *event)
 {
 	observers_tell(lane->context->observers, lane->context->inside, event);
 }
@@ -106,7 +100,7 @@ static void observed_tell_comm(struct comm *comm, int phase)
 	const struct lane *lane = comm->lane[LANE_FIRST];
 	coll_observed_t event;
 
-	if (!comm->observed || !lane_observed(lane, COLL_OBSERVE_COMM))
+	if (!lane_observed(lane, COLL_OBSERVE_COMM))
 		return;
 	event = observed_event(lane, COLL_OBSERVE_COMM, phase);
 	event.host = bootstrap_peer(lane->context->bootstrap, lane->context->rank)->host;
@@ -120,11 +114,14 @@ static void observed_tell_comm(struct comm *comm, int phase)
 
 void observed_comm_made(struct comm *comm)
 {
-	const struct lane *lane = comm->lane[LANE_FIRST];
-
-	comm->observed = observed_new(lane);
-	if (!comm->observed)
+	comm->observed = observed_new(comm->lane[LANE_FIRST]);
+	if (!comm->observed) {
 		log_warn("rank %d: no memory to tell the observers of a communicator", comm->rank);
+		return;
+	}
+	for (int i = 0; i < LANES; i++)
+		if (comm->lane[i])
+			comm->lane[i]->observed = comm->lane[i]->context->observed;
 	observed_tell_comm(comm, COLL_OBSERVED_BEGIN);
 }
 
@@ -151,7 +148,7 @@ void observed_failure(struct lane *lane)
 {
 	coll_observed_t event;
 
-	if (!observed_is_ready(lane) || atomic_exchange(&lane->comm->observed->failed, 1))
+	if (atomic_exchange(&lane->comm->observed->failed, 1))
 		return;
 	event = observed_event(lane, COLL_OBSERVE_FAILURE, COLL_OBSERVED_BEGIN);
 	event.code = lane->error;
@@ -198,7 +195,7 @@ static coll_observed_t observed_call(const struct lane *lane, const struct call 
 /* The library's own operations that are no calls (KIND_AWAIT) have no kind. */
 static int observed_has_call(const struct op *op)
 {
-	return op->call.kind && observed_is_ready(op->lane);
+	return op->call.kind != NULL;
 }
 
 static coll_observed_t observed_op_event(struct op *op, int phase)
@@ -285,8 +282,6 @@ void observed_native_call(struct lane *lane, const struct call *call, uint32_t s
 {
 	coll_observed_t event;
 
-	if (!observed_is_ready(lane))
-		return;
 	event = observed_call(lane, call, lane->issued, seq, COLL_OBSERVED_BEGIN);
 	event.algorithm = NULL;
 	event.phase = COLL_OBSERVED_ISSUED;
@@ -312,11 +307,9 @@ void observed_native_op(struct op *op)
 void observed_native_end(struct lane *lane, uint64_t before, uint64_t last, int code)
 {
 	const struct observed_comm *observed = lane->comm->observed;
-	const coll_observed_t blank =
-		observed_is_ready(lane) ? observed_event(lane, COLL_OBSERVE_CALL, COLL_OBSERVED_END)
-					: (coll_observed_t){0};
+	const coll_observed_t blank = observed_event(lane, COLL_OBSERVE_CALL, COLL_OBSERVED_END);
 
-	for (uint64_t number = before + 1; observed && number <= last; number++) {
+	for (uint64_t number = before + 1; number <= last; number++) {
 		coll_observed_t *kept =
 			observed->kept ? &observed->kept[number & observed->kept_mask] : NULL;
 		coll_observed_t event = kept && kept->number == number ? *kept : blank;
@@ -329,14 +322,34 @@ void observed_native_end(struct lane *lane, uint64_t before, uint64_t last, int 
 	}
 }
 
+/* ----------------------------------------------------------------------------- steps -- */
+
+void observed_step(const struct op *op, int i, int phase)
+{
+	const struct step *step = &op->sched.step[i];
+	const int copies = step->kind >= STEP_COPY_IN;
+	const uint32_t what = copies ? COLL_OBSERVE_COPY : COLL_OBSERVE_STEP;
+	coll_observed_t event;
+
+	/* A stream of the program copies, and nobody here sees when. */
+	if (!lane_observed(op->lane, what) || !op->call.kind || (copies && op->offload->on_stream))
+		return;
+	event = observed_call(op->lane, &op->call, op->number, op->seq, phase);
+	event.what = what;
+	event.peer = copies ? -1 : step->peer;
+	event.bytes = step->len;
+	event.count = step->len / op->sched.elem;
+	event.step = copies ? step->kind == STEP_COPY_OUT : step->kind;
+	event.index = i;
+	observed_tell(op->lane, &event);
+}
+
 /* ----------------------------------------------------------------------------- waits -- */
 
 void observed_wait(const struct lane *lane, uint64_t number, int phase, int64_t *since)
 {
 	coll_observed_t event;
 
-	if (!observed_is_ready(lane))
-		return;
 	event = observed_event(lane, COLL_OBSERVE_WAIT, phase);
 	event.number = number;
 	if (phase == COLL_OBSERVED_BEGIN)

@@ -2,7 +2,7 @@
 /*
  * observed.h - tells the observers of a communicator (observe/observe.h) of its events.
  *
- * lane_observed is the whole price of an event that nobody wants: one test of context->observed.  The functions are called
+ * lane_observed is the whole price of an event that nobody wants: one test of lane->observed.  The functions are called
  * only if it is not 0, stand apart from the code of the calls, and read the clock.  The lock is held in all of them.
  *
  * A call is told of in three places: when it is issued (queue.c; composed.c and native_submit.c for calls without a
@@ -15,15 +15,18 @@
 #include "comm/comm.h"
 
 struct op;
-struct record;
 
 #define OBSERVED_COLD __attribute__((cold, noinline))
 
 /* Does an observer want one of these events, COLL_OBSERVE_* bits? */
 static inline int lane_observed(const struct lane *lane, uint32_t what)
 {
-	return __builtin_expect((lane->context->observed & what) != 0, 0);
+	return __builtin_expect((lane->observed & what) != 0, 0);
 }
+
+/* Returns an event with the fields that all have, which a folder right of here fills in, and observed_tell passes on. */
+OBSERVED_COLD coll_observed_t observed_event(const struct lane *lane, uint32_t what, int phase);
+OBSERVED_COLD void observed_tell(const struct lane *lane, const coll_observed_t *event);
 
 /* The communicator has a handle now, or is freed next. */
 OBSERVED_COLD void observed_comm_made(struct comm *comm);
@@ -44,6 +47,9 @@ OBSERVED_COLD void observed_native_call(struct lane *lane, const struct call *ca
 OBSERVED_COLD void observed_native_op(struct op *op);
 /* A backend without a transport has ended the operations after number `before` up to `last`. */
 OBSERVED_COLD void observed_native_end(struct lane *lane, uint64_t before, uint64_t last, int code);
+
+/* A step of an operation begins or ends.  A step that stages a buffer is a COPY. */
+OBSERVED_COLD void observed_step(const struct op *op, int step, int phase);
 
 /* A thread of the program waits, for operation `number` unless that is 0.  *since: when it began. */
 OBSERVED_COLD void observed_wait(const struct lane *lane, uint64_t number, int phase,

@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "comm/lane.h"
 #include "comm/life.h"
+#include "comm/observed.h"
 
 #include <stdlib.h>
 
@@ -92,6 +93,8 @@ int init_comm(coll_comm_t *out, struct context *context, struct lane *host)
 		code = lane_new(&lane,
 				host ? host->comm : comm_blank(context->rank, context->nranks),
 				LANE_FIRST, context, host ? host->context_id : 0, NULL, NULL);
+	if (!code && context->parent && context->parent->lanes)
+		lane->comm->parent = observed_number(context->parent->lanes->comm);
 	if (!code)
 		code = comm_publish(lane->comm);
 	if (!code)
@@ -122,6 +125,7 @@ static int init_finish(coll_comm_t *out, struct init_rank *rank)
 		    context->rank, context->nranks, context->plugin->backend.name,
 		    context->plugin->path);
 	context_ref(context); /* its bootstrap must outlive a failed init_comm */
+	context_observe(context);
 	code = lane_new_host(context, &host);
 	if (!code) {
 		rank->context = NULL;

@@ -20,8 +20,8 @@ const char *log_level_name(int level)
 }
 
 const char *const log_subsystems[] = {
-	"api",     "base",   "comm",   "compose", "config", "device",    "endpoint", "exec", "meet",
-	"message", "native", "plugin", "reduce",  "start",  "transport", "watch",    NULL};
+	"api",     "base",   "comm",    "compose", "config", "device", "endpoint",  "exec",  "meet",
+	"message", "native", "observe", "plugin",  "reduce", "start",  "transport", "watch", NULL};
 
 /* ---------------------------------------------------------------------- the text -- */
 

@@ -30,9 +30,9 @@ const coll_option_t config_core_options[] = {
 	TEXT("backend",
 	     "backends to consider, best first (ucx,tcp), or to leave out (^ucx); unset: by "
 	     "priority"),
-	TEXT("plugin_path",
-	     "directories to search for backends, separated by ':'; unset: the built-in "
-	     "directory"),
+	TEXT("plugin_path", "directories to search for backends and observers, separated by ':'; "
+			    "unset: the built-in "
+			    "directory"),
 	TEXT("interface",
 	     "network interface or address to use; unset: an address that reaches the other "
 	     "ranks"),
@@ -59,6 +59,9 @@ const coll_option_t config_core_options[] = {
 	TEXT("dump",
 	     "directory for the last operations of each communicator that fails, a file for each "
 	     "rank"),
+	TEXT("observers",
+	     "observers that are told of calls, steps, messages and failures (timeline,nvtx): "
+	     "names of plugins; unset: none"),
 	WORDS("progress", "caller", "caller|thread",
 	      "thread that moves data between calls: caller (none) or thread (the library's own)"),
 	DURATION("poll", "20us", 0, 1 * S, "time that a wait polls before it yields the processor"),

@@ -83,6 +83,7 @@ static int context_prepare(struct context *context, const struct context_parts *
 
 	context->refs = 1;
 	context->refused = -1;
+	context->inside = &context->inside_own;
 	context->bootstrap = parts->bootstrap;
 	context->config = parts->config;
 	context->plugins = parts->plugins;
@@ -261,6 +262,7 @@ int context_derive(struct context **out, struct context *parent, struct bootstra
 					    .device = parent->device,
 					    .device_named = parent->device_named};
 	struct context *context = context_new(parent->client);
+	int code;
 
 	*out = context;
 	if (!context) {
@@ -272,7 +274,9 @@ int context_derive(struct context **out, struct context *parent, struct bootstra
 	context_ref(parent);
 	/* A shrink may follow an abort of the parent, which then does not concern the new context. */
 	atomic_store(&context->opening.constructing, !atomic_load(&parent->aborted));
-	return context_prepare(context, &parts);
+	code = context_prepare(context, &parts);
+	context_inherit_observers(context, parent);
+	return code;
 }
 
 /* By the backend's own shrink or split. */
@@ -357,6 +361,8 @@ static void context_free(struct context *context)
 	free(context->origin);
 	free(context->shares);
 	bootstrap_close(context->bootstrap);
+	if (context->plugins) /* the observers' */
+		observers_close(context->observers, context->inside);
 	if (!context->parent) {
 		plugins_free(context->plugins);
 		config_free(context->config);
@@ -480,23 +486,4 @@ void context_unref(struct context *context, int64_t timeout_ms)
 	context_free(context);
 	if (parent)
 		context_unref(parent, timeout_ms);
-}
-
-uint64_t context_number(const struct context *context)
-{
-	const struct bootstrap_peer *first = bootstrap_peer(context->bootstrap, 0);
-	uint8_t key[BOOTSTRAP_KEY_SIZE], mac[16];
-	uint64_t number;
-
-	bootstrap_key(context->bootstrap, key);
-	siphash128(key, first->process, sizeof(first->process), mac);
-	memcpy(&number, mac, sizeof(number));
-	return number;
-}
-
-uint64_t context_job(const struct context *context)
-{
-	while (context->parent)
-		context = context->parent;
-	return context_number(context);
 }

@@ -161,6 +161,7 @@ const struct comm_client comm_parts_client = {
 	.locate = comm_locate,
 	.supports = dispatch_check,
 	.find_redop = redop_find,
+	.algorithm = composed_algorithm,
 	.choose = dispatch_choose,
 	.issued = report_compare_newest,
 	.failed = lane_end_all,

@@ -126,7 +126,11 @@ typedef struct coll_observed {
 	int32_t index; /* of the step in the schedule of the call */
 
 	/* --- FAILURE: the sentence that coll_get_last_error returns */
-	int32_t reserved;
+	/*
+	 * 0, but 1 for the calls on host memory of a communicator whose backend has no transport (nccl): they have
+	 * numbers of their own.
+	 */
+	int32_t lane;
 	const char *text;
 
 	/* --- COMM, BEGIN: for each rank of the communicator its world_rank */
@@ -135,6 +139,9 @@ typedef struct coll_observed {
 	const char *backend; /* COMM: the name of the backend */
 	uint64_t job;    /* COMM: the same on all ranks of a job; another number in another job */
 	uint64_t parent; /* COMM: the `comm` from which it was made, or 0 */
+
+	/* --- END of CALL, MESSAGE and WAIT: time_ns of the ISSUED and BEGIN of the same; 0: there was none */
+	int64_t issued_ns, begin_ns;
 } coll_observed_t;
 
 /* What the core offers to an observer.  The struct is valid until close() has returned. */

@@ -180,8 +180,8 @@ static void log_put(const struct log_about *about, int level, const char *plugin
 	size_t len;
 
 	if (about->place.file) {
-		len = log_text(format == LOG_UNSET ? LOG_TEXT : (enum log_format)format, &line,
-			       out);
+		len = log_line_text(format == LOG_UNSET ? LOG_TEXT : (enum log_format)format, &line,
+				    out);
 		if (!log_file_write(about->place.file, out, len)) {
 			errno = saved_errno;
 			return;
@@ -189,8 +189,8 @@ static void log_put(const struct log_about *about, int level, const char *plugin
 	}
 	log_open();
 	if (!log_is_closed) {
-		len = log_text(format == LOG_UNSET ? LOG_SHORT : (enum log_format)format, &line,
-			       out);
+		len = log_line_text(format == LOG_UNSET ? LOG_SHORT : (enum log_format)format,
+				    &line, out);
 		log_write(STDERR_FILENO, out, len);
 	}
 	errno = saved_errno;

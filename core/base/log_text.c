@@ -127,7 +127,7 @@ static size_t log_json(const struct log_line *line, char *out)
 	return used + 2;
 }
 
-size_t log_text(enum log_format format, const struct log_line *line, char out[LOG_LINE_SIZE])
+size_t log_line_text(enum log_format format, const struct log_line *line, char out[LOG_LINE_SIZE])
 {
 	pthread_once(&log_host_once, log_find_host);
 	switch (format) {

@@ -24,6 +24,6 @@ struct log_line {
  * Writes the line with its newline.  Returns the length; there is no final 0.  A sentence of more than LOG_TEXT_SIZE bytes is
  * cut in each format, and one that has no room in JSON with its escapes too.
  */
-size_t log_text(enum log_format format, const struct log_line *line, char out[LOG_LINE_SIZE]);
+size_t log_line_text(enum log_format format, const struct log_line *line, char out[LOG_LINE_SIZE]);
 
 #endif

@@ -33,6 +33,14 @@ __attribute__((format(printf, 2, 3))) static void event_add(struct event_text *t
 		t->used += (size_t)n < room ? (size_t)n : room - 1;
 }
 
+/* An operation that the application has made has no name. */
+static const char *event_op_name(int op)
+{
+	const char *name = coll_op_name(op);
+
+	return name[0] == '?' ? "own" : name;
+}
+
 /* "allreduce number 7, collective 5" */
 static void event_add_name(struct event_text *t, const coll_observed_t *e)
 {
@@ -58,7 +66,7 @@ static void event_add_shape(struct event_text *t, const coll_observed_t *e)
 	event_add(t, ": %" PRIu64 " %s, %" PRIu64 " bytes", e->count,
 		  coll_dtype_size(e->dtype) ? coll_dtype_name(e->dtype) : "elements", e->bytes);
 	if (e->op >= 0)
-		event_add(t, ", op %s", coll_op_name(e->op));
+		event_add(t, ", op %s", event_op_name(e->op));
 	if (kind->is_p2p && e->peer < 0)
 		event_add(t, ", peer any");
 	else if (e->peer >= 0)

@@ -4,7 +4,7 @@
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "observe/expand.h"
+#include "base/path_pattern.h"
 #include "observe/log_events.h"
 
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* An open observer.  Its host table comes first, so that host functions find the rest. */
 struct observer {
@@ -76,10 +77,16 @@ static void observer_log(const coll_observer_host_t *host, int32_t level, const 
 static coll_result_t observer_expand(const coll_observer_host_t *host, const char *pattern,
 				     char *out, uint64_t out_size, coll_error_t *err)
 {
-	const struct expand_names names = {
-		.host = host->host_name, .rank = host->rank, .job = observer_of(host)->job};
+	const struct path_names names = {.host = host->host_name,
+					 .rank = host->rank,
+					 .pid = (long)getpid(),
+					 .job = observer_of(host)->job};
+	char why[300];
 
-	return expand_pattern(pattern, &names, out, (size_t)out_size, err);
+	if (!path_pattern_check(pattern, "hrpj", why, sizeof(why)) &&
+	    !path_pattern_expand(pattern, &names, out, (size_t)out_size, why, sizeof(why)))
+		return COLL_SUCCESS;
+	return error_fill(err, COLL_ERR_INVALID_ARGUMENT, "the path '%.300s': %s", pattern, why);
 }
 
 /* ---------------------------------------------------------------- opening, closing -- */

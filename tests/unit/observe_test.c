@@ -6,7 +6,6 @@
 #include "comm/comm.h"
 #include "base/error.h"
 #include "base/handle.h"
-#include "observe/expand.h"
 #include "../lib/plugin_dir.h"
 #include "../lib/ranks.h"
 
@@ -158,34 +157,10 @@ static void observe_nothing(void)
 	coll_comm_destroy(comm);
 }
 
-static void observe_expand(void)
-{
-	const struct expand_names names = {.host = "a/b", .rank = 3, .job = 0x12ab};
-	coll_error_t err = error_blank();
-	char out[64], want[64];
-
-	is_int(expand_pattern("/x/%h-%r-%j-%%", &names, out, sizeof(out), &err), COLL_SUCCESS,
-	       "a path");
-	is_str(out, "/x/a_b-3-00000000000012ab-%", "the path");
-	snprintf(want, sizeof(want), "p%ld", (long)getpid());
-	is_int(expand_pattern("p%p", &names, out, sizeof(out), &err), COLL_SUCCESS, "a process id");
-	is_str(out, want, "the process id");
-	is_int(expand_pattern("p%x", &names, out, sizeof(out), &err), COLL_ERR_INVALID_ARGUMENT,
-	       "another letter");
-	has_str(err.text, "the path 'p%x' has %x, but after % there must be h (host)", "its text");
-	is_int(expand_pattern("p%", &names, out, sizeof(out), &err), COLL_ERR_INVALID_ARGUMENT,
-	       "no letter");
-	is_int(expand_pattern("/12345/%r", &names, out, 9, &err), COLL_SUCCESS, "a path that fits");
-	is_int(expand_pattern("/12345/%r", &names, out, 8, &err), COLL_ERR_INVALID_ARGUMENT,
-	       "a path that does not");
-	has_str(err.text, "stands for more than 7 bytes", "its text");
-}
-
 int main(void)
 {
 	plugin_dir_begin();
 	ranks_plugins(".libs", "tests/plugins/.libs");
-	observe_expand();
 	observe_crashed();
 	observe_blocked();
 	observe_forked();

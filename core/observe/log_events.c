@@ -17,20 +17,39 @@
 struct event_text {
 	char *text;
 	size_t used, size;
+	int fields;
 };
+
+__attribute__((format(printf, 2, 0))) static void event_add_args(struct event_text *t,
+								 const char *fmt, va_list args)
+{
+	const size_t room = t->size - t->used;
+	const int n = vsnprintf(t->text + t->used, room, fmt, args);
+
+	if (n > 0)
+		t->used += (size_t)n < room ? (size_t)n : room - 1;
+}
 
 __attribute__((format(printf, 2, 3))) static void event_add(struct event_text *t, const char *fmt,
 							    ...)
 {
-	const size_t room = t->size - t->used;
 	va_list args;
-	int n;
 
 	va_start(args, fmt);
-	n = vsnprintf(t->text + t->used, room, fmt, args);
+	event_add_args(t, fmt, args);
 	va_end(args);
-	if (n > 0)
-		t->used += (size_t)n < room ? (size_t)n : room - 1;
+}
+
+/* The first field follows a colon, the others follow commas. */
+__attribute__((format(printf, 2, 3))) static void event_field(struct event_text *t, const char *fmt,
+							      ...)
+{
+	va_list args;
+
+	event_add(t, t->fields++ ? ", " : ": ");
+	va_start(args, fmt);
+	event_add_args(t, fmt, args);
+	va_end(args);
 }
 
 /* An operation that the application has made has no name. */
@@ -54,41 +73,46 @@ static void event_add_name(struct event_text *t, const coll_observed_t *e)
 		event_add(t, ", on host memory");
 }
 
-/* ": 4 float32, 16 bytes, op sum, root 0" */
+/* "peer 1, tag 7", "root 0", or nothing */
+static void event_add_ranks(struct event_text *t, const coll_observed_t *e, int is_p2p)
+{
+	if (is_p2p && e->peer < 0)
+		event_field(t, "peer any");
+	else if (e->peer >= 0)
+		event_field(t, "%s %d", is_p2p ? "peer" : "root", e->peer);
+	if (is_p2p && e->tag == COLL_ANY_TAG)
+		event_field(t, "tag any");
+	else if (is_p2p)
+		event_field(t, "tag %" PRIu32, (uint32_t)e->tag);
+}
+
+/* "4 float32, 16 bytes, op sum, root 0" */
 static void event_add_shape(struct event_text *t, const coll_observed_t *e)
 {
 	const struct kind *kind = kind_at(e->kind);
 
-	if (!kind_is_valid(e->kind)) {
-		event_add(t, ":");
+	if (!kind_is_valid(e->kind))
 		return;
+	if (kind->send != KIND_NONE || kind->recv != KIND_NONE) {
+		event_field(t, "%" PRIu64 " %s", e->count,
+			    coll_dtype_size(e->dtype) ? coll_dtype_name(e->dtype) : "elements");
+		event_field(t, "%" PRIu64 " bytes", e->bytes);
 	}
-	event_add(t, ": %" PRIu64 " %s, %" PRIu64 " bytes", e->count,
-		  coll_dtype_size(e->dtype) ? coll_dtype_name(e->dtype) : "elements", e->bytes);
 	if (e->op >= 0)
-		event_add(t, ", op %s", event_op_name(e->op));
-	if (kind->is_p2p && e->peer < 0)
-		event_add(t, ", peer any");
-	else if (e->peer >= 0)
-		event_add(t, ", %s %d", kind->is_p2p ? "peer" : "root", e->peer);
-	if (kind->is_p2p && e->tag == COLL_ANY_TAG)
-		event_add(t, ", tag any");
-	else if (kind->is_p2p)
-		event_add(t, ", tag %" PRIu32, (uint32_t)e->tag);
+		event_field(t, "op %s", event_op_name(e->op));
+	event_add_ranks(t, e, kind->is_p2p);
 	if (e->stream)
-		event_add(t, ", stream 0x%" PRIx64, e->stream);
+		event_field(t, "stream 0x%" PRIx64, e->stream);
 }
 
-/* ", algorithm ring, 23.4 us, success".  The time is from the call of the program to the end. */
+/* "23.4 us, success".  The time is from the call of the program to the end. */
 static void event_add_end(struct event_text *t, const coll_observed_t *e)
 {
 	const int64_t since = e->issued_ns ? e->issued_ns : e->begin_ns;
 
-	if (e->algorithm)
-		event_add(t, ", algorithm %s", e->algorithm);
 	if (since)
-		event_add(t, ", %.1f us", (double)(e->time_ns - since) / 1000);
-	event_add(t, ", %s", coll_error_string(e->code));
+		event_field(t, "%.1f us", (double)(e->time_ns - since) / 1000);
+	event_field(t, "%s", e->code ? coll_error_string(e->code) : "success");
 }
 
 /* ---------------------------------------------------------------------- the events -- */
@@ -99,8 +123,8 @@ static void event_call(struct event_text *t, const coll_observed_t *e)
 	if (e->phase != COLL_OBSERVED_END)
 		event_add(t, e->phase == COLL_OBSERVED_ISSUED ? " is issued" : " begins");
 	event_add_shape(t, e);
-	if (e->phase == COLL_OBSERVED_BEGIN && e->algorithm)
-		event_add(t, ", algorithm %s", e->algorithm);
+	if (e->algorithm)
+		event_field(t, "algorithm %s", e->algorithm);
 	if (e->phase == COLL_OBSERVED_END)
 		event_add_end(t, e);
 }

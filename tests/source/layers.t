@@ -239,4 +239,15 @@ read_code $sources
             grep -v '^core/reduce/')"
 }
 
+# ---- the log ----
+# The option `log` takes these names, and each line has the name of its folder.
+logging=$(grep -lE '\<(log_(error|warn|info|debug|message)|lane_log|context_log)\(' core/*/*.c |
+    sed 's|^core/\([^/]*\)/.*|\1|' | sort -u)
+is "the subsystems of the log are the folders that log" \
+    "$(sed -n '/log_subsystems\[\] =/,/;/s/"\([a-z]*\)"/\n\1\n/gp' core/base/log_levels.c | grep -x '[a-z]*' | grep . | sort -u)" \
+    "$logging"
+none "the Makefile.inc of each names its folder" "$(for folder in $logging; do
+    grep -q "^libcore_${folder}_la_CPPFLAGS = .*-DLOG_SUBSYSTEM='\"$folder\"'" "core/$folder/Makefile.inc" || echo "$folder"
+done)"
+
 done_testing

@@ -182,7 +182,7 @@ static void log_put(const struct log_about *about, int level, const char *plugin
 	if (about->place.file) {
 		len = log_line_text(format == LOG_UNSET ? LOG_TEXT : (enum log_format)format, &line,
 				    out);
-		if (!log_file_write(about->place.file, out, len)) {
+		if (!log_file_write(about->place.file, (int)line.pid, out, len)) {
 			errno = saved_errno;
 			return;
 		}

@@ -68,15 +68,17 @@ static void log_unsignal(int signal)
  */
 long log_write(int fd, const char *line, size_t len)
 {
-	sigset_t quiet, saved, pending;
+	sigset_t quiet, saved, pending; /* a signal that is not blocked cannot be pending */
 	int tries = 0, err;
 	long n;
 
 	sigemptyset(&quiet);
 	sigaddset(&quiet, SIGPIPE);
 	sigaddset(&quiet, SIGXFSZ);
-	sigpending(&pending);
+	sigemptyset(&pending);
 	pthread_sigmask(SIG_BLOCK, &quiet, &saved);
+	if (sigismember(&saved, SIGPIPE) || sigismember(&saved, SIGXFSZ))
+		sigpending(&pending);
 	do
 		n = (long)write(fd, line, len);
 	while (interrupted(n, &tries));
@@ -190,11 +192,11 @@ static int log_file_is(const struct log_file *file, const struct stat *st)
 }
 
 /* Opens the file anew if it is not what it was, unless another thread does.  Returns 1 if a line may be written to it. */
-static int log_file_look(struct log_file *file)
+static int log_file_look(struct log_file *file, int self)
 {
 	const int fd = atomic_load(&file->fd),
 		  is_due = clock_tick_us() >= atomic_load(&file->look_us),
-		  is_same_process = atomic_load(&file->pid) == (int)getpid();
+		  is_same_process = atomic_load(&file->pid) == self;
 	struct stat st;
 	const int is_own = fd >= 0 && !fstat(fd, &st) && log_file_is(file, &st);
 	const int is_usable = is_own && is_same_process;
@@ -224,11 +226,11 @@ static size_t log_file_append(int fd, const char *line, size_t len)
 	return (size_t)(first > 0 ? first : 0) + (size_t)(second > 0 ? second : 0);
 }
 
-int log_file_write(struct log_file *file, char *line, size_t len)
+int log_file_write(struct log_file *file, int self, char *line, size_t len)
 {
 	size_t tears, done;
 
-	if (!log_file_look(file))
+	if (!log_file_look(file, self))
 		return -1;
 	/* A line that a full disk has cut gets its end before the next one. */
 	tears = (size_t)atomic_exchange(&file->torn, 0);

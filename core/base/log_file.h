@@ -21,10 +21,10 @@ struct log_file;
  */
 struct log_file *log_file_get(const char *pattern, int rank);
 /*
- * Appends a line, in whose place before line[0] there is room for one byte.  Returns 0, or -1: the caller writes the line to
+ * Appends a line of the process `self`, in whose place before line[0] there is room for one byte.  Returns 0, or -1: the caller writes the line to
  * stderr.  The first failure writes a line of its own there.
  */
-int log_file_write(struct log_file *file, char *line, size_t len);
+int log_file_write(struct log_file *file, int self, char *line, size_t len);
 
 /* Writes without a signal to the program.  Returns what write returns, with errno. */
 long log_write(int fd, const char *line, size_t len);

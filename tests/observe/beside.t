@@ -37,9 +37,9 @@ beside() {
 beside device/staging_test copy_begin copy_end step_end
 beside device/staged_message_test copy_begin copy_end
 beside device/isend_test copy_begin copy_end message_end
-beside nccl/coll_test native comm_end
-beside nccl/host_test native step_end copy_end
-beside nccl/staged_test native failure_begin
+beside nccl/init_test comm_end derived
+
+beside nccl/event_test native
 beside api/native_split_test native derived
 beside api/derived_test derived failed_calls
 done_testing

@@ -78,6 +78,11 @@ else
     skip 2 "only root is trusted in this directory"
 fi
 
+check "an observer of ABI 1.0, as it was built then" observed frozen COLL_PLUGIN_PATH="$book_build/.libs:$book_build/tests/plugins/frozen/.libs"
+for rank in 0 1; do
+    check "is told of the calls of rank $rank" grep -q "rank $rank.*frozen.*1 issued, 1 begun, 1 ended: allreduce" "$dir/err"
+done
+
 # ---- coll info ----
 
 COLL_OBSERVERS=lines,short,absent "$book_build/coll" info --json >"$dir/info" 2>"$dir/err"

@@ -60,7 +60,7 @@ done | sort -u)"
 # shellcheck disable=SC2086 # lists of files
 {
     none "plugins see backend.h, nothing else of libcoll" \
-        "$(angled $plugins | grep ': coll/' | grep -v ': coll/backend\.h$')"
+        "$(angled $plugins | grep ': coll/' | grep -v -e ': coll/backend\.h$' -e '^plugins/observers/.*: coll/observer\.h$')"
     none "nor does the backend outside the tree" \
         "$(angled tests/out-of-tree/*.c | grep ': coll/' | grep -v ': coll/backend\.h$')"
     none "which sees no other file at all" "$(quoted tests/out-of-tree/*.c tests/out-of-tree/observer/*.c)"
@@ -70,7 +70,7 @@ done | sort -u)"
     # code; the backend that authors copy uses backend.h alone.
     none "plugins see no file of another folder but base/, socket/ and device/driver.h" \
         "$(quoted $plugins | grep ': .*/' |
-            grep -v -e '^plugins/\(mpi\|tcp\|ucx\|nccl\|ucc\)/[a-z_]*\.[ch]:[0-9]*: \(base\|socket\)/[a-z_]*\.h$' \
+            grep -v -e '^plugins/\(mpi\|observers\|tcp\|ucx\|nccl\|ucc\)/[a-z_]*\.[ch]:[0-9]*: \(base\|socket\)/[a-z_]*\.h$' \
                 -e '^plugins/nccl/[a-z_]*\.[ch]:[0-9]*: device/driver\.h$')"
     # `coll check` takes the core's side towards a plugin, and computes keyed hashes as the core
     # does.

@@ -217,8 +217,8 @@ static coll_result_t otlp_refuse(coll_error_t *err, coll_result_t code, const ch
 
 static coll_result_t otlp_open_file(struct otlp *otlp, const char *path, coll_error_t *err)
 {
-	const int fd = descriptor_lift(
-		open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+	const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
+	const int fd = descriptor_lift(open(path, flags, 0600));
 
 	otlp->out = fd < 0 ? NULL : fdopen(fd, "w");
 	if (otlp->out)

@@ -221,11 +221,11 @@ read_code $sources
             grep -v -E '^[^:]*: +\*|^core/meet/(pmix?)\.c:.*atexit\(\1_finalize\)' |
             grep -v -E '^core/plugin/probe\.c:.*atexit\(finish_all\)')"
     # UCX has environment variables of its own, which the ucx plugin must not override; NCCL has one that overrides the
-    # nccl plugin.
+    # nccl plugin; tools of NVTX name their library in one.
     none "the environment is read with secure_getenv only, and in the core only" \
         "$(code_with '(^|[^_a-z])getenv *\(' 'core|plugins'
             code_with 'getenv' plugins |
-                grep -v -E '^plugins/(uc[cx]/.*[^_a-z]|mpi/mpi_life\.c:.* |nccl/nccl_library\.c:.* )secure_getenv\(')"
+                grep -v -E '^plugins/(uc[cx]/.*[^_a-z]|mpi/mpi_life\.c:.* |nccl/nccl_library\.c:.* |observers/nvtx\.c:.* )secure_getenv\(')"
     none "no name is glued together outside the reduction table" \
         "$(code_with '^[^"]*##' 'core|plugins|tools' | grep -v '^core/reduce/')"
     # simulated, which authors of backends copy, sees backend.h alone; open is also the name of a plugin's function.  The

@@ -484,10 +484,13 @@ static void test_fork(void)
 	has_str(content(theirs), want, "until it makes a communicator");
 }
 
+static char threads_path[200];
+
 static void *say_many(void *arg)
 {
 	const int rank = (int)(intptr_t)arg;
-	const struct log_place former = log_enter(in("threads.log", rank));
+	const struct log_place former =
+		log_enter((struct log_place){rank, log_file_get(threads_path, rank)});
 
 	for (int i = 0; i < LINES; i++)
 		log_message("comm", COLL_LOG_WARN, "thread %d line %d", rank, i);
@@ -502,6 +505,7 @@ static void test_threads(void)
 	char want[64];
 	int right = 0;
 
+	snprintf(threads_path, sizeof(threads_path), "%s", at("threads.log"));
 	for (intptr_t i = 0; i < THREADS; i++)
 		if (pthread_create(&thread[i], NULL, say_many, (void *)i))
 			bail_out("no thread");

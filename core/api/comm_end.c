@@ -14,7 +14,7 @@
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/handle.h"
-#include "base/log.h"
+#include "comm/lane_log.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -118,7 +118,8 @@ static void destroy_warn_unexpected(const struct lane *lane)
 		return;
 	messages = lane->client->unexpected(lane, text, sizeof(text));
 	if (messages)
-		log_warn("%s destroys a communicator with %u message%s that no call has received%s",
+		lane_log(lane, COLL_LOG_WARN,
+			 "%s destroys a communicator with %u message%s that no call has received%s",
 			 comm_own_name(lane, &name), messages, messages == 1 ? "" : "s", text);
 }
 
@@ -140,7 +141,8 @@ static int destroy_finish(struct lane *lane, int64_t timeout_us, int64_t deadlin
 	if (destroy_wait(lane, destroy_idle, &goal, destroy_remaining(deadline)))
 		return CONTEXT_LOST;
 	if (!destroy_is_idle(lane, goal.number)) {
-		log_warn("%s destroys a communicator whose operations are not complete after %.3g "
+		lane_log(lane, COLL_LOG_WARN,
+			 "%s destroys a communicator whose operations are not complete after %.3g "
 			 "s; "
 			 "they are dropped",
 			 comm_own_name(lane, &name), (double)timeout_us / 1e6);
@@ -159,7 +161,7 @@ static int destroy_finish(struct lane *lane, int64_t timeout_us, int64_t deadlin
 	lane->client->listen(lane);
 	if (lane->error != COLL_ERR_MISMATCH || !lane->log->hash || told)
 		return COLL_SUCCESS;
-	log_warn("%s", comm_failure(lane));
+	lane_log(lane, COLL_LOG_WARN, "%s", comm_failure(lane));
 	return comm_error(lane);
 }
 
@@ -188,7 +190,8 @@ static int destroy_enter(struct lane *lane, int64_t timeout_us, int64_t deadline
 		return COLL_SUCCESS;
 	if (context->plugin->backend.transport)
 		return CONTEXT_LOST;
-	log_warn("%s destroys a communicator while another thread's call is inside backend "
+	lane_log(lane, COLL_LOG_WARN,
+		 "%s destroys a communicator while another thread's call is inside backend "
 		 "'%s'; an abort ends the call",
 		 comm_own_name(lane, &name), context->plugin->backend.name);
 	abort_mark(lane->comm);
@@ -229,7 +232,8 @@ static void destroy_leave_behind(struct lane *lane, int64_t timeout_us, int64_t 
 	struct context *context = lane->context;
 	struct rank_name name;
 
-	log_warn("%s destroys a communicator whose memory is not freed: for %.3g s another thread "
+	lane_log(lane, COLL_LOG_WARN,
+		 "%s destroys a communicator whose memory is not freed: for %.3g s another thread "
 		 "has been in a call, or a thread has left its call by siglongjmp or its own end",
 		 comm_own_name(lane, &name), (double)timeout_us / 1e6);
 	abort_mark(lane->comm);

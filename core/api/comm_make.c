@@ -2,10 +2,11 @@
 /* comm_make.c - makes the first communicators of a program: of one rank, or of all ranks, which are then in this process. */
 #include "api/comm_make.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "endpoint/context_log.h"
 #include "base/thread.h"
 #include "comm/lane.h"
 #include "comm/life.h"
+#include "comm/observed.h"
 
 #include <stdlib.h>
 
@@ -92,6 +93,8 @@ int init_comm(coll_comm_t *out, struct context *context, struct lane *host)
 		code = lane_new(&lane,
 				host ? host->comm : comm_blank(context->rank, context->nranks),
 				LANE_FIRST, context, host ? host->context_id : 0, NULL, NULL);
+	if (!code && context->parent && context->parent->lanes)
+		lane->comm->parent = observed_number(context->parent->lanes->comm);
 	if (!code)
 		code = comm_publish(lane->comm);
 	if (!code)
@@ -118,9 +121,11 @@ static int init_finish(coll_comm_t *out, struct init_rank *rank)
 	struct lane *host;
 	int code;
 
-	log_info("rank %d of %d uses backend '%s' from %s", context->rank, context->nranks,
-		 context->plugin->backend.name, context->plugin->path);
+	context_log(context, COLL_LOG_INFO, "rank %d of %d uses backend '%s' from %s",
+		    context->rank, context->nranks, context->plugin->backend.name,
+		    context->plugin->path);
 	context_ref(context); /* its bootstrap must outlive a failed init_comm */
+	context_observe(context);
 	code = lane_new_host(context, &host);
 	if (!code) {
 		rank->context = NULL;

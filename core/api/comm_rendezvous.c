@@ -171,40 +171,54 @@ static int rendezvous_bootstrap(struct bootstrap **bootstrap, const struct rende
 	return m->bootstrap ? COLL_SUCCESS : m->meet(bootstrap, m, config, failed);
 }
 
-int comm_rendezvous(struct context **context, const struct rendezvous *m)
+/* All that follows on the options.  `code`: their fault.  Takes over parts->config. */
+static int rendezvous_go(struct context **context, const struct rendezvous *m,
+			 struct context_parts *parts, int code)
 {
 	const struct library *library = m->library;
-	struct context_parts parts = {.client = library->context};
 	struct error_first first = {0};
-	int code = config_load(m->config, library->check_option, &parts.config), met;
+	int met;
+
+	if (!code && library->choose)
+		code = library->choose(parts->config, &parts->selection);
+	if (!code)
+		code = plugins_load(parts->config, PLUGINS_ALLOWED, m->uses_cuda, &parts->plugins);
+	if (!code && m->check)
+		code = m->check(parts->config);
+	/* A rank with a bad configuration still meets the other ranks, so that they learn of its failure. */
+	if (code)
+		log_debug("rank %d: %s", m->rank, error_text());
+	error_note(&first, code);
+	met = rendezvous_bootstrap(&parts->bootstrap, m, parts->config, code);
+	if (met) {
+		free(parts->selection);
+		plugins_free(parts->plugins);
+		config_free(parts->config);
+		return code ? error_raise(&first) : met;
+	}
+	code = error_raise(&first);
+	config_warn_unused(parts->config);
+	parts->device = comm_config_device(m->config);
+	parts->device_named = !m->device_unnamed;
+	code = rendezvous_context(context, parts, m, code);
+	free(parts->selection);
+	return code;
+}
+
+int comm_rendezvous(struct context **context, const struct rendezvous *m)
+{
+	struct context_parts parts = {.client = m->library->context};
+	int code = config_load(m->config, m->library->check_option, &parts.config);
+	struct log_place former;
 
 	*context = NULL;
 	if (!parts.config) {
 		bootstrap_close(m->bootstrap);
 		return code;
 	}
-	if (!code && library->choose)
-		code = library->choose(parts.config, &parts.selection);
-	if (!code)
-		code = plugins_load(parts.config, PLUGINS_ALLOWED, m->uses_cuda, &parts.plugins);
-	if (!code && m->check)
-		code = m->check(parts.config);
-	/* A rank with a bad configuration still meets the other ranks, so that they learn of its failure. */
-	if (code)
-		log_debug("rank %d: %s", m->rank, error_text());
-	error_note(&first, code);
-	met = rendezvous_bootstrap(&parts.bootstrap, m, parts.config, code);
-	if (met) {
-		free(parts.selection);
-		plugins_free(parts.plugins);
-		config_free(parts.config);
-		return code ? error_raise(&first) : met;
-	}
-	code = error_raise(&first);
-	config_warn_unused(parts.config);
-	parts.device = comm_config_device(m->config);
-	parts.device_named = !m->device_unnamed;
-	code = rendezvous_context(context, &parts, m, code);
-	free(parts.selection);
+	config_open_log(parts.config, m->rank);
+	former = log_enter(config_log_about(parts.config, NULL).place);
+	code = rendezvous_go(context, m, &parts, code);
+	log_leave(former);
 	return code;
 }

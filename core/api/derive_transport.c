@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "comm/comm_wait.h"
+#include "comm/observed.h"
 #include "comm/op.h"
 #include "comm/life.h"
 #include "comm/shrinks.h"
@@ -65,6 +66,8 @@ int derive_transport_new(struct lane *parent, const struct derived *derived, str
 		to_context_rank[r] = parent->to_context_rank[m->rank[r]];
 	code = derive_transport_lane(parent, derived, to_context_rank, &made);
 	free(to_context_rank);
+	if (!code)
+		made->comm->parent = observed_number(parent->comm);
 	if (!code &&
 	    parent->index == LANE_FIRST) /* else init_comm makes the handle of both lanes */
 		code = comm_publish(made->comm);

@@ -20,6 +20,14 @@ int descriptor_lift(int fd)
 	return high;
 }
 
+int descriptor_replace(int fd, int other)
+{
+	if (dup3(fd, other, O_CLOEXEC) < 0)
+		return -1;
+	close(fd);
+	return 0;
+}
+
 FILE *descriptor_read(const char *path)
 {
 	int fd = descriptor_lift(open(path, O_RDONLY | O_CLOEXEC)), err;

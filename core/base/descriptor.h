@@ -15,6 +15,11 @@
  * Returns -1 with errno if the system has no number left, and passes -1 on.
  */
 int descriptor_lift(int fd);
+/*
+ * Puts the file of `fd` in the place of another descriptor, close-on-exec, and closes fd: threads that use the other number
+ * see the old file or the new one.  Returns 0, or -1 with errno; then both are as before.
+ */
+int descriptor_replace(int fd, int other);
 /* Opens a file to read, close-on-exec.  Returns NULL with errno on a failure. */
 FILE *descriptor_read(const char *path);
 /* Makes a pipe whose ends are close-on-exec.  Returns 0, or -1 with errno. */

@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* log.c - log lines on stderr. */
-#include "base/cancel.h"
+/* log.c - which log lines are written, in which place, and where they go. */
 #include "base/log.h"
-#include "base/interrupt.h"
-
-#include <coll/backend.h>
+#include "base/cancel.h"
+#include "base/log_file.h"
+#include "base/log_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LOG_LINE_SIZE = 1200 };
+/* ------------------------------------------------------------------------ settings -- */
 
-static atomic_int log_limit = COLL_LOG_WARN;
-static atomic_int log_rank = -1;
+/* Levels that were ever set.  They stay, since a thread may read them while another thread sets others. */
+struct log_setting {
+	struct log_levels levels;
+	struct log_setting *older;
+};
+
+static struct log_setting log_first = {.levels = {.level = COLL_LOG_WARN}};
+static struct log_setting *_Atomic log_settings = &log_first;
+static struct log_setting *_Atomic log_setting = &log_first; /* the one in force */
+static atomic_int log_format = LOG_UNSET;
+static atomic_int log_rank = LOG_NO_RANK;
 static pthread_once_t log_once = PTHREAD_ONCE_INIT;
 static int log_is_closed; /* there was no stderr when the library was first called */
 
@@ -33,18 +41,57 @@ void log_open(void)
 	pthread_once(&log_once, log_look);
 }
 
+/* Returns the setting with these levels, or NULL if there is no memory for it. */
+static struct log_setting *log_setting_of(const struct log_levels *levels)
+{
+	struct log_setting *setting = atomic_load(&log_settings);
+
+	while (setting && memcmp(&setting->levels, levels, sizeof(*levels)))
+		setting = setting->older;
+	if (setting)
+		return setting;
+	setting = malloc(sizeof(*setting));
+	if (!setting)
+		return NULL;
+	setting->levels = *levels;
+	setting->older = atomic_load(&log_settings);
+	while (!atomic_compare_exchange_weak(&log_settings, &setting->older, setting))
+		;
+	return setting;
+}
+
+void log_set_levels(const struct log_levels *levels)
+{
+	struct log_setting *setting = log_setting_of(levels);
+
+	if (setting)
+		atomic_store(&log_setting, setting);
+}
+
 void log_set_level(int level)
 {
-	if (level < COLL_LOG_ERROR)
-		level = COLL_LOG_ERROR;
-	if (level > COLL_LOG_TRACE)
-		level = COLL_LOG_TRACE;
-	atomic_store(&log_limit, level);
+	struct log_levels levels;
+
+	memset(&levels, 0, sizeof(levels));
+	levels.level = level < COLL_LOG_ERROR   ? COLL_LOG_ERROR
+		       : level > COLL_LOG_TRACE ? COLL_LOG_TRACE
+						: level;
+	log_set_levels(&levels);
 }
 
 int log_level(void)
 {
-	return atomic_load(&log_limit);
+	return atomic_load(&log_setting)->levels.level;
+}
+
+int log_wants(const char *subsystem, int level)
+{
+	return level <= log_levels_of(&atomic_load(&log_setting)->levels, subsystem);
+}
+
+void log_set_format(enum log_format format)
+{
+	atomic_store(&log_format, format);
 }
 
 void log_set_rank(int rank)
@@ -52,128 +99,134 @@ void log_set_rank(int rank)
 	atomic_store(&log_rank, rank);
 }
 
-static const char *log_name(int level)
+/* -------------------------------------------------------------------------- places -- */
+
+enum { LOG_SEVERAL_RANKS = -2 };
+
+static _Thread_local struct log_place log_thread = {LOG_NO_RANK, NULL};
+/* Of the process: the only rank that any thread has had, and the first file. */
+static atomic_int log_process =
+	0; /* its number: in a child of fork the rank is another process's */
+static atomic_int log_process_rank = LOG_NO_RANK;
+static struct log_file *_Atomic log_process_file;
+
+static void log_join_process(struct log_place place)
 {
-	switch (level) {
-	case COLL_LOG_ERROR: return "error";
-	case COLL_LOG_WARN: return "warn";
-	case COLL_LOG_INFO: return "info";
-	case COLL_LOG_DEBUG: return "debug";
-	default: return "trace";
+	const int self = (int)getpid();
+	int rank = LOG_NO_RANK;
+	struct log_file *none = NULL;
+
+	if (atomic_exchange(&log_process, self) != self) {
+		atomic_store(&log_process_rank, place.rank);
+		atomic_store(&log_process_file, place.file);
+		return;
 	}
+	if (!atomic_compare_exchange_strong(&log_process_rank, &rank, place.rank) &&
+	    rank != place.rank)
+		atomic_store(&log_process_rank, LOG_SEVERAL_RANKS);
+	atomic_compare_exchange_strong(&log_process_file, &none, place.file);
 }
 
-/* Removes the pending signal that a write of this thread has caused. */
-static void log_unsignal(int signal)
+struct log_place log_enter(struct log_place place)
 {
-	CANCEL_OFF;
-	const struct timespec now = {0, 0};
-	sigset_t one;
-	int tries = 0, taken;
+	const struct log_place former = log_thread;
 
-	sigemptyset(&one);
-	sigaddset(&one, signal);
-	do
-		taken = sigtimedwait(&one, NULL, &now);
-	while (interrupted(taken, &tries));
+	if (place.rank >= 0)
+		log_join_process(place);
+	log_thread = place;
+	return former;
 }
 
-/*
- * Blocks the signals of a failed write: the program must not end because the reader of stderr has closed the pipe, or
- * because the file may not grow (ulimit -f).
- */
-static void log_write(const char *line, size_t len)
+void log_leave(struct log_place former)
+{
+	log_thread = former;
+}
+
+struct log_about log_here(const char *subsystem)
+{
+	struct log_about about = {.subsystem = subsystem, .place = log_thread};
+
+	if (about.place.rank >= 0)
+		return about;
+	about.place.file = atomic_load(&log_process_file);
+	if (atomic_load(&log_process) == (int)getpid())
+		about.place.rank = atomic_load(&log_process_rank);
+	return about;
+}
+
+/* --------------------------------------------------------------------------- lines -- */
+
+static int64_t log_now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* Writes a line of a level that is on. */
+static void log_put(const struct log_about *about, int level, const char *plugin, const char *text)
 {
 	CANCEL_OFF;
-	sigset_t quiet, saved, pending;
-	int tries = 0;
-	ssize_t n;
+	const int saved_errno = errno, format = atomic_load(&log_format);
+	const struct log_line line = {.level = level,
+				      .about = about,
+				      .plugin = plugin,
+				      .text = text ? text : "",
+				      .short_rank = atomic_load(&log_rank),
+				      .time_us = log_now_us(),
+				      .pid = (long)getpid()};
+	char room[1 + LOG_LINE_SIZE], *out = room + 1; /* see log_file_write */
+	size_t len;
 
+	if (about->place.file) {
+		len = log_line_text(format == LOG_UNSET ? LOG_TEXT : (enum log_format)format, &line,
+				    out);
+		if (!log_file_write(about->place.file, (int)line.pid, out, len)) {
+			errno = saved_errno;
+			return;
+		}
+	}
 	log_open();
-	if (log_is_closed)
-		return;
-	sigemptyset(&quiet);
-	sigaddset(&quiet, SIGPIPE);
-	sigaddset(&quiet, SIGXFSZ);
-	sigpending(&pending);
-	pthread_sigmask(SIG_BLOCK, &quiet, &saved);
-	do
-		n = write(STDERR_FILENO, line, len);
-	while (interrupted(n, &tries));
-	if (n < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
-		log_unsignal(SIGPIPE);
-	else if (n < 0 && errno == EFBIG && !sigismember(&pending, SIGXFSZ))
-		log_unsignal(SIGXFSZ);
-	pthread_sigmask(SIG_SETMASK, &saved, NULL);
-}
-
-void log_line(int level, const char *who, const char *text)
-{
-	const int saved_errno = errno, rank = atomic_load(&log_rank);
-	char line[LOG_LINE_SIZE], tag[32] = "";
-	size_t len, i;
-
-	if (level > log_level())
-		return;
-	if (rank >= 0)
-		snprintf(tag, sizeof(tag), "[rank %d]", rank);
-	/* One byte stays free for the newline. */
-	snprintf(line, sizeof(line) - 1, "coll%s %s: %s%s%s", tag, log_name(level), who ? who : "",
-		 who ? ": " : "", text ? text : "");
-	len = strlen(line);
-	for (i = 0; i < len; i++)
-		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-			line[i] = ' ';
-	line[len++] = '\n';
-	log_write(line, len);
+	if (!log_is_closed) {
+		len = log_line_text(format == LOG_UNSET ? LOG_SHORT : (enum log_format)format,
+				    &line, out);
+		log_write(STDERR_FILENO, out, len);
+	}
 	errno = saved_errno;
 }
 
-__attribute__((format(printf, 2, 0))) static void log_format(int level, const char *fmt,
-							     va_list args)
+void log_about_args(const struct log_about *about, int level, const char *fmt, va_list args)
 {
 	const int saved_errno = errno;
-	char text[LOG_LINE_SIZE];
+	char text[LOG_TEXT_SIZE];
 
-	if (level > log_level())
-		return;
-	if (vsnprintf(text, sizeof(text), fmt, args) >= 0)
-		log_line(level, NULL, text);
+	if (log_wants(about->subsystem, level) && vsnprintf(text, sizeof(text), fmt, args) >= 0)
+		log_put(about, level, NULL, text);
 	errno = saved_errno;
 }
 
-void log_error(const char *fmt, ...)
+void log_about(const struct log_about *about, int level, const char *fmt, ...)
 {
 	va_list args;
 
 	va_start(args, fmt);
-	log_format(COLL_LOG_ERROR, fmt, args);
+	log_about_args(about, level, fmt, args);
 	va_end(args);
 }
 
-void log_warn(const char *fmt, ...)
+void log_message(const char *subsystem, int level, const char *fmt, ...)
 {
+	const struct log_about about = log_here(subsystem);
 	va_list args;
 
 	va_start(args, fmt);
-	log_format(COLL_LOG_WARN, fmt, args);
+	log_about_args(&about, level, fmt, args);
 	va_end(args);
 }
 
-void log_info(const char *fmt, ...)
+void log_plugin(const struct log_about *about, int level, const char *plugin, const char *text)
 {
-	va_list args;
-
-	va_start(args, fmt);
-	log_format(COLL_LOG_INFO, fmt, args);
-	va_end(args);
-}
-
-void log_debug(const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	log_format(COLL_LOG_DEBUG, fmt, args);
-	va_end(args);
+	if (log_wants(plugin, level))
+		log_put(about, level, plugin, text);
 }

@@ -3,7 +3,7 @@
 #include "comm/lane.h"
 #include "base/error.h"
 #include "base/handle.h"
-#include "base/log.h"
+#include "comm/lane_log.h"
 #include "transport/match.h"
 
 #include <stdarg.h>
@@ -146,6 +146,16 @@ void comm_send_lost(struct lane *lane, int lost)
 					    sizeof(rank));
 }
 
+/* A communicator with a context of its own is named by that context's number, every other communicator by its context id. */
+void comm_write_id(const struct lane *lane, char text[32])
+{
+	if (lane->context->parent)
+		snprintf(text, 32, "%08llx",
+			 (unsigned long long)context_number(lane->context) & 0xffffffff);
+	else
+		snprintf(text, 32, "%u", lane->context_id);
+}
+
 /* ------------------------------------------------------------------ failing -- */
 
 void lane_set_pending(struct lane *lane, int code, const char *fmt, ...)
@@ -173,7 +183,8 @@ void lane_end(struct lane *lane, int first)
 	struct rank_name name;
 
 	lane->error = atomic_load(&outcome->code);
-	log_info("communicator of %s failed: %s", comm_own_name(lane, &name), outcome->text);
+	lane_log(lane, COLL_LOG_INFO, "communicator of %s failed: %s", comm_own_name(lane, &name),
+		 outcome->text);
 	/* Without cancel the endpoint may be closed now: the other ranks must learn the cause before. */
 	if (tells || (transport && !transport->cancel))
 		comm_send_control(lane, CONTROL_FAIL, lane->error, outcome->text);

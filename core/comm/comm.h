@@ -17,6 +17,7 @@ struct order_group;
 struct message;
 struct native;
 struct native_split;
+struct observed_comm;
 struct redop;
 struct redop_table;
 struct registration;
@@ -66,6 +67,7 @@ struct tasks {
 /* Messages outside the order, which are open: see message/message.h. */
 struct messages {
 	struct message_list sends, recvs;
+	uint64_t observed;         /* messages that observers were told of */
 	int looks;                 /* how many messages message_progress has to look at */
 	struct message *next_look; /* the send at which message_progress goes on; NULL: the first */
 	struct message *first_unsent; /* it and the sends behind it wait for copies; NULL: none */
@@ -109,6 +111,8 @@ struct comm_client {
 	/* Finds the operation of a call that reduces: see redop_find. */
 	int (*find_redop)(const struct redop_table *table, const char *what, int dtype, int op,
 			  struct redop *redop);
+	/* The name of the algorithm of a call that the library composes, or NULL: none.  NULL: nobody knows. */
+	const char *(*algorithm)(const struct call *call);
 	/* Chooses the engine of a call: see dispatch_choose. */
 	int (*choose)(const struct lane *lane, struct call *call);
 	/* The newest collective is issued: compares it with the messages that came for it. */
@@ -183,6 +187,10 @@ struct comm {
 	/* Counts aborts, and the destroy: one more ends the shrink of an aborted communicator.  No lock. */
 	_Atomic int aborted;
 	_Atomic int64_t timeout_us; /* longest time without progress in a wait.  No lock */
+	/* For observers (observed.h), both locks until comm_publish; NULL: there are none. */
+	struct observed_comm *observed;
+	uint64_t
+		parent; /* the number for observers of the communicator that it is made from, or 0 */
 	struct redop_table
 		*redops; /* NULL: none was made.  A reader takes one lock, a change both */
 
@@ -243,6 +251,8 @@ struct lane {
 	uint64_t finished; /* all operations up to this number are done */
 	uint32_t seq;      /* collectives ever issued */
 	uint64_t steps;    /* steps ever completed: grows while operations move */
+	uint32_t
+		observed; /* the events that an observer wants, COLL_OBSERVE_*; 0: none (observed.h) */
 	int deferred; /* groups of the thread that have not ended: an engine may defer operations, and is not polled */
 	uint64_t joined;           /* the last group with a call of the lane */
 	const struct task *waited; /* by the caller of stall_step; it has no operation */
@@ -307,6 +317,9 @@ struct lane *lane_of_tag(const struct context *context, uint64_t tag);
 struct rank_name {
 	char text[48];
 };
+
+/* Writes the name of the communicator in the files of the option `dump`, the same on all its ranks. */
+void comm_write_id(const struct lane *lane, char text[32]);
 
 /* Control messages. */
 enum {

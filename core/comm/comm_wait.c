@@ -72,17 +72,22 @@ void lane_check_aborted(struct lane *lane, uint64_t number)
 			  comm_own_name(lane, &name));
 }
 
-static inline void comm_wait_end(struct stall *stall, struct lane *lane)
-{
-	if (stall->counted)
-		lane->client->unstall(stall, lane);
-}
-
 /* What a cancelled thread has to undo; wait NULL: nothing. */
 struct comm_waiting {
 	const struct comm_wait *wait;
 	struct stall stall;
+	int64_t since_ns; /* for observers */
 };
+
+static inline void comm_wait_end(struct comm_waiting *waiting, const struct comm_wait *wait)
+{
+	struct lane *lane = wait->lane;
+
+	if (waiting->stall.counted)
+		lane->client->unstall(&waiting->stall, lane);
+	if (LANE_OBSERVED(lane, COLL_OBSERVE_WAIT))
+		observed_wait(lane, wait->number, COLL_OBSERVED_END, &waiting->since_ns);
+}
 
 /* The thread is cancelled in its sleep: its call ends as if it returned. */
 static void comm_wait_cancelled(struct comm_waiting *waiting)
@@ -91,7 +96,7 @@ static void comm_wait_cancelled(struct comm_waiting *waiting)
 
 	if (!wait || !wait_is_cancelled())
 		return;
-	comm_wait_end(&waiting->stall, wait->lane);
+	comm_wait_end(waiting, wait);
 	comm_leave(wait->lane);
 	if (wait->handle)
 		handle_unpin(wait->handle);
@@ -117,6 +122,8 @@ int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *
 	int code;
 
 	stall_begin(&waiting.stall);
+	if (LANE_OBSERVED(lane, COLL_OBSERVE_WAIT))
+		observed_wait(lane, wait->number, COLL_OBSERVED_BEGIN, &waiting.since_ns);
 	do {
 		slice = lane->client->slice(&waiting.stall, lane);
 		code = context_wait_or_leave(lane->context, done, arg, slice,
@@ -125,7 +132,7 @@ int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *
 	waiting.wait = NULL;
 	if (code == CONTEXT_LOST)
 		return code;
-	comm_wait_end(&waiting.stall, lane);
+	comm_wait_end(&waiting, wait);
 	return COLL_SUCCESS;
 }
 
@@ -135,6 +142,7 @@ static int comm_wait_long(struct task *task, int leaves, void *handle)
 	struct lane *lane = task->lane;
 	const struct comm_wait wait = {.lane = lane,
 				       .task = task->kind->describe ? task : NULL,
+				       .number = task->number,
 				       .leaves = leaves,
 				       .handle = handle};
 

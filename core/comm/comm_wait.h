@@ -37,6 +37,7 @@ int lane_is_deferred(const struct lane *lane, uint64_t number);
 struct comm_wait {
 	struct lane *lane;
 	const struct task *task; /* the awaited task, if it has no operation; else NULL */
+	uint64_t number;         /* of the awaited operation, for observers; else 0 */
 	/*
 	 * A context_wait_or_leave.  CONTEXT_LOST: the call returns comm_leave_lost.  A thread that is cancelled leaves the
 	 * communicator.

@@ -3,6 +3,7 @@
 #include "comm/life.h"
 #include "comm/call_log.h"
 #include "comm/lane.h"
+#include "comm/observed.h"
 #include "comm/task.h"
 #include "comm/op.h"
 #include "comm/queue.h"
@@ -65,6 +66,7 @@ struct comm *comm_blank(int rank, int nranks)
 static void life_free_comm(struct comm *comm)
 {
 	outcome_unref(comm->outcome);
+	observed_comm_free(comm);
 	free(comm);
 }
 
@@ -140,6 +142,8 @@ int comm_publish(struct comm *comm)
 	if (host)
 		context_lock(host->context);
 	comm->handle = comm->outcome->comm = handle_new(HANDLE_COMM, comm);
+	if (comm->handle && comm->lane[LANE_FIRST]->context->observed)
+		observed_comm_made(comm);
 	if (host)
 		context_leave(host->context);
 	return comm->handle ? COLL_SUCCESS : handle_none("a communicator");
@@ -182,6 +186,8 @@ int lane_new_host(struct context *native, struct lane **out)
 
 void lane_end_all(struct lane *lane, int loud)
 {
+	if (LANE_OBSERVED(lane, COLL_OBSERVE_FAILURE))
+		observed_failure(lane);
 	lane_release_streams(lane);
 	if (lane->busy == LANE_RESTS) /* the next look finds that it has nothing to do */
 		lane_list_busy(lane);
@@ -247,6 +253,8 @@ static void lane_detach(struct lane *lane)
 	comm_note_freed(lane->context, lane->context_id);
 	registration_remove_all(lane);
 	outcome_end(lane->comm->outcome, lane);
+	if (lane->index == LANE_FIRST && LANE_OBSERVED(lane, COLL_OBSERVE_COMM))
+		observed_comm_ends(lane->comm);
 }
 
 static void lane_release(struct lane *lane)

@@ -6,6 +6,7 @@
 #include "comm/call.h"
 #include "comm/call_log.h"
 #include "comm/comm.h"
+#include "comm/observed.h"
 #include "comm/plan.h"
 #include "comm/scratch.h"
 #include "schedule/stage.h"
@@ -98,6 +99,7 @@ struct op {
 	struct offload *dependencies;       /* whose streams the call waits for before it starts */
 	struct offload *offload;         /* its memory for device buffers, or `ordered`, or NULL */
 	struct order_point awaited;      /* KIND_AWAIT: with a reference */
+	int64_t issued_ns, begin_ns;     /* for observers */
 	uint64_t awaited_progress_count; /* progress_count of its context at the last look */
 };
 
@@ -114,6 +116,9 @@ static inline void op_begin(struct op *op, int state)
 	op->state = state;
 	if (op_is_logged(op))
 		op->logged->started_us = context_now(op->lane->context);
+	/* A backend without a transport may end an operation before it returns, so it has told of the begin before. */
+	if (state == OP_RUNNING && LANE_OBSERVED(op->lane, COLL_OBSERVE_CALL))
+		observed_op(op, COLL_OBSERVED_BEGIN, COLL_SUCCESS);
 }
 /* For an engine: the operation is complete. */
 static inline void op_end(struct op *op)
@@ -122,6 +127,8 @@ static inline void op_end(struct op *op)
 	/* The time of the last reading: short operations would feel one more. */
 	if (op_is_logged(op))
 		op->logged->ended_us = op->lane->context->now_us;
+	if (LANE_OBSERVED(op->lane, COLL_OBSERVE_CALL))
+		observed_op(op, COLL_OBSERVED_END, COLL_SUCCESS);
 }
 
 /* Makes an idle operation for a checked call, of which it copies the arrays: see plan.h. */

@@ -193,6 +193,8 @@ static void queue_append_waiting(struct op *op, uint64_t group)
 
 	queue_append(op, group, group || op->ordered ? OP_DEFERRED : OP_QUEUED);
 	op->logged->issued_us = context_now(op->lane->context);
+	if (LANE_OBSERVED(op->lane, COLL_OBSERVE_CALL))
+		observed_op(op, COLL_OBSERVED_ISSUED, COLL_SUCCESS);
 	if (op->collective)
 		op->lane->client->issued(op->lane);
 	if (!queue->waiting)
@@ -257,9 +259,23 @@ void queue_issued(struct lane *lane)
 
 /* ------------------------------------------------------------------ cancelling -- */
 
+/* Tells the observers of the end of all operations that have not ended, also those that have left the queue. */
+static void queue_tell_ends(struct lane *lane)
+{
+	struct op *head = lane->queue.head;
+
+	observed_native_end(lane, lane->finished, head ? head->number - 1 : lane->issued,
+			    lane->error);
+	for (struct op *op = head; op; op = op->next)
+		if (op->state != OP_DONE)
+			observed_op(op, COLL_OBSERVED_END, lane->error);
+}
+
 void queue_cancel(struct lane *lane)
 {
 	engines_abort(lane);
+	if (LANE_OBSERVED(lane, COLL_OBSERVE_CALL))
+		queue_tell_ends(lane);
 	for (struct op *op = lane->queue.head; op; op = op->next) {
 		if (op->state == OP_RUNNING && op->engine->cancel)
 			op->engine->cancel(op);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* staging_sites.c - the places in a program that stage operations: each place has one warning, later operations are counted. */
 #include "comm/staging_sites.h"
-#include "base/log.h"
+#include "comm/lane_log.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -116,7 +116,8 @@ void staging_log(const struct lane *lane, int kind, const void *place, size_t fr
 	char site[256];
 
 	staging_name_site(place, site, sizeof(site));
-	log_warn(
+	lane_log(
+		lane, COLL_LOG_WARN,
 		"%s: %s over backend '%s' copies %zu bytes from and %zu bytes to CUDA memory "
 		"through host memory, which is slow; 'enable_gpu_fallback = no' makes it an error; "
 		"later ones of this call%s are only counted",

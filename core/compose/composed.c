@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* composed.c - the engine that does calls by messages: see composed.h. */
 #include "compose/composed.h"
+#include "schedule/algo.h"
 #include "schedule/sched.h"
 #include "comm/op.h"
 #include "comm/queue.h"
@@ -100,6 +101,11 @@ int composed_choose(const struct lane *lane, struct call *call)
 			 reproducible   ? " whose results are reproducible"
 			 : requirements ? " that combines the ranks' inputs in their order"
 					: "");
+}
+
+const char *composed_algorithm(const struct call *call)
+{
+	return call->algorithm >= 0 ? algo_at(call->algorithm)->name : NULL;
 }
 
 /* ------------------------------------------------------------------- starting -- */
@@ -242,6 +248,8 @@ __attribute__((always_inline)) static inline int composed_move(struct lane *lane
 	if (!op->steps_left && !lane->error) {
 		op->state = OP_DONE;
 		op->logged->ended_us = context->now_us; /* the newest operation is in the log */
+		if (LANE_OBSERVED(lane, COLL_OBSERVE_CALL))
+			observed_op(op, COLL_OBSERVED_END, COLL_SUCCESS);
 		queue_pop(op);
 	}
 	return 1;
@@ -256,6 +264,8 @@ static int composed_at_once(struct op *op)
 	    !composed_is_quiet(lane) || op->call.args.stream || queue_needs_barrier(lane, op))
 		return 0;
 	queue_append(op, 0, OP_QUEUED);
+	if (LANE_OBSERVED(lane, COLL_OBSERVE_CALL))
+		observed_op_at_once(op);
 	/* Most calls find nothing to compare. */
 	if (op->collective && (lane->log->hash || lane->traffic->match.unexpected_count))
 		report_compare_newest(lane);

@@ -28,6 +28,8 @@ extern const struct engine composed_engine;
 int composed_new(struct lane *lane);
 void composed_free(struct lane *lane);
 
+/* The name of the algorithm of a call, or NULL: it has none. */
+const char *composed_algorithm(const struct call *call);
 /* Fills call->algorithm; COLL_ERR_UNSUPPORTED with a message if there is none. */
 int composed_choose(const struct lane *lane, struct call *call);
 

@@ -23,8 +23,16 @@ enum {
 	 * the algorithm has appended them.
 	 */
 	STEPS_FEW = 8,
-	STEPS_SHORT = 4 << 10
+	STEPS_SHORT = 4 << 10,
+	STEPS_OBSERVED = COLL_OBSERVE_STEP | COLL_OBSERVE_COPY
 };
+
+/* For observers: the step begins. */
+static inline void steps_tell(const struct op *op, int i)
+{
+	if (LANE_OBSERVED(op->lane, COLL_OBSERVE_STEP))
+		observed_step(op, i, COLL_OBSERVED_BEGIN);
+}
 
 static char *steps_at(const struct op *op, struct slice slice)
 {
@@ -59,6 +67,8 @@ static inline void steps_finish_step(struct op *op, int step)
 
 	op->steps_left--;
 	op->lane->steps++;
+	if (LANE_OBSERVED(op->lane, STEPS_OBSERVED))
+		observed_step(op, step, COLL_OBSERVED_END);
 	for (int e = s->step[step].edge; e >= 0; e = s->edge[e].next) {
 		int later = s->edge[e].later;
 
@@ -338,6 +348,7 @@ static int steps_run_ready(struct op *op)
 		if (++op->ready_sends_head == op->cap_steps)
 			op->ready_sends_head = 0;
 		op->ready_sends_count--;
+		steps_tell(op, i);
 		steps_send(op, i, op->in_pieces);
 		moved = 1;
 	}
@@ -345,6 +356,7 @@ static int steps_run_ready(struct op *op)
 		/* The message may be here, and is then reduced now. */
 		if (op->sched.step[op->ready[k]].len > STEPS_LONG)
 			context_flush(op->lane->context);
+		steps_tell(op, op->ready[k]);
 		steps_recv(op, op->ready[k], op->in_pieces);
 	}
 	op->ready_count = 0;
@@ -372,6 +384,7 @@ int steps_run(struct op *op)
 		if (op->lane->error)
 			return 1;
 		if (op->local_count) {
+			steps_tell(op, op->local[op->local_count - 1]);
 			steps_local(op, op->local[--op->local_count]);
 			again = 1;
 		}
@@ -532,7 +545,8 @@ static void steps_start_many(struct op *op)
 
 /*
  * Few steps start in the order in which the algorithm has appended them: a step that completes at once has released the
- * later steps when their turn comes.  steps_finish_step releases the steps that must wait, as in any schedule.
+ * later steps when their turn comes.  steps_finish_step releases the steps that must wait, as in any schedule.  Observed
+ * steps start by the lists, which tell of their begins.
  */
 void steps_start(struct op *op)
 {
@@ -544,7 +558,7 @@ void steps_start(struct op *op)
 	op->steps_left = n;
 	for (int i = 0; s->nedges && i < n; i++) /* the last run has counted down */
 		op->run[i].earlier = s->step[i].earlier;
-	if (!op->few) {
+	if (!op->few || LANE_OBSERVED(op->lane, COLL_OBSERVE_STEP)) {
 		steps_start_many(op);
 		return;
 	}

@@ -7,7 +7,7 @@
 #include "compose/staging.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "comm/lane_log.h"
 #include "transport/traffic.h"
 
 #include <stdlib.h>
@@ -636,7 +636,8 @@ void stream_order_free(struct lane *lane)
 		return;
 	passed = offload_free_pool(&lane->composed->offloads, clock_now_us() + ORDER_LEAVE_US);
 	if (!passed)
-		log_info("rank %d: a stream of the program has not come to its last call yet; "
+		lane_log(lane, COLL_LOG_INFO,
+			 "rank %d: a stream of the program has not come to its last call yet; "
 			 "pinned host memory stays allocated for it",
 			 lane->comm->rank);
 	if (!order)

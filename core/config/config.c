@@ -20,9 +20,11 @@ static int config_check_value(const struct config *config, const char *section,
 {
 	if (config_parse(spec, value, number, why, size))
 		return -1;
-	return !section[0] && spec->type == COLL_OPTION_STRING && config->check
-		       ? config->check(spec->key, value, why, size)
-		       : 0;
+	if (section[0] || spec->type != COLL_OPTION_STRING)
+		return 0;
+	if (config_check_log(spec->key, value, why, size))
+		return -1;
+	return config->check ? config->check(spec->key, value, why, size) : 0;
 }
 
 /* Returns the fault of the declaration itself, which the plugin's author must mend, or NULL. */
@@ -211,6 +213,7 @@ int config_load(const coll_config_t *app, config_check check, struct config **ou
 	if (!config)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the configuration");
 	config->check = check;
+	config->log = (struct log_place){LOG_NO_RANK, NULL};
 	config_collect(config, app);
 	/* An incomplete list of values declares no option: otherwise an older value would be in force. */
 	if (!config->oom)
@@ -220,10 +223,7 @@ int config_load(const coll_config_t *app, config_check check, struct config **ou
 		config_free(config);
 		return code;
 	}
-	log_set_level((int)config_int(config, "log"));
-	for (int i = 0; i < config->ndiagnostics; i++)
-		if (config->diagnostic[i].code >= 0)
-			log_debug("%s", config->diagnostic[i].text);
+	config_apply_log(config);
 	*out = config;
 	return code;
 }

@@ -11,6 +11,8 @@
 #ifndef CORE_CONFIG_CONFIG_H
 #define CORE_CONFIG_CONFIG_H
 
+#include "base/log.h"
+
 #include <coll/backend.h>
 
 struct config;
@@ -96,6 +98,15 @@ struct config_security {
 int config_security(const struct config *config, int index, struct config_security *out);
 /* Does a value of `security` ask for protection?  "none" and "no" do not. */
 int config_asks(const char *value);
+
+/*
+ * The options of the log are in force for the process from config_load on, but for the file, whose name may have the
+ * rank: config_open_log opens it, and later lines that are about a communicator with this configuration have this
+ * place.  A file that cannot be opened is a warning.  Then logs which files were read, and which were not there.
+ */
+void config_open_log(struct config *config, int rank);
+/* What a line about such a communicator is about; `config` may be NULL. */
+struct log_about config_log_about(const struct config *config, const char *subsystem);
 
 /* For coll_info: every declared option except the priorities, in order of declaration. */
 int config_count(const struct config *config);

@@ -57,12 +57,21 @@ struct config {
 	int nfiles;
 	char *too_many; /* a file has too many options: reported after the faults of the options */
 	int oom;        /* memory ran out: the lists are not complete */
+	struct log_place log; /* see config_open_log */
+	int log_names_told;   /* the fault of a name in the option `log` is reported */
 };
 
 /* ---- config.c */
 
 /* Declares the core's options, after all values were collected. */
 void config_declare_core(struct config *config);
+
+/* ---- log_options.c */
+
+/* Checks the value of an option of the log, and passes every other key: see config_check. */
+int config_check_log(const char *key, const char *value, char *why, size_t size);
+/* Puts the levels and the format in force. */
+void config_apply_log(const struct config *config);
 
 /* ---- store.c */
 

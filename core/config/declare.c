@@ -30,9 +30,9 @@ const coll_option_t config_core_options[] = {
 	TEXT("backend",
 	     "backends to consider, best first (ucx,tcp), or to leave out (^ucx); unset: by "
 	     "priority"),
-	TEXT("plugin_path",
-	     "directories to search for backends, separated by ':'; unset: the built-in "
-	     "directory"),
+	TEXT("plugin_path", "directories to search for backends and observers, separated by ':'; "
+			    "unset: the built-in "
+			    "directory"),
 	TEXT("interface",
 	     "network interface or address to use; unset: an address that reaches the other "
 	     "ranks"),
@@ -47,11 +47,21 @@ const coll_option_t config_core_options[] = {
 		 "longest wait while a communicator is made"),
 	DURATION("destroy_timeout", "5s", 0, LONGEST,
 		 "longest wait for unfinished operations when a communicator is destroyed"),
-	WORDS("log", "warn", "error|warn|info|debug|trace",
-	      "least important log lines on stderr: error, warn, info, debug or trace"),
+	OPTION(COLL_OPTION_STRING, "log", "warn", "", 0, 0,
+	       "least important log lines: error, warn, info, debug or trace; then perhaps levels "
+	       "of subsystems, as in warn,watch:debug,tcp:trace"),
+	WORDS("log_format", NULL, "short|text|json",
+	      "log lines as short text, as text with time and place, or as JSON; unset: short on "
+	      "stderr, text in a file"),
+	TEXT("log_file",
+	     "file that log lines are appended to, with %h (host), %r (rank), %p (process id); "
+	     "unset: stderr"),
 	TEXT("dump",
 	     "directory for the last operations of each communicator that fails, a file for each "
 	     "rank"),
+	TEXT("observers",
+	     "observers that are told of calls, steps, messages and failures (timeline,nvtx): "
+	     "names of plugins; unset: none"),
 	WORDS("progress", "caller", "caller|thread",
 	      "thread that moves data between calls: caller (none) or thread (the library's own)"),
 	DURATION("poll", "20us", 0, 1 * S, "time that a wait polls before it yields the processor"),

@@ -201,6 +201,52 @@ static int config_begins_unused_section(const struct config *config,
 	return 1;
 }
 
+/* ------------------------------------------------------------------ names of the log -- */
+
+/* Is it a subsystem of the library, or a backend or another plugin that has a section? */
+static int config_is_log_name(const struct config *config, const char *name)
+{
+	for (int i = 0; log_subsystems[i]; i++)
+		if (!strcmp(name, log_subsystems[i]))
+			return 1;
+	for (int i = 0; i < config->noptions; i++)
+		if (config->option[i].is_priority &&
+		    !strcmp(name, config_section(config->option[i].name).text))
+			return 1;
+	return config_is_own_backend(name);
+}
+
+/* A name like a known one is a typing error; another may be that of a plugin of another host. */
+static void config_report_log_name(struct config *config, const char *name)
+{
+	struct suggestion guess;
+	int wrong;
+
+	config_suggest_section(config, &guess, name);
+	for (int i = 0; log_subsystems[i]; i++)
+		suggest_try(&guess, log_subsystems[i]);
+	wrong = config_is_misspelt(name, guess.best);
+	if (wrong && config->log_names_told)
+		return;
+	config->log_names_told |= wrong;
+	config_report(config, wrong ? COLL_ERR_CONFIG : CONFIG_UNUSED,
+		      "%s: option 'log' has a level for '%s', but no part of the library and no "
+		      "backend here has that name%s",
+		      config_source(config, "log"), name, suggest_text(&guess));
+}
+
+static void config_report_log_names(struct config *config)
+{
+	struct log_levels levels;
+	char why[200];
+
+	if (log_levels_parse(config_string(config, "log"), &levels, why, sizeof(why)))
+		return;
+	for (int i = 0; i < levels.count; i++)
+		if (!config_is_log_name(config, levels.of[i].name))
+			config_report_log_name(config, levels.of[i].name);
+}
+
 /* --------------------------------------------------------------------------- the whole -- */
 
 static void config_drop_unused(struct config *config)
@@ -228,6 +274,8 @@ void config_report_unused(struct config *config)
 		else if (config_begins_unused_section(config, value))
 			config_report_section(config, value);
 	}
+	if (config->complete)
+		config_report_log_names(config);
 }
 
 int config_check_sections(struct config *config)

@@ -4,7 +4,7 @@
 #include "algorithm/rules.h"
 #include "base/descriptor.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "endpoint/context_log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -83,6 +83,7 @@ static int context_prepare(struct context *context, const struct context_parts *
 
 	context->refs = 1;
 	context->refused = -1;
+	context->inside = &context->inside_own;
 	context->bootstrap = parts->bootstrap;
 	context->config = parts->config;
 	context->plugins = parts->plugins;
@@ -261,6 +262,7 @@ int context_derive(struct context **out, struct context *parent, struct bootstra
 					    .device = parent->device,
 					    .device_named = parent->device_named};
 	struct context *context = context_new(parent->client);
+	int code;
 
 	*out = context;
 	if (!context) {
@@ -272,7 +274,9 @@ int context_derive(struct context **out, struct context *parent, struct bootstra
 	context_ref(parent);
 	/* A shrink may follow an abort of the parent, which then does not concern the new context. */
 	atomic_store(&context->opening.constructing, !atomic_load(&parent->aborted));
-	return context_prepare(context, &parts);
+	code = context_prepare(context, &parts);
+	context_inherit_observers(context, parent);
+	return code;
 }
 
 /* By the backend's own shrink or split. */
@@ -357,6 +361,8 @@ static void context_free(struct context *context)
 	free(context->origin);
 	free(context->shares);
 	bootstrap_close(context->bootstrap);
+	if (context->plugins) /* the observers' */
+		observers_close(context->observers, context->inside);
 	if (!context->parent) {
 		plugins_free(context->plugins);
 		config_free(context->config);
@@ -453,9 +459,11 @@ static int context_leave_list(struct context *context)
 	const int left = wait_remove(context);
 
 	if (!left)
-		log_warn("rank %d: the memory of a communicator is not freed, since a thread has "
-			 "left a call by siglongjmp or its own end",
-			 context->rank);
+		context_log(
+			context, COLL_LOG_WARN,
+			"rank %d: the memory of a communicator is not freed, since a thread has "
+			"left a call by siglongjmp or its own end",
+			context->rank);
 	return left;
 }
 

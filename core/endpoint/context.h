@@ -13,6 +13,7 @@
 #include "base/lock.h"
 #include "bootstrap/bootstrap.h"
 #include "base/error.h"
+#include "observe/observe.h"
 #include "plugin/plugin.h"
 
 #include <pthread.h>
@@ -186,9 +187,11 @@ struct context {
 	int sleepers_have_news;       /* an operation is complete, or a communicator has failed */
 	uint64_t progress_count;      /* counts the calls, of any thread, that moved anything */
 	uint64_t control_count; /* of these, the calls in which control messages came or went */
-	int64_t idle_us;    /* the last context_wait timed out when nothing had moved for so long */
-	int64_t now_us;     /* see context_now */
-	int now_is_recent;  /* now_us was read in this call, or in this round of a wait */
+	int64_t idle_us;   /* the last context_wait timed out when nothing had moved for so long */
+	int64_t now_us;    /* see context_now */
+	int now_is_recent; /* now_us was read in this call, or in this round of a wait */
+	uint32_t
+		observed; /* the events that an observer wants, COLL_OBSERVE_*; 0 unless the user names observers */
 	int unflushed;      /* the endpoint may keep messages back: see context_flush */
 	int pending_events; /* a peer has failed or a message did not match: see context_progress */
 	_Atomic uintptr_t
@@ -198,6 +201,13 @@ struct context {
 		int started;
 		_Atomic int stop; /* tells the thread to end */
 	} progress;
+
+	/* --- its observers: see observe/observe.h */
+	struct observers *
+		observers; /* of the first of the contexts that are made from one another; or NULL */
+	_Atomic uint32_t
+		*inside; /* which of them the thread that has the lock is in: observers_tell */
+	_Atomic uint32_t inside_own; /* `inside` is here until context_set_inside */
 
 	/* --- its end */
 	_Atomic int aborted;
@@ -294,6 +304,23 @@ void context_withdraw(struct context *context, int64_t timeout_ms);
  */
 void context_ref(struct context *context);
 void context_unref(struct context *context, int64_t timeout_ms);
+/*
+ * Opens the observers that the user names, for the first communicator of a context that is not made from another.  The
+ * context is open, and its lock is not held.
+ */
+void context_observe(struct context *context);
+/* A context that is made from another shares its observers. */
+void context_inherit_observers(struct context *context, const struct context *parent);
+/*
+ * From now on the context, and contexts that are made from it later, note in *word which observer a thread is in (see
+ * observers_tell), say in memory that other processes read.  NULL: in the context's own word.  The word is valid until
+ * the context is freed, or another word is set.  The lock is held.  The host_context of a native context has a word of its own.
+ */
+void context_set_inside(struct context *context, _Atomic uint32_t *word);
+/* The same number on all ranks of the context, another number for other contexts; the job's key cannot be found from it. */
+uint64_t context_number(const struct context *context);
+/* The number of the first of the contexts that are made from one another. */
+uint64_t context_job(const struct context *context);
 /* Writes one line about the endpoint's connections, in the words of its backend; "": nothing.  The lock is held. */
 void context_describe(const struct context *context, char *text, size_t size);
 /* Ends the endpoint at once, failing every communicator on it.  The lock is held. */

@@ -22,7 +22,10 @@ static struct context *host_core(const coll_host_t *host)
 
 static void host_log(const coll_host_t *host, int32_t level, const char *text)
 {
-	log_line(level, host_core(host)->plugin->backend.name, text);
+	const struct context *context = host_core(host);
+	const struct log_about about = config_log_about(context->config, NULL);
+
+	log_plugin(&about, level, context->plugin->backend.name, text);
 }
 
 static const char *host_option_string(const coll_host_t *host, const char *key)

@@ -6,7 +6,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "endpoint/context_log.h"
 #include "base/thread.h"
 
 #include <poll.h>
@@ -430,6 +430,7 @@ static void *wait_thread_run(void *arg)
 {
 	struct context *context = arg;
 
+	log_enter(config_log_about(context->config, NULL).place);
 	lock_acquire(&context->lock);
 	context_wait(context, wait_stopped, context, INT64_MAX);
 	lock_release(&context->lock);
@@ -462,10 +463,12 @@ int wait_thread_need(struct context *context)
 		return COLL_SUCCESS;
 	code = wait_thread_create(context);
 	if (!code)
-		log_info("rank %d: the first call with a stream of the program has come: from now "
-			 "on a "
-			 "thread of the library moves the data, as with 'progress = thread'",
-			 context->rank);
+		context_log(
+			context, COLL_LOG_INFO,
+			"rank %d: the first call with a stream of the program has come: from now "
+			"on a "
+			"thread of the library moves the data, as with 'progress = thread'",
+			context->rank);
 	return code;
 }
 

@@ -19,7 +19,7 @@
 #include "watch/report.h"
 #include "watch/stall_words.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "comm/lane_log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +82,8 @@ static void part_staging_end(struct lane *lane)
 
 	staging_count(lane, staged, sizeof(staged));
 	if (staged[0])
-		log_info("%s: operations that copied CUDA memory through host memory: %s",
+		lane_log(lane, COLL_LOG_INFO,
+			 "%s: operations that copied CUDA memory through host memory: %s",
 			 comm_own_name(lane, &name), staged);
 	staging_free_sites(lane);
 }
@@ -160,6 +161,7 @@ const struct comm_client comm_parts_client = {
 	.locate = comm_locate,
 	.supports = dispatch_check,
 	.find_redop = redop_find,
+	.algorithm = composed_algorithm,
 	.choose = dispatch_choose,
 	.issued = report_compare_newest,
 	.failed = lane_end_all,

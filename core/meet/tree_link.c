@@ -23,7 +23,7 @@ static void link_mac(const void *user, const void *data, size_t len,
 static void link_log(const void *user, int level, const char *text)
 {
 	(void)user;
-	log_line(level, NULL, text);
+	log_message(LOG_SUBSYSTEM, level, "%s", text);
 }
 
 static void link_tune(const void *user, int fd, int family, int local)

@@ -4,10 +4,11 @@
  * the status: sends must be looked at.
  */
 #include "message/message.h"
+#include "comm/observed.h"
 #include "compose/composed.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "comm/lane_log.h"
 #include "comm/call_log.h"
 #include "comm/comm_wait.h"
 #include "compose/staging.h"
@@ -50,6 +51,49 @@ static int message_stage(struct message *m)
 	else
 		staging_warn_message(lane, a->kind, a->site, bytes);
 	return code;
+}
+
+/* ------------------------------------------------------------- observers -- */
+
+/* The event of a message: once a receive has its message, with the source, tag and size of that. */
+static coll_observed_t message_event(const struct message *m, uint32_t what, int phase)
+{
+	coll_observed_t event = observed_event(m->task.lane, what, phase);
+	const int got = m->args.kind == COLL_KIND_RECV && m->status.source >= 0;
+
+	event.kind = m->args.kind;
+	event.number = m->number;
+	event.dtype = m->args.dtype;
+	event.peer = got ? m->status.source : m->args.peer;
+	event.tag = got ? m->status.tag : m->args.tag;
+	event.bytes = got ? m->status.bytes : m->args.count * coll_dtype_size(m->args.dtype);
+	event.count = event.bytes / coll_dtype_size(m->args.dtype);
+	return event;
+}
+
+OBSERVED_COLD static void message_tell(struct message *m, int phase, int code)
+{
+	coll_observed_t event;
+
+	if (phase == COLL_OBSERVED_ISSUED)
+		m->number = ++m->task.lane->messages.observed;
+	event = message_event(m, COLL_OBSERVE_MESSAGE, phase);
+	event.code = code;
+	if (phase == COLL_OBSERVED_ISSUED)
+		m->issued_ns = event.time_ns;
+	else
+		event.issued_ns = m->issued_ns;
+	observed_tell(m->task.lane, &event);
+}
+
+OBSERVED_COLD static void message_tell_copy(const struct message *m, int phase, int code)
+{
+	coll_observed_t event = message_event(m, COLL_OBSERVE_COPY, phase);
+
+	event.step = m->args.kind == COLL_KIND_RECV;
+	event.index = -1;
+	event.code = code;
+	observed_tell(m->task.lane, &event);
 }
 
 /* ---------------------------------------------------------------- ending -- */
@@ -101,6 +145,8 @@ static void message_finish(struct message *m, int code)
 	if (m->args.kind != COLL_KIND_NONE) {
 		message_unlink(m);
 		message_log(m, code);
+		if (LANE_OBSERVED(lane, COLL_OBSERVE_MESSAGE))
+			message_tell(m, COLL_OBSERVED_END, code);
 		lane->steps++;
 		lane->context->sleepers_have_news = 1;
 	}
@@ -137,6 +183,8 @@ static void message_copied(struct copy *copy, int code)
 	struct rank_name name;
 
 	message_copy_end(m);
+	if (LANE_OBSERVED(m->task.lane, COLL_OBSERVE_COPY))
+		message_tell_copy(m, COLL_OBSERVED_END, code == COPY_LOST ? COLL_ERR_DEVICE : code);
 	m->offload->lost = code == COPY_LOST;
 	if (code)
 		message_end(m, code == COPY_LOST ? COLL_ERR_DEVICE : code, "%s: %s",
@@ -157,6 +205,8 @@ static void message_copy_begin(struct message *m)
 				 .src = in ? m->args.buf : o->memory,
 				 .n = in ? m->args.count * coll_dtype_size(m->args.dtype)
 					 : (size_t)m->status.bytes};
+	if (LANE_OBSERVED(m->task.lane, COLL_OBSERVE_COPY))
+		message_tell_copy(m, COLL_OBSERVED_BEGIN, COLL_SUCCESS);
 	copies_add(&m->task.lane->traffic->copies, &o->way[in ? COPY_IN : COPY_OUT], &o->whole);
 	m->copying = 1;
 	m->task.lane->messages.copying++;
@@ -299,6 +349,8 @@ static void message_open(struct message *m)
 	*(list->last ? &list->last->next : &list->first) = m;
 	list->last = m;
 	list->count++;
+	if (LANE_OBSERVED(lane, COLL_OBSERVE_MESSAGE | COLL_OBSERVE_COPY))
+		message_tell(m, COLL_OBSERVED_ISSUED, COLL_SUCCESS);
 	if (!sends)
 		return;
 	lane->messages.looks++;
@@ -437,7 +489,8 @@ void message_end_all(struct lane *lane, int code)
 
 	if (m) {
 		message_describe(lane, &m->args, what, sizeof(what));
-		log_info("%s ends messages that are not complete, the first of them %s",
+		lane_log(lane, COLL_LOG_INFO,
+			 "%s ends messages that are not complete, the first of them %s",
 			 comm_own_name(lane, &name), what);
 	}
 	while ((m = lane->messages.sends.first)) {

@@ -10,7 +10,7 @@
 #include "api/derive.h"
 #include "base/error.h"
 #include "base/lock.h"
-#include "base/log.h"
+#include "comm/lane_log.h"
 #include "comm/comm_wait.h"
 #include "native/native.h"
 
@@ -214,10 +214,12 @@ static int split_refused(struct lane *parent, int code)
 			  comm_own_name(parent, &name), backend, error_text());
 	if (parent->error)
 		return comm_error(parent);
-	(code == COLL_ERR_UNSUPPORTED || atomic_exchange(&told, 1) ? log_info : log_warn)(
-		"%s: backend '%s' does not split its own communicator, and the library composes "
-		"the operations of the new communicator from messages: %s",
-		comm_own_name(parent, &name), backend, error_text());
+	lane_log(parent,
+		 code == COLL_ERR_UNSUPPORTED || atomic_exchange(&told, 1) ? COLL_LOG_INFO
+									   : COLL_LOG_WARN,
+		 "%s: backend '%s' does not split its own communicator, and the library composes "
+		 "the operations of the new communicator from messages: %s",
+		 comm_own_name(parent, &name), backend, error_text());
 	return COLL_SUCCESS;
 }
 

@@ -11,20 +11,24 @@
 #include <sys/auxv.h>
 #include <sys/stat.h>
 
-static const char plugin_prefix[] = "coll_", plugin_suffix[] = ".so";
-
-enum { PLUGIN_AFFIXES = sizeof(plugin_prefix) - 1 + sizeof(plugin_suffix) - 1 };
+static const char plugin_suffix[] = ".so";
 
 /* ---------------------------------------------------------------- candidates -- */
 
-/* Accepts coll_<something>.so, but not README, coll_tcp.so~ or coll_tcp.la. */
+/* Is the file called <prefix><something>.so? */
+static int plugin_is_of_kind(const char *file, const struct plugin_kind *kind)
+{
+	const size_t n = strlen(file), prefix = strlen(kind->prefix);
+
+	return n > prefix + sizeof(plugin_suffix) - 1 && !strncmp(file, kind->prefix, prefix) &&
+	       !strcmp(file + n - (sizeof(plugin_suffix) - 1), plugin_suffix);
+}
+
+/* Accepts coll_<something>.so and observer_<something>.so, but not README, coll_tcp.so~ or coll_tcp.la. */
 static int plugin_is_candidate(const struct dirent *entry)
 {
-	const char *file = entry->d_name;
-	const size_t n = strlen(file);
-
-	return n > PLUGIN_AFFIXES && !strncmp(file, plugin_prefix, sizeof(plugin_prefix) - 1) &&
-	       !strcmp(file + n - (sizeof(plugin_suffix) - 1), plugin_suffix);
+	return plugin_is_of_kind(entry->d_name, &plugin_backends) ||
+	       plugin_is_of_kind(entry->d_name, &plugin_observers);
 }
 
 /* Compares bytes, so that the order is the same in every locale. */
@@ -37,41 +41,44 @@ static void plugin_set_name(struct plugin *plugin, const char *file)
 {
 	char name[sizeof(plugin->name) + 1]; /* a name with so many bytes is no valid one */
 
-	snprintf(name, sizeof(name), "%.*s", (int)(strlen(file) - PLUGIN_AFFIXES),
-		 file + sizeof(plugin_prefix) - 1);
+	file += strlen(plugin->kind->prefix);
+	snprintf(name, sizeof(name), "%.*s", (int)(strlen(file) - (sizeof(plugin_suffix) - 1)),
+		 file);
 	if (plugin_name_ok(name))
 		memcpy(plugin->name, name, sizeof(plugin->name));
 }
 
-/* Appends a zeroed item to the list, and returns it, or NULL: memory has run out. */
-static struct plugin *plugin_new_item(struct plugin_search *search)
+struct plugin *plugin_new_item(struct plugin_search *search, const struct plugin_kind *kind)
 {
-	struct plugin_list *list = search->list;
-	struct plugin *more = realloc(list->item, ((size_t)list->count + 1) * sizeof(*list->item));
+	const int observes = kind == &plugin_observers;
+	struct plugin **items = observes ? &search->list->observer : &search->list->item;
+	const int count = observes ? search->list->observer_count : search->list->count;
+	struct plugin *more = realloc(*items, ((size_t)count + 1) * sizeof(**items));
 
 	if (!more) {
 		search->no_memory = 1;
 		return NULL;
 	}
-	list->item = more;
-	memset(&more[list->count], 0, sizeof(*more));
-	more[list->count].found = list->count;
-	return &more[list->count];
+	*items = more;
+	more[count] = (struct plugin){.kind = kind, .found = count};
+	return &more[count];
 }
 
 /* Refuses a file that cannot be a plugin, or whose name an earlier plugin has. */
 static void plugin_evaluate(const struct plugin_search *search, struct plugin *plugin, int error)
 {
-	const struct plugin *earlier = plugins_find(search->list, plugin->name);
+	const struct plugin *earlier = plugin->kind == &plugin_observers
+					       ? plugins_find_observer(search->list, plugin->name)
+					       : plugins_find(search->list, plugin->name);
 
 	if (error)
 		plugin_refuse(plugin, COLL_ERR_PLUGIN, "cannot load '%s': %s", plugin->path,
 			      strerror(error));
 	else if (!plugin->name[0])
 		plugin_refuse(plugin, COLL_ERR_PLUGIN,
-			      "'%s': a plugin is called coll_<name>.so, the name made of a-z, 0-9 "
+			      "'%s': %s is called %s<name>.so, the name made of a-z, 0-9 "
 			      "and '_', beginning with a letter, at most 31 bytes",
-			      plugin->path);
+			      plugin->path, plugin->kind->file_noun, plugin->kind->prefix);
 	else if (earlier)
 		plugin_refuse(plugin, COLL_ERR_PLUGIN,
 			      "'%s' is not used: '%s' has the same name and its directory comes "
@@ -92,7 +99,9 @@ static int plugin_join(char path[4096], const char *dir, const char *file)
 static int plugin_try(struct plugin_search *search, const char *dir, const char *written,
 		      const char *file)
 {
-	struct plugin *plugin = plugin_new_item(search);
+	const int observes = plugin_is_of_kind(file, &plugin_observers);
+	struct plugin *plugin =
+		plugin_new_item(search, observes ? &plugin_observers : &plugin_backends);
 	struct stat st;
 	int error;
 
@@ -107,19 +116,19 @@ static int plugin_try(struct plugin_search *search, const char *dir, const char 
 		return 0;
 	plugin_set_name(plugin, file);
 	plugin_evaluate(search, plugin, error);
-	search->list->count++;
+	*(observes ? &search->list->observer_count : &search->list->count) += 1;
 	return 1;
 }
 
 /* --------------------------------------------------------------- directories -- */
 
 /* Are this directory's files in the list already? */
-static int plugin_is_searched(const struct plugin_list *list, const char *dir)
+static int plugin_is_searched(const struct plugin *item, int count, const char *dir)
 {
 	const size_t n = strlen(dir);
 
-	for (int i = 0; i < list->count; i++) {
-		const char *path = list->item[i].path;
+	for (int i = 0; i < count; i++) {
+		const char *path = item[i].path;
 
 		if (!strncmp(path, dir, n) && path[n] == '/' && !strchr(path + n + 1, '/'))
 			return 1;
@@ -131,16 +140,20 @@ static int plugin_is_searched(const struct plugin_list *list, const char *dir)
 static void plugin_search_dir(struct plugin_search *search, const char *dir, const char *by)
 {
 	char *real = realpath(dir, NULL);
+	const struct plugin_list *list = search->list;
 	struct dirent **entry = NULL;
 	int n = real ? scandir(real, &entry, plugin_is_candidate, plugin_by_bytes) : -1, found = 0;
+	const int observers = list->observer_count;
 
 	if (n < 0) {
 		search->no_memory |= errno == ENOMEM;
 		plugin_note(search, "plugin directory '%.400s' (%.200s) cannot be read: %s", dir,
 			    by, strerror(errno));
-	} else if (!plugin_is_searched(search->list, real)) {
+	} else if (!plugin_is_searched(list->item, list->count, real) &&
+		   !plugin_is_searched(list->observer, list->observer_count, real)) {
 		for (int i = 0; i < n; i++)
 			found += plugin_try(search, real, dir, entry[i]->d_name);
+		found -= list->observer_count - observers;
 		plugin_note(search, "plugin directory '%.400s' (%.200s): %d plugin%s", real, by,
 			    found, found == 1 ? "" : "s");
 	}

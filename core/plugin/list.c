@@ -24,12 +24,22 @@ void plugin_note(struct plugin_search *search, const char *fmt, ...)
 	va_end(args);
 }
 
+static struct plugin *plugin_find(struct plugin *item, int count, const char *name)
+{
+	for (int i = 0; i < count; i++)
+		if (name[0] && !strcmp(item[i].name, name))
+			return &item[i];
+	return NULL;
+}
+
 struct plugin *plugins_find(const struct plugin_list *list, const char *name)
 {
-	for (int i = 0; i < list->count; i++)
-		if (name[0] && !strcmp(list->item[i].name, name))
-			return &list->item[i];
-	return NULL;
+	return plugin_find(list->item, list->count, name);
+}
+
+struct plugin *plugins_find_observer(const struct plugin_list *list, const char *name)
+{
+	return plugin_find(list->observer, list->observer_count, name);
 }
 
 int plugin_refuse(struct plugin *plugin, int code, const char *fmt, ...)

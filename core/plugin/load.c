@@ -8,6 +8,7 @@
 #include "plugin/plugin_impl.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,23 +30,23 @@ int plugin_name_ok(const char *name)
 	       strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == n;
 }
 
-/* Copies min(size, own size) bytes of a size-first struct; the rest of the copy stays 0. */
-static int plugin_copy(struct plugin *plugin, const char *type, void *copy, uint64_t own,
-		       const void *from, uint64_t size, uint64_t least)
+int plugin_copy(struct plugin *plugin, const char *type, void *copy, uint64_t own, const void *from,
+		uint64_t size, uint64_t least)
 {
 	if (size < least)
-		return plugin_refuse(
-			plugin, COLL_ERR_ABI,
-			"'%s': the size of its %s is %" PRIu64 ", but in ABI %d.0 it is %" PRIu64
-			" at least; set .size = sizeof(%s) and build it with this backend.h",
-			plugin->path, type, size, COLL_BACKEND_ABI_MAJOR, least, type);
+		return plugin_refuse(plugin, COLL_ERR_ABI,
+				     "'%s': the size of its %s is %" PRIu64
+				     ", but in ABI %d.0 it is %" PRIu64
+				     " at least; set .size = sizeof(%s) and build it with this %s",
+				     plugin->path, type, size, plugin->kind->major, least, type,
+				     plugin->kind->header);
 	memcpy(copy, from, size < own ? size : own);
 	return COLL_SUCCESS;
 }
 
 /* ------------------------------------------------------------------ the groups -- */
 
-static int plugin_missing(struct plugin *plugin, const char *member)
+int plugin_missing(struct plugin *plugin, const char *member)
 {
 	return plugin_refuse(plugin, COLL_ERR_ABI, "'%s' leaves %s empty, but it is mandatory",
 			     plugin->path, member);
@@ -142,54 +143,51 @@ static int plugin_take_groups(struct plugin *plugin, const coll_backend_t *own)
 
 /* ----------------------------------------------------------------- the options -- */
 
-static int plugin_check_options(struct plugin *plugin, const coll_backend_t *own)
+static int plugin_check_options(struct plugin *plugin, const coll_option_t *options, uint32_t count,
+				uint32_t size)
 {
-	if (own->option_count > PLUGIN_OPTIONS_MOST)
+	if (count > PLUGIN_OPTIONS_MOST)
 		return plugin_refuse(plugin, COLL_ERR_ABI,
 				     "'%s' declares %" PRIu32
 				     " options, but at most %d are allowed",
-				     plugin->path, own->option_count, PLUGIN_OPTIONS_MOST);
-	if (!own->options)
+				     plugin->path, count, PLUGIN_OPTIONS_MOST);
+	if (!options)
 		return plugin_refuse(plugin, COLL_ERR_ABI,
 				     "'%s' declares %" PRIu32 " options but leaves `options` NULL",
-				     plugin->path, own->option_count);
-	if (own->option_size < PLUGIN_OPTION_MIN || own->option_size % sizeof(int64_t))
+				     plugin->path, count);
+	if (size < PLUGIN_OPTION_MIN || size % sizeof(int64_t))
 		return plugin_refuse(plugin, COLL_ERR_ABI,
 				     "'%s': its option_size is %" PRIu32
 				     ", but in ABI %d.0 it is %zu at least; set .option_size = "
 				     "sizeof(coll_option_t)",
-				     plugin->path, own->option_size, COLL_BACKEND_ABI_MAJOR,
-				     PLUGIN_OPTION_MIN);
+				     plugin->path, size, plugin->kind->major, PLUGIN_OPTION_MIN);
 	return COLL_SUCCESS;
 }
 
-/* Copies the options into an array of the core's own struct size. */
-static int plugin_take_options(struct plugin *plugin, coll_backend_t *own)
+int plugin_take_options(struct plugin *plugin, const coll_option_t *options, uint32_t count,
+			uint32_t size)
 {
-	const size_t stride = own->option_size;
-	const char *from = (const char *)own->options;
+	const char *from = (const char *)options;
 	int code;
 
-	if (!own->option_count)
+	if (!count)
 		return COLL_SUCCESS;
-	code = plugin_check_options(plugin, own);
+	code = plugin_check_options(plugin, options, count, size);
 	if (code)
 		return code;
-	plugin->options = calloc(own->option_count, sizeof(*plugin->options));
+	plugin->options = calloc(count, sizeof(*plugin->options));
 	if (!plugin->options)
 		return plugin_refuse(plugin, COLL_ERR_NO_MEMORY, "no memory to load '%s'",
 				     plugin->path);
-	for (uint32_t i = 0; i < own->option_count; i++)
-		memcpy(&plugin->options[i], from + i * stride,
-		       stride < sizeof(coll_option_t) ? stride : sizeof(coll_option_t));
-	own->options = plugin->options;
-	own->option_size = sizeof(coll_option_t);
+	for (uint32_t i = 0; i < count; i++)
+		memcpy(&plugin->options[i], from + (size_t)i * size,
+		       size < sizeof(coll_option_t) ? size : sizeof(coll_option_t));
 	return COLL_SUCCESS;
 }
 
 /* ------------------------------------------------------------------- the table -- */
 
-static int plugin_check_name(struct plugin *plugin, const char *name)
+int plugin_check_name(struct plugin *plugin, const char *name)
 {
 	if (!name)
 		return plugin_missing(plugin, "`name`");
@@ -200,9 +198,10 @@ static int plugin_check_name(struct plugin *plugin, const char *name)
 				     plugin->path, name, PLUGIN_NAME_LONGEST);
 	if (strcmp(name, plugin->name) != 0)
 		return plugin_refuse(plugin, COLL_ERR_ABI,
-				     "'%s' holds the backend '%s': the file must be called "
-				     "coll_%s.so",
-				     plugin->path, name, name);
+				     "'%s' holds the %s '%s': the file must be called "
+				     "%s%s.so",
+				     plugin->path, plugin->kind->noun, name, plugin->kind->prefix,
+				     name);
 	return COLL_SUCCESS;
 }
 
@@ -225,10 +224,11 @@ static int plugin_check_table(struct plugin *plugin, const coll_backend_t *own)
 	return COLL_SUCCESS;
 }
 
-int plugin_take(struct plugin *plugin, const coll_backend_t *table)
+int plugin_take(struct plugin *plugin, const void *exported)
 {
+	const coll_backend_t *table = exported;
 	coll_backend_t own = {0};
-	int code = plugin_copy(plugin, "coll_backend_t", &own, sizeof(own), table, table->size,
+	int code = plugin_copy(plugin, plugin->kind->type, &own, sizeof(own), table, table->size,
 			       PLUGIN_BACKEND_MIN);
 
 	if (!code)
@@ -236,9 +236,13 @@ int plugin_take(struct plugin *plugin, const coll_backend_t *table)
 	if (!code)
 		code = plugin_take_groups(plugin, &own);
 	if (!code)
-		code = plugin_take_options(plugin, &own);
+		code = plugin_take_options(plugin, own.options, own.option_count, own.option_size);
 	if (code)
 		return code;
+	if (own.option_count) {
+		own.options = plugin->options;
+		own.option_size = sizeof(coll_option_t);
+	}
 	if (!own.description)
 		own.description = "";
 	plugin->backend = own;
@@ -276,13 +280,14 @@ int plugin_check_safe(struct plugin_search *search, struct plugin *plugin, struc
 
 /* ------------------------------------------------------------------------ ABI -- */
 
-/* Returns the ABI major that the file was built for, or -1. */
-static int plugin_other_major(struct loader_file *file)
+/* Returns the ABI major that the file was built for, or -1.  name: becomes the symbol. */
+static int plugin_other_major(const struct plugin *plugin, struct loader_file *file, char name[64])
 {
-	char name[] = "coll_backend_v0", elsewhere[8];
+	char elsewhere[8];
 
+	snprintf(name, 64, "%s", plugin->kind->symbol);
 	for (int major = 0; major < PLUGIN_MAJORS; major++) {
-		name[sizeof(name) - 2] = (char)('0' + major);
+		name[strlen(name) - 1] = (char)('0' + major);
 		if (loader_symbol(file, name, elsewhere, sizeof(elsewhere)))
 			return major;
 	}
@@ -292,31 +297,31 @@ static int plugin_other_major(struct loader_file *file)
 static int plugin_refuse_symbol(struct plugin *plugin, struct loader_file *file,
 				const char *elsewhere)
 {
-	const int major = plugin_other_major(file);
+	const struct plugin_kind *kind = plugin->kind;
+	char name[64];
+	const int major = plugin_other_major(plugin, file, name);
 
 	if (major >= 0)
-		return plugin_refuse(
-			plugin, COLL_ERR_ABI,
-			"'%s' is built for backend ABI %d (it exports coll_backend_v%d), "
-			"but libcoll %s speaks ABI %d (%s); build it with this "
-			"libcoll's backend.h",
-			plugin->path, major, major, coll_version_string(), COLL_BACKEND_ABI_MAJOR,
-			COLL_BACKEND_SYMBOL);
+		return plugin_refuse(plugin, COLL_ERR_ABI,
+				     "'%s' is built for %s ABI %d (it exports %s), "
+				     "but libcoll %s speaks ABI %d (%s); build it with this "
+				     "libcoll's %s",
+				     plugin->path, kind->noun, major, name, coll_version_string(),
+				     kind->major, kind->symbol, kind->header);
 	if (elsewhere[0])
 		return plugin_refuse(plugin, COLL_ERR_ABI,
 				     "'%s' does not export %s itself: the symbol that it leads "
 				     "to belongs to '%s'",
-				     plugin->path, COLL_BACKEND_SYMBOL, elsewhere);
+				     plugin->path, kind->symbol, elsewhere);
 	return plugin_refuse(plugin, COLL_ERR_ABI,
-			     "'%s' does not export %s: it is no backend, or the constant lacks "
-			     "COLL_BACKEND_EXPORT",
-			     plugin->path, COLL_BACKEND_SYMBOL);
+			     "'%s' does not export %s: it is no %s, or the constant lacks %s",
+			     plugin->path, kind->symbol, kind->noun, kind->export_macro);
 }
 
 void plugin_open(struct plugin *plugin, const struct trust *trust)
 {
-	const coll_backend_t *table;
 	struct loader_file *file;
+	const void *table;
 	char elsewhere[512];
 	int code, first;
 
@@ -327,9 +332,21 @@ void plugin_open(struct plugin *plugin, const struct trust *trust)
 	}
 	if (first && trust->by_group)
 		log_warn("plugin '%s' can be changed by a group: %s", plugin->path, trust->note);
-	table = loader_symbol(file, COLL_BACKEND_SYMBOL, elsewhere, sizeof(elsewhere));
+	table = loader_symbol(file, plugin->kind->symbol, elsewhere, sizeof(elsewhere));
 	if (table)
-		plugin_take(plugin, table);
+		plugin->kind->take(plugin, table);
 	else
 		plugin_refuse_symbol(plugin, file, elsewhere);
 }
+
+const struct plugin_kind plugin_backends = {
+	.noun = "backend",
+	.file_noun = "a plugin",
+	.prefix = "coll_",
+	.symbol = COLL_BACKEND_SYMBOL,
+	.header = "backend.h",
+	.export_macro = "COLL_BACKEND_EXPORT",
+	.type = "coll_backend_t",
+	.major = COLL_BACKEND_ABI_MAJOR,
+	.take = plugin_take,
+};

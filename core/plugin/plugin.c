@@ -81,6 +81,7 @@ static int plugin_declare_all(struct plugin_list *list, struct config *config)
 
 	for (int i = 0; i < list->count; i++)
 		error_note(&first, plugin_declare(&list->item[i], config));
+	error_note(&first, plugin_declare_observers(list, config));
 	error_note(&first, config_check_sections(config));
 	return error_raise(&first);
 }
@@ -225,6 +226,7 @@ int plugins_load(struct config *config, int how, int uses_cuda, struct plugin_li
 		list->uses_cuda = uses_cuda;
 		plugin_find_all(&search);
 		plugin_open_all(&search);
+		plugin_open_observers(&search);
 	}
 	if (!list || search.no_memory) {
 		plugins_free(list);
@@ -248,7 +250,12 @@ void plugins_free(struct plugin_list *list)
 		free(list->item[i].options);
 		plugin_forget_survey(&list->item[i]);
 	}
+	for (int i = 0; i < list->observer_count; i++) {
+		free(list->observer[i].options);
+		plugin_forget_survey(&list->observer[i]);
+	}
 	free(list->item);
+	free(list->observer);
 	free(list->note);
 	free(list);
 }

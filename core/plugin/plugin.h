@@ -13,7 +13,12 @@
 
 #include "config/config.h"
 
+#include <coll/observer.h>
+
+struct plugin_kind;
+
 struct plugin {
+	const struct plugin_kind *kind; /* a backend, or an observer */
 	char path[4096];
 	char written[4096]; /* the same path, with the directory as an option names it */
 	char name[32];      /* the name in the file's name; "" if this is no valid name */
@@ -25,9 +30,11 @@ struct plugin {
 	coll_backend_t backend;
 	coll_transport_t transport;
 	coll_native_t native;
-	coll_option_t *options; /* NULL, or the copy to which backend.options points */
-	int code;               /* COLL_SUCCESS, or the code of its refusal or of its probe */
-	int unwanted;     /* plugins_load ruled it out and did not open it, or did not probe it */
+	coll_observer_t observer; /* the same of an observer, whose `backend` is zeroed */
+	coll_option_t *
+		options; /* NULL, or the copy to which backend.options or observer.options points */
+	int code;        /* COLL_SUCCESS, or the code of its refusal or of its probe */
+	int unwanted;    /* plugins_load ruled it out and did not open it, or did not probe it */
 	char reason[768]; /* the message of code */
 	char unsafe[700]; /* "", or why no ranks on several hosts use it (option `security`) */
 	int32_t priority; /* the priority in force */
@@ -37,8 +44,11 @@ struct plugin {
 };
 
 struct plugin_list {
-	struct plugin *item;
+	struct plugin *item; /* the backends */
 	int count;
+	struct plugin *
+		observer; /* the observers, in the order of their files; see plugins_find_observer */
+	int observer_count;
 	int uses_cuda; /* 1: the application uses CUDA */
 	/* Directories searched and their faults, one message each. */
 	char (*note)[768];
@@ -85,6 +95,13 @@ void plugins_describe(struct plugin_list *list, const struct config *config);
 const char *plugin_idle(const struct plugin_list *list, const struct plugin *plugin);
 /* The usable or refused entry of that backend name, or NULL. */
 struct plugin *plugins_find(const struct plugin_list *list, const char *name);
+/*
+ * The entry of that observer name, or NULL.  plugins_load opens the observers that the option `observers` names, and has
+ * an entry without a path, which is refused, for a name that no file has.
+ */
+struct plugin *plugins_find_observer(const struct plugin_list *list, const char *name);
+/* Takes the next name of the option `observers` at *at.  Returns 0 if there is none. */
+int plugins_next_observer(const char **at, char name[64]);
 /*
  * Around each open: the backend's `finish` will be called when the process ends, also in the open, and before the exit
  * handlers that its libraries install there.  Returns for plugin_open_end whether no open of the backend has returned.

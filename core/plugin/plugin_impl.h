@@ -14,6 +14,19 @@ struct plugin_search {
 	int no_memory;
 };
 
+/* What a plugin may be, with the words for its refusals. */
+struct plugin_kind {
+	const char *noun;      /* "backend" */
+	const char *file_noun; /* "a plugin" */
+	const char *prefix;    /* of the file's name */
+	const char *symbol;
+	const char *header, *export_macro, *type;
+	int major;
+	/* Copies the exported table into the core's own structs and checks it. */
+	int (*take)(struct plugin *plugin, const void *table);
+};
+extern const struct plugin_kind plugin_backends, plugin_observers;
+
 /* ---- list.c */
 
 /* Appends a note for coll_info. */
@@ -30,20 +43,39 @@ int plugin_refuse_error(struct plugin *plugin, int code);
 /* Searches all directories: appends an item for each candidate file, and notes about the directories. */
 void plugin_find_all(struct plugin_search *search);
 
+/* Appends a zeroed item to the list of the kind, which does not count it yet.  Returns NULL: memory has run out. */
+struct plugin *plugin_new_item(struct plugin_search *search, const struct plugin_kind *kind);
+
 /* ---- load.c */
 
 /* Is the name of the form [a-z][a-z0-9_]*, with at most 31 bytes? */
 int plugin_name_ok(const char *name);
 /*
- * Copies the exported table into the core's own structs and checks it.  plugin->name is the name in the
+ * Copies the exported table of a backend into the core's own structs and checks it.  plugin->name is the name in the
  * file's name.
  */
-int plugin_take(struct plugin *plugin, const coll_backend_t *table);
+int plugin_take(struct plugin *plugin, const void *table);
+/* Copies min(size, own size) bytes of a size-first struct; the rest of the copy stays 0. */
+int plugin_copy(struct plugin *plugin, const char *type, void *copy, uint64_t own, const void *from,
+		uint64_t size, uint64_t least);
+/* Refuses a plugin that leaves a mandatory member empty. */
+int plugin_missing(struct plugin *plugin, const char *member);
+/* Checks the name in the table, and copies the options into plugin->options, an array of the core's own struct size. */
+int plugin_check_name(struct plugin *plugin, const char *name);
+int plugin_take_options(struct plugin *plugin, const coll_option_t *options, uint32_t count,
+			uint32_t size);
 
 /* Refuses a plugin whose file another user can change: nobody may run such code.  *trust: what trust_check found. */
 int plugin_check_safe(struct plugin_search *search, struct plugin *plugin, struct trust *trust);
 /* Opens the file, which plugin_check_safe has judged, and takes the table over; or refuses the plugin. */
 void plugin_open(struct plugin *plugin, const struct trust *trust);
+
+/* ---- observer.c */
+
+/* Opens the observers that the option `observers` names. */
+void plugin_open_observers(struct plugin_search *search);
+/* Declares the options of the open observers, and accepts the sections of the others.  Returns the first error. */
+int plugin_declare_observers(struct plugin_list *list, struct config *config);
 
 /* ---- probe.c */
 

@@ -26,7 +26,9 @@ static const struct host_probe *host_probe_of(const coll_host_t *host)
 
 static void host_probe_log(const coll_host_t *host, int32_t level, const char *text)
 {
-	log_line(level, host_probe_of(host)->backend->name, text);
+	const struct log_about about = config_log_about(host_probe_of(host)->config, NULL);
+
+	log_plugin(&about, level, host_probe_of(host)->backend->name, text);
 }
 
 static const char *host_probe_string(const coll_host_t *host, const char *key)

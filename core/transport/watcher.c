@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "endpoint/context_log.h"
 #include "base/thread.h"
 
 #include <errno.h>
@@ -182,9 +182,11 @@ static void watcher_tell_why(struct context *w)
 	} else if (clock_now_us() >= w->notice.tell_us) {
 		w->notice.tell_us = 0;
 		if (w->notice.text[0])
-			log_error("rank %d: backend '%s' does not return from a call, although the "
-				  "communicator has failed: %s",
-				  w->rank, w->plugin->backend.name, w->notice.text);
+			context_log(
+				w, COLL_LOG_ERROR,
+				"rank %d: backend '%s' does not return from a call, although the "
+				"communicator has failed: %s",
+				w->rank, w->plugin->backend.name, w->notice.text);
 	}
 }
 

@@ -10,8 +10,8 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/interrupt.h"
-#include "base/log.h"
-#include "base/trust.h"
+#include "base/user_file.h"
+#include "comm/lane_log.h"
 #include "schedule/algo.h"
 
 #include <errno.h>
@@ -30,20 +30,6 @@ enum {
 
 /* ---------------------------------------------------------------------- the directory -- */
 
-/* A link of another user could lead to any directory of this user. */
-static int dump_open_directory(const char *path)
-{
-	int fd = descriptor_lift(open(path, O_PATH | O_DIRECTORY | O_CLOEXEC));
-
-	if (fd < 0 || faccessat(fd, ".", W_OK | X_OK, AT_EACCESS))
-		error_set(COLL_ERR_SYSTEM, "%s", strerror(errno));
-	else if (!trust_check_links(path))
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
 void call_log_check_dump(struct lane *lane)
 {
 	const char *path = config_string(lane->context->config, "dump");
@@ -51,9 +37,10 @@ void call_log_check_dump(struct lane *lane)
 
 	if (!path || !path[0])
 		return;
-	fd = dump_open_directory(path);
+	fd = user_directory_open(path);
 	if (fd < 0)
-		log_warn(
+		lane_log(
+			lane, COLL_LOG_WARN,
 			"the last operations of a failed communicator cannot be written to the "
 			"directory '%s' (option dump, set by %s): %s; make it a directory in which "
 			"this user may make files",
@@ -64,44 +51,14 @@ void call_log_check_dump(struct lane *lane)
 
 /* ------------------------------------------------------------------------- the name -- */
 
-/* The same number on all ranks of a job, another number in another job; the job's key cannot be found from it. */
-static uint64_t dump_number(const struct context *context)
-{
-	const struct bootstrap_peer *first = bootstrap_peer(context->bootstrap, 0);
-	uint8_t key[BOOTSTRAP_KEY_SIZE], mac[16];
-	uint64_t number;
-
-	bootstrap_key(context->bootstrap, key);
-	siphash128(key, first->process, sizeof(first->process), mac);
-	memcpy(&number, mac, sizeof(number));
-	return number;
-}
-
-static uint64_t dump_job(const struct context *context)
-{
-	while (context->parent)
-		context = context->parent;
-	return dump_number(context);
-}
-
-/* A communicator with a context of its own is named by that context's number, every other communicator by its context id. */
-static void dump_comm_id(const struct lane *lane, char text[32])
-{
-	if (lane->context->parent)
-		snprintf(text, 32, "%08llx",
-			 (unsigned long long)dump_number(lane->context) & 0xffffffff);
-	else
-		snprintf(text, 32, "%u", lane->context_id);
-}
-
 /* Makes a new file.  A program that makes communicator after communicator may use a name again. */
 static int dump_open(const struct lane *lane, int directory, char name[DUMP_NAME_SIZE])
 {
-	const unsigned long long job = (unsigned long long)dump_job(lane->context);
+	const unsigned long long job = (unsigned long long)context_job(lane->context);
 	char id[32], again[16] = "";
 	int fd = -1;
 
-	dump_comm_id(lane, id);
+	comm_write_id(lane, id);
 	for (int n = 1; fd < 0 && n <= DUMP_NAMES; n++) {
 		if (n > 1)
 			snprintf(again, sizeof(again), "-%d", n);
@@ -232,13 +189,13 @@ static void dump_add_head(struct dump *dump, const struct lane *lane)
 	char id[32], staged[512], connections[512];
 	size_t from;
 
-	dump_comm_id(lane, id);
+	comm_write_id(lane, id);
 	dump_add(dump,
 		 "# libcoll %s: the last operations of a communicator that failed\n"
 		 "# job %016llx communicator %s rank %d ranks %d world_rank %d host %s pid %ld "
 		 "backend %s\n",
-		 coll_version_string(), (unsigned long long)dump_job(context), id, lane->comm->rank,
-		 lane->comm->nranks, lane->to_context_rank[lane->comm->rank],
+		 coll_version_string(), (unsigned long long)context_job(context), id,
+		 lane->comm->rank, lane->comm->nranks, lane->to_context_rank[lane->comm->rank],
 		 bootstrap_peer(context->bootstrap, context->rank)->host, (long)getpid(),
 		 context->plugin->backend.name);
 	dump_add(dump, "# failed");
@@ -323,16 +280,17 @@ static void call_log_dump(struct lane *lane, const char *path, int loud)
 	CANCEL_OFF;
 	char name[DUMP_NAME_SIZE] = "";
 	struct rank_name own;
-	int directory = dump_open_directory(path);
+	int directory = user_directory_open(path);
 
 	if (directory < 0)
 		return; /* call_log_check_dump has warned */
 	if (dump_make(lane, directory, name))
-		log_warn("%s cannot write its last operations to '%s/%s': %s",
+		lane_log(lane, COLL_LOG_WARN, "%s cannot write its last operations to '%s/%s': %s",
 			 comm_own_name(lane, &own), path, name, error_text());
 	else
-		(loud ? log_warn : log_info)("%s has written its last operations to '%s/%s'",
-					     comm_own_name(lane, &own), path, name);
+		lane_log(lane, loud ? COLL_LOG_WARN : COLL_LOG_INFO,
+			 "%s has written its last operations to '%s/%s'", comm_own_name(lane, &own),
+			 path, name);
 	close(directory);
 }
 
@@ -387,10 +345,11 @@ static void call_log_warn(struct lane *lane, int loud)
 		at += call_log_name(lane, last, done, now, text + at, sizeof(text) - at);
 	}
 	text[at - 1] = '\0';
-	(loud ? log_warn : log_info)("%s: %llu of the last %llu operations of the failed "
-				     "communicator are not done:%s",
-				     comm_own_name(lane, &name), (unsigned long long)undone,
-				     (unsigned long long)(newest - before), text);
+	lane_log(lane, loud ? COLL_LOG_WARN : COLL_LOG_INFO,
+		 "%s: %llu of the last %llu operations of the failed "
+		 "communicator are not done:%s",
+		 comm_own_name(lane, &name), (unsigned long long)undone,
+		 (unsigned long long)(newest - before), text);
 }
 
 void call_log_report(struct lane *lane, int loud)

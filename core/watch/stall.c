@@ -6,7 +6,7 @@
 #include "watch/report.h"
 #include "watch/stall_words.h"
 #include "base/clock.h"
-#include "base/log.h"
+#include "comm/lane_log.h"
 #include "transport/traffic.h"
 
 #include <stdio.h>
@@ -90,8 +90,9 @@ static void stall_warn(const struct lane *lane, int64_t idle_us)
 
 	stall_describe_own(lane, what, sizeof(what));
 	stall_describe_ranks(lane, ranks, sizeof(ranks));
-	log_warn("%s waits in %s, and nothing has moved for %.3g s%s%s", comm_own_name(lane, &name),
-		 what, (double)idle_us / 1e6, ranks, stall_unexpected(lane, &unexpected));
+	lane_log(lane, COLL_LOG_WARN, "%s waits in %s, and nothing has moved for %.3g s%s%s",
+		 comm_own_name(lane, &name), what, (double)idle_us / 1e6, ranks,
+		 stall_unexpected(lane, &unexpected));
 }
 
 /* ---------------------------------------------------------------------- timing out -- */

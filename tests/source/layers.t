@@ -60,21 +60,24 @@ done | sort -u)"
 # shellcheck disable=SC2086 # lists of files
 {
     none "plugins see backend.h, nothing else of libcoll" \
-        "$(angled $plugins | grep ': coll/' | grep -v ': coll/backend\.h$')"
+        "$(angled $plugins | grep ': coll/' | grep -v -e ': coll/backend\.h$' -e '^plugins/observers/.*: coll/observer\.h$')"
     none "nor does the backend outside the tree" \
         "$(angled tests/out-of-tree/*.c | grep ': coll/' | grep -v ': coll/backend\.h$')"
-    none "which sees no other file at all" "$(quoted tests/out-of-tree/*.c)"
+    none "which sees no other file at all" "$(quoted tests/out-of-tree/*.c tests/out-of-tree/observer/*.c)"
+    none "nor does the observer, which sees observer.h" \
+        "$(angled tests/out-of-tree/observer/*.c | grep ': coll/' | grep -v ': coll/observer\.h$')"
     # Plugins of the tree link base, the sockets and the table of the CUDA driver as hidden static
     # code; the backend that authors copy uses backend.h alone.
     none "plugins see no file of another folder but base/, socket/ and device/driver.h" \
         "$(quoted $plugins | grep ': .*/' |
-            grep -v -e '^plugins/\(mpi\|tcp\|ucx\|nccl\|ucc\)/[a-z_]*\.[ch]:[0-9]*: \(base\|socket\)/[a-z_]*\.h$' \
+            grep -v -e '^plugins/\(mpi\|observers\|tcp\|ucx\|nccl\|ucc\)/[a-z_]*\.[ch]:[0-9]*: \(base\|socket\)/[a-z_]*\.h$' \
                 -e '^plugins/nccl/[a-z_]*\.[ch]:[0-9]*: device/driver\.h$')"
     # `coll check` takes the core's side towards a plugin, and computes keyed hashes as the core
     # does.
     none "tools see coll.h, nothing else of libcoll" \
         "$(angled $tools | grep ': coll/' | grep -v ': coll/coll\.h$' |
-            grep -v '^tools/check/\(host\|static\|p2p\|fault\|native\)/[a-z0-9]*\.[ch]:[0-9]*: coll/backend\.h$')"
+            grep -v '^tools/check/\(host\|static\|p2p\|fault\|native\)/[a-z0-9]*\.[ch]:[0-9]*: coll/backend\.h$' |
+            grep -v '^tools/check/\(observer\|static\)/[a-z0-9]*\.[ch]:[0-9]*: coll/observer\.h$')"
     none "tests see coll.h and introspect.h, nothing else of libcoll" \
         "$(angled $api_tests | grep ': coll/' | grep -v ': coll/\(coll\|introspect\)\.h$' |
             grep -v '^plugins/\(nccl/nccl\|tcp/tcp\)\.h:[0-9]*: coll/backend\.h$')"
@@ -113,10 +116,10 @@ folders_of() {
 
 none "the folders of core/ use each other in the order of core/README.md" "$(folders_of core)"
 # `coll check` computes keyed hashes as the core does; the commands share the core's table of the
-# CUDA driver's functions, and its tables of kinds, types and operations; `coll prove` proves the core's code for
+# CUDA driver's functions, its strings of JSON, and its tables of kinds, types and operations; `coll prove` proves the core's code for
 # staged schedules.
 shared='check/host/host.c:base/siphash.h lib/memory.c:device/driver.h prove/staged.c:schedule/stage.h'
-shared="$shared oracle/call.c:base/tables.h oracle/format.c:base/tables.h perf/args.c:base/tables.h"
+shared="$shared lib/json.c:base/json_text.h oracle/call.c:base/tables.h oracle/format.c:base/tables.h perf/args.c:base/tables.h"
 none "the folders of tools/ use each other in the order of tools/README.md" "$(folders_of tools "$shared")"
 
 # example LINE: prints the faults of a small tree in the right order, with one further line of
@@ -218,11 +221,11 @@ read_code $sources
             grep -v -E '^[^:]*: +\*|^core/meet/(pmix?)\.c:.*atexit\(\1_finalize\)' |
             grep -v -E '^core/plugin/probe\.c:.*atexit\(finish_all\)')"
     # UCX has environment variables of its own, which the ucx plugin must not override; NCCL has one that overrides the
-    # nccl plugin.
+    # nccl plugin; tools of NVTX name their library in one.
     none "the environment is read with secure_getenv only, and in the core only" \
         "$(code_with '(^|[^_a-z])getenv *\(' 'core|plugins'
             code_with 'getenv' plugins |
-                grep -v -E '^plugins/(uc[cx]/.*[^_a-z]|mpi/mpi_life\.c:.* |nccl/nccl_library\.c:.* )secure_getenv\(')"
+                grep -v -E '^plugins/(uc[cx]/.*[^_a-z]|mpi/mpi_life\.c:.* |nccl/nccl_library\.c:.* |observers/nvtx\.c:.* )secure_getenv\(')"
     none "no name is glued together outside the reduction table" \
         "$(code_with '^[^"]*##' 'core|plugins|tools' | grep -v '^core/reduce/')"
     # simulated, which authors of backends copy, sees backend.h alone; open is also the name of a plugin's function.  The
@@ -236,5 +239,16 @@ read_code $sources
         "$(code_with '^[[:space:]]*#[[:space:]]*define.*[^_a-z](return|goto)[^_a-z]' 'core|plugins|tools' |
             grep -v '^core/reduce/')"
 }
+
+# ---- the log ----
+# The option `log` takes these names, and each line has the name of its folder.
+logging=$(grep -lE '\<(log_(error|warn|info|debug|message)|lane_log|context_log)\(' core/*/*.c |
+    sed 's|^core/\([^/]*\)/.*|\1|' | sort -u)
+is "the subsystems of the log are the folders that log" \
+    "$(sed -n '/log_subsystems\[\] =/,/;/s/"\([a-z]*\)"/\n\1\n/gp' core/base/log_levels.c | grep -x '[a-z]*' | grep . | sort -u)" \
+    "$logging"
+none "the Makefile.inc of each names its folder" "$(for folder in $logging; do
+    grep -q "^libcore_${folder}_la_CPPFLAGS = .*-DLOG_SUBSYSTEM='\"$folder\"'" "core/$folder/Makefile.inc" || echo "$folder"
+done)"
 
 done_testing

@@ -4,6 +4,7 @@
  */
 #include "config_dir.h"
 
+#include <coll/observer.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 
@@ -457,6 +458,25 @@ static void plugin_in_sample(struct sample *sample, int n, const char *name, str
 	       "values of [%s] are good: %s", name, error_text());
 }
 
+static void observer_in_sample(struct sample *sample, int n, const char *name,
+			       struct config *config)
+{
+	const char *top = getenv("top_builddir");
+	const coll_observer_t *observer;
+	char path[4096];
+	void *file;
+
+	snprintf(path, sizeof(path), "%s/.libs/observer_%s.so", top ? top : ".", name);
+	file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	observer = file ? dlsym(file, COLL_OBSERVER_SYMBOL) : NULL;
+	if (!ok(observer != NULL, "%s has its table", path))
+		return;
+	for (uint32_t k = 0; k < observer->option_count; k++)
+		in_sample(sample, n, name, observer->options[k].key, observer->options[k].fallback);
+	is_int(config_declare(config, name, observer->options, observer->option_count), 0,
+	       "values of [%s] are good: %s", name, error_text());
+}
+
 static void test_sample(void)
 {
 	struct sample sample[100];
@@ -475,6 +495,7 @@ static void test_sample(void)
 	plugin_in_sample(sample, n, "mpi", config);
 	plugin_in_sample(sample, n, "ucc", config);
 	plugin_in_sample(sample, n, "ucx", config);
+	observer_in_sample(sample, n, "otlp", config);
 	for (i = 0; i < n; i++)
 		if (sample[i].key[0])
 			ok(0, "%s.%s exists", sample[i].section, sample[i].key);

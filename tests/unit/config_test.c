@@ -15,7 +15,7 @@ static void test_defaults(void)
 	is_int(config_int(config, "timeout"), 300000000, "default in microseconds");
 	is_int(config_int(config, "poll"), 20, "20us");
 	is_int(config_int(config, "segment"), 1 << 20, "1M");
-	is_int(config_int(config, "log"), COLL_LOG_WARN, "a choice is its index");
+	is_int(config_int(config, "companion"), 0, "a choice is its index");
 	ok(!config_string(config, "backend"), "no default, not set: NULL");
 	ok(!config_is_set(config, "timeout") && !config_is_set(config, "nosuch"), "not set");
 	is_str(config_source(config, "timeout"), "default", "source");

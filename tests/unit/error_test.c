@@ -104,11 +104,13 @@ static const char *captured(void (*fn)(void))
 
 static void say(void)
 {
+	const struct log_about nowhere = log_here(NULL);
+
 	log_error("e%d", 1);
 	log_warn("w");
 	log_info("i");
 	log_debug("d");
-	log_line(COLL_LOG_TRACE, "tcp", "t");
+	log_plugin(&nowhere, COLL_LOG_TRACE, "tcp", "t");
 }
 
 static void say_ugly(void)

@@ -3,55 +3,18 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include "base/json_text.h"
 #include "lib/json.h"
-
-/*
- * Returns the length of the UTF-8 sequence that begins at s, or 0 if there is none.  Overlong forms, surrogates and code
- * points beyond U+10FFFF are invalid (RFC 3629 section 4).
- */
-static size_t json_utf8(const unsigned char *s)
-{
-	unsigned char low = 0x80, high = 0xbf;
-	size_t n;
-
-	if (s[0] < 0x80)
-		return 1;
-	if (s[0] < 0xc2 || s[0] > 0xf4)
-		return 0;
-	n = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
-	if (s[0] == 0xe0)
-		low = 0xa0;
-	if (s[0] == 0xed)
-		high = 0x9f;
-	if (s[0] == 0xf0)
-		low = 0x90;
-	if (s[0] == 0xf4)
-		high = 0x8f;
-	if (s[1] < low || s[1] > high)
-		return 0;
-	for (size_t i = 2; i < n; i++)
-		if (s[i] < 0x80 || s[i] > 0xbf)
-			return 0;
-	return n;
-}
 
 static void json_quote(FILE *out, const char *text)
 {
-	const unsigned char *s = (const unsigned char *)text;
+	char one[8];
 
 	fputc('"', out);
-	while (*s) {
-		size_t n = json_utf8(s);
+	while (*text) {
+		const size_t len = json_text_next(&text, one);
 
-		if (n == 0)
-			fputs("\\ufffd", out);
-		else if (*s == '"' || *s == '\\')
-			fprintf(out, "\\%c", *s);
-		else if (*s < 0x20 || *s == 0x7f)
-			fprintf(out, "\\u%04x", *s);
-		else
-			fwrite(s, 1, n, out);
-		s += n == 0 ? 1 : n;
+		fwrite(one, 1, len, out);
 	}
 	fputc('"', out);
 }

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* log_file.c - opens the files of log lines, notices when they are rotated, and appends to them. */
+#include "base/log_file.h"
+#include "base/clock.h"
+#include "base/descriptor.h"
+#include "base/error.h"
+#include "base/interrupt.h"
+#include "base/log.h"
+#include "base/path_pattern.h"
+#include "base/user_file.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LOG_LOOK_US = 1000000, LOG_OPEN_TRIES = 10000, LOG_OPEN_NAP_US = 100 };
+
+struct log_file {
+	struct log_file *next; /* in log_files */
+	char *directory; /* the working directory for a pattern that is not absolute, else "" */
+	char *pattern;
+	int rank;
+
+	/* --- of the process that has `opener` */
+	char path[PATH_MAX];
+
+	/* --- of all threads */
+	_Atomic int
+		opener; /* the process in which a thread opens the file; 0: none, or a process before fork */
+	_Atomic int pid;                 /* the process that has looked at the file last */
+	_Atomic int fd;                  /* -1: not open */
+	_Atomic uint64_t device, number; /* of the open file */
+	_Atomic int64_t look_us;         /* when to look whether the path still leads to it */
+	_Atomic int torn;                /* its last line has no end */
+	_Atomic int has_warned;
+};
+
+static struct log_file *_Atomic log_files;
+static _Atomic int log_files_owner;
+
+/* ------------------------------------------------------------------ write a line -- */
+
+/* Removes the pending signal that a write of this thread has caused. */
+static void log_unsignal(int signal)
+{
+	const struct timespec now = {0, 0};
+	sigset_t one;
+	int tries = 0, taken;
+
+	sigemptyset(&one);
+	sigaddset(&one, signal);
+	do
+		taken = sigtimedwait(&one, NULL, &now);
+	while (interrupted(taken, &tries));
+}
+
+/*
+ * Blocks the signals of a failed write: the program must not end because the reader of stderr has closed the pipe, or
+ * because the file may not grow (ulimit -f).
+ */
+long log_write(int fd, const char *line, size_t len)
+{
+	sigset_t quiet, saved, pending; /* a signal that is not blocked cannot be pending */
+	int tries = 0, err;
+	long n;
+
+	sigemptyset(&quiet);
+	sigaddset(&quiet, SIGPIPE);
+	sigaddset(&quiet, SIGXFSZ);
+	sigemptyset(&pending);
+	pthread_sigmask(SIG_BLOCK, &quiet, &saved);
+	if (sigismember(&saved, SIGPIPE) || sigismember(&saved, SIGXFSZ))
+		sigpending(&pending);
+	do
+		n = (long)write(fd, line, len);
+	while (interrupted(n, &tries));
+	err = errno;
+	if (n < 0 && err == EPIPE && !sigismember(&pending, SIGPIPE))
+		log_unsignal(SIGPIPE);
+	else if (n < 0 && err == EFBIG && !sigismember(&pending, SIGXFSZ))
+		log_unsignal(SIGXFSZ);
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	errno = err;
+	return n;
+}
+
+static void log_file_warn(struct log_file *file, const char *verb, const char *why,
+			  const char *remedy)
+{
+	const struct log_about about = {.subsystem = LOG_SUBSYSTEM,
+					.place = {.rank = file->rank, .file = NULL}};
+
+	if (!atomic_exchange(&file->has_warned, 1))
+		log_about(&about, COLL_LOG_WARN,
+			  "the log file '%s' (option log_file) cannot be %s: %s; %s; until then "
+			  "its lines go to stderr",
+			  file->path[0] ? file->path : file->pattern, verb, why, remedy);
+}
+
+/* ---------------------------------------------------------------------- the owner -- */
+
+/*
+ * A lock that no child of fork finds taken for ever: a process that is not this one has left it.  No thread waits for it
+ * long.
+ */
+static int log_own(_Atomic int *owner)
+{
+	const int self = (int)getpid();
+	int before = atomic_load(owner);
+
+	return before != self && atomic_compare_exchange_strong(owner, &before, self);
+}
+
+static void log_disown(_Atomic int *owner)
+{
+	atomic_store(owner, 0);
+}
+
+/* ------------------------------------------------------------------------- opening -- */
+
+/* Makes the path of the file in this process, in which it does not change.  Returns 0, or -1 after a warning. */
+static int log_file_name(struct log_file *file)
+{
+	char host[128] = "", why[200];
+	const struct path_names names = {.host = host, .rank = file->rank, .pid = (long)getpid()};
+	const size_t len = strlen(file->directory);
+
+	if (file->path[0] && atomic_load(&file->pid) == (int)getpid())
+		return 0;
+	if (gethostname(host, sizeof(host) - 1) || !host[0])
+		snprintf(host, sizeof(host), "unknown");
+	snprintf(file->path, sizeof(file->path), "%s%s", file->directory, len ? "/" : "");
+	if (len + 1 < sizeof(file->path) &&
+	    !path_pattern_expand(file->pattern, &names, file->path + strlen(file->path),
+				 sizeof(file->path) - strlen(file->path), why, sizeof(why)))
+		return 0;
+	file->path[0] = '\0';
+	log_file_warn(file, "opened", "its path is too long", "name a shorter one");
+	return -1;
+}
+
+/* Puts a new descriptor in the place of the old one, if that is still the file's.  Writers may use the old one meanwhile. */
+static void log_file_put(struct log_file *file, int fd, int is_own)
+{
+	const int old = atomic_load(&file->fd);
+	struct stat st;
+
+	if (!fstat(fd, &st)) {
+		atomic_store(&file->device, (uint64_t)st.st_dev);
+		atomic_store(&file->number, (uint64_t)st.st_ino);
+	}
+	atomic_store(&file->torn, 0);
+	if (old < 0 || !is_own || descriptor_replace(fd, old))
+		atomic_store(&file->fd, fd);
+}
+
+/* Opens the path.  is_own: the old descriptor is the file's.  The caller owns the file. */
+static void log_file_open(struct log_file *file, int is_own)
+{
+	const int code = error_code();
+	char text[ERROR_TEXT_SIZE];
+	int fd = -1;
+
+	snprintf(text, sizeof(text), "%s", error_text());
+	if (!log_file_name(file)) {
+		fd = user_file_append(file->path);
+		if (fd < 0)
+			log_file_warn(file, "opened", error_text(),
+				      "name a file in a directory where this user may make files");
+	}
+	if (fd >= 0)
+		log_file_put(file, fd, is_own);
+	else if (!is_own)
+		atomic_store(&file->fd, -1);
+	atomic_store(&file->look_us, clock_now_us() + LOG_LOOK_US);
+	atomic_store(&file->pid, (int)getpid());
+	error_set(code, "%s", text);
+}
+
+static int log_file_is(const struct log_file *file, const struct stat *st)
+{
+	return (uint64_t)st->st_dev == atomic_load(&file->device) &&
+	       (uint64_t)st->st_ino == atomic_load(&file->number);
+}
+
+/* Opens the file anew if it is not what it was, unless another thread does.  Returns 1 if a line may be written to it. */
+static int log_file_look(struct log_file *file, int self)
+{
+	const int fd = atomic_load(&file->fd),
+		  is_due = clock_tick_us() >= atomic_load(&file->look_us),
+		  is_same_process = atomic_load(&file->pid) == self;
+	struct stat st;
+	const int is_own = fd >= 0 && !fstat(fd, &st) && log_file_is(file, &st);
+	const int is_usable = is_own && is_same_process;
+
+	if (!is_due && (is_usable || (fd < 0 && is_same_process)))
+		return is_usable;
+	if (!log_own(&file->opener))
+		return is_usable;
+	if (!is_usable || lstat(file->path, &st) || !log_file_is(file, &st))
+		log_file_open(file, is_own);
+	else
+		atomic_store(&file->look_us, clock_now_us() + LOG_LOOK_US);
+	log_disown(&file->opener);
+	return atomic_load(&file->fd) >= 0;
+}
+
+/* ------------------------------------------------------------------------- writing -- */
+
+/* Returns the bytes that were written, with errno if that is not all: a second write tells why the first was short. */
+static size_t log_file_append(int fd, const char *line, size_t len)
+{
+	const long first = log_write(fd, line, len);
+	long second = 0;
+
+	if (first >= 0 && (size_t)first < len)
+		second = log_write(fd, line + first, len - (size_t)first);
+	return (size_t)(first > 0 ? first : 0) + (size_t)(second > 0 ? second : 0);
+}
+
+int log_file_write(struct log_file *file, int self, char *line, size_t len)
+{
+	size_t tears, done;
+
+	if (!log_file_look(file, self))
+		return -1;
+	/* A line that a full disk has cut gets its end before the next one. */
+	tears = (size_t)atomic_exchange(&file->torn, 0);
+	line[-1] = '\n';
+	done = log_file_append(atomic_load(&file->fd), line - tears, len + tears);
+	if (done == len + tears)
+		return 0;
+	if (done < tears || done > tears)
+		atomic_store(&file->torn, 1);
+	log_file_warn(file, "written",
+		      errno == EFBIG ? "the file may not grow (ulimit -f)" : strerror(errno),
+		      "make room for it, or name another file");
+	return -1;
+}
+
+/* --------------------------------------------------------------------- all files -- */
+
+static struct log_file *log_file_find(const char *directory, const char *pattern, int rank)
+{
+	struct log_file *file = atomic_load(&log_files);
+
+	while (file && (file->rank != rank || strcmp(file->pattern, pattern) ||
+			strcmp(file->directory, directory)))
+		file = file->next;
+	return file;
+}
+
+/* Takes over the directory. */
+static struct log_file *log_file_new(char *directory, const char *pattern, int rank)
+{
+	struct log_file *file = calloc(1, sizeof(*file));
+
+	if (file)
+		file->pattern = strdup(pattern);
+	if (!file || !file->pattern) {
+		free(file);
+		free(directory);
+		return NULL;
+	}
+	file->directory = directory;
+	file->rank = rank;
+	file->next = atomic_load(&log_files);
+	atomic_store(&file->fd, -1);
+	log_file_open(file, 0);
+	atomic_store(&log_files, file);
+	return file;
+}
+
+/* The caller owns the list. */
+static struct log_file *log_file_of(const char *pattern, int rank)
+{
+	/* The working directory of the process may change, its log file does not. */
+	char *directory = pattern[0] == '/' ? strdup("") : getcwd(NULL, 0);
+	struct log_file *file = directory ? log_file_find(directory, pattern, rank) : NULL;
+
+	if (file)
+		free(directory);
+	else if (directory)
+		file = log_file_new(directory, pattern, rank);
+	if (!file)
+		log_warn("there is no memory for the log file '%s', so its lines go to stderr",
+			 pattern);
+	return file;
+}
+
+struct log_file *log_file_get(const char *pattern, int rank)
+{
+	struct log_file *file;
+
+	for (int tries = 0; !log_own(&log_files_owner); tries++) {
+		if (tries == LOG_OPEN_TRIES)
+			return NULL;
+		clock_nap(LOG_OPEN_NAP_US);
+	}
+	file = log_file_of(pattern, rank);
+	log_disown(&log_files_owner);
+	return file;
+}

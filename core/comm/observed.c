@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* observed.c - fills in the events of a communicator for its observers: see observed.h. */
+#include "comm/observed.h"
+#include "base/dtype.h"
+#include "base/log.h"
+#include "comm/lane.h"
+#include "comm/op.h"
+#include "device/offload.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum {
+	OBSERVED_KEPT_FIRST = 64,
+	/* A backend that has so many calls in its hands is not asked for more: the oldest lose their details. */
+	OBSERVED_KEPT_MOST = 1 << 14
+};
+
+/* What all events of a communicator say. */
+struct observed_comm {
+	uint64_t number;
+	int world_rank;
+	int32_t *world_ranks;
+	char id[32];
+	_Atomic int failed; /* one lane has told of the failure */
+	/*
+	 * The calls in the hands of a backend without a transport, which have left the queue: call `number` is at
+	 * number & kept_mask.  NULL: there was none yet, or memory has run out.
+	 */
+	coll_observed_t *kept;
+	uint64_t kept_mask;
+};
+
+/* --------------------------------------------------------------------- communicators -- */
+
+static int64_t observed_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int observed_world_rank(const struct lane *lane, int rank)
+{
+	const int on_context = lane->to_context_rank[rank];
+
+	return lane->context->origin ? lane->context->origin[on_context] : on_context;
+}
+
+coll_observed_t observed_event(const struct lane *lane, uint32_t what, int phase)
+{
+	const struct comm *comm = lane->comm;
+
+	return (coll_observed_t){.size = sizeof(coll_observed_t),
+				 .what = what,
+				 .phase = phase,
+				 .time_ns = observed_now(),
+				 .comm = comm->observed->number,
+				 .comm_id = comm->observed->id,
+				 .rank = comm->rank,
+				 .nranks = comm->nranks,
+				 .world_rank = comm->observed->world_rank,
+				 .lane = lane->index,
+				 .op = -1,
+				 .peer = -1};
+}
+
+void observed_tell(const struct lane *lane, const coll_observed_t *event)
+{
+	observers_tell(lane->context->observers, lane->context->inside, event);
+}
+
+/* Returns NULL: memory has run out. */
+static struct observed_comm *observed_new(const struct lane *lane)
+{
+	static _Atomic uint64_t numbers;
+	const size_t n = (size_t)lane->comm->nranks;
+	struct observed_comm *observed = calloc(1, sizeof(*observed));
+
+	if (!observed)
+		return NULL;
+	observed->world_ranks = calloc(n, sizeof(*observed->world_ranks));
+	if (!observed->world_ranks) {
+		free(observed);
+		return NULL;
+	}
+	for (size_t r = 0; r < n; r++)
+		observed->world_ranks[r] = observed_world_rank(lane, (int)r);
+	observed->world_rank = observed->world_ranks[lane->comm->rank];
+	observed->number = atomic_fetch_add(&numbers, 1) + 1;
+	comm_write_id(lane, observed->id);
+	return observed;
+}
+
+/* The native lane's, whose backend and id are the communicator's. */
+static void observed_tell_comm(struct comm *comm, int phase)
+{
+	const struct lane *lane = comm->lane[LANE_FIRST];
+	coll_observed_t event;
+
+	if (!LANE_OBSERVED(lane, COLL_OBSERVE_COMM))
+		return;
+	event = observed_event(lane, COLL_OBSERVE_COMM, phase);
+	event.host = bootstrap_peer(lane->context->bootstrap, lane->context->rank)->host;
+	event.backend = lane->context->plugin->backend.name;
+	event.job = context_job(lane->context);
+	event.parent = comm->parent;
+	event.world_ranks = phase == COLL_OBSERVED_BEGIN ? comm->observed->world_ranks : NULL;
+	event.code = phase == COLL_OBSERVED_END ? lane->error : 0;
+	observed_tell(lane, &event);
+}
+
+void observed_comm_made(struct comm *comm)
+{
+	comm->observed = observed_new(comm->lane[LANE_FIRST]);
+	if (!comm->observed) {
+		log_warn("rank %d: no memory to tell the observers of a communicator", comm->rank);
+		return;
+	}
+	for (int i = 0; i < LANES; i++)
+		if (comm->lane[i])
+			comm->lane[i]->observed = comm->lane[i]->context->observed;
+	observed_tell_comm(comm, COLL_OBSERVED_BEGIN);
+}
+
+void observed_comm_ends(struct comm *comm)
+{
+	observed_tell_comm(comm, COLL_OBSERVED_END);
+}
+
+void observed_comm_free(struct comm *comm)
+{
+	if (!comm->observed)
+		return;
+	free(comm->observed->world_ranks);
+	free(comm->observed->kept);
+	free(comm->observed);
+}
+
+uint64_t observed_number(const struct comm *comm)
+{
+	return comm->observed ? comm->observed->number : 0;
+}
+
+void observed_failure(struct lane *lane)
+{
+	coll_observed_t event;
+
+	if (atomic_exchange(&lane->comm->observed->failed, 1))
+		return;
+	event = observed_event(lane, COLL_OBSERVE_FAILURE, COLL_OBSERVED_BEGIN);
+	event.code = lane->error;
+	event.text = lane->comm->outcome->text;
+	observed_tell(lane, &event);
+}
+
+/* ----------------------------------------------------------------------------- calls -- */
+
+static const char *observed_algorithm(const struct lane *lane, const struct call *call)
+{
+	if (call->engine == ENGINE_NATIVE && call->slot)
+		return "native";
+	return lane->client->algorithm ? lane->client->algorithm(call) : NULL;
+}
+
+/* The fields of a call.  seq: of a collective its number, from 0. */
+static coll_observed_t observed_call(const struct lane *lane, const struct call *call,
+				     uint64_t number, uint32_t seq, int phase)
+{
+	const coll_args_t *a = &call->args;
+	const struct kind *kind = call->kind;
+	coll_observed_t event = observed_event(lane, COLL_OBSERVE_CALL, phase);
+	struct record record;
+
+	call_log_fill(&record, call, &call->signature);
+	event.kind = a->kind;
+	event.number = number;
+	event.collective = kind->is_collective ? (uint64_t)seq + 1 : 0;
+	event.dtype = a->dtype;
+	event.op = kind->reduces ? a->op : -1;
+	event.peer = kind->has_root || kind->is_p2p ? a->root : -1;
+	event.tag = kind->is_p2p ? (int32_t)a->tag : 0;
+	event.count = record.count;
+	event.bytes = record.count * coll_dtype_size(a->dtype);
+	event.send_memory = call->memory[COLL_BUFFER_SEND];
+	event.recv_memory = call->memory[COLL_BUFFER_RECV];
+	event.stream = (uint64_t)(uintptr_t)a->stream;
+	if (phase != COLL_OBSERVED_ISSUED)
+		event.algorithm = observed_algorithm(lane, call);
+	return event;
+}
+
+/* The library's own operations that are no calls (KIND_AWAIT) have no kind. */
+static int observed_has_call(const struct op *op)
+{
+	return op->call.kind != NULL;
+}
+
+static coll_observed_t observed_op_event(struct op *op, int phase)
+{
+	coll_observed_t event = observed_call(op->lane, &op->call, op->number, op->seq, phase);
+
+	if (phase == COLL_OBSERVED_ISSUED) {
+		op->issued_ns = event.time_ns;
+		op->begin_ns = 0;
+	} else if (phase == COLL_OBSERVED_BEGIN) {
+		op->begin_ns = event.time_ns;
+	} else {
+		event.issued_ns = op->issued_ns;
+		event.begin_ns = op->begin_ns;
+	}
+	return event;
+}
+
+void observed_op(struct op *op, int phase, int code)
+{
+	coll_observed_t event;
+
+	if (!observed_has_call(op))
+		return;
+	event = observed_op_event(op, phase);
+	event.code = code;
+	observed_tell(op->lane, &event);
+}
+
+void observed_op_at_once(struct op *op)
+{
+	coll_observed_t event;
+
+	if (!observed_has_call(op))
+		return;
+	event = observed_op_event(op, COLL_OBSERVED_ISSUED);
+	op->begin_ns = event.time_ns;
+	observed_tell(op->lane, &event);
+	event.phase = COLL_OBSERVED_BEGIN;
+	event.algorithm = observed_algorithm(op->lane, &op->call);
+	observed_tell(op->lane, &event);
+}
+
+/* ------------------------------------------------- calls in the hands of a backend -- */
+
+/* Makes room for one more call.  Returns 0: memory has run out, or the backend has too many. */
+static int observed_keep_more(struct lane *lane)
+{
+	struct observed_comm *observed = lane->comm->observed;
+	const uint64_t mask = observed->kept ? observed->kept_mask : 0;
+	const uint64_t capacity = observed->kept ? (mask + 1) * 2 : OBSERVED_KEPT_FIRST;
+	coll_observed_t *more;
+
+	if (observed->kept && lane->issued - lane->finished <= mask)
+		return 1;
+	if (capacity > OBSERVED_KEPT_MOST)
+		return 0;
+	more = calloc(capacity, sizeof(*more));
+	if (!more)
+		return 0;
+	for (uint64_t i = 0; observed->kept && i <= mask; i++)
+		more[observed->kept[i].number & (capacity - 1)] = observed->kept[i];
+	free(observed->kept);
+	observed->kept = more;
+	observed->kept_mask = capacity - 1;
+	return 1;
+}
+
+/* Keeps what the END of the call will say. */
+static void observed_keep(struct lane *lane, const coll_observed_t *begin, int64_t issued_ns)
+{
+	struct observed_comm *observed = lane->comm->observed;
+	coll_observed_t *kept;
+
+	if (!observed_keep_more(lane))
+		return;
+	kept = &observed->kept[begin->number & observed->kept_mask];
+	*kept = *begin;
+	kept->issued_ns = issued_ns;
+	kept->begin_ns = begin->time_ns;
+}
+
+void observed_native_call(struct lane *lane, const struct call *call, uint32_t seq)
+{
+	coll_observed_t event;
+
+	event = observed_call(lane, call, lane->issued, seq, COLL_OBSERVED_BEGIN);
+	event.algorithm = NULL;
+	event.phase = COLL_OBSERVED_ISSUED;
+	observed_tell(lane, &event);
+	event.algorithm = "native";
+	event.phase = COLL_OBSERVED_BEGIN;
+	observed_keep(lane, &event, event.time_ns);
+	observed_tell(lane, &event);
+}
+
+void observed_native_op(struct op *op)
+{
+	coll_observed_t event;
+
+	if (!observed_has_call(op))
+		return;
+	event = observed_op_event(op, COLL_OBSERVED_BEGIN);
+	event.algorithm = "native";
+	observed_keep(op->lane, &event, op->issued_ns);
+	observed_tell(op->lane, &event);
+}
+
+void observed_native_end(struct lane *lane, uint64_t before, uint64_t last, int code)
+{
+	const struct observed_comm *observed = lane->comm->observed;
+	const coll_observed_t blank = observed_event(lane, COLL_OBSERVE_CALL, COLL_OBSERVED_END);
+
+	for (uint64_t number = before + 1; number <= last; number++) {
+		coll_observed_t *kept =
+			observed->kept ? &observed->kept[number & observed->kept_mask] : NULL;
+		coll_observed_t event = kept && kept->number == number ? *kept : blank;
+
+		event.number = number;
+		event.phase = COLL_OBSERVED_END;
+		event.time_ns = blank.time_ns;
+		event.code = code;
+		observed_tell(lane, &event);
+	}
+}
+
+/* ----------------------------------------------------------------------------- steps -- */
+
+void observed_step(const struct op *op, int i, int phase)
+{
+	const struct step *step = &op->sched.step[i];
+	const int copies = step->kind >= STEP_COPY_IN;
+	const uint32_t what = copies ? COLL_OBSERVE_COPY : COLL_OBSERVE_STEP;
+	coll_observed_t event;
+
+	/* A stream of the program copies, and nobody here sees when. */
+	if (!LANE_OBSERVED(op->lane, what) || !op->call.kind || (copies && op->offload->on_stream))
+		return;
+	event = observed_call(op->lane, &op->call, op->number, op->seq, phase);
+	event.what = what;
+	event.peer = copies ? -1 : step->peer;
+	event.bytes = step->len;
+	event.count = step->len / op->sched.elem;
+	event.step = copies ? step->kind == STEP_COPY_OUT : step->kind;
+	event.index = i;
+	observed_tell(op->lane, &event);
+}
+
+/* ----------------------------------------------------------------------------- waits -- */
+
+void observed_wait(const struct lane *lane, uint64_t number, int phase, int64_t *since)
+{
+	coll_observed_t event;
+
+	event = observed_event(lane, COLL_OBSERVE_WAIT, phase);
+	event.number = number;
+	if (phase == COLL_OBSERVED_BEGIN)
+		*since = event.time_ns;
+	else
+		event.begin_ns = *since;
+	observed_tell(lane, &event);
+}

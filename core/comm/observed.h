@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * observed.h - tells the observers of a communicator (observe/observe.h) of its events.
+ *
+ * LANE_OBSERVED is the whole price of an event that nobody wants: one test of lane->observed.  The functions are called
+ * only if it is not 0, stand apart from the code of the calls, and read the clock.  The lock is held in all of them.
+ *
+ * A call is told of in three places: when it is issued (queue.c; composed.c and native_submit.c for calls without a
+ * queue), when its engine begins it, and when it ends: by op_end, by native_progress for calls that have left the queue,
+ * or by queue_cancel.
+ */
+#ifndef CORE_COMM_OBSERVED_H
+#define CORE_COMM_OBSERVED_H
+
+#include "comm/comm.h"
+
+struct op;
+
+#define OBSERVED_COLD __attribute__((cold, noinline))
+
+/* Does an observer want one of these events, COLL_OBSERVE_* bits?  A macro, since each small call asks several times. */
+#define LANE_OBSERVED(lane, what) __builtin_expect(((lane)->observed & (what)) != 0, 0)
+
+/* Returns an event with the fields that all have, which a folder right of here fills in, and observed_tell passes on. */
+OBSERVED_COLD coll_observed_t observed_event(const struct lane *lane, uint32_t what, int phase);
+OBSERVED_COLD void observed_tell(const struct lane *lane, const coll_observed_t *event);
+
+/* The communicator has a handle now, or is freed next. */
+OBSERVED_COLD void observed_comm_made(struct comm *comm);
+OBSERVED_COLD void observed_comm_ends(struct comm *comm);
+void observed_comm_free(struct comm *comm);
+/* The number of the communicator for observers, or 0. */
+uint64_t observed_number(const struct comm *comm);
+/* The communicator has failed. */
+OBSERVED_COLD void observed_failure(struct lane *lane);
+
+/* A phase COLL_OBSERVED_* of an operation with a number.  code: of COLL_OBSERVED_END. */
+OBSERVED_COLD void observed_op(struct op *op, int phase, int code);
+/* An operation is issued and begins at the same time. */
+OBSERVED_COLD void observed_op_at_once(struct op *op);
+/* The newest call of a native lane, which has no operation, is issued and begins.  seq: of a collective its number. */
+OBSERVED_COLD void observed_native_call(struct lane *lane, const struct call *call, uint32_t seq);
+/* The same when the queue hands an operation to such a backend. */
+OBSERVED_COLD void observed_native_op(struct op *op);
+/* A backend without a transport has ended the operations after number `before` up to `last`. */
+OBSERVED_COLD void observed_native_end(struct lane *lane, uint64_t before, uint64_t last, int code);
+
+/* A step of an operation begins or ends.  A step that stages a buffer is a COPY. */
+OBSERVED_COLD void observed_step(const struct op *op, int step, int phase);
+
+/* A thread of the program waits, for operation `number` unless that is 0.  *since: when it began. */
+OBSERVED_COLD void observed_wait(const struct lane *lane, uint64_t number, int phase,
+				 int64_t *since);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* context_log.c - log lines that are about an endpoint. */
+#include "endpoint/context_log.h"
+
+void context_log_in(const struct context *context, const char *subsystem, int level,
+		    const char *fmt, ...)
+{
+	const struct log_about about = config_log_about(context->config, subsystem);
+	va_list args;
+
+	va_start(args, fmt);
+	log_about_args(&about, level, fmt, args);
+	va_end(args);
+}

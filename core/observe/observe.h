@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * observe.h - the observers (observer.h) that a communicator and all communicators made from it tell of their events.
+ *
+ * The option `observers` names them; core/plugin has found, checked and opened their files.  The state of each observer
+ * belongs to the context of the communicator that is not made from another (endpoint/context.h: context_observe).  The
+ * events are filled in right of here, in comm/observed.h.
+ */
+#ifndef CORE_OBSERVE_OBSERVE_H
+#define CORE_OBSERVE_OBSERVE_H
+
+#include "plugin/plugin.h"
+
+#include <stdatomic.h>
+
+struct observers;
+
+/* The communicator that the observers are opened for.  The strings outlive the observers. */
+struct observe_place {
+	const char *host, *backend;
+	uint64_t job; /* the same on all ranks of a job; another number in another job */
+	int rank, nranks;
+	_Atomic uint32_t *inside; /* see observers_tell */
+};
+
+/*
+ * Opens the observers that the option `observers` names.  An observer that was not found, or was refused, or refuses to
+ * open is a warning.  Returns NULL if none is open.
+ */
+struct observers *observers_open(const struct plugin_list *plugins, const struct config *config,
+				 const struct observe_place *place);
+/* Closes the observers, but not in a process that fork has made.  Accepts NULL. */
+void observers_close(struct observers *observers, _Atomic uint32_t *inside);
+
+/* The events that any of them wants: COLL_OBSERVE_* bits.  Accepts NULL. */
+uint32_t observers_wanted(const struct observers *observers);
+/* The number of open observers.  Observer `number`, from 1 on, has this name, or NULL: there is none.  Both accept NULL. */
+uint32_t observers_count(const struct observers *observers);
+const char *observers_name(const struct observers *observers, uint32_t number);
+
+/*
+ * Passes the event to each observer that wants it; in a process that fork has made, to none.  Keeps errno, and keeps the
+ * thread from being cancelled.
+ *
+ * *inside is the number of the observer in whose function the calling thread is, or 0.  It is a plain store before and
+ * after each function of an observer, so that it may lie in memory that another process reads, and names the observer
+ * that has crashed or blocks.
+ */
+void observers_tell(const struct observers *observers, _Atomic uint32_t *inside,
+		    const coll_observed_t *event);
+
+#endif

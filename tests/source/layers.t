@@ -59,8 +59,9 @@ done | sort -u)"
 # ---- the outside ----
 # shellcheck disable=SC2086 # lists of files
 {
-    none "plugins see backend.h, nothing else of libcoll" \
-        "$(angled $plugins | grep ': coll/' | grep -v ': coll/backend\.h$')"
+    none "backends see backend.h, observers observer.h and introspect.h, nothing else of libcoll" \
+        "$(angled $plugins | grep ': coll/' | grep -v -e ': coll/backend\.h$' \
+            -e '^plugins/timeline/[a-z_]*\.[ch]:[0-9]*: coll/\(observer\|introspect\)\.h$')"
     none "nor does the backend outside the tree" \
         "$(angled tests/out-of-tree/*.c | grep ': coll/' | grep -v ': coll/backend\.h$')"
     none "which sees no other file at all" "$(quoted tests/out-of-tree/*.c)"
@@ -68,7 +69,7 @@ done | sort -u)"
     # code; the backend that authors copy uses backend.h alone.
     none "plugins see no file of another folder but base/, socket/ and device/driver.h" \
         "$(quoted $plugins | grep ': .*/' |
-            grep -v -e '^plugins/\(mpi\|tcp\|ucx\|nccl\|ucc\)/[a-z_]*\.[ch]:[0-9]*: \(base\|socket\)/[a-z_]*\.h$' \
+            grep -v -e '^plugins/\(mpi\|tcp\|timeline\|ucx\|nccl\|ucc\)/[a-z_]*\.[ch]:[0-9]*: \(base\|socket\)/[a-z_]*\.h$' \
                 -e '^plugins/nccl/[a-z_]*\.[ch]:[0-9]*: device/driver\.h$')"
     # `coll check` takes the core's side towards a plugin, and computes keyed hashes as the core
     # does.
@@ -116,7 +117,7 @@ none "the folders of core/ use each other in the order of core/README.md" "$(fol
 # CUDA driver's functions, and its tables of kinds, types and operations; `coll prove` proves the core's code for
 # staged schedules.
 shared='check/host/host.c:base/siphash.h lib/memory.c:device/driver.h prove/staged.c:schedule/stage.h'
-shared="$shared oracle/call.c:base/tables.h oracle/format.c:base/tables.h perf/args.c:base/tables.h"
+shared="$shared oracle/call.c:base/tables.h oracle/format.c:base/tables.h perf/args.c:base/tables.h lib/kinds.c:base/tables.h"
 none "the folders of tools/ use each other in the order of tools/README.md" "$(folders_of tools "$shared")"
 
 # example LINE: prints the faults of a small tree in the right order, with one further line of

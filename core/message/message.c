@@ -91,6 +91,7 @@ OBSERVED_COLD static void message_tell_copy(const struct message *m, int phase, 
 	coll_observed_t event = message_event(m, COLL_OBSERVE_COPY, phase);
 
 	event.step = m->args.kind == COLL_KIND_RECV;
+	event.index = -1;
 	event.code = code;
 	observed_tell(m->task.lane, &event);
 }

@@ -49,18 +49,35 @@ static const struct observer *observer_of(const coll_observer_host_t *host)
 	return (const struct observer *)host;
 }
 
-static const char *observer_option(const coll_observer_host_t *host, const char *key)
+/* Writes the full name of an option that the observer has declared.  Returns the configuration, or NULL. */
+static const struct config *observer_find(const coll_observer_host_t *host, const char *key,
+					  char name[128])
 {
 	const struct observer *observer = observer_of(host);
 	const coll_observer_t *table = &observer->plugin->observer;
-	char name[128];
 
-	for (uint32_t i = 0; observer->config && key && i < table->option_count; i++)
+	for (uint32_t i = 0; key && i < table->option_count; i++)
 		if (!strcmp(table->options[i].key, key)) {
-			snprintf(name, sizeof(name), "%s.%s", table->name, key);
-			return config_string(observer->config, name);
+			snprintf(name, 128, "%s.%s", table->name, key);
+			return observer->config;
 		}
 	return NULL;
+}
+
+static const char *observer_option(const coll_observer_host_t *host, const char *key)
+{
+	char name[128];
+	const struct config *config = observer_find(host, key, name);
+
+	return config ? config_string(config, name) : NULL;
+}
+
+static int64_t observer_option_int(const coll_observer_host_t *host, const char *key)
+{
+	char name[128];
+	const struct config *config = observer_find(host, key, name);
+
+	return config ? config_int(config, name) : 0;
 }
 
 static void observer_log(const coll_observer_host_t *host, int32_t level, const char *text)
@@ -105,7 +122,12 @@ static struct observer *observer_open(const struct plugin *plugin, const struct 
 					       .backend = place->backend,
 					       .option = observer_option,
 					       .log = observer_log,
-					       .expand = observer_expand},
+					       .expand = observer_expand,
+					       .option_int = observer_option_int,
+					       .kind_name = coll_kind_name,
+					       .dtype_name = coll_dtype_name,
+					       .op_name = coll_op_name,
+					       .error_text = coll_error_string},
 				      .plugin = plugin,
 				      .config = config,
 				      .job = place->job};

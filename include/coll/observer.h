@@ -19,32 +19,48 @@
  * installed examples (`pkg-config --variable=examplesdir coll`).
  *
  * An observer lives as follows.  When a program makes a communicator that is not made from another
- * (coll_comm_init and its kin), the core loads each named observer and calls open(), which makes a
- * state.  The core passes the state to event() for the events of this communicator and of all
- * communicators that are made from it, and ends the state with close() after the last event.
+ * (coll_comm_init_rank and its kin), the core loads each named observer and calls open(), which makes
+ * a state.  A process may have several states: one for each such communicator, and one for each rank
+ * if the ranks are threads.  The core passes the state to event() for the events of this communicator
+ * and of all communicators that are made from it, and ends the state with close() after the last
+ * event.  A program that ends without destroying its communicators ends without close(), so an
+ * observer writes files that are of use without it.
  *
  * The observer links nothing of libcoll, as a backend links nothing of it (backend.h).
  *
  * ABI promise    As in backend.h: a binary built against this header works in every later libcoll of
  *                the same major (the number in the symbol's name).  Structs grow only at their end,
  *                each struct begins with its size, and missing fields are 0.  Later minors may add
- *                events: an observer ignores a value of `what` that it does not know.
+ *                events: an observer ignores a value of `what` or `phase` that it does not know.
  * Results        open() returns COLL_SUCCESS or a COLL_ERR_* code of coll.h, and with a code fills
  *                *err.  The core then logs a warning with the text and goes on without the
  *                observer: an observer never fails a communicator.
  * Strings        A string given by the observer must stay valid for ever (the core never unloads an
- *                observer).  A string or array given by the core is valid for the duration of the call.
+ *                observer).  A string or array given by the core is valid for the duration of the
+ *                call, except the names of coll_observer_host_t and `algorithm`, which stay.
  * Threads        The core calls event() on the thread that moves the communicator: a thread of the
  *                program within a function of coll.h, or a thread of the library.  The core holds a
- *                lock of the communicator meanwhile.  So the calls for one communicator come one
- *                after the other, and a communicator whose backend has no transport (nccl) has a
- *                second lock for its calls on host memory: event() may run twice at the same time for
- *                one state, and the observer must guard what it writes.
+ *                lock of the communicator meanwhile.  So the events of one communicator come one
+ *                after the other.  Where the backend has no transport (nccl) each communicator that
+ *                is made from another has a lock of its own, and its calls on host memory have
+ *                another (`lane`): then event() runs on several threads at the same time for one
+ *                state, and the observer guards what it writes.  open() and close() of one state run
+ *                alone.
+ * Cancelling     The core keeps the thread from being cancelled (pthread_cancel), and keeps errno.
+ * Forks          A process that fork has made calls neither event() nor close() of the states of its
+ *                parent.
  * Limits         event() must not call any function of libcoll, block, wait, sleep, take a lock that
  *                a thread keeps for long, cancel or end a thread, fork, install handlers, or print to
  *                stdout.  Communication of the rank stands still while event() runs.  Where a rank
  *                is within an observer, `coll top` and a dump name the observer.
- * Price          An event that no observer wants costs one test of a flag.
+ * Price          An event that no observer wants costs one test of a flag.  For an event that one
+ *                wants, the core reads the clock and fills in the struct: some 100 ns.
+ * Order          Of a call: ISSUED, then BEGIN, then END, by their times too.  A call that could not
+ *                begin before its communicator failed has no BEGIN.  Each call that was ISSUED has an
+ *                END before the END of its communicator.  A step or copy lies between the BEGIN and
+ *                the END of its call, and has no END if the call fails amid it.  The events of
+ *                several calls mix.  Calls of the library's own are told of too: the barriers that
+ *                keep ranks together, and the exchange of coll_comm_split.
  */
 #ifndef COLL_OBSERVER_H
 #define COLL_OBSERVER_H
@@ -68,11 +84,16 @@ enum {
 	COLL_OBSERVE_COMM = 1, /* a communicator: made (BEGIN) and destroyed (END) */
 	COLL_OBSERVE_CALL = 2, /* a call: ISSUED, BEGIN when it starts, END */
 	COLL_OBSERVE_STEP = 4, /* a step of a call that the library composes: BEGIN, END */
-	COLL_OBSERVE_COPY =
-		8, /* a copy between a device and host memory, for staging: BEGIN, END */
+	/*
+	 * A copy between a device and host memory, for staging: BEGIN, when it waits for its turn on a stream of the
+	 * library's own, and END.  A copy on a stream of the program is not told of.
+	 */
+	COLL_OBSERVE_COPY = 8,
 	COLL_OBSERVE_MESSAGE = 16, /* coll_isend and coll_irecv: ISSUED, END */
-	COLL_OBSERVE_WAIT = 32,    /* a thread of the program waits in libcoll: BEGIN, END */
-	COLL_OBSERVE_FAILURE = 64  /* a communicator has failed: BEGIN */
+	/* A thread of the program waits in libcoll, after its first looks, for call `number` unless that is 0: BEGIN, END. */
+	COLL_OBSERVE_WAIT = 32,
+	COLL_OBSERVE_FAILURE =
+		64 /* a communicator has failed: BEGIN, before the END of its calls */
 };
 
 /* coll_observed_t.phase */
@@ -84,8 +105,8 @@ enum {
 };
 
 /*
- * One event.  The fields after `time_ns` that do not belong to the event are 0 or NULL, ranks -1.
- * Events of one call have the same comm and number.
+ * One event.  The fields after `time_ns` that do not belong to the event are 0 or NULL, `op` and `peer` -1.
+ * Events of one call have the same comm, lane and number.
  */
 typedef struct coll_observed {
 	uint64_t size;
@@ -104,10 +125,13 @@ typedef struct coll_observed {
 
 	/* --- CALL, STEP, COPY, MESSAGE, WAIT: the call */
 
-	int32_t kind; /* COLL_KIND_* of backend.h */
-	/* Its number among the calls of this rank on the communicator, from 1; of a MESSAGE among its messages. */
+	int32_t kind; /* COLL_KIND_* of coll.h */
+	/*
+	 * Its number among the calls of this rank on the communicator and lane, from 1, with gaps; of a MESSAGE, and of
+	 * the COPY of a message (its index is -1), among its messages.
+	 */
 	uint64_t number;
-	/* Its number among the collectives of the communicator, from 1, the same on all ranks; else 0. */
+	/* Its number among the collectives of the communicator and lane, from 1, the same on all ranks; else 0. */
 	uint64_t collective;
 	int32_t dtype, op; /* COLL_FLOAT32 ..., COLL_SUM ...; op -1: the call does not reduce */
 	int32_t peer; /* root, or the peer of a send, receive or step: a rank of the communicator */
@@ -123,15 +147,14 @@ typedef struct coll_observed {
 	/* --- STEP and COPY */
 
 	int32_t step; /* STEP: COLL_STEP_* of introspect.h; COPY: 0 to host memory, 1 to the device */
-	int32_t index; /* of the step in the schedule of the call */
+	int32_t index; /* of the step in the schedule of the call; -1: a COPY of a message */
 
-	/* --- FAILURE: the sentence that coll_get_last_error returns */
 	/*
 	 * 0, but 1 for the calls on host memory of a communicator whose backend has no transport (nccl): they have
 	 * numbers of their own.
 	 */
 	int32_t lane;
-	const char *text;
+	const char *text; /* FAILURE: the sentence that coll_get_last_error returns */
 
 	/* --- COMM, BEGIN: for each rank of the communicator its world_rank */
 	const int32_t *world_ranks;
@@ -144,7 +167,7 @@ typedef struct coll_observed {
 	int64_t issued_ns, begin_ns;
 } coll_observed_t;
 
-/* What the core offers to an observer.  The struct is valid until close() has returned. */
+/* What the core offers to an observer.  The struct and its strings are valid until close() has returned. */
 typedef struct coll_observer_host {
 	uint64_t size;
 	uint32_t abi_minor;   /* of the core */
@@ -162,13 +185,24 @@ typedef struct coll_observer_host {
 	 */
 	coll_result_t (*expand)(const struct coll_observer_host *host, const char *pattern,
 				char *out, uint64_t out_size, coll_error_t *err);
+	/* The value of an INT, BOOL, BYTES or DURATION option of the observer (in bytes, microseconds), else 0.  Only within open(). */
+	int64_t (*option_int)(const struct coll_observer_host *host, const char *key);
+	/*
+	 * Names, "allreduce", "float32", "sum", and the sentence of a COLL_ERR_* code; "?" or a sentence for an unknown
+	 * number.  The strings stay.  Any thread, also within event().
+	 */
+	const char *(*kind_name)(int32_t kind);
+	const char *(*dtype_name)(int32_t dtype);
+	const char *(*op_name)(int32_t op);
+	const char *(*error_text)(int32_t code);
 } coll_observer_host_t;
 
 typedef struct coll_observer {
 	uint64_t size;
 	uint32_t abi_minor; /* COLL_OBSERVER_ABI_MINOR */
 	uint32_t wants;     /* COLL_OBSERVE_*, added up: the events that event() gets */
-	const char *name;   /* as in the file's name: a-z, 0-9 and '_', at most 31 bytes */
+	/* As in the file's name: a-z, 0-9 and '_', at most 31 bytes, and no backend's name, whose options have that section. */
+	const char *name;
 	const char *version;
 	const char *description;      /* one line, for `coll info` */
 	const coll_option_t *options; /* as in backend.h; may be NULL */

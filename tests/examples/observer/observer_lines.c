@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* The state of a rank: what open() makes, and event() and close() get.  Several threads may read it at the same time. */
@@ -13,19 +12,6 @@ struct lines {
 	const coll_observer_host_t *host;
 	uint64_t at_least; /* bytes: shorter calls have no line */
 };
-
-static const char *const lines_kinds[] = {
-	"none",           "allreduce", "broadcast", "reduce",     "allgather",
-	"reduce_scatter", "alltoall",  "gather",    "scatter",    "barrier",
-	"send",           "recv",      "alltoallv", "allgatherv", "reduce_scatterv",
-	"gatherv",        "scatterv",  "scan",      "exscan"};
-
-static const char *lines_kind(int32_t kind)
-{
-	const int known = kind >= 0 && kind < (int32_t)(sizeof(lines_kinds) / sizeof(*lines_kinds));
-
-	return known ? lines_kinds[kind] : "a later call";
-}
 
 /* Each line is one write, so that the lines of several ranks and threads do not mix. */
 static void lines_print(const coll_observed_t *e, const char *text)
@@ -50,7 +36,7 @@ static void lines_event(void *state, const coll_observed_t *e)
 	else if (e->phase == COLL_OBSERVED_END && e->bytes >= lines->at_least)
 		snprintf(text, sizeof(text),
 			 "%s %" PRIu64 " of %" PRIu64 " bytes, %s: %.1f us, code %d",
-			 lines_kind(e->kind), e->number, e->bytes, algorithm,
+			 lines->host->kind_name(e->kind), e->number, e->bytes, algorithm,
 			 (double)(e->time_ns - e->issued_ns) / 1000, (int)e->code);
 	else
 		return;
@@ -59,14 +45,14 @@ static void lines_event(void *state, const coll_observed_t *e)
 
 static coll_result_t lines_open(const coll_observer_host_t *host, void **state, coll_error_t *err)
 {
-	const char *at_least = host->option(host, "at_least");
 	struct lines *lines = malloc(sizeof(*lines));
 
 	if (!lines) {
 		snprintf(err->text, sizeof(err->text), "no memory");
 		return COLL_ERR_NO_MEMORY;
 	}
-	*lines = (struct lines){.host = host, .at_least = strtoull(at_least, NULL, 10)};
+	*lines = (struct lines){.host = host,
+				.at_least = (uint64_t)host->option_int(host, "at_least")};
 	*state = lines;
 	return COLL_SUCCESS;
 }
@@ -75,7 +61,7 @@ static const coll_option_t lines_options[] = {
 	{.key = "at_least",
 	 .fallback = "0",
 	 .unit = "bytes",
-	 .type = COLL_OPTION_INT,
+	 .type = COLL_OPTION_BYTES,
 	 .max = INT64_MAX,
 	 .help = "bytes of the smallest call that has a line"},
 };

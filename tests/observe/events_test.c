@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * events_test.c - the events that an observer gets over each backend: of calls, groups, persistent requests, messages,
+ * steps, waits, derived communicators and failures.  The observer audit checks their order on each rank.
+ */
+#include "audit.h"
+
+enum { EVENTS_COUNT = 1000, EVENTS_GROUP = 5, EVENTS_REPEATS = 3 };
+
+static int64_t events_sum(int nranks)
+{
+	return (int64_t)nranks * (nranks + 1) / 2;
+}
+
+/* Issued: 1 + EVENTS_GROUP + EVENTS_REPEATS + 1 calls. */
+static void events_calls(struct rank *r)
+{
+	int64_t x[EVENTS_COUNT], y[EVENTS_GROUP];
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = COLL_KIND_ALLREDUCE,
+				  .sendbuf = x,
+				  .recvbuf = x,
+				  .count = 1,
+				  .dtype = COLL_INT64,
+				  .op = COLL_MAX};
+	coll_request_t request;
+
+	for (int i = 0; i < EVENTS_COUNT; i++)
+		x[i] = r->rank + 1;
+	rank_did(r, coll_allreduce(x, x, EVENTS_COUNT, COLL_INT64, COLL_SUM, r->comm, NULL),
+		 "allreduce");
+	rank_did(r, coll_sync(r->comm), "sync");
+	rank_is(r, x[EVENTS_COUNT - 1], events_sum(r->nranks), "sum");
+	rank_did(r, coll_group_start(), "group_start");
+	for (int i = 0; i < EVENTS_GROUP; i++) {
+		y[i] = r->rank + 1;
+		rank_did(r, coll_allreduce(&y[i], &y[i], 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+			 "allreduce of a group");
+	}
+	rank_did(r, coll_group_end(), "group_end");
+	rank_did(r, coll_sync(r->comm), "sync");
+	rank_is(r, y[EVENTS_GROUP - 1], events_sum(r->nranks), "sum of a group");
+	rank_did(r, coll_request_init(r->comm, &args, &request), "request_init");
+	for (int i = 0; i < EVENTS_REPEATS; i++) {
+		rank_did(r, coll_request_start(request), "start");
+		rank_did(r, coll_wait(request), "wait");
+	}
+	rank_did(r, coll_request_free(request), "request_free");
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	rank_did(r, coll_sync(r->comm), "sync");
+}
+
+static void events_messages(struct rank *r)
+{
+	const int next = (r->rank + 1) % r->nranks, before = (r->rank + r->nranks - 1) % r->nranks;
+	int32_t out = r->rank, in = -1;
+	coll_request_t recv = rank_irecv(r, &in, 1, COLL_ANY_SOURCE, 7);
+	coll_request_t send = rank_isend(r, &out, 1, next, 7);
+
+	rank_ends(r, recv, COLL_SUCCESS, "irecv");
+	rank_ends(r, send, COLL_SUCCESS, "isend");
+	rank_is(r, in, before, "message");
+}
+
+static void events_derived(struct rank *r)
+{
+	coll_comm_t half, copy;
+
+	rank_did(r, coll_comm_split(r->comm, r->rank % 2, r->rank, &half, NULL), "split");
+	rank_did(r, coll_comm_dup(r->comm, &copy), "dup");
+	sums_to(r, half, 1, (r->nranks + (r->rank + 1) % 2) / 2, "the half");
+	sums_to(r, copy, 1, r->nranks, "the copy");
+	rank_did(r, coll_comm_destroy(half), "destroy");
+	rank_did(r, coll_comm_destroy(copy), "destroy");
+}
+
+static void events_all(struct rank *r)
+{
+	events_calls(r);
+	events_messages(r);
+	events_derived(r);
+}
+
+/* The counts that follow from the calls. */
+static void events_check(const char *what, int nranks)
+{
+	const long calls = 2 + EVENTS_GROUP + EVENTS_REPEATS;
+	int bad = 0;
+
+	for (int r = 0; r < nranks; r++) {
+		const long issued = audit_count("audit", r, "call_issued");
+		const int good = audit_count("audit", r, "comm_begin") == 3 &&
+				 audit_count("audit", r, "comm_end") == 3 &&
+				 audit_count("audit", r, "derived") == 2 && issued >= calls + 2 &&
+				 audit_count("audit", r, "call_begin") == issued &&
+				 audit_count("audit", r, "call_end") == issued &&
+				 audit_count("audit", r, "failed_calls") == 0 &&
+				 audit_count("audit", r, "failure_begin") == 0 &&
+				 audit_count("audit", r, "message_issued") == 2 &&
+				 audit_count("audit", r, "message_end") == 2 &&
+				 audit_count("audit", r, "step_begin") ==
+					 audit_count("audit", r, "step_end") &&
+				 (nranks == 1 || audit_count("audit", r, "step_end") >= calls) &&
+				 audit_count("audit", r, "wait_begin") ==
+					 audit_count("audit", r, "wait_end");
+
+		bad += !good;
+		if (!good)
+			diag("rank %d: %ld calls issued, %ld begun, %ld ended, %ld messages", r,
+			     issued, audit_count("audit", r, "call_begin"),
+			     audit_count("audit", r, "call_end"),
+			     audit_count("audit", r, "message_end"));
+	}
+	ok(!bad, "%s: each call and message has its events", what);
+}
+
+static void events_over(const char *backend, int processes, int nranks)
+{
+	const struct ranks_job job = {
+		.backend = backend, .nranks = nranks, .processes = processes, .fn = events_all};
+	char what[64];
+
+	snprintf(what, sizeof(what), "%s, %d %s", backend, nranks,
+		 processes ? "processes" : "threads");
+	ranks_ok(&job, "calls with an observer");
+	audit_ok("audit", nranks, what);
+	events_check(what, nranks);
+	audit_forget(nranks);
+}
+
+/* ------------------------------------------------------------------------ failures -- */
+
+/* Rank 0 calls something else. */
+static void events_fail(struct rank *r)
+{
+	int32_t x = 1;
+
+	if (r->rank)
+		(void)coll_allreduce(&x, &x, 1, COLL_INT32, COLL_SUM, r->comm, NULL);
+	else
+		(void)coll_broadcast(&x, &x, 1, COLL_INT32, 0, r->comm, NULL);
+	(void)coll_barrier(r->comm);
+	if (!coll_sync(r->comm))
+		rank_fail(r, "no failure");
+}
+
+static void events_failing(const char *backend, int processes, int nranks)
+{
+	const struct ranks_job job = {
+		.backend = backend, .nranks = nranks, .processes = processes, .fn = events_fail};
+	int bad = 0;
+
+	ranks_ok(&job, "calls that do not fit");
+	audit_ok("audit", nranks, "a failure");
+	for (int r = 0; r < nranks; r++)
+		bad += audit_count("audit", r, "failure_begin") != 1 ||
+		       audit_count("audit", r, "failed_calls") < 1 ||
+		       audit_count("audit", r, "call_issued") !=
+			       audit_count("audit", r, "call_end");
+	ok(!bad, "%s: one failure, and each call ends", backend);
+	audit_forget(nranks);
+}
+
+/* A thread of the library moves the communicator. */
+static void events_by_thread(void)
+{
+	setenv("COLL_PROGRESS", "thread", 1);
+	events_over("tcp", 0, 3);
+	unsetenv("COLL_PROGRESS");
+}
+
+static void events_two(void)
+{
+	const struct ranks_job job = {
+		.backend = "tcp", .nranks = 2, .processes = 1, .fn = events_all};
+	int bad = 0;
+
+	audit_begin(" audit, audit2,audit ,");
+	ranks_ok(&job, "two observers");
+	audit_ok("audit", 2, "the first of two");
+	audit_ok("audit2", 2, "the second of two");
+	for (int r = 0; r < 2; r++)
+		bad += audit_count("audit", r, "step_end") !=
+			       audit_count("audit2", r, "step_end") ||
+		       audit_count("audit", r, "call_end") != audit_count("audit2", r, "call_end");
+	ok(!bad, "both get the same events");
+	audit_forget(2);
+}
+
+int main(void)
+{
+	plugin_dir_begin();
+	ranks_plugins(".libs", "tests/plugins/.libs");
+	audit_begin("audit");
+	ranks_over_backends(events_over, 3);
+	events_failing("simulated", 0, 2);
+	events_failing("tcp", 1, 3);
+	events_by_thread();
+	events_two();
+	plugin_dir_end();
+	return done_testing();
+}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds the examples with nothing but an installed libcoll, which pkg-config finds.  The folder backend has a Makefile of
-# its own.  A copy of this folder is a place to build in.
+# Builds the examples with nothing but an installed libcoll, which pkg-config finds.  The folders backend and observer have
+# Makefiles of their own.  A copy of this folder is a place to build in.
 CFLAGS = -O2
 CPPFLAGS = -DDIGITS_DATA='"$(CURDIR)/data"'
 COLL_CFLAGS = $(shell pkg-config --cflags coll)

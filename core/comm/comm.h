@@ -251,7 +251,8 @@ struct lane {
 	uint64_t finished; /* all operations up to this number are done */
 	uint32_t seq;      /* collectives ever issued */
 	uint64_t steps;    /* steps ever completed: grows while operations move */
-	uint32_t observed; /* the events that an observer wants, COLL_OBSERVE_*; 0: none (observed.h) */
+	uint32_t
+		observed; /* the events that an observer wants, COLL_OBSERVE_*; 0: none (observed.h) */
 	int deferred; /* groups of the thread that have not ended: an engine may defer operations, and is not polled */
 	uint64_t joined;           /* the last group with a call of the lane */
 	const struct task *waited; /* by the caller of stall_step; it has no operation */

@@ -103,6 +103,71 @@ coll_result_t coll_info_backend(coll_info_t handle, int32_t index, coll_backend_
 	return code;
 }
 
+int32_t coll_info_observer_count(coll_info_t handle)
+{
+	struct coll_info *info = info_enter(handle, "coll_info_observer_count");
+	int n;
+
+	if (!info)
+		return 0;
+	n = info->plugins->observer_count;
+	handle_unpin(handle);
+	return n;
+}
+
+static int info_names_observer(const struct coll_info *info, const char *name)
+{
+	const char *at = config_string(info->config, "observers");
+	char named[64];
+
+	while (name[0] && plugins_next_observer(&at, named))
+		if (!strcmp(named, name))
+			return 1;
+	return 0;
+}
+
+static int info_observer(const struct coll_info *info, int index, coll_observer_info_t *out)
+{
+	const struct plugin *p;
+	coll_observer_info_t own;
+
+	if (!out || out->size < offsetof(coll_observer_info_t, version))
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "set `size` of the coll_observer_info_t to its sizeof first");
+	if (index < 0 || index >= info->plugins->observer_count)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "observer %d does not exist: there are %d, counted from 0", index,
+				 info->plugins->observer_count);
+	p = &info->plugins->observer[index];
+	own = (coll_observer_info_t){
+		.size = out->size,
+		.name = p->name,
+		.version = p->observer.version ? p->observer.version : "",
+		.description = p->observer.description ? p->observer.description : "",
+		.path = p->path,
+		.reason = p->reason,
+		.abi_major = p->observer.size ? COLL_OBSERVER_ABI_MAJOR : 0,
+		.abi_minor = p->observer.abi_minor,
+		.wants = p->observer.wants,
+		.named = info_names_observer(info, p->name),
+		.code = p->code,
+	};
+	memcpy(out, &own, out->size < sizeof(own) ? out->size : sizeof(own));
+	return COLL_SUCCESS;
+}
+
+coll_result_t coll_info_observer(coll_info_t handle, int32_t index, coll_observer_info_t *out)
+{
+	struct coll_info *info = info_enter(handle, "coll_info_observer");
+	int code;
+
+	if (!info)
+		return error_code();
+	code = info_observer(info, index, out);
+	handle_unpin(handle);
+	return code;
+}
+
 int32_t coll_info_option_count(coll_info_t handle)
 {
 	struct coll_info *info = info_enter(handle, "coll_info_option_count");

@@ -143,6 +143,7 @@ static void plugin_search_dir(struct plugin_search *search, const char *dir, con
 	const struct plugin_list *list = search->list;
 	struct dirent **entry = NULL;
 	int n = real ? scandir(real, &entry, plugin_is_candidate, plugin_by_bytes) : -1, found = 0;
+	const int observers = list->observer_count;
 
 	if (n < 0) {
 		search->no_memory |= errno == ENOMEM;
@@ -152,6 +153,7 @@ static void plugin_search_dir(struct plugin_search *search, const char *dir, con
 		   !plugin_is_searched(list->observer, list->observer_count, real)) {
 		for (int i = 0; i < n; i++)
 			found += plugin_try(search, real, dir, entry[i]->d_name);
+		found -= list->observer_count - observers;
 		plugin_note(search, "plugin directory '%.400s' (%.200s): %d plugin%s", real, by,
 			    found, found == 1 ? "" : "s");
 	}

@@ -250,8 +250,10 @@ void plugins_free(struct plugin_list *list)
 		free(list->item[i].options);
 		plugin_forget_survey(&list->item[i]);
 	}
-	for (int i = 0; i < list->observer_count; i++)
+	for (int i = 0; i < list->observer_count; i++) {
 		free(list->observer[i].options);
+		plugin_forget_survey(&list->observer[i]);
+	}
 	free(list->item);
 	free(list->observer);
 	free(list->note);

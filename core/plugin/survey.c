@@ -50,19 +50,37 @@ static const char *survey_keep_string(struct survey_answer *answer, const char *
 	return survey_keep(answer, text, text ? strlen(text) + 1 : 0);
 }
 
-static void survey_tell(struct survey_answer *answer, struct plugin *plugin)
+static coll_option_t *survey_keep_options(struct survey_answer *answer, const coll_option_t *from,
+					  uint32_t n)
 {
-	coll_backend_t *b = &plugin->backend;
-	coll_option_t *options =
-		survey_keep(answer, b->options, b->option_count * sizeof(*b->options));
+	coll_option_t *options = survey_keep(answer, from, n * sizeof(*from));
 
-	for (uint32_t i = 0; options && i < b->option_count; i++) {
+	for (uint32_t i = 0; options && i < n; i++) {
 		options[i].key = survey_keep_string(answer, options[i].key);
 		options[i].fallback = survey_keep_string(answer, options[i].fallback);
 		options[i].unit = survey_keep_string(answer, options[i].unit);
 		options[i].help = survey_keep_string(answer, options[i].help);
 	}
-	b->options = options;
+	return options;
+}
+
+static void survey_tell_observer(struct survey_answer *answer, coll_observer_t *o)
+{
+	o->options = survey_keep_options(answer, o->options, o->option_count);
+	o->name = survey_keep_string(answer, o->name);
+	o->version = survey_keep_string(answer, o->version);
+	o->description = survey_keep_string(answer, o->description);
+	o->open = NULL;
+	o->event = NULL;
+	o->close = NULL;
+}
+
+static void survey_tell(struct survey_answer *answer, struct plugin *plugin)
+{
+	coll_backend_t *b = &plugin->backend;
+
+	survey_tell_observer(answer, &plugin->observer);
+	b->options = survey_keep_options(answer, b->options, b->option_count);
 	b->name = survey_keep_string(answer, b->name);
 	b->version = survey_keep_string(answer, b->version);
 	b->description = survey_keep_string(answer, b->description);
@@ -81,7 +99,7 @@ static void survey_child(struct survey_answer *answer, struct plugin *plugin,
 {
 	dup2(STDERR_FILENO, STDOUT_FILENO); /* the program's output may be JSON */
 	plugin_open(plugin, trust);
-	if (!plugin->code) {
+	if (!plugin->code && plugin->kind == &plugin_backends) {
 		config_declare(config, plugin->name, plugin->options, plugin->backend.option_count);
 		plugin_probe(plugin, config);
 		plugin_ask_info(plugin, config);
@@ -122,10 +140,16 @@ static void survey_explain(struct plugin *plugin, int ended, int status)
 			 strsignal(WTERMSIG(status)));
 	else if (ended > 0)
 		snprintf(how, sizeof(how), "exited with status %d", WEXITSTATUS(status));
-	plugin_refuse(
-		plugin, COLL_ERR_PLUGIN,
-		"its probe %s; set COLL_BACKEND=^%s, or a program ends or stops in the same way",
-		how, plugin->name);
+	if (plugin->kind == &plugin_observers)
+		plugin_refuse(plugin, COLL_ERR_PLUGIN,
+			      "opening it %s; do not name it in COLL_OBSERVERS, or a program ends "
+			      "or stops in the same way",
+			      how);
+	else
+		plugin_refuse(plugin, COLL_ERR_PLUGIN,
+			      "its probe %s; set COLL_BACKEND=^%s, or a program ends or stops in "
+			      "the same way",
+			      how, plugin->name);
 }
 
 void plugin_survey(struct plugin *plugin, const struct trust *trust, struct config *config)

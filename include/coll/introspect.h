@@ -234,6 +234,22 @@ typedef struct coll_backend_info {
 	int32_t reserved;
 } coll_backend_info_t;
 
+/* An observer's file (observer.h) that was found, or a name in the option `observers` that no file has. */
+typedef struct coll_observer_info {
+	uint64_t size;           /* in: sizeof(coll_observer_info_t) */
+	const char *name;        /* as in the file's name; "" if that is no valid name */
+	const char *version;     /* the observer's; "" if its table was not read */
+	const char *description; /* one line */
+	const char *path;        /* absolute path of the file; "": there is no file */
+	const char *reason; /* why the observer cannot be used; "" if it can, or was not opened */
+	uint32_t abi_major; /* its ABI (observer.h); 0 if the table was not read */
+	uint32_t abi_minor;
+	uint32_t wants;     /* COLL_OBSERVE_* of observer.h: the events that it wants */
+	int32_t named;      /* 1: the option `observers` names it */
+	coll_result_t code; /* the reason as a result code */
+	int32_t reserved;
+} coll_observer_info_t;
+
 /* An option, its value in force, and the place that set the value. */
 typedef struct coll_option_info {
 	uint64_t size;        /* in: sizeof(coll_option_info_t) */
@@ -297,6 +313,16 @@ COLL_API int32_t coll_info_backend_count(coll_info_t info);
 
 /* Describes plugin `index` in *out.  The plugins are in order of priority, the highest first. */
 COLL_API coll_result_t coll_info_backend(coll_info_t info, int32_t index, coll_backend_info_t *out);
+
+/*
+ * Returns the number of observers found, refused files and names without a file included.  The library opens those that
+ * the option `observers` names; with COLL_INFO_PROBE=child each, in a child process.
+ */
+COLL_API int32_t coll_info_observer_count(coll_info_t info);
+
+/* Describes observer `index`, in the order of the directories and files, in *out. */
+COLL_API coll_result_t coll_info_observer(coll_info_t info, int32_t index,
+					  coll_observer_info_t *out);
 
 /* Returns the number of options, the options of the plugins included. */
 COLL_API int32_t coll_info_option_count(coll_info_t info);

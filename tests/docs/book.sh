@@ -37,6 +37,7 @@ book_tree() {
     cp "$book_src"/tests/examples/data/* "$1/examples/data"
     cp "$book_src/docs/examples.mk" "$1/examples/Makefile"
     cp -R "$book_src/tests/out-of-tree" "$1/examples/backend"
+    mv "$1/examples/backend/observer" "$1/examples/observer"
     sed -e "s|@prefix@|$1|; s|@libdir@|$book_build/.libs|; s|@includedir@|$book_src/include|" \
         -e "s|@plugindir@|$book_build/.libs|; s|@examplesdir@|$1/examples|; s|@[A-Z_a-z]*@||" \
         -e "s|^Version:.*|Version: 0|" "$book_src/conf/coll.pc.in" >"$1/coll.pc"

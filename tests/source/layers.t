@@ -64,7 +64,9 @@ done | sort -u)"
             -e '^plugins/timeline/[a-z_]*\.[ch]:[0-9]*: coll/\(observer\|introspect\)\.h$')"
     none "nor does the backend outside the tree" \
         "$(angled tests/out-of-tree/*.c | grep ': coll/' | grep -v ': coll/backend\.h$')"
-    none "which sees no other file at all" "$(quoted tests/out-of-tree/*.c)"
+    none "which sees no other file at all" "$(quoted tests/out-of-tree/*.c tests/out-of-tree/observer/*.c)"
+    none "nor does the observer, which sees observer.h" \
+        "$(angled tests/out-of-tree/observer/*.c | grep ': coll/' | grep -v ': coll/observer\.h$')"
     # Plugins of the tree link base, the sockets and the table of the CUDA driver as hidden static
     # code; the backend that authors copy uses backend.h alone.
     none "plugins see no file of another folder but base/, socket/ and device/driver.h" \

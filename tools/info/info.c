@@ -93,6 +93,13 @@ static int info_get_backend(coll_info_t info, int32_t i, coll_backend_info_t *ou
 	return coll_info_backend(info, i, out);
 }
 
+static int info_get_observer(coll_info_t info, int32_t i, coll_observer_info_t *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->size = sizeof(*out);
+	return coll_info_observer(info, i, out);
+}
+
 static int info_get_option(coll_info_t info, int32_t i, coll_option_info_t *out)
 {
 	memset(out, 0, sizeof(*out));
@@ -189,6 +196,38 @@ static void info_print_interfaces(const struct info_style *style)
 	free(list);
 }
 
+static void info_print_observer(const coll_observer_info_t *o, const struct info_style *style)
+{
+	char text[32];
+
+	printf("  %c ", o->named ? '*' : ' ');
+	printf("%s%s%s%s%s%s", style->bold, o->name[0] ? o->name : "(unknown)", style->end,
+	       o->version[0] ? " " : "", o->version, o->named ? ": named" : "");
+	printf("%s%s%s\n", o->code ? style->bad : "", o->code ? " not usable" : "",
+	       o->code ? style->end : "");
+	info_field("why not", o->reason);
+	info_field("what", o->description);
+	info_field("file", o->path);
+	if (!o->abi_major)
+		return;
+	snprintf(text, sizeof(text), "%u.%u", o->abi_major, o->abi_minor);
+	info_field("ABI", text);
+}
+
+/* Most programs have no observers, and no line about them. */
+static void info_print_observers(coll_info_t info, const struct info_style *style)
+{
+	coll_observer_info_t o;
+
+	if (coll_info_observer_count(info) == 0)
+		return;
+	printf("\n%sObservers%s (the option observers names those that are used)\n", style->bold,
+	       style->end);
+	for (int32_t i = 0; i < coll_info_observer_count(info); i++)
+		if (info_get_observer(info, i, &o) == COLL_SUCCESS)
+			info_print_observer(&o, style);
+}
+
 static void info_print(coll_info_t info)
 {
 	const struct info_style *style = info_choose_style();
@@ -210,6 +249,7 @@ static void info_print(coll_info_t info)
 		printf("\n%sWhat these words say%s\n", style->bold, style->end);
 		info_print_legend(bits);
 	}
+	info_print_observers(info, style);
 	printf("\n%sOptions%s (in parentheses: the source of the value; else the default)\n",
 	       style->bold, style->end);
 	info_print_options(info, style);
@@ -248,6 +288,34 @@ static void info_json_backend(struct json *json, const coll_backend_info_t *b)
 	json_bool(json, "chosen", b->chosen);
 	json_string(json, "choice", b->choice);
 	json_object_end(json);
+}
+
+static void info_json_observer(struct json *json, const coll_observer_info_t *o)
+{
+	json_object(json, NULL);
+	json_string(json, "name", o->name);
+	json_string(json, "version", o->version);
+	json_string(json, "description", o->description);
+	json_string(json, "path", o->path);
+	json_int(json, "abi_major", o->abi_major);
+	json_int(json, "abi_minor", o->abi_minor);
+	json_int(json, "wants", o->wants);
+	json_bool(json, "named", o->named);
+	json_bool(json, "usable", o->code == COLL_SUCCESS);
+	json_int(json, "code", o->code);
+	json_string(json, "reason", o->reason);
+	json_object_end(json);
+}
+
+static void info_json_observers(struct json *json, coll_info_t info)
+{
+	coll_observer_info_t o;
+
+	json_array(json, "observers");
+	for (int32_t i = 0; i < coll_info_observer_count(info); i++)
+		if (info_get_observer(info, i, &o) == COLL_SUCCESS)
+			info_json_observer(json, &o);
+	json_array_end(json);
 }
 
 static void info_json_option(struct json *json, const coll_option_info_t *o)
@@ -300,6 +368,7 @@ static void info_json(coll_info_t info)
 		if (info_get_backend(info, i, &b) == COLL_SUCCESS)
 			info_json_backend(&json, &b);
 	json_array_end(&json);
+	info_json_observers(&json, info);
 	json_array(&json, "options");
 	for (int32_t i = 0; i < coll_info_option_count(info); i++)
 		if (info_get_option(info, i, &o) == COLL_SUCCESS)

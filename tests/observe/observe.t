@@ -1,0 +1,106 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# observe.t - the observer that authors copy; observers that are refused; what `coll info` and `coll check` say of observers.
+. "${top_srcdir:-.}/tests/lib/tap.sh"
+# shellcheck source=/dev/null
+. "${top_srcdir:-.}/tests/docs/book.sh"
+
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+book_tree "$dir"
+stubs=$book_build/tests/plugins/.libs
+hello=$book_build/tests/examples/hello
+here=$dir/examples/observer
+COLL_PLUGIN_PATH=$book_build/.libs:$here:$stubs
+COLL_TRUST=$book_build:$book_src:$dir
+COLL_BACKEND=tcp
+export COLL_PLUGIN_PATH COLL_TRUST COLL_BACKEND
+
+# observed NAMES [VARIABLE=VALUE]...: two ranks with these observers; the output goes to $dir/out, and errors to $dir/err.
+observed() {
+    names=$1
+    shift
+    env COLL_OBSERVERS="$names" "$@" "$book_build/coll" run --no-prefix -n 2 "$hello" >"$dir/out" 2>"$dir/err"
+}
+
+# ---- the example ----
+
+check "a whole observer fits into 90 lines" test "$(wc -l <"$here/observer_lines.c")" -le 90
+check "it builds with pkg-config alone" make -s -C "$here" CC="$dir/bin/cc"
+none "without a warning" "$(touch "$here/observer_lines.c" && make -s -C "$here" CC="$dir/bin/cc" 2>&1)"
+none "it needs no symbol of libcoll" "$(nm -D --undefined-only "$here/observer_lines.so" | grep ' coll_')"
+check "a program runs with it" observed lines
+for rank in 0 1; do
+    check "rank $rank: a line tells of the call" grep -q \
+        "^rank $rank of 2, comm 1: allreduce 1 of 4 bytes, [a-z_]*: [0-9.]* us, code 0\$" "$dir/err"
+done
+check "an option of its own: no line of shorter calls" observed lines COLL_LINES_AT_LEAST=1K
+none "it is obeyed" "$(cat "$dir/err")"
+check "a wrong value of the option is an error of the configuration" sh -c \
+    '! COLL_OBSERVERS=lines COLL_LINES_AT_LEAST=much "$1" >"$2" 2>&1' sh "$hello" "$dir/err"
+check "which names its variable" grep -q "COLL_LINES_AT_LEAST" "$dir/err"
+check "the section of an observer that is not named is no fault" observed "" COLL_LINES_AT_LEAST=1K
+none "nor a warning" "$(cat "$dir/err")"
+
+# ---- observers that are refused: a warning, and the program goes on ----
+
+# refused NAME WORDS...
+refused() {
+    name=$1
+    shift
+    check "$name: the program goes on" observed "$name"
+    for words; do
+        check "$name: a warning says '$words'" grep -q -- "observer '$name', which COLL_OBSERVERS names, is not used: .*$words" "$dir/err"
+    done
+}
+refused line "no plugin directory has a file observer_line.so; did you mean 'lines'?" "coll info"
+refused ^lines "no plugin directory has a file"
+refused refuses "rank 0 has no wish to observe" "rank 1 has no wish to observe"
+refused major "observer_major.so' is built for observer ABI 0 (it exports coll_observer_v0)" "observer.h"
+refused short "the size of its coll_observer_t is 24, but in ABI 1.0 it is" "observer.h"
+refused noevent "leaves .event. empty, but it is mandatory"
+refused nothing "wants no event: set .wants"
+refused misnamed "holds the observer 'another': the file must be called observer_another.so"
+echo "no shared object" >"$here/observer_broken.so"
+refused broken "observer_broken.so'"
+cp "$here/observer_lines.so" "$here/observer_Upper.so"
+check "of two, the one that is refused does not keep the other" observed refuses,lines
+check "which tells of the call" grep -q "^rank 1 of 2, comm 1: allreduce" "$dir/err"
+cp "$here/observer_lines.so" "$here/observer_tcp.so"
+check "an observer with a backend's name" observed tcp
+check "is refused, since both would have one section" grep -q "the backend '.*coll_tcp.so' has the same name" "$dir/err"
+rm "$here/observer_tcp.so" "$here/observer_broken.so"
+if [ "$(id -u)" = 0 ]; then
+    chmod o+w "$here"
+    check "an observer that others can change" observed lines COLL_TRUST="$book_build:$book_src"
+    check "is refused" grep -q "observer 'lines', which COLL_OBSERVERS names, is not used: .*$here" "$dir/err"
+    chmod o-w "$here"
+else
+    skip 2 "only root is trusted in this directory"
+fi
+
+# ---- coll info ----
+
+COLL_OBSERVERS=lines,short,absent "$book_build/coll" info --json >"$dir/info" 2>"$dir/err"
+# one NAME FIELD: of an observer in the document.
+one() {
+    python3 -c 'import json, sys
+for o in json.load(open(sys.argv[1]))["observers"]:
+    if o["name"] == sys.argv[2]: print(o[sys.argv[3]])' "$dir/info" "$1" "$2"
+}
+if command -v python3 >/dev/null; then
+    for case in "lines version 1.0" "lines named True" "lines usable True" "lines abi_major 1" "lines path $here/observer_lines.so" \
+        "lines description prints a line for each call on stderr" "short named True" "short usable False" \
+        "absent named True" "absent path " "stub named False" "stub version 0.1"; do
+        name=${case%% *} rest=${case#* }
+        check "coll info: $case" test "$(one "$name" "${rest%% *}")" = "${rest#* }"
+    done
+else
+    skip 12 "python3 is not installed"
+fi
+COLL_OBSERVERS=lines "$book_build/coll" info >"$dir/info"
+check "as text: the observer that is named" grep -q '^  \* lines 1.0: named$' "$dir/info"
+check "and its option" grep -q '^  lines.at_least  *0 bytes' "$dir/info"
+check "and an observer that is not" grep -q '^    stub 0.1$' "$dir/info"
+
+done_testing

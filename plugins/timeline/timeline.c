@@ -276,18 +276,6 @@ static void timeline_release(struct timeline *timeline)
 	timeline->room = timeline->used = 0;
 }
 
-/* The core has checked the text: a number with an optional K, M or G. */
-static uint64_t timeline_bound(const coll_observer_host_t *host)
-{
-	static const char units[] = "KMG";
-	const char *text = host->option(host, "bytes");
-	char *end = NULL;
-	const uint64_t bytes = text ? strtoull(text, &end, 10) : 0;
-	const char *unit = end && *end ? strchr(units, *end & ~0x20) : NULL;
-
-	return bytes ? bytes << (unit ? 10 * (unit - units + 1) : 0) : UINT64_C(1) << 30;
-}
-
 static coll_result_t timeline_begin(struct timeline *timeline, const coll_observer_host_t *host,
 				    coll_error_t *err)
 {
@@ -299,7 +287,7 @@ static coll_result_t timeline_begin(struct timeline *timeline, const coll_observ
 	timeline->rank = host->rank;
 	timeline->nranks = host->nranks;
 	timeline->full = 0;
-	timeline->file.limit = timeline_bound(host);
+	timeline->file.limit = (uint64_t)host->option_int(host, "bytes");
 	snprintf(timeline->host, sizeof(timeline->host), "%s", host->host_name);
 	code = timeline->ring && timeline->text
 		       ? timeline_file_open(timeline, err)

@@ -211,9 +211,14 @@ static int source_check_jobs(const struct trace_source *source)
 					   "rank %d of job %s; give the files of one job",
 					   first->pid, first->job, source->rank[i].pid,
 					   source->rank[i].job);
-	if (source->merged && source->files > 1)
-		return trace_error("a file of 'coll trace merge' has all ranks: give it alone");
 	return 0;
+}
+
+static int source_check_merged(const struct trace_source *source)
+{
+	return source->merged && source->files > 1
+		       ? trace_error("a file of 'coll trace merge' has all ranks: give it alone")
+		       : 0;
 }
 
 /* Each file has a descriptor. */
@@ -275,12 +280,13 @@ int trace_source_open(struct trace_source *source, char **paths, int n)
 		if (trace_file_open(&source->file[i], paths[i]) != 0)
 			return -1;
 		source->files = i + 1;
-		if (source_read_head(source, &source->file[i]) != 0)
+		if (source_check_merged(source) != 0 ||
+		    source_read_head(source, &source->file[i]) != 0)
 			return -1;
 		source->file_pid[i] = source->file[i].pid;
 	}
-	if (source_check_jobs(source) != 0 || source_find_clocks(source) != 0 ||
-	    (!source->merged && trace_align(source) != 0))
+	if (source_check_merged(source) != 0 || source_check_jobs(source) != 0 ||
+	    source_find_clocks(source) != 0 || (!source->merged && trace_align(source) != 0))
 		return -1;
 	return trace_source_rewind(source);
 }

@@ -16,7 +16,8 @@
 #include <unistd.h>
 
 enum {
-	TIMELINE_EVERY_MS = 200,
+	TIMELINE_EVERY_MS = 50,
+	TIMELINE_FIRST_MS = 5,   /* jobs that fail at once leave a timeline, too */
 	TIMELINE_LOCK_MS = 5000, /* a file system that hangs must not hang the job */
 	TIMELINE_STACK = 256 << 10,
 	TIMELINE_LOOK = 1024 /* event() looks every so many records whether the ring is half full */
@@ -76,7 +77,7 @@ static void ring_begin(struct timeline *timeline)
 {
 	timeline->head = 0;
 	timeline->tail = 0;
-	timeline->asked = 0;
+	timeline->crowded = 0;
 	for (uint64_t i = 0; i < TIMELINE_RECORDS; i++)
 		timeline->ring[i].turn = i;
 }
@@ -84,6 +85,7 @@ static void ring_begin(struct timeline *timeline)
 /* Turns the records of the ring into text. */
 static void ring_drain(struct timeline *timeline)
 {
+	const uint64_t lost = atomic_load_explicit(&timeline->lost, memory_order_relaxed);
 	uint64_t at = timeline->tail;
 
 	for (;;) {
@@ -96,7 +98,10 @@ static void ring_drain(struct timeline *timeline)
 		atomic_store_explicit(&record->turn, at + TIMELINE_RECORDS, memory_order_release);
 		atomic_store_explicit(&timeline->tail, ++at, memory_order_relaxed);
 	}
-	atomic_store_explicit(&timeline->asked, 0, memory_order_relaxed);
+	atomic_store_explicit(&timeline->crowded, 0, memory_order_relaxed);
+	if (lost != timeline->swept)
+		timeline_text_sweep(timeline);
+	timeline->swept = lost;
 }
 
 /* A signal between the thread's look and its sleep is lost; the thread then comes after TIMELINE_EVERY_MS. */
@@ -106,8 +111,9 @@ static void ring_ask(struct timeline *timeline, uint64_t place, int now)
 		     place - atomic_load_explicit(&timeline->tail, memory_order_relaxed) <
 			     TIMELINE_RECORDS / 2))
 		return;
-	if (!atomic_exchange_explicit(&timeline->asked, 1, memory_order_relaxed) || now)
-		pthread_cond_signal(&timelines.wake);
+	if (!now)
+		atomic_store_explicit(&timeline->crowded, 1, memory_order_relaxed);
+	pthread_cond_signal(&timelines.wake);
 }
 
 /* ------------------------------------------------------------------------ event() -- */
@@ -170,12 +176,28 @@ static void event_fill(struct timeline_record *record, const coll_observed_t *ev
 	record->lane = (uint8_t)event->lane;
 }
 
+/* Later minors may tell of more; and while the ring is half full, steps and copies give way to calls. */
+static int event_is_wanted(struct timeline *timeline, const coll_observed_t *event)
+{
+	if (event->what > COLL_OBSERVE_FAILURE || event->phase < COLL_OBSERVED_ISSUED ||
+	    event->phase > COLL_OBSERVED_END)
+		return 0;
+	if (!(event->what & (COLL_OBSERVE_STEP | COLL_OBSERVE_COPY)) ||
+	    !atomic_load_explicit(&timeline->crowded, memory_order_relaxed))
+		return 1;
+	atomic_fetch_add_explicit(&timeline->lost, 1, memory_order_relaxed);
+	return 0;
+}
+
 static void timeline_event(void *state, const coll_observed_t *event)
 {
 	struct timeline *timeline = ((struct timeline_user *)state)->timeline;
+	struct timeline_record *record;
 	uint64_t place;
-	struct timeline_record *record = ring_take(timeline, &place);
 
+	if (!event_is_wanted(timeline, event))
+		return;
+	record = ring_take(timeline, &place);
 	if (!record) {
 		atomic_fetch_add_explicit(&timeline->lost, 1, memory_order_relaxed);
 		return;
@@ -203,12 +225,14 @@ static void timelines_write(void)
 
 static void *timelines_run(void *arg)
 {
+	int every_ms = TIMELINE_FIRST_MS;
+
 	(void)arg;
 	pthread_mutex_lock(&timelines.lock);
 	while (!timelines.stop) {
-		clock_cond_wait(&timelines.wake, &timelines.lock,
-				clock_deadline(TIMELINE_EVERY_MS));
+		clock_cond_wait(&timelines.wake, &timelines.lock, clock_deadline(every_ms));
 		timelines_write();
+		every_ms = every_ms * 2 < TIMELINE_EVERY_MS ? every_ms * 2 : TIMELINE_EVERY_MS;
 	}
 	pthread_mutex_unlock(&timelines.lock);
 	return NULL;

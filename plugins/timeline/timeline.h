@@ -4,8 +4,9 @@
  * text (timeline_text.c), the rows on which the text stands (timeline_rows.c), and the file (timeline_file.c).
  *
  * event() writes a record of fixed size into a ring, which takes no lock and no system call.  One thread of the process
- * turns the records of all ranks of the process into text every 200 ms, when a ring is half full, and after a failure.
- * While the thread is behind by a whole ring, event() drops records and counts them.
+ * turns the records of all ranks of the process into text every 50 ms, when a ring is half full, and after a failure.
+ * While the thread is behind by half a ring, event() drops steps and copies, and behind by a whole ring all; it counts
+ * them.
  *
  * A timeline needs 5 MiB of memory: the ring, 256 KiB of text, and what is under way.
  */
@@ -113,6 +114,8 @@ struct rows {
 
 /* The kind of the call that the thread waits for; 0: it is not known. */
 int16_t rows_awaited(struct rows *rows, const struct timeline_record *wait);
+/* Is the call of this step or copy still under way? */
+int rows_has_call(struct rows *rows, const struct row_open *open);
 /* The number of the thread's row of waits, from 1 on. */
 int rows_thread(const struct rows *rows, const struct row_open *open);
 /* Returns the thing that has begun, or NULL. */
@@ -160,7 +163,7 @@ struct timeline_user {
 struct timeline {
 	_Atomic uint64_t head; /* of the ring: the next record that is written */
 	_Atomic uint64_t lost;
-	_Atomic int asked;                  /* 1: the thread is told that the ring is half full */
+	_Atomic int crowded; /* 1: the ring is half full, and the thread is told so */
 	_Alignas(64) _Atomic uint64_t tail; /* the next record that is read */
 	struct timeline_record *ring;
 
@@ -171,7 +174,8 @@ struct timeline {
 	char host[256], backend[64];
 	int32_t rank, nranks;
 	uint64_t left_out; /* events after the bound */
-	int full;          /* 1: the bound is reached */
+	uint64_t swept; /* of the lost events: those whose rows timeline_text_sweep has seen to */
+	int full;       /* 1: the bound is reached */
 	struct timeline_file file;
 	struct rows rows;
 	char *text;
@@ -195,6 +199,8 @@ void timeline_file_close(struct timeline *timeline);
 /* Writes the clocks and the name of the rank. */
 void timeline_text_begin(struct timeline *timeline);
 void timeline_text_event(struct timeline *timeline, const struct timeline_record *record);
+/* After events were lost: ends the steps and copies on the rows whose call has ended. */
+void timeline_text_sweep(struct timeline *timeline);
 /* Ends what is still open on the rows, and writes the clocks again. */
 void timeline_text_end(struct timeline *timeline);
 void timeline_more_free(struct timeline_more *more);

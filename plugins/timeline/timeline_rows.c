@@ -69,15 +69,24 @@ struct row_open *rows_find(struct rows *rows, const struct timeline_record *reco
 	return open && open->what ? open : NULL;
 }
 
+static struct row_open *rows_call(struct rows *rows, uint64_t comm, uint8_t lane, uint64_t number)
+{
+	const struct timeline_record call = {
+		.what = COLL_OBSERVE_CALL, .comm = comm, .lane = lane, .number = number};
+
+	return rows_find(rows, &call);
+}
+
 int16_t rows_awaited(struct rows *rows, const struct timeline_record *wait)
 {
-	const struct timeline_record call = {.what = COLL_OBSERVE_CALL,
-					     .comm = wait->comm,
-					     .lane = wait->lane,
-					     .number = wait->number};
-	const struct row_open *open = rows_find(rows, &call);
+	const struct row_open *open = rows_call(rows, wait->comm, wait->lane, wait->number);
 
 	return open ? open->kind : 0;
+}
+
+int rows_has_call(struct rows *rows, const struct row_open *open)
+{
+	return rows_call(rows, open->comm, open->lane_of, open->number) != NULL;
 }
 
 static int rows_grow(struct row_table *table)

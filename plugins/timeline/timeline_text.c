@@ -55,12 +55,20 @@ static void text_put(struct timeline *t, const char *text)
 
 static void text_put_number(struct timeline *t, uint64_t number)
 {
+	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+				    "25262728293031323334353637383940414243444546474849"
+				    "50515253545556575859606162636465666768697071727374"
+				    "75767778798081828384858687888990919293949596979899";
 	char digits[TEXT_DIGITS];
 	size_t at = sizeof(digits);
 
-	do
-		digits[--at] = (char)('0' + number % 10);
-	while (number /= 10);
+	for (; number >= 100; number /= 100) {
+		at -= 2;
+		memcpy(digits + at, pairs + number % 100 * 2, 2);
+	}
+	if (number >= 10)
+		digits[--at] = pairs[number * 2 + 1];
+	digits[--at] = number >= 10 ? pairs[number * 2] : (char)('0' + number);
 	memcpy(t->text + t->used, digits + at, sizeof(digits) - at);
 	t->used += sizeof(digits) - at;
 }
@@ -453,9 +461,14 @@ static void text_begin(struct timeline *t, const struct timeline_record *record)
 {
 	struct row_open *open = rows_find(&t->rows, record);
 
+	if (open && open->group != ROW_NONE) { /* its END was lost */
+		text_end_event(t, open, record->time_ns, NULL);
+		rows_end(&t->rows, open);
+		open = NULL;
+	}
 	if (!open)
 		open = rows_begin(&t->rows, record);
-	if (!open || open->group != ROW_NONE) {
+	if (!open) {
 		atomic_fetch_add(&t->lost, 1);
 		return;
 	}
@@ -555,17 +568,40 @@ void timeline_text_event(struct timeline *t, const struct timeline_record *recor
 		text_begin(t, record);
 }
 
-void timeline_text_end(struct timeline *t)
+static int64_t text_now(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* An entry that goes has another move into its place. */
+void timeline_text_sweep(struct timeline *t)
+{
+	const int64_t now = text_now();
+
+	for (size_t i = 0; i < t->rows.table.size; i++) {
+		struct row_open *open = &t->rows.table.open[i];
+
+		while ((open->what == COLL_OBSERVE_STEP || open->what == COLL_OBSERVE_COPY) &&
+		       open->group != ROW_NONE && !rows_has_call(&t->rows, open) &&
+		       text_reserve(t, TIMELINE_EVENT)) {
+			text_end_event(t, open, now, NULL);
+			rows_end(&t->rows, open);
+		}
+	}
+}
+
+void timeline_text_end(struct timeline *t)
+{
+	const int64_t now = text_now();
+
 	for (size_t i = 0; i < t->rows.table.size; i++) {
 		const struct row_open *open = &t->rows.table.open[i];
 
 		if (open->what && open->group != ROW_NONE && text_reserve(t, TIMELINE_EVENT))
-			text_end_event(t, open, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec,
-				       NULL);
+			text_end_event(t, open, now, NULL);
 	}
 	rows_free(&t->rows);
 	if (!text_reserve(t, TIMELINE_EVENT * 2))

@@ -7,6 +7,7 @@
 command -v python3 >/dev/null || skip_all "python3 is not here"
 build=$(cd "${top_builddir:-.}" && pwd) || exit 1
 src=$(cd "${top_srcdir:-.}" && pwd) || exit 1
+top_builddir=$build
 coll=$build/coll
 traced=$build/tests/tools/traced
 dir=$(mktemp -d) || exit 1

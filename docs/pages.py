@@ -374,21 +374,22 @@ def topics(manual):
     return ", ".join([":manpage:`coll(1)`"] + pages)
 
 
-# ------------------------------------------------------------------ backend --
+# ------------------------------------------------------------------ plugins --
 
-def write_backend(manual):
-    head, sections = read_header(manual.path("include/coll/backend.h"))
+def write_plugin(manual, header, page, purpose, first):
+    """The header of a kind of plugin as a page of section 7; first: the heading of its declarations without a section."""
+    head, sections = read_header(manual.path("include/coll/" + header))
     blocks = parse_blocks(head)
     lines = manual.heading("Description") + manual.blocks(blocks[1:])
     for section in sections:
-        lines += manual.heading((section.title or "Version, errors and memory").capitalize())
+        lines += manual.heading((section.title or first).capitalize())
         for item in section.items:
             if isinstance(item, Declaration):
                 lines += manual.blocks(item.blocks) + manual.code(item.code)
             else:
                 lines += manual.blocks(item)
     lines += manual.part("See also", [":manpage:`coll(1)`, :manpage:`coll.conf(5)`, :manpage:`libcoll(3)`", ""])
-    manual.add("coll-backend", 7, "how to write a backend for libcoll", lines)
+    manual.add(page, 7, purpose, lines)
 
 
 # ---------------------------------------------------------------- coll.conf --
@@ -574,7 +575,8 @@ def main(source, out):
     manual.write_declarations("coll.h", sections, common, examples)
     manual.write_declarations("introspect.h", insight, common + parse_blocks(insight_head), examples)
     write_topics(manual)
-    write_backend(manual)
+    write_plugin(manual, "backend.h", "coll-backend", "how to write a backend for libcoll", "Version, errors and memory")
+    write_plugin(manual, "observer.h", "coll-observer", "how to write an observer for libcoll", "Version and events")
     options = write_options(manual)
     write_algorithms(manual, options)
     write_overview(manual, parts, sections_list(manual, sections + insight))

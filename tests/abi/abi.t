@@ -19,12 +19,13 @@ compare() {
 
 # ------------------------------------------------------------------- as it is --
 
-check "the headers are understood" "$abi/facts" "$src/include" coll/backend.h
-"$abi/facts" "$src/include" coll/backend.h >"$scratch/facts"
+check "the headers are understood" "$abi/facts" "$src/include" coll/observer.h
+"$abi/facts" "$src/include" coll/observer.h >"$scratch/facts"
 
 # headers: the text of all public headers.
 headers() {
-    cat "$src/include/coll/coll.h" "$src/include/coll/introspect.h" "$src/include/coll/backend.h"
+    cat "$src/include/coll/coll.h" "$src/include/coll/introspect.h" "$src/include/coll/backend.h" \
+        "$src/include/coll/observer.h"
 }
 check "every struct of the headers was found" \
     test "$(grep -c '^struct ' "$scratch/facts")" -eq \
@@ -62,6 +63,14 @@ for minor in 0 1 2 3 4 5; do
     none "with whole structs" "$(grep -vxFf "$scratch/frozen" "$scratch/layout")"
 done
 
+# The observer's header of then stands on the frozen backend.h.
+check "the frozen header of observers is understood" "$abi/facts" "$src/tests/plugins" frozen/observer_v1_0.h
+"$abi/facts" "$src/tests/plugins" frozen/observer_v1_0.h | grep -i 'coll_observe' | grep -v '^struct ' >"$scratch/frozen"
+cat "$abi"/layout-*.txt >"$scratch/tables"
+check "it has facts" test "$(wc -l <"$scratch/frozen")" -gt 60
+none "the frozen header is that of observer ABI 1.0" "$(grep -vxFf "$scratch/tables" "$scratch/frozen")"
+none "with whole structs" "$(grep -E '^field coll_observe(d|r|r_host)\.' "$scratch/tables" | grep -vxFf "$scratch/frozen")"
+
 # ------------------------------------------------------------- changes to be seen --
 
 # planted CHANGE HEADER SED SENTENCES: edits a copy of the header; the comparison must print exactly
@@ -75,7 +84,7 @@ planted() {
     mkdir -p "$scratch/include/coll"
     cp "$src"/include/coll/*.h "$scratch/include/coll/"
     sed "$edit" "$src/include/coll/$header" >"$scratch/include/coll/$header"
-    "$abi/facts" "$scratch/include" coll/backend.h >"$scratch/facts" 2>"$scratch/errors"
+    "$abi/facts" "$scratch/include" coll/observer.h >"$scratch/facts" 2>"$scratch/errors"
     compare "$scratch/facts" | grep -vxFf "$scratch/standing" >"$scratch/differences"
     none "$what" "$([ "$(cat "$scratch/differences")" = "$sentences" ] || {
         echo "wanted:"
@@ -155,7 +164,7 @@ harm() {
 if ! command -v abidiff >/dev/null 2>&1; then
     skip "abidiff's report" "no abidiff here"
 elif library old.so "$src/tests/plugins" frozen/backend_v1_0.h &&
-    library new.so "$src/include" coll/backend.h; then
+    library new.so "$src/include" coll/observer.h; then
     check "abidiff compares backend.h with that of 1.0" abidiff_against new.so
     sed 's/^/# /' "$scratch/report"
     none "abidiff sees no slot that moved or is gone" "$(harm)"

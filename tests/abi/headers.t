@@ -18,7 +18,7 @@ compile() {
         sh "$header" "$compiler" "$language" "$standard" "${top_srcdir:-.}/include"
 }
 
-for header in coll/coll.h coll/introspect.h coll/backend.h; do
+for header in coll/coll.h coll/introspect.h coll/backend.h coll/observer.h; do
     compile "$header" c c11 gcc
     compile "$header" c c11 clang
     compile "$header" c++ c++17 g++
@@ -41,6 +41,7 @@ none "coll.h includes only stddef.h, stdint.h and introspect.h" \
 check "coll.h includes introspect.h, for the programs that were written when both were one" \
     sh -c 'grep -q "^#include <coll/introspect\.h>$" "$1"' sh "${top_srcdir:-.}/include/coll/coll.h"
 none "introspect.h includes only coll.h" "$(includes introspect.h | grep -v '<coll/coll\.h>')"
+none "observer.h includes only backend.h" "$(includes observer.h | grep -v '<coll/backend\.h>')"
 none "backend.h includes only coll.h" "$(includes backend.h | grep -v '<coll/coll\.h>')"
 
 done_testing

@@ -38,7 +38,7 @@ sort "$dir/functions" "$dir/types" >"$dir/names"
 (cd "$pages" && ls) | sed -n 's/\.3$//p' | grep -v '^libcoll$' | sort >"$dir/pages"
 none "each public name has a page" "$(comm -23 "$dir/names" "$dir/pages")"
 none "each page has a public name" "$(comm -13 "$dir/names" "$dir/pages")"
-for page in libcoll.3 coll.conf.5 coll-algorithms.7 coll-backend.7; do
+for page in libcoll.3 coll.conf.5 coll-algorithms.7 coll-backend.7 coll-observer.7; do
     check "there is $page" [ -s "$pages/$page" ]
 done
 

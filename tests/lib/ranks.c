@@ -42,14 +42,14 @@ int ranks_sanitized(void)
 
 void ranks_plugins(const char *first, const char *second)
 {
-	const char *top = getenv("top_builddir");
+	const char *top = getenv("top_builddir"), *more = getenv("TEST_PLUGINS");
 	char path[4096];
 
 	top = top ? top : ".";
-	if (second)
-		snprintf(path, sizeof(path), "%s/%s:%s/%s", top, first, top, second);
-	else
-		snprintf(path, sizeof(path), "%s/%s", top, first);
+	snprintf(path, sizeof(path), "%s/%s%s%s%s%s", top, first, second ? ":" : "",
+		 second ? top : "", second ? "/" : "", second ? second : "");
+	if (more)
+		snprintf(path + strlen(path), sizeof(path) - strlen(path), ":%s", more);
 	setenv("COLL_PLUGIN_PATH", path, 1);
 }
 

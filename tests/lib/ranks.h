@@ -68,7 +68,10 @@ int ranks_small(void);
 /* Is the program built with a sanitizer, which makes it several times slower? */
 int ranks_sanitized(void);
 
-/* Makes the library look for plugins in these folders of the build, and nowhere else.  The second may be NULL. */
+/*
+ * Makes the library look for plugins in these folders of the build, and nowhere else but in the directories of the variable
+ * TEST_PLUGINS.  The second may be NULL.
+ */
 void ranks_plugins(const char *first, const char *second);
 
 /* Returns zeroed memory that children of this process share with it.  It is never freed. */

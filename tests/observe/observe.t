@@ -36,9 +36,8 @@ for rank in 0 1; do
 done
 check "an option of its own: no line of shorter calls" observed lines COLL_LINES_AT_LEAST=1K
 none "it is obeyed" "$(cat "$dir/err")"
-check "a wrong value of the option is an error of the configuration" sh -c \
-    '! COLL_OBSERVERS=lines COLL_LINES_AT_LEAST=much "$1" >"$2" 2>&1' sh "$hello" "$dir/err"
-check "which names its variable" grep -q "COLL_LINES_AT_LEAST" "$dir/err"
+check "a wrong value of the option: the program goes on without the observer" observed lines COLL_LINES_AT_LEAST=much
+check "a warning names the variable" grep -q "is not used: .*COLL_LINES_AT_LEAST: .* has the value .much" "$dir/err"
 check "the section of an observer that is not named is no fault" observed "" COLL_LINES_AT_LEAST=1K
 none "nor a warning" "$(cat "$dir/err")"
 
@@ -79,6 +78,11 @@ else
     skip 2 "only root is trusted in this directory"
 fi
 
+check "an observer of ABI 1.0, as it was built then" observed frozen COLL_PLUGIN_PATH="$book_build/.libs:$book_build/tests/plugins/frozen/.libs"
+for rank in 0 1; do
+    check "is told of the calls of rank $rank" grep -q "rank $rank.*frozen.*1 issued, 1 begun, 1 ended: allreduce" "$dir/err"
+done
+
 # ---- coll info ----
 
 COLL_OBSERVERS=lines,short,absent "$book_build/coll" info --json >"$dir/info" 2>"$dir/err"
@@ -102,5 +106,36 @@ COLL_OBSERVERS=lines "$book_build/coll" info >"$dir/info"
 check "as text: the observer that is named" grep -q '^  \* lines 1.0: named$' "$dir/info"
 check "and its option" grep -q '^  lines.at_least  *0 bytes' "$dir/info"
 check "and an observer that is not" grep -q '^    stub 0.1$' "$dir/info"
+
+# ---- coll check ----
+
+checked() {
+    "$book_build/coll" check "$@" >"$dir/out" 2>"$dir/err"
+}
+check "coll check finds no fault in the example" checked "$here/observer_lines.so"
+check "which passes all checks" grep -q "^# 20 checks in 20 runs: 20 passed" "$dir/out"
+check "and says what an event costs" grep -q "^#   an event takes [0-9.]* us on average" "$dir/out"
+check "it takes the name of an observer" checked --observer lines --only open,taken
+check "the option of the observer" checked --option at_least=4K "$here/observer_lines.so" --only job
+check "it lists the checks of observers" sh -c '"$1" check --observer --list | grep -q "^later .*ABI promise"' sh "$book_build/coll"
+
+# faulty NAME WORDS ARGUMENT...: the check fails with these words.
+faulty() {
+    name=$1 words=$2
+    shift 2
+    check "coll check fails for '$name'" sh -c '! "$@" >"$0" 2>&1' "$dir/out" "$book_build/coll" check "$@" "$stubs/observer_$name.so"
+    check "and says '$words'" grep -q "$words" "$dir/out"
+}
+faulty prints "it printed [0-9]* bytes to stdout" --only quiet
+faulty crashes "killed by signal 11 .* in event" --only events
+faulty sleeps "it hung for 2 s in event" --only prompt --timeout 2
+faulty short "the size of its coll_observer_t is 24" --only taken
+faulty stub "exports more than coll_observer_v1: stub_" --only exports
+faulty misnamed "holds the observer 'another'" --only taken
+checked --observer nobody
+check "an unknown name is a wrong command line" test $? = 2
+check "with a sentence" grep -q "cannot open 'nobody': .*no plugin directory has an observer of that name" "$dir/err"
+checked --only cancel "$here/observer_lines.so"
+check "a check of backends is none of observers" test $? = 2
 
 done_testing

@@ -77,7 +77,8 @@ done | sort -u)"
     # does.
     none "tools see coll.h, nothing else of libcoll" \
         "$(angled $tools | grep ': coll/' | grep -v ': coll/coll\.h$' |
-            grep -v '^tools/check/\(host\|static\|p2p\|fault\|native\)/[a-z0-9]*\.[ch]:[0-9]*: coll/backend\.h$')"
+            grep -v '^tools/check/\(host\|static\|p2p\|fault\|native\)/[a-z0-9]*\.[ch]:[0-9]*: coll/backend\.h$' |
+            grep -v '^tools/check/\(observer\|static\)/[a-z0-9]*\.[ch]:[0-9]*: coll/observer\.h$')"
     none "tests see coll.h and introspect.h, nothing else of libcoll" \
         "$(angled $api_tests | grep ': coll/' | grep -v ': coll/\(coll\|introspect\)\.h$' |
             grep -v '^plugins/\(nccl/nccl\|tcp/tcp\)\.h:[0-9]*: coll/backend\.h$')"

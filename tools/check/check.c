@@ -8,6 +8,7 @@
 #include "check/check.h"
 #include "check/host/host.h"
 #include "check/kit/launched.h"
+#include "check/observer/observer.h"
 #include "lib/progress.h"
 #include "lib/tool.h"
 
@@ -24,13 +25,17 @@ enum { CHECK_STATUS_FAILED = 1, CHECK_STATUS_UNTRIED = 3 };
 
 static const char check_help[] =
 	"Usage: coll check [OPTION]... PLUGIN.so\n"
-	"Holds a backend plugin to the promises of <coll/backend.h> and <coll/coll.h>.\n"
+	"       coll check --observer [OPTION]... NAME|OBSERVER.so\n"
+	"Holds a backend plugin to the promises of <coll/backend.h> and <coll/coll.h>, or an\n"
+	"observer to those of <coll/observer.h>: a file observer_<name>.so, or a NAME that\n"
+	"coll info shows.\n"
 	"\n"
 	"Starts the ranks itself, as threads and as processes of this host, each check in\n"
 	"processes of its own, and reports in TAP.  A failed check names the part of backend.h\n"
 	"(or coll.h) that holds the broken promise.\n"
 	"\n"
 	"Options:\n"
+	"  -O, --observer         check an observer; not needed for a file observer_<name>.so\n"
 	"  -r, --ranks A-B        numbers of ranks (default 1-5; at most 16)\n"
 	"  -l, --list             list the checks and end\n"
 	"  -o, --only NAME,...    run only these checks\n"
@@ -49,12 +54,19 @@ static const char check_help[] =
 	"wrong, 3 if no check could open an endpoint, for example for want of devices.\n";
 
 static const struct option check_long[] = {
-	{"ranks", required_argument, NULL, 'r'}, {"list", no_argument, NULL, 'l'},
-	{"only", required_argument, NULL, 'o'},  {"option", required_argument, NULL, 'x'},
-	{"quick", no_argument, NULL, 'q'},       {"all", no_argument, NULL, 'a'},
-	{"stop", no_argument, NULL, 's'},        {"launched", no_argument, NULL, 'L'},
-	{"no-fork", no_argument, NULL, 'n'},     {"timeout", required_argument, NULL, 't'},
-	{"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
+	{"observer", no_argument, NULL, 'O'},
+	{"ranks", required_argument, NULL, 'r'},
+	{"list", no_argument, NULL, 'l'},
+	{"only", required_argument, NULL, 'o'},
+	{"option", required_argument, NULL, 'x'},
+	{"quick", no_argument, NULL, 'q'},
+	{"all", no_argument, NULL, 'a'},
+	{"stop", no_argument, NULL, 's'},
+	{"launched", no_argument, NULL, 'L'},
+	{"no-fork", no_argument, NULL, 'n'},
+	{"timeout", required_argument, NULL, 't'},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
 };
 
 /* The checks that have failed so far, and how many of these waited in vain for their whole time. */
@@ -65,6 +77,7 @@ struct check_broken {
 
 struct check_line {
 	struct check_options options;
+	const struct check *const *lists; /* of the checks that run */
 	const char *only[CHECK_ONLY_MAX + 1];
 	int only_count, list, help, launched;
 	const char *keys[2 * CHECK_KEYS_MAX + 1];
@@ -73,22 +86,22 @@ struct check_line {
 
 /* ------------------------------------------------------------------ the command line -- */
 
-static const struct check *check_by_name(const char *name)
+static const struct check *check_by_name(const struct check *const *lists, const char *name)
 {
-	for (int i = 0; check_lists[i]; i++)
-		for (const struct check *check = check_lists[i]; check->name; check++)
+	for (int i = 0; lists[i]; i++)
+		for (const struct check *check = lists[i]; check->name; check++)
 			if (!strcmp(check->name, name))
 				return check;
 	return NULL;
 }
 
-static int check_unknown(const char *name)
+static int check_unknown(const struct check *const *lists, const char *name)
 {
 	static const char *names[512];
 	size_t n = 0;
 
-	for (int i = 0; check_lists[i]; i++)
-		for (const struct check *check = check_lists[i]; check->name && n < 511; check++)
+	for (int i = 0; lists[i]; i++)
+		for (const struct check *check = lists[i]; check->name && n < 511; check++)
 			names[n++] = check->name;
 	names[n] = NULL;
 	return tool_usage("check", "no check '%s'%s", name, tool_did_you_mean(name, names));
@@ -99,12 +112,19 @@ static int check_set_only(struct check_line *line, char *names)
 	char *state = NULL;
 
 	for (char *name = strtok_r(names, ",", &state); name; name = strtok_r(NULL, ",", &state)) {
-		if (!check_by_name(name))
-			return check_unknown(name);
 		if (line->only_count == CHECK_ONLY_MAX)
 			return tool_usage("check", "--only takes at most %d names", CHECK_ONLY_MAX);
 		line->only[line->only_count++] = name;
 	}
+	return 0;
+}
+
+/* The names of --only are known once the kind of the plugin is. */
+static int check_find_only(const struct check_line *line)
+{
+	for (int i = 0; i < line->only_count; i++)
+		if (!check_by_name(line->lists, line->only[i]))
+			return check_unknown(line->lists, line->only[i]);
 	return 0;
 }
 
@@ -141,6 +161,7 @@ static int check_set(struct check_line *line, int option, char **argv)
 	switch (option) {
 	case 'r': return check_set_ranks(line, optarg);
 	case 'l': line->list = 1; return 0;
+	case 'O': line->options.observer = 1; return 0;
 	case 'o': return check_set_only(line, optarg);
 	case 'x': return check_set_option(line, optarg);
 	case 'q': line->options.quick = 1; return 0;
@@ -158,24 +179,49 @@ static int check_set(struct check_line *line, int option, char **argv)
 	}
 }
 
+/* Copies <name> of the file's name <prefix><name>.so; leaves "" if the file has no such name. */
+static void check_set_name(struct check_options *o, const char *file, const char *prefix)
+{
+	const size_t n = strlen(file), before = strlen(prefix);
+
+	if (n > before + 3 && n - before - 3 < sizeof(o->name) && !strncmp(file, prefix, before) &&
+	    !strcmp(file + n - 3, ".so"))
+		snprintf(o->name, sizeof(o->name), "%.*s", (int)(n - before - 3), file + before);
+}
+
 /* Finds the plugin's absolute path, its directory, and the name that the file gives it. */
 static int check_set_path(struct check_line *line, const char *given)
 {
 	struct check_options *o = &line->options;
+	const char *named = o->observer && !strchr(given, '/') ? check_observer_path(given) : NULL;
 	const char *file;
-	size_t n;
 
-	o->path = realpath(given, NULL);
+	o->path = realpath(named ? named : given, NULL);
 	if (!o->path)
-		return tool_usage("check", "cannot open '%s': %s", given, strerror(errno));
+		return tool_usage("check", "cannot open '%s': %s%s", given, strerror(errno),
+				  o->observer ? ", and no plugin directory has an observer of that "
+						"name"
+					      : "");
 	file = strrchr(o->path, '/') + 1;
-	n = strlen(file);
 	snprintf(o->dir, sizeof(o->dir), "%.*s", (int)(file - o->path > 1 ? file - o->path - 1 : 1),
 		 o->path);
-	if (n > 8 && n - 8 < sizeof(o->name) && !strncmp(file, "coll_", 5) &&
-	    !strcmp(file + n - 3, ".so"))
-		snprintf(o->name, sizeof(o->name), "%.*s", (int)n - 8, file + 5);
+	check_set_name(o, file, "observer_");
+	o->observer |= o->name[0] != '\0';
+	if (!o->observer)
+		check_set_name(o, file, "coll_");
 	return 0;
+}
+
+/* Of an observer: a job needs backends, and the observer nothing. */
+static void check_set_kind(struct check_line *line)
+{
+	struct check_options *o = &line->options;
+
+	line->lists = o->observer ? check_observer_lists : check_lists;
+	if (!o->observer)
+		return;
+	o->needs = check_observer_needs;
+	check_observer_find_backends(o->backends, sizeof(o->backends));
 }
 
 static int check_read_line(struct check_line *line, int argc, char **argv)
@@ -189,7 +235,7 @@ static int check_read_line(struct check_line *line, int argc, char **argv)
 						.needs = check_needs,
 						.endpoints = check_endpoints}};
 	o->keys = line->keys;
-	while ((option = getopt_long(argc, argv, ":r:lo:x:qasLnt:h", check_long, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, ":Or:lo:x:qasLnt:h", check_long, NULL)) != -1) {
 		status = check_set(line, option, argv);
 		if (status || line->help)
 			return status;
@@ -203,11 +249,15 @@ static int check_read_line(struct check_line *line, int argc, char **argv)
 		return tool_usage("check", "--no-fork goes with --launched only");
 	if (o->all && o->stop)
 		return tool_usage("check", "--stop does not go with --all");
-	if (line->list && optind == argc)
-		return 0;
-	if (argc - optind != 1)
+	if (argc - optind != 1 && !(line->list && optind == argc))
 		return tool_usage("check", "expected one plugin file, got %d", argc - optind);
-	return check_set_path(line, argv[optind]);
+	status = optind < argc ? check_set_path(line, argv[optind]) : 0;
+	if (status)
+		return status;
+	if (o->observer && line->launched)
+		return tool_usage("check", "--launched is for backends only");
+	check_set_kind(line);
+	return check_find_only(line);
 }
 
 /* ------------------------------------------------------------------ the report -- */
@@ -233,6 +283,11 @@ static void check_print(int number, const struct check *check, const struct chec
 		check_print_text(result->text);
 	}
 	putchar('\n');
+	if (result->verdict == CHECK_PASSED && result->note[0]) {
+		printf("#   ");
+		check_print_text(result->note);
+		putchar('\n');
+	}
 	if (result->verdict == CHECK_NOT_PASSED) {
 		printf("#   ");
 		check_print_text(result->text);
@@ -316,7 +371,7 @@ static void check_count(struct check_sum *sum, int counts, const struct check_re
 		snprintf(sum->why, sizeof(sum->why), "%s", result->text);
 }
 
-static void check_note(struct check_broken *broken, const struct check *check,
+static void check_note_broken(struct check_broken *broken, const struct check *check,
 		       const struct check_result *result)
 {
 	broken->waited += result->waited;
@@ -339,8 +394,8 @@ static void check_group(const struct check_line *line, int group, struct check_s
 	const int first = line->options.launch ? CHECK_API : CHECK_ENDPOINT;
 	static struct check_result result;
 
-	for (int i = 0; check_lists[i]; i++)
-		for (const struct check *check = check_lists[i]; check->name && !sum->stuck;
+	for (int i = 0; line->lists[i]; i++)
+		for (const struct check *check = line->lists[i]; check->name && !sum->stuck;
 		     check++) {
 			if ((int)check->group != group || !check_wanted(line, check))
 				continue;
@@ -350,7 +405,7 @@ static void check_group(const struct check_line *line, int group, struct check_s
 			check_print(++sum->total, check, &result);
 			check_count(sum, group >= first, &result);
 			if (result.verdict == CHECK_NOT_PASSED)
-				check_note(&sum->broken, check, &result);
+				check_note_broken(&sum->broken, check, &result);
 		}
 }
 
@@ -382,7 +437,8 @@ static int check_report(struct check_line *line)
 
 	printf("TAP version 13\n# %s\n", line->options.path);
 	progress_begin(&sum.progress, PROGRESS_AFTER_MS);
-	check_look(&line->options);
+	if (!line->options.observer)
+		check_look(&line->options);
 	for (int group = 0; group <= CHECK_API; group++)
 		check_group(line, group, &sum);
 	printf("1..%d\n", sum.total);
@@ -400,11 +456,14 @@ static int check_report(struct check_line *line)
 	if (sum.passed && (!sum.opening || sum.opened))
 		return 0;
 	if (sum.opening && !sum.opened) {
-		printf("# the backend was not tried, no endpoint was opened: ");
+		printf(line->options.observer
+			       ? "# the observer was not tried, no state was opened: "
+			       : "# the backend was not tried, no endpoint was opened: ");
 		check_print_text(sum.why);
 		putchar('\n');
 	} else {
-		puts("# the backend was not tried: every check was skipped");
+		printf("# the %s was not tried: every check was skipped\n",
+		       line->options.observer ? "observer" : "backend");
 	}
 	return CHECK_STATUS_UNTRIED;
 }
@@ -426,11 +485,11 @@ static int check_launched(struct check_line *line)
 	return status;
 }
 
-static void check_print_list(void)
+static void check_print_list(const struct check *const *lists)
 {
 	for (int group = 0; group <= CHECK_API; group++)
-		for (int i = 0; check_lists[i]; i++)
-			for (const struct check *check = check_lists[i]; check->name; check++)
+		for (int i = 0; lists[i]; i++)
+			for (const struct check *check = lists[i]; check->name; check++)
 				if ((int)check->group == group)
 					printf("%-20s %s [%s]\n", check->name, check->says,
 					       check->promise);
@@ -448,7 +507,7 @@ static int check_main(int argc, char **argv)
 	if (line.help)
 		fputs(check_help, stdout);
 	else if (line.list)
-		check_print_list();
+		check_print_list(line.lists);
 	else if (line.launched)
 		status = check_launched(&line);
 	else
@@ -459,7 +518,7 @@ static int check_main(int argc, char **argv)
 
 const struct tool_command tool_check = {
 	.name = "check",
-	.summary = "hold a plugin to the promises of backend.h",
+	.summary = "hold a plugin to the promises of backend.h or observer.h",
 	.help = check_help,
 	.main = check_main,
 };

@@ -8,7 +8,8 @@
 struct tool_command;
 extern const struct tool_command tool_check;
 
-/* All tables of checks; the array ends with NULL. */
+/* All tables of checks, of a backend and of an observer; the arrays end with NULL. */
 extern const struct check *const check_lists[];
+extern const struct check *const check_observer_lists[];
 
 #endif

@@ -5,6 +5,7 @@
 #include "check/check.h"
 #include "check/fault/fault.h"
 #include "check/native/native.h"
+#include "check/observer/observer.h"
 #include "check/p2p/p2p.h"
 #include "check/static/static.h"
 
@@ -37,5 +38,12 @@ const struct check *const check_lists[] = {
 	check_api_op,
 	check_api_device,
 	check_api_fault,
+	NULL,
+};
+
+const struct check *const check_observer_lists[] = {
+	check_observer_file_checks,
+	check_observer_table_checks,
+	check_observer_event_checks,
 	NULL,
 };

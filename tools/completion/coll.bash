@@ -12,7 +12,7 @@ _coll_check() {
     *)
         case $1 in
         -*)
-            _coll_words '-r --ranks -l --list -o --only -x --option -q --quick -L --launched
+            _coll_words '-O --observer -r --ranks -l --list -o --only -x --option -q --quick -L --launched
                 -n --no-fork -s --stop -a --all -t --timeout -h --help' "$1"
             ;;
         *) mapfile -t COMPREPLY < <(compgen -f -X '!*.so' -- "$1"; compgen -d -- "$1") ;;

@@ -368,7 +368,6 @@ static void info_json(coll_info_t info)
 		if (info_get_backend(info, i, &b) == COLL_SUCCESS)
 			info_json_backend(&json, &b);
 	json_array_end(&json);
-	info_json_observers(&json, info);
 	json_array(&json, "options");
 	for (int32_t i = 0; i < coll_info_option_count(info); i++)
 		if (info_get_option(info, i, &o) == COLL_SUCCESS)
@@ -379,6 +378,7 @@ static void info_json(coll_info_t info)
 		json_string(&json, NULL, coll_info_note(info, i));
 	json_array_end(&json);
 	info_json_interfaces(&json);
+	info_json_observers(&json, info);
 	json_object(&json, "verdict");
 	json_bool(&json, "ok", code == COLL_SUCCESS);
 	json_int(&json, "code", code);

@@ -5,7 +5,7 @@
  * A check holds a plugin to one promise of backend.h.  Each case of a check runs in a process of
  * its own: a case is one number of ranks, as threads or as processes.  So a plugin that crashes,
  * hangs or exits gets a message in the report and does not end the kit.  The kit captures the
- * output of the check and of the plugin.  A check that passes prints nothing.  Any rank may call
+ * output of the check and of the plugin.  A check that passes prints nothing but its check_note().  Any rank may call
  * check_fail() and check_skip(); the first message stays.
  *
  * To add a check, add a row to a table that ends with an empty row; check/list.c lists the tables:
@@ -131,6 +131,8 @@ struct check_options {
 	const char *path; /* absolute path of the plugin */
 	char dir[4096];   /* its directory */
 	char name[32];    /* <name> of coll_<name>.so; "" if the file has no such name */
+	int observer; /* 1: the file is an observer (observer.h), and `name` is that of observer_<name>.so */
+	char backends[4096]; /* of an observer: the directories of the backends, separated by ':' */
 	int ranks_min, ranks_max, ranks_said;
 	int quick;
 	int all;  /* 1: no check is skipped because another check has failed */
@@ -161,8 +163,8 @@ enum check_trace {
 
 /* Memory that the processes of a case share. */
 struct check_shared {
-	atomic_int failed, skipped; /* 1: a rank writes the text, 2: the text is complete */
-	char text[CHECK_TEXT], skip[CHECK_TEXT];
+	atomic_int failed, skipped, noted; /* 1: a rank writes the text, 2: the text is complete */
+	char text[CHECK_TEXT], skip[CHECK_TEXT], note[CHECK_TEXT];
 	/* The slot that each rank is in, a static text, for the message about a crash or a hang. */
 	atomic_uintptr_t slot[CHECK_RANKS];
 	atomic_int finished;   /* the check's function has returned */
@@ -205,6 +207,8 @@ struct check_case {
  */
 __attribute__((format(printf, 2, 3))) void check_fail(struct check_case *c, const char *fmt, ...);
 __attribute__((format(printf, 2, 3))) void check_skip(struct check_case *c, const char *fmt, ...);
+/* The report has this line behind the check, if the check passes. */
+__attribute__((format(printf, 2, 3))) void check_note(struct check_case *c, const char *fmt, ...);
 int check_failed(const struct check_case *c);
 int check_skipped(const struct check_case *c);
 
@@ -263,7 +267,7 @@ struct check_result {
 	int stuck;       /* 1: the case hangs in a thread of this process, which nothing can end */
 	long long calls; /* number of collectives that were verified on all ranks */
 	char text[CHECK_TEXT + 200]; /* the reason for a failure or a skip */
-	char skip[CHECK_TEXT];
+	char skip[CHECK_TEXT], note[CHECK_TEXT];
 	char output[16384]; /* output of the failed case */
 };
 

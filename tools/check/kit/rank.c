@@ -52,6 +52,15 @@ void check_skip(struct check_case *c, const char *fmt, ...)
 	va_end(args);
 }
 
+void check_note(struct check_case *c, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	rank_say(&c->shared->noted, c->shared->note, fmt, args);
+	va_end(args);
+}
+
 int check_skipped(const struct check_case *c)
 {
 	return atomic_load(&c->shared->skipped) != 0;

@@ -58,13 +58,19 @@ static void run_catch_crashes(struct check_shared *shared)
 			sigaction(numbers[i], &action, NULL);
 }
 
-/* Lets libcoll find the plugin under test by name, and no other plugin. */
+/* Lets libcoll find the plugin under test by name, and no other plugin; of an observer also the backends. */
 static void run_environment(const struct check_options *options)
 {
-	char name[128];
+	char name[128], path[sizeof(options->dir) + sizeof(options->backends)];
 
-	setenv("COLL_PLUGIN_PATH", options->dir, 1);
-	setenv("COLL_BACKEND", options->name, 1);
+	if (options->observer) {
+		snprintf(path, sizeof(path), "%s:%s", options->dir, options->backends);
+		setenv("COLL_PLUGIN_PATH", path, 1);
+		setenv("COLL_OBSERVERS", options->name, 1);
+	} else {
+		setenv("COLL_PLUGIN_PATH", options->dir, 1);
+		setenv("COLL_BACKEND", options->name, 1);
+	}
 	/* Else UCX changes functions of the C library while other threads may run them (plugins/ucx/README.md). */
 	setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 0);
 	for (const char *const *key = options->keys; *key; key += 2) {
@@ -86,7 +92,7 @@ __attribute__((noreturn)) static void run_child(struct run *run)
 	dup2(run->output_fd, STDERR_FILENO);
 	run_catch_crashes(c->shared);
 	check_slot(c, 0, "loading");
-	if (c->check->group == CHECK_API)
+	if (c->check->group == CHECK_API || c->options->observer)
 		run_environment(c->options);
 	c->options->needs(c);
 	check_slot(c, 0, NULL);
@@ -307,6 +313,8 @@ static void run_report(struct run *run, struct check_result *result)
 		return;
 	}
 	run_keep_traces(run);
+	if (atomic_load(&run->c.shared->noted) == 2)
+		snprintf(result->note, sizeof(result->note), "%s", run->c.shared->note);
 	if (atomic_load(&run->c.shared->skipped) == 2) {
 		if (result->skipped++)
 			return;

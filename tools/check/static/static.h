@@ -5,9 +5,10 @@
 
 #include "check/kit/kit.h"
 
-extern const struct check check_file_checks[];    /* exported and needed symbols of the file */
-extern const struct check check_table_checks[];   /* coll_backend_v1 and its groups */
-extern const struct check check_options_checks[]; /* the options that the plugin declares */
-extern const struct check check_probe_checks[];   /* probe and info */
+extern const struct check check_file_checks[]; /* exported and needed symbols of the file */
+extern const struct check check_observer_file_checks[]; /* the same of an observer */
+extern const struct check check_table_checks[];         /* coll_backend_v1 and its groups */
+extern const struct check check_options_checks[];       /* the options that the plugin declares */
+extern const struct check check_probe_checks[];         /* probe and info */
 
 #endif

@@ -24,13 +24,14 @@ fi
 cat >"$build/compile" <<END
 exec $cc -std=c11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all \\
     -D_GNU_SOURCE -DPACKAGE_VERSION='"0.0.0"' -DCOLL_SYSCONFDIR=NULL -DCOLL_PLUGINDIR=NULL \\
-    -Iinclude -iquote core -iquote plugins/tcp -pthread "\$@"
+    -Iinclude -iquote core -iquote plugins/tcp -iquote tools -pthread "\$@"
 END
-find core plugins/tcp -name '*.c' ! -name tcp_cipher.c | xargs -P "$(nproc)" -I{} sh -c '
+find core plugins/tcp tools/lib/json*.c tools/lib/kinds.c tools/trace -name '*.c' ! -name tcp_cipher.c ! -path tools/trace/trace.c | xargs -P "$(nproc)" -I{} sh -c '
     object=$1/$(echo "$2" | tr / _).o
     sh "$1/compile" -fsanitize=fuzzer-no-link -c "$2" -o "$object"' sh "$build" {} || exit 1
 rm -f "$build"/lib*.a
-ar rc "$build/libcore.a" "$build"/core_*.o && ar rc "$build/libtcp.a" "$build"/plugins_tcp_*.o || exit 1
+ar rc "$build/libcore.a" "$build"/core_*.o && ar rc "$build/libtcp.a" "$build"/plugins_tcp_*.o &&
+    ar rc "$build/libtrace.a" "$build"/tools_*.o || exit 1
 
 # shellcheck disable=SC2046 # a list of names
 [ "$#" -gt 0 ] || set -- $(ls tests/fuzz/*_fuzz.c | sed 's|.*/\(.*\)_fuzz\.c|\1|')
@@ -39,7 +40,7 @@ for target in "$@"; do
     program=$build/${target}_fuzz
     mkdir -p "$build/corpus/$target"
     # shellcheck disable=SC2086 # a list of libraries
-    sh "$build/compile" -fsanitize=fuzzer "tests/fuzz/${target}_fuzz.c" "$build/libtcp.a" "$build/libcore.a" \
+    sh "$build/compile" -fsanitize=fuzzer "tests/fuzz/${target}_fuzz.c" "$build/libtcp.a" "$build/libtrace.a" "$build/libcore.a" \
         $FUZZ_LIBS -o "$program" || exit 1
     echo "==> $target, $seconds seconds"
     if ! "$program" -max_total_time="$seconds" -max_len=4096 -timeout=60 -print_final_stats=1 -verbosity=0 \

@@ -73,6 +73,19 @@ _coll_perf() {
     esac
 }
 
+_coll_trace() {
+    case $2 in
+    trace) _coll_words 'merge report export' "$1" ;;
+    --slowest) ;;
+    *)
+        case $1 in
+        -*) _coll_words '-o --output --json --slowest --goal --chakra -h --help' "$1" ;;
+        *) mapfile -t COMPREPLY < <(compgen -f -- "$1") ;;
+        esac
+        ;;
+    esac
+}
+
 _coll_doctor() {
     _coll_words '--json --no-links --strict -h --help' "$1"
 }
@@ -174,11 +187,11 @@ _coll() {
 
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        _coll_words 'help check doctor info model perf prove run -h --help -V --version' "$current"
+        _coll_words 'help check doctor info model perf prove run trace -h --help -V --version' "$current"
         return
     fi
     case ${COMP_WORDS[1]} in
-    help) _coll_words 'check doctor info model perf prove run' "$current" ;;
+    help) _coll_words 'check doctor info model perf prove run trace' "$current" ;;
     check) _coll_check "$current" "$previous" ;;
     doctor) _coll_doctor "$current" ;;
     info) _coll_info "$current" "$previous" ;;
@@ -186,6 +199,7 @@ _coll() {
     perf) _coll_perf "$current" "$previous" ;;
     prove) _coll_prove "$current" "$previous" ;;
     run) _coll_run "$current" "$previous" ;;
+    trace) _coll_trace "$current" "$previous" ;;
     esac
 }
 

@@ -57,6 +57,7 @@ _coll() {
         perf) _coll_perf_words ;;
         run) _command_names -e || _files ;;
         check) _files -g '*.so' ;;
+        trace) if ((CURRENT == 3)); then compadd merge report export; else _files; fi ;;
         esac
     fi
 }

@@ -138,21 +138,24 @@ static void align_take(struct align *align, const struct trace_slice *slice, int
 		times->end_ns = slice->end_ns;
 }
 
-static int align_read(struct align *align, struct trace_file *file, int clock)
+static int align_read(struct align *align, int i)
 {
-	struct trace_rank *rank = trace_source_rank(align->source, file->pid);
+	struct trace_source *source = align->source;
+	struct trace_file *file = &source->file[i];
+	struct trace_rank *rank = trace_source_rank(source, source->file_pid[i]);
 	const struct trace_slice *slice;
 	int got;
 
 	if (trace_file_rewind(file) != 0)
 		return -1;
 	while ((got = trace_file_next(file)) > 0) {
-		const int what = trace_rank_take(rank, file, 0, &slice);
+		const int what =
+			file->pid == rank->pid ? trace_rank_take(rank, file, 0, &slice) : 0;
 
 		if (what < 0)
 			return -1;
 		if (what > 0)
-			align_take(align, slice, what == 2, clock);
+			align_take(align, slice, what == 2, source->clock_of[i]);
 	}
 	return got;
 }
@@ -202,6 +205,14 @@ static int align_nearest(const struct trace_source *source, const int *done, con
 	return nearest;
 }
 
+/* Shifts of many years are none. */
+static int64_t align_clamp(int64_t shift_ns)
+{
+	const int64_t most = INT64_C(2000000000000000000);
+
+	return shift_ns > most ? most : shift_ns < -most ? -most : shift_ns;
+}
+
 static void align_shift(struct align *align, int *done, int64_t *error)
 {
 	struct trace_source *source = align->source;
@@ -215,14 +226,14 @@ static void align_shift(struct align *align, int *done, int64_t *error)
 		for (int b = 0; b < n; b++) {
 			const int64_t more = align_error(align, a, b);
 
-			if (done[b] || more == INT64_MAX || error[a] + more >= error[b])
+			if (done[b] || more == INT64_MAX || more >= error[b] - error[a])
 				continue;
 			error[b] = error[a] + more;
 			source->clock[b].method = TRACE_BY_MESSAGES;
 			source->clock[b].bound_ns = error[b];
-			source->clock[b].shift_ns =
+			source->clock[b].shift_ns = align_clamp(
 				source->clock[a].shift_ns -
-				(align->least[a * n + b] - align->least[b * n + a]) / 2;
+				(align->least[a * n + b] - align->least[b * n + a]) / 2);
 		}
 	}
 }
@@ -239,8 +250,8 @@ static void align_by_wall(struct trace_source *source, const int *done)
 			continue;
 		clock->method = TRACE_BY_WALL_CLOCK;
 		clock->bound_ns = -1;
-		clock->shift_ns = (clock->wall_begin - clock->mono_begin) -
-				  (first->wall_begin - first->mono_begin);
+		clock->shift_ns = align_clamp((clock->wall_begin - clock->mono_begin) -
+					      (first->wall_begin - first->mono_begin));
 	}
 }
 
@@ -252,7 +263,7 @@ static int align_all(struct align *align, int *done, int64_t *error)
 	for (size_t i = 0; i < n * n; i++)
 		align->least[i] = INT64_MAX;
 	for (int i = 0; i < source->files; i++)
-		if (align_read(align, &source->file[i], source->clock_of[i]) != 0)
+		if (align_read(align, i) != 0)
 			return -1;
 	align_count(align);
 	align_shift(align, done, error);

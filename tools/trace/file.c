@@ -171,8 +171,8 @@ static int file_take(struct trace_file *file, size_t size)
 	file->pid = file_int(file->json, "pid");
 	file->tid = file_int(file->json, "tid");
 	ts = json_get_number(file->json, "ts", NAN);
-	/* Beyond 292 years no time is one. */
-	file->ts_ns = ts >= 0 && ts < 9.2e15 ? (int64_t)(ts * 1000 + 0.5) : INT64_MIN;
+	/* Beyond 63 years no time is one. */
+	file->ts_ns = ts >= 0 && ts < 2e15 ? (int64_t)(ts * 1000 + 0.5) : INT64_MIN;
 	return 1;
 }
 

@@ -6,7 +6,7 @@
 #include "lib/kinds.h"
 #include "trace/trace.h"
 
-enum { RANK_ROWS_MOST = 1 << 20, RANK_COMM_MOST = 1 << 24 };
+enum { RANK_ROWS_MOST = 1 << 16, RANK_COMM_MOST = 1 << 24 };
 
 uint64_t trace_mix(uint64_t hash, uint64_t value)
 {
@@ -30,6 +30,14 @@ static uint64_t rank_number(const struct json_value *json, const char *key)
 	return number >= 0 && number < 9e18 ? (uint64_t)number : 0;
 }
 
+/* A time; later than the year 2096 none is, so that sums of two do not overflow. */
+static int64_t rank_time(const struct json_value *json, const char *key)
+{
+	const double ns = json_get_number(json, key, 0);
+
+	return ns >= 0 && ns < 4e18 ? (int64_t)ns : 0;
+}
+
 static int32_t rank_int(const struct json_value *json, const char *key, int32_t otherwise)
 {
 	const double number = json_get_number(json, key, otherwise);
@@ -48,15 +56,13 @@ static void rank_take_clock(struct trace_rank *rank, const struct json_value *ar
 {
 	const int ends = strcmp(json_get_text(args, "at", ""), "end") == 0;
 
-	if (!rank->known)
-		rank->mono_begin = (int64_t)rank_number(args, "monotonic_ns"),
-		rank->wall_begin = (int64_t)rank_number(args, "wall_ns");
-	rank->mono_end = (int64_t)rank_number(args, "monotonic_ns");
-	rank->wall_end = (int64_t)rank_number(args, "wall_ns");
+	if (!rank->known) {
+		rank->mono_begin = rank_time(args, "monotonic_ns");
+		rank->wall_begin = rank_time(args, "wall_ns");
+	}
 	rank->ended = ends;
 	rank->known = 1;
 	rank->nranks = rank_int(args, "ranks", 0);
-	rank->process = rank_int(args, "process", 0);
 	rank_text(rank->clock, sizeof(rank->clock), args, "clock");
 	rank_text(rank->host, sizeof(rank->host), args, "host");
 }
@@ -106,6 +112,10 @@ static int rank_take_comm(struct trace_rank *rank, const struct json_value *args
 				    .rank = rank_int(args, "rank", 0),
 				    .nranks = rank_int(args, "ranks", 0)};
 	rank_text(comm->name, sizeof(comm->name), args, "id");
+	if (comm->rank < 0 || comm->rank >= comm->nranks) {
+		comm->nranks = 1;
+		comm->rank = 0;
+	}
 	comm->hash = trace_mix(rank_hash(rank->job), rank_hash(comm->name));
 	comm->world = rank_world(args, comm->nranks);
 	return 0;
@@ -218,7 +228,7 @@ static struct trace_slice *rank_row(struct trace_rank *rank, int32_t tid)
 		return NULL;
 	if (tid < rank->rows)
 		return &rank->row[tid];
-	rows = tid * 2 + 16;
+	rows = tid * 2 + 16 < RANK_ROWS_MOST ? tid * 2 + 16 : RANK_ROWS_MOST;
 	more = realloc(rank->row, (size_t)rows * sizeof(*more));
 	if (more == NULL)
 		return NULL;
@@ -231,13 +241,14 @@ static struct trace_slice *rank_row(struct trace_rank *rank, int32_t tid)
 int trace_rank_take(struct trace_rank *rank, const struct trace_file *file, int64_t shift_ns,
 		    const struct trace_slice **slice)
 {
-	const int64_t at_ns = file->ts_ns + shift_ns;
 	struct trace_slice *row;
+	int64_t at_ns;
 
 	if (file->ph == 'M')
 		return rank_take_metadata(rank, file->json);
 	if ((file->ph != 'B' && file->ph != 'E') || file->ts_ns == INT64_MIN)
 		return 0;
+	at_ns = file->ts_ns + shift_ns;
 	row = rank_row(rank, file->tid);
 	if (row == NULL)
 		return trace_error("'%s': no memory for row %d of rank %d", file->path, file->tid,

@@ -154,11 +154,11 @@ int trace_source_slice(struct trace_source *source, const struct trace_slice **s
 	int failed;
 
 	while ((file = trace_source_next(source, &failed)) != NULL) {
-		struct trace_rank *rank = source_rank_new(source, file->pid);
+		struct trace_rank *rank = trace_source_rank(source, file->pid);
 		int got;
 
 		if (rank == NULL)
-			return trace_error("'%s': %d is no rank", file->path, file->pid);
+			continue; /* events of another program beside them */
 		got = trace_rank_take(rank, file, trace_source_shift(source, file), slice);
 		if (got != 0)
 			return got;
@@ -168,30 +168,40 @@ int trace_source_slice(struct trace_source *source, const struct trace_slice **s
 
 /* -------------------------------------------------------------------------- open -- */
 
-/* Reads what a file says of its rank before the first event with a time. */
-static int source_read_head(struct trace_source *source, struct trace_file *file)
+/* Takes an event without a time at the begin of a file; *ranks are the ranks that the file has told of. */
+static int source_take_head(struct trace_source *source, struct trace_file *file, int *ranks)
 {
+	const char *name = json_get_text(file->json, "name", "");
+	struct trace_rank *rank = trace_source_rank(source, file->pid);
 	const struct trace_slice *slice;
-	struct trace_rank *rank;
-	int got, ranks = 0;
 
-	while ((got = trace_file_next(file)) > 0 && file->ts_ns == INT64_MIN) {
-		if (strcmp(json_get_text(file->json, "name", ""), "coll_merged") == 0)
-			file->merged = 1;
-		rank = trace_source_rank(source, file->pid);
-		if (rank != NULL && rank->known && ranks == 0 && !file->merged)
+	if (strcmp(name, "coll_merged") == 0)
+		file->merged = 1;
+	if (strcmp(name, "coll_clock") == 0) {
+		if (rank != NULL && *ranks == 0 && !file->merged)
 			return trace_error("'%s' is of rank %d, and so is another file: give one "
 					   "file of each rank",
 					   file->path, file->pid);
-		ranks += rank == NULL;
+		*ranks += rank == NULL;
+		source->file_pid[file - source->file] = file->pid;
 		rank = source_rank_new(source, file->pid);
-		if (rank == NULL || trace_rank_take(rank, file, 0, &slice) < 0)
+		if (rank == NULL)
 			return trace_error("'%s': %d is no rank", file->path, file->pid);
 	}
+	return rank != NULL && trace_rank_take(rank, file, 0, &slice) < 0 ? -1 : 0;
+}
+
+/* Reads what a file says of its rank before the first event with a time. */
+static int source_read_head(struct trace_source *source, struct trace_file *file)
+{
+	int got, ranks = 0;
+
+	while ((got = trace_file_next(file)) > 0 && file->ts_ns == INT64_MIN)
+		if (source_take_head(source, file, &ranks) != 0)
+			return -1;
 	if (got < 0)
 		return -1;
-	rank = trace_source_rank(source, file->pid);
-	if (!file->merged && (rank == NULL || !rank->known))
+	if (ranks == 0)
 		return trace_error(
 			"'%s' is no timeline of libcoll: it has no \"coll_clock\"; expected "
 			"a file of the option `timeline`, or of 'coll trace merge'",
@@ -283,7 +293,6 @@ int trace_source_open(struct trace_source *source, char **paths, int n)
 		if (source_check_merged(source) != 0 ||
 		    source_read_head(source, &source->file[i]) != 0)
 			return -1;
-		source->file_pid[i] = source->file[i].pid;
 	}
 	if (source_check_merged(source) != 0 || source_check_jobs(source) != 0 ||
 	    source_find_clocks(source) != 0 || (!source->merged && trace_align(source) != 0))

@@ -86,7 +86,7 @@ struct trace_rank {
 	int32_t pid, nranks;
 	int known; /* 1: its clocks are read */
 	char clock[128], host[80], job[20];
-	int64_t process, mono_begin, wall_begin, mono_end, wall_end;
+	int64_t mono_begin, wall_begin; /* both clocks at one moment */
 	uint64_t lost, left_out;
 	int ended; /* 1: the file has its end: the process was not killed */
 	struct trace_comm *comm;

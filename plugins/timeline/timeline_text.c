@@ -9,11 +9,11 @@
  *   coll_timeline  at the end: how many events the file lacks
  */
 #include "timeline.h"
+#include "base/descriptor.h"
 #include "base/tables.h"
 
 #include <coll/introspect.h>
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,21 +172,18 @@ static void text_clocks(struct timeline *t)
 /* Ranks with the same text share one CLOCK_MONOTONIC: the boot of the kernel, and the time namespace. */
 static void text_clock_name(char name[128])
 {
-	char boot[64] = "";
-	ssize_t n = -1;
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	char boot[64] = "", space[48];
+	FILE *file = descriptor_read("/proc/sys/kernel/random/boot_id");
+	const ssize_t n = readlink("/proc/self/ns/time", space, sizeof(space) - 1);
 
-	if (fd >= 0) {
-		n = read(fd, boot, sizeof(boot) - 1);
-		close(fd);
+	if (file) {
+		if (!fgets(boot, sizeof(boot), file))
+			boot[0] = '\0';
+		fclose(file);
 	}
-	boot[n > 0 ? n : 0] = '\0';
 	boot[strcspn(boot, "\n")] = '\0';
-	n = readlink("/proc/self/ns/time", name, 63);
-	name[n > 0 ? n : 0] = '\0';
-	memmove(name + strlen(boot) + 1, name, strlen(name) + 1);
-	memcpy(name, boot, strlen(boot));
-	name[strlen(boot)] = ' ';
+	space[n > 0 ? n : 0] = '\0';
+	snprintf(name, 128, "%s %s", boot, space);
 }
 
 static void text_clock(struct timeline *t, const char *at)

@@ -74,15 +74,11 @@ _coll_perf() {
 }
 
 _coll_trace() {
-    case $2 in
-    trace) _coll_words 'merge report export' "$1" ;;
-    --slowest) ;;
-    *)
-        case $1 in
-        -*) _coll_words '-o --output --json --slowest --goal --chakra -h --help' "$1" ;;
-        *) mapfile -t COMPREPLY < <(compgen -f -- "$1") ;;
-        esac
-        ;;
+    case $1/$2 in
+    */--slowest) ;;
+    -*) _coll_words '-o --output --json --slowest --goal --chakra -h --help' "$1" ;;
+    */trace) _coll_words 'merge report export' "$1" ;;
+    *) mapfile -t COMPREPLY < <(compgen -f -- "$1") ;;
     esac
 }
 

@@ -14,10 +14,11 @@
 #include "perf/perf.h"
 #include "prove/prove.h"
 #include "run/run.h"
+#include "trace/trace.h"
 
 static const struct tool_command *const main_commands[] = {&tool_check, &tool_doctor, &tool_explain,
 							   &tool_info,  &tool_model,  &tool_perf,
-							   &tool_prove, &tool_run};
+							   &tool_prove, &tool_run,    &tool_trace};
 
 enum { MAIN_COMMANDS = sizeof(main_commands) / sizeof(main_commands[0]) };
 

@@ -74,14 +74,24 @@ static void config_apply(struct config *config, const char *section, struct conf
 	}
 }
 
-/* Without a value of its own a backend's option `interface` has the value of the core's. */
+/* Without a value of its own an option takes the value of the core's option `from`. */
+static void config_take_from(const struct config *config, struct config_option *option,
+			     const char *from)
+{
+	if (option->source != config_unset || option->spec.type != COLL_OPTION_STRING ||
+	    !config_is_set(config, from))
+		return;
+	option->value = config_string(config, from);
+	option->source = config_source(config, from);
+}
+
+/* So do a backend's option `interface`, and the file of the observer timeline. */
 static void config_follow(const struct config *config, struct config_option *option)
 {
-	if (option->source != config_unset || strcmp(option->spec.key, "interface") ||
-	    option->spec.type != COLL_OPTION_STRING || !config_is_set(config, "interface"))
-		return;
-	option->value = config_string(config, "interface");
-	option->source = config_source(config, "interface");
+	if (!strcmp(option->spec.key, "interface"))
+		config_take_from(config, option, "interface");
+	else if (!strcmp(option->name, "timeline.file"))
+		config_take_from(config, option, "timeline");
 }
 
 /* COLL_<SECTION>_<KEY> */

@@ -62,6 +62,9 @@ const coll_option_t config_core_options[] = {
 	TEXT("observers",
 	     "observers that are told of calls, steps, messages and failures (timeline,nvtx): "
 	     "names of plugins; unset: none"),
+	TEXT("timeline",
+	     "file in which each rank writes what it does, for Perfetto and `coll trace`, with %r "
+	     "(rank), %h (host), %p (process id), %j (job): job.%r.json; unset: none"),
 	WORDS("progress", "caller", "caller|thread",
 	      "thread that moves data between calls: caller (none) or thread (the library's own)"),
 	DURATION("poll", "20us", 0, 1 * S, "time that a wait polls before it yields the processor"),

@@ -117,10 +117,11 @@ int32_t coll_info_observer_count(coll_info_t handle)
 
 static int info_names_observer(const struct coll_info *info, const char *name)
 {
-	const char *at = config_string(info->config, "observers");
+	struct observer_names names;
 	char named[64];
 
-	while (name[0] && plugins_next_observer(&at, named))
+	plugins_begin_observers(&names, info->config);
+	while (name[0] && plugins_next_observer(&names, named))
 		if (!strcmp(named, name))
 			return 1;
 	return 0;

@@ -110,8 +110,12 @@ static coll_result_t observer_expand(const coll_observer_host_t *host, const cha
 
 static void observer_warn(const struct config *config, const char *name, const char *reason)
 {
-	log_warn("observer '%s', which %s names, is not used: %s", name,
-		 config_source(config, "observers"), reason);
+	const char *by = !strcmp(name, "timeline") && config_is_set(config, "timeline")
+				 ? "timeline"
+				 : "observers";
+
+	log_warn("observer '%s', which %s names, is not used: %s", name, config_source(config, by),
+		 reason);
 }
 
 /* Returns an open observer, or NULL with a warning. */
@@ -153,17 +157,6 @@ static struct observer *observer_open(const struct plugin *plugin, const struct 
 	observer_warn(config, plugin->name, error_text());
 	free(observer);
 	return NULL;
-}
-
-/* Has the list of names this name before `end`? */
-static int observe_comes_again(const char *names, const char *end, const char *name)
-{
-	char earlier[64];
-
-	while (names < end && plugins_next_observer(&names, earlier) && names && names < end)
-		if (!strcmp(earlier, name))
-			return 1;
-	return 0;
 }
 
 static void observe_add(struct observers *observers, struct observer *observer)
@@ -210,11 +203,11 @@ struct observers *observers_open(const struct plugin_list *plugins, const struct
 				 const struct observe_place *place)
 {
 	static pthread_once_t watched = PTHREAD_ONCE_INIT;
-	const char *const names = config_string(config, "observers"), *at = names, *from = names;
 	const uint32_t logged = log_events_wanted();
-	const size_t most = (names ? strlen(names) / 2 + 1 : 0) + (logged != 0);
+	const size_t most = plugins_most_observers(config) + (logged != 0);
 	struct observers *observers =
 		most ? calloc(1, sizeof(*observers) + most * sizeof(observers->item[0])) : NULL;
+	struct observer_names names;
 	char name[64];
 
 	if (!observers)
@@ -222,10 +215,9 @@ struct observers *observers_open(const struct plugin_list *plugins, const struct
 	pthread_once(&watched, observe_watch);
 	observers->forks = observe_forks;
 	observe_open_log(observers, config, logged);
-	for (; names && plugins_next_observer(&at, name); from = at)
-		if (!observe_comes_again(names, from, name))
-			observe_open(observers, plugins_find_observer(plugins, name), name, config,
-				     place);
+	plugins_begin_observers(&names, config);
+	while (plugins_next_observer(&names, name))
+		observe_open(observers, plugins_find_observer(plugins, name), name, config, place);
 	if (observers->count)
 		return observers;
 	free(observers);

@@ -68,16 +68,61 @@ const struct plugin_kind plugin_observers = {
 
 /* ------------------------------------------------------------------------ the names -- */
 
-int plugins_next_observer(const char **at, char name[64])
+void plugins_begin_observers(struct observer_names *names, const struct config *config)
 {
+	*names =
+		(struct observer_names){.config = config, .at = config_string(config, "observers")};
+}
+
+size_t plugins_most_observers(const struct config *config)
+{
+	const char *names = config_string(config, "observers");
+
+	return (names ? strlen(names) / 2 + 1 : 0) + config_is_set(config, "timeline");
+}
+
+/* Is the name in the part of the option `observers` before `end`? */
+static int observer_comes_again(const struct observer_names *names, const char *end,
+				const char *name)
+{
+	const char *at = config_string(names->config, "observers");
 	struct filter_name entry;
 
-	while (filter_next(at, &entry))
-		if (entry.text[0] || entry.excluded) {
-			snprintf(name, 64, "%s%.62s", entry.excluded ? "^" : "", entry.text);
+	while (at && at < end && filter_next(&at, &entry) && at && at < end)
+		if (!strcmp(entry.text, name))
 			return 1;
-		}
 	return 0;
+}
+
+static int observer_next_listed(struct observer_names *names, char name[64])
+{
+	struct filter_name entry;
+	const char *from = names->at;
+
+	for (; filter_next(&names->at, &entry); from = names->at) {
+		if (!entry.text[0] && !entry.excluded)
+			continue;
+		if (!entry.excluded && observer_comes_again(names, from, entry.text))
+			continue;
+		snprintf(name, 64, "%s%.62s", entry.excluded ? "^" : "", entry.text);
+		names->taken |= !strcmp(name, "timeline");
+		return 1;
+	}
+	return 0;
+}
+
+int plugins_next_observer(struct observer_names *names, char name[64])
+{
+	const char *timeline = config_string(names->config, "timeline");
+
+	if (!names->all && observer_next_listed(names, name))
+		return 1;
+	names->all = 1;
+	if (names->taken || !timeline || !timeline[0])
+		return 0;
+	names->taken = 1;
+	snprintf(name, 64, "timeline");
+	return 1;
 }
 
 /* Appends an entry for a name that no file has. */
@@ -130,10 +175,11 @@ static void observer_open(struct plugin_search *search, struct plugin *plugin)
 void plugin_open_observers(struct plugin_search *search)
 {
 	struct plugin_list *list = search->list;
-	const char *at = config_string(search->config, "observers");
+	struct observer_names names;
 	char name[64];
 
-	while (search->how && !search->no_memory && plugins_next_observer(&at, name)) {
+	plugins_begin_observers(&names, search->config);
+	while (search->how && !search->no_memory && plugins_next_observer(&names, name)) {
 		struct plugin *plugin = plugins_find_observer(list, name);
 
 		if (plugin)

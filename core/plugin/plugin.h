@@ -100,8 +100,20 @@ struct plugin *plugins_find(const struct plugin_list *list, const char *name);
  * an entry without a path, which is refused, for a name that no file has.
  */
 struct plugin *plugins_find_observer(const struct plugin_list *list, const char *name);
-/* Takes the next name of the option `observers` at *at.  Returns 0 if there is none. */
-int plugins_next_observer(const char **at, char name[64]);
+/*
+ * The names of the observers of a job, each once: those of the option `observers`, and `timeline` if the option of that
+ * name is set.
+ */
+struct observer_names {
+	const struct config *config;
+	const char *at;
+	int taken, all; /* 1: the observer `timeline` was named, the list has ended */
+};
+void plugins_begin_observers(struct observer_names *names, const struct config *config);
+/* Takes the next name.  Returns 0 if there is none. */
+int plugins_next_observer(struct observer_names *names, char name[64]);
+/* The number of names is at most so large. */
+size_t plugins_most_observers(const struct config *config);
 /*
  * Around each open: the backend's `finish` will be called when the process ends, also in the open, and before the exit
  * handlers that its libraries install there.  Returns for plugin_open_end whether no open of the backend has returned.

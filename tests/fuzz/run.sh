@@ -29,7 +29,8 @@ END
 {
     find core plugins/tcp -name '*.c' ! -name tcp_cipher.c
     for part in cause compare document dump group messages page set; do echo "tools/explain/$part.c"; done
-    printf '%s\n' tools/lib/grow.c tools/lib/json.c
+    find tools/lib/json*.c tools/lib/kinds.c tools/trace -name '*.c' ! -path tools/trace/trace.c
+    echo tools/lib/grow.c
 } | xargs -P "$(nproc)" -I{} sh -c '
     object=$1/$(echo "$2" | tr / _).o
     sh "$1/compile" -fsanitize=fuzzer-no-link -c "$2" -o "$object"' sh "$build" {} || exit 1

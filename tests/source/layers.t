@@ -47,7 +47,7 @@ tools=$(find tools -name '*.[ch]' | sort)
 bindings=$(find bindings -name '*.[ch]' -o -name '*.cpp' | sort)
 # Test plugins and transport tests without libcoll stand on the plugin's side of backend.h; unit
 # tests and the benchmark of the reduction kernels include headers of the core.
-api_tests=$(find tests -name '*.c' ! -path 'tests/unit/*' ! -path 'tests/fuzz/*' ! -name 'reduce_bench.c' ! -name 'native_overhead.c' \
+api_tests=$(find tests -name '*.c' ! -path 'tests/unit/*' ! -path 'tests/fuzz/*' ! -name 'reduce_bench.c' ! -name 'native_overhead.c' ! -path tests/observe/timeline_test.c \
     ! -path 'tests/plugins/*' ! -path 'tests/out-of-tree/*' -exec grep -L '"\([./]*lib/\)*transport_harness.h"' {} + | sort)
 # Their own headers too; a header of another folder is found by -I, and is not beside the test.
 # shellcheck disable=SC2086 # a list of files
@@ -59,8 +59,9 @@ done | sort -u)"
 # ---- the outside ----
 # shellcheck disable=SC2086 # lists of files
 {
-    none "plugins see backend.h, nothing else of libcoll" \
-        "$(angled $plugins | grep ': coll/' | grep -v -e ': coll/backend\.h$' -e '^plugins/observers/.*: coll/observer\.h$')"
+    none "backends see backend.h, observers observer.h, the timeline introspect.h too, nothing else of libcoll" \
+        "$(angled $plugins | grep ': coll/' | grep -v -e ': coll/backend\.h$' -e '^plugins/observers/.*: coll/observer\.h$' \
+            -e '^plugins/timeline/[a-z_]*\.[ch]:[0-9]*: coll/\(observer\|introspect\)\.h$')"
     none "nor does the backend outside the tree" \
         "$(angled tests/out-of-tree/*.c | grep ': coll/' | grep -v ': coll/backend\.h$')"
     none "which sees no other file at all" "$(quoted tests/out-of-tree/*.c tests/out-of-tree/observer/*.c)"
@@ -70,7 +71,7 @@ done | sort -u)"
     # code; the backend that authors copy uses backend.h alone.
     none "plugins see no file of another folder but base/, socket/ and device/driver.h" \
         "$(quoted $plugins | grep ': .*/' |
-            grep -v -e '^plugins/\(mpi\|observers\|tcp\|ucx\|nccl\|ucc\)/[a-z_]*\.[ch]:[0-9]*: \(base\|socket\)/[a-z_]*\.h$' \
+            grep -v -e '^plugins/\(mpi\|observers\|tcp\|timeline\|ucx\|nccl\|ucc\)/[a-z_]*\.[ch]:[0-9]*: \(base\|socket\)/[a-z_]*\.h$' \
                 -e '^plugins/nccl/[a-z_]*\.[ch]:[0-9]*: device/driver\.h$')"
     # `coll check` takes the core's side towards a plugin, and computes keyed hashes as the core
     # does.
@@ -120,6 +121,7 @@ none "the folders of core/ use each other in the order of core/README.md" "$(fol
 # staged schedules.
 shared='check/host/host.c:base/siphash.h lib/memory.c:device/driver.h prove/staged.c:schedule/stage.h'
 shared="$shared lib/json.c:base/json_text.h oracle/call.c:base/tables.h oracle/format.c:base/tables.h perf/args.c:base/tables.h"
+shared="$shared lib/kinds.c:base/tables.h"
 none "the folders of tools/ use each other in the order of tools/README.md" "$(folders_of tools "$shared")"
 
 # example LINE: prints the faults of a small tree in the right order, with one further line of
@@ -215,11 +217,12 @@ read_code $sources
 # shellcheck disable=SC2086 # lists of files
 {
     # The launchers' PMIx and PMI, and the backends that ask for it, want to hear of a process's end.  PMIx stands only
-    # one connection in a process's life.
-    none "nothing runs before main, and at exit only launchers and the backends that ask for it hear of the end" \
+    # one connection in a process's life.  The timeline writes what a program that ends without coll_comm_destroy did last.
+    none "nothing runs before main, and at exit only launchers, the backends that ask for it and the timeline hear of it" \
         "$(code_with 'constructor|destructor|init_array|atexit' 'core|plugins|tools' |
             grep -v -E '^[^:]*: +\*|^core/meet/(pmix?)\.c:.*atexit\(\1_finalize\)' |
-            grep -v -E '^core/plugin/probe\.c:.*atexit\(finish_all\)')"
+            grep -v -E '^core/plugin/probe\.c:.*atexit\(finish_all\)' |
+            grep -v '^plugins/timeline/timeline\.c:.*destructor.* timelines_exit')"
     # UCX has environment variables of its own, which the ucx plugin must not override; NCCL has one that overrides the
     # nccl plugin; tools of NVTX name their library in one.
     none "the environment is read with secure_getenv only, and in the core only" \

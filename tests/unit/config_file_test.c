@@ -432,49 +432,57 @@ static void in_sample(struct sample *sample, int n, const char *section, const c
 	sample[i].key[0] = '\0';
 }
 
-static void plugin_in_sample(struct sample *sample, int n, const char *name, struct config *config)
+static void options_in_sample(struct sample *sample, int n, const char *name, struct config *config,
+			      const coll_option_t *options, uint32_t count)
+{
+	for (uint32_t k = 0; k < count; k++)
+		in_sample(sample, n, name, options[k].key, options[k].fallback);
+	is_int(config_declare(config, name, options, count), 0, "values of [%s] are good: %s", name,
+	       error_text());
+}
+
+/* Returns the table that the plugin exports; without a plugin the options in its section pass. */
+static const void *plugin_table(struct sample *sample, int n, const char *prefix, const char *name,
+				const char *symbol)
 {
 	const char *top = getenv("top_builddir");
-	const coll_backend_t *backend;
-	char path[4096], priority[16];
-	uint32_t k;
+	const void *table;
+	char path[4096];
 	void *file;
 
-	snprintf(path, sizeof(path), "%s/.libs/coll_%s.so", top ? top : ".", name);
+	snprintf(path, sizeof(path), "%s/.libs/%s_%s.so", top ? top : ".", prefix, name);
 	file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	backend = file ? dlsym(file, COLL_BACKEND_SYMBOL) : NULL;
-	if (!backend) {
-		skip(1, "%s is not built", path);
-		for (k = 0; k < (uint32_t)n; k++)
-			if (strcmp(sample[k].section, name) == 0)
-				sample[k].key[0] = '\0';
+	table = file ? dlsym(file, symbol) : NULL;
+	if (table)
+		return table;
+	skip(1, "%s is not built", path);
+	for (int k = 0; k < n; k++)
+		if (strcmp(sample[k].section, name) == 0)
+			sample[k].key[0] = '\0';
+	return NULL;
+}
+
+static void plugin_in_sample(struct sample *sample, int n, const char *name, struct config *config)
+{
+	const coll_backend_t *backend = plugin_table(sample, n, "coll", name, COLL_BACKEND_SYMBOL);
+	char priority[16];
+
+	if (!backend)
 		return;
-	}
 	snprintf(priority, sizeof(priority), "%d", (int)backend->priority);
 	in_sample(sample, n, name, "priority", priority);
-	for (k = 0; k < backend->option_count; k++)
-		in_sample(sample, n, name, backend->options[k].key, backend->options[k].fallback);
-	is_int(config_declare(config, name, backend->options, backend->option_count), 0,
-	       "values of [%s] are good: %s", name, error_text());
+	options_in_sample(sample, n, name, config, backend->options, backend->option_count);
 }
 
 static void observer_in_sample(struct sample *sample, int n, const char *name,
 			       struct config *config)
 {
-	const char *top = getenv("top_builddir");
-	const coll_observer_t *observer;
-	char path[4096];
-	void *file;
+	const coll_observer_t *observer =
+		plugin_table(sample, n, "observer", name, COLL_OBSERVER_SYMBOL);
 
-	snprintf(path, sizeof(path), "%s/.libs/observer_%s.so", top ? top : ".", name);
-	file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	observer = file ? dlsym(file, COLL_OBSERVER_SYMBOL) : NULL;
-	if (!ok(observer != NULL, "%s has its table", path))
-		return;
-	for (uint32_t k = 0; k < observer->option_count; k++)
-		in_sample(sample, n, name, observer->options[k].key, observer->options[k].fallback);
-	is_int(config_declare(config, name, observer->options, observer->option_count), 0,
-	       "values of [%s] are good: %s", name, error_text());
+	if (observer)
+		options_in_sample(sample, n, name, config, observer->options,
+				  observer->option_count);
 }
 
 static void test_sample(void)
@@ -496,6 +504,7 @@ static void test_sample(void)
 	plugin_in_sample(sample, n, "ucc", config);
 	plugin_in_sample(sample, n, "ucx", config);
 	observer_in_sample(sample, n, "otlp", config);
+	observer_in_sample(sample, n, "timeline", config);
 	for (i = 0; i < n; i++)
 		if (sample[i].key[0])
 			ok(0, "%s.%s exists", sample[i].section, sample[i].key);

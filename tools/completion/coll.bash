@@ -73,6 +73,15 @@ _coll_perf() {
     esac
 }
 
+_coll_trace() {
+    case $1/$2 in
+    */--slowest) ;;
+    -*) _coll_words '-o --output --json --slowest --goal --chakra -h --help' "$1" ;;
+    */trace) _coll_words 'merge report export' "$1" ;;
+    *) mapfile -t COMPREPLY < <(compgen -f -- "$1") ;;
+    esac
+}
+
 _coll_doctor() {
     _coll_words '--json --no-links --strict -h --help' "$1"
 }
@@ -197,11 +206,11 @@ _coll() {
 
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        _coll_words 'help check doctor explain info model perf prove run -h --help -V --version' "$current"
+        _coll_words 'help check doctor explain info model perf prove run trace -h --help -V --version' "$current"
         return
     fi
     case ${COMP_WORDS[1]} in
-    help) _coll_words 'check doctor explain info model perf prove run' "$current" ;;
+    help) _coll_words 'check doctor explain info model perf prove run trace' "$current" ;;
     check) _coll_check "$current" "$previous" ;;
     doctor) _coll_doctor "$current" ;;
     explain) _coll_explain "$current" "$previous" ;;
@@ -210,6 +219,7 @@ _coll() {
     perf) _coll_perf "$current" "$previous" ;;
     prove) _coll_prove "$current" "$previous" ;;
     run) _coll_run "$current" "$previous" ;;
+    trace) _coll_trace "$current" "$previous" ;;
     esac
 }
 

@@ -54,3 +54,4 @@ complete -c coll -n '__coll_is run' -x -l stdin -a '0 none'
 complete -c coll -n '__coll_is info' -f -a '(__coll_info_names options notes)'
 complete -c coll -n '__coll_is info' -x -s o -l option -a '(__coll_info_names options notes)'
 complete -c coll -n '__coll_is check' -x -s o -l only -a "(coll check --list 2>/dev/null | sed 's/ .*//')"
+complete -c coll -n '__coll_is trace; and test (count (commandline -opc)) -eq 2' -f -a 'merge report export'

@@ -59,6 +59,7 @@ _coll() {
         run) _command_names -e || _files ;;
         check) _files -g '*.so' ;;
         explain) _files ;;
+        trace) if ((CURRENT == 3)); then compadd merge report export; else _files; fi ;;
         esac
     fi
 }

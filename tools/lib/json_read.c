@@ -171,25 +171,36 @@ static char *read_file(const char *path)
 	return text;
 }
 
-struct json_value *json_read(const char *command, const char *path)
+struct json_value *json_parse(const char *text, const char **wrong, size_t *at)
 {
-	char *text = read_file(path);
 	struct read_state s = {.begin = text, .at = text};
-	struct json_value *value;
+	struct json_value *value = read_value(&s);
 
-	if (text == NULL) {
-		fprintf(stderr, "coll %s: cannot read '%s': %s\n", command, path, strerror(errno));
-		return NULL;
-	}
-	value = read_value(&s);
 	read_skip(&s);
 	if (value != NULL && *s.at != '\0') {
 		json_free(value);
 		value = read_wrong(&s, "more text follows the document");
 	}
+	*wrong = s.wrong;
+	*at = (size_t)(s.at - s.begin);
+	return value;
+}
+
+struct json_value *json_read(const char *command, const char *path)
+{
+	char *text = read_file(path);
+	struct json_value *value;
+	const char *wrong;
+	size_t at;
+
+	if (text == NULL) {
+		fprintf(stderr, "coll %s: cannot read '%s': %s\n", command, path, strerror(errno));
+		return NULL;
+	}
+	value = json_parse(text, &wrong, &at);
 	if (value == NULL)
-		fprintf(stderr, "coll %s: '%s' is no JSON document: byte %td: %s\n", command, path,
-			s.at - s.begin, s.wrong);
+		fprintf(stderr, "coll %s: '%s' is no JSON document: byte %zu: %s\n", command, path,
+			at, wrong);
 	free(text);
 	return value;
 }

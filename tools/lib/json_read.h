@@ -3,6 +3,8 @@
 #ifndef TOOLS_JSON_READ_H
 #define TOOLS_JSON_READ_H
 
+#include <stddef.h>
+
 enum json_kind { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
 
 struct json_value {
@@ -16,6 +18,11 @@ struct json_value {
 
 /* Reads a file.  Returns NULL after printing "coll COMMAND: ..." with the reason.  The caller frees it by json_free. */
 struct json_value *json_read(const char *command, const char *path);
+/*
+ * Reads a document out of text that ends with '\0'.  Returns NULL with the reason in *wrong, and in *at the byte where it
+ * was found.
+ */
+struct json_value *json_parse(const char *text, const char **wrong, size_t *at);
 void json_free(struct json_value *value);
 
 /* Returns the member of an object, or NULL: `value` may be NULL. */

@@ -110,7 +110,6 @@ const struct perf_kind perf_kinds[] = {
 	 .number = COLL_KIND_ALLREDUCE,
 	 .reduces = 1,
 	 .in_place = 1,
-	 .factor = PERF_FACTOR_TWICE,
 	 .call = kind_allreduce},
 	{.name = "broadcast",
 	 .number = COLL_KIND_BROADCAST,
@@ -127,63 +126,53 @@ const struct perf_kind perf_kinds[] = {
 	 .number = COLL_KIND_ALLGATHER,
 	 .in_place = 1,
 	 .recv_parts = 1,
-	 .factor = PERF_FACTOR_PART,
 	 .call = kind_allgather},
 	{.name = "reduce_scatter",
 	 .number = COLL_KIND_REDUCE_SCATTER,
 	 .reduces = 1,
 	 .in_place = 1,
 	 .send_parts = 1,
-	 .factor = PERF_FACTOR_PART,
 	 .call = kind_reduce_scatter},
 	{.name = "alltoall",
 	 .number = COLL_KIND_ALLTOALL,
 	 .send_parts = 1,
 	 .recv_parts = 1,
-	 .factor = PERF_FACTOR_PART,
 	 .call = kind_alltoall},
 	{.name = "gather",
 	 .number = COLL_KIND_GATHER,
 	 .rooted = 1,
 	 .recv_parts = 1,
-	 .factor = PERF_FACTOR_PART,
 	 .call = kind_gather},
 	{.name = "scatter",
 	 .number = COLL_KIND_SCATTER,
 	 .rooted = 1,
 	 .send_parts = 1,
-	 .factor = PERF_FACTOR_PART,
 	 .call = kind_scatter},
 	{.name = "allgatherv",
 	 .number = COLL_KIND_ALLGATHERV,
 	 .in_place = 1,
 	 .recv_parts = 1,
-	 .factor = PERF_FACTOR_PART,
 	 .call = kind_allgatherv},
 	{.name = "reduce_scatterv",
 	 .number = COLL_KIND_REDUCE_SCATTERV,
 	 .reduces = 1,
 	 .in_place = 1,
 	 .send_parts = 1,
-	 .factor = PERF_FACTOR_PART,
 	 .call = kind_reduce_scatterv},
 	{.name = "alltoallv",
 	 .number = COLL_KIND_ALLTOALLV,
 	 .send_parts = 1,
 	 .recv_parts = 1,
-	 .factor = PERF_FACTOR_PART,
 	 .call = kind_alltoallv},
 	{.name = "gatherv",
 	 .number = COLL_KIND_GATHERV,
 	 .rooted = 1,
 	 .recv_parts = 1,
-	 .factor = PERF_FACTOR_PART,
 	 .call = kind_gatherv},
 	{.name = "scatterv",
 	 .number = COLL_KIND_SCATTERV,
 	 .rooted = 1,
 	 .send_parts = 1,
-	 .factor = PERF_FACTOR_PART,
 	 .call = kind_scatterv},
 	{.name = "scan",
 	 .number = COLL_KIND_SCAN,
@@ -208,16 +197,4 @@ const struct perf_kind *perf_find_kind(const char *name)
 		if (strcmp(kind->name, name) == 0)
 			return kind;
 	return NULL;
-}
-
-/* The formulas come from nccl-tests, doc/PERFORMANCE.md; for gather and scatter from its source. */
-double perf_bus_factor(const struct perf_kind *kind, int nranks)
-{
-	double n = nranks;
-
-	switch (kind->factor) {
-	case PERF_FACTOR_TWICE: return 2 * (n - 1) / n;
-	case PERF_FACTOR_PART: return (n - 1) / n;
-	default: return 1;
-	}
 }

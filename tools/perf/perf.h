@@ -15,9 +15,6 @@
 struct tool_command;
 extern const struct tool_command tool_perf;
 
-/* The ratio between the bytes of the call and the bytes that each link must carry. */
-enum perf_factor { PERF_FACTOR_ONE, PERF_FACTOR_PART, PERF_FACTOR_TWICE };
-
 struct perf_case;
 
 struct perf_kind {
@@ -30,15 +27,12 @@ struct perf_kind {
 	int recv_parts;
 	int no_data; /* 1: a barrier */
 	int scans;   /* the result is of the ranks 1: up to this rank, 2: before it */
-	enum perf_factor factor;
 	coll_result_t (*call)(const struct perf_case *c, const void *send, void *recv);
 };
 
 /* The collectives, ended by a NULL name. */
 extern const struct perf_kind perf_kinds[];
 const struct perf_kind *perf_find_kind(const char *name);
-/* Returns bus bandwidth divided by algorithm bandwidth. */
-double perf_bus_factor(const struct perf_kind *kind, int nranks);
 
 /* One row of the output: the call that each rank makes. */
 struct perf_case {

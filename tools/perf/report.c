@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "lib/kinds.h"
 #include "perf/perf.h"
 
 static const char *const report_heading[] = {
@@ -108,7 +109,7 @@ static void report_table_half(const struct perf_case *c, const struct perf_row *
 		return;
 	}
 	printf("  %7.*f  %6.2f  %6.2f ", digits, t->mean, bw,
-	       bw * perf_bus_factor(c->kind, c->nranks));
+	       bw * kinds_bus_factor(c->kind->number, c->nranks));
 	if (row->wrong[place] < 0)
 		printf("%6s", "N/A");
 	else
@@ -168,7 +169,7 @@ static void report_csv(const struct perf_report *report, const struct perf_case 
 
 	printf("%s,%zu,%zu,%s,%s,%d,%s,%.3f,%.3f,%.3f,%.6g,%.6g,", c->kind->name, c->size, c->count,
 	       report_dtype(c), report_op(c), c->kind->rooted ? c->root : -1, place ? "in" : "out",
-	       t->mean, t->min, t->median, bw, bw * perf_bus_factor(c->kind, c->nranks));
+	       t->mean, t->min, t->median, bw, bw * kinds_bus_factor(c->kind->number, c->nranks));
 	if (row->wrong[place] >= 0)
 		printf("%" PRId64, row->wrong[place]);
 	if (report->percentiles)
@@ -195,7 +196,7 @@ static void report_json_half(struct perf_report *report, const char *key, const 
 	if (report->issue)
 		json_number(json, "issue_ns", t->issue);
 	json_number(json, "algbw_gbps", bw);
-	json_number(json, "busbw_gbps", bw * perf_bus_factor(c->kind, c->nranks));
+	json_number(json, "busbw_gbps", bw * kinds_bus_factor(c->kind->number, c->nranks));
 	if (row->wrong[place] < 0)
 		json_null(json, "wrong");
 	else
@@ -233,7 +234,7 @@ static void report_chart(struct perf_report *report, const struct perf_case *c,
 					 .size = (double)c->size,
 					 .time = row->times[0].mean,
 					 .busbw = report_algbw(c, &row->times[0]) *
-						  perf_bus_factor(c->kind, c->nranks)};
+						  kinds_bus_factor(c->kind->number, c->nranks)};
 
 	if (report->svg != NULL && c->size > 0)
 		perf_chart_add(&report->chart, &point);
@@ -243,8 +244,8 @@ void perf_report_row(struct perf_report *report, const struct perf_case *c,
 		     const struct perf_row *row)
 {
 	for (int place = 0; place <= row->in_place; place++) {
-		report->bus_sum +=
-			report_algbw(c, &row->times[place]) * perf_bus_factor(c->kind, c->nranks);
+		report->bus_sum += report_algbw(c, &row->times[place]) *
+				   kinds_bus_factor(c->kind->number, c->nranks);
 		report->bus_count++;
 		if (row->wrong[place] > 0)
 			report->wrong += row->wrong[place];

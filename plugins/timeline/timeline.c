@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * timeline.c - the observer `timeline`: a file a rank that Perfetto opens.  This file has the ring between event() and the
+ * thread that writes, and the timelines of the process.
+ */
+#include "timeline.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	TIMELINE_EVERY_MS = 50,
+	TIMELINE_FIRST_MS = 5,   /* jobs that fail at once leave a timeline, too */
+	TIMELINE_LOCK_MS = 5000, /* a file system that hangs must not hang the job */
+	TIMELINE_STACK = 256 << 10,
+	TIMELINE_LOOK = 1024 /* event() looks every so many records whether the ring is half full */
+};
+
+/* The timelines of this process.  `lock` guards all that is not atomic; event() does not take it. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	struct timeline *first;
+	pthread_t thread;
+	pid_t process; /* 0: nothing is begun in this process */
+	int users, stop;
+} timelines = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void timeline_warn(struct timeline *timeline, const char *fmt, ...)
+{
+	const struct timeline_user *user = timeline->users;
+	char text[TIMELINE_PATH + 512];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	if (user)
+		user->host->log(user->host, COLL_LOG_WARN, text);
+}
+
+/* ---------------------------------------------------------------------- the ring -- */
+
+/*
+ * Takes the next record to fill, or returns NULL if the ring is full.  A record's `turn` is its place when a producer may
+ * have it, and one more when the reader may.
+ */
+static struct timeline_record *ring_take(struct timeline *timeline, uint64_t *place)
+{
+	uint64_t at = atomic_load_explicit(&timeline->head, memory_order_relaxed);
+
+	for (;;) {
+		struct timeline_record *record = &timeline->ring[at & (TIMELINE_RECORDS - 1)];
+		const uint64_t turn = atomic_load_explicit(&record->turn, memory_order_acquire);
+
+		if (turn < at)
+			return NULL;
+		if (turn == at && atomic_compare_exchange_weak_explicit(
+					  &timeline->head, &at, at + 1, memory_order_relaxed,
+					  memory_order_relaxed)) {
+			*place = at;
+			return record;
+		}
+		if (turn != at)
+			at = atomic_load_explicit(&timeline->head, memory_order_relaxed);
+	}
+}
+
+static void ring_begin(struct timeline *timeline)
+{
+	timeline->head = 0;
+	timeline->tail = 0;
+	timeline->crowded = 0;
+	for (uint64_t i = 0; i < TIMELINE_RECORDS; i++)
+		timeline->ring[i].turn = i;
+}
+
+/* Turns the records of the ring into text. */
+static void ring_drain(struct timeline *timeline)
+{
+	const uint64_t lost = atomic_load_explicit(&timeline->lost, memory_order_relaxed);
+	uint64_t at = timeline->tail;
+
+	for (;;) {
+		struct timeline_record *record = &timeline->ring[at & (TIMELINE_RECORDS - 1)];
+
+		if (atomic_load_explicit(&record->turn, memory_order_acquire) != at + 1)
+			break;
+		timeline_text_event(timeline, record);
+		timeline_more_free(record->more);
+		atomic_store_explicit(&record->turn, at + TIMELINE_RECORDS, memory_order_release);
+		atomic_store_explicit(&timeline->tail, ++at, memory_order_relaxed);
+	}
+	atomic_store_explicit(&timeline->crowded, 0, memory_order_relaxed);
+	if (lost != timeline->swept)
+		timeline_text_sweep(timeline);
+	timeline->swept = lost;
+}
+
+/* A signal between the thread's look and its sleep is lost; the thread then comes after TIMELINE_EVERY_MS. */
+static void ring_ask(struct timeline *timeline, uint64_t place, int now)
+{
+	if (!now && (place % TIMELINE_LOOK ||
+		     place - atomic_load_explicit(&timeline->tail, memory_order_relaxed) <
+			     TIMELINE_RECORDS / 2))
+		return;
+	if (!now)
+		atomic_store_explicit(&timeline->crowded, 1, memory_order_relaxed);
+	pthread_cond_signal(&timelines.wake);
+}
+
+/* ------------------------------------------------------------------------ event() -- */
+
+static char *event_copy(const char *text)
+{
+	return text ? strdup(text) : NULL;
+}
+
+/* The texts of a COMM or FAILURE; NULL without memory. */
+static struct timeline_more *event_more(const coll_observed_t *event)
+{
+	struct timeline_more *more = calloc(1, sizeof(*more));
+	const size_t ranks = (size_t)event->nranks * sizeof(int32_t);
+
+	if (!more)
+		return NULL;
+	more->comm_id = strdup(event->comm_id ? event->comm_id : "?");
+	more->text = event_copy(event->text);
+	more->host = event_copy(event->host);
+	more->backend = event_copy(event->backend);
+	more->rank = event->rank;
+	more->nranks = event->nranks;
+	more->job = event->job;
+	more->parent = event->parent;
+	if (event->world_ranks && event->nranks > 0)
+		more->world_ranks = malloc(ranks);
+	if (more->world_ranks)
+		memcpy(more->world_ranks, event->world_ranks, ranks);
+	if (more->comm_id)
+		return more;
+	timeline_more_free(more);
+	return NULL;
+}
+
+static void event_fill(struct timeline_record *record, const coll_observed_t *event)
+{
+	record->time_ns = event->time_ns;
+	record->comm = event->comm;
+	record->number = event->number;
+	record->collective = event->collective;
+	record->count = event->count;
+	record->bytes = event->bytes;
+	record->stream = event->stream;
+	record->peer = event->peer;
+	record->tag = event->tag;
+	record->code = event->code;
+	record->step = event->step;
+	record->index = event->index;
+	record->dtype = event->dtype;
+	record->op = event->op;
+	record->kind = (int16_t)event->kind;
+	record->what = (uint8_t)event->what;
+	record->phase = (uint8_t)event->phase;
+	record->send_memory = (uint8_t)event->send_memory;
+	record->recv_memory = (uint8_t)event->recv_memory;
+	record->thread = 0;
+	record->more = NULL;
+	record->algorithm = event->algorithm;
+	record->lane = (uint8_t)event->lane;
+}
+
+/* Later minors may tell of more; and while the ring is half full, steps and copies give way to calls. */
+static int event_is_wanted(struct timeline *timeline, const coll_observed_t *event)
+{
+	if (event->what > COLL_OBSERVE_FAILURE || event->phase < COLL_OBSERVED_ISSUED ||
+	    event->phase > COLL_OBSERVED_END)
+		return 0;
+	if (!(event->what & (COLL_OBSERVE_STEP | COLL_OBSERVE_COPY)) ||
+	    !atomic_load_explicit(&timeline->crowded, memory_order_relaxed))
+		return 1;
+	atomic_fetch_add_explicit(&timeline->lost, 1, memory_order_relaxed);
+	return 0;
+}
+
+static void timeline_event(void *state, const coll_observed_t *event)
+{
+	struct timeline *timeline = ((struct timeline_user *)state)->timeline;
+	struct timeline_record *record;
+	uint64_t place;
+
+	if (!event_is_wanted(timeline, event))
+		return;
+	record = ring_take(timeline, &place);
+	if (!record) {
+		atomic_fetch_add_explicit(&timeline->lost, 1, memory_order_relaxed);
+		return;
+	}
+	event_fill(record, event);
+	if (event->what == COLL_OBSERVE_WAIT)
+		record->thread = (uint64_t)(uintptr_t)pthread_self();
+	if ((event->what == COLL_OBSERVE_COMM && event->phase == COLL_OBSERVED_BEGIN) ||
+	    event->what == COLL_OBSERVE_FAILURE)
+		record->more = event_more(event);
+	atomic_store_explicit(&record->turn, place + 1, memory_order_release);
+	ring_ask(timeline, place, event->what == COLL_OBSERVE_FAILURE);
+}
+
+/* ---------------------------------------------------------------------- the thread -- */
+
+static void timelines_write(void)
+{
+	for (struct timeline *timeline = timelines.first; timeline; timeline = timeline->next)
+		if (timeline->users) {
+			ring_drain(timeline);
+			timeline_file_write(timeline);
+		}
+}
+
+static void *timelines_run(void *arg)
+{
+	int every_ms = TIMELINE_FIRST_MS;
+
+	(void)arg;
+	pthread_mutex_lock(&timelines.lock);
+	while (!timelines.stop) {
+		clock_cond_wait(&timelines.wake, &timelines.lock, clock_deadline(every_ms));
+		timelines_write();
+		every_ms = every_ms * 2 < TIMELINE_EVERY_MS ? every_ms * 2 : TIMELINE_EVERY_MS;
+	}
+	pthread_mutex_unlock(&timelines.lock);
+	return NULL;
+}
+
+/* The thread takes no signals of the program. */
+static int timelines_start(void)
+{
+	pthread_attr_t attr;
+	sigset_t all, before;
+	int code;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, TIMELINE_STACK);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	timelines.stop = 0;
+	code = pthread_create(&timelines.thread, &attr, timelines_run, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	return code;
+}
+
+/* A process that fork has made has no thread, and its parent's timelines are not its own. */
+static void timelines_here(void)
+{
+	const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+
+	if (timelines.process == getpid())
+		return;
+	timelines.lock = fresh;
+	timelines.first = NULL;
+	timelines.users = 0;
+	clock_cond_init(&timelines.wake);
+	timelines.process = getpid();
+}
+
+/* --------------------------------------------------------------- open() and close() -- */
+
+/* Returns the timeline of the path, which an earlier communicator of this process may have begun. */
+static struct timeline *timelines_find(const char *path)
+{
+	struct timeline *timeline = timelines.first;
+
+	while (timeline && strcmp(timeline->path, path) != 0)
+		timeline = timeline->next;
+	if (timeline)
+		return timeline;
+	timeline = calloc(1, sizeof(*timeline));
+	if (!timeline)
+		return NULL;
+	timeline->file.fd = -1;
+	snprintf(timeline->path, sizeof(timeline->path), "%s", path);
+	timeline->next = timelines.first;
+	timelines.first = timeline;
+	return timeline;
+}
+
+static void timeline_release(struct timeline *timeline)
+{
+	free(timeline->ring);
+	free(timeline->text);
+	timeline->ring = NULL;
+	timeline->text = NULL;
+	timeline->room = timeline->used = 0;
+}
+
+static coll_result_t timeline_begin(struct timeline *timeline, const coll_observer_host_t *host,
+				    coll_error_t *err)
+{
+	coll_result_t code;
+
+	timeline->ring = aligned_alloc(64, TIMELINE_RECORDS * sizeof(*timeline->ring));
+	timeline->text = malloc(TIMELINE_TEXT);
+	timeline->room = TIMELINE_TEXT;
+	timeline->rank = host->rank;
+	timeline->nranks = host->nranks;
+	timeline->full = 0;
+	timeline->file.limit = (uint64_t)host->option_int(host, "bytes");
+	snprintf(timeline->host, sizeof(timeline->host), "%s", host->host_name);
+	code = timeline->ring && timeline->text
+		       ? timeline_file_open(timeline, err)
+		       : error_fill(err, COLL_ERR_NO_MEMORY, "no memory for a timeline");
+	if (code) {
+		timeline_release(timeline);
+		return code;
+	}
+	ring_begin(timeline);
+	timeline_text_begin(timeline);
+	return COLL_SUCCESS;
+}
+
+static void timeline_end(struct timeline *timeline)
+{
+	ring_drain(timeline);
+	timeline_text_end(timeline);
+	timeline_file_write(timeline);
+	timeline_file_close(timeline);
+}
+
+/* Adds a user to the timeline of the path.  The caller has the lock. */
+static coll_result_t timeline_join(struct timeline_user *user, const char *path, coll_error_t *err)
+{
+	struct timeline *timeline = timelines_find(path);
+	coll_result_t code;
+
+	if (!timeline)
+		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory for a timeline");
+	if (!timeline->users) {
+		code = timeline_begin(timeline, user->host, err);
+		if (code)
+			return code;
+	}
+	if (timelines.users == 0 && timelines_start()) {
+		timeline_end(timeline);
+		timeline_release(timeline);
+		return error_fill(err, COLL_ERR_SYSTEM, "the thread of a timeline cannot start");
+	}
+	timelines.users++;
+	user->timeline = timeline;
+	user->next = timeline->users;
+	timeline->users = user;
+	timeline_file_write(timeline);
+	return COLL_SUCCESS;
+}
+
+static coll_result_t timeline_path(const coll_observer_host_t *host, char path[TIMELINE_PATH],
+				   coll_error_t *err)
+{
+	const char *pattern = host->option(host, "file");
+
+	if (!pattern || !pattern[0])
+		pattern = "timeline.%r.json";
+	if (host->nranks > 1 && !strstr(pattern, "%r"))
+		return error_fill(err, COLL_ERR_INVALID_ARGUMENT,
+				  "the timeline '%s' is one file for all ranks: expected %%r (the "
+				  "rank) in its name, as in job.%%r.json",
+				  pattern);
+	return host->expand(host, pattern, path, TIMELINE_PATH, err);
+}
+
+static coll_result_t timeline_open(const coll_observer_host_t *host, void **state,
+				   coll_error_t *err)
+{
+	struct timeline_user *user;
+	char path[TIMELINE_PATH];
+	coll_result_t code = timeline_path(host, path, err);
+
+	if (code)
+		return code;
+	user = calloc(1, sizeof(*user));
+	if (!user)
+		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory for a timeline");
+	user->host = host;
+	timelines_here();
+	if (clock_lock_within(&timelines.lock, TIMELINE_LOCK_MS)) {
+		code = timeline_join(user, path, err);
+		pthread_mutex_unlock(&timelines.lock);
+	} else {
+		code = error_fill(err, COLL_ERR_TIMEOUT,
+				  "another timeline of this process cannot be written for %d s",
+				  TIMELINE_LOCK_MS / 1000);
+	}
+	if (code)
+		free(user);
+	else
+		*state = user;
+	return code;
+}
+
+static void timeline_leave(struct timeline_user *user)
+{
+	struct timeline *timeline = user->timeline;
+	struct timeline_user **at = &timeline->users;
+	const uint64_t lost = atomic_load(&timeline->lost);
+
+	if (!user->next && timeline->users == user) {
+		timeline_end(timeline);
+		if (lost)
+			timeline_warn(timeline,
+				      "the timeline '%s' lacks %llu events, which came faster than "
+				      "they could be written",
+				      timeline->path, (unsigned long long)lost);
+		timeline_release(timeline);
+	}
+	while (*at != user)
+		at = &(*at)->next;
+	*at = user->next;
+	free(user);
+}
+
+static void timeline_close(void *state)
+{
+	pthread_t thread;
+	int last;
+
+	pthread_mutex_lock(&timelines.lock);
+	thread = timelines.thread;
+	timeline_leave(state);
+	last = --timelines.users == 0;
+	timelines.stop = last;
+	if (last)
+		pthread_cond_signal(&timelines.wake);
+	pthread_mutex_unlock(&timelines.lock);
+	if (last)
+		pthread_join(thread, NULL);
+}
+
+/* A program that ends without coll_comm_destroy leaves whole files, too. */
+__attribute__((destructor)) static void timelines_exit(void)
+{
+	if (timelines.process != getpid() || !timelines.users ||
+	    !clock_lock_within(&timelines.lock, TIMELINE_LOCK_MS))
+		return;
+	for (struct timeline *timeline = timelines.first; timeline; timeline = timeline->next)
+		if (timeline->users) {
+			timeline_end(timeline);
+			timeline->file.broken = 1;
+		}
+	pthread_mutex_unlock(&timelines.lock);
+}
+
+/* -------------------------------------------------------------------- the observer -- */
+
+static const coll_option_t timeline_options[] = {
+	{.key = "file",
+	 .fallback = "",
+	 .unit = "",
+	 .help = "file of a rank, with %r (rank), %h (host), %p (process id), %j (job); unset: "
+		 "the option `timeline`, or else timeline.%r.json",
+	 .type = COLL_OPTION_STRING},
+	{.key = "bytes",
+	 .fallback = "1G",
+	 .unit = "bytes",
+	 .help = "largest file of a rank; the timeline ends there",
+	 .min = 256 << 10,
+	 .max = INT64_C(1) << 50,
+	 .type = COLL_OPTION_BYTES},
+};
+
+COLL_OBSERVER_EXPORT const coll_observer_t coll_observer_v1 = {
+	.size = sizeof(coll_observer_t),
+	.abi_minor = COLL_OBSERVER_ABI_MINOR,
+	.wants = COLL_OBSERVE_COMM | COLL_OBSERVE_CALL | COLL_OBSERVE_STEP | COLL_OBSERVE_COPY |
+		 COLL_OBSERVE_MESSAGE | COLL_OBSERVE_WAIT | COLL_OBSERVE_FAILURE,
+	.name = "timeline",
+	.version = "1.0",
+	.description = "writes a file a rank that Perfetto and chrome://tracing open",
+	.options = timeline_options,
+	.option_count = sizeof(timeline_options) / sizeof(timeline_options[0]),
+	.option_size = sizeof(coll_option_t),
+	.open = timeline_open,
+	.event = timeline_event,
+	.close = timeline_close,
+};

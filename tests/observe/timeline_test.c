@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * timeline_test.c - the observer timeline alone, told of events by this program: threads that tell at the same time, more
+ * events than it can keep up with, ends without begins, forks, and what an event costs.
+ */
+#include <coll/observer.h>
+#include <coll/introspect.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../lib/tap.h"
+
+enum { THREADS = 4, CALLS = 2000, FLOOD = 200000, TEXT = 1 << 20 };
+
+static const coll_observer_t *timeline;
+static char directory[256], file_option[300], last_warning[4096];
+static int warnings;
+
+/* ---------------------------------------------------------------------- the core -- */
+
+static const char *host_option(const coll_observer_host_t *host, const char *key)
+{
+	(void)host;
+	return strcmp(key, "file") == 0 ? file_option : NULL;
+}
+
+static int64_t host_option_int(const coll_observer_host_t *host, const char *key)
+{
+	(void)host;
+	return strcmp(key, "bytes") == 0 ? INT64_C(1) << 30 : 0;
+}
+
+static void host_log(const coll_observer_host_t *host, int32_t level, const char *text)
+{
+	(void)host;
+	(void)level;
+	warnings++;
+	snprintf(last_warning, sizeof(last_warning), "%s", text);
+}
+
+static coll_result_t host_expand(const coll_observer_host_t *host, const char *pattern, char *out,
+				 uint64_t size, coll_error_t *err)
+{
+	(void)host;
+	(void)err;
+	snprintf(out, size, "%s", pattern);
+	return COLL_SUCCESS;
+}
+
+static const coll_observer_host_t host = {.size = sizeof(host),
+					  .rank = 0,
+					  .nranks = 1,
+					  .host_name = "ho\"st\\\n",
+					  .backend = "none",
+					  .option = host_option,
+					  .option_int = host_option_int,
+					  .log = host_log,
+					  .expand = host_expand};
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void tell(void *state, uint32_t what, int phase, uint64_t comm, uint64_t number)
+{
+	coll_observed_t event = {.size = sizeof(event),
+				 .what = what,
+				 .phase = phase,
+				 .time_ns = now_ns(),
+				 .comm = comm,
+				 .comm_id = "7",
+				 .nranks = 1,
+				 .kind = what == COLL_OBSERVE_WAIT ? 0 : COLL_KIND_ALLREDUCE,
+				 .number = number,
+				 .collective = number,
+				 .dtype = COLL_FLOAT32,
+				 .op = COLL_SUM,
+				 .peer = -1,
+				 .count = 4,
+				 .bytes = 16,
+				 .algorithm = "ring",
+				 .text = "a \"text\"\twith \xff bytes"};
+
+	timeline->event(state, &event);
+}
+
+static void *begin(const char *name)
+{
+	coll_error_t err = {.size = sizeof(err)};
+	void *state = NULL;
+
+	snprintf(file_option, sizeof(file_option), "%s/%s", directory, name);
+	warnings = 0;
+	ok(!timeline->open(&host, &state, &err), "%s: opens: %s", name, err.text);
+	return state;
+}
+
+/* ------------------------------------------------------------------------ the file -- */
+
+static char *read_all(void)
+{
+	static char text[TEXT];
+	FILE *file = fopen(file_option, "r");
+	size_t n = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+
+	if (file)
+		fclose(file);
+	text[n] = '\0';
+	return text;
+}
+
+static void is_whole(const char *what)
+{
+	char command[1024];
+	const char *top = getenv("top_srcdir");
+
+	snprintf(command, sizeof(command), "python3 %s/tests/tools/trace_check.py events %s",
+		 top ? top : ".", file_option);
+	if (system("python3 -c pass") != 0)
+		skip(1, "python3 is not here");
+	else
+		ok(system(command) == 0, "%s: the file is in the format", what);
+}
+
+/* How often the text is in the file. */
+static long count(const char *text)
+{
+	FILE *file = fopen(file_option, "r");
+	char line[8192];
+	long n = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		n += strstr(line, text) != NULL;
+	if (file)
+		fclose(file);
+	return n;
+}
+
+/* -------------------------------------------------------------------------- tests -- */
+
+static void call(void *state, uint64_t comm, uint64_t number)
+{
+	tell(state, COLL_OBSERVE_CALL, COLL_OBSERVED_ISSUED, comm, number);
+	tell(state, COLL_OBSERVE_CALL, COLL_OBSERVED_BEGIN, comm, number);
+	tell(state, COLL_OBSERVE_WAIT, COLL_OBSERVED_BEGIN, comm, number);
+	tell(state, COLL_OBSERVE_CALL, COLL_OBSERVED_END, comm, number);
+	tell(state, COLL_OBSERVE_WAIT, COLL_OBSERVED_END, comm, number);
+}
+
+static void test_events(void)
+{
+	void *state = begin("events");
+
+	tell(state, COLL_OBSERVE_COMM, COLL_OBSERVED_BEGIN, 1, 0);
+	call(state, 1, 1);
+	tell(state, COLL_OBSERVE_CALL, COLL_OBSERVED_END, 1, 99);
+	tell(state, COLL_OBSERVE_CALL, COLL_OBSERVED_ISSUED, 1, 2);
+	tell(state, COLL_OBSERVE_CALL, COLL_OBSERVED_END, 1, 2);
+	tell(state, COLL_OBSERVE_CALL, COLL_OBSERVED_BEGIN, 1, 3);
+	tell(state, COLL_OBSERVE_CALL, 17, 1, 3);
+	tell(state, 1 << 20, COLL_OBSERVED_BEGIN, 1, 3);
+	tell(state, COLL_OBSERVE_FAILURE, COLL_OBSERVED_BEGIN, 1, 0);
+	tell(state, COLL_OBSERVE_COMM, COLL_OBSERVED_END, 1, 0);
+	timeline->close(state);
+	is_whole("events");
+	is_int(count("\"cat\":\"call\",\"name\":\"allreduce\""), 3, "three calls");
+	is_int(count("\"name\":\"wait for allreduce\""), 1, "a wait for a call");
+	is_int(count("\"unfinished\":1"), 1, "a call that has not ended");
+	is_int(count("\"name\":\"rank 0 (ho\\\"st\\\\ )\""), 1, "a host's name is escaped");
+	is_int(count("a \\\"text\\\" with \\ufffd bytes"), 1, "and a failure's text");
+	is_int(count("\"lost\":0"), 1, "nothing is lost");
+	is_int(warnings, 0, "no warning");
+}
+
+static void *tell_calls(void *state)
+{
+	static _Atomic uint64_t comms = 10;
+	const uint64_t comm = comms++;
+
+	for (uint64_t i = 1; i <= CALLS; i++) {
+		call(state, comm, i);
+		if (i % 100 == 0)
+			usleep(1000); /* the ring holds what comes meanwhile */
+	}
+	return NULL;
+}
+
+static void test_threads(void)
+{
+	pthread_t thread[THREADS];
+	void *state = begin("threads");
+
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&thread[i], NULL, tell_calls, state);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	timeline->close(state);
+	is_whole("threads");
+	is_int(count("\"cat\":\"call\""), THREADS * CALLS, "all calls of all threads");
+	is_int(count("waits of thread"), THREADS, "a row of waits for each thread");
+}
+
+static void test_flood(void)
+{
+	void *state = begin("flood");
+	int64_t from;
+	long calls;
+
+	for (int again = 0; again < 10; again++) {
+		from = now_ns();
+		for (uint64_t i = 1; i <= FLOOD; i++)
+			tell(state, COLL_OBSERVE_STEP,
+			     i % 2 ? COLL_OBSERVED_BEGIN : COLL_OBSERVED_END, 1, (i + 1) / 2);
+		diag("%.0f ns an event", (double)(now_ns() - from) / FLOOD);
+	}
+	timeline->close(state);
+	is_whole("flood");
+	calls = count("\"cat\":\"step\"");
+	ok(calls > 1000, "%ld of %d steps are in the file", calls, FLOOD * 5);
+	if (count("\"lost\":0,") == 0)
+		ok(strstr(last_warning, "which came faster than they could be written") != NULL,
+		   "a warning says what is lost: %s", last_warning);
+	else
+		ok(1, "nothing is lost");
+}
+
+static void test_again(void)
+{
+	void *state = begin("again"), *other;
+
+	call(state, 1, 1);
+	other = begin("again");
+	call(other, 2, 1);
+	timeline->close(state);
+	call(other, 2, 2);
+	timeline->close(other);
+	state = begin("again");
+	call(state, 3, 1);
+	timeline->close(state);
+	is_whole("again");
+	is_int(count("\"cat\":\"call\""), 4, "communicators at a time and in turn share a file");
+}
+
+static void test_fork(void)
+{
+	void *state = begin("fork"), *own;
+	int status = -1;
+	pid_t child;
+
+	call(state, 1, 1);
+	child = fork();
+	if (child == 0) {
+		own = begin("child");
+		call(own, 1, 1);
+		timeline->close(own);
+		_exit(strstr(read_all(), "\"at\":\"end\"") == NULL);
+	}
+	waitpid(child, &status, 0);
+	is_int(status, 0, "a process that fork has made writes its own");
+	call(state, 1, 2);
+	timeline->close(state);
+	snprintf(file_option, sizeof(file_option), "%s/fork", directory);
+	is_whole("fork");
+	is_int(count("\"cat\":\"call\""), 2, "and the parent goes on");
+}
+
+static void test_while_it_runs(void)
+{
+	void *state = begin("runs");
+	struct stat st;
+
+	call(state, 1, 1);
+	for (int i = 0; i < 2000 && !strstr(read_all(), "\"cat\":\"call\""); i++)
+		usleep(10000);
+	is_whole("while it runs");
+	ok(stat(file_option, &st) == 0 && (st.st_mode & 0777) == 0600, "mode 0600");
+	timeline->close(state);
+}
+
+int main(void)
+{
+	const char *top = getenv("top_builddir");
+	char path[4096];
+	void *file;
+
+	snprintf(path, sizeof(path), "%s/.libs/observer_timeline.so", top ? top : ".");
+	file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	timeline = file ? dlsym(file, COLL_OBSERVER_SYMBOL) : NULL;
+	snprintf(directory, sizeof(directory), "/tmp/timeline_test.XXXXXX");
+	if (!timeline || !mkdtemp(directory))
+		bail_out("%s: %s", path, dlerror());
+	test_events();
+	test_threads();
+	test_flood();
+	test_again();
+	test_fork();
+	test_while_it_runs();
+	snprintf(path, sizeof(path), "rm -rf %s", directory);
+	ok(system(path) == 0, "the files are gone");
+	return done_testing();
+}

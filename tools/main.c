@@ -13,9 +13,11 @@
 #include "perf/perf.h"
 #include "prove/prove.h"
 #include "run/run.h"
+#include "top/top.h"
 
-static const struct tool_command *const main_commands[] = {
-	&tool_check, &tool_doctor, &tool_info, &tool_model, &tool_perf, &tool_prove, &tool_run};
+static const struct tool_command *const main_commands[] = {&tool_check, &tool_doctor, &tool_dump,
+							   &tool_info,  &tool_model,  &tool_perf,
+							   &tool_prove, &tool_run,    &tool_top};
 
 enum { MAIN_COMMANDS = sizeof(main_commands) / sizeof(main_commands[0]) };
 

@@ -25,11 +25,11 @@ static inline void queue_append(struct op *op, uint64_t group, int state)
 
 	lane_set_busy(lane);
 	op->next = NULL;
-	op->number = ++lane->issued;
+	op->logged = call_log_next(lane);
+	op->number = lane->issued;
 	op->group = group;
 	op->engine = lane->engine[op->call.engine];
 	op->state = state;
-	op->logged = call_log_slot(lane, op->number);
 	*op->logged = op->record;
 	if (op->collective) {
 		op->seq = op->logged->seq_or_tag = lane->seq++;

@@ -55,6 +55,8 @@ const coll_option_t config_core_options[] = {
 	TEXT("observers",
 	     "observers that are told of calls, steps, messages and failures (timeline,nvtx): "
 	     "names of plugins; unset: none"),
+	OPTION(COLL_OPTION_BOOL, "page", "yes", "", 0, 0,
+	       "keep a page in the user's runtime directory, for `coll top` and `coll dump`"),
 	WORDS("progress", "caller", "caller|thread",
 	      "thread that moves data between calls: caller (none) or thread (the library's own)"),
 	DURATION("poll", "20us", 0, 1 * S, "time that a wait polls before it yields the processor"),

@@ -17,6 +17,7 @@
 #include "transport/channel.h"
 #include "watch/call_log_dump.h"
 #include "watch/report.h"
+#include "watch/seen.h"
 #include "watch/stall_words.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -109,6 +110,7 @@ static void part_messages_end(struct lane *lane)
 
 /* In the order of their making. */
 static const struct comm_part parts[] = {
+	{"seen", .begin = seen_begin, .failed = seen_failed, .end = seen_end, .free = seen_free},
 	{"engines", .begin = part_engines, .end = part_engines_end, .free = part_engines_free},
 	{"composed", .begin = composed_new, .free = composed_free},
 	{"operations", .free = part_redops_free},
@@ -182,6 +184,7 @@ const struct comm_client comm_parts_client = {
 	.unstall = stall_end,
 	.check_left = stall_check_left,
 	.poll = stall_poll,
+	.note = seen_note_wait,
 	.ask = report_ask,
 	.ask_outside = stall_ask_outside,
 	.describe_missing = stall_describe_missing,

@@ -57,7 +57,7 @@ int native_now(struct lane *lane, const struct call *call)
 	}
 	record.issued_us = context_now(lane->context);
 	lane_set_busy(lane);
-	kept = call_log_slot(lane, ++lane->issued);
+	kept = call_log_next(lane);
 	*kept = record;
 	if (lane_observed(lane, COLL_OBSERVE_CALL))
 		observed_native_call(lane, call, record.seq_or_tag);

@@ -201,31 +201,37 @@ static int page_make_in(struct page *page, int directory, const char *name)
 	return code;
 }
 
-/* Tries one directory after the other.  The error is that of the last directory that has one. */
-static int page_make(struct page *page, const struct page_of *of)
+/* Makes the page in directory `n`. */
+static int page_make_at(struct page *page, const struct page_of *of, int n)
 {
 	const struct page_name name = {of->job, of->rank, (long)page->pid};
-	char text[128], path[PAGE_PATH], why[PAGE_PATH + 256] = "there is no directory for it";
-	int directory, code;
+	char text[128], path[PAGE_PATH];
+	const int directory = page_directory_open(n, 1, path);
+	int code;
 
+	if (directory < 0)
+		return COLL_ERR_SYSTEM;
+	if (of->rank == 0)
+		page_process_clean(directory);
 	page_name_write(&name, text);
+	snprintf(page->path, sizeof(page->path), "%s/%s", path, text);
+	code = page_make_in(page, directory, text);
+	close(directory);
+	return code ? error_set(code, "'%s': %s", path, error_text()) : COLL_SUCCESS;
+}
+
+/* Tries one directory after the other.  The error is that of the first directory that has one. */
+static int page_make(struct page *page, const struct page_of *of)
+{
+	char why[PAGE_PATH + 256] = "";
+
 	for (int n = 0; n < PAGE_DIRECTORIES; n++) {
-		directory = page_directory_open(n, 1, path);
-		if (directory < 0) {
-			if (error_text()[0])
-				snprintf(why, sizeof(why), "%s", error_text());
-			continue;
-		}
-		if (of->rank == 0)
-			page_process_clean(directory);
-		code = page_make_in(page, directory, text);
-		close(directory);
-		snprintf(page->path, sizeof(page->path), "%s/%s", path, text);
-		if (!code)
+		if (!page_make_at(page, of, n))
 			return COLL_SUCCESS;
-		snprintf(why, sizeof(why), "'%s': %s", path, error_text());
+		if (!why[0])
+			snprintf(why, sizeof(why), "%s", error_text());
 	}
-	return error_set(COLL_ERR_SYSTEM, "%s", why);
+	return error_set(COLL_ERR_SYSTEM, "%s", why[0] ? why : "there is no directory for it");
 }
 
 /* ------------------------------------------------------------------------ all of them -- */

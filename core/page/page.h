@@ -11,7 +11,7 @@
  *       head            PAGE_BLOCK bytes
  *       slot 0..63      PAGE_SLOT bytes each: struct page_comm, whose parts after `log` the rank allocates when it needs them
  *
- * Writer     The file is sparse.  The rank allocates the blocks of a part before it writes there, because a write to a
+ * Writer     The file is sparse.  The rank allocates the blocks of a part before it writes or reads there, because a touch of a
  *            hole of a file system that is full would end the process (SIGBUS).  For the same reason a user must not
  *            shorten a page; nobody else can, since the directory and the file are the user's alone.
  * Reader     Reads the file into memory of its own and maps nothing, so that no change of the file harms it.  Every byte

@@ -39,6 +39,8 @@ struct page {
 	dev_t device;
 	ino_t inode;
 	struct page_map *map;
+	uint64_t
+		taken; /* a bit for each slot.  The slots themselves may be holes, which nobody may even read */
 	char path[PAGE_PATH + 128];
 };
 
@@ -117,8 +119,12 @@ static int page_add_parts(const struct page *page, const struct page_comm *slot,
 		if (!page_parts[i].part || parts & page_parts[i].part)
 			failed = page_allocate(fd, at + (off_t)page_parts[i].from,
 					       (off_t)(page_parts[i].end - page_parts[i].from));
-	if (fd >= 0)
+	if (fd >= 0) {
+		const int error = errno;
+
 		close(fd);
+		errno = error;
+	}
 	return failed ? -1 : 0;
 }
 
@@ -324,43 +330,68 @@ void page_drop(struct page *page)
 
 /* ------------------------------------------------------------------------- the slots -- */
 
-static struct page_comm *page_free_slot(struct page *page)
+static int page_free_slot(const struct page *page)
 {
 	for (int i = 0; i < PAGE_SLOTS; i++)
-		if (!(atomic_load(&page->map->slot[i].used) & 1))
-			return &page->map->slot[i];
-	return NULL;
+		if (!(page->taken >> i & 1))
+			return i;
+	return -1;
+}
+
+/* The blocks of the slot are allocated. */
+static void page_clear_slot(struct page_comm *slot, uint32_t parts)
+{
+	const uint32_t used = atomic_load(&slot->used);
+
+	for (int i = 0; i < PAGE_PARTS; i++)
+		if (!page_parts[i].part || parts & page_parts[i].part)
+			memset((char *)slot + page_parts[i].from, 0,
+			       page_parts[i].end - page_parts[i].from);
+	slot->parts = parts;
+	atomic_store(&slot->used, used + 1);
+}
+
+/* The lock is held. */
+static struct page_comm *page_claim_slot(struct page *page, uint32_t parts)
+{
+	const int i = page_free_slot(page);
+
+	if (i < 0) {
+		error_set(COLL_ERR_NO_MEMORY, "it has %d already", PAGE_SLOTS);
+		return NULL;
+	}
+	if (page_add_parts(page, &page->map->slot[i], parts, 1)) {
+		error_set(COLL_ERR_SYSTEM, "'%s': %s", page->path, strerror(errno));
+		return NULL;
+	}
+	page->taken |= UINT64_C(1) << i;
+	page_clear_slot(&page->map->slot[i], parts);
+	return &page->map->slot[i];
 }
 
 struct page_comm *page_take_slot(struct page *page, uint32_t parts)
 {
 	CANCEL_OFF;
 	struct page_comm *slot;
-	uint32_t used = 0;
 
-	if (!clock_lock_within(&pages.lock, PAGE_LOCK_MS))
+	if (!clock_lock_within(&pages.lock, PAGE_LOCK_MS)) {
+		error_set(COLL_ERR_SYSTEM, "another thread has left the library with the pages");
 		return NULL;
-	slot = page_free_slot(page);
-	if (slot && page_add_parts(page, slot, parts, 1))
-		slot = NULL;
-	if (slot) {
-		used = atomic_load(&slot->used);
-		memset(slot, 0, offsetof(struct page_comm, message));
-		for (int i = 1; i < PAGE_PARTS; i++)
-			if (parts & page_parts[i].part)
-				memset((char *)slot + page_parts[i].from, 0,
-				       page_parts[i].end - page_parts[i].from);
-		slot->parts = parts;
-		atomic_store(&slot->used, used + 1);
-	} else {
-		atomic_fetch_add(&page_head(page)->more, 1);
 	}
+	slot = page_claim_slot(page, parts);
 	pthread_mutex_unlock(&pages.lock);
+	if (!slot)
+		atomic_fetch_add(&page_head(page)->more, 1);
 	return slot;
 }
 
 void page_drop_slot(struct page *page, struct page_comm *slot)
 {
-	(void)page;
+	CANCEL_OFF;
+
 	atomic_fetch_add(&slot->used, 1);
+	if (!clock_lock_within(&pages.lock, PAGE_LOCK_MS))
+		return;
+	page->taken &= ~(UINT64_C(1) << (slot - page->map->slot));
+	pthread_mutex_unlock(&pages.lock);
 }

@@ -28,7 +28,7 @@ void page_drop(struct page *page);
 
 struct page_head *page_head(struct page *page);
 
-/* Returns a slot, zeroed, with the blocks of these parts.  NULL: none is free, or the file system is full. */
+/* Returns a slot, zeroed, with the blocks of these parts; NULL with error_text(): none is free, or the file system is full. */
 struct page_comm *page_take_slot(struct page *page, uint32_t parts);
 void page_drop_slot(struct page *page, struct page_comm *slot);
 /* Allocates a part of a slot.  Returns 0, or -1: the file system is full. */

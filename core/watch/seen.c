@@ -63,8 +63,11 @@ static void seen_note_observers(struct lane *lane)
 static void seen_take_slot(struct lane *lane)
 {
 	lane->slot = page_take_slot(lane->page, seen_has_own_numbers(lane) ? PAGE_PART_WORLD : 0);
-	if (!lane->slot)
+	if (!lane->slot) {
+		log_info("rank %d: a communicator has no place in the page for `coll top`: %s",
+			 lane->context->rank, error_text());
 		return;
+	}
 	free(lane->seen);
 	lane->seen = lane->slot;
 	seen_fill(lane);

@@ -180,7 +180,7 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
         mount -t tmpfs -o ro none /dev/shm && mkdir -p /run/user/0 &&
         mount -t tmpfs -o size=4k,mode=700 none /run/user &&
         XDG_RUNTIME_DIR=/run/user COLL_LOG=info "$@" >/tmp/coll-top.$$ 2>&1; status=$?
-        grep -q "keeps no page.*No space left" /tmp/coll-top.$$ || status=1; rm -f /tmp/coll-top.$$; exit $status' \
+        grep -q "no place in the page.*No space left" /tmp/coll-top.$$ || status=1; rm -f /tmp/coll-top.$$; exit $status' \
         sh "$coll" run -n 2 -b tcp "$rank" late /
 else
     skip "a job runs where no directory can be made" "only root can mount"

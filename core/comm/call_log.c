@@ -2,6 +2,7 @@
 /* call_log.c - the log of the calls of a communicator: see call_log.h. */
 #include "comm/call_log.h"
 #include "base/error.h"
+#include "comm/counts.h"
 #include "page/page_file.h"
 
 #include <stdlib.h>
@@ -120,6 +121,8 @@ void call_log_add_message(struct lane *lane, const struct record *message)
 {
 	struct message_log *messages = lane->log->messages;
 
+	if (lane->counts && !lane->error)
+		counts_message(lane, message);
 	if (!messages)
 		messages = lane->log->messages = call_log_new_messages(lane);
 	if (!messages || (lane->error && messages->open++ >= LOG_RECORDS / 2))

@@ -16,6 +16,8 @@ struct lane_wait;
 struct order_group;
 struct page;
 struct page_comm;
+struct page_counts;
+struct counts_own;
 struct message;
 struct native;
 struct native_split;
@@ -275,8 +277,10 @@ struct lane {
 	struct call_log *log; /* of the calls: see call_log.h */
 	/* The records of its last operations, and who waits: in its slot, or on the heap (page/page.h). */
 	struct page_comm *seen;
-	struct page_comm *slot;  /* in the page of the rank, for other processes; NULL: none */
-	struct page *page;       /* with a reference; NULL: the rank has none */
+	struct page_comm *slot;     /* in the page of the rank, for other processes; NULL: none */
+	struct page *page;          /* with a reference; NULL: the rank has none */
+	struct page_counts *counts; /* see counts.h; NULL: the option `counters` is off */
+	struct counts_own *counts_own;
 	struct shrinks *shrinks; /* see shrinks.h */
 	struct registration *registrations;
 	struct staging_sites

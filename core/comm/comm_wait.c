@@ -77,12 +77,15 @@ struct comm_waiting {
 	const struct comm_wait *wait;
 	struct stall stall;
 	int64_t since_ns; /* for observers */
+	uint64_t since;   /* for counters: a stamp */
 };
 
 static inline void comm_wait_end(struct comm_waiting *waiting, const struct comm_wait *wait)
 {
 	struct lane *lane = wait->lane;
 
+	if (lane->counts)
+		counts_waited(lane, wait->number, waiting->since);
 	lane->seen->waiting--;
 	lane->seen->since_us = 0;
 	if (waiting->stall.counted)
@@ -127,6 +130,8 @@ int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *
 
 	stall_begin(&waiting.stall);
 	lane->seen->waiting++;
+	if (lane->counts)
+		waiting.since = stamp_now();
 	if (lane_observed(lane, COLL_OBSERVE_WAIT))
 		observed_wait(lane, wait->number, COLL_OBSERVED_BEGIN, &waiting.since_ns);
 	do {

@@ -31,6 +31,8 @@ static inline void queue_append(struct op *op, uint64_t group, int state)
 	op->engine = lane->engine[op->call.engine];
 	op->state = state;
 	*op->logged = op->record;
+	if (__builtin_expect(lane->counts != NULL, 0))
+		counts_issued(lane, &op->record, &op->counted);
 	if (op->collective) {
 		op->seq = op->logged->seq_or_tag = lane->seq++;
 		*call_log_newest_call(lane) = op->call.signature;
@@ -61,6 +63,8 @@ static inline void queue_pop(struct op *op)
 		lane->queue.tail = NULL;
 	if (op->state == OP_DONE) {
 		lane->finished = op->number;
+		if (__builtin_expect(lane->counts != NULL, 0))
+			counts_ended(lane, op->record.kind, op->counted);
 		if (lane->order)
 			lane->client->release(lane, op->number);
 		lane->context->sleepers_have_news = 1;

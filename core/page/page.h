@@ -55,17 +55,18 @@ enum { PAGE_BUCKETS = 32, PAGE_BUCKET_FIRST = 7 };
 enum { PAGE_ISEND = KIND_AWAIT + 1, PAGE_IRECV = KIND_AWAIT + 2, PAGE_KINDS = KIND_AWAIT + 3 };
 
 struct page_kind {
-	uint64_t calls; /* that have ended */
-	uint64_t bytes;
-	uint64_t latency_ns; /* of all of them, from the call to its end as the rank has seen it */
+	uint64_t calls, bytes;
+	uint64_t ended;      /* whose latency is known: the sum of the buckets */
+	uint64_t latency_ns; /* of these, from the call to its end as the rank has seen it */
 	uint64_t waited_ns;  /* that threads of the program slept or polled in libcoll for them */
 	uint64_t bucket[PAGE_BUCKETS];
 };
 
 struct page_counts {
-	uint64_t stalls;               /* waits in which nothing moved for `stall_after` */
-	uint64_t staged, staged_bytes; /* operations copied through host memory, and their bytes */
-	uint64_t unexpected, unexpected_bytes; /* messages that came before their receive */
+	uint64_t stalls; /* waits in which nothing moved for `stall_after` */
+	uint64_t staged; /* operations and messages copied through host memory */
+	/* Messages on the endpoint that came before their receive, their bytes, and how many of them there are now. */
+	uint64_t unexpected, unexpected_bytes, unexpected_now;
 	uint64_t spare[3];
 	struct page_kind kind[PAGE_KINDS];
 };

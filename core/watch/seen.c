@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/call_log.h"
+#include "comm/counts.h"
 #include "page/page_file.h"
 #include "watch/stall_words.h"
 
@@ -158,6 +159,7 @@ void seen_note_wait(struct lane *lane, int64_t idle_us)
 
 	if (!slot || !slot->waiting)
 		return;
+	counts_refresh(lane);
 	slot->noted_us = clock_tick_us();
 	if (!slot->since_us)
 		slot->since_us = slot->noted_us - idle_us;

@@ -2,6 +2,7 @@
 /* stall.c - operations that do not move: when the other ranks are asked, and when the wait is over. */
 #include "watch/stall.h"
 #include "watch/message_words.h"
+#include "comm/counts.h"
 #include "comm/lane.h"
 #include "watch/report.h"
 #include "watch/stall_words.h"
@@ -301,6 +302,8 @@ int stall_step(struct stall *stall, struct lane *lane, int64_t idle_us)
 	if (!stall->counted) {
 		stall->counted = 1;
 		lane->watch->stalled++;
+		if (lane->counts)
+			lane->counts->stalls++;
 	}
 	report_ask(lane);
 	return 0;

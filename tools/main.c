@@ -15,9 +15,9 @@
 #include "run/run.h"
 #include "top/top.h"
 
-static const struct tool_command *const main_commands[] = {&tool_check, &tool_doctor, &tool_dump,
-							   &tool_info,  &tool_model,  &tool_perf,
-							   &tool_prove, &tool_run,    &tool_top};
+static const struct tool_command *const main_commands[] = {
+	&tool_check, &tool_doctor, &tool_dump,  &tool_info, &tool_metrics,
+	&tool_model, &tool_perf,   &tool_prove, &tool_run,  &tool_top};
 
 enum { MAIN_COMMANDS = sizeof(main_commands) / sizeof(main_commands[0]) };
 

@@ -14,12 +14,11 @@ static int counters_rows(int kind, int *last)
 	const int row = kind == COLL_COUNT_ISEND   ? PAGE_ISEND
 			: kind == COLL_COUNT_IRECV ? PAGE_IRECV
 			: kind == COLL_COUNT_OTHER ? 0
-						   : kind;
+			: kind_is_valid(kind)      ? kind
+						   : -1;
 
 	*last = kind == COLL_COUNT_ALL ? PAGE_KINDS - 1 : row;
-	if (kind == COLL_COUNT_ALL)
-		return 0;
-	return row == 0 || row >= PAGE_ISEND || kind_is_valid(row) ? row : -1;
+	return kind == COLL_COUNT_ALL ? 0 : row;
 }
 
 static void counters_add_row(coll_counters_t *sum, const struct page_kind *row)

@@ -14,11 +14,12 @@
 #include "perf/perf.h"
 #include "prove/prove.h"
 #include "run/run.h"
+#include "top/top.h"
 #include "trace/trace.h"
 
-static const struct tool_command *const main_commands[] = {&tool_check, &tool_doctor, &tool_explain,
-							   &tool_info,  &tool_model,  &tool_perf,
-							   &tool_prove, &tool_run,    &tool_trace};
+static const struct tool_command *const main_commands[] = {
+	&tool_check, &tool_doctor, &tool_dump,  &tool_explain, &tool_info, &tool_metrics,
+	&tool_model, &tool_perf,   &tool_prove, &tool_run,     &tool_top,  &tool_trace};
 
 enum { MAIN_COMMANDS = sizeof(main_commands) / sizeof(main_commands[0]) };
 

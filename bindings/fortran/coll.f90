@@ -83,6 +83,13 @@ module coll
    ! of coll_comm_split
    integer(c_int32_t), parameter :: COLL_SPLIT_NOCOLOR = -1
 
+   ! of coll_get_counters
+   integer(c_int32_t), parameter :: COLL_COUNT_ALL       = 0
+   integer(c_int32_t), parameter :: COLL_COUNT_ISEND     = 256
+   integer(c_int32_t), parameter :: COLL_COUNT_IRECV     = 257
+   integer(c_int32_t), parameter :: COLL_COUNT_OTHER     = 258
+   integer(c_int32_t), parameter :: COLL_COUNTER_BUCKETS = 32
+
    ! of coll_recv, coll_irecv and coll_probe
    integer(c_int32_t), parameter :: COLL_ANY_SOURCE = -1
 

@@ -2,6 +2,8 @@
 /* call_log.c - the log of the calls of a communicator: see call_log.h. */
 #include "comm/call_log.h"
 #include "base/error.h"
+#include "comm/counts.h"
+#include "page/page_file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +22,27 @@ static int call_log_make(struct lane *lane, uint32_t calls)
 
 int call_log_new(struct lane *lane)
 {
+	lane->seen = page_log_new();
+	if (!lane->seen)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
 	return call_log_make(lane, LOG_CALLS);
+}
+
+static void call_log_free_calls(struct lane *lane)
+{
+	if (lane->log) {
+		free(lane->log->messages);
+		free(lane->log->hash);
+	}
+	free(lane->log);
+	lane->log = NULL;
 }
 
 int call_log_hash_calls(struct lane *lane)
 {
 	struct call_hash *hash = calloc(1, sizeof(*hash));
 
-	call_log_free(lane);
+	call_log_free_calls(lane);
 	if (!hash || call_log_make(lane, LOG_HASHED_CALLS)) {
 		free(hash);
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
@@ -39,12 +54,10 @@ int call_log_hash_calls(struct lane *lane)
 
 void call_log_free(struct lane *lane)
 {
-	if (lane->log) {
-		free(lane->log->messages);
-		free(lane->log->hash);
-	}
-	free(lane->log);
-	lane->log = NULL;
+	call_log_free_calls(lane);
+	if (!lane->slot)
+		free(lane->seen);
+	lane->seen = NULL;
 }
 
 /* ------------------------------------------------------------------- signatures and hashes -- */
@@ -93,15 +106,30 @@ void call_log_end_all(struct lane *lane, uint64_t before)
 		call_log_slot(lane, before)->ended_us = now;
 }
 
+static struct message_log *call_log_new_messages(struct lane *lane)
+{
+	const int seen = lane->slot && !page_add_part(lane->page, lane->slot, PAGE_PART_MESSAGES);
+	struct message_log *messages =
+		calloc(1, sizeof(*messages) + (seen ? 0 : LOG_RECORDS * sizeof(struct record)));
+
+	if (messages)
+		messages->record = seen ? lane->slot->message : messages->own;
+	return messages;
+}
+
 void call_log_add_message(struct lane *lane, const struct record *message)
 {
 	struct message_log *messages = lane->log->messages;
 
+	if (lane->counts && !lane->error)
+		counts_message(lane, message);
 	if (!messages)
-		messages = lane->log->messages = calloc(1, sizeof(*messages));
+		messages = lane->log->messages = call_log_new_messages(lane);
 	if (!messages || (lane->error && messages->open++ >= LOG_RECORDS / 2))
 		return;
 	messages->record[messages->count++ % LOG_RECORDS] = *message;
+	if (lane->slot)
+		lane->slot->messages = messages->count;
 }
 
 const struct record *call_log_message(const struct lane *lane, uint64_t n)
@@ -117,15 +145,7 @@ const struct record *call_log_message(const struct lane *lane, uint64_t n)
 
 void call_log_describe(const struct lane *lane, const struct record *op, char *text, size_t size)
 {
-	const struct call call = {
-		.args = {.kind = op->kind,
-			 .dtype = signature_dtype(op->meta),
-			 .count = (size_t)op->count,
-			 .root = op->peer,
-			 .tag = op->seq_or_tag},
-		.kind = kind_is_valid(op->kind) ? kind_at(op->kind) : NULL,
-		.signature = {{op->meta[0], op->meta[1]}},
-	};
+	const struct rank_words ranks = signature_ranks(lane);
 
-	call_describe(lane, &call, text, size);
+	words_operation(&ranks, op, text, size);
 }

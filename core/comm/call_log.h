@@ -8,7 +8,8 @@
  *   hash      A hash of all collectives.  The messages of a backend that has functions of its own carry no signature, so
  *             its ranks compare hashes; they keep more signatures, to find the first call that differs.
  *   op[]      Records with times: of the last operations and, apart from them, of the last messages outside the order of
- *             the operations.  A communicator that fails logs them, and writes them to a file (call_log_dump.c).
+ *             the operations.  A communicator that fails logs them, and writes them to a file (call_log_dump.c).  They are
+ *             in lane->seen, which lies in the page of the rank if it has one, so that other processes see them (page/page.h).
  *
  * The context's lock is held in all functions.
  */
@@ -17,10 +18,10 @@
 
 #include "comm/call.h"
 #include "comm/comm.h"
+#include "page/page.h"
 #include "transport/same_call.h"
 
 enum {
-	LOG_RECORDS = 64,
 	LOG_CALLS = 32,
 	/* The ranks compare hashes each so many collectives: a message takes microseconds, and these are some nanoseconds each. */
 	LOG_MARK_EVERY = 1024,
@@ -30,30 +31,15 @@ enum {
 	LOG_MARKS = 2 * TAG_SEQ_APART / LOG_MARK_EVERY
 };
 
-/* An operation, or a message outside the order of the operations. */
-struct record {
-	uint64_t meta[2]; /* its signature; of a message the type only */
-	uint64_t count;   /* elements; v-forms: sent by this rank, or received if it sends none */
-	/* By context_now; 0: not yet. */
-	int64_t issued_us, started_us, ended_us;
-	uint32_t seq_or_tag; /* of a collective its number, else the tag */
-	int32_t peer;        /* root, or peer of a send or recv */
-	int32_t kind;
-	union {
-		int32_t code; /* of a message that has ended: its result */
-		uint32_t
-			label; /* of a collective: the program's number for it (coll_args_t.tag), or 0 */
-	};
-};
-
 /*
  * The messages.  When a communicator fails, the log keeps the oldest open messages, up to half of its records, because
  * the oldest hold up the later messages.
  */
 struct message_log {
-	uint64_t count; /* ever kept; number k, from 0, is at k % LOG_RECORDS */
-	int open;       /* messages that the failure has ended */
-	struct record record[LOG_RECORDS];
+	uint64_t count;        /* ever kept; number k, from 0, is at k % LOG_RECORDS */
+	int open;              /* messages that the failure has ended */
+	struct record *record; /* LOG_RECORDS of them: in the page, or in `own` */
+	struct record own[];
 };
 
 struct call_hash {
@@ -62,11 +48,10 @@ struct call_hash {
 };
 
 struct call_log {
-	struct record op[LOG_RECORDS]; /* operation `number` is at number % LOG_RECORDS */
-	struct message_log *messages;  /* NULL: no message has ended yet, or there is no memory */
-	struct call_hash *hash;        /* NULL: the ranks need not compare hashes */
-	uint32_t mask;                 /* entries of call[], a power of two, less 1 */
-	struct signature call[];       /* collective `seq` is at seq & mask; zeroed: not issued */
+	struct message_log *messages; /* NULL: no message has ended yet, or there is no memory */
+	struct call_hash *hash;       /* NULL: the ranks need not compare hashes */
+	uint32_t mask;                /* entries of call[], a power of two, less 1 */
+	struct signature call[];      /* collective `seq` is at seq & mask; zeroed: not issued */
 };
 
 int call_log_new(struct lane *lane);
@@ -146,7 +131,18 @@ static inline void call_log_fill(struct record *record, const struct call *call,
 /* The slot for the record of operation `number`, which is one of the last. */
 static inline struct record *call_log_slot(const struct lane *lane, uint64_t number)
 {
-	return &lane->log->op[number % LOG_RECORDS];
+	return &lane->seen->op[number % LOG_RECORDS];
+}
+
+/* The slot for the record of the next operation, which is issued now: lane->issued is its number from now on. */
+static inline struct record *call_log_next(struct lane *lane)
+{
+	const uint64_t number = ++lane->issued;
+
+	/* A reader of the page then no longer takes the slot for the operation that it was of. */
+	atomic_store_explicit(&lane->seen->issued, number, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	return call_log_slot(lane, number);
 }
 
 /* The log has the operations after this number. */

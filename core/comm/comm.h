@@ -14,6 +14,10 @@ struct call_log;
 struct composed;
 struct lane_wait;
 struct order_group;
+struct page;
+struct page_comm;
+struct page_counts;
+struct counts_own;
 struct message;
 struct native;
 struct native_split;
@@ -150,6 +154,8 @@ struct comm_client {
 	void (*unstall)(struct stall *stall, struct lane *lane);
 	/* A rank has left: fails the communicator if a running operation needs it. */
 	void (*check_left)(struct lane *lane);
+	/* A thread of the program waits, and nothing has moved for idle_us: notes it for other processes.  NULL: nobody looks. */
+	void (*note)(struct lane *lane, int64_t idle_us);
 	/* The same as `step` from time to time, for calls that poll. */
 	void (*poll)(struct lane *lane);
 	/* Asks the other ranks where they are. */
@@ -271,7 +277,13 @@ struct lane {
 	struct lane *next_busy;
 
 	/* --- its parts */
-	struct call_log *log;    /* of the calls: see call_log.h */
+	struct call_log *log; /* of the calls: see call_log.h */
+	/* The records of its last operations, and who waits: in its slot, or on the heap (page/page.h). */
+	struct page_comm *seen;
+	struct page_comm *slot;     /* in the page of the rank, for other processes; NULL: none */
+	struct page *page;          /* with a reference; NULL: the rank has none */
+	struct page_counts *counts; /* see counts.h; NULL: the option `counters` is off */
+	struct counts_own *counts_own;
 	struct shrinks *shrinks; /* see shrinks.h */
 	struct registration *registrations;
 	struct staging_sites

@@ -77,12 +77,17 @@ struct comm_waiting {
 	const struct comm_wait *wait;
 	struct stall stall;
 	int64_t since_ns; /* for observers */
+	uint64_t since;   /* for counters: a stamp */
 };
 
 static inline void comm_wait_end(struct comm_waiting *waiting, const struct comm_wait *wait)
 {
 	struct lane *lane = wait->lane;
 
+	if (lane->counts)
+		counts_waited(lane, wait->number, waiting->since);
+	lane->seen->waiting--;
+	lane->seen->since_us = 0;
 	if (waiting->stall.counted)
 		lane->client->unstall(&waiting->stall, lane);
 	if (LANE_OBSERVED(lane, COLL_OBSERVE_WAIT))
@@ -109,6 +114,8 @@ static int comm_wait_stalls(const struct comm_wait *wait, struct stall *stall)
 	int over;
 
 	lane->waited = wait->task;
+	if (lane->client->note)
+		lane->client->note(lane, lane->context->idle_us);
 	over = lane->client->step(stall, lane, lane->context->idle_us);
 	lane->waited = NULL;
 	return over;
@@ -122,6 +129,9 @@ int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *
 	int code;
 
 	stall_begin(&waiting.stall);
+	lane->seen->waiting++;
+	if (lane->counts)
+		waiting.since = stamp_now();
 	if (LANE_OBSERVED(lane, COLL_OBSERVE_WAIT))
 		observed_wait(lane, wait->number, COLL_OBSERVED_BEGIN, &waiting.since_ns);
 	do {

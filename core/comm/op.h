@@ -6,6 +6,7 @@
 #include "comm/call.h"
 #include "comm/call_log.h"
 #include "comm/comm.h"
+#include "comm/counts.h"
 #include "comm/observed.h"
 #include "comm/plan.h"
 #include "comm/scratch.h"
@@ -100,6 +101,7 @@ struct op {
 	struct offload *offload;         /* its memory for device buffers, or `ordered`, or NULL */
 	struct order_point awaited;      /* KIND_AWAIT: with a reference */
 	int64_t issued_ns, begin_ns;     /* for observers */
+	uint64_t counted;                /* for counters: the stamp of its issue */
 	uint64_t awaited_progress_count; /* progress_count of its context at the last look */
 };
 

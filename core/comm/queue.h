@@ -25,12 +25,14 @@ static inline void queue_append(struct op *op, uint64_t group, int state)
 
 	lane_set_busy(lane);
 	op->next = NULL;
-	op->number = ++lane->issued;
+	op->logged = call_log_next(lane);
+	op->number = lane->issued;
 	op->group = group;
 	op->engine = lane->engine[op->call.engine];
 	op->state = state;
-	op->logged = call_log_slot(lane, op->number);
 	*op->logged = op->record;
+	if (__builtin_expect(lane->counts != NULL, 0))
+		counts_issued(lane, &op->record, &op->counted);
 	if (op->collective) {
 		op->seq = op->logged->seq_or_tag = lane->seq++;
 		*call_log_newest_call(lane) = op->call.signature;
@@ -61,6 +63,8 @@ static inline void queue_pop(struct op *op)
 		lane->queue.tail = NULL;
 	if (op->state == OP_DONE) {
 		lane->finished = op->number;
+		if (__builtin_expect(lane->counts != NULL, 0))
+			counts_ended(lane, op->record.kind, op->counted);
 		if (lane->order)
 			lane->client->release(lane, op->number);
 		lane->context->sleepers_have_news = 1;

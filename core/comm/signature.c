@@ -17,46 +17,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/*
- * Values of the operation beyond the built-in ones.  Pre-multiplied sums may differ from rank to rank.  The
- * application's own operations have their number on the communicator in the lower bits.
- */
-enum {
-	SIGNATURE_PRE_MUL_SUM = 256,
-	SIGNATURE_USER = 1 << 15,
-	SIGNATURE_ORDERED = 1 << 14,
-	SIGNATURE_USER_NUMBER = SIGNATURE_ORDERED - 1
-};
-
-enum { SIGNATURE_ROOT_MASK = 0xffffff, SIGNATURE_OPAQUE = 0xff, SIGNATURE_COUNT_BITS = 48 };
+enum { SIGNATURE_ROOT_MASK = 0xffffff };
 
 uint64_t signature_dtype_bits(coll_dtype_t dtype)
 {
 	if (dtype_is_opaque(dtype))
-		return SIGNATURE_OPAQUE << 8 | (uint64_t)coll_dtype_size(dtype) << 16;
+		return (uint64_t)SIGNATURE_OPAQUE << 8 | (uint64_t)coll_dtype_size(dtype) << 16;
 	return (uint64_t)(dtype & 0xff) << 8;
-}
-
-coll_dtype_t signature_dtype(const uint64_t *meta)
-{
-	const int dtype = (int)(meta[0] >> 8 & 0xff);
-	const uint64_t size = kind_at(signature_kind(meta))->reduces
-				      ? meta[1] >> SIGNATURE_COUNT_BITS
-				      : meta[0] >> 16 & 0xffff;
-
-	if (dtype == MATCH_NO_TYPE >> 8)
-		return COLL_DTYPE_NONE;
-	return dtype == SIGNATURE_OPAQUE ? coll_dtype_opaque(size) : dtype;
-}
-
-/* The count of a signature that has one. */
-static uint64_t signature_count_of(const uint64_t *meta)
-{
-	const int reduces = kind_at(signature_kind(meta))->reduces;
-
-	if (!reduces || !dtype_is_opaque(signature_dtype(meta)))
-		return meta[1];
-	return meta[1] & ((UINT64_C(1) << SIGNATURE_COUNT_BITS) - 1);
 }
 
 static uint64_t signature_hash_counts(const size_t *counts, int n)
@@ -117,69 +84,38 @@ struct signature signature_of(const struct lane *lane, const struct call *call)
 		{kind | dtype | redop << 16 | algorithm << 32 | root << 40, count}};
 }
 
-static void signature_redop_name(int op, char *text, size_t size)
+static void signature_rank(const void *lane, int rank, char *text, size_t size)
 {
-	if ((op & SIGNATURE_USER) && !(op & SIGNATURE_USER_NUMBER))
-		snprintf(text, size,
-			 " (an operation of the application for every communicator, %s)",
-			 op & SIGNATURE_ORDERED ? "not commutative" : "commutative");
-	else if (op & SIGNATURE_USER)
-		snprintf(text, size, " (the application's operation number %d, %s)",
-			 op & SIGNATURE_USER_NUMBER,
-			 op & SIGNATURE_ORDERED ? "not commutative" : "commutative");
-	else
-		snprintf(text, size, " (%s)",
-			 op == SIGNATURE_PRE_MUL_SUM ? "pre-multiplied sum" : coll_op_name(op));
+	struct rank_name name;
+
+	snprintf(text, size, "%s", comm_rank_name(lane, rank, &name));
 }
 
-const char *signature_kind_name(int kind)
+struct rank_words signature_ranks(const struct lane *lane)
 {
-	return kind == KIND_SPLIT   ? "comm_split or comm_dup"
-	       : kind == KIND_AWAIT ? "the wait for an event"
-				    : kind_name(kind);
+	return (struct rank_words){.name = signature_rank, .user = lane};
 }
 
 void signature_describe(const struct lane *lane, const struct signature *signature, char *text,
 			size_t size)
 {
-	int kind = signature_kind(signature->meta);
-	int op = (int)(signature->meta[0] >> 16 & 0xffff);
-	int root = (int)(signature->meta[0] >> 40);
-	const coll_dtype_t dtype = signature_dtype(signature->meta);
-	char reduction[96] = "", from[64] = "", count[40] = "";
-	struct rank_name name;
+	const struct rank_words ranks = signature_ranks(lane);
 
-	if (kind == COLL_KIND_BARRIER || !kind_is_valid(kind)) {
-		snprintf(text, size, "%s", signature_kind_name(kind));
-		return;
-	}
-	if (kind_at(kind)->is_p2p && !signature->meta[1]) {
-		snprintf(text, size, "%s of 0 elements", kind_name(kind));
-		return;
-	}
-	if (kind_at(kind)->reduces)
-		signature_redop_name(op, reduction, sizeof(reduction));
-	if (kind_at(kind)->has_root)
-		snprintf(from, sizeof(from), " with root %s",
-			 comm_rank_name(lane, root, &name) + strlen("rank "));
-	if (!kind_at(kind)->is_v)
-		snprintf(count, sizeof(count), "%llu ",
-			 (unsigned long long)signature_count_of(signature->meta));
-	snprintf(text, size, "%s of %s%s%s%s", kind_name(kind), count,
-		 dtype == COLL_DTYPE_NONE ? "no elements" : coll_dtype_name(dtype), reduction,
-		 from);
+	words_signature(&ranks, signature->meta, text, size);
 }
 
 void call_describe(const struct lane *lane, const struct call *call, char *text, size_t size)
 {
 	const coll_args_t *a = &call->args;
-	const char *way = a->kind == COLL_KIND_RECV ? "from" : "to";
-	struct rank_name name;
+	const struct rank_words ranks = signature_ranks(lane);
+	const struct record record = {.meta = {COLL_KIND_SEND | signature_dtype_bits(a->dtype)},
+				      .count = a->count,
+				      .seq_or_tag = a->tag,
+				      .peer = a->root,
+				      .kind = a->kind};
 
-	if (!kind_at(a->kind)->is_p2p) {
-		signature_describe(lane, &call->signature, text, size);
-		return;
-	}
-	snprintf(text, size, "%s of %zu %s %s %s with tag %u", call->kind->name, a->count,
-		 coll_dtype_name(a->dtype), way, comm_rank_name(lane, a->root, &name), a->tag);
+	if (kind_at(a->kind)->is_p2p)
+		words_operation(&ranks, &record, text, size);
+	else
+		words_signature(&ranks, call->signature.meta, text, size);
 }

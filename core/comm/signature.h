@@ -6,6 +6,8 @@
 #ifndef CORE_COMM_SIGNATURE_H
 #define CORE_COMM_SIGNATURE_H
 
+#include "page/words.h"
+
 #include <coll/coll.h>
 
 struct call;
@@ -22,22 +24,15 @@ struct signature {
 struct signature signature_of(const struct lane *lane, const struct call *call);
 /* The bits of a type in meta[0] of a call that does not reduce. */
 uint64_t signature_dtype_bits(coll_dtype_t dtype);
-/* The type in a signature's meta[0] and meta[1]. */
-coll_dtype_t signature_dtype(const uint64_t *meta);
-/* The kind in a signature's meta[0]: COLL_KIND_* or KIND_SPLIT. */
-static inline int signature_kind(const uint64_t *meta)
-{
-	return (int)(meta[0] & 0xff);
-}
-/* The name of such a kind, or of KIND_AWAIT. */
-const char *signature_kind_name(int kind);
+/* How texts name the ranks of a lane. */
+struct rank_words signature_ranks(const struct lane *lane);
 /* Writes "allreduce of 10 float32 (sum)". */
 void signature_describe(const struct lane *lane, const struct signature *signature, char *text,
 			size_t size);
 /* The index of the algorithm in a signature (schedule/algo.h), or -1: none. */
 static inline int signature_algorithm(const struct signature *signature)
 {
-	return (int)(signature->meta[0] >> 32 & 0xff) - 1;
+	return words_algorithm(signature->meta);
 }
 
 /* Fowler, Noll and Vo's FNV-1a over 64-bit words: the hash with one more word. */

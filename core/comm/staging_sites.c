@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* staging_sites.c - the places in a program that stage operations: each place has one warning, later operations are counted. */
 #include "comm/staging_sites.h"
+#include "comm/counts.h"
 #include "comm/lane_log.h"
 
 #include <dlfcn.h>
@@ -128,6 +129,8 @@ void staging_log(const struct lane *lane, int kind, const void *place, size_t fr
 int staging_count_one(struct lane *lane, int kind, const void *site)
 {
 	lane->stages_sends |= kind == COLL_KIND_SEND;
+	if (lane->counts)
+		lane->counts->staged++;
 	if (!lane->staging_sites)
 		lane->staging_sites = calloc(1, sizeof(*lane->staging_sites));
 	if (!lane->staging_sites)

@@ -65,6 +65,10 @@ const coll_option_t config_core_options[] = {
 	TEXT("timeline",
 	     "file in which each rank writes what it does, for Perfetto and `coll trace`, with %r "
 	     "(rank), %h (host), %p (process id), %j (job): job.%r.json; unset: none"),
+	OPTION(COLL_OPTION_BOOL, "page", "yes", "", 0, 0,
+	       "keep a page in the user's runtime directory, for `coll top` and `coll dump`"),
+	YES_NO("counters",
+	       "count calls, bytes, waits and latencies, for coll_get_counters and `coll metrics`"),
 	WORDS("progress", "caller", "caller|thread",
 	      "thread that moves data between calls: caller (none) or thread (the library's own)"),
 	DURATION("poll", "20us", 0, 1 * S, "time that a wait polls before it yields the processor"),

@@ -2,6 +2,7 @@
 /* parts.c - what the folders right of comm hang on a communicator, and the functions of struct comm_client. */
 #include "exec/control.h"
 #include "comm/call_log.h"
+#include "comm/counts.h"
 #include "event/lane_order.h"
 #include "comm/life.h"
 #include "comm/staging_sites.h"
@@ -17,6 +18,7 @@
 #include "transport/channel.h"
 #include "watch/call_log_dump.h"
 #include "watch/report.h"
+#include "watch/seen.h"
 #include "watch/stall_words.h"
 #include "base/error.h"
 #include "comm/lane_log.h"
@@ -110,6 +112,8 @@ static void part_messages_end(struct lane *lane)
 
 /* In the order of their making. */
 static const struct comm_part parts[] = {
+	{"seen", .begin = seen_begin, .failed = seen_failed, .end = seen_end, .free = seen_free},
+	{"counters", .begin = counts_begin, .free = counts_free},
 	{"engines", .begin = part_engines, .end = part_engines_end, .free = part_engines_free},
 	{"composed", .begin = composed_new, .free = composed_free},
 	{"operations", .free = part_redops_free},
@@ -183,6 +187,7 @@ const struct comm_client comm_parts_client = {
 	.unstall = stall_end,
 	.check_left = stall_check_left,
 	.poll = stall_poll,
+	.note = seen_note_wait,
 	.ask = report_ask,
 	.ask_outside = stall_ask_outside,
 	.describe_missing = stall_describe_missing,

@@ -45,6 +45,7 @@ int native_now(struct lane *lane, const struct call *call)
 {
 	struct signature signature;
 	struct record record, *kept;
+	uint64_t stamp;
 
 	if (!lane->native || lane->queue.head || !call->slot ||
 	    (lane->context->classify && !native_takes(lane, call)))
@@ -57,8 +58,10 @@ int native_now(struct lane *lane, const struct call *call)
 	}
 	record.issued_us = context_now(lane->context);
 	lane_set_busy(lane);
-	kept = call_log_slot(lane, ++lane->issued);
+	kept = call_log_next(lane);
 	*kept = record;
+	if (lane->counts)
+		counts_issued(lane, kept, &stamp);
 	if (LANE_OBSERVED(lane, COLL_OBSERVE_CALL))
 		observed_native_call(lane, call, record.seq_or_tag);
 	if (native_submit(lane, lane->issued, call->slot, &call->args))
@@ -207,6 +210,8 @@ int native_progress(struct lane *lane)
 	if (lane->finished == before)
 		return 0;
 	call_log_end_all(lane, before);
+	if (lane->counts)
+		counts_ended_all(lane, before);
 	if (LANE_OBSERVED(lane, COLL_OBSERVE_CALL))
 		observed_native_end(lane, before, lane->finished, COLL_SUCCESS);
 	task_check(lane);

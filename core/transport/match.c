@@ -460,6 +460,8 @@ static int match_store(struct match *m, uint32_t peer, const coll_header_t *h, c
 	m->unexpected_last[bucket] = e;
 	m->unexpected_in[bucket / 64] |= (uint64_t)1 << bucket % 64;
 	m->unexpected_count++;
+	m->unexpected_ever++;
+	m->unexpected_bytes += h->len;
 	call_index_add(&m->calls, e);
 	sink->buf = e->data;
 	sink->cookie = (uint64_t)(uintptr_t)e | COOKIE_UNEXPECTED;

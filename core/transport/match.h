@@ -106,7 +106,9 @@ struct match {
 	struct unexpected *partial; /* incomplete messages that are matched or dropped */
 	struct store store;         /* their memory */
 	struct recv *done, **done_end;
-	uint64_t unexpected_count;             /* messages in the lists above */
+	uint64_t unexpected_count; /* messages in the lists above */
+	uint64_t unexpected_ever,
+		unexpected_bytes;              /* messages that were ever there, and their bytes */
 	int controls;                          /* complete control messages among them */
 	uint64_t control[MATCH_CONTROLS_SEEN]; /* the tags of the first of these */
 	/* The functions of struct traffic_client that concern messages, and their context. */

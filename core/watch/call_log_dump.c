@@ -4,7 +4,6 @@
  * compare the files of all ranks.
  */
 #include "watch/call_log_dump.h"
-#include "watch/message_words.h"
 #include "comm/staging_sites.h"
 #include "base/cancel.h"
 #include "base/descriptor.h"
@@ -12,6 +11,7 @@
 #include "base/interrupt.h"
 #include "base/user_file.h"
 #include "comm/lane_log.h"
+#include "page/rows.h"
 #include "schedule/algo.h"
 
 #include <errno.h>
@@ -24,8 +24,7 @@
 
 enum {
 	DUMP_NAMES = 32, /* names that are tried for one file */
-	DUMP_NAME_SIZE = 128,
-	DUMP_SIZE = 64 << 10
+	DUMP_NAME_SIZE = 128
 };
 
 /* ---------------------------------------------------------------------- the directory -- */
@@ -75,176 +74,73 @@ static int dump_open(const struct lane *lane, int directory, char name[DUMP_NAME
 
 /* ------------------------------------------------------------------------ the text -- */
 
-struct dump {
-	char text[DUMP_SIZE];
-	size_t used;
-	int64_t offset_us; /* from the monotonic clock to the time of day */
-};
-
-__attribute__((format(printf, 2, 3))) static void dump_add(struct dump *dump, const char *fmt, ...)
-{
-	const size_t capacity = sizeof(dump->text) - dump->used;
-	va_list args;
-	int n;
-
-	va_start(args, fmt);
-	n = vsnprintf(dump->text + dump->used, capacity, fmt, args);
-	va_end(args);
-	if (n > 0)
-		dump->used += (size_t)n < capacity ? (size_t)n : capacity - 1;
-}
-
-static void dump_add_time(struct dump *dump, int64_t us)
-{
-	const int64_t at = us + dump->offset_us;
-
-	if (us)
-		dump_add(dump, " %lld.%03lld", (long long)(at / 1000000),
-			 (long long)(at / 1000 % 1000));
-	else
-		dump_add(dump, " -");
-}
-
-static void dump_add_number(struct dump *dump, int known, long long number)
-{
-	if (known)
-		dump_add(dump, " %lld", number);
-	else
-		dump_add(dump, " -");
-}
-
-static const char *dump_state(const struct lane *lane, const struct record *op)
-{
-	return op->ended_us     ? "done"
-	       : op->started_us ? lane->native ? "submitted" : "running"
-				: "queued";
-}
-
 /* The algorithm that composes a collective, or "-". */
 static const char *dump_algorithm(const struct lane *lane, const struct record *op)
 {
-	const struct signature call = {{op->meta[0], op->meta[1]}};
 	const struct algo *algo = NULL;
 
 	if (kind_at(op->kind)->is_collective && !lane->native)
-		algo = algo_at(signature_algorithm(&call));
+		algo = algo_at(words_algorithm(op->meta));
 	return algo ? algo->name : "-";
 }
 
-static void dump_add_op(struct dump *dump, const struct lane *lane, uint64_t number,
-			const struct record *op)
-{
-	const int dtype = signature_dtype(op->meta), redop = (int)(op->meta[0] >> 16 & 0xffff);
-	const size_t size = coll_dtype_size(dtype);
-	const int p2p = kind_at(op->kind)->is_p2p;
-	char what[160];
-
-	call_log_describe(lane, op, what, sizeof(what));
-	dump_add(dump, "%llu", (unsigned long long)number);
-	dump_add_number(dump, kind_at(op->kind)->is_collective && !lane->native,
-			op->seq_or_tag + 1LL);
-	dump_add(dump, " %s %s", kind_is_valid(op->kind) ? kind_name(op->kind) : "await",
-		 size ? coll_dtype_name(dtype) : "-");
-	dump_add_number(dump, kind_at(op->kind)->reduces, redop);
-	dump_add(dump, " %llu %llu", (unsigned long long)op->count,
-		 (unsigned long long)(op->count * size));
-	dump_add_number(dump, p2p || kind_at(op->kind)->has_root, op->peer);
-	dump_add_number(dump, p2p || op->label, p2p ? op->seq_or_tag : op->label);
-	dump_add(dump, " %s", dump_state(lane, op));
-	dump_add_time(dump, op->issued_us);
-	dump_add_time(dump, op->started_us);
-	dump_add_time(dump, op->ended_us);
-	dump_add(dump, " %s %s\n", dump_algorithm(lane, op), what);
-}
-
-/* A message has the columns of an operation, but no number, and it begins at once. */
-static void dump_add_message(struct dump *dump, const struct lane *lane,
-			     const struct record *message)
-{
-	const struct message_args args = {.kind = message->kind,
-					  .count = (size_t)message->count,
-					  .dtype = signature_dtype(message->meta),
-					  .peer = message->peer,
-					  .tag = (int32_t)message->seq_or_tag};
-	const size_t size = coll_dtype_size(args.dtype);
-	char what[160];
-
-	message_describe(lane, &args, what, sizeof(what));
-	dump_add(dump, "- - %s %s - %zu %zu %d %lld %s",
-		 args.kind == COLL_KIND_SEND ? "isend" : "irecv", coll_dtype_name(args.dtype),
-		 args.count, args.count * size, args.peer,
-		 args.tag == COLL_ANY_TAG ? -1LL : (long long)(uint32_t)args.tag,
-		 !message->ended_us ? "running"
-		 : message->code    ? "failed"
-				    : "done");
-	dump_add_time(dump, message->issued_us);
-	dump_add_time(dump, message->issued_us);
-	dump_add_time(dump, message->ended_us);
-	dump_add(dump, " - %s\n", what);
-}
-
-static void dump_add_head(struct dump *dump, const struct lane *lane)
+static void dump_add_head(struct rows *rows, const struct lane *lane)
 {
 	const struct context *context = lane->context;
 	char id[32], staged[512], connections[512];
-	size_t from;
+	const struct rows_of of = {.title = "the last operations of a communicator that failed",
+				   .id = id,
+				   .host = bootstrap_peer(context->bootstrap, context->rank)->host,
+				   .backend = context->plugin->backend.name,
+				   .job = context_job(context),
+				   .rank = lane->comm->rank,
+				   .nranks = lane->comm->nranks,
+				   .world_rank = lane->to_context_rank[lane->comm->rank],
+				   .pid = (long)getpid()};
 
 	comm_write_id(lane, id);
-	dump_add(dump,
-		 "# libcoll %s: the last operations of a communicator that failed\n"
-		 "# job %016llx communicator %s rank %d ranks %d world_rank %d host %s pid %ld "
-		 "backend %s\n",
-		 coll_version_string(), (unsigned long long)context_job(context), id,
-		 lane->comm->rank, lane->comm->nranks, lane->to_context_rank[lane->comm->rank],
-		 bootstrap_peer(context->bootstrap, context->rank)->host, (long)getpid(),
-		 context->plugin->backend.name);
-	dump_add(dump, "# failed");
-	dump_add_time(dump, clock_now_us());
-	dump_add(dump, " code %d text ", lane->error);
-	from = dump->used;
-	dump_add(dump, "%s", comm_failure(lane));
-	for (; from < dump->used; from++)
-		if ((unsigned char)dump->text[from] < ' ')
-			dump->text[from] = ' ';
+	rows_add_head(rows, &of);
+	rows_add(rows, "# failed");
+	rows_add_time(rows, clock_now_us());
+	rows_add(rows, " code %d text ", lane->error);
+	rows_add_plain(rows, comm_failure(lane));
 	staging_count(lane, staged, sizeof(staged));
 	if (staged[0])
-		dump_add(dump, "\n# copied through host memory: %s", staged);
+		rows_add(rows, "\n# copied through host memory: %s", staged);
 	context_describe(context, connections, sizeof(connections));
 	if (connections[0])
-		dump_add(dump, "\n# connections: %s", connections);
-	dump_add(dump, "\n"
-		       "# times in seconds since 1970, in steps of the kernel's tick; -: not yet, "
-		       "not known, or not of this kind\n"
-		       "# number collective kind dtype op count bytes root_or_peer tag state "
-		       "issued started ended algorithm description\n");
+		rows_add(rows, "\n# connections: %s", connections);
+	rows_add(rows, "\n");
+	rows_add_columns(rows);
 }
 
-static void dump_fill(struct dump *dump, struct lane *lane)
+static void dump_fill(struct rows *rows, struct lane *lane)
 {
+	const struct rank_words ranks = signature_ranks(lane);
 	const struct record *op;
 	const struct record *message;
 	struct timespec day;
 
 	clock_gettime(CLOCK_REALTIME, &day);
-	dump->offset_us = (int64_t)day.tv_sec * 1000000 + day.tv_nsec / 1000 - clock_now_us();
-	dump_add_head(dump, lane);
+	rows->offset_us = (int64_t)day.tv_sec * 1000000 + day.tv_nsec / 1000 - clock_now_us();
+	dump_add_head(rows, lane);
 	for (uint64_t n = call_log_before(lane) + 1; (op = call_log_record(lane, n)); n++)
-		dump_add_op(dump, lane, n, op);
+		rows_add_op(rows, &ranks, lane->native != NULL, n, op, dump_algorithm(lane, op));
 	for (uint64_t n = 0; (message = call_log_message(lane, n)); n++)
-		dump_add_message(dump, lane, message);
+		rows_add_message(rows, &ranks, message);
 }
 
 /* -------------------------------------------------------------------------- the file -- */
 
-static int dump_write(int fd, const struct dump *dump)
+static int dump_write(int fd, const struct rows *rows)
 {
 	size_t done = 0;
 	int tries = 0;
 
-	if (!descriptor_may_grow(dump->used))
+	if (!descriptor_may_grow(rows->used))
 		return error_set(COLL_ERR_SYSTEM, "%s (ulimit -f)", strerror(EFBIG));
-	while (done < dump->used) {
-		ssize_t n = write(fd, dump->text + done, dump->used - done);
+	while (done < rows->used) {
+		ssize_t n = write(fd, rows->text + done, rows->used - done);
 
 		if (interrupted(n, &tries))
 			continue;
@@ -257,21 +153,21 @@ static int dump_write(int fd, const struct dump *dump)
 
 static int dump_make(struct lane *lane, int directory, char name[DUMP_NAME_SIZE])
 {
-	struct dump *dump = calloc(1, sizeof(*dump));
+	struct rows *rows = calloc(1, sizeof(*rows));
 	int fd, code;
 
-	if (!dump)
+	if (!rows)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory");
 	fd = dump_open(lane, directory, name);
 	if (fd < 0) {
-		free(dump);
+		free(rows);
 		return error_set(COLL_ERR_SYSTEM, "%s", strerror(errno));
 	}
-	dump_fill(dump, lane);
-	code = dump_write(fd, dump);
+	dump_fill(rows, lane);
+	code = dump_write(fd, rows);
 	if (close(fd) && !code)
 		code = error_set(COLL_ERR_SYSTEM, "%s", strerror(errno));
-	free(dump);
+	free(rows);
 	return code;
 }
 

@@ -13,19 +13,14 @@ int message_is_posted(const struct message *m)
 void message_describe(const struct lane *lane, const struct message_args *a, char *text,
 		      size_t size)
 {
-	struct rank_name name;
-	const char *peer = comm_rank_name(lane, a->peer, &name);
-	char tag[32] = "any tag";
+	const struct rank_words ranks = signature_ranks(lane);
+	const struct record record = {.meta = {COLL_KIND_SEND | signature_dtype_bits(a->dtype)},
+				      .count = a->count,
+				      .seq_or_tag = (uint32_t)a->tag,
+				      .peer = a->peer,
+				      .kind = a->kind};
 
-	if (a->tag != COLL_ANY_TAG)
-		snprintf(tag, sizeof(tag), "tag %u", (uint32_t)a->tag);
-	if (a->kind == COLL_KIND_NONE)
-		snprintf(text, size, "coll_probe of a message from %s with %s", peer, tag);
-	else
-		snprintf(text, size, "%s of %zu %s %s %s with %s",
-			 a->kind == COLL_KIND_SEND ? "coll_isend" : "coll_irecv", a->count,
-			 coll_dtype_name(a->dtype), a->kind == COLL_KIND_SEND ? "to" : "from", peer,
-			 tag);
+	words_message(&ranks, &record, text, size);
 }
 
 void message_position(const struct lane *lane, struct position *position)

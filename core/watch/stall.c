@@ -2,6 +2,7 @@
 /* stall.c - operations that do not move: when the other ranks are asked, and when the wait is over. */
 #include "watch/stall.h"
 #include "watch/message_words.h"
+#include "comm/counts.h"
 #include "comm/lane.h"
 #include "watch/report.h"
 #include "watch/stall_words.h"
@@ -63,8 +64,11 @@ void stall_check_left_native(struct lane *lane)
 /* The answers to a question are awaited for so long at most; by a call that gives up, for so long. */
 enum { STALL_ANSWER_US = 100000, STALL_LAST_ANSWER_US = 1000000 };
 
-/* A wait looks at the clock, and at the timeout, which may have changed, after so long at most. */
-enum { STALL_SLICE_US = 1000000 };
+/*
+ * A wait looks at the clock, and at the timeout, which may have changed, after so long at most; after the second time if
+ * the rank keeps a page, which then says for whom it waits.
+ */
+enum { STALL_SLICE_US = 1000000, STALL_NOTED_US = 200000 };
 
 /*
  * Calls that poll look at the time at most once in so long: a count of calls would tell nothing of the time between
@@ -242,6 +246,7 @@ static int64_t stall_next_us(const struct stall *stall, const struct lane *lane)
 
 int64_t stall_slice(struct stall *stall, const struct lane *lane)
 {
+	const int64_t most = lane->slot ? STALL_NOTED_US : STALL_SLICE_US;
 	int64_t until;
 
 	if (stall->asked_us)
@@ -251,7 +256,7 @@ int64_t stall_slice(struct stall *stall, const struct lane *lane)
 	until = stall_next_us(stall, lane);
 	if (stall->since_us)
 		until -= clock_now_us() - stall->since_us;
-	return until < 0 ? 0 : until < STALL_SLICE_US ? until : STALL_SLICE_US;
+	return until < 0 ? 0 : until < most ? until : most;
 }
 
 /* The answers have come, or are missing. */
@@ -298,6 +303,8 @@ int stall_step(struct stall *stall, struct lane *lane, int64_t idle_us)
 	if (!stall->counted) {
 		stall->counted = 1;
 		lane->watch->stalled++;
+		if (lane->counts)
+			lane->counts->stalls++;
 	}
 	report_ask(lane);
 	return 0;

@@ -611,6 +611,60 @@ COLL_API coll_result_t coll_comm_describe(coll_comm_t comm, char *text, size_t s
  */
 COLL_API coll_result_t coll_comm_native_handle(coll_comm_t comm, void **handle);
 
+/* ----------------------------------------------------------------------- counters -- */
+
+/* What coll_get_counters counts: values of coll_counters_t.kind beside COLL_KIND_*. */
+enum {
+	COLL_COUNT_ALL = 0,     /* all kinds together */
+	COLL_COUNT_ISEND = 256, /* messages of coll_isend */
+	COLL_COUNT_IRECV = 257, /* messages of coll_irecv */
+	COLL_COUNT_OTHER = 258  /* waits for events, probes and splits: waited_ns alone */
+};
+
+enum { COLL_COUNTER_BUCKETS = 32 };
+
+/* Counters of a communicator on this rank.  The caller sets size and kind. */
+typedef struct coll_counters {
+	uint64_t size; /* sizeof(coll_counters_t) of the program */
+	int32_t kind; /* COLL_KIND_* or COLL_COUNT_*: the calls that the fields up to bucket count */
+	int32_t reserved; /* 0 */
+
+	/* --- of that kind */
+
+	uint64_t calls;      /* that were issued; of coll_isend and coll_irecv: that have ended */
+	uint64_t bytes;      /* their bytes: count times the size of the type */
+	uint64_t ended;      /* whose end this rank has seen: the sum of the buckets */
+	uint64_t latency_ns; /* nanoseconds from the call to its end, of all that have ended */
+	uint64_t
+		waited_ns; /* nanoseconds that threads waited in libcoll, but for the first looks */
+	/*
+	 * Latencies: bucket b counts the calls that took less than 2^(b + 7) nanoseconds, and no less than half of
+	 * that unless b is 0; the last bucket counts all that took longer.
+	 */
+	uint64_t bucket[COLL_COUNTER_BUCKETS];
+
+	/* --- of the communicator */
+
+	uint64_t stalls; /* waits in which nothing moved for the time of the option stall_after */
+	uint64_t staged; /* operations and messages copied through host memory */
+
+	/* --- of the endpoint, which communicators share: messages that came before their receive */
+
+	uint64_t unexpected;       /* such messages */
+	uint64_t unexpected_bytes; /* their bytes */
+	uint64_t unexpected_now;   /* how many of them wait for their receive now */
+} coll_counters_t;
+
+/*
+ * Reads the counters of a communicator, with the option counters = yes (COLL_COUNTERS=yes).
+ *
+ * out       The caller sets size and kind; the library fills in the rest.  The counters begin at 0 with the
+ *           communicator and only grow, but for unexpected_now.  introspect.h has their names and units.
+ * Threads   Any thread may call it, beside calls of other threads.  It does not block.
+ * Errors    COLL_ERR_UNSUPPORTED: the option is off.  COLL_ERR_INVALID_ARGUMENT: size or kind is wrong.
+ */
+COLL_API coll_result_t coll_get_counters(coll_comm_t comm, coll_counters_t *out);
+
 /* ------------------------------------------------------------ derived communicators -- */
 
 enum { COLL_SPLIT_NOCOLOR = -1 };

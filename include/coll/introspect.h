@@ -362,6 +362,24 @@ COLL_API const char *coll_info_note(coll_info_t info, int32_t index);
  */
 COLL_API coll_result_t coll_info_verdict(coll_info_t info, const char **sentence);
 
+/* A counter of coll_get_counters.  The caller sets size. */
+typedef struct coll_counter_info {
+	uint64_t size;
+	const char *name; /* the field of coll_counters_t: "latency_ns" */
+	const char *unit; /* "nanoseconds" */
+	const char *help; /* what it counts */
+	int32_t offset;   /* of the field, a uint64_t */
+	int32_t of_kind;  /* 1: of the calls of a kind; 0: of the communicator */
+	int32_t grows;    /* 1: it only grows; 0: it also falls */
+	int32_t reserved;
+} coll_counter_info_t;
+
+/* Returns the number of counters but the buckets. */
+COLL_API int32_t coll_counter_count(void);
+
+/* Describes counter `index` in *out; the strings are valid until the process ends. */
+COLL_API coll_result_t coll_counter_describe(int32_t index, coll_counter_info_t *out);
+
 #ifdef __cplusplus
 }
 #endif

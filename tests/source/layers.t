@@ -122,6 +122,8 @@ none "the folders of core/ use each other in the order of core/README.md" "$(fol
 shared='check/host/host.c:base/siphash.h lib/memory.c:device/driver.h prove/staged.c:schedule/stage.h'
 shared="$shared lib/json.c:base/json_text.h oracle/call.c:base/tables.h oracle/format.c:base/tables.h perf/args.c:base/tables.h"
 shared="$shared lib/kinds.c:base/tables.h"
+# `coll top` and `coll dump` read pages as the core writes them.
+shared="$shared top/job.h:page/page_read.h top/dump.c:page/rows.h top/dump.c:base/kind.h"
 none "the folders of tools/ use each other in the order of tools/README.md" "$(folders_of tools "$shared")"
 
 # example LINE: prints the faults of a small tree in the right order, with one further line of
@@ -218,10 +220,10 @@ read_code $sources
 {
     # The launchers' PMIx and PMI, and the backends that ask for it, want to hear of a process's end.  PMIx stands only
     # one connection in a process's life.  The timeline writes what a program that ends without coll_comm_destroy did last.
-    none "nothing runs before main, and at exit only launchers, the backends that ask for it and the timeline hear of it" \
+    none "nothing runs before main, and at exit only launchers, pages, the timeline and the backends that ask for it hear of the end" \
         "$(code_with 'constructor|destructor|init_array|atexit' 'core|plugins|tools' |
             grep -v -E '^[^:]*: +\*|^core/meet/(pmix?)\.c:.*atexit\(\1_finalize\)' |
-            grep -v -E '^core/plugin/probe\.c:.*atexit\(finish_all\)' |
+            grep -v -E '^core/plugin/probe\.c:.*atexit\(finish_all\)|^core/page/page_file\.c:.*atexit\(pages_end\)' |
             grep -v '^plugins/timeline/timeline\.c:.*destructor.* timelines_exit')"
     # UCX has environment variables of its own, which the ucx plugin must not override; NCCL has one that overrides the
     # nccl plugin; tools of NVTX name their library in one.

@@ -109,6 +109,31 @@ _coll_explain() {
     esac
 }
 
+# The numbers of the jobs that run.
+_coll_jobs() {
+    _coll_words "$(coll top --json 2>/dev/null | sed -n 's/^ *"job": "\([0-9a-f]*\)".*/\1/p') $2" "$1"
+}
+
+_coll_top() {
+    [[ $2 == --interval ]] || _coll_jobs "$1" '--once --json --interval -h --help'
+}
+
+_coll_dump() {
+    if ((COMP_CWORD > 2)); then
+        mapfile -t COMPREPLY < <(compgen -d -- "$1")
+    else
+        _coll_jobs "$1" '-h --help'
+    fi
+}
+
+_coll_metrics() {
+    case $2 in
+    --output) mapfile -t COMPREPLY < <(compgen -f -- "$1") ;;
+    --interval) ;;
+    *) _coll_jobs "$1" '--output --interval -h --help' ;;
+    esac
+}
+
 _coll_prove() {
     case $2 in
     -a | --algorithm)
@@ -206,20 +231,23 @@ _coll() {
 
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        _coll_words 'help check doctor explain info model perf prove run trace -h --help -V --version' "$current"
+        _coll_words 'help check doctor dump explain info metrics model perf prove run top trace -h --help -V --version' "$current"
         return
     fi
     case ${COMP_WORDS[1]} in
-    help) _coll_words 'check doctor explain info model perf prove run trace' "$current" ;;
+    help) _coll_words 'check doctor dump explain info metrics model perf prove run top trace' "$current" ;;
     check) _coll_check "$current" "$previous" ;;
     doctor) _coll_doctor "$current" ;;
+    dump) _coll_dump "$current" ;;
     explain) _coll_explain "$current" "$previous" ;;
     info) _coll_info "$current" "$previous" ;;
+    metrics) _coll_metrics "$current" "$previous" ;;
     model) _coll_model "$current" "$previous" ;;
     perf) _coll_perf "$current" "$previous" ;;
     prove) _coll_prove "$current" "$previous" ;;
     run) _coll_run "$current" "$previous" ;;
     trace) _coll_trace "$current" "$previous" ;;
+    top) _coll_top "$current" "$previous" ;;
     esac
 }
 

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* counters.c - the counters of a communicator, for the program. */
+#include "base/error.h"
+#include "comm/counts.h"
+#include "comm/lane.h"
+
+#include <string.h>
+
+_Static_assert((int)COLL_COUNTER_BUCKETS == (int)PAGE_BUCKETS, "a bucket is a bucket");
+
+/* The first row of counters that `kind` asks for, and the last; -1: it is no kind. */
+static int counters_rows(int kind, int *last)
+{
+	const int row = kind == COLL_COUNT_ISEND   ? PAGE_ISEND
+			: kind == COLL_COUNT_IRECV ? PAGE_IRECV
+			: kind == COLL_COUNT_OTHER ? 0
+			: kind_is_valid(kind)      ? kind
+						   : -1;
+
+	*last = kind == COLL_COUNT_ALL ? PAGE_KINDS - 1 : row;
+	return kind == COLL_COUNT_ALL ? 0 : row;
+}
+
+static void counters_add_row(coll_counters_t *sum, const struct page_kind *row)
+{
+	sum->calls += row->calls;
+	sum->bytes += row->bytes;
+	sum->ended += row->ended;
+	sum->latency_ns += row->latency_ns;
+	sum->waited_ns += row->waited_ns;
+	for (int i = 0; i < PAGE_BUCKETS; i++)
+		sum->bucket[i] += row->bucket[i];
+}
+
+/* The lock is held. */
+static void counters_add_lane(coll_counters_t *sum, struct lane *lane, int first, int last)
+{
+	const struct page_counts *counts = lane->counts;
+
+	counts_refresh(lane);
+	for (int i = first; i <= last; i++)
+		counters_add_row(sum, &counts->kind[i]);
+	sum->stalls += counts->stalls;
+	sum->staged += counts->staged;
+	sum->unexpected += counts->unexpected;
+	sum->unexpected_bytes += counts->unexpected_bytes;
+	sum->unexpected_now += counts->unexpected_now;
+}
+
+static int counters_read(struct lane *lane, coll_counters_t *sum)
+{
+	int last;
+	const int first = counters_rows(sum->kind, &last);
+
+	if (first < 0)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_get_counters: out->kind is %d, which is neither COLL_KIND_* "
+				 "nor COLL_COUNT_*",
+				 sum->kind);
+	if (!lane->counts)
+		return error_set(COLL_ERR_UNSUPPORTED,
+				 "coll_get_counters: nothing is counted: set the option counters = "
+				 "yes (COLL_COUNTERS=yes) before the communicator is made");
+	counters_add_lane(sum, lane, first, last);
+	return COLL_SUCCESS;
+}
+
+/* The host lane's too. */
+static int counters_read_all(struct lane *lane, coll_counters_t *sum)
+{
+	struct lane *host = lane_lock_other(lane);
+	int code = counters_read(lane, sum);
+
+	if (host && !code)
+		code = counters_read(host, sum);
+	if (host)
+		lane_unlock_other(host);
+	return code;
+}
+
+coll_result_t coll_get_counters(coll_comm_t comm, coll_counters_t *out)
+{
+	const size_t least = offsetof(coll_counters_t, calls);
+	coll_counters_t sum = {.size = sizeof(sum)};
+	struct lane *lane;
+	uint64_t size;
+	int code;
+
+	if (!out || out->size < least)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_get_counters: out is NULL, or out->size is not set to "
+				 "sizeof(coll_counters_t)");
+	size = out->size < sizeof(sum) ? out->size : sizeof(sum);
+	sum.kind = out->kind;
+	lane = comm_enter(comm, "coll_get_counters");
+	if (!lane)
+		return error_code();
+	code = counters_read_all(lane, &sum);
+	comm_leave(lane);
+	if (code)
+		return code;
+	sum.size = out->size;
+	memcpy(out, &sum, size);
+	return COLL_SUCCESS;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* stamp.c - time stamps: see stamp.h. */
+#include "base/stamp.h"
+#include "base/descriptor.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+/* The counter's rate is measured over so long: two readings of the clock, each off by 50 ns at most, differ by 0.05 %. */
+enum { STAMP_MEASURE_NS = 200000 };
+
+int stamp_is_counter;
+static double stamp_rate = 1; /* nanoseconds of a unit */
+
+uint64_t stamp_clock(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+#if defined(__x86_64__)
+/* The kernel has checked that the counters of all processors run at one rate, in all states, and agree. */
+static int stamp_kernel_trusts_counter(void)
+{
+	FILE *file =
+		descriptor_read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+	char text[32] = "";
+	const int got = file && fgets(text, sizeof(text), file);
+
+	if (file)
+		fclose(file);
+	return got && strcmp(text, "tsc\n") == 0;
+}
+
+static void stamp_measure(void)
+{
+	uint64_t clock, first, end, last;
+
+	if (!stamp_kernel_trusts_counter())
+		return;
+	clock = stamp_clock();
+	first = __builtin_ia32_rdtsc();
+	do
+		end = stamp_clock();
+	while (end - clock < STAMP_MEASURE_NS);
+	last = __builtin_ia32_rdtsc();
+	if (last <= first)
+		return;
+	stamp_rate = (double)(end - clock) / (double)(last - first);
+	stamp_is_counter = 1;
+}
+#else
+static void stamp_measure(void)
+{
+}
+#endif
+
+void stamp_begin(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, stamp_measure);
+}
+
+uint64_t stamp_ns(uint64_t earlier, uint64_t later)
+{
+	return later > earlier ? (uint64_t)((double)(later - earlier) * stamp_rate) : 0;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* counts.c - the counters of a lane: see counts.h. */
+#include "comm/counts.h"
+#include "base/dtype.h"
+#include "base/error.h"
+#include "comm/call_log.h"
+#include "comm/op.h"
+#include "page/page_file.h"
+#include "transport/traffic.h"
+
+#include <stdlib.h>
+
+/* ---------------------------------------------------------------------------- life -- */
+
+int counts_begin(struct lane *lane)
+{
+	const struct context *first = lane->context;
+	int in_slot;
+
+	while (first->parent)
+		first = first->parent;
+	if (!first->config || !config_int(first->config, "counters"))
+		return COLL_SUCCESS;
+	stamp_begin();
+	lane->counts_own = calloc(1, sizeof(*lane->counts_own));
+	if (!lane->counts_own)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for counters");
+	in_slot = lane->slot && !page_add_part(lane->page, lane->slot, PAGE_PART_COUNTS);
+	if (!in_slot)
+		lane->counts_own->heap = calloc(1, sizeof(*lane->counts_own->heap));
+	lane->counts = in_slot ? &lane->slot->counts : lane->counts_own->heap;
+	return lane->counts ? COLL_SUCCESS
+			    : error_set(COLL_ERR_NO_MEMORY, "no memory for counters");
+}
+
+void counts_free(struct lane *lane)
+{
+	if (lane->counts_own)
+		free(lane->counts_own->heap);
+	free(lane->counts_own);
+	lane->counts_own = NULL;
+	lane->counts = NULL;
+}
+
+/* ---------------------------------------------------------------------------- calls -- */
+
+static void counts_add(struct page_counts *counts, int kind, const struct record *record)
+{
+	counts->kind[kind].calls++;
+	counts->kind[kind].bytes += record->count * coll_dtype_size(signature_dtype(record->meta));
+}
+
+void counts_issued(struct lane *lane, const struct record *record, uint64_t *stamp)
+{
+	counts_add(lane->counts, record->kind, record);
+	*stamp = lane->counts_own->stamp[lane->issued % LOG_RECORDS] = stamp_now();
+}
+
+static void counts_add_latency(struct page_kind *kind, uint64_t ns)
+{
+	/* The number of bits of ns / 2^PAGE_BUCKET_FIRST. */
+	const uint64_t units = ns >> PAGE_BUCKET_FIRST;
+	const int bits = units ? 64 - __builtin_clzll(units) : 0;
+
+	kind->ended++;
+	kind->latency_ns += ns;
+	kind->bucket[bits < PAGE_BUCKETS ? bits : PAGE_BUCKETS - 1]++;
+}
+
+void counts_ended(struct lane *lane, int kind, uint64_t stamp)
+{
+	counts_add_latency(&lane->counts->kind[kind], stamp_ns(stamp, stamp_now()));
+}
+
+void counts_ended_all(struct lane *lane, uint64_t before)
+{
+	const uint64_t now = stamp_now();
+	const struct record *op;
+
+	if (before < call_log_before(lane))
+		before = call_log_before(lane);
+	while (before++ < lane->finished) {
+		op = call_log_slot(lane, before);
+		counts_add_latency(&lane->counts->kind[op->kind],
+				   stamp_ns(lane->counts_own->stamp[before % LOG_RECORDS], now));
+	}
+}
+
+void counts_message(struct lane *lane, const struct record *message)
+{
+	const int row = message->kind == COLL_KIND_SEND ? PAGE_ISEND : PAGE_IRECV;
+	const int64_t us = message->ended_us - message->issued_us;
+
+	counts_add(lane->counts, row, message);
+	counts_add_latency(&lane->counts->kind[row], us > 0 ? (uint64_t)us * 1000 : 0);
+}
+
+void counts_waited(struct lane *lane, uint64_t number, uint64_t stamp)
+{
+	const struct record *op = call_log_record(lane, number);
+
+	lane->counts->kind[op ? op->kind : 0].waited_ns += stamp_ns(stamp, stamp_now());
+}
+
+void counts_refresh(struct lane *lane)
+{
+	if (!lane->counts || !lane->traffic)
+		return;
+	lane->counts->unexpected = lane->traffic->match.unexpected_ever;
+	lane->counts->unexpected_bytes = lane->traffic->match.unexpected_bytes;
+	lane->counts->unexpected_now = lane->traffic->match.unexpected_count;
+}

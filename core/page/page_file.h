@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * page_file.h - the page of a rank of this process, which the rank writes: see page.h.
+ *
+ * A process has a page for each rank of each job that it runs.  The first page_take of a rank makes its page, the last
+ * page_drop removes it.  A process that exits without that removes its pages too; one that is killed leaves them, until a
+ * reader or the next job finds that the process is gone.  Any thread may call the functions.
+ */
+#ifndef CORE_PAGE_PAGE_FILE_H
+#define CORE_PAGE_PAGE_FILE_H
+
+#include "page/page.h"
+
+struct page;
+
+struct page_of {
+	uint64_t job;
+	int rank, nranks;
+	const char *host, *backend;
+};
+
+/*
+ * Returns the page of the rank with one more reference.  Makes it if there is none.  Returns NULL with error_text() if it can
+ * be made in no directory; the next page_take of this process then fails at once.
+ */
+struct page *page_take(const struct page_of *of);
+void page_drop(struct page *page);
+
+struct page_head *page_head(struct page *page);
+
+/* Returns a slot, zeroed, with the blocks of these parts; NULL with error_text(): none is free, or the file system is full. */
+struct page_comm *page_take_slot(struct page *page, uint32_t parts);
+void page_drop_slot(struct page *page, struct page_comm *slot);
+/* Allocates a part of a slot.  Returns 0, or -1: the file system is full. */
+int page_add_part(struct page *page, struct page_comm *slot, uint32_t part);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* page_process.c - processes that pages are of: see page_process.h. */
+#include "page/page_process.h"
+#include "base/descriptor.h"
+#include "page/page_directory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A directory of pages is cleaned of so many files at most at the start of a job. */
+enum { CLEAN_FILES = 256 };
+
+/* Reads the beginning of a file.  Returns its length, or -1. */
+static ssize_t process_read(const char *path, char *text, size_t size)
+{
+	const int fd = descriptor_lift(open(path, O_RDONLY | O_CLOEXEC));
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	n = read(fd, text, size - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return n;
+}
+
+/* The name of the program, which may hold any byte, ends with the last ')'. */
+static int process_stat(const char *path, char *state, uint64_t *start)
+{
+	char text[1024];
+	const char *at = process_read(path, text, sizeof(text)) > 0 ? strrchr(text, ')') : NULL;
+
+	return at && sscanf(at,
+			    ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
+			    "%*d %*d %" SCNu64,
+			    state, start) == 2
+		       ? 0
+		       : -1;
+}
+
+void page_process_own(uint64_t *start, uint64_t *namespace_, char boot[40])
+{
+	char state, text[64];
+	struct stat st;
+
+	*start = *namespace_ = 0;
+	(void)process_stat("/proc/self/stat", &state, start);
+	if (!stat("/proc/self/ns/pid", &st))
+		*namespace_ = (uint64_t)st.st_ino;
+	boot[0] = '\0';
+	if (process_read("/proc/sys/kernel/random/boot_id", text, sizeof(text)) > 0)
+		snprintf(boot, 40, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+enum page_life page_process_look(const struct page_head *head, char *state)
+{
+	char boot[40], path[64];
+	uint64_t own, namespace_, start;
+
+	*state = '?';
+	page_process_own(&own, &namespace_, boot);
+	if (head->boot[0] && boot[0] && strcmp(head->boot, boot) != 0)
+		return PAGE_GONE;
+	if (!own || head->namespace_ != namespace_ || head->pid <= 0)
+		return PAGE_UNKNOWN;
+	if (kill(head->pid, 0) && errno == ESRCH)
+		return PAGE_GONE;
+	snprintf(path, sizeof(path), "/proc/%d/stat", head->pid);
+	if (process_stat(path, state, &start))
+		return kill(head->pid, 0) && errno == ESRCH ? PAGE_GONE : PAGE_UNKNOWN;
+	return start == head->start && *state != 'Z' && *state != 'X' ? PAGE_LIVES : PAGE_GONE;
+}
+
+/* The process number of the name is not in use: the head tells whether that is so where the page was made. */
+static void process_clean_one(int directory, const char *name)
+{
+	const int fd = page_directory_file(directory, name, O_RDONLY);
+	struct page_head head;
+	char state;
+	ssize_t n;
+
+	if (fd < 0)
+		return;
+	n = pread(fd, &head, sizeof(head), 0);
+	close(fd);
+	if (n != (ssize_t)sizeof(head) || memcmp(head.magic, PAGE_MAGIC, sizeof(head.magic)) != 0)
+		return;
+	head.boot[sizeof(head.boot) - 1] = '\0';
+	if (page_process_look(&head, &state) == PAGE_GONE)
+		(void)unlinkat(directory, name, 0);
+}
+
+/* The jobs of which a process runs: they keep the pages of their dead ranks, which tell what these did last. */
+struct process_jobs {
+	uint64_t job[CLEAN_FILES];
+	int count;
+};
+
+static int process_job_runs(const struct process_jobs *jobs, uint64_t job)
+{
+	for (int i = 0; i < jobs->count; i++)
+		if (jobs->job[i] == job)
+			return 1;
+	return 0;
+}
+
+/* Looks at the names: dead 0 notes the jobs of those whose process number is in use, dead 1 removes the others. */
+static void process_clean_names(DIR *files, int directory, struct process_jobs *jobs, int dead)
+{
+	struct page_name page;
+	struct dirent *entry;
+
+	for (int n = 0; n < CLEAN_FILES && (entry = readdir(files)); n++) {
+		if (page_name_read(entry->d_name, &page))
+			continue;
+		if (dead != (kill((pid_t)page.pid, 0) && errno == ESRCH))
+			continue;
+		if (!dead)
+			jobs->job[jobs->count++] = page.job;
+		else if (!process_job_runs(jobs, page.job))
+			process_clean_one(directory, entry->d_name);
+	}
+}
+
+void page_process_clean(int directory)
+{
+	const int fd = descriptor_lift(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	DIR *files = fd < 0 ? NULL : fdopendir(fd);
+	struct process_jobs jobs = {.count = 0};
+
+	if (!files) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	process_clean_names(files, directory, &jobs, 0);
+	rewinddir(files);
+	process_clean_names(files, directory, &jobs, 1);
+	closedir(files);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * page_read.h - reads the pages of a user's ranks on this host, without their help: see page.h.
+ *
+ * What is returned is a copy, whose numbers are within their ranges and whose texts end, whatever the file held.  A copy says what
+ * the rank was doing at some moment during the call; its latest operation may be half written.
+ */
+#ifndef CORE_PAGE_PAGE_READ_H
+#define CORE_PAGE_PAGE_READ_H
+
+#include "page/page.h"
+#include "page/page_process.h"
+#include "page/words.h"
+
+struct page_view {
+	struct page_head head;
+	enum page_life life;
+	char state; /* of the process: see page_process_look */
+	char name[256];
+	int directory; /* page_directory_open's */
+	int comms;     /* communicators, by slot */
+	struct page_comm *comm[PAGE_SLOTS];
+	int64_t now_us; /* by the clock of the records, when it was read */
+};
+
+/* Reads the page in an open file.  Returns NULL with error_text(): it is no page, or memory has run out. */
+struct page_view *page_view_read(int fd);
+void page_view_free(struct page_view *view);
+
+struct page_list {
+	int count;
+	struct page_view **view; /* sorted by job, rank and pid */
+	int bad;                 /* files with the name of a page that are none; */
+	char why[256];           /* why one of them is not */
+};
+
+/*
+ * Reads all pages of the user, in all directories; removes the pages of processes that have ended before this boot.  Returns 0;
+ * COLL_ERR_NO_MEMORY with error_text().
+ */
+int page_list_read(struct page_list *list);
+void page_list_free(struct page_list *list);
+/* Removes the file of a page whose process is gone. */
+void page_view_remove(const struct page_view *view);
+
+/* The record of operation `number`, or NULL: it is none of the last. */
+const struct record *page_record(const struct page_comm *comm, uint64_t number);
+/* The log has the operations after this number. */
+uint64_t page_record_before(const struct page_comm *comm);
+/* The number of the oldest operation that has not ended, or 0. */
+uint64_t page_oldest_open(const struct page_comm *comm);
+/* The number of the newest operation that has ended, or 0. */
+uint64_t page_last_ended(const struct page_comm *comm);
+/* The number of collectives that were issued, as far as the records tell. */
+uint64_t page_collectives(const struct page_comm *comm);
+/* The rank's number in the job, or -1: not known. */
+int page_world_rank(const struct page_comm *comm, int rank);
+/* How texts name the ranks of the communicator. */
+struct rank_words page_ranks(const struct page_comm *comm);
+/* The name of the observer that a thread of the rank is in, or NULL. */
+const char *page_observer(const struct page_head *head);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* seen.c - what other processes see of a communicator: see seen.h. */
+#include "watch/seen.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/call_log.h"
+#include "comm/counts.h"
+#include "page/page_file.h"
+#include "watch/stall_words.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ------------------------------------------------------------------------- the slot -- */
+
+static int seen_world_rank(const struct lane *lane, int rank)
+{
+	const int on_context = lane->to_context_rank[rank];
+
+	return lane->context->origin ? lane->context->origin[on_context] : on_context;
+}
+
+static int seen_has_own_numbers(const struct lane *lane)
+{
+	for (int r = 0; r < lane->comm->nranks; r++)
+		if (seen_world_rank(lane, r) != r)
+			return 1;
+	return 0;
+}
+
+static void seen_fill(struct lane *lane)
+{
+	struct page_comm *slot = lane->slot;
+
+	slot->flags = lane->context->plugin->backend.transport ? 0 : PAGE_NATIVE;
+	slot->rank = lane->comm->rank;
+	slot->nranks = lane->comm->nranks;
+	slot->lane = lane->index;
+	slot->made_us = clock_tick_us();
+	comm_write_id(lane, slot->id);
+	snprintf(slot->backend, sizeof(slot->backend), "%s", lane->context->plugin->backend.name);
+	for (int r = 0; slot->parts & PAGE_PART_WORLD && r < slot->nranks && r < PAGE_RANKS; r++)
+		slot->world[r] = seen_world_rank(lane, r);
+}
+
+/* The observers of the job are open: the page has their names and the word that says which of them a thread is in. */
+static void seen_note_observers(struct lane *lane)
+{
+	struct page_head *head = page_head(lane->page);
+	const char *name;
+
+	for (uint32_t i = 0; i < PAGE_OBSERVERS; i++) {
+		name = observers_name(lane->context->observers, i + 1);
+		if (name)
+			snprintf(head->observer[i], sizeof(head->observer[i]), "%s", name);
+	}
+	context_set_inside(lane->context, &head->inside);
+}
+
+/* The log moves from the heap to the slot, while it is empty. */
+static void seen_take_slot(struct lane *lane)
+{
+	lane->slot = page_take_slot(lane->page, seen_has_own_numbers(lane) ? PAGE_PART_WORLD : 0);
+	if (!lane->slot) {
+		log_info("rank %d: a communicator has no place in the page for `coll top`: %s",
+			 lane->context->rank, error_text());
+		return;
+	}
+	free(lane->seen);
+	lane->seen = lane->slot;
+	seen_fill(lane);
+}
+
+int seen_begin(struct lane *lane)
+{
+	const struct context *first = lane->context;
+	struct page_of of = {.job = context_job(first)};
+
+	while (first->parent)
+		first = first->parent;
+	if (!first->config || !config_int(first->config, "page"))
+		return COLL_SUCCESS;
+	of.rank = first->rank;
+	of.nranks = first->nranks;
+	of.host = bootstrap_peer(first->bootstrap, first->rank)->host;
+	of.backend = first->plugin->backend.name;
+	lane->page = page_take(&of);
+	if (lane->page) {
+		seen_note_observers(lane);
+		seen_take_slot(lane);
+	} else if (error_text()[0]) {
+		log_info("rank %d keeps no page for `coll top`: %s", first->rank, error_text());
+	}
+	return COLL_SUCCESS;
+}
+
+void seen_failed(struct lane *lane, int loud)
+{
+	struct page_comm *slot = lane->slot;
+	struct timespec day;
+
+	(void)loud;
+	if (!slot)
+		return;
+	clock_gettime(CLOCK_REALTIME, &day);
+	snprintf(slot->failure, sizeof(slot->failure), "%s", comm_failure(lane));
+	slot->failed_us = (int64_t)day.tv_sec * 1000000 + day.tv_nsec / 1000;
+	lane->seen->failed = (uint32_t)lane->error;
+}
+
+/* The page may go with its last lane, before the context. */
+void seen_end(struct lane *lane)
+{
+	if (lane->page && lane->context->lanes == lane && !lane->next)
+		context_set_inside(lane->context, NULL);
+}
+
+void seen_free(struct lane *lane)
+{
+	if (lane->slot)
+		page_drop_slot(lane->page, lane->slot);
+	else if (lane->page)
+		atomic_fetch_sub(&page_head(lane->page)->more, 1);
+	if (lane->slot)
+		lane->seen = NULL;
+	lane->slot = NULL;
+	if (lane->page)
+		page_drop(lane->page);
+	lane->page = NULL;
+}
+
+/* -------------------------------------------------------------------------- waits -- */
+
+static void seen_note_ranks(struct lane *lane, struct page_comm *slot)
+{
+	uint8_t *from = calloc((size_t)lane->comm->nranks, 1);
+	int n = 0;
+
+	if (!from)
+		return;
+	(void)stall_mark_awaited(lane, from);
+	for (int r = 0; r < lane->comm->nranks; r++) {
+		if (!from[r])
+			continue;
+		if (n < PAGE_AWAITED)
+			slot->awaited_rank[n] = r;
+		n++;
+	}
+	slot->awaited_count = n;
+	free(from);
+}
+
+void seen_note_wait(struct lane *lane, int64_t idle_us)
+{
+	struct page_comm *slot = lane->slot;
+
+	if (!slot || !slot->waiting)
+		return;
+	counts_refresh(lane);
+	slot->noted_us = clock_tick_us();
+	if (!slot->since_us)
+		slot->since_us = slot->noted_us - idle_us;
+	seen_note_ranks(lane, slot);
+}

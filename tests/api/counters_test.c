@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* counters_test.c - coll_get_counters: what is counted, for which kinds, and what it refuses. */
+#include "../lib/ranks.h"
+
+enum { CALLS = 20, COUNT = 4, MESSAGES = 3 };
+
+static void rank_has(struct rank *r, uint64_t got, uint64_t want, const char *what)
+{
+	if (got != want)
+		rank_fail(r, "%s: %llu instead of %llu", what, (unsigned long long)got,
+			  (unsigned long long)want);
+}
+
+static coll_counters_t counters(struct rank *r, int kind)
+{
+	coll_counters_t c = {.size = sizeof(c), .kind = kind};
+
+	rank_did(r, coll_get_counters(r->comm, &c), "get_counters");
+	return c;
+}
+
+static uint64_t buckets(const coll_counters_t *c)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < COLL_COUNTER_BUCKETS; i++)
+		sum += c->bucket[i];
+	return sum;
+}
+
+static void messages(struct rank *r)
+{
+	coll_request_t request[2];
+	int32_t in[2], out[2] = {1, 2};
+
+	for (int i = 0; i < MESSAGES; i++) {
+		if (!rank_did(r,
+			      coll_irecv(in, 2, COLL_INT32, 1 - r->rank, i, r->comm, &request[0]),
+			      "irecv") ||
+		    !rank_did(r,
+			      coll_isend(out, 2, COLL_INT32, 1 - r->rank, i, r->comm, &request[1]),
+			      "isend"))
+			return;
+		for (int k = 0; k < 2; k++)
+			rank_did(r, coll_wait(request[k]), "wait");
+	}
+}
+
+static void counted(struct rank *r)
+{
+	int32_t x[COUNT] = {1, 2, 3, 4}, y[COUNT];
+	coll_counters_t c;
+
+	for (int i = 0; i < CALLS; i++)
+		if (!rank_did(r, coll_allreduce(x, y, COUNT, COLL_INT32, COLL_SUM, r->comm, NULL),
+			      "allreduce") ||
+		    !rank_did(r, coll_sync(r->comm), "sync"))
+			return;
+	/* Rank 0 waits for a rank that is late. */
+	if (r->rank == 1)
+		ranks_sleep(0.05);
+	rank_did(r, coll_broadcast(x, y, 1, COLL_INT32, 1, r->comm, NULL), "broadcast");
+	rank_did(r, coll_sync(r->comm), "sync");
+	messages(r);
+	c = counters(r, COLL_KIND_ALLREDUCE);
+	rank_has(r, c.calls, CALLS, "calls");
+	rank_has(r, c.bytes, (uint64_t)CALLS * COUNT * 4, "bytes");
+	rank_has(r, c.ended, CALLS, "ended");
+	rank_has(r, buckets(&c), CALLS, "the sum of the buckets");
+	if (!c.latency_ns || c.latency_ns > (uint64_t)60 * 1000000000)
+		rank_fail(r, "latency %llu ns", (unsigned long long)c.latency_ns);
+	c = counters(r, COLL_KIND_BROADCAST);
+	rank_has(r, c.calls, 1, "broadcasts");
+	if (r->rank == 0 && (c.latency_ns < 20000000 || c.waited_ns < 20000000))
+		rank_fail(r, "a late rank costs %llu ns, of which %llu waited",
+			  (unsigned long long)c.latency_ns, (unsigned long long)c.waited_ns);
+	c = counters(r, COLL_COUNT_ISEND);
+	rank_has(r, c.calls, MESSAGES, "isend");
+	rank_has(r, c.bytes, MESSAGES * 8, "their bytes");
+	c = counters(r, COLL_COUNT_ALL);
+	rank_has(r, c.calls, CALLS + 1 + 2 * MESSAGES, "all calls");
+	rank_has(r, buckets(&c), c.ended, "all buckets");
+}
+
+static void refused(struct rank *r)
+{
+	coll_counters_t c = {.size = sizeof(c), .kind = 99};
+	struct {
+		coll_counters_t c;
+		uint64_t later;
+	} larger = {{.size = sizeof(larger)}, 7};
+
+	rank_has(r, (uint64_t)coll_get_counters(r->comm, NULL), COLL_ERR_INVALID_ARGUMENT, "NULL");
+	rank_has(r, (uint64_t)coll_get_counters(r->comm, &c), COLL_ERR_INVALID_ARGUMENT,
+		 "another kind");
+	c.kind = COLL_COUNT_ALL;
+	c.size = 8;
+	rank_has(r, (uint64_t)coll_get_counters(r->comm, &c), COLL_ERR_INVALID_ARGUMENT,
+		 "a small size");
+	c.size = offsetof(coll_counters_t, bytes);
+	c.bytes = 4711;
+	rank_did(r, coll_get_counters(r->comm, &c), "an older struct");
+	rank_has(r, c.bytes, 4711, "what an older struct does not have");
+	rank_did(r, coll_get_counters(r->comm, &larger.c), "a later struct");
+	rank_has(r, larger.later, 7, "what this library does not know");
+}
+
+static void off(struct rank *r)
+{
+	coll_counters_t c = {.size = sizeof(c)};
+
+	rank_has(r, (uint64_t)coll_get_counters(r->comm, &c), COLL_ERR_UNSUPPORTED,
+		 "without option");
+}
+
+static void test_names(void)
+{
+	coll_counter_info_t info = {.size = sizeof(info)};
+	int all = 1;
+
+	for (int32_t i = 0; i < coll_counter_count(); i++)
+		all &= coll_counter_describe(i, &info) == COLL_SUCCESS && info.name[0] &&
+		       info.unit[0] && info.help[0] && info.offset >= 16 &&
+		       (size_t)info.offset < sizeof(coll_counters_t);
+	ok(all, "each counter has a name, a unit and a place");
+	is_int(coll_counter_describe(coll_counter_count(), &info), COLL_ERR_INVALID_ARGUMENT,
+	       "there are no others");
+}
+
+int main(void)
+{
+	static const char *const backends[] = {"simulated", "tcp"};
+
+	for (int i = 0; i < 2; i++) {
+		struct ranks_job job = {backends[i], 2, 0, counted, NULL};
+
+		setenv("COLL_COUNTERS", "yes", 1);
+		ranks_ok(&job, "%s: calls are counted", backends[i]);
+		job.fn = refused;
+		ranks_ok(&job, "%s: wrong arguments", backends[i]);
+		setenv("COLL_PAGE", "no", 1);
+		job.fn = counted;
+		ranks_ok(&job, "%s: without a page", backends[i]);
+		unsetenv("COLL_PAGE");
+		unsetenv("COLL_COUNTERS");
+		job.fn = off;
+		ranks_ok(&job, "%s: without the option", backends[i]);
+	}
+	test_names();
+	return done_testing();
+}

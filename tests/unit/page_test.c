@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* page_test.c - the page of a rank: who writes it, who reads it, what is left of it, and what may be wrong with its directory. */
+#include "../lib/tap.h"
+#include "page/page_directory.h"
+#include "page/page_file.h"
+#include "page/page_read.h"
+#include "base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { READERS = 1000, JOB = 7 };
+
+static char dir[] = "/dev/shm/coll-page-XXXXXX";
+static const struct page_of of = {
+	.job = JOB, .rank = 1, .nranks = 3, .host = "here", .backend = "tcp"};
+
+static const char *in_dir(const char *name)
+{
+	static char path[300];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return path;
+}
+
+/* The views of this test's job, in a list that the caller frees. */
+static int read_all(struct page_list *list)
+{
+	int n = 0;
+
+	if (page_list_read(list))
+		bail_out("%s", error_text());
+	for (int i = 0; i < list->count; i++)
+		n += list->view[i]->head.job == JOB;
+	return n;
+}
+
+static int count_pages(void)
+{
+	struct page_list list;
+	const int n = read_all(&list);
+
+	page_list_free(&list);
+	return n;
+}
+
+static const struct page_view *only(const struct page_list *list)
+{
+	for (int i = 0; i < list->count; i++)
+		if (list->view[i]->head.job == JOB)
+			return list->view[i];
+	bail_out("no page");
+}
+
+static void call(struct page_comm *slot, int64_t us)
+{
+	const uint64_t n = slot->issued + 1;
+
+	slot->issued = n;
+	slot->op[n % LOG_RECORDS] = (struct record){.meta = {COLL_KIND_BARRIER},
+						    .issued_us = us,
+						    .started_us = us,
+						    .seq_or_tag = (uint32_t)n - 1,
+						    .kind = COLL_KIND_BARRIER};
+}
+
+/* ------------------------------------------------------------------ a page and its slots -- */
+
+static void test_slots(void)
+{
+	struct page *page = page_take(&of), *again = page_take(&of);
+	struct page_comm *slot[PAGE_SLOTS];
+	struct page_list list;
+	int full = 1;
+
+	if (!page)
+		bail_out("%s", error_text());
+	ok(page == again, "a rank has one page");
+	page_drop(again);
+	for (int i = 0; i < PAGE_SLOTS; i++) {
+		slot[i] = page_take_slot(page, 0);
+		full &= slot[i] != NULL;
+	}
+	ok(full && !page_take_slot(page, 0), "it has %d slots", PAGE_SLOTS);
+	for (int i = 0; i < PAGE_SLOTS; i++) {
+		slot[i]->nranks = 3;
+		snprintf(slot[i]->id, sizeof(slot[i]->id), "%d", i);
+	}
+	for (int i = 0; i < 70; i++)
+		call(slot[5], 1000 + i);
+	page_drop_slot(page, slot[9]);
+	is_int(read_all(&list), 1, "another reader finds it");
+	is_int(only(&list)->comms, PAGE_SLOTS - 1, "with all slots but the free one");
+	is_int((int)only(&list)->head.more, 1, "and the communicators that have none");
+	is_int(only(&list)->head.rank, 1, "its rank");
+	is_int(only(&list)->life, PAGE_LIVES, "its process lives");
+	is_int((int)page_collectives(only(&list)->comm[5]), 70, "it counts collectives");
+	is_int((int)page_oldest_open(only(&list)->comm[5]), 7, "the oldest of the log is open");
+	page_list_free(&list);
+	page_drop(page);
+	is_int(count_pages(), 0, "the last one removes it");
+}
+
+/* ----------------------------------------------------------------------------- readers -- */
+
+static void test_readers(void)
+{
+	struct page *page = page_take(&of);
+	struct page_comm *slot = page ? page_take_slot(page, 0) : NULL;
+	int status, bad = 0;
+	pid_t child;
+
+	if (!slot)
+		bail_out("%s", error_text());
+	slot->nranks = 3;
+	child = fork();
+	if (!child) {
+		for (int i = 0; i < READERS; i++)
+			bad += count_pages() != 1;
+		_exit(bad ? 1 : 0);
+	}
+	for (int64_t i = 1; waitpid(child, &status, WNOHANG) == 0; i++)
+		call(slot, i);
+	is_int(status, 0, "%d readings beside a rank that writes all the time", READERS);
+	ok(count_pages() == 1, "a child that exits leaves the page of its parent");
+	page_drop(page);
+}
+
+/* ----------------------------------------------------------------- pages that are left -- */
+
+static void test_killed(void)
+{
+	struct page_list list;
+	int ready[2], status;
+	pid_t child;
+	char byte;
+
+	if (pipe(ready))
+		bail_out("no pipe");
+	child = fork();
+	if (!child) {
+		if (page_take(&of))
+			(void)!write(ready[1], "x", 1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	is_int((int)read(ready[0], &byte, 1), 1, "a rank has a page");
+	close(ready[0]);
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	is_int(read_all(&list), 1, "a rank that is killed leaves its page");
+	is_int(only(&list)->life, PAGE_GONE, "and the reader knows that it is gone");
+	page_view_remove(only(&list));
+	page_list_free(&list);
+	is_int(count_pages(), 0, "a reader may remove it");
+}
+
+static void test_exit(void)
+{
+	int status;
+	const pid_t child = fork();
+
+	if (!child)
+		exit(page_take(&of) ? 0 : 1);
+	waitpid(child, &status, 0);
+	is_int(status, 0, "a rank exits with its page");
+	is_int(count_pages(), 0, "and leaves none");
+}
+
+/* --------------------------------------------------------------------- pages that are bad -- */
+
+static void test_bad(void)
+{
+	static const char name[] = "coll/coll-0000000000000007-rank-1-pid-1.page";
+	struct page_list list;
+	int fd;
+
+	(void)mkdir(in_dir("coll"), 0700);
+	fd = open(in_dir(name), O_RDWR | O_CREAT, 0600);
+	(void)!write(fd, "collpage is not enough", 22);
+	close(fd);
+	is_int(read_all(&list), 0, "a short file is no page");
+	is_int(list.bad, 1, "the reader says so");
+	page_list_free(&list);
+	unlink(in_dir(name));
+	if (symlink("/etc/passwd", in_dir(name)))
+		bail_out("no link");
+	is_int(read_all(&list), 0, "nor is a link");
+	page_list_free(&list);
+	unlink(in_dir(name));
+	if (mkfifo(in_dir(name), 0600))
+		bail_out("no fifo");
+	is_int(read_all(&list), 0, "a fifo is passed over without a wait");
+	page_list_free(&list);
+	unlink(in_dir(name));
+}
+
+/* The reader maps nothing, so a file that becomes short while it reads is no page, and does it no harm. */
+static void test_cut(void)
+{
+	static const char name[] = "coll/coll-0000000000000007-rank-1-pid-1.page";
+	struct page_head head = {.version = PAGE_VERSION,
+				 .head_bytes = PAGE_BLOCK,
+				 .slot_bytes = PAGE_SLOT,
+				 .slots = PAGE_SLOTS,
+				 .job = JOB,
+				 .nranks = 1,
+				 .pid = 1};
+	const int fd = open(in_dir(name), O_RDWR | O_CREAT, 0600);
+	int status;
+	pid_t child;
+
+	memcpy(head.magic, PAGE_MAGIC, sizeof(head.magic));
+	child = fork();
+	if (!child) {
+		for (int i = 0; i < READERS; i++)
+			(void)count_pages();
+		_exit(0);
+	}
+	while (waitpid(child, &status, WNOHANG) == 0)
+		if (ftruncate(fd, 0) || pwrite(fd, &head, sizeof(head), 0) < 0 ||
+		    ftruncate(fd, PAGE_BYTES) || ftruncate(fd, PAGE_BYTES / 2))
+			bail_out("cannot change the file");
+	is_int(status, 0, "%d readings of a file that is cut meanwhile", READERS);
+	close(fd);
+	unlink(in_dir(name));
+}
+
+/* ------------------------------------------------------------------------ directories -- */
+
+static int directory_is_good(const char **why)
+{
+	char path[PAGE_PATH];
+	const int fd = page_directory_open(0, 1, path);
+
+	*why = error_text();
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+static void test_directories(void)
+{
+	const char *why;
+
+	rmdir(in_dir("coll"));
+	ok(directory_is_good(&why), "the user's own directory is good");
+	if (chmod(in_dir("coll"), 0755))
+		bail_out("no chmod");
+	ok(!directory_is_good(&why) && strstr(why, "chmod 700"), "not one that others may read: %s",
+	   why);
+	rmdir(in_dir("coll"));
+	if (symlink("/tmp", in_dir("coll")))
+		bail_out("no link");
+	ok(!directory_is_good(&why), "nor a link: %s", why);
+	unlink(in_dir("coll"));
+	chmod(dir, 0777);
+	ok(!directory_is_good(&why), "nor one in a directory that all may write to: %s", why);
+	chmod(dir, 0700);
+	rmdir(in_dir("coll"));
+	if (geteuid() || mkdir(in_dir("coll"), 0700) || chown(in_dir("coll"), 65534, 65534)) {
+		skip(1, "only root can make a directory of another user");
+	} else {
+		ok(!directory_is_good(&why) && strstr(why, "65534"), "nor another user's: %s", why);
+	}
+	rmdir(in_dir("coll"));
+}
+
+/* Another user can neither enter the directory nor read the page. */
+static void test_other_user(void)
+{
+	struct page *page = page_take(&of);
+	char path[400];
+	int status;
+	pid_t child;
+
+	if (!page || geteuid()) {
+		skip(1, "only root can become another user");
+		if (page)
+			page_drop(page);
+		return;
+	}
+	snprintf(path, sizeof(path), "%s/coll/coll-%016x-rank-1-pid-%ld.page", dir, JOB,
+		 (long)getpid());
+	child = fork();
+	if (!child) {
+		if (setuid(65534))
+			_exit(2);
+		_exit(open(path, O_RDONLY) >= 0 || open(path, O_RDWR) >= 0 ||
+		      truncate(path, 0) == 0 || unlink(path) == 0 || count_pages());
+	}
+	waitpid(child, &status, 0);
+	is_int(status, 0, "another user cannot read, write, cut or remove the page");
+	page_drop(page);
+}
+
+int main(void)
+{
+	if (!mkdtemp(dir))
+		skip_all("no /dev/shm");
+	setenv("XDG_RUNTIME_DIR", dir, 1);
+	test_slots();
+	test_readers();
+	test_killed();
+	test_exit();
+	test_bad();
+	test_cut();
+	test_directories();
+	test_other_user();
+	rmdir(in_dir("coll"));
+	rmdir(dir);
+	return done_testing();
+}

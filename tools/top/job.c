@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* job.c - the jobs of this user: see job.h. */
+#include <coll/coll.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "top/job.h"
+
+/* A message lists so many jobs at most. */
+enum { JOB_LISTED = 8 };
+
+const char *job_state_name(enum job_state state)
+{
+	static const char *const names[] = {"dead",     "stopped", "failed",
+					    "observer", "waits",   "outside"};
+
+	return names[state];
+}
+
+double job_seconds_since(const struct job_rank *rank, int64_t us)
+{
+	const int64_t since = rank->view->now_us - us;
+
+	return since > 0 ? (double)since / 1e6 : 0;
+}
+
+int64_t job_since(const struct job_comm *c)
+{
+	if (c->comm->waiting && c->comm->since_us)
+		return c->comm->since_us;
+	if (c->open)
+		return c->open->issued_us;
+	return c->ended ? c->ended->ended_us : c->comm->made_us;
+}
+
+/* -------------------------------------------------------------------- a communicator -- */
+
+static void job_look_at_comm(struct job_comm *c, const struct page_comm *comm)
+{
+	c->comm = comm;
+	c->collectives = page_collectives(comm);
+	c->open_number = page_oldest_open(comm);
+	c->ended_number = page_last_ended(comm);
+	c->open = page_record(comm, c->open_number);
+	c->ended = page_record(comm, c->ended_number);
+	if (!comm->waiting || comm->awaited_count <= 0)
+		return;
+	c->awaits = comm->awaited_count;
+	for (int i = 0; i < c->awaits && i < PAGE_AWAITED; i++)
+		c->awaited[i] = page_world_rank(comm, comm->awaited_rank[i]);
+}
+
+static int job_is_same_comm(const struct page_comm *a, const struct page_comm *b)
+{
+	return a->lane == b->lane && a->nranks == b->nranks && strcmp(a->id, b->id) == 0;
+}
+
+/* Calls fn for each view that the ranks of the job have of the communicator. */
+static void job_each_same(struct job *job, const struct page_comm *comm,
+			  void (*fn)(struct job_rank *rank, struct job_comm *c, void *user),
+			  void *user)
+{
+	for (int r = 0; r < job->ranks; r++)
+		for (int i = 0; i < job->rank[r].comms; i++)
+			if (job_is_same_comm(job->rank[r].comm[i].comm, comm))
+				fn(&job->rank[r], &job->rank[r].comm[i], user);
+}
+
+struct job_bounds {
+	uint64_t least, most;
+};
+
+static void job_widen(struct job_rank *rank, struct job_comm *c, void *user)
+{
+	struct job_bounds *bounds = user;
+
+	(void)rank;
+	if (c->collectives < bounds->least)
+		bounds->least = c->collectives;
+	if (c->collectives > bounds->most)
+		bounds->most = c->collectives;
+}
+
+/* A rank that has called fewer collectives, for a rank that waits and does not know for whom. */
+static void job_add_late(struct job_rank *rank, struct job_comm *c, void *user)
+{
+	struct job_comm *waits = user;
+
+	if (c->collectives >= waits->collectives)
+		return;
+	if (waits->awaits < PAGE_AWAITED)
+		waits->awaited[waits->awaits] = rank->view->head.rank;
+	waits->awaits++;
+}
+
+static void job_compare(struct job *job, struct job_rank *rank, struct job_comm *c)
+{
+	struct job_bounds bounds = {UINT64_MAX, 0};
+
+	job_each_same(job, c->comm, job_widen, &bounds);
+	c->most = bounds.most;
+	c->behind = c->collectives == bounds.least && bounds.least < bounds.most;
+	rank->behind |= c->behind;
+	if (c->comm->waiting && !c->awaits)
+		job_each_same(job, c->comm, job_add_late, c);
+}
+
+/* ----------------------------------------------------------------------------- a rank -- */
+
+/* How well the communicator shows what the rank does. */
+static int64_t job_weight(const struct job_comm *c)
+{
+	const int64_t since = job_since(c);
+
+	if (c->comm->failed)
+		return INT64_MAX;
+	return c->comm->waiting ? INT64_MAX / 2 - since : since;
+}
+
+static enum job_state job_state_of(const struct job_rank *rank)
+{
+	int waits = 0, failed = 0;
+
+	for (int i = 0; i < rank->comms; i++) {
+		waits |= rank->comm[i].comm->waiting != 0;
+		failed |= rank->comm[i].comm->failed != 0;
+	}
+	if (rank->view->life == PAGE_GONE)
+		return JOB_DEAD;
+	if (rank->view->state == 'T' || rank->view->state == 't')
+		return JOB_STOPPED;
+	if (failed)
+		return JOB_FAILED;
+	if (page_observer(&rank->view->head))
+		return JOB_OBSERVER;
+	return waits ? JOB_WAITS : JOB_OUTSIDE;
+}
+
+static void job_look_at_rank(struct job_rank *rank, const struct page_view *view)
+{
+	rank->view = view;
+	rank->comms = view->comms;
+	rank->calls_per_s = rank->bytes_per_s = -1;
+	for (int i = 0; i < view->comms; i++)
+		job_look_at_comm(&rank->comm[i], view->comm[i]);
+	for (int i = 0; i < rank->comms; i++)
+		if (!rank->shown || job_weight(&rank->comm[i]) > job_weight(rank->shown))
+			rank->shown = &rank->comm[i];
+	rank->state = job_state_of(rank);
+}
+
+/* ----------------------------------------------------------------------------- rates -- */
+
+/* The bytes of the operations after `before`: those that the log does not have count as the mean of the others. */
+static double job_bytes_after(const struct page_comm *comm, uint64_t before)
+{
+	const uint64_t first = page_record_before(comm);
+	const uint64_t from = before > first ? before : first;
+	const struct record *op;
+	double bytes = 0, known = 0;
+
+	for (uint64_t n = from + 1; (op = page_record(comm, n)); n++, known++)
+		bytes += (double)op->count * (double)coll_dtype_size(signature_dtype(op->meta));
+	return known > 0 ? bytes / known * (double)(comm->issued - before) : 0;
+}
+
+static const struct page_comm *job_earlier(const struct page_view *before,
+					   const struct page_comm *comm)
+{
+	for (int i = 0; i < before->comms; i++)
+		if (job_is_same_comm(before->comm[i], comm) &&
+		    before->comm[i]->made_us == comm->made_us &&
+		    before->comm[i]->issued <= comm->issued)
+			return before->comm[i];
+	return NULL;
+}
+
+static void job_rate(struct job_rank *rank, const struct page_view *before)
+{
+	const double s = (double)(rank->view->now_us - before->now_us) / 1e6;
+	double calls = 0, bytes = 0;
+
+	if (s <= 0)
+		return;
+	for (int i = 0; i < rank->comms; i++) {
+		const struct page_comm *comm = rank->comm[i].comm;
+		const struct page_comm *earlier = job_earlier(before, comm);
+		const uint64_t from = earlier ? earlier->issued : 0;
+
+		calls += (double)(comm->issued - from);
+		bytes += job_bytes_after(comm, from);
+	}
+	rank->calls_per_s = calls / s;
+	rank->bytes_per_s = bytes / s;
+}
+
+static const struct page_view *jobs_earlier(const struct jobs *before, const struct page_view *now)
+{
+	for (int i = 0; before && i < before->pages.count; i++) {
+		const struct page_head *head = &before->pages.view[i]->head;
+
+		if (head->job == now->head.job && head->rank == now->head.rank &&
+		    head->pid == now->head.pid)
+			return before->pages.view[i];
+	}
+	return NULL;
+}
+
+/* --------------------------------------------------------------------------- all jobs -- */
+
+static void job_fill(struct job *job, const struct jobs *before)
+{
+	for (int r = 0; r < job->ranks; r++) {
+		struct job_rank *rank = &job->rank[r];
+		const struct page_view *earlier = jobs_earlier(before, rank->view);
+
+		job->lives |= rank->view->life != PAGE_GONE;
+		if (earlier)
+			job_rate(rank, earlier);
+		for (int i = 0; i < rank->comms; i++)
+			job_compare(job, rank, &rank->comm[i]);
+	}
+}
+
+/* The pages of the first `count` jobs are sorted by job. */
+static int jobs_group(struct jobs *jobs)
+{
+	const struct page_list *pages = &jobs->pages;
+	struct job *job = NULL;
+
+	jobs->job = calloc((size_t)pages->count + 1, sizeof(*jobs->job));
+	for (int i = 0; jobs->job && i < pages->count; i++) {
+		if (!job || job->id != pages->view[i]->head.job) {
+			job = &jobs->job[jobs->count++];
+			job->id = pages->view[i]->head.job;
+			job->rank = calloc((size_t)(pages->count - i), sizeof(*job->rank));
+			if (!job->rank)
+				return -1;
+		}
+		job_look_at_rank(&job->rank[job->ranks++], pages->view[i]);
+	}
+	return jobs->job ? 0 : -1;
+}
+
+int jobs_read(const char *command, struct jobs *jobs, const struct jobs *before)
+{
+	*jobs = (struct jobs){0};
+	if (page_list_read(&jobs->pages) || jobs_group(jobs)) {
+		fprintf(stderr, "coll %s: no memory for the pages of this host\n", command);
+		jobs_free(jobs);
+		return 1;
+	}
+	for (int i = 0; i < jobs->count; i++)
+		job_fill(&jobs->job[i], before);
+	if (jobs->pages.bad && !before)
+		fprintf(stderr,
+			"coll %s: passes over %d file%s that %s no page of this version: %s\n",
+			command, jobs->pages.bad, jobs->pages.bad > 1 ? "s" : "",
+			jobs->pages.bad > 1 ? "are" : "is", jobs->pages.why);
+	return 0;
+}
+
+void jobs_free(struct jobs *jobs)
+{
+	for (int i = 0; jobs->job && i < jobs->count; i++)
+		free(jobs->job[i].rank);
+	free(jobs->job);
+	page_list_free(&jobs->pages);
+	*jobs = (struct jobs){0};
+}
+
+void jobs_clean(const struct jobs *jobs)
+{
+	for (int i = 0; i < jobs->count; i++)
+		for (int r = 0; !jobs->job[i].lives && r < jobs->job[i].ranks; r++)
+			page_view_remove(jobs->job[i].rank[r].view);
+}
+
+static int job_matches(const struct job *job, const char *name)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%016" PRIx64, job->id);
+	return name ? name[0] && strncmp(text, name, strlen(name)) == 0 : job->lives;
+}
+
+static void jobs_list(const struct jobs *jobs, const char *name)
+{
+	int n = 0;
+
+	for (int i = 0; i < jobs->count; i++) {
+		const struct job *job = &jobs->job[i];
+
+		if (!job_matches(job, name) || n++ >= JOB_LISTED)
+			continue;
+		fprintf(stderr, "%s %016" PRIx64 " (%s, %d of %d ranks)", n > 1 ? "," : "", job->id,
+			job->rank[0].view->head.program, job->ranks,
+			job->rank[0].view->head.nranks);
+	}
+	fprintf(stderr, "%s", n > JOB_LISTED ? " ..." : "");
+}
+
+const struct job *jobs_find(const char *command, const struct jobs *jobs, const char *name)
+{
+	const struct job *found = NULL;
+	int n = 0;
+
+	for (int i = 0; i < jobs->count; i++)
+		if (job_matches(&jobs->job[i], name)) {
+			found = &jobs->job[i];
+			n++;
+		}
+	if (n == 1)
+		return found;
+	if (n > 1) {
+		fprintf(stderr, "coll %s: %d jobs fit, name one of them:", command, n);
+		jobs_list(jobs, name);
+	} else if (name) {
+		fprintf(stderr, "coll %s: no job whose number begins with '%s' has a page here;%s",
+			command, name, jobs->count ? " there are:" : " there is no other");
+		jobs_list(jobs, NULL);
+	} else {
+		fprintf(stderr,
+			"coll %s: no job of this user runs on this host, or none has pages: its "
+			"ranks run with the option page = no, as another user, or in another "
+			"container",
+			command);
+	}
+	fprintf(stderr, "\n");
+	return NULL;
+}

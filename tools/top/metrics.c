@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* metrics.c - `coll metrics`: the counters of running jobs in the text format of Prometheus. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "top/job.h"
+#include "top/show.h"
+#include "top/top.h"
+
+enum { METRICS_LABELS = 512 };
+
+static const char metrics_help[] =
+	"Usage: coll metrics [OPTION]... [JOB]\n"
+	"Prints the counters of running jobs on this host in the text format of Prometheus, of\n"
+	"all jobs of this user or of JOB.  It reads the pages of the ranks and needs no help of\n"
+	"theirs.  Calls, bytes, waits and latencies are there for ranks with the option\n"
+	"counters = yes (COLL_COUNTERS=yes).\n"
+	"\n"
+	"      --output FILE   write to a file, for node_exporter's textfile collector: to a\n"
+	"                      temporary name beside it, which is then renamed\n"
+	"      --interval S    with --output: write again each S seconds until a signal comes\n"
+	"  -h, --help          show this help and exit\n"
+	"\n"
+	"Exit status: 0, or 1 if the job is not there or the file cannot be written, 2 if the\n"
+	"command line is wrong.\n";
+
+static const struct option metrics_options[] = {{"output", required_argument, NULL, 'o'},
+						{"interval", required_argument, NULL, 'i'},
+						{"help", no_argument, NULL, 'h'},
+						{NULL, 0, NULL, 0}};
+
+/* A metric of each kind of call on each communicator. */
+struct metric {
+	const char *name, *type, *help;
+	double (*value)(const struct page_kind *kind);
+};
+
+static double metric_calls(const struct page_kind *kind)
+{
+	return (double)kind->calls;
+}
+
+static double metric_bytes(const struct page_kind *kind)
+{
+	return (double)kind->bytes;
+}
+
+static double metric_waited(const struct page_kind *kind)
+{
+	return (double)kind->waited_ns / 1e9;
+}
+
+static const struct metric metrics_of_kind[] = {
+	{"coll_calls_total", "counter", "Calls that were issued.", metric_calls},
+	{"coll_bytes_total", "counter", "Bytes of these calls.", metric_bytes},
+	{"coll_waited_seconds_total", "counter",
+	 "Time that threads of the program have waited in libcoll.", metric_waited},
+};
+
+/* A metric of each communicator; counted: the option `counters` must be on. */
+struct metric_of_comm {
+	const char *name, *type, *help;
+	int counted;
+	double (*value)(const struct job_rank *rank, const struct job_comm *c);
+};
+
+static double metric_collectives(const struct job_rank *rank, const struct job_comm *c)
+{
+	(void)rank;
+	return (double)c->collectives;
+}
+
+static double metric_operations(const struct job_rank *rank, const struct job_comm *c)
+{
+	(void)rank;
+	return (double)c->comm->issued;
+}
+
+static double metric_waiting(const struct job_rank *rank, const struct job_comm *c)
+{
+	return c->comm->waiting ? job_seconds_since(rank, job_since(c)) : 0;
+}
+
+static double metric_error(const struct job_rank *rank, const struct job_comm *c)
+{
+	(void)rank;
+	return c->comm->failed;
+}
+
+static double metric_stalls(const struct job_rank *rank, const struct job_comm *c)
+{
+	(void)rank;
+	return (double)c->comm->counts.stalls;
+}
+
+static double metric_staged(const struct job_rank *rank, const struct job_comm *c)
+{
+	(void)rank;
+	return (double)c->comm->counts.staged;
+}
+
+static double metric_unexpected(const struct job_rank *rank, const struct job_comm *c)
+{
+	(void)rank;
+	return (double)c->comm->counts.unexpected;
+}
+
+static const struct metric_of_comm metrics_of_comm[] = {
+	{"coll_operations_total", "counter", "Operations that were issued.", 0, metric_operations},
+	{"coll_collectives_total", "counter",
+	 "Collectives that were issued, a number that ranks can compare.", 0, metric_collectives},
+	{"coll_waiting_seconds", "gauge", "How long the rank waits in libcoll by now.", 0,
+	 metric_waiting},
+	{"coll_error_code", "gauge", "Code of the communicator's failure, or 0.", 0, metric_error},
+	{"coll_stalls_total", "counter", "Waits in which nothing moved for stall_after.", 1,
+	 metric_stalls},
+	{"coll_staged_total", "counter", "Operations and messages copied through host memory.", 1,
+	 metric_staged},
+	{"coll_unexpected_messages_total", "counter",
+	 "Messages on the endpoint that came before their receive.", 1, metric_unexpected},
+};
+
+#define METRICS(table) (sizeof(table) / sizeof((table)[0]))
+
+/* The kinds of call that a row of counters is about; NULL: no calls. */
+static const char *metrics_kind(int row)
+{
+	if (row == PAGE_ISEND || row == PAGE_IRECV)
+		return row == PAGE_ISEND ? "isend" : "irecv";
+	return row == 0 ? "other" : kind_is_valid(row) ? kind_name(row) : NULL;
+}
+
+/* Copies a text for a label: quotes and backslashes get a backslash. */
+static void metrics_quote(const char *text, char *out, size_t size)
+{
+	size_t at = 0;
+
+	for (; *text && at + 3 < size; text++) {
+		if (*text == '"' || *text == '\\')
+			out[at++] = '\\';
+		out[at++] = *text;
+	}
+	out[at] = '\0';
+}
+
+static void metrics_labels(const struct job_rank *rank, const struct job_comm *c,
+			   char text[METRICS_LABELS])
+{
+	char host[2 * PAGE_NAME], backend[2 * PAGE_NAME], program[2 * PAGE_NAME], id[80];
+
+	metrics_quote(rank->view->head.host, host, sizeof(host));
+	metrics_quote(c->comm->backend, backend, sizeof(backend));
+	metrics_quote(rank->view->head.program, program, sizeof(program));
+	metrics_quote(c->comm->id, id, sizeof(id));
+	snprintf(text, METRICS_LABELS,
+		 "job=\"%016" PRIx64 "\",program=\"%.60s\",host=\"%.100s\",rank=\"%d\","
+		 "comm=\"%.40s\",backend=\"%.60s\"",
+		 rank->view->head.job, program, host, rank->view->head.rank, id, backend);
+}
+
+/* Calls fn for each communicator of the jobs that live, or of one job. */
+struct metrics {
+	FILE *out;
+	const struct jobs *jobs;
+	const struct job *only; /* or NULL */
+};
+
+static void metrics_each(const struct metrics *m, const void *metric,
+			 void (*fn)(const struct metrics *m, const void *metric,
+				    const struct job_rank *rank, const struct job_comm *c))
+{
+	for (int j = 0; j < m->jobs->count; j++) {
+		const struct job *job = &m->jobs->job[j];
+
+		if (m->only ? job != m->only : !job->lives)
+			continue;
+		for (int r = 0; r < job->ranks; r++)
+			for (int i = 0; i < job->rank[r].comms; i++)
+				fn(m, metric, &job->rank[r], &job->rank[r].comm[i]);
+	}
+}
+
+static void metrics_print_comm(const struct metrics *m, const void *metric,
+			       const struct job_rank *rank, const struct job_comm *c)
+{
+	const struct metric_of_comm *of = metric;
+	char labels[METRICS_LABELS];
+
+	if (of->counted && !(c->comm->parts & PAGE_PART_COUNTS))
+		return;
+	metrics_labels(rank, c, labels);
+	fprintf(m->out, "%s{%s} %.17g\n", of->name, labels, of->value(rank, c));
+}
+
+static void metrics_print_kinds(const struct metrics *m, const void *metric,
+				const struct job_rank *rank, const struct job_comm *c)
+{
+	const struct metric *of = metric;
+	char labels[METRICS_LABELS];
+
+	if (!(c->comm->parts & PAGE_PART_COUNTS))
+		return;
+	metrics_labels(rank, c, labels);
+	for (int k = 0; k < PAGE_KINDS; k++) {
+		const struct page_kind *kind = &c->comm->counts.kind[k];
+
+		if (metrics_kind(k) && (kind->calls || kind->waited_ns))
+			fprintf(m->out, "%s{%s,kind=\"%s\"} %.17g\n", of->name, labels,
+				metrics_kind(k), of->value(kind));
+	}
+}
+
+/* The buckets of Prometheus hold all that is at most their limit. */
+static void metrics_print_histogram(FILE *out, const char *labels, const char *name,
+				    const struct page_kind *kind)
+{
+	uint64_t sum = 0;
+
+	for (int b = 0; b < PAGE_BUCKETS; b++) {
+		sum += kind->bucket[b];
+		fprintf(out, "coll_latency_seconds_bucket{%s,kind=\"%s\",le=\"", labels, name);
+		if (b < PAGE_BUCKETS - 1)
+			fprintf(out, "%.9g",
+				(double)(UINT64_C(1) << (b + PAGE_BUCKET_FIRST)) / 1e9);
+		else
+			fprintf(out, "+Inf");
+		fprintf(out, "\"} %" PRIu64 "\n", sum);
+	}
+	fprintf(out, "coll_latency_seconds_sum{%s,kind=\"%s\"} %.17g\n", labels, name,
+		(double)kind->latency_ns / 1e9);
+	fprintf(out, "coll_latency_seconds_count{%s,kind=\"%s\"} %" PRIu64 "\n", labels, name, sum);
+}
+
+static void metrics_print_latencies(const struct metrics *m, const void *metric,
+				    const struct job_rank *rank, const struct job_comm *c)
+{
+	char labels[METRICS_LABELS];
+
+	(void)metric;
+	if (!(c->comm->parts & PAGE_PART_COUNTS))
+		return;
+	metrics_labels(rank, c, labels);
+	for (int k = 0; k < PAGE_KINDS; k++)
+		if (metrics_kind(k) && c->comm->counts.kind[k].ended)
+			metrics_print_histogram(m->out, labels, metrics_kind(k),
+						&c->comm->counts.kind[k]);
+}
+
+static void metrics_head(FILE *out, const char *name, const char *type, const char *help)
+{
+	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void metrics_print(const struct metrics *m)
+{
+	for (size_t i = 0; i < METRICS(metrics_of_comm); i++) {
+		const struct metric_of_comm *metric = &metrics_of_comm[i];
+
+		metrics_head(m->out, metric->name, metric->type, metric->help);
+		metrics_each(m, metric, metrics_print_comm);
+	}
+	for (size_t i = 0; i < METRICS(metrics_of_kind); i++) {
+		const struct metric *metric = &metrics_of_kind[i];
+
+		metrics_head(m->out, metric->name, metric->type, metric->help);
+		metrics_each(m, metric, metrics_print_kinds);
+	}
+	metrics_head(m->out, "coll_latency_seconds", "histogram",
+		     "Time from a call to its end on this rank.");
+	metrics_each(m, NULL, metrics_print_latencies);
+}
+
+/* ------------------------------------------------------------------------ the output -- */
+
+static int metrics_fail(const char *path)
+{
+	fprintf(stderr, "coll metrics: cannot write '%s': %s\n", path, strerror(errno));
+	return 1;
+}
+
+/* A reader of the file sees the old text or the new one. */
+static int metrics_replace(struct metrics *m, const char *path)
+{
+	char temporary[4096];
+	int fd, failed;
+
+	if (snprintf(temporary, sizeof(temporary), "%s.%ld.tmp", path, (long)getpid()) >=
+	    (int)sizeof(temporary)) {
+		errno = ENAMETOOLONG;
+		return metrics_fail(path);
+	}
+	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	m->out = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!m->out)
+		return metrics_fail(temporary);
+	metrics_print(m);
+	failed = ferror(m->out) != 0;
+	failed |= fclose(m->out) != 0;
+	failed = failed || rename(temporary, path);
+	if (!failed)
+		return 0;
+	(void)metrics_fail(path);
+	unlink(temporary);
+	return 1;
+}
+
+static int metrics_once(const char *name, const char *path)
+{
+	struct jobs jobs;
+	struct metrics m = {.out = stdout, .jobs = &jobs};
+	int failed = 1;
+
+	if (jobs_read("metrics", &jobs, NULL))
+		return 1;
+	if (name)
+		m.only = jobs_find("metrics", &jobs, name);
+	if (path && (!name || m.only))
+		failed = metrics_replace(&m, path);
+	else if (!name || m.only) {
+		metrics_print(&m);
+		failed = 0;
+	}
+	jobs_clean(&jobs);
+	jobs_free(&jobs);
+	return failed;
+}
+
+static int metrics_main(int argc, char **argv)
+{
+	const char *path = NULL;
+	int64_t interval_ms = 0;
+	int answer, failed;
+
+	while ((answer = getopt_long(argc, argv, ":h", metrics_options, NULL)) != -1)
+		switch (answer) {
+		case 'o': path = optarg; break;
+		case 'i':
+			if (tool_parse_seconds(optarg, &interval_ms) || interval_ms < 10)
+				return tool_usage("metrics",
+						  "--interval wants seconds from 0.01 on, got '%s'",
+						  optarg);
+			break;
+		case 'h': fputs(metrics_help, stdout); return 0;
+		default: return tool_bad_option("metrics", answer, argv, metrics_options);
+		}
+	if (argc - optind > 1)
+		return tool_usage("metrics", "it takes one job, got %d", argc - optind);
+	if (interval_ms && !path)
+		return tool_usage("metrics", "--interval needs --output");
+	do
+		failed = metrics_once(argv[optind], path);
+	while (!failed && interval_ms && !screen_sleep(interval_ms));
+	return failed;
+}
+
+const struct tool_command tool_metrics = {
+	.name = "metrics",
+	.summary = "print the counters of running jobs for Prometheus",
+	.help = metrics_help,
+	.main = metrics_main,
+};

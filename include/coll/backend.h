@@ -234,8 +234,9 @@ struct coll_host {
 	void *core; /* for the core's own use */
 
 	/*
-	 * Logs one finished line `text`, without newline.  The core drops lines above the user's
-	 * log level.  Any thread.
+	 * Logs one finished line `text`, without newline, in the name of the backend and with the
+	 * rank of the endpoint.  The core drops lines above the level that the user has set for the
+	 * backend (`log = warn,tcp:debug`), or else for all lines.  Any thread.
 	 */
 	void (*log)(const coll_host_t *host, int32_t level, const char *text);
 

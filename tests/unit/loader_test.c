@@ -419,6 +419,7 @@ static void take(const char *words, const char *what)
 
 	if (!p)
 		bail_out("no memory");
+	p->kind = &plugin_backends;
 	strcpy(p->name, "fake");
 	strcpy(p->path, "/x/coll_fake.so");
 	code = plugin_take(p, &table);

@@ -85,7 +85,7 @@ static inline void comm_wait_end(struct comm_waiting *waiting, const struct comm
 
 	if (waiting->stall.counted)
 		lane->client->unstall(&waiting->stall, lane);
-	if (lane_observed(lane, COLL_OBSERVE_WAIT))
+	if (LANE_OBSERVED(lane, COLL_OBSERVE_WAIT))
 		observed_wait(lane, wait->number, COLL_OBSERVED_END, &waiting->since_ns);
 }
 
@@ -122,7 +122,7 @@ int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *
 	int code;
 
 	stall_begin(&waiting.stall);
-	if (lane_observed(lane, COLL_OBSERVE_WAIT))
+	if (LANE_OBSERVED(lane, COLL_OBSERVE_WAIT))
 		observed_wait(lane, wait->number, COLL_OBSERVED_BEGIN, &waiting.since_ns);
 	do {
 		slice = lane->client->slice(&waiting.stall, lane);

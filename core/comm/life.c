@@ -186,7 +186,7 @@ int lane_new_host(struct context *native, struct lane **out)
 
 void lane_end_all(struct lane *lane, int loud)
 {
-	if (lane_observed(lane, COLL_OBSERVE_FAILURE))
+	if (LANE_OBSERVED(lane, COLL_OBSERVE_FAILURE))
 		observed_failure(lane);
 	lane_release_streams(lane);
 	if (lane->busy == LANE_RESTS) /* the next look finds that it has nothing to do */
@@ -253,7 +253,7 @@ static void lane_detach(struct lane *lane)
 	comm_note_freed(lane->context, lane->context_id);
 	registration_remove_all(lane);
 	outcome_end(lane->comm->outcome, lane);
-	if (lane->index == LANE_FIRST && lane_observed(lane, COLL_OBSERVE_COMM))
+	if (lane->index == LANE_FIRST && LANE_OBSERVED(lane, COLL_OBSERVE_COMM))
 		observed_comm_ends(lane->comm);
 }
 

@@ -100,7 +100,7 @@ static void observed_tell_comm(struct comm *comm, int phase)
 	const struct lane *lane = comm->lane[LANE_FIRST];
 	coll_observed_t event;
 
-	if (!lane_observed(lane, COLL_OBSERVE_COMM))
+	if (!LANE_OBSERVED(lane, COLL_OBSERVE_COMM))
 		return;
 	event = observed_event(lane, COLL_OBSERVE_COMM, phase);
 	event.host = bootstrap_peer(lane->context->bootstrap, lane->context->rank)->host;
@@ -332,7 +332,7 @@ void observed_step(const struct op *op, int i, int phase)
 	coll_observed_t event;
 
 	/* A stream of the program copies, and nobody here sees when. */
-	if (!lane_observed(op->lane, what) || !op->call.kind || (copies && op->offload->on_stream))
+	if (!LANE_OBSERVED(op->lane, what) || !op->call.kind || (copies && op->offload->on_stream))
 		return;
 	event = observed_call(op->lane, &op->call, op->number, op->seq, phase);
 	event.what = what;

@@ -2,7 +2,7 @@
 /*
  * observed.h - tells the observers of a communicator (observe/observe.h) of its events.
  *
- * lane_observed is the whole price of an event that nobody wants: one test of lane->observed.  The functions are called
+ * LANE_OBSERVED is the whole price of an event that nobody wants: one test of lane->observed.  The functions are called
  * only if it is not 0, stand apart from the code of the calls, and read the clock.  The lock is held in all of them.
  *
  * A call is told of in three places: when it is issued (queue.c; composed.c and native_submit.c for calls without a
@@ -18,11 +18,8 @@ struct op;
 
 #define OBSERVED_COLD __attribute__((cold, noinline))
 
-/* Does an observer want one of these events, COLL_OBSERVE_* bits? */
-static inline int lane_observed(const struct lane *lane, uint32_t what)
-{
-	return __builtin_expect((lane->observed & what) != 0, 0);
-}
+/* Does an observer want one of these events, COLL_OBSERVE_* bits?  A macro, since each small call asks several times. */
+#define LANE_OBSERVED(lane, what) __builtin_expect(((lane)->observed & (what)) != 0, 0)
 
 /* Returns an event with the fields that all have, which a folder right of here fills in, and observed_tell passes on. */
 OBSERVED_COLD coll_observed_t observed_event(const struct lane *lane, uint32_t what, int phase);

@@ -117,7 +117,7 @@ static inline void op_begin(struct op *op, int state)
 	if (op_is_logged(op))
 		op->logged->started_us = context_now(op->lane->context);
 	/* A backend without a transport may end an operation before it returns, so it has told of the begin before. */
-	if (state == OP_RUNNING && lane_observed(op->lane, COLL_OBSERVE_CALL))
+	if (state == OP_RUNNING && LANE_OBSERVED(op->lane, COLL_OBSERVE_CALL))
 		observed_op(op, COLL_OBSERVED_BEGIN, COLL_SUCCESS);
 }
 /* For an engine: the operation is complete. */
@@ -127,7 +127,7 @@ static inline void op_end(struct op *op)
 	/* The time of the last reading: short operations would feel one more. */
 	if (op_is_logged(op))
 		op->logged->ended_us = op->lane->context->now_us;
-	if (lane_observed(op->lane, COLL_OBSERVE_CALL))
+	if (LANE_OBSERVED(op->lane, COLL_OBSERVE_CALL))
 		observed_op(op, COLL_OBSERVED_END, COLL_SUCCESS);
 }
 

@@ -193,7 +193,7 @@ static void queue_append_waiting(struct op *op, uint64_t group)
 
 	queue_append(op, group, group || op->ordered ? OP_DEFERRED : OP_QUEUED);
 	op->logged->issued_us = context_now(op->lane->context);
-	if (lane_observed(op->lane, COLL_OBSERVE_CALL))
+	if (LANE_OBSERVED(op->lane, COLL_OBSERVE_CALL))
 		observed_op(op, COLL_OBSERVED_ISSUED, COLL_SUCCESS);
 	if (op->collective)
 		op->lane->client->issued(op->lane);
@@ -274,7 +274,7 @@ static void queue_tell_ends(struct lane *lane)
 void queue_cancel(struct lane *lane)
 {
 	engines_abort(lane);
-	if (lane_observed(lane, COLL_OBSERVE_CALL))
+	if (LANE_OBSERVED(lane, COLL_OBSERVE_CALL))
 		queue_tell_ends(lane);
 	for (struct op *op = lane->queue.head; op; op = op->next) {
 		if (op->state == OP_RUNNING && op->engine->cancel)

@@ -246,7 +246,7 @@ __attribute__((always_inline)) static inline int composed_move(struct lane *lane
 	if (!op->steps_left && !lane->error) {
 		op->state = OP_DONE;
 		op->logged->ended_us = context->now_us; /* the newest operation is in the log */
-		if (lane_observed(lane, COLL_OBSERVE_CALL))
+		if (LANE_OBSERVED(lane, COLL_OBSERVE_CALL))
 			observed_op(op, COLL_OBSERVED_END, COLL_SUCCESS);
 		queue_pop(op);
 	}
@@ -262,7 +262,7 @@ static int composed_at_once(struct op *op)
 	    !composed_is_quiet(lane) || op->call.args.stream || queue_needs_barrier(lane, op))
 		return 0;
 	queue_append(op, 0, OP_QUEUED);
-	if (lane_observed(lane, COLL_OBSERVE_CALL))
+	if (LANE_OBSERVED(lane, COLL_OBSERVE_CALL))
 		observed_op_at_once(op);
 	/* Most calls find nothing to compare. */
 	if (op->collective && (lane->log->hash || lane->traffic->match.unexpected_count))

@@ -30,7 +30,7 @@ enum {
 /* For observers: the step begins. */
 static inline void steps_tell(const struct op *op, int i)
 {
-	if (lane_observed(op->lane, COLL_OBSERVE_STEP))
+	if (LANE_OBSERVED(op->lane, COLL_OBSERVE_STEP))
 		observed_step(op, i, COLL_OBSERVED_BEGIN);
 }
 
@@ -67,7 +67,7 @@ static inline void steps_finish_step(struct op *op, int step)
 
 	op->steps_left--;
 	op->lane->steps++;
-	if (lane_observed(op->lane, STEPS_OBSERVED))
+	if (LANE_OBSERVED(op->lane, STEPS_OBSERVED))
 		observed_step(op, step, COLL_OBSERVED_END);
 	for (int e = s->step[step].edge; e >= 0; e = s->edge[e].next) {
 		int later = s->edge[e].later;
@@ -558,7 +558,7 @@ void steps_start(struct op *op)
 	op->steps_left = n;
 	for (int i = 0; s->nedges && i < n; i++) /* the last run has counted down */
 		op->run[i].earlier = s->step[i].earlier;
-	if (!op->few || lane_observed(op->lane, COLL_OBSERVE_STEP)) {
+	if (!op->few || LANE_OBSERVED(op->lane, COLL_OBSERVE_STEP)) {
 		steps_start_many(op);
 		return;
 	}

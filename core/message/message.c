@@ -145,7 +145,7 @@ static void message_finish(struct message *m, int code)
 	if (m->args.kind != COLL_KIND_NONE) {
 		message_unlink(m);
 		message_log(m, code);
-		if (lane_observed(lane, COLL_OBSERVE_MESSAGE))
+		if (LANE_OBSERVED(lane, COLL_OBSERVE_MESSAGE))
 			message_tell(m, COLL_OBSERVED_END, code);
 		lane->steps++;
 		lane->context->sleepers_have_news = 1;
@@ -183,7 +183,7 @@ static void message_copied(struct copy *copy, int code)
 	struct rank_name name;
 
 	message_copy_end(m);
-	if (lane_observed(m->task.lane, COLL_OBSERVE_COPY))
+	if (LANE_OBSERVED(m->task.lane, COLL_OBSERVE_COPY))
 		message_tell_copy(m, COLL_OBSERVED_END, code == COPY_LOST ? COLL_ERR_DEVICE : code);
 	m->offload->lost = code == COPY_LOST;
 	if (code)
@@ -205,7 +205,7 @@ static void message_copy_begin(struct message *m)
 				 .src = in ? m->args.buf : o->memory,
 				 .n = in ? m->args.count * coll_dtype_size(m->args.dtype)
 					 : (size_t)m->status.bytes};
-	if (lane_observed(m->task.lane, COLL_OBSERVE_COPY))
+	if (LANE_OBSERVED(m->task.lane, COLL_OBSERVE_COPY))
 		message_tell_copy(m, COLL_OBSERVED_BEGIN, COLL_SUCCESS);
 	copies_add(&m->task.lane->traffic->copies, &o->way[in ? COPY_IN : COPY_OUT], &o->whole);
 	m->copying = 1;
@@ -349,7 +349,7 @@ static void message_open(struct message *m)
 	*(list->last ? &list->last->next : &list->first) = m;
 	list->last = m;
 	list->count++;
-	if (lane_observed(lane, COLL_OBSERVE_MESSAGE | COLL_OBSERVE_COPY))
+	if (LANE_OBSERVED(lane, COLL_OBSERVE_MESSAGE | COLL_OBSERVE_COPY))
 		message_tell(m, COLL_OBSERVED_ISSUED, COLL_SUCCESS);
 	if (!sends)
 		return;

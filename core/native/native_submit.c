@@ -59,7 +59,7 @@ int native_now(struct lane *lane, const struct call *call)
 	lane_set_busy(lane);
 	kept = call_log_slot(lane, ++lane->issued);
 	*kept = record;
-	if (lane_observed(lane, COLL_OBSERVE_CALL))
+	if (LANE_OBSERVED(lane, COLL_OBSERVE_CALL))
 		observed_native_call(lane, call, record.seq_or_tag);
 	if (native_submit(lane, lane->issued, call->slot, &call->args))
 		kept->started_us = record.issued_us;
@@ -207,7 +207,7 @@ int native_progress(struct lane *lane)
 	if (lane->finished == before)
 		return 0;
 	call_log_end_all(lane, before);
-	if (lane_observed(lane, COLL_OBSERVE_CALL))
+	if (LANE_OBSERVED(lane, COLL_OBSERVE_CALL))
 		observed_native_end(lane, before, lane->finished, COLL_SUCCESS);
 	task_check(lane);
 	lane->context->sleepers_have_news = 1;
@@ -238,7 +238,7 @@ static enum engine_start native_start(struct op *op)
 
 	if (op->call.redop.made)
 		args.op = op->call.redop.native;
-	if (lane_observed(op->lane, COLL_OBSERVE_CALL))
+	if (LANE_OBSERVED(op->lane, COLL_OBSERVE_CALL))
 		observed_native_op(op);
 	if (native_submit(op->lane, op->number, op->call.slot, &args))
 		op_begin(op, OP_SUBMITTED);

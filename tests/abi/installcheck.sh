@@ -279,6 +279,24 @@ check "nothing is left behind" test "$before" = "$(listing)"
 # shellcheck disable=SC2086 # a command line
 trains "then training is as before" "$usual" $run4 "$scratch/digits"
 
+# ---- the observer to copy ----
+
+cp -R "$examples/observer" "$scratch/observer"
+chmod -R u+w "$scratch/observer"
+observer_make() {
+    env PKG_CONFIG_PATH="$root$libdir/pkgconfig" ${root:+PKG_CONFIG_SYSROOT_DIR="$root"} \
+        "${MAKE:-make}" -s -C "$scratch/observer" CC="$CC" PKG_CONFIG="${PKG_CONFIG:-pkg-config}" \
+        DESTDIR="$own" plugindir="$plugindir" "$@"
+}
+none "the observer builds outside the tree, without a warning" "$(observer_make 2>&1)"
+check "it installs itself into the plugin directory" observer_make install
+check "coll check finds no fault in it" "$root$bindir/coll" check "$own$plugindir/observer_lines.so"
+# shellcheck disable=SC2086 # a command line
+COLL_OBSERVERS=lines $run4 "$scratch/digits" >"$scratch/out" 2>"$scratch/err"
+check "a program tells it of its calls" grep -q "^rank 3 of 4, comm 1: allreduce " "$scratch/err"
+check "it uninstalls itself" observer_make uninstall
+check "and nothing is left behind" test "$before" = "$(listing)"
+
 # ---- the tutorial that leads to a backend ----
 
 # shellcheck source=/dev/null

@@ -59,8 +59,8 @@ done | sort -u)"
 # ---- the outside ----
 # shellcheck disable=SC2086 # lists of files
 {
-    none "backends see backend.h, observers observer.h and introspect.h, nothing else of libcoll" \
-        "$(angled $plugins | grep ': coll/' | grep -v -e ': coll/backend\.h$' \
+    none "backends see backend.h, observers observer.h, the timeline introspect.h too, nothing else of libcoll" \
+        "$(angled $plugins | grep ': coll/' | grep -v -e ': coll/backend\.h$' -e '^plugins/observers/.*: coll/observer\.h$' \
             -e '^plugins/timeline/[a-z_]*\.[ch]:[0-9]*: coll/\(observer\|introspect\)\.h$')"
     none "nor does the backend outside the tree" \
         "$(angled tests/out-of-tree/*.c | grep ': coll/' | grep -v ': coll/backend\.h$')"
@@ -71,7 +71,7 @@ done | sort -u)"
     # code; the backend that authors copy uses backend.h alone.
     none "plugins see no file of another folder but base/, socket/ and device/driver.h" \
         "$(quoted $plugins | grep ': .*/' |
-            grep -v -e '^plugins/\(mpi\|tcp\|timeline\|ucx\|nccl\|ucc\)/[a-z_]*\.[ch]:[0-9]*: \(base\|socket\)/[a-z_]*\.h$' \
+            grep -v -e '^plugins/\(mpi\|observers\|tcp\|timeline\|ucx\|nccl\|ucc\)/[a-z_]*\.[ch]:[0-9]*: \(base\|socket\)/[a-z_]*\.h$' \
                 -e '^plugins/nccl/[a-z_]*\.[ch]:[0-9]*: device/driver\.h$')"
     # `coll check` takes the core's side towards a plugin, and computes keyed hashes as the core
     # does.
@@ -223,11 +223,11 @@ read_code $sources
             grep -v -E '^core/plugin/probe\.c:.*atexit\(finish_all\)' |
             grep -v '^plugins/timeline/timeline\.c:.*destructor.* timelines_exit')"
     # UCX has environment variables of its own, which the ucx plugin must not override; NCCL has one that overrides the
-    # nccl plugin.
+    # nccl plugin; tools of NVTX name their library in one.
     none "the environment is read with secure_getenv only, and in the core only" \
         "$(code_with '(^|[^_a-z])getenv *\(' 'core|plugins'
             code_with 'getenv' plugins |
-                grep -v -E '^plugins/(uc[cx]/.*[^_a-z]|mpi/mpi_life\.c:.* |nccl/nccl_library\.c:.* )secure_getenv\(')"
+                grep -v -E '^plugins/(uc[cx]/.*[^_a-z]|mpi/mpi_life\.c:.* |nccl/nccl_library\.c:.* |observers/nvtx\.c:.* )secure_getenv\(')"
     none "no name is glued together outside the reduction table" \
         "$(code_with '^[^"]*##' 'core|plugins|tools' | grep -v '^core/reduce/')"
     # simulated, which authors of backends copy, sees backend.h alone; open is also the name of a plugin's function.  The

@@ -504,6 +504,7 @@ static void test_sample(void)
 	plugin_in_sample(sample, n, "ucc", config);
 	plugin_in_sample(sample, n, "ucx", config);
 	observer_in_sample(sample, n, "timeline", config);
+	observer_in_sample(sample, n, "otlp", config);
 	for (i = 0; i < n; i++)
 		if (sample[i].key[0])
 			ok(0, "%s.%s exists", sample[i].section, sample[i].key);

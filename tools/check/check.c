@@ -372,7 +372,7 @@ static void check_count(struct check_sum *sum, int counts, const struct check_re
 }
 
 static void check_note_broken(struct check_broken *broken, const struct check *check,
-		       const struct check_result *result)
+			      const struct check_result *result)
 {
 	broken->waited += result->waited;
 	if (broken->count < CHECK_ONLY_MAX)

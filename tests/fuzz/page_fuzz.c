@@ -66,7 +66,7 @@ static void use_comm(const struct page_view *view, const struct page_comm *comm)
 	rows_add_plain(&rows, comm->failure);
 	rows_add_columns(&rows);
 	while ((op = page_record(comm, ++n))) {
-		rows_add_op(&rows, &ranks, comm->flags & PAGE_NATIVE, n, op);
+		rows_add_op(&rows, &ranks, comm->flags & PAGE_NATIVE, n, op, "-");
 		seen++;
 	}
 	for (int i = 0; i < LOG_RECORDS; i++)

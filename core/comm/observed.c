@@ -49,22 +49,22 @@ static int observed_world_rank(const struct lane *lane, int rank)
 	return lane->context->origin ? lane->context->origin[on_context] : on_context;
 }
 
-coll_observed_t observed_event(const struct lane *lane, uint32_t what, int phase)
+void observed_event(coll_observed_t *event, const struct lane *lane, uint32_t what, int phase)
 {
 	const struct comm *comm = lane->comm;
 
-	return (coll_observed_t){.size = sizeof(coll_observed_t),
-				 .what = what,
-				 .phase = phase,
-				 .time_ns = observed_now(),
-				 .comm = comm->observed->number,
-				 .comm_id = comm->observed->id,
-				 .rank = comm->rank,
-				 .nranks = comm->nranks,
-				 .world_rank = comm->observed->world_rank,
-				 .lane = lane->index,
-				 .op = -1,
-				 .peer = -1};
+	*event = (coll_observed_t){.size = sizeof(coll_observed_t),
+				   .what = what,
+				   .phase = phase,
+				   .time_ns = observed_now(),
+				   .comm = comm->observed->number,
+				   .comm_id = comm->observed->id,
+				   .rank = comm->rank,
+				   .nranks = comm->nranks,
+				   .world_rank = comm->observed->world_rank,
+				   .lane = lane->index,
+				   .op = -1,
+				   .peer = -1};
 }
 
 void observed_tell(const struct lane *lane, const coll_observed_t *event)
@@ -102,7 +102,7 @@ static void observed_tell_comm(struct comm *comm, int phase)
 
 	if (!LANE_OBSERVED(lane, COLL_OBSERVE_COMM))
 		return;
-	event = observed_event(lane, COLL_OBSERVE_COMM, phase);
+	observed_event(&event, lane, COLL_OBSERVE_COMM, phase);
 	event.host = bootstrap_peer(lane->context->bootstrap, lane->context->rank)->host;
 	event.backend = lane->context->plugin->backend.name;
 	event.job = context_job(lane->context);
@@ -150,7 +150,7 @@ void observed_failure(struct lane *lane)
 
 	if (atomic_exchange(&lane->comm->observed->failed, 1))
 		return;
-	event = observed_event(lane, COLL_OBSERVE_FAILURE, COLL_OBSERVED_BEGIN);
+	observed_event(&event, lane, COLL_OBSERVE_FAILURE, COLL_OBSERVED_BEGIN);
 	event.code = lane->error;
 	event.text = lane->comm->outcome->text;
 	observed_tell(lane, &event);
@@ -166,30 +166,29 @@ static const char *observed_algorithm(const struct lane *lane, const struct call
 }
 
 /* The fields of a call.  seq: of a collective its number, from 0. */
-static coll_observed_t observed_call(const struct lane *lane, const struct call *call,
-				     uint64_t number, uint32_t seq, int phase)
+static void observed_call(coll_observed_t *event, const struct lane *lane, const struct call *call,
+			  uint64_t number, uint32_t seq, int phase)
 {
 	const coll_args_t *a = &call->args;
 	const struct kind *kind = call->kind;
-	coll_observed_t event = observed_event(lane, COLL_OBSERVE_CALL, phase);
 	struct record record;
 
+	observed_event(event, lane, COLL_OBSERVE_CALL, phase);
 	call_log_fill(&record, call, &call->signature);
-	event.kind = a->kind;
-	event.number = number;
-	event.collective = kind->is_collective ? (uint64_t)seq + 1 : 0;
-	event.dtype = a->dtype;
-	event.op = kind->reduces ? a->op : -1;
-	event.peer = kind->has_root || kind->is_p2p ? a->root : -1;
-	event.tag = kind->is_p2p ? (int32_t)a->tag : 0;
-	event.count = record.count;
-	event.bytes = record.count * coll_dtype_size(a->dtype);
-	event.send_memory = call->memory[COLL_BUFFER_SEND];
-	event.recv_memory = call->memory[COLL_BUFFER_RECV];
-	event.stream = (uint64_t)(uintptr_t)a->stream;
+	event->kind = a->kind;
+	event->number = number;
+	event->collective = kind->is_collective ? (uint64_t)seq + 1 : 0;
+	event->dtype = a->dtype;
+	event->op = kind->reduces ? a->op : -1;
+	event->peer = kind->has_root || kind->is_p2p ? a->root : -1;
+	event->tag = kind->is_p2p ? (int32_t)a->tag : 0;
+	event->count = record.count;
+	event->bytes = record.count * coll_dtype_size(a->dtype);
+	event->send_memory = call->memory[COLL_BUFFER_SEND];
+	event->recv_memory = call->memory[COLL_BUFFER_RECV];
+	event->stream = (uint64_t)(uintptr_t)a->stream;
 	if (phase != COLL_OBSERVED_ISSUED)
-		event.algorithm = observed_algorithm(lane, call);
-	return event;
+		event->algorithm = observed_algorithm(lane, call);
 }
 
 /* The library's own operations that are no calls (KIND_AWAIT) have no kind. */
@@ -198,20 +197,18 @@ static int observed_has_call(const struct op *op)
 	return op->call.kind != NULL;
 }
 
-static coll_observed_t observed_op_event(struct op *op, int phase)
+static void observed_op_event(coll_observed_t *event, struct op *op, int phase)
 {
-	coll_observed_t event = observed_call(op->lane, &op->call, op->number, op->seq, phase);
-
+	observed_call(event, op->lane, &op->call, op->number, op->seq, phase);
 	if (phase == COLL_OBSERVED_ISSUED) {
-		op->issued_ns = event.time_ns;
+		op->issued_ns = event->time_ns;
 		op->begin_ns = 0;
 	} else if (phase == COLL_OBSERVED_BEGIN) {
-		op->begin_ns = event.time_ns;
+		op->begin_ns = event->time_ns;
 	} else {
-		event.issued_ns = op->issued_ns;
-		event.begin_ns = op->begin_ns;
+		event->issued_ns = op->issued_ns;
+		event->begin_ns = op->begin_ns;
 	}
-	return event;
 }
 
 void observed_op(struct op *op, int phase, int code)
@@ -220,7 +217,7 @@ void observed_op(struct op *op, int phase, int code)
 
 	if (!observed_has_call(op))
 		return;
-	event = observed_op_event(op, phase);
+	observed_op_event(&event, op, phase);
 	event.code = code;
 	observed_tell(op->lane, &event);
 }
@@ -231,7 +228,7 @@ void observed_op_at_once(struct op *op)
 
 	if (!observed_has_call(op))
 		return;
-	event = observed_op_event(op, COLL_OBSERVED_ISSUED);
+	observed_op_event(&event, op, COLL_OBSERVED_ISSUED);
 	op->begin_ns = event.time_ns;
 	observed_tell(op->lane, &event);
 	event.phase = COLL_OBSERVED_BEGIN;
@@ -282,7 +279,7 @@ void observed_native_call(struct lane *lane, const struct call *call, uint32_t s
 {
 	coll_observed_t event;
 
-	event = observed_call(lane, call, lane->issued, seq, COLL_OBSERVED_BEGIN);
+	observed_call(&event, lane, call, lane->issued, seq, COLL_OBSERVED_BEGIN);
 	event.algorithm = NULL;
 	event.phase = COLL_OBSERVED_ISSUED;
 	observed_tell(lane, &event);
@@ -298,7 +295,7 @@ void observed_native_op(struct op *op)
 
 	if (!observed_has_call(op))
 		return;
-	event = observed_op_event(op, COLL_OBSERVED_BEGIN);
+	observed_op_event(&event, op, COLL_OBSERVED_BEGIN);
 	event.algorithm = "native";
 	observed_keep(op->lane, &event, op->issued_ns);
 	observed_tell(op->lane, &event);
@@ -307,8 +304,9 @@ void observed_native_op(struct op *op)
 void observed_native_end(struct lane *lane, uint64_t before, uint64_t last, int code)
 {
 	const struct observed_comm *observed = lane->comm->observed;
-	const coll_observed_t blank = observed_event(lane, COLL_OBSERVE_CALL, COLL_OBSERVED_END);
+	coll_observed_t blank;
 
+	observed_event(&blank, lane, COLL_OBSERVE_CALL, COLL_OBSERVED_END);
 	for (uint64_t number = before + 1; number <= last; number++) {
 		coll_observed_t *kept =
 			observed->kept ? &observed->kept[number & observed->kept_mask] : NULL;
@@ -334,7 +332,7 @@ void observed_step(const struct op *op, int i, int phase)
 	/* A stream of the program copies, and nobody here sees when. */
 	if (!LANE_OBSERVED(op->lane, what) || !op->call.kind || (copies && op->offload->on_stream))
 		return;
-	event = observed_call(op->lane, &op->call, op->number, op->seq, phase);
+	observed_call(&event, op->lane, &op->call, op->number, op->seq, phase);
 	event.what = what;
 	event.peer = copies ? -1 : step->peer;
 	event.bytes = step->len;
@@ -350,7 +348,7 @@ void observed_wait(const struct lane *lane, uint64_t number, int phase, int64_t 
 {
 	coll_observed_t event;
 
-	event = observed_event(lane, COLL_OBSERVE_WAIT, phase);
+	observed_event(&event, lane, COLL_OBSERVE_WAIT, phase);
 	event.number = number;
 	if (phase == COLL_OBSERVED_BEGIN)
 		*since = event.time_ns;

@@ -21,8 +21,9 @@ struct op;
 /* Does an observer want one of these events, COLL_OBSERVE_* bits?  A macro, since each small call asks several times. */
 #define LANE_OBSERVED(lane, what) __builtin_expect(((lane)->observed & (what)) != 0, 0)
 
-/* Returns an event with the fields that all have, which a folder right of here fills in, and observed_tell passes on. */
-OBSERVED_COLD coll_observed_t observed_event(const struct lane *lane, uint32_t what, int phase);
+/* Fills in the fields that all events have.  A folder right of here fills in the rest, and observed_tell passes the event on. */
+OBSERVED_COLD void observed_event(coll_observed_t *event, const struct lane *lane, uint32_t what,
+				  int phase);
 OBSERVED_COLD void observed_tell(const struct lane *lane, const coll_observed_t *event);
 
 /* The communicator has a handle now, or is freed next. */

@@ -56,19 +56,18 @@ static int message_stage(struct message *m)
 /* ------------------------------------------------------------- observers -- */
 
 /* The event of a message: once a receive has its message, with the source, tag and size of that. */
-static coll_observed_t message_event(const struct message *m, uint32_t what, int phase)
+static void message_event(coll_observed_t *event, const struct message *m, uint32_t what, int phase)
 {
-	coll_observed_t event = observed_event(m->task.lane, what, phase);
 	const int got = m->args.kind == COLL_KIND_RECV && m->status.source >= 0;
 
-	event.kind = m->args.kind;
-	event.number = m->number;
-	event.dtype = m->args.dtype;
-	event.peer = got ? m->status.source : m->args.peer;
-	event.tag = got ? m->status.tag : m->args.tag;
-	event.bytes = got ? m->status.bytes : m->args.count * coll_dtype_size(m->args.dtype);
-	event.count = event.bytes / coll_dtype_size(m->args.dtype);
-	return event;
+	observed_event(event, m->task.lane, what, phase);
+	event->kind = m->args.kind;
+	event->number = m->number;
+	event->dtype = m->args.dtype;
+	event->peer = got ? m->status.source : m->args.peer;
+	event->tag = got ? m->status.tag : m->args.tag;
+	event->bytes = got ? m->status.bytes : m->args.count * coll_dtype_size(m->args.dtype);
+	event->count = event->bytes / coll_dtype_size(m->args.dtype);
 }
 
 OBSERVED_COLD static void message_tell(struct message *m, int phase, int code)
@@ -77,7 +76,7 @@ OBSERVED_COLD static void message_tell(struct message *m, int phase, int code)
 
 	if (phase == COLL_OBSERVED_ISSUED)
 		m->number = ++m->task.lane->messages.observed;
-	event = message_event(m, COLL_OBSERVE_MESSAGE, phase);
+	message_event(&event, m, COLL_OBSERVE_MESSAGE, phase);
 	event.code = code;
 	if (phase == COLL_OBSERVED_ISSUED)
 		m->issued_ns = event.time_ns;
@@ -88,8 +87,9 @@ OBSERVED_COLD static void message_tell(struct message *m, int phase, int code)
 
 OBSERVED_COLD static void message_tell_copy(const struct message *m, int phase, int code)
 {
-	coll_observed_t event = message_event(m, COLL_OBSERVE_COPY, phase);
+	coll_observed_t event;
 
+	message_event(&event, m, COLL_OBSERVE_COPY, phase);
 	event.step = m->args.kind == COLL_KIND_RECV;
 	event.index = -1;
 	event.code = code;

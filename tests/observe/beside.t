@@ -35,7 +35,6 @@ beside() {
 }
 
 beside device/staging_test copy_begin copy_end step_end
-beside device/staged_message_test copy_begin copy_end
 beside device/isend_test copy_begin copy_end message_end
 beside nccl/init_test comm_end derived
 

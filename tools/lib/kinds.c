@@ -48,6 +48,11 @@ int kinds_is_v(int32_t kind)
 	return (kinds_at(kind)->traits & (KIND_SENDCOUNTS | KIND_RECVCOUNTS)) != 0;
 }
 
+int kinds_adds_parts(int32_t kind)
+{
+	return kinds_is_v(kind) && kinds_at(kind)->send == KIND_ONE;
+}
+
 int kinds_is_barrier(int32_t kind)
 {
 	const int one_sided = KIND_ROOT_SENDS | KIND_ROOT_RECEIVES | KIND_P2P | KIND_SCAN;

@@ -13,11 +13,13 @@ const char *kinds_name(int32_t kind);
 int kinds_is_collective(int32_t kind);
 /* Does each rank of this collective wait for data of every other rank, whatever the counts are but 0? */
 int kinds_is_barrier(int32_t kind);
-/* Does each rank give its own counts? */
+/* Is there a count for each rank? */
 int kinds_is_v(int32_t kind);
+/* Is the larger buffer of a rank as long as what all ranks send together (allgatherv, gatherv)? */
+int kinds_adds_parts(int32_t kind);
 /*
  * Returns the bytes of the larger buffer of a rank, when the call's count argument has `bytes` bytes.  Of v-forms `bytes` is
- * the sum of the ranks' parts.
+ * that buffer already.
  */
 double kinds_bus_size(int32_t kind, int nranks, double bytes);
 /* Returns bus bandwidth divided by algorithm bandwidth, which is kinds_bus_size divided by time. */

@@ -163,10 +163,9 @@ static void report_slow(struct report *report, const struct report_call *call)
 /* The bytes of the larger buffer of a rank. */
 static double report_size(const struct report_call *call)
 {
-	const int parts = kinds_is_v(call->kind);
+	const uint64_t bytes = kinds_adds_parts(call->kind) ? call->bytes_of_all : call->bytes;
 
-	return kinds_bus_size(call->kind, call->nranks,
-			      (double)(parts ? call->bytes_of_all : call->bytes));
+	return kinds_bus_size(call->kind, call->nranks, (double)bytes);
 }
 
 static int report_done(struct report *report, const struct report_call *call)

@@ -55,8 +55,8 @@ refused() {
 refused line "no plugin directory has a file observer_line.so; did you mean 'lines'?" "coll info"
 refused ^lines "no plugin directory has a file"
 refused refuses "rank 0 has no wish to observe" "rank 1 has no wish to observe"
-refused major "observer_major.so' is built for observer ABI 0 (it exports coll_observer_v0)" "observer.h"
-refused short "the size of its coll_observer_t is 24, but in ABI 1.0 it is" "observer.h"
+refused oldabi "observer_oldabi.so' is built for observer ABI 0 (it exports coll_observer_v0)" "observer.h"
+refused tiny "the size of its coll_observer_t is 24, but in ABI 1.0 it is" "observer.h"
 refused noevent "leaves .event. empty, but it is mandatory"
 refused nothing "wants no event: set .wants"
 refused misnamed "holds the observer 'another': the file must be called observer_another.so"
@@ -78,14 +78,14 @@ else
     skip 2 "only root is trusted in this directory"
 fi
 
-check "an observer of ABI 1.0, as it was built then" observed frozen COLL_PLUGIN_PATH="$book_build/.libs:$book_build/tests/plugins/frozen/.libs"
+check "an observer of ABI 1.0, as it was built then" observed first COLL_PLUGIN_PATH="$book_build/.libs:$book_build/tests/plugins/frozen/.libs"
 for rank in 0 1; do
-    check "is told of the calls of rank $rank" grep -q "rank $rank.*frozen.*1 issued, 1 begun, 1 ended: allreduce" "$dir/err"
+    check "is told of the calls of rank $rank" grep -q "rank $rank.*first.*1 issued, 1 begun, 1 ended: allreduce" "$dir/err"
 done
 
 # ---- coll info ----
 
-COLL_OBSERVERS=lines,short,absent "$book_build/coll" info --json >"$dir/info" 2>"$dir/err"
+COLL_OBSERVERS=lines,tiny,absent "$book_build/coll" info --json >"$dir/info" 2>"$dir/err"
 # one NAME FIELD: of an observer in the document.
 one() {
     python3 -c 'import json, sys
@@ -94,7 +94,7 @@ for o in json.load(open(sys.argv[1]))["observers"]:
 }
 if command -v python3 >/dev/null; then
     for case in "lines version 1.0" "lines named True" "lines usable True" "lines abi_major 1" "lines path $here/observer_lines.so" \
-        "lines description prints a line for each call on stderr" "short named True" "short usable False" \
+        "lines description prints a line for each call on stderr" "tiny named True" "tiny usable False" \
         "absent named True" "absent path " "stub named False" "stub version 0.1"; do
         name=${case%% *} rest=${case#* }
         check "coll info: $case" test "$(one "$name" "${rest%% *}")" = "${rest#* }"
@@ -129,7 +129,7 @@ faulty() {
 faulty prints "it printed [0-9]* bytes to stdout" --only quiet
 faulty crashes "killed by signal 11 .* in event" --only events
 faulty sleeps "it hung for 2 s in event" --only prompt --timeout 2
-faulty short "the size of its coll_observer_t is 24" --only taken
+faulty tiny "the size of its coll_observer_t is 24" --only taken
 faulty stub "exports more than coll_observer_v1: stub_" --only exports
 faulty misnamed "holds the observer 'another'" --only taken
 checked --observer nobody

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* observer_frozen.c - an observer of ABI 1.0: it logs how many events of each phase it was told of. */
+/* observer_first.c - an observer of ABI 1.0: it logs how many events of each phase it was told of. */
 #include "observer_v1_0.h"
 
 #include <stdio.h>
@@ -49,7 +49,7 @@ COLL_OBSERVER_EXPORT const coll_observer_t coll_observer_v1 = {
 	.size = sizeof(coll_observer_t),
 	.abi_minor = 0,
 	.wants = COLL_OBSERVE_CALL,
-	.name = "frozen",
+	.name = "first",
 	.version = "1.0",
 	.open = frozen_open,
 	.event = frozen_event,

@@ -4,7 +4,8 @@
  *
  * Of $XDG_RUNTIME_DIR/coll, /run/user/UID/coll and /dev/shm/coll-UID a rank takes the first that it can make or use; tools read
  * them all.  A directory counts only if it is no link, the effective user owns it, and nobody else has any right there;
- * and the way to it only if nobody else can change that (base/trust.h).  A set-uid program ignores the variable.
+ * and the way to it only if nobody else can change that (of the variable's directory by base/trust.h).  A set-uid program
+ * ignores the variable.
  *
  * The directory must be in memory (tmpfs): the kernel writes a page on a disk back now and then, and a call that stores into it
  * meanwhile would wait for the disk.

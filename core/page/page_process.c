@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* page_process.c - processes that pages are of: see page_process.h. */
 #include "page/page_process.h"
+#include "base/cancel.h"
+#include "base/clock.h"
 #include "base/descriptor.h"
 #include "page/page_directory.h"
 
@@ -8,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +19,8 @@
 
 /* A directory of pages is cleaned of so many files at most at the start of a job. */
 enum { CLEAN_FILES = 256 };
+
+enum { PROCESS_LOCK_MS = 100 };
 
 /* Reads the beginning of a file.  Returns its length, or -1. */
 static ssize_t process_read(const char *path, char *text, size_t size)
@@ -45,18 +50,45 @@ static int process_stat(const char *path, char *state, uint64_t *start)
 		       : -1;
 }
 
-void page_process_own(uint64_t *start, uint64_t *namespace_, char boot[40])
+/* What page_process_own has found, in the process that has looked. */
+static struct {
+	pthread_mutex_t lock;
+	pid_t pid;
+	uint64_t start, namespace_;
+	char boot[40];
+} process_own = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* The lock is held. */
+static void process_find_own(void)
 {
 	char state, text[64];
 	struct stat st;
 
-	*start = *namespace_ = 0;
-	(void)process_stat("/proc/self/stat", &state, start);
+	process_own.start = process_own.namespace_ = 0;
+	(void)process_stat("/proc/self/stat", &state, &process_own.start);
 	if (!stat("/proc/self/ns/pid", &st))
-		*namespace_ = (uint64_t)st.st_ino;
-	boot[0] = '\0';
+		process_own.namespace_ = (uint64_t)st.st_ino;
+	process_own.boot[0] = '\0';
 	if (process_read("/proc/sys/kernel/random/boot_id", text, sizeof(text)) > 0)
-		snprintf(boot, 40, "%.*s", (int)strcspn(text, "\n"), text);
+		snprintf(process_own.boot, sizeof(process_own.boot), "%.*s",
+			 (int)strcspn(text, "\n"), text);
+	process_own.pid = getpid();
+}
+
+void page_process_own(uint64_t *start, uint64_t *namespace_, char boot[40])
+{
+	CANCEL_OFF;
+
+	*start = *namespace_ = 0;
+	boot[0] = '\0';
+	if (!clock_lock_within(&process_own.lock, PROCESS_LOCK_MS))
+		return; /* fork has copied the lock while another thread had it */
+	if (process_own.pid != getpid())
+		process_find_own();
+	*start = process_own.start;
+	*namespace_ = process_own.namespace_;
+	memcpy(boot, process_own.boot, sizeof(process_own.boot));
+	pthread_mutex_unlock(&process_own.lock);
 }
 
 enum page_life page_process_look(const struct page_head *head, char *state)

@@ -142,7 +142,7 @@ static inline struct record *call_log_next(struct lane *lane)
 	/* A reader of the page then no longer takes the slot for the operation that it was of. */
 	atomic_store_explicit(&lane->seen->issued, number, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
-	return call_log_slot(lane, number);
+	return &lane->seen->op[number % LOG_RECORDS];
 }
 
 /* The log has the operations after this number. */

@@ -87,7 +87,7 @@ version() {
     echo "memory in each process that has touched it, PSS divides it among them. After init; after one allreduce of"
     echo "8 B; after one of 1 MiB, f32; then for each of $comms further communicators (dup), and for the first allreduce of"
     echo "8 B on each (a fifth of them with more than 64 ranks over ucx). Shared memory: the pages of all ranks together"
-    echo "that are in use after these stages. The buffers of sockets are memory of the kernel, which no column has."
+    echo "that are in use after these stages, their status pages (option page) included. The buffers of sockets are memory of the kernel, which no column has."
     echo
     echo "| ranks | backend | init | 8 B | 1 MiB | a communicator | its first call | shared: init | 8 B | 1 MiB |"
     echo "|---|---|---|---|---|---|---|---|---|---|"

@@ -160,7 +160,7 @@ none "nothing in a name steers the terminal" \
 if command -v python3 >/dev/null; then
     info --json
     is "JSON: status 0" $status 0
-    is "JSON: members" "$(json '" ".join(d)')" "version backends options notes interfaces verdict"
+    is "JSON: members" "$(json '" ".join(d)')" "version backends options notes interfaces observers verdict"
     is "JSON: the choice" "$(json '[b["name"] for b in d["backends"] if b["chosen"]]')" "['tcp']"
     is "JSON: sources" \
         "$(json '[o["source"] for o in d["options"] if o["name"] == "plugin_path"]')" \

@@ -35,7 +35,7 @@ check "it runs on four ranks" test $? -eq 0
 is "and each rank prints the sums" "$(grep -c '^sums: 4 8 12 16$' "$scratch/out")" 4
 
 # What README prints of a failure is the sentence of its tutorial, whose ranks print it.
-failure=$(sed -n '/^## A failure/,/^## /s/^    //p' "$book_src/README.md" | tr '\n' ' ' | sed 's/ $//')
+failure=$(sed -n '/^## A running job, and a failure/,/^## /s/^    //p' "$book_src/README.md" | tr '\n' ' ' | sed 's/ $//')
 check "README's failure is the tutorial's" grep -qF "$failure" "$book_src/docs/coll-tutorial-failures.rst"
 none "README names each tutorial and topic" "$(cd "$book_src/docs" && for page in *.rst; do
     grep -qF "(docs/$page)" ../README.md || echo "$page"

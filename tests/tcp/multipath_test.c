@@ -196,16 +196,19 @@ static void end(struct rank *r)
 	r->comm = NULL;
 }
 
-/* Each connection's paths, as the communicator tells them. */
+/* Each connection's paths, as the communicator tells them; the kernel lists a path before it counts it. */
 static int tells_paths(struct rank *r, int paths)
 {
-	char text[80], want[80] = "";
+	const double deadline = ranks_now() + WAIT_S / 2;
+	char text[80] = "", want[80] = "";
 
 	if (paths)
 		snprintf(want, sizeof(want), "paths of Multipath TCP: %d to rank %d", paths,
 			 1 - r->rank);
-	return rank_did(r, coll_comm_describe(r->comm, text, sizeof(text)), "describe") &&
-	       (!strcmp(text, want) || rank_fail(r, "'%s', not '%s'", text, want));
+	while (rank_did(r, coll_comm_describe(r->comm, text, sizeof(text)), "describe") &&
+	       strcmp(text, want) && ranks_now() < deadline)
+		ranks_sleep(0.02);
+	return !strcmp(text, want) || rank_fail(r, "'%s', not '%s'", text, want);
 }
 
 /* A link is cut in the middle of the calls, comes back, and the other is cut. */

@@ -88,8 +88,8 @@ static int observer_comes_again(const struct observer_names *names, const char *
 	const char *at = config_string(names->config, "observers");
 	struct filter_name entry;
 
-	while (at && at < end && filter_next(&at, &entry) && at && at < end)
-		if (!strcmp(entry.text, name))
+	while (at && at < end && filter_next(&at, &entry))
+		if (!entry.excluded && !strcmp(entry.text, name))
 			return 1;
 	return 0;
 }

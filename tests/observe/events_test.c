@@ -207,6 +207,7 @@ static void events_of_both(void)
 	const struct ranks_job job = {.backend = "both", .nranks = 2, .fn = events_declined};
 	int bad = 0;
 
+	audit_begin("audit");
 	ranks_ok(&job, "a backend that declines calls");
 	audit_ok("audit", 2, "both");
 	for (int r = 0; r < 2; r++)

@@ -225,9 +225,12 @@ void log_about(const struct log_about *about, int level, const char *fmt, ...)
 
 void log_message(const char *subsystem, int level, const char *fmt, ...)
 {
-	const struct log_about about = log_here(subsystem);
+	struct log_about about;
 	va_list args;
 
+	if (!log_wants(subsystem, level))
+		return;
+	about = log_here(subsystem);
 	va_start(args, fmt);
 	log_about_args(&about, level, fmt, args);
 	va_end(args);

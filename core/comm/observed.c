@@ -2,8 +2,8 @@
 /* observed.c - fills in the events of a communicator for its observers: see observed.h. */
 #include "comm/observed.h"
 #include "base/dtype.h"
-#include "base/log.h"
 #include "comm/lane.h"
+#include "comm/lane_log.h"
 #include "comm/op.h"
 #include "device/offload.h"
 
@@ -13,7 +13,7 @@
 
 enum {
 	OBSERVED_KEPT_FIRST = 64,
-	/* A backend that has so many calls in its hands is not asked for more: the oldest lose their details. */
+	/* Of calls that come when a backend has so many in its hands already, the END lacks the details. */
 	OBSERVED_KEPT_MOST = 1 << 14
 };
 
@@ -116,7 +116,8 @@ void observed_comm_made(struct comm *comm)
 {
 	comm->observed = observed_new(comm->lane[LANE_FIRST]);
 	if (!comm->observed) {
-		log_warn("rank %d: no memory to tell the observers of a communicator", comm->rank);
+		lane_log(comm->lane[LANE_FIRST], COLL_LOG_WARN,
+			 "rank %d: no memory to tell the observers of a communicator", comm->rank);
 		return;
 	}
 	for (int i = 0; i < LANES; i++)
@@ -257,7 +258,8 @@ static int observed_keep_more(struct lane *lane)
 	if (!more)
 		return 0;
 	for (uint64_t i = 0; observed->kept && i <= mask; i++)
-		more[observed->kept[i].number & (capacity - 1)] = observed->kept[i];
+		if (observed->kept[i].number) /* an empty slot has number 0 */
+			more[observed->kept[i].number & (capacity - 1)] = observed->kept[i];
 	free(observed->kept);
 	observed->kept = more;
 	observed->kept_mask = capacity - 1;

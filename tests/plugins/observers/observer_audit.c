@@ -235,6 +235,20 @@ static void audit_event(void *state, const coll_observed_t *e)
 
 /* ---------------------------------------------------------------------- open, close -- */
 
+/* Returns 0 if expand takes what it must refuse. */
+static int audit_expand_refuses(const coll_observer_host_t *host)
+{
+	char path[8] = "kept";
+	coll_error_t err = {.size = sizeof(err)};
+
+	return host->expand(host, NULL, path, sizeof(path), &err) == COLL_ERR_INVALID_ARGUMENT &&
+	       err.text[0] &&
+	       host->expand(host, "%h", NULL, 8, &err) == COLL_ERR_INVALID_ARGUMENT &&
+	       host->expand(host, "", path, 0, &err) == COLL_ERR_INVALID_ARGUMENT &&
+	       host->expand(host, "%x", path, 8, &err) == COLL_ERR_INVALID_ARGUMENT &&
+	       !strcmp(path, "kept");
+}
+
 static coll_result_t audit_open(const coll_observer_host_t *host, void **state, coll_error_t *err)
 {
 	struct audit *a = calloc(1, sizeof(*a));
@@ -249,6 +263,8 @@ static coll_result_t audit_open(const coll_observer_host_t *host, void **state, 
 		free(a);
 		return code;
 	}
+	if (!audit_expand_refuses(host))
+		snprintf(a->fault, sizeof(a->fault), "expand has taken a wrong argument");
 	snprintf(a->host_name, sizeof(a->host_name), "%s", host->host_name);
 	*state = a;
 	return COLL_SUCCESS;

@@ -104,27 +104,36 @@ void log_set_rank(int rank)
 enum { LOG_SEVERAL_RANKS = -2 };
 
 static _Thread_local struct log_place log_thread = {LOG_NO_RANK, NULL};
-/* Of the process: the only rank that any thread has had, and the first file. */
-static atomic_int log_process =
-	0; /* its number: in a child of fork the rank is another process's */
-static atomic_int log_process_rank = LOG_NO_RANK;
+/* Of the process: its number and the only rank that any thread has had, in one word; and the first file. */
+static _Atomic uint64_t log_process = (uint32_t)LOG_NO_RANK;
 static struct log_file *_Atomic log_process_file;
+
+static uint64_t log_process_of(int self, int rank)
+{
+	return (uint64_t)(uint32_t)self << 32 | (uint32_t)rank;
+}
+
+/* Returns the rank of a process, or LOG_NO_RANK: in a child of fork the rank is another process's. */
+static int log_process_rank(uint64_t process, int self)
+{
+	return process >> 32 == (uint32_t)self ? (int)(int32_t)(uint32_t)process : LOG_NO_RANK;
+}
 
 static void log_join_process(struct log_place place)
 {
 	const int self = (int)getpid();
-	int rank = LOG_NO_RANK;
+	uint64_t process = atomic_load(&log_process);
 	struct log_file *none = NULL;
+	int rank;
 
-	if (atomic_exchange(&log_process, self) != self) {
-		atomic_store(&log_process_rank, place.rank);
+	do {
+		rank = log_process_rank(process, self);
+		rank = rank == LOG_NO_RANK || rank == place.rank ? place.rank : LOG_SEVERAL_RANKS;
+	} while (!atomic_compare_exchange_weak(&log_process, &process, log_process_of(self, rank)));
+	if (process >> 32 != (uint32_t)self)
 		atomic_store(&log_process_file, place.file);
-		return;
-	}
-	if (!atomic_compare_exchange_strong(&log_process_rank, &rank, place.rank) &&
-	    rank != place.rank)
-		atomic_store(&log_process_rank, LOG_SEVERAL_RANKS);
-	atomic_compare_exchange_strong(&log_process_file, &none, place.file);
+	else
+		atomic_compare_exchange_strong(&log_process_file, &none, place.file);
 }
 
 struct log_place log_enter(struct log_place place)
@@ -149,8 +158,7 @@ struct log_about log_here(const char *subsystem)
 	if (about.place.rank >= 0)
 		return about;
 	about.place.file = atomic_load(&log_process_file);
-	if (atomic_load(&log_process) == (int)getpid())
-		about.place.rank = atomic_load(&log_process_rank);
+	about.place.rank = log_process_rank(atomic_load(&log_process), (int)getpid());
 	return about;
 }
 
@@ -217,9 +225,12 @@ void log_about(const struct log_about *about, int level, const char *fmt, ...)
 
 void log_message(const char *subsystem, int level, const char *fmt, ...)
 {
-	const struct log_about about = log_here(subsystem);
+	struct log_about about;
 	va_list args;
 
+	if (!log_wants(subsystem, level))
+		return;
+	about = log_here(subsystem);
 	va_start(args, fmt);
 	log_about_args(&about, level, fmt, args);
 	va_end(args);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* log_file.c - opens the files of log lines, notices when they are rotated, and appends to them. */
 #include "base/log_file.h"
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
@@ -21,13 +22,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOG_LOOK_US = 1000000, LOG_OPEN_TRIES = 10000, LOG_OPEN_NAP_US = 100 };
+enum { LOG_LOOK_US = 1000000, LOG_OPEN_NAPS = 1000, LOG_OPEN_NAP_US = 100 };
 
 struct log_file {
 	struct log_file *next; /* in log_files */
 	char *directory; /* the working directory for a pattern that is not absolute, else "" */
 	char *pattern;
-	int rank;
+	int rank; /* LOG_NO_RANK: one file of all ranks */
 
 	/* --- of the process that has `opener` */
 	char path[PATH_MAX];
@@ -35,8 +36,10 @@ struct log_file {
 	/* --- of all threads */
 	_Atomic int
 		opener; /* the process in which a thread opens the file; 0: none, or a process before fork */
-	_Atomic int pid;                 /* the process that has looked at the file last */
-	_Atomic int fd;                  /* -1: not open */
+	_Atomic int pid; /* the process that has looked at the file last */
+	_Atomic int fd;  /* -1: not open */
+	_Atomic int
+		failed; /* the file was not opened when it had to be; fd may be the former one */
 	_Atomic uint64_t device, number; /* of the open file */
 	_Atomic int64_t look_us;         /* when to look whether the path still leads to it */
 	_Atomic int torn;                /* its last line has no end */
@@ -44,7 +47,7 @@ struct log_file {
 };
 
 static struct log_file *_Atomic log_files;
-static _Atomic int log_files_owner;
+static _Thread_local int log_file_opens; /* the thread opens a file */
 
 /* ------------------------------------------------------------------ write a line -- */
 
@@ -147,19 +150,37 @@ static int log_file_name(struct log_file *file)
 	return -1;
 }
 
-/* Puts a new descriptor in the place of the old one, if that is still the file's.  Writers may use the old one meanwhile. */
+/*
+ * Puts a new descriptor in the place of the old one, if that is still the file's.  Writers may use the old one meanwhile:
+ * for them the descriptor is not the file's until all is stored, and they wait.
+ */
 static void log_file_put(struct log_file *file, int fd, int is_own)
 {
 	const int old = atomic_load(&file->fd);
 	struct stat st;
+	const int is_known = !fstat(fd, &st);
 
-	if (!fstat(fd, &st)) {
-		atomic_store(&file->device, (uint64_t)st.st_dev);
-		atomic_store(&file->number, (uint64_t)st.st_ino);
-	}
 	atomic_store(&file->torn, 0);
 	if (old < 0 || !is_own || descriptor_replace(fd, old))
 		atomic_store(&file->fd, fd);
+	if (is_known) {
+		atomic_store(&file->device, (uint64_t)st.st_dev);
+		atomic_store(&file->number, (uint64_t)st.st_ino);
+	}
+}
+
+/* Returns a descriptor, or -1 after a warning. */
+static int log_file_enter(struct log_file *file)
+{
+	int fd = -1;
+
+	if (!log_file_name(file)) {
+		fd = user_file_append(file->path);
+		if (fd < 0)
+			log_file_warn(file, "opened", error_text(),
+				      "name a file in a directory where this user may make files");
+	}
+	return fd;
 }
 
 /* Opens the path.  is_own: the old descriptor is the file's.  The caller owns the file. */
@@ -167,23 +188,28 @@ static void log_file_open(struct log_file *file, int is_own)
 {
 	const int code = error_code();
 	char text[ERROR_TEXT_SIZE];
-	int fd = -1;
+	int fd;
 
 	snprintf(text, sizeof(text), "%s", error_text());
-	if (!log_file_name(file)) {
-		fd = user_file_append(file->path);
-		if (fd < 0)
-			log_file_warn(file, "opened", error_text(),
-				      "name a file in a directory where this user may make files");
-	}
+	log_file_opens = 1;
+	fd = log_file_enter(file);
+	log_file_opens = 0;
 	if (fd >= 0)
 		log_file_put(file, fd, is_own);
 	else if (!is_own)
 		atomic_store(&file->fd, -1);
+	atomic_store(&file->failed, fd < 0);
 	atomic_store(&file->look_us, clock_now_us() + LOG_LOOK_US);
 	atomic_store(&file->pid, (int)getpid());
 	error_set(code, "%s", text);
 }
+
+/* What a thread finds when it looks at a file. */
+struct log_look {
+	int is_own;     /* the descriptor is the file's */
+	int is_usable;  /* a line may be written to it */
+	int is_settled; /* there is nothing to open or to look at now */
+};
 
 static int log_file_is(const struct log_file *file, const struct stat *st)
 {
@@ -191,26 +217,53 @@ static int log_file_is(const struct log_file *file, const struct stat *st)
 	       (uint64_t)st->st_ino == atomic_load(&file->number);
 }
 
-/* Opens the file anew if it is not what it was, unless another thread does.  Returns 1 if a line may be written to it. */
-static int log_file_look(struct log_file *file, int self)
+static struct log_look log_file_look(const struct log_file *file, int self)
 {
-	const int fd = atomic_load(&file->fd),
-		  is_due = clock_tick_us() >= atomic_load(&file->look_us),
-		  is_same_process = atomic_load(&file->pid) == self;
+	const int fd = atomic_load(&file->fd), failed = atomic_load(&file->failed),
+		  is_here = atomic_load(&file->pid) == self;
+	struct log_look look = {0};
 	struct stat st;
-	const int is_own = fd >= 0 && !fstat(fd, &st) && log_file_is(file, &st);
-	const int is_usable = is_own && is_same_process;
 
-	if (!is_due && (is_usable || (fd < 0 && is_same_process)))
-		return is_usable;
+	look.is_own = fd >= 0 && !fstat(fd, &st) && log_file_is(file, &st);
+	look.is_usable = look.is_own && is_here && !failed;
+	look.is_settled = is_here && (look.is_usable || failed) &&
+			  clock_tick_us() < atomic_load(&file->look_us);
+	return look;
+}
+
+/* Another thread opens the file.  Returns 1 if a line may be written to it: to the former file, or after a short wait. */
+static int log_file_await(const struct log_file *file, int self)
+{
+	int usable = log_file_look(file, self).is_usable;
+
+	for (int n = 0; !usable && !log_file_opens && n < LOG_OPEN_NAPS; n++) {
+		if (atomic_load(&file->opener) != self)
+			return log_file_look(file, self).is_usable;
+		clock_nap(LOG_OPEN_NAP_US);
+		usable = log_file_look(file, self).is_usable;
+	}
+	return usable;
+}
+
+/* Opens the file anew if it is not what it was, unless another thread does.  Returns 1 if a line may be written to it. */
+static int log_file_ready(struct log_file *file, int self)
+{
+	struct log_look look = log_file_look(file, self);
+	struct stat st;
+
+	if (look.is_settled)
+		return look.is_usable;
 	if (!log_own(&file->opener))
-		return is_usable;
-	if (!is_usable || lstat(file->path, &st) || !log_file_is(file, &st))
-		log_file_open(file, is_own);
-	else
-		atomic_store(&file->look_us, clock_now_us() + LOG_LOOK_US);
+		return log_file_await(file, self);
+	look = log_file_look(file, self); /* another thread may have opened it meanwhile */
+	if (!look.is_settled) {
+		if (!look.is_usable || lstat(file->path, &st) || !log_file_is(file, &st))
+			log_file_open(file, look.is_own);
+		else
+			atomic_store(&file->look_us, clock_now_us() + LOG_LOOK_US);
+	}
 	log_disown(&file->opener);
-	return atomic_load(&file->fd) >= 0;
+	return log_file_look(file, self).is_usable;
 }
 
 /* ------------------------------------------------------------------------- writing -- */
@@ -230,7 +283,7 @@ int log_file_write(struct log_file *file, int self, char *line, size_t len)
 {
 	size_t tears, done;
 
-	if (!log_file_look(file, self))
+	if (!log_file_ready(file, self))
 		return -1;
 	/* A line that a full disk has cut gets its end before the next one. */
 	tears = (size_t)atomic_exchange(&file->torn, 0);
@@ -248,64 +301,79 @@ int log_file_write(struct log_file *file, int self, char *line, size_t len)
 
 /* --------------------------------------------------------------------- all files -- */
 
-static struct log_file *log_file_find(const char *directory, const char *pattern, int rank)
+static struct log_file *log_file_find(struct log_file *file, const char *directory,
+				      const char *pattern, int rank)
 {
-	struct log_file *file = atomic_load(&log_files);
-
 	while (file && (file->rank != rank || strcmp(file->pattern, pattern) ||
 			strcmp(file->directory, directory)))
 		file = file->next;
 	return file;
 }
 
-/* Takes over the directory. */
-static struct log_file *log_file_new(char *directory, const char *pattern, int rank)
+static void log_file_free(struct log_file *file)
+{
+	if (!file)
+		return;
+	free(file->directory);
+	free(file->pattern);
+	free(file);
+}
+
+static struct log_file *log_file_new(const char *directory, const char *pattern, int rank)
 {
 	struct log_file *file = calloc(1, sizeof(*file));
 
-	if (file)
-		file->pattern = strdup(pattern);
-	if (!file || !file->pattern) {
-		free(file);
-		free(directory);
+	if (!file)
 		return NULL;
-	}
-	file->directory = directory;
+	file->directory = strdup(directory);
+	file->pattern = strdup(pattern);
 	file->rank = rank;
-	file->next = atomic_load(&log_files);
 	atomic_store(&file->fd, -1);
-	log_file_open(file, 0);
-	atomic_store(&log_files, file);
-	return file;
+	if (file->directory && file->pattern)
+		return file;
+	log_file_free(file);
+	return NULL;
 }
 
-/* The caller owns the list. */
-static struct log_file *log_file_of(const char *pattern, int rank)
+/* Returns the file in the list, which gets it if it lacks it, or NULL: memory has run out. */
+static struct log_file *log_file_of(const char *directory, const char *pattern, int rank)
 {
-	/* The working directory of the process may change, its log file does not. */
-	char *directory = pattern[0] == '/' ? strdup("") : getcwd(NULL, 0);
-	struct log_file *file = directory ? log_file_find(directory, pattern, rank) : NULL;
+	struct log_file *first = atomic_load(&log_files), *file, *made = NULL;
 
-	if (file)
-		free(directory);
-	else if (directory)
-		file = log_file_new(directory, pattern, rank);
-	if (!file)
-		log_warn("there is no memory for the log file '%s', so its lines go to stderr",
-			 pattern);
+	while (!(file = log_file_find(first, directory, pattern, rank))) {
+		if (!made)
+			made = log_file_new(directory, pattern, rank);
+		if (!made)
+			return NULL;
+		made->next = first;
+		if (atomic_compare_exchange_strong(&log_files, &first, made))
+			return made;
+	}
+	log_file_free(made);
 	return file;
 }
 
 struct log_file *log_file_get(const char *pattern, int rank)
 {
-	struct log_file *file;
+	CANCEL_OFF;
+	/* The working directory of the process may change, its log file does not. */
+	char *directory = pattern[0] == '/' ? strdup("") : getcwd(NULL, 0);
+	const int err = errno;
+	/* Ranks that are threads share the file, and its descriptor, if its name lacks the rank. */
+	struct log_file *file = directory ? log_file_of(directory, pattern,
+							strstr(pattern, "%r") ? rank : LOG_NO_RANK)
+					  : NULL;
 
-	for (int tries = 0; !log_own(&log_files_owner); tries++) {
-		if (tries == LOG_OPEN_TRIES)
-			return NULL;
-		clock_nap(LOG_OPEN_NAP_US);
-	}
-	file = log_file_of(pattern, rank);
-	log_disown(&log_files_owner);
+	if (file)
+		log_file_ready(file, (int)getpid());
+	else if (!directory && err != ENOMEM)
+		log_warn("the log file '%s' (option log_file) is not used, since the working "
+			 "directory "
+			 "cannot be found: %s; name an absolute path; its lines go to stderr",
+			 pattern, strerror(err));
+	else
+		log_warn("there is no memory for the log file '%s', so its lines go to stderr",
+			 pattern);
+	free(directory);
 	return file;
 }

@@ -66,6 +66,10 @@ int path_pattern_expand(const char *pattern, const struct path_names *names, cha
 	char text[256];
 	size_t used = 0;
 
+	if (!out_size) {
+		snprintf(why, why_size, "the buffer for the path has no bytes");
+		return -1;
+	}
 	for (const char *at = pattern; *at; at++) {
 		const int named = at[0] == '%' && at[1];
 		const char *part = named ? path_pattern_value(*++at, names, text) : at;

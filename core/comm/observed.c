@@ -2,8 +2,8 @@
 /* observed.c - fills in the events of a communicator for its observers: see observed.h. */
 #include "comm/observed.h"
 #include "base/dtype.h"
-#include "base/log.h"
 #include "comm/lane.h"
+#include "comm/lane_log.h"
 #include "comm/op.h"
 #include "device/offload.h"
 
@@ -13,7 +13,7 @@
 
 enum {
 	OBSERVED_KEPT_FIRST = 64,
-	/* A backend that has so many calls in its hands is not asked for more: the oldest lose their details. */
+	/* Of calls that come when a backend has so many in its hands already, the END lacks the details. */
 	OBSERVED_KEPT_MOST = 1 << 14
 };
 
@@ -116,7 +116,8 @@ void observed_comm_made(struct comm *comm)
 {
 	comm->observed = observed_new(comm->lane[LANE_FIRST]);
 	if (!comm->observed) {
-		log_warn("rank %d: no memory to tell the observers of a communicator", comm->rank);
+		lane_log(comm->lane[LANE_FIRST], COLL_LOG_WARN,
+			 "rank %d: no memory to tell the observers of a communicator", comm->rank);
 		return;
 	}
 	for (int i = 0; i < LANES; i++)
@@ -158,11 +159,14 @@ void observed_failure(struct lane *lane)
 
 /* ----------------------------------------------------------------------------- calls -- */
 
-static const char *observed_algorithm(const struct lane *lane, const struct call *call)
+/* By the operation's engine: the queue hands a call that the backend declines to another engine than the call's. */
+static const char *observed_algorithm(const struct op *op)
 {
-	if (call->engine == ENGINE_NATIVE && call->slot)
+	const struct lane *lane = op->lane;
+
+	if (op->call.slot && op->engine == lane->engine[ENGINE_NATIVE])
 		return "native";
-	return lane->client->algorithm ? lane->client->algorithm(call) : NULL;
+	return lane->client->algorithm ? lane->client->algorithm(&op->call) : NULL;
 }
 
 /* The fields of a call.  seq: of a collective its number, from 0. */
@@ -187,8 +191,6 @@ static void observed_call(coll_observed_t *event, const struct lane *lane, const
 	event->send_memory = call->memory[COLL_BUFFER_SEND];
 	event->recv_memory = call->memory[COLL_BUFFER_RECV];
 	event->stream = (uint64_t)(uintptr_t)a->stream;
-	if (phase != COLL_OBSERVED_ISSUED)
-		event->algorithm = observed_algorithm(lane, call);
 }
 
 /* The library's own operations that are no calls (KIND_AWAIT) have no kind. */
@@ -200,6 +202,8 @@ static int observed_has_call(const struct op *op)
 static void observed_op_event(coll_observed_t *event, struct op *op, int phase)
 {
 	observed_call(event, op->lane, &op->call, op->number, op->seq, phase);
+	if (phase != COLL_OBSERVED_ISSUED)
+		event->algorithm = observed_algorithm(op);
 	if (phase == COLL_OBSERVED_ISSUED) {
 		op->issued_ns = event->time_ns;
 		op->begin_ns = 0;
@@ -232,7 +236,7 @@ void observed_op_at_once(struct op *op)
 	op->begin_ns = event.time_ns;
 	observed_tell(op->lane, &event);
 	event.phase = COLL_OBSERVED_BEGIN;
-	event.algorithm = observed_algorithm(op->lane, &op->call);
+	event.algorithm = observed_algorithm(op);
 	observed_tell(op->lane, &event);
 }
 
@@ -254,7 +258,8 @@ static int observed_keep_more(struct lane *lane)
 	if (!more)
 		return 0;
 	for (uint64_t i = 0; observed->kept && i <= mask; i++)
-		more[observed->kept[i].number & (capacity - 1)] = observed->kept[i];
+		if (observed->kept[i].number) /* an empty slot has number 0 */
+			more[observed->kept[i].number & (capacity - 1)] = observed->kept[i];
 	free(observed->kept);
 	observed->kept = more;
 	observed->kept_mask = capacity - 1;
@@ -279,9 +284,7 @@ void observed_native_call(struct lane *lane, const struct call *call, uint32_t s
 {
 	coll_observed_t event;
 
-	observed_call(&event, lane, call, lane->issued, seq, COLL_OBSERVED_BEGIN);
-	event.algorithm = NULL;
-	event.phase = COLL_OBSERVED_ISSUED;
+	observed_call(&event, lane, call, lane->issued, seq, COLL_OBSERVED_ISSUED);
 	observed_tell(lane, &event);
 	event.algorithm = "native";
 	event.phase = COLL_OBSERVED_BEGIN;
@@ -334,6 +337,7 @@ void observed_step(const struct op *op, int i, int phase)
 		return;
 	observed_call(&event, op->lane, &op->call, op->number, op->seq, phase);
 	event.what = what;
+	event.algorithm = observed_algorithm(op);
 	event.peer = copies ? -1 : step->peer;
 	event.bytes = step->len;
 	event.count = step->len / op->sched.elem;

@@ -157,7 +157,7 @@ static void config_declare_option(struct config *config, const char *section,
 	const char *wrong = config_check_spec(config, section, spec, &number);
 
 	if (wrong)
-		config_report(config, COLL_ERR_PLUGIN, "backend '%s' declares option '%s': %s",
+		config_report(config, COLL_ERR_PLUGIN, "the plugin '%s' declares option '%s': %s",
 			      section, spec->key ? config_show(spec->key).text : "", wrong);
 	else
 		config_read(config, section, spec, number);

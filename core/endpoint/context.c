@@ -360,9 +360,9 @@ static void context_free(struct context *context)
 	free(context->node);
 	free(context->origin);
 	free(context->shares);
-	bootstrap_close(context->bootstrap);
-	if (context->plugins) /* the observers' */
+	if (context->plugins) /* the observers', which read the host's name in the bootstrap until they are closed */
 		observers_close(context->observers, context->inside);
+	bootstrap_close(context->bootstrap);
 	if (!context->parent) {
 		plugins_free(context->plugins);
 		config_free(context->config);

@@ -205,8 +205,7 @@ struct context {
 	/* --- its observers: see observe/observe.h */
 	struct observers *
 		observers; /* of the first of the contexts that are made from one another; or NULL */
-	_Atomic uint32_t
-		*inside; /* which of them the thread that has the lock is in: observers_tell */
+	_Atomic uint32_t *inside;    /* which of them a thread is in: observers_tell */
 	_Atomic uint32_t inside_own; /* `inside` is here until context_set_inside */
 
 	/* --- its end */

@@ -100,6 +100,11 @@ static coll_result_t observer_expand(const coll_observer_host_t *host, const cha
 					 .job = observer_of(host)->job};
 	char why[300];
 
+	if (!pattern || !out)
+		return error_fill(err, COLL_ERR_INVALID_ARGUMENT,
+				  "expand: %s is NULL, but must be %s", pattern ? "out" : "pattern",
+				  pattern ? "a buffer for the path"
+					  : "a path with %h, %r, %p or %j");
 	if (!path_pattern_check(pattern, "hrpj", why, sizeof(why)) &&
 	    !path_pattern_expand(pattern, &names, out, (size_t)out_size, why, sizeof(why)))
 		return COLL_SUCCESS;
@@ -113,9 +118,10 @@ static void observer_warn(const struct config *config, const char *name, const c
 	const char *by = !strcmp(name, "timeline") && config_is_set(config, "timeline")
 				 ? "timeline"
 				 : "observers";
+	const struct log_about about = config_log_about(config, LOG_SUBSYSTEM);
 
-	log_warn("observer '%s', which %s names, is not used: %s", name, config_source(config, by),
-		 reason);
+	log_about(&about, COLL_LOG_WARN, "observer '%s', which %s names, is not used: %s", name,
+		  config_source(config, by), reason);
 }
 
 /* Returns an open observer, or NULL with a warning. */
@@ -171,7 +177,10 @@ static void observe_open(struct observers *observers, const struct plugin *plugi
 	struct observer *observer = NULL;
 
 	if (!plugin || plugin->code)
-		observer_warn(config, name, plugin ? plugin->reason : "no memory");
+		observer_warn(config, name,
+			      plugin                                 ? plugin->reason
+			      : strlen(name) >= sizeof(plugin->name) ? plugins_long_name
+								     : "no memory");
 	else {
 		atomic_store_explicit(place->inside, observers->count + 1, memory_order_relaxed);
 		observer = observer_open(plugin, config, place);

@@ -44,7 +44,8 @@ const char *observers_name(const struct observers *observers, uint32_t number);
  *
  * *inside is the number of the observer in whose function the calling thread is, or 0.  It is a plain store before and
  * after each function of an observer, so that it may lie in memory that another process reads, and names the observer
- * that has crashed or blocks.
+ * that has crashed or blocks.  Contexts with locks of their own may share the word: the thread that returns from an
+ * observer then clears it though another thread is in one still, until that thread's next event.
  */
 void observers_tell(const struct observers *observers, _Atomic uint32_t *inside,
 		    const coll_observed_t *event);

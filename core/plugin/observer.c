@@ -88,8 +88,8 @@ static int observer_comes_again(const struct observer_names *names, const char *
 	const char *at = config_string(names->config, "observers");
 	struct filter_name entry;
 
-	while (at && at < end && filter_next(&at, &entry) && at && at < end)
-		if (!strcmp(entry.text, name))
+	while (at && at < end && filter_next(&at, &entry))
+		if (!entry.excluded && !strcmp(entry.text, name))
 			return 1;
 	return 0;
 }
@@ -125,6 +125,8 @@ int plugins_next_observer(struct observer_names *names, char name[64])
 	return 1;
 }
 
+const char plugins_long_name[] = "the name of an observer has at most 31 bytes";
+
 /* Appends an entry for a name that no file has. */
 static void observer_refuse_name(struct plugin_search *search, const char *name)
 {
@@ -139,23 +141,38 @@ static void observer_refuse_name(struct plugin_search *search, const char *name)
 		if (list->observer[i].name[0])
 			suggest_try(&suggestion, list->observer[i].name);
 	snprintf(plugin->name, sizeof(plugin->name), "%.31s", name);
-	plugin_refuse(plugin, COLL_ERR_PLUGIN,
-		      "no plugin directory has a file observer_%.40s.so%s; `coll info` lists the "
-		      "directories and the observers in them",
-		      name, suggest_text(&suggestion));
+	if (strlen(name) >= sizeof(plugin->name))
+		plugin_refuse(plugin, COLL_ERR_PLUGIN, "%s", plugins_long_name);
+	else
+		plugin_refuse(
+			plugin, COLL_ERR_PLUGIN,
+			"no plugin directory has a file observer_%.40s.so%s; `coll info` lists the "
+			"directories and the observers in them",
+			name, suggest_text(&suggestion));
 	search->list->observer_count++;
 }
 
-/* A section of options has one owner. */
+/*
+ * A section of options has one owner.  The options of an observer `log` would have the variables of the library's own,
+ * such as COLL_LOG_FILE, and the library has an observer of that name.
+ */
 static int observer_has_section(const struct plugin_search *search, struct plugin *plugin)
 {
 	const struct plugin *backend = plugins_find(search->list, plugin->name);
+	const int is_own = !strcmp(plugin->name, "log");
 
-	if (!backend)
+	if (!backend && !is_own)
 		return 1;
-	plugin_refuse(plugin, COLL_ERR_PLUGIN,
-		      "'%s' is not used: the backend '%s' has the same name; rename the observer",
-		      plugin->path, backend->path);
+	if (is_own)
+		plugin_refuse(
+			plugin, COLL_ERR_PLUGIN,
+			"'%s' is not used: 'log' is the library's own name; rename the observer",
+			plugin->path);
+	else
+		plugin_refuse(
+			plugin, COLL_ERR_PLUGIN,
+			"'%s' is not used: the backend '%s' has the same name; rename the observer",
+			plugin->path, backend->path);
 	return 0;
 }
 

@@ -109,8 +109,10 @@ struct observer_names {
 	const char *at;
 	int taken, all; /* 1: the observer `timeline` was named, the list has ended */
 };
+/* The sentence about a name for which plugin->name has no room, and so plugins_find_observer no entry. */
+extern const char plugins_long_name[];
 void plugins_begin_observers(struct observer_names *names, const struct config *config);
-/* Takes the next name.  Returns 0 if there is none. */
+/* Takes the next name, of which 62 bytes count.  Returns 0 if there is none. */
 int plugins_next_observer(struct observer_names *names, char name[64]);
 /* The number of names is at most so large. */
 size_t plugins_most_observers(const struct config *config);

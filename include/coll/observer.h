@@ -52,7 +52,7 @@
  * Limits         event() must not call any function of libcoll, block, wait, sleep, take a lock that
  *                a thread keeps for long, cancel or end a thread, fork, install handlers, or print to
  *                stdout.  Communication of the rank stands still while event() runs.  Where a rank
- *                is within an observer, `coll top` and a dump name the observer.
+ *                is within an observer, `coll top` and the files of `coll dump` name the observer.
  * Price          An event that no observer wants costs one test of a flag.  For an event that one
  *                wants, the core reads the clock and fills in the struct: some 100 ns.
  * Order          Of a call: ISSUED, then BEGIN, then END, by their times too.  A call that could not
@@ -60,7 +60,9 @@
  *                END before the END of its communicator.  A step or copy lies between the BEGIN and
  *                the END of its call, and has no END if the call fails amid it.  The events of
  *                several calls mix.  Calls of the library's own are told of too: the barriers that
- *                keep ranks together, and the exchange of coll_comm_split.
+ *                keep ranks together, and the exchange of coll_comm_split.  A WAIT has no END if its
+ *                thread, or the one that has the lock of its communicator, leaves the library by
+ *                siglongjmp or its own end.
  */
 #ifndef COLL_OBSERVER_H
 #define COLL_OBSERVER_H
@@ -93,7 +95,7 @@ enum {
 	/* A thread of the program waits in libcoll, after its first looks, for call `number` unless that is 0: BEGIN, END. */
 	COLL_OBSERVE_WAIT = 32,
 	COLL_OBSERVE_FAILURE =
-		64 /* a communicator has failed: BEGIN, before the END of its calls */
+		64 /* a communicator has failed: BEGIN, before the END of its calls on the same lane */
 };
 
 /* coll_observed_t.phase */
@@ -163,7 +165,11 @@ typedef struct coll_observed {
 	uint64_t job;    /* COMM: the same on all ranks of a job; another number in another job */
 	uint64_t parent; /* COMM: the `comm` from which it was made, or 0 */
 
-	/* --- END of CALL, MESSAGE and WAIT: time_ns of the ISSUED and BEGIN of the same; 0: there was none */
+	/*
+	 * --- END of CALL, MESSAGE and WAIT: time_ns of the ISSUED and BEGIN of the same; 0: there was none, or it is
+	 * unknown.  Of the fields of a call, its END may have `number` and `code` only, so `kind` 0: if memory has run out,
+	 * or the call came when the backend had 16384 others in its hands.
+	 */
 	int64_t issued_ns, begin_ns;
 } coll_observed_t;
 
@@ -181,7 +187,7 @@ typedef struct coll_observer_host {
 	void (*log)(const struct coll_observer_host *host, int32_t level, const char *text);
 	/*
 	 * Writes the path `pattern` with %h (host), %r (rank), %p (process id), %j (job, 16 digits), %% to out.
-	 * COLL_ERR_INVALID_ARGUMENT with a sentence in *err: another letter after %, or no room.
+	 * COLL_ERR_INVALID_ARGUMENT with a sentence in *err: another letter after %, no room, or NULL.
 	 */
 	coll_result_t (*expand)(const struct coll_observer_host *host, const char *pattern,
 				char *out, uint64_t out_size, coll_error_t *err);
@@ -201,7 +207,10 @@ typedef struct coll_observer {
 	uint64_t size;
 	uint32_t abi_minor; /* COLL_OBSERVER_ABI_MINOR */
 	uint32_t wants;     /* COLL_OBSERVE_*, added up: the events that event() gets */
-	/* As in the file's name: a-z, 0-9 and '_', at most 31 bytes, and no backend's name, whose options have that section. */
+	/*
+	 * As in the file's name: a-z, 0-9 and '_', at most 31 bytes.  Not "log", and no backend's name: their sections of
+	 * options have other owners.
+	 */
 	const char *name;
 	const char *version;
 	const char *description;      /* one line, for `coll info` */

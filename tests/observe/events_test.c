@@ -5,6 +5,8 @@
  */
 #include "audit.h"
 
+#include <malloc.h>
+
 enum { EVENTS_COUNT = 1000, EVENTS_GROUP = 5, EVENTS_REPEATS = 3 };
 
 static int64_t events_sum(int nranks)
@@ -175,7 +177,7 @@ static void events_two(void)
 		.backend = "tcp", .nranks = 2, .processes = 1, .fn = events_all};
 	int bad = 0;
 
-	audit_begin(" audit, audit2,audit ,");
+	audit_begin(" audit,audit, audit2,audit ,audit2,audit2");
 	ranks_ok(&job, "two observers");
 	audit_ok("audit", 2, "the first of two");
 	audit_ok("audit2", 2, "the second of two");
@@ -187,8 +189,37 @@ static void events_two(void)
 	audit_forget(2);
 }
 
+/* The backend both sums by itself, and declines products, which are composed. */
+static void events_declined(struct rank *r)
+{
+	int32_t x = r->rank + 1, sum = 0, product = 0;
+
+	rank_did(r, coll_allreduce(&x, &sum, 1, COLL_INT32, COLL_SUM, r->comm, NULL), "sum");
+	rank_did(r, coll_allreduce(&x, &product, 1, COLL_INT32, COLL_PROD, r->comm, NULL),
+		 "product");
+	rank_did(r, coll_sync(r->comm), "sync");
+	rank_is(r, sum, 3, "sum");
+	rank_is(r, product, 2, "product");
+}
+
+static void events_of_both(void)
+{
+	const struct ranks_job job = {.backend = "both", .nranks = 2, .fn = events_declined};
+	int bad = 0;
+
+	audit_begin("audit");
+	ranks_ok(&job, "a backend that declines calls");
+	audit_ok("audit", 2, "both");
+	for (int r = 0; r < 2; r++)
+		bad += audit_count("audit", r, "native") != 1 ||
+		       audit_count("audit", r, "step_end") < 1;
+	ok(!bad, "only the call that the backend did is 'native'");
+	audit_forget(2);
+}
+
 int main(void)
 {
+	mallopt(M_PERTURB, 85); /* who reads memory that was freed does not find what was there */
 	plugin_dir_begin();
 	ranks_plugins(".libs", "tests/plugins/.libs");
 	audit_begin("audit");
@@ -197,6 +228,7 @@ int main(void)
 	events_failing("tcp", 1, 3);
 	events_by_thread();
 	events_two();
+	events_of_both();
 	plugin_dir_end();
 	return done_testing();
 }

@@ -68,7 +68,15 @@ check "which tells of the call" grep -q "^rank 1 of 2, comm 1: allreduce" "$dir/
 cp "$here/observer_lines.so" "$here/observer_tcp.so"
 check "an observer with a backend's name" observed tcp
 check "is refused, since both would have one section" grep -q "the backend '.*coll_tcp.so' has the same name" "$dir/err"
-rm "$here/observer_tcp.so" "$here/observer_broken.so"
+cp "$here/observer_lines.so" "$here/observer_log.so"
+refused log "'log' is the library's own name; rename the observer"
+refused a_name_that_has_one_more_than_31_ "the name of an observer has at most 31 bytes"
+check "the log file of each rank" observed refuses COLL_LOG_FILE="$dir/log.%r"
+for rank in 0 1; do
+    check "has the warning about rank $rank" grep -q " rank $rank .* warn: observer 'refuses'.*rank $rank has no wish" "$dir/log.$rank"
+done
+none "and stderr has none" "$(cat "$dir/err")"
+rm "$here/observer_tcp.so" "$here/observer_broken.so" "$here/observer_log.so"
 if [ "$(id -u)" = 0 ]; then
     chmod o+w "$here"
     check "an observer that others can change" observed lines COLL_TRUST="$book_build:$book_src"

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { THREADS = 8, LINES = 200, OTHER = 65533, LATER_US = 1100000 };
+enum { THREADS = 8, LINES = 200, TOGETHER = 40, OTHER = 65533, LATER_US = 1100000 };
 
 /* ------------------------------------------------------------------------ helpers -- */
 
@@ -235,6 +235,8 @@ static void test_file(void)
 	is_int(stat(at("a.4.log"), &st) ? 0 : st.st_mode & 07777, 0600, "nobody else may read it");
 	ok(log_file_get(at("a.%r.log"), 4) == place.file, "the same file for the same rank");
 	ok(log_file_get(at("a.%r.log"), 5) != place.file, "another rank has another one");
+	ok(log_file_get(at("a.log"), 4) == log_file_get(at("a.log"), 5),
+	   "ranks share a file whose name lacks the rank, and its descriptor");
 	put("old.log", "before\n", 7);
 	say(in("old.log", 0), "after");
 	ok(!strncmp(content("old.log"), "before\n20", 9), "a file that is there goes on");
@@ -252,6 +254,16 @@ static void test_relative(void)
 		bail_out("chdir");
 	say((struct log_place){2, file}, "from elsewhere");
 	has_str(content("100%r/here.2"), "from elsewhere", "a relative path stays where it began");
+	make_dir("lost");
+	if (chdir(at("lost")) || rmdir(at("lost")))
+		bail_out("chdir");
+	log_begin();
+	ok(!log_file_get("here", 2), "no file without a working directory");
+	log_end();
+	has_str(log_text(),
+		"working directory cannot be found: No such file or directory; name an absolute "
+		"path",
+		"a warning says why, and what to do");
 	if (chdir(cwd))
 		bail_out("chdir");
 }
@@ -417,6 +429,38 @@ static void test_rename(void)
 	say(place, "not through a link");
 	log_end();
 	ok(!strstr(content("turn.log.1"), "through"), "a link in its place is not followed");
+	has_str(log_text(), "cannot be opened: refused for safety", "the warning says why");
+	has_str(log_text(), "warn: not through a link\n", "the line is on stderr");
+	log_begin();
+	say(place, "still not");
+	log_end();
+	has_str(log_text(), "warn: still not\n", "and so is the next one");
+	if (unlink(at("turn.log")))
+		bail_out("unlink");
+	later();
+	log_begin();
+	say(place, "back in a file");
+	log_end();
+	has_str(content("turn.log"), "warn: back in a file\n", "until the path is good again");
+	is_str(log_text(), "", "and no line is on stderr then");
+}
+
+/* A directory that is gone: nobody reads the lines of a file without a name. */
+static void test_gone(void)
+{
+	struct log_place place;
+
+	make_dir("gone");
+	place = in("gone/x.log", 0);
+	say(place, "before");
+	if (unlink(at("gone/x.log")) || rmdir(at("gone")))
+		bail_out("rmdir");
+	later();
+	log_begin();
+	say(place, "without a directory");
+	log_end();
+	has_str(log_text(), "warn: without a directory\n",
+		"a directory is gone: the line is on stderr");
 }
 
 static void test_truncate(void)
@@ -484,6 +528,56 @@ static void test_fork(void)
 	has_str(content(theirs), want, "until it makes a communicator");
 }
 
+/* ---- threads whose first lines in a process come at the same time: one of them opens the file ---- */
+
+static pthread_barrier_t together_barrier;
+static struct log_file *together_file;
+
+static void *say_together(void *arg)
+{
+	const struct log_place place = {(int)(intptr_t)arg, together_file};
+
+	pthread_barrier_wait(&together_barrier);
+	log_enter(place);
+	say(place, "together");
+	return NULL;
+}
+
+/* Afterwards the process has several ranks, and so its lines have none. */
+static void together(void)
+{
+	pthread_t thread[THREADS];
+
+	pthread_barrier_init(&together_barrier, NULL, THREADS);
+	for (int i = 0; i < THREADS; i++)
+		if (pthread_create(&thread[i], NULL, say_together, (void *)(intptr_t)i))
+			_exit(1);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	_exit(log_here("comm").place.rank >= 0);
+}
+
+static void test_together(void)
+{
+	int failed = 0, status;
+	pid_t child;
+
+	together_file = in("together.log", 0).file;
+	log_begin();
+	for (int i = 0; i < TOGETHER; i++) {
+		child = fork();
+		if (child == 0)
+			together();
+		waitpid(child, &status, 0);
+		failed += status != 0;
+	}
+	log_end();
+	is_int(failed, 0, "threads of children write their first lines at the same time");
+	is_str(log_text(), "", "no line is on stderr");
+	is_int(count(content("together.log"), "warn: together\n"), TOGETHER * THREADS,
+	       "all are in the file");
+}
+
 static char threads_path[200];
 
 static void *say_many(void *arg)
@@ -535,9 +629,11 @@ int main(void)
 	test_full_disk();
 	test_limit();
 	test_rename();
+	test_gone();
 	test_truncate();
 	test_closed();
 	test_fork();
+	test_together();
 	test_threads();
 	plugin_dir_end();
 	return done_testing();

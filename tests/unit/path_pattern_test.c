@@ -55,6 +55,10 @@ static void test_room(void)
 	       "a path that is too long by one");
 	is_str(why, "the path is longer than the 7 characters that fit: name a shorter one",
 	       "the sentence says what fits");
+	out[0] = 'x';
+	is_int(path_pattern_expand("", &names, out, 0, why, sizeof(why)), -1, "no room at all");
+	ok(out[0] == 'x', "nothing is written then");
+	is_str(why, "the buffer for the path has no bytes", "the sentence says so");
 }
 
 static void test_check(void)

@@ -36,7 +36,7 @@ struct audit_comm {
 struct audit {
 	const coll_observer_host_t *host;
 	pthread_mutex_t lock;
-	char path[512], fault[400];
+	char path[512], host_name[256], fault[400];
 	struct audit_comm comm[AUDIT_COMMS];
 	int comms;
 	struct audit_call call[AUDIT_CALLS];
@@ -235,6 +235,20 @@ static void audit_event(void *state, const coll_observed_t *e)
 
 /* ---------------------------------------------------------------------- open, close -- */
 
+/* Returns 0 if expand takes what it must refuse. */
+static int audit_expand_refuses(const coll_observer_host_t *host)
+{
+	char path[8] = "kept";
+	coll_error_t err = {.size = sizeof(err)};
+
+	return host->expand(host, NULL, path, sizeof(path), &err) == COLL_ERR_INVALID_ARGUMENT &&
+	       err.text[0] &&
+	       host->expand(host, "%h", NULL, 8, &err) == COLL_ERR_INVALID_ARGUMENT &&
+	       host->expand(host, "", path, 0, &err) == COLL_ERR_INVALID_ARGUMENT &&
+	       host->expand(host, "%x", path, 8, &err) == COLL_ERR_INVALID_ARGUMENT &&
+	       !strcmp(path, "kept");
+}
+
 static coll_result_t audit_open(const coll_observer_host_t *host, void **state, coll_error_t *err)
 {
 	struct audit *a = calloc(1, sizeof(*a));
@@ -249,8 +263,26 @@ static coll_result_t audit_open(const coll_observer_host_t *host, void **state, 
 		free(a);
 		return code;
 	}
+	if (!audit_expand_refuses(host))
+		snprintf(a->fault, sizeof(a->fault), "expand has taken a wrong argument");
+	snprintf(a->host_name, sizeof(a->host_name), "%s", host->host_name);
 	*state = a;
 	return COLL_SUCCESS;
+}
+
+/* The strings of the host stay until close() returns. */
+static void audit_check_host(struct audit *a)
+{
+	char expanded[256] = "";
+	coll_error_t err = {.size = sizeof(err)};
+
+	if (a->fault[0])
+		return;
+	if (strcmp(a->host->host_name, a->host_name) != 0 ||
+	    a->host->expand(a->host, "%h", expanded, sizeof(expanded), &err) ||
+	    strcmp(expanded, a->host_name) != 0)
+		snprintf(a->fault, sizeof(a->fault), "in close() the host is '%.60s', not '%.60s'",
+			 expanded, a->host_name);
 }
 
 static void audit_close(void *state)
@@ -264,6 +296,7 @@ static void audit_close(void *state)
 	if (a->comms && !a->fault[0])
 		snprintf(a->fault, sizeof(a->fault), "communicator %" PRIu64 " has no END",
 			 a->comm[0].comm);
+	audit_check_host(a);
 	out = fopen(a->path, "ae");
 	if (out) {
 		for (int w = 0; w < AUDIT_WHATS; w++)

@@ -82,6 +82,23 @@ static void counted(struct rank *r)
 	rank_has(r, buckets(&c), c.ended, "all buckets");
 }
 
+/* A communicator that has the place of one that is gone counts from 0. */
+static void counted_again(struct rank *r)
+{
+	coll_comm_t first, second;
+	coll_counters_t c = {.size = sizeof(c)};
+
+	if (!rank_did(r, coll_comm_dup(r->comm, &first), "dup") ||
+	    !rank_did(r, coll_barrier(first, NULL), "barrier") ||
+	    !rank_did(r, coll_comm_destroy(first), "destroy") ||
+	    !rank_did(r, coll_comm_dup(r->comm, &second), "dup again"))
+		return;
+	rank_did(r, coll_get_counters(second, &c), "get_counters");
+	rank_has(r, c.calls, 0, "the calls of a new communicator");
+	rank_has(r, buckets(&c), 0, "its buckets");
+	rank_did(r, coll_comm_destroy(second), "destroy again");
+}
+
 static void refused(struct rank *r)
 {
 	coll_counters_t c = {.size = sizeof(c), .kind = 99};
@@ -136,6 +153,8 @@ int main(void)
 
 		setenv("COLL_COUNTERS", "yes", 1);
 		ranks_ok(&job, "%s: calls are counted", backends[i]);
+		job.fn = counted_again;
+		ranks_ok(&job, "%s: a second communicator begins at 0", backends[i]);
 		job.fn = refused;
 		ranks_ok(&job, "%s: wrong arguments", backends[i]);
 		setenv("COLL_PAGE", "no", 1);

@@ -108,6 +108,30 @@ static void test_slots(void)
 	is_int(count_pages(), 0, "the last one removes it");
 }
 
+/* What another communicator has left in the blocks of a slot is not the next one's. */
+static void test_slot_again(void)
+{
+	struct page *page = page_take(&of);
+	struct page_comm *slot = page ? page_take_slot(page, 0) : NULL, *again;
+
+	if (!slot || page_add_part(page, slot, PAGE_PART_COUNTS) ||
+	    page_add_part(page, slot, PAGE_PART_MESSAGES))
+		bail_out("%s", error_text());
+	slot->counts.kind[COLL_KIND_BARRIER].calls = 4711;
+	slot->message[3].count = 4711;
+	slot->last[2] = 4711;
+	page_drop_slot(page, slot);
+	again = page_take_slot(page, 0);
+	if (!again || page_add_part(page, again, PAGE_PART_COUNTS) ||
+	    page_add_part(page, again, PAGE_PART_MESSAGES))
+		bail_out("%s", error_text());
+	ok(again == slot, "a slot that is free again is taken again");
+	ok(!again->counts.kind[COLL_KIND_BARRIER].calls && !again->last[2],
+	   "its counters begin at 0");
+	is_int((int)again->message[3].count, 0, "and it has no messages");
+	page_drop(page);
+}
+
 /* ----------------------------------------------------------------------------- readers -- */
 
 static void test_readers(void)
@@ -308,6 +332,7 @@ int main(void)
 		skip_all("no /dev/shm");
 	setenv("XDG_RUNTIME_DIR", dir, 1);
 	test_slots();
+	test_slot_again();
 	test_readers();
 	test_killed();
 	test_exit();

@@ -83,7 +83,6 @@ static int context_prepare(struct context *context, const struct context_parts *
 
 	context->refs = 1;
 	context->refused = -1;
-	context->inside = &context->inside_own;
 	context->bootstrap = parts->bootstrap;
 	context->config = parts->config;
 	context->plugins = parts->plugins;
@@ -362,7 +361,7 @@ static void context_free(struct context *context)
 	free(context->shares);
 	bootstrap_close(context->bootstrap);
 	if (context->plugins) /* the observers' */
-		observers_close(context->observers, context->inside);
+		observers_close(context->observers);
 	if (!context->parent) {
 		plugins_free(context->plugins);
 		config_free(context->config);

@@ -358,13 +358,15 @@ struct rank_words page_ranks(const struct page_comm *comm)
 	return (struct rank_words){.name = page_rank_name, .user = comm};
 }
 
-const char *page_observer(const struct page_head *head)
+const char *page_observer(const struct page_view *view)
 {
-	const uint32_t inside = head->inside;
+	uint32_t inside = 0;
 
+	for (int i = 0; i < view->comms && !inside; i++)
+		inside = view->comm[i]->inside;
 	if (!inside)
 		return NULL;
-	return inside <= PAGE_OBSERVERS && head->observer[inside - 1][0]
-		       ? head->observer[inside - 1]
+	return inside <= PAGE_OBSERVERS && view->head.observer[inside - 1][0]
+		       ? view->head.observer[inside - 1]
 		       : "unknown";
 }

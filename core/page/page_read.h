@@ -57,7 +57,7 @@ uint64_t page_collectives(const struct page_comm *comm);
 int page_world_rank(const struct page_comm *comm, int rank);
 /* How texts name the ranks of the communicator. */
 struct rank_words page_ranks(const struct page_comm *comm);
-/* The name of the observer that a thread of the rank is in, or NULL. */
-const char *page_observer(const struct page_head *head);
+/* The name of the observer that a thread of the rank is in, for an event of a communicator with a slot; or NULL. */
+const char *page_observer(const struct page_view *view);
 
 #endif

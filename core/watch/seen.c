@@ -46,7 +46,7 @@ static void seen_fill(struct lane *lane)
 		slot->world[r] = seen_world_rank(lane, r);
 }
 
-/* The observers of the job are open: the page has their names and the word that says which of them a thread is in. */
+/* The observers of the job are open: the page has their names, and lane->seen says which of them a thread is in. */
 static void seen_note_observers(struct lane *lane)
 {
 	struct page_head *head = page_head(lane->page);
@@ -57,7 +57,6 @@ static void seen_note_observers(struct lane *lane)
 		if (name)
 			snprintf(head->observer[i], sizeof(head->observer[i]), "%s", name);
 	}
-	context_set_inside(lane->context, &head->inside);
 }
 
 /* The log moves from the heap to the slot, while it is empty. */
@@ -109,13 +108,6 @@ void seen_failed(struct lane *lane, int loud)
 	snprintf(slot->failure, sizeof(slot->failure), "%s", comm_failure(lane));
 	slot->failed_us = (int64_t)day.tv_sec * 1000000 + day.tv_nsec / 1000;
 	lane->seen->failed = (uint32_t)lane->error;
-}
-
-/* The page may go with its last lane, before the context. */
-void seen_end(struct lane *lane)
-{
-	if (lane->page && lane->context->lanes == lane && !lane->next)
-		context_set_inside(lane->context, NULL);
 }
 
 void seen_free(struct lane *lane)

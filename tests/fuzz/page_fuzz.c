@@ -109,7 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; view && i < view->comms; i++)
 		use_comm(view, view->comm[i]);
 	if (view)
-		(void)page_observer(&view->head);
+		(void)page_observer(view);
 	page_view_free(view);
 	return 0;
 }

@@ -108,6 +108,33 @@ static void test_slots(void)
 	is_int(count_pages(), 0, "the last one removes it");
 }
 
+/* Threads in two communicators are in observers at once: that one has come back does not hide the other. */
+static void test_inside(void)
+{
+	struct page *page = page_take(&of);
+	struct page_comm *slot[2] = {NULL, NULL};
+	struct page_list list;
+
+	if (page)
+		for (int i = 0; i < 2; i++)
+			if ((slot[i] = page_take_slot(page, 0)))
+				slot[i]->nranks = 3;
+	if (!slot[0] || !slot[1])
+		bail_out("%s", error_text());
+	snprintf(page_head(page)->observer[1], 32, "second");
+	slot[0]->inside = 1;
+	slot[1]->inside = 2;
+	slot[0]->inside = 0;
+	(void)read_all(&list);
+	is_str(page_observer(only(&list)), "second", "a thread is in the second observer");
+	page_list_free(&list);
+	slot[1]->inside = 0;
+	(void)read_all(&list);
+	ok(!page_observer(only(&list)), "and no thread in any");
+	page_list_free(&list);
+	page_drop(page);
+}
+
 /* What another communicator has left in the blocks of a slot is not the next one's. */
 static void test_slot_again(void)
 {
@@ -333,6 +360,7 @@ int main(void)
 	setenv("XDG_RUNTIME_DIR", dir, 1);
 	test_slots();
 	test_slot_again();
+	test_inside();
 	test_readers();
 	test_killed();
 	test_exit();

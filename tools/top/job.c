@@ -132,7 +132,7 @@ static enum job_state job_state_of(const struct job_rank *rank)
 		return JOB_STOPPED;
 	if (failed)
 		return JOB_FAILED;
-	if (page_observer(&rank->view->head))
+	if (page_observer(rank->view))
 		return JOB_OBSERVER;
 	return waits ? JOB_WAITS : JOB_OUTSIDE;
 }

@@ -91,11 +91,12 @@ struct page_comm {
 
 	/* --- the rest of it, in a slot only */
 
-	_Atomic uint32_t used; /* odd: a communicator has the slot; each change adds 1 */
-	uint32_t flags;        /* PAGE_NATIVE */
-	int32_t rank, nranks;  /* of this rank in the communicator */
-	int32_t lane, spare;   /* LANE_* */
-	char id[32];           /* as in the files of the option `dump` */
+	_Atomic uint32_t
+		used;   /* odd: a communicator has the slot and has filled it; each change adds 1 */
+	uint32_t flags; /* PAGE_NATIVE */
+	int32_t rank, nranks; /* of this rank in the communicator */
+	int32_t lane, spare;  /* LANE_* */
+	char id[32];          /* as in the files of the option `dump` */
 	char backend[32];
 	int64_t made_us;
 	int64_t noted_us;                   /* when the wait was last looked at */

@@ -350,14 +350,14 @@ static int page_free_slot(const struct page *page)
 	return -1;
 }
 
-/* The blocks of the slot are allocated. */
+/* The blocks of the slot are allocated.  `used` is even until page_publish_slot. */
 static void page_clear_slot(struct page_comm *slot, uint32_t parts)
 {
 	const uint32_t used = atomic_load(&slot->used);
 
 	page_zero_parts(slot, parts, 1);
 	slot->parts = parts;
-	atomic_store(&slot->used, used + 1);
+	atomic_store(&slot->used, used);
 }
 
 /* The lock is held. */
@@ -394,11 +394,17 @@ struct page_comm *page_take_slot(struct page *page, uint32_t parts)
 	return slot;
 }
 
+void page_publish_slot(struct page_comm *slot)
+{
+	atomic_fetch_add(&slot->used, 1);
+}
+
 void page_drop_slot(struct page *page, struct page_comm *slot)
 {
 	CANCEL_OFF;
 
-	atomic_fetch_add(&slot->used, 1);
+	if (atomic_load(&slot->used) & 1)
+		atomic_fetch_add(&slot->used, 1);
 	if (!clock_lock_within(&pages.lock, PAGE_LOCK_MS))
 		return;
 	page->taken &= ~(UINT64_C(1) << (slot - page->map->slot));

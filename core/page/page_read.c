@@ -154,7 +154,7 @@ struct page_view *page_view_read(int fd)
 {
 	struct page_view *view = calloc(1, sizeof(*view));
 	struct page_comm *comm;
-	int got = 0;
+	int got;
 
 	if (!view || read_head(fd, &view->head)) {
 		if (!view)
@@ -162,7 +162,7 @@ struct page_view *page_view_read(int fd)
 		free(view);
 		return NULL;
 	}
-	for (int i = 0; i < PAGE_SLOTS && got >= 0; i++) {
+	for (int i = 0; i < PAGE_SLOTS; i++) {
 		comm = aligned_alloc(PAGE_BLOCK, PAGE_SLOT);
 		got = comm ? read_slot(fd, i, comm) : -1;
 		if (got > 0)

@@ -44,6 +44,7 @@ static void seen_fill(struct lane *lane)
 	snprintf(slot->backend, sizeof(slot->backend), "%s", lane->context->plugin->backend.name);
 	for (int r = 0; slot->parts & PAGE_PART_WORLD && r < slot->nranks && r < PAGE_RANKS; r++)
 		slot->world[r] = seen_world_rank(lane, r);
+	page_publish_slot(slot);
 }
 
 /* The observers of the job are open: the page has their names, and lane->seen says which of them a thread is in. */

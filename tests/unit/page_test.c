@@ -71,6 +71,18 @@ static void call(struct page_comm *slot, int64_t us)
 						    .kind = COLL_KIND_BARRIER};
 }
 
+/* A slot that readers see. */
+static struct page_comm *take_slot(struct page *page)
+{
+	struct page_comm *slot = page_take_slot(page, 0);
+
+	if (!slot)
+		bail_out("%s", error_text());
+	slot->nranks = 3;
+	page_publish_slot(slot);
+	return slot;
+}
+
 /* ------------------------------------------------------------------ a page and its slots -- */
 
 static void test_slots(void)
@@ -92,6 +104,7 @@ static void test_slots(void)
 	for (int i = 0; i < PAGE_SLOTS; i++) {
 		slot[i]->nranks = 3;
 		snprintf(slot[i]->id, sizeof(slot[i]->id), "%d", i);
+		page_publish_slot(slot[i]);
 	}
 	for (int i = 0; i < 70; i++)
 		call(slot[5], 1000 + i);
@@ -108,6 +121,32 @@ static void test_slots(void)
 	is_int(count_pages(), 0, "the last one removes it");
 }
 
+/* Slots that are not filled yet, or not good, and a slot after them. */
+static void test_bad_slots(void)
+{
+	struct page *page = page_take(&of);
+	struct page_comm *slot[3] = {NULL};
+	struct page_list list;
+
+	for (int i = 0; page && i < 3; i++)
+		slot[i] = i == 1 ? page_take_slot(page, 0) : take_slot(page);
+	if (!slot[1])
+		bail_out("%s", error_text());
+	(void)read_all(&list);
+	is_int(only(&list)->comms, 2, "a slot that is not filled yet is no communicator");
+	page_list_free(&list);
+	slot[0]->nranks = -1;
+	(void)read_all(&list);
+	is_int(only(&list)->comms, 1, "a slot that is not good hides no other");
+	page_list_free(&list);
+	page_drop_slot(page, slot[1]);
+	page_drop_slot(page, slot[2]);
+	(void)read_all(&list);
+	is_int(only(&list)->comms, 0, "slots that are free, published or not, are none");
+	page_list_free(&list);
+	page_drop(page);
+}
+
 /* Threads in two communicators are in observers at once: that one has come back does not hide the other. */
 static void test_inside(void)
 {
@@ -117,8 +156,7 @@ static void test_inside(void)
 
 	if (page)
 		for (int i = 0; i < 2; i++)
-			if ((slot[i] = page_take_slot(page, 0)))
-				slot[i]->nranks = 3;
+			slot[i] = take_slot(page);
 	if (!slot[0] || !slot[1])
 		bail_out("%s", error_text());
 	snprintf(page_head(page)->observer[1], 32, "second");
@@ -164,13 +202,12 @@ static void test_slot_again(void)
 static void test_readers(void)
 {
 	struct page *page = page_take(&of);
-	struct page_comm *slot = page ? page_take_slot(page, 0) : NULL;
+	struct page_comm *slot = page ? take_slot(page) : NULL;
 	int status, bad = 0;
 	pid_t child;
 
 	if (!slot)
 		bail_out("%s", error_text());
-	slot->nranks = 3;
 	child = fork();
 	if (!child) {
 		for (int i = 0; i < READERS; i++)
@@ -360,6 +397,7 @@ int main(void)
 	setenv("XDG_RUNTIME_DIR", dir, 1);
 	test_slots();
 	test_slot_again();
+	test_bad_slots();
 	test_inside();
 	test_readers();
 	test_killed();

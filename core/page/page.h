@@ -85,6 +85,7 @@ struct page_comm {
 	uint32_t failed;  /* the code of its failure, or 0 */
 	/* Since when they wait, by the clock of the records: written when a thread goes to sleep; 0: no thread sleeps. */
 	int64_t since_us;
+	uint64_t collectives; /* ever issued: more than lane->seq when that has wrapped */
 	/* The number of the observer that a thread is in, from 1, for an event of this communicator; or 0. */
 	_Atomic uint32_t inside;
 	char log_end[0];

@@ -323,16 +323,6 @@ uint64_t page_last_ended(const struct page_comm *comm)
 	return 0;
 }
 
-uint64_t page_collectives(const struct page_comm *comm)
-{
-	const struct record *op;
-
-	for (uint64_t n = comm->issued; (op = page_record(comm, n)); n--)
-		if (kind_at(op->kind)->is_collective)
-			return (uint64_t)op->seq_or_tag + 1;
-	return 0;
-}
-
 int page_world_rank(const struct page_comm *comm, int rank)
 {
 	if (!(comm->parts & PAGE_PART_WORLD))

@@ -127,6 +127,15 @@ sees "a rank in another call" '^\* +0 .* waits .* in recv of 4 float64 from rank
 sees "and the rank in the collective" '^ +2 .* waits .* in allreduce of 4 float64'
 finish
 
+# The log has none of the collectives of ranks 0 and 2 any more.
+start "$coll" run -n 3 -b tcp "$rank" messages "$dir/go"
+sees "a rank that has sent many messages" '^ +0 .* outside .* after send of 1 float64 to rank 2 with tag 79, operation 180'
+sees "and one that has received them" '^ +2 .* outside .* after recv .* operation 180'
+sees "and one that has not" '^ +1 .* outside .* collective 100'
+timeout 60 "$coll" top --json >"$dir/json" 2>"$dir/err"
+is "all have called as many collectives" "$(grep -c '"collectives": 100,' "$dir/json") $(grep -c '"behind": true' "$dir/json")" "3 0"
+finish
+
 late "simulated, ranks as threads" env COLL_BACKEND=simulated "$rank" threads "$dir/go"
 finish
 if can ucx; then

@@ -39,7 +39,7 @@ int64_t job_since(const struct job_comm *c)
 static void job_look_at_comm(struct job_comm *c, const struct page_comm *comm)
 {
 	c->comm = comm;
-	c->collectives = page_collectives(comm);
+	c->collectives = comm->collectives;
 	c->open_number = page_oldest_open(comm);
 	c->ended_number = page_last_ended(comm);
 	c->open = page_record(comm, c->open_number);

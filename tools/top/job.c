@@ -44,7 +44,8 @@ static void job_look_at_comm(struct job_comm *c, const struct page_comm *comm)
 	c->ended_number = page_last_ended(comm);
 	c->open = page_record(comm, c->open_number);
 	c->ended = page_record(comm, c->ended_number);
-	if (!comm->waiting || comm->awaited_count <= 0)
+	/* Until the rank has noted the wait, the slot names the ranks of the wait before. */
+	if (!comm->waiting || !comm->since_us || comm->awaited_count <= 0)
 		return;
 	c->awaits = comm->awaited_count;
 	for (int i = 0; i < c->awaits && i < PAGE_AWAITED; i++)

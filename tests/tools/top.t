@@ -127,6 +127,10 @@ sees "a rank in another call" '^\* +0 .* waits .* in recv of 4 float64 from rank
 sees "and the rank in the collective" '^ +2 .* waits .* in allreduce of 4 float64'
 finish
 
+start "$coll" run -n 3 -b tcp "$rank" some "$dir/go"
+sees "a rank in coll_wait_some" '^[* ] +0 .* waits .*; waits for rank 1'
+finish
+
 # The log has none of the collectives of ranks 0 and 2 any more.
 start "$coll" run -n 3 -b tcp "$rank" messages "$dir/go"
 sees "a rank that has sent many messages" '^ +0 .* outside .* after send of 1 float64 to rank 2 with tag 79, operation 180'

@@ -98,7 +98,7 @@ static int destroy_wait(struct lane *lane, int (*done)(void *arg), void *arg, in
 
 	if (done(arg))
 		return COLL_SUCCESS;
-	wait_tell_begin(&told, lane, 0);
+	wait_tell_begin(&told, lane, 0, 0);
 	code = context_wait_or_leave(lane->context, done, arg, timeout_us, patience_us);
 	if (code == CONTEXT_LOST)
 		return code;

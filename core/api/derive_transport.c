@@ -298,7 +298,7 @@ static int shrink_wait(struct shrink *s)
 	int64_t left;
 	int code;
 
-	wait_tell_begin(&told, lane, 0);
+	wait_tell_begin(&told, lane, 0, 0);
 	do {
 		left = begun + lane->comm->timeout_us - clock_now_us();
 		code = context_wait(lane->context, shrink_over, s,
@@ -480,7 +480,7 @@ static int shrink_take_turn(struct shrink *s)
 	int code;
 
 	if (!shrink_is_free(s))
-		wait_tell_begin(&told, lane, 0);
+		wait_tell_begin(&told, lane, 0, 0);
 	code = context_wait(lane->context, shrink_is_free, s, lane->comm->timeout_us);
 	wait_tell_end(&told);
 	if (code)

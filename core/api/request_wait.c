@@ -260,8 +260,11 @@ static int waits_wait(struct waits *w, int64_t left)
 	__attribute__((cleanup(waits_cancelled))) struct waits *waits = w;
 	int code;
 
-	if (!w->told.lane)
-		wait_tell_begin(&w->told, waits_first(w)->lane, waits_first(w)->number);
+	if (!w->told.lane) {
+		const struct task *task = waits_first(w);
+
+		wait_tell_begin(&w->told, task->lane, task->number, task->row);
+	}
 	code = context_wait_or_leave(w->locked, waits_done, w,
 				     left < w->slice_us ? left : w->slice_us,
 				     waits_patience(w, w->locked));

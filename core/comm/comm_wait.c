@@ -72,10 +72,11 @@ void lane_check_aborted(struct lane *lane, uint64_t number)
 			  comm_own_name(lane, &name));
 }
 
-void wait_tell_begin(struct wait_told *told, struct lane *lane, uint64_t number)
+void wait_tell_begin(struct wait_told *told, struct lane *lane, uint64_t number, int row)
 {
 	told->lane = lane;
 	told->number = number;
+	told->row = row;
 	lane->seen->waiting++;
 	if (lane->counts)
 		told->since = stamp_now();
@@ -91,7 +92,7 @@ void wait_tell_end(struct wait_told *told)
 		return;
 	told->lane = NULL;
 	if (lane->counts)
-		counts_waited(lane, told->number, told->since);
+		counts_waited(lane, told->number, told->row, told->since);
 	lane->seen->waiting--;
 	lane->seen->since_us = 0;
 	if (LANE_OBSERVED(lane, COLL_OBSERVE_WAIT))
@@ -147,7 +148,7 @@ int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *
 	int code;
 
 	stall_begin(&waiting.stall);
-	wait_tell_begin(&waiting.told, lane, wait->number);
+	wait_tell_begin(&waiting.told, lane, wait->number, wait->task ? wait->task->row : 0);
 	do {
 		slice = lane->client->slice(&waiting.stall, lane);
 		code = context_wait_or_leave(lane->context, done, arg, slice,

@@ -331,7 +331,7 @@ static void event_stream_poll_recorder(struct event_stream_query *q, int wait)
 		if (!wait)
 			break;
 		if (!told.lane)
-			wait_tell_begin(&told, lane, 0);
+			wait_tell_begin(&told, lane, 0, 0);
 		context_wait(lane->context, event_stream_leaves_comm, q,
 			     left < EVENT_STREAM_SLICE_US ? left : EVENT_STREAM_SLICE_US);
 	}

@@ -74,7 +74,7 @@ static int survivors_run(struct survivors *s, const coll_args_t *args, int64_t t
 	}
 	s->number = host->issued;
 	queue_issued(host);
-	wait_tell_begin(&told, host, s->number);
+	wait_tell_begin(&told, host, s->number, 0);
 	(void)context_wait(host->context, survivors_over, s, timeout_ms * 1000);
 	wait_tell_end(&told);
 	if (host->finished >= s->number)

@@ -115,6 +115,7 @@ void counts_waited(struct lane *lane, uint64_t number, int row, uint64_t stamp)
 
 	lane->counts->kind[op ? counts_row(op->kind) : row].waited_ns +=
 		stamp_ns(stamp, stamp_now());
+	counts_refresh(lane);
 }
 
 void counts_refresh(struct lane *lane)

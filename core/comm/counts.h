@@ -41,7 +41,7 @@ static inline int counts_message_row(int kind)
 void counts_message(struct lane *lane, const struct record *message, uint64_t stamp);
 /* A thread has waited since the stamp for operation `number`; 0: for what the row counts, 0: for something else. */
 void counts_waited(struct lane *lane, uint64_t number, int row, uint64_t stamp);
-/* Copies what the endpoint counts, for readers of the page. */
+/* Copies what the endpoint counts, for readers of the page; also at the end of each wait. */
 void counts_refresh(struct lane *lane);
 
 #endif

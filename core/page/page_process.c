@@ -31,16 +31,16 @@ static ssize_t process_read(const char *path, char *text, size_t size)
 	return n;
 }
 
-/* The name of the program, which may hold any byte, ends with the last ')'. */
-static int process_stat(const char *path, char *state, uint64_t *start)
+/* The name of the program, which may hold any byte, ends with the last ')'.  *state: of the main thread. */
+static int process_stat(const char *path, char *state, long *threads, uint64_t *start)
 {
 	char text[1024];
 	const char *at = process_read(path, text, sizeof(text)) > 0 ? strrchr(text, ')') : NULL;
 
 	return at && sscanf(at,
 			    ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
-			    "%*d %*d %" SCNu64,
-			    state, start) == 2
+			    "%ld %*d %" SCNu64,
+			    state, threads, start) == 3
 		       ? 0
 		       : -1;
 }
@@ -49,9 +49,10 @@ void page_process_own(uint64_t *start, uint64_t *namespace_, char boot[40])
 {
 	char state, text[64];
 	struct stat st;
+	long threads;
 
 	*start = *namespace_ = 0;
-	(void)process_stat("/proc/self/stat", &state, start);
+	(void)process_stat("/proc/self/stat", &state, &threads, start);
 	if (!stat("/proc/self/ns/pid", &st))
 		*namespace_ = (uint64_t)st.st_ino;
 	boot[0] = '\0';
@@ -63,6 +64,7 @@ enum page_life page_process_look(const struct page_head *head, char *state)
 {
 	char boot[40], path[64];
 	uint64_t own, namespace_, start;
+	long threads;
 
 	*state = '?';
 	page_process_own(&own, &namespace_, boot);
@@ -73,8 +75,11 @@ enum page_life page_process_look(const struct page_head *head, char *state)
 	if (kill(head->pid, 0) && errno == ESRCH)
 		return PAGE_GONE;
 	snprintf(path, sizeof(path), "/proc/%d/stat", head->pid);
-	if (process_stat(path, state, &start))
+	if (process_stat(path, state, &threads, &start))
 		return kill(head->pid, 0) && errno == ESRCH ? PAGE_GONE : PAGE_UNKNOWN;
+	/* The main thread of a process may have ended before its other threads. */
+	if (*state == 'Z' && threads > 1)
+		*state = '?';
 	return start == head->start && *state != 'Z' && *state != 'X' ? PAGE_LIVES : PAGE_GONE;
 }
 

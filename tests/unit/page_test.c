@@ -8,7 +8,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -250,6 +252,57 @@ static void test_killed(void)
 	is_int(count_pages(), 0, "a reader may remove it");
 }
 
+/* Writes a byte once the thread that called is gone, and lives on. */
+static void *survive(void *arg)
+{
+	const int *ready = arg;
+	char text[512] = "";
+	FILE *stat;
+
+	do {
+		stat = fopen("/proc/self/stat", "r");
+		if (!stat || !fgets(text, sizeof(text), stat))
+			_exit(2);
+		fclose(stat);
+		usleep(1000);
+	} while (!strstr(text, ") Z "));
+	(void)!write(ready[1], "x", 1);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void test_no_main_thread(void)
+{
+	static int ready[2];
+	struct page_list list;
+	pthread_t thread;
+	int status;
+	pid_t child;
+	char byte;
+
+	if (pipe(ready))
+		bail_out("no pipe");
+	child = fork();
+	if (!child) {
+		if (!page_take(&of) || pthread_create(&thread, NULL, survive, ready))
+			_exit(1);
+		pthread_exit(NULL);
+	}
+	close(ready[1]);
+	is_int((int)read(ready[0], &byte, 1), 1, "the main thread of a rank has ended");
+	close(ready[0]);
+	is_int(read_all(&list), 1, "its page is there");
+	is_int(only(&list)->life, PAGE_LIVES, "and the process lives");
+	page_list_free(&list);
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	is_int(read_all(&list), 1, "then it is killed");
+	is_int(only(&list)->life, PAGE_GONE, "and is gone");
+	page_view_remove(only(&list));
+	page_list_free(&list);
+}
+
 static void test_exit(void)
 {
 	int status;
@@ -400,6 +453,7 @@ int main(void)
 	test_inside();
 	test_readers();
 	test_killed();
+	test_no_main_thread();
 	test_exit();
 	test_bad();
 	test_cut();

@@ -211,6 +211,24 @@ none "the file has the format too" "$(format "$dir/coll.prom")"
 is "and nothing is left beside it" "$(ls "$dir" | grep -c tmp)" 0
 timeout 60 "$coll" metrics --output "$dir/none/coll.prom" >"$dir/out" 2>"$dir/err"
 is "a file that cannot be written" $? 1
+if [ -c /dev/full ]; then
+    timeout 60 "$coll" metrics >/dev/full 2>"$dir/err"
+    is "a full standard output" $? 1
+    has "is named" "$dir/err" "cannot write 'the standard output'"
+else
+    skip "a full standard output" "no /dev/full"
+fi
+timeout 60 "$coll" metrics --output "$dir/later/coll.prom" --interval 0.05 >"$dir/out" 2>"$dir/err" &
+metrics=$!
+tries=0
+while ! grep -q 'cannot write' "$dir/err" && [ $tries -lt 300 ]; do tries=$((tries + 1)); sleep 0.1; done
+mkdir "$dir/later"
+while [ ! -s "$dir/later/coll.prom" ] && [ $tries -lt 300 ]; do tries=$((tries + 1)); sleep 0.1; done
+check "with an interval a write that fails is tried again" [ -s "$dir/later/coll.prom" ]
+is "and has one message" "$(grep -c 'cannot write' "$dir/err")" 1
+kill "$metrics"
+wait "$metrics"
+is "a signal ends it, and leaves no file beside" "$(ls "$dir/later")" coll.prom
 finish
 
 # ------------------------------------------------------------------------ no page at all

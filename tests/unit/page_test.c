@@ -404,6 +404,7 @@ static void test_directories(void)
 	unlink(in_dir("coll"));
 	chmod(dir, 0777);
 	ok(!directory_is_good(&why), "nor one in a directory that all may write to: %s", why);
+	ok(access(in_dir("coll"), F_OK) != 0, "where none is made");
 	chmod(dir, 0700);
 	rmdir(in_dir("coll"));
 	if (geteuid() || mkdir(in_dir("coll"), 0700) || chown(in_dir("coll"), 65534, 65534)) {

@@ -35,8 +35,8 @@ struct page_list {
 };
 
 /*
- * Reads all pages of the user, in all directories; removes the pages of processes that have ended before this boot.  Returns 0;
- * COLL_ERR_NO_MEMORY with error_text().
+ * Reads all pages of the user, in all directories, also those of processes that have ended.  Returns 0; COLL_ERR_NO_MEMORY with
+ * error_text().
  */
 int page_list_read(struct page_list *list);
 void page_list_free(struct page_list *list);

@@ -148,6 +148,26 @@ static void test_bad_slots(void)
 	page_drop(page);
 }
 
+/* What a page says cannot change a terminal, and its characters stay. */
+static void test_texts(void)
+{
+	struct page *page = page_take(&of);
+	struct page_comm *slot = page ? take_slot(page) : NULL;
+	struct page_list list;
+
+	if (!slot)
+		bail_out("%s", error_text());
+	snprintf(slot->failure, sizeof(slot->failure),
+		 "a\033[2Jb\302\233 c\233 \303\251 \342\202\254\177");
+	slot->made_us = INT64_MIN;
+	(void)read_all(&list);
+	is_str(only(&list)->comm[0]->failure, "a?[2Jb?? c? \303\251 \342\202\254?",
+	       "control characters are replaced, others are not");
+	ok(only(&list)->comm[0]->made_us == 0, "and a time that is none");
+	page_list_free(&list);
+	page_drop(page);
+}
+
 /* Threads in two communicators are in observers at once: that one has come back does not hide the other. */
 static void test_inside(void)
 {
@@ -451,6 +471,7 @@ int main(void)
 	test_slots();
 	test_slot_again();
 	test_bad_slots();
+	test_texts();
 	test_inside();
 	test_readers();
 	test_killed();

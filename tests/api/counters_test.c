@@ -125,7 +125,7 @@ static void counted_again(struct rank *r)
 	coll_counters_t c = {.size = sizeof(c)};
 
 	if (!rank_did(r, coll_comm_dup(r->comm, &first), "dup") ||
-	    !rank_did(r, coll_barrier(first, NULL), "barrier") ||
+	    !rank_did(r, coll_barrier(first), "barrier") ||
 	    !rank_did(r, coll_comm_destroy(first), "destroy") ||
 	    !rank_did(r, coll_comm_dup(r->comm, &second), "dup again"))
 		return;

@@ -93,7 +93,7 @@ mkdir "$dir/dump"
 check "coll dump writes a file for each rank" timeout 60 "$coll" dump "$number" "$dir/dump"
 is "three files" "$(ls "$dir/dump" | wc -l)" 3
 has "with the open operation" "$dir/dump/coll-$number-comm-0-rank-0-pid-$(pid_of 0).txt" \
-    '^101 101 allreduce float64 0 4 32 - - running [0-9.]+ [0-9.]+ [a-z_-]+ allreduce of 4 float64 \(sum\)$'
+    '^101 101 allreduce float64 0 4 32 - - running [0-9.]+ [0-9.]+ - [a-z_-]+ allreduce of 4 float64 \(sum\)$'
 has "and the head" "$dir/dump/coll-$number-comm-0-rank-1-pid-$pid.txt" \
     "^# job $number communicator 0 rank 1 ranks 3 world_rank 1 host .* pid $pid backend tcp\$"
 timeout 60 "$coll" dump "$number" "$dir/dump" >"$dir/out" 2>"$dir/err"

@@ -229,7 +229,7 @@ static int page_make_at(struct page *page, const struct page_of *of, int n)
 
 	if (directory < 0)
 		return COLL_ERR_SYSTEM;
-	if (of->rank == 0)
+	if (of->is_first)
 		page_process_clean(directory);
 	page_name_write(&name, text);
 	snprintf(page->path, sizeof(page->path), "%s/%s", path, text);

@@ -17,6 +17,7 @@ struct page_of {
 	uint64_t job;
 	int rank, nranks;
 	const char *host, *backend;
+	int is_first; /* of the ranks of this host: it removes what dead processes have left there */
 };
 
 /*

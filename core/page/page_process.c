@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A directory of pages is cleaned of so many files at most at the start of a job. */
-enum { CLEAN_FILES = 256 };
+/* At the start of a job so many names of a directory are looked at, of so many jobs that run. */
+enum { CLEAN_NAMES = 8192, CLEAN_JOBS = 256 };
 
 /* Reads the beginning of a file.  Returns its length, or -1. */
 static ssize_t process_read(const char *path, char *text, size_t size)
@@ -104,8 +104,8 @@ static void process_clean_one(int directory, const char *name)
 
 /* The jobs of which a process runs: they keep the pages of their dead ranks, which tell what these did last. */
 struct process_jobs {
-	uint64_t job[CLEAN_FILES];
-	int count;
+	uint64_t job[CLEAN_JOBS];
+	int count, full; /* full: there are more, so nobody knows which pages nobody needs */
 };
 
 static int process_job_runs(const struct process_jobs *jobs, uint64_t job)
@@ -116,19 +116,28 @@ static int process_job_runs(const struct process_jobs *jobs, uint64_t job)
 	return 0;
 }
 
+static void process_add_job(struct process_jobs *jobs, uint64_t job)
+{
+	if (process_job_runs(jobs, job))
+		return;
+	jobs->full |= jobs->count == CLEAN_JOBS;
+	if (!jobs->full)
+		jobs->job[jobs->count++] = job;
+}
+
 /* Looks at the names: dead 0 notes the jobs of those whose process number is in use, dead 1 removes the others. */
 static void process_clean_names(DIR *files, int directory, struct process_jobs *jobs, int dead)
 {
 	struct page_name page;
 	struct dirent *entry;
 
-	for (int n = 0; n < CLEAN_FILES && (entry = readdir(files)); n++) {
+	for (int n = 0; n < CLEAN_NAMES && (entry = readdir(files)); n++) {
 		if (page_name_read(entry->d_name, &page))
 			continue;
 		if (dead != (kill((pid_t)page.pid, 0) && errno == ESRCH))
 			continue;
 		if (!dead)
-			jobs->job[jobs->count++] = page.job;
+			process_add_job(jobs, page.job);
 		else if (!process_job_runs(jobs, page.job))
 			process_clean_one(directory, entry->d_name);
 	}
@@ -147,6 +156,7 @@ void page_process_clean(int directory)
 	}
 	process_clean_names(files, directory, &jobs, 0);
 	rewinddir(files);
-	process_clean_names(files, directory, &jobs, 1);
+	if (!jobs.full)
+		process_clean_names(files, directory, &jobs, 1);
 	closedir(files);
 }

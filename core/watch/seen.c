@@ -74,6 +74,17 @@ static void seen_take_slot(struct lane *lane)
 	seen_fill(lane);
 }
 
+/* Does no lower rank of the job run on the host of this one? */
+static int seen_is_first(const struct context *job)
+{
+	const char *host = bootstrap_peer(job->bootstrap, job->rank)->host;
+
+	for (int r = 0; r < job->rank; r++)
+		if (strcmp(bootstrap_peer(job->bootstrap, r)->host, host) == 0)
+			return 0;
+	return 1;
+}
+
 int seen_begin(struct lane *lane)
 {
 	const struct context *first = lane->context;
@@ -87,6 +98,7 @@ int seen_begin(struct lane *lane)
 	of.nranks = first->nranks;
 	of.host = bootstrap_peer(first->bootstrap, first->rank)->host;
 	of.backend = first->plugin->backend.name;
+	of.is_first = seen_is_first(first);
 	lane->page = page_take(&of);
 	if (lane->page) {
 		seen_note_observers(lane);

@@ -32,6 +32,14 @@ static const char *in_dir(const char *name)
 	return path;
 }
 
+static const char *in_coll(const char *name)
+{
+	static char path[300];
+
+	snprintf(path, sizeof(path), "%s/coll/%s", dir, name);
+	return path;
+}
+
 /* The views of this test's job, in a list that the caller frees. */
 static int read_all(struct page_list *list)
 {
@@ -323,6 +331,38 @@ static void test_no_main_thread(void)
 	page_list_free(&list);
 }
 
+/* The first rank of a host removes what a dead process of another job has left, behind more names than one looks at lightly. */
+static void test_cleaned(void)
+{
+	enum { OTHERS = 600 };
+	const struct page_of other = {.job = JOB + 1, .rank = 5, .nranks = 9, .is_first = 1};
+	struct page *page;
+	char name[128];
+	int status;
+	pid_t child;
+
+	(void)mkdir(in_dir("coll"), 0700);
+	for (int i = 0; i < OTHERS; i++) {
+		page_name_write(&(struct page_name){JOB + 2, i, (long)getpid()}, name);
+		close(open(in_coll(name), O_WRONLY | O_CREAT, 0600));
+	}
+	child = fork();
+	if (!child)
+		_exit(page_take(&of) ? 0 : 1);
+	waitpid(child, &status, 0);
+	is_int(status, 0, "a rank ends without leaving its job");
+	page_name_write(&(struct page_name){JOB, of.rank, (long)child}, name);
+	ok(access(in_coll(name), F_OK) == 0, "its page is left");
+	page = page_take(&other);
+	ok(page && access(in_coll(name), F_OK) != 0, "until another job starts on the host");
+	if (page)
+		page_drop(page);
+	for (int i = 0; i < OTHERS; i++) {
+		page_name_write(&(struct page_name){JOB + 2, i, (long)getpid()}, name);
+		unlink(in_coll(name));
+	}
+}
+
 static void test_exit(void)
 {
 	int status;
@@ -476,6 +516,7 @@ int main(void)
 	test_readers();
 	test_killed();
 	test_no_main_thread();
+	test_cleaned();
 	test_exit();
 	test_bad();
 	test_cut();

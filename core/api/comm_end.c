@@ -93,9 +93,17 @@ static int64_t destroy_remaining(int64_t deadline)
 static int destroy_wait(struct lane *lane, int (*done)(void *arg), void *arg, int64_t timeout_us)
 {
 	const int64_t patience_us = timeout_us > DESTROY_LEAST_US ? timeout_us : DESTROY_LEAST_US;
-	const int code = context_wait_or_leave(lane->context, done, arg, timeout_us, patience_us);
+	struct wait_told told;
+	int code;
 
-	return code == CONTEXT_LOST ? code : COLL_SUCCESS;
+	if (done(arg))
+		return COLL_SUCCESS;
+	wait_tell_begin(&told, lane, 0, 0);
+	code = context_wait_or_leave(lane->context, done, arg, timeout_us, patience_us);
+	if (code == CONTEXT_LOST)
+		return code;
+	wait_tell_end(&told);
+	return COLL_SUCCESS;
 }
 
 /* The rest of the time, but at least DESTROY_LEAST_US, so that control messages can be sent. */

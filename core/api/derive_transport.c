@@ -292,16 +292,19 @@ static int shrink_over(void *arg)
 /* Waits in slices: another thread may set a new timeout. */
 static int shrink_wait(struct shrink *s)
 {
-	const struct lane *lane = s->lane;
+	struct lane *lane = s->lane;
 	const int64_t begun = clock_now_us();
+	struct wait_told told;
 	int64_t left;
 	int code;
 
+	wait_tell_begin(&told, lane, 0, 0);
 	do {
 		left = begun + lane->comm->timeout_us - clock_now_us();
 		code = context_wait(lane->context, shrink_over, s,
 				    left < SHRINK_SLICE_US ? left : SHRINK_SLICE_US);
 	} while (code && clock_now_us() < begun + lane->comm->timeout_us);
+	wait_tell_end(&told);
 	return code;
 }
 
@@ -473,8 +476,14 @@ static int shrink_is_free(void *arg)
 static int shrink_take_turn(struct shrink *s)
 {
 	struct lane *lane = s->lane;
+	struct wait_told told = {NULL};
+	int code;
 
-	if (context_wait(lane->context, shrink_is_free, s, lane->comm->timeout_us))
+	if (!shrink_is_free(s))
+		wait_tell_begin(&told, lane, 0, 0);
+	code = context_wait(lane->context, shrink_is_free, s, lane->comm->timeout_us);
+	wait_tell_end(&told);
+	if (code)
 		return error_set(COLL_ERR_TIMEOUT,
 				 "coll_comm_shrink timed out: another thread of this rank shrinks "
 				 "the same communicator, and has not ended");

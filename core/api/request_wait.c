@@ -30,6 +30,8 @@ struct waits {
 	int64_t end_us;    /* of the caller's limit, by clock_now_us; INT64_MAX: none */
 	int64_t slice_us;
 	struct context *locked; /* whose lock this thread holds, or NULL */
+	/* The wait for an entry of that context.  It lasts for as long as the lock is held: one for each slice if the entries are mixed. */
+	struct wait_told told;
 };
 
 /* ---------------------------------------------------------------- the entries -- */
@@ -107,8 +109,10 @@ static int64_t waits_patience(const struct waits *w, const struct context *conte
 
 static void waits_unlock(struct waits *w)
 {
-	if (w->locked)
+	if (w->locked) {
+		wait_tell_end(&w->told);
 		context_leave(w->locked);
+	}
 	w->locked = NULL;
 }
 
@@ -133,6 +137,7 @@ static int waits_lock(struct waits *w, struct context *context)
 static int waits_lost(struct waits *w, const struct lane *lane)
 {
 	w->locked = NULL;
+	w->told.lane = NULL;
 	return clock_now_us() >= w->end_us ? 0 : -comm_lost(lane);
 }
 
@@ -226,28 +231,47 @@ static void waits_cancelled(struct waits *const *waits)
 	waits_unpin(*waits);
 }
 
+/* The first entry of the locked context. */
+static struct task *waits_first(const struct waits *w)
+{
+	struct task *task = NULL;
+
+	for (int i = 0; !task || task->lane->context != w->locked; i++)
+		if (w->requests[i])
+			task = waits_task(w, i);
+	return task;
+}
+
+/* Nothing has moved for a slice: notes since when and for whom the thread waits. */
+static void waits_note(const struct waits *w)
+{
+	struct task *task = waits_first(w);
+	struct lane *lane = task->lane;
+
+	lane->waited = task->kind->describe ? task : NULL;
+	if (lane->client->note)
+		lane->client->note(lane, lane->context->idle_us);
+	lane->waited = NULL;
+}
+
 /* One wait: CONTEXT_LOST, or 0 whether the time is over or not. */
 static int waits_wait(struct waits *w, int64_t left)
 {
 	__attribute__((cleanup(waits_cancelled))) struct waits *waits = w;
 	int code;
 
+	if (!w->told.lane) {
+		const struct task *task = waits_first(w);
+
+		wait_tell_begin(&w->told, task->lane, task->number, task->row);
+	}
 	code = context_wait_or_leave(w->locked, waits_done, w,
 				     left < w->slice_us ? left : w->slice_us,
 				     waits_patience(w, w->locked));
 	waits = NULL;
+	if (code > 0)
+		waits_note(w);
 	return code == CONTEXT_LOST ? code : COLL_SUCCESS;
-}
-
-/* A communicator of the context whose lock this thread had. */
-static const struct lane *waits_comm_of(const struct waits *w, const struct context *context)
-{
-	const struct lane *lane = NULL;
-
-	for (int i = 0; !lane || lane->context != context; i++)
-		if (w->requests[i])
-			lane = waits_task(w, i)->lane;
-	return lane;
 }
 
 /* timeout_ms -1: no limit.  Returns as waits_look, or 0: the time is over, or all entries are NULL. */
@@ -265,7 +289,7 @@ static int waits_run(struct waits *w, int64_t timeout_ms, int32_t *indices, int 
 		if (left <= 0)
 			break;
 		if (waits_wait(w, left)) {
-			over = waits_lost(w, waits_comm_of(w, w->locked));
+			over = waits_lost(w, waits_first(w)->lane);
 			break;
 		}
 	}

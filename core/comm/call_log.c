@@ -117,12 +117,12 @@ static struct message_log *call_log_new_messages(struct lane *lane)
 	return messages;
 }
 
-void call_log_add_message(struct lane *lane, const struct record *message)
+void call_log_add_message(struct lane *lane, const struct record *message, uint64_t stamp)
 {
 	struct message_log *messages = lane->log->messages;
 
 	if (lane->counts && !lane->error)
-		counts_message(lane, message);
+		counts_message(lane, message, stamp);
 	if (!messages)
 		messages = lane->log->messages = call_log_new_messages(lane);
 	if (!messages || (lane->error && messages->open++ >= LOG_RECORDS / 2))

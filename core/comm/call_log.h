@@ -160,8 +160,8 @@ static inline struct record *call_log_record(const struct lane *lane, uint64_t n
 /* The backend has ended the operations after number `before` up to lane->finished. */
 void call_log_end_all(struct lane *lane, uint64_t before);
 
-/* Keeps a message outside the order of the operations, which has ended. */
-void call_log_add_message(struct lane *lane, const struct record *message);
+/* Keeps a message outside the order of the operations, which has ended.  stamp: when it was issued, for counters. */
+void call_log_add_message(struct lane *lane, const struct record *message, uint64_t stamp);
 /* Message number `n` of the log, the oldest first, or NULL. */
 const struct record *call_log_message(const struct lane *lane, uint64_t n);
 

@@ -72,26 +72,45 @@ void lane_check_aborted(struct lane *lane, uint64_t number)
 			  comm_own_name(lane, &name));
 }
 
+void wait_tell_begin(struct wait_told *told, struct lane *lane, uint64_t number, int row)
+{
+	told->lane = lane;
+	told->number = number;
+	told->row = row;
+	lane->seen->waiting++;
+	if (lane->counts)
+		told->since = stamp_now();
+	if (LANE_OBSERVED(lane, COLL_OBSERVE_WAIT))
+		observed_wait(lane, number, COLL_OBSERVED_BEGIN, &told->since_ns);
+}
+
+void wait_tell_end(struct wait_told *told)
+{
+	struct lane *lane = told->lane;
+
+	if (!lane)
+		return;
+	told->lane = NULL;
+	if (lane->counts)
+		counts_waited(lane, told->number, told->row, told->since);
+	lane->seen->waiting--;
+	lane->seen->since_us = 0;
+	if (LANE_OBSERVED(lane, COLL_OBSERVE_WAIT))
+		observed_wait(lane, told->number, COLL_OBSERVED_END, &told->since_ns);
+}
+
 /* What a cancelled thread has to undo; wait NULL: nothing. */
 struct comm_waiting {
 	const struct comm_wait *wait;
 	struct stall stall;
-	int64_t since_ns; /* for observers */
-	uint64_t since;   /* for counters: a stamp */
+	struct wait_told told;
 };
 
 static inline void comm_wait_end(struct comm_waiting *waiting, const struct comm_wait *wait)
 {
-	struct lane *lane = wait->lane;
-
-	if (lane->counts)
-		counts_waited(lane, wait->number, waiting->since);
-	lane->seen->waiting--;
-	lane->seen->since_us = 0;
 	if (waiting->stall.counted)
-		lane->client->unstall(&waiting->stall, lane);
-	if (LANE_OBSERVED(lane, COLL_OBSERVE_WAIT))
-		observed_wait(lane, wait->number, COLL_OBSERVED_END, &waiting->since_ns);
+		wait->lane->client->unstall(&waiting->stall, wait->lane);
+	wait_tell_end(&waiting->told);
 }
 
 /* The thread is cancelled in its sleep: its call ends as if it returned. */
@@ -129,11 +148,7 @@ int comm_wait_until(const struct comm_wait *wait, int (*done)(void *arg), void *
 	int code;
 
 	stall_begin(&waiting.stall);
-	lane->seen->waiting++;
-	if (lane->counts)
-		waiting.since = stamp_now();
-	if (LANE_OBSERVED(lane, COLL_OBSERVE_WAIT))
-		observed_wait(lane, wait->number, COLL_OBSERVED_BEGIN, &waiting.since_ns);
+	wait_tell_begin(&waiting.told, lane, wait->number, wait->task ? wait->task->row : 0);
 	do {
 		slice = lane->client->slice(&waiting.stall, lane);
 		code = context_wait_or_leave(lane->context, done, arg, slice,

@@ -29,6 +29,20 @@ static inline uint64_t lane_own_moves(const struct lane *lane)
 {
 	return lane->steps + lane->finished;
 }
+
+/* A thread of the program waits on a lane: what other processes, the counters and the observers see of it. */
+struct wait_told {
+	struct lane *lane; /* NULL: no wait has begun */
+	uint64_t number;   /* of the awaited operation; else 0 */
+	int row;           /* of counters, if number is 0 */
+	int64_t since_ns;  /* for observers */
+	uint64_t since;    /* for counters: a stamp */
+};
+
+/* Each wait that may last tells of its begin and of its end, also if the thread is cancelled.  The lock is held. */
+void wait_tell_begin(struct wait_told *told, struct lane *lane, uint64_t number, int row);
+/* Without a begin it does nothing. */
+void wait_tell_end(struct wait_told *told);
 /* Fails the communicator if another thread has aborted it before operation `number` was done. */
 void lane_check_aborted(struct lane *lane, uint64_t number);
 /* Does the open group of this thread contain one of the operations up to `number`? */

@@ -44,20 +44,30 @@ void counts_free(struct lane *lane)
 
 /* ---------------------------------------------------------------------------- calls -- */
 
-static void counts_add(struct page_counts *counts, int kind, const struct record *record)
+/* The row of an operation; 0: it is no call of the program.  Any byte may be in a record that lies in the page. */
+static int counts_row(int kind)
 {
-	counts->kind[kind].calls++;
-	counts->kind[kind].bytes += record->count * coll_dtype_size(signature_dtype(record->meta));
+	return kind_is_valid(kind) ? kind : 0;
+}
+
+static void counts_add(struct page_counts *counts, int row, const struct record *record)
+{
+	counts->kind[row].calls++;
+	counts->kind[row].bytes += record->count * coll_dtype_size(signature_dtype(record->meta));
 }
 
 void counts_issued(struct lane *lane, const struct record *record, uint64_t *stamp)
 {
-	counts_add(lane->counts, record->kind, record);
+	const int row = counts_row(record->kind);
+
+	if (row)
+		counts_add(lane->counts, row, record);
 	*stamp = lane->counts_own->stamp[lane->issued % LOG_RECORDS] = stamp_now();
 }
 
-static void counts_add_latency(struct page_kind *kind, uint64_t ns)
+static void counts_add_latency(struct lane *lane, int row, uint64_t ns)
 {
+	struct page_kind *kind = &lane->counts->kind[row];
 	/* The number of bits of ns / 2^PAGE_BUCKET_FIRST. */
 	const uint64_t units = ns >> PAGE_BUCKET_FIRST;
 	const int bits = units ? 64 - __builtin_clzll(units) : 0;
@@ -69,37 +79,43 @@ static void counts_add_latency(struct page_kind *kind, uint64_t ns)
 
 void counts_ended(struct lane *lane, int kind, uint64_t stamp)
 {
-	counts_add_latency(&lane->counts->kind[kind], stamp_ns(stamp, stamp_now()));
+	const int row = counts_row(kind);
+
+	if (row)
+		counts_add_latency(lane, row, stamp_ns(stamp, stamp_now()));
 }
 
 void counts_ended_all(struct lane *lane, uint64_t before)
 {
 	const uint64_t now = stamp_now();
-	const struct record *op;
+	int row;
 
 	if (before < call_log_before(lane))
 		before = call_log_before(lane);
 	while (before++ < lane->finished) {
-		op = call_log_slot(lane, before);
-		counts_add_latency(&lane->counts->kind[op->kind],
-				   stamp_ns(lane->counts_own->stamp[before % LOG_RECORDS], now));
+		row = counts_row(call_log_slot(lane, before)->kind);
+		if (row)
+			counts_add_latency(
+				lane, row,
+				stamp_ns(lane->counts_own->stamp[before % LOG_RECORDS], now));
 	}
 }
 
-void counts_message(struct lane *lane, const struct record *message)
+void counts_message(struct lane *lane, const struct record *message, uint64_t stamp)
 {
-	const int row = message->kind == COLL_KIND_SEND ? PAGE_ISEND : PAGE_IRECV;
-	const int64_t us = message->ended_us - message->issued_us;
+	const int row = counts_message_row(message->kind);
 
 	counts_add(lane->counts, row, message);
-	counts_add_latency(&lane->counts->kind[row], us > 0 ? (uint64_t)us * 1000 : 0);
+	counts_add_latency(lane, row, stamp_ns(stamp, stamp_now()));
 }
 
-void counts_waited(struct lane *lane, uint64_t number, uint64_t stamp)
+void counts_waited(struct lane *lane, uint64_t number, int row, uint64_t stamp)
 {
 	const struct record *op = call_log_record(lane, number);
 
-	lane->counts->kind[op ? op->kind : 0].waited_ns += stamp_ns(stamp, stamp_now());
+	lane->counts->kind[op ? counts_row(op->kind) : row].waited_ns +=
+		stamp_ns(stamp, stamp_now());
+	counts_refresh(lane);
 }
 
 void counts_refresh(struct lane *lane)

@@ -32,11 +32,16 @@ void counts_issued(struct lane *lane, const struct record *record, uint64_t *sta
 void counts_ended(struct lane *lane, int kind, uint64_t stamp);
 /* The operations after number `before` up to lane->finished, which were issued with their stamps in counts_own, have ended. */
 void counts_ended_all(struct lane *lane, uint64_t before);
-/* A message outside the order has ended, which was issued at issued_us by context_now. */
-void counts_message(struct lane *lane, const struct record *message);
-/* A thread has waited since the stamp for operation `number`, or for something else: 0. */
-void counts_waited(struct lane *lane, uint64_t number, uint64_t stamp);
-/* Copies what the endpoint counts, for readers of the page. */
+/* The row of a message outside the order. */
+static inline int counts_message_row(int kind)
+{
+	return kind == COLL_KIND_SEND ? PAGE_ISEND : PAGE_IRECV;
+}
+/* Such a message has ended, which was issued at the stamp. */
+void counts_message(struct lane *lane, const struct record *message, uint64_t stamp);
+/* A thread has waited since the stamp for operation `number`; 0: for what the row counts, 0: for something else. */
+void counts_waited(struct lane *lane, uint64_t number, int row, uint64_t stamp);
+/* Copies what the endpoint counts, for readers of the page; also at the end of each wait. */
 void counts_refresh(struct lane *lane);
 
 #endif

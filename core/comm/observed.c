@@ -69,7 +69,7 @@ void observed_event(coll_observed_t *event, const struct lane *lane, uint32_t wh
 
 void observed_tell(const struct lane *lane, const coll_observed_t *event)
 {
-	observers_tell(lane->context->observers, lane->context->inside, event);
+	observers_tell(lane->context->observers, &lane->seen->inside, event);
 }
 
 /* Returns NULL: memory has run out. */

@@ -35,6 +35,7 @@ static inline void queue_append(struct op *op, uint64_t group, int state)
 		counts_issued(lane, &op->record, &op->counted);
 	if (op->collective) {
 		op->seq = op->logged->seq_or_tag = lane->seq++;
+		lane->seen->collectives++;
 		*call_log_newest_call(lane) = op->call.signature;
 	}
 	if (lane->queue.tail)

@@ -83,7 +83,6 @@ static int context_prepare(struct context *context, const struct context_parts *
 
 	context->refs = 1;
 	context->refused = -1;
-	context->inside = &context->inside_own;
 	context->bootstrap = parts->bootstrap;
 	context->config = parts->config;
 	context->plugins = parts->plugins;
@@ -361,7 +360,7 @@ static void context_free(struct context *context)
 	free(context->origin);
 	free(context->shares);
 	if (context->plugins) /* the observers', which read the host's name in the bootstrap until they are closed */
-		observers_close(context->observers, context->inside);
+		observers_close(context->observers);
 	bootstrap_close(context->bootstrap);
 	if (!context->parent) {
 		plugins_free(context->plugins);

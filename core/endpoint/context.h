@@ -205,8 +205,6 @@ struct context {
 	/* --- its observers: see observe/observe.h */
 	struct observers *
 		observers; /* of the first of the contexts that are made from one another; or NULL */
-	_Atomic uint32_t *inside;    /* which of them a thread is in: observers_tell */
-	_Atomic uint32_t inside_own; /* `inside` is here until context_set_inside */
 
 	/* --- its end */
 	_Atomic int aborted;
@@ -310,12 +308,6 @@ void context_unref(struct context *context, int64_t timeout_ms);
 void context_observe(struct context *context);
 /* A context that is made from another shares its observers. */
 void context_inherit_observers(struct context *context, const struct context *parent);
-/*
- * From now on the context, and contexts that are made from it later, note in *word which observer a thread is in (see
- * observers_tell), say in memory that other processes read.  NULL: in the context's own word.  The word is valid until
- * the context is freed, or another word is set.  The lock is held.  The host_context of a native context has a word of its own.
- */
-void context_set_inside(struct context *context, _Atomic uint32_t *word);
 /* The same number on all ranks of the context, another number for other contexts; the job's key cannot be found from it. */
 uint64_t context_number(const struct context *context);
 /* The number of the first of the contexts that are made from one another. */

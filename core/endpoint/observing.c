@@ -23,11 +23,6 @@ uint64_t context_job(const struct context *context)
 	return context_number(context);
 }
 
-void context_set_inside(struct context *context, _Atomic uint32_t *word)
-{
-	context->inside = word ? word : &context->inside_own;
-}
-
 static void context_share_observers(struct context *context, struct observers *observers)
 {
 	context_lock(context);
@@ -43,8 +38,7 @@ void context_observe(struct context *context)
 		.backend = context->plugin->backend.name,
 		.job = context_job(context),
 		.rank = context->rank,
-		.nranks = context->nranks,
-		.inside = context->inside};
+		.nranks = context->nranks};
 	struct observers *observers = observers_open(context->plugins, context->config, &place);
 
 	if (!observers)
@@ -58,5 +52,4 @@ void context_inherit_observers(struct context *context, const struct context *pa
 {
 	context->observers = parent->observers;
 	context->observed = parent->observed;
-	context->inside = parent->inside;
 }

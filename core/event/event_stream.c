@@ -319,6 +319,7 @@ static int event_stream_leaves_comm(void *arg)
 static void event_stream_poll_recorder(struct event_stream_query *q, int wait)
 {
 	struct lane *lane = q->lane;
+	struct wait_told told = {NULL};
 	int64_t left;
 	int leaves;
 
@@ -329,9 +330,12 @@ static void event_stream_poll_recorder(struct event_stream_query *q, int wait)
 		(void)stall_ask_outside(lane);
 		if (!wait)
 			break;
+		if (!told.lane)
+			wait_tell_begin(&told, lane, 0, 0);
 		context_wait(lane->context, event_stream_leaves_comm, q,
 			     left < EVENT_STREAM_SLICE_US ? left : EVENT_STREAM_SLICE_US);
 	}
+	wait_tell_end(&told);
 	leaves = q->code == COLL_IN_PROGRESS && atomic_load(&lane->comm->aborted);
 	if (q->code == COLL_IN_PROGRESS && wait && !leaves)
 		stall_name_behind(lane, q->behind, sizeof(q->behind));

@@ -112,7 +112,7 @@ static void part_messages_end(struct lane *lane)
 
 /* In the order of their making. */
 static const struct comm_part parts[] = {
-	{"seen", .begin = seen_begin, .failed = seen_failed, .end = seen_end, .free = seen_free},
+	{"seen", .begin = seen_begin, .failed = seen_failed, .free = seen_free},
 	{"counters", .begin = counts_begin, .free = counts_free},
 	{"engines", .begin = part_engines, .end = part_engines_end, .free = part_engines_free},
 	{"composed", .begin = composed_new, .free = composed_free},

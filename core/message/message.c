@@ -11,6 +11,7 @@
 #include "comm/lane_log.h"
 #include "comm/call_log.h"
 #include "comm/comm_wait.h"
+#include "comm/counts.h"
 #include "compose/staging.h"
 #include "compose/steps.h"
 #include "transport/traffic.h"
@@ -133,7 +134,7 @@ static void message_log(const struct message *m, int code)
 		record.seq_or_tag = (uint32_t)m->status.tag;
 		record.count = m->status.bytes / coll_dtype_size(m->args.dtype);
 	}
-	call_log_add_message(lane, &record);
+	call_log_add_message(lane, &record, m->counted);
 }
 
 /* The message is over.  With an error the communicator's failure is the reason, unless the message has a text. */
@@ -345,6 +346,8 @@ static void message_open(struct message *m)
 
 	atomic_fetch_add(&m->task.refs, 1);
 	m->issued_us = context_now(lane->context);
+	if (lane->counts)
+		m->counted = stamp_now();
 	m->prev = list->last;
 	*(list->last ? &list->last->next : &list->first) = m;
 	list->last = m;
@@ -653,6 +656,7 @@ int message_new(struct lane *lane, const struct message_args *args, struct messa
 	if (!m)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a message");
 	task_init(&m->task, &message_kind, lane);
+	m->task.row = counts_message_row(args->kind);
 	m->args = *args;
 	m->status = (coll_status_t){
 		.source = -1, .tag = -1, .error = COLL_IN_PROGRESS, .dtype = COLL_DTYPE_NONE};

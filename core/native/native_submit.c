@@ -54,6 +54,7 @@ int native_now(struct lane *lane, const struct call *call)
 	call_log_fill(&record, call, &signature);
 	if (kind_at(call->args.kind)->is_collective) {
 		record.seq_or_tag = lane->seq++;
+		lane->seen->collectives++;
 		report_native_call(lane, &signature);
 	}
 	record.issued_us = context_now(lane->context);

@@ -65,6 +65,7 @@ static int survivors_run(struct survivors *s, const coll_args_t *args, int64_t t
 {
 	struct lane *host = s->host;
 	struct rank_name name;
+	struct wait_told told;
 	int code = host->error ? comm_error(host) : op_issue(host, args, 0);
 
 	if (code) {
@@ -73,7 +74,9 @@ static int survivors_run(struct survivors *s, const coll_args_t *args, int64_t t
 	}
 	s->number = host->issued;
 	queue_issued(host);
+	wait_tell_begin(&told, host, s->number, 0);
 	(void)context_wait(host->context, survivors_over, s, timeout_ms * 1000);
+	wait_tell_end(&told);
 	if (host->finished >= s->number)
 		return COLL_SUCCESS;
 	return host->error ? comm_error(host) : survivors_give_up(s, timeout_ms);

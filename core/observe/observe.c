@@ -181,11 +181,8 @@ static void observe_open(struct observers *observers, const struct plugin *plugi
 			      plugin                                 ? plugin->reason
 			      : strlen(name) >= sizeof(plugin->name) ? plugins_long_name
 								     : "no memory");
-	else {
-		atomic_store_explicit(place->inside, observers->count + 1, memory_order_relaxed);
+	else
 		observer = observer_open(plugin, config, place);
-		atomic_store_explicit(place->inside, 0, memory_order_relaxed);
-	}
 	if (observer)
 		observe_add(observers, observer);
 }
@@ -233,17 +230,15 @@ struct observers *observers_open(const struct plugin_list *plugins, const struct
 	return NULL;
 }
 
-void observers_close(struct observers *observers, _Atomic uint32_t *inside)
+void observers_close(struct observers *observers)
 {
 	CANCEL_OFF;
 
 	for (uint32_t i = 0; observers && i < observers->count; i++) {
 		struct observer *observer = observers->item[i];
 
-		atomic_store_explicit(inside, i + 1, memory_order_relaxed);
 		if (observers->forks == observe_forks)
 			observer->table->close(observer->state);
-		atomic_store_explicit(inside, 0, memory_order_relaxed);
 		free(observer);
 	}
 	free(observers);

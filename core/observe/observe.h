@@ -20,7 +20,6 @@ struct observe_place {
 	const char *host, *backend;
 	uint64_t job; /* the same on all ranks of a job; another number in another job */
 	int rank, nranks;
-	_Atomic uint32_t *inside; /* see observers_tell */
 };
 
 /*
@@ -30,7 +29,7 @@ struct observe_place {
 struct observers *observers_open(const struct plugin_list *plugins, const struct config *config,
 				 const struct observe_place *place);
 /* Closes the observers, but not in a process that fork has made.  Accepts NULL. */
-void observers_close(struct observers *observers, _Atomic uint32_t *inside);
+void observers_close(struct observers *observers);
 
 /* The events that any of them wants: COLL_OBSERVE_* bits.  Accepts NULL. */
 uint32_t observers_wanted(const struct observers *observers);
@@ -42,10 +41,9 @@ const char *observers_name(const struct observers *observers, uint32_t number);
  * Passes the event to each observer that wants it; in a process that fork has made, to none.  Keeps errno, and keeps the
  * thread from being cancelled.
  *
- * *inside is the number of the observer in whose function the calling thread is, or 0.  It is a plain store before and
- * after each function of an observer, so that it may lie in memory that another process reads, and names the observer
- * that has crashed or blocks.  Contexts with locks of their own may share the word: the thread that returns from an
- * observer then clears it though another thread is in one still, until that thread's next event.
+ * *inside is the number of the observer in whose function `event` the calling thread is, or 0.  It is a plain store before
+ * and after the function, so that it may lie in memory that another process reads, and names the observer that has
+ * crashed or blocks.  Calls that may come at once need a word each.
  */
 void observers_tell(const struct observers *observers, _Atomic uint32_t *inside,
 		    const coll_observed_t *event);

@@ -85,15 +85,19 @@ struct page_comm {
 	uint32_t failed;  /* the code of its failure, or 0 */
 	/* Since when they wait, by the clock of the records: written when a thread goes to sleep; 0: no thread sleeps. */
 	int64_t since_us;
+	uint64_t collectives; /* ever issued: more than lane->seq when that has wrapped */
+	/* The number of the observer that a thread is in, from 1, for an event of this communicator; or 0. */
+	_Atomic uint32_t inside;
 	char log_end[0];
 
 	/* --- the rest of it, in a slot only */
 
-	_Atomic uint32_t used; /* odd: a communicator has the slot; each change adds 1 */
-	uint32_t flags;        /* PAGE_NATIVE */
-	int32_t rank, nranks;  /* of this rank in the communicator */
-	int32_t lane, spare;   /* LANE_* */
-	char id[32];           /* as in the files of the option `dump` */
+	_Atomic uint32_t
+		used;   /* odd: a communicator has the slot and has filled it; each change adds 1 */
+	uint32_t flags; /* PAGE_NATIVE */
+	int32_t rank, nranks; /* of this rank in the communicator */
+	int32_t lane, spare;  /* LANE_* */
+	char id[32];          /* as in the files of the option `dump` */
 	char backend[32];
 	int64_t made_us;
 	int64_t noted_us;                   /* when the wait was last looked at */
@@ -134,8 +138,7 @@ struct page_head {
 	int64_t realtime_us; /* from that clock to the time of day, when the page was made */
 	char boot[40];       /* /proc/sys/kernel/random/boot_id */
 	char host[PAGE_NAME], backend[PAGE_NAME], program[PAGE_NAME], library[PAGE_NAME];
-	_Atomic uint32_t more;   /* communicators that have no slot now */
-	_Atomic uint32_t inside; /* the number of the observer that a thread is in, from 1; or 0 */
+	_Atomic uint32_t more; /* communicators that have no slot now */
 	char observer[PAGE_OBSERVERS][32];
 };
 

@@ -82,18 +82,31 @@ static int directory_check(int fd, const char *path)
 	return COLL_SUCCESS;
 }
 
+/* Makes the directory, unless another user could change the way to it. */
+static int directory_make(const char *path, const char *above)
+{
+	struct trust trust;
+
+	if (access(above, F_OK))
+		return -1;
+	if (trust_check(above, 0, &trust))
+		return -1;
+	if (!mkdir(path, 0700) || errno == EEXIST)
+		return 0;
+	if (errno != ENOENT)
+		error_set(COLL_ERR_SYSTEM, "'%s': %s", path, strerror(errno));
+	return -1;
+}
+
 int page_directory_open(int n, int make, char path[PAGE_PATH])
 {
 	char above[PAGE_PATH];
 	int fd;
 
 	error_set(COLL_SUCCESS, "%s", "");
-	if (directory_path(n, path, above) || directory_is_memory(above))
+	if (directory_path(n, path, above) || directory_is_memory(above) ||
+	    (make && directory_make(path, above)))
 		return -1;
-	if (make && mkdir(path, 0700) && errno != EEXIST) {
-		error_set(COLL_ERR_SYSTEM, "'%s': %s", path, strerror(errno));
-		return -1;
-	}
 	fd = descriptor_lift(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 	if (fd < 0) {
 		if (errno != ENOENT)

@@ -128,6 +128,15 @@ static int page_add_parts(const struct page *page, const struct page_comm *slot,
 	return failed ? -1 : 0;
 }
 
+/* The blocks may be those of a communicator that had the slot before.  first: also what each slot has. */
+static void page_zero_parts(struct page_comm *slot, uint32_t parts, int first)
+{
+	for (int i = !first; i < PAGE_PARTS; i++)
+		if (!page_parts[i].part || parts & page_parts[i].part)
+			memset((char *)slot + page_parts[i].from, 0,
+			       page_parts[i].end - page_parts[i].from);
+}
+
 int page_add_part(struct page *page, struct page_comm *slot, uint32_t part)
 {
 	CANCEL_OFF;
@@ -136,6 +145,9 @@ int page_add_part(struct page *page, struct page_comm *slot, uint32_t part)
 		return 0;
 	if (page_add_parts(page, slot, part, 0))
 		return -1;
+	page_zero_parts(slot, part, 0);
+	/* A reader that sees the bit sees the zeros too. */
+	atomic_thread_fence(memory_order_release);
 	slot->parts |= part;
 	return 0;
 }
@@ -217,7 +229,7 @@ static int page_make_at(struct page *page, const struct page_of *of, int n)
 
 	if (directory < 0)
 		return COLL_ERR_SYSTEM;
-	if (of->rank == 0)
+	if (of->is_first)
 		page_process_clean(directory);
 	page_name_write(&name, text);
 	snprintf(page->path, sizeof(page->path), "%s/%s", path, text);
@@ -338,17 +350,14 @@ static int page_free_slot(const struct page *page)
 	return -1;
 }
 
-/* The blocks of the slot are allocated. */
+/* The blocks of the slot are allocated.  `used` is even until page_publish_slot. */
 static void page_clear_slot(struct page_comm *slot, uint32_t parts)
 {
 	const uint32_t used = atomic_load(&slot->used);
 
-	for (int i = 0; i < PAGE_PARTS; i++)
-		if (!page_parts[i].part || parts & page_parts[i].part)
-			memset((char *)slot + page_parts[i].from, 0,
-			       page_parts[i].end - page_parts[i].from);
+	page_zero_parts(slot, parts, 1);
 	slot->parts = parts;
-	atomic_store(&slot->used, used + 1);
+	atomic_store(&slot->used, used);
 }
 
 /* The lock is held. */
@@ -385,11 +394,17 @@ struct page_comm *page_take_slot(struct page *page, uint32_t parts)
 	return slot;
 }
 
+void page_publish_slot(struct page_comm *slot)
+{
+	atomic_fetch_add(&slot->used, 1);
+}
+
 void page_drop_slot(struct page *page, struct page_comm *slot)
 {
 	CANCEL_OFF;
 
-	atomic_fetch_add(&slot->used, 1);
+	if (atomic_load(&slot->used) & 1)
+		atomic_fetch_add(&slot->used, 1);
 	if (!clock_lock_within(&pages.lock, PAGE_LOCK_MS))
 		return;
 	page->taken &= ~(UINT64_C(1) << (slot - page->map->slot));

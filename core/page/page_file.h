@@ -17,6 +17,7 @@ struct page_of {
 	uint64_t job;
 	int rank, nranks;
 	const char *host, *backend;
+	int is_first; /* of the ranks of this host: it removes what dead processes have left there */
 };
 
 /*
@@ -28,10 +29,15 @@ void page_drop(struct page *page);
 
 struct page_head *page_head(struct page *page);
 
-/* Returns a slot, zeroed, with the blocks of these parts; NULL with error_text(): none is free, or the file system is full. */
+/*
+ * Returns a slot, zeroed, with the blocks of these parts; NULL with error_text(): none is free, or the file system is full.  Readers
+ * pass over the slot until page_publish_slot.
+ */
 struct page_comm *page_take_slot(struct page *page, uint32_t parts);
+/* The slot says whose it is. */
+void page_publish_slot(struct page_comm *slot);
 void page_drop_slot(struct page *page, struct page_comm *slot);
-/* Allocates a part of a slot.  Returns 0, or -1: the file system is full. */
+/* Allocates a part of a slot, zeroed.  Returns 0, or -1: the file system is full. */
 int page_add_part(struct page *page, struct page_comm *slot, uint32_t part);
 
 #endif

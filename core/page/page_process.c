@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A directory of pages is cleaned of so many files at most at the start of a job. */
-enum { CLEAN_FILES = 256 };
+/* At the start of a job so many names of a directory are looked at, of so many jobs that run. */
+enum { CLEAN_NAMES = 8192, CLEAN_JOBS = 256 };
 
 enum { PROCESS_LOCK_MS = 100 };
 
@@ -36,16 +36,16 @@ static ssize_t process_read(const char *path, char *text, size_t size)
 	return n;
 }
 
-/* The name of the program, which may hold any byte, ends with the last ')'. */
-static int process_stat(const char *path, char *state, uint64_t *start)
+/* The name of the program, which may hold any byte, ends with the last ')'.  *state: of the main thread. */
+static int process_stat(const char *path, char *state, long *threads, uint64_t *start)
 {
 	char text[1024];
 	const char *at = process_read(path, text, sizeof(text)) > 0 ? strrchr(text, ')') : NULL;
 
 	return at && sscanf(at,
 			    ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
-			    "%*d %*d %" SCNu64,
-			    state, start) == 2
+			    "%ld %*d %" SCNu64,
+			    state, threads, start) == 3
 		       ? 0
 		       : -1;
 }
@@ -63,9 +63,10 @@ static void process_find_own(void)
 {
 	char state, text[64];
 	struct stat st;
+	long threads;
 
 	process_own.start = process_own.namespace_ = 0;
-	(void)process_stat("/proc/self/stat", &state, &process_own.start);
+	(void)process_stat("/proc/self/stat", &state, &threads, &process_own.start);
 	if (!stat("/proc/self/ns/pid", &st))
 		process_own.namespace_ = (uint64_t)st.st_ino;
 	process_own.boot[0] = '\0';
@@ -95,6 +96,7 @@ enum page_life page_process_look(const struct page_head *head, char *state)
 {
 	char boot[40], path[64];
 	uint64_t own, namespace_, start;
+	long threads;
 
 	*state = '?';
 	page_process_own(&own, &namespace_, boot);
@@ -105,8 +107,11 @@ enum page_life page_process_look(const struct page_head *head, char *state)
 	if (kill(head->pid, 0) && errno == ESRCH)
 		return PAGE_GONE;
 	snprintf(path, sizeof(path), "/proc/%d/stat", head->pid);
-	if (process_stat(path, state, &start))
+	if (process_stat(path, state, &threads, &start))
 		return kill(head->pid, 0) && errno == ESRCH ? PAGE_GONE : PAGE_UNKNOWN;
+	/* The main thread of a process may have ended before its other threads. */
+	if (*state == 'Z' && threads > 1)
+		*state = '?';
 	return start == head->start && *state != 'Z' && *state != 'X' ? PAGE_LIVES : PAGE_GONE;
 }
 
@@ -131,8 +136,8 @@ static void process_clean_one(int directory, const char *name)
 
 /* The jobs of which a process runs: they keep the pages of their dead ranks, which tell what these did last. */
 struct process_jobs {
-	uint64_t job[CLEAN_FILES];
-	int count;
+	uint64_t job[CLEAN_JOBS];
+	int count, full; /* full: there are more, so nobody knows which pages nobody needs */
 };
 
 static int process_job_runs(const struct process_jobs *jobs, uint64_t job)
@@ -143,19 +148,28 @@ static int process_job_runs(const struct process_jobs *jobs, uint64_t job)
 	return 0;
 }
 
+static void process_add_job(struct process_jobs *jobs, uint64_t job)
+{
+	if (process_job_runs(jobs, job))
+		return;
+	jobs->full |= jobs->count == CLEAN_JOBS;
+	if (!jobs->full)
+		jobs->job[jobs->count++] = job;
+}
+
 /* Looks at the names: dead 0 notes the jobs of those whose process number is in use, dead 1 removes the others. */
 static void process_clean_names(DIR *files, int directory, struct process_jobs *jobs, int dead)
 {
 	struct page_name page;
 	struct dirent *entry;
 
-	for (int n = 0; n < CLEAN_FILES && (entry = readdir(files)); n++) {
+	for (int n = 0; n < CLEAN_NAMES && (entry = readdir(files)); n++) {
 		if (page_name_read(entry->d_name, &page))
 			continue;
 		if (dead != (kill((pid_t)page.pid, 0) && errno == ESRCH))
 			continue;
 		if (!dead)
-			jobs->job[jobs->count++] = page.job;
+			process_add_job(jobs, page.job);
 		else if (!process_job_runs(jobs, page.job))
 			process_clean_one(directory, entry->d_name);
 	}
@@ -174,6 +188,7 @@ void page_process_clean(int directory)
 	}
 	process_clean_names(files, directory, &jobs, 0);
 	rewinddir(files);
-	process_clean_names(files, directory, &jobs, 1);
+	if (!jobs.full)
+		process_clean_names(files, directory, &jobs, 1);
 	closedir(files);
 }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/json_text.h"
 #include "page/page_directory.h"
 
 #include <dirent.h>
@@ -17,6 +18,9 @@
 
 /* A slot that changes is read again so often; a rank that makes calls all the time changes it each time. */
 enum { READ_TRIES = 8 };
+
+/* A page from which the system's clock is so far is not good: 73,000 years. */
+#define READ_MOST_US (INT64_MAX / 4)
 
 /* More pages than a host has ranks. */
 enum { READ_PAGES = 1 << 16 };
@@ -41,12 +45,19 @@ static int read_at(int fd, void *out, size_t bytes, off_t at)
 
 #define READ_END(text) ((text)[sizeof(text) - 1] = '\0')
 
-/* Control characters in a text could change a terminal. */
+/* Control characters in a text could change a terminal: ASCII's, and U+0080 to U+009F in UTF-8 or as a byte of Latin 1. */
 static void read_plain(char *text)
 {
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 127)
-			*text = '?';
+	unsigned char *at = (unsigned char *)text;
+	size_t n;
+
+	for (; *at; at += n ? n : 1) {
+		n = json_text_utf8(at);
+		if (n == 2 && at[0] == 0xc2 && at[1] < 0xa0)
+			at[0] = at[1] = '?';
+		else if (!n || *at < ' ' || *at == 127)
+			*at = '?';
+	}
 }
 
 static int read_head(int fd, struct page_head *head)
@@ -79,9 +90,18 @@ static int read_head(int fd, struct page_head *head)
 	read_plain(head->backend);
 	read_plain(head->program);
 	read_plain(head->library);
+	if (head->realtime_us < -READ_MOST_US || head->realtime_us > READ_MOST_US)
+		head->realtime_us = 0;
 	if (head->rank < 0 || head->nranks <= head->rank || head->pid <= 0)
 		return error_set(COLL_ERR_SYSTEM, "its rank or its process is no number");
 	return COLL_SUCCESS;
+}
+
+/* Differences and sums of two times are times too. */
+static void read_bound_time(int64_t *us)
+{
+	if (*us < 0 || *us > READ_MOST_US)
+		*us = 0;
 }
 
 /* No record has a kind, a time or a rank that the functions of this file cannot take. */
@@ -90,12 +110,9 @@ static void read_bound_records(struct record *record)
 	for (int i = 0; i < LOG_RECORDS; i++) {
 		if (record[i].kind < 0 || record[i].kind > KIND_AWAIT)
 			record[i].kind = 0;
-		if (record[i].issued_us < 0)
-			record[i].issued_us = 0;
-		if (record[i].started_us < 0)
-			record[i].started_us = 0;
-		if (record[i].ended_us < 0)
-			record[i].ended_us = 0;
+		read_bound_time(&record[i].issued_us);
+		read_bound_time(&record[i].started_us);
+		read_bound_time(&record[i].ended_us);
 	}
 }
 
@@ -112,8 +129,10 @@ static int read_bound(struct page_comm *comm)
 	read_plain(comm->failure);
 	if (comm->awaited_count < 0)
 		comm->awaited_count = 0;
-	if (comm->since_us < 0)
-		comm->since_us = 0;
+	read_bound_time(&comm->since_us);
+	read_bound_time(&comm->made_us);
+	read_bound_time(&comm->noted_us);
+	read_bound_time(&comm->failed_us);
 	for (int i = 0; i < PAGE_AWAITED; i++)
 		if (comm->awaited_rank[i] < 0 || comm->awaited_rank[i] >= comm->nranks)
 			comm->awaited_rank[i] = 0;
@@ -154,7 +173,7 @@ struct page_view *page_view_read(int fd)
 {
 	struct page_view *view = calloc(1, sizeof(*view));
 	struct page_comm *comm;
-	int got = 0;
+	int got;
 
 	if (!view || read_head(fd, &view->head)) {
 		if (!view)
@@ -162,7 +181,7 @@ struct page_view *page_view_read(int fd)
 		free(view);
 		return NULL;
 	}
-	for (int i = 0; i < PAGE_SLOTS && got >= 0; i++) {
+	for (int i = 0; i < PAGE_SLOTS; i++) {
 		comm = aligned_alloc(PAGE_BLOCK, PAGE_SLOT);
 		got = comm ? read_slot(fd, i, comm) : -1;
 		if (got > 0)
@@ -323,16 +342,6 @@ uint64_t page_last_ended(const struct page_comm *comm)
 	return 0;
 }
 
-uint64_t page_collectives(const struct page_comm *comm)
-{
-	const struct record *op;
-
-	for (uint64_t n = comm->issued; (op = page_record(comm, n)); n--)
-		if (kind_at(op->kind)->is_collective)
-			return (uint64_t)op->seq_or_tag + 1;
-	return 0;
-}
-
 int page_world_rank(const struct page_comm *comm, int rank)
 {
 	if (!(comm->parts & PAGE_PART_WORLD))
@@ -358,13 +367,15 @@ struct rank_words page_ranks(const struct page_comm *comm)
 	return (struct rank_words){.name = page_rank_name, .user = comm};
 }
 
-const char *page_observer(const struct page_head *head)
+const char *page_observer(const struct page_view *view)
 {
-	const uint32_t inside = head->inside;
+	uint32_t inside = 0;
 
+	for (int i = 0; i < view->comms && !inside; i++)
+		inside = view->comm[i]->inside;
 	if (!inside)
 		return NULL;
-	return inside <= PAGE_OBSERVERS && head->observer[inside - 1][0]
-		       ? head->observer[inside - 1]
+	return inside <= PAGE_OBSERVERS && view->head.observer[inside - 1][0]
+		       ? view->head.observer[inside - 1]
 		       : "unknown";
 }

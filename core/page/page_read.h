@@ -35,8 +35,8 @@ struct page_list {
 };
 
 /*
- * Reads all pages of the user, in all directories; removes the pages of processes that have ended before this boot.  Returns 0;
- * COLL_ERR_NO_MEMORY with error_text().
+ * Reads all pages of the user, in all directories, also those of processes that have ended.  Returns 0; COLL_ERR_NO_MEMORY with
+ * error_text().
  */
 int page_list_read(struct page_list *list);
 void page_list_free(struct page_list *list);
@@ -51,13 +51,11 @@ uint64_t page_record_before(const struct page_comm *comm);
 uint64_t page_oldest_open(const struct page_comm *comm);
 /* The number of the newest operation that has ended, or 0. */
 uint64_t page_last_ended(const struct page_comm *comm);
-/* The number of collectives that were issued, as far as the records tell. */
-uint64_t page_collectives(const struct page_comm *comm);
 /* The rank's number in the job, or -1: not known. */
 int page_world_rank(const struct page_comm *comm, int rank);
 /* How texts name the ranks of the communicator. */
 struct rank_words page_ranks(const struct page_comm *comm);
-/* The name of the observer that a thread of the rank is in, or NULL. */
-const char *page_observer(const struct page_head *head);
+/* The name of the observer that a thread of the rank is in, for an event of a communicator with a slot; or NULL. */
+const char *page_observer(const struct page_view *view);
 
 #endif

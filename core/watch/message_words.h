@@ -31,6 +31,7 @@ struct message {
 	struct offload *offload; /* the memory that stands in for the buffer, or NULL */
 	int copying;             /* a copy between the buffer and the memory is under way */
 	int64_t issued_us;       /* by context_now */
+	uint64_t counted;        /* when it was issued, for counters: a stamp */
 	uint64_t
 		number; /* for observers: among the messages of the lane; 0: they were not told of it */
 	int64_t issued_ns; /* for observers */

@@ -44,9 +44,10 @@ static void seen_fill(struct lane *lane)
 	snprintf(slot->backend, sizeof(slot->backend), "%s", lane->context->plugin->backend.name);
 	for (int r = 0; slot->parts & PAGE_PART_WORLD && r < slot->nranks && r < PAGE_RANKS; r++)
 		slot->world[r] = seen_world_rank(lane, r);
+	page_publish_slot(slot);
 }
 
-/* The observers of the job are open: the page has their names and the word that says which of them a thread is in. */
+/* The observers of the job are open: the page has their names, and lane->seen says which of them a thread is in. */
 static void seen_note_observers(struct lane *lane)
 {
 	struct page_head *head = page_head(lane->page);
@@ -57,7 +58,6 @@ static void seen_note_observers(struct lane *lane)
 		if (name)
 			snprintf(head->observer[i], sizeof(head->observer[i]), "%s", name);
 	}
-	context_set_inside(lane->context, &head->inside);
 }
 
 /* The log moves from the heap to the slot, while it is empty. */
@@ -74,6 +74,17 @@ static void seen_take_slot(struct lane *lane)
 	seen_fill(lane);
 }
 
+/* Does no lower rank of the job run on the host of this one? */
+static int seen_is_first(const struct context *job)
+{
+	const char *host = bootstrap_peer(job->bootstrap, job->rank)->host;
+
+	for (int r = 0; r < job->rank; r++)
+		if (strcmp(bootstrap_peer(job->bootstrap, r)->host, host) == 0)
+			return 0;
+	return 1;
+}
+
 int seen_begin(struct lane *lane)
 {
 	const struct context *first = lane->context;
@@ -87,6 +98,7 @@ int seen_begin(struct lane *lane)
 	of.nranks = first->nranks;
 	of.host = bootstrap_peer(first->bootstrap, first->rank)->host;
 	of.backend = first->plugin->backend.name;
+	of.is_first = seen_is_first(first);
 	lane->page = page_take(&of);
 	if (lane->page) {
 		seen_note_observers(lane);
@@ -109,13 +121,6 @@ void seen_failed(struct lane *lane, int loud)
 	snprintf(slot->failure, sizeof(slot->failure), "%s", comm_failure(lane));
 	slot->failed_us = (int64_t)day.tv_sec * 1000000 + day.tv_nsec / 1000;
 	lane->seen->failed = (uint32_t)lane->error;
-}
-
-/* The page may go with its last lane, before the context. */
-void seen_end(struct lane *lane)
-{
-	if (lane->page && lane->context->lanes == lane && !lane->next)
-		context_set_inside(lane->context, NULL);
 }
 
 void seen_free(struct lane *lane)

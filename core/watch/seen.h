@@ -11,7 +11,6 @@
 /* A part of the lane (struct comm_part).  A rank that can have no page does without, and says so at level info. */
 int seen_begin(struct lane *lane);
 void seen_failed(struct lane *lane, int loud);
-void seen_end(struct lane *lane);
 void seen_free(struct lane *lane);
 
 /* A thread of the program waits, and nothing has moved for idle_us: notes since when and for whom. */

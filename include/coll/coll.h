@@ -618,7 +618,7 @@ enum {
 	COLL_COUNT_ALL = 0,     /* all kinds together */
 	COLL_COUNT_ISEND = 256, /* messages of coll_isend */
 	COLL_COUNT_IRECV = 257, /* messages of coll_irecv */
-	COLL_COUNT_OTHER = 258  /* waits for events, probes and splits: waited_ns alone */
+	COLL_COUNT_OTHER = 258  /* waits for events, probes, splits and shrinks: waited_ns alone */
 };
 
 enum { COLL_COUNTER_BUCKETS = 32 };

@@ -28,6 +28,42 @@ static uint64_t buckets(const coll_counters_t *c)
 	return sum;
 }
 
+/* A message for which rank 0 waits, and an event: each wait counts where it belongs. */
+static void waits(struct rank *r)
+{
+	coll_request_t request = NULL;
+	int32_t x = 1, index, count;
+	coll_counters_t c;
+
+	if (r->rank == 1)
+		ranks_sleep(0.05);
+	rank_did(r,
+		 r->rank ? coll_isend(&x, 1, COLL_INT32, 0, 99, r->comm, &request)
+			 : coll_irecv(&x, 1, COLL_INT32, 1, 99, r->comm, &request),
+		 "a late message");
+	rank_did(r, coll_wait(request), "wait");
+	request = NULL;
+	c = counters(r, COLL_COUNT_IRECV);
+	if (!r->rank && (c.waited_ns < 20000000 || c.latency_ns < 20000000))
+		rank_fail(r, "a late message costs %llu ns, of which %llu waited",
+			  (unsigned long long)c.latency_ns, (unsigned long long)c.waited_ns);
+	if (r->rank == 1)
+		ranks_sleep(0.05);
+	rank_did(r,
+		 r->rank ? coll_isend(&x, 1, COLL_INT32, 0, 98, r->comm, &request)
+			 : coll_irecv(&x, 1, COLL_INT32, 1, 98, r->comm, &request),
+		 "another one");
+	rank_did(r, coll_wait_some(1, &request, -1, &index, &count), "wait_some");
+	rank_did(r, coll_wait(request), "wait again");
+	c = counters(r, COLL_COUNT_IRECV);
+	if (!r->rank && c.waited_ns < 40000000)
+		rank_fail(r, "wait_some has waited %llu ns", (unsigned long long)c.waited_ns);
+	c = counters(r, COLL_COUNT_OTHER);
+	rank_has(r, c.calls, 0, "other calls");
+	if (c.waited_ns > 20000000)
+		rank_fail(r, "other waits %llu ns", (unsigned long long)c.waited_ns);
+}
+
 static void messages(struct rank *r)
 {
 	coll_request_t request[2];
@@ -80,6 +116,23 @@ static void counted(struct rank *r)
 	c = counters(r, COLL_COUNT_ALL);
 	rank_has(r, c.calls, CALLS + 1 + 2 * MESSAGES, "all calls");
 	rank_has(r, buckets(&c), c.ended, "all buckets");
+}
+
+/* A communicator that has the place of one that is gone counts from 0. */
+static void counted_again(struct rank *r)
+{
+	coll_comm_t first, second;
+	coll_counters_t c = {.size = sizeof(c)};
+
+	if (!rank_did(r, coll_comm_dup(r->comm, &first), "dup") ||
+	    !rank_did(r, coll_barrier(first), "barrier") ||
+	    !rank_did(r, coll_comm_destroy(first), "destroy") ||
+	    !rank_did(r, coll_comm_dup(r->comm, &second), "dup again"))
+		return;
+	rank_did(r, coll_get_counters(second, &c), "get_counters");
+	rank_has(r, c.calls, 0, "the calls of a new communicator");
+	rank_has(r, buckets(&c), 0, "its buckets");
+	rank_did(r, coll_comm_destroy(second), "destroy again");
 }
 
 static void refused(struct rank *r)
@@ -136,6 +189,10 @@ int main(void)
 
 		setenv("COLL_COUNTERS", "yes", 1);
 		ranks_ok(&job, "%s: calls are counted", backends[i]);
+		job.fn = waits;
+		ranks_ok(&job, "%s: waits count where they belong", backends[i]);
+		job.fn = counted_again;
+		ranks_ok(&job, "%s: a second communicator begins at 0", backends[i]);
 		job.fn = refused;
 		ranks_ok(&job, "%s: wrong arguments", backends[i]);
 		setenv("COLL_PAGE", "no", 1);

@@ -93,7 +93,7 @@ mkdir "$dir/dump"
 check "coll dump writes a file for each rank" timeout 60 "$coll" dump "$number" "$dir/dump"
 is "three files" "$(ls "$dir/dump" | wc -l)" 3
 has "with the open operation" "$dir/dump/coll-$number-comm-0-rank-0-pid-$(pid_of 0).txt" \
-    '^101 101 allreduce float64 0 4 32 - - running [0-9.]+ [0-9.]+ - allreduce of 4 float64 \(sum\)$'
+    '^101 101 allreduce float64 0 4 32 - - running [0-9.]+ [0-9.]+ - [a-z_-]+ allreduce of 4 float64 \(sum\)$'
 has "and the head" "$dir/dump/coll-$number-comm-0-rank-1-pid-$pid.txt" \
     "^# job $number communicator 0 rank 1 ranks 3 world_rank 1 host .* pid $pid backend tcp\$"
 timeout 60 "$coll" dump "$number" "$dir/dump" >"$dir/out" 2>"$dir/err"
@@ -125,6 +125,19 @@ is "ranks that end remove their pages" "$(ls "$pages")" ""
 start "$coll" run -n 3 -b tcp "$rank" recv "$dir/go"
 sees "a rank in another call" '^\* +0 .* waits .* in recv of 4 float64 from rank 1 with tag 7.*waits for rank 1'
 sees "and the rank in the collective" '^ +2 .* waits .* in allreduce of 4 float64'
+finish
+
+start "$coll" run -n 3 -b tcp "$rank" some "$dir/go"
+sees "a rank in coll_wait_some" '^[* ] +0 .* waits .*; waits for rank 1'
+finish
+
+# The log has none of the collectives of ranks 0 and 2 any more.
+start "$coll" run -n 3 -b tcp "$rank" messages "$dir/go"
+sees "a rank that has sent many messages" '^ +0 .* outside .* after send of 1 float64 to rank 2 with tag 79, operation 180'
+sees "and one that has received them" '^ +2 .* outside .* after recv .* operation 180'
+sees "and one that has not" '^ +1 .* outside .* collective 100'
+timeout 60 "$coll" top --json >"$dir/json" 2>"$dir/err"
+is "all have called as many collectives" "$(grep -c '"collectives": 100,' "$dir/json") $(grep -c '"behind": true' "$dir/json")" "3 0"
 finish
 
 late "simulated, ranks as threads" env COLL_BACKEND=simulated "$rank" threads "$dir/go"
@@ -198,6 +211,24 @@ none "the file has the format too" "$(format "$dir/coll.prom")"
 is "and nothing is left beside it" "$(ls "$dir" | grep -c tmp)" 0
 timeout 60 "$coll" metrics --output "$dir/none/coll.prom" >"$dir/out" 2>"$dir/err"
 is "a file that cannot be written" $? 1
+if [ -c /dev/full ]; then
+    timeout 60 "$coll" metrics >/dev/full 2>"$dir/err"
+    is "a full standard output" $? 1
+    has "is named" "$dir/err" "cannot write 'the standard output'"
+else
+    skip "a full standard output" "no /dev/full"
+fi
+timeout 60 "$coll" metrics --output "$dir/later/coll.prom" --interval 0.05 >"$dir/out" 2>"$dir/err" &
+metrics=$!
+tries=0
+while ! grep -q 'cannot write' "$dir/err" && [ $tries -lt 300 ]; do tries=$((tries + 1)); sleep 0.1; done
+mkdir "$dir/later"
+while [ ! -s "$dir/later/coll.prom" ] && [ $tries -lt 300 ]; do tries=$((tries + 1)); sleep 0.1; done
+check "with an interval a write that fails is tried again" [ -s "$dir/later/coll.prom" ]
+is "and has one message" "$(grep -c 'cannot write' "$dir/err")" 1
+kill "$metrics"
+wait "$metrics"
+is "a signal ends it, and leaves no file beside" "$(ls "$dir/later")" coll.prom
 finish
 
 # ------------------------------------------------------------------------ no page at all

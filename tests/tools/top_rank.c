@@ -4,6 +4,8 @@
  *
  *   late FILE    rank 1 makes its next call when the file exists
  *   recv FILE    the same, and rank 0 waits for a message of rank 1 meanwhile
+ *   some FILE    late, and rank 0 waits for a message of rank 1 in coll_wait_some
+ *   messages FILE  ranks 0 and 2 exchange more messages than the log has records, then all are late
  *   fail FILE    rank 1 never makes it; all ranks stay until the file exists
  *   threads FILE late, with three ranks that are threads of this process
  */
@@ -15,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CALLS = 100, RANKS = 3, PATIENCE_S = 120 };
+enum { CALLS = 100, MESSAGES = 80, RANKS = 3, PATIENCE_S = 120 };
 
 static const char *mode, *file;
 static coll_comm_t comms[RANKS];
@@ -40,11 +42,40 @@ static int calls(coll_comm_t comm)
 	return code;
 }
 
+/* In the order of the calls, from rank 0 to rank 2. */
+static int messages(coll_comm_t comm, int rank)
+{
+	double x = 1;
+	int code = 0;
+
+	for (int i = 0; i < MESSAGES && rank != 1 && !code; i++)
+		code = rank ? coll_recv(&x, 1, COLL_FLOAT64, 0, i, comm, NULL)
+			    : coll_send(&x, 1, COLL_FLOAT64, 2, i, comm, NULL);
+	return code ? code : coll_sync(comm);
+}
+
+/* Rank 0 waits for one of two messages. */
+static int wait_some(coll_comm_t comm, int rank)
+{
+	coll_request_t request[2] = {NULL, NULL};
+	int32_t x[2] = {1, 2}, index[2], count = 0;
+	int code = 0;
+
+	for (int i = 0; i < 2 && !code; i++)
+		code = rank ? coll_isend(&x[i], 1, COLL_INT32, 0, i, comm, &request[i])
+			    : coll_irecv(&x[i], 1, COLL_INT32, 1, i, comm, &request[i]);
+	if (!code && !rank)
+		code = coll_wait_some(2, request, -1, index, &count);
+	for (int i = 0; i < 2 && !code; i++)
+		code = coll_wait(request[i]);
+	return code;
+}
+
 /* The call for which rank 1 is late. */
 static int last_call(coll_comm_t comm, int rank)
 {
 	double x[4] = {1}, y[4];
-	int code = 0;
+	int code = strcmp(mode, "some") == 0 && rank < 2 ? wait_some(comm, rank) : 0;
 
 	if (strcmp(mode, "recv") == 0 && rank < 2) {
 		code = rank ? coll_send(x, 4, COLL_FLOAT64, 0, 7, comm, NULL)
@@ -63,7 +94,9 @@ static void *run_rank(void *arg)
 	int code = coll_comm_user_rank(comm, &rank);
 
 	code = code ? code : calls(comm);
-	if (!code && rank == 1)
+	if (!code && strcmp(mode, "messages") == 0)
+		code = messages(comm, rank);
+	if (!code && (rank == 1 || strcmp(mode, "messages") == 0))
 		await_file();
 	if (!code && (rank != 1 || strcmp(mode, "fail") != 0))
 		code = last_call(comm, rank);

@@ -8,7 +8,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -27,6 +29,14 @@ static const char *in_dir(const char *name)
 	static char path[300];
 
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return path;
+}
+
+static const char *in_coll(const char *name)
+{
+	static char path[300];
+
+	snprintf(path, sizeof(path), "%s/coll/%s", dir, name);
 	return path;
 }
 
@@ -71,6 +81,18 @@ static void call(struct page_comm *slot, int64_t us)
 						    .kind = COLL_KIND_BARRIER};
 }
 
+/* A slot that readers see. */
+static struct page_comm *take_slot(struct page *page)
+{
+	struct page_comm *slot = page_take_slot(page, 0);
+
+	if (!slot)
+		bail_out("%s", error_text());
+	slot->nranks = 3;
+	page_publish_slot(slot);
+	return slot;
+}
+
 /* ------------------------------------------------------------------ a page and its slots -- */
 
 static void test_slots(void)
@@ -92,6 +114,7 @@ static void test_slots(void)
 	for (int i = 0; i < PAGE_SLOTS; i++) {
 		slot[i]->nranks = 3;
 		snprintf(slot[i]->id, sizeof(slot[i]->id), "%d", i);
+		page_publish_slot(slot[i]);
 	}
 	for (int i = 0; i < 70; i++)
 		call(slot[5], 1000 + i);
@@ -101,11 +124,106 @@ static void test_slots(void)
 	is_int((int)only(&list)->head.more, 1, "and the communicators that have none");
 	is_int(only(&list)->head.rank, 1, "its rank");
 	is_int(only(&list)->life, PAGE_LIVES, "its process lives");
-	is_int((int)page_collectives(only(&list)->comm[5]), 70, "it counts collectives");
 	is_int((int)page_oldest_open(only(&list)->comm[5]), 7, "the oldest of the log is open");
 	page_list_free(&list);
 	page_drop(page);
 	is_int(count_pages(), 0, "the last one removes it");
+}
+
+/* Slots that are not filled yet, or not good, and a slot after them. */
+static void test_bad_slots(void)
+{
+	struct page *page = page_take(&of);
+	struct page_comm *slot[3] = {NULL};
+	struct page_list list;
+
+	for (int i = 0; page && i < 3; i++)
+		slot[i] = i == 1 ? page_take_slot(page, 0) : take_slot(page);
+	if (!slot[1])
+		bail_out("%s", error_text());
+	(void)read_all(&list);
+	is_int(only(&list)->comms, 2, "a slot that is not filled yet is no communicator");
+	page_list_free(&list);
+	slot[0]->nranks = -1;
+	(void)read_all(&list);
+	is_int(only(&list)->comms, 1, "a slot that is not good hides no other");
+	page_list_free(&list);
+	page_drop_slot(page, slot[1]);
+	page_drop_slot(page, slot[2]);
+	(void)read_all(&list);
+	is_int(only(&list)->comms, 0, "slots that are free, published or not, are none");
+	page_list_free(&list);
+	page_drop(page);
+}
+
+/* What a page says cannot change a terminal, and its characters stay. */
+static void test_texts(void)
+{
+	struct page *page = page_take(&of);
+	struct page_comm *slot = page ? take_slot(page) : NULL;
+	struct page_list list;
+
+	if (!slot)
+		bail_out("%s", error_text());
+	snprintf(slot->failure, sizeof(slot->failure),
+		 "a\033[2Jb\302\233 c\233 \303\251 \342\202\254\177");
+	slot->made_us = INT64_MIN;
+	(void)read_all(&list);
+	is_str(only(&list)->comm[0]->failure, "a?[2Jb?? c? \303\251 \342\202\254?",
+	       "control characters are replaced, others are not");
+	ok(only(&list)->comm[0]->made_us == 0, "and a time that is none");
+	page_list_free(&list);
+	page_drop(page);
+}
+
+/* Threads in two communicators are in observers at once: that one has come back does not hide the other. */
+static void test_inside(void)
+{
+	struct page *page = page_take(&of);
+	struct page_comm *slot[2] = {NULL, NULL};
+	struct page_list list;
+
+	if (page)
+		for (int i = 0; i < 2; i++)
+			slot[i] = take_slot(page);
+	if (!slot[0] || !slot[1])
+		bail_out("%s", error_text());
+	snprintf(page_head(page)->observer[1], 32, "second");
+	slot[0]->inside = 1;
+	slot[1]->inside = 2;
+	slot[0]->inside = 0;
+	(void)read_all(&list);
+	is_str(page_observer(only(&list)), "second", "a thread is in the second observer");
+	page_list_free(&list);
+	slot[1]->inside = 0;
+	(void)read_all(&list);
+	ok(!page_observer(only(&list)), "and no thread in any");
+	page_list_free(&list);
+	page_drop(page);
+}
+
+/* What another communicator has left in the blocks of a slot is not the next one's. */
+static void test_slot_again(void)
+{
+	struct page *page = page_take(&of);
+	struct page_comm *slot = page ? page_take_slot(page, 0) : NULL, *again;
+
+	if (!slot || page_add_part(page, slot, PAGE_PART_COUNTS) ||
+	    page_add_part(page, slot, PAGE_PART_MESSAGES))
+		bail_out("%s", error_text());
+	slot->counts.kind[COLL_KIND_BARRIER].calls = 4711;
+	slot->message[3].count = 4711;
+	slot->last[2] = 4711;
+	page_drop_slot(page, slot);
+	again = page_take_slot(page, 0);
+	if (!again || page_add_part(page, again, PAGE_PART_COUNTS) ||
+	    page_add_part(page, again, PAGE_PART_MESSAGES))
+		bail_out("%s", error_text());
+	ok(again == slot, "a slot that is free again is taken again");
+	ok(!again->counts.kind[COLL_KIND_BARRIER].calls && !again->last[2],
+	   "its counters begin at 0");
+	is_int((int)again->message[3].count, 0, "and it has no messages");
+	page_drop(page);
 }
 
 /* ----------------------------------------------------------------------------- readers -- */
@@ -113,13 +231,12 @@ static void test_slots(void)
 static void test_readers(void)
 {
 	struct page *page = page_take(&of);
-	struct page_comm *slot = page ? page_take_slot(page, 0) : NULL;
+	struct page_comm *slot = page ? take_slot(page) : NULL;
 	int status, bad = 0;
 	pid_t child;
 
 	if (!slot)
 		bail_out("%s", error_text());
-	slot->nranks = 3;
 	child = fork();
 	if (!child) {
 		for (int i = 0; i < READERS; i++)
@@ -161,6 +278,89 @@ static void test_killed(void)
 	page_view_remove(only(&list));
 	page_list_free(&list);
 	is_int(count_pages(), 0, "a reader may remove it");
+}
+
+/* Writes a byte once the thread that called is gone, and lives on. */
+static void *survive(void *arg)
+{
+	const int *ready = arg;
+	char text[512] = "";
+	FILE *stat;
+
+	do {
+		stat = fopen("/proc/self/stat", "r");
+		if (!stat || !fgets(text, sizeof(text), stat))
+			_exit(2);
+		fclose(stat);
+		usleep(1000);
+	} while (!strstr(text, ") Z "));
+	(void)!write(ready[1], "x", 1);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void test_no_main_thread(void)
+{
+	static int ready[2];
+	struct page_list list;
+	pthread_t thread;
+	int status;
+	pid_t child;
+	char byte;
+
+	if (pipe(ready))
+		bail_out("no pipe");
+	child = fork();
+	if (!child) {
+		if (!page_take(&of) || pthread_create(&thread, NULL, survive, ready))
+			_exit(1);
+		pthread_exit(NULL);
+	}
+	close(ready[1]);
+	is_int((int)read(ready[0], &byte, 1), 1, "the main thread of a rank has ended");
+	close(ready[0]);
+	is_int(read_all(&list), 1, "its page is there");
+	is_int(only(&list)->life, PAGE_LIVES, "and the process lives");
+	page_list_free(&list);
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	is_int(read_all(&list), 1, "then it is killed");
+	is_int(only(&list)->life, PAGE_GONE, "and is gone");
+	page_view_remove(only(&list));
+	page_list_free(&list);
+}
+
+/* The first rank of a host removes what a dead process of another job has left, behind more names than one looks at lightly. */
+static void test_cleaned(void)
+{
+	enum { OTHERS = 600 };
+	const struct page_of other = {.job = JOB + 1, .rank = 5, .nranks = 9, .is_first = 1};
+	struct page *page;
+	char name[128];
+	int status;
+	pid_t child;
+
+	(void)mkdir(in_dir("coll"), 0700);
+	for (int i = 0; i < OTHERS; i++) {
+		page_name_write(&(struct page_name){JOB + 2, i, (long)getpid()}, name);
+		close(open(in_coll(name), O_WRONLY | O_CREAT, 0600));
+	}
+	child = fork();
+	if (!child)
+		_exit(page_take(&of) ? 0 : 1);
+	waitpid(child, &status, 0);
+	is_int(status, 0, "a rank ends without leaving its job");
+	page_name_write(&(struct page_name){JOB, of.rank, (long)child}, name);
+	ok(access(in_coll(name), F_OK) == 0, "its page is left");
+	page = page_take(&other);
+	ok(page && access(in_coll(name), F_OK) != 0, "until another job starts on the host");
+	if (page)
+		page_drop(page);
+	for (int i = 0; i < OTHERS; i++) {
+		page_name_write(&(struct page_name){JOB + 2, i, (long)getpid()}, name);
+		unlink(in_coll(name));
+	}
 }
 
 static void test_exit(void)
@@ -264,6 +464,7 @@ static void test_directories(void)
 	unlink(in_dir("coll"));
 	chmod(dir, 0777);
 	ok(!directory_is_good(&why), "nor one in a directory that all may write to: %s", why);
+	ok(access(in_dir("coll"), F_OK) != 0, "where none is made");
 	chmod(dir, 0700);
 	rmdir(in_dir("coll"));
 	if (geteuid() || mkdir(in_dir("coll"), 0700) || chown(in_dir("coll"), 65534, 65534)) {
@@ -308,8 +509,14 @@ int main(void)
 		skip_all("no /dev/shm");
 	setenv("XDG_RUNTIME_DIR", dir, 1);
 	test_slots();
+	test_slot_again();
+	test_bad_slots();
+	test_texts();
+	test_inside();
 	test_readers();
 	test_killed();
+	test_no_main_thread();
+	test_cleaned();
 	test_exit();
 	test_bad();
 	test_cut();

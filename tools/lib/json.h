@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { JSON_DEPTH_MAX = 8 };
+/* A document has so many levels at most, itself among them. */
+enum { JSON_DEPTH_MAX = 16 };
 
 /* Initialise with {.out = stdout}. */
 struct json {

@@ -39,12 +39,13 @@ int64_t job_since(const struct job_comm *c)
 static void job_look_at_comm(struct job_comm *c, const struct page_comm *comm)
 {
 	c->comm = comm;
-	c->collectives = page_collectives(comm);
+	c->collectives = comm->collectives;
 	c->open_number = page_oldest_open(comm);
 	c->ended_number = page_last_ended(comm);
 	c->open = page_record(comm, c->open_number);
 	c->ended = page_record(comm, c->ended_number);
-	if (!comm->waiting || comm->awaited_count <= 0)
+	/* Until the rank has noted the wait, the slot names the ranks of the wait before. */
+	if (!comm->waiting || !comm->since_us || comm->awaited_count <= 0)
 		return;
 	c->awaits = comm->awaited_count;
 	for (int i = 0; i < c->awaits && i < PAGE_AWAITED; i++)
@@ -132,7 +133,7 @@ static enum job_state job_state_of(const struct job_rank *rank)
 		return JOB_STOPPED;
 	if (failed)
 		return JOB_FAILED;
-	if (page_observer(&rank->view->head))
+	if (page_observer(rank->view))
 		return JOB_OBSERVER;
 	return waits ? JOB_WAITS : JOB_OUTSIDE;
 }

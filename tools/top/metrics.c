@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/json_text.h"
 #include "top/job.h"
 #include "top/show.h"
 #include "top/top.h"
 
-enum { METRICS_LABELS = 512 };
+/* Each character of a text may become two or three bytes. */
+enum { METRICS_TEXT = 3 * PAGE_NAME, METRICS_LABELS = 4 * METRICS_TEXT + 128 };
 
 static const char metrics_help[] =
 	"Usage: coll metrics [OPTION]... [JOB]\n"
@@ -23,7 +25,8 @@ static const char metrics_help[] =
 	"\n"
 	"      --output FILE   write to a file, for node_exporter's textfile collector: to a\n"
 	"                      temporary name beside it, which is then renamed\n"
-	"      --interval S    with --output: write again each S seconds until a signal comes\n"
+	"      --interval S    with --output: write again each S seconds until a signal comes or\n"
+	"                      JOB ends\n"
 	"  -h, --help          show this help and exit\n"
 	"\n"
 	"Exit status: 0, or 1 if the job is not there or the file cannot be written, 2 if the\n"
@@ -135,15 +138,21 @@ static const char *metrics_kind(int row)
 	return row == 0 ? "other" : kind_is_valid(row) ? kind_name(row) : NULL;
 }
 
-/* Copies a text for a label: quotes and backslashes get a backslash. */
-static void metrics_quote(const char *text, char *out, size_t size)
+/*
+ * Copies a text of less than PAGE_NAME bytes for a label: quotes and backslashes get a backslash, and U+FFFD stands for a byte
+ * that is not UTF-8, say of a character that was cut, because a reader would refuse the whole text.
+ */
+static void metrics_quote(const char *text, char out[METRICS_TEXT])
 {
-	size_t at = 0;
+	size_t at = 0, n;
 
-	for (; *text && at + 3 < size; text++) {
+	while (*text && at + 5 < METRICS_TEXT) {
+		n = json_text_utf8((const unsigned char *)text);
 		if (*text == '"' || *text == '\\')
 			out[at++] = '\\';
-		out[at++] = *text;
+		memcpy(out + at, n ? text : "\357\277\275", n ? n : 3);
+		at += n ? n : 3;
+		text += n ? n : 1;
 	}
 	out[at] = '\0';
 }
@@ -151,15 +160,15 @@ static void metrics_quote(const char *text, char *out, size_t size)
 static void metrics_labels(const struct job_rank *rank, const struct job_comm *c,
 			   char text[METRICS_LABELS])
 {
-	char host[2 * PAGE_NAME], backend[2 * PAGE_NAME], program[2 * PAGE_NAME], id[80];
+	char host[METRICS_TEXT], backend[METRICS_TEXT], program[METRICS_TEXT], id[METRICS_TEXT];
 
-	metrics_quote(rank->view->head.host, host, sizeof(host));
-	metrics_quote(c->comm->backend, backend, sizeof(backend));
-	metrics_quote(rank->view->head.program, program, sizeof(program));
-	metrics_quote(c->comm->id, id, sizeof(id));
+	metrics_quote(rank->view->head.host, host);
+	metrics_quote(c->comm->backend, backend);
+	metrics_quote(rank->view->head.program, program);
+	metrics_quote(c->comm->id, id);
 	snprintf(text, METRICS_LABELS,
-		 "job=\"%016" PRIx64 "\",program=\"%.60s\",host=\"%.100s\",rank=\"%d\","
-		 "comm=\"%.40s\",backend=\"%.60s\"",
+		 "job=\"%016" PRIx64 "\",program=\"%s\",host=\"%s\",rank=\"%d\","
+		 "comm=\"%s\",backend=\"%s\"",
 		 rank->view->head.job, program, host, rank->view->head.rank, id, backend);
 }
 
@@ -277,14 +286,24 @@ static void metrics_print(const struct metrics *m)
 
 /* ------------------------------------------------------------------------ the output -- */
 
-static int metrics_fail(const char *path)
+/* Of several failures one after the other that are the same the first has a message. */
+static int metrics_fail(const char *path, int *said)
 {
-	fprintf(stderr, "coll metrics: cannot write '%s': %s\n", path, strerror(errno));
+	if (errno != *said)
+		fprintf(stderr, "coll metrics: cannot write '%s': %s\n", path, strerror(errno));
+	*said = errno;
 	return 1;
 }
 
+/* A process that had the number of this one may have left its file. */
+static int metrics_open(const char *temporary)
+{
+	(void)unlink(temporary);
+	return open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+}
+
 /* A reader of the file sees the old text or the new one. */
-static int metrics_replace(struct metrics *m, const char *path)
+static int metrics_replace(struct metrics *m, const char *path, int *said)
 {
 	char temporary[4096];
 	int fd, failed;
@@ -292,41 +311,62 @@ static int metrics_replace(struct metrics *m, const char *path)
 	if (snprintf(temporary, sizeof(temporary), "%s.%ld.tmp", path, (long)getpid()) >=
 	    (int)sizeof(temporary)) {
 		errno = ENAMETOOLONG;
-		return metrics_fail(path);
+		return metrics_fail(path, said);
 	}
-	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	fd = metrics_open(temporary);
 	m->out = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!m->out)
-		return metrics_fail(temporary);
+		return metrics_fail(temporary, said);
 	metrics_print(m);
 	failed = ferror(m->out) != 0;
 	failed |= fclose(m->out) != 0;
 	failed = failed || rename(temporary, path);
 	if (!failed)
-		return 0;
-	(void)metrics_fail(path);
+		return *said = 0;
+	(void)metrics_fail(path, said);
 	unlink(temporary);
 	return 1;
 }
 
-static int metrics_once(const char *name, const char *path)
+static int metrics_show(struct metrics *m, int *said)
+{
+	m->out = stdout;
+	metrics_print(m);
+	return fflush(stdout) || ferror(stdout) ? metrics_fail("the standard output", said) : 0;
+}
+
+/*
+ * Prints or writes the metrics once.  *said: the error number of the last message.  *over becomes 1 if there is no more to write:
+ * the job is not there.
+ */
+static int metrics_once(const char *name, const char *path, int *said, int *over)
 {
 	struct jobs jobs;
-	struct metrics m = {.out = stdout, .jobs = &jobs};
+	struct metrics m = {.jobs = &jobs};
 	int failed = 1;
 
-	if (jobs_read("metrics", &jobs, NULL))
+	*over = jobs_read("metrics", &jobs, NULL);
+	if (*over)
 		return 1;
 	if (name)
 		m.only = jobs_find("metrics", &jobs, name);
-	if (path && (!name || m.only))
-		failed = metrics_replace(&m, path);
-	else if (!name || m.only) {
-		metrics_print(&m);
-		failed = 0;
-	}
-	jobs_clean(&jobs);
+	*over = name && !m.only;
+	if (!*over)
+		failed = path ? metrics_replace(&m, path, said) : metrics_show(&m, said);
 	jobs_free(&jobs);
+	return failed;
+}
+
+/* A write that fails may succeed later. */
+static int metrics_repeat(const char *name, const char *path, int64_t interval_ms)
+{
+	int failed, over, said = 0;
+
+	screen_catch();
+	do
+		failed = metrics_once(name, path, &said, &over);
+	while (!over && !screen_sleep(interval_ms));
+	screen_raise();
 	return failed;
 }
 
@@ -334,7 +374,7 @@ static int metrics_main(int argc, char **argv)
 {
 	const char *path = NULL;
 	int64_t interval_ms = 0;
-	int answer, failed;
+	int answer, said = 0, over;
 
 	while ((answer = getopt_long(argc, argv, ":h", metrics_options, NULL)) != -1)
 		switch (answer) {
@@ -352,10 +392,8 @@ static int metrics_main(int argc, char **argv)
 		return tool_usage("metrics", "it takes one job, got %d", argc - optind);
 	if (interval_ms && !path)
 		return tool_usage("metrics", "--interval needs --output");
-	do
-		failed = metrics_once(argv[optind], path);
-	while (!failed && interval_ms && !screen_sleep(interval_ms));
-	return failed;
+	return interval_ms ? metrics_repeat(argv[optind], path, interval_ms)
+			   : metrics_once(argv[optind], path, &said, &over);
 }
 
 const struct tool_command tool_metrics = {

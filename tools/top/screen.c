@@ -20,22 +20,31 @@ static void screen_note(int signal)
 	screen_signal = signal;
 }
 
-void screen_begin(void)
+void screen_catch(void)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 	const struct sigaction action = {.sa_handler = screen_note};
 
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
 		sigaction(signals[i], &action, NULL);
+}
+
+void screen_begin(void)
+{
+	screen_catch();
 	fputs(SCREEN_ON, stdout);
 	fflush(stdout);
 }
 
-/* A signal ends the program as it would have without a handler. */
 void screen_end(void)
 {
 	fputs(SCREEN_OFF, stdout);
 	fflush(stdout);
+	screen_raise();
+}
+
+void screen_raise(void)
+{
 	if (screen_signal && screen_signal != SIGINT) {
 		signal(screen_signal, SIG_DFL);
 		raise(screen_signal);

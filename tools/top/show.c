@@ -76,7 +76,7 @@ static void show_doing(const struct job_rank *rank, char *text, size_t size)
 	const struct job_comm *c = rank->shown;
 	const struct record *op = c ? c->open ? c->open : c->ended : NULL;
 	char what[192] = "", number[48], awaited[96] = "";
-	const char *observer = page_observer(&rank->view->head);
+	const char *observer = page_observer(rank->view);
 	int at = 0;
 
 	if (!c) {
@@ -230,7 +230,7 @@ static void show_json_rank(struct json *json, const struct job_rank *rank)
 	json_string(json, "state", job_state_name(rank->state));
 	json_string(json, "process_state", rank->view->life == PAGE_LIVES ? state : NULL);
 	json_bool(json, "behind", rank->behind);
-	json_string(json, "observer", page_observer(&rank->view->head));
+	json_string(json, "observer", page_observer(rank->view));
 	json_string(json, "doing", doing);
 	if (rank->shown)
 		json_number(json, "seconds", job_seconds_since(rank, job_since(rank->shown)));

@@ -11,6 +11,10 @@ void show_job(const struct job *job, int lines, int columns);
 /* Writes the job as a member of an array. */
 void show_json(struct json *json, const struct job *job);
 
+/* From now on a signal ends screen_sleep, and then, by screen_raise, the program as it would have without this. */
+void screen_catch(void);
+/* SIGINT is how users end a command that repeats: it does nothing more. */
+void screen_raise(void);
 /* Makes room on the terminal, which the program leaves as it was when it ends, also by a signal. */
 void screen_begin(void);
 void screen_end(void);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* top.c - `coll top`: what the ranks of a running job do now. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -85,8 +86,8 @@ static int top_once(const struct top *top)
 	return status;
 }
 
-/* One picture after the other until a signal comes or the job ends. */
-static int top_watch(const struct top *top)
+/* One picture after the other until a signal comes or the job ends.  id: the job of the first picture, whatever starts later. */
+static int top_watch(const struct top *top, const char *id)
 {
 	struct jobs before = {0}, jobs;
 	const struct job *job;
@@ -96,10 +97,10 @@ static int top_watch(const struct top *top)
 		status = jobs_read("top", &jobs, before.count ? &before : NULL);
 		if (status)
 			break;
-		job = jobs_find("top", &jobs, top->job);
+		job = jobs_find("top", &jobs, id);
 		jobs_free(&before);
 		before = jobs;
-		if (!job) {
+		if (!job || (!top->job && !job->lives)) {
 			status = 1;
 			break;
 		}
@@ -137,7 +138,9 @@ static int top_parse(int argc, char **argv, struct top *top)
 static int top_main(int argc, char **argv)
 {
 	struct top top = {.interval_ms = TOP_INTERVAL_MS};
+	const struct job *job;
 	struct jobs jobs;
+	char id[32] = "";
 	int status = top_parse(argc, argv, &top);
 
 	if (status)
@@ -147,13 +150,16 @@ static int top_main(int argc, char **argv)
 	/* What is wrong is said before the terminal changes. */
 	status = jobs_read("top", &jobs, NULL);
 	if (!status) {
-		status = jobs_find("top", &jobs, top.job) == NULL;
+		job = jobs_find("top", &jobs, top.job);
+		status = job == NULL;
+		if (job)
+			snprintf(id, sizeof(id), "%016" PRIx64, job->id);
 		jobs_free(&jobs);
 	}
 	if (status)
 		return status;
 	screen_begin();
-	status = top_watch(&top);
+	status = top_watch(&top, id);
 	screen_end();
 	if (status)
 		fprintf(stderr, "coll top: the job has ended\n");

@@ -315,10 +315,21 @@ int trust_check(const char *path, int is_plugin, struct trust *trust)
 	return trust_go(&walk, path);
 }
 
-int trust_check_links(const char *path)
+int trust_check_links(const char *path, int fd)
 {
 	struct trust trust;
 	struct trust_walk walk = {.trust = &trust, .links_only = 1};
+	struct stat opened, judged;
+	int code = trust_go(&walk, path);
 
-	return trust_go(&walk, path);
+	if (code)
+		return code;
+	if (fstat(fd, &opened) || lstat(walk.at[0] ? walk.at : "/", &judged))
+		return trust_fail(path, errno);
+	if (opened.st_dev != judged.st_dev || opened.st_ino != judged.st_ino)
+		return error_set(COLL_ERR_PERMISSION,
+				 "refused for safety: another directory came to '%.400s' while it "
+				 "was opened; try again",
+				 path);
+	return COLL_SUCCESS;
 }

@@ -61,8 +61,9 @@ struct trust {
 int trust_check(const char *path, int is_plugin, struct trust *trust);
 /*
  * Applies the rule to the symbolic links on the path only.  It serves a directory that may be another user's, but to which
- * no link of another user may lead.
+ * no link of another user may lead.  fd: of the directory, which the caller has opened by the same path; one that the judged
+ * path does not lead to is refused, as after a link that another user has put there meanwhile.
  */
-int trust_check_links(const char *path);
+int trust_check_links(const char *path, int fd);
 
 #endif

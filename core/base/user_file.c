@@ -28,7 +28,7 @@ static int user_directory_enter(const char *path, int to_write)
 
 	if (fd < 0 || (to_write && faccessat(fd, ".", W_OK | X_OK, AT_EACCESS)))
 		return user_file_fail(fd, strerror(errno));
-	if (!trust_check_links(path))
+	if (!trust_check_links(path, fd))
 		return fd;
 	close(fd);
 	return -1;

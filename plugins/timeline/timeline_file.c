@@ -47,7 +47,7 @@ static int file_open_directory(const struct timeline *timeline, const char **nam
 		file_fail(timeline, err, strerror(errno));
 		return -1;
 	}
-	if (!trust_check_links(directory))
+	if (!trust_check_links(directory, fd))
 		return fd;
 	file_fail(timeline, err, error_text());
 	close(fd);

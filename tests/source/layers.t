@@ -247,7 +247,7 @@ read_code $sources
 
 # ---- the log ----
 # The option `log` takes these names, and each line has the name of its folder.
-logging=$(grep -lE '\<(log_(error|warn|info|debug|message)|lane_log|context_log)\(' core/*/*.c |
+logging=$(grep -lE '\<(log_(error|warn|info|debug|message|about)|lane_log|context_log)\(' core/*/*.c |
     sed 's|^core/\([^/]*\)/.*|\1|' | sort -u)
 is "the subsystems of the log are the folders that log" \
     "$(sed -n '/log_subsystems\[\] =/,/;/s/"\([a-z]*\)"/\n\1\n/gp' core/base/log_levels.c | grep -x '[a-z]*' | grep . | sort -u)" \

@@ -231,6 +231,25 @@ wait "$metrics"
 is "a signal ends it, and leaves no file beside" "$(ls "$dir/later")" coll.prom
 finish
 
+# --------------------------------------------------------------------- a rank in an observer
+
+# The observer sleeps for seconds in each event.
+start env COLL_OBSERVERS=sleeps COLL_PLUGIN_PATH="$build/.libs:$build/tests/plugins/.libs" COLL_TRUST="$build" \
+    "$coll" run -n 2 -b tcp "$rank" late "$dir/go"
+tries=0
+while [ $tries -lt 300 ]; do
+    rm -rf "$dir/dump" && mkdir "$dir/dump"
+    for number in $(timeout 60 "$coll" top --json 2>"$dir/err" | sed -n 's/.*"job": "\([0-9a-f]*\)".*/\1/p'); do
+        timeout 60 "$coll" dump "$number" "$dir/dump" >"$dir/out" 2>"$dir/err"
+    done
+    grep -qs '^# in observer sleeps$' "$dir/dump"/* && break
+    tries=$((tries + 1))
+    sleep 0.1
+done
+check "coll dump names the observer that a rank is in" [ $tries -lt 300 ]
+kill "$job"
+finish
+
 # ------------------------------------------------------------------------ no page at all
 
 start env COLL_PAGE=no "$coll" run -n 2 -b tcp "$rank" late "$dir/go"

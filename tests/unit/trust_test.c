@@ -520,6 +520,37 @@ static void test_namespace(const char *as)
 	    "nor is another home good for that");
 }
 
+/* A directory that was opened is judged by its path, and must be what the path leads to. */
+static void test_opened(void)
+{
+	char cwd[400];
+	int one, other;
+
+	make_dir("opened");
+	make_dir("opened/one");
+	make_dir("opened/other");
+	one = open(at("opened/one"), O_PATH | O_DIRECTORY | O_CLOEXEC);
+	other = open(at("opened/other"), O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (one < 0 || other < 0 || symlink("one", at("opened/link")))
+		bail_out("cannot open directories");
+	is_int(trust_check_links(at("opened/one"), one), 0, "opened: the directory itself");
+	is_int(trust_check_links(at("opened/link/"), one), 0, "opened: by the own link");
+	is_int(trust_check_links(at("opened/other/.././one/."), one), 0, "opened: by dots");
+	is_int(trust_check_links(at("opened/one/x/../.."), one), COLL_ERR_PERMISSION,
+	       "opened: a part that is not there");
+	is_int(trust_check_links(at("opened/link"), other), COLL_ERR_PERMISSION,
+	       "opened: another directory");
+	has_str(error_text(), "another directory came to", "opened: the reason");
+	if (!getcwd(cwd, sizeof(cwd)) || chdir(at("opened/one")))
+		bail_out("chdir");
+	is_int(trust_check_links(".", one), 0, "opened: the working directory");
+	is_int(trust_check_links("../one", one), 0, "opened: by a relative path");
+	if (chdir(cwd))
+		bail_out("chdir");
+	close(one);
+	close(other);
+}
+
 /* The root directory counts as every other. */
 static void test_root_directory(void)
 {
@@ -553,6 +584,7 @@ int main(int argc, char **argv)
 	test_links();
 	test_relative();
 	test_opt_in();
+	test_opened();
 	if (geteuid() == 0) {
 		test_owners();
 		test_user();

@@ -30,7 +30,8 @@ static struct {
 	struct timeline *first;
 	pthread_t thread;
 	pid_t process; /* 0: nothing is begun in this process */
-	int users, stop;
+	int users;
+	uint64_t thread_number; /* of the thread that writes: one with another number ends */
 } timelines = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void timeline_warn(struct timeline *timeline, const char *fmt, ...)
@@ -225,13 +226,13 @@ static void timelines_write(void)
 
 static void *timelines_run(void *arg)
 {
+	const uint64_t number = (uintptr_t)arg;
 	int every_ms = TIMELINE_FIRST_MS;
 
-	(void)arg;
 	pthread_mutex_lock(&timelines.lock);
-	while (!timelines.stop) {
-		clock_cond_wait(&timelines.wake, &timelines.lock, clock_deadline(every_ms));
+	while (timelines.thread_number == number) {
 		timelines_write();
+		clock_cond_wait(&timelines.wake, &timelines.lock, clock_deadline(every_ms));
 		every_ms = every_ms * 2 < TIMELINE_EVERY_MS ? every_ms * 2 : TIMELINE_EVERY_MS;
 	}
 	pthread_mutex_unlock(&timelines.lock);
@@ -249,8 +250,8 @@ static int timelines_start(void)
 	pthread_attr_setstacksize(&attr, TIMELINE_STACK);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	timelines.stop = 0;
-	code = pthread_create(&timelines.thread, &attr, timelines_run, NULL);
+	code = pthread_create(&timelines.thread, &attr, timelines_run,
+			      (void *)(uintptr_t)timelines.thread_number);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return code;
@@ -433,9 +434,9 @@ static void timeline_close(void *state)
 	thread = timelines.thread;
 	timeline_leave(state);
 	last = --timelines.users == 0;
-	timelines.stop = last;
+	timelines.thread_number += (uint64_t)last;
 	if (last)
-		pthread_cond_signal(&timelines.wake);
+		pthread_cond_broadcast(&timelines.wake);
 	pthread_mutex_unlock(&timelines.lock);
 	if (last)
 		pthread_join(thread, NULL);

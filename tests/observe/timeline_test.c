@@ -7,6 +7,8 @@
 #include <coll/introspect.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,7 @@
 
 #include "../lib/tap.h"
 
-enum { THREADS = 4, CALLS = 2000, FLOOD = 200000, TEXT = 1 << 20 };
+enum { THREADS = 4, CALLS = 2000, FLOOD = 200000, TURNS = 200, TEXT = 1 << 20 };
 
 static const coll_observer_t *timeline;
 static char directory[256], file_option[300], last_warning[4096];
@@ -48,9 +50,8 @@ static void host_log(const coll_observer_host_t *host, int32_t level, const char
 static coll_result_t host_expand(const coll_observer_host_t *host, const char *pattern, char *out,
 				 uint64_t size, coll_error_t *err)
 {
-	(void)host;
 	(void)err;
-	snprintf(out, size, "%s", pattern);
+	snprintf(out, size, "%s%s", pattern, host->rank ? ".other" : "");
 	return COLL_SUCCESS;
 }
 
@@ -63,6 +64,8 @@ static const coll_observer_host_t host = {.size = sizeof(host),
 					  .option_int = host_option_int,
 					  .log = host_log,
 					  .expand = host_expand};
+
+static coll_observer_host_t hosts[2];
 
 static int64_t now_ns(void)
 {
@@ -252,6 +255,55 @@ static void test_again(void)
 	is_int(count("\"cat\":\"call\""), 4, "communicators at a time and in turn share a file");
 }
 
+/* The turns of test_turns: `close_turn` begins before its close, and `closed` has ended after it. */
+static _Atomic int close_turn, closed;
+
+static void *close_own(void *arg)
+{
+	atomic_fetch_add(&close_turn, 1);
+	timeline->close(arg);
+	atomic_fetch_add(&closed, 1);
+	return NULL;
+}
+
+static void *open_as(int rank)
+{
+	coll_observer_host_t *own = &hosts[rank];
+	coll_error_t err = {.size = sizeof(err)};
+	void *state = NULL;
+
+	*own = host;
+	own->rank = rank;
+	if (timeline->open(own, &state, &err))
+		bail_out("open: %s", err.text);
+	return state;
+}
+
+/* While a thread closes the last timeline, this one opens another, which lives until that close has returned. */
+static void test_turns(void)
+{
+	int in_time = 1;
+
+	snprintf(file_option, sizeof(file_option), "%s/turns", directory);
+	for (int i = 1; i <= TURNS && in_time; i++) {
+		void *own = open_as(0), *other;
+		pthread_t thread;
+
+		pthread_create(&thread, NULL, close_own, own);
+		while (atomic_load(&close_turn) < i)
+			sched_yield();
+		for (volatile int spin = 0; spin < i % 50 * 1000;)
+			spin++;
+		other = open_as(1);
+		for (int ms = 0; ms < 20000 && atomic_load(&closed) < i; ms++)
+			usleep(1000);
+		in_time = atomic_load(&closed) == i;
+		timeline->close(other);
+		pthread_join(thread, NULL);
+	}
+	ok(in_time, "a close returns while another thread's timeline lives");
+}
+
 static void test_fork(void)
 {
 	void *state = begin("fork"), *own;
@@ -304,6 +356,7 @@ int main(void)
 	test_threads();
 	test_flood();
 	test_again();
+	test_turns();
 	test_fork();
 	test_while_it_runs();
 	snprintf(path, sizeof(path), "rm -rf %s", directory);

@@ -258,17 +258,21 @@ static int timelines_start(void)
 }
 
 /* A process that fork has made has no thread, and its parent's timelines are not its own. */
-static void timelines_here(void)
+static void timelines_in_child(void)
 {
 	const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
 
-	if (timelines.process == getpid())
-		return;
 	timelines.lock = fresh;
 	timelines.first = NULL;
 	timelines.users = 0;
+	timelines.process = 0;
 	clock_cond_init(&timelines.wake);
-	timelines.process = getpid();
+}
+
+static void timelines_once(void)
+{
+	clock_cond_init(&timelines.wake);
+	pthread_atfork(NULL, NULL, timelines_in_child);
 }
 
 /* --------------------------------------------------------------- open() and close() -- */
@@ -353,6 +357,7 @@ static coll_result_t timeline_join(struct timeline_user *user, const char *path,
 		return error_fill(err, COLL_ERR_SYSTEM, "the thread of a timeline cannot start");
 	}
 	timelines.users++;
+	timelines.process = getpid();
 	user->timeline = timeline;
 	user->next = timeline->users;
 	timeline->users = user;
@@ -378,6 +383,7 @@ static coll_result_t timeline_path(const coll_observer_host_t *host, char path[T
 static coll_result_t timeline_open(const coll_observer_host_t *host, void **state,
 				   coll_error_t *err)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct timeline_user *user;
 	char path[TIMELINE_PATH];
 	coll_result_t code = timeline_path(host, path, err);
@@ -388,7 +394,7 @@ static coll_result_t timeline_open(const coll_observer_host_t *host, void **stat
 	if (!user)
 		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory for a timeline");
 	user->host = host;
-	timelines_here();
+	pthread_once(&once, timelines_once);
 	if (clock_lock_within(&timelines.lock, TIMELINE_LOCK_MS)) {
 		code = timeline_join(user, path, err);
 		pthread_mutex_unlock(&timelines.lock);

@@ -19,7 +19,7 @@
 
 #include "../lib/tap.h"
 
-enum { THREADS = 4, CALLS = 2000, FLOOD = 200000, TURNS = 200, TEXT = 1 << 20 };
+enum { THREADS = 4, CALLS = 2000, FLOOD = 200000, TURNS = 100, FIRST_OPENS = 2, TEXT = 1 << 20 };
 
 static const coll_observer_t *timeline;
 static char directory[256], file_option[300], last_warning[4096];
@@ -65,7 +65,8 @@ static const coll_observer_host_t host = {.size = sizeof(host),
 					  .log = host_log,
 					  .expand = host_expand};
 
-static coll_observer_host_t hosts[2];
+static coll_observer_host_t hosts[FIRST_OPENS];
+static _Atomic int first_open;
 
 static int64_t now_ns(void)
 {
@@ -304,6 +305,51 @@ static void test_turns(void)
 	ok(in_time, "a close returns while another thread's timeline lives");
 }
 
+static void *open_first(void *rank)
+{
+	void *state;
+
+	/* They come at the same time, as pthread_barrier_wait does not have them. */
+	atomic_fetch_add(&first_open, 1);
+	while (atomic_load(&first_open) < FIRST_OPENS)
+		continue;
+	state = open_as(*(int *)rank);
+	call(state, 1, 1);
+	timeline->close(state);
+	return NULL;
+}
+
+/* In a new process the first opens of several threads come at once. */
+static void first_opens(void)
+{
+	int rank[FIRST_OPENS];
+	pthread_t thread[FIRST_OPENS];
+
+	alarm(60);
+	for (int i = 0; i < FIRST_OPENS; i++) {
+		rank[i] = i;
+		pthread_create(&thread[i], NULL, open_first, &rank[i]);
+	}
+	for (int i = 0; i < FIRST_OPENS; i++)
+		pthread_join(thread[i], NULL);
+	_exit(0);
+}
+
+static void test_first_opens(void)
+{
+	int bad = 0;
+
+	snprintf(file_option, sizeof(file_option), "%s/first", directory);
+	for (int i = 0; i < TURNS / 4 && !bad; i++) {
+		const pid_t child = fork();
+
+		if (child == 0)
+			first_opens();
+		waitpid(child, &bad, 0);
+	}
+	is_int(bad, 0, "the first opens of a process may come at once");
+}
+
 static void test_fork(void)
 {
 	void *state = begin("fork"), *own;
@@ -357,6 +403,7 @@ int main(void)
 	test_flood();
 	test_again();
 	test_turns();
+	test_first_opens();
 	test_fork();
 	test_while_it_runs();
 	snprintf(path, sizeof(path), "rm -rf %s", directory);

@@ -100,9 +100,8 @@ static void ring_drain(struct timeline *timeline)
 		atomic_store_explicit(&timeline->tail, ++at, memory_order_relaxed);
 	}
 	atomic_store_explicit(&timeline->crowded, 0, memory_order_relaxed);
-	if (lost != timeline->swept)
+	if (lost)
 		timeline_text_sweep(timeline);
-	timeline->swept = lost;
 }
 
 /* A signal between the thread's look and its sleep is lost; the thread then comes after TIMELINE_EVERY_MS. */

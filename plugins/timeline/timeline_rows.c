@@ -232,6 +232,32 @@ const struct row_comm *rows_comm(const struct rows *rows, uint64_t comm)
 	return &unknown;
 }
 
+static struct row_comm *rows_comm_of(struct rows *rows, const struct row_open *call)
+{
+	const struct row_comm *comm = rows_comm(rows, call->comm);
+
+	return comm->rank >= 0 && call->lane_of < ROW_COMM_LANES ? &rows->comm[comm - rows->comm]
+								 : NULL;
+}
+
+void rows_note_end(struct rows *rows, const struct row_open *call)
+{
+	struct row_comm *comm = rows_comm_of(rows, call);
+
+	if (!comm || call->number <= comm->ended[call->lane_of].number)
+		return;
+	comm->ended[call->lane_of].number = call->number;
+	comm->ended[call->lane_of].issued_ns = call->issued_ns;
+}
+
+int rows_is_past(struct rows *rows, const struct row_open *call)
+{
+	const struct row_comm *comm = rows_comm_of(rows, call);
+
+	return comm && comm->ended[call->lane_of].number > call->number &&
+	       comm->ended[call->lane_of].issued_ns > rows_time(rows, call, 0);
+}
+
 /* FNV-1a. */
 static uint64_t rows_hash(uint64_t job, const char *text)
 {

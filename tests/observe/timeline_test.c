@@ -239,6 +239,39 @@ static void test_flood(void)
 		ok(1, "nothing is lost");
 }
 
+/* Told are the begins of calls whose ends are lost. */
+static void test_lost_ends(void)
+{
+	static const char row_end[] = "{\"ph\":\"E\",\"pid\":0,\"tid\":1,";
+	void *state = begin("lost");
+	const char *end, *next;
+	int ended;
+
+	tell(state, COLL_OBSERVE_COMM, COLL_OBSERVED_BEGIN, 1, 0);
+	tell(state, COLL_OBSERVE_CALL, COLL_OBSERVED_ISSUED, 1, 1);
+	tell(state, COLL_OBSERVE_CALL, COLL_OBSERVED_BEGIN, 1, 1);
+	tell(state, COLL_OBSERVE_COMM, COLL_OBSERVED_END, 1, 0);
+	tell(state, COLL_OBSERVE_COMM, COLL_OBSERVED_BEGIN, 2, 0);
+	timeline->close(state);
+	end = strstr(read_all(), "\"unfinished\":1");
+	next = strstr(read_all(), "\"name\":\"coll_comm\",\"args\":{\"comm\":2");
+	ok(end && next && end < next, "a call ends with its communicator at the latest");
+	state = begin("lost2");
+	tell(state, COLL_OBSERVE_COMM, COLL_OBSERVED_BEGIN, 1, 0);
+	tell(state, COLL_OBSERVE_CALL, COLL_OBSERVED_BEGIN, 1, 1);
+	for (uint64_t i = 1; i <= FLOOD * 5; i++)
+		tell(state, COLL_OBSERVE_STEP, i % 2 ? COLL_OBSERVED_BEGIN : COLL_OBSERVED_END, 1,
+		     1);
+	for (uint64_t i = 2; i < 500 && !count(row_end); i++) {
+		call(state, 1, i);
+		usleep(20000);
+	}
+	ended = count(row_end) > 0;
+	timeline->close(state);
+	ok(ended || count("\"lost\":0,"), "after a loss a call ends when later calls have");
+	is_whole("lost ends");
+}
+
 static void test_again(void)
 {
 	void *state = begin("again"), *other;
@@ -401,6 +434,7 @@ int main(void)
 	test_events();
 	test_threads();
 	test_flood();
+	test_lost_ends();
 	test_again();
 	test_turns();
 	test_first_opens();

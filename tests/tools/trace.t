@@ -238,6 +238,22 @@ head -c 20000 job.1.json >cut.1.json
 check "a file that is cut is read as far as it goes" sh -c '"$1" trace report job.0.json cut.1.json 2>err >report' sh "$coll"
 has "with a word" err "'cut.1.json' ends amid an event"
 
+
+# made NAME EVENTS: a timeline of rank 0, alone, with these events.
+made() {
+    printf '[%s,\n%s,\n%s,\n%s\n]\n' \
+        '{"ph":"M","pid":0,"tid":0,"name":"coll_clock","args":{"format":1,"at":"begin","clock":"c","host":"h","rank":0,"ranks":1,"monotonic_ns":1,"wall_ns":1}}' \
+        '{"ph":"M","pid":0,"tid":0,"name":"coll_comm","args":{"comm":1,"id":"0","job":"1","rank":0,"ranks":1}}' \
+        "$2" '{"ph":"M","pid":0,"tid":0,"name":"coll_clock","args":{"at":"end","clock":"c","host":"h","rank":0,"ranks":1}}' >"$1"
+}
+lost='{"ph":"B","pid":0,"tid":1,"ts":1000,"cat":"call","name":"allreduce","args":{"comm":1,"number":1,"collective":1,"bytes":8}},
+{"ph":"E","pid":0,"tid":1,"ts":2000,"args":{"unfinished":1}},
+{"ph":"B","pid":0,"tid":1,"ts":900000,"cat":"call","name":"allreduce","args":{"comm":1,"number":2,"collective":2,"bytes":8}},
+{"ph":"E","pid":0,"tid":1,"ts":901000,"args":{"code":0}}'
+made lost.json "$lost"
+"$coll" trace report --json lost.json >report.json
+is "after a call whose end was lost no call is under way" "$(get report.json communication_s)" 0.002
+
 # ---- long files ----
 python3 - <<'END'
 import re

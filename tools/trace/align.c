@@ -154,8 +154,8 @@ static int align_read(struct align *align, int i)
 
 		if (what < 0)
 			return -1;
-		if (what > 0)
-			align_take(align, slice, what == 2, source->clock_of[i]);
+		if (what == TRACE_BEGINS || what == TRACE_ENDS)
+			align_take(align, slice, what == TRACE_ENDS, source->clock_of[i]);
 	}
 	return got;
 }

@@ -108,10 +108,10 @@ static int merge_one(struct trace_source *source, const struct trace_file *file,
 
 	if (what < 0)
 		return -1;
-	if (what == 2)
+	if (what == TRACE_ENDS)
 		merge_arrow(slice, 1, out);
 	merge_event(file, shift_ns, out);
-	if (what == 1)
+	if (what == TRACE_BEGINS)
 		merge_arrow(slice, 0, out);
 	return 0;
 }

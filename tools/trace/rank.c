@@ -256,14 +256,13 @@ int trace_rank_take(struct trace_rank *rank, const struct trace_file *file, int6
 	*slice = row;
 	if (file->ph == 'B') {
 		rank_begin(rank, row, file, at_ns);
-		return 1;
+		return TRACE_BEGINS;
 	}
 	if (row->begin_ns == 0 || row->end_ns != 0)
 		return 0; /* an end without its begin */
 	row->end_ns = at_ns > row->begin_ns ? at_ns : row->begin_ns;
 	row->code = rank_int(json_get(file->json, "args"), "code", 0);
-	/* What was still under way at the end of the file has not ended. */
-	return json_get(json_get(file->json, "args"), "unfinished") ? 0 : 2;
+	return json_get(json_get(file->json, "args"), "unfinished") ? TRACE_BREAKS : TRACE_ENDS;
 }
 
 void trace_rank_free(struct trace_rank *rank)

@@ -167,8 +167,9 @@ struct timeline_file {
 /* A communicator of open(), and those that are made from it. */
 struct timeline_user {
 	struct timeline *timeline;
-	const coll_observer_host_t *host;
+	const coll_observer_host_t *host; /* gone if is_dead */
 	struct timeline_user *next;
+	_Atomic int is_dead; /* 1: close() has left the user to the thread */
 };
 
 /* The file of a rank. */

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -289,6 +290,49 @@ static void test_again(void)
 	is_int(count("\"cat\":\"call\""), 4, "communicators at a time and in turn share a file");
 }
 
+/* pwrite for the timeline, as on a file system that hangs. */
+static _Atomic int pwrite_hangs, pwrites_hung;
+
+__attribute__((visibility("default"))) ssize_t pwrite64(int fd, const void *text, size_t size,
+							off64_t at)
+{
+	while (atomic_load(&pwrite_hangs)) {
+		atomic_store(&pwrites_hung, 1);
+		usleep(1000);
+	}
+	return syscall(SYS_pwrite64, fd, text, size, at);
+}
+
+__attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *text, size_t size,
+						      off_t at)
+{
+	return pwrite64(fd, text, size, at);
+}
+
+static void test_hang(void)
+{
+	void *state = begin("hangs");
+
+	atomic_store(&pwrite_hangs, 1);
+	call(state, 1, 1);
+	for (int ms = 0; ms < 20000 && !atomic_load(&pwrites_hung); ms++)
+		usleep(1000);
+	ok(atomic_load(&pwrites_hung), "a file system hangs");
+	alarm(60);
+	timeline->close(state);
+	alarm(0);
+	ok(atomic_load(&pwrite_hangs), "close returns before the file system does");
+	atomic_store(&pwrite_hangs, 0);
+	for (int ms = 0; ms < 20000 && count("\"at\":\"end\"") == 0; ms += 10)
+		usleep(10000);
+	is_whole("hangs");
+	is_int(count("\"cat\":\"call\""), 1, "the file is ended afterwards");
+	state = begin("hangs");
+	call(state, 1, 2);
+	timeline->close(state);
+	is_int(count("\"cat\":\"call\""), 2, "and used again");
+}
+
 /* The turns of test_turns: `close_turn` begins before its close, and `closed` has ended after it. */
 static _Atomic int close_turn, closed;
 
@@ -436,6 +480,7 @@ int main(void)
 	test_flood();
 	test_lost_ends();
 	test_again();
+	test_hang();
 	test_turns();
 	test_first_opens();
 	test_fork();

@@ -239,20 +239,36 @@ check "a file that is cut is read as far as it goes" sh -c '"$1" trace report jo
 has "with a word" err "'cut.1.json' ends amid an event"
 
 
-# made NAME EVENTS: a timeline of rank 0, alone, with these events.
+# made NAME RANK EVENTS: a timeline of the rank, which has a host of its own, with these events.  "pid" is added.
 made() {
-    printf '[%s,\n%s,\n%s,\n%s\n]\n' \
-        '{"ph":"M","pid":0,"tid":0,"name":"coll_clock","args":{"format":1,"at":"begin","clock":"c","host":"h","rank":0,"ranks":1,"monotonic_ns":1,"wall_ns":1}}' \
-        '{"ph":"M","pid":0,"tid":0,"name":"coll_comm","args":{"comm":1,"id":"0","job":"1","rank":0,"ranks":1}}' \
-        "$2" '{"ph":"M","pid":0,"tid":0,"name":"coll_clock","args":{"at":"end","clock":"c","host":"h","rank":0,"ranks":1}}' >"$1"
+    {
+        echo '[{"ph":"M","tid":0,"name":"coll_clock","args":{"format":1,"at":"begin","clock":"c'"$2"'","host":"h'"$2"'","rank":'"$2"',"ranks":'"${ranks:-1}"',"monotonic_ns":1,"wall_ns":1}},'
+        echo '{"ph":"M","tid":0,"name":"coll_comm","args":{"comm":1,"id":"'"${id:-0}"'","job":"1","rank":'"$2"',"ranks":'"${ranks:-1}"'}},'
+        echo "$3,"
+        echo '{"ph":"M","tid":0,"name":"coll_clock","args":{"at":"end","clock":"c'"$2"'","host":"h'"$2"'","rank":'"$2"',"ranks":'"${ranks:-1}"'}}]'
+    } | sed "s/\"ph\"/\"pid\":$2,&/" >"$1"
 }
-lost='{"ph":"B","pid":0,"tid":1,"ts":1000,"cat":"call","name":"allreduce","args":{"comm":1,"number":1,"collective":1,"bytes":8}},
-{"ph":"E","pid":0,"tid":1,"ts":2000,"args":{"unfinished":1}},
-{"ph":"B","pid":0,"tid":1,"ts":900000,"cat":"call","name":"allreduce","args":{"comm":1,"number":2,"collective":2,"bytes":8}},
-{"ph":"E","pid":0,"tid":1,"ts":901000,"args":{"code":0}}'
-made lost.json "$lost"
+# slice TID FROM TO NAME CATEGORY ARGUMENTS: its begin and end.
+slice() {
+    echo '{"ph":"B","tid":'"$1"',"ts":'"$2"',"cat":"'"$5"'","name":"'"$4"'","args":{"comm":1,'"$6"'}},'
+    echo '{"ph":"E","tid":'"$1"',"ts":'"$3"',"args":{"code":0}}'
+}
+lost='{"ph":"B","tid":1,"ts":1000,"cat":"call","name":"allreduce","args":{"comm":1,"number":1,"collective":1,"bytes":8}},
+{"ph":"E","tid":1,"ts":2000,"args":{"unfinished":1}},
+{"ph":"B","tid":1,"ts":900000,"cat":"call","name":"allreduce","args":{"comm":1,"number":2,"collective":2,"bytes":8}},
+{"ph":"E","tid":1,"ts":901000,"args":{"code":0}}'
+made lost.json 0 "$lost"
 "$coll" trace report --json lost.json >report.json
 is "after a call whose end was lost no call is under way" "$(get report.json communication_s)" 0.002
+
+ranks=2
+made drift.0.json 0 "$(slice 1 1000 1001 'send to 1' step '"sends":"0x11"')
+,$(slice 2 1050 1150 'recv from 1' step '"receives":"0x22"')"
+made drift.1.json 1 "$(slice 1 1200 1201 'send to 0' step '"sends":"0x22"')
+,$(slice 2 800 900 'recv from 0' step '"receives":"0x11"')"
+"$coll" trace report --json drift.0.json drift.1.json >report.json 2>err
+is "clocks that drift have no bound" "$(get report.json clocks 1 error_at_most_ns)" None
+has "and a note says so" err "the clock of host h1 drifts: .* wrong by at least 75.0 us"
 
 # ---- long files ----
 python3 - <<'END'

@@ -42,7 +42,7 @@ static void merge_head(const struct trace_source *source, FILE *out)
 		merge_quoted(out, clock->host);
 		fprintf(out, ",\"method\":\"%s\",\"shift_ns\":%" PRId64 ",\"samples\":%" PRIu64,
 			merge_method(clock->method), clock->shift_ns, clock->samples);
-		if (clock->bound_ns >= 0)
+		if (clock->bound_ns >= 0 && !clock->drifts)
 			fprintf(out, ",\"error_at_most_ns\":%" PRId64 "}", clock->bound_ns);
 		else
 			fprintf(out, ",\"error_at_most_ns\":null}");

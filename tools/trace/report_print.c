@@ -108,8 +108,8 @@ static void print_clocks(const struct report *report)
 		printf("# clock of host %s: shifted by %.3f ms to that of %s, ", clock->host,
 		       (double)clock->shift_ns / 1e6, source->clock[0].host);
 		if (clock->method == TRACE_BY_MESSAGES)
-			printf("by %" PRIu64 " messages: wrong by at most %.1f us\n",
-			       clock->samples, (double)clock->bound_ns / 1e3);
+			printf("by %" PRIu64 " messages: wrong by at %s %.1f us\n", clock->samples,
+			       clock->drifts ? "least" : "most", (double)clock->bound_ns / 1e3);
 		else
 			printf("by the time of day: no messages bound its error\n");
 	}
@@ -314,7 +314,7 @@ static void json_clocks(struct json *json, const struct trace_source *source)
 		json_object(json, NULL);
 		json_string(json, "host", clock->host);
 		json_int(json, "shift_ns", clock->shift_ns);
-		if (clock->bound_ns >= 0)
+		if (clock->bound_ns >= 0 && !clock->drifts)
 			json_int(json, "error_at_most_ns", clock->bound_ns);
 		else
 			json_null(json, "error_at_most_ns");

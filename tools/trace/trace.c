@@ -165,6 +165,12 @@ static void trace_note(const struct trace_source *source)
 		if (source->file[i].truncated)
 			fprintf(stderr, "coll trace: '%s' ends amid an event\n",
 				source->file[i].path);
+	for (int c = 0; c < source->clocks; c++)
+		if (source->clock[c].drifts)
+			fprintf(stderr,
+				"coll trace: the clock of host %s drifts: its messages fit no "
+				"shift, the best one is wrong by at least %.1f us\n",
+				source->clock[c].host, (double)source->clock[c].bound_ns / 1e3);
 	for (int i = 0; i < source->ranks; i++) {
 		const struct trace_rank *rank = &source->rank[i];
 

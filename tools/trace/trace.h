@@ -120,6 +120,7 @@ struct trace_clock {
 	enum trace_method method;
 	int64_t shift_ns; /* added to the times of the host */
 	int64_t bound_ns; /* the error is at most so long; -1: not known */
+	int drifts; /* 1: the messages contradict each other, so that the error may be longer */
 	int64_t mono_begin, wall_begin;
 	uint64_t samples; /* messages and collectives that the shift rests on */
 };

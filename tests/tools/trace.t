@@ -270,6 +270,13 @@ made drift.1.json 1 "$(slice 1 1200 1201 'send to 0' step '"sends":"0x22"')
 is "clocks that drift have no bound" "$(get report.json clocks 1 error_at_most_ns)" None
 has "and a note says so" err "the clock of host h1 drifts: .* wrong by at least 75.0 us"
 
+unset ranks
+made rooted.json 0 "$(slice 1 1000 2000 broadcast call '"number":1,"collective":1,"bytes":1000000')
+,$(slice 1 3000 4000 allgather call '"number":2,"collective":2,"bytes":1000000')"
+"$coll" trace report rooted.json >report
+has "a broadcast has no bus bandwidth" report '^broadcast +<= 1M +1 +1.000 +- '
+has "an allgather has one" report '^allgather +<= 1M +1 +1.000 +[0-9]'
+
 # ---- long files ----
 python3 - <<'END'
 import re

@@ -277,6 +277,20 @@ made rooted.json 0 "$(slice 1 1000 2000 broadcast call '"number":1,"collective":
 has "a broadcast has no bus bandwidth" report '^broadcast +<= 1M +1 +1.000 +- '
 has "an allgather has one" report '^allgather +<= 1M +1 +1.000 +[0-9]'
 
+id=$(printf 'a\033[2J\302\233m\177')
+made names.json 0 "$(slice 1 1000 2000 allreduce call '"number":1,"collective":1,"bytes":8')"
+"$coll" trace report names.json >report
+has "a name cannot command a terminal" report 'of communicator a[?].2J[?]+m[?],'
+unset id
+ranks=2147483647
+made many.json 0 '{"ph":"B","tid":1,"ts":1000,"cat":"call","name":"allreduce","args":{"comm":1,"number":1,"collective":1,"bytes":8}}'
+"$coll" trace report many.json >report
+has "a communicator of too many ranks counts as one of a single rank" report 'begun by 1 of 1 ranks'
+unset ranks
+ln -s /dev/full full
+check "a device that is full" sh -c '! "$1" trace merge rooted.json -o full 2>err' sh "$coll"
+check "stays where it is" test -c full
+
 # ---- long files ----
 python3 - <<'END'
 import re

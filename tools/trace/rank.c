@@ -6,7 +6,7 @@
 #include "lib/kinds.h"
 #include "trace/trace.h"
 
-enum { RANK_ROWS_MOST = 1 << 16, RANK_COMM_MOST = 1 << 24 };
+enum { RANK_ROWS_MOST = 1 << 16 };
 
 uint64_t trace_mix(uint64_t hash, uint64_t value)
 {
@@ -45,9 +45,13 @@ static int32_t rank_int(const struct json_value *json, const char *key, int32_t 
 	return number >= INT32_MIN && number <= INT32_MAX ? (int32_t)number : otherwise;
 }
 
+/* Observers write ASCII.  Other bytes may be control characters, which a terminal obeys. */
 static void rank_text(char *to, size_t size, const struct json_value *json, const char *key)
 {
 	snprintf(to, size, "%s", json_get_text(json, key, ""));
+	for (; *to != '\0'; to++)
+		if (*to < ' ' || *to > '~')
+			*to = '?';
 }
 
 /* ---------------------------------------------------------------------- metadata -- */
@@ -81,7 +85,7 @@ static int32_t *rank_world(const struct json_value *args, int32_t nranks)
 	const struct json_value *at = list && list->kind == JSON_ARRAY ? list->child : NULL;
 	int32_t *world, n = 0;
 
-	if (at == NULL || nranks <= 0 || nranks > RANK_COMM_MOST)
+	if (at == NULL || nranks <= 0)
 		return NULL;
 	world = calloc((size_t)nranks, sizeof(*world));
 	for (; world != NULL && at != NULL && n < nranks; at = at->next)
@@ -112,7 +116,7 @@ static int rank_take_comm(struct trace_rank *rank, const struct json_value *args
 				    .rank = rank_int(args, "rank", 0),
 				    .nranks = rank_int(args, "ranks", 0)};
 	rank_text(comm->name, sizeof(comm->name), args, "id");
-	if (comm->rank < 0 || comm->rank >= comm->nranks) {
+	if (comm->rank < 0 || comm->rank >= comm->nranks || comm->nranks > TRACE_RANKS_MOST) {
 		comm->nranks = 1;
 		comm->rank = 0;
 	}

@@ -417,6 +417,14 @@ static coll_result_t timeline_join(struct timeline_user *user, const char *path,
 	return COLL_SUCCESS;
 }
 
+/* Has the pattern the rank in it?  %% is a percent sign. */
+static int path_has_rank(const char *pattern)
+{
+	while ((pattern = strchr(pattern, '%')) != NULL && pattern[1] && pattern[1] != 'r')
+		pattern += 2;
+	return pattern && pattern[1] == 'r';
+}
+
 static coll_result_t timeline_path(const coll_observer_host_t *host, char path[TIMELINE_PATH],
 				   coll_error_t *err)
 {
@@ -424,7 +432,7 @@ static coll_result_t timeline_path(const coll_observer_host_t *host, char path[T
 
 	if (!pattern || !pattern[0])
 		pattern = "timeline.%r.json";
-	if (host->nranks > 1 && !strstr(pattern, "%r"))
+	if (host->nranks > 1 && !path_has_rank(pattern))
 		return error_fill(err, COLL_ERR_INVALID_ARGUMENT,
 				  "the timeline '%s' is one file for all ranks: expected %%r (the "
 				  "rank) in its name, as in job.%%r.json",

@@ -97,9 +97,11 @@ struct row_flow {
 	int32_t peer;
 	uint8_t sends, lane;
 	uint64_t count;
+	uint64_t turn; /* when it was last counted; 0: free */
 };
 
-enum { ROW_FLOWS = 4096 };
+/* A flow stands at one of ROW_FLOW_PLACES places from its hash on. */
+enum { ROW_FLOWS = 4096, ROW_FLOW_PLACES = 16 };
 
 /* What is open, by hash.  The size is a power of 2, or 0. */
 struct row_table {
@@ -108,7 +110,8 @@ struct row_table {
 };
 
 struct rows {
-	struct row_flow flow[ROW_FLOWS]; /* by hash; a newer call takes the place */
+	struct row_flow flow[ROW_FLOWS]; /* by hash; a new one takes the place of the oldest */
+	uint64_t flow_turn;
 	struct row_group *group;
 	int groups;
 	struct row_table table;

@@ -565,7 +565,9 @@ static void text_failure(struct timeline *t, const struct timeline_record *recor
 /* Ends the timeline at its bound: a mark says so in the file. */
 static int text_is_full(struct timeline *t, const struct timeline_record *record)
 {
-	const uint64_t size = t->file.size + t->used + TIMELINE_RESERVE;
+	const struct timeline_more *more = record->more;
+	const uint64_t ranks = more && more->nranks > 0 ? (uint64_t)more->nranks * TEXT_RANK : 0;
+	const uint64_t size = t->file.size + t->used + TIMELINE_RESERVE + ranks;
 
 	if (t->full || size < t->file.limit)
 		return t->full;
@@ -585,14 +587,16 @@ void timeline_text_event(struct timeline *t, const struct timeline_record *recor
 {
 	if (!text_reserve(t, TIMELINE_EVENT))
 		return;
-	if (record->what == COLL_OBSERVE_COMM)
+	if (record->what == COLL_OBSERVE_COMM && record->phase == COLL_OBSERVED_END)
 		text_comm(t, record);
-	else if (record->what == COLL_OBSERVE_FAILURE)
-		text_failure(t, record);
 	else if (record->phase == COLL_OBSERVED_END && rows_find(&t->rows, record))
 		text_end(t, record);
 	else if (text_is_full(t, record))
 		t->left_out++;
+	else if (record->what == COLL_OBSERVE_COMM)
+		text_comm(t, record);
+	else if (record->what == COLL_OBSERVE_FAILURE)
+		text_failure(t, record);
 	else if (record->phase == COLL_OBSERVED_ISSUED)
 		text_issued(t, record);
 	else if (record->phase == COLL_OBSERVED_BEGIN)

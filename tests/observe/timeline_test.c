@@ -24,6 +24,7 @@ enum { THREADS = 4, CALLS = 2000, FLOOD = 200000, TURNS = 100, FIRST_OPENS = 2, 
 
 static const coll_observer_t *timeline;
 static char directory[256], file_option[300], last_warning[4096];
+static int64_t file_bytes = INT64_C(1) << 30;
 static int warnings;
 
 /* ---------------------------------------------------------------------- the core -- */
@@ -37,7 +38,7 @@ static const char *host_option(const coll_observer_host_t *host, const char *key
 static int64_t host_option_int(const coll_observer_host_t *host, const char *key)
 {
 	(void)host;
-	return strcmp(key, "bytes") == 0 ? INT64_C(1) << 30 : 0;
+	return strcmp(key, "bytes") == 0 ? file_bytes : 0;
 }
 
 static void host_log(const coll_observer_host_t *host, int32_t level, const char *text)
@@ -69,6 +70,8 @@ static const coll_observer_host_t host = {.size = sizeof(host),
 static coll_observer_host_t hosts[FIRST_OPENS];
 static _Atomic int first_open;
 
+static uint64_t stream;
+
 static int64_t now_ns(void)
 {
 	struct timespec now;
@@ -94,6 +97,7 @@ static void tell(void *state, uint32_t what, int phase, uint64_t comm, uint64_t 
 				 .peer = -1,
 				 .count = 4,
 				 .bytes = 16,
+				 .stream = stream,
 				 .algorithm = "ring",
 				 .text = "a \"text\"\twith \xff bytes"};
 
@@ -271,6 +275,35 @@ static void test_lost_ends(void)
 	timeline->close(state);
 	ok(ended || count("\"lost\":0,"), "after a loss a call ends when later calls have");
 	is_whole("lost ends");
+}
+
+/* Communicators and streams come and go. */
+static void test_many(void)
+{
+	void *state;
+	struct stat st;
+
+	file_bytes = 512 << 10;
+	state = begin("bound");
+	for (uint64_t i = 1; i <= 4000; i++) {
+		tell(state, COLL_OBSERVE_COMM, COLL_OBSERVED_BEGIN, i, 0);
+		tell(state, COLL_OBSERVE_FAILURE, COLL_OBSERVED_BEGIN, i, 0);
+		tell(state, COLL_OBSERVE_COMM, COLL_OBSERVED_END, i, 0);
+	}
+	timeline->close(state);
+	file_bytes = INT64_C(1) << 30;
+	is_whole("bound");
+	ok(!stat(file_option, &st) && st.st_size <= 512 << 10,
+	   "the bound is of communicators, too");
+	state = begin("streams");
+	for (stream = 1; stream <= 5000; stream++) {
+		tell(state, COLL_OBSERVE_CALL, COLL_OBSERVED_BEGIN, 1, stream);
+		tell(state, COLL_OBSERVE_CALL, COLL_OBSERVED_END, 1, stream);
+	}
+	stream = 0;
+	timeline->close(state);
+	is_whole("streams");
+	is_int(count("\"cat\":\"call\""), 5000, "calls on many streams, one after the other");
 }
 
 static void test_again(void)
@@ -479,6 +512,7 @@ int main(void)
 	test_threads();
 	test_flood();
 	test_lost_ends();
+	test_many();
 	test_again();
 	test_hang();
 	test_turns();

@@ -159,6 +159,8 @@ has "is refused" err "the timeline 'link.0.json' cannot be written: its name is 
 check "and nothing is where it leads" test ! -e "$dir/other"
 check "a name for all ranks" sh -c 'COLL_TIMELINE=all.json "$1" run -n 2 "$2" 2>err' sh "$coll" "$traced"
 has "is refused" err "the timeline 'all.json' is one file for all ranks: expected %r"
+check "a percent sign and an r" sh -c 'COLL_TIMELINE=all%%r.json "$1" run -n 2 "$2" 2>err' sh "$coll" "$traced"
+has "are no rank" err "the timeline 'all%%r.json' is one file for all ranks: expected %r"
 check "a directory that is not there" sh -c 'COLL_TIMELINE=no/%r.json "$1" run -n 2 "$2" 2>err' sh "$coll" "$traced"
 has "is a warning" err "cannot be written: No such file or directory"
 if [ "$(id -u)" -eq 0 ] && mkdir -p small && mount -t tmpfs -o size=64k none small 2>/dev/null; then

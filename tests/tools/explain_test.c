@@ -304,21 +304,27 @@ static void test_malformed(void)
 	    "3 3 allreduce\n"
 	    "4 4 allreduce float32 0 4 16 - - done 1.000 1.5 1.001 ring x\n"
 	    "5 5 allreduce float32 0 4 16 - - done 1.000 1.000 1.001 ring \x1b[31mred\n"
+	    "7 7 allreduce float32 0 4 16 - - done 4611686018427387.000 1.000 1.001 ring x\n"
+	    "8 8 allreduce float32 0 4 16 - - done 1.000 1.000 1.001 ring \xc2\x9bm \x9bm "
+	    "\xc3\x9b\n"
 	    "6 6 allreduce float32 0 4");
 	end();
 	begin(7, 2, 0, 8, "timed out");
 	end();
 	group();
 	is_int(e.ndumps, 1, "one dump");
-	is_int(e.dump[0].nops, 1, "with one good line");
+	is_int(e.dump[0].nops, 2, "with two good lines");
 	is_str(e.dump[0].op[0].what, "?[31mred", "without control characters");
-	is_int((int64_t)e.notes, 6, "a note for each fault");
+	is_str(e.dump[0].op[1].what, "??m ?m \xc3\x9b",
+	       "also those beyond ASCII, in UTF-8 and alone");
+	is_int((int64_t)e.notes, 7, "a note for each fault");
 	has_str(e.note[0], ":5: column state is 'runing', expected queued, running", "a state");
 	has_str(e.note[1], ":6: column count is '99999999999999999999'", "a number");
 	has_str(e.note[2], ":7: the line ends before its column dtype", "a short line");
 	has_str(e.note[3], ":8: column started is '1.5', expected a time", "a time");
-	has_str(e.note[4], ":10: the file is cut in this line", "a line without end");
-	has_str(e.note[5], ":2: the head does not say", "a head");
+	has_str(e.note[4], ":10: column issued is '4611686018427387.000'", "a time far away");
+	has_str(e.note[5], ":12: the file is cut in this line", "a line without end");
+	has_str(e.note[6], ":2: the head does not say", "a head");
 	drop();
 }
 

@@ -371,6 +371,19 @@ static void test_again(void)
 	is_int(job.n, 2, "two communicators of one id");
 	ok(job.comm[0].n == 2 && job.comm[1].n == 2, "each with both ranks");
 	ok(job.comm[0].most == 3 && job.comm[1].most == 4, "the older files first");
+	is_int((int64_t)e.notes, 0, "no note");
+	drop();
+
+	/* The first file of rank 1 is not there. */
+	for (int r = 0; r < 2; r++)
+		for (int k = r; k < 2; k++) {
+			begin(r, 2, 100 * k, 8, "timed out");
+			collectives(3 + k, 1, 1699999990);
+			end();
+		}
+	group();
+	is_int((int64_t)e.notes, 1, "one note if a file is missing");
+	has_str(e.note[0], "rank 0 has 2 files of this id, rank 1 has 1", "it names the ranks");
 	drop();
 }
 

@@ -296,6 +296,44 @@ static void test_messages(void)
 	drop();
 }
 
+/* The dump of the peer of `peer`, with messages of different tags. */
+static char *text_of_messages(const char *kind, int peer, int n)
+{
+	size_t size = 0;
+	char *all = NULL;
+	FILE *out = open_memstream(&all, &size);
+
+	begin(!peer, 2, 0, COLL_ERR_TIMEOUT, "timed out");
+	for (int i = 0; i < n; i++) {
+		op(0, kind, peer, i, "running");
+		if (i % 100 == 99 || i == n - 1) {
+			fwrite(text, 1, used, out);
+			used = 0;
+		}
+	}
+	fclose(out);
+	return all;
+}
+
+/* As many messages as a file may have, each of which is compared with all others no more than with a few. */
+static void test_many_messages(void)
+{
+	char *own = text_of_messages("irecv", 1, 40000),
+	     *other = text_of_messages("isend", 0, 39999);
+	const struct explain_comm *comm;
+
+	alarm(120);
+	explain_read(&e, "coll-aa-comm-0-rank-0-pid-1.txt", own, strlen(own));
+	explain_read(&e, "coll-aa-comm-0-rank-1-pid-1.txt", other, strlen(other));
+	comm = group();
+	is_int(comm->nlonely, 1, "one of 40000 messages has no partner");
+	ok(comm->lonely[0].op->tag == 39999, "the last");
+	alarm(0);
+	free(own);
+	free(other);
+	drop();
+}
+
 static void test_malformed(void)
 {
 	begin(0, 2, 0, 8, "timed out");
@@ -394,6 +432,7 @@ int main(void)
 	test_missing_and_named();
 	test_differs();
 	test_messages();
+	test_many_messages();
 	test_malformed();
 	test_running();
 	test_again();

@@ -84,6 +84,7 @@ module coll
    integer(c_int32_t), parameter :: COLL_SPLIT_NOCOLOR = -1
 
    ! of coll_get_counters
+   integer(c_int32_t), parameter :: COLL_COUNT_NONE      = -1
    integer(c_int32_t), parameter :: COLL_COUNT_ALL       = 0
    integer(c_int32_t), parameter :: COLL_COUNT_ISEND     = 256
    integer(c_int32_t), parameter :: COLL_COUNT_IRECV     = 257

@@ -615,6 +615,7 @@ COLL_API coll_result_t coll_comm_native_handle(coll_comm_t comm, void **handle);
 
 /* What coll_get_counters counts: values of coll_counters_t.kind beside COLL_KIND_*. */
 enum {
+	COLL_COUNT_NONE = -1,   /* not a value */
 	COLL_COUNT_ALL = 0,     /* all kinds together */
 	COLL_COUNT_ISEND = 256, /* messages of coll_isend */
 	COLL_COUNT_IRECV = 257, /* messages of coll_irecv */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -27,11 +28,13 @@ enum {
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
+	pthread_mutex_t hosts; /* guards timeline_user.is_dead against timeline_warn */
 	struct timeline *first;
 	pthread_t thread;
 	pid_t process; /* 0: nothing is begun in this process */
-	int users, stop;
-} timelines = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	int users;
+	uint64_t thread_number; /* of the thread that writes: one with another number ends */
+} timelines = {.lock = PTHREAD_MUTEX_INITIALIZER, .hosts = PTHREAD_MUTEX_INITIALIZER};
 
 void timeline_warn(struct timeline *timeline, const char *fmt, ...)
 {
@@ -42,8 +45,12 @@ void timeline_warn(struct timeline *timeline, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
+	pthread_mutex_lock(&timelines.hosts);
+	while (user && user->is_dead)
+		user = user->next;
 	if (user)
 		user->host->log(user->host, COLL_LOG_WARN, text);
+	pthread_mutex_unlock(&timelines.hosts);
 }
 
 /* ---------------------------------------------------------------------- the ring -- */
@@ -82,13 +89,14 @@ static void ring_begin(struct timeline *timeline)
 		timeline->ring[i].turn = i;
 }
 
-/* Turns the records of the ring into text. */
+/* Turns the records that are in the ring now into text; what comes meanwhile waits for the next time. */
 static void ring_drain(struct timeline *timeline)
 {
 	const uint64_t lost = atomic_load_explicit(&timeline->lost, memory_order_relaxed);
+	const uint64_t head = atomic_load_explicit(&timeline->head, memory_order_relaxed);
 	uint64_t at = timeline->tail;
 
-	for (;;) {
+	while (at != head) {
 		struct timeline_record *record = &timeline->ring[at & (TIMELINE_RECORDS - 1)];
 
 		if (atomic_load_explicit(&record->turn, memory_order_acquire) != at + 1)
@@ -99,9 +107,8 @@ static void ring_drain(struct timeline *timeline)
 		atomic_store_explicit(&timeline->tail, ++at, memory_order_relaxed);
 	}
 	atomic_store_explicit(&timeline->crowded, 0, memory_order_relaxed);
-	if (lost != timeline->swept)
+	if (lost)
 		timeline_text_sweep(timeline);
-	timeline->swept = lost;
 }
 
 /* A signal between the thread's look and its sleep is lost; the thread then comes after TIMELINE_EVERY_MS. */
@@ -212,6 +219,50 @@ static void timeline_event(void *state, const coll_observed_t *event)
 	ring_ask(timeline, place, event->what == COLL_OBSERVE_FAILURE);
 }
 
+/* ------------------------------------------------------------------------- the end -- */
+
+static void timeline_release(struct timeline *timeline)
+{
+	free(timeline->ring);
+	free(timeline->text);
+	timeline->ring = NULL;
+	timeline->text = NULL;
+	timeline->room = timeline->used = 0;
+}
+
+static void timeline_end(struct timeline *timeline)
+{
+	ring_drain(timeline);
+	timeline_text_end(timeline);
+	timeline_file_write(timeline);
+	timeline_file_close(timeline);
+}
+
+/* Takes the user from its timeline, which ends with the last one, as the thread does with the last user of all. */
+static void timeline_leave(struct timeline_user *user)
+{
+	struct timeline *timeline = user->timeline;
+	struct timeline_user **at = &timeline->users;
+	const uint64_t lost = atomic_load(&timeline->lost);
+
+	if (!user->next && timeline->users == user) {
+		timeline_end(timeline);
+		if (lost)
+			timeline_warn(timeline,
+				      "the timeline '%s' lacks %llu events, which came faster than "
+				      "they could be written",
+				      timeline->path, (unsigned long long)lost);
+		timeline_release(timeline);
+	}
+	while (*at != user)
+		at = &(*at)->next;
+	*at = user->next;
+	free(user);
+	timelines.users--;
+	if (timelines.users == 0)
+		timelines.thread_number++;
+}
+
 /* ---------------------------------------------------------------------- the thread -- */
 
 static void timelines_write(void)
@@ -223,15 +274,33 @@ static void timelines_write(void)
 		}
 }
 
+/* Ends the users that timelines_abandon has left.  The thread then ends alone if it was for them. */
+static void timelines_reap(void)
+{
+	const int had_users = timelines.users > 0;
+
+	for (struct timeline *timeline = timelines.first; timeline; timeline = timeline->next)
+		for (struct timeline_user *user = timeline->users, *next; user; user = next) {
+			next = user->next;
+			if (user->is_dead)
+				timeline_leave(user);
+		}
+	if (had_users && timelines.users == 0)
+		pthread_detach(pthread_self());
+}
+
 static void *timelines_run(void *arg)
 {
+	const uint64_t number = (uintptr_t)arg;
 	int every_ms = TIMELINE_FIRST_MS;
 
-	(void)arg;
 	pthread_mutex_lock(&timelines.lock);
-	while (!timelines.stop) {
-		clock_cond_wait(&timelines.wake, &timelines.lock, clock_deadline(every_ms));
+	while (timelines.thread_number == number) {
 		timelines_write();
+		timelines_reap();
+		if (timelines.thread_number != number)
+			break;
+		clock_cond_wait(&timelines.wake, &timelines.lock, clock_deadline(every_ms));
 		every_ms = every_ms * 2 < TIMELINE_EVERY_MS ? every_ms * 2 : TIMELINE_EVERY_MS;
 	}
 	pthread_mutex_unlock(&timelines.lock);
@@ -249,25 +318,30 @@ static int timelines_start(void)
 	pthread_attr_setstacksize(&attr, TIMELINE_STACK);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	timelines.stop = 0;
-	code = pthread_create(&timelines.thread, &attr, timelines_run, NULL);
+	code = pthread_create(&timelines.thread, &attr, timelines_run,
+			      (void *)(uintptr_t)timelines.thread_number);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return code;
 }
 
 /* A process that fork has made has no thread, and its parent's timelines are not its own. */
-static void timelines_here(void)
+static void timelines_in_child(void)
 {
 	const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
 
-	if (timelines.process == getpid())
-		return;
 	timelines.lock = fresh;
+	timelines.hosts = fresh;
 	timelines.first = NULL;
 	timelines.users = 0;
+	timelines.process = 0;
 	clock_cond_init(&timelines.wake);
-	timelines.process = getpid();
+}
+
+static void timelines_once(void)
+{
+	clock_cond_init(&timelines.wake);
+	pthread_atfork(NULL, NULL, timelines_in_child);
 }
 
 /* --------------------------------------------------------------- open() and close() -- */
@@ -289,15 +363,6 @@ static struct timeline *timelines_find(const char *path)
 	timeline->next = timelines.first;
 	timelines.first = timeline;
 	return timeline;
-}
-
-static void timeline_release(struct timeline *timeline)
-{
-	free(timeline->ring);
-	free(timeline->text);
-	timeline->ring = NULL;
-	timeline->text = NULL;
-	timeline->room = timeline->used = 0;
 }
 
 static coll_result_t timeline_begin(struct timeline *timeline, const coll_observer_host_t *host,
@@ -325,14 +390,6 @@ static coll_result_t timeline_begin(struct timeline *timeline, const coll_observ
 	return COLL_SUCCESS;
 }
 
-static void timeline_end(struct timeline *timeline)
-{
-	ring_drain(timeline);
-	timeline_text_end(timeline);
-	timeline_file_write(timeline);
-	timeline_file_close(timeline);
-}
-
 /* Adds a user to the timeline of the path.  The caller has the lock. */
 static coll_result_t timeline_join(struct timeline_user *user, const char *path, coll_error_t *err)
 {
@@ -352,11 +409,20 @@ static coll_result_t timeline_join(struct timeline_user *user, const char *path,
 		return error_fill(err, COLL_ERR_SYSTEM, "the thread of a timeline cannot start");
 	}
 	timelines.users++;
+	timelines.process = getpid();
 	user->timeline = timeline;
 	user->next = timeline->users;
 	timeline->users = user;
 	timeline_file_write(timeline);
 	return COLL_SUCCESS;
+}
+
+/* Has the pattern the rank in it?  %% is a percent sign. */
+static int path_has_rank(const char *pattern)
+{
+	while ((pattern = strchr(pattern, '%')) != NULL && pattern[1] && pattern[1] != 'r')
+		pattern += 2;
+	return pattern && pattern[1] == 'r';
 }
 
 static coll_result_t timeline_path(const coll_observer_host_t *host, char path[TIMELINE_PATH],
@@ -366,7 +432,7 @@ static coll_result_t timeline_path(const coll_observer_host_t *host, char path[T
 
 	if (!pattern || !pattern[0])
 		pattern = "timeline.%r.json";
-	if (host->nranks > 1 && !strstr(pattern, "%r"))
+	if (host->nranks > 1 && !path_has_rank(pattern))
 		return error_fill(err, COLL_ERR_INVALID_ARGUMENT,
 				  "the timeline '%s' is one file for all ranks: expected %%r (the "
 				  "rank) in its name, as in job.%%r.json",
@@ -377,6 +443,7 @@ static coll_result_t timeline_path(const coll_observer_host_t *host, char path[T
 static coll_result_t timeline_open(const coll_observer_host_t *host, void **state,
 				   coll_error_t *err)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct timeline_user *user;
 	char path[TIMELINE_PATH];
 	coll_result_t code = timeline_path(host, path, err);
@@ -387,7 +454,7 @@ static coll_result_t timeline_open(const coll_observer_host_t *host, void **stat
 	if (!user)
 		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory for a timeline");
 	user->host = host;
-	timelines_here();
+	pthread_once(&once, timelines_once);
 	if (clock_lock_within(&timelines.lock, TIMELINE_LOCK_MS)) {
 		code = timeline_join(user, path, err);
 		pthread_mutex_unlock(&timelines.lock);
@@ -403,25 +470,25 @@ static coll_result_t timeline_open(const coll_observer_host_t *host, void **stat
 	return code;
 }
 
-static void timeline_leave(struct timeline_user *user)
+/* The thread has the lock and is within a file system that hangs.  It ends the user when it comes back. */
+static void timelines_abandon(struct timeline_user *user)
 {
-	struct timeline *timeline = user->timeline;
-	struct timeline_user **at = &timeline->users;
-	const uint64_t lost = atomic_load(&timeline->lost);
+	const int locked = clock_lock_within(&timelines.hosts, TIMELINE_LOCK_MS);
 
-	if (!user->next && timeline->users == user) {
-		timeline_end(timeline);
-		if (lost)
-			timeline_warn(timeline,
-				      "the timeline '%s' lacks %llu events, which came faster than "
-				      "they could be written",
-				      timeline->path, (unsigned long long)lost);
-		timeline_release(timeline);
-	}
-	while (*at != user)
-		at = &(*at)->next;
-	*at = user->next;
-	free(user);
+	atomic_store(&user->is_dead, 1);
+	if (locked)
+		pthread_mutex_unlock(&timelines.hosts);
+}
+
+/* The thread may wait for the lock while another timeline hangs; it ends after that. */
+static void timelines_join(pthread_t thread)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += TIMELINE_LOCK_MS / 1000;
+	if (pthread_timedjoin_np(thread, NULL, &until))
+		pthread_detach(thread);
 }
 
 static void timeline_close(void *state)
@@ -429,16 +496,18 @@ static void timeline_close(void *state)
 	pthread_t thread;
 	int last;
 
-	pthread_mutex_lock(&timelines.lock);
+	if (!clock_lock_within(&timelines.lock, TIMELINE_LOCK_MS)) {
+		timelines_abandon(state);
+		return;
+	}
 	thread = timelines.thread;
 	timeline_leave(state);
-	last = --timelines.users == 0;
-	timelines.stop = last;
+	last = timelines.users == 0;
 	if (last)
-		pthread_cond_signal(&timelines.wake);
+		pthread_cond_broadcast(&timelines.wake);
 	pthread_mutex_unlock(&timelines.lock);
 	if (last)
-		pthread_join(thread, NULL);
+		timelines_join(thread);
 }
 
 /* A program that ends without coll_comm_destroy leaves whole files, too. */

@@ -57,7 +57,7 @@ struct timeline_record {
 enum row_class { ROW_CALLS, ROW_STREAM, ROW_STEPS, ROW_COPIES, ROW_WAITS, ROW_MESSAGES, ROW_FREE };
 
 /* So many things on rows of the same name may be under way at a time; more are counted as lost. */
-enum { ROW_LANES = 256, ROW_NONE = -1 };
+enum { ROW_LANES = 256, ROW_COMM_LANES = 2, ROW_NONE = -1 };
 
 /* Rows of the same name: each shows one thing at a time. */
 struct row_group {
@@ -83,6 +83,11 @@ struct row_comm {
 	uint64_t comm;
 	int32_t nranks, rank;
 	uint64_t hash; /* the same on all ranks: of the job and the communicator's name */
+	/* Of each lane the newest call that has ended, and when it was issued. */
+	struct {
+		uint64_t number;
+		int64_t issued_ns;
+	} ended[ROW_COMM_LANES];
 	char name[32];
 };
 
@@ -92,9 +97,11 @@ struct row_flow {
 	int32_t peer;
 	uint8_t sends, lane;
 	uint64_t count;
+	uint64_t turn; /* when it was last counted; 0: free */
 };
 
-enum { ROW_FLOWS = 4096 };
+/* A flow stands at one of ROW_FLOW_PLACES places from its hash on. */
+enum { ROW_FLOWS = 4096, ROW_FLOW_PLACES = 16 };
 
 /* What is open, by hash.  The size is a power of 2, or 0. */
 struct row_table {
@@ -103,7 +110,8 @@ struct row_table {
 };
 
 struct rows {
-	struct row_flow flow[ROW_FLOWS]; /* by hash; a newer call takes the place */
+	struct row_flow flow[ROW_FLOWS]; /* by hash; a new one takes the place of the oldest */
+	uint64_t flow_turn;
 	struct row_group *group;
 	int groups;
 	struct row_table table;
@@ -116,6 +124,13 @@ struct rows {
 int16_t rows_awaited(struct rows *rows, const struct timeline_record *wait);
 /* Is the call of this step or copy still under way? */
 int rows_has_call(struct rows *rows, const struct row_open *open);
+/* Takes note of a call that ends. */
+void rows_note_end(struct rows *rows, const struct row_open *call);
+/*
+ * Has the call ended, though no END has come?  Calls beside each other are of one group, which is issued as a whole: so a call
+ * has ended when a later one has that was issued after its begin.
+ */
+int rows_is_past(struct rows *rows, const struct row_open *call);
 /* The number of the thread's row of waits, from 1 on. */
 int rows_thread(const struct rows *rows, const struct row_open *open);
 /* Returns the thing that has begun, or NULL. */
@@ -155,8 +170,9 @@ struct timeline_file {
 /* A communicator of open(), and those that are made from it. */
 struct timeline_user {
 	struct timeline *timeline;
-	const coll_observer_host_t *host;
+	const coll_observer_host_t *host; /* gone if is_dead */
 	struct timeline_user *next;
+	_Atomic int is_dead; /* 1: close() has left the user to the thread */
 };
 
 /* The file of a rank. */
@@ -174,8 +190,7 @@ struct timeline {
 	char host[256], backend[64];
 	int32_t rank, nranks;
 	uint64_t left_out; /* events after the bound */
-	uint64_t swept; /* of the lost events: those whose rows timeline_text_sweep has seen to */
-	int full;       /* 1: the bound is reached */
+	int full;          /* 1: the bound is reached */
 	struct timeline_file file;
 	struct rows rows;
 	char *text;
@@ -199,7 +214,7 @@ void timeline_file_close(struct timeline *timeline);
 /* Writes the clocks and the name of the rank. */
 void timeline_text_begin(struct timeline *timeline);
 void timeline_text_event(struct timeline *timeline, const struct timeline_record *record);
-/* After events were lost: ends the steps and copies on the rows whose call has ended. */
+/* After events were lost: ends the calls, steps and copies on the rows whose END was lost, as far as later events tell. */
 void timeline_text_sweep(struct timeline *timeline);
 /* Ends what is still open on the rows, and writes the clocks again. */
 void timeline_text_end(struct timeline *timeline);

@@ -149,6 +149,27 @@ void rows_end(struct rows *rows, struct row_open *open)
 
 /* ----------------------------------------------------------------------- the rows -- */
 
+static int rows_is_idle(const struct row_group *group)
+{
+	static const uint64_t idle[ROW_LANES / WORD];
+
+	return !memcmp(group->busy, idle, sizeof(idle));
+}
+
+/* Threads and streams have no end that is told of: the rows of one that does nothing now are taken from it. */
+static int rows_group_idle(struct rows *rows, enum row_class what, uint64_t of)
+{
+	for (int i = 0; i < rows->groups; i++) {
+		const enum row_class now = rows->group[i].what;
+
+		if ((now == ROW_WAITS || now == ROW_STREAM) && rows_is_idle(&rows->group[i])) {
+			rows->group[i] = (struct row_group){.what = what, .of = of};
+			return i;
+		}
+	}
+	return ROW_NONE;
+}
+
 static int rows_group(struct rows *rows, enum row_class what, uint64_t of)
 {
 	struct row_group *more;
@@ -162,7 +183,7 @@ static int rows_group(struct rows *rows, enum row_class what, uint64_t of)
 			return i;
 		}
 	if (rows->groups == ROWS_GROUPS_MOST)
-		return ROW_NONE;
+		return rows_group_idle(rows, what, of);
 	more = realloc(rows->group, ((size_t)rows->groups + 1) * sizeof(*more));
 	if (!more)
 		return ROW_NONE;
@@ -232,6 +253,32 @@ const struct row_comm *rows_comm(const struct rows *rows, uint64_t comm)
 	return &unknown;
 }
 
+static struct row_comm *rows_comm_of(struct rows *rows, const struct row_open *call)
+{
+	const struct row_comm *comm = rows_comm(rows, call->comm);
+
+	return comm->rank >= 0 && call->lane_of < ROW_COMM_LANES ? &rows->comm[comm - rows->comm]
+								 : NULL;
+}
+
+void rows_note_end(struct rows *rows, const struct row_open *call)
+{
+	struct row_comm *comm = rows_comm_of(rows, call);
+
+	if (!comm || call->number <= comm->ended[call->lane_of].number)
+		return;
+	comm->ended[call->lane_of].number = call->number;
+	comm->ended[call->lane_of].issued_ns = call->issued_ns;
+}
+
+int rows_is_past(struct rows *rows, const struct row_open *call)
+{
+	const struct row_comm *comm = rows_comm_of(rows, call);
+
+	return comm && comm->ended[call->lane_of].number > call->number &&
+	       comm->ended[call->lane_of].issued_ns > rows_time(rows, call, 0);
+}
+
 /* FNV-1a. */
 static uint64_t rows_hash(uint64_t job, const char *text)
 {
@@ -261,13 +308,11 @@ int rows_add_comm(struct rows *rows, uint64_t comm, const struct timeline_more *
 /* The rows of the communicator stay in the file, and serve no other communicator. */
 static void rows_remove_groups(struct rows *rows, uint64_t comm)
 {
-	static const uint64_t idle[ROW_LANES / WORD];
-
 	for (int i = 0; i < rows->groups; i++) {
 		struct row_group *group = &rows->group[i];
 
 		if (group->of == comm && group->what != ROW_STREAM && group->what != ROW_WAITS &&
-		    !memcmp(group->busy, idle, sizeof(idle)))
+		    rows_is_idle(group))
 			group->what = ROW_FREE;
 	}
 }
@@ -290,9 +335,40 @@ static uint64_t rows_mix(uint64_t hash, uint64_t value)
 	return hash ^ hash >> 29;
 }
 
+static int rows_flow_is(const struct row_flow *a, const struct row_flow *b)
+{
+	return a->turn && a->comm == b->comm && a->lane == b->lane && a->number == b->number &&
+	       a->peer == b->peer && a->sends == b->sends;
+}
+
+/* Returns the place of the flow, or gives it the place of the oldest around. */
+static struct row_flow *rows_flow_at(struct rows *rows, const struct row_flow *key, uint64_t hash)
+{
+	struct row_flow *oldest = NULL;
+
+	for (uint64_t i = 0; i < ROW_FLOW_PLACES; i++) {
+		struct row_flow *flow = &rows->flow[(hash + i) % ROW_FLOWS];
+
+		if (rows_flow_is(flow, key)) {
+			oldest = flow;
+			break;
+		}
+		if (!oldest || flow->turn < oldest->turn)
+			oldest = flow;
+	}
+	if (!rows_flow_is(oldest, key))
+		*oldest = *key;
+	oldest->turn = ++rows->flow_turn;
+	return oldest;
+}
+
 uint64_t rows_flow(struct rows *rows, const struct timeline_record *record)
 {
-	const uint8_t sends = record->step == COLL_STEP_SEND;
+	const struct row_flow key = {.comm = record->comm,
+				     .number = record->number,
+				     .lane = record->lane,
+				     .peer = record->peer,
+				     .sends = record->step == COLL_STEP_SEND};
 	const struct row_comm *comm;
 	struct row_flow *flow;
 	uint64_t hash;
@@ -302,18 +378,11 @@ uint64_t rows_flow(struct rows *rows, const struct timeline_record *record)
 		return 0;
 	comm = rows_comm(rows, record->comm);
 	hash = rows_mix(rows_mix(comm->hash + record->lane, record->number),
-			(uint64_t)(uint32_t)record->peer << 1 | (uint64_t)sends);
-	flow = &rows->flow[hash % ROW_FLOWS];
-	if (flow->comm != record->comm || flow->lane != record->lane ||
-	    flow->number != record->number || flow->peer != record->peer || flow->sends != sends)
-		*flow = (struct row_flow){.comm = record->comm,
-					  .number = record->number,
-					  .lane = record->lane,
-					  .peer = record->peer,
-					  .sends = sends};
+			(uint64_t)(uint32_t)record->peer << 1 | (uint64_t)key.sends);
+	flow = rows_flow_at(rows, &key, hash);
 	hash = rows_mix(comm->hash + record->lane, record->collective);
-	hash = rows_mix(hash, (uint64_t)(uint32_t)(sends ? comm->rank : record->peer));
-	hash = rows_mix(hash, (uint64_t)(uint32_t)(sends ? record->peer : comm->rank));
+	hash = rows_mix(hash, (uint64_t)(uint32_t)(key.sends ? comm->rank : record->peer));
+	hash = rows_mix(hash, (uint64_t)(uint32_t)(key.sends ? record->peer : comm->rank));
 	return rows_mix(hash, flow->count++) | 1;
 }
 

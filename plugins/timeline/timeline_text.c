@@ -221,39 +221,6 @@ void timeline_text_begin(struct timeline *t)
 	text_clock(t, "begin");
 }
 
-/* A communicator: the ranks in the job of its ranks. */
-static void text_comm(struct timeline *t, const struct timeline_record *record)
-{
-	const struct timeline_more *more = record->more;
-
-	if (!more || record->phase != COLL_OBSERVED_BEGIN) {
-		rows_remove_comm(&t->rows, record->comm);
-		return;
-	}
-	if (rows_add_comm(&t->rows, record->comm, more) ||
-	    !text_reserve(t, TEXT_STRINGS + (size_t)more->nranks * TEXT_RANK)) {
-		atomic_fetch_add(&t->lost, 1);
-		return;
-	}
-	text_start(t, "M", 0);
-	text_member(t, ",\"name\":\"coll_comm\",\"args\":{\"comm\":", record->comm);
-	text_put(t, ",\"id\":");
-	text_put_quoted(t, more->comm_id, 256);
-	text_put(t, ",\"job\":\"");
-	text_put_hex(t, more->job, 16);
-	text_put(t, "\",\"backend\":");
-	text_put_quoted(t, more->backend, 256);
-	text_member(t, ",\"rank\":", (uint64_t)more->rank);
-	text_member(t, ",\"ranks\":", (uint64_t)more->nranks);
-	text_member(t, ",\"parent\":", more->parent);
-	text_put(t, ",\"world_ranks\":[");
-	for (int32_t i = 0; more->world_ranks && i < more->nranks; i++) {
-		text_put(t, i ? "," : "");
-		text_put_int(t, more->world_ranks[i]);
-	}
-	text_put(t, "]}}");
-}
-
 /* Names a row when something stands on it first. */
 static void text_row(struct timeline *t, const struct row_open *open)
 {
@@ -489,6 +456,8 @@ static void text_end(struct timeline *t, const struct timeline_record *record)
 	if (!open)
 		return; /* its BEGIN is counted as lost, or came before the timeline */
 	text_end_event(t, open, record->time_ns, record);
+	if (record->what == COLL_OBSERVE_CALL)
+		rows_note_end(&t->rows, open);
 	rows_end(&t->rows, open);
 }
 
@@ -503,6 +472,71 @@ static void text_issued(struct timeline *t, const struct timeline_record *record
 	open = rows_begin(&t->rows, record);
 	if (open)
 		open->issued_ns = record->time_ns;
+}
+
+/* ------------------------------------------------------------------- lost events -- */
+
+/* Was the thing's END lost?  At the END of a communicator all that is open on it has ended, but waits. */
+static int text_is_over(struct timeline *t, const struct row_open *open, uint64_t ended_comm)
+{
+	if (ended_comm)
+		return open->what && open->what != COLL_OBSERVE_WAIT && open->comm == ended_comm;
+	if (open->group == ROW_NONE)
+		return 0;
+	switch (open->what) {
+	case COLL_OBSERVE_CALL: return rows_is_past(&t->rows, open);
+	case COLL_OBSERVE_STEP:
+	case COLL_OBSERVE_COPY: return !rows_has_call(&t->rows, open);
+	default: return 0;
+	}
+}
+
+/* Ends what is over: on the communicator, or on all if it is 0.  An entry that goes has another move into its place. */
+static void text_end_lost(struct timeline *t, uint64_t ended_comm, int64_t now_ns)
+{
+	for (size_t i = 0; i < t->rows.table.size; i++) {
+		struct row_open *open = &t->rows.table.open[i];
+
+		while (text_is_over(t, open, ended_comm) && text_reserve(t, TIMELINE_EVENT)) {
+			if (open->group != ROW_NONE)
+				text_end_event(t, open, now_ns, NULL);
+			rows_end(&t->rows, open);
+		}
+	}
+}
+
+/* A communicator: the ranks in the job of its ranks. */
+static void text_comm(struct timeline *t, const struct timeline_record *record)
+{
+	const struct timeline_more *more = record->more;
+
+	if (!more || record->phase != COLL_OBSERVED_BEGIN) {
+		text_end_lost(t, record->comm, record->time_ns);
+		rows_remove_comm(&t->rows, record->comm);
+		return;
+	}
+	if (rows_add_comm(&t->rows, record->comm, more) ||
+	    !text_reserve(t, TEXT_STRINGS + (size_t)more->nranks * TEXT_RANK)) {
+		atomic_fetch_add(&t->lost, 1);
+		return;
+	}
+	text_start(t, "M", 0);
+	text_member(t, ",\"name\":\"coll_comm\",\"args\":{\"comm\":", record->comm);
+	text_put(t, ",\"id\":");
+	text_put_quoted(t, more->comm_id, 256);
+	text_put(t, ",\"job\":\"");
+	text_put_hex(t, more->job, 16);
+	text_put(t, "\",\"backend\":");
+	text_put_quoted(t, more->backend, 256);
+	text_member(t, ",\"rank\":", (uint64_t)more->rank);
+	text_member(t, ",\"ranks\":", (uint64_t)more->nranks);
+	text_member(t, ",\"parent\":", more->parent);
+	text_put(t, ",\"world_ranks\":[");
+	for (int32_t i = 0; more->world_ranks && i < more->nranks; i++) {
+		text_put(t, i ? "," : "");
+		text_put_int(t, more->world_ranks[i]);
+	}
+	text_put(t, "]}}");
 }
 
 static void text_instant(struct timeline *t, const char *name, int64_t time_ns)
@@ -531,7 +565,9 @@ static void text_failure(struct timeline *t, const struct timeline_record *recor
 /* Ends the timeline at its bound: a mark says so in the file. */
 static int text_is_full(struct timeline *t, const struct timeline_record *record)
 {
-	const uint64_t size = t->file.size + t->used + TIMELINE_RESERVE;
+	const struct timeline_more *more = record->more;
+	const uint64_t ranks = more && more->nranks > 0 ? (uint64_t)more->nranks * TEXT_RANK : 0;
+	const uint64_t size = t->file.size + t->used + TIMELINE_RESERVE + ranks;
 
 	if (t->full || size < t->file.limit)
 		return t->full;
@@ -551,14 +587,16 @@ void timeline_text_event(struct timeline *t, const struct timeline_record *recor
 {
 	if (!text_reserve(t, TIMELINE_EVENT))
 		return;
-	if (record->what == COLL_OBSERVE_COMM)
+	if (record->what == COLL_OBSERVE_COMM && record->phase == COLL_OBSERVED_END)
 		text_comm(t, record);
-	else if (record->what == COLL_OBSERVE_FAILURE)
-		text_failure(t, record);
 	else if (record->phase == COLL_OBSERVED_END && rows_find(&t->rows, record))
 		text_end(t, record);
 	else if (text_is_full(t, record))
 		t->left_out++;
+	else if (record->what == COLL_OBSERVE_COMM)
+		text_comm(t, record);
+	else if (record->what == COLL_OBSERVE_FAILURE)
+		text_failure(t, record);
 	else if (record->phase == COLL_OBSERVED_ISSUED)
 		text_issued(t, record);
 	else if (record->phase == COLL_OBSERVED_BEGIN)
@@ -573,21 +611,9 @@ static int64_t text_now(void)
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* An entry that goes has another move into its place. */
 void timeline_text_sweep(struct timeline *t)
 {
-	const int64_t now = text_now();
-
-	for (size_t i = 0; i < t->rows.table.size; i++) {
-		struct row_open *open = &t->rows.table.open[i];
-
-		while ((open->what == COLL_OBSERVE_STEP || open->what == COLL_OBSERVE_COPY) &&
-		       open->group != ROW_NONE && !rows_has_call(&t->rows, open) &&
-		       text_reserve(t, TIMELINE_EVENT)) {
-			text_end_event(t, open, now, NULL);
-			rows_end(&t->rows, open);
-		}
-	}
+	text_end_lost(t, 0, text_now());
 }
 
 void timeline_text_end(struct timeline *t)

@@ -9,7 +9,7 @@
 # isend, an irecv, and the coll_wait and coll_request_free of both.  A group has 100 allreduces.
 limits="allreduce 1215 1000
 broadcast 1090 1000
-reduce 1130 1000
+reduce 1145 1000
 allgather 1295 1000
 reduce_scatter 1215 1000
 alltoall 1295 1000

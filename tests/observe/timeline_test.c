@@ -7,20 +7,24 @@
 #include <coll/introspect.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../lib/tap.h"
 
-enum { THREADS = 4, CALLS = 2000, FLOOD = 200000, TEXT = 1 << 20 };
+enum { THREADS = 4, CALLS = 2000, FLOOD = 200000, TURNS = 100, FIRST_OPENS = 2, TEXT = 1 << 20 };
 
 static const coll_observer_t *timeline;
 static char directory[256], file_option[300], last_warning[4096];
+static int64_t file_bytes = INT64_C(1) << 30;
 static int warnings;
 
 /* ---------------------------------------------------------------------- the core -- */
@@ -34,7 +38,7 @@ static const char *host_option(const coll_observer_host_t *host, const char *key
 static int64_t host_option_int(const coll_observer_host_t *host, const char *key)
 {
 	(void)host;
-	return strcmp(key, "bytes") == 0 ? INT64_C(1) << 30 : 0;
+	return strcmp(key, "bytes") == 0 ? file_bytes : 0;
 }
 
 static void host_log(const coll_observer_host_t *host, int32_t level, const char *text)
@@ -48,9 +52,8 @@ static void host_log(const coll_observer_host_t *host, int32_t level, const char
 static coll_result_t host_expand(const coll_observer_host_t *host, const char *pattern, char *out,
 				 uint64_t size, coll_error_t *err)
 {
-	(void)host;
 	(void)err;
-	snprintf(out, size, "%s", pattern);
+	snprintf(out, size, "%s%s", pattern, host->rank ? ".other" : "");
 	return COLL_SUCCESS;
 }
 
@@ -63,6 +66,11 @@ static const coll_observer_host_t host = {.size = sizeof(host),
 					  .option_int = host_option_int,
 					  .log = host_log,
 					  .expand = host_expand};
+
+static coll_observer_host_t hosts[FIRST_OPENS];
+static _Atomic int first_open;
+
+static uint64_t stream;
 
 static int64_t now_ns(void)
 {
@@ -89,6 +97,7 @@ static void tell(void *state, uint32_t what, int phase, uint64_t comm, uint64_t 
 				 .peer = -1,
 				 .count = 4,
 				 .bytes = 16,
+				 .stream = stream,
 				 .algorithm = "ring",
 				 .text = "a \"text\"\twith \xff bytes"};
 
@@ -235,6 +244,68 @@ static void test_flood(void)
 		ok(1, "nothing is lost");
 }
 
+/* Told are the begins of calls whose ends are lost. */
+static void test_lost_ends(void)
+{
+	static const char row_end[] = "{\"ph\":\"E\",\"pid\":0,\"tid\":1,";
+	void *state = begin("lost");
+	const char *end, *next;
+	int ended;
+
+	tell(state, COLL_OBSERVE_COMM, COLL_OBSERVED_BEGIN, 1, 0);
+	tell(state, COLL_OBSERVE_CALL, COLL_OBSERVED_ISSUED, 1, 1);
+	tell(state, COLL_OBSERVE_CALL, COLL_OBSERVED_BEGIN, 1, 1);
+	tell(state, COLL_OBSERVE_COMM, COLL_OBSERVED_END, 1, 0);
+	tell(state, COLL_OBSERVE_COMM, COLL_OBSERVED_BEGIN, 2, 0);
+	timeline->close(state);
+	end = strstr(read_all(), "\"unfinished\":1");
+	next = strstr(read_all(), "\"name\":\"coll_comm\",\"args\":{\"comm\":2");
+	ok(end && next && end < next, "a call ends with its communicator at the latest");
+	state = begin("lost2");
+	tell(state, COLL_OBSERVE_COMM, COLL_OBSERVED_BEGIN, 1, 0);
+	tell(state, COLL_OBSERVE_CALL, COLL_OBSERVED_BEGIN, 1, 1);
+	for (uint64_t i = 1; i <= FLOOD * 5; i++)
+		tell(state, COLL_OBSERVE_STEP, i % 2 ? COLL_OBSERVED_BEGIN : COLL_OBSERVED_END, 1,
+		     1);
+	for (uint64_t i = 2; i < 500 && !count(row_end); i++) {
+		call(state, 1, i);
+		usleep(20000);
+	}
+	ended = count(row_end) > 0;
+	timeline->close(state);
+	ok(ended || count("\"lost\":0,"), "after a loss a call ends when later calls have");
+	is_whole("lost ends");
+}
+
+/* Communicators and streams come and go. */
+static void test_many(void)
+{
+	void *state;
+	struct stat st;
+
+	file_bytes = 512 << 10;
+	state = begin("bound");
+	for (uint64_t i = 1; i <= 4000; i++) {
+		tell(state, COLL_OBSERVE_COMM, COLL_OBSERVED_BEGIN, i, 0);
+		tell(state, COLL_OBSERVE_FAILURE, COLL_OBSERVED_BEGIN, i, 0);
+		tell(state, COLL_OBSERVE_COMM, COLL_OBSERVED_END, i, 0);
+	}
+	timeline->close(state);
+	file_bytes = INT64_C(1) << 30;
+	is_whole("bound");
+	ok(!stat(file_option, &st) && st.st_size <= 512 << 10,
+	   "the bound is of communicators, too");
+	state = begin("streams");
+	for (stream = 1; stream <= 5000; stream++) {
+		tell(state, COLL_OBSERVE_CALL, COLL_OBSERVED_BEGIN, 1, stream);
+		tell(state, COLL_OBSERVE_CALL, COLL_OBSERVED_END, 1, stream);
+	}
+	stream = 0;
+	timeline->close(state);
+	is_whole("streams");
+	is_int(count("\"cat\":\"call\""), 5000, "calls on many streams, one after the other");
+}
+
 static void test_again(void)
 {
 	void *state = begin("again"), *other;
@@ -250,6 +321,143 @@ static void test_again(void)
 	timeline->close(state);
 	is_whole("again");
 	is_int(count("\"cat\":\"call\""), 4, "communicators at a time and in turn share a file");
+}
+
+/* pwrite for the timeline, as on a file system that hangs. */
+static _Atomic int pwrite_hangs, pwrites_hung;
+
+__attribute__((visibility("default"))) ssize_t pwrite64(int fd, const void *text, size_t size,
+							off64_t at)
+{
+	while (atomic_load(&pwrite_hangs)) {
+		atomic_store(&pwrites_hung, 1);
+		usleep(1000);
+	}
+	return syscall(SYS_pwrite64, fd, text, size, at);
+}
+
+__attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *text, size_t size,
+						      off_t at)
+{
+	return pwrite64(fd, text, size, at);
+}
+
+static void test_hang(void)
+{
+	void *state = begin("hangs");
+
+	atomic_store(&pwrite_hangs, 1);
+	call(state, 1, 1);
+	for (int ms = 0; ms < 20000 && !atomic_load(&pwrites_hung); ms++)
+		usleep(1000);
+	ok(atomic_load(&pwrites_hung), "a file system hangs");
+	alarm(60);
+	timeline->close(state);
+	alarm(0);
+	ok(atomic_load(&pwrite_hangs), "close returns before the file system does");
+	atomic_store(&pwrite_hangs, 0);
+	for (int ms = 0; ms < 20000 && count("\"at\":\"end\"") == 0; ms += 10)
+		usleep(10000);
+	is_whole("hangs");
+	is_int(count("\"cat\":\"call\""), 1, "the file is ended afterwards");
+	state = begin("hangs");
+	call(state, 1, 2);
+	timeline->close(state);
+	is_int(count("\"cat\":\"call\""), 2, "and used again");
+}
+
+/* The turns of test_turns: `close_turn` begins before its close, and `closed` has ended after it. */
+static _Atomic int close_turn, closed;
+
+static void *close_own(void *arg)
+{
+	atomic_fetch_add(&close_turn, 1);
+	timeline->close(arg);
+	atomic_fetch_add(&closed, 1);
+	return NULL;
+}
+
+static void *open_as(int rank)
+{
+	coll_observer_host_t *own = &hosts[rank];
+	coll_error_t err = {.size = sizeof(err)};
+	void *state = NULL;
+
+	*own = host;
+	own->rank = rank;
+	if (timeline->open(own, &state, &err))
+		bail_out("open: %s", err.text);
+	return state;
+}
+
+/* While a thread closes the last timeline, this one opens another, which lives until that close has returned. */
+static void test_turns(void)
+{
+	int in_time = 1;
+
+	snprintf(file_option, sizeof(file_option), "%s/turns", directory);
+	for (int i = 1; i <= TURNS && in_time; i++) {
+		void *own = open_as(0), *other;
+		pthread_t thread;
+
+		pthread_create(&thread, NULL, close_own, own);
+		while (atomic_load(&close_turn) < i)
+			sched_yield();
+		for (volatile int spin = 0; spin < i % 50 * 1000;)
+			spin++;
+		other = open_as(1);
+		for (int ms = 0; ms < 20000 && atomic_load(&closed) < i; ms++)
+			usleep(1000);
+		in_time = atomic_load(&closed) == i;
+		timeline->close(other);
+		pthread_join(thread, NULL);
+	}
+	ok(in_time, "a close returns while another thread's timeline lives");
+}
+
+static void *open_first(void *rank)
+{
+	void *state;
+
+	/* They come at the same time, as pthread_barrier_wait does not have them. */
+	atomic_fetch_add(&first_open, 1);
+	while (atomic_load(&first_open) < FIRST_OPENS)
+		continue;
+	state = open_as(*(int *)rank);
+	call(state, 1, 1);
+	timeline->close(state);
+	return NULL;
+}
+
+/* In a new process the first opens of several threads come at once. */
+static void first_opens(void)
+{
+	int rank[FIRST_OPENS];
+	pthread_t thread[FIRST_OPENS];
+
+	alarm(60);
+	for (int i = 0; i < FIRST_OPENS; i++) {
+		rank[i] = i;
+		pthread_create(&thread[i], NULL, open_first, &rank[i]);
+	}
+	for (int i = 0; i < FIRST_OPENS; i++)
+		pthread_join(thread[i], NULL);
+	_exit(0);
+}
+
+static void test_first_opens(void)
+{
+	int bad = 0;
+
+	snprintf(file_option, sizeof(file_option), "%s/first", directory);
+	for (int i = 0; i < TURNS / 4 && !bad; i++) {
+		const pid_t child = fork();
+
+		if (child == 0)
+			first_opens();
+		waitpid(child, &bad, 0);
+	}
+	is_int(bad, 0, "the first opens of a process may come at once");
 }
 
 static void test_fork(void)
@@ -303,7 +511,12 @@ int main(void)
 	test_events();
 	test_threads();
 	test_flood();
+	test_lost_ends();
+	test_many();
 	test_again();
+	test_hang();
+	test_turns();
+	test_first_opens();
 	test_fork();
 	test_while_it_runs();
 	snprintf(path, sizeof(path), "rm -rf %s", directory);

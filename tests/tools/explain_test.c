@@ -296,6 +296,44 @@ static void test_messages(void)
 	drop();
 }
 
+/* The dump of the peer of `peer`, with messages of different tags. */
+static char *text_of_messages(const char *kind, int peer, int n)
+{
+	size_t size = 0;
+	char *all = NULL;
+	FILE *out = open_memstream(&all, &size);
+
+	begin(!peer, 2, 0, COLL_ERR_TIMEOUT, "timed out");
+	for (int i = 0; i < n; i++) {
+		op(0, kind, peer, i, "running");
+		if (i % 100 == 99 || i == n - 1) {
+			fwrite(text, 1, used, out);
+			used = 0;
+		}
+	}
+	fclose(out);
+	return all;
+}
+
+/* As many messages as a file may have, each of which is compared with all others no more than with a few. */
+static void test_many_messages(void)
+{
+	char *own = text_of_messages("irecv", 1, 40000),
+	     *other = text_of_messages("isend", 0, 39999);
+	const struct explain_comm *comm;
+
+	alarm(120);
+	explain_read(&e, "coll-aa-comm-0-rank-0-pid-1.txt", own, strlen(own));
+	explain_read(&e, "coll-aa-comm-0-rank-1-pid-1.txt", other, strlen(other));
+	comm = group();
+	is_int(comm->nlonely, 1, "one of 40000 messages has no partner");
+	ok(comm->lonely[0].op->tag == 39999, "the last");
+	alarm(0);
+	free(own);
+	free(other);
+	drop();
+}
+
 static void test_malformed(void)
 {
 	begin(0, 2, 0, 8, "timed out");
@@ -304,21 +342,27 @@ static void test_malformed(void)
 	    "3 3 allreduce\n"
 	    "4 4 allreduce float32 0 4 16 - - done 1.000 1.5 1.001 ring x\n"
 	    "5 5 allreduce float32 0 4 16 - - done 1.000 1.000 1.001 ring \x1b[31mred\n"
+	    "7 7 allreduce float32 0 4 16 - - done 4611686018427387.000 1.000 1.001 ring x\n"
+	    "8 8 allreduce float32 0 4 16 - - done 1.000 1.000 1.001 ring \xc2\x9bm \x9bm "
+	    "\xc3\x9b\n"
 	    "6 6 allreduce float32 0 4");
 	end();
 	begin(7, 2, 0, 8, "timed out");
 	end();
 	group();
 	is_int(e.ndumps, 1, "one dump");
-	is_int(e.dump[0].nops, 1, "with one good line");
+	is_int(e.dump[0].nops, 2, "with two good lines");
 	is_str(e.dump[0].op[0].what, "?[31mred", "without control characters");
-	is_int((int64_t)e.notes, 6, "a note for each fault");
+	is_str(e.dump[0].op[1].what, "??m ?m \xc3\x9b",
+	       "also those beyond ASCII, in UTF-8 and alone");
+	is_int((int64_t)e.notes, 7, "a note for each fault");
 	has_str(e.note[0], ":5: column state is 'runing', expected queued, running", "a state");
 	has_str(e.note[1], ":6: column count is '99999999999999999999'", "a number");
 	has_str(e.note[2], ":7: the line ends before its column dtype", "a short line");
 	has_str(e.note[3], ":8: column started is '1.5', expected a time", "a time");
-	has_str(e.note[4], ":10: the file is cut in this line", "a line without end");
-	has_str(e.note[5], ":2: the head does not say", "a head");
+	has_str(e.note[4], ":10: column issued is '4611686018427387.000'", "a time far away");
+	has_str(e.note[5], ":12: the file is cut in this line", "a line without end");
+	has_str(e.note[6], ":2: the head does not say", "a head");
 	drop();
 }
 
@@ -365,6 +409,19 @@ static void test_again(void)
 	is_int(job.n, 2, "two communicators of one id");
 	ok(job.comm[0].n == 2 && job.comm[1].n == 2, "each with both ranks");
 	ok(job.comm[0].most == 3 && job.comm[1].most == 4, "the older files first");
+	is_int((int64_t)e.notes, 0, "no note");
+	drop();
+
+	/* The first file of rank 1 is not there. */
+	for (int r = 0; r < 2; r++)
+		for (int k = r; k < 2; k++) {
+			begin(r, 2, 100 * k, 8, "timed out");
+			collectives(3 + k, 1, 1699999990);
+			end();
+		}
+	group();
+	is_int((int64_t)e.notes, 1, "one note if a file is missing");
+	has_str(e.note[0], "rank 0 has 2 files of this id, rank 1 has 1", "it names the ranks");
 	drop();
 }
 
@@ -375,6 +432,7 @@ int main(void)
 	test_missing_and_named();
 	test_differs();
 	test_messages();
+	test_many_messages();
 	test_malformed();
 	test_running();
 	test_again();

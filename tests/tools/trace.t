@@ -159,6 +159,8 @@ has "is refused" err "the timeline 'link.0.json' cannot be written: its name is 
 check "and nothing is where it leads" test ! -e "$dir/other"
 check "a name for all ranks" sh -c 'COLL_TIMELINE=all.json "$1" run -n 2 "$2" 2>err' sh "$coll" "$traced"
 has "is refused" err "the timeline 'all.json' is one file for all ranks: expected %r"
+check "a percent sign and an r" sh -c 'COLL_TIMELINE=all%%r.json "$1" run -n 2 "$2" 2>err' sh "$coll" "$traced"
+has "are no rank" err "the timeline 'all%%r.json' is one file for all ranks: expected %r"
 check "a directory that is not there" sh -c 'COLL_TIMELINE=no/%r.json "$1" run -n 2 "$2" 2>err' sh "$coll" "$traced"
 has "is a warning" err "cannot be written: No such file or directory"
 if [ "$(id -u)" -eq 0 ] && mkdir -p small && mount -t tmpfs -o size=64k none small 2>/dev/null; then
@@ -237,6 +239,59 @@ wrong 1 "cannot write '/nosuch/x'" merge job.0.json -o /nosuch/x
 head -c 20000 job.1.json >cut.1.json
 check "a file that is cut is read as far as it goes" sh -c '"$1" trace report job.0.json cut.1.json 2>err >report' sh "$coll"
 has "with a word" err "'cut.1.json' ends amid an event"
+
+
+# made NAME RANK EVENTS: a timeline of the rank, which has a host of its own, with these events.  "pid" is added.
+made() {
+    {
+        echo '[{"ph":"M","tid":0,"name":"coll_clock","args":{"format":1,"at":"begin","clock":"c'"$2"'","host":"h'"$2"'","rank":'"$2"',"ranks":'"${ranks:-1}"',"monotonic_ns":1,"wall_ns":1}},'
+        echo '{"ph":"M","tid":0,"name":"coll_comm","args":{"comm":1,"id":"'"${id:-0}"'","job":"1","rank":'"$2"',"ranks":'"${ranks:-1}"'}},'
+        echo "$3,"
+        echo '{"ph":"M","tid":0,"name":"coll_clock","args":{"at":"end","clock":"c'"$2"'","host":"h'"$2"'","rank":'"$2"',"ranks":'"${ranks:-1}"'}}]'
+    } | sed "s/\"ph\"/\"pid\":$2,&/" >"$1"
+}
+# slice TID FROM TO NAME CATEGORY ARGUMENTS: its begin and end.
+slice() {
+    echo '{"ph":"B","tid":'"$1"',"ts":'"$2"',"cat":"'"$5"'","name":"'"$4"'","args":{"comm":1,'"$6"'}},'
+    echo '{"ph":"E","tid":'"$1"',"ts":'"$3"',"args":{"code":0}}'
+}
+lost='{"ph":"B","tid":1,"ts":1000,"cat":"call","name":"allreduce","args":{"comm":1,"number":1,"collective":1,"bytes":8}},
+{"ph":"E","tid":1,"ts":2000,"args":{"unfinished":1}},
+{"ph":"B","tid":1,"ts":900000,"cat":"call","name":"allreduce","args":{"comm":1,"number":2,"collective":2,"bytes":8}},
+{"ph":"E","tid":1,"ts":901000,"args":{"code":0}}'
+made lost.json 0 "$lost"
+"$coll" trace report --json lost.json >report.json
+is "after a call whose end was lost no call is under way" "$(get report.json communication_s)" 0.002
+
+ranks=2
+made drift.0.json 0 "$(slice 1 1000 1001 'send to 1' step '"sends":"0x11"')
+,$(slice 2 1050 1150 'recv from 1' step '"receives":"0x22"')"
+made drift.1.json 1 "$(slice 1 1200 1201 'send to 0' step '"sends":"0x22"')
+,$(slice 2 800 900 'recv from 0' step '"receives":"0x11"')"
+"$coll" trace report --json drift.0.json drift.1.json >report.json 2>err
+is "clocks that drift have no bound" "$(get report.json clocks 1 error_at_most_ns)" None
+has "and a note says so" err "the clock of host h1 drifts: .* wrong by at least 75.0 us"
+
+unset ranks
+made rooted.json 0 "$(slice 1 1000 2000 broadcast call '"number":1,"collective":1,"bytes":1000000')
+,$(slice 1 3000 4000 allgather call '"number":2,"collective":2,"bytes":1000000')"
+"$coll" trace report rooted.json >report
+has "a broadcast has no bus bandwidth" report '^broadcast +<= 1M +1 +1.000 +- '
+has "an allgather has one" report '^allgather +<= 1M +1 +1.000 +[0-9]'
+
+id=$(printf 'a\033[2J\302\233m\177')
+made names.json 0 "$(slice 1 1000 2000 allreduce call '"number":1,"collective":1,"bytes":8')"
+"$coll" trace report names.json >report
+has "a name cannot command a terminal" report 'of communicator a[?].2J[?]+m[?],'
+unset id
+ranks=2147483647
+made many.json 0 '{"ph":"B","tid":1,"ts":1000,"cat":"call","name":"allreduce","args":{"comm":1,"number":1,"collective":1,"bytes":8}}'
+"$coll" trace report many.json >report
+has "a communicator of too many ranks counts as one of a single rank" report 'begun by 1 of 1 ranks'
+unset ranks
+ln -s /dev/full full
+check "a device that is full" sh -c '! "$1" trace merge rooted.json -o full 2>err' sh "$coll"
+check "stays where it is" test -c full
 
 # ---- long files ----
 python3 - <<'END'

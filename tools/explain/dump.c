@@ -18,6 +18,9 @@
 
 enum { DUMP_LINE = 4096, DUMP_COLUMNS = 24, DUMP_RANKS_MAX = 1 << 24 };
 
+/* Sums and multiples of times do not overflow below it. */
+#define DUMP_SECONDS_MAX (INT64_MAX / 20000)
+
 enum column {
 	COLUMN_NUMBER,
 	COLUMN_COLLECTIVE,
@@ -100,6 +103,20 @@ static void text_grow(struct explain *e)
 	free(old);
 }
 
+/* Does a terminal obey the byte?  In UTF-8 0xc2 begins the control characters 0x80 to 0x9f; alone they are of Latin-1. */
+static int text_is_control(const char *bytes, size_t n, size_t i)
+{
+	const unsigned char c = (unsigned char)bytes[i];
+	const unsigned char before = i > 0 ? (unsigned char)bytes[i - 1] : 0;
+	const unsigned char after = i + 1 < n ? (unsigned char)bytes[i + 1] : 0;
+
+	if (c == 0xc2)
+		return after >= 0x80 && after <= 0x9f;
+	if (c >= 0x80 && c <= 0x9f)
+		return before < 0x80 || before == 0xc2;
+	return c < ' ' || c == 0x7f;
+}
+
 const char *explain_text(struct explain *e, const char *bytes, size_t n)
 {
 	char plain[DUMP_LINE];
@@ -107,9 +124,8 @@ const char *explain_text(struct explain *e, const char *bytes, size_t n)
 
 	if (n >= sizeof(plain))
 		n = sizeof(plain) - 1;
-	/* A terminal obeys control characters. */
 	for (size_t i = 0; i < n; i++)
-		plain[i] = (unsigned char)bytes[i] < ' ' || bytes[i] == 0x7f ? '?' : bytes[i];
+		plain[i] = text_is_control(bytes, n, i) ? '?' : bytes[i];
 	if (2 * e->texts >= e->buckets)
 		text_grow(e);
 	at = &e->bucket[text_find(e, plain, n)];
@@ -187,7 +203,7 @@ static int dump_time(const char *word, int64_t *ms)
 	s = strtoll(word, &end, 10);
 	if (*end == '.' && strspn(end + 1, "0123456789") == 3 && end[4] == '\0')
 		fraction = strtoll(end + 1, &end, 10);
-	if (errno != 0 || end == word || *end != '\0' || s < 0 || s > INT64_MAX / 2000)
+	if (errno != 0 || end == word || *end != '\0' || s < 0 || s > DUMP_SECONDS_MAX)
 		return -1;
 	*ms = s * 1000 + fraction;
 	return 0;

@@ -49,6 +49,29 @@ static int group_is_twice(const struct explain_dump *a, const struct explain_dum
 	       a->nops == b->nops && strcmp(a->host, b->host) == 0;
 }
 
+/* The n-th files of ranks belong together only if each rank has all of its files. */
+static void group_compare_counts(struct explain *e)
+{
+	const struct explain_dump *first = NULL, *last = NULL;
+
+	for (int i = 0; i < e->ndumps; i++) {
+		const struct explain_dump *d = &e->dump[i];
+
+		if (i + 1 < e->ndumps && group_order(d, d + 1) == 0 && d->rank == d[1].rank)
+			continue; /* not the newest file of the rank */
+		if (first == NULL || group_order(first, d) != 0) {
+			first = d;
+		} else if (d->again != first->again && last != first) {
+			explain_note(e,
+				     "communicator %s: rank %d has %d files of this id, rank %d "
+				     "has %d: a rank's file may stand beside files of another "
+				     "communicator that had the same id",
+				     d->comm, first->rank, first->again + 1, d->rank, d->again + 1);
+			last = first;
+		}
+	}
+}
+
 /* Numbers the files of each rank, and drops what was given twice. */
 static void group_number(struct explain *e)
 {
@@ -69,6 +92,7 @@ static void group_number(struct explain *e)
 		e->dump[n++] = *d;
 	}
 	e->ndumps = n;
+	group_compare_counts(e);
 	qsort(e->dump, (size_t)e->ndumps, sizeof(*e->dump), group_by_number);
 }
 

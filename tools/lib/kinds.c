@@ -53,12 +53,16 @@ int kinds_adds_parts(int32_t kind)
 	return kinds_is_v(kind) && kinds_at(kind)->send == KIND_ONE;
 }
 
-int kinds_is_barrier(int32_t kind)
+int kinds_is_mutual(int32_t kind)
 {
 	const int one_sided = KIND_ROOT_SENDS | KIND_ROOT_RECEIVES | KIND_P2P | KIND_SCAN;
 
-	return kinds_is_collective(kind) && !kinds_is_v(kind) &&
-	       !(kinds_at(kind)->traits & one_sided);
+	return kinds_is_collective(kind) && !(kinds_at(kind)->traits & one_sided);
+}
+
+int kinds_is_barrier(int32_t kind)
+{
+	return kinds_is_mutual(kind) && !kinds_is_v(kind);
 }
 
 /* The buffers of v-forms hold the parts of all ranks already. */

@@ -11,6 +11,8 @@ int32_t kinds_find(const char *name);
 const char *kinds_name(int32_t kind);
 /* Is it a collective of all ranks? */
 int kinds_is_collective(int32_t kind);
+/* Does each rank of this collective get data of all others?  No: it has a root, or is a scan. */
+int kinds_is_mutual(int32_t kind);
 /* Does each rank of this collective wait for data of every other rank, whatever the counts are but 0? */
 int kinds_is_barrier(int32_t kind);
 /* Is there a count for each rank? */

@@ -9,7 +9,8 @@
  *
  *     (ab - ba) / 2,   and the error is at most   (ab + ba) / 2,
  *
- * if neither clock drifts while the job runs.  Hosts without messages both ways to the first host are shifted over other
+ * if neither clock drifts while the job runs.  If ab + ba is negative, one of them drifts by at least that much: then half of it
+ * is the least error, and the clock is marked.  Hosts without messages both ways to the first host are shifted over other
  * hosts, along the way with the least sum of errors.  What is left is shifted by the time of day, without a bound.
  *
  * Memory: messages and collectives are kept by their number until their other end is read, at most SAMPLES_MOST of
@@ -154,8 +155,8 @@ static int align_read(struct align *align, int i)
 
 		if (what < 0)
 			return -1;
-		if (what > 0)
-			align_take(align, slice, what == 2, source->clock_of[i]);
+		if (what == TRACE_BEGINS || what == TRACE_ENDS)
+			align_take(align, slice, what == TRACE_ENDS, source->clock_of[i]);
 	}
 	return got;
 }
@@ -191,7 +192,7 @@ static int64_t align_error(const struct align *align, int a, int b)
 
 	if (ab == INT64_MAX || ba == INT64_MAX)
 		return INT64_MAX;
-	return ab + ba > 0 ? (ab + ba + 1) / 2 : 0;
+	return (llabs(ab + ba) + 1) / 2;
 }
 
 /* Dijkstra's algorithm: takes the clock with the least error that is not done.  Returns -1 if none is left. */
@@ -231,6 +232,9 @@ static void align_shift(struct align *align, int *done, int64_t *error)
 			error[b] = error[a] + more;
 			source->clock[b].method = TRACE_BY_MESSAGES;
 			source->clock[b].bound_ns = error[b];
+			source->clock[b].drifts =
+				source->clock[a].drifts ||
+				align->least[a * n + b] + align->least[b * n + a] < 0;
 			source->clock[b].shift_ns = align_clamp(
 				source->clock[a].shift_ns -
 				(align->least[a * n + b] - align->least[b * n + a]) / 2);

@@ -58,40 +58,6 @@ static int export_rows(struct export *export, int32_t tid)
 	return 0;
 }
 
-/* Passes the slices of a rank. */
-static int export_file(struct trace_source *source, struct trace_file *file, struct export *export,
-		       export_take take)
-{
-	const int64_t shift_ns = trace_source_shift(source, file);
-	const struct trace_slice *slice;
-	int got;
-
-	if (trace_file_rewind(file) != 0)
-		return -1;
-	while ((got = trace_file_next(file)) > 0) {
-		const int what = file->pid == export->rank->pid
-					 ? trace_rank_take(export->rank, file, shift_ns, &slice)
-					 : 0;
-
-		if (what < 0 || (what > 0 && (export_rows(export, slice->tid) != 0 ||
-					      take(export, slice, what == 2) != 0)))
-			return -1;
-	}
-	return got;
-}
-
-static int export_rank(struct trace_source *source, struct export *export, export_take take)
-{
-	int code = 0;
-
-	for (int i = 0; i < source->files && code == 0; i++)
-		if (source->merged || source->file_pid[i] == export->rank->pid)
-			code = export_file(source, &source->file[i], export, take);
-	free(export->of_row);
-	free(export->steps_at);
-	return code;
-}
-
 /* Is it an operation of its own, no step of another? */
 static int export_is_call(const struct trace_slice *slice)
 {
@@ -111,6 +77,43 @@ static int64_t export_pass(struct export *export, const struct trace_slice *slic
 	if (ends && export->under_way == 0)
 		export->idle_ns = slice->end_ns;
 	return computed > 0 ? computed : 0;
+}
+
+/* Passes the slices of a rank. */
+static int export_file(struct trace_source *source, struct trace_file *file, struct export *export,
+		       export_take take)
+{
+	const int64_t shift_ns = trace_source_shift(source, file);
+	const struct trace_slice *slice;
+	int got;
+
+	if (trace_file_rewind(file) != 0)
+		return -1;
+	while ((got = trace_file_next(file)) > 0) {
+		const int what = file->pid == export->rank->pid
+					 ? trace_rank_take(export->rank, file, shift_ns, &slice)
+					 : 0;
+
+		if (what < 0 || (what > 0 && export_rows(export, slice->tid) != 0))
+			return -1;
+		if (what == TRACE_BREAKS)
+			export_pass(export, slice, 1);
+		else if (what > 0 && take(export, slice, what == TRACE_ENDS) != 0)
+			return -1;
+	}
+	return got;
+}
+
+static int export_rank(struct trace_source *source, struct export *export, export_take take)
+{
+	int code = 0;
+
+	for (int i = 0; i < source->files && code == 0; i++)
+		if (source->merged || source->file_pid[i] == export->rank->pid)
+			code = export_file(source, &source->file[i], export, take);
+	free(export->of_row);
+	free(export->steps_at);
+	return code;
 }
 
 /* -------------------------------------------------------------------------- GOAL -- */

@@ -42,7 +42,7 @@ static void merge_head(const struct trace_source *source, FILE *out)
 		merge_quoted(out, clock->host);
 		fprintf(out, ",\"method\":\"%s\",\"shift_ns\":%" PRId64 ",\"samples\":%" PRIu64,
 			merge_method(clock->method), clock->shift_ns, clock->samples);
-		if (clock->bound_ns >= 0)
+		if (clock->bound_ns >= 0 && !clock->drifts)
 			fprintf(out, ",\"error_at_most_ns\":%" PRId64 "}", clock->bound_ns);
 		else
 			fprintf(out, ",\"error_at_most_ns\":null}");
@@ -108,10 +108,10 @@ static int merge_one(struct trace_source *source, const struct trace_file *file,
 
 	if (what < 0)
 		return -1;
-	if (what == 2)
+	if (what == TRACE_ENDS)
 		merge_arrow(slice, 1, out);
 	merge_event(file, shift_ns, out);
-	if (what == 1)
+	if (what == TRACE_BEGINS)
 		merge_arrow(slice, 0, out);
 	return 0;
 }

@@ -6,7 +6,7 @@
 #include "lib/kinds.h"
 #include "trace/trace.h"
 
-enum { RANK_ROWS_MOST = 1 << 16, RANK_COMM_MOST = 1 << 24 };
+enum { RANK_ROWS_MOST = 1 << 16 };
 
 uint64_t trace_mix(uint64_t hash, uint64_t value)
 {
@@ -45,9 +45,13 @@ static int32_t rank_int(const struct json_value *json, const char *key, int32_t 
 	return number >= INT32_MIN && number <= INT32_MAX ? (int32_t)number : otherwise;
 }
 
+/* Observers write ASCII.  Other bytes may be control characters, which a terminal obeys. */
 static void rank_text(char *to, size_t size, const struct json_value *json, const char *key)
 {
 	snprintf(to, size, "%s", json_get_text(json, key, ""));
+	for (; *to != '\0'; to++)
+		if (*to < ' ' || *to > '~')
+			*to = '?';
 }
 
 /* ---------------------------------------------------------------------- metadata -- */
@@ -81,7 +85,7 @@ static int32_t *rank_world(const struct json_value *args, int32_t nranks)
 	const struct json_value *at = list && list->kind == JSON_ARRAY ? list->child : NULL;
 	int32_t *world, n = 0;
 
-	if (at == NULL || nranks <= 0 || nranks > RANK_COMM_MOST)
+	if (at == NULL || nranks <= 0)
 		return NULL;
 	world = calloc((size_t)nranks, sizeof(*world));
 	for (; world != NULL && at != NULL && n < nranks; at = at->next)
@@ -112,7 +116,7 @@ static int rank_take_comm(struct trace_rank *rank, const struct json_value *args
 				    .rank = rank_int(args, "rank", 0),
 				    .nranks = rank_int(args, "ranks", 0)};
 	rank_text(comm->name, sizeof(comm->name), args, "id");
-	if (comm->rank < 0 || comm->rank >= comm->nranks) {
+	if (comm->rank < 0 || comm->rank >= comm->nranks || comm->nranks > TRACE_RANKS_MOST) {
 		comm->nranks = 1;
 		comm->rank = 0;
 	}
@@ -256,14 +260,13 @@ int trace_rank_take(struct trace_rank *rank, const struct trace_file *file, int6
 	*slice = row;
 	if (file->ph == 'B') {
 		rank_begin(rank, row, file, at_ns);
-		return 1;
+		return TRACE_BEGINS;
 	}
 	if (row->begin_ns == 0 || row->end_ns != 0)
 		return 0; /* an end without its begin */
 	row->end_ns = at_ns > row->begin_ns ? at_ns : row->begin_ns;
 	row->code = rank_int(json_get(file->json, "args"), "code", 0);
-	/* What was still under way at the end of the file has not ended. */
-	return json_get(json_get(file->json, "args"), "unfinished") ? 0 : 2;
+	return json_get(json_get(file->json, "args"), "unfinished") ? TRACE_BREAKS : TRACE_ENDS;
 }
 
 void trace_rank_free(struct trace_rank *rank)

@@ -263,13 +263,17 @@ static void report_pass(struct report *report, const struct trace_slice *slice, 
 
 /* --------------------------------------------------------------------------- all -- */
 
-static int report_take(struct report *report, const struct trace_slice *slice, int ends)
+static int report_take(struct report *report, const struct trace_slice *slice,
+		       enum trace_phase phase)
 {
+	const int ends = phase == TRACE_ENDS;
 	const int p2p = slice->what == TRACE_MESSAGE || (slice->what == TRACE_CALL && !slice->key);
 	const double bytes = (double)slice->bytes, ns = (double)(slice->end_ns - slice->begin_ns);
 	struct report_row *row;
 
-	report_pass(report, slice, ends);
+	report_pass(report, slice, phase != TRACE_BEGINS);
+	if (phase == TRACE_BREAKS)
+		return 0;
 	if (slice->what == TRACE_CALL && slice->key != 0)
 		return report_collective(report, slice, ends);
 	if (!p2p || !ends)
@@ -287,7 +291,7 @@ static int report_read(struct report *report)
 	int what;
 
 	while ((what = trace_source_slice(report->source, &slice)) > 0)
-		if (report_take(report, slice, what == 2) != 0)
+		if (report_take(report, slice, (enum trace_phase)what) != 0)
 			return -1;
 	for (int i = 0; i < report->ranks; i++) {
 		report->comm_ns += (double)report->rank[i].comm_ns;

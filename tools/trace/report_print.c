@@ -20,6 +20,12 @@ static double print_seconds(const struct report *report)
 	return (double)(report->source->last_ns - report->source->first_ns) / 1e9;
 }
 
+/* From the last begin to the last end is the time of the data only if all ranks wait for all: a root may have ended before. */
+static int print_has_busbw(const struct report_row *row)
+{
+	return !kinds_is_collective(row->kind) || kinds_is_mutual(row->kind);
+}
+
 /* Bytes per nanosecond are gigabytes per second. */
 static double print_busbw(const struct report_row *row)
 {
@@ -108,8 +114,8 @@ static void print_clocks(const struct report *report)
 		printf("# clock of host %s: shifted by %.3f ms to that of %s, ", clock->host,
 		       (double)clock->shift_ns / 1e6, source->clock[0].host);
 		if (clock->method == TRACE_BY_MESSAGES)
-			printf("by %" PRIu64 " messages: wrong by at most %.1f us\n",
-			       clock->samples, (double)clock->bound_ns / 1e3);
+			printf("by %" PRIu64 " messages: wrong by at %s %.1f us\n", clock->samples,
+			       clock->drifts ? "least" : "most", (double)clock->bound_ns / 1e3);
 		else
 			printf("by the time of day: no messages bound its error\n");
 	}
@@ -118,14 +124,16 @@ static void print_clocks(const struct report *report)
 static void print_row(const struct report *report, const struct report_row *row)
 {
 	const int latest = report_latest(report, row);
-	char size[24], last[48] = "-";
+	char size[24], last[48] = "-", busbw[24] = "-";
 
 	if (latest >= 0)
 		snprintf(last, sizeof(last), "%" PRId32 " (%.0f %%)",
 			 report->source->rank[latest].pid,
 			 100 * print_share(row->late_ns[latest], row->wait_ns));
-	printf("%-16s %8s %9" PRIu64 " %10.3f %8.3f %11.1f %11.1f %11.3f  %s\n", print_name(row),
-	       print_size(row->size_class, size), row->count, row->bytes / 1e6, print_busbw(row),
+	if (print_has_busbw(row))
+		snprintf(busbw, sizeof(busbw), "%.3f", print_busbw(row));
+	printf("%-16s %8s %9" PRIu64 " %10.3f %8s %11.1f %11.1f %11.3f  %s\n", print_name(row),
+	       print_size(row->size_class, size), row->count, row->bytes / 1e6, busbw,
 	       report_percentile(row, 0.5) / 1e3, report_percentile(row, 0.99) / 1e3,
 	       row->wait_ns / 1e6, last);
 }
@@ -227,7 +235,10 @@ static void json_rows(struct json *json, const struct report *report)
 		json_int(json, "count", (int64_t)row->count);
 		json_int(json, "failed", (int64_t)row->failed);
 		json_number(json, "bytes", row->bytes);
-		json_number(json, "busbw_gbps", print_busbw(row));
+		if (print_has_busbw(row))
+			json_number(json, "busbw_gbps", print_busbw(row));
+		else
+			json_null(json, "busbw_gbps");
 		json_number(json, "median_us", report_percentile(row, 0.5) / 1e3);
 		json_number(json, "p99_us", report_percentile(row, 0.99) / 1e3);
 		json_number(json, "waiting_s", row->wait_ns / 1e9);
@@ -314,7 +325,7 @@ static void json_clocks(struct json *json, const struct trace_source *source)
 		json_object(json, NULL);
 		json_string(json, "host", clock->host);
 		json_int(json, "shift_ns", clock->shift_ns);
-		if (clock->bound_ns >= 0)
+		if (clock->bound_ns >= 0 && !clock->drifts)
 			json_int(json, "error_at_most_ns", clock->bound_ns);
 		else
 			json_null(json, "error_at_most_ns");

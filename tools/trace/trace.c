@@ -122,19 +122,28 @@ static int trace_is_input(const struct trace_source *source, const char *path)
 	return 0;
 }
 
+/* Is it a file, no device or pipe, which stay? */
+static int trace_is_file(FILE *out)
+{
+	struct stat st;
+
+	return fstat(fileno(out), &st) == 0 && S_ISREG(st.st_mode);
+}
+
 /* Writes what a function makes of the files.  A file that is not whole is not left behind. */
 static int trace_write(struct trace_source *source, const char *path,
 		       int (*make)(struct trace_source *source, FILE *out))
 {
 	const int to_stdout = strcmp(path, "-") == 0;
 	FILE *out;
-	int code, wrong;
+	int code, wrong, is_file;
 
 	if (!to_stdout && trace_is_input(source, path))
 		return trace_error("'%s' is one of the files that are read", path);
 	out = to_stdout ? stdout : fopen(path, "we");
 	if (out == NULL)
 		return trace_error("cannot write '%s': %s", path, strerror(errno));
+	is_file = trace_is_file(out);
 	code = make(source, out);
 	errno = 0;
 	wrong = ferror(out) | fflush(out);
@@ -142,7 +151,7 @@ static int trace_write(struct trace_source *source, const char *path,
 		wrong |= fclose(out);
 	if (wrong && code == 0)
 		code = trace_error("cannot write '%s': %s", path, strerror(errno));
-	if (code != 0 && !to_stdout)
+	if (code != 0 && !to_stdout && is_file)
 		remove(path);
 	return code;
 }
@@ -165,6 +174,12 @@ static void trace_note(const struct trace_source *source)
 		if (source->file[i].truncated)
 			fprintf(stderr, "coll trace: '%s' ends amid an event\n",
 				source->file[i].path);
+	for (int c = 0; c < source->clocks; c++)
+		if (source->clock[c].drifts)
+			fprintf(stderr,
+				"coll trace: the clock of host %s drifts: its messages fit no "
+				"shift, the best one is wrong by at least %.1f us\n",
+				source->clock[c].host, (double)source->clock[c].bound_ns / 1e3);
 	for (int i = 0; i < source->ranks; i++) {
 		const struct trace_rank *rank = &source->rank[i];
 

@@ -95,9 +95,12 @@ struct trace_rank {
 	int32_t rows;
 };
 
+/* What an event does to a slice.  BREAKS: the file has no END, since it was lost or the file ended before. */
+enum trace_phase { TRACE_BEGINS = 1, TRACE_ENDS = 2, TRACE_BREAKS = 3 };
+
 /*
- * Takes an event of the rank at an aligned time.  Returns 1 and the slice if one begins, 2 if one ends, else 0; -1 without
- * memory.  The slice is valid until the next call.
+ * Takes an event of the rank at an aligned time.  Returns a TRACE_* phase and the slice; 0: the event is of no slice; -1
+ * without memory.  The slice is valid until the next call.
  */
 int trace_rank_take(struct trace_rank *rank, const struct trace_file *file, int64_t shift_ns,
 		    const struct trace_slice **slice);
@@ -117,6 +120,7 @@ struct trace_clock {
 	enum trace_method method;
 	int64_t shift_ns; /* added to the times of the host */
 	int64_t bound_ns; /* the error is at most so long; -1: not known */
+	int drifts; /* 1: the messages contradict each other, so that the error may be longer */
 	int64_t mono_begin, wall_begin;
 	uint64_t samples; /* messages and collectives that the shift rests on */
 };
@@ -141,7 +145,7 @@ struct trace_source {
 int trace_source_open(struct trace_source *source, char **paths, int n);
 /* Goes to the next event of all.  Returns its file; NULL at the end, or with *failed after printing an error. */
 struct trace_file *trace_source_next(struct trace_source *source, int *failed);
-/* As trace_source_next, up to the next slice that begins (1) or ends (2).  Returns 0 at the end, -1 after an error. */
+/* As trace_source_next, up to the next slice.  Returns its TRACE_* phase, 0 at the end, -1 after an error. */
 int trace_source_slice(struct trace_source *source, const struct trace_slice **slice);
 int trace_source_rewind(struct trace_source *source);
 struct trace_rank *trace_source_rank(const struct trace_source *source, int32_t pid);

@@ -265,13 +265,19 @@ static void timeline_leave(struct timeline_user *user)
 
 /* ---------------------------------------------------------------------- the thread -- */
 
-static void timelines_write(void)
+/* Returns 1 if a ring is half full again: then the thread does not sleep. */
+static int timelines_write(void)
 {
+	int crowded = 0;
+
 	for (struct timeline *timeline = timelines.first; timeline; timeline = timeline->next)
 		if (timeline->users) {
 			ring_drain(timeline);
 			timeline_file_write(timeline);
+			crowded |= atomic_load(&timeline->head) - atomic_load(&timeline->tail) >
+				   TIMELINE_RECORDS / 2;
 		}
+	return crowded;
 }
 
 /* Ends the users that timelines_abandon has left.  The thread then ends alone if it was for them. */
@@ -296,11 +302,13 @@ static void *timelines_run(void *arg)
 
 	pthread_mutex_lock(&timelines.lock);
 	while (timelines.thread_number == number) {
-		timelines_write();
+		const int crowded = timelines_write();
+
 		timelines_reap();
 		if (timelines.thread_number != number)
 			break;
-		clock_cond_wait(&timelines.wake, &timelines.lock, clock_deadline(every_ms));
+		clock_cond_wait(&timelines.wake, &timelines.lock,
+				clock_deadline(crowded ? 0 : every_ms));
 		every_ms = every_ms * 2 < TIMELINE_EVERY_MS ? every_ms * 2 : TIMELINE_EVERY_MS;
 	}
 	pthread_mutex_unlock(&timelines.lock);

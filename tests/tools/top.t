@@ -252,6 +252,7 @@ finish
 
 # ------------------------------------------------------------------------ no page at all
 
+rm -f "$pages"/* # of ranks that were killed
 start env COLL_PAGE=no "$coll" run -n 2 -b tcp "$rank" late "$dir/go"
 sleep 0.3
 is "with page = no there is none" "$(ls "$pages")" ""

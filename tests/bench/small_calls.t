@@ -8,8 +8,8 @@
 # twentieth above the instructions of gcc 12 -O2.  A message is a send and a recv, half of both; a request is half of an
 # isend, an irecv, and the coll_wait and coll_request_free of both.  A group has 100 allreduces.
 limits="allreduce 1215 1000
-broadcast 1090 1000
-reduce 1145 1000
+broadcast 1115 1000
+reduce 1150 1000
 allgather 1295 1000
 reduce_scatter 1215 1000
 alltoall 1295 1000

@@ -55,7 +55,12 @@ static struct {
 
 struct page_comm *page_log_new(void)
 {
-	return calloc(1, PAGE_LOG);
+	void *log = NULL;
+
+	/* As it is aligned in a page. */
+	if (posix_memalign(&log, PAGE_BLOCK, PAGE_LOG))
+		return NULL;
+	return memset(log, 0, PAGE_LOG);
 }
 
 struct page_head *page_head(struct page *page)

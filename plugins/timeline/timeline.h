@@ -113,10 +113,10 @@ struct rows {
 	struct row_flow flow[ROW_FLOWS]; /* by hash; a new one takes the place of the oldest */
 	uint64_t flow_turn;
 	struct row_group *group;
-	int groups;
+	int groups, group_capacity;
 	struct row_table table;
 	struct row_comm *comm;
-	int comms;
+	int comms, comm_capacity;
 	int32_t tids;
 };
 

@@ -4,6 +4,7 @@
  * begins and ends pair, also if calls, steps or messages overlap.
  */
 #include "timeline.h"
+#include "base/array.h"
 
 #include <coll/introspect.h>
 
@@ -184,7 +185,7 @@ static int rows_group(struct rows *rows, enum row_class what, uint64_t of)
 		}
 	if (rows->groups == ROWS_GROUPS_MOST)
 		return rows_group_idle(rows, what, of);
-	more = realloc(rows->group, ((size_t)rows->groups + 1) * sizeof(*more));
+	more = array_grow(rows->group, rows->groups, &rows->group_capacity, sizeof(*more));
 	if (!more)
 		return ROW_NONE;
 	rows->group = more;
@@ -291,7 +292,8 @@ static uint64_t rows_hash(uint64_t job, const char *text)
 
 int rows_add_comm(struct rows *rows, uint64_t comm, const struct timeline_more *more)
 {
-	struct row_comm *list = realloc(rows->comm, ((size_t)rows->comms + 1) * sizeof(*list));
+	struct row_comm *list =
+		array_grow(rows->comm, rows->comms, &rows->comm_capacity, sizeof(*list));
 
 	if (!list)
 		return -1;

@@ -83,11 +83,12 @@ static void use_comm(const struct page_view *view, const struct page_comm *comm)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_input in = {data, size};
-	uint8_t *page = fuzz_memory(PATCHED);
+	static _Alignas(PAGE_BLOCK) uint8_t page[PATCHED];
 	const unsigned end = fuzz_up_to(&in, ENDS);
 	const int fd = memfd_create("page", MFD_CLOEXEC);
 	struct page_view *view;
 
+	memset(page, 0, sizeof(page));
 	make_page(page);
 	while (in.left) {
 		uint16_t at = 0;
@@ -102,7 +103,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			  : end       ? PATCHED
 				      : PAGE_BYTES))
 		exit(2);
-	free(page);
 	view = page_view_read(fd);
 	close(fd);
 	for (int i = 0; view && i < view->comms; i++)

@@ -251,10 +251,11 @@ static int32_t mpi_load(const char *name, coll_error_t *err)
 
 int32_t mpi_library_open(const coll_host_t *host, coll_error_t *err)
 {
+	const char *name = host->option_string(host, "library");
 	int32_t code;
 
 	pthread_mutex_lock(&mpi_library_lock);
-	code = mpi_load(host->option_string(host, "library"), err);
+	code = mpi_load(name ? name : MPI_DEFAULT_LIBRARY, err);
 	pthread_mutex_unlock(&mpi_library_lock);
 	return code;
 }

@@ -27,7 +27,7 @@ alone() {
         >"$dir/out" 2>"$dir/err" </dev/null
 }
 
-"$coll" info | grep -q '^  mpi\.library  *libmpi_abi\.so\.1$' ||
+"$coll" info --json | grep -q 'unset: libmpi_abi\.so\.1"' ||
     skip_all "the mpi backend was built with --with-mpi, for another MPI: see tests/mpi/matrix.t"
 alone A=
 has "no launcher: a sentence" "$dir/out" 'no launcher of MPI has started this process'

@@ -273,7 +273,6 @@ struct mpi_endpoint {
 	uint32_t ended;           /* peers with `ended` set */
 	int watch_fd;             /* epoll over the peers' pidfd; -1: none */
 	int64_t watch_next;       /* clock_tick_us() of the next look at it */
-	int broken;               /* 1: a rank has died, so the communicator cannot be freed */
 	uint64_t received;        /* bytes received by this progress() */
 	int closing;              /* 1: frames are taken and ignored */
 	int meets;                /* 1: it is being made, and no other at the same time */
@@ -426,6 +425,8 @@ int mpi_copy_out(const struct mpi_endpoint *ep, const struct mpi_call *call);
 
 /* ------------------------------------------------------------------- mpi_close.c -- */
 
+/* Frees the endpoint's communicator, unless a rank of any endpoint has died, for whom MPI_Comm_free might wait. */
+void mpi_free_comm(struct mpi_endpoint *ep);
 /* Adds an endpoint to the list of those that end when MPI is finalised, or to the list of the endpoint that was split. */
 void mpi_list_add(struct mpi_endpoint *ep);
 void mpi_close(void *ep, int64_t timeout_ms);

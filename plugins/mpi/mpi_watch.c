@@ -35,7 +35,6 @@ static void watch_dead(struct mpi_endpoint *ep, struct mpi_peer *peer, const cha
 	if (peer->bye_received)
 		return;
 	peer->dead = 1;
-	ep->broken = 1;
 	atomic_store(&watch_has_seen, 1);
 	mpi_fail(ep, peer, why);
 }

@@ -95,6 +95,16 @@ enum { MPI_HAS_PERSISTENT = 1 };
 
 enum { MPI_VERSION_TEXT = 64, MPI_PATH_TEXT = 256 };
 
+/* What was seen of a library, and no function of MPI tells. */
+struct mpi_traits {
+	/* 1: MPI_Iallgatherv does not end for some unequal counts, as in Intel MPI 2021.19 from three ranks on. */
+	int iallgatherv_hangs;
+	/* 1: some collectives of 2^31 bytes fail: MPI_Ibcast_c in MPICH 4.0, it and MPI_Ireduce_scatter_block_c in Intel MPI. */
+	int large_fails;
+	/* 1: the making of a persistent collective does not wait for other ranks, as the standard lets it. */
+	int init_is_local;
+};
+
 /* The functions of the opened MPI library, and its own version text. */
 struct mpi_library {
 #define MPI_MEMBER(function, member) __typeof__(function) *member;
@@ -104,12 +114,7 @@ struct mpi_library {
 	MPI_PERSISTENT_FUNCTIONS(MPI_MEMBER)
 	int (*query_cuda)(
 		void); /* MPIX_Query_cuda_support; NULL: the library has no such function */
-	/* 1: MPI_Iallgatherv does not end for some unequal counts, as in Intel MPI 2021.19 from three ranks on. */
-	int iallgatherv_hangs;
-	/* 1: some collectives of 2^31 bytes fail: MPI_Ibcast_c in MPICH 4.0, it and MPI_Ireduce_scatter_block_c in Intel MPI. */
-	int large_fails;
-	/* 1: the making of a persistent collective does not wait for other ranks, as the standard lets it. */
-	int init_is_local;
+	struct mpi_traits traits;
 	char version[MPI_VERSION_TEXT];
 	char path[MPI_PATH_TEXT];
 };

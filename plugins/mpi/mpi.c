@@ -120,10 +120,11 @@ static uint32_t mpi_memory(void *ep_)
 }
 
 static const coll_option_t mpi_options[] = {
+	/* The default depends on --with-mpi, so coll.conf cannot name it. */
 	{.key = "library",
-	 .fallback = MPI_DEFAULT_LIBRARY,
 	 .unit = "",
-	 .help = "the MPI library: a path, or a name for the loader to find",
+	 .help = "the MPI library: a path, or a name for the loader to find; "
+		 "unset: " MPI_DEFAULT_LIBRARY,
 	 .type = COLL_OPTION_STRING},
 	{.key = "native",
 	 .fallback = "copy",

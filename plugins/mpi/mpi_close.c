@@ -76,13 +76,18 @@ static void close_leave(struct mpi_endpoint *ep)
 	}
 }
 
+void mpi_free_comm(struct mpi_endpoint *ep)
+{
+	if (!mpi_watch_seen())
+		mpi.comm_free(&ep->comm);
+}
+
 /* Gives the endpoint's receives and communicator back, after all goodbyes. */
 static void close_end(struct mpi_endpoint *ep)
 {
 	mpi_slots_close(ep, clock_deadline(CLOSE_CANCEL_MS));
 	mpi_keep_close(ep);
-	if (!ep->broken)
-		mpi.comm_free(&ep->comm);
+	mpi_free_comm(ep);
 }
 
 /* Waits for all goodbyes, alone in MPI.  Returns 0 if one is missing at the deadline. */

@@ -105,9 +105,25 @@ static void mpi_note_version(struct mpi_library *lib)
 	while (n && lib->version[n - 1] == ' ')
 		n--;
 	lib->version[n] = '\0';
-	lib->iallgatherv_hangs = !strncmp(lib->version, "Intel", strlen("Intel"));
-	lib->large_fails = lib->iallgatherv_hangs || strstr(lib->version, "MPICH Version: 4.");
-	lib->init_is_local = lib->iallgatherv_hangs || strstr(lib->version, "MPICH");
+}
+
+/* What was seen of libraries, by words of their version text.  The first entry with words in the text counts. */
+static void mpi_note_traits(struct mpi_library *lib)
+{
+	static const struct {
+		const char *words;
+		struct mpi_traits traits;
+	} seen[] = {
+		{"Intel", {.iallgatherv_hangs = 1, .large_fails = 1, .init_is_local = 1}},
+		{"MPICH Version: 4.", {.large_fails = 1, .init_is_local = 1}},
+		{"MPICH", {.init_is_local = 1}},
+	};
+
+	for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++)
+		if (strstr(lib->version, seen[i].words)) {
+			lib->traits = seen[i].traits;
+			return;
+		}
 }
 
 static int32_t mpi_lacks(coll_error_t *err, const char *name, const char *symbol)
@@ -243,6 +259,7 @@ static int32_t mpi_load(const char *name, coll_error_t *err)
 		return code;
 	}
 	mpi_note_version(&lib);
+	mpi_note_traits(&lib);
 	symbol = dlsym(library, "MPIX_Query_cuda_support");
 	memcpy(&lib.query_cuda, &symbol, sizeof(symbol));
 	mpi = lib;
@@ -251,10 +268,11 @@ static int32_t mpi_load(const char *name, coll_error_t *err)
 
 int32_t mpi_library_open(const coll_host_t *host, coll_error_t *err)
 {
+	const char *name = host->option_string(host, "library");
 	int32_t code;
 
 	pthread_mutex_lock(&mpi_library_lock);
-	code = mpi_load(host->option_string(host, "library"), err);
+	code = mpi_load(name ? name : MPI_DEFAULT_LIBRARY, err);
 	pthread_mutex_unlock(&mpi_library_lock);
 	return code;
 }

@@ -190,7 +190,7 @@ static int32_t meet_in_world(struct mpi_endpoint *ep, int *ranks, coll_error_t *
 	if (!code)
 		code = meet_check_world(host, all, err);
 	ep->native = 1;
-	ep->keeps = MPI_HAS_PERSISTENT && mpi.init_is_local;
+	ep->keeps = MPI_HAS_PERSISTENT && mpi.traits.init_is_local;
 	ep->cuda = 1;
 	for (uint32_t r = 0; !code && r < host->nranks; r++) {
 		ranks[r] = all[r].rank;

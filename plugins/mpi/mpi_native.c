@@ -337,8 +337,8 @@ static int native_fits(const struct mpi_endpoint *ep, const coll_args_t *args)
 #ifdef MPI_NARROW
 	return !native_kinds[args->kind].vector && !native_is_large(ep, args);
 #else
-	return !(args->kind == COLL_KIND_ALLGATHERV && mpi.iallgatherv_hangs) &&
-	       !(mpi.large_fails && native_is_large(ep, args));
+	return !(args->kind == COLL_KIND_ALLGATHERV && mpi.traits.iallgatherv_hangs) &&
+	       !(mpi.traits.large_fails && native_is_large(ep, args));
 #endif
 }
 

@@ -3,10 +3,12 @@
  * mpi_plugin.h - types and functions that the files of the mpi backend share.
  *
  * One endpoint is one MPI communicator of its own, made from those ranks of MPI_COMM_WORLD that are ranks of the endpoint.
- * mpi_library.c opens an MPI library at run time, mpi_life.c starts and ends MPI, mpi_meet.c finds the ranks in
- * MPI_COMM_WORLD.  mpi_send.c and mpi_recv.c move messages in frames, mpi_watch.c learns of dead ranks, mpi_close.c ends an
- * endpoint.  mpi_native.c does whole collectives, and mpi_split.c makes the endpoints on which it does them for split
- * communicators.
+ * mpi.c has the backend's table.  mpi_library.c opens an MPI library at run time, mpi_narrow.c fills in for its functions with
+ * large counts, mpi_life.c starts and ends MPI, mpi_meet.c finds the ranks in MPI_COMM_WORLD.  mpi_send.c and mpi_recv.c move
+ * messages in frames, mpi_watch.c learns of dead ranks, mpi_close.c ends an endpoint.  mpi_native.c does whole collectives:
+ * mpi_type.c has their types and operations, mpi_buffer.c their buffers, mpi_keep.c the requests that it keeps.  mpi_split.c
+ * makes the endpoints on which it does them for split communicators.  mpi_header.h includes MPI's declarations: those of
+ * mpi_abi.h and mpi_large.h, or an mpi.h.
  *
  * MPI cannot take back a buffer of a message that is under way, but the core may take its buffers back at any time.  So MPI
  * gets memory of the plugin only: the sender copies a message into frames, and the receiver copies it out of them.
@@ -95,6 +97,16 @@ enum { MPI_HAS_PERSISTENT = 1 };
 
 enum { MPI_VERSION_TEXT = 64, MPI_PATH_TEXT = 256 };
 
+/* What was seen of a library, and no function of MPI tells. */
+struct mpi_traits {
+	/* 1: MPI_Iallgatherv does not end for some unequal counts, as in Intel MPI 2021.19 from three ranks on. */
+	int iallgatherv_hangs;
+	/* 1: some collectives of 2^31 bytes fail: MPI_Ibcast_c in MPICH 4.0, it and MPI_Ireduce_scatter_block_c in Intel MPI. */
+	int large_fails;
+	/* 1: the making of a persistent collective does not wait for other ranks, as the standard lets it. */
+	int init_is_local;
+};
+
 /* The functions of the opened MPI library, and its own version text. */
 struct mpi_library {
 #define MPI_MEMBER(function, member) __typeof__(function) *member;
@@ -104,12 +116,7 @@ struct mpi_library {
 	MPI_PERSISTENT_FUNCTIONS(MPI_MEMBER)
 	int (*query_cuda)(
 		void); /* MPIX_Query_cuda_support; NULL: the library has no such function */
-	/* 1: MPI_Iallgatherv does not end for some unequal counts, as in Intel MPI 2021.19 from three ranks on. */
-	int iallgatherv_hangs;
-	/* 1: some collectives of 2^31 bytes fail: MPI_Ibcast_c in MPICH 4.0, it and MPI_Ireduce_scatter_block_c in Intel MPI. */
-	int large_fails;
-	/* 1: the making of a persistent collective does not wait for other ranks, as the standard lets it. */
-	int init_is_local;
+	struct mpi_traits traits;
 	char version[MPI_VERSION_TEXT];
 	char path[MPI_PATH_TEXT];
 };
@@ -273,7 +280,6 @@ struct mpi_endpoint {
 	uint32_t ended;           /* peers with `ended` set */
 	int watch_fd;             /* epoll over the peers' pidfd; -1: none */
 	int64_t watch_next;       /* clock_tick_us() of the next look at it */
-	int broken;               /* 1: a rank has died, so the communicator cannot be freed */
 	uint64_t received;        /* bytes received by this progress() */
 	int closing;              /* 1: frames are taken and ignored */
 	int meets;                /* 1: it is being made, and no other at the same time */
@@ -426,6 +432,8 @@ int mpi_copy_out(const struct mpi_endpoint *ep, const struct mpi_call *call);
 
 /* ------------------------------------------------------------------- mpi_close.c -- */
 
+/* Frees the endpoint's communicator, unless a rank of any endpoint has died, for whom MPI_Comm_free might wait. */
+void mpi_free_comm(struct mpi_endpoint *ep);
 /* Adds an endpoint to the list of those that end when MPI is finalised, or to the list of the endpoint that was split. */
 void mpi_list_add(struct mpi_endpoint *ep);
 void mpi_close(void *ep, int64_t timeout_ms);

@@ -180,8 +180,7 @@ void mpi_split_close(struct mpi_endpoint *ep)
 	}
 	if (!mpi_is_forked() && mpi_enter()) {
 		mpi_keep_close(ep);
-		if (!ep->opened->broken && !mpi_watch_seen())
-			mpi.comm_free(&ep->comm);
+		mpi_free_comm(ep);
 		mpi_leave();
 	}
 	free(ep);

@@ -3,8 +3,8 @@
  * mpi_watch.c - learns which ranks have died, where the launcher does not end the job then.
  *
  * Few MPI libraries say it: MPI_Test of a receive from a dead rank never ends.  So a pidfd shows the end of each process of
- * this host.  A library with ULFM (User Level Failure Mitigation, the functions MPIX_Comm_get_failed and
- * MPIX_Comm_failure_ack) names dead ranks of all hosts by the errors of its functions.
+ * this host.  A library with ULFM (User Level Failure Mitigation, the functions MPIX_Comm_failure_ack and
+ * MPIX_Comm_failure_get_acked) names dead ranks of all hosts by the errors of its functions.
  */
 #include "mpi_plugin.h"
 
@@ -35,7 +35,6 @@ static void watch_dead(struct mpi_endpoint *ep, struct mpi_peer *peer, const cha
 	if (peer->bye_received)
 		return;
 	peer->dead = 1;
-	ep->broken = 1;
 	atomic_store(&watch_has_seen, 1);
 	mpi_fail(ep, peer, why);
 }

@@ -8,17 +8,6 @@
 
 enum { RANKS = 4, CALLS = 20 };
 
-static const char *content(const char *name)
-{
-	static char text[1 << 18];
-	size_t len = 0;
-	char *bytes = access(at(name), F_OK) ? NULL : slurp(at(name), &len);
-
-	snprintf(text, sizeof(text), "%.*s", (int)len, bytes ? bytes : "");
-	free(bytes);
-	return text;
-}
-
 /* The lines of a text that have both pieces. */
 static int lines(const char *text, const char *a, const char *b)
 {

@@ -38,6 +38,17 @@ char *slurp(const char *path, size_t *len)
 	return bytes;
 }
 
+const char *content(const char *name)
+{
+	static char text[1 << 18];
+	size_t len = 0;
+	char *bytes = access(at(name), F_OK) ? NULL : slurp(at(name), &len);
+
+	snprintf(text, sizeof(text), "%.*s", (int)len, bytes ? bytes : "");
+	free(bytes);
+	return text;
+}
+
 const char *built(const char *file)
 {
 	static char path[512];

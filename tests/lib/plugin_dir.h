@@ -22,6 +22,12 @@ void put(const char *name, const void *bytes, size_t len);
 /* Returns the content of a file, on the heap. */
 char *slurp(const char *path, size_t *len);
 
+/*
+ * Returns the first 256 KiB of a text file in the test's directory, or "" if there is none.  The text is valid until the next
+ * call.
+ */
+const char *content(const char *name);
+
 /* Returns the path of a plugin that the build made for the tests ("coll_good.so"). */
 const char *built(const char *file);
 

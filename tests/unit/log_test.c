@@ -22,17 +22,6 @@ enum { THREADS = 8, LINES = 200, TOGETHER = 40, OTHER = 65533, LATER_US = 110000
 
 /* ------------------------------------------------------------------------ helpers -- */
 
-static const char *content(const char *name)
-{
-	static char text[1 << 18];
-	size_t len = 0;
-	char *bytes = access(at(name), F_OK) ? NULL : slurp(at(name), &len);
-
-	snprintf(text, sizeof(text), "%.*s", (int)len, bytes ? bytes : "");
-	free(bytes);
-	return text;
-}
-
 static int count(const char *text, const char *piece)
 {
 	int n = 0;

@@ -444,17 +444,16 @@ static void text_begin(struct timeline *t, const struct timeline_record *record)
 	text_begin_event(t, record, open);
 }
 
-/* A call that ended in its queue has no BEGIN: both are written then. */
-static void text_end(struct timeline *t, const struct timeline_record *record)
+/* Ends the thing.  A call that ended in its queue has no BEGIN: both are written then. */
+static void text_end(struct timeline *t, const struct timeline_record *record,
+		     struct row_open *open)
 {
-	struct row_open *open = rows_find(&t->rows, record);
-
-	if (open && open->group == ROW_NONE) {
+	if (open->group == ROW_NONE) {
 		text_begin(t, record);
 		open = rows_find(&t->rows, record);
 	}
 	if (!open)
-		return; /* its BEGIN is counted as lost, or came before the timeline */
+		return; /* text_begin has found no row, and has counted the call as lost */
 	text_end_event(t, open, record->time_ns, record);
 	if (record->what == COLL_OBSERVE_CALL)
 		rows_note_end(&t->rows, open);
@@ -585,12 +584,15 @@ static int text_is_full(struct timeline *t, const struct timeline_record *record
 
 void timeline_text_event(struct timeline *t, const struct timeline_record *record)
 {
+	const int ends = record->phase == COLL_OBSERVED_END;
+	struct row_open *open = ends ? rows_find(&t->rows, record) : NULL;
+
 	if (!text_reserve(t, TIMELINE_EVENT))
 		return;
-	if (record->what == COLL_OBSERVE_COMM && record->phase == COLL_OBSERVED_END)
+	if (record->what == COLL_OBSERVE_COMM && ends)
 		text_comm(t, record);
-	else if (record->phase == COLL_OBSERVED_END && rows_find(&t->rows, record))
-		text_end(t, record);
+	else if (open)
+		text_end(t, record, open);
 	else if (text_is_full(t, record))
 		t->left_out++;
 	else if (record->what == COLL_OBSERVE_COMM)

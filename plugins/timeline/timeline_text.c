@@ -155,18 +155,22 @@ static void text_time(struct timeline *t, const char *key, int64_t time_ns)
 
 /* ---------------------------------------------------------------------- metadata -- */
 
+static int64_t text_now(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 static void text_clocks(struct timeline *t)
 {
-	struct timespec before, day, after;
-	int64_t first, last;
+	const int64_t before = text_now(CLOCK_MONOTONIC);
+	const int64_t day = text_now(CLOCK_REALTIME);
+	const int64_t after = text_now(CLOCK_MONOTONIC);
 
-	clock_gettime(CLOCK_MONOTONIC, &before);
-	clock_gettime(CLOCK_REALTIME, &day);
-	clock_gettime(CLOCK_MONOTONIC, &after);
-	first = (int64_t)before.tv_sec * 1000000000 + before.tv_nsec;
-	last = (int64_t)after.tv_sec * 1000000000 + after.tv_nsec;
-	text_member(t, ",\"monotonic_ns\":", (uint64_t)(first + (last - first) / 2));
-	text_member(t, ",\"wall_ns\":", (uint64_t)day.tv_sec * 1000000000 + (uint64_t)day.tv_nsec);
+	text_member(t, ",\"monotonic_ns\":", (uint64_t)(before + (after - before) / 2));
+	text_member(t, ",\"wall_ns\":", (uint64_t)day);
 }
 
 /* Ranks with the same text share one CLOCK_MONOTONIC: the boot of the kernel, and the time namespace. */
@@ -605,22 +609,14 @@ void timeline_text_event(struct timeline *t, const struct timeline_record *recor
 		text_begin(t, record);
 }
 
-static int64_t text_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 void timeline_text_sweep(struct timeline *t)
 {
-	text_end_lost(t, 0, text_now());
+	text_end_lost(t, 0, text_now(CLOCK_MONOTONIC));
 }
 
 void timeline_text_end(struct timeline *t)
 {
-	const int64_t now = text_now();
+	const int64_t now = text_now(CLOCK_MONOTONIC);
 
 	for (size_t i = 0; i < t->rows.table.size; i++) {
 		const struct row_open *open = &t->rows.table.open[i];

@@ -6,9 +6,8 @@
 #include "timeline.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +19,6 @@ enum {
 	TIMELINE_EVERY_MS = 50,
 	TIMELINE_FIRST_MS = 5,   /* jobs that fail at once leave a timeline, too */
 	TIMELINE_LOCK_MS = 5000, /* a file system that hangs must not hang the job */
-	TIMELINE_STACK = 256 << 10,
 	TIMELINE_LOOK = 1024 /* event() looks every so many records whether the ring is half full */
 };
 
@@ -315,22 +313,10 @@ static void *timelines_run(void *arg)
 	return NULL;
 }
 
-/* The thread takes no signals of the program. */
 static int timelines_start(void)
 {
-	pthread_attr_t attr;
-	sigset_t all, before;
-	int code;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, TIMELINE_STACK);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	code = pthread_create(&timelines.thread, &attr, timelines_run,
-			      (void *)(uintptr_t)timelines.thread_number);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attr);
-	return code;
+	return thread_start(&timelines.thread, timelines_run,
+			    (void *)(uintptr_t)timelines.thread_number);
 }
 
 /* A process that fork has made has no thread, and its parent's timelines are not its own. */

@@ -8,6 +8,7 @@
 #include <coll/observer.h>
 
 #include "base/descriptor.h"
+#include "base/json_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,14 +56,14 @@ __attribute__((format(printf, 2, 3))) static void otlp_add(struct otlp_line *lin
 /* Adds a string of JSON. */
 static void otlp_quote(struct otlp_line *line, const char *text)
 {
+	char one[8];
+
 	otlp_add(line, "\"");
-	for (; *text; text++)
-		if (*text == '"' || *text == '\\')
-			otlp_add(line, "\\%c", *text);
-		else if ((unsigned char)*text < ' ')
-			otlp_add(line, "\\u%04x", (unsigned)*text);
-		else
-			otlp_add(line, "%c", *text);
+	while (*text) {
+		const int len = (int)json_text_next(&text, one);
+
+		otlp_add(line, "%.*s", len, one);
+	}
 	otlp_add(line, "\"");
 }
 

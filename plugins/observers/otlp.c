@@ -22,19 +22,21 @@
 
 enum { OTLP_LINE = 4096, OTLP_SPAN_INTERNAL = 1, OTLP_STATUS_ERROR = 2 };
 
+/* A line that is being made.  Where a text has no room, `full` becomes 1, and otlp_write leaves the line out. */
+struct otlp_line {
+	char text[OTLP_LINE];
+	size_t used;
+	int full;
+};
+
 struct otlp {
 	const coll_observer_host_t *host;
 	FILE *out;
 	int messages;      /* the option */
 	int64_t offset_ns; /* from the monotonic clock to the time of day */
 	uint64_t job;
-};
-
-/* A line under way; text that does not fit is cut before it is written, and the line is not. */
-struct otlp_line {
-	char text[OTLP_LINE];
-	size_t used;
-	int full;
+	uint64_t rank_hash;        /* of the job, the process and the rank */
+	struct otlp_line resource; /* with which each line begins */
 };
 
 __attribute__((format(printf, 2, 3))) static void otlp_add(struct otlp_line *line, const char *fmt,
@@ -104,7 +106,7 @@ static uint64_t otlp_hash(const char *text)
 	return hash;
 }
 
-/* The same on all ranks for a collective; for other calls of this rank alone. */
+/* Returns the second half of a trace id.  A collective has the same one on all ranks, and any other call has its own. */
 static uint64_t otlp_trace(const coll_observed_t *e)
 {
 	const uint64_t comm = otlp_mix(otlp_hash(e->comm_id), (uint64_t)e->lane);
@@ -116,21 +118,21 @@ static uint64_t otlp_trace(const coll_observed_t *e)
 
 static uint64_t otlp_span(const struct otlp *otlp, const coll_observed_t *e)
 {
-	const uint64_t rank = otlp_mix(otlp->job ^ (uint64_t)getpid(), (uint64_t)e->world_rank);
+	const uint64_t lane = e->comm << 8 ^ (uint64_t)e->lane << 7 ^ e->what;
 
-	return otlp_mix(otlp_mix(rank, e->comm << 8 ^ (uint64_t)e->lane << 7 ^ e->what), e->number);
+	return otlp_mix(otlp_mix(otlp->rank_hash, lane), e->number);
 }
 
 /* -------------------------------------------------------------------------- spans -- */
 
-static void otlp_resource(struct otlp_line *line, const struct otlp *otlp, const coll_observed_t *e)
+static void otlp_resource(struct otlp_line *line, const coll_observer_host_t *host)
 {
 	otlp_add(line, "{\"resourceSpans\":[{\"resource\":{\"attributes\":[");
 	otlp_text(line, "service.name", "libcoll");
-	otlp_text(line, "host.name", otlp->host->host_name);
+	otlp_text(line, "host.name", host->host_name);
 	otlp_int(line, "process.pid", getpid());
-	otlp_int(line, "coll.world_rank", e->world_rank);
-	otlp_text(line, "coll.backend", otlp->host->backend);
+	otlp_int(line, "coll.world_rank", host->rank);
+	otlp_text(line, "coll.backend", host->backend);
 	otlp_add(line, "]},\"scopeSpans\":[{\"scope\":{\"name\":\"libcoll\"},\"spans\":[");
 }
 
@@ -164,9 +166,8 @@ static void otlp_attributes(struct otlp_line *line, const struct otlp *otlp,
 static void otlp_write(const struct otlp *otlp, const coll_observed_t *e)
 {
 	const int64_t issued = e->issued_ns ? e->issued_ns : e->time_ns;
-	struct otlp_line line = {.used = 0};
+	struct otlp_line line = otlp->resource;
 
-	otlp_resource(&line, otlp, e);
 	otlp_add(&line,
 		 "{\"traceId\":\"%016" PRIx64 "%016" PRIx64 "\",\"spanId\":\"%016" PRIx64
 		 "\",\"name\":\"%s%s\",\"kind\":%d,\"startTimeUnixNano\":\"%" PRId64
@@ -250,6 +251,8 @@ static coll_result_t otlp_open(const coll_observer_host_t *host, void **state, c
 	}
 	otlp->host = host;
 	otlp->job = strtoull(job, NULL, 16);
+	otlp->rank_hash = otlp_mix(otlp->job ^ (uint64_t)getpid(), (uint64_t)host->rank);
+	otlp_resource(&otlp->resource, host);
 	otlp->messages = host->option_int(host, "messages") != 0;
 	otlp->offset_ns = otlp_clock(CLOCK_REALTIME) - otlp_clock(CLOCK_MONOTONIC);
 	*state = otlp;

@@ -8,6 +8,7 @@
 #include <coll/observer.h>
 
 #include "base/descriptor.h"
+#include "base/error.h"
 #include "base/json_text.h"
 
 #include <errno.h>
@@ -211,10 +212,10 @@ static int64_t otlp_clock(clockid_t clock)
 static coll_result_t otlp_refuse(coll_error_t *err, coll_result_t code, const char *path,
 				 const char *reason)
 {
-	snprintf(err->text, sizeof(err->text),
-		 "cannot write to '%.300s' (otlp.file): %s; name a file that this user may make",
-		 path, reason);
-	return code;
+	return error_fill(
+		err, code,
+		"cannot write to '%.300s' (otlp.file): %s; name a file that this user may make",
+		path, reason);
 }
 
 static coll_result_t otlp_open_file(struct otlp *otlp, const char *path, coll_error_t *err)

@@ -107,7 +107,7 @@ static void mpi_note_version(struct mpi_library *lib)
 	lib->version[n] = '\0';
 }
 
-/* What was seen of libraries, by words of their version text.  The first entry with words in the text counts. */
+/* Takes the library's traits from the first row whose words are in its version text. */
 static void mpi_note_traits(struct mpi_library *lib)
 {
 	static const struct {

@@ -97,7 +97,7 @@ enum { MPI_HAS_PERSISTENT = 1 };
 
 enum { MPI_VERSION_TEXT = 64, MPI_PATH_TEXT = 256 };
 
-/* What was seen of a library, and no function of MPI tells. */
+/* Properties of a library that no function of MPI tells; mpi_note_traits knows them of the libraries that were tried. */
 struct mpi_traits {
 	/* 1: MPI_Iallgatherv does not end for some unequal counts, as in Intel MPI 2021.19 from three ranks on. */
 	int iallgatherv_hangs;

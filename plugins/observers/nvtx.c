@@ -17,7 +17,7 @@ enum { NVTX_BUCKETS = 1 << 10 };
 
 /* -------------------------------------------------------------------------- the tool -- */
 
-/* The functions of the tool, once for the process: a table for each module, of which a slot that stays NULL does nothing. */
+/* The tool's functions, once for the process: a table for each module.  The tool leaves a slot NULL for which it has none. */
 static nvtx_function nvtx_core[NVTX_SLOTS], nvtx_core2[NVTX_SLOTS];
 static nvtx_function *nvtx_core_table[NVTX_SLOTS], *nvtx_core2_table[NVTX_SLOTS];
 static pthread_once_t nvtx_once = PTHREAD_ONCE_INIT;

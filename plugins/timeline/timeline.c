@@ -87,7 +87,7 @@ static void ring_begin(struct timeline *timeline)
 		timeline->ring[i].turn = i;
 }
 
-/* Turns the records that are in the ring now into text; what comes meanwhile waits for the next time. */
+/* Turns the records that are in the ring now into text; records that come meanwhile wait for the next call. */
 static void ring_drain(struct timeline *timeline)
 {
 	const uint64_t lost = atomic_load_explicit(&timeline->lost, memory_order_relaxed);
@@ -236,7 +236,7 @@ static void timeline_end(struct timeline *timeline)
 	timeline_file_close(timeline);
 }
 
-/* Takes the user from its timeline, which ends with the last one, as the thread does with the last user of all. */
+/* Takes the user from its timeline.  The timeline ends with its last user, and the thread with the last user of all timelines. */
 static void timeline_leave(struct timeline_user *user)
 {
 	struct timeline *timeline = user->timeline;
@@ -278,7 +278,7 @@ static int timelines_write(void)
 	return crowded;
 }
 
-/* Ends the users that timelines_abandon has left.  The thread then ends alone if it was for them. */
+/* Ends the users that timelines_abandon has left.  If no user remains, no close() joins the thread, so it detaches itself. */
 static void timelines_reap(void)
 {
 	const int had_users = timelines.users > 0;

@@ -167,7 +167,7 @@ struct timeline_file {
 	uint64_t limit;
 };
 
-/* A communicator of open(), and those that are made from it. */
+/* What open() returns: stands for a communicator and all communicators that are made from it. */
 struct timeline_user {
 	struct timeline *timeline;
 	const coll_observer_host_t *host; /* gone if is_dead */

@@ -54,7 +54,7 @@ static int file_open_directory(const struct timeline *timeline, const char **nam
 	return -1;
 }
 
-/* May the older file of that name be replaced?  Only a file of this user's, and nothing that has other uses. */
+/* Removes the older file of that name, if there is one.  Returns -1 with errno if it is no regular file of this user. */
 static int file_remove(int directory, const char *name)
 {
 	struct stat old;
@@ -146,7 +146,7 @@ static int file_put(const struct timeline_file *file, const char *text, size_t s
 	return 0;
 }
 
-/* What is there stays a whole document: the end of the array was there before, and its room still is. */
+/* The file stays a whole document: it ended with the end of the array before, so there is room for that. */
 static void file_break(struct timeline *timeline, const char *why)
 {
 	struct timeline_file *file = &timeline->file;

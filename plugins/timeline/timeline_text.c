@@ -479,7 +479,7 @@ static void text_issued(struct timeline *t, const struct timeline_record *record
 
 /* ------------------------------------------------------------------- lost events -- */
 
-/* Was the thing's END lost?  At the END of a communicator all that is open on it has ended, but waits. */
+/* Was the thing's END lost?  At the END of a communicator all its things have ended, but not the waits of threads. */
 static int text_is_over(struct timeline *t, const struct row_open *open, uint64_t ended_comm)
 {
 	if (ended_comm)
@@ -494,7 +494,10 @@ static int text_is_over(struct timeline *t, const struct row_open *open, uint64_
 	}
 }
 
-/* Ends what is over: on the communicator, or on all if it is 0.  An entry that goes has another move into its place. */
+/*
+ * Ends the things whose END was lost: of the communicator, or of all communicators if it is 0.  rows_end may move another
+ * thing into the place of the thing that it ends.
+ */
 static void text_end_lost(struct timeline *t, uint64_t ended_comm, int64_t now_ns)
 {
 	for (size_t i = 0; i < t->rows.table.size; i++) {

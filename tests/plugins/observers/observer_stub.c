@@ -24,7 +24,7 @@
 #define STUB_WANTS COLL_OBSERVE_CALL
 #endif
 
-/* A test that has opened the file too lets event() return. */
+/* A test finds them by dlsym.  While it sets stub_blocks, event() does not return. */
 COLL_OBSERVER_EXPORT _Atomic int stub_blocks, stub_events, stub_closed;
 
 static coll_result_t stub_open(const coll_observer_host_t *host, void **state, coll_error_t *err)

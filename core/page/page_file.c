@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 /* The mapping of a page: the head's block, then the slots. */
@@ -167,9 +166,7 @@ static void page_copy_text(char *out, size_t size, const char *text)
 static void page_fill(struct page *page, const struct page_of *of)
 {
 	struct page_head *head = page_head(page);
-	struct timespec day;
 
-	clock_gettime(CLOCK_REALTIME, &day);
 	head->version = PAGE_VERSION;
 	head->head_bytes = PAGE_BLOCK;
 	head->slot_bytes = PAGE_SLOT;
@@ -179,7 +176,7 @@ static void page_fill(struct page *page, const struct page_of *of)
 	head->nranks = of->nranks;
 	head->pid = (int32_t)page->pid;
 	head->made_us = clock_tick_us();
-	head->realtime_us = (int64_t)day.tv_sec * 1000000 + day.tv_nsec / 1000 - clock_now_us();
+	head->realtime_us = clock_day_us() - clock_now_us();
 	page_process_own(&head->start, &head->namespace_, head->boot);
 	page_copy_text(head->host, sizeof(head->host), of->host);
 	page_copy_text(head->backend, sizeof(head->backend), of->backend);

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ------------------------------------------------------------------------- the slot -- */
 
@@ -112,14 +111,12 @@ int seen_begin(struct lane *lane)
 void seen_failed(struct lane *lane, int loud)
 {
 	struct page_comm *slot = lane->slot;
-	struct timespec day;
 
 	(void)loud;
 	if (!slot)
 		return;
-	clock_gettime(CLOCK_REALTIME, &day);
 	snprintf(slot->failure, sizeof(slot->failure), "%s", comm_failure(lane));
-	slot->failed_us = (int64_t)day.tv_sec * 1000000 + day.tv_nsec / 1000;
+	slot->failed_us = clock_day_us();
 	lane->seen->failed = (uint32_t)lane->error;
 }
 

@@ -446,6 +446,8 @@ void comm_refuse(struct lane *parent, uint32_t context_id, int code, const char 
 void comm_note_freed(struct context *context, uint32_t context_id);
 int comm_was_freed(const struct context *context, uint32_t context_id);
 
+/* Returns the number in the job of a rank of the communicator. */
+int comm_world_rank(const struct lane *lane, int rank);
 /*
  * "rank 1", or "rank 1 (world rank 3)" where the communicator numbers the rank in its own way.  COLL_ANY_SOURCE is "any
  * rank"; other ranks' messages may contain any number.

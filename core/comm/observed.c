@@ -34,13 +34,6 @@ struct observed_comm {
 
 /* --------------------------------------------------------------------- communicators -- */
 
-static int observed_world_rank(const struct lane *lane, int rank)
-{
-	const int on_context = lane->to_context_rank[rank];
-
-	return lane->context->origin ? lane->context->origin[on_context] : on_context;
-}
-
 void observed_event(coll_observed_t *event, const struct lane *lane, uint32_t what, int phase)
 {
 	const struct comm *comm = lane->comm;
@@ -79,7 +72,7 @@ static struct observed_comm *observed_new(const struct lane *lane)
 		return NULL;
 	}
 	for (size_t r = 0; r < n; r++)
-		observed->world_ranks[r] = observed_world_rank(lane, (int)r);
+		observed->world_ranks[r] = comm_world_rank(lane, (int)r);
 	observed->world_rank = observed->world_ranks[lane->comm->rank];
 	observed->number = atomic_fetch_add(&numbers, 1) + 1;
 	comm_write_id(lane, observed->id);

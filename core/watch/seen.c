@@ -15,17 +15,10 @@
 
 /* ------------------------------------------------------------------------- the slot -- */
 
-static int seen_world_rank(const struct lane *lane, int rank)
-{
-	const int on_context = lane->to_context_rank[rank];
-
-	return lane->context->origin ? lane->context->origin[on_context] : on_context;
-}
-
 static int seen_has_own_numbers(const struct lane *lane)
 {
 	for (int r = 0; r < lane->comm->nranks; r++)
-		if (seen_world_rank(lane, r) != r)
+		if (comm_world_rank(lane, r) != r)
 			return 1;
 	return 0;
 }
@@ -42,7 +35,7 @@ static void seen_fill(struct lane *lane)
 	comm_write_id(lane, slot->id);
 	snprintf(slot->backend, sizeof(slot->backend), "%s", lane->context->plugin->backend.name);
 	for (int r = 0; slot->parts & PAGE_PART_WORLD && r < slot->nranks && r < PAGE_RANKS; r++)
-		slot->world[r] = seen_world_rank(lane, r);
+		slot->world[r] = comm_world_rank(lane, r);
 	page_publish_slot(slot);
 }
 
@@ -86,18 +79,17 @@ static int seen_is_first(const struct context *job)
 
 int seen_begin(struct lane *lane)
 {
-	const struct context *first = lane->context;
-	struct page_of of = {.job = context_job(first)};
+	const struct context *first = context_first(lane->context);
+	struct page_of of;
 
-	while (first->parent)
-		first = first->parent;
 	if (!first->config || !config_int(first->config, "page"))
 		return COLL_SUCCESS;
-	of.rank = first->rank;
-	of.nranks = first->nranks;
-	of.host = bootstrap_peer(first->bootstrap, first->rank)->host;
-	of.backend = first->plugin->backend.name;
-	of.is_first = seen_is_first(first);
+	of = (struct page_of){.job = context_number(first),
+			      .rank = first->rank,
+			      .nranks = first->nranks,
+			      .host = bootstrap_peer(first->bootstrap, first->rank)->host,
+			      .backend = first->plugin->backend.name,
+			      .is_first = seen_is_first(first)};
 	lane->page = page_take(&of);
 	if (lane->page) {
 		seen_note_observers(lane);
@@ -122,15 +114,16 @@ void seen_failed(struct lane *lane, int loud)
 
 void seen_free(struct lane *lane)
 {
-	if (lane->slot)
+	if (!lane->page)
+		return;
+	if (lane->slot) {
 		page_drop_slot(lane->page, lane->slot);
-	else if (lane->page)
+		lane->slot = NULL;
+		lane->seen = NULL; /* it was in the slot */
+	} else {
 		atomic_fetch_sub(&page_head(lane->page)->more, 1);
-	if (lane->slot)
-		lane->seen = NULL;
-	lane->slot = NULL;
-	if (lane->page)
-		page_drop(lane->page);
+	}
+	page_drop(lane->page);
 	lane->page = NULL;
 }
 

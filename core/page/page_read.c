@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* page_read.c - reads pages: see page_read.h. */
 #include "page/page_read.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
@@ -206,7 +207,7 @@ void page_view_free(struct page_view *view)
 static int list_add(struct page_list *list, struct page_view *view)
 {
 	struct page_view **more =
-		realloc(list->view, ((size_t)list->count + 1) * sizeof(*list->view));
+		array_grow(list->view, list->count, &list->capacity, sizeof(*list->view));
 
 	if (!more)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d pages", list->count + 1);

@@ -28,10 +28,10 @@ struct page_view *page_view_read(int fd);
 void page_view_free(struct page_view *view);
 
 struct page_list {
-	int count;
+	int count, capacity;
 	struct page_view **view; /* sorted by job, rank and pid */
-	int bad;                 /* files with the name of a page that are none; */
-	char why[256];           /* why one of them is not */
+	int bad;                 /* files that have the name of a page, but are none */
+	char why[256];           /* why one of these files is no page */
 };
 
 /*

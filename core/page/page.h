@@ -113,8 +113,7 @@ struct page_comm {
 	_Alignas(PAGE_BLOCK) struct record message[LOG_RECORDS]; /* outside the order */
 	/* The ranks' numbers in the job; without this part they are the same. */
 	_Alignas(PAGE_BLOCK) int32_t world[PAGE_RANKS];
-	_Alignas(PAGE_BLOCK) uint32_t last[PAGE_RANKS]; /* how often a rank was behind in a stall */
-	struct page_counts counts;
+	_Alignas(PAGE_BLOCK) struct page_counts counts;
 };
 
 enum { PAGE_PART_MESSAGES = 1, PAGE_PART_WORLD = 2, PAGE_PART_COUNTS = 4 };

@@ -110,8 +110,8 @@ static const struct {
 	{PAGE_PART_FIXED, 0, offsetof(struct page_comm, message)},
 	{PAGE_PART_MESSAGES, offsetof(struct page_comm, message),
 	 offsetof(struct page_comm, world)},
-	{PAGE_PART_WORLD, offsetof(struct page_comm, world), offsetof(struct page_comm, last)},
-	{PAGE_PART_COUNTS, offsetof(struct page_comm, last), PAGE_SLOT}};
+	{PAGE_PART_WORLD, offsetof(struct page_comm, world), offsetof(struct page_comm, counts)},
+	{PAGE_PART_COUNTS, offsetof(struct page_comm, counts), PAGE_SLOT}};
 
 enum { PAGE_PARTS = sizeof(page_parts) / sizeof(page_parts[0]) };
 

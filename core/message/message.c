@@ -119,16 +119,11 @@ static void message_unlink(struct message *m)
 static void message_log(const struct message *m, int code)
 {
 	struct lane *lane = m->task.lane;
-	struct record record = {
-		.meta = {(uint64_t)COLL_KIND_SEND | signature_dtype_bits(m->args.dtype)},
-		.count = m->args.count,
-		.issued_us = m->issued_us,
-		.ended_us = lane->error ? 0 : context_now(lane->context),
-		.seq_or_tag = (uint32_t)m->args.tag,
-		.peer = m->args.peer,
-		.kind = m->args.kind,
-		.code = code};
+	struct record record = message_record(&m->args);
 
+	record.issued_us = m->issued_us;
+	record.ended_us = lane->error ? 0 : context_now(lane->context);
+	record.code = code;
 	if (m->args.kind == COLL_KIND_RECV && m->status.source >= 0) {
 		record.peer = m->status.source;
 		record.seq_or_tag = (uint32_t)m->status.tag;

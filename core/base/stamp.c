@@ -7,8 +7,8 @@
 #include <string.h>
 
 /*
- * The counter's rate is measured over so long: two readings of the clock, each off by 50 ns at most, differ by 0.05 %.  Of
- * so many readings the one counts whose thread was interrupted least.
+ * stamp_measure measures the counter's rate over so long: two readings of the clock, each off by 50 ns at most, make an error of
+ * 0.05 %.  It takes the best of so many readings, in which the thread was interrupted least.
  */
 enum { STAMP_MEASURE_NS = 200000, STAMP_READINGS = 16 };
 

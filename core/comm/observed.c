@@ -79,7 +79,7 @@ static struct observed_comm *observed_new(const struct lane *lane)
 	return observed;
 }
 
-/* The native lane's, whose backend and id are the communicator's. */
+/* Tells of the native lane, whose backend and id are the communicator's. */
 static void observed_tell_comm(struct comm *comm, int phase)
 {
 	const struct lane *lane = comm->lane[LANE_FIRST];

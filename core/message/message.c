@@ -56,7 +56,7 @@ static int message_stage(struct message *m)
 
 /* ------------------------------------------------------------- observers -- */
 
-/* The event of a message: once a receive has its message, with the source, tag and size of that. */
+/* Fills in the event of a message.  A receive that has its message tells the source, tag and size of that message. */
 static void message_event(coll_observed_t *event, const struct message *m, uint32_t what, int phase)
 {
 	const int got = m->args.kind == COLL_KIND_RECV && m->status.source >= 0;

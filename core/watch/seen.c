@@ -39,7 +39,7 @@ static void seen_fill(struct lane *lane)
 	page_publish_slot(slot);
 }
 
-/* The observers of the job are open: the page has their names, and lane->seen says which of them a thread is in. */
+/* Writes the names of the job's observers, which are open, into the page: lane->seen->inside counts them from 1. */
 static void seen_note_observers(struct lane *lane)
 {
 	struct page_head *head = page_head(lane->page);
@@ -66,7 +66,7 @@ static void seen_take_slot(struct lane *lane)
 	seen_fill(lane);
 }
 
-/* Does no lower rank of the job run on the host of this one? */
+/* Does no lower rank of the job run on the host of this rank? */
 static int seen_is_first(const struct context *job)
 {
 	const char *host = bootstrap_peer(job->bootstrap, job->rank)->host;

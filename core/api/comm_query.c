@@ -65,11 +65,8 @@ coll_result_t coll_comm_members(coll_comm_t handle, int32_t *ranks)
 
 	if (!lane)
 		return error_code();
-	for (int r = 0; ranks && r < lane->comm->nranks; r++) {
-		const int at = lane->to_context_rank[r];
-
-		ranks[r] = lane->context->origin ? lane->context->origin[at] : at;
-	}
+	for (int r = 0; ranks && r < lane->comm->nranks; r++)
+		ranks[r] = comm_world_rank(lane, r);
 	comm_leave(lane);
 	return ranks ? COLL_SUCCESS
 		     : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_members: ranks is NULL");

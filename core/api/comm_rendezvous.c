@@ -171,7 +171,7 @@ static int rendezvous_bootstrap(struct bootstrap **bootstrap, const struct rende
 	return m->bootstrap ? COLL_SUCCESS : m->meet(bootstrap, m, config, failed);
 }
 
-/* All that follows on the options.  `code`: their fault.  Takes over parts->config. */
+/* Meets the other ranks and opens the context.  code: what was wrong with the options, or 0.  Takes over parts->config. */
 static int rendezvous_go(struct context **context, const struct rendezvous *m,
 			 struct context_parts *parts, int code)
 {

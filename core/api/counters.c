@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-_Static_assert((int)COLL_COUNTER_BUCKETS == (int)PAGE_BUCKETS, "a bucket is a bucket");
+_Static_assert((int)COLL_COUNTER_BUCKETS == (int)PAGE_BUCKETS, "the program sees all buckets");
 
-/* The first row of counters that `kind` asks for, and the last; -1: it is no kind. */
+/* Returns the first row of counters that `kind` asks for, or -1: it is no kind.  *last: becomes the last row. */
 static int counters_rows(int kind, int *last)
 {
 	const int row = kind == COLL_COUNT_ISEND   ? PAGE_ISEND
@@ -65,7 +65,7 @@ static int counters_read(struct lane *lane, coll_counters_t *sum)
 	return COLL_SUCCESS;
 }
 
-/* The host lane's too. */
+/* Adds the counters of the host lane too, if there is one. */
 static int counters_read_all(struct lane *lane, coll_counters_t *sum)
 {
 	struct lane *host = lane_lock_other(lane);

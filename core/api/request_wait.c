@@ -30,7 +30,10 @@ struct waits {
 	int64_t end_us;    /* of the caller's limit, by clock_now_us; INT64_MAX: none */
 	int64_t slice_us;
 	struct context *locked; /* whose lock this thread holds, or NULL */
-	/* The wait for an entry of that context.  It lasts for as long as the lock is held: one for each slice if the entries are mixed. */
+	/*
+	 * What this thread tells of its wait for an entry of that context.  The wait lasts until the thread gives the lock back, so
+	 * entries of several contexts make a wait of each slice.
+	 */
 	struct wait_told told;
 };
 
@@ -231,7 +234,7 @@ static void waits_cancelled(struct waits *const *waits)
 	waits_unpin(*waits);
 }
 
-/* The first entry of the locked context. */
+/* Returns the task of the first entry of the locked context, which has one. */
 static struct task *waits_first(const struct waits *w)
 {
 	struct task *task = NULL;

@@ -14,6 +14,14 @@ int64_t clock_now_us(void)
 	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
+int64_t clock_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 int64_t clock_tick_us(void)
 {
 	struct timespec tick;
@@ -25,6 +33,14 @@ int64_t clock_tick_us(void)
 int64_t clock_now_ms(void)
 {
 	return clock_now_us() / 1000;
+}
+
+int64_t clock_day_us(void)
+{
+	struct timespec day;
+
+	clock_gettime(CLOCK_REALTIME, &day);
+	return (int64_t)day.tv_sec * 1000000 + day.tv_nsec / 1000;
 }
 
 int64_t clock_deadline(int64_t timeout_ms)

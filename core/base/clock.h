@@ -7,9 +7,12 @@
 #include <stdint.h>
 
 int64_t clock_now_us(void);
+int64_t clock_now_ns(void);
 /* Returns the clock's value at the kernel's last tick, at most 10 ms ago.  A read takes 5 ns instead of 25. */
 int64_t clock_tick_us(void);
 int64_t clock_now_ms(void);
+/* Returns the time of day: the microseconds since 1970. */
+int64_t clock_day_us(void);
 /* Returns the time timeout_ms from now.  A negative timeout counts as 0, a timeout longer than a year as a year. */
 int64_t clock_deadline(int64_t timeout_ms);
 /* Returns the milliseconds until the deadline, or 0 after it. */

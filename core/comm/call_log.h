@@ -38,7 +38,7 @@ enum {
 struct message_log {
 	uint64_t count;        /* ever kept; number k, from 0, is at k % LOG_RECORDS */
 	int open;              /* messages that the failure has ended */
-	struct record *record; /* LOG_RECORDS of them: in the page, or in `own` */
+	struct record *record; /* an array of LOG_RECORDS records: in the page, or `own` */
 	struct record own[];
 };
 
@@ -139,7 +139,7 @@ static inline struct record *call_log_next(struct lane *lane)
 {
 	const uint64_t number = ++lane->issued;
 
-	/* A reader of the page then no longer takes the slot for the operation that it was of. */
+	/* From now on a reader of the page passes over the old record in the slot. */
 	atomic_store_explicit(&lane->seen->issued, number, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
 	return &lane->seen->op[number % LOG_RECORDS];

@@ -75,6 +75,13 @@ uint32_t comm_draw_context_id(struct context *context)
 
 /* ---------------------------------------------------------------- names of ranks -- */
 
+int comm_world_rank(const struct lane *lane, int rank)
+{
+	const int on_context = lane->to_context_rank[rank];
+
+	return lane->context->origin ? lane->context->origin[on_context] : on_context;
+}
+
 const char *comm_rank_name(const struct lane *lane, int rank, struct rank_name *name)
 {
 	const struct context *context = lane->context;

@@ -115,7 +115,7 @@ struct comm_client {
 	/* Finds the operation of a call that reduces: see redop_find. */
 	int (*find_redop)(const struct redop_table *table, const char *what, int dtype, int op,
 			  struct redop *redop);
-	/* The name of the algorithm of a call that the library composes, or NULL: none.  NULL: nobody knows. */
+	/* Returns the name of the algorithm of a call that the library composes; NULL: it has none.  May be a NULL pointer itself. */
 	const char *(*algorithm)(const struct call *call);
 	/* Chooses the engine of a call: see dispatch_choose. */
 	int (*choose)(const struct lane *lane, struct call *call);
@@ -154,7 +154,10 @@ struct comm_client {
 	void (*unstall)(struct stall *stall, struct lane *lane);
 	/* A rank has left: fails the communicator if a running operation needs it. */
 	void (*check_left)(struct lane *lane);
-	/* A thread of the program waits, and nothing has moved for idle_us: notes it for other processes.  NULL: nobody looks. */
+	/*
+	 * A thread of the program waits, and nothing has moved for idle_us: notes the wait for other processes.  May be
+	 * a NULL pointer.
+	 */
 	void (*note)(struct lane *lane, int64_t idle_us);
 	/* The same as `step` from time to time, for calls that poll. */
 	void (*poll)(struct lane *lane);
@@ -446,6 +449,8 @@ void comm_refuse(struct lane *parent, uint32_t context_id, int code, const char 
 void comm_note_freed(struct context *context, uint32_t context_id);
 int comm_was_freed(const struct context *context, uint32_t context_id);
 
+/* Returns the number in the job of a rank of the communicator. */
+int comm_world_rank(const struct lane *lane, int rank);
 /*
  * "rank 1", or "rank 1 (world rank 3)" where the communicator numbers the rank in its own way.  COLL_ANY_SOURCE is "any
  * rank"; other ranks' messages may contain any number.

@@ -41,7 +41,7 @@ struct wait_told {
 
 /* Each wait that may last tells of its begin and of its end, also if the thread is cancelled.  The lock is held. */
 void wait_tell_begin(struct wait_told *told, struct lane *lane, uint64_t number, int row);
-/* Without a begin it does nothing. */
+/* Does nothing if no wait has begun. */
 void wait_tell_end(struct wait_told *told);
 /* Fails the communicator if another thread has aborted it before operation `number` was done. */
 void lane_check_aborted(struct lane *lane, uint64_t number);
@@ -51,7 +51,7 @@ int lane_is_deferred(const struct lane *lane, uint64_t number);
 struct comm_wait {
 	struct lane *lane;
 	const struct task *task; /* the awaited task, if it has no operation; else NULL */
-	uint64_t number;         /* of the awaited operation, for observers; else 0 */
+	uint64_t number;         /* of the awaited operation, for observers and counters; else 0 */
 	/*
 	 * A context_wait_or_leave.  CONTEXT_LOST: the call returns comm_leave_lost.  A thread that is cancelled leaves the
 	 * communicator.

@@ -14,11 +14,9 @@
 
 int counts_begin(struct lane *lane)
 {
-	const struct context *first = lane->context;
+	const struct context *first = context_first(lane->context);
 	int in_slot;
 
-	while (first->parent)
-		first = first->parent;
 	if (!first->config || !config_int(first->config, "counters"))
 		return COLL_SUCCESS;
 	stamp_begin();

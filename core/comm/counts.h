@@ -3,8 +3,8 @@
  * counts.h - the counters of a lane (page/page.h has their layout), with the option `counters`.  lane->counts is NULL without
  * the option, and a call then pays one test when it is issued and one when it ends.
  *
- * The times are by the processor's time stamp counter, if the kernel takes that for its own clock: reading it twice a call costs
- * half as much as CLOCK_MONOTONIC.  The lock is held in all functions.
+ * The times are by the processor's time stamp counter, if the kernel takes that counter for its own clock: reading the counter
+ * twice a call costs half as much as CLOCK_MONOTONIC.  The lock is held in all functions.
  */
 #ifndef CORE_COMM_COUNTS_H
 #define CORE_COMM_COUNTS_H
@@ -28,7 +28,7 @@ void counts_free(struct lane *lane);
 
 /* Operation lane->issued is issued.  *stamp: becomes the time of issue, as its stamp in counts_own does. */
 void counts_issued(struct lane *lane, const struct record *record, uint64_t *stamp);
-/* It has ended. */
+/* An operation of this kind, which was issued at the stamp, has ended. */
 void counts_ended(struct lane *lane, int kind, uint64_t stamp);
 /* The operations after number `before` up to lane->finished, which were issued with their stamps in counts_own, have ended. */
 void counts_ended_all(struct lane *lane, uint64_t before);
@@ -37,11 +37,11 @@ static inline int counts_message_row(int kind)
 {
 	return kind == COLL_KIND_SEND ? PAGE_ISEND : PAGE_IRECV;
 }
-/* Such a message has ended, which was issued at the stamp. */
+/* A message outside the order, which was issued at the stamp, has ended. */
 void counts_message(struct lane *lane, const struct record *message, uint64_t stamp);
-/* A thread has waited since the stamp for operation `number`; 0: for what the row counts, 0: for something else. */
+/* A thread has waited since the stamp for operation `number`; number 0: for a message of the row; both 0: for neither. */
 void counts_waited(struct lane *lane, uint64_t number, int row, uint64_t stamp);
-/* Copies what the endpoint counts, for readers of the page; also at the end of each wait. */
+/* Copies the endpoint's counts of unexpected messages into lane->counts.  counts_waited calls it too. */
 void counts_refresh(struct lane *lane);
 
 #endif

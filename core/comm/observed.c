@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* observed.c - fills in the events of a communicator for its observers: see observed.h. */
 #include "comm/observed.h"
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "comm/lane.h"
 #include "comm/lane_log.h"
@@ -9,7 +10,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum {
 	OBSERVED_KEPT_FIRST = 64,
@@ -34,21 +34,6 @@ struct observed_comm {
 
 /* --------------------------------------------------------------------- communicators -- */
 
-static int64_t observed_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static int observed_world_rank(const struct lane *lane, int rank)
-{
-	const int on_context = lane->to_context_rank[rank];
-
-	return lane->context->origin ? lane->context->origin[on_context] : on_context;
-}
-
 void observed_event(coll_observed_t *event, const struct lane *lane, uint32_t what, int phase)
 {
 	const struct comm *comm = lane->comm;
@@ -56,7 +41,7 @@ void observed_event(coll_observed_t *event, const struct lane *lane, uint32_t wh
 	*event = (coll_observed_t){.size = sizeof(coll_observed_t),
 				   .what = what,
 				   .phase = phase,
-				   .time_ns = observed_now(),
+				   .time_ns = clock_now_ns(),
 				   .comm = comm->observed->number,
 				   .comm_id = comm->observed->id,
 				   .rank = comm->rank,
@@ -87,14 +72,14 @@ static struct observed_comm *observed_new(const struct lane *lane)
 		return NULL;
 	}
 	for (size_t r = 0; r < n; r++)
-		observed->world_ranks[r] = observed_world_rank(lane, (int)r);
+		observed->world_ranks[r] = comm_world_rank(lane, (int)r);
 	observed->world_rank = observed->world_ranks[lane->comm->rank];
 	observed->number = atomic_fetch_add(&numbers, 1) + 1;
 	comm_write_id(lane, observed->id);
 	return observed;
 }
 
-/* The native lane's, whose backend and id are the communicator's. */
+/* Tells of the native lane, whose backend and id are the communicator's. */
 static void observed_tell_comm(struct comm *comm, int phase)
 {
 	const struct lane *lane = comm->lane[LANE_FIRST];

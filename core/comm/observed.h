@@ -2,10 +2,10 @@
 /*
  * observed.h - tells the observers of a communicator (observe/observe.h) of its events.
  *
- * LANE_OBSERVED is the whole price of an event that nobody wants: one test of lane->observed.  The functions are called
- * only if it is not 0, stand apart from the code of the calls, and read the clock.  The lock is held in all of them.
+ * LANE_OBSERVED is the whole price of an event that nobody wants: one test of lane->observed.  Callers make this test before they
+ * tell of an event, and hold the lock.  The functions below stand apart from the code of the calls, and read the clock.
  *
- * A call is told of in three places: when it is issued (queue.c; composed.c and native_submit.c for calls without a
+ * The observers are told of a call in three places: when it is issued (queue.c; composed.c and native_submit.c for calls without a
  * queue), when its engine begins it, and when it ends: by op_end, by native_progress for calls that have left the queue,
  * or by queue_cancel.
  */
@@ -21,13 +21,17 @@ struct op;
 /* Does an observer want one of these events, COLL_OBSERVE_* bits?  A macro, since each small call asks several times. */
 #define LANE_OBSERVED(lane, what) __builtin_expect(((lane)->observed & (what)) != 0, 0)
 
-/* Fills in the fields that all events have.  A folder right of here fills in the rest, and observed_tell passes the event on. */
+/*
+ * Fills in the fields that all events have.  A caller in a folder right of here fills in the other fields, and observed_tell
+ * passes the event on.
+ */
 OBSERVED_COLD void observed_event(coll_observed_t *event, const struct lane *lane, uint32_t what,
 				  int phase);
 OBSERVED_COLD void observed_tell(const struct lane *lane, const coll_observed_t *event);
 
-/* The communicator has a handle now, or is freed next. */
+/* The communicator has a handle now. */
 OBSERVED_COLD void observed_comm_made(struct comm *comm);
+/* The communicator is freed next. */
 OBSERVED_COLD void observed_comm_ends(struct comm *comm);
 void observed_comm_free(struct comm *comm);
 /* The number of the communicator for observers, or 0. */
@@ -41,7 +45,7 @@ OBSERVED_COLD void observed_op(struct op *op, int phase, int code);
 OBSERVED_COLD void observed_op_at_once(struct op *op);
 /* The newest call of a native lane, which has no operation, is issued and begins.  seq: of a collective its number. */
 OBSERVED_COLD void observed_native_call(struct lane *lane, const struct call *call, uint32_t seq);
-/* The same when the queue hands an operation to such a backend. */
+/* The queue hands an operation, which begins now, to a backend without a transport. */
 OBSERVED_COLD void observed_native_op(struct op *op);
 /* A backend without a transport has ended the operations after number `before` up to `last`. */
 OBSERVED_COLD void observed_native_end(struct lane *lane, uint64_t before, uint64_t last, int code);

@@ -118,7 +118,7 @@ static inline void op_begin(struct op *op, int state)
 	op->state = state;
 	if (op_is_logged(op))
 		op->logged->started_us = context_now(op->lane->context);
-	/* A backend without a transport may end an operation before it returns, so it has told of the begin before. */
+	/* A backend without a transport may end an operation before it returns, so native_start tells of the begin before. */
 	if (state == OP_RUNNING && LANE_OBSERVED(op->lane, COLL_OBSERVE_CALL))
 		observed_op(op, COLL_OBSERVED_BEGIN, COLL_SUCCESS);
 }

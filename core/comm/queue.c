@@ -259,7 +259,7 @@ void queue_issued(struct lane *lane)
 
 /* ------------------------------------------------------------------ cancelling -- */
 
-/* Tells the observers of the end of all operations that have not ended, also those that have left the queue. */
+/* Tells the observers that all open operations have ended, also the backend's operations, which have left the queue. */
 static void queue_tell_ends(struct lane *lane)
 {
 	struct op *head = lane->queue.head;

@@ -50,11 +50,11 @@ struct task {
 	int lane_index;     /* LANE_*: its lane */
 	struct lane *lane;  /* that lane, valid while the handle is pinned */
 	uint64_t number;    /* the operation that completes the task; 0: none */
-	int row;            /* without one: counts the waits for it (page.h: PAGE_ISEND, ...) */
-	int deferred;       /* the end of a group will do all of it */
-	int done;           /* task_end has ended it */
-	int code;           /* once done: the result */
-	char *text;         /* of the code; NULL: the communicator's failure has the text */
+	int row;      /* number 0: the row that counts the waits for the task (PAGE_ISEND, ...) */
+	int deferred; /* the end of a group will do all of it */
+	int done;     /* task_end has ended it */
+	int code;     /* once done: the result */
+	char *text;   /* of the code; NULL: the communicator's failure has the text */
 	struct callback *callbacks; /* the last callback of a ring; NULL: none */
 
 	/* --- in lane->tasks.limited */

@@ -310,7 +310,9 @@ void context_observe(struct context *context);
 void context_inherit_observers(struct context *context, const struct context *parent);
 /* The same number on all ranks of the context, another number for other contexts; the job's key cannot be found from it. */
 uint64_t context_number(const struct context *context);
-/* The number of the first of the contexts that are made from one another. */
+/* Returns the context from which this one was made, directly or through others; itself if it was made from none. */
+const struct context *context_first(const struct context *context);
+/* The number of that context. */
 uint64_t context_job(const struct context *context);
 /* Writes one line about the endpoint's connections, in the words of its backend; "": nothing.  The lock is held. */
 void context_describe(const struct context *context, char *text, size_t size);

@@ -16,11 +16,16 @@ uint64_t context_number(const struct context *context)
 	return number;
 }
 
-uint64_t context_job(const struct context *context)
+const struct context *context_first(const struct context *context)
 {
 	while (context->parent)
 		context = context->parent;
-	return context_number(context);
+	return context;
+}
+
+uint64_t context_job(const struct context *context)
+{
+	return context_number(context_first(context));
 }
 
 static void context_share_observers(struct context *context, struct observers *observers)

@@ -56,7 +56,7 @@ static int message_stage(struct message *m)
 
 /* ------------------------------------------------------------- observers -- */
 
-/* The event of a message: once a receive has its message, with the source, tag and size of that. */
+/* Fills in the event of a message.  A receive that has its message tells the source, tag and size of that message. */
 static void message_event(coll_observed_t *event, const struct message *m, uint32_t what, int phase)
 {
 	const int got = m->args.kind == COLL_KIND_RECV && m->status.source >= 0;
@@ -119,16 +119,11 @@ static void message_unlink(struct message *m)
 static void message_log(const struct message *m, int code)
 {
 	struct lane *lane = m->task.lane;
-	struct record record = {
-		.meta = {(uint64_t)COLL_KIND_SEND | signature_dtype_bits(m->args.dtype)},
-		.count = m->args.count,
-		.issued_us = m->issued_us,
-		.ended_us = lane->error ? 0 : context_now(lane->context),
-		.seq_or_tag = (uint32_t)m->args.tag,
-		.peer = m->args.peer,
-		.kind = m->args.kind,
-		.code = code};
+	struct record record = message_record(&m->args);
 
+	record.issued_us = m->issued_us;
+	record.ended_us = lane->error ? 0 : context_now(lane->context);
+	record.code = code;
 	if (m->args.kind == COLL_KIND_RECV && m->status.source >= 0) {
 		record.peer = m->status.source;
 		record.seq_or_tag = (uint32_t)m->status.tag;

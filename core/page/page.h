@@ -4,8 +4,8 @@
  *
  * A rank keeps a page, a file in the user's runtime directory (page_directory.h) that the rank maps: a head, and a slot for each
  * of its communicators, with the log of the last operations.  The rank writes by plain stores into the mapping, so that
- * the log costs the same as in memory of its own, and tools read the file without the help of the rank: of one that
- * computes, hangs, is stopped or has died.
+ * the log costs the same as in memory of its own.  Tools read the file without the help of the rank, also while the rank
+ * computes, hangs or is stopped, and when it has died.
  *
  *   coll-<job, 16 digits>-rank-<r>-pid-<p>.page
  *       head            PAGE_BLOCK bytes
@@ -14,8 +14,8 @@
  * Writer     The file is sparse.  The rank allocates the blocks of a part before it writes or reads there, because a touch of a
  *            hole of a file system that is full would end the process (SIGBUS).  For the same reason a user must not
  *            shorten a page; nobody else can, since the directory and the file are the user's alone.
- * Reader     Reads the file into memory of its own and maps nothing, so that no change of the file harms it.  Every byte
- *            may be anything.  A slot is read again if the rank has changed it meanwhile (page_read.c).
+ * Reader     A tool reads the file into memory of its own and maps nothing, so that no change of the file harms the tool.  It
+ *            expects any value in every byte, and reads a slot again if the rank has changed the slot meanwhile (page_read.c).
  * Stores     A word of at most 8 bytes is written at once.  Several words that belong together may be read half old, half
  *            new; `issued` tells which records are complete.
  * Versions   A reader takes pages of its own PAGE_VERSION only, and names the others.
@@ -43,11 +43,11 @@ enum {
 	PAGE_TEXT = 1024 /* of a failure */
 };
 
-/* --- counters (counters.h); all only grow, but what is open now */
+/* --- counters (coll_counters_t in coll/coll.h); all of them only grow, except unexpected_now */
 
 /*
  * Buckets of latencies: bucket b counts the calls that took less than 2^(b + PAGE_BUCKET_FIRST) ns, and no less than half of that
- * unless b is 0; the last bucket counts all that took longer.
+ * unless b is 0; the last bucket counts all longer calls.
  */
 enum { PAGE_BUCKETS = 32, PAGE_BUCKET_FIRST = 7 };
 
@@ -56,16 +56,21 @@ enum { PAGE_ISEND = KIND_AWAIT + 1, PAGE_IRECV = KIND_AWAIT + 2, PAGE_KINDS = KI
 
 struct page_kind {
 	uint64_t calls, bytes;
-	uint64_t ended;      /* whose latency is known: the sum of the buckets */
-	uint64_t latency_ns; /* of these, from the call to its end as the rank has seen it */
-	uint64_t waited_ns;  /* that threads of the program slept or polled in libcoll for them */
+	uint64_t ended; /* calls whose latency is known: the sum of the buckets */
+	/* The sum of these latencies: from a call to its end as the rank has seen it. */
+	uint64_t latency_ns;
+	/* How long threads of the program slept or polled in libcoll for the calls. */
+	uint64_t waited_ns;
 	uint64_t bucket[PAGE_BUCKETS];
 };
 
 struct page_counts {
 	uint64_t stalls; /* waits in which nothing moved for `stall_after` */
 	uint64_t staged; /* operations and messages copied through host memory */
-	/* Messages on the endpoint that came before their receive, their bytes, and how many of them there are now. */
+	/*
+	 * Messages on the endpoint that came before this rank had posted their receive, and the bytes of these messages;
+	 * unexpected_now: how many of these messages still wait for their receive.
+	 */
 	uint64_t unexpected, unexpected_bytes, unexpected_now;
 	uint64_t spare[3];
 	struct page_kind kind[PAGE_KINDS];
@@ -79,18 +84,21 @@ struct page_comm {
 	/* --- its log: also of communicators without a slot, then on the heap (page_log_new) */
 
 	struct record op[LOG_RECORDS]; /* operation `number` is at number % LOG_RECORDS */
-	/* Operations ever issued.  Written before the record of the newest, whose old record is no more from then on. */
+	/*
+	 * Operations ever issued.  The rank writes it before it writes the record of the newest operation.  From then on readers
+	 * pass over the older record that the newest operation's record replaces.
+	 */
 	_Atomic uint64_t issued;
 	uint32_t waiting; /* threads of the program that wait in libcoll */
 	uint32_t failed;  /* the code of its failure, or 0 */
-	/* Since when they wait, by the clock of the records: written when a thread goes to sleep; 0: no thread sleeps. */
+	/* Since when these threads wait, by the clock of the records: written when a thread goes to sleep; 0: no thread sleeps. */
 	int64_t since_us;
 	uint64_t collectives; /* ever issued: more than lane->seq when that has wrapped */
 	/* The number of the observer that a thread is in, from 1, for an event of this communicator; or 0. */
 	_Atomic uint32_t inside;
 	char log_end[0];
 
-	/* --- the rest of it, in a slot only */
+	/* --- what only the slots have */
 
 	_Atomic uint32_t
 		used;   /* odd: a communicator has the slot and has filled it; each change adds 1 */
@@ -100,11 +108,11 @@ struct page_comm {
 	char id[32];          /* as in the files of the option `dump` */
 	char backend[32];
 	int64_t made_us;
-	int64_t noted_us;                   /* when the wait was last looked at */
+	int64_t noted_us;                   /* when the rank last noted for whom it waits */
 	int32_t awaited_count;              /* ranks without whose data the wait does not end */
-	int32_t awaited_rank[PAGE_AWAITED]; /* the first of them */
+	int32_t awaited_rank[PAGE_AWAITED]; /* the first of these ranks */
 	uint32_t parts;                     /* PAGE_PART_* that are allocated */
-	uint64_t messages;                  /* ever kept in the part `message` */
+	uint64_t messages;                  /* messages ever kept in `message` */
 	char failure[PAGE_TEXT];            /* the text of its failure */
 	int64_t failed_us;                  /* by the realtime clock */
 
@@ -113,8 +121,7 @@ struct page_comm {
 	_Alignas(PAGE_BLOCK) struct record message[LOG_RECORDS]; /* outside the order */
 	/* The ranks' numbers in the job; without this part they are the same. */
 	_Alignas(PAGE_BLOCK) int32_t world[PAGE_RANKS];
-	_Alignas(PAGE_BLOCK) uint32_t last[PAGE_RANKS]; /* how often a rank was behind in a stall */
-	struct page_counts counts;
+	_Alignas(PAGE_BLOCK) struct page_counts counts;
 };
 
 enum { PAGE_PART_MESSAGES = 1, PAGE_PART_WORLD = 2, PAGE_PART_COUNTS = 4 };
@@ -135,7 +142,7 @@ struct page_head {
 	uint64_t start;      /* of the process: field 22 of /proc/PID/stat */
 	uint64_t namespace_; /* of process ids: the inode of /proc/self/ns/pid */
 	int64_t made_us;     /* by the clock of the records, CLOCK_MONOTONIC_COARSE */
-	int64_t realtime_us; /* from that clock to the time of day, when the page was made */
+	int64_t realtime_us; /* how far the time of day was ahead of that clock when the page was made */
 	char boot[40];       /* /proc/sys/kernel/random/boot_id */
 	char host[PAGE_NAME], backend[PAGE_NAME], program[PAGE_NAME], library[PAGE_NAME];
 	_Atomic uint32_t more; /* communicators that have no slot now */
@@ -146,7 +153,7 @@ _Static_assert(sizeof(struct page_head) <= PAGE_BLOCK, "the head is a block");
 
 enum { PAGE_BYTES = PAGE_BLOCK + PAGE_SLOTS * PAGE_SLOT };
 
-/* Memory for the log of a communicator that has no slot; NULL: there is none. */
+/* Returns zeroed memory for the log of a communicator that has no slot; NULL: memory has run out. */
 struct page_comm *page_log_new(void);
 
 #endif

@@ -35,13 +35,13 @@ static int directory_path(int n, char path[PAGE_PATH], char above[PAGE_PATH])
 	return 0;
 }
 
-/* Is the directory in memory? */
-static int directory_is_memory(const char *path)
+/* Returns 0 if the directory is in memory; -1 if there is none; else an error. */
+static int directory_check_memory(const char *path)
 {
 	struct statfs fs;
 
 	if (statfs(path, &fs))
-		return -1; /* there is none */
+		return -1;
 	if (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)
 		return 0;
 	return error_set(COLL_ERR_SYSTEM,
@@ -104,7 +104,7 @@ int page_directory_open(int n, int make, char path[PAGE_PATH])
 	int fd;
 
 	error_set(COLL_SUCCESS, "%s", "");
-	if (directory_path(n, path, above) || directory_is_memory(above) ||
+	if (directory_path(n, path, above) || directory_check_memory(above) ||
 	    (make && directory_make(path, above)))
 		return -1;
 	fd = descriptor_lift(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));

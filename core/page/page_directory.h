@@ -3,12 +3,11 @@
  * page_directory.h - the directories that may hold a user's pages, and the names of pages.
  *
  * Of $XDG_RUNTIME_DIR/coll, /run/user/UID/coll and /dev/shm/coll-UID a rank takes the first that it can make or use; tools read
- * them all.  A directory counts only if it is no link, the effective user owns it, and nobody else has any right there;
- * and the way to it only if nobody else can change that (of the variable's directory by base/trust.h).  A set-uid program
- * ignores the variable.
+ * them all.  A directory counts only if it is no link, the effective user owns it, nobody else has any right there, and nobody else
+ * can change the way to it (base/trust.h checks the way to the variable's directory).  A set-uid program ignores the variable.
  *
- * The directory must be in memory (tmpfs): the kernel writes a page on a disk back now and then, and a call that stores into it
- * meanwhile would wait for the disk.
+ * The directory must be in memory (tmpfs): the kernel writes a page on a disk back now and then, and a call that stores into the
+ * page meanwhile would wait for the disk.
  */
 #ifndef CORE_PAGE_PAGE_DIRECTORY_H
 #define CORE_PAGE_PAGE_DIRECTORY_H

@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 /* The mapping of a page: the head's block, then the slots. */
@@ -44,13 +43,14 @@ struct page {
 	char path[PAGE_PATH + 128];
 };
 
-/* How page_take failed, so that a process without a directory does not look for one at each communicator. */
+/* Fork may have copied the lock while another thread held it, so nobody waits longer for it. */
 enum { PAGE_LOCK_MS = 100 };
 
 static struct {
 	pthread_mutex_t lock;
 	struct page *first;
-	int given_up, at_exit;
+	int given_up; /* no page could be made: the next communicators need not look for a directory */
+	int at_exit; /* pages_end is registered */
 } pages = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct page_comm *page_log_new(void)
@@ -100,28 +100,30 @@ static int page_open(const struct page *page)
 	return -1;
 }
 
+/* The part that every slot has.  It is not in page_comm.parts. */
+enum { PAGE_PART_FIXED = 1 << 30 };
+
 static const struct {
 	uint32_t part;
 	size_t from, end;
 } page_parts[] = {
-	{0, 0, offsetof(struct page_comm, message)},
+	{PAGE_PART_FIXED, 0, offsetof(struct page_comm, message)},
 	{PAGE_PART_MESSAGES, offsetof(struct page_comm, message),
 	 offsetof(struct page_comm, world)},
-	{PAGE_PART_WORLD, offsetof(struct page_comm, world), offsetof(struct page_comm, last)},
-	{PAGE_PART_COUNTS, offsetof(struct page_comm, last), PAGE_SLOT}};
+	{PAGE_PART_WORLD, offsetof(struct page_comm, world), offsetof(struct page_comm, counts)},
+	{PAGE_PART_COUNTS, offsetof(struct page_comm, counts), PAGE_SLOT}};
 
 enum { PAGE_PARTS = sizeof(page_parts) / sizeof(page_parts[0]) };
 
-/* Allocates parts of a slot; first: also what each slot has. */
-static int page_add_parts(const struct page *page, const struct page_comm *slot, uint32_t parts,
-			  int first)
+/* Allocates the blocks of parts of a slot.  Returns 0, or -1. */
+static int page_add_parts(const struct page *page, const struct page_comm *slot, uint32_t parts)
 {
 	const off_t at = (off_t)((const char *)slot - (const char *)page->map);
 	const int fd = page_open(page);
 	int failed = fd < 0;
 
-	for (int i = !first; i < PAGE_PARTS && !failed; i++)
-		if (!page_parts[i].part || parts & page_parts[i].part)
+	for (int i = 0; i < PAGE_PARTS && !failed; i++)
+		if (parts & page_parts[i].part)
 			failed = page_allocate(fd, at + (off_t)page_parts[i].from,
 					       (off_t)(page_parts[i].end - page_parts[i].from));
 	if (fd >= 0) {
@@ -133,11 +135,11 @@ static int page_add_parts(const struct page *page, const struct page_comm *slot,
 	return failed ? -1 : 0;
 }
 
-/* The blocks may be those of a communicator that had the slot before.  first: also what each slot has. */
-static void page_zero_parts(struct page_comm *slot, uint32_t parts, int first)
+/* Zeroes parts of a slot: their blocks may hold what a communicator wrote that had the slot before. */
+static void page_zero_parts(struct page_comm *slot, uint32_t parts)
 {
-	for (int i = !first; i < PAGE_PARTS; i++)
-		if (!page_parts[i].part || parts & page_parts[i].part)
+	for (int i = 0; i < PAGE_PARTS; i++)
+		if (parts & page_parts[i].part)
 			memset((char *)slot + page_parts[i].from, 0,
 			       page_parts[i].end - page_parts[i].from);
 }
@@ -148,9 +150,9 @@ int page_add_part(struct page *page, struct page_comm *slot, uint32_t part)
 
 	if (slot->parts & part)
 		return 0;
-	if (page_add_parts(page, slot, part, 0))
+	if (page_add_parts(page, slot, part))
 		return -1;
-	page_zero_parts(slot, part, 0);
+	page_zero_parts(slot, part);
 	/* A reader that sees the bit sees the zeros too. */
 	atomic_thread_fence(memory_order_release);
 	slot->parts |= part;
@@ -167,9 +169,7 @@ static void page_copy_text(char *out, size_t size, const char *text)
 static void page_fill(struct page *page, const struct page_of *of)
 {
 	struct page_head *head = page_head(page);
-	struct timespec day;
 
-	clock_gettime(CLOCK_REALTIME, &day);
 	head->version = PAGE_VERSION;
 	head->head_bytes = PAGE_BLOCK;
 	head->slot_bytes = PAGE_SLOT;
@@ -179,7 +179,7 @@ static void page_fill(struct page *page, const struct page_of *of)
 	head->nranks = of->nranks;
 	head->pid = (int32_t)page->pid;
 	head->made_us = clock_tick_us();
-	head->realtime_us = (int64_t)day.tv_sec * 1000000 + day.tv_nsec / 1000 - clock_now_us();
+	head->realtime_us = clock_day_us() - clock_now_us();
 	page_process_own(&head->start, &head->namespace_, head->boot);
 	page_copy_text(head->host, sizeof(head->host), of->host);
 	page_copy_text(head->backend, sizeof(head->backend), of->backend);
@@ -360,7 +360,7 @@ static void page_clear_slot(struct page_comm *slot, uint32_t parts)
 {
 	const uint32_t used = atomic_load(&slot->used);
 
-	page_zero_parts(slot, parts, 1);
+	page_zero_parts(slot, parts | PAGE_PART_FIXED);
 	slot->parts = parts;
 	atomic_store(&slot->used, used);
 }
@@ -374,7 +374,7 @@ static struct page_comm *page_claim_slot(struct page *page, uint32_t parts)
 		error_set(COLL_ERR_NO_MEMORY, "it has %d already", PAGE_SLOTS);
 		return NULL;
 	}
-	if (page_add_parts(page, &page->map->slot[i], parts, 1)) {
+	if (page_add_parts(page, &page->map->slot[i], parts | PAGE_PART_FIXED)) {
 		error_set(COLL_ERR_SYSTEM, "'%s': %s", page->path, strerror(errno));
 		return NULL;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* page_process.c - processes that pages are of: see page_process.h. */
+/* page_process.c - the processes that made pages: see page_process.h. */
 #include "page/page_process.h"
 #include "base/cancel.h"
 #include "base/clock.h"
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* At the start of a job so many names of a directory are looked at, of so many jobs that run. */
+/* The first rank of a job looks at so many names of a directory, and notes so many jobs that run. */
 enum { CLEAN_NAMES = 8192, CLEAN_JOBS = 256 };
 
 enum { PROCESS_LOCK_MS = 100 };
@@ -50,7 +50,7 @@ static int process_stat(const char *path, char *state, long *threads, uint64_t *
 		       : -1;
 }
 
-/* What page_process_own has found, in the process that has looked. */
+/* What page_process_own has found out, and in which process: a child of fork looks again. */
 static struct {
 	pthread_mutex_t lock;
 	pid_t pid;
@@ -115,7 +115,7 @@ enum page_life page_process_look(const struct page_head *head, char *state)
 	return start == head->start && *state != 'Z' && *state != 'X' ? PAGE_LIVES : PAGE_GONE;
 }
 
-/* The process number of the name is not in use: the head tells whether that is so where the page was made. */
+/* The process number in the file's name is not in use here.  The head tells whether the page was made here. */
 static void process_clean_one(int directory, const char *name)
 {
 	const int fd = page_directory_file(directory, name, O_RDONLY);
@@ -134,10 +134,10 @@ static void process_clean_one(int directory, const char *name)
 		(void)unlinkat(directory, name, 0);
 }
 
-/* The jobs of which a process runs: they keep the pages of their dead ranks, which tell what these did last. */
+/* The jobs of which a process runs: they keep the pages of their dead ranks, which tell what those ranks did last. */
 struct process_jobs {
 	uint64_t job[CLEAN_JOBS];
-	int count, full; /* full: there are more, so nobody knows which pages nobody needs */
+	int count, full; /* full: more jobs run, so nobody knows which pages may go */
 };
 
 static int process_job_runs(const struct process_jobs *jobs, uint64_t job)
@@ -157,7 +157,10 @@ static void process_add_job(struct process_jobs *jobs, uint64_t job)
 		jobs->job[jobs->count++] = job;
 }
 
-/* Looks at the names: dead 0 notes the jobs of those whose process number is in use, dead 1 removes the others. */
+/*
+ * Looks at the names of pages.  dead 0: notes the jobs of the pages whose process number is in use; dead 1: removes the other
+ * pages, but those of a noted job.
+ */
 static void process_clean_names(DIR *files, int directory, struct process_jobs *jobs, int dead)
 {
 	struct page_name page;

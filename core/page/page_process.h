@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* page_process.h - whether the process that a page is of still runs. */
+/* page_process.h - whether the process that made a page still runs. */
 #ifndef CORE_PAGE_PAGE_PROCESS_H
 #define CORE_PAGE_PAGE_PROCESS_H
 
 #include "page/page.h"
 
-/* Of this process: when it started, its namespace of process ids, and the boot of its kernel.  What is not known is 0 or "". */
+/*
+ * Tells when this process started, its namespace of process ids, and the boot of its kernel.  A number that the system does not
+ * tell is 0, and such a boot is "".
+ */
 void page_process_own(uint64_t *start, uint64_t *namespace_, char boot[40]);
 
 enum page_life {
 	PAGE_LIVES,
 	PAGE_GONE,   /* the process has ended, or this is another boot */
-	PAGE_UNKNOWN /* it is in another container, whose process ids say nothing here */
+	PAGE_UNKNOWN /* the process is in another container, whose process ids say nothing here */
 };
 
 /* state: becomes the letter of /proc/PID/stat (T: stopped), or '?'. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* page_read.c - reads pages: see page_read.h. */
 #include "page/page_read.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
@@ -16,13 +17,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A slot that changes is read again so often; a rank that makes calls all the time changes it each time. */
+/* So often a reader tries to read a slot unchanged; a rank that makes calls all the time changes its slot each time. */
 enum { READ_TRIES = 8 };
 
-/* A page from which the system's clock is so far is not good: 73,000 years. */
+/* A time of a page that is further from 0 than this, 73,000 years, is no time. */
 #define READ_MOST_US (INT64_MAX / 4)
 
-/* More pages than a host has ranks. */
+/* A list has so many pages at most: no host has so many ranks. */
 enum { READ_PAGES = 1 << 16 };
 
 /* ------------------------------------------------------------------------ one page -- */
@@ -97,7 +98,7 @@ static int read_head(int fd, struct page_head *head)
 	return COLL_SUCCESS;
 }
 
-/* Differences and sums of two times are times too. */
+/* Makes a bad time 0, so that differences and sums of two times are in range too. */
 static void read_bound_time(int64_t *us)
 {
 	if (*us < 0 || *us > READ_MOST_US)
@@ -116,7 +117,7 @@ static void read_bound_records(struct record *record)
 	}
 }
 
-/* Makes all numbers of a slot fit for use. */
+/* Brings all numbers of a slot into their ranges.  Returns -1 if the ranks of the communicator are none. */
 static int read_bound(struct page_comm *comm)
 {
 	if (comm->nranks <= 0 || comm->rank < 0 || comm->rank >= comm->nranks)
@@ -164,7 +165,7 @@ static int read_slot(int fd, int index, struct page_comm *comm)
 		if (memcmp(&again, comm, PAGE_LOG) == 0)
 			break;
 	}
-	/* Records that were written meanwhile count as the newest copy has them. */
+	/* Of records that the rank has written meanwhile the newest copy counts. */
 	memcpy(comm, &again, PAGE_LOG);
 	return read_bound(comm) ? -1 : 1;
 }
@@ -206,7 +207,7 @@ void page_view_free(struct page_view *view)
 static int list_add(struct page_list *list, struct page_view *view)
 {
 	struct page_view **more =
-		realloc(list->view, ((size_t)list->count + 1) * sizeof(*list->view));
+		array_grow(list->view, list->count, &list->capacity, sizeof(*list->view));
 
 	if (!more)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d pages", list->count + 1);

@@ -2,8 +2,8 @@
 /*
  * page_read.h - reads the pages of a user's ranks on this host, without their help: see page.h.
  *
- * What is returned is a copy, whose numbers are within their ranges and whose texts end, whatever the file held.  A copy says what
- * the rank was doing at some moment during the call; its latest operation may be half written.
+ * The functions return copies.  The numbers of a copy are within their ranges, and its texts end, whatever the file held.  A copy
+ * says what the rank was doing at some moment during the call; the record of the latest operation may be half written.
  */
 #ifndef CORE_PAGE_PAGE_READ_H
 #define CORE_PAGE_PAGE_READ_H
@@ -20,7 +20,7 @@ struct page_view {
 	int directory; /* page_directory_open's */
 	int comms;     /* communicators, by slot */
 	struct page_comm *comm[PAGE_SLOTS];
-	int64_t now_us; /* by the clock of the records, when it was read */
+	int64_t now_us; /* when the page was read, by the clock of the records */
 };
 
 /* Reads the page in an open file.  Returns NULL with error_text(): it is no page, or memory has run out. */
@@ -28,10 +28,10 @@ struct page_view *page_view_read(int fd);
 void page_view_free(struct page_view *view);
 
 struct page_list {
-	int count;
+	int count, capacity;
 	struct page_view **view; /* sorted by job, rank and pid */
-	int bad;                 /* files with the name of a page that are none; */
-	char why[256];           /* why one of them is not */
+	int bad;                 /* files that have the name of a page, but are none */
+	char why[256];           /* why one of these files is no page */
 };
 
 /*

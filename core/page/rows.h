@@ -16,7 +16,7 @@ struct rows {
 	int64_t offset_us; /* from the clock of the records to the time of day */
 };
 
-/* The communicator that the rows are of. */
+/* What the head says of the communicator. */
 struct rows_of {
 	const char *title, *id, *host, *backend;
 	uint64_t job;
@@ -34,7 +34,7 @@ void rows_add_plain(struct rows *rows, const char *text);
 /* The two lines of the head, and the two lines about the columns. */
 void rows_add_head(struct rows *rows, const struct rows_of *of);
 void rows_add_columns(struct rows *rows);
-/* The row of operation `number`; native: the backend executes the calls.  algorithm: "-" if it has none. */
+/* The row of operation `number`; native: the backend executes the calls.  algorithm: "-" if the operation has none. */
 void rows_add_op(struct rows *rows, const struct rank_words *ranks, int native, uint64_t number,
 		 const struct record *op, const char *algorithm);
 /* A message has the columns of an operation, but no number, and it begins at once. */

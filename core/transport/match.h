@@ -108,8 +108,8 @@ struct match {
 	struct recv *done, **done_end;
 	uint64_t unexpected_count; /* messages in the lists above */
 	uint64_t unexpected_ever,
-		unexpected_bytes;              /* messages that were ever there, and their bytes */
-	int controls;                          /* complete control messages among them */
+		unexpected_bytes; /* messages ever put into these lists, and their bytes */
+	int controls;             /* complete control messages among them */
 	uint64_t control[MATCH_CONTROLS_SEEN]; /* the tags of the first of these */
 	/* The functions of struct traffic_client that concern messages, and their context. */
 	int (*check_unexpected)(struct context *context, uint32_t peer,

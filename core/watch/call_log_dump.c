@@ -6,6 +6,7 @@
 #include "watch/call_log_dump.h"
 #include "comm/staging_sites.h"
 #include "base/cancel.h"
+#include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/interrupt.h"
@@ -19,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -119,10 +119,8 @@ static void dump_fill(struct rows *rows, struct lane *lane)
 	const struct rank_words ranks = signature_ranks(lane);
 	const struct record *op;
 	const struct record *message;
-	struct timespec day;
 
-	clock_gettime(CLOCK_REALTIME, &day);
-	rows->offset_us = (int64_t)day.tv_sec * 1000000 + day.tv_nsec / 1000 - clock_now_us();
+	rows->offset_us = clock_day_us() - clock_now_us();
 	dump_add_head(rows, lane);
 	for (uint64_t n = call_log_before(lane) + 1; (op = call_log_record(lane, n)); n++)
 		rows_add_op(rows, &ranks, lane->native != NULL, n, op, dump_algorithm(lane, op));

@@ -10,15 +10,20 @@ int message_is_posted(const struct message *m)
 	return m->args.kind == COLL_KIND_RECV && m->u.in.recv.state == RECV_POSTED;
 }
 
+struct record message_record(const struct message_args *a)
+{
+	return (struct record){.meta = {COLL_KIND_SEND | signature_dtype_bits(a->dtype)},
+			       .count = a->count,
+			       .seq_or_tag = (uint32_t)a->tag,
+			       .peer = a->peer,
+			       .kind = a->kind};
+}
+
 void message_describe(const struct lane *lane, const struct message_args *a, char *text,
 		      size_t size)
 {
 	const struct rank_words ranks = signature_ranks(lane);
-	const struct record record = {.meta = {COLL_KIND_SEND | signature_dtype_bits(a->dtype)},
-				      .count = a->count,
-				      .seq_or_tag = (uint32_t)a->tag,
-				      .peer = a->peer,
-				      .kind = a->kind};
+	const struct record record = message_record(a);
 
 	words_message(&ranks, &record, text, size);
 }

@@ -44,6 +44,8 @@ struct message {
 
 /* Is it a receive for which no message has come? */
 int message_is_posted(const struct message *message);
+/* Returns the record of a message that has these arguments, without its times and its result. */
+struct record message_record(const struct message_args *args);
 /* Writes, of the arguments, "coll_irecv of 4 int32 from rank 1 with tag 7". */
 void message_describe(const struct lane *lane, const struct message_args *args, char *text,
 		      size_t size);

@@ -12,21 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ------------------------------------------------------------------------- the slot -- */
-
-static int seen_world_rank(const struct lane *lane, int rank)
-{
-	const int on_context = lane->to_context_rank[rank];
-
-	return lane->context->origin ? lane->context->origin[on_context] : on_context;
-}
 
 static int seen_has_own_numbers(const struct lane *lane)
 {
 	for (int r = 0; r < lane->comm->nranks; r++)
-		if (seen_world_rank(lane, r) != r)
+		if (comm_world_rank(lane, r) != r)
 			return 1;
 	return 0;
 }
@@ -43,11 +35,11 @@ static void seen_fill(struct lane *lane)
 	comm_write_id(lane, slot->id);
 	snprintf(slot->backend, sizeof(slot->backend), "%s", lane->context->plugin->backend.name);
 	for (int r = 0; slot->parts & PAGE_PART_WORLD && r < slot->nranks && r < PAGE_RANKS; r++)
-		slot->world[r] = seen_world_rank(lane, r);
+		slot->world[r] = comm_world_rank(lane, r);
 	page_publish_slot(slot);
 }
 
-/* The observers of the job are open: the page has their names, and lane->seen says which of them a thread is in. */
+/* Writes the names of the job's observers, which are open, into the page: lane->seen->inside counts them from 1. */
 static void seen_note_observers(struct lane *lane)
 {
 	struct page_head *head = page_head(lane->page);
@@ -74,7 +66,7 @@ static void seen_take_slot(struct lane *lane)
 	seen_fill(lane);
 }
 
-/* Does no lower rank of the job run on the host of this one? */
+/* Does no lower rank of the job run on the host of this rank? */
 static int seen_is_first(const struct context *job)
 {
 	const char *host = bootstrap_peer(job->bootstrap, job->rank)->host;
@@ -87,18 +79,17 @@ static int seen_is_first(const struct context *job)
 
 int seen_begin(struct lane *lane)
 {
-	const struct context *first = lane->context;
-	struct page_of of = {.job = context_job(first)};
+	const struct context *first = context_first(lane->context);
+	struct page_of of;
 
-	while (first->parent)
-		first = first->parent;
 	if (!first->config || !config_int(first->config, "page"))
 		return COLL_SUCCESS;
-	of.rank = first->rank;
-	of.nranks = first->nranks;
-	of.host = bootstrap_peer(first->bootstrap, first->rank)->host;
-	of.backend = first->plugin->backend.name;
-	of.is_first = seen_is_first(first);
+	of = (struct page_of){.job = context_number(first),
+			      .rank = first->rank,
+			      .nranks = first->nranks,
+			      .host = bootstrap_peer(first->bootstrap, first->rank)->host,
+			      .backend = first->plugin->backend.name,
+			      .is_first = seen_is_first(first)};
 	lane->page = page_take(&of);
 	if (lane->page) {
 		seen_note_observers(lane);
@@ -112,28 +103,27 @@ int seen_begin(struct lane *lane)
 void seen_failed(struct lane *lane, int loud)
 {
 	struct page_comm *slot = lane->slot;
-	struct timespec day;
 
 	(void)loud;
 	if (!slot)
 		return;
-	clock_gettime(CLOCK_REALTIME, &day);
 	snprintf(slot->failure, sizeof(slot->failure), "%s", comm_failure(lane));
-	slot->failed_us = (int64_t)day.tv_sec * 1000000 + day.tv_nsec / 1000;
+	slot->failed_us = clock_day_us();
 	lane->seen->failed = (uint32_t)lane->error;
 }
 
 void seen_free(struct lane *lane)
 {
-	if (lane->slot)
+	if (!lane->page)
+		return;
+	if (lane->slot) {
 		page_drop_slot(lane->page, lane->slot);
-	else if (lane->page)
+		lane->slot = NULL;
+		lane->seen = NULL; /* it was in the slot */
+	} else {
 		atomic_fetch_sub(&page_head(lane->page)->more, 1);
-	if (lane->slot)
-		lane->seen = NULL;
-	lane->slot = NULL;
-	if (lane->page)
-		page_drop(lane->page);
+	}
+	page_drop(lane->page);
 	lane->page = NULL;
 }
 

@@ -13,7 +13,7 @@ int seen_begin(struct lane *lane);
 void seen_failed(struct lane *lane, int loud);
 void seen_free(struct lane *lane);
 
-/* A thread of the program waits, and nothing has moved for idle_us: notes since when and for whom. */
+/* A thread of the program waits, and nothing has moved for idle_us: notes in the slot since when and for which ranks it waits. */
 void seen_note_wait(struct lane *lane, int64_t idle_us);
 
 #endif

@@ -65,8 +65,8 @@ void stall_check_left_native(struct lane *lane)
 enum { STALL_ANSWER_US = 100000, STALL_LAST_ANSWER_US = 1000000 };
 
 /*
- * A wait looks at the clock, and at the timeout, which may have changed, after so long at most; after the second time if
- * the rank keeps a page, which then says for whom it waits.
+ * A wait looks at the clock, and at the timeout, which another thread may have changed, at least so often.  A wait of a
+ * communicator with a slot in the page looks each STALL_NOTED_US, and notes in the slot for which ranks it waits.
  */
 enum { STALL_SLICE_US = 1000000, STALL_NOTED_US = 200000 };
 

@@ -213,14 +213,15 @@ static void test_slot_again(void)
 		bail_out("%s", error_text());
 	slot->counts.kind[COLL_KIND_BARRIER].calls = 4711;
 	slot->message[3].count = 4711;
-	slot->last[2] = 4711;
+	slot->counts.kind[PAGE_KINDS - 1].bucket[PAGE_BUCKETS - 1] = 4711;
 	page_drop_slot(page, slot);
 	again = page_take_slot(page, 0);
 	if (!again || page_add_part(page, again, PAGE_PART_COUNTS) ||
 	    page_add_part(page, again, PAGE_PART_MESSAGES))
 		bail_out("%s", error_text());
 	ok(again == slot, "a slot that is free again is taken again");
-	ok(!again->counts.kind[COLL_KIND_BARRIER].calls && !again->last[2],
+	ok(!again->counts.kind[COLL_KIND_BARRIER].calls &&
+		   !again->counts.kind[PAGE_KINDS - 1].bucket[PAGE_BUCKETS - 1],
 	   "its counters begin at 0");
 	is_int((int)again->message[3].count, 0, "and it has no messages");
 	page_drop(page);

@@ -43,11 +43,10 @@ static int observer_take(struct plugin *plugin, const void *exported)
 	if (!code)
 		code = observer_check_table(plugin, &own);
 	if (!code)
-		code = plugin_take_options(plugin, own.options, own.option_count, own.option_size);
+		code = plugin_take_options(plugin, &own.options, own.option_count,
+					   &own.option_size);
 	if (code)
 		return code;
-	own.options = plugin->options;
-	own.option_size = sizeof(coll_option_t);
 	if (!own.description)
 		own.description = "";
 	plugin->observer = own;

@@ -60,10 +60,14 @@ int plugin_copy(struct plugin *plugin, const char *type, void *copy, uint64_t ow
 		uint64_t size, uint64_t least);
 /* Refuses a plugin that leaves a mandatory member empty. */
 int plugin_missing(struct plugin *plugin, const char *member);
-/* Checks the name in the table, and copies the options into plugin->options, an array of the core's own struct size. */
+/* Checks the name in the table. */
 int plugin_check_name(struct plugin *plugin, const char *name);
-int plugin_take_options(struct plugin *plugin, const coll_option_t *options, uint32_t count,
-			uint32_t size);
+/*
+ * Checks the options of a table and copies them into plugin->options, an array of the core's own struct size.  Makes
+ * *options and *size, the table's members, those of the copy; a table without options keeps its own.
+ */
+int plugin_take_options(struct plugin *plugin, const coll_option_t **options, uint32_t count,
+			uint32_t *size);
 
 /* Refuses a plugin whose file another user can change: nobody may run such code.  *trust: what trust_check found. */
 int plugin_check_safe(struct plugin_search *search, struct plugin *plugin, struct trust *trust);

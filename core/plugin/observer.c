@@ -177,15 +177,8 @@ static int observer_has_section(const struct plugin_search *search, struct plugi
 
 static void observer_open(struct plugin_search *search, struct plugin *plugin)
 {
-	struct trust trust;
-
-	if (plugin->observer.size || plugin->code || !observer_has_section(search, plugin) ||
-	    plugin_check_safe(search, plugin, &trust))
-		return;
-	if (search->how & PLUGINS_IN_CHILDREN)
-		plugin_survey(plugin, &trust, search->config);
-	else
-		plugin_open(plugin, &trust);
+	if (!plugin->observer.size && !plugin->code && observer_has_section(search, plugin))
+		plugin_load(search, plugin);
 }
 
 void plugin_open_observers(struct plugin_search *search)

@@ -125,7 +125,7 @@ static void plugin_ask(const struct plugin_search *search, struct plugin *plugin
 
 /* -------------------------------------------------------------------- opening -- */
 
-static void plugin_load(struct plugin_search *search, struct plugin *plugin)
+void plugin_load(struct plugin_search *search, struct plugin *plugin)
 {
 	struct trust trust;
 

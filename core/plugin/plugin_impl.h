@@ -81,6 +81,11 @@ void plugin_open_observers(struct plugin_search *search);
 /* Declares the options of the open observers, and accepts the sections of the others.  Returns the first error. */
 int plugin_declare_observers(struct plugin_list *list, struct config *config);
 
+/* ---- plugin.c */
+
+/* Judges the file, and opens it in this process, or in a child process where search->how asks for children. */
+void plugin_load(struct plugin_search *search, struct plugin *plugin);
+
 /* ---- probe.c */
 
 /* Calls the probe of the plugin; the result goes to code and reason. */

@@ -242,20 +242,21 @@ int plugins_load(struct config *config, int how, int uses_cuda, struct plugin_li
 	return error_raise(&fault);
 }
 
+static void plugin_free_items(struct plugin *item, int count)
+{
+	for (int i = 0; i < count; i++) {
+		free(item[i].options);
+		plugin_forget_survey(&item[i]);
+	}
+	free(item);
+}
+
 void plugins_free(struct plugin_list *list)
 {
 	if (!list)
 		return;
-	for (int i = 0; i < list->count; i++) {
-		free(list->item[i].options);
-		plugin_forget_survey(&list->item[i]);
-	}
-	for (int i = 0; i < list->observer_count; i++) {
-		free(list->observer[i].options);
-		plugin_forget_survey(&list->observer[i]);
-	}
-	free(list->item);
-	free(list->observer);
+	plugin_free_items(list->item, list->count);
+	plugin_free_items(list->observer, list->observer_count);
 	free(list->note);
 	free(list);
 }

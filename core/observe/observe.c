@@ -177,10 +177,7 @@ static void observe_open(struct observers *observers, const struct plugin *plugi
 	struct observer *observer = NULL;
 
 	if (!plugin || plugin->code)
-		observer_warn(config, name,
-			      plugin                                 ? plugin->reason
-			      : strlen(name) >= sizeof(plugin->name) ? plugins_long_name
-								     : "no memory");
+		observer_warn(config, name, plugin ? plugin->reason : "no memory");
 	else
 		observer = observer_open(plugin, config, place);
 	if (observer)

@@ -20,7 +20,7 @@
 #define PLUGIN_NATIVE_MIN    (offsetof(coll_native_t, handle) + sizeof(void (*)(void)))
 #define PLUGIN_OPTION_MIN    (offsetof(coll_option_t, reserved) + sizeof(int32_t))
 
-enum { PLUGIN_NAME_LONGEST = 31, PLUGIN_OPTIONS_MOST = 1000, PLUGIN_MAJORS = 10 };
+enum { PLUGIN_OPTIONS_MOST = 1000, PLUGIN_MAJORS = 10 };
 
 int plugin_name_ok(const char *name)
 {

@@ -124,8 +124,6 @@ int plugins_next_observer(struct observer_names *names, char name[64])
 	return 1;
 }
 
-const char plugins_long_name[] = "the name of an observer has at most 31 bytes";
-
 /* Appends an entry for a name that no file has. */
 static void observer_refuse_name(struct plugin_search *search, const char *name)
 {
@@ -139,9 +137,10 @@ static void observer_refuse_name(struct plugin_search *search, const char *name)
 	for (int i = 0; i < list->observer_count; i++)
 		if (list->observer[i].name[0])
 			suggest_try(&suggestion, list->observer[i].name);
-	snprintf(plugin->name, sizeof(plugin->name), "%.31s", name);
-	if (strlen(name) >= sizeof(plugin->name))
-		plugin_refuse(plugin, COLL_ERR_PLUGIN, "%s", plugins_long_name);
+	snprintf(plugin->name, sizeof(plugin->name), "%s", name);
+	if (strlen(name) > PLUGIN_NAME_LONGEST)
+		plugin_refuse(plugin, COLL_ERR_PLUGIN,
+			      "the name of an observer has at most %d bytes", PLUGIN_NAME_LONGEST);
 	else
 		plugin_refuse(
 			plugin, COLL_ERR_PLUGIN,

@@ -39,7 +39,7 @@ static int plugin_compare(const void *one, const void *other)
 static void plugin_set_priority(struct plugin *plugin, struct config *config, int one_host)
 {
 	const coll_backend_t *b = &plugin->backend;
-	char name[64];
+	char name[sizeof(plugin->name) + sizeof(".priority")];
 
 	if (!plugin_is_loaded(plugin))
 		return;

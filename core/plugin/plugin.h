@@ -21,8 +21,9 @@ struct plugin {
 	const struct plugin_kind *kind; /* a backend, or an observer */
 	char path[4096];
 	char written[4096]; /* the same path, with the directory as an option names it */
-	char name[32];      /* the name in the file's name; "" if this is no valid name */
-	int found;          /* place among the candidate files, in the order of the directories */
+	/* The name in the file's name; "" if this is no valid name.  Without a file: as the option `observers` has it. */
+	char name[64];
+	int found; /* place among the candidate files, in the order of the directories */
 	/*
 	 * Copies in the core's own sizes.  A slot that the plugin lacks is NULL.  backend.transport and
 	 * backend.native point to the copies below, or are NULL.
@@ -109,8 +110,6 @@ struct observer_names {
 	const char *at;
 	int taken, all; /* 1: the observer `timeline` was named, the list has ended */
 };
-/* The sentence about a name for which plugin->name has no room, and so plugins_find_observer no entry. */
-extern const char plugins_long_name[];
 void plugins_begin_observers(struct observer_names *names, const struct config *config);
 /* Takes the next name, of which 62 bytes count.  Returns 0 if there is none. */
 int plugins_next_observer(struct observer_names *names, char name[64]);

@@ -48,7 +48,9 @@ struct plugin *plugin_new_item(struct plugin_search *search, const struct plugin
 
 /* ---- load.c */
 
-/* Is the name of the form [a-z][a-z0-9_]*, with at most 31 bytes? */
+enum { PLUGIN_NAME_LONGEST = 31 };
+
+/* Is the name of the form [a-z][a-z0-9_]*, with at most PLUGIN_NAME_LONGEST bytes? */
 int plugin_name_ok(const char *name);
 /*
  * Copies the exported table of a backend into the core's own structs and checks it.  plugin->name is the name in the

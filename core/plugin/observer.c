@@ -195,7 +195,7 @@ void plugin_open_observers(struct plugin_search *search)
 		else
 			observer_refuse_name(search, name);
 	}
-	/* For those who only look, the others too. */
+	/* A process that only looks also opens the observers that no option names. */
 	for (int i = 0; search->how & PLUGINS_IN_CHILDREN && i < list->observer_count; i++)
 		observer_open(search, &list->observer[i]);
 }

@@ -31,7 +31,7 @@ struct plugin {
 	coll_backend_t backend;
 	coll_transport_t transport;
 	coll_native_t native;
-	coll_observer_t observer; /* the same of an observer, whose `backend` is zeroed */
+	coll_observer_t observer; /* the table of an observer, whose `backend` is zeroed */
 	coll_option_t *
 		options; /* NULL, or the copy to which backend.options or observer.options points */
 	int code;        /* COLL_SUCCESS, or the code of its refusal or of its probe */
@@ -102,8 +102,8 @@ struct plugin *plugins_find(const struct plugin_list *list, const char *name);
  */
 struct plugin *plugins_find_observer(const struct plugin_list *list, const char *name);
 /*
- * The names of the observers of a job, each once: those of the option `observers`, and `timeline` if the option of that
- * name is set.
+ * The names of the observers of a job, each once: the names in the option `observers`, and `timeline` if the option
+ * `timeline` is set.
  */
 struct observer_names {
 	const struct config *config;
@@ -113,7 +113,7 @@ struct observer_names {
 void plugins_begin_observers(struct observer_names *names, const struct config *config);
 /* Takes the next name, of which 62 bytes count.  Returns 0 if there is none. */
 int plugins_next_observer(struct observer_names *names, char name[64]);
-/* The number of names is at most so large. */
+/* Returns a number that the number of names does not exceed. */
 size_t plugins_most_observers(const struct config *config);
 /*
  * Around each open: the backend's `finish` will be called when the process ends, also in the open, and before the exit

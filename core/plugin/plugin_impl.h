@@ -14,7 +14,7 @@ struct plugin_search {
 	int no_memory;
 };
 
-/* What a plugin may be, with the words for its refusals. */
+/* A kind of plugins, backends or observers, with the words for the refusal of a plugin. */
 struct plugin_kind {
 	const char *noun;      /* "backend" */
 	const char *file_noun; /* "a plugin" */

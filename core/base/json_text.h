@@ -32,8 +32,9 @@ static inline size_t json_text_utf8(const unsigned char *s)
 }
 
 /*
- * Writes what stands for the character at *at, which is not the end of the text, and moves *at behind it: an escape for
- * a control character, U+FFFD for a byte that is not UTF-8, else the character.  Returns the length.
+ * Writes the character at *at as a string of JSON has it, and moves *at behind the character: an escape for a quote, a
+ * backslash or a control character, U+FFFD for a byte that is not UTF-8, else the character.  Returns the length of the
+ * output, which has no final 0.  The end of the text is no character.
  */
 static inline size_t json_text_next(const char **at, char out[8])
 {

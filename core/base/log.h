@@ -36,7 +36,7 @@ struct log_place {
 	struct log_file *file; /* NULL: stderr */
 };
 
-/* What a line is about. */
+/* The subsystem, the communicator and the place that a line names. */
 struct log_about {
 	const char *subsystem; /* NULL: unknown */
 	const char *comm;      /* the name of the communicator, as in dump files; NULL: none */
@@ -52,7 +52,7 @@ void log_open(void);
 void log_set_levels(const struct log_levels *levels);
 /* The same with one level (COLL_LOG_*) for all lines. */
 void log_set_level(int level);
-/* The level of lines of no named subsystem. */
+/* The level of lines whose subsystem has no level of its own. */
 int log_level(void);
 /* Would a line be written?  For code that has to prepare it, and for flags that are read once. */
 int log_wants(const char *subsystem, int level);
@@ -76,7 +76,7 @@ void log_about_args(const struct log_about *about, int level, const char *fmt, v
 	__attribute__((format(printf, 3, 0)));
 /* Logs a finished line in the name of a plugin, which is the subsystem.  about->subsystem does not count. */
 void log_plugin(const struct log_about *about, int level, const char *plugin, const char *text);
-/* Returns what a line of this thread is about that names no place. */
+/* Returns the place of this thread, or else of the process, for a line of code that knows no communicator. */
 struct log_about log_here(const char *subsystem);
 
 #define log_error(...) log_message(LOG_SUBSYSTEM, COLL_LOG_ERROR, __VA_ARGS__)

@@ -204,7 +204,7 @@ static void log_file_open(struct log_file *file, int is_own)
 	error_set(code, "%s", text);
 }
 
-/* What a thread finds when it looks at a file. */
+/* The state of a file, as a thread finds it. */
 struct log_look {
 	int is_own;     /* the descriptor is the file's */
 	int is_usable;  /* a line may be written to it */
@@ -231,7 +231,7 @@ static struct log_look log_file_look(const struct log_file *file, int self)
 	return look;
 }
 
-/* Another thread opens the file.  Returns 1 if a line may be written to it: to the former file, or after a short wait. */
+/* For the time in which another thread opens the file.  Returns 1 if a line may be written to the former file or the new one. */
 static int log_file_await(const struct log_file *file, int self)
 {
 	int usable = log_file_look(file, self).is_usable;
@@ -245,7 +245,10 @@ static int log_file_await(const struct log_file *file, int self)
 	return usable;
 }
 
-/* Opens the file anew if it is not what it was, unless another thread does.  Returns 1 if a line may be written to it. */
+/*
+ * Opens the path anew if it leads to another file, or the open file cannot be used.  While another thread does so,
+ * the calling thread takes the former file, or waits for 100 ms at most.  Returns 1 if a line may be written to the file.
+ */
 static int log_file_ready(struct log_file *file, int self)
 {
 	struct log_look look = log_file_look(file, self);

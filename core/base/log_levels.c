@@ -57,11 +57,16 @@ static struct log_part log_part_of(const char *text, int length)
 	return part;
 }
 
+/* Is the word the same as these bytes? */
+static int log_part_is(const char *word, const char *text, int length)
+{
+	return (int)strlen(word) == length && !strncmp(word, text, (size_t)length);
+}
+
 static int log_level_of(const char *text, int length)
 {
 	for (int i = 0; i < LOG_LEVELS; i++)
-		if ((int)strlen(log_names[i]) == length &&
-		    !strncmp(log_names[i], text, (size_t)length))
+		if (log_part_is(log_names[i], text, length))
 			return i;
 	return LOG_NO_LEVEL;
 }
@@ -118,8 +123,7 @@ static int log_levels_add(struct log_levels *levels, const struct log_part *part
 					 "a-z, 0-9 and '_'",
 					 why, size);
 	for (int i = 0; i < levels->count; i++)
-		if ((int)strlen(levels->of[i].name) == part->name_length &&
-		    !strncmp(levels->of[i].name, part->name, (size_t)part->name_length))
+		if (log_part_is(levels->of[i].name, part->name, part->name_length))
 			return log_part_bad_name(part, "has two levels: name it once", why, size);
 	if (levels->count == LOG_NAMES_MOST)
 		return log_part_bad_name(part, "is one name too many: at most 32 have a level", why,

@@ -42,7 +42,7 @@ int path_pattern_check(const char *pattern, const char *letters, char *why, size
 	return 0;
 }
 
-/* What stands for the letter, in `text` or elsewhere. */
+/* Returns the value of the letter after %, which is written to `text`. */
 static const char *path_pattern_value(char letter, const struct path_names *names, char text[256])
 {
 	switch (letter) {

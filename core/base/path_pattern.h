@@ -23,7 +23,7 @@ struct path_names {
 
 /*
  * Checks a pattern that may have these letters after %, such as "hrp"; "%%" is always allowed.  Returns 0, or -1 and in
- * `why` what is wrong and what is expected.
+ * `why` a sentence with the fault and the letters that are expected.
  */
 int path_pattern_check(const char *pattern, const char *letters, char *why, size_t size);
 /*

@@ -59,7 +59,7 @@ static int user_file_open(int directory, const char *name, int *is_new)
 	return fd;
 }
 
-/* Returns what speaks against a file that was there before, or NULL. */
+/* Returns the reason why the library must not append to this file, which it has not made, or NULL. */
 static const char *user_file_objection(int fd)
 {
 	struct stat st;

@@ -85,7 +85,7 @@ static void config_take_from(const struct config *config, struct config_option *
 	option->source = config_source(config, from);
 }
 
-/* So do a backend's option `interface`, and the file of the observer timeline. */
+/* The option `interface` of a backend follows the core's, and the file of the observer timeline the option `timeline`. */
 static void config_follow(const struct config *config, struct config_option *option)
 {
 	if (!strcmp(option->spec.key, "interface"))

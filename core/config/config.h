@@ -105,7 +105,7 @@ int config_asks(const char *value);
  * place.  A file that cannot be opened is a warning.  Then logs which files were read, and which were not there.
  */
 void config_open_log(struct config *config, int rank);
-/* What a line about such a communicator is about; `config` may be NULL. */
+/* Returns subsystem and place for a line about a communicator with this configuration; `config` may be NULL. */
 struct log_about config_log_about(const struct config *config, const char *subsystem);
 
 /* For coll_info: every declared option except the priorities, in order of declaration. */

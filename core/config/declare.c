@@ -63,8 +63,8 @@ const coll_option_t config_core_options[] = {
 	     "observers that are told of calls, steps, messages and failures (timeline,nvtx): "
 	     "names of plugins; unset: none"),
 	TEXT("timeline",
-	     "file in which each rank writes what it does, for Perfetto and `coll trace`, with %r "
-	     "(rank), %h (host), %p (process id), %j (job): job.%r.json; unset: none"),
+	     "file of each rank for its calls, messages and waits, for Perfetto and `coll trace`, "
+	     "with %r (rank), %h (host), %p (process id), %j (job): job.%r.json; unset: none"),
 	OPTION(COLL_OPTION_BOOL, "page", "yes", "", 0, 0,
 	       "keep a page in the user's runtime directory, for `coll top` and `coll dump`"),
 	YES_NO("counters",

@@ -216,7 +216,7 @@ static int config_is_log_name(const struct config *config, const char *name)
 	return config_is_own_backend(name);
 }
 
-/* A name like a known one is a typing error; another may be that of a plugin of another host. */
+/* A name that is like a known name is a typing error.  Any other name may belong to a plugin of another host. */
 static void config_report_log_name(struct config *config, const char *name)
 {
 	struct suggestion guess;

@@ -359,7 +359,7 @@ static void context_free(struct context *context)
 	free(context->node);
 	free(context->origin);
 	free(context->shares);
-	if (context->plugins) /* the observers', which read the host's name in the bootstrap until they are closed */
+	if (context->plugins) /* before the bootstrap, where the observers read the host's name until they are closed */
 		observers_close(context->observers);
 	bootstrap_close(context->bootstrap);
 	if (!context->parent) {

@@ -65,7 +65,7 @@ static void info_verdict_in_process(struct coll_info *info, int code)
 		 chosen->name, reason);
 }
 
-enum { INFO_NAME = 32 };
+enum { INFO_NAME = sizeof(((struct plugin *)0)->name) };
 
 /* Names the backend for ranks that all run on one host, or in one process.  A name stays valid when the list moves. */
 static void info_choose_within(const struct coll_info *info, int in_process, char name[INFO_NAME])

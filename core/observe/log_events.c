@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------------ the text -- */
@@ -219,8 +218,13 @@ uint32_t log_events_wanted(void)
 	return wants;
 }
 
+static void event_close(void *state)
+{
+	(void)state; /* the opener's */
+}
+
 const coll_observer_t log_events_observer = {.size = sizeof(coll_observer_t),
 					     .abi_minor = COLL_OBSERVER_ABI_MINOR,
 					     .name = "log",
 					     .event = event_log,
-					     .close = free};
+					     .close = event_close};

@@ -18,7 +18,10 @@
 
 /* The events that become lines now, COLL_OBSERVE_* bits; 0: none. */
 uint32_t log_events_wanted(void);
-/* The table of the observer, whose open() is never called.  Its state is a struct log_place, which close() frees. */
+/*
+ * The table of the observer, whose open() is never called.  Its state is a struct log_place, which the opener keeps until
+ * close() has returned.
+ */
 extern const coll_observer_t log_events_observer;
 
 /* Writes the sentence of an event, without rank and communicator.  Returns 0 if the event has none. */

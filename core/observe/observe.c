@@ -177,10 +177,7 @@ static void observe_open(struct observers *observers, const struct plugin *plugi
 	struct observer *observer = NULL;
 
 	if (!plugin || plugin->code)
-		observer_warn(config, name,
-			      plugin                                 ? plugin->reason
-			      : strlen(name) >= sizeof(plugin->name) ? plugins_long_name
-								     : "no memory");
+		observer_warn(config, name, plugin ? plugin->reason : "no memory");
 	else
 		observer = observer_open(plugin, config, place);
 	if (observer)
@@ -192,16 +189,13 @@ static void observe_open_log(struct observers *observers, const struct config *c
 			     uint32_t wants)
 {
 	struct observer *observer = wants ? calloc(1, sizeof(*observer)) : NULL;
-	struct log_place *state = observer ? malloc(sizeof(*state)) : NULL;
 
-	if (!state) {
-		free(observer);
+	if (!observer)
 		return;
-	}
-	*state = config_log_about(config, NULL).place;
 	observer->table = &log_events_observer;
 	observer->wants = wants;
-	observer->state = state;
+	observer->log = config_log_about(config, NULL).place;
+	observer->state = &observer->log;
 	observe_add(observers, observer);
 }
 

@@ -31,9 +31,9 @@ struct observers *observers_open(const struct plugin_list *plugins, const struct
 /* Closes the observers, but not in a process that fork has made.  Accepts NULL. */
 void observers_close(struct observers *observers);
 
-/* The events that any of them wants: COLL_OBSERVE_* bits.  Accepts NULL. */
+/* Returns the events that at least one of the observers wants: COLL_OBSERVE_* bits.  Accepts NULL. */
 uint32_t observers_wanted(const struct observers *observers);
-/* The number of open observers.  Observer `number`, from 1 on, has this name, or NULL: there is none.  Both accept NULL. */
+/* Return the number of open observers, and the name of observer `number`, or NULL: numbers begin at 1.  Both accept NULL. */
 uint32_t observers_count(const struct observers *observers);
 const char *observers_name(const struct observers *observers, uint32_t number);
 

@@ -20,7 +20,7 @@
 #define PLUGIN_NATIVE_MIN    (offsetof(coll_native_t, handle) + sizeof(void (*)(void)))
 #define PLUGIN_OPTION_MIN    (offsetof(coll_option_t, reserved) + sizeof(int32_t))
 
-enum { PLUGIN_NAME_LONGEST = 31, PLUGIN_OPTIONS_MOST = 1000, PLUGIN_MAJORS = 10 };
+enum { PLUGIN_OPTIONS_MOST = 1000, PLUGIN_MAJORS = 10 };
 
 int plugin_name_ok(const char *name)
 {
@@ -164,15 +164,16 @@ static int plugin_check_options(struct plugin *plugin, const coll_option_t *opti
 	return COLL_SUCCESS;
 }
 
-int plugin_take_options(struct plugin *plugin, const coll_option_t *options, uint32_t count,
-			uint32_t size)
+int plugin_take_options(struct plugin *plugin, const coll_option_t **options, uint32_t count,
+			uint32_t *size)
 {
-	const char *from = (const char *)options;
+	const char *from = (const char *)*options;
+	const size_t stride = *size;
 	int code;
 
 	if (!count)
 		return COLL_SUCCESS;
-	code = plugin_check_options(plugin, options, count, size);
+	code = plugin_check_options(plugin, *options, count, *size);
 	if (code)
 		return code;
 	plugin->options = calloc(count, sizeof(*plugin->options));
@@ -180,8 +181,10 @@ int plugin_take_options(struct plugin *plugin, const coll_option_t *options, uin
 		return plugin_refuse(plugin, COLL_ERR_NO_MEMORY, "no memory to load '%s'",
 				     plugin->path);
 	for (uint32_t i = 0; i < count; i++)
-		memcpy(&plugin->options[i], from + (size_t)i * size,
-		       size < sizeof(coll_option_t) ? size : sizeof(coll_option_t));
+		memcpy(&plugin->options[i], from + i * stride,
+		       stride < sizeof(coll_option_t) ? stride : sizeof(coll_option_t));
+	*options = plugin->options;
+	*size = sizeof(coll_option_t);
 	return COLL_SUCCESS;
 }
 
@@ -236,13 +239,10 @@ int plugin_take(struct plugin *plugin, const void *exported)
 	if (!code)
 		code = plugin_take_groups(plugin, &own);
 	if (!code)
-		code = plugin_take_options(plugin, own.options, own.option_count, own.option_size);
+		code = plugin_take_options(plugin, &own.options, own.option_count,
+					   &own.option_size);
 	if (code)
 		return code;
-	if (own.option_count) {
-		own.options = plugin->options;
-		own.option_size = sizeof(coll_option_t);
-	}
 	if (!own.description)
 		own.description = "";
 	plugin->backend = own;

@@ -43,11 +43,10 @@ static int observer_take(struct plugin *plugin, const void *exported)
 	if (!code)
 		code = observer_check_table(plugin, &own);
 	if (!code)
-		code = plugin_take_options(plugin, own.options, own.option_count, own.option_size);
+		code = plugin_take_options(plugin, &own.options, own.option_count,
+					   &own.option_size);
 	if (code)
 		return code;
-	own.options = plugin->options;
-	own.option_size = sizeof(coll_option_t);
 	if (!own.description)
 		own.description = "";
 	plugin->observer = own;
@@ -125,8 +124,6 @@ int plugins_next_observer(struct observer_names *names, char name[64])
 	return 1;
 }
 
-const char plugins_long_name[] = "the name of an observer has at most 31 bytes";
-
 /* Appends an entry for a name that no file has. */
 static void observer_refuse_name(struct plugin_search *search, const char *name)
 {
@@ -140,9 +137,10 @@ static void observer_refuse_name(struct plugin_search *search, const char *name)
 	for (int i = 0; i < list->observer_count; i++)
 		if (list->observer[i].name[0])
 			suggest_try(&suggestion, list->observer[i].name);
-	snprintf(plugin->name, sizeof(plugin->name), "%.31s", name);
-	if (strlen(name) >= sizeof(plugin->name))
-		plugin_refuse(plugin, COLL_ERR_PLUGIN, "%s", plugins_long_name);
+	snprintf(plugin->name, sizeof(plugin->name), "%s", name);
+	if (strlen(name) > PLUGIN_NAME_LONGEST)
+		plugin_refuse(plugin, COLL_ERR_PLUGIN,
+			      "the name of an observer has at most %d bytes", PLUGIN_NAME_LONGEST);
 	else
 		plugin_refuse(
 			plugin, COLL_ERR_PLUGIN,
@@ -178,15 +176,8 @@ static int observer_has_section(const struct plugin_search *search, struct plugi
 
 static void observer_open(struct plugin_search *search, struct plugin *plugin)
 {
-	struct trust trust;
-
-	if (plugin->observer.size || plugin->code || !observer_has_section(search, plugin) ||
-	    plugin_check_safe(search, plugin, &trust))
-		return;
-	if (search->how & PLUGINS_IN_CHILDREN)
-		plugin_survey(plugin, &trust, search->config);
-	else
-		plugin_open(plugin, &trust);
+	if (!plugin->observer.size && !plugin->code && observer_has_section(search, plugin))
+		plugin_load(search, plugin);
 }
 
 void plugin_open_observers(struct plugin_search *search)
@@ -204,7 +195,7 @@ void plugin_open_observers(struct plugin_search *search)
 		else
 			observer_refuse_name(search, name);
 	}
-	/* For those who only look, the others too. */
+	/* A process that only looks also opens the observers that no option names. */
 	for (int i = 0; search->how & PLUGINS_IN_CHILDREN && i < list->observer_count; i++)
 		observer_open(search, &list->observer[i]);
 }

@@ -39,7 +39,7 @@ static int plugin_compare(const void *one, const void *other)
 static void plugin_set_priority(struct plugin *plugin, struct config *config, int one_host)
 {
 	const coll_backend_t *b = &plugin->backend;
-	char name[64];
+	char name[sizeof(plugin->name) + sizeof(".priority")];
 
 	if (!plugin_is_loaded(plugin))
 		return;
@@ -125,7 +125,7 @@ static void plugin_ask(const struct plugin_search *search, struct plugin *plugin
 
 /* -------------------------------------------------------------------- opening -- */
 
-static void plugin_load(struct plugin_search *search, struct plugin *plugin)
+void plugin_load(struct plugin_search *search, struct plugin *plugin)
 {
 	struct trust trust;
 
@@ -242,20 +242,21 @@ int plugins_load(struct config *config, int how, int uses_cuda, struct plugin_li
 	return error_raise(&fault);
 }
 
+static void plugin_free_items(struct plugin *item, int count)
+{
+	for (int i = 0; i < count; i++) {
+		free(item[i].options);
+		plugin_forget_survey(&item[i]);
+	}
+	free(item);
+}
+
 void plugins_free(struct plugin_list *list)
 {
 	if (!list)
 		return;
-	for (int i = 0; i < list->count; i++) {
-		free(list->item[i].options);
-		plugin_forget_survey(&list->item[i]);
-	}
-	for (int i = 0; i < list->observer_count; i++) {
-		free(list->observer[i].options);
-		plugin_forget_survey(&list->observer[i]);
-	}
-	free(list->item);
-	free(list->observer);
+	plugin_free_items(list->item, list->count);
+	plugin_free_items(list->observer, list->observer_count);
 	free(list->note);
 	free(list);
 }

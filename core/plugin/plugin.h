@@ -21,8 +21,9 @@ struct plugin {
 	const struct plugin_kind *kind; /* a backend, or an observer */
 	char path[4096];
 	char written[4096]; /* the same path, with the directory as an option names it */
-	char name[32];      /* the name in the file's name; "" if this is no valid name */
-	int found;          /* place among the candidate files, in the order of the directories */
+	/* The name in the file's name; "" if this is no valid name.  Without a file: as the option `observers` has it. */
+	char name[64];
+	int found; /* place among the candidate files, in the order of the directories */
 	/*
 	 * Copies in the core's own sizes.  A slot that the plugin lacks is NULL.  backend.transport and
 	 * backend.native point to the copies below, or are NULL.
@@ -30,7 +31,7 @@ struct plugin {
 	coll_backend_t backend;
 	coll_transport_t transport;
 	coll_native_t native;
-	coll_observer_t observer; /* the same of an observer, whose `backend` is zeroed */
+	coll_observer_t observer; /* the table of an observer, whose `backend` is zeroed */
 	coll_option_t *
 		options; /* NULL, or the copy to which backend.options or observer.options points */
 	int code;        /* COLL_SUCCESS, or the code of its refusal or of its probe */
@@ -101,20 +102,18 @@ struct plugin *plugins_find(const struct plugin_list *list, const char *name);
  */
 struct plugin *plugins_find_observer(const struct plugin_list *list, const char *name);
 /*
- * The names of the observers of a job, each once: those of the option `observers`, and `timeline` if the option of that
- * name is set.
+ * The names of the observers of a job, each once: the names in the option `observers`, and `timeline` if the option
+ * `timeline` is set.
  */
 struct observer_names {
 	const struct config *config;
 	const char *at;
 	int taken, all; /* 1: the observer `timeline` was named, the list has ended */
 };
-/* The sentence about a name for which plugin->name has no room, and so plugins_find_observer no entry. */
-extern const char plugins_long_name[];
 void plugins_begin_observers(struct observer_names *names, const struct config *config);
 /* Takes the next name, of which 62 bytes count.  Returns 0 if there is none. */
 int plugins_next_observer(struct observer_names *names, char name[64]);
-/* The number of names is at most so large. */
+/* Returns a number that the number of names does not exceed. */
 size_t plugins_most_observers(const struct config *config);
 /*
  * Around each open: the backend's `finish` will be called when the process ends, also in the open, and before the exit

@@ -14,7 +14,7 @@ struct plugin_search {
 	int no_memory;
 };
 
-/* What a plugin may be, with the words for its refusals. */
+/* A kind of plugins, backends or observers, with the words for the refusal of a plugin. */
 struct plugin_kind {
 	const char *noun;      /* "backend" */
 	const char *file_noun; /* "a plugin" */
@@ -48,7 +48,9 @@ struct plugin *plugin_new_item(struct plugin_search *search, const struct plugin
 
 /* ---- load.c */
 
-/* Is the name of the form [a-z][a-z0-9_]*, with at most 31 bytes? */
+enum { PLUGIN_NAME_LONGEST = 31 };
+
+/* Is the name of the form [a-z][a-z0-9_]*, with at most PLUGIN_NAME_LONGEST bytes? */
 int plugin_name_ok(const char *name);
 /*
  * Copies the exported table of a backend into the core's own structs and checks it.  plugin->name is the name in the
@@ -60,10 +62,14 @@ int plugin_copy(struct plugin *plugin, const char *type, void *copy, uint64_t ow
 		uint64_t size, uint64_t least);
 /* Refuses a plugin that leaves a mandatory member empty. */
 int plugin_missing(struct plugin *plugin, const char *member);
-/* Checks the name in the table, and copies the options into plugin->options, an array of the core's own struct size. */
+/* Checks the name in the table. */
 int plugin_check_name(struct plugin *plugin, const char *name);
-int plugin_take_options(struct plugin *plugin, const coll_option_t *options, uint32_t count,
-			uint32_t size);
+/*
+ * Checks the options of a table and copies them into plugin->options, an array of the core's own struct size.  Makes
+ * *options and *size, the table's members, those of the copy; a table without options keeps its own.
+ */
+int plugin_take_options(struct plugin *plugin, const coll_option_t **options, uint32_t count,
+			uint32_t *size);
 
 /* Refuses a plugin whose file another user can change: nobody may run such code.  *trust: what trust_check found. */
 int plugin_check_safe(struct plugin_search *search, struct plugin *plugin, struct trust *trust);
@@ -76,6 +82,11 @@ void plugin_open(struct plugin *plugin, const struct trust *trust);
 void plugin_open_observers(struct plugin_search *search);
 /* Declares the options of the open observers, and accepts the sections of the others.  Returns the first error. */
 int plugin_declare_observers(struct plugin_list *list, struct config *config);
+
+/* ---- plugin.c */
+
+/* Judges the file, and opens it in this process, or in a child process where search->how asks for children. */
+void plugin_load(struct plugin_search *search, struct plugin *plugin);
 
 /* ---- probe.c */
 

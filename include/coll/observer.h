@@ -2,8 +2,8 @@
 /*
  * observer.h - how to write an observer for libcoll.  This header is the whole manual.
  *
- * An observer is told what the library does: calls, the steps of a call, messages, waits, failures.
- * It is a shared object `observer_<name>.so` in a plugin directory (`pkg-config
+ * The core tells an observer of calls, the steps of a call, messages, waits and failures.
+ * An observer is a shared object `observer_<name>.so` in a plugin directory (`pkg-config
  * --variable=plugindir coll`) that exports one constant:
  *
  *   COLL_OBSERVER_EXPORT const coll_observer_t coll_observer_v1 = {
@@ -53,13 +53,13 @@
  *                a thread keeps for long, cancel or end a thread, fork, install handlers, or print to
  *                stdout.  Communication of the rank stands still while event() runs.  Where a rank
  *                is within an observer, `coll top` and the files of `coll dump` name the observer.
- * Price          An event that no observer wants costs one test of a flag.  For an event that one
- *                wants, the core reads the clock and fills in the struct: some 100 ns.
+ * Price          An event that no observer wants costs one test of a flag.  For an event that an
+ *                observer wants, the core reads the clock and fills in the struct: some 100 ns.
  * Order          Of a call: ISSUED, then BEGIN, then END, by their times too.  A call that could not
  *                begin before its communicator failed has no BEGIN.  Each call that was ISSUED has an
  *                END before the END of its communicator.  A step or copy lies between the BEGIN and
  *                the END of its call, and has no END if the call fails amid it.  The events of
- *                several calls mix.  Calls of the library's own are told of too: the barriers that
+ *                several calls mix.  The core tells of the library's own calls too: the barriers that
  *                keep ranks together, and the exchange of coll_comm_split.  A WAIT has no END if its
  *                thread, or the one that has the lock of its communicator, leaves the library by
  *                siglongjmp or its own end.
@@ -88,7 +88,7 @@ enum {
 	COLL_OBSERVE_STEP = 4, /* a step of a call that the library composes: BEGIN, END */
 	/*
 	 * A copy between a device and host memory, for staging: BEGIN, when it waits for its turn on a stream of the
-	 * library's own, and END.  A copy on a stream of the program is not told of.
+	 * library's own, and END.  The core tells of no copy on a stream of the program.
 	 */
 	COLL_OBSERVE_COPY = 8,
 	COLL_OBSERVE_MESSAGE = 16, /* coll_isend and coll_irecv: ISSUED, END */
@@ -166,9 +166,9 @@ typedef struct coll_observed {
 	uint64_t parent; /* COMM: the `comm` from which it was made, or 0 */
 
 	/*
-	 * --- END of CALL, MESSAGE and WAIT: time_ns of the ISSUED and BEGIN of the same; 0: there was none, or it is
-	 * unknown.  Of the fields of a call, its END may have `number` and `code` only, so `kind` 0: if memory has run out,
-	 * or the call came when the backend had 16384 others in its hands.
+	 * --- END of CALL, MESSAGE and WAIT: time_ns of ISSUED and BEGIN of the same call, message or wait; 0: there was
+	 * none, or its time is unknown.  Of the fields of a call, its END may have `number` and `code` only, so `kind` 0: if
+	 * memory has run out, or the call came when the backend had 16384 others in its hands.
 	 */
 	int64_t issued_ns, begin_ns;
 } coll_observed_t;

@@ -93,7 +93,7 @@ done
 
 # ---- coll info ----
 
-COLL_OBSERVERS=lines,tiny,absent "$book_build/coll" info --json >"$dir/info" 2>"$dir/err"
+COLL_OBSERVERS=lines,tiny,absent,a_name_that_has_one_more_than_31_ "$book_build/coll" info --json >"$dir/info" 2>"$dir/err"
 # one NAME FIELD: of an observer in the document.
 one() {
     python3 -c 'import json, sys
@@ -103,12 +103,12 @@ for o in json.load(open(sys.argv[1]))["observers"]:
 if command -v python3 >/dev/null; then
     for case in "lines version 1.0" "lines named True" "lines usable True" "lines abi_major 1" "lines path $here/observer_lines.so" \
         "lines description prints a line for each call on stderr" "tiny named True" "tiny usable False" \
-        "absent named True" "absent path " "stub named False" "stub version 0.1"; do
+        "absent named True" "absent path " "a_name_that_has_one_more_than_31_ named True" "stub named False" "stub version 0.1"; do
         name=${case%% *} rest=${case#* }
         check "coll info: $case" test "$(one "$name" "${rest%% *}")" = "${rest#* }"
     done
 else
-    skip 12 "python3 is not installed"
+    skip 13 "python3 is not installed"
 fi
 COLL_OBSERVERS=lines "$book_build/coll" info >"$dir/info"
 check "as text: the observer that is named" grep -q '^  \* lines 1.0: named$' "$dir/info"

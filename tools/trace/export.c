@@ -12,10 +12,8 @@
  * which the rank had nothing under way is computation.  The files are read once for each rank, a merged file as often as it
  * has ranks.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include <coll/coll.h>
 #include "lib/json.h"
 #include "lib/kinds.h"
@@ -377,21 +375,15 @@ static int chakra_take(struct export *export, const struct trace_slice *slice, i
 
 static int chakra_rank(struct trace_source *source, struct trace_rank *rank, const char *path)
 {
-	struct export export = {.out = fopen(path, "we"), .rank = rank};
+	struct export export = {.out = trace_out_open(source, path), .rank = rank};
 	struct json json = {.out = export.out};
-	int code, wrong;
 
 	if (export.out == NULL)
-		return trace_error("cannot write '%s': %s", path, strerror(errno));
+		return -1;
 	json_object(&json, NULL);
 	json_string(&json, "version", "0.0.4");
 	json_object_end(&json);
-	code = export_rank(source, &export, chakra_take);
-	errno = 0;
-	wrong = ferror(export.out);
-	wrong |= fclose(export.out);
-	return wrong && code == 0 ? trace_error("cannot write '%s': %s", path, strerror(errno))
-				  : code;
+	return trace_out_close(export.out, path, export_rank(source, &export, chakra_take));
 }
 
 int trace_export_chakra(struct trace_source *source, const char *prefix)

@@ -2,7 +2,7 @@
 /*
  * trace.h - the parts of `coll trace`: the command line (trace.c), one file (file.c), what is known of a rank and the things
  * that begin and end (rank.c), the clocks of several hosts (align.c), all files in the order of time (source.c), and what
- * the commands make of them (merge.c, report.c, report_print.c, export.c).
+ * the commands make of them (merge.c, report.c, report_print.c, export.c) and write (out.c).
  *
  * The files are read as streams: the memory does not depend on their size.
  */
@@ -162,6 +162,16 @@ int trace_align(struct trace_source *source);
 
 int trace_merge(struct trace_source *source, FILE *out);
 int trace_report(struct trace_source *source, int as_json, int slowest);
+
+/* ----------------------------------------------------------------------- out.c -- */
+
+/* Opens a file to write; "-" is standard output.  Returns NULL after printing an error, also if the file is one that is read. */
+FILE *trace_out_open(const struct trace_source *source, const char *path);
+/*
+ * code: 0, or what went wrong while the file was written, which is printed already.  Removes a file that is not whole.
+ * Returns 0, or -1 after printing an error.
+ */
+int trace_out_close(FILE *out, const char *path, int code);
 
 /* -------------------------------------------------------------------- export.c -- */
 

@@ -53,6 +53,8 @@ int trace_file_next(struct trace_file *file);
 /* Begins again. */
 int trace_file_rewind(struct trace_file *file);
 void trace_file_close(struct trace_file *file);
+/* Returns the number of a member, or the default if there is none within 32 bits. */
+int32_t trace_int(const struct json_value *json, const char *key, int32_t otherwise);
 
 /* ----------------------------------------------------------------------- rank.c -- */
 

@@ -66,7 +66,7 @@ static void failure_add(struct explain_comm *comm, const struct explain_dump *du
 
 static void failures_find(struct explain_comm *comm)
 {
-	const struct explain_dump **dump = tool_grow(NULL, &(int){0}, comm->n, sizeof(*dump));
+	const struct explain_dump **dump = tool_array((size_t)comm->n, sizeof(*dump));
 	int n = 0;
 
 	for (int i = 0; i < comm->n; i++)

@@ -81,22 +81,13 @@ static size_t text_find(const struct explain *e, const char *bytes, size_t n)
 	return i;
 }
 
-static void *text_memory(size_t n)
-{
-	return tool_grow(NULL, &(int){0}, (int)n, 1);
-}
-
 static void text_grow(struct explain *e)
 {
 	struct explain_text *old = e->bucket;
 	const size_t n = e->buckets;
 
 	e->buckets = n ? 2 * n : 1024;
-	e->bucket = calloc(e->buckets, sizeof(*e->bucket));
-	if (e->bucket == NULL) {
-		fprintf(stderr, "coll: no memory for %zu texts\n", e->buckets);
-		exit(1);
-	}
+	e->bucket = tool_array(e->buckets, sizeof(*e->bucket));
 	for (size_t i = 0; i < n; i++)
 		if (old[i].text != NULL)
 			e->bucket[text_find(e, old[i].text, old[i].n)] = old[i];
@@ -130,7 +121,7 @@ const char *explain_text(struct explain *e, const char *bytes, size_t n)
 		text_grow(e);
 	at = &e->bucket[text_find(e, plain, n)];
 	if (at->text == NULL) {
-		at->text = text_memory(n + 1);
+		at->text = tool_array(n + 1, 1);
 		memcpy(at->text, plain, n);
 		at->text[n] = '\0';
 		at->n = n;
@@ -520,7 +511,7 @@ static void read_comment(struct reader *r)
 
 void explain_read(struct explain *e, const char *name, const char *text, size_t n)
 {
-	struct reader *r = text_memory(sizeof(*r));
+	struct reader *r = tool_array(1, sizeof(*r));
 	/* Of a file without the line of their names. */
 	char columns[] = "number collective kind dtype op count bytes root_or_peer tag state "
 			 "issued started ended description";
@@ -565,7 +556,7 @@ static char *file_bytes(struct explain *e, const char *path, int fd, size_t *n)
 			     (long long)st.st_size, EXPLAIN_FILE_MAX);
 		st.st_size = EXPLAIN_FILE_MAX;
 	}
-	text = text_memory((size_t)st.st_size + 1);
+	text = tool_array((size_t)st.st_size + 1, 1);
 	while (*n < (size_t)st.st_size &&
 	       ((got = read(fd, text + *n, (size_t)st.st_size - *n)) > 0 ||
 		(got < 0 && errno == EINTR)))

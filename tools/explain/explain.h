@@ -179,7 +179,7 @@ enum { EXPLAIN_VERDICT = 2048 };
 struct explain_comm {
 	const struct explain_dump *head; /* of its lowest rank */
 	struct explain_rank *rank;       /* those with a file, ascending */
-	int n, cap;
+	int n;
 	int32_t nranks;
 	int hosts;  /* of the ranks with a file */
 	int failed; /* 1: a rank's communicator had failed */

@@ -70,8 +70,7 @@ static void message_grow(struct message_counts *counts)
 {
 	struct message_counts more = {.size = counts->size ? 2 * counts->size : 1024};
 
-	more.count = tool_grow(NULL, &(int){0}, (int)more.size, sizeof(*more.count));
-	memset(more.count, 0, more.size * sizeof(*more.count));
+	more.count = tool_array(more.size, sizeof(*more.count));
 	for (size_t i = 0; i < counts->size; i++)
 		if (counts->count[i].is_used)
 			*message_at(&more, &counts->count[i]) = counts->count[i];
@@ -267,10 +266,10 @@ static void cycle_follow(struct explain_comm *comm, int i, int *walk, int32_t *c
 
 void explain_find_cycle(struct explain_comm *comm)
 {
-	int *walk = calloc((size_t)comm->n, sizeof(*walk));
-	int32_t *chain = tool_grow(NULL, &(int){0}, comm->n, sizeof(*chain));
+	int *walk = tool_array((size_t)comm->n, sizeof(*walk));
+	int32_t *chain = tool_array((size_t)comm->n, sizeof(*chain));
 
-	for (int i = 0; i < comm->n && walk != NULL && !comm->ncycle; i++)
+	for (int i = 0; i < comm->n && !comm->ncycle; i++)
 		if (!walk[i])
 			cycle_follow(comm, i, walk, chain);
 	/* From here on ranks, not entries. */

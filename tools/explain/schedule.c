@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "explain/schedule.h"
+#include "lib/grow.h"
 #include "lib/tool.h"
 
 /* -------------------------------------------------------------------------- the case -- */
@@ -146,8 +147,7 @@ static void round_all(struct schedule *s)
 	struct prove *p = &s->prove;
 	int ready = 0;
 
-	s->place = tool_grow(NULL, &s->cap_places, p->nsteps + 1, sizeof(*s->place));
-	memset(s->place, 0, ((size_t)p->nsteps + 1) * sizeof(*s->place));
+	s->place = tool_array((size_t)p->nsteps, sizeof(*s->place));
 	for (int g = 0; g < p->nsteps; g++) {
 		const coll_step_t *step = prove_step(p, g);
 

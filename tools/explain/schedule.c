@@ -4,17 +4,10 @@
 #include <string.h>
 #include "explain/schedule.h"
 #include "lib/grow.h"
+#include "lib/kinds.h"
 #include "lib/tool.h"
 
 /* -------------------------------------------------------------------------- the case -- */
-
-static int schedule_kind(const char *name)
-{
-	for (int kind = 1; kind <= COLL_KIND_EXSCAN; kind++)
-		if (strcmp(coll_kind_name(kind), name) == 0 && !prove_kind_pairs(kind))
-			return kind;
-	return -1;
-}
 
 static struct model_call schedule_call(const struct schedule_request *request, int kind)
 {
@@ -168,11 +161,11 @@ static void round_all(struct schedule *s)
 
 int schedule_make(struct schedule *s, const struct schedule_request *request)
 {
-	const int kind = schedule_kind(request->kind);
+	const int kind = kinds_find(request->kind);
 	int status = 0;
 
 	*s = (struct schedule){.request = request};
-	if (kind < 0)
+	if (!kinds_is_collective(kind))
 		return tool_usage("explain",
 				  "'%s' is no collective: 'coll model --help' and 'coll "
 				  "info --algorithms' name them",

@@ -36,7 +36,7 @@ static int failure_by_text(const void *x, const void *y)
 	return by ? by : ((*a)->rank > (*b)->rank) - ((*a)->rank < (*b)->rank);
 }
 
-/* The earliest first; those without a time last. */
+/* The earliest failure first; failures without a time last. */
 static int failure_by_time(const void *x, const void *y)
 {
 	const struct explain_failure *a = x, *b = y;
@@ -252,7 +252,7 @@ static const char *say_have(const struct explain_set *set)
 	return explain_set_count(set) == 1 ? "has" : "have";
 }
 
-/* Adds "; ranks 0, 2-3 wait in collective number 6, ...": those that wait in the newest collective. */
+/* Adds "; ranks 0, 2-3 wait in collective number 6, ...": the ranks that wait in the newest collective. */
 static void say_waiting(struct explain_comm *comm)
 {
 	struct explain_set waiting = {0};

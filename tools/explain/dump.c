@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dump.c - reads the files that the option `dump` has ranks write (core/watch/call_log_dump.c), or that another program writes
- * in the same format of ranks that have not failed.  A file may hold several dumps
- * after one another.  The line with the names of the columns says where each column is, so that files of older and newer
- * versions are read; the description is the rest of a line.
+ * dump.c - reads the files that the option `dump` has ranks write (core/watch/call_log_dump.c), and the files in the same format
+ * that `coll dump` writes of ranks that run.  A file may hold several dumps after one another.  The line with the names of the
+ * columns says where each column is, so that files of older and newer versions are read; the description is the rest of a line.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -19,8 +19,8 @@ int explain_is_recv(const struct explain_op *op)
 }
 
 /*
- * How many messages of one kind a rank has.  coll_isend and coll_irecv (outside) meet each other only.  A dump may have many
- * messages, so that nothing looks at each of them for each.
+ * How many messages of one kind a rank has.  coll_isend and coll_irecv (outside) meet each other only.  A dump may have
+ * many messages, so no function compares each message with each other message.
  */
 struct message_count {
 	int32_t rank, peer;
@@ -198,7 +198,7 @@ static int lonely_order(const void *x, const void *y)
 				  : (a->op > b->op) - (a->op < b->op);
 }
 
-/* Is it in the list, which is in this order? */
+/* Is the operation in the list of messages without a partner, which is in lonely_order? */
 static int lonely_has(const struct explain_comm *comm, const struct explain_rank *r,
 		      const struct explain_op *op)
 {

@@ -68,7 +68,7 @@ struct trace_slice {
 	int32_t kind;              /* of a CALL or MESSAGE: COLL_KIND_* */
 	int32_t comm_rank, nranks; /* of the rank in the communicator */
 	uint64_t comm;             /* the same on all ranks */
-	uint64_t key; /* of a collective: the same on all ranks, and no other's; else 0 */
+	uint64_t key; /* of a collective: the same on all ranks, of no other collective; else 0 */
 	uint64_t number, collective, count, bytes;
 	uint64_t flow; /* of a STEP: the number of its message, or 0 */
 	int sends;     /* of a STEP: 1: it sends the message, 0: it receives it */

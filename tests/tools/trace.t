@@ -224,6 +224,8 @@ wrong 2 "no option '--gaol', did you mean '--goal'" export --gaol
 wrong 1 "cannot read 'none.json': No such file" report none.json
 wrong 1 "'job.0.json' is of rank 0, and so is another file" report job.0.json job.0.json
 wrong 1 "'job.0.json' is one of the files that are read" merge job.0.json -o job.0.json
+wrong 1 "'job.0.json' is one of the files that are read" export --chakra job.0.json job.1.json -o job
+check "which is not changed" look events job.0.json
 wrong 1 "the files are of different jobs" report job.0.json ../late/job.1.json
 wrong 1 "'merged.json' is merged already" merge merged.json -o again.json
 wrong 1 "give it alone" report merged.json job.0.json

@@ -36,7 +36,7 @@ static int failure_by_text(const void *x, const void *y)
 	return by ? by : ((*a)->rank > (*b)->rank) - ((*a)->rank < (*b)->rank);
 }
 
-/* The earliest first; those without a time last. */
+/* The earliest failure first; failures without a time last. */
 static int failure_by_time(const void *x, const void *y)
 {
 	const struct explain_failure *a = x, *b = y;
@@ -66,7 +66,7 @@ static void failure_add(struct explain_comm *comm, const struct explain_dump *du
 
 static void failures_find(struct explain_comm *comm)
 {
-	const struct explain_dump **dump = tool_grow(NULL, &(int){0}, comm->n, sizeof(*dump));
+	const struct explain_dump **dump = tool_array((size_t)comm->n, sizeof(*dump));
 	int n = 0;
 
 	for (int i = 0; i < comm->n; i++)
@@ -252,7 +252,7 @@ static const char *say_have(const struct explain_set *set)
 	return explain_set_count(set) == 1 ? "has" : "have";
 }
 
-/* Adds "; ranks 0, 2-3 wait in collective number 6, ...": those that wait in the newest collective. */
+/* Adds "; ranks 0, 2-3 wait in collective number 6, ...": the ranks that wait in the newest collective. */
 static void say_waiting(struct explain_comm *comm)
 {
 	struct explain_set waiting = {0};

@@ -214,7 +214,7 @@ static void class_times(struct explain_class *class, const struct explain_rank *
 void explain_find_classes(struct explain_comm *comm)
 {
 	const int few = comm->n <= COMPARE_FEW;
-	const struct explain_rank **sorted = tool_grow(NULL, &(int){0}, comm->n, sizeof(*sorted));
+	const struct explain_rank **sorted = tool_array((size_t)comm->n, sizeof(*sorted));
 	struct explain_class *class = NULL;
 
 	for (int i = 0; i < comm->n; i++)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dump.c - reads the files that the option `dump` has ranks write (core/watch/call_log_dump.c), or that another program writes
- * in the same format of ranks that have not failed.  A file may hold several dumps
- * after one another.  The line with the names of the columns says where each column is, so that files of older and newer
- * versions are read; the description is the rest of a line.
+ * dump.c - reads the files that the option `dump` has ranks write (core/watch/call_log_dump.c), and the files in the same format
+ * that `coll dump` writes of ranks that run.  A file may hold several dumps after one another.  The line with the names of the
+ * columns says where each column is, so that files of older and newer versions are read; the description is the rest of a line.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -81,22 +80,13 @@ static size_t text_find(const struct explain *e, const char *bytes, size_t n)
 	return i;
 }
 
-static void *text_memory(size_t n)
-{
-	return tool_grow(NULL, &(int){0}, (int)n, 1);
-}
-
 static void text_grow(struct explain *e)
 {
 	struct explain_text *old = e->bucket;
 	const size_t n = e->buckets;
 
 	e->buckets = n ? 2 * n : 1024;
-	e->bucket = calloc(e->buckets, sizeof(*e->bucket));
-	if (e->bucket == NULL) {
-		fprintf(stderr, "coll: no memory for %zu texts\n", e->buckets);
-		exit(1);
-	}
+	e->bucket = tool_array(e->buckets, sizeof(*e->bucket));
 	for (size_t i = 0; i < n; i++)
 		if (old[i].text != NULL)
 			e->bucket[text_find(e, old[i].text, old[i].n)] = old[i];
@@ -130,7 +120,7 @@ const char *explain_text(struct explain *e, const char *bytes, size_t n)
 		text_grow(e);
 	at = &e->bucket[text_find(e, plain, n)];
 	if (at->text == NULL) {
-		at->text = text_memory(n + 1);
+		at->text = tool_array(n + 1, 1);
 		memcpy(at->text, plain, n);
 		at->text[n] = '\0';
 		at->n = n;
@@ -520,7 +510,7 @@ static void read_comment(struct reader *r)
 
 void explain_read(struct explain *e, const char *name, const char *text, size_t n)
 {
-	struct reader *r = text_memory(sizeof(*r));
+	struct reader *r = tool_array(1, sizeof(*r));
 	/* Of a file without the line of their names. */
 	char columns[] = "number collective kind dtype op count bytes root_or_peer tag state "
 			 "issued started ended description";
@@ -565,7 +555,7 @@ static char *file_bytes(struct explain *e, const char *path, int fd, size_t *n)
 			     (long long)st.st_size, EXPLAIN_FILE_MAX);
 		st.st_size = EXPLAIN_FILE_MAX;
 	}
-	text = text_memory((size_t)st.st_size + 1);
+	text = tool_array((size_t)st.st_size + 1, 1);
 	while (*n < (size_t)st.st_size &&
 	       ((got = read(fd, text + *n, (size_t)st.st_size - *n)) > 0 ||
 		(got < 0 && errno == EINTR)))

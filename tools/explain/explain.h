@@ -92,7 +92,7 @@ struct explain {
 	int ndumps, cap_dumps;
 	char **note; /* sentences about files and lines that are not as expected */
 	int nnotes, cap_notes;
-	uint64_t notes;              /* of all, also those that are not kept */
+	uint64_t notes;              /* number of the notes, also of notes that are not kept */
 	struct explain_text *bucket; /* the strings */
 	size_t buckets, texts;
 	int files; /* that were read */
@@ -149,13 +149,13 @@ struct explain_lonely {
 	enum explain_partner why;
 };
 
-/* Ranks that are equally far and wait in the same, or in messages of one kind. */
+/* Ranks that have made and ended as many calls, and wait in the same call or in messages of one kind. */
 struct explain_class {
-	const struct explain_rank *first; /* the lowest of them */
+	const struct explain_rank *first; /* the lowest of these ranks */
 	struct explain_set ranks;
 	int64_t idle_ms,
 		idle_most_ms; /* between the newest call and the writing of the file; -1: not known */
-	int64_t wait_ms, wait_most_ms; /* likewise since the start of what they wait in */
+	int64_t wait_ms, wait_most_ms; /* from the start of the wait to the writing; or -1 */
 	uint8_t mixed;                 /* their operations have different peers */
 };
 
@@ -178,8 +178,8 @@ enum { EXPLAIN_VERDICT = 2048 };
 
 struct explain_comm {
 	const struct explain_dump *head; /* of its lowest rank */
-	struct explain_rank *rank;       /* those with a file, ascending */
-	int n, cap;
+	struct explain_rank *rank;       /* the ranks with a file, ascending */
+	int n;
 	int32_t nranks;
 	int hosts;  /* of the ranks with a file */
 	int failed; /* 1: a rank's communicator had failed */

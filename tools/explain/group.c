@@ -187,7 +187,7 @@ static int group_by_host(const void *x, const void *y)
 
 static int group_hosts(const struct explain_comm *comm)
 {
-	const char **host = tool_grow(NULL, &(int){0}, comm->n, sizeof(*host));
+	const char **host = tool_array((size_t)comm->n, sizeof(*host));
 	int hosts = 1;
 
 	for (int i = 0; i < comm->n; i++)
@@ -205,7 +205,7 @@ static void group_fill(struct explain *e, struct explain_comm *comm, struct expl
 	const int only_collectives = group_only_collectives(first, n);
 
 	*comm = (struct explain_comm){.head = first, .nranks = first->nranks, .n = n};
-	comm->rank = tool_grow(NULL, &comm->cap, n, sizeof(*comm->rank));
+	comm->rank = tool_array((size_t)n, sizeof(*comm->rank));
 	for (int i = 0; i < n; i++) {
 		if (first[i].nranks != comm->nranks)
 			explain_note(e,

@@ -19,8 +19,8 @@ int explain_is_recv(const struct explain_op *op)
 }
 
 /*
- * How many messages of one kind a rank has.  coll_isend and coll_irecv (outside) meet each other only.  A dump may have many
- * messages, so that nothing looks at each of them for each.
+ * How many messages of one kind a rank has.  coll_isend and coll_irecv (outside) meet each other only.  A dump may have
+ * many messages, so no function compares each message with each other message.
  */
 struct message_count {
 	int32_t rank, peer;
@@ -70,8 +70,7 @@ static void message_grow(struct message_counts *counts)
 {
 	struct message_counts more = {.size = counts->size ? 2 * counts->size : 1024};
 
-	more.count = tool_grow(NULL, &(int){0}, (int)more.size, sizeof(*more.count));
-	memset(more.count, 0, more.size * sizeof(*more.count));
+	more.count = tool_array(more.size, sizeof(*more.count));
 	for (size_t i = 0; i < counts->size; i++)
 		if (counts->count[i].is_used)
 			*message_at(&more, &counts->count[i]) = counts->count[i];
@@ -199,7 +198,7 @@ static int lonely_order(const void *x, const void *y)
 				  : (a->op > b->op) - (a->op < b->op);
 }
 
-/* Is it in the list, which is in this order? */
+/* Is the operation in the list of messages without a partner, which is in lonely_order? */
 static int lonely_has(const struct explain_comm *comm, const struct explain_rank *r,
 		      const struct explain_op *op)
 {
@@ -267,10 +266,10 @@ static void cycle_follow(struct explain_comm *comm, int i, int *walk, int32_t *c
 
 void explain_find_cycle(struct explain_comm *comm)
 {
-	int *walk = calloc((size_t)comm->n, sizeof(*walk));
-	int32_t *chain = tool_grow(NULL, &(int){0}, comm->n, sizeof(*chain));
+	int *walk = tool_array((size_t)comm->n, sizeof(*walk));
+	int32_t *chain = tool_array((size_t)comm->n, sizeof(*chain));
 
-	for (int i = 0; i < comm->n && walk != NULL && !comm->ncycle; i++)
+	for (int i = 0; i < comm->n && !comm->ncycle; i++)
 		if (!walk[i])
 			cycle_follow(comm, i, walk, chain);
 	/* From here on ranks, not entries. */

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 #include "explain/schedule.h"
+#include "lib/grow.h"
 #include "lib/svg.h"
 
 enum {
@@ -31,7 +32,7 @@ struct cell {
 struct picture {
 	const struct schedule *s;
 	struct cell *cell; /* rank by rank */
-	int gap, column;   /* widths */
+	int column;        /* the width of a column */
 };
 
 static struct cell *picture_cell(const struct picture *p, int rank, int round)
@@ -249,7 +250,7 @@ static void picture_draw(FILE *out, const void *what)
 
 int schedule_draw(const struct schedule *s, const char *path)
 {
-	struct picture p = {.s = s, .gap = 56 + 4 * s->c.nranks};
+	struct picture p = {.s = s};
 	int status;
 
 	if (s->c.nranks > SCHEDULE_PICTURE_RANKS || s->rounds > SCHEDULE_PICTURE_ROUNDS) {
@@ -260,12 +261,9 @@ int schedule_draw(const struct schedule *s, const char *path)
 			SCHEDULE_PICTURE_RANKS, SCHEDULE_PICTURE_ROUNDS, s->c.nranks, s->rounds);
 		return 1;
 	}
-	p.column = PICTURE_MARKS + PICTURE_BOX + p.gap;
-	p.cell = calloc((size_t)s->c.nranks * (size_t)(s->rounds + 1), sizeof(*p.cell));
-	if (p.cell == NULL) {
-		fprintf(stderr, "coll explain: no memory for the picture\n");
-		return 1;
-	}
+	/* The more ranks there are, the more room the arrows need. */
+	p.column = PICTURE_MARKS + PICTURE_BOX + 56 + 4 * s->c.nranks;
+	p.cell = tool_array((size_t)s->c.nranks * (size_t)(s->rounds + 1), sizeof(*p.cell));
 	picture_fill(&p);
 	status = svg_save("explain", path, picture_draw, &p) ? 1 : 0;
 	free(p.cell);

@@ -2,6 +2,7 @@
 /* rounds.c - a schedule as a table: the messages of each round, then what the ranks do before the next one. */
 #include <stdlib.h>
 #include "explain/schedule.h"
+#include "lib/grow.h"
 
 static const char *const rounds_buffers[] = {"send", "recv", "scratch"};
 
@@ -86,17 +87,17 @@ static void rounds_one(const struct schedule *s, int round, FILE *out)
 static void rounds_sums(const struct schedule *s, FILE *out)
 {
 	const struct prove *p = &s->prove;
-	uint64_t *messages = calloc((size_t)s->rounds + 1, sizeof(*messages));
-	uint64_t *bytes = calloc((size_t)s->rounds + 1, sizeof(*bytes));
+	uint64_t *messages = tool_array((size_t)s->rounds + 1, sizeof(*messages));
+	uint64_t *bytes = tool_array((size_t)s->rounds + 1, sizeof(*bytes));
 
-	for (int g = 0; g < p->nsteps && messages && bytes; g++) {
+	for (int g = 0; g < p->nsteps; g++) {
 		if (prove_step(p, g)->kind != COLL_STEP_SEND)
 			continue;
 		messages[s->place[g].begin]++;
 		bytes[s->place[g].begin] += prove_step(p, g)->bytes;
 	}
 	fprintf(out, "%6s %10s %16s\n", "round", "messages", "bytes");
-	for (int r = 0; r < s->rounds && messages && bytes; r++)
+	for (int r = 0; r < s->rounds; r++)
 		fprintf(out, "%6d %10llu %16llu\n", r + 1, (unsigned long long)messages[r],
 			(unsigned long long)bytes[r]);
 	free(messages);

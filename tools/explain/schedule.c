@@ -3,17 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "explain/schedule.h"
+#include "lib/grow.h"
+#include "lib/kinds.h"
 #include "lib/tool.h"
 
 /* -------------------------------------------------------------------------- the case -- */
-
-static int schedule_kind(const char *name)
-{
-	for (int kind = 1; kind <= COLL_KIND_EXSCAN; kind++)
-		if (strcmp(coll_kind_name(kind), name) == 0 && !prove_kind_pairs(kind))
-			return kind;
-	return -1;
-}
 
 static struct model_call schedule_call(const struct schedule_request *request, int kind)
 {
@@ -146,8 +140,7 @@ static void round_all(struct schedule *s)
 	struct prove *p = &s->prove;
 	int ready = 0;
 
-	s->place = tool_grow(NULL, &s->cap_places, p->nsteps + 1, sizeof(*s->place));
-	memset(s->place, 0, ((size_t)p->nsteps + 1) * sizeof(*s->place));
+	s->place = tool_array((size_t)p->nsteps, sizeof(*s->place));
 	for (int g = 0; g < p->nsteps; g++) {
 		const coll_step_t *step = prove_step(p, g);
 
@@ -168,11 +161,11 @@ static void round_all(struct schedule *s)
 
 int schedule_make(struct schedule *s, const struct schedule_request *request)
 {
-	const int kind = schedule_kind(request->kind);
+	const int kind = kinds_find(request->kind);
 	int status = 0;
 
 	*s = (struct schedule){.request = request};
-	if (kind < 0)
+	if (!kinds_is_collective(kind))
 		return tool_usage("explain",
 				  "'%s' is no collective: 'coll model --help' and 'coll "
 				  "info --algorithms' name them",

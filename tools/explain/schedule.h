@@ -38,7 +38,6 @@ struct schedule {
 	struct prove_case c;
 	coll_algorithm_info_t info;
 	struct schedule_place *place; /* of each step */
-	int cap_places;
 	int rounds;
 	int chosen; /* 1: the rules choose the algorithm */
 	uint64_t messages, bytes;

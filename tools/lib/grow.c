@@ -4,6 +4,12 @@
 #include <stdlib.h>
 #include "lib/grow.h"
 
+static void grow_fail(size_t bytes)
+{
+	fprintf(stderr, "coll: no memory for %zu bytes\n", bytes);
+	exit(1);
+}
+
 void *tool_grow(void *array, int *cap, int want, size_t size)
 {
 	int more = *cap ? *cap : 16;
@@ -14,10 +20,17 @@ void *tool_grow(void *array, int *cap, int want, size_t size)
 	while (more < want)
 		more *= 2;
 	bigger = realloc(array, (size_t)more * size);
-	if (bigger == NULL) {
-		fprintf(stderr, "coll: no memory for %zu bytes\n", (size_t)more * size);
-		exit(1);
-	}
+	if (bigger == NULL)
+		grow_fail((size_t)more * size);
 	*cap = more;
 	return bigger;
+}
+
+void *tool_array(size_t n, size_t size)
+{
+	void *array = calloc(n ? n : 1, size);
+
+	if (array == NULL)
+		grow_fail(n * size);
+	return array;
 }

@@ -10,5 +10,7 @@
  * program with a sentence if there is no memory.
  */
 void *tool_grow(void *array, int *cap, int want, size_t size);
+/* Returns an array of n elements of `size` bytes, all zeros, that does not grow.  Ends the program likewise. */
+void *tool_array(size_t n, size_t size);
 
 #endif

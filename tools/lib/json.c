@@ -6,7 +6,7 @@
 #include "base/json_text.h"
 #include "lib/json.h"
 
-static void json_quote(FILE *out, const char *text)
+void json_quote(FILE *out, const char *text)
 {
 	char one[8];
 

@@ -22,9 +22,9 @@ void json_object_end(struct json *json);
 void json_array(struct json *json, const char *key);
 void json_array_end(struct json *json);
 
-/*
- * Escapes control characters, replaces bytes that are not UTF-8 by U+FFFD, and writes NULL as null.
- */
+/* Writes a string alone, with its quotes.  Escapes control characters, and replaces bytes that are not UTF-8 by U+FFFD. */
+void json_quote(FILE *out, const char *text);
+/* Writes NULL as null. */
 void json_string(struct json *json, const char *key, const char *value);
 void json_int(struct json *json, const char *key, int64_t value);
 /* Writes null for infinities and NaN. */

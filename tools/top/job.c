@@ -153,7 +153,7 @@ static void job_look_at_rank(struct job_rank *rank, const struct page_view *view
 
 /* ----------------------------------------------------------------------------- rates -- */
 
-/* The bytes of the operations after `before`: those that the log does not have count as the mean of the others. */
+/* The bytes of the operations after `before`: operations that the log does not have count as the mean of the others. */
 static double job_bytes_after(const struct page_comm *comm, uint64_t before)
 {
 	const uint64_t first = page_record_before(comm);

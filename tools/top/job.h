@@ -24,7 +24,7 @@ struct job_comm {
 		*ended; /* the oldest that has not ended, and the last that has; or NULL */
 	uint64_t open_number, ended_number;
 	int awaits;                /* ranks for which it waits; 0: none, or not known */
-	int awaited[PAGE_AWAITED]; /* the first of them, as ranks of the job; -1: not known */
+	int awaited[PAGE_AWAITED]; /* the first ones, as ranks of the job; -1: not known */
 };
 
 struct job_rank {
@@ -34,7 +34,7 @@ struct job_rank {
 	struct job_comm comm[PAGE_SLOTS];
 	const struct job_comm
 		*shown; /* what it does now, in one line; NULL: it has no communicator */
-	int behind;     /* on one of them */
+	int behind;     /* on one of its communicators */
 	double calls_per_s, bytes_per_s; /* -1: not known */
 };
 

@@ -172,13 +172,14 @@ static void metrics_labels(const struct job_rank *rank, const struct job_comm *c
 		 rank->view->head.job, program, host, rank->view->head.rank, id, backend);
 }
 
-/* Calls fn for each communicator of the jobs that live, or of one job. */
+/* What is printed, and where. */
 struct metrics {
 	FILE *out;
 	const struct jobs *jobs;
 	const struct job *only; /* or NULL */
 };
 
+/* Calls fn for each communicator of the jobs that live, or of one job. */
 static void metrics_each(const struct metrics *m, const void *metric,
 			 void (*fn)(const struct metrics *m, const void *metric,
 				    const struct job_rank *rank, const struct job_comm *c))
@@ -286,7 +287,7 @@ static void metrics_print(const struct metrics *m)
 
 /* ------------------------------------------------------------------------ the output -- */
 
-/* Of several failures one after the other that are the same the first has a message. */
+/* Of several equal failures one after the other the first has a message. */
 static int metrics_fail(const char *path, int *said)
 {
 	if (errno != *said)

@@ -9,12 +9,13 @@
  *
  *     (ab - ba) / 2,   and the error is at most   (ab + ba) / 2,
  *
- * if neither clock drifts while the job runs.  If ab + ba is negative, one of them drifts by at least that much: then half of it
- * is the least error, and the clock is marked.  Hosts without messages both ways to the first host are shifted over other
- * hosts, along the way with the least sum of errors.  What is left is shifted by the time of day, without a bound.
+ * if neither clock drifts while the job runs.  If ab + ba is negative, one of the two drifts by at least that much: then half
+ * of it is the least error, and the clock is marked.  Hosts without messages both ways to the first host are shifted over other
+ * hosts, along the way with the least sum of errors.  Clocks that no messages reach are shifted by the time of day, without a
+ * bound.
  *
- * Memory: messages and collectives are kept by their number until their other end is read, at most SAMPLES_MOST of
- * them.  If there are more, those whose number has a further low bit set are dropped, which are the same in all files.
+ * Memory: messages and collectives are kept by their number until their other end is read, at most SAMPLES_MOST of them.  If
+ * there are more, those with a further low bit set in their number are dropped: the same messages and collectives in all files.
  */
 #include <stdlib.h>
 #include <string.h>

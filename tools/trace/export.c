@@ -12,7 +12,6 @@
  * which the rank had nothing under way is computation.  The files are read once for each rank, a merged file as often as it
  * has ranks.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,12 @@
 
 enum { EXPORT_TAG = 0x7fffffff };
 
+/* What stands on a row. */
+struct export_row {
+	uint64_t label; /* of the operation, or what it waits for */
+	uint64_t steps; /* of the rank at the begin of the call */
+};
+
 /* Where the export of a rank is. */
 struct export
 {
@@ -32,10 +37,8 @@ struct export
 	uint64_t ended;  /* of the operation that ended last; 0: none */
 	int64_t idle_ns; /* when the rank had nothing under way any more; 0: it has, or never had */
 	int under_way;
-	uint64_t *
-		of_row; /* by tid: the label of the operation that stands there, or what it waits for */
-	uint64_t steps;     /* so far */
-	uint64_t *steps_at; /* by tid: the steps at the begin of the call */
+	uint64_t steps;         /* so far */
+	struct export_row *row; /* by tid */
 	int32_t rows;
 };
 
@@ -44,16 +47,15 @@ typedef int (*export_take)(struct export *export, const struct trace_slice *slic
 static int export_rows(struct export *export, int32_t tid)
 {
 	const int32_t rows = tid * 2 + 16;
-	uint64_t *of_row, *steps_at;
+	struct export_row *row;
 
 	if (tid < export->rows)
 		return 0;
-	of_row = realloc(export->of_row, (size_t)rows * sizeof(*of_row));
-	export->of_row = of_row ? of_row : export->of_row;
-	steps_at = realloc(export->steps_at, (size_t)rows * sizeof(*steps_at));
-	export->steps_at = steps_at ? steps_at : export->steps_at;
-	if (of_row == NULL || steps_at == NULL)
+	row = realloc(export->row, (size_t)rows * sizeof(*row));
+	if (row == NULL)
 		return trace_error("no memory");
+	memset(row + export->rows, 0, (size_t)(rows - export->rows) * sizeof(*row));
+	export->row = row;
 	export->rows = rows;
 	return 0;
 }
@@ -111,8 +113,7 @@ static int export_rank(struct trace_source *source, struct export *export, expor
 	for (int i = 0; i < source->files && code == 0; i++)
 		if (source->merged || source->file_pid[i] == export->rank->pid)
 			code = export_file(source, &source->file[i], export, take);
-	free(export->of_row);
-	free(export->steps_at);
+	free(export->row);
 	return code;
 }
 
@@ -171,7 +172,7 @@ static void goal_message(struct export *export, const struct trace_slice *slice)
 
 	goal_move(export, slice->kind == COLL_KIND_SEND, slice->bytes, peer,
 		  slice->tag == COLL_ANY_TAG ? -1 : (int64_t)tag, export->ended);
-	export->of_row[slice->tid] = export->label;
+	export->row[slice->tid].label = export->label;
 }
 
 static void goal_call(struct export *export, const struct trace_slice *slice, int ends)
@@ -180,10 +181,10 @@ static void goal_call(struct export *export, const struct trace_slice *slice, in
 		if (!ends)
 			goal_message(export, slice);
 		else
-			export->ended = export->of_row[slice->tid];
+			export->ended = export->row[slice->tid].label;
 	} else if (!ends) {
-		export->steps_at[slice->tid] = export->steps;
-	} else if (export->steps_at[slice->tid] == export->steps) {
+		export->row[slice->tid].steps = export->steps;
+	} else if (export->row[slice->tid].steps == export->steps) {
 		goal_disseminate(export, slice);
 	}
 }
@@ -194,12 +195,12 @@ static void goal_step(struct export *export, const struct trace_slice *slice, in
 	if (ends && slice->flow == 0) {
 		goal_calc(export, slice->end_ns - slice->begin_ns);
 	} else if (ends) {
-		export->ended = export->of_row[slice->tid];
+		export->ended = export->row[slice->tid].label;
 	} else if (slice->flow != 0) {
 		goal_move(export, slice->sends, slice->bytes,
 			  trace_rank_world(export->rank, slice, slice->peer),
 			  (int64_t)(slice->flow & EXPORT_TAG), export->ended);
-		export->of_row[slice->tid] = export->label;
+		export->row[slice->tid].label = export->label;
 	}
 }
 
@@ -325,7 +326,7 @@ static void chakra_compute(struct export *export, const struct trace_slice *slic
 	chakra_is_cpu(&json, 1);
 	chakra_end(&json);
 	export->ended = export->label;
-	export->of_row[slice->tid] = export->label;
+	export->row[slice->tid].label = export->label;
 }
 
 static void chakra_peer(struct export *export, struct json *json, const struct trace_slice *slice)
@@ -346,8 +347,8 @@ static void chakra_call(struct export *export, const struct trace_slice *slice)
 							   : "COMM_COLL_NODE";
 	struct json json;
 
-	chakra_begin(export, &json, slice->name, type, export->of_row[slice->tid], slice->begin_ns,
-		     slice->end_ns - slice->begin_ns);
+	chakra_begin(export, &json, slice->name, type, export->row[slice->tid].label,
+		     slice->begin_ns, slice->end_ns - slice->begin_ns);
 	chakra_is_cpu(&json, 0);
 	chakra_long(&json, "comm_size", slice->bytes);
 	if (kinds_is_collective(slice->kind))
@@ -367,7 +368,7 @@ static int chakra_take(struct export *export, const struct trace_slice *slice, i
 	if (!export_is_call(slice))
 		return 0;
 	if (!ends)
-		export->of_row[slice->tid] = export->ended;
+		export->row[slice->tid].label = export->ended;
 	if (computed > 0)
 		chakra_compute(export, slice, computed);
 	if (ends)
@@ -377,21 +378,15 @@ static int chakra_take(struct export *export, const struct trace_slice *slice, i
 
 static int chakra_rank(struct trace_source *source, struct trace_rank *rank, const char *path)
 {
-	struct export export = {.out = fopen(path, "we"), .rank = rank};
+	struct export export = {.out = trace_out_open(source, path), .rank = rank};
 	struct json json = {.out = export.out};
-	int code, wrong;
 
 	if (export.out == NULL)
-		return trace_error("cannot write '%s': %s", path, strerror(errno));
+		return -1;
 	json_object(&json, NULL);
 	json_string(&json, "version", "0.0.4");
 	json_object_end(&json);
-	code = export_rank(source, &export, chakra_take);
-	errno = 0;
-	wrong = ferror(export.out);
-	wrong |= fclose(export.out);
-	return wrong && code == 0 ? trace_error("cannot write '%s': %s", path, strerror(errno))
-				  : code;
+	return trace_out_close(export.out, path, export_rank(source, &export, chakra_take));
 }
 
 int trace_export_chakra(struct trace_source *source, const char *prefix)

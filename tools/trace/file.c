@@ -143,11 +143,11 @@ static size_t file_object(const struct trace_file *file)
 	return 0;
 }
 
-static int32_t file_int(const struct json_value *json, const char *key)
+int32_t trace_int(const struct json_value *json, const char *key, int32_t otherwise)
 {
-	const double number = json_get_number(json, key, 0);
+	const double number = json_get_number(json, key, otherwise);
 
-	return number >= INT32_MIN && number <= INT32_MAX ? (int32_t)number : 0;
+	return number >= INT32_MIN && number <= INT32_MAX ? (int32_t)number : otherwise;
 }
 
 /* Reads the object, which has so many bytes. */
@@ -168,8 +168,8 @@ static int file_take(struct trace_file *file, size_t size)
 	file->event_size = size;
 	file->at += size;
 	file->ph = json_get_text(file->json, "ph", "")[0];
-	file->pid = file_int(file->json, "pid");
-	file->tid = file_int(file->json, "tid");
+	file->pid = trace_int(file->json, "pid", 0);
+	file->tid = trace_int(file->json, "tid", 0);
 	ts = json_get_number(file->json, "ts", NAN);
 	/* Beyond 63 years no time is one. */
 	file->ts_ns = ts >= 0 && ts < 2e15 ? (int64_t)(ts * 1000 + 0.5) : INT64_MIN;

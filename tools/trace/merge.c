@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <coll/coll.h>
+#include "lib/json.h"
 #include "trace/trace.h"
 
 static const char *merge_method(enum trace_method method)
@@ -17,18 +18,7 @@ static const char *merge_method(enum trace_method method)
 	}
 }
 
-/* What is known of the clocks.  Host names are of the files, whose strings are quoted already: see merge_quoted. */
-static void merge_quoted(FILE *out, const char *text)
-{
-	fputc('"', out);
-	for (; *text != '\0'; text++)
-		if (*text == '"' || *text == '\\')
-			fprintf(out, "\\%c", *text);
-		else
-			fputc((unsigned char)*text < ' ' ? ' ' : *text, out);
-	fputc('"', out);
-}
-
+/* Writes what is known of the clocks. */
 static void merge_head(const struct trace_source *source, FILE *out)
 {
 	fprintf(out,
@@ -39,7 +29,7 @@ static void merge_head(const struct trace_source *source, FILE *out)
 		const struct trace_clock *clock = &source->clock[c];
 
 		fprintf(out, "%s{\"host\":", c ? "," : "");
-		merge_quoted(out, clock->host);
+		json_quote(out, clock->host);
 		fprintf(out, ",\"method\":\"%s\",\"shift_ns\":%" PRId64 ",\"samples\":%" PRIu64,
 			merge_method(clock->method), clock->shift_ns, clock->samples);
 		if (clock->bound_ns >= 0 && !clock->drifts)

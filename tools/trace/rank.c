@@ -38,13 +38,6 @@ static int64_t rank_time(const struct json_value *json, const char *key)
 	return ns >= 0 && ns < 4e18 ? (int64_t)ns : 0;
 }
 
-static int32_t rank_int(const struct json_value *json, const char *key, int32_t otherwise)
-{
-	const double number = json_get_number(json, key, otherwise);
-
-	return number >= INT32_MIN && number <= INT32_MAX ? (int32_t)number : otherwise;
-}
-
 /* Observers write ASCII.  Other bytes may be control characters, which a terminal obeys. */
 static void rank_text(char *to, size_t size, const struct json_value *json, const char *key)
 {
@@ -66,7 +59,7 @@ static void rank_take_clock(struct trace_rank *rank, const struct json_value *ar
 	}
 	rank->ended = ends;
 	rank->known = 1;
-	rank->nranks = rank_int(args, "ranks", 0);
+	rank->nranks = trace_int(args, "ranks", 0);
 	rank_text(rank->clock, sizeof(rank->clock), args, "clock");
 	rank_text(rank->host, sizeof(rank->host), args, "host");
 }
@@ -113,8 +106,8 @@ static int rank_take_comm(struct trace_rank *rank, const struct json_value *args
 		free(comm->world); /* a file is read again */
 	}
 	*comm = (struct trace_comm){.local = local,
-				    .rank = rank_int(args, "rank", 0),
-				    .nranks = rank_int(args, "ranks", 0)};
+				    .rank = trace_int(args, "rank", 0),
+				    .nranks = trace_int(args, "ranks", 0)};
 	rank_text(comm->name, sizeof(comm->name), args, "id");
 	if (comm->rank < 0 || comm->rank >= comm->nranks || comm->nranks > TRACE_RANKS_MOST) {
 		comm->nranks = 1;
@@ -207,8 +200,8 @@ static void rank_begin(const struct trace_rank *rank, struct trace_slice *slice,
 				      .collective = rank_number(args, "collective"),
 				      .count = rank_number(args, "count"),
 				      .bytes = rank_number(args, "bytes"),
-				      .peer = rank_int(args, "peer", -1),
-				      .tag = rank_int(args, "tag", 0)};
+				      .peer = trace_int(args, "peer", -1),
+				      .tag = trace_int(args, "tag", 0)};
 	rank_text(slice->name, sizeof(slice->name), file->json, "name");
 	rank_text(slice->algorithm, sizeof(slice->algorithm), args, "algorithm");
 	rank_text(slice->dtype, sizeof(slice->dtype), args, "dtype");
@@ -265,7 +258,7 @@ int trace_rank_take(struct trace_rank *rank, const struct trace_file *file, int6
 	if (row->begin_ns == 0 || row->end_ns != 0)
 		return 0; /* an end without its begin */
 	row->end_ns = at_ns > row->begin_ns ? at_ns : row->begin_ns;
-	row->code = rank_int(json_get(file->json, "args"), "code", 0);
+	row->code = trace_int(json_get(file->json, "args"), "code", 0);
 	return json_get(json_get(file->json, "args"), "unfinished") ? TRACE_BREAKS : TRACE_ENDS;
 }
 

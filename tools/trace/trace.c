@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* trace.c - `coll trace`: the command line. */
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include "lib/tool.h"
 #include "trace/trace.h"
 
@@ -108,52 +106,13 @@ static int trace_check(const struct trace_request *request)
 	return 0;
 }
 
-/* Is the path one of the files that are read? */
-static int trace_is_input(const struct trace_source *source, const char *path)
-{
-	struct stat out, in;
-
-	if (stat(path, &out) != 0)
-		return 0;
-	for (int i = 0; i < source->files; i++)
-		if (fstat(fileno(source->file[i].in), &in) == 0 && in.st_dev == out.st_dev &&
-		    in.st_ino == out.st_ino)
-			return 1;
-	return 0;
-}
-
-/* Is it a file, no device or pipe, which stay? */
-static int trace_is_file(FILE *out)
-{
-	struct stat st;
-
-	return fstat(fileno(out), &st) == 0 && S_ISREG(st.st_mode);
-}
-
-/* Writes what a function makes of the files.  A file that is not whole is not left behind. */
+/* Writes what a function makes of the files. */
 static int trace_write(struct trace_source *source, const char *path,
 		       int (*make)(struct trace_source *source, FILE *out))
 {
-	const int to_stdout = strcmp(path, "-") == 0;
-	FILE *out;
-	int code, wrong, is_file;
+	FILE *out = trace_out_open(source, path);
 
-	if (!to_stdout && trace_is_input(source, path))
-		return trace_error("'%s' is one of the files that are read", path);
-	out = to_stdout ? stdout : fopen(path, "we");
-	if (out == NULL)
-		return trace_error("cannot write '%s': %s", path, strerror(errno));
-	is_file = trace_is_file(out);
-	code = make(source, out);
-	errno = 0;
-	wrong = ferror(out) | fflush(out);
-	if (!to_stdout)
-		wrong |= fclose(out);
-	if (wrong && code == 0)
-		code = trace_error("cannot write '%s': %s", path, strerror(errno));
-	if (code != 0 && !to_stdout && is_file)
-		remove(path);
-	return code;
+	return out ? trace_out_close(out, path, make(source, out)) : -1;
 }
 
 static int trace_do(struct trace_source *source, const struct trace_request *request)

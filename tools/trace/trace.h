@@ -2,7 +2,7 @@
 /*
  * trace.h - the parts of `coll trace`: the command line (trace.c), one file (file.c), what is known of a rank and the things
  * that begin and end (rank.c), the clocks of several hosts (align.c), all files in the order of time (source.c), and what
- * the commands make of them (merge.c, report.c, report_print.c, export.c).
+ * the commands make of them (merge.c, report.c, report_print.c, export.c) and write (out.c).
  *
  * The files are read as streams: the memory does not depend on their size.
  */
@@ -53,6 +53,8 @@ int trace_file_next(struct trace_file *file);
 /* Begins again. */
 int trace_file_rewind(struct trace_file *file);
 void trace_file_close(struct trace_file *file);
+/* Returns the number of a member, or the default if there is none within 32 bits. */
+int32_t trace_int(const struct json_value *json, const char *key, int32_t otherwise);
 
 /* ----------------------------------------------------------------------- rank.c -- */
 
@@ -66,7 +68,7 @@ struct trace_slice {
 	int32_t kind;              /* of a CALL or MESSAGE: COLL_KIND_* */
 	int32_t comm_rank, nranks; /* of the rank in the communicator */
 	uint64_t comm;             /* the same on all ranks */
-	uint64_t key; /* of a collective: the same on all ranks, and no other's; else 0 */
+	uint64_t key; /* of a collective: the same on all ranks, of no other collective; else 0 */
 	uint64_t number, collective, count, bytes;
 	uint64_t flow; /* of a STEP: the number of its message, or 0 */
 	int sends;     /* of a STEP: 1: it sends the message, 0: it receives it */
@@ -162,6 +164,16 @@ int trace_align(struct trace_source *source);
 
 int trace_merge(struct trace_source *source, FILE *out);
 int trace_report(struct trace_source *source, int as_json, int slowest);
+
+/* ----------------------------------------------------------------------- out.c -- */
+
+/* Opens a file to write; "-" is standard output.  Returns NULL after printing an error, also if the file is one that is read. */
+FILE *trace_out_open(const struct trace_source *source, const char *path);
+/*
+ * code: 0, or what went wrong while the file was written, which is printed already.  Removes a file that is not whole.
+ * Returns 0, or -1 after printing an error.
+ */
+int trace_out_close(FILE *out, const char *path, int code);
 
 /* -------------------------------------------------------------------- export.c -- */
 

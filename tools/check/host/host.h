@@ -25,7 +25,10 @@ struct check_plugin {
 /* Loads the plugin once in this process, for good.  Returns NULL after a failure; *text has the reason. */
 const struct check_plugin *check_plugin(const struct check_case *c, const char **text);
 
-/* Returns the declaration of the option, or NULL. */
+/* Returns the option of that key in a table whose rows have `size` bytes, or NULL. */
+const coll_option_t *check_option_in(const coll_option_t *options, uint32_t count, uint32_t size,
+				     const char *key);
+/* Returns the backend's declaration of the option, or NULL. */
 const coll_option_t *check_option_find(const struct check_plugin *plugin, const char *key);
 /* Returns the value of an option as text: from --option, else the default, else NULL. */
 const char *check_option_text(const struct check_case *c, const coll_option_t *option);

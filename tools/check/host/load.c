@@ -49,18 +49,26 @@ const struct check_plugin *check_plugin(const struct check_case *c, const char *
 
 /* ------------------------------------------------------------------ options -- */
 
-const coll_option_t *check_option_find(const struct check_plugin *plugin, const char *key)
+const coll_option_t *check_option_in(const coll_option_t *options, uint32_t count, uint32_t size,
+				     const char *key)
 {
-	const char *at = (const char *)plugin->backend.options;
+	const char *at = (const char *)options;
 
-	for (uint32_t i = 0; at && i < plugin->backend.option_count; i++) {
+	for (uint32_t i = 0; at && i < count; i++) {
 		const coll_option_t *option = (const coll_option_t *)(const void *)at;
 
 		if (option->key && !strcmp(option->key, key))
 			return option;
-		at += plugin->backend.option_size;
+		at += size;
 	}
 	return NULL;
+}
+
+const coll_option_t *check_option_find(const struct check_plugin *plugin, const char *key)
+{
+	const coll_backend_t *backend = &plugin->backend;
+
+	return check_option_in(backend->options, backend->option_count, backend->option_size, key);
 }
 
 const char *check_option_text(const struct check_case *c, const coll_option_t *option)

@@ -2,14 +2,15 @@
 /* drive.c - an observer in the hands of the kit: see drive.h. */
 #include "check/observer/drive.h"
 #include <dlfcn.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/error.h"
+#include "base/path_pattern.h"
+#include "check/host/host.h"
 #include "lib/tool.h"
 
-enum { DRIVE_RANKS = 8 };
+enum { DRIVE_RANKS = 8, DRIVE_JOB = 1 };
 
 static const int32_t drive_ranks[DRIVE_RANKS] = {0, 1, 2, 3, 4, 5, 6, 7};
 
@@ -40,44 +41,26 @@ static const struct drive *drive_of(const coll_observer_host_t *host)
 						    offsetof(struct drive, host));
 }
 
-/* The option of that key in the observer's table, or NULL. */
 static const coll_option_t *drive_find(const struct drive *d, const char *key)
 {
-	const char *at = (const char *)d->table.options;
-
-	for (uint32_t i = 0; at && i < d->table.option_count; i++, at += d->table.option_size)
-		if (!strcmp(((const coll_option_t *)(const void *)at)->key, key))
-			return (const coll_option_t *)(const void *)at;
-	return NULL;
+	return check_option_in(d->table.options, d->table.option_count, d->table.option_size, key);
 }
 
 static const char *drive_option(const coll_observer_host_t *host, const char *key)
 {
 	const struct drive *d = drive_of(host);
 	const coll_option_t *option = drive_find(d, key);
-	const char *text = option ? option->fallback : NULL;
 
-	for (const char *const *at = d->c->options->keys; option && *at; at += 2)
-		if (!strcmp(at[0], key))
-			text = at[1];
-	return text;
+	return option ? check_option_text(d->c, option) : NULL;
 }
 
-/* Numbers with the units of coll_option_t. */
 static int64_t drive_option_int(const coll_observer_host_t *host, const char *key)
 {
 	const coll_option_t *option = drive_find(drive_of(host), key);
 	const char *text = drive_option(host, key);
-	uint64_t bytes = 0;
-	int64_t ms = 0;
+	int64_t value;
 
-	if (!option || !text)
-		return 0;
-	if (option->type == COLL_OPTION_BOOL)
-		return strchr("yt1", text[0]) != NULL || !strcmp(text, "on");
-	if (option->type == COLL_OPTION_DURATION)
-		return tool_parse_seconds(text, &ms) ? strtoll(text, NULL, 10) : ms * 1000;
-	return tool_parse_size(text, &bytes) ? strtoll(text, NULL, 10) : (int64_t)bytes;
+	return text && !check_option_value(option, text, &value) ? value : 0;
 }
 
 static void drive_log(const coll_observer_host_t *host, int32_t level, const char *text)
@@ -85,31 +68,19 @@ static void drive_log(const coll_observer_host_t *host, int32_t level, const cha
 	fprintf(stderr, "log %d of rank %d: %s\n", (int)level, (int)host->rank, text);
 }
 
-/* All states of a case write below one directory of names, which no job has. */
 static coll_result_t drive_expand(const coll_observer_host_t *host, const char *pattern, char *out,
 				  uint64_t size, coll_error_t *err)
 {
-	char text[64];
-	uint64_t used = 0;
+	const struct path_names names = {.host = host->host_name,
+					 .rank = host->rank,
+					 .pid = (long)getpid(),
+					 .job = DRIVE_JOB};
+	char why[300];
 
-	for (const char *at = pattern; *at; at++) {
-		const char letter = *at == '%' ? *++at : 0;
-
-		if (!letter || letter == '%')
-			snprintf(text, sizeof(text), "%c", *at);
-		else if (letter == 'h')
-			snprintf(text, sizeof(text), "check");
-		else
-			snprintf(text, sizeof(text), "%ld",
-				 letter == 'r' ? (long)host->rank : (long)getpid());
-		if (used + strlen(text) >= size) {
-			snprintf(err->text, sizeof(err->text), "the path '%.300s' is too long",
-				 pattern);
-			return COLL_ERR_INVALID_ARGUMENT;
-		}
-		used += (uint64_t)snprintf(out + used, size - used, "%s", text);
-	}
-	return COLL_SUCCESS;
+	if (!path_pattern_check(pattern, "hrpj", why, sizeof(why)) &&
+	    !path_pattern_expand(pattern, &names, out, (size_t)size, why, sizeof(why)))
+		return COLL_SUCCESS;
+	return error_fill(err, COLL_ERR_INVALID_ARGUMENT, "the path '%.300s': %s", pattern, why);
 }
 
 /* --------------------------------------------------------------------------- states -- */
@@ -208,7 +179,7 @@ void drive_comm(struct drive *d, uint64_t comm, int phase)
 
 	e.host = "check";
 	e.backend = "simulated";
-	e.job = 1;
+	e.job = DRIVE_JOB;
 	e.parent = comm - 1;
 	e.world_ranks = phase == COLL_OBSERVED_BEGIN ? drive_ranks : NULL;
 	drive_tell(d, &e);

@@ -23,7 +23,7 @@ struct world {
 	struct bootstrap *bootstrap;
 	int in_process;
 	int code;
-	char name[32];
+	char name[64];
 	char text[1024];
 };
 

@@ -116,12 +116,12 @@ folders_of() {
 }
 
 none "the folders of core/ use each other in the order of core/README.md" "$(folders_of core)"
-# `coll check` computes keyed hashes as the core does; the commands share the core's table of the
+# `coll check` computes keyed hashes and expands paths as the core does; the commands share the core's table of the
 # CUDA driver's functions, its strings of JSON, and its tables of kinds, types and operations; `coll prove` proves the core's code for
 # staged schedules.
 shared='check/host/host.c:base/siphash.h lib/memory.c:device/driver.h prove/staged.c:schedule/stage.h'
 shared="$shared lib/json.c:base/json_text.h oracle/call.c:base/tables.h oracle/format.c:base/tables.h perf/args.c:base/tables.h"
-shared="$shared lib/kinds.c:base/tables.h"
+shared="$shared lib/kinds.c:base/tables.h check/observer/drive.c:base/path_pattern.h"
 # `coll top` and `coll dump` read pages as the core writes them.
 shared="$shared top/job.h:page/page_read.h top/metrics.c:base/json_text.h top/dump.c:page/rows.h top/dump.c:base/kind.h"
 none "the folders of tools/ use each other in the order of tools/README.md" "$(folders_of tools "$shared")"

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include "base/error.h"
 #include "base/path_pattern.h"
 #include "check/host/host.h"
 #include "lib/tool.h"
@@ -80,7 +79,8 @@ static coll_result_t drive_expand(const coll_observer_host_t *host, const char *
 	if (!path_pattern_check(pattern, "hrpj", why, sizeof(why)) &&
 	    !path_pattern_expand(pattern, &names, out, (size_t)size, why, sizeof(why)))
 		return COLL_SUCCESS;
-	return error_fill(err, COLL_ERR_INVALID_ARGUMENT, "the path '%.300s': %s", pattern, why);
+	snprintf(err->text, sizeof(err->text), "the path '%.180s': %s", pattern, why);
+	return COLL_ERR_INVALID_ARGUMENT;
 }
 
 /* --------------------------------------------------------------------------- states -- */

@@ -119,8 +119,40 @@ int mpi_copy_part(const struct mpi_endpoint *ep, void *to, const void *from, siz
 	return bytes ? mpi_move(ep, to, from, bytes, ep->cuda ? COLL_MEM_CUDA : COLL_MEM_HOST) : 0;
 }
 
-int mpi_copy_in(const struct mpi_endpoint *ep, struct mpi_call *call, const void **send,
-		void **recv)
+/*
+ * Each new block of so many bytes comes from the system page by page, which takes longer than the copies.  So the endpoint keeps
+ * the memory of its largest copy, up to a limit.
+ */
+enum { ROOM_LEAST = 128 << 10, ROOM_MOST = 128 << 20 };
+
+static uint8_t *copy_new(struct mpi_endpoint *ep, struct mpi_call *call, size_t bytes)
+{
+	uint8_t *copy = ep->room;
+
+	if (bytes < ROOM_LEAST || bytes > ep->room_bytes) {
+		call->copy_bytes = bytes;
+		return malloc(bytes);
+	}
+	call->copy_bytes = ep->room_bytes;
+	ep->room = NULL;
+	ep->room_bytes = 0;
+	return copy;
+}
+
+void mpi_copy_free(struct mpi_endpoint *ep, struct mpi_call *call)
+{
+	uint8_t *spare = call->copy;
+
+	if (call->copy_bytes >= ROOM_LEAST && call->copy_bytes <= ROOM_MOST &&
+	    call->copy_bytes > ep->room_bytes) {
+		spare = ep->room;
+		ep->room = call->copy;
+		ep->room_bytes = call->copy_bytes;
+	}
+	free(spare);
+}
+
+int mpi_copy_in(struct mpi_endpoint *ep, struct mpi_call *call, const void **send, void **recv)
 {
 	const size_t cache_line = 64;
 	const struct mpi_buffer *from = &call->send;
@@ -129,7 +161,7 @@ int mpi_copy_in(const struct mpi_endpoint *ep, struct mpi_call *call, const void
 	int failed = 0;
 
 	if (!call->copy)
-		call->copy = malloc(behind + call->recv.bytes + 1);
+		call->copy = copy_new(ep, call, behind + call->recv.bytes + 1);
 	if (!call->copy)
 		return -1;
 	for (uint32_t r = 0; buffer_is_apart(call, from) && at < from->bytes; r++) {

@@ -260,9 +260,9 @@ static const struct native_kind {
 	[COLL_KIND_EXSCAN] = {.start = native_exscan, .reduces = 1},
 };
 
-static void native_free(struct mpi_call *call)
+static void native_free(struct mpi_endpoint *ep, struct mpi_call *call)
 {
-	free(call->copy);
+	mpi_copy_free(ep, call);
 	free(call->arrays);
 	free(call);
 }
@@ -405,7 +405,7 @@ static int32_t native_end(struct mpi_endpoint *ep, coll_error_t *err)
 		ep->call_end = &ep->call;
 	if (call->keep)
 		mpi_keep_give(call);
-	native_free(call);
+	native_free(ep, call);
 	return failed ? error_fill(err, COLL_ERR_DEVICE, "%s", native_why(ep)) : COLL_SUCCESS;
 }
 

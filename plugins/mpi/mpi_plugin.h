@@ -295,6 +295,8 @@ struct mpi_endpoint {
 	int keeps; /* 1: all ranks work on copies, so that requests may be kept */
 	struct mpi_keep keep[MPI_KEEPS];
 	uint64_t keep_uses; /* counts the calls that have looked for an entry */
+	uint8_t *room;      /* memory for the copy of the next large call; NULL: none */
+	size_t room_bytes;
 	int stopped;        /* 1: MPI has given up the oldest, since a rank has died */
 	atomic_int aborted; /* 1: the collectives under way are given up */
 	struct mpi_endpoint *next,
@@ -376,7 +378,8 @@ struct mpi_call {
 	struct mpi_keep *keep; /* where the request and the copy stay; NULL: nowhere */
 	struct mpi_buffer send, recv;
 	uint8_t *copy; /* memory of the plugin in the place of a buffer, or of both; NULL: none */
-	void *result;  /* the program's buffer for a part of the copy; NULL: none */
+	size_t copy_bytes; /* 0: the memory goes back to the system, not to the endpoint */
+	void *result;      /* the program's buffer for a part of the copy; NULL: none */
 	size_t result_at, result_bytes; /* that part */
 	void *arrays;
 };
@@ -425,10 +428,11 @@ int mpi_buffers(struct mpi_call *call, const struct mpi_endpoint *ep);
  */
 int mpi_copy_part(const struct mpi_endpoint *ep, void *to, const void *from, size_t bytes);
 /* Copies the program's send buffer to the call's copy, which MPI gets in its place. */
-int mpi_copy_in(const struct mpi_endpoint *ep, struct mpi_call *call, const void **send,
-		void **recv);
+int mpi_copy_in(struct mpi_endpoint *ep, struct mpi_call *call, const void **send, void **recv);
 /* Copies the result to the program's receive buffer. */
 int mpi_copy_out(const struct mpi_endpoint *ep, const struct mpi_call *call);
+/* Frees the copy of a complete call, or keeps its memory for the next large call. */
+void mpi_copy_free(struct mpi_endpoint *ep, struct mpi_call *call);
 
 /* ------------------------------------------------------------------- mpi_close.c -- */
 

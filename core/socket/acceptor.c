@@ -22,6 +22,28 @@ enum {
 	ACCEPTOR_PROVEN_SPARE = 16
 };
 
+int listeners_open(const char *name, uint16_t port, struct listeners *listeners,
+		   struct address_list *addresses)
+{
+	int code = address_of_interfaces(name, addresses), err;
+
+	if (code)
+		return code;
+	if (name == NULL || name[0] == '\0') {
+		code = socket_listen_any(port, &listeners->fd[0], &port, &err);
+		listeners->count = code == 0;
+		for (int i = 0; code == 0 && i < addresses->count; i++)
+			address_set_port(&addresses->item[i], port);
+		return code;
+	}
+	for (int i = 0; code == 0 && i < addresses->count; i++) {
+		address_set_port(&addresses->item[i], port);
+		code = socket_listen(&addresses->item[i], NULL, NULL, &listeners->fd[i], &err);
+		listeners->count += code == 0;
+	}
+	return code;
+}
+
 void listeners_close(struct listeners *listeners)
 {
 	for (int i = 0; i < listeners->count; i++)
@@ -204,6 +226,8 @@ static void acceptor_refuse(struct acceptor *a, int i, int code)
 /* Has another process proved that it is this rank? */
 static int acceptor_has_rank(const struct acceptor *a, uint32_t rank, uint64_t dial)
 {
+	if (a->many)
+		return 0;
 	if (a->dials[rank])
 		return a->dials[rank] != dial;
 	for (int i = 0; i < a->npending; i++)
@@ -256,7 +280,8 @@ static void acceptor_connected(struct acceptor *a, int i)
 	const uint64_t dial = p->conn.messages.answer.dial;
 	struct session session;
 
-	a->dials[p->rank] = dial ? dial : 1;
+	if (!a->many)
+		a->dials[p->rank] = dial ? dial : 1;
 	connection_finish(a->hs, &p->conn, a->set, p->rank, &p->peer, &session);
 	acceptor_forget(a, i);
 	handshake_log(a->hs, COLL_LOG_DEBUG, "rank %u has arrived from %s", session.rank,
@@ -298,7 +323,7 @@ static void acceptor_refuse_key(struct acceptor *a, int i)
 		  "the same on all ranks)");
 	acceptor_refuse(a, i, COLL_ERR_PERMISSION);
 	if (a->wrong_keys++ == 0)
-		handshake_log(a->hs, COLL_LOG_WARN, "%s", a->note);
+		handshake_log(a->hs, a->many ? COLL_LOG_INFO : COLL_LOG_WARN, "%s", a->note);
 }
 
 /* The answer of connection i is there, with the right key: sends the verdict. */

@@ -296,6 +296,7 @@ static struct server *serve_new(const struct context *job)
 
 	if (!s)
 		return NULL;
+	s->refs = 1;
 	bootstrap_key(job->bootstrap, key);
 	serve_look_key(key, look);
 	serve_make_keys(look, &s->keys);
@@ -390,13 +391,20 @@ static struct server *serve_find(const struct context *job)
 	return s;
 }
 
-static void serve_add(struct server *s)
+/* Starts the server and adds it to the list: a fork in another thread finds it there whole, or not at all. */
+static int serve_add(struct server *s, const struct context *job)
 {
+	int code;
+
 	serve_watch_forks();
 	pthread_mutex_lock(&serve_lock);
-	s->next = servers;
-	servers = s;
+	code = serve_start(s, job);
+	if (!code) {
+		s->next = servers;
+		servers = s;
+	}
 	pthread_mutex_unlock(&serve_lock);
+	return code;
 }
 
 /* What is wrong with the job that it cannot be looked at from elsewhere; NULL: nothing. */
@@ -434,16 +442,12 @@ static void serve_begin_job(struct lane *lane)
 	const int serves = serve_is_lowest(job);
 	struct server *s = serves && !objection ? serve_new(job) : NULL;
 
-	if (s && serve_start(s, job)) {
+	if (s && serve_add(s, job)) {
 		serve_close(s);
 		s = NULL;
 		objection = error_text();
 	}
-	if (s) {
-		s->refs = 1;
-		lane->server = s;
-		serve_add(s);
-	}
+	lane->server = s;
 	if (serves && !s)
 		context_log(job, COLL_LOG_WARN,
 			    "rank %d does not show the ranks of its host (option watch): %s",

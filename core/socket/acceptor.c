@@ -99,6 +99,12 @@ static int acceptor_is_proven(const struct pending_connection *p)
 	return p->conn.awaits == HANDSHAKE_CONFIRM;
 }
 
+/* Ranks that have proved the key may take their time, since an acceptor of ranks soon ends. */
+static int acceptor_may_expire(const struct acceptor *a, int i)
+{
+	return a->many || !acceptor_is_proven(&a->pending[i]);
+}
+
 /* Takes connection i, which is no longer open here, off the list. */
 static void acceptor_forget(struct acceptor *a, int i)
 {
@@ -439,7 +445,6 @@ static int acceptor_accept(struct acceptor *a, int listener)
 void acceptor_prepare(struct acceptor *a, struct poll_set *set)
 {
 	int accepting = clock_now_ms() >= a->accept_after;
-	int oldest = acceptor_oldest(a);
 
 	a->set = set;
 	for (int i = 0; i < a->listeners.count; i++)
@@ -447,24 +452,23 @@ void acceptor_prepare(struct acceptor *a, struct poll_set *set)
 			poll_set_watch(set, &a->place[i], a->listeners.fd[i], POLLIN);
 		else
 			poll_set_unwatch(set, &a->place[i]);
-	for (int i = 0; i < a->npending; i++)
+	for (int i = 0; i < a->npending; i++) {
 		connection_watch(&a->pending[i].conn, set);
-	if (oldest < a->npending)
-		poll_set_wake(set, a->pending[oldest].conn.since + ACCEPTOR_LIFE_MS);
+		if (acceptor_may_expire(a, i))
+			poll_set_wake(set, a->pending[i].conn.since + ACCEPTOR_LIFE_MS);
+	}
 	if (a->listeners.count > 0 && !accepting)
 		poll_set_wake(set, a->accept_after);
 }
 
-/* Drops connections that have stayed too long without a proof. */
+/* Drops connections that have stayed too long without a proof; of clients also those that do not confirm theirs. */
 static void acceptor_sweep(struct acceptor *a)
 {
-	int oldest = acceptor_oldest(a);
+	const int64_t now = clock_now_ms();
 
-	while (oldest < a->npending &&
-	       clock_now_ms() - a->pending[oldest].conn.since >= ACCEPTOR_LIFE_MS) {
-		acceptor_drop(a, oldest, "it did not say who it is", 1);
-		oldest = acceptor_oldest(a);
-	}
+	for (int i = a->npending - 1; i >= 0; i--)
+		if (acceptor_may_expire(a, i) && now - a->pending[i].conn.since >= ACCEPTOR_LIFE_MS)
+			acceptor_drop(a, i, "it did not say who it is", 1);
 }
 
 int acceptor_advance(struct acceptor *a, const struct poll_set *set)

@@ -11,6 +11,7 @@
 
 #include <coll/coll.h>
 #include <dirent.h>
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CLIENTS = 1000, PATIENCE_MS = 60000, ASK_MS = 20000 };
+enum { CLIENTS = 1000, HALF = 18, PATIENCE_MS = 60000, ASK_MS = 20000 };
 
 static char directory[64];
 static uint8_t look_key[HANDSHAKE_KEY_SIZE];
@@ -232,6 +233,83 @@ static void test_requests(void)
 	   "nor does one for a rank that is not there");
 }
 
+/* Clients that prove the key, and then do not confirm that they have the verdict. */
+static int connect_half(void)
+{
+	const int64_t deadline = clock_deadline(ASK_MS);
+	const int fd = connect_plain();
+	struct serve_keys keys;
+	struct handshake hs;
+	struct connection c;
+	struct handshake_answer *answer = &c.messages.answer;
+	enum handshake_event event = HANDSHAKE_MORE;
+
+	serve_make_keys(look_key, &keys);
+	serve_handshake(&hs, SERVE_TOOL, &keys);
+	connection_begin(&hs, &c, fd, at.item[0].sa.ss_family, HANDSHAKE_CHALLENGE);
+	while (event == HANDSHAKE_MORE && socket_poll(fd, POLLIN, deadline))
+		event = connection_receive(&hs, &c);
+	answer->rank = htole32(SERVE_TOOL);
+	answer->nranks = htole32(SERVE_ENDS);
+	answer->order = HANDSHAKE_BYTE_ORDER;
+	answer->dial = 1;
+	if (event == HANDSHAKE_WHOLE && !connection_send(&hs, &c, HANDSHAKE_ANSWER))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static void test_half(int before)
+{
+	int fd[HALF], n = 0;
+
+	for (int i = 0; i < HALF; i++) {
+		fd[i] = connect_half();
+		n += fd[i] >= 0;
+	}
+	is_int(n, HALF, "clients that prove the key, and stop");
+	ok(fetch_is_whole(), "keep out nobody for long");
+	for (int i = 0; i < HALF; i++)
+		if (fd[i] >= 0)
+			close(fd[i]);
+	ok(descriptors_come_to(before), "they leave no descriptor");
+}
+
+/* A client that asks for a page of many communicators, which no socket takes at once, and does not read it. */
+static void test_long_answer(int before)
+{
+	struct tree_frame ask = {.type = SERVE_PAGE};
+	struct tree_stream stream;
+	struct serve_keys keys;
+	const int fd = new_client(&stream, &keys);
+	struct fetch fetch;
+
+	tree_seal_body(keys.body, &ask, "");
+	tree_seal(&stream, &ask);
+	ok(fd >= 0 && socket_write(fd, &ask, sizeof(ask)) == (ssize_t)sizeof(ask),
+	   "a client asks for a long page");
+	ok(!fetch_once(&fetch) && fetch.nhosts == 1 && fetch.host[0].pages.count == 1 &&
+		   fetch.host[0].pages.view[0]->comms == PAGE_SLOTS,
+	   "another one reads it whole");
+	fetch_free(&fetch);
+	ok(descriptors_come_to(before + 1), "the first, which does not read, is dropped");
+	close(fd);
+}
+
+/* As many communicators as a page has slots. */
+static void test_many_comms(coll_comm_t comm)
+{
+	coll_comm_t split[PAGE_SLOTS] = {NULL};
+	int n = 1;
+
+	while (n < PAGE_SLOTS && !coll_comm_split(comm, 0, 0, &split[n], NULL))
+		n++;
+	is_int(n, PAGE_SLOTS, "as many communicators as a page has slots");
+	test_long_answer(count_descriptors());
+	while (n > 1)
+		coll_comm_destroy(split[--n]);
+}
+
 /* Clients that ask and read nothing, as many as there may be; then more. */
 static void test_stopped(int before)
 {
@@ -326,7 +404,9 @@ int main(void)
 	test_many(within);
 	test_strangers(within);
 	test_stopped(within);
+	test_half(within);
 	test_fork();
+	test_many_comms(comm);
 	is_int(coll_comm_split(comm, 0, 0, &split, NULL), COLL_SUCCESS, "a split");
 	is_int(coll_comm_destroy(split), COLL_SUCCESS, "and its end");
 	ok(fetch_is_whole(), "the server lives as long as one communicator");

@@ -375,7 +375,7 @@ static coll_comm_t make_comm(void)
 
 	if (coll_get_unique_id(id, sizeof(id)) || coll_comm_init_rank(&comm, 1, id, 0, NULL) ||
 	    coll_allreduce(&x, &x, 1, COLL_FLOAT32, COLL_SUM, comm, NULL) || coll_sync(comm))
-		bail_out(coll_get_last_error(NULL));
+		bail_out("%s", coll_get_last_error(NULL));
 	return comm;
 }
 

@@ -13,18 +13,9 @@ number=
 trap 'touch "$dir/go"; [ -z "$pids" ] || kill -KILL $pids 2>/dev/null; wait; rm -rf "$dir"' EXIT
 mkdir -m 700 "$dir/a" "$dir/b" "$dir/none" && chmod 700 "$dir"
 
-# ------------------------------------------------------------------ one host, no secret key
+# --------------------------------------------------------------------- wrong command lines
 
 export XDG_RUNTIME_DIR="$dir/none"
-collect plain timeout 60 sh -c '
-    for r in 1 0; do
-        [ $r = 1 ] || export COLL_WATCH=yes
-        COLL_BACKEND=tcp COLL_RANK=$r COLL_WORLD_SIZE=2 COLL_ROOT=127.0.0.1:7339 "$0" late / &
-    done
-    wait' "$rank"
-take plain
-has "ranks without a secret key show themselves to nobody" "$dir/err" 'rank 0 does not show the ranks of its host .*: the ranks have no secret key'
-has "rank 0's option holds" "$dir/err" "rank 1: 'watch' differ from rank 0's; all ranks use rank 0's"
 timeout 60 "$coll" top --once --job 127.0.0.1:7339 >"$dir/out" 2>"$dir/err"
 is "without a key the status is 1" $? 1
 has "and a sentence says how to get it" "$dir/err" 'run coll top --print-key where a rank runs'
@@ -67,6 +58,20 @@ on() {
     shift
     timeout 100 nsenter -t "$host" -n -u "$@"
 }
+
+# ------------------------------------------------------------------------- no secret key
+
+collect plain on a sh -c '
+    for r in 1 0; do
+        [ $r = 1 ] || export COLL_WATCH=yes
+        COLL_BACKEND=tcp COLL_RANK=$r COLL_WORLD_SIZE=2 COLL_ROOT=127.0.0.1:7339 "$0" late / &
+    done
+    wait' "$rank"
+take plain
+has "ranks without a secret key show themselves to nobody" "$dir/err" 'rank 0 does not show the ranks of its host .*: the ranks have no secret key'
+has "rank 0's option holds" "$dir/err" "rank 1: 'watch' differ from rank 0's; all ranks use rank 0's"
+
+# ------------------------------------------------------------------------- the job
 
 # Ranks 0 and 2 are on node-a, rank 1 is on node-b.
 for place in a:0 b:1 a:2; do

@@ -81,7 +81,8 @@ int choose_compile(const struct config *config, struct selection *selection)
 	selection->segment = (uint64_t)config_int(config, "segment");
 	selection->node_size = (int32_t)config_int(config, "node_size");
 	selection->reproducible = (int32_t)config_int(config, "reproducible");
-	selection->cuts_messages = (uint64_t)config_int(config, "enable_gpu_fallback");
+	selection->cuts_messages = (uint32_t)config_int(config, "enable_gpu_fallback");
+	selection->watch = (uint32_t)config_int(config, "watch");
 	for (int i = 0; !code && i < RULES_KINDS; i++)
 		code = choose_compile_kind(config, kind_from_index(i), &selection->rules[i]);
 	return code;
@@ -115,6 +116,8 @@ int choose_check(const struct config *config, const struct selection *selection)
 	if (!code && selection->cuts_messages > 1)
 		code = choose_altered("enable_gpu_fallback", (int64_t)selection->cuts_messages, 0,
 				      1);
+	if (!code && selection->watch > 1)
+		code = choose_altered("watch", (int64_t)selection->watch, 0, 1);
 	for (int i = 0; !code && i < RULES_KINDS; i++) {
 		const struct rules *rules = &selection->rules[i];
 
@@ -151,6 +154,8 @@ void choose_differences(const struct selection *a, const struct selection *b, ch
 		choose_add_name(text, size, "reproducible");
 	if (a->cuts_messages != b->cuts_messages)
 		choose_add_name(text, size, "enable_gpu_fallback");
+	if (a->watch != b->watch)
+		choose_add_name(text, size, "watch");
 	for (int i = 0; i < RULES_KINDS; i++) {
 		rules_option(kind_from_index(i), name);
 		if (memcmp(&a->rules[i], &b->rules[i], sizeof(struct rules)) != 0)

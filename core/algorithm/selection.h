@@ -14,7 +14,7 @@
 struct config;
 
 /*
- * The options that schedules depend on.  All ranks use rank 0's values and so build the same schedules.
+ * The options that schedules depend on, and `watch`.  All ranks use rank 0's values and so build the same schedules.
  * The struct has no padding.
  */
 struct selection {
@@ -22,8 +22,10 @@ struct selection {
 	uint64_t segment;     /* bytes of a segment */
 	int32_t node_size;    /* ranks of a node; 0: all ranks of a host */
 	int32_t reproducible; /* 1: results must depend on inputs and rank order only */
-	uint64_t
-		cuts_messages; /* 1: send and receive are cut into segments, since ranks may stage them */
+	/* 1: send and receive are cut into segments, since ranks may stage them */
+	uint32_t cuts_messages;
+	uint32_t
+		watch; /* 1: the option `watch`, which has an exchange of all ranks (serve/serve.h) */
 	struct rules rules[RULES_KINDS]; /* the rules of kind k are at [kind_at(k)->index] */
 };
 

@@ -111,6 +111,14 @@ int init_comm(coll_comm_t *out, struct context *context, struct lane *host)
 	return COLL_SUCCESS;
 }
 
+static int init_all_ok(struct context *context, const struct library *of, int code)
+{
+	const int64_t timeout_ms = config_int(context->config, "init_timeout") / 1000;
+
+	return of->all_ok ? of->all_ok(context, code, timeout_ms)
+			  : bootstrap_all_ok(context->bootstrap, code, timeout_ms);
+}
+
 /*
  * Makes the communicator of a rank whose endpoint is open.  Its threads or its memory may fail on one rank only, so
  * ranks that do not start together agree once more: all have their communicators, or all get the error.
@@ -134,8 +142,7 @@ static int init_finish(coll_comm_t *out, struct init_rank *rank)
 	if (!code && rank->rendezvous->library->made)
 		rank->rendezvous->library->made(context, tag_control(host ? host->context_id : 0));
 	if (!rank->rendezvous->together)
-		code = bootstrap_all_ok(context->bootstrap, code,
-					config_int(context->config, "init_timeout") / 1000);
+		code = init_all_ok(context, rank->rendezvous->library, code);
 	context_unref(context, 0);
 	return code;
 }

@@ -23,6 +23,8 @@ struct library {
 	int (*open_channel)(struct context *context, const struct plugin *plugin);
 	/* The first communicator of the context is made.  tag: of its control messages.  NULL: nobody wants to know. */
 	void (*made)(struct context *context, uint64_t tag);
+	/* Collective, after that: bootstrap_all_ok with what else the ranks exchange then.  NULL: nothing else. */
+	int (*all_ok)(struct context *context, int code, int64_t timeout_ms);
 };
 
 /* The way of one rank to the rendezvous with the other ranks. */

@@ -19,9 +19,10 @@ const char *log_level_name(int level)
 	return log_names[level < 0 ? 0 : level < LOG_LEVELS ? level : LOG_LEVELS - 1];
 }
 
-const char *const log_subsystems[] = {
-	"api",     "base",   "comm",    "compose", "config", "device", "endpoint",  "exec",  "meet",
-	"message", "native", "observe", "plugin",  "reduce", "start",  "transport", "watch", NULL};
+const char *const log_subsystems[] = {"api",    "base",      "comm",   "compose", "config",
+				      "device", "endpoint",  "exec",   "meet",    "message",
+				      "native", "observe",   "plugin", "reduce",  "serve",
+				      "start",  "transport", "watch",  NULL};
 
 /* ---------------------------------------------------------------------- the text -- */
 

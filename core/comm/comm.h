@@ -283,8 +283,10 @@ struct lane {
 	struct call_log *log; /* of the calls: see call_log.h */
 	/* The records of its last operations, and who waits: in its slot, or on the heap (page/page.h). */
 	struct page_comm *seen;
-	struct page_comm *slot;     /* in the page of the rank, for other processes; NULL: none */
-	struct page *page;          /* with a reference; NULL: the rank has none */
+	struct page_comm *slot; /* in the page of the rank, for other processes; NULL: none */
+	struct page *page;      /* with a reference; NULL: the rank has none */
+	struct server
+		*server; /* see serve/serve.h; NULL: this rank does not show its host's ranks */
 	struct page_counts *counts; /* see counts.h; NULL: the option `counters` is off */
 	struct counts_own *counts_own;
 	struct shrinks *shrinks; /* see shrinks.h */

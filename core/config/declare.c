@@ -67,6 +67,11 @@ const coll_option_t config_core_options[] = {
 	     "with %r (rank), %h (host), %p (process id), %j (job): job.%r.json; unset: none"),
 	OPTION(COLL_OPTION_BOOL, "page", "yes", "", 0, 0,
 	       "keep a page in the user's runtime directory, for `coll top` and `coll dump`"),
+	YES_NO("watch", "show the ranks of each host to `coll top --job`: a thread and a port on "
+			"each host; needs "
+			"a secret key; all ranks use rank 0's"),
+	OPTION(COLL_OPTION_INT, "watch_port", "0", "", 0, UINT16_MAX,
+	       "port of `watch`; 0: the system chooses"),
 	YES_NO("counters",
 	       "count calls, bytes, waits and latencies, for coll_get_counters and `coll metrics`"),
 	WORDS("progress", "caller", "caller|thread",

@@ -15,6 +15,7 @@
 #include "native/native.h"
 #include "native/native_slot.h"
 #include "native/native_split.h"
+#include "serve/serve.h"
 #include "transport/channel.h"
 #include "watch/call_log_dump.h"
 #include "watch/report.h"
@@ -113,6 +114,7 @@ static void part_messages_end(struct lane *lane)
 /* In the order of their making. */
 static const struct comm_part parts[] = {
 	{"seen", .begin = seen_begin, .failed = seen_failed, .free = seen_free},
+	{"server", .begin = serve_begin, .free = serve_free},
 	{"counters", .begin = counts_begin, .free = counts_free},
 	{"engines", .begin = part_engines, .end = part_engines_end, .free = part_engines_free},
 	{"composed", .begin = composed_new, .free = composed_free},

@@ -221,7 +221,7 @@ static int join_say_here(struct tree *t)
 	char here[UNIQUE_ID_TEXT_MAX];
 	struct tree_frame head = {.type = TREE_HERE, .timeout_ms = UINT32_MAX};
 	struct address_list addresses;
-	int code = unique_id_listen(t->interface_name, &t->acceptor.listeners, &addresses);
+	int code = listeners_open(t->interface_name, 0, &t->acceptor.listeners, &addresses);
 
 	if (code == 0)
 		code = unique_id_print(no_key, &addresses, here, sizeof(here));

@@ -258,9 +258,6 @@ int unique_id_parse(const char *id, uint8_t key[BOOTSTRAP_KEY_SIZE],
  */
 int unique_id_take(const uint8_t key[BOOTSTRAP_KEY_SIZE], int rank, int must,
 		   struct listeners *listeners, char left_out[ADDRESS_LEFT_OUT_SIZE]);
-/* Listens at every address of the chosen interface; without a choice one socket listens at all addresses. */
-int unique_id_listen(const char *interface_name, struct listeners *listeners,
-		     struct address_list *addresses);
 /* Closes the sockets that a parent process made before it forked. */
 void unique_id_drop_inherited(void);
 

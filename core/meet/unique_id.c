@@ -319,28 +319,6 @@ int unique_id_take(const uint8_t key[BOOTSTRAP_KEY_SIZE], int rank, int must,
 
 /* ------------------------------------------------------------------------- making -- */
 
-int unique_id_listen(const char *interface_name, struct listeners *listeners,
-		     struct address_list *addrs)
-{
-	uint16_t port;
-	int code = address_of_interfaces(interface_name, addrs), err;
-
-	if (code)
-		return code;
-	if (interface_name == NULL || interface_name[0] == '\0') {
-		code = socket_listen_any(0, &listeners->fd[0], &port, &err);
-		listeners->count = code == 0;
-		for (int i = 0; code == 0 && i < addrs->count; i++)
-			address_set_port(&addrs->item[i], port);
-		return code;
-	}
-	for (int i = 0; code == 0 && i < addrs->count; i++) {
-		code = socket_listen(&addrs->item[i], NULL, NULL, &listeners->fd[i], &err);
-		listeners->count += code == 0;
-	}
-	return code;
-}
-
 int bootstrap_make_id(char *id, size_t size, const char *interface_name)
 {
 	struct id_entry *e = calloc(1, sizeof(*e));
@@ -354,7 +332,7 @@ int bootstrap_make_id(char *id, size_t size, const char *interface_name)
 	e->user = -1;
 	code = random_bytes(e->key, sizeof(e->key));
 	if (code == 0)
-		code = unique_id_listen(interface_name, &e->listeners, &addrs);
+		code = listeners_open(interface_name, 0, &e->listeners, &addrs);
 	if (code == 0)
 		code = unique_id_print(e->key, &addrs, id, size);
 	if (code == 0)

@@ -147,6 +147,12 @@ struct page_head {
 	char host[PAGE_NAME], backend[PAGE_NAME], program[PAGE_NAME], library[PAGE_NAME];
 	_Atomic uint32_t more; /* communicators that have no slot now */
 	char observer[PAGE_OBSERVERS][32];
+	/*
+	 * With the option `watch`: the key for looking at the job from elsewhere (serve/protocol.h), else zeros; and where the rank
+	 * shows the ranks of this host, "" if it does not.
+	 */
+	uint8_t look_key[16];
+	char look_at[80];
 };
 
 _Static_assert(sizeof(struct page_head) <= PAGE_BLOCK, "the head is a block");

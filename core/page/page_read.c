@@ -47,7 +47,7 @@ static int read_at(int fd, void *out, size_t bytes, off_t at)
 #define READ_END(text) ((text)[sizeof(text) - 1] = '\0')
 
 /* Control characters in a text could change a terminal: ASCII's, and U+0080 to U+009F in UTF-8 or as a byte of Latin 1. */
-static void read_plain(char *text)
+void page_plain_text(char *text)
 {
 	unsigned char *at = (unsigned char *)text;
 	size_t n;
@@ -83,14 +83,16 @@ static int read_head(int fd, struct page_head *head)
 	READ_END(head->backend);
 	READ_END(head->program);
 	READ_END(head->library);
+	READ_END(head->look_at);
 	for (int i = 0; i < PAGE_OBSERVERS; i++) {
 		READ_END(head->observer[i]);
-		read_plain(head->observer[i]);
+		page_plain_text(head->observer[i]);
 	}
-	read_plain(head->host);
-	read_plain(head->backend);
-	read_plain(head->program);
-	read_plain(head->library);
+	page_plain_text(head->host);
+	page_plain_text(head->backend);
+	page_plain_text(head->program);
+	page_plain_text(head->library);
+	page_plain_text(head->look_at);
 	if (head->realtime_us < -READ_MOST_US || head->realtime_us > READ_MOST_US)
 		head->realtime_us = 0;
 	if (head->rank < 0 || head->nranks <= head->rank || head->pid <= 0)
@@ -125,9 +127,9 @@ static int read_bound(struct page_comm *comm)
 	READ_END(comm->id);
 	READ_END(comm->backend);
 	READ_END(comm->failure);
-	read_plain(comm->id);
-	read_plain(comm->backend);
-	read_plain(comm->failure);
+	page_plain_text(comm->id);
+	page_plain_text(comm->backend);
+	page_plain_text(comm->failure);
 	if (comm->awaited_count < 0)
 		comm->awaited_count = 0;
 	read_bound_time(&comm->since_us);
@@ -202,9 +204,26 @@ void page_view_free(struct page_view *view)
 	free(view);
 }
 
+struct page_view *page_view_find(const int *directory, int n, const struct page_name *name)
+{
+	struct page_view *view = NULL;
+	char text[128];
+	int fd;
+
+	page_name_write(name, text);
+	for (int i = 0; !view && i < n; i++) {
+		fd = directory[i] < 0 ? -1 : page_directory_file(directory[i], text, O_RDONLY);
+		if (fd < 0)
+			continue;
+		view = page_view_read(fd);
+		close(fd);
+	}
+	return view;
+}
+
 /* ----------------------------------------------------------------------- all pages -- */
 
-static int list_add(struct page_list *list, struct page_view *view)
+int page_list_add(struct page_list *list, struct page_view *view)
 {
 	struct page_view **more =
 		array_grow(list->view, list->count, &list->capacity, sizeof(*list->view));
@@ -236,7 +255,7 @@ static int list_read_one(struct page_list *list, int directory, int number, cons
 	}
 	view->directory = number;
 	snprintf(view->name, sizeof(view->name), "%s", name);
-	code = list_add(list, view);
+	code = page_list_add(list, view);
 	if (code)
 		page_view_free(view);
 	return code;
@@ -273,6 +292,12 @@ static int list_read_directory(struct page_list *list, int number)
 	return code;
 }
 
+void page_list_sort(struct page_list *list)
+{
+	if (list->count)
+		qsort(list->view, (size_t)list->count, sizeof(*list->view), list_compare);
+}
+
 int page_list_read(struct page_list *list)
 {
 	int code = COLL_SUCCESS;
@@ -280,8 +305,7 @@ int page_list_read(struct page_list *list)
 	*list = (struct page_list){0};
 	for (int n = 0; n < PAGE_DIRECTORIES && !code; n++)
 		code = list_read_directory(list, n);
-	if (list->count)
-		qsort(list->view, (size_t)list->count, sizeof(*list->view), list_compare);
+	page_list_sort(list);
 	if (code)
 		page_list_free(list);
 	return code;

@@ -9,6 +9,7 @@
 #define CORE_PAGE_PAGE_READ_H
 
 #include "page/page.h"
+#include "page/page_directory.h"
 #include "page/page_process.h"
 #include "page/words.h"
 
@@ -26,6 +27,11 @@ struct page_view {
 /* Reads the page in an open file.  Returns NULL with error_text(): it is no page, or memory has run out. */
 struct page_view *page_view_read(int fd);
 void page_view_free(struct page_view *view);
+/* Reads the page of that name in the first of n open directories that has it (-1: no directory).  NULL: it is in none. */
+struct page_view *page_view_find(const int *directory, int n, const struct page_name *name);
+
+/* Replaces the control characters of a text that others wrote. */
+void page_plain_text(char *text);
 
 struct page_list {
 	int count, capacity;
@@ -40,6 +46,9 @@ struct page_list {
  */
 int page_list_read(struct page_list *list);
 void page_list_free(struct page_list *list);
+/* Adds a view, which the list owns then, at the end.  COLL_ERR_NO_MEMORY with error_text(). */
+int page_list_add(struct page_list *list, struct page_view *view);
+void page_list_sort(struct page_list *list);
 /* Removes the file of a page whose process is gone. */
 void page_view_remove(const struct page_view *view);
 

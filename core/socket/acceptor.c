@@ -22,6 +22,28 @@ enum {
 	ACCEPTOR_PROVEN_SPARE = 16
 };
 
+int listeners_open(const char *name, uint16_t port, struct listeners *listeners,
+		   struct address_list *addresses)
+{
+	int code = address_of_interfaces(name, addresses), err;
+
+	if (code)
+		return code;
+	if (name == NULL || name[0] == '\0') {
+		code = socket_listen_any(port, &listeners->fd[0], &port, &err);
+		listeners->count = code == 0;
+		for (int i = 0; code == 0 && i < addresses->count; i++)
+			address_set_port(&addresses->item[i], port);
+		return code;
+	}
+	for (int i = 0; code == 0 && i < addresses->count; i++) {
+		address_set_port(&addresses->item[i], port);
+		code = socket_listen(&addresses->item[i], NULL, NULL, &listeners->fd[i], &err);
+		listeners->count += code == 0;
+	}
+	return code;
+}
+
 void listeners_close(struct listeners *listeners)
 {
 	for (int i = 0; i < listeners->count; i++)
@@ -75,6 +97,12 @@ int acceptor_begin(struct acceptor *a)
 static int acceptor_is_proven(const struct pending_connection *p)
 {
 	return p->conn.awaits == HANDSHAKE_CONFIRM;
+}
+
+/* Ranks that have proved the key may take their time, since an acceptor of ranks soon ends. */
+static int acceptor_may_expire(const struct acceptor *a, int i)
+{
+	return a->many || !acceptor_is_proven(&a->pending[i]);
 }
 
 /* Takes connection i, which is no longer open here, off the list. */
@@ -204,6 +232,8 @@ static void acceptor_refuse(struct acceptor *a, int i, int code)
 /* Has another process proved that it is this rank? */
 static int acceptor_has_rank(const struct acceptor *a, uint32_t rank, uint64_t dial)
 {
+	if (a->many)
+		return 0;
 	if (a->dials[rank])
 		return a->dials[rank] != dial;
 	for (int i = 0; i < a->npending; i++)
@@ -256,7 +286,8 @@ static void acceptor_connected(struct acceptor *a, int i)
 	const uint64_t dial = p->conn.messages.answer.dial;
 	struct session session;
 
-	a->dials[p->rank] = dial ? dial : 1;
+	if (!a->many)
+		a->dials[p->rank] = dial ? dial : 1;
 	connection_finish(a->hs, &p->conn, a->set, p->rank, &p->peer, &session);
 	acceptor_forget(a, i);
 	handshake_log(a->hs, COLL_LOG_DEBUG, "rank %u has arrived from %s", session.rank,
@@ -298,7 +329,7 @@ static void acceptor_refuse_key(struct acceptor *a, int i)
 		  "the same on all ranks)");
 	acceptor_refuse(a, i, COLL_ERR_PERMISSION);
 	if (a->wrong_keys++ == 0)
-		handshake_log(a->hs, COLL_LOG_WARN, "%s", a->note);
+		handshake_log(a->hs, a->many ? COLL_LOG_INFO : COLL_LOG_WARN, "%s", a->note);
 }
 
 /* The answer of connection i is there, with the right key: sends the verdict. */
@@ -414,7 +445,6 @@ static int acceptor_accept(struct acceptor *a, int listener)
 void acceptor_prepare(struct acceptor *a, struct poll_set *set)
 {
 	int accepting = clock_now_ms() >= a->accept_after;
-	int oldest = acceptor_oldest(a);
 
 	a->set = set;
 	for (int i = 0; i < a->listeners.count; i++)
@@ -422,24 +452,23 @@ void acceptor_prepare(struct acceptor *a, struct poll_set *set)
 			poll_set_watch(set, &a->place[i], a->listeners.fd[i], POLLIN);
 		else
 			poll_set_unwatch(set, &a->place[i]);
-	for (int i = 0; i < a->npending; i++)
+	for (int i = 0; i < a->npending; i++) {
 		connection_watch(&a->pending[i].conn, set);
-	if (oldest < a->npending)
-		poll_set_wake(set, a->pending[oldest].conn.since + ACCEPTOR_LIFE_MS);
+		if (acceptor_may_expire(a, i))
+			poll_set_wake(set, a->pending[i].conn.since + ACCEPTOR_LIFE_MS);
+	}
 	if (a->listeners.count > 0 && !accepting)
 		poll_set_wake(set, a->accept_after);
 }
 
-/* Drops connections that have stayed too long without a proof. */
+/* Drops connections that have stayed too long without a proof; of clients also those that do not confirm theirs. */
 static void acceptor_sweep(struct acceptor *a)
 {
-	int oldest = acceptor_oldest(a);
+	const int64_t now = clock_now_ms();
 
-	while (oldest < a->npending &&
-	       clock_now_ms() - a->pending[oldest].conn.since >= ACCEPTOR_LIFE_MS) {
-		acceptor_drop(a, oldest, "it did not say who it is", 1);
-		oldest = acceptor_oldest(a);
-	}
+	for (int i = a->npending - 1; i >= 0; i--)
+		if (acceptor_may_expire(a, i) && now - a->pending[i].conn.since >= ACCEPTOR_LIFE_MS)
+			acceptor_drop(a, i, "it did not say who it is", 1);
 }
 
 int acceptor_advance(struct acceptor *a, const struct poll_set *set)

@@ -24,6 +24,12 @@ struct listeners {
 	int count;
 };
 
+/*
+ * Listens at every address of the interface or address `name`; NULL or "": one socket listens at all addresses.  port 0: the
+ * system chooses.  *addresses: where, best first.  On an error some sockets may be open.
+ */
+int listeners_open(const char *name, uint16_t port, struct listeners *listeners,
+		   struct address_list *addresses);
 void listeners_close(struct listeners *listeners);
 
 struct pending_connection {
@@ -39,6 +45,7 @@ struct acceptor {
 	/* Called for each accepted connection.  The owner closes session->fd. */
 	void (*connected)(void *owner, const struct session *session);
 	void *owner;
+	int many; /* the diallers are no ranks: they share a number, and any number of them may come */
 
 	struct poll_set *set;               /* with the listeners and the pending connections */
 	int place[ADDRESS_MAX];             /* of each listener */

@@ -3,6 +3,7 @@
 #include "start/library.h"
 #include "algorithm/selection.h"
 #include "exec/control.h"
+#include "serve/serve.h"
 #include "transport/channel.h"
 #include "base/error.h"
 
@@ -22,4 +23,5 @@ const struct library library = {
 	.agree = agree_selection,
 	.open_channel = channel_open,
 	.made = channel_watch,
+	.all_ok = serve_all_ok,
 };

@@ -123,7 +123,7 @@ shared='check/host/host.c:base/siphash.h lib/memory.c:device/driver.h prove/stag
 shared="$shared lib/json.c:base/json_text.h oracle/call.c:base/tables.h oracle/format.c:base/tables.h perf/args.c:base/tables.h"
 shared="$shared lib/kinds.c:base/tables.h check/observer/drive.c:base/path_pattern.h"
 # `coll top` and `coll dump` read pages as the core writes them.
-shared="$shared top/job.h:page/page_read.h top/metrics.c:base/json_text.h top/dump.c:page/rows.h top/dump.c:base/kind.h"
+shared="$shared top/job.h:page/page_read.h top/source.h:page/page_read.h top/source.h:serve/fetch.h top/source.c:base/error.h top/metrics.c:base/json_text.h top/dump.c:page/rows.h top/dump.c:base/kind.h"
 none "the folders of tools/ use each other in the order of tools/README.md" "$(folders_of tools "$shared")"
 
 # example LINE: prints the faults of a small tree in the right order, with one further line of

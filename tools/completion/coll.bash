@@ -115,22 +115,27 @@ _coll_jobs() {
 }
 
 _coll_top() {
-    [[ $2 == --interval ]] || _coll_jobs "$1" '--once --json --interval -h --help'
+    case $2 in
+    --interval | --job) ;;
+    --key-file) mapfile -t COMPREPLY < <(compgen -f -- "$1") ;;
+    *) _coll_jobs "$1" '--once --json --interval --job --key-file --print-key -h --help' ;;
+    esac
 }
 
 _coll_dump() {
-    if ((COMP_CWORD > 2)); then
-        mapfile -t COMPREPLY < <(compgen -d -- "$1")
-    else
-        _coll_jobs "$1" '-h --help'
-    fi
+    case $2/$1 in
+    --job/*) ;;
+    --key-file/*) mapfile -t COMPREPLY < <(compgen -f -- "$1") ;;
+    */-* | dump/*) _coll_jobs "$1" '--job --key-file -h --help' ;;
+    *) mapfile -t COMPREPLY < <(compgen -d -- "$1") ;;
+    esac
 }
 
 _coll_metrics() {
     case $2 in
-    --output) mapfile -t COMPREPLY < <(compgen -f -- "$1") ;;
-    --interval) ;;
-    *) _coll_jobs "$1" '--output --interval -h --help' ;;
+    --output | --key-file) mapfile -t COMPREPLY < <(compgen -f -- "$1") ;;
+    --interval | --job) ;;
+    *) _coll_jobs "$1" '--output --interval --job --key-file -h --help' ;;
     esac
 }
 

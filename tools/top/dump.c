@@ -14,16 +14,17 @@
 
 static const char dump_help[] =
 	"Usage: coll dump [OPTION] JOB [DIRECTORY]\n"
+	"       coll dump [OPTION]... --job HOST:PORT [DIRECTORY]\n"
 	"Writes the last operations of each rank of a running job on this host, a file for each\n"
 	"communicator, in the format of the option `dump`, into DIRECTORY, or the current one.\n"
 	"The files have mode 0600.  It reads the pages of the ranks, and needs no help of theirs.\n"
 	"JOB is the number of the job or its beginning (coll top).  Prints the files' names.\n"
-	"\n"
-	"  -h, --help  show this help and exit\n"
+	"\n" SOURCE_HELP "  -h, --help          show this help and exit\n"
 	"\n"
 	"Exit status: 0 if all files were written, 1 if not, 2 if the command line is wrong.\n";
 
-static const struct option dump_options[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+static const struct option dump_options[] = {
+	SOURCE_OPTIONS, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 
 /* The algorithm that composes a collective, or "-". */
 static const char *dump_algorithm(const struct page_comm *comm, const struct record *op)
@@ -127,20 +128,21 @@ static int dump_rank(struct rows *rows, const struct page_view *view, const char
 	return failed;
 }
 
-static int dump_job(const char *name, const char *directory)
+/* name: of the job; NULL: the source has only one. */
+static int dump_job(struct source *source, const char *name, const char *directory)
 {
 	struct rows *rows = calloc(1, sizeof(*rows));
 	struct jobs jobs;
 	const struct job *job;
 	int failed = 1;
 
-	if (!rows || jobs_read("dump", &jobs, NULL)) {
+	if (!rows || jobs_read("dump", source, &jobs, NULL)) {
 		free(rows);
 		return 1;
 	}
 	job = jobs_find("dump", &jobs, name);
 	if (job) {
-		failed = 0;
+		failed = job_warn_missing("dump", job);
 		for (int r = 0; r < job->ranks; r++)
 			failed |= dump_rank(rows, job->rank[r].view, directory);
 	}
@@ -151,18 +153,28 @@ static int dump_job(const char *name, const char *directory)
 
 static int dump_main(int argc, char **argv)
 {
-	int answer;
+	struct source source = {.at = NULL};
+	int answer, most, status;
 
 	while ((answer = getopt_long(argc, argv, ":h", dump_options, NULL)) != -1) {
+		if (source_take_option(&source, answer, optarg))
+			continue;
 		if (answer != 'h')
 			return tool_bad_option("dump", answer, argv, dump_options);
 		fputs(dump_help, stdout);
 		return 0;
 	}
-	if (argc - optind < 1 || argc - optind > 2)
-		return tool_usage("dump", "it takes a job and a directory, got %d arguments",
-				  argc - optind);
-	return dump_job(argv[optind], argc - optind > 1 ? argv[optind + 1] : ".");
+	most = source.at ? 1 : 2;
+	if (argc - optind < most - 1 || argc - optind > most)
+		return tool_usage("dump", "it takes %s a directory, got %d arguments",
+				  source.at ? "with --job" : "a job and", argc - optind);
+	status = source_open("dump", &source);
+	if (status)
+		return status;
+	status = dump_job(&source, source.at ? NULL : argv[optind],
+			  argc - optind == most ? argv[optind + most - 1] : ".");
+	source_close(&source);
+	return status;
 }
 
 const struct tool_command tool_dump = {

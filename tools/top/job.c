@@ -235,6 +235,7 @@ static int jobs_group(struct jobs *jobs)
 		if (!job || job->id != pages->view[i]->head.job) {
 			job = &jobs->job[jobs->count++];
 			job->id = pages->view[i]->head.job;
+			job->fetch = jobs->fetch.nhosts ? &jobs->fetch : NULL;
 			job->rank = calloc((size_t)(pages->count - i), sizeof(*job->rank));
 			if (!job->rank)
 				return -1;
@@ -244,11 +245,14 @@ static int jobs_group(struct jobs *jobs)
 	return jobs->job ? 0 : -1;
 }
 
-int jobs_read(const char *command, struct jobs *jobs, const struct jobs *before)
+int jobs_read(const char *command, struct source *source, struct jobs *jobs,
+	      const struct jobs *before)
 {
 	*jobs = (struct jobs){0};
-	if (page_list_read(&jobs->pages) || jobs_group(jobs)) {
-		fprintf(stderr, "coll %s: no memory for the pages of this host\n", command);
+	if (source_read(command, source, &jobs->pages, &jobs->fetch))
+		return 1;
+	if (jobs_group(jobs)) {
+		fprintf(stderr, "coll %s: no memory for the jobs\n", command);
 		jobs_free(jobs);
 		return 1;
 	}
@@ -268,15 +272,56 @@ void jobs_free(struct jobs *jobs)
 		free(jobs->job[i].rank);
 	free(jobs->job);
 	page_list_free(&jobs->pages);
+	fetch_free(&jobs->fetch);
 	*jobs = (struct jobs){0};
 }
 
 void jobs_clean(const struct jobs *jobs)
 {
 	for (int i = 0; i < jobs->count; i++)
-		for (int r = 0; !jobs->job[i].lives && r < jobs->job[i].ranks; r++)
+		for (int r = 0;
+		     !jobs->job[i].lives && !jobs->job[i].fetch && r < jobs->job[i].ranks; r++)
 			page_view_remove(jobs->job[i].rank[r].view);
 }
+
+/* ------------------------------------------------------------------------- its hosts -- */
+
+int job_describe_missing(const struct job *job, int host, char *text, size_t size)
+{
+	const struct fetch_host *of = &job->fetch->host[host];
+	char more[32] = "";
+
+	if (!of->code)
+		return 0;
+	if (of->ranks > 1)
+		snprintf(more, sizeof(more), " and %d more", of->ranks - 1);
+	snprintf(text, size, "%s, rank %d%s: %s", of->name, of->rank, more, of->why);
+	return 1;
+}
+
+int job_warn_missing(const char *command, const struct job *job)
+{
+	char text[FETCH_WHY + 160];
+	int missing = 0;
+
+	for (int h = 0; job->fetch && h < job->fetch->nhosts; h++) {
+		if (!job_describe_missing(job, h, text, sizeof(text)))
+			continue;
+		fprintf(stderr, "coll %s: %s\n", command, text);
+		missing = 1;
+	}
+	return missing;
+}
+
+const char *job_look_at(const struct job *job)
+{
+	for (int r = 0; r < job->ranks; r++)
+		if (job->rank[r].view->head.look_at[0])
+			return job->rank[r].view->head.look_at;
+	return NULL;
+}
+
+/* ------------------------------------------------------------------------- one of them -- */
 
 static int job_matches(const struct job *job, const char *name)
 {

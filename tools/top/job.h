@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* job.h - the jobs of this user on this host, and what their ranks do, from the pages that the ranks keep (page/page.h). */
+/* job.h - jobs, and what their ranks do, from the pages that the ranks keep (page/page.h): of this host, or of a job's hosts. */
 #ifndef TOOLS_TOP_JOB_H
 #define TOOLS_TOP_JOB_H
 
 #include "page/page_read.h"
+#include "top/source.h"
 
 enum job_state {
 	JOB_DEAD,     /* the process has ended without leaving the job */
@@ -40,22 +41,25 @@ struct job_rank {
 
 struct job {
 	uint64_t id;
-	int ranks; /* whose pages are on this host */
-	int lives; /* one of their processes runs */
+	int ranks;                 /* whose pages were read */
+	int lives;                 /* one of their processes runs */
+	const struct fetch *fetch; /* its hosts; NULL: the pages are this host's */
 	struct job_rank *rank;
 };
 
 struct jobs {
 	struct page_list pages;
+	struct fetch fetch; /* without hosts: the pages are this host's */
 	int count;
 	struct job *job;
 };
 
 /*
- * Reads all jobs.  before: the jobs as an earlier call read them, for rates, or NULL.  Returns 0, or 1 after a message in
- * the name of `coll COMMAND`.
+ * Reads all jobs of the source.  before: the jobs as an earlier call read them, for rates, or NULL.  Returns 0, or 1 after a
+ * message in the name of `coll COMMAND`.
  */
-int jobs_read(const char *command, struct jobs *jobs, const struct jobs *before);
+int jobs_read(const char *command, struct source *source, struct jobs *jobs,
+	      const struct jobs *before);
 void jobs_free(struct jobs *jobs);
 
 /*
@@ -65,6 +69,13 @@ void jobs_free(struct jobs *jobs);
 const struct job *jobs_find(const char *command, const struct jobs *jobs, const char *name);
 /* Removes the pages of jobs of which no process runs. */
 void jobs_clean(const struct jobs *jobs);
+
+/* Writes "NAME, rank 1 and 2 more: why it has not answered", of a host of the job; returns 0 if it has answered. */
+int job_describe_missing(const struct job *job, int host, char *text, size_t size);
+/* A message about each host that has not answered.  Returns 1 if there is one. */
+int job_warn_missing(const char *command, const struct job *job);
+/* Where the job can be looked at from elsewhere, or NULL. */
+const char *job_look_at(const struct job *job);
 
 const char *job_state_name(enum job_state state);
 /* The seconds since the time of a record; 0 for times to come. */

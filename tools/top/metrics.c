@@ -18,6 +18,7 @@ enum { METRICS_TEXT = 3 * PAGE_NAME, METRICS_LABELS = 4 * METRICS_TEXT + 128 };
 
 static const char metrics_help[] =
 	"Usage: coll metrics [OPTION]... [JOB]\n"
+	"       coll metrics [OPTION]... --job HOST:PORT\n"
 	"Prints the counters of running jobs on this host in the text format of Prometheus, of\n"
 	"all jobs of this user or of JOB.  It reads the pages of the ranks and needs no help of\n"
 	"theirs.  Calls, bytes, waits and latencies are there for ranks with the option\n"
@@ -26,7 +27,7 @@ static const char metrics_help[] =
 	"      --output FILE   write to a file, for node_exporter's textfile collector: to a\n"
 	"                      temporary name beside it, which is then renamed\n"
 	"      --interval S    with --output: write again each S seconds until a signal comes or\n"
-	"                      JOB ends\n"
+	"                      JOB ends\n" SOURCE_HELP
 	"  -h, --help          show this help and exit\n"
 	"\n"
 	"Exit status: 0, or 1 if the job is not there or the file cannot be written, 2 if the\n"
@@ -34,6 +35,7 @@ static const char metrics_help[] =
 
 static const struct option metrics_options[] = {{"output", required_argument, NULL, 'o'},
 						{"interval", required_argument, NULL, 'i'},
+						SOURCE_OPTIONS,
 						{"help", no_argument, NULL, 'h'},
 						{NULL, 0, NULL, 0}};
 
@@ -340,17 +342,20 @@ static int metrics_show(struct metrics *m, int *said)
  * Prints or writes the metrics once.  *said: the error number of the last message.  *over becomes 1 if there is no more to write:
  * the job is not there.
  */
-static int metrics_once(const char *name, const char *path, int *said, int *over)
+static int metrics_once(struct source *source, const char *name, const char *path, int *said,
+			int *over)
 {
 	struct jobs jobs;
 	struct metrics m = {.jobs = &jobs};
 	int failed = 1;
 
-	*over = jobs_read("metrics", &jobs, NULL);
+	*over = jobs_read("metrics", source, &jobs, NULL);
 	if (*over)
 		return 1;
 	if (name)
 		m.only = jobs_find("metrics", &jobs, name);
+	for (int i = 0; i < jobs.count; i++)
+		(void)job_warn_missing("metrics", &jobs.job[i]);
 	*over = name && !m.only;
 	if (!*over)
 		failed = path ? metrics_replace(&m, path, said) : metrics_show(&m, said);
@@ -359,42 +364,66 @@ static int metrics_once(const char *name, const char *path, int *said, int *over
 }
 
 /* A write that fails may succeed later. */
-static int metrics_repeat(const char *name, const char *path, int64_t interval_ms)
+static int metrics_repeat(struct source *source, const char *name, const char *path,
+			  int64_t interval_ms)
 {
 	int failed, over, said = 0;
 
 	screen_catch();
 	do
-		failed = metrics_once(name, path, &said, &over);
+		failed = metrics_once(source, name, path, &said, &over);
 	while (!over && !screen_sleep(interval_ms));
 	screen_raise();
 	return failed;
 }
 
-static int metrics_main(int argc, char **argv)
-{
-	const char *path = NULL;
-	int64_t interval_ms = 0;
-	int answer, said = 0, over;
+/* What the command line asks for. */
+struct metrics_args {
+	struct source source;
+	const char *path;
+	int64_t interval_ms;
+};
 
-	while ((answer = getopt_long(argc, argv, ":h", metrics_options, NULL)) != -1)
+static int metrics_parse(int argc, char **argv, struct metrics_args *args)
+{
+	int answer;
+
+	while ((answer = getopt_long(argc, argv, ":h", metrics_options, NULL)) != -1) {
+		if (source_take_option(&args->source, answer, optarg))
+			continue;
 		switch (answer) {
-		case 'o': path = optarg; break;
+		case 'o': args->path = optarg; break;
 		case 'i':
-			if (tool_parse_seconds(optarg, &interval_ms) || interval_ms < 10)
+			if (tool_parse_seconds(optarg, &args->interval_ms) ||
+			    args->interval_ms < 10)
 				return tool_usage("metrics",
 						  "--interval wants seconds from 0.01 on, got '%s'",
 						  optarg);
 			break;
-		case 'h': fputs(metrics_help, stdout); return 0;
+		case 'h': fputs(metrics_help, stdout); exit(0);
 		default: return tool_bad_option("metrics", answer, argv, metrics_options);
 		}
-	if (argc - optind > 1)
-		return tool_usage("metrics", "it takes one job, got %d", argc - optind);
-	if (interval_ms && !path)
+	}
+	if (argc - optind > !args->source.at)
+		return tool_usage("metrics", "it takes one job%s, got %d",
+				  args->source.at ? ", which --job names" : "", argc - optind);
+	if (args->interval_ms && !args->path)
 		return tool_usage("metrics", "--interval needs --output");
-	return interval_ms ? metrics_repeat(argv[optind], path, interval_ms)
-			   : metrics_once(argv[optind], path, &said, &over);
+	return source_open("metrics", &args->source);
+}
+
+static int metrics_main(int argc, char **argv)
+{
+	struct metrics_args args = {.path = NULL};
+	int said = 0, over, status = metrics_parse(argc, argv, &args);
+	const char *name = argv[optind];
+
+	if (status)
+		return status;
+	status = args.interval_ms ? metrics_repeat(&args.source, name, args.path, args.interval_ms)
+				  : metrics_once(&args.source, name, args.path, &said, &over);
+	source_close(&args.source);
+	return status;
 }
 
 const struct tool_command tool_metrics = {

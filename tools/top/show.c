@@ -106,18 +106,22 @@ static void show_doing(const struct job_rank *rank, char *text, size_t size)
 
 /* ----------------------------------------------------------------------------- text -- */
 
-static void show_rank(const struct job_rank *rank, int columns)
+/* hosts: the ranks are of several. */
+static void show_rank(const struct job_rank *rank, int hosts, int columns)
 {
 	char line[SHOW_LINE + 1280], since[16] = "-", calls[16], bytes[16], doing[SHOW_LINE + 1024];
+	char host[32] = "";
 
 	if (rank->shown)
 		show_seconds(job_seconds_since(rank, job_since(rank->shown)), since);
 	show_rate(rank->calls_per_s, calls);
 	show_rate(rank->bytes_per_s, bytes);
 	show_doing(rank, doing, sizeof(doing));
-	snprintf(line, sizeof(line), "%c%5d %8d  %-8s %8s %8s %8s  %s", rank->behind ? '*' : ' ',
-		 rank->view->head.rank, rank->view->head.pid, job_state_name(rank->state), since,
-		 calls, bytes, doing);
+	if (hosts)
+		snprintf(host, sizeof(host), " %-12.16s", rank->view->head.host);
+	snprintf(line, sizeof(line), "%c%5d%s %8d  %-8s %8s %8s %8s  %s", rank->behind ? '*' : ' ',
+		 rank->view->head.rank, host, rank->view->head.pid, job_state_name(rank->state),
+		 since, calls, bytes, doing);
 	if (columns > 0 && (size_t)columns < sizeof(line))
 		line[columns] = '\0';
 	puts(line);
@@ -133,19 +137,55 @@ static int show_has_room(const struct job *job, int shown, int rank, int lines)
 	return shown < room / 2 || (shown < room && job->rank[rank].state != JOB_WAITS);
 }
 
-void show_job(const struct job *job, int lines, int columns)
+/* Which ranks are shown, and how to see the others. */
+static void show_head(const struct job *job)
 {
 	const struct page_head *head = &job->rank[0].view->head;
-	int shown = 0;
+	const char *at = job_look_at(job);
 
-	printf("job %016" PRIx64 ": %s on %s, %d of %d ranks here, backend %s\n", job->id,
-	       head->program, head->host, job->ranks, head->nranks, head->backend);
-	printf("  RANK      PID  STATE       SINCE  CALLS/S  BYTES/S  OPERATION (*: the rank is "
-	       "behind)\n");
+	printf("job %016" PRIx64 ": %s on ", job->id, head->program);
+	if (job->fetch)
+		printf("%d host%s, %d of %d ranks, backend %s\n", job->fetch->nhosts,
+		       job->fetch->nhosts > 1 ? "s" : "", job->ranks, head->nranks, head->backend);
+	else
+		printf("%s, %d of %d ranks here, backend %s%s%s\n", head->host, job->ranks,
+		       head->nranks, head->backend,
+		       at && job->ranks < head->nranks ? "; all: coll top --job " : "",
+		       at && job->ranks < head->nranks ? at : "");
+	printf("  RANK%s      PID  STATE       SINCE  CALLS/S  BYTES/S  OPERATION (*: the rank is "
+	       "behind)\n",
+	       job->fetch ? " HOST        " : "");
+}
+
+/* Returns the number of lines. */
+static int show_missing(const struct job *job, int columns)
+{
+	char text[FETCH_WHY + 160];
+	int lines = 0;
+
+	for (int h = 0; job->fetch && h < job->fetch->nhosts; h++) {
+		if (!job_describe_missing(job, h, text, sizeof(text)))
+			continue;
+		if (columns > 2 && (size_t)columns - 2 < sizeof(text))
+			text[columns - 2] = '\0';
+		printf("  %s\n", text);
+		lines++;
+	}
+	return lines;
+}
+
+void show_job(const struct job *job, int lines, int columns)
+{
+	int shown = 0, missing;
+
+	show_head(job);
+	missing = show_missing(job, columns);
+	if (lines > 0)
+		lines = lines > missing ? lines - missing : 1;
 	for (int r = 0; r < job->ranks; r++) {
 		if (!show_has_room(job, shown, r, lines))
 			continue;
-		show_rank(&job->rank[r], columns);
+		show_rank(&job->rank[r], job->fetch != NULL, columns);
 		shown++;
 	}
 	if (shown < job->ranks)
@@ -226,6 +266,7 @@ static void show_json_rank(struct json *json, const struct job_rank *rank)
 	show_doing(rank, doing, sizeof(doing));
 	json_object(json, NULL);
 	json_int(json, "rank", rank->view->head.rank);
+	json_string(json, "host", rank->view->head.host);
 	json_int(json, "pid", rank->view->head.pid);
 	json_string(json, "state", job_state_name(rank->state));
 	json_string(json, "process_state", rank->view->life == PAGE_LIVES ? state : NULL);
@@ -246,6 +287,23 @@ static void show_json_rank(struct json *json, const struct job_rank *rank)
 	json_object_end(json);
 }
 
+static void show_json_hosts(struct json *json, const struct job *job)
+{
+	json_array(json, "hosts");
+	for (int h = 0; job->fetch && h < job->fetch->nhosts; h++) {
+		const struct fetch_host *host = &job->fetch->host[h];
+
+		json_object(json, NULL);
+		json_string(json, "host", host->name);
+		json_int(json, "first_rank", host->rank);
+		json_int(json, "ranks", host->ranks);
+		json_bool(json, "answers", !host->code);
+		json_string(json, "error_text", host->code ? host->why : NULL);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
 void show_json(struct json *json, const struct job *job)
 {
 	const struct page_head *head = &job->rank[0].view->head;
@@ -260,6 +318,8 @@ void show_json(struct json *json, const struct job *job)
 	json_string(json, "library", head->library);
 	json_int(json, "ranks", head->nranks);
 	json_bool(json, "lives", job->lives);
+	json_string(json, "look_at", job_look_at(job));
+	show_json_hosts(json, job);
 	json_array(json, "ranks_here");
 	for (int r = 0; r < job->ranks; r++)
 		show_json_rank(json, &job->rank[r]);

@@ -3,17 +3,19 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include "top/show.h"
 #include "top/top.h"
 
-enum { TOP_OPT_ONCE = 256, TOP_OPT_JSON };
+enum { TOP_OPT_ONCE = 256, TOP_OPT_JSON, TOP_OPT_PRINT_KEY };
 
 /* Rates of --once are of so long. */
 enum { TOP_ONCE_MS = 100, TOP_INTERVAL_MS = 1000 };
 
 static const char top_help[] =
 	"Usage: coll top [OPTION]... [JOB]\n"
+	"       coll top [OPTION]... --job HOST:PORT\n"
 	"Shows what the ranks of a running job on this host do: state, operation, its number,\n"
 	"since when, and for whom they wait.  It reads the pages of the ranks (option page), and\n"
 	"needs no help of theirs, so that ranks are seen that compute, hang, are stopped, or\n"
@@ -26,7 +28,9 @@ static const char top_help[] =
 	"\n"
 	"      --once          print once and exit, as without a terminal\n"
 	"      --json          print once, as one JSON document, all jobs unless JOB is given\n"
-	"      --interval S    seconds between two pictures, default 1\n"
+	"      --interval S    seconds between two pictures, default 1\n" SOURCE_HELP
+	"      --print-key     print the look key of the job, for --key-file on another host:\n"
+	"                      who has it can look at the job, but not join it\n"
 	"  -h, --help          show this help and exit\n"
 	"\n"
 	"Exit status: 0 if a job was shown, 1 if not, 2 if the command line is wrong.\n";
@@ -34,13 +38,16 @@ static const char top_help[] =
 static const struct option top_options[] = {{"once", no_argument, NULL, TOP_OPT_ONCE},
 					    {"json", no_argument, NULL, TOP_OPT_JSON},
 					    {"interval", required_argument, NULL, 'i'},
+					    {"print-key", no_argument, NULL, TOP_OPT_PRINT_KEY},
+					    SOURCE_OPTIONS,
 					    {"help", no_argument, NULL, 'h'},
 					    {NULL, 0, NULL, 0}};
 
 struct top {
-	int once, json;
+	int once, json, print_key;
 	int64_t interval_ms;
 	const char *job;
+	struct source source;
 };
 
 static int top_show_json(const struct top *top, const struct jobs *jobs)
@@ -61,16 +68,16 @@ static int top_show_json(const struct top *top, const struct jobs *jobs)
 }
 
 /* Two readings, so that the second has rates. */
-static int top_once(const struct top *top)
+static int top_once(struct top *top)
 {
 	struct jobs first, jobs;
 	const struct job *job = NULL;
 	int status = 0;
 
-	if (jobs_read("top", &first, NULL))
+	if (jobs_read("top", &top->source, &first, NULL))
 		return 1;
 	(void)screen_sleep(TOP_ONCE_MS);
-	if (jobs_read("top", &jobs, &first)) {
+	if (jobs_read("top", &top->source, &jobs, &first)) {
 		jobs_free(&first);
 		return 1;
 	}
@@ -87,14 +94,14 @@ static int top_once(const struct top *top)
 }
 
 /* One picture after the other until a signal comes or the job ends.  id: the job of the first picture, whatever starts later. */
-static int top_watch(const struct top *top, const char *id)
+static int top_watch(struct top *top, const char *id)
 {
 	struct jobs before = {0}, jobs;
 	const struct job *job;
 	int lines, columns, status = 0;
 
 	do {
-		status = jobs_read("top", &jobs, before.count ? &before : NULL);
+		status = jobs_read("top", &top->source, &jobs, before.count ? &before : NULL);
 		if (status)
 			break;
 		job = jobs_find("top", &jobs, id);
@@ -116,10 +123,13 @@ static int top_parse(int argc, char **argv, struct top *top)
 {
 	int answer;
 
-	while ((answer = getopt_long(argc, argv, ":h", top_options, NULL)) != -1)
+	while ((answer = getopt_long(argc, argv, ":h", top_options, NULL)) != -1) {
+		if (source_take_option(&top->source, answer, optarg))
+			continue;
 		switch (answer) {
 		case TOP_OPT_ONCE: top->once = 1; break;
 		case TOP_OPT_JSON: top->json = top->once = 1; break;
+		case TOP_OPT_PRINT_KEY: top->print_key = 1; break;
 		case 'i':
 			if (tool_parse_seconds(optarg, &top->interval_ms) || top->interval_ms < 10)
 				return tool_usage("top",
@@ -129,28 +139,53 @@ static int top_parse(int argc, char **argv, struct top *top)
 		case 'h': fputs(top_help, stdout); exit(0);
 		default: return tool_bad_option("top", answer, argv, top_options);
 		}
-	if (argc - optind > 1)
-		return tool_usage("top", "it takes one job, got %d", argc - optind);
+	}
+	if (argc - optind > !top->source.at)
+		return tool_usage("top", "it takes one job%s, got %d",
+				  top->source.at ? ", which --job names" : "", argc - optind);
+	if (top->print_key && top->source.at)
+		return tool_usage("top",
+				  "--print-key finds the key on this host only, without --job");
 	top->job = argv[optind];
-	return 0;
+	return source_open("top", &top->source);
 }
 
-static int top_main(int argc, char **argv)
+/* The job's ranks on this host have its key. */
+static int top_print_key(struct top *top)
 {
-	struct top top = {.interval_ms = TOP_INTERVAL_MS};
+	static const uint8_t none[HANDSHAKE_KEY_SIZE];
 	const struct job *job;
+	const uint8_t *key = none;
 	struct jobs jobs;
-	char id[32] = "";
-	int status = top_parse(argc, argv, &top);
+	int status = jobs_read("top", &top->source, &jobs, NULL);
 
 	if (status)
 		return status;
-	if (top.once || !isatty(STDOUT_FILENO))
-		return top_once(&top);
+	job = jobs_find("top", &jobs, top->job);
+	for (int r = 0; job && r < job->ranks && !memcmp(key, none, sizeof(none)); r++)
+		key = job->rank[r].view->head.look_key;
+	status = !memcmp(key, none, sizeof(none));
+	if (job && status)
+		fprintf(stderr,
+			"coll top: the job has no look key: its ranks run without the option "
+			"watch = yes, or without a secret key (COLL_KEY)\n");
+	for (int i = 0; !status && i < HANDSHAKE_KEY_SIZE; i++)
+		printf("%02x%s", key[i], i < HANDSHAKE_KEY_SIZE - 1 ? "" : "\n");
+	jobs_free(&jobs);
+	return status;
+}
+
+/* One picture after the other on the terminal. */
+static int top_run(struct top *top)
+{
+	const struct job *job;
+	struct jobs jobs;
+	char id[32] = "";
 	/* What is wrong is said before the terminal changes. */
-	status = jobs_read("top", &jobs, NULL);
+	int status = jobs_read("top", &top->source, &jobs, NULL);
+
 	if (!status) {
-		job = jobs_find("top", &jobs, top.job);
+		job = jobs_find("top", &jobs, top->job);
 		status = job == NULL;
 		if (job)
 			snprintf(id, sizeof(id), "%016" PRIx64, job->id);
@@ -159,10 +194,27 @@ static int top_main(int argc, char **argv)
 	if (status)
 		return status;
 	screen_begin();
-	status = top_watch(&top, id);
+	status = top_watch(top, id);
 	screen_end();
 	if (status)
 		fprintf(stderr, "coll top: the job has ended\n");
+	return status;
+}
+
+static int top_main(int argc, char **argv)
+{
+	struct top top = {.interval_ms = TOP_INTERVAL_MS};
+	int status = top_parse(argc, argv, &top);
+
+	if (status)
+		return status;
+	if (top.print_key)
+		status = top_print_key(&top);
+	else if (top.once || !isatty(STDOUT_FILENO))
+		status = top_once(&top);
+	else
+		status = top_run(&top);
+	source_close(&top.source);
 	return status;
 }
 

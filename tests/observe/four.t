@@ -33,15 +33,18 @@ sees() {
         tries=$((tries + 1))
         sleep 0.1
     done
+    return 1
 }
 
 # says PATTERN: so does a log of the ranks.
 says() {
     tries=0
-    while [ $tries -lt 300 ] && ! cat log.* 2>/dev/null | grep -qE -- "$1"; do
+    while [ $tries -lt 300 ]; do
+        cat log.* 2>/dev/null | grep -qE -- "$1" && return
         tries=$((tries + 1))
         sleep 0.1
     done
+    return 1
 }
 
 # The process of rank 1, as `coll top` has printed it.
@@ -73,14 +76,21 @@ begin() {
     job=$!
 }
 
+# hangs: the job has come to the call for which rank 1 is late.
+hangs() {
+    sees '^ +0 .* waits ' && sees '^ +2 .* waits ' && sees '^\* +1 .* outside '
+}
+
 # processes BACKEND FAULT MEMORY: the fault over a backend whose ranks are processes.
 processes() {
-    begin "$1-$2" "$coll" run --grace 60 -n 3 -b "$1" "$rank" "$2" "$dir/$1-$2/go" "$3"
+    mode=late
+    [ "$2" != wrong ] || mode=wrong
+    begin "$1-$2" "$coll" run --grace 60 -n 3 -b "$1" "$rank" $mode "$dir/$1-$2/go" "$3"
     case $2 in
-    late) sees '^\* +1 .* outside ' && says 'rank 1' ;;
-    stopped) sees '^\* +1 .* stopped ' && says 'is stopped' ;;
-    killed) sees '^ +[02] .* failed .*rank 1 was lost' ;;
-    wrong) sees "^ +[02] .* failed .*($both)" && sees "^[* ] +1 .* failed .*($both)" ;;
+    late) hangs && says 'rank [02] waits in ' ;;
+    stopped) hangs && kill -STOP "$(pid_of_1)" && sees '^\* +1 .* stopped ' && says 'is stopped' ;;
+    killed) hangs && kill -KILL "$(pid_of_1)" && sees '^ +0 .* failed ' && sees '^ +2 .* failed ' && says 'the failure: ' ;;
+    wrong) sees "^ +0 .* failed " && sees "^ +1 .* failed " && sees "^ +2 .* failed " ;;
     esac
     look lives
     touch go
@@ -90,17 +100,14 @@ processes() {
 
 # threads FAULT: the same over the backend whose ranks are threads.  The system stops and kills all of them together.
 threads() {
+    mode=late
+    [ "$1" != wrong ] || mode=wrong
+    begin "simulated-$1" env COLL_BACKEND=simulated "$rank" $mode "$dir/simulated-$1/go" threads
     case $1 in
-    wrong) begin "simulated-$1" env COLL_BACKEND=simulated "$rank" wrong "$dir/simulated-$1/go" threads ;;
-    *) begin "simulated-$1" env COLL_BACKEND=simulated "$rank" late "$dir/simulated-$1/go" threads ;;
-    esac
-    case $1 in
+    late) hangs && says 'rank [02] waits in ' ;;
+    stopped) hangs && kill -STOP "$job" && sees '^\* +1 .* stopped ' ;;
+    killed) hangs && kill -KILL "$job" && wait "$job" ;;
     wrong) sees "^[* ] +1 .* failed .*($both)" ;;
-    *) sees '^\* +1 .* outside ' && says 'rank 1' ;;
-    esac
-    case $1 in
-    stopped) kill -STOP "$job" && sees '^\* +1 .* stopped ' ;;
-    killed) kill -KILL "$job" && wait "$job" ;;
     esac
     look "$([ "$1" = killed ] && echo over || echo lives)"
     touch go
@@ -179,13 +186,13 @@ for backend in $backends; do
     views "$backend-killed"
     view "top names the rank that is dead" top "^[* ] +1 .* dead .* after $sum, collective 5\$"
     view "and the others say so" top '^ +[02] .* failed .*rank 1 was lost'
-    view "the log says so" out 'rank [02]: .*rank 1 was lost'
+    view "the log says so" log 'watch warn: rank [02]: .*number 6, .*; the failure: rank 1 was lost'
     view "coll explain says so" explain '^rank 1 was lost: the process had ended when its page was read'
     view "the report names the failure" report '^  rank [02](, 2)? after [0-9.]+ s: .*rank 1 was lost'
 
     views "$backend-wrong"
     view "top shows both calls" top "^[* ] +1 .* failed .*($both)"
-    view "the log too" out "rank [012]: .*($both)"
+    view "the log too" log "watch warn: rank [012]: .*number 6, .*; the failure: .*($both)"
     view "coll explain too" explain 'rank.* called (broadcast|allreduce) .* as collective number 6, but rank.* called (broadcast|allreduce)'
     view "and the report" report "^  rank [012](, [12])* after [0-9.]+ s: .*($both)"
 done
@@ -212,7 +219,7 @@ view "coll explain says so" explain '^ranks 0-2 were lost: the process had ended
 view "the timeline lacks the call of rank 1" report ', begun by 2 of 3 ranks, not by rank 1$'
 views simulated-wrong
 view "top shows both calls" top "^[* ] +1 .* failed .*($both)"
-view "the log too" out "rank [012]: .*($both)"
+view "the log too" log "watch warn: rank [012]: .*number 6, .*; the failure: .*($both)"
 view "coll explain too" explain 'rank.* called (broadcast|allreduce) .* as collective number 6, but rank.* called (broadcast|allreduce)'
 view "and the report" report "^  rank [012](, [12])* after [0-9.]+ s: .*($both)"
 cd / || exit 1

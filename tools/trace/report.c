@@ -232,6 +232,7 @@ static int report_collective(struct report *report, const struct trace_slice *sl
 	call->ended++;
 	call->ended_by |= report_bit(slice);
 	call->code = slice->code ? slice->code : call->code;
+	call->is_over |= slice->code == 0;
 	if (slice->end_ns > call->last_end)
 		call->last_end = slice->end_ns;
 	if (call->ended < call->expected || call->begun < call->expected)

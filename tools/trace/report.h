@@ -37,6 +37,7 @@ struct report_call {
 	uint64_t number, bytes, bytes_of_all;
 	uint64_t comm;
 	uint64_t begun_by, ended_by; /* bits of the ranks below 64 */
+	int is_over;                 /* a rank has ended it without an error */
 	char comm_name[40];
 };
 

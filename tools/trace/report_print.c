@@ -86,15 +86,32 @@ static void print_insert(const struct report_call *list[REPORT_UNDONE], int n,
 	list[at] = call;
 }
 
-/* Finds the collectives that are not done.  Returns their number; the earliest REPORT_UNDONE are in the list. */
+/*
+ * A rank ends such a collective when all ranks have begun it.  A rank that was stopped or killed has not written its last
+ * events.
+ */
+static int print_is_cut(const struct report_call *call)
+{
+	return call->is_over && kinds_is_barrier(call->kind) &&
+	       (call->bytes > 0 || call->kind == COLL_KIND_BARRIER);
+}
+
+/*
+ * Finds the collectives that are not done.  Returns their number; the earliest REPORT_UNDONE are in the list.  *cut: those
+ * that all ranks have begun, though a file lacks them.
+ */
 static int print_find_undone(const struct report *report,
-			     const struct report_call *list[REPORT_UNDONE])
+			     const struct report_call *list[REPORT_UNDONE], int *cut)
 {
 	int n = 0;
 
+	*cut = 0;
 	for (size_t i = 0; i < REPORT_TABLE; i++)
 		for (const struct report_call *call = report->table[i]; call; call = call->next)
-			print_insert(list, n++, call);
+			if (print_is_cut(call))
+				++*cut;
+			else
+				print_insert(list, n++, call);
 	return n;
 }
 
@@ -184,12 +201,12 @@ static void print_slow(const struct report *report)
 static void print_undone(const struct report *report)
 {
 	const struct report_call *list[REPORT_UNDONE];
-	const int n = print_find_undone(report, list);
 	char missing[PRINT_TEXT];
+	int cut;
+	const int n = print_find_undone(report, list, &cut);
 
-	if (n == 0)
-		return;
-	printf("\nNot done: %d collective%s\n", n, n == 1 ? "" : "s");
+	if (n > 0)
+		printf("\nNot done: %d collective%s\n", n, n == 1 ? "" : "s");
 	for (int i = 0; i < n && i < REPORT_UNDONE; i++) {
 		const struct report_call *call = list[i];
 		const char *what = ", not by rank ";
@@ -203,6 +220,11 @@ static void print_undone(const struct report *report)
 		       kinds_name(call->kind), call->number, call->comm_name, call->begun,
 		       call->nranks, missing[0] ? what : "", missing);
 	}
+	if (cut > 0)
+		printf("\nDone, but not in all files: %d collective%s, since a rank that was "
+		       "stopped "
+		       "or killed has not written its last events\n",
+		       cut, cut == 1 ? "" : "s");
 }
 
 /* Returns the earliest failure of a rank that is not shown, or -1. */
@@ -344,8 +366,9 @@ static void json_call(struct json *json, const struct report_call *call)
 static void json_calls(struct json *json, const struct report *report)
 {
 	const struct report_call *list[REPORT_UNDONE];
-	const int n = print_find_undone(report, list);
 	char missing[PRINT_TEXT];
+	int cut;
+	const int n = print_find_undone(report, list, &cut);
 
 	json_array(json, "slowest");
 	for (int i = 0; i < report->slows; i++) {
@@ -360,6 +383,7 @@ static void json_calls(struct json *json, const struct report *report)
 		json_object_end(json);
 	}
 	json_array_end(json);
+	json_int(json, "done_not_in_all_files", cut);
 	json_int(json, "not_done", n);
 	json_array(json, "first_not_done");
 	for (int i = 0; i < n && i < REPORT_UNDONE; i++) {

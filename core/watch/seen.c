@@ -25,6 +25,7 @@ static int seen_has_own_numbers(const struct lane *lane)
 
 static void seen_fill(struct lane *lane)
 {
+	struct page_head *head = page_head(lane->page);
 	struct page_comm *slot = lane->slot;
 
 	slot->flags = lane->context->plugin->backend.transport ? 0 : PAGE_NATIVE;
@@ -35,8 +36,8 @@ static void seen_fill(struct lane *lane)
 	comm_write_id(lane, slot->id);
 	snprintf(slot->backend, sizeof(slot->backend), "%s", lane->context->plugin->backend.name);
 	/* The other lane of the communicator, whose backend the job has not chosen, may have made the page. */
-	if (slot->flags & PAGE_NATIVE)
-		snprintf(page_head(lane->page)->backend, PAGE_NAME, "%s", slot->backend);
+	if (slot->flags & PAGE_NATIVE && strcmp(head->backend, slot->backend) != 0)
+		snprintf(head->backend, sizeof(head->backend), "%s", slot->backend);
 	for (int r = 0; slot->parts & PAGE_PART_WORLD && r < slot->nranks && r < PAGE_RANKS; r++)
 		slot->world[r] = comm_world_rank(lane, r);
 	page_publish_slot(slot);

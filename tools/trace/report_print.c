@@ -221,9 +221,8 @@ static void print_undone(const struct report *report)
 		       call->nranks, missing[0] ? what : "", missing);
 	}
 	if (cut > 0)
-		printf("\nDone, but not in all files: %d collective%s, since a rank that was "
-		       "stopped "
-		       "or killed has not written its last events\n",
+		printf("\nDone, but not in all files, since ranks write their last events late: %d "
+		       "collective%s\n",
 		       cut, cut == 1 ? "" : "s");
 }
 

@@ -115,6 +115,7 @@ struct page_comm {
 	uint64_t messages;                  /* messages ever kept in `message` */
 	char failure[PAGE_TEXT];            /* the text of its failure */
 	int64_t failed_us;                  /* by the realtime clock */
+	int64_t polled_us; /* when the program last polled, for a request or an event; 0: never */
 
 	/* --- parts, each in blocks of its own */
 

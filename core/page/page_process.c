@@ -92,9 +92,29 @@ void page_process_own(uint64_t *start, uint64_t *namespace_, char boot[40])
 	pthread_mutex_unlock(&process_own.lock);
 }
 
+/* Reads the letter of a process, how many threads it has, and when it started.  Returns 0, or -1. */
+static int process_look(int pid, char *state, long *threads, uint64_t *start)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	return process_stat(path, state, threads, start);
+}
+
+int page_process_is_stopped(int pid)
+{
+	CANCEL_OFF;
+	uint64_t start;
+	long threads;
+	char state;
+
+	return pid > 0 && !process_look(pid, &state, &threads, &start) &&
+	       page_state_is_stopped(state);
+}
+
 enum page_life page_process_look(const struct page_head *head, char *state)
 {
-	char boot[40], path[64];
+	char boot[40];
 	uint64_t own, namespace_, start;
 	long threads;
 
@@ -106,8 +126,7 @@ enum page_life page_process_look(const struct page_head *head, char *state)
 		return PAGE_UNKNOWN;
 	if (kill(head->pid, 0) && errno == ESRCH)
 		return PAGE_GONE;
-	snprintf(path, sizeof(path), "/proc/%d/stat", head->pid);
-	if (process_stat(path, state, &threads, &start))
+	if (process_look(head->pid, state, &threads, &start))
 		return kill(head->pid, 0) && errno == ESRCH ? PAGE_GONE : PAGE_UNKNOWN;
 	/* The main thread of a process may have ended before its other threads. */
 	if (*state == 'Z' && threads > 1)

@@ -17,8 +17,17 @@ enum page_life {
 	PAGE_UNKNOWN /* the process is in another container, whose process ids say nothing here */
 };
 
-/* state: becomes the letter of /proc/PID/stat (T: stopped), or '?'. */
+/* state: becomes the letter of /proc/PID/stat, or '?'. */
 enum page_life page_process_look(const struct page_head *head, char *state);
+
+/* Does the letter say that the process is stopped, by a signal or a debugger? */
+static inline int page_state_is_stopped(char state)
+{
+	return state == 'T' || state == 't';
+}
+
+/* Is a process of this namespace of process ids stopped?  0 also if the system does not tell. */
+int page_process_is_stopped(int pid);
 
 /* Removes the pages in the directory whose processes are gone.  Looks at a limited number of files. */
 void page_process_clean(int directory);

@@ -136,6 +136,7 @@ static int read_bound(struct page_comm *comm)
 	read_bound_time(&comm->made_us);
 	read_bound_time(&comm->noted_us);
 	read_bound_time(&comm->failed_us);
+	read_bound_time(&comm->polled_us);
 	for (int i = 0; i < PAGE_AWAITED; i++)
 		if (comm->awaited_rank[i] < 0 || comm->awaited_rank[i] >= comm->nranks)
 			comm->awaited_rank[i] = 0;

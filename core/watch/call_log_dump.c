@@ -241,9 +241,9 @@ static void call_log_warn(struct lane *lane, int loud)
 	text[at - 1] = '\0';
 	lane_log(lane, loud ? COLL_LOG_WARN : COLL_LOG_INFO,
 		 "%s: %llu of the last %llu operations of the failed "
-		 "communicator are not done:%s",
+		 "communicator are not done:%s; the failure: %s",
 		 comm_own_name(lane, &name), (unsigned long long)undone,
-		 (unsigned long long)(newest - before), text);
+		 (unsigned long long)(newest - before), text, comm_failure(lane));
 }
 
 void call_log_report(struct lane *lane, int loud)

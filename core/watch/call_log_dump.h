@@ -11,8 +11,8 @@
  */
 void call_log_check_dump(struct lane *lane);
 /*
- * The communicator has failed.  Logs the operations that are not done, as a warning if `loud`, and with the
- * option `dump` writes all records to a file.
+ * The communicator has failed.  Logs the operations that are not done, and why it has failed, as a warning if `loud`, and with
+ * the option `dump` writes all records to a file.
  */
 void call_log_report(struct lane *lane, int loud);
 

@@ -25,6 +25,7 @@ static int seen_has_own_numbers(const struct lane *lane)
 
 static void seen_fill(struct lane *lane)
 {
+	struct page_head *head = page_head(lane->page);
 	struct page_comm *slot = lane->slot;
 
 	slot->flags = lane->context->plugin->backend.transport ? 0 : PAGE_NATIVE;
@@ -34,6 +35,9 @@ static void seen_fill(struct lane *lane)
 	slot->made_us = clock_tick_us();
 	comm_write_id(lane, slot->id);
 	snprintf(slot->backend, sizeof(slot->backend), "%s", lane->context->plugin->backend.name);
+	/* The other lane of the communicator, whose backend the job has not chosen, may have made the page. */
+	if (slot->flags & PAGE_NATIVE && strcmp(head->backend, slot->backend) != 0)
+		snprintf(head->backend, sizeof(head->backend), "%s", slot->backend);
 	for (int r = 0; slot->parts & PAGE_PART_WORLD && r < slot->nranks && r < PAGE_RANKS; r++)
 		slot->world[r] = comm_world_rank(lane, r);
 	page_publish_slot(slot);
@@ -158,5 +162,22 @@ void seen_note_wait(struct lane *lane, int64_t idle_us)
 	slot->noted_us = clock_tick_us();
 	if (!slot->since_us)
 		slot->since_us = slot->noted_us - idle_us;
+	seen_note_ranks(lane, slot);
+}
+
+void seen_poll(struct lane *lane)
+{
+	struct page_comm *slot = lane->slot;
+	int64_t now;
+
+	stall_poll(lane);
+	now = lane->watch->polled.polled_us;
+	if (!slot || slot->waiting || slot->polled_us == now)
+		return;
+	slot->polled_us = now;
+	if (now - slot->noted_us < STALL_NOTED_US)
+		return;
+	slot->noted_us = now;
+	counts_refresh(lane);
 	seen_note_ranks(lane, slot);
 }

@@ -64,11 +64,8 @@ void stall_check_left_native(struct lane *lane)
 /* The answers to a question are awaited for so long at most; by a call that gives up, for so long. */
 enum { STALL_ANSWER_US = 100000, STALL_LAST_ANSWER_US = 1000000 };
 
-/*
- * A wait looks at the clock, and at the timeout, which another thread may have changed, at least so often.  A wait of a
- * communicator with a slot in the page looks each STALL_NOTED_US, and notes in the slot for which ranks it waits.
- */
-enum { STALL_SLICE_US = 1000000, STALL_NOTED_US = 200000 };
+/* A wait looks at the clock, and at the timeout, which another thread may have changed, at least so often. */
+enum { STALL_SLICE_US = 1000000 };
 
 /*
  * Calls that poll look at the time at most once in so long: a count of calls would tell nothing of the time between

@@ -18,6 +18,8 @@ static inline uint64_t stall_moves(const struct lane *lane)
 {
 	return lane->issued + lane_own_moves(lane);
 }
+/* A wait or poll of a communicator with a slot in the page notes in the slot so often for which ranks it waits. */
+enum { STALL_NOTED_US = 200000 };
 /* How long the wait may last until stall_step is called, whatever moves meanwhile. */
 int64_t stall_slice(struct stall *stall, const struct lane *lane);
 /*

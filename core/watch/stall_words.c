@@ -4,6 +4,7 @@
 #include "comm/task.h"
 #include "transport/traffic.h"
 #include "comm/lane.h"
+#include "page/page_process.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -253,7 +254,25 @@ static void stall_describe_report(const struct lane *lane, const struct report *
 	snprintf(text, size, "%s, and %s", here, other);
 }
 
-static void stall_describe_rank(const struct lane *lane, int rank, char *text, size_t size)
+/*
+ * Behind what is known of a rank that has not answered: ": its process 4711 is stopped", if the process ids of this host tell;
+ * or "".
+ */
+static void stall_describe_process(const struct lane *lane, int rank, char *text, size_t size)
+{
+	const struct context *context = lane->context;
+	const int there = lane->to_context_rank[rank];
+	const int pid = bootstrap_peer(context->bootstrap, there)->pid;
+
+	text[0] = '\0';
+	if (lane->watch->rank[rank].answered != ANSWERED &&
+	    bootstrap_shares(context->bootstrap, context->rank, there) & COLL_SHARES_PIDS &&
+	    page_process_is_stopped(pid))
+		snprintf(text, size, ": its process %d is stopped", pid);
+}
+
+/* What is known of a rank that is elsewhere. */
+static void stall_describe_status(const struct lane *lane, int rank, char *text, size_t size)
 {
 	const struct rank_status *status = &lane->watch->rank[rank];
 	const struct report *report = watch_report(lane, rank);
@@ -280,6 +299,15 @@ static void stall_describe_rank(const struct lane *lane, int rank, char *text, s
 			 lane_other(lane) ? " in a call" : "",
 			 stall_lane_words(lane, lane->native != NULL));
 	}
+}
+
+static void stall_describe_rank(const struct lane *lane, int rank, char *text, size_t size)
+{
+	size_t used;
+
+	stall_describe_status(lane, rank, text, size);
+	used = strlen(text);
+	stall_describe_process(lane, rank, text + used, size - used);
 }
 
 /* Has the rank called as many collectives as this one?  They say nothing of a message. */

@@ -145,8 +145,10 @@ static void test_missing_call(void)
 		  "rank 0: 1 of the last 64 operations of the failed communicator are not "
 		  "done: number 71, broadcast of 2 int32 with root 1, running for") &&
 		   strstr(log_text(),
-			  "the last that is done: number 70, allreduce of 3 int32 (sum), done"),
-	   "%s: a warning names the calls", backend);
+			  "the last that is done: number 70, allreduce of 3 int32 (sum), done") &&
+		   strstr(log_text(),
+			  "; the failure: rank 0: broadcast of 2 int32 with root 1 timed out"),
+	   "%s: a warning names the calls and the failure", backend);
 	ok(log_lines("rank 0 has written its last operations to '/tmp/coll-recorder-") == 1,
 	   "%s: and the file", backend);
 	if (!read_dump("-rank-0-", "-comm-0-"))

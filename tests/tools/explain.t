@@ -67,7 +67,7 @@ wait
 waits='ranks 0, 2 wait(ed)? (for|in)'
 for backend in $processes; do
     tells $backend late rank_late '^rank 1 came late: made no call for [0-9.]+ s before collective number 6, allreduce of 4 float32 \(sum\)'
-    tells $backend stopped rank_silent "^rank 1 has no file and did not answer: .*; $waits collective number 6, allreduce "
+    tells $backend stopped rank_stopped "^rank 1 is stopped by a signal or a debugger; $waits collective number 6, allreduce "
     tells $backend killed rank_lost "^rank 1 was lost: other ranks say so"
     # One of the other ranks may learn of the failure before it calls.
     tells $backend wrong different_calls '^ranks? .* called .* as collective number 6, but ranks? .* called '
@@ -84,7 +84,7 @@ tells simulated wrong different_calls '^ranks? .* called .* as collective number
 if [ "$nccl" ]; then
     # The rank whose call differs may have ended it, and leave no file.
     tells nccl late rank_behind "^rank 1 has made 5 collectives, others 6, .*; $waits collective number 6"
-    tells nccl stopped rank_silent "^rank 1 has no file and did not answer: .*; $waits collective number 6"
+    tells nccl stopped rank_stopped "^rank 1 is stopped by a signal or a debugger; $waits collective number 6"
     tells nccl killed rank_lost "^rank 1 was lost: other ranks say so"
     explain "$dir/nccl-wrong"
     is "each file is named" "$(ls "$dir/nccl-wrong" | wc -l)" \

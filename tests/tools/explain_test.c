@@ -366,6 +366,17 @@ static void test_malformed(void)
 	drop();
 }
 
+/* Begins the file of a rank that `coll dump` has read; process: a line about its process, or "". */
+static void begin_read(int rank, int nranks, const char *process)
+{
+	begin(rank, nranks, 0, 0, "");
+	used = (size_t)(strstr(text, "# failed") - text);
+	add("# read 1700000000.500\n%s"
+	    "# number collective kind dtype op count bytes root_or_peer tag state issued started "
+	    "ended description\n",
+	    process);
+}
+
 /* Files that were read while the job ran. */
 static void test_running(void)
 {
@@ -373,11 +384,7 @@ static void test_running(void)
 
 	for (int idle = 0; idle < 2; idle++) {
 		for (int r = 0; r < 3; r++) {
-			begin(r, 3, 0, 0, "");
-			used = (size_t)(strstr(text, "# failed") - text);
-			add("# read 1700000000.500\n"
-			    "# number collective kind dtype op count bytes root_or_peer tag state "
-			    "issued started ended description\n");
+			begin_read(r, 3, "");
 			add("%d %d barrier - - 0 0 - - %s %d.900 %d.900 - barrier\n", 8 - (r == 1),
 			    8 - (r == 1), r == 1 ? "done" : "running",
 			    idle ? 1699999990 : 1699999999, idle ? 1699999990 : 1699999999);
@@ -394,6 +401,47 @@ static void test_running(void)
 			"the verdict");
 		drop();
 	}
+}
+
+/* Processes that do not run: `coll dump` says so, or another rank. */
+static void test_processes(void)
+{
+	static const char *const lines[] = {"# process stopped\n", "# process ended\n"};
+	const struct explain_comm *comm;
+
+	for (int ended = 0; ended < 2; ended++) {
+		for (int r = 0; r < 3; r++) {
+			begin_read(r, 3, r == 1 ? lines[ended] : "");
+			collectives(6 - (r == 1), r != 1, 1700000000);
+			end();
+		}
+		comm = group();
+		is_int(comm->cause, ended ? CAUSE_GONE : CAUSE_STOPPED, "the cause: %s",
+		       lines[ended]);
+		has_str(comm->verdict,
+			ended ? "rank 1 was lost: the process had ended when its page was read; "
+				"ranks "
+				"0, 2 wait in"
+			      : "rank 1 is stopped by a signal or a debugger; ranks 0, 2 wait in",
+			"the verdict");
+		is_set(ended ? &comm->ended : &comm->stopped, "rank 1", "the rank");
+		drop();
+	}
+
+	begin(0, 4, 0, COLL_ERR_TIMEOUT,
+	      "rank 0: allreduce timed out; not heard from: rank 1, 2; still needs data from: rank "
+	      "1; "
+	      "rank 1 does not answer, and was never heard from; rank 2 does not answer, and was "
+	      "last "
+	      "heard from in barrier as collective number 5: its process 4711 is stopped; rank 3 "
+	      "waits "
+	      "in barrier as collective number 6");
+	collectives(6, 1, 1699999999);
+	end();
+	comm = group();
+	is_int(comm->cause, CAUSE_STOPPED, "a rank that another one says is stopped");
+	is_set(&comm->stopped, "rank 2", "it and no other");
+	drop();
 }
 
 /* A rank's second file of the same id belongs to a second communicator. */
@@ -435,6 +483,7 @@ int main(void)
 	test_many_messages();
 	test_malformed();
 	test_running();
+	test_processes();
 	test_again();
 	return done_testing();
 }

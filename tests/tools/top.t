@@ -131,6 +131,13 @@ start "$coll" run -n 3 -b tcp "$rank" some "$dir/go"
 sees "a rank in coll_wait_some" '^[* ] +0 .* waits .*; waits for rank 1'
 finish
 
+for backend in tcp nccl; do
+    start env LD_LIBRARY_PATH="$build/tests/fakes/.libs" STANDIN_CUDA_DEVICES=4 "$coll" run -n 3 -b $backend "$rank" poll "$dir/go"
+    sees "$backend: ranks that poll" '^ +[02] .* polls .* polls for allreduce of 4 float64 \(sum\), collective 101; waits for rank [012]' 2
+    sees "and the rank that they lack" '^\* +1 .* outside .* collective 100'
+    finish
+done
+
 # The log has none of the collectives of ranks 0 and 2 any more.
 start "$coll" run -n 3 -b tcp "$rank" messages "$dir/go"
 sees "a rank that has sent many messages" '^ +0 .* outside .* after send of 1 float64 to rank 2 with tag 79, operation 180'

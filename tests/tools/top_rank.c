@@ -4,6 +4,7 @@
  *
  *   late FILE    rank 1 makes its next call when the file exists
  *   recv FILE    the same, and rank 0 waits for a message of rank 1 meanwhile
+ *   poll FILE    late, and the others ask by coll_test whether their call is done
  *   some FILE    late, and rank 0 waits for a message of rank 1 in coll_wait_some
  *   messages FILE  ranks 0 and 2 exchange more messages than the log has records, then all are late
  *   fail FILE    rank 1 never makes it; all ranks stay until the file exists
@@ -71,6 +72,23 @@ static int wait_some(coll_comm_t comm, int rank)
 	return code;
 }
 
+/* Asks again and again whether the last call is done. */
+static int poll_last(coll_comm_t comm)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+	coll_request_t request = NULL;
+	int32_t done = 0;
+	int code = coll_get_request(comm, &request);
+
+	while (!code && !done) {
+		code = coll_test(request, &done);
+		nanosleep(&nap, NULL);
+	}
+	if (request)
+		coll_request_free(request);
+	return code;
+}
+
 /* The call for which rank 1 is late. */
 static int last_call(coll_comm_t comm, int rank)
 {
@@ -84,6 +102,8 @@ static int last_call(coll_comm_t comm, int rank)
 	}
 	if (!code)
 		code = coll_allreduce(x, y, 4, COLL_FLOAT64, COLL_SUM, comm, NULL);
+	if (!code && strcmp(mode, "poll") == 0)
+		code = poll_last(comm);
 	return code ? code : coll_sync(comm);
 }
 

@@ -117,6 +117,10 @@ has "tell of the failure" merged.json '"name":"the communicator has failed".*ran
 "$coll" trace report job.?.json >report 2>err
 has "the report names the call that is not done, and who is missing" report \
     '^  allreduce number [0-9]+ of communicator 0, begun by 3 of 4 ranks, not by rank 1$'
+has "and the failure" report '^  rank 0, 2, 3 after [0-9.]+ s: rank 1 was lost: '
+"$coll" trace report --json job.?.json >report.json 2>err
+has "also as JSON" report.json '"text": "rank 1 was lost: '
+is "which says who has not begun the last call" "$(get report.json first_not_done -1 missing)" 1
 has "and the rank without an end" err "timeline of rank 1 has no end"
 
 # ---- other ends ----

@@ -13,17 +13,12 @@
 enum { CAUSE_LIST = 256, CAUSE_CYCLE_NAMED = 6 };
 
 const char *const explain_cause_names[CAUSES] = {
-	[CAUSE_DIFFERS] = "different_calls",
-	[CAUSE_GONE] = "rank_lost",
-	[CAUSE_LEFT] = "rank_left",
-	[CAUSE_CYCLE] = "cycle",
-	[CAUSE_SILENT] = "rank_silent",
-	[CAUSE_BEHIND] = "rank_behind",
-	[CAUSE_LATE] = "rank_late",
-	[CAUSE_MISSING] = "no_file",
-	[CAUSE_PARTNER] = "no_partner",
-	[CAUSE_SENTENCE] = "failure",
-	[CAUSE_NONE] = "none",
+	[CAUSE_DIFFERS] = "different_calls", [CAUSE_GONE] = "rank_lost",
+	[CAUSE_LEFT] = "rank_left",          [CAUSE_CYCLE] = "cycle",
+	[CAUSE_STOPPED] = "rank_stopped",    [CAUSE_SILENT] = "rank_silent",
+	[CAUSE_BEHIND] = "rank_behind",      [CAUSE_LATE] = "rank_late",
+	[CAUSE_MISSING] = "no_file",         [CAUSE_PARTNER] = "no_partner",
+	[CAUSE_SENTENCE] = "failure",        [CAUSE_NONE] = "none",
 };
 
 /* ---------------------------------------------------------------------------- failures -- */
@@ -120,6 +115,15 @@ static void words_list(struct explain_comm *comm, const char *at)
 	}
 }
 
+/* Does a sentence go on with ": its process 4711 is stopped" before the sentence about the next rank? */
+static int words_is_stopped(const char *behind)
+{
+	const char *process = strstr(behind, ": its process "), *next = strstr(behind, "; ");
+	const char *stopped = process ? strstr(process, " is stopped") : NULL;
+
+	return stopped != NULL && (next == NULL || stopped < next);
+}
+
 static void words_read(struct explain_comm *comm, const char *text)
 {
 	static const char unheard[] = "not heard from: ";
@@ -140,7 +144,8 @@ static void words_read(struct explain_comm *comm, const char *text)
 			 strncmp(behind, " has destroyed its communicator", 31) == 0)
 			words_add(comm, &comm->left, rank);
 		else if (strncmp(behind, " does not answer", 16) == 0)
-			words_add(comm, &comm->silent, rank);
+			words_add(comm, words_is_stopped(behind) ? &comm->stopped : &comm->silent,
+				  rank);
 	}
 }
 
@@ -299,9 +304,14 @@ static void say_gone(struct explain_comm *comm)
 {
 	char list[CAUSE_LIST];
 
-	say(comm, "%s %s lost: other ranks say so, and there is no file",
-	    explain_set_text(&comm->gone, list, sizeof(list)),
-	    explain_set_count(&comm->gone) == 1 ? "was" : "were");
+	if (comm->ended.n)
+		say(comm, "%s %s lost: the process had ended when its page was read",
+		    explain_set_text(&comm->ended, list, sizeof(list)),
+		    explain_set_count(&comm->ended) == 1 ? "was" : "were");
+	else
+		say(comm, "%s %s lost: other ranks say so, and there is no file",
+		    explain_set_text(&comm->gone, list, sizeof(list)),
+		    explain_set_count(&comm->gone) == 1 ? "was" : "were");
 	say_waiting(comm);
 }
 
@@ -332,6 +342,16 @@ static void say_cycle(struct explain_comm *comm)
 	}
 	if (comm->ncycle > CAUSE_CYCLE_NAMED)
 		say(comm, ", and so on");
+}
+
+static void say_stopped(struct explain_comm *comm)
+{
+	char list[CAUSE_LIST];
+
+	say(comm, "%s %s stopped by a signal or a debugger",
+	    explain_set_text(&comm->stopped, list, sizeof(list)),
+	    explain_set_count(&comm->stopped) == 1 ? "is" : "are");
+	say_waiting(comm);
 }
 
 static void say_silent(struct explain_comm *comm)
@@ -466,9 +486,9 @@ static enum explain_cause cause_find(const struct explain_comm *comm)
 {
 	if (comm->differs)
 		return CAUSE_DIFFERS;
-	if (cause_is_running(comm))
+	if (cause_is_running(comm) && !comm->ended.n && !comm->stopped.n)
 		return CAUSE_NONE;
-	if (comm->gone.n)
+	if (comm->gone.n || comm->ended.n)
 		return CAUSE_GONE;
 	if (comm->nfailures && comm->failure[0].code == COLL_ERR_MISMATCH)
 		return CAUSE_SENTENCE;
@@ -476,6 +496,8 @@ static enum explain_cause cause_find(const struct explain_comm *comm)
 		return CAUSE_LEFT;
 	if (comm->ncycle)
 		return CAUSE_CYCLE;
+	if (comm->stopped.n)
+		return CAUSE_STOPPED;
 	if (comm->silent.n)
 		return CAUSE_SILENT;
 	if (cause_behind_is_free(comm))
@@ -495,12 +517,12 @@ static enum explain_cause cause_find(const struct explain_comm *comm)
 void explain_find_causes(struct explain_comm *comm)
 {
 	static void (*const sayer[CAUSES])(struct explain_comm *) = {
-		[CAUSE_DIFFERS] = say_differs, [CAUSE_GONE] = say_gone,
-		[CAUSE_LEFT] = say_left,       [CAUSE_CYCLE] = say_cycle,
-		[CAUSE_SILENT] = say_silent,   [CAUSE_BEHIND] = say_behind,
-		[CAUSE_LATE] = say_late,       [CAUSE_MISSING] = say_missing,
-		[CAUSE_PARTNER] = say_partner, [CAUSE_SENTENCE] = say_sentence,
-		[CAUSE_NONE] = say_none,
+		[CAUSE_DIFFERS] = say_differs,   [CAUSE_GONE] = say_gone,
+		[CAUSE_LEFT] = say_left,         [CAUSE_CYCLE] = say_cycle,
+		[CAUSE_STOPPED] = say_stopped,   [CAUSE_SILENT] = say_silent,
+		[CAUSE_BEHIND] = say_behind,     [CAUSE_LATE] = say_late,
+		[CAUSE_MISSING] = say_missing,   [CAUSE_PARTNER] = say_partner,
+		[CAUSE_SENTENCE] = say_sentence, [CAUSE_NONE] = say_none,
 	};
 
 	failures_find(comm);

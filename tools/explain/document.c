@@ -183,6 +183,8 @@ static void document_comm(struct json *json, const struct explain_comm *comm)
 	document_ranks(json, "no_file", &comm->missing);
 	document_ranks(json, "lost", &comm->gone);
 	document_ranks(json, "left", &comm->left);
+	document_ranks(json, "ended", &comm->ended);
+	document_ranks(json, "stopped", &comm->stopped);
 	document_ranks(json, "silent", &comm->silent);
 	document_ranks(json, "behind", &comm->behind);
 	document_ranks(json, "late", &comm->late);

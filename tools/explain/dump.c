@@ -504,6 +504,10 @@ static void read_comment(struct reader *r)
 		r->dump->staged = explain_text(r->e, at, strlen(at));
 	else if (read_begins(r->text, "# connections: ", &at))
 		r->dump->connections = explain_text(r->e, at, strlen(at));
+	else if (strcmp(r->text, "# process stopped") == 0)
+		r->dump->process = PROCESS_STOPPED;
+	else if (strcmp(r->text, "# process ended") == 0)
+		r->dump->process = PROCESS_ENDED;
 	else if (read_begins(r->text, "# number ", &at))
 		read_columns(r, r->text + 2);
 }

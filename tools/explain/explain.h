@@ -70,6 +70,9 @@ struct explain_op {
 	uint8_t state, is_collective;
 };
 
+/* What `coll dump` has found of the process of a rank. */
+enum explain_process { PROCESS_UNKNOWN, PROCESS_STOPPED, PROCESS_ENDED };
+
 /* What one rank has written of one communicator. */
 struct explain_dump {
 	const char *file;
@@ -81,7 +84,8 @@ struct explain_dump {
 	int64_t written_ms; /* 0: not known */
 	int code;           /* the failure's; 0: the communicator has not failed */
 	const char *text, *staged, *connections; /* the failure's sentence; "" */
-	struct explain_op *op;                   /* in the order of the lines */
+	enum explain_process process;
+	struct explain_op *op; /* in the order of the lines */
 	int nops, cap_ops;
 	int again;     /* number of this rank's file of the same communicator and backend, from 0 */
 	int name_tail; /* the n of "-n.txt" in the file's name, or 1 */
@@ -161,9 +165,10 @@ struct explain_class {
 
 enum explain_cause {
 	CAUSE_DIFFERS,  /* ranks made different calls */
-	CAUSE_GONE,     /* other ranks say that a rank was lost */
+	CAUSE_GONE,     /* other ranks say that a rank was lost, or its process has ended */
 	CAUSE_LEFT,     /* a rank destroyed its communicator, for which others wait */
 	CAUSE_CYCLE,    /* ranks wait for each other */
+	CAUSE_STOPPED,  /* the process of a rank is stopped */
 	CAUSE_SILENT,   /* a rank has no file and does not answer */
 	CAUSE_BEHIND,   /* a rank has made fewer calls */
 	CAUSE_LATE,     /* a rank came to its call when others had given up */
@@ -187,6 +192,10 @@ struct explain_comm {
 	struct explain_set gone; /* no file, and a sentence says that it was lost */
 	struct explain_set
 		left; /* no file, and a sentence says that it destroyed its communicator */
+	struct explain_set
+		ended; /* the process had ended, and the communicator had not failed there */
+	struct explain_set
+		stopped; /* the file says that the process is stopped, or other ranks say so */
 	struct explain_set silent; /* no file, and a sentence says that it does not answer */
 	uint64_t least, most;      /* of the collectives made */
 	struct explain_set behind; /* ranks that have made `least`, if that is less than `most` */

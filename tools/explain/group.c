@@ -218,6 +218,10 @@ static void group_fill(struct explain *e, struct explain_comm *comm, struct expl
 		rank_number(&first[i], only_collectives);
 		rank_fill(&comm->rank[i], &first[i]);
 		explain_set_add(&comm->present, first[i].rank, first[i].rank);
+		if (first[i].process == PROCESS_STOPPED)
+			explain_set_add(&comm->stopped, first[i].rank, first[i].rank);
+		if (first[i].process == PROCESS_ENDED && !first[i].code)
+			explain_set_add(&comm->ended, first[i].rank, first[i].rank);
 		comm->failed |= first[i].code != 0;
 	}
 	explain_set_invert(&comm->present, comm->nranks, &comm->missing);
@@ -295,6 +299,8 @@ void explain_job_free(struct explain_job *job)
 		explain_set_free(&c->missing);
 		explain_set_free(&c->gone);
 		explain_set_free(&c->left);
+		explain_set_free(&c->ended);
+		explain_set_free(&c->stopped);
 		explain_set_free(&c->silent);
 		explain_set_free(&c->behind);
 		explain_set_free(&c->late);

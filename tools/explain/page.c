@@ -99,6 +99,12 @@ static void page_ranks(FILE *out, const struct explain_comm *comm)
 	for (int i = 0; i < comm->nclasses && i < PAGE_CLASSES; i++)
 		page_class(out, comm, &comm->class[i]);
 	page_more(out, comm->nclasses, PAGE_CLASSES, "kinds of ranks");
+	if (comm->ended.n)
+		fprintf(out, "    %s: the process had ended when its page was read\n",
+			explain_set_text(&comm->ended, list, sizeof(list)));
+	if (comm->stopped.n)
+		fprintf(out, "    %s: stopped by a signal or a debugger\n",
+			explain_set_text(&comm->stopped, list, sizeof(list)));
 	if (comm->gone.n)
 		fprintf(out, "    %s: no file; lost, say other ranks\n",
 			explain_set_text(&comm->gone, list, sizeof(list)));

@@ -73,6 +73,10 @@ static void dump_fill(struct rows *rows, const struct page_view *view, const str
 	rows_add(rows, "\n");
 	if (page_observer(view))
 		rows_add(rows, "# in observer %s\n", page_observer(view));
+	if (view->life == PAGE_GONE)
+		rows_add(rows, "# process ended\n");
+	else if (page_state_is_stopped(view->state))
+		rows_add(rows, "# process stopped\n");
 	rows_add_columns(rows);
 	for (uint64_t n = page_record_before(comm) + 1; (op = page_record(comm, n)); n++)
 		rows_add_op(rows, &ranks, comm->flags & PAGE_NATIVE, n, op,

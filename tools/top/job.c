@@ -10,10 +10,13 @@
 /* A message lists so many jobs at most. */
 enum { JOB_LISTED = 8 };
 
+/* A program that has not polled for so long does something else. */
+enum { JOB_POLL_US = 500000 };
+
 const char *job_state_name(enum job_state state)
 {
-	static const char *const names[] = {"dead",     "stopped", "failed",
-					    "observer", "waits",   "outside"};
+	static const char *const names[] = {"dead",  "stopped", "failed", "observer",
+					    "waits", "polls",   "outside"};
 
 	return names[state];
 }
@@ -22,7 +25,7 @@ double job_seconds_since(const struct job_rank *rank, int64_t us)
 {
 	const int64_t since = rank->view->now_us - us;
 
-	return since > 0 ? (double)since / 1e6 : 0;
+	return us && since > 0 ? (double)since / 1e6 : 0;
 }
 
 int64_t job_since(const struct job_comm *c)
@@ -36,7 +39,18 @@ int64_t job_since(const struct job_comm *c)
 
 /* -------------------------------------------------------------------- a communicator -- */
 
-static void job_look_at_comm(struct job_comm *c, const struct page_comm *comm)
+/* Is a message outside the order not done? */
+static int job_has_open_message(const struct page_comm *comm)
+{
+	const uint64_t count = comm->parts & PAGE_PART_MESSAGES ? comm->messages : 0;
+
+	for (uint64_t n = count < LOG_RECORDS ? 0 : count - LOG_RECORDS; n < count; n++)
+		if (!comm->message[n % LOG_RECORDS].ended_us)
+			return 1;
+	return 0;
+}
+
+static void job_look_at_comm(struct job_comm *c, const struct page_comm *comm, int64_t now_us)
 {
 	c->comm = comm;
 	c->collectives = comm->collectives;
@@ -44,10 +58,12 @@ static void job_look_at_comm(struct job_comm *c, const struct page_comm *comm)
 	c->ended_number = page_last_ended(comm);
 	c->open = page_record(comm, c->open_number);
 	c->ended = page_record(comm, c->ended_number);
+	c->polls = !comm->waiting && comm->polled_us && now_us - comm->polled_us < JOB_POLL_US &&
+		   (c->open || job_has_open_message(comm));
 	/* Until the rank has noted the wait, the slot names the ranks of the wait before. */
-	if (!comm->waiting || !comm->since_us || comm->awaited_count <= 0)
+	if (!c->polls && (!comm->waiting || !comm->since_us))
 		return;
-	c->awaits = comm->awaited_count;
+	c->awaits = comm->awaited_count > 0 ? comm->awaited_count : 0;
 	for (int i = 0; i < c->awaits && i < PAGE_AWAITED; i++)
 		c->awaited[i] = page_world_rank(comm, comm->awaited_rank[i]);
 }
@@ -103,7 +119,7 @@ static void job_compare(struct job *job, struct job_rank *rank, struct job_comm 
 	c->most = bounds.most;
 	c->behind = c->collectives == bounds.least && bounds.least < bounds.most;
 	rank->behind |= c->behind;
-	if (c->comm->waiting && !c->awaits)
+	if ((c->comm->waiting || c->polls) && !c->awaits)
 		job_each_same(job, c->comm, job_add_late, c);
 }
 
@@ -116,26 +132,27 @@ static int64_t job_weight(const struct job_comm *c)
 
 	if (c->comm->failed)
 		return INT64_MAX;
-	return c->comm->waiting ? INT64_MAX / 2 - since : since;
+	return c->comm->waiting || c->polls ? INT64_MAX / 2 - since : since;
 }
 
 static enum job_state job_state_of(const struct job_rank *rank)
 {
-	int waits = 0, failed = 0;
+	int waits = 0, polls = 0, failed = 0;
 
 	for (int i = 0; i < rank->comms; i++) {
 		waits |= rank->comm[i].comm->waiting != 0;
+		polls |= rank->comm[i].polls;
 		failed |= rank->comm[i].comm->failed != 0;
 	}
 	if (rank->view->life == PAGE_GONE)
 		return JOB_DEAD;
-	if (rank->view->state == 'T' || rank->view->state == 't')
+	if (page_state_is_stopped(rank->view->state))
 		return JOB_STOPPED;
 	if (failed)
 		return JOB_FAILED;
 	if (page_observer(rank->view))
 		return JOB_OBSERVER;
-	return waits ? JOB_WAITS : JOB_OUTSIDE;
+	return waits ? JOB_WAITS : polls ? JOB_POLLS : JOB_OUTSIDE;
 }
 
 static void job_look_at_rank(struct job_rank *rank, const struct page_view *view)
@@ -144,7 +161,7 @@ static void job_look_at_rank(struct job_rank *rank, const struct page_view *view
 	rank->comms = view->comms;
 	rank->calls_per_s = rank->bytes_per_s = -1;
 	for (int i = 0; i < view->comms; i++)
-		job_look_at_comm(&rank->comm[i], view->comm[i]);
+		job_look_at_comm(&rank->comm[i], view->comm[i], view->now_us);
 	for (int i = 0; i < rank->comms; i++)
 		if (!rank->shown || job_weight(&rank->comm[i]) > job_weight(rank->shown))
 			rank->shown = &rank->comm[i];

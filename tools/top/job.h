@@ -12,6 +12,7 @@ enum job_state {
 	JOB_FAILED,   /* a communicator has failed */
 	JOB_OBSERVER, /* a thread is in a function of an observer */
 	JOB_WAITS,    /* a thread waits in libcoll */
+	JOB_POLLS,    /* the program asks again and again whether an operation is done */
 	JOB_OUTSIDE /* the program is elsewhere: it computes, sleeps, or waits for something else */
 };
 
@@ -24,6 +25,7 @@ struct job_comm {
 	const struct record *open,
 		*ended; /* the oldest that has not ended, and the last that has; or NULL */
 	uint64_t open_number, ended_number;
+	int polls;                 /* the program polls for what is not done */
 	int awaits;                /* ranks for which it waits; 0: none, or not known */
 	int awaited[PAGE_AWAITED]; /* the first ones, as ranks of the job; -1: not known */
 };
@@ -78,7 +80,7 @@ int job_warn_missing(const char *command, const struct job *job);
 const char *job_look_at(const struct job *job);
 
 const char *job_state_name(enum job_state state);
-/* The seconds since the time of a record; 0 for times to come. */
+/* The seconds since the time of a record; 0 for times to come, or not known. */
 double job_seconds_since(const struct job_rank *rank, int64_t us);
 /* Since when the rank does what it does on the communicator, or 0: not known. */
 int64_t job_since(const struct job_comm *c);

@@ -97,11 +97,14 @@ static void show_doing(const struct job_rank *rank, char *text, size_t size)
 	}
 	show_operation(c, op, what, sizeof(what));
 	show_number(op, c->open ? c->open_number : c->ended_number, number, sizeof(number));
-	if (c->comm->waiting)
+	if (c->comm->waiting || c->polls)
 		show_awaited(c, awaited, sizeof(awaited));
 	snprintf(text + at, size - (size_t)at, "%s%s, %s%s%s",
-		 c->open ? c->comm->waiting ? "in " : "has called " : "after ", what, number,
-		 awaited[0] ? "; waits for " : "", awaited);
+		 !c->open           ? "after "
+		 : c->comm->waiting ? "in "
+		 : c->polls         ? "polls for "
+				    : "has called ",
+		 what, number, awaited[0] ? "; waits for " : "", awaited);
 }
 
 /* ----------------------------------------------------------------------------- text -- */
@@ -112,7 +115,7 @@ static void show_rank(const struct job_rank *rank, int hosts, int columns)
 	char line[SHOW_LINE + 1280], since[16] = "-", calls[16], bytes[16], doing[SHOW_LINE + 1024];
 	char host[32] = "";
 
-	if (rank->shown)
+	if (rank->shown && job_since(rank->shown))
 		show_seconds(job_seconds_since(rank, job_since(rank->shown)), since);
 	show_rate(rank->calls_per_s, calls);
 	show_rate(rank->bytes_per_s, bytes);
@@ -134,7 +137,8 @@ static int show_has_room(const struct job *job, int shown, int rank, int lines)
 
 	if (lines <= 0 || job->ranks <= room)
 		return 1;
-	return shown < room / 2 || (shown < room && job->rank[rank].state != JOB_WAITS);
+	return shown < room / 2 || (shown < room && job->rank[rank].state != JOB_WAITS &&
+				    job->rank[rank].state != JOB_POLLS);
 }
 
 /* Which ranks are shown, and how to see the others. */
@@ -241,6 +245,7 @@ static void show_json_comm(struct json *json, const struct job_rank *rank, const
 	json_int(json, "most_collectives", (int64_t)c->most);
 	json_bool(json, "behind", c->behind);
 	json_bool(json, "waits", c->comm->waiting != 0);
+	json_bool(json, "polls", c->polls);
 	json_number(json, "seconds", job_seconds_since(rank, job_since(c)));
 	show_json_awaited(json, c);
 	show_json_record(json, "oldest_open", rank, c, c->open, c->open_number);
@@ -273,7 +278,7 @@ static void show_json_rank(struct json *json, const struct job_rank *rank)
 	json_bool(json, "behind", rank->behind);
 	json_string(json, "observer", page_observer(rank->view));
 	json_string(json, "doing", doing);
-	if (rank->shown)
+	if (rank->shown && job_since(rank->shown))
 		json_number(json, "seconds", job_seconds_since(rank, job_since(rank->shown)));
 	else
 		json_null(json, "seconds");

@@ -6,7 +6,7 @@
 #include "lib/kinds.h"
 #include "trace/trace.h"
 
-enum { RANK_ROWS_MOST = 1 << 16 };
+enum { RANK_ROWS_MOST = 1 << 16, RANK_FAILURE = 1024 };
 
 uint64_t trace_mix(uint64_t hash, uint64_t value)
 {
@@ -144,6 +144,22 @@ int32_t trace_rank_world(const struct trace_rank *rank, const struct trace_slice
 	return comm_rank;
 }
 
+/* Takes an event at a moment; the first failure is kept. */
+static int rank_take_instant(struct trace_rank *rank, const struct trace_file *file, int64_t at_ns)
+{
+	const struct json_value *args = json_get(file->json, "args");
+	char text[RANK_FAILURE];
+
+	if (rank->failure || strcmp(json_get_text(file->json, "cat", ""), "failure") != 0 ||
+	    !json_get(args, "text"))
+		return 0;
+	rank_text(text, sizeof(text), args, "text");
+	rank->failure = strdup(text);
+	rank->failed_ns = at_ns;
+	rank->failure_code = trace_int(args, "code", 0);
+	return rank->failure ? 0 : trace_error("no memory");
+}
+
 /* ------------------------------------------------------------------------ slices -- */
 
 static enum trace_what rank_what(const char *category)
@@ -243,9 +259,11 @@ int trace_rank_take(struct trace_rank *rank, const struct trace_file *file, int6
 
 	if (file->ph == 'M')
 		return rank_take_metadata(rank, file->json);
-	if ((file->ph != 'B' && file->ph != 'E') || file->ts_ns == INT64_MIN)
+	if ((file->ph != 'B' && file->ph != 'E' && file->ph != 'i') || file->ts_ns == INT64_MIN)
 		return 0;
 	at_ns = file->ts_ns + shift_ns;
+	if (file->ph == 'i')
+		return rank_take_instant(rank, file, at_ns);
 	row = rank_row(rank, file->tid);
 	if (row == NULL)
 		return trace_error("'%s': no memory for row %d of rank %d", file->path, file->tid,
@@ -268,5 +286,6 @@ void trace_rank_free(struct trace_rank *rank)
 		free(rank->comm[i].world);
 	free(rank->comm);
 	free(rank->row);
+	free(rank->failure);
 	*rank = (struct trace_rank){0};
 }

@@ -192,6 +192,12 @@ static int report_done(struct report *report, const struct report_call *call)
 	return 0;
 }
 
+/* The bit of the rank, or 0. */
+static uint64_t report_bit(const struct trace_slice *slice)
+{
+	return slice->comm_rank >= 0 && slice->comm_rank < 64 ? UINT64_C(1) << slice->comm_rank : 0;
+}
+
 static void report_begin(struct report_call *call, const struct trace_slice *slice)
 {
 	if (slice->begin_ns < call->first_begin) { /* by the error of the clocks */
@@ -204,8 +210,7 @@ static void report_begin(struct report_call *call, const struct trace_slice *sli
 		call->last_pid = slice->pid;
 	}
 	call->begun++;
-	if (slice->comm_rank >= 0 && slice->comm_rank < 64)
-		call->ranks |= UINT64_C(1) << slice->comm_rank;
+	call->begun_by |= report_bit(slice);
 	call->bytes_of_all += slice->bytes;
 	if (slice->bytes > call->bytes)
 		call->bytes = slice->bytes;
@@ -225,7 +230,9 @@ static int report_collective(struct report *report, const struct trace_slice *sl
 		return 0;
 	}
 	call->ended++;
+	call->ended_by |= report_bit(slice);
 	call->code = slice->code ? slice->code : call->code;
+	call->is_over |= slice->code == 0;
 	if (slice->end_ns > call->last_end)
 		call->last_end = slice->end_ns;
 	if (call->ended < call->expected || call->begun < call->expected)

@@ -35,7 +35,9 @@ struct report_call {
 	int64_t first_begin, last_begin, last_end;
 	double later_ns; /* the sum of the begins after the first */
 	uint64_t number, bytes, bytes_of_all;
-	uint64_t comm, ranks; /* bits of the ranks below 64 that have begun */
+	uint64_t comm;
+	uint64_t begun_by, ended_by; /* bits of the ranks below 64 */
+	int is_over;                 /* a rank has ended it without an error */
 	char comm_name[40];
 };
 

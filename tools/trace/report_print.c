@@ -2,13 +2,14 @@
 /* report_print.c - prints a report as text and as JSON. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <coll/coll.h>
 #include "lib/json.h"
 #include "lib/kinds.h"
 #include "trace/report.h"
 
-enum { PRINT_MISSING = 8, PRINT_TEXT = 160 };
+enum { PRINT_MISSING = 8, PRINT_TEXT = 160, PRINT_FAILURES = 8 };
 
 static double print_share(double part, double whole)
 {
@@ -52,9 +53,9 @@ static const char *print_size(int size_class, char text[24])
 
 /* ------------------------------------------------------- collectives that are not done */
 
-/* Returns the ranks in the job that have not begun the call, of the ranks below 64: "2, 5". */
+/* Returns the ranks in the job that are not in the set, of the ranks below 64 of the call's communicator: "2, 5". */
 static const char *print_missing(const struct report *report, const struct report_call *call,
-				 char text[PRINT_TEXT])
+				 uint64_t set, char text[PRINT_TEXT])
 {
 	const struct trace_rank *rank = trace_source_rank(report->source, call->first_pid);
 	const struct trace_slice slice = {.comm = call->comm};
@@ -63,7 +64,7 @@ static const char *print_missing(const struct report *report, const struct repor
 
 	text[0] = '\0';
 	for (int32_t r = 0; r < call->nranks && r < 64 && n < PRINT_MISSING; r++)
-		if (!(call->ranks >> r & 1)) {
+		if (!(set >> r & 1)) {
 			used += (size_t)snprintf(text + used, PRINT_TEXT - used, "%s%" PRId32,
 						 n++ ? ", " : "",
 						 trace_rank_world(rank, &slice, r));
@@ -85,15 +86,32 @@ static void print_insert(const struct report_call *list[REPORT_UNDONE], int n,
 	list[at] = call;
 }
 
-/* Finds the collectives that are not done.  Returns their number; the earliest REPORT_UNDONE are in the list. */
+/*
+ * A rank ends such a collective when all ranks have begun it.  A rank that was stopped or killed has not written its last
+ * events.
+ */
+static int print_is_cut(const struct report_call *call)
+{
+	return call->is_over && kinds_is_barrier(call->kind) &&
+	       (call->bytes > 0 || call->kind == COLL_KIND_BARRIER);
+}
+
+/*
+ * Finds the collectives that are not done.  Returns their number; the earliest REPORT_UNDONE are in the list.  *cut: those
+ * that all ranks have begun, though a file lacks them.
+ */
 static int print_find_undone(const struct report *report,
-			     const struct report_call *list[REPORT_UNDONE])
+			     const struct report_call *list[REPORT_UNDONE], int *cut)
 {
 	int n = 0;
 
+	*cut = 0;
 	for (size_t i = 0; i < REPORT_TABLE; i++)
 		for (const struct report_call *call = report->table[i]; call; call = call->next)
-			print_insert(list, n++, call);
+			if (print_is_cut(call))
+				++*cut;
+			else
+				print_insert(list, n++, call);
 	return n;
 }
 
@@ -183,20 +201,79 @@ static void print_slow(const struct report *report)
 static void print_undone(const struct report *report)
 {
 	const struct report_call *list[REPORT_UNDONE];
-	const int n = print_find_undone(report, list);
 	char missing[PRINT_TEXT];
+	int cut;
+	const int n = print_find_undone(report, list, &cut);
 
-	if (n == 0)
-		return;
-	printf("\nNot done: %d collectives\n", n);
+	if (n > 0)
+		printf("\nNot done: %d collective%s\n", n, n == 1 ? "" : "s");
 	for (int i = 0; i < n && i < REPORT_UNDONE; i++) {
-		print_missing(report, list[i], missing);
+		const struct report_call *call = list[i];
+		const char *what = ", not by rank ";
+
+		if (!print_missing(report, call, call->begun_by, missing)[0]) {
+			what = ", not ended by rank ";
+			print_missing(report, call, call->ended_by, missing);
+		}
 		printf("  %s number %" PRIu64 " of communicator %s, begun by %" PRId32
 		       " of %" PRId32 " ranks%s%s\n",
-		       kinds_name(list[i]->kind), list[i]->number, list[i]->comm_name,
-		       list[i]->begun, list[i]->nranks, missing[0] ? ", not by rank " : "",
-		       missing);
+		       kinds_name(call->kind), call->number, call->comm_name, call->begun,
+		       call->nranks, missing[0] ? what : "", missing);
 	}
+	if (cut > 0)
+		printf("\nDone, but not in all files, since ranks write their last events late: %d "
+		       "collective%s\n",
+		       cut, cut == 1 ? "" : "s");
+}
+
+/* Returns the earliest failure of a rank that is not shown, or -1. */
+static int print_next_failure(const struct trace_source *source, const uint8_t *shown)
+{
+	int next = -1;
+
+	for (int i = 0; i < source->ranks; i++)
+		if (source->rank[i].failure && !shown[i] &&
+		    (next < 0 || source->rank[i].failed_ns < source->rank[next].failed_ns))
+			next = i;
+	return next;
+}
+
+/* Prints "rank 0, 2", all ranks whose failure has the same sentence, and marks them as shown. */
+static void print_failed_ranks(const struct trace_source *source, int first, uint8_t *shown)
+{
+	int n = 0;
+
+	for (int i = 0; i < source->ranks; i++) {
+		const struct trace_rank *rank = &source->rank[i];
+
+		if (!rank->failure || strcmp(rank->failure, source->rank[first].failure) != 0)
+			continue;
+		shown[i] = 1;
+		if (n++ < PRINT_MISSING)
+			printf("%s%" PRId32, n > 1 ? ", " : "  rank ", rank->pid);
+	}
+	if (n > PRINT_MISSING)
+		printf(" and %d more", n - PRINT_MISSING);
+}
+
+static void print_failures(const struct report *report)
+{
+	const struct trace_source *source = report->source;
+	uint8_t *shown = calloc((size_t)source->ranks + 1, 1);
+	int next = shown ? print_next_failure(source, shown) : -1;
+
+	if (next >= 0)
+		printf("\nFailures, the earliest first\n");
+	for (int n = 0; next >= 0 && n < PRINT_FAILURES; n++) {
+		print_failed_ranks(source, next, shown);
+		printf(" after %.3f s: %s\n",
+		       (double)(source->rank[next].failed_ns - source->first_ns) / 1e9,
+		       source->rank[next].failure);
+		next = print_next_failure(source, shown);
+	}
+	if (next >= 0)
+		printf("  and others (--json has all)\n");
+	free(shown);
 }
 
 void report_print(const struct report *report)
@@ -214,6 +291,7 @@ void report_print(const struct report *report)
 	print_overlap(report);
 	print_slow(report);
 	print_undone(report);
+	print_failures(report);
 	if (report->dropped > 0)
 		printf("\n%" PRIu64 " collectives are not counted: more than %d were under way\n",
 		       report->dropped, TRACE_UNDER_WAY_MOST);
@@ -287,8 +365,9 @@ static void json_call(struct json *json, const struct report_call *call)
 static void json_calls(struct json *json, const struct report *report)
 {
 	const struct report_call *list[REPORT_UNDONE];
-	const int n = print_find_undone(report, list);
 	char missing[PRINT_TEXT];
+	int cut;
+	const int n = print_find_undone(report, list, &cut);
 
 	json_array(json, "slowest");
 	for (int i = 0; i < report->slows; i++) {
@@ -303,6 +382,7 @@ static void json_calls(struct json *json, const struct report *report)
 		json_object_end(json);
 	}
 	json_array_end(json);
+	json_int(json, "done_not_in_all_files", cut);
 	json_int(json, "not_done", n);
 	json_array(json, "first_not_done");
 	for (int i = 0; i < n && i < REPORT_UNDONE; i++) {
@@ -310,7 +390,28 @@ static void json_calls(struct json *json, const struct report *report)
 		json_call(json, list[i]);
 		json_int(json, "begun", list[i]->begun);
 		json_int(json, "ranks", list[i]->nranks);
-		json_string(json, "missing", print_missing(report, list[i], missing));
+		json_string(json, "missing",
+			    print_missing(report, list[i], list[i]->begun_by, missing));
+		json_string(json, "not_ended",
+			    print_missing(report, list[i], list[i]->ended_by, missing));
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+static void json_failures(struct json *json, const struct trace_source *source)
+{
+	json_array(json, "failures");
+	for (int i = 0; i < source->ranks; i++) {
+		const struct trace_rank *rank = &source->rank[i];
+
+		if (!rank->failure)
+			continue;
+		json_object(json, NULL);
+		json_int(json, "rank", rank->pid);
+		json_number(json, "seconds", (double)(rank->failed_ns - source->first_ns) / 1e9);
+		json_int(json, "code", rank->failure_code);
+		json_string(json, "text", rank->failure);
 		json_object_end(json);
 	}
 	json_array_end(json);
@@ -349,5 +450,6 @@ void report_print_json(const struct report *report)
 	json_number(&json, "overlap",
 		    print_share(report->comm_ns - report->waited_ns, report->comm_ns));
 	json_calls(&json, report);
+	json_failures(&json, report->source);
 	json_object_end(&json);
 }

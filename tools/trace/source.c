@@ -104,9 +104,12 @@ int trace_source_rewind(struct trace_source *source)
 	for (int i = 0; i < source->files; i++)
 		if (trace_file_rewind(&source->file[i]) != 0)
 			return -1;
-	for (int i = 0; i < source->ranks; i++)
+	for (int i = 0; i < source->ranks; i++) {
 		for (int32_t row = 0; row < source->rank[i].rows; row++)
 			source->rank[i].row[row].begin_ns = 0;
+		free(source->rank[i].failure);
+		source->rank[i].failure = NULL;
+	}
 	source->heaped = -1;
 	return 0;
 }

@@ -95,6 +95,9 @@ struct trace_rank {
 	int comms;
 	struct trace_slice *row; /* by tid: what stands on it */
 	int32_t rows;
+	char *failure; /* the sentence of the first failure of one of its communicators; NULL: none has failed yet */
+	int64_t failed_ns; /* aligned */
+	int32_t failure_code;
 };
 
 /* What an event does to a slice.  BREAKS: the file has no END, since it was lost or the file ended before. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* kit_bounded.c - see kit_bounded.h. */
 #include "base/kit_bounded.h"
 
 #include "base/clock.h"

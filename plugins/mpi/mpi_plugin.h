@@ -4,12 +4,11 @@
  *
  * One endpoint is one MPI communicator of its own, made from those ranks of MPI_COMM_WORLD that are ranks of the endpoint.
  * mpi.c has the backend's table.  mpi_library.c opens an MPI library at run time, mpi_narrow.c fills in for its functions with
- * large counts, mpi_life.c starts and ends MPI, mpi_meet.c finds the ranks in MPI_COMM_WORLD, and
- * mpi_make.c makes MPI communicators.  mpi_send.c and mpi_recv.c move
- * messages in frames, mpi_watch.c learns of dead ranks, mpi_close.c ends an endpoint.  mpi_native.c does whole collectives:
- * mpi_type.c has their types and operations, mpi_buffer.c their buffers, mpi_keep.c the requests that it keeps.  mpi_split.c
- * makes the endpoints on which it does them for split communicators.  mpi_header.h includes MPI's declarations: those of
- * mpi_abi.h and mpi_large.h, or an mpi.h.
+ * large counts, mpi_life.c starts and ends MPI, mpi_meet.c finds the ranks in MPI_COMM_WORLD, mpi_make.c makes MPI
+ * communicators.  mpi_send.c and mpi_recv.c move messages in frames, mpi_watch.c learns of dead ranks, mpi_close.c ends an
+ * endpoint.  mpi_native.c does whole collectives: mpi_type.c has their types and operations, mpi_buffer.c their buffers,
+ * mpi_keep.c the requests that it keeps.  mpi_split.c makes the endpoints on which it does them for split communicators.
+ * mpi_header.h includes MPI's declarations: those of mpi_abi.h and mpi_large.h, or an mpi.h.
  *
  * MPI cannot take back a buffer of a message that is under way, but the core may take its buffers back at any time.  So MPI
  * gets memory of the plugin only: the sender copies a message into frames, and the receiver copies it out of them.
@@ -465,8 +464,8 @@ void mpi_copy_free(struct mpi_endpoint *ep, struct mpi_call *call);
 /* ------------------------------------------------------------------- mpi_close.c -- */
 
 /*
- * Frees the endpoint's communicator, unless a thread is still inside MPI with it, or a rank of any endpoint has died, for whom
- * MPI_Comm_free might wait.
+ * Frees the endpoint's communicator, unless a thread is still inside MPI with it, or MPI_Comm_free might wait for a rank: if the
+ * endpoint has failed, or a rank of any endpoint has died.
  */
 void mpi_free_comm(struct mpi_endpoint *ep);
 /* Adds an endpoint to the list of those that end when MPI is finalised, or to the list of the endpoint that was split. */

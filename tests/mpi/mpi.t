@@ -205,6 +205,24 @@ test_dead() {
         has "$name, native = $native: they learn it from the end of its process" "$dir/err" \
             'rank 2 was lost: its process has ended'
     done
+    test_dead_elsewhere
+}
+
+# Ranks that do not see each other's processes, as on several hosts.  The UCX in MPICH would look for them in /proc.
+test_dead_elsewhere() {
+    local apart=(unshare --map-root-user --pid --fork)
+
+    if ! "${apart[@]}" true 2>/dev/null; then
+        skip "$name: a rank dies elsewhere" "this user cannot make PID namespaces"
+        return
+    fi
+    for native in copy no; do
+        UCX_POSIX_USE_PROC_LINK=n COLL_COMPANION=tcp COLL_MPI_NATIVE=$native \
+            mpi 3 -disable-auto-cleanup sh "$dir/alive.sh" "${apart[@]}" sh "$dir/alive.sh" "$program" die
+        is "$name, native = $native, companion = tcp: the others learn which rank has died elsewhere, and go on" \
+            "$(grep '^rank' "$dir/out")" "$(printf '%s\n' "rank 2 lost, 2 of 2 go on"{,})"
+        has "$name, native = $native: they learn it from the companion" "$dir/err" 'rank 2 was lost: connection closed'
+    done
 }
 
 # An MPI library that says it is CUDA-aware, over the stand-in for the CUDA driver.  MPI reaches that driver's managed memory,

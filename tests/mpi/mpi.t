@@ -77,7 +77,7 @@ mpi() {
     shift
     env COLL_BACKEND="${backend-mpi}" COLL_MPI_LIBRARY="${library-$home/lib/libmpi_abi.so.1}" \
         LD_LIBRARY_PATH="$home/lib${fakes:+:$fakes}" \
-        timeout 300 "$home/bin/mpiexec" -n "$count" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+        timeout 600 "$home/bin/mpiexec" -n "$count" "$@" >"$dir/out" 2>"$dir/err" </dev/null
     status=$?
 }
 

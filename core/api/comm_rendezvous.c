@@ -45,15 +45,13 @@ static int rendezvous_go_without(const struct context *context, int by_name, int
 	return COLL_SUCCESS;
 }
 
-/* Opens the endpoints beside a backend without a transport. */
+/* Opens the endpoints of the companion beside those of the backend. */
 static int rendezvous_open_channel(struct context *context, const struct context_parts *parts,
 				   const struct rendezvous *m, const struct companion_wish *wish)
 {
 	const struct plugin *plugin;
 	int code;
 
-	if (parts->plugin->backend.transport)
-		return COLL_SUCCESS;
 	code = select_companion(parts->bootstrap, parts->config, parts->plugins, wish, &plugin);
 	if (code || !plugin)
 		return code;
@@ -69,14 +67,13 @@ static int rendezvous_open(struct context **context, const struct context_parts 
 			   const struct rendezvous *m, int *by_name)
 {
 	int64_t timeout_ms = config_int(parts->config, "init_timeout") / 1000;
-	struct companion_wish wish = {.named = 0};
+	struct companion_wish wish;
 	struct error_first first = {0};
-	int code = COLL_SUCCESS;
+	int code;
 
 	*context = NULL;
-	if (!parts->plugin->backend.transport)
-		code = select_companion_wish(parts->bootstrap, parts->config, parts->plugins,
-					     &wish);
+	code = select_companion_wish(parts->bootstrap, parts->config, parts->plugins, parts->plugin,
+				     &wish);
 	if (code)
 		return code;
 	code = context_make(context, parts);

@@ -42,7 +42,7 @@ const coll_option_t config_core_options[] = {
 		 "never"),
 	WORDS("companion", "tcp", "tcp|ucx|none",
 	      "transport beside a backend that has none (nccl), for failures and calls on host "
-	      "memory: tcp, ucx or none"),
+	      "memory, or if named beside mpi, for failures: tcp, ucx or none"),
 	DURATION("init_timeout", "60s", 1 * MS, LONGEST,
 		 "longest wait while a communicator is made"),
 	DURATION("destroy_timeout", "5s", 0, LONGEST,

@@ -42,9 +42,10 @@ static int client_take(struct context *context)
 	while ((recv = match_next_done(&traffic->match)))
 		steps_received(recv);
 	controls = traffic->match.controls != 0;
-	if (context_take_news(context))
+	if (context_take_news(context)) {
+		channel_report_lost(context);
 		drive_check(context);
-	else if (controls)
+	} else if (controls)
 		client_take_controls(context);
 	traffic->match.controls = 0;
 	return controls | (traffic->controls && traffic_reap_controls(context));

@@ -39,18 +39,20 @@ int select_agree(struct bootstrap *bootstrap, const struct config *config,
 		 const struct plugin_list *list, int in_process, int local_code,
 		 const struct plugin **chosen, int *by_name);
 
-/* The option `companion`: the transport beside a backend that has none. */
+/* The option `companion`: the transport beside a backend that has none, or that asks for one (COLL_BACKEND_COMPANION). */
 struct companion_wish {
 	char name[16];
 	int32_t named; /* 1: the user has set it; then a companion that a rank cannot use is an error */
+	int32_t wanted; /* 1: the backend is to have it */
 };
 
 /*
- * Collective, for a backend without a transport: the companion that all ranks use, which is rank 0's.  To be called
- * before an endpoint opens: a plugin that was ruled out is opened now, and declares its options in config.
+ * Collective: the companion that all ranks use beside the backend, which is rank 0's.  To be called before an endpoint opens: a
+ * plugin that was ruled out is opened now, and declares its options in config.
  */
 int select_companion_wish(struct bootstrap *bootstrap, struct config *config,
-			  struct plugin_list *list, struct companion_wish *wish);
+			  struct plugin_list *list, const struct plugin *plugin,
+			  struct companion_wish *wish);
 /* Collective: the companion if every rank can use it, or NULL for none. */
 int select_companion(struct bootstrap *bootstrap, const struct config *config,
 		     struct plugin_list *list, const struct companion_wish *wish,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* select_companion.c - chooses the transport beside a backend that has none. */
+/* select_companion.c - chooses the transport beside a backend that has none, or that does not hear of every rank's death. */
 #include "plugin/select_impl.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -26,8 +26,26 @@ static int companion_exchange(struct bootstrap *bootstrap, const struct config *
 	return bootstrap_exchange(bootstrap, own, all, size, timeout_ms);
 }
 
-int select_companion_wish(struct bootstrap *bootstrap, struct config *config,
-			  struct plugin_list *list, struct companion_wish *wish)
+/* Do all ranks see each other's processes?  All ranks get the same answer. */
+static int companion_is_near(const struct bootstrap *bootstrap)
+{
+	const int n = bootstrap_nranks(bootstrap);
+	int r = 0;
+
+	while (r < n && bootstrap_shares(bootstrap, 0, r) & COLL_SHARES_PIDS)
+		r++;
+	return r == n;
+}
+
+/* A transport gets a companion only if the user has named another transport. */
+static int companion_is_wanted(const coll_backend_t *backend, const struct companion_wish *wish)
+{
+	return !backend->transport || (wish->named && strcmp(wish->name, backend->name) != 0);
+}
+
+/* Takes rank 0's. */
+static int companion_ask(struct bootstrap *bootstrap, const struct config *config,
+			 struct companion_wish *wish)
 {
 	struct companion_wish own = {
 		.named = strcmp(config_source(config, "companion"), "default") != 0};
@@ -45,7 +63,24 @@ int select_companion_wish(struct bootstrap *bootstrap, struct config *config,
 		log_warn("rank %d: option companion is %s, but rank 0's is %s; all ranks use "
 			 "rank 0's",
 			 bootstrap_rank(bootstrap), own.name, wish->name);
-	if (!code && filter_wants(config, wish->name) != PLUGIN_EXCLUDED)
+	return code;
+}
+
+int select_companion_wish(struct bootstrap *bootstrap, struct config *config,
+			  struct plugin_list *list, const struct plugin *plugin,
+			  struct companion_wish *wish)
+{
+	const coll_backend_t *backend = &plugin->backend;
+	int code;
+
+	*wish = (struct companion_wish){.named = 0};
+	if (backend->transport &&
+	    (!(backend->flags & COLL_BACKEND_COMPANION) || companion_is_near(bootstrap)))
+		return COLL_SUCCESS;
+	code = companion_ask(bootstrap, config, wish);
+	wish->wanted = !code && companion_is_wanted(backend, wish);
+	wish->named &= wish->wanted;
+	if (wish->wanted && filter_wants(config, wish->name) != PLUGIN_EXCLUDED)
 		plugins_open(list, config, wish->name);
 	return code;
 }
@@ -113,7 +148,7 @@ int select_companion(struct bootstrap *bootstrap, const struct config *config,
 	int code, offers;
 
 	*chosen = NULL;
-	if (!strcmp(wish->name, "none"))
+	if (!wish->wanted || !strcmp(wish->name, "none"))
 		return COLL_SUCCESS;
 	all = calloc((size_t)bootstrap_nranks(bootstrap), sizeof(*all));
 	companion_fill_offer(config, list, wish->name, &own);

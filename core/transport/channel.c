@@ -171,7 +171,7 @@ int channel_open(struct context *context, const struct plugin *plugin)
 
 	if (context->nranks > 1)
 		error_note(&first, channel_open_control(context, plugin));
-	if (!first.code)
+	if (!first.code && !context->plugin->backend.transport)
 		error_note(&first, channel_open_host(context, plugin));
 	if (first.code && traffic->channel) {
 		channel_close_control(traffic->channel, 0);
@@ -185,7 +185,7 @@ void channel_leave(struct context *context, int64_t timeout_ms)
 {
 	struct channel *c = traffic_of(context)->channel;
 
-	if (!c)
+	if (!c || context->plugin->backend.transport) /* which has other communicators */
 		return;
 	channel_forget(context);
 	if (!watcher_watches(c)) /* so nobody misses the messages that the wait takes in */
@@ -202,6 +202,18 @@ void channel_close(struct context *context, int64_t timeout_ms)
 		channel_close_control(c, timeout_ms);
 	if (context->host_context)
 		channel_close_host(context->host_context, timeout_ms);
+}
+
+void channel_report_lost(struct context *context)
+{
+	const struct channel *c = traffic_of(context)->channel;
+
+	if (!c || !context->plugin->backend.transport)
+		return;
+	for (int r = 0; r < context->nranks; r++)
+		if (atomic_load(&c->lost[r]) == CHANNEL_SILENT)
+			context->host.peer_lost(&context->host, (uint32_t)r,
+						c->control->failure[r]);
 }
 
 int channel_derive_open(struct context *context, const struct context_making *making)

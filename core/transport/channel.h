@@ -11,6 +11,10 @@
  * may delay the news of a failure.  So the control channel is an endpoint of its own, whose lock everybody holds for a
  * moment only.  Of the native backend the watcher calls only `abort`.
  *
+ * A backend with a transport that does not hear of every rank's death (COLL_BACKEND_COMPANION) has a control channel alone, which
+ * carries no messages of communicators: the watcher notes the loss of a rank there, and the next call on the backend's context
+ * takes it for a loss that the transport has reported (channel_report_lost).
+ *
  * Both endpoints belong to the communicator that coll_comm_init_* made, and serve the communicators made from it.
  */
 #ifndef CORE_TRANSPORT_CHANNEL_H
@@ -19,8 +23,8 @@
 #include "transport/traffic.h"
 
 /*
- * Opens both endpoints of `plugin` for the ranks of context->bootstrap, and starts to watch the ranks: on all ranks or on
- * none.  Collective.  A rank alone has nobody to watch, and no control channel.
+ * Opens both endpoints of `plugin` for the ranks of context->bootstrap, or beside a transport the control channel alone, and
+ * starts to watch the ranks: on all ranks or on none.  Collective.  A rank alone has nobody to watch, and no control channel.
  */
 int channel_open(struct context *context, const struct plugin *plugin);
 
@@ -38,6 +42,8 @@ struct unexpected *channel_take(struct context *context, uint64_t tag);
  */
 void channel_send(struct context *context, int peer, uint64_t tag, const struct control_body *body,
 		  const void *bytes, size_t len);
+/* The context has a transport: reports the ranks that its channel has lost as the transport would.  The lock is held. */
+void channel_report_lost(struct context *context);
 /* Has the channel lost that rank of the context? */
 int channel_has_lost(const struct context *context, int rank);
 /* Wakes the watcher, which aborts the backend: see context_failed. */

@@ -5,6 +5,9 @@
 
 #include "transport/channel.h"
 
+/* The connection to a rank has ended before the rank left; and its last messages by other ways have had time to come. */
+enum { CHANNEL_LOST = 1, CHANNEL_SILENT = 2 };
+
 /*
  * The lock of `control` is held for a moment only.  It guards the endpoint and the messages for the watched contexts, which
  * lie in its match until channel_take.
@@ -19,7 +22,8 @@ struct channel {
 	uint64_t seen; /* control_count of `control` when the watcher looked for messages last */
 	int has_left;  /* this rank has told the other ranks that it leaves */
 	uint8_t *left; /* per rank: it has left */
-	_Atomic uint8_t *lost; /* per rank: the connection has ended before it left */
+	_Atomic uint8_t *lost; /* per rank: CHANNEL_*, or 0 */
+	int64_t grace;         /* when lost ranks become CHANNEL_SILENT; 0: there are none */
 };
 
 /* The rank on the channel of a rank of the context, and back; -1: it is none of the context's. */

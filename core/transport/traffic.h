@@ -50,7 +50,7 @@ struct traffic {
 	struct stream_home home;    /* of the default streams that calls name */
 	struct selection selection; /* rank 0's, by which calls become messages */
 	/*
-	 * Of a native context: see channel.h; NULL: none.  The channel belongs to the first of the contexts that were derived
+	 * See channel.h; NULL: none.  The channel belongs to the first of the contexts that were derived
 	 * from one another.
 	 */
 	struct channel *channel;

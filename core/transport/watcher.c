@@ -26,6 +26,7 @@ enum {
 	WATCHER_RETRY_MS = 2,     /* news that no call takes are tried again so soon */
 	WATCHER_OUTSIDE_MS =
 		250, /* programs that may wait outside the library are looked at so often */
+	WATCHER_GRACE_MS = 100, /* see channel.grace */
 	WATCHER_POLL_MS =
 		200 /* another thread that drives channels waits so long for the watcher */
 };
@@ -49,6 +50,12 @@ static struct channel *watch_inherited; /* in a child process: the parent's, so 
 static struct context *watcher_next(const struct context *context)
 {
 	return traffic_of(context)->next_watched;
+}
+
+/* Then the watcher only notes lost ranks: some transports let no other thread than the program's call them. */
+static int watcher_is_transport(const struct context *context)
+{
+	return context->plugin->backend.transport != NULL;
 }
 
 /* ------------------------------------------------------------- the failure notice -- */
@@ -257,13 +264,14 @@ static void watcher_take_own(const struct channel *c)
 }
 
 /* Notes the ranks that are lost since the last look.  Returns 1 if there are some. */
-static int watcher_note_lost(const struct channel *c)
+static int watcher_note_lost(struct channel *c)
 {
 	int news = 0;
 
 	for (int r = 0; r < c->control->nranks; r++)
 		if (c->control->failure[r] && !c->left[r] && !atomic_load(&c->lost[r])) {
-			atomic_store(&c->lost[r], 1);
+			atomic_store(&c->lost[r], CHANNEL_LOST);
+			c->grace = clock_deadline(WATCHER_GRACE_MS);
 			news = 1;
 		}
 	return news;
@@ -334,10 +342,30 @@ static void watcher_see_all(struct channel *c)
 static void watcher_raise_all(struct channel *c)
 {
 	for (struct context *w = c->watched; w; w = watcher_next(w))
-		if (watcher_raise(c, w)) {
+		if (!watcher_is_transport(w) && watcher_raise(c, w)) {
 			atomic_store(&w->notice.ended, 1);
 			watcher_notify(w);
 		}
+}
+
+/*
+ * A rank that fails tells why over its transport, and its process may end before that has come.  So contexts with a transport hear
+ * of a lost rank later: the next call on such a context takes the news (channel_report_lost).  Returns 1 if they still have to.
+ */
+static int watcher_tell_transports(struct channel *c)
+{
+	if (!c->grace)
+		return 0;
+	if (clock_remaining(c->grace))
+		return 1;
+	c->grace = 0;
+	for (int r = 0; r < c->control->nranks; r++)
+		if (atomic_load(&c->lost[r]))
+			atomic_store(&c->lost[r], CHANNEL_SILENT);
+	for (struct context *w = c->watched; w; w = watcher_next(w))
+		if (watcher_is_transport(w))
+			context_notify(w);
+	return 0;
 }
 
 /* -------------------------------------------------------------------- the watcher -- */
@@ -352,7 +380,8 @@ static int watcher_check_all(struct channel *c)
 	int left = 0;
 
 	for (struct context *w = c->watched; w; w = watcher_next(w)) {
-		if (!atomic_load(&w->notice.news) || atomic_load(&w->notice.ended))
+		if (watcher_is_transport(w) || !atomic_load(&w->notice.news) ||
+		    atomic_load(&w->notice.ended))
 			continue;
 		if (!lock_try(&w->lock)) {
 			left = 1;
@@ -377,7 +406,7 @@ static int watcher_watch_all(struct channel *c)
 	c->outside_us = now;
 	c->outside = 0;
 	for (struct context *w = c->watched; w; w = watcher_next(w)) {
-		if (atomic_load(&w->notice.ended) || !lock_try(&w->lock))
+		if (watcher_is_transport(w) || atomic_load(&w->notice.ended) || !lock_try(&w->lock))
 			continue;
 		w->now_is_recent = 0;
 		c->outside |= traffic_of(w)->client->watch(w);
@@ -415,6 +444,8 @@ void channel_poll(const struct context *context)
 	if (!traffic_of(context)->channel || !clock_lock_within(&watch_lock, WATCHER_POLL_MS))
 		return;
 	(void)watcher_drive(traffic_of(context)->channel);
+	if (traffic_of(context)->channel->grace) /* the watcher may sleep longer */
+		channel_wake(traffic_of(context)->channel);
 	pthread_mutex_unlock(&watch_lock);
 }
 
@@ -464,6 +495,8 @@ static int watcher_round(struct watcher *w, nfds_t *n)
 			longest = WATCHER_RETRY_MS;
 		if ((watcher_watch_all(c) | watcher_tell_all(c)) && longest > WATCHER_OUTSIDE_MS)
 			longest = WATCHER_OUTSIDE_MS;
+		if (watcher_tell_transports(c) && longest > WATCHER_BLIND_MS)
+			longest = WATCHER_BLIND_MS;
 		if (!c->control->ep || !t->wait_fd || *n == w->capacity) {
 			longest = longest < WATCHER_BLIND_MS ? longest : WATCHER_BLIND_MS;
 			continue;
@@ -626,6 +659,8 @@ void channel_watch(struct context *context, uint64_t tag)
 	lock_release(&c->control->lock);
 	watcher_raise_all(c);
 	watcher_abort_ended(c);
+	if (watcher_is_transport(context))
+		context_notify(context); /* ranks may be lost already */
 	pthread_mutex_unlock(&watch_lock);
 }
 

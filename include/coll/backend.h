@@ -24,8 +24,8 @@
  *
  * A backend lives as follows.  The core loads the file once and calls probe(), which says whether
  * this process can use the backend.  The file's name is the backend's name, so the core does not open
- * a file that the user's option `backend` rules out, except the companion of a backend without a
- * transport (option `companion`).  When all ranks have agreed on the backend, the core calls
+ * a file that the user's option `backend` rules out, except the companion of another backend
+ * (option `companion`).  When all ranks have agreed on the backend, the core calls
  * open() on every rank; open() makes the rank's endpoint (`ep`).  The core passes the endpoint to
  * all other slots and ends it with close().  When the process ends the core calls finish().
  *
@@ -782,7 +782,15 @@ enum {
 	 * transport->cancel and drop must be there: without them the failure of a communicator
 	 * closes the endpoint, perhaps while split runs.
 	 */
-	COLL_BACKEND_NATIVE_SPLIT = 16
+	COLL_BACKEND_NATIVE_SPLIT = 16,
+	/*
+	 * Since minor 5, for a backend with a transport that does not hear of every rank's death.
+	 * If the user names a transport in the option `companion`, and the ranks do not all share
+	 * their process ids (COLL_SHARES_PIDS), they are connected over that transport too: the
+	 * core takes the end of such a connection for the loss of the rank, as after
+	 * host->peer_lost.
+	 */
+	COLL_BACKEND_COMPANION = 32
 };
 
 typedef struct coll_backend {

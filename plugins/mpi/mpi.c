@@ -171,7 +171,8 @@ static const coll_native_t mpi_native = {
 COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.size = sizeof(coll_backend_t),
 	.abi_minor = COLL_BACKEND_ABI_MINOR,
-	.flags = COLL_BACKEND_POLL | COLL_BACKEND_CLOSE_TOGETHER | COLL_BACKEND_NATIVE_SPLIT,
+	.flags = COLL_BACKEND_POLL | COLL_BACKEND_CLOSE_TOGETHER | COLL_BACKEND_NATIVE_SPLIT |
+		 COLL_BACKEND_COMPANION,
 	.name = "mpi",
 	.version = "1.1",
 	.description = "collectives and messages of an MPI library, under MPI's launchers",

@@ -78,7 +78,7 @@ static void close_leave(struct mpi_endpoint *ep)
 
 void mpi_free_comm(struct mpi_endpoint *ep)
 {
-	if (!mpi_watch_seen())
+	if (!mpi_watch_seen() && !ep->left && !atomic_load(&ep->aborted))
 		mpi.comm_free(&ep->comm);
 }
 

@@ -235,29 +235,39 @@ static void meet_give_errors(void)
 	pthread_mutex_unlock(&meet_lock);
 }
 
-static int32_t meet_make(struct mpi_endpoint *ep, const int *ranks, coll_error_t *err)
+/* MPI_Comm_create_group for the ranks of the endpoint. */
+static int meet_create(struct mpi_making *m)
 {
 	MPI_Group world = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
 	int result;
 
-	if (!mpi_enter())
-		return mpi_life_ended(err);
 	meet_take_errors();
 	result = mpi.comm_group(MPI_COMM_WORLD, &world);
 	if (!result)
-		result = mpi.group_incl(world, (int)ep->nranks, ranks, &group);
+		result = mpi.group_incl(world, m->nranks, m->ranks, &group);
 	if (!result)
-		result =
-			mpi.comm_create_group(MPI_COMM_WORLD, group, meet_tag(ep->host), &ep->comm);
-	if (!result)
-		result = mpi.comm_set_errhandler(ep->comm, MPI_ERRORS_RETURN);
+		result = mpi.comm_create_group(MPI_COMM_WORLD, group, m->tag, &m->comm);
 	if (group != MPI_GROUP_NULL)
 		mpi.group_free(&group);
 	if (world != MPI_GROUP_NULL)
 		mpi.group_free(&world);
 	meet_give_errors();
-	mpi_leave();
-	return result ? mpi_refused(err, result, "MPI_Comm_create_group") : COLL_SUCCESS;
+	return result;
+}
+
+/* Makes the communicator of the endpoint.  Takes over the ranks. */
+static int32_t meet_make(struct mpi_endpoint *ep, int *ranks, coll_error_t *err)
+{
+	const coll_host_t *host = ep->host;
+	struct mpi_making m = {.what = "MPI_Comm_create_group",
+			       .make = meet_create,
+			       .ranks = ranks,
+			       .nranks = (int)ep->nranks,
+			       .tag = meet_tag(host)};
+	const int32_t code = mpi_make_comm(&m, host, clock_deadline(host->timeout_ms), err);
+
+	ep->comm = m.comm;
+	return code || !m.result ? code : mpi_refused(err, m.result, m.what);
 }
 
 int32_t mpi_meet(struct mpi_endpoint *ep, coll_error_t *err)
@@ -269,11 +279,12 @@ int32_t mpi_meet(struct mpi_endpoint *ep, coll_error_t *err)
 	code = meet_before_mpi(ep->host, code, err);
 	if (!code)
 		code = meet_in_world(ep, ranks, err);
-	if (!code)
+	if (code)
+		free(ranks);
+	else
 		code = meet_make(ep, ranks, err);
 	if (ep->meets)
 		atomic_store(&meet_is_taken, 0);
 	ep->meets = 0;
-	free(ranks);
 	return code;
 }

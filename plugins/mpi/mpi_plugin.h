@@ -4,11 +4,11 @@
  *
  * One endpoint is one MPI communicator of its own, made from those ranks of MPI_COMM_WORLD that are ranks of the endpoint.
  * mpi.c has the backend's table.  mpi_library.c opens an MPI library at run time, mpi_narrow.c fills in for its functions with
- * large counts, mpi_life.c starts and ends MPI, mpi_meet.c finds the ranks in MPI_COMM_WORLD.  mpi_send.c and mpi_recv.c move
- * messages in frames, mpi_watch.c learns of dead ranks, mpi_close.c ends an endpoint.  mpi_native.c does whole collectives:
- * mpi_type.c has their types and operations, mpi_buffer.c their buffers, mpi_keep.c the requests that it keeps.  mpi_split.c
- * makes the endpoints on which it does them for split communicators.  mpi_header.h includes MPI's declarations: those of
- * mpi_abi.h and mpi_large.h, or an mpi.h.
+ * large counts, mpi_life.c starts and ends MPI, mpi_meet.c finds the ranks in MPI_COMM_WORLD, mpi_make.c makes MPI
+ * communicators.  mpi_send.c and mpi_recv.c move messages in frames, mpi_watch.c learns of dead ranks, mpi_close.c ends an
+ * endpoint.  mpi_native.c does whole collectives: mpi_type.c has their types and operations, mpi_buffer.c their buffers,
+ * mpi_keep.c the requests that it keeps.  mpi_split.c makes the endpoints on which it does them for split communicators.
+ * mpi_header.h includes MPI's declarations: those of mpi_abi.h and mpi_large.h, or an mpi.h.
  *
  * MPI cannot take back a buffer of a message that is under way, but the core may take its buffers back at any time.  So MPI
  * gets memory of the plugin only: the sender copies a message into frames, and the receiver copies it out of them.
@@ -21,6 +21,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/kit_bounded.h"
 #include "base/plugin_kit.h"
 
 #include "mpi_header.h"
@@ -181,6 +182,31 @@ struct mpi_endpoint;
 /* Finds the ranks of the endpoint in MPI_COMM_WORLD and makes their communicator; all ranks get the same result. */
 int32_t mpi_meet(struct mpi_endpoint *ep, coll_error_t *err);
 
+/* -------------------------------------------------------------------- mpi_make.c -- */
+
+/* A communicator of MPI that is being made.  The caller fills the members up to `tag`, and leaves the other members zero. */
+struct mpi_making {
+	const char *what; /* the function of MPI */
+	/* Calls it, sets `comm`, and returns MPI's result. */
+	int (*make)(struct mpi_making *m);
+	MPI_Comm from;  /* of a split */
+	int color, key; /* of a split */
+	int *ranks;     /* of the members in MPI_COMM_WORLD, on the heap; NULL: a split */
+	int nranks, tag;
+
+	struct bounded call;
+	MPI_Comm comm;
+	int result; /* of MPI */
+	int over;   /* 1: MPI was finalised before */
+	int left;   /* 1: a thread is still inside the function of MPI, and may use `from` */
+};
+/*
+ * Makes the communicator, with MPI's errors as error codes.  Returns COLL_ERR_TIMEOUT if the other ranks have not come by the
+ * deadline, and COLL_ERR_ABORTED after a failure that the core knows.  COLL_SUCCESS: m->result is MPI's answer.  Frees m->ranks.
+ */
+int32_t mpi_make_comm(struct mpi_making *m, const coll_host_t *host, int64_t deadline,
+		      coll_error_t *err);
+
 /* -------------------------------------------------------------------- endpoint -- */
 
 enum mpi_frame_kind {
@@ -297,6 +323,7 @@ struct mpi_endpoint {
 	uint64_t keep_uses; /* counts the calls that have looked for an entry */
 	uint8_t *room;      /* memory for the copy of the next large call; NULL: none */
 	size_t room_bytes;
+	int left;           /* 1: a thread is inside MPI_Comm_split with `comm`, perhaps for ever */
 	int stopped;        /* 1: MPI has given up the oldest, since a rank has died */
 	atomic_int aborted; /* 1: the collectives under way are given up */
 	struct mpi_endpoint *next,
@@ -436,7 +463,10 @@ void mpi_copy_free(struct mpi_endpoint *ep, struct mpi_call *call);
 
 /* ------------------------------------------------------------------- mpi_close.c -- */
 
-/* Frees the endpoint's communicator, unless a rank of any endpoint has died, for whom MPI_Comm_free might wait. */
+/*
+ * Frees the endpoint's communicator, unless a thread is still inside MPI with it, or MPI_Comm_free might wait for a rank: if the
+ * endpoint has failed, or a rank of any endpoint has died.
+ */
 void mpi_free_comm(struct mpi_endpoint *ep);
 /* Adds an endpoint to the list of those that end when MPI is finalised, or to the list of the endpoint that was split. */
 void mpi_list_add(struct mpi_endpoint *ep);

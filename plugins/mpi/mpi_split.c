@@ -4,7 +4,8 @@
  * messages of such a communicator go over the endpoint from which it was split.
  *
  * MPI_Comm_split waits for the other ranks without a limit of time.  So the ranks first meet in a barrier that does not
- * block, and that they leave after an abort, a failure or the time limit.
+ * block, and that they leave after an abort, a failure or the time limit.  Only a rank that the barrier lets go while another
+ * rank gives it up still comes to MPI_Comm_split in vain, and leaves a thread behind there (mpi_make.c).
  *
  * Below MPI_THREAD_MULTIPLE no other thread of the process may call MPI during MPI_Comm_split.  If two threads of a rank
  * split two communicators, and the threads of another rank in the other order, all would wait without a limit.
@@ -53,10 +54,9 @@ static int32_t split_broken(struct mpi_endpoint *parent, const coll_host_t *host
  * Waits for the other ranks.  A rank that has come in time may have left since, after its time limit or an abort: so a rank
  * whom the barrier lets go looks for a failure once more.
  */
-static int32_t split_await(struct mpi_endpoint *parent, const coll_host_t *host,
+static int32_t split_await(struct mpi_endpoint *parent, const coll_host_t *host, int64_t deadline,
 			   MPI_Request *request, coll_error_t *err)
 {
-	const int64_t deadline = clock_deadline(host->timeout_ms);
 	int done = 0, late, result;
 	int32_t code;
 
@@ -80,7 +80,7 @@ static int32_t split_await(struct mpi_endpoint *parent, const coll_host_t *host,
 	}
 }
 
-static int32_t split_barrier(struct mpi_endpoint *parent, const coll_host_t *host,
+static int32_t split_barrier(struct mpi_endpoint *parent, const coll_host_t *host, int64_t deadline,
 			     coll_error_t *err)
 {
 	MPI_Request request;
@@ -91,33 +91,36 @@ static int32_t split_barrier(struct mpi_endpoint *parent, const coll_host_t *hos
 	result = mpi.ibarrier(parent->comm, &request);
 	mpi_leave();
 	return result ? split_broken(parent, host, result, err)
-		      : split_await(parent, host, &request, err);
+		      : split_await(parent, host, deadline, &request, err);
 }
 
-static int32_t split_meet(struct mpi_endpoint *parent, const coll_host_t *host, coll_error_t *err)
+static int32_t split_meet(struct mpi_endpoint *parent, const coll_host_t *host, int64_t deadline,
+			  coll_error_t *err)
 {
 	int32_t code = split_look(host, err);
 
 	if (!code)
-		code = split_barrier(parent, host, err);
+		code = split_barrier(parent, host, deadline, err);
 	if (code)
 		mpi_abort(parent); /* MPI cannot take the barrier back */
 	return code;
 }
 
-/* Makes the MPI communicator of the endpoint, with MPI's errors as error codes. */
-static int32_t split_make(struct mpi_endpoint *parent, int color, int key, MPI_Comm *comm,
-			  coll_error_t *err)
+static int split_call(struct mpi_making *m)
 {
-	int result;
+	return mpi.comm_split(m->from, m->color, m->key, &m->comm);
+}
 
-	if (!mpi_enter())
-		return mpi_life_ended(err);
-	result = mpi.comm_split(parent->comm, color, key, comm);
-	if (!result && *comm != MPI_COMM_NULL)
-		result = mpi.comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
-	mpi_leave();
-	return result ? split_refused(parent, result, "MPI_Comm_split", err) : COLL_SUCCESS;
+/* Makes the MPI communicator of the endpoint.  MPI cannot take that back either. */
+static int32_t split_make(struct mpi_endpoint *parent, struct mpi_making *m,
+			  const coll_host_t *host, int64_t deadline, coll_error_t *err)
+{
+	const int32_t code = mpi_make_comm(m, host, deadline, err);
+
+	parent->left |= m->left;
+	if (code)
+		mpi_abort(parent);
+	return code || !m->result ? code : split_refused(parent, m->result, m->what, err);
 }
 
 /* All ranks give the same answer: `native` and `serial` of an endpoint are the same everywhere. */
@@ -125,8 +128,9 @@ int32_t mpi_split(void *ep, int32_t color, int32_t key, const coll_host_t *newho
 		  coll_error_t *err)
 {
 	CANCEL_OFF;
+	const int64_t deadline = clock_deadline(newhost->timeout_ms);
 	struct mpi_endpoint *parent = ep, *made;
-	MPI_Comm comm = MPI_COMM_NULL;
+	struct mpi_making m = {.what = "MPI_Comm_split", .make = split_call, .from = parent->comm};
 	int32_t code;
 
 	if (!parent->native)
@@ -134,10 +138,12 @@ int32_t mpi_split(void *ep, int32_t color, int32_t key, const coll_host_t *newho
 	if (parent->serial)
 		return error_fill(err, COLL_ERR_UNSUPPORTED,
 				  "a rank has initialised MPI below MPI_THREAD_MULTIPLE");
-	code = split_meet(parent, newhost, err);
+	code = split_meet(parent, newhost, deadline, err);
 	made = color < 0 || code ? NULL : calloc(1, sizeof(*made));
+	m.color = made ? color : MPI_UNDEFINED;
+	m.key = key;
 	if (!code) /* without memory too, since the other ranks wait */
-		code = split_make(parent, made ? color : MPI_UNDEFINED, key, &comm, err);
+		code = split_make(parent, &m, newhost, deadline, err);
 	if (code || color < 0) {
 		free(made);
 		return code;
@@ -147,7 +153,7 @@ int32_t mpi_split(void *ep, int32_t color, int32_t key, const coll_host_t *newho
 	made->host = newhost;
 	made->rank = newhost->rank;
 	made->nranks = newhost->nranks;
-	made->comm = comm;
+	made->comm = m.comm;
 	made->call_end = &made->call;
 	made->watch_fd = -1;
 	made->native = 1;

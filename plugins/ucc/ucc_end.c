@@ -7,7 +7,7 @@
  * nobody calls UCC for it again.
  */
 #include "ucc.h"
-#include "base/thread.h"
+#include "base/kit_bounded.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -20,19 +20,18 @@ enum {
 
 /* The end of one context. */
 struct end {
+	struct bounded call; /* first: end_run and end_free find the rest by it */
 	ucc_lib_h lib;
 	ucc_context_h context;
 	ucc_team_h team; /* or NULL */
 	struct ucc_exchange *exchange;
-	int done; /* `end_lock` guards it, and `left` */
-	int left; /* nobody waits for the end any longer: the thread frees the struct */
 	struct end *next;
 };
 
 static pthread_mutex_t end_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t end_changed;
 static pthread_once_t end_once = PTHREAD_ONCE_INIT;
-static int end_count; /* threads that end a context */
+static int end_count; /* contexts that are ending; `end_lock` guards it, and the list */
 static struct end
 	*end_kept; /* what UCC cannot end: the list shows leak checkers that it is not lost */
 
@@ -41,10 +40,17 @@ static void end_init(void)
 	clock_cond_init(&end_changed);
 }
 
-static void *end_run(void *arg)
+static void end_add(int contexts)
 {
-	struct end *e = arg;
-	int left;
+	pthread_mutex_lock(&end_lock);
+	end_count += contexts;
+	pthread_cond_broadcast(&end_changed);
+	pthread_mutex_unlock(&end_lock);
+}
+
+static void end_run(struct bounded *call)
+{
+	struct end *e = (void *)call;
 
 	ucc_log_quiet();
 	while (e->team && ucc_library.ucc_team_destroy(e->team) == UCC_INPROGRESS) {
@@ -54,31 +60,12 @@ static void *end_run(void *arg)
 	ucc_library.ucc_context_destroy(e->context);
 	ucc_library_finalize(e->lib);
 	free(e->exchange);
-	pthread_mutex_lock(&end_lock);
-	end_count--;
-	e->done = 1;
-	left = e->left;
-	pthread_cond_broadcast(&end_changed);
-	pthread_mutex_unlock(&end_lock);
-	if (left)
-		free(e);
-	return NULL;
+	end_add(-1);
 }
 
-/* Waits for the end, at most timeout_ms. */
-static void end_await(struct end *e, int64_t timeout_ms)
+static void end_free(struct bounded *call)
 {
-	const int64_t deadline = clock_deadline(timeout_ms);
-	int done;
-
-	pthread_mutex_lock(&end_lock);
-	while (!e->done && !clock_cond_wait(&end_changed, &end_lock, deadline))
-		;
-	done = e->done;
-	e->left = 1;
-	pthread_mutex_unlock(&end_lock);
-	if (done)
-		free(e);
+	free(call);
 }
 
 static struct end *end_of(const struct ucc *u)
@@ -87,6 +74,7 @@ static struct end *end_of(const struct ucc *u)
 
 	if (!e)
 		return NULL;
+	e->call = (struct bounded){.run = end_run, .free = end_free};
 	e->lib = u->lib;
 	e->context = u->context;
 	e->team = u->team;
@@ -98,23 +86,19 @@ static struct end *end_of(const struct ucc *u)
 static int end_start(const struct ucc *u, int64_t timeout_ms)
 {
 	struct end *e = end_of(u);
-	pthread_t thread;
 
 	pthread_once(&end_once, end_init);
 	if (!e)
 		return 0;
-	pthread_mutex_lock(&end_lock);
-	end_count++;
-	pthread_mutex_unlock(&end_lock);
-	if (thread_start(&thread, end_run, e)) {
-		pthread_mutex_lock(&end_lock);
-		end_count--;
-		pthread_mutex_unlock(&end_lock);
+	end_add(1);
+	if (bounded_start(&e->call)) {
+		end_add(-1);
 		free(e);
 		return 0;
 	}
-	pthread_detach(thread);
-	end_await(e, timeout_ms);
+	bounded_wait(&e->call, clock_deadline(timeout_ms));
+	if (bounded_leave(&e->call))
+		free(e);
 	return 1;
 }
 

@@ -77,7 +77,7 @@ mpi() {
     shift
     env COLL_BACKEND="${backend-mpi}" COLL_MPI_LIBRARY="${library-$home/lib/libmpi_abi.so.1}" \
         LD_LIBRARY_PATH="$home/lib${fakes:+:$fakes}" \
-        timeout 300 "$home/bin/mpiexec" -n "$count" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+        timeout 600 "$home/bin/mpiexec" -n "$count" "$@" >"$dir/out" 2>"$dir/err" </dev/null
     status=$?
 }
 
@@ -148,31 +148,40 @@ test_leave() {
     is "$name: which has begun" "$(grep -x begun "$dir/out")" "begun"
 }
 
-# An MPI library whose rank 1 comes to the barrier of a split after 3 s.
-test_late() {
-    local library=$dir/$name-late.so begin=$SECONDS
-
-    cat >"$dir/late.c" <<'END'
+# late FUNCTION ARGUMENTS NAMES SECONDS: builds an MPI library whose rank 1 comes to the function so late.
+late() {
+    library=$dir/$name-$1.so
+    cat >"$dir/late.c" <<END
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>
-int MPI_Ibarrier(void *comm, void *request);
-int MPI_Ibarrier(void *comm, void *request)
+int $1($2);
+int $1($2)
 {
 	const char *rank = getenv("PMI_RANK");
-	int (*next)(void *comm, void *request) = (int (*)(void *, void *))dlsym(RTLD_NEXT, "MPI_Ibarrier");
+	int (*next)($2) = (int (*)($2))dlsym(RTLD_NEXT, "$1");
 
 	if (rank && atoi(rank) == 1)
-		sleep(3);
-	return next(comm, request);
+		sleep($4);
+	return next($3);
 }
 END
     ${TEST_CC:-cc} -shared -fPIC -Wl,--no-as-needed "$dir/late.c" -o "$library" "$home/lib/libmpi_abi.so.1" -ldl
-    library=$library mpi 2 "$program" late-dup
-    is "$name: a rank that another rank has left in the barrier of a dup" "$(grep '^rank' "$dir/out" | sort)" \
-        "rank 0: timed out"$'\n'"rank 1: another rank failed"
-    check "$name: it does not wait for that rank" test $((SECONDS - begin)) -lt 30
+}
+
+# Rank 0 has a time limit of 1 s.
+test_late() {
+    local library begin=$SECONDS wanted
+
+    wanted="rank 0: timed out"$'\n'"rank 1: another rank failed"
+    late MPI_Ibarrier "void *a, void *b" "a, b" 3
+    mpi 2 "$program" late-dup
+    is "$name: a rank that another rank has left in the barrier of a dup" "$(grep '^rank' "$dir/out" | sort)" "$wanted"
+    late MPI_Comm_split "void *a, int b, int c, void *d" "a, b, c, d" 100
+    mpi 2 "$program" late-dup
+    is "$name: a rank that never comes to MPI_Comm_split" "$(grep '^rank' "$dir/out" | sort)" "$wanted"
+    check "$name: nobody waits for that rank" test $((SECONDS - begin)) -lt 60
 }
 
 # The forms that MPI has in place for all ranks or for none.
@@ -195,6 +204,24 @@ test_dead() {
             "$(grep '^rank' "$dir/out")" "$(printf '%s\n' "rank 2 lost, 2 of 2 go on"{,})"
         has "$name, native = $native: they learn it from the end of its process" "$dir/err" \
             'rank 2 was lost: its process has ended'
+    done
+    test_dead_elsewhere
+}
+
+# Ranks that do not see each other's processes, as on several hosts.  The UCX in MPICH would look for them in /proc.
+test_dead_elsewhere() {
+    local apart=(unshare --map-root-user --pid --fork)
+
+    if ! "${apart[@]}" true 2>/dev/null; then
+        skip "$name: a rank dies elsewhere" "this user cannot make PID namespaces"
+        return
+    fi
+    for native in copy no; do
+        UCX_POSIX_USE_PROC_LINK=n COLL_COMPANION=tcp COLL_MPI_NATIVE=$native \
+            mpi 3 -disable-auto-cleanup sh "$dir/alive.sh" "${apart[@]}" sh "$dir/alive.sh" "$program" die
+        is "$name, native = $native, companion = tcp: the others learn which rank has died elsewhere, and go on" \
+            "$(grep '^rank' "$dir/out")" "$(printf '%s\n' "rank 2 lost, 2 of 2 go on"{,})"
+        has "$name, native = $native: they learn it from the companion" "$dir/err" 'rank 2 was lost: connection closed'
     done
 }
 
@@ -245,6 +272,23 @@ test_two_jobs() {
     has "$name: two jobs: a sentence" "$dir/err" 'two MPI jobs'
 }
 
+# Rank 0 of one job and rank 1 of another, which some launchers do not name: so these ranks pass for one job.
+test_apart() {
+    local begin=$SECONDS rank
+
+    export COLL_ROOT=127.0.0.1:$((20000 + $$ % 10000)) COLL_KEY=apart COLL_INIT_TIMEOUT=15s
+    for rank in 1 0; do
+        mkdir -p "$dir/apart$rank"
+        dir=$dir/apart$rank mpi 2 "$program" apart $rank &
+    done
+    wait
+    cat "$dir"/apart?/err >"$dir/err"
+    unset COLL_ROOT COLL_KEY COLL_INIT_TIMEOUT
+    has "$name: two jobs that pass for one: a sentence" "$dir/err" \
+        'two MPI jobs|not all ranks have come to MPI_Comm_create_group within 15000 ms: .*one mpiexec'
+    check "$name: they do not wait without a limit" test $((SECONDS - begin)) -lt 50
+}
+
 # One rank over each of two libraries, and a process that has both.
 test_two_libraries() {
     local other=$1 port=$((20000 + $$ % 10000))
@@ -286,6 +330,7 @@ for home in $homes; do
     test_cuda
     test_split
     test_two_jobs
+    test_apart
     test_random
     [ -z "$before" ] || test_two_libraries "$before"
     before=$home

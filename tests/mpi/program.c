@@ -8,6 +8,7 @@
  *   after          makes a communicator, which initialises MPI, and then uses both
  *   late           finalises MPI and then makes a communicator
  *   some           only the first two ranks make a communicator
+ *   apart RANK     that rank makes a communicator with a rank of another job, and the others use MPI for a minute
  *   leave          rank 0 gives up an all-reduce that rank 1 never joins, and ends; rank 1 ends 40 s later
  *   leave-dup      the same on a dup, which MPI's collectives serve
  *   leave-busy     rank 0 ends amid an all-reduce on a dup that rank 1 never joins; rank 1 ends 40 s later
@@ -164,6 +165,22 @@ static void program_some(void)
 	program_must(coll_comm_init_env(&comm, NULL));
 	program_add(comm);
 	program_must(coll_comm_destroy(comm));
+}
+
+/* The two ranks meet at COLL_ROOT. */
+static void program_apart(const char *joins)
+{
+	const char *rank = getenv("PMI_RANK");
+	coll_comm_t comm;
+
+	if (!rank || strcmp(rank, joins) != 0) {
+		program_start("multiple");
+		sleep(60);
+		return;
+	}
+	setenv("COLL_RANK", rank, 1);
+	setenv("COLL_WORLD_SIZE", "2", 1);
+	program_must(coll_comm_init_env(&comm, NULL));
 }
 
 static void program_expect(const char *what, int32_t got, int32_t wanted)
@@ -545,6 +562,8 @@ int main(int argc, char **argv)
 
 	if (!strcmp(mode, "before") && argc > 2)
 		return program_before(argv[2]), 0;
+	if (!strcmp(mode, "apart") && argc > 2)
+		return program_apart(argv[2]), 0;
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
 		if (!strcmp(mode, modes[i].mode))
 			return modes[i].run(), 0;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin_kit_test.c - the helpers of the plugins of this tree. */
+#include "base/clock.h"
+#include "base/kit_bounded.h"
 #include "base/plugin_kit.h"
 
 #include "../lib/tap.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 /* ------------------------------------------------------------------------- queues -- */
@@ -150,11 +153,55 @@ static void test_shares(void)
 	is_int(kit_all_share(&host, COLL_SHARES_HOST), 0, "no array: the same");
 }
 
+/* ------------------------------------------------------------- calls without a limit -- */
+
+enum { CALL_LONG_MS = 20000 /* for a busy machine */ };
+
+/* A call that ends when the test says so. */
+struct call {
+	struct bounded bounded;
+	atomic_int may_end, freed;
+};
+
+static void call_run(struct bounded *b)
+{
+	struct call *call = (void *)b;
+
+	while (!atomic_load(&call->may_end))
+		clock_nap(100);
+}
+
+static void call_free(struct bounded *b)
+{
+	atomic_store(&((struct call *)b)->freed, 1);
+}
+
+static void test_bounded(void)
+{
+	const int64_t deadline = clock_deadline(CALL_LONG_MS);
+	struct call short_call = {.bounded = {.run = call_run, .free = call_free}};
+	struct call left_call = short_call;
+
+	is_int(bounded_start(&short_call.bounded), 0, "a call begins");
+	is_int(bounded_start(&left_call.bounded), 0, "and another");
+	is_int(bounded_wait(&short_call.bounded, clock_deadline(1)), 0, "a wait has a limit");
+	atomic_store(&short_call.may_end, 1);
+	is_int(bounded_wait(&short_call.bounded, deadline), 1, "a wait sees the end of its call");
+	is_int(bounded_leave(&short_call.bounded), 1, "the caller keeps a call that has ended");
+	is_int(bounded_leave(&left_call.bounded), 0, "but not one that goes on");
+	atomic_store(&left_call.may_end, 1);
+	while (!atomic_load(&left_call.freed) && clock_remaining(deadline))
+		clock_nap(1000);
+	is_int(atomic_load(&left_call.freed), 1, "which is freed at its end");
+	is_int(atomic_load(&short_call.freed), 0, "unlike the one that was kept");
+}
+
 int main(void)
 {
 	test_queue();
 	test_rest();
 	test_host();
 	test_shares();
+	test_bounded();
 	return done_testing();
 }

@@ -412,7 +412,7 @@ static void *companion_rank(void *arg)
 	const struct plugin *chosen = NULL;
 	struct companion_wish wish;
 
-	w->code = select_companion_wish(w->bootstrap, w->config, &w->list, &wish);
+	w->code = select_companion_wish(w->bootstrap, w->config, &w->list, &w->item[0], &wish);
 	if (!w->code)
 		w->code = select_companion(w->bootstrap, w->config, &w->list, &wish, &chosen);
 	snprintf(w->name, sizeof(w->name), "%s", chosen ? chosen->name : "");
@@ -441,6 +441,26 @@ static void companion_versions(int odd)
 		is_int(worlds[r].code, odd < 0 ? 0 : COLL_ERR_VERSION, "companion: rank %d", r);
 		is_str(worlds[r].name, odd < 0 ? "tcp" : "", "companion: rank %d's choice", r);
 		has_str(worlds[r].text, odd < 0 ? "" : text, "companion: rank %d's text", r);
+	}
+}
+
+/* Beside a transport the user's companion has nothing to do where the ranks see each other's processes. */
+static void companion_of_transport(uint32_t flags, const char *what)
+{
+	setenv("COLL_COMPANION", "tcp", 1);
+	make_worlds(worlds);
+	for (int r = 0; r < RANKS; r++) {
+		struct plugin *ucx = &worlds[r].item[0], *tcp = &worlds[r].item[2];
+
+		ucx->backend.transport = &ucx->transport;
+		ucx->backend.flags |= flags;
+		tcp->backend.transport = &tcp->transport;
+	}
+	on_all_ranks(worlds, 0, companion_rank);
+	unsetenv("COLL_COMPANION");
+	for (int r = 0; r < RANKS; r++) {
+		is_int(worlds[r].code, 0, "%s: rank %d", what, r);
+		is_str(worlds[r].name, "", "%s: rank %d has no companion", what, r);
 	}
 }
 
@@ -848,6 +868,8 @@ int main(void)
 	companion_versions(-1);
 	companion_versions(1);
 	companion_versions(RANKS - 1);
+	companion_of_transport(0, "a transport");
+	companion_of_transport(COLL_BACKEND_COMPANION, "a transport that asks for a companion");
 	test_security();
 	test_good_table();
 	test_damaged_tables();

@@ -118,7 +118,8 @@ static void table_bits(struct check_case *c)
 	const coll_backend_t *backend = &table_plugin(c)->backend;
 	const uint32_t kinds = COLL_MEM_HOST | COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED;
 	const uint32_t flags = COLL_BACKEND_IN_PROCESS | COLL_BACKEND_BY_NAME | COLL_BACKEND_POLL |
-			       COLL_BACKEND_CLOSE_TOGETHER | COLL_BACKEND_NATIVE_SPLIT;
+			       COLL_BACKEND_CLOSE_TOGETHER | COLL_BACKEND_NATIVE_SPLIT |
+			       COLL_BACKEND_COMPANION;
 
 	/* A newer minor may define more bits. */
 	if (!(backend->memory & kinds) ||

@@ -570,7 +570,7 @@ __attribute__((always_inline)) static inline void steps_start_few(struct op *op)
 }
 
 /* The first step begins with the call, and a later one with the END of the step before if that has ended at once. */
-OBSERVED_COLD static void steps_start_few_observed(struct op *op)
+OBSERVED_APART static void steps_start_few_observed(struct op *op)
 {
 	enum observed_when when =
 		LANE_OBSERVED(op->lane, COLL_OBSERVE_CALL) ? OBSERVED_THEN : OBSERVED_NOW;

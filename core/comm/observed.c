@@ -54,7 +54,7 @@ static struct observed_lane *observed_last(const struct lane *lane)
 	return &lane->comm->observed->lane[lane->index];
 }
 
-static int64_t observed_time(const struct lane *lane, enum observed_when when)
+static inline int64_t observed_time(const struct lane *lane, enum observed_when when)
 {
 	struct observed_lane *last = observed_last(lane);
 
@@ -219,21 +219,26 @@ static int observed_has_call(const struct op *op)
 	return op->call.kind != NULL;
 }
 
-/*
- * The event of the operation that was told last, or a new one.  What a call says of itself is known at its ISSUED, and all of
- * it at its BEGIN.
- */
-static coll_observed_t *observed_of(const struct op *op, int is_new)
+__attribute__((noinline)) static void observed_renew(struct observed_lane *last,
+						     const struct op *op)
 {
-	struct observed_lane *last = observed_last(op->lane);
-
-	if (!is_new && last->op == op && last->event.number == op->number)
-		return &last->event;
 	observed_call(&last->event, op->lane, &op->call, op->number, op->seq, last->time_ns);
 	last->op = op;
 	last->count = last->event.count;
 	last->bytes = last->event.bytes;
 	last->peer = last->event.peer;
+}
+
+/*
+ * The event of the operation that was told last, or a new one.  What a call says of itself is known at its ISSUED, and all of
+ * it at its BEGIN.
+ */
+static inline coll_observed_t *observed_of(const struct op *op, int is_new)
+{
+	struct observed_lane *last = observed_last(op->lane);
+
+	if (is_new || last->op != op || last->event.number != op->number)
+		observed_renew(last, op);
 	return &last->event;
 }
 
@@ -395,13 +400,14 @@ void observed_step(const struct op *op, int i, int phase, enum observed_when whe
 		return;
 	event = observed_of(op, 0);
 	event->time_ns = observed_time(op->lane, when);
+	if (event->what != what || event->bytes != step->len) /* a division takes long */
+		event->count = step->len / op->sched.elem;
 	event->what = what;
 	event->phase = phase;
 	if (!event->algorithm)
 		event->algorithm = observed_algorithm(op);
 	event->peer = copies ? -1 : step->peer;
 	event->bytes = step->len;
-	event->count = step->len / op->sched.elem;
 	event->step = copies ? step->kind == STEP_COPY_OUT : step->kind;
 	event->index = i;
 	event->code = COLL_SUCCESS;

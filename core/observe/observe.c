@@ -267,14 +267,12 @@ const char *observers_name(const struct observers *observers, uint32_t number)
 }
 
 /* Turning cancellation off and on costs as much as some observers' event(). */
-static void observer_tell(const struct observer *observer, const coll_observed_t *event)
+__attribute__((noinline)) static void observer_tell_safely(const struct observer *observer,
+							   const coll_observed_t *event)
 {
-	if (observer->table->flags & COLL_OBSERVER_UNCANCELLED) {
-		observer->table->event(observer->state, event);
-	} else {
-		CANCEL_OFF;
-		observer->table->event(observer->state, event);
-	}
+	CANCEL_OFF;
+
+	observer->table->event(observer->state, event);
 }
 
 void observers_tell(const struct observers *observers, _Atomic uint32_t *inside,
@@ -290,7 +288,10 @@ void observers_tell(const struct observers *observers, _Atomic uint32_t *inside,
 		if (!(observer->wants & event->what))
 			continue;
 		atomic_store_explicit(inside, i + 1, memory_order_relaxed);
-		observer_tell(observer, event);
+		if (observer->table->flags & COLL_OBSERVER_UNCANCELLED)
+			observer->table->event(observer->state, event);
+		else
+			observer_tell_safely(observer, event);
 		atomic_store_explicit(inside, 0, memory_order_relaxed);
 	}
 	errno = before;

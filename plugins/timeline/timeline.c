@@ -206,14 +206,11 @@ static struct timeline_more *event_more(const coll_observed_t *event)
 /* The END of most calls and all of steps and waits do without. */
 static int event_has_details(const coll_observed_t *event)
 {
-	switch (event->what) {
-	case COLL_OBSERVE_CALL:
-		return event->phase != COLL_OBSERVED_END || event->code || !event->begin_ns;
-	case COLL_OBSERVE_STEP:
-	case COLL_OBSERVE_COPY: return event->code != 0;
-	case COLL_OBSERVE_WAIT: return 0;
-	default: return 1;
-	}
+	const uint32_t short_ones = COLL_OBSERVE_STEP | COLL_OBSERVE_COPY | COLL_OBSERVE_WAIT;
+	const int ends_well = event->phase == COLL_OBSERVED_END && event->begin_ns;
+
+	return event->code ||
+	       (!(event->what & short_ones) && !(event->what == COLL_OBSERVE_CALL && ends_well));
 }
 
 static void event_fill(struct timeline_slot *slot, const coll_observed_t *event, int has_details)
@@ -259,8 +256,7 @@ static void event_fill_details(struct timeline_details *details, const coll_obse
  */
 static int event_is_wanted(struct timeline *timeline, const coll_observed_t *event)
 {
-	if (event->what > COLL_OBSERVE_FAILURE || event->phase < COLL_OBSERVED_ISSUED ||
-	    event->phase > COLL_OBSERVED_END ||
+	if (event->what > COLL_OBSERVE_FAILURE || (uint32_t)event->phase > COLL_OBSERVED_END ||
 	    (event->what == COLL_OBSERVE_CALL && event->phase == COLL_OBSERVED_ISSUED))
 		return 0;
 	if (!(event->what & (COLL_OBSERVE_STEP | COLL_OBSERVE_COPY)) ||

@@ -44,8 +44,11 @@ enum { TEXT_DIGITS = 24, TEXT_FILE_END = 8, TEXT_RANK = 12, TEXT_STRINGS = 8 << 
 
 /* -------------------------------------------------------------------------- text -- */
 
+/* So that the lengths of constants are known to the compiler. */
+#define TEXT_INLINE __attribute__((always_inline)) static inline
+
 /* text_start has made room. */
-static void text_put(struct timeline *t, const char *text)
+TEXT_INLINE void text_put(struct timeline *t, const char *text)
 {
 	const size_t size = strlen(text);
 
@@ -53,7 +56,7 @@ static void text_put(struct timeline *t, const char *text)
 	t->used += size;
 }
 
-static void text_put_number(struct timeline *t, uint64_t number)
+static void text_put_digits(struct timeline *t, uint64_t number)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
 				    "25262728293031323334353637383940414243444546474849"
@@ -71,6 +74,14 @@ static void text_put_number(struct timeline *t, uint64_t number)
 	digits[--at] = number >= 10 ? pairs[number * 2] : (char)('0' + number);
 	memcpy(t->text + t->used, digits + at, sizeof(digits) - at);
 	t->used += sizeof(digits) - at;
+}
+
+static inline void text_put_number(struct timeline *t, uint64_t number)
+{
+	if (number < 10)
+		t->text[t->used++] = (char)('0' + number);
+	else
+		text_put_digits(t, number);
 }
 
 static void text_put_int(struct timeline *t, int64_t number)
@@ -108,7 +119,7 @@ static void text_put_quoted(struct timeline *t, const char *text, size_t most)
 	text_put(t, "\"");
 }
 
-static void text_member(struct timeline *t, const char *key, uint64_t number)
+TEXT_INLINE void text_member(struct timeline *t, const char *key, uint64_t number)
 {
 	text_put(t, key);
 	text_put_number(t, number);
@@ -132,7 +143,7 @@ static int text_reserve(struct timeline *t, size_t size)
 }
 
 /* Begins an event: the separator, its phase, the rank and the row. */
-static void text_start(struct timeline *t, const char *phase, int32_t tid)
+TEXT_INLINE void text_start(struct timeline *t, const char *phase, int32_t tid)
 {
 	text_put(t, ",\n{\"ph\":\"");
 	text_put(t, phase);
@@ -142,7 +153,7 @@ static void text_start(struct timeline *t, const char *phase, int32_t tid)
 	text_put_number(t, (uint64_t)tid);
 }
 
-static void text_time(struct timeline *t, const char *key, int64_t time_ns)
+TEXT_INLINE void text_time(struct timeline *t, const char *key, int64_t time_ns)
 {
 	const uint64_t ns = time_ns > 0 ? (uint64_t)time_ns : 0, part = ns % 1000;
 
@@ -293,7 +304,7 @@ static void text_name(struct timeline *t, const struct timeline_record *record)
 	}
 }
 
-static void text_put_word(struct timeline *t, const char *key, const char *word)
+TEXT_INLINE void text_put_word(struct timeline *t, const char *key, const char *word)
 {
 	if (!word[0])
 		return;

@@ -52,7 +52,7 @@ settings() {
     timeline-calls) echo "COLL_TIMELINE=$work/files/job.%r.json COLL_TIMELINE_STEPS=no" ;;
     log) echo "COLL_LOG=debug COLL_LOG_FILE=$work/files/log.%r" ;;
     otlp) echo "COLL_OBSERVERS=otlp COLL_OTLP_FILE=$work/files/job.%r.otlp" ;;
-    nvtx) echo "COLL_OBSERVERS=nvtx NVTX_INJECTION64_PATH=$tool STANDIN_NVTX=/dev/null" ;;
+    nvtx) echo "COLL_OBSERVERS=nvtx NVTX_INJECTION64_PATH=$tool" ;;
     esac
 }
 title() {
@@ -65,6 +65,7 @@ title() {
     timeline) echo "\`timeline\`" ;;
     timeline-calls) echo "\`timeline\`, without steps" ;;
     log) echo "\`log = debug\` to a file" ;;
+    nvtx) echo "observer \`nvtx\`, with a tool that does nothing" ;;
     *) echo "observer \`$1\`" ;;
     esac
 }

@@ -3,6 +3,8 @@
 #include "comm/observed.h"
 #include "base/clock.h"
 #include "base/dtype.h"
+#include "base/kind.h"
+#include "comm/call_log.h"
 #include "comm/lane.h"
 #include "comm/lane_log.h"
 #include "comm/op.h"
@@ -17,6 +19,18 @@ enum {
 	OBSERVED_KEPT_MOST = 1 << 14
 };
 
+/*
+ * What a lane has told last, under its lock.  The next event of the same operation is this one with a few fields changed:
+ * filling in all of them costs 20 ns.
+ */
+struct observed_lane {
+	const struct op *op; /* of `event`; NULL: none */
+	coll_observed_t event;
+	uint64_t count, bytes; /* of the call; its steps have others */
+	int32_t peer;
+	int64_t time_ns; /* of the last event of all */
+};
+
 /* What all events of a communicator say. */
 struct observed_comm {
 	uint64_t number;
@@ -24,6 +38,7 @@ struct observed_comm {
 	int32_t *world_ranks;
 	char id[32];
 	_Atomic int failed; /* one lane has told of the failure */
+	struct observed_lane lane[LANES];
 	/*
 	 * The calls in the hands of a backend without a transport, which have left the queue: call `number` is at
 	 * number & kept_mask.  NULL: there was none yet, or memory has run out.
@@ -34,14 +49,29 @@ struct observed_comm {
 
 /* --------------------------------------------------------------------- communicators -- */
 
-void observed_event(coll_observed_t *event, const struct lane *lane, uint32_t what, int phase)
+static struct observed_lane *observed_last(const struct lane *lane)
+{
+	return &lane->comm->observed->lane[lane->index];
+}
+
+static inline int64_t observed_time(const struct lane *lane, enum observed_when when)
+{
+	struct observed_lane *last = observed_last(lane);
+
+	if (when == OBSERVED_NOW)
+		last->time_ns = clock_now_ns();
+	return last->time_ns;
+}
+
+static void observed_fill(coll_observed_t *event, const struct lane *lane, uint32_t what, int phase,
+			  int64_t time_ns)
 {
 	const struct comm *comm = lane->comm;
 
 	*event = (coll_observed_t){.size = sizeof(coll_observed_t),
 				   .what = what,
 				   .phase = phase,
-				   .time_ns = clock_now_ns(),
+				   .time_ns = time_ns,
 				   .comm = comm->observed->number,
 				   .comm_id = comm->observed->id,
 				   .rank = comm->rank,
@@ -50,6 +80,11 @@ void observed_event(coll_observed_t *event, const struct lane *lane, uint32_t wh
 				   .lane = lane->index,
 				   .op = -1,
 				   .peer = -1};
+}
+
+void observed_event(coll_observed_t *event, const struct lane *lane, uint32_t what, int phase)
+{
+	observed_fill(event, lane, what, phase, observed_time(lane, OBSERVED_NOW));
 }
 
 void observed_tell(const struct lane *lane, const coll_observed_t *event)
@@ -154,15 +189,15 @@ static const char *observed_algorithm(const struct op *op)
 	return lane->client->algorithm ? lane->client->algorithm(&op->call) : NULL;
 }
 
-/* The fields of a call.  seq: of a collective its number, from 0. */
+/* An ISSUED of a call.  seq: of a collective its number, from 0. */
 static void observed_call(coll_observed_t *event, const struct lane *lane, const struct call *call,
-			  uint64_t number, uint32_t seq, int phase)
+			  uint64_t number, uint32_t seq, int64_t time_ns)
 {
 	const coll_args_t *a = &call->args;
 	const struct kind *kind = call->kind;
 	struct record record;
 
-	observed_event(event, lane, COLL_OBSERVE_CALL, phase);
+	observed_fill(event, lane, COLL_OBSERVE_CALL, COLL_OBSERVED_ISSUED, time_ns);
 	call_log_fill(&record, call, &call->signature);
 	event->kind = a->kind;
 	event->number = number;
@@ -184,45 +219,87 @@ static int observed_has_call(const struct op *op)
 	return op->call.kind != NULL;
 }
 
-static void observed_op_event(coll_observed_t *event, struct op *op, int phase)
+__attribute__((noinline)) static void observed_renew(struct observed_lane *last,
+						     const struct op *op)
 {
-	observed_call(event, op->lane, &op->call, op->number, op->seq, phase);
-	if (phase != COLL_OBSERVED_ISSUED)
+	observed_call(&last->event, op->lane, &op->call, op->number, op->seq, last->time_ns);
+	last->op = op;
+	last->count = last->event.count;
+	last->bytes = last->event.bytes;
+	last->peer = last->event.peer;
+}
+
+/*
+ * The event of the operation that was told last, or a new one.  What a call says of itself is known at its ISSUED, and all of
+ * it at its BEGIN.
+ */
+static inline coll_observed_t *observed_of(const struct op *op, int is_new)
+{
+	struct observed_lane *last = observed_last(op->lane);
+
+	if (is_new || last->op != op || last->event.number != op->number)
+		observed_renew(last, op);
+	return &last->event;
+}
+
+static coll_observed_t *observed_op_event(struct op *op, int phase, int code,
+					  enum observed_when when)
+{
+	coll_observed_t *event = observed_of(op, phase != COLL_OBSERVED_END);
+	const struct observed_lane *last = observed_last(op->lane);
+
+	event->time_ns = observed_time(op->lane, when);
+	event->what = COLL_OBSERVE_CALL;
+	event->phase = phase;
+	event->count = last->count;
+	event->bytes = last->bytes;
+	event->peer = last->peer;
+	event->step = event->index = 0;
+	event->code = code;
+	if (phase != COLL_OBSERVED_ISSUED && !event->algorithm)
 		event->algorithm = observed_algorithm(op);
 	if (phase == COLL_OBSERVED_ISSUED) {
 		op->issued_ns = event->time_ns;
 		op->begin_ns = 0;
 	} else if (phase == COLL_OBSERVED_BEGIN) {
 		op->begin_ns = event->time_ns;
-	} else {
-		event->issued_ns = op->issued_ns;
-		event->begin_ns = op->begin_ns;
 	}
+	event->issued_ns = phase == COLL_OBSERVED_ISSUED ? 0 : op->issued_ns;
+	event->begin_ns = phase == COLL_OBSERVED_END ? op->begin_ns : 0;
+	return event;
 }
 
 void observed_op(struct op *op, int phase, int code)
 {
-	coll_observed_t event;
-
-	if (!observed_has_call(op))
-		return;
-	observed_op_event(&event, op, phase);
-	event.code = code;
-	observed_tell(op->lane, &event);
+	if (observed_has_call(op))
+		observed_tell(op->lane, observed_op_event(op, phase, code, OBSERVED_NOW));
 }
 
 void observed_op_at_once(struct op *op)
 {
-	coll_observed_t event;
+	coll_observed_t *event;
 
 	if (!observed_has_call(op))
 		return;
-	observed_op_event(&event, op, COLL_OBSERVED_ISSUED);
-	op->begin_ns = event.time_ns;
-	observed_tell(op->lane, &event);
-	event.phase = COLL_OBSERVED_BEGIN;
-	event.algorithm = observed_algorithm(op);
-	observed_tell(op->lane, &event);
+	event = observed_op_event(op, COLL_OBSERVED_ISSUED, COLL_SUCCESS, OBSERVED_NOW);
+	observed_tell(op->lane, event);
+	if (op->stage < PLAN_PLACED)
+		return;
+	event->phase = COLL_OBSERVED_BEGIN;
+	event->algorithm = observed_algorithm(op);
+	event->issued_ns = op->begin_ns = event->time_ns;
+	observed_tell(op->lane, event);
+}
+
+void observed_op_done(struct op *op)
+{
+	const int ends_with_step =
+		op->sched.nsteps && !op->call.staged && LANE_OBSERVED(op->lane, COLL_OBSERVE_STEP);
+
+	if (observed_has_call(op))
+		observed_tell(op->lane,
+			      observed_op_event(op, COLL_OBSERVED_END, COLL_SUCCESS,
+						ends_with_step ? OBSERVED_THEN : OBSERVED_NOW));
 }
 
 /* ------------------------------------------------- calls in the hands of a backend -- */
@@ -269,24 +346,25 @@ void observed_native_call(struct lane *lane, const struct call *call, uint32_t s
 {
 	coll_observed_t event;
 
-	observed_call(&event, lane, call, lane->issued, seq, COLL_OBSERVED_ISSUED);
+	observed_call(&event, lane, call, lane->issued, seq, observed_time(lane, OBSERVED_NOW));
 	observed_tell(lane, &event);
 	event.algorithm = "native";
 	event.phase = COLL_OBSERVED_BEGIN;
+	event.issued_ns = event.time_ns;
 	observed_keep(lane, &event, event.time_ns);
 	observed_tell(lane, &event);
 }
 
 void observed_native_op(struct op *op)
 {
-	coll_observed_t event;
+	coll_observed_t *event;
 
 	if (!observed_has_call(op))
 		return;
-	observed_op_event(&event, op, COLL_OBSERVED_BEGIN);
-	event.algorithm = "native";
-	observed_keep(op->lane, &event, op->issued_ns);
-	observed_tell(op->lane, &event);
+	event = observed_op_event(op, COLL_OBSERVED_BEGIN, COLL_SUCCESS, OBSERVED_NOW);
+	event->algorithm = "native";
+	observed_keep(op->lane, event, op->issued_ns);
+	observed_tell(op->lane, event);
 }
 
 void observed_native_end(struct lane *lane, uint64_t before, uint64_t last, int code)
@@ -310,35 +388,43 @@ void observed_native_end(struct lane *lane, uint64_t before, uint64_t last, int 
 
 /* ----------------------------------------------------------------------------- steps -- */
 
-void observed_step(const struct op *op, int i, int phase)
+void observed_step(const struct op *op, int i, int phase, enum observed_when when)
 {
 	const struct step *step = &op->sched.step[i];
 	const int copies = step->kind >= STEP_COPY_IN;
 	const uint32_t what = copies ? COLL_OBSERVE_COPY : COLL_OBSERVE_STEP;
-	coll_observed_t event;
+	coll_observed_t *event;
 
 	/* A stream of the program copies, and nobody here sees when. */
 	if (!LANE_OBSERVED(op->lane, what) || !op->call.kind || (copies && op->offload->on_stream))
 		return;
-	observed_call(&event, op->lane, &op->call, op->number, op->seq, phase);
-	event.what = what;
-	event.algorithm = observed_algorithm(op);
-	event.peer = copies ? -1 : step->peer;
-	event.bytes = step->len;
-	event.count = step->len / op->sched.elem;
-	event.step = copies ? step->kind == STEP_COPY_OUT : step->kind;
-	event.index = i;
-	observed_tell(op->lane, &event);
+	event = observed_of(op, 0);
+	event->time_ns = observed_time(op->lane, when);
+	if (event->what != what || event->bytes != step->len) /* a division takes long */
+		event->count = step->len / op->sched.elem;
+	event->what = what;
+	event->phase = phase;
+	if (!event->algorithm)
+		event->algorithm = observed_algorithm(op);
+	event->peer = copies ? -1 : step->peer;
+	event->bytes = step->len;
+	event->step = copies ? step->kind == STEP_COPY_OUT : step->kind;
+	event->index = i;
+	event->code = COLL_SUCCESS;
+	event->issued_ns = event->begin_ns = 0;
+	observed_tell(op->lane, event);
 }
 
 /* ----------------------------------------------------------------------------- waits -- */
 
 void observed_wait(const struct lane *lane, uint64_t number, int phase, int64_t *since)
 {
+	const struct record *op = call_log_record(lane, number);
 	coll_observed_t event;
 
 	observed_event(&event, lane, COLL_OBSERVE_WAIT, phase);
 	event.number = number;
+	event.kind = op && kind_is_valid(op->kind) ? op->kind : 0;
 	if (phase == COLL_OBSERVED_BEGIN)
 		*since = event.time_ns;
 	else

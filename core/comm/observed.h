@@ -16,7 +16,7 @@
 
 struct op;
 
-#define OBSERVED_COLD __attribute__((cold, noinline))
+#define OBSERVED_APART __attribute__((noinline))
 
 /* Does an observer want one of these events, COLL_OBSERVE_* bits?  A macro, since each small call asks several times. */
 #define LANE_OBSERVED(lane, what) __builtin_expect(((lane)->observed & (what)) != 0, 0)
@@ -25,36 +25,46 @@ struct op;
  * Fills in the fields that all events have.  A caller in a folder right of here fills in the other fields, and observed_tell
  * passes the event on.
  */
-OBSERVED_COLD void observed_event(coll_observed_t *event, const struct lane *lane, uint32_t what,
-				  int phase);
-OBSERVED_COLD void observed_tell(const struct lane *lane, const coll_observed_t *event);
+OBSERVED_APART void observed_event(coll_observed_t *event, const struct lane *lane, uint32_t what,
+				   int phase);
+OBSERVED_APART void observed_tell(const struct lane *lane, const coll_observed_t *event);
 
 /* The communicator has a handle now. */
-OBSERVED_COLD void observed_comm_made(struct comm *comm);
+OBSERVED_APART void observed_comm_made(struct comm *comm);
 /* The communicator is freed next. */
-OBSERVED_COLD void observed_comm_ends(struct comm *comm);
+OBSERVED_APART void observed_comm_ends(struct comm *comm);
 void observed_comm_free(struct comm *comm);
 /* The number of the communicator for observers, or 0. */
 uint64_t observed_number(const struct comm *comm);
 /* The communicator has failed. */
-OBSERVED_COLD void observed_failure(struct lane *lane);
+OBSERVED_APART void observed_failure(struct lane *lane);
 
 /* A phase COLL_OBSERVED_* of an operation with a number.  code: of COLL_OBSERVED_END. */
-OBSERVED_COLD void observed_op(struct op *op, int phase, int code);
-/* An operation is issued and begins at the same time. */
-OBSERVED_COLD void observed_op_at_once(struct op *op);
+OBSERVED_APART void observed_op(struct op *op, int phase, int code);
+/* An operation is issued, and begins at the same time if its plan is whole. */
+OBSERVED_APART void observed_op_at_once(struct op *op);
+/* An operation that the library composes has ended well, with its last step if it has any. */
+OBSERVED_APART void observed_op_done(struct op *op);
 /* The newest call of a native lane, which has no operation, is issued and begins.  seq: of a collective its number. */
-OBSERVED_COLD void observed_native_call(struct lane *lane, const struct call *call, uint32_t seq);
+OBSERVED_APART void observed_native_call(struct lane *lane, const struct call *call, uint32_t seq);
 /* The queue hands an operation, which begins now, to a backend without a transport. */
-OBSERVED_COLD void observed_native_op(struct op *op);
+OBSERVED_APART void observed_native_op(struct op *op);
 /* A backend without a transport has ended the operations after number `before` up to `last`. */
-OBSERVED_COLD void observed_native_end(struct lane *lane, uint64_t before, uint64_t last, int code);
+OBSERVED_APART void observed_native_end(struct lane *lane, uint64_t before, uint64_t last,
+					int code);
+
+/* When an event happens.  Reading the clock takes as long as all else that the core does for an event. */
+enum observed_when {
+	OBSERVED_NOW,
+	OBSERVED_THEN /* with the last event of the lane: nothing that takes time has been done since */
+};
 
 /* A step of an operation begins or ends.  A step that stages a buffer is a COPY. */
-OBSERVED_COLD void observed_step(const struct op *op, int step, int phase);
+OBSERVED_APART void observed_step(const struct op *op, int step, int phase,
+				  enum observed_when when);
 
 /* A thread of the program waits, for operation `number` unless that is 0.  *since: when it began. */
-OBSERVED_COLD void observed_wait(const struct lane *lane, uint64_t number, int phase,
-				 int64_t *since);
+OBSERVED_APART void observed_wait(const struct lane *lane, uint64_t number, int phase,
+				  int64_t *since);
 
 #endif

@@ -249,7 +249,7 @@ __attribute__((always_inline)) static inline int composed_move(struct lane *lane
 		op->state = OP_DONE;
 		op->logged->ended_us = context->now_us; /* the newest operation is in the log */
 		if (LANE_OBSERVED(lane, COLL_OBSERVE_CALL))
-			observed_op(op, COLL_OBSERVED_END, COLL_SUCCESS);
+			observed_op_done(op);
 		queue_pop(op);
 	}
 	return 1;
@@ -274,6 +274,8 @@ static int composed_at_once(struct op *op)
 		if (composed_prepare(op))
 			return 1;
 		op->logged->started_us = op->logged->issued_us;
+		if (LANE_OBSERVED(lane, COLL_OBSERVE_CALL))
+			observed_op(op, COLL_OBSERVED_BEGIN, COLL_SUCCESS);
 	}
 	op->state = OP_RUNNING;
 	steps_start(op);

@@ -31,7 +31,7 @@ enum {
 static inline void steps_tell(const struct op *op, int i)
 {
 	if (LANE_OBSERVED(op->lane, COLL_OBSERVE_STEP))
-		observed_step(op, i, COLL_OBSERVED_BEGIN);
+		observed_step(op, i, COLL_OBSERVED_BEGIN, OBSERVED_NOW);
 }
 
 static char *steps_at(const struct op *op, struct slice slice)
@@ -68,7 +68,7 @@ static inline void steps_finish_step(struct op *op, int step)
 	op->steps_left--;
 	op->lane->steps++;
 	if (LANE_OBSERVED(op->lane, STEPS_OBSERVED))
-		observed_step(op, step, COLL_OBSERVED_END);
+		observed_step(op, step, COLL_OBSERVED_END, OBSERVED_NOW);
 	for (int e = s->step[step].edge; e >= 0; e = s->edge[e].next) {
 		int later = s->edge[e].later;
 
@@ -543,11 +543,51 @@ static void steps_start_many(struct op *op)
 	steps_run(op);
 }
 
+/* A step of few. */
+__attribute__((always_inline)) static inline void steps_start_one(struct op *op, int i)
+{
+	switch (op->sched.step[i].kind) {
+	case STEP_SEND: steps_send(op, i, 0); break;
+	case STEP_RECV:
+	case STEP_RECV_REDUCE: steps_recv(op, i, 0); break;
+	default: steps_local(op, i); break;
+	}
+}
+
 /*
  * Few steps start in the order in which the algorithm has appended them: a step that completes at once has released the
- * later steps when their turn comes.  steps_finish_step releases the steps that must wait, as in any schedule.  Observed
- * steps start by the lists, which tell of their begins.
+ * later steps when their turn comes.  steps_finish_step releases the steps that must wait, as in any schedule.
  */
+__attribute__((always_inline)) static inline void steps_start_few(struct op *op)
+{
+	const int n = op->sched.nsteps;
+
+	for (int i = 0; i < n; i++) {
+		op->started = i + 1;
+		if (!op->run[i].earlier)
+			steps_start_one(op, i);
+	}
+}
+
+/* The first step begins with the call, and a later one with the END of the step before if that has ended at once. */
+OBSERVED_APART static void steps_start_few_observed(struct op *op)
+{
+	enum observed_when when =
+		LANE_OBSERVED(op->lane, COLL_OBSERVE_CALL) ? OBSERVED_THEN : OBSERVED_NOW;
+	const int n = op->sched.nsteps;
+
+	for (int i = 0; i < n; i++) {
+		const int left = op->steps_left;
+
+		op->started = i + 1;
+		if (op->run[i].earlier)
+			continue;
+		observed_step(op, i, COLL_OBSERVED_BEGIN, when);
+		steps_start_one(op, i);
+		when = op->steps_left < left ? OBSERVED_THEN : OBSERVED_NOW;
+	}
+}
+
 void steps_start(struct op *op)
 {
 	const struct sched *s = &op->sched;
@@ -558,21 +598,12 @@ void steps_start(struct op *op)
 	op->steps_left = n;
 	for (int i = 0; s->nedges && i < n; i++) /* the last run has counted down */
 		op->run[i].earlier = s->step[i].earlier;
-	if (!op->few || LANE_OBSERVED(op->lane, COLL_OBSERVE_STEP)) {
+	if (!op->few)
 		steps_start_many(op);
-		return;
-	}
-	for (int i = 0; i < n; i++) {
-		op->started = i + 1;
-		if (op->run[i].earlier)
-			continue;
-		switch (s->step[i].kind) {
-		case STEP_SEND: steps_send(op, i, 0); break;
-		case STEP_RECV:
-		case STEP_RECV_REDUCE: steps_recv(op, i, 0); break;
-		default: steps_local(op, i); break;
-		}
-	}
+	else if (LANE_OBSERVED(op->lane, COLL_OBSERVE_STEP))
+		steps_start_few_observed(op);
+	else
+		steps_start_few(op);
 }
 
 /* ------------------------------------------------------------------ cancelling -- */

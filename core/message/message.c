@@ -71,7 +71,7 @@ static void message_event(coll_observed_t *event, const struct message *m, uint3
 	event->count = event->bytes / coll_dtype_size(m->args.dtype);
 }
 
-OBSERVED_COLD static void message_tell(struct message *m, int phase, int code)
+OBSERVED_APART static void message_tell(struct message *m, int phase, int code)
 {
 	coll_observed_t event;
 
@@ -86,7 +86,7 @@ OBSERVED_COLD static void message_tell(struct message *m, int phase, int code)
 	observed_tell(m->task.lane, &event);
 }
 
-OBSERVED_COLD static void message_tell_copy(const struct message *m, int phase, int code)
+OBSERVED_APART static void message_tell_copy(const struct message *m, int phase, int code)
 {
 	coll_observed_t event;
 

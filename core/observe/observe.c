@@ -111,6 +111,14 @@ static coll_result_t observer_expand(const coll_observer_host_t *host, const cha
 	return error_fill(err, COLL_ERR_INVALID_ARGUMENT, "the path '%.300s': %s", pattern, why);
 }
 
+static void observer_want(const coll_observer_host_t *host, uint32_t wants)
+{
+	struct observer *observer = (struct observer *)(uintptr_t)host;
+
+	if (observer->config)
+		observer->wants = observer->table->wants & wants;
+}
+
 /* ---------------------------------------------------------------- opening, closing -- */
 
 static void observer_warn(const struct config *config, const char *name, const char *reason)
@@ -150,7 +158,8 @@ static struct observer *observer_open(const struct plugin *plugin, const struct 
 					       .kind_name = coll_kind_name,
 					       .dtype_name = coll_dtype_name,
 					       .op_name = coll_op_name,
-					       .error_text = coll_error_string},
+					       .error_text = coll_error_string,
+					       .want = observer_want},
 				      .table = &plugin->observer,
 				      .wants = plugin->observer.wants,
 				      .config = config,
@@ -258,11 +267,19 @@ const char *observers_name(const struct observers *observers, uint32_t number)
 		       : NULL;
 }
 
+/* Turning cancellation off and on costs as much as some observers' event(). */
+__attribute__((noinline)) static void observer_tell_safely(const struct observer *observer,
+							   const coll_observed_t *event)
+{
+	CANCEL_OFF;
+
+	observer->table->event(observer->state, event);
+}
+
 void observers_tell(const struct observers *observers, _Atomic uint32_t *inside,
 		    const coll_observed_t *event)
 {
 	const int before = errno;
-	CANCEL_OFF;
 
 	if (observers->forks != observe_forks)
 		return;
@@ -272,7 +289,10 @@ void observers_tell(const struct observers *observers, _Atomic uint32_t *inside,
 		if (!(observer->wants & event->what))
 			continue;
 		atomic_store_explicit(inside, i + 1, memory_order_relaxed);
-		observer->table->event(observer->state, event);
+		if (observer->table->flags & COLL_OBSERVER_UNCANCELLED)
+			observer->table->event(observer->state, event);
+		else
+			observer_tell_safely(observer, event);
 		atomic_store_explicit(inside, 0, memory_order_relaxed);
 	}
 	errno = before;

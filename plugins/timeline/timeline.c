@@ -19,7 +19,9 @@ enum {
 	TIMELINE_EVERY_MS = 50,
 	TIMELINE_FIRST_MS = 5,   /* jobs that fail at once leave a timeline, too */
 	TIMELINE_LOCK_MS = 5000, /* a file system that hangs must not hang the job */
-	TIMELINE_LOOK = 1024 /* event() looks every so many records whether the ring is half full */
+	TIMELINE_LOOK = 1024, /* event() looks every so many slots whether the ring is half full */
+	TIMELINE_NICE =
+		10 /* of the thread: a tenth of a processor that another thread keeps busy */
 };
 
 /* The timelines of this process.  `lock` guards all that is not atomic; event() does not take it. */
@@ -31,6 +33,7 @@ static struct {
 	pthread_t thread;
 	pid_t process; /* 0: nothing is begun in this process */
 	int users;
+	_Atomic int callers;    /* threads of the program that wait for the lock */
 	uint64_t thread_number; /* of the thread that writes: one with another number ends */
 } timelines = {.lock = PTHREAD_MUTEX_INITIALIZER, .hosts = PTHREAD_MUTEX_INITIALIZER};
 
@@ -53,72 +56,118 @@ void timeline_warn(struct timeline *timeline, const char *fmt, ...)
 
 /* ---------------------------------------------------------------------- the ring -- */
 
-/*
- * Takes the next record to fill, or returns NULL if the ring is full.  A record's `turn` is its place when a producer may
- * have it, and one more when the reader may.
- */
-static struct timeline_record *ring_take(struct timeline *timeline, uint64_t *place)
+static union timeline_place *ring_at(const struct timeline *timeline, uint64_t place)
 {
-	uint64_t at = atomic_load_explicit(&timeline->head, memory_order_relaxed);
-
-	for (;;) {
-		struct timeline_record *record = &timeline->ring[at & (TIMELINE_RECORDS - 1)];
-		const uint64_t turn = atomic_load_explicit(&record->turn, memory_order_acquire);
-
-		if (turn < at)
-			return NULL;
-		if (turn == at && atomic_compare_exchange_weak_explicit(
-					  &timeline->head, &at, at + 1, memory_order_relaxed,
-					  memory_order_relaxed)) {
-			*place = at;
-			return record;
-		}
-		if (turn != at)
-			at = atomic_load_explicit(&timeline->head, memory_order_relaxed);
-	}
+	return &timeline->ring[place & (TIMELINE_SLOTS - 1)];
 }
 
 static void ring_begin(struct timeline *timeline)
 {
 	timeline->head = 0;
+	timeline->look = 0;
 	timeline->tail = 0;
 	timeline->crowded = 0;
-	for (uint64_t i = 0; i < TIMELINE_RECORDS; i++)
-		timeline->ring[i].turn = i;
+	memset(timeline->ring, 0, TIMELINE_SLOTS * sizeof(*timeline->ring));
 }
 
-/* Turns the records that are in the ring now into text; records that come meanwhile wait for the next call. */
-static void ring_drain(struct timeline *timeline)
+/*
+ * Has the ring room for the slots before `end`?  If it is half full, the thread is told so.  A signal between the thread's
+ * look and its sleep is lost; the thread then comes after TIMELINE_EVERY_MS.
+ */
+static int ring_look(struct timeline *timeline, uint64_t end)
+{
+	const uint64_t tail = atomic_load_explicit(&timeline->tail, memory_order_acquire);
+	const uint64_t most = tail + TIMELINE_SLOTS, next = end + TIMELINE_LOOK;
+
+	if (end > most)
+		return 0;
+	if (end - tail > TIMELINE_SLOTS / 2) {
+		atomic_store_explicit(&timeline->crowded, 1, memory_order_relaxed);
+		pthread_cond_signal(&timelines.wake);
+	}
+	atomic_store_explicit(&timeline->look, next < most ? next : most, memory_order_release);
+	return 1;
+}
+
+/* Takes the next slots to fill.  Returns 0 if the ring has no room. */
+static int ring_take(struct timeline *timeline, uint64_t slots, uint64_t *place)
+{
+	uint64_t at = atomic_load_explicit(&timeline->head, memory_order_relaxed);
+
+	do {
+		if (at + slots > atomic_load_explicit(&timeline->look, memory_order_acquire) &&
+		    !ring_look(timeline, at + slots))
+			return 0;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&timeline->head, &at, at + slots, memory_order_relaxed, memory_order_relaxed));
+	*place = at;
+	return 1;
+}
+
+/* Reads the record at the place.  Returns its slots. */
+static uint64_t ring_read(const struct timeline *timeline, uint64_t place,
+			  struct timeline_record *record)
+{
+	const struct timeline_slot *slot = &ring_at(timeline, place)->slot;
+	const struct timeline_details *details = &ring_at(timeline, place + 1)->details;
+	const int waits = slot->what == COLL_OBSERVE_WAIT;
+
+	*record = (struct timeline_record){.time_ns = slot->time_ns,
+					   .comm = slot->comm,
+					   .number = slot->number,
+					   .collective = slot->collective,
+					   .bytes = waits ? 0 : slot->bytes,
+					   .thread = waits ? slot->bytes : 0,
+					   .peer = slot->peer,
+					   .index = slot->index,
+					   .kind = slot->kind,
+					   .what = slot->what,
+					   .phase = slot->phase,
+					   .lane = slot->lane,
+					   .step = slot->step,
+					   .send_memory = slot->memory >> 4,
+					   .recv_memory = slot->memory & 15,
+					   .op = -1};
+	if (!slot->has_details)
+		return 1;
+	record->count = details->count;
+	record->stream = details->stream;
+	record->issued_ns = details->issued_ns;
+	record->algorithm = details->algorithm;
+	record->more = details->more;
+	record->tag = details->tag;
+	record->code = details->code;
+	record->dtype = details->dtype;
+	record->op = details->op;
+	return 2;
+}
+
+/*
+ * Turns the records that are in the ring now into text; what comes meanwhile waits for the next time.  Returns 0 if it has
+ * stopped before, because a thread of the program waits for the lock; `whole`: it does not stop.
+ */
+static int ring_drain(struct timeline *timeline, int whole)
 {
 	const uint64_t lost = atomic_load_explicit(&timeline->lost, memory_order_relaxed);
 	const uint64_t head = atomic_load_explicit(&timeline->head, memory_order_relaxed);
 	uint64_t at = timeline->tail;
+	struct timeline_record record;
 
 	while (at != head) {
-		struct timeline_record *record = &timeline->ring[at & (TIMELINE_RECORDS - 1)];
-
-		if (atomic_load_explicit(&record->turn, memory_order_acquire) != at + 1)
+		if (!whole && atomic_load_explicit(&timelines.callers, memory_order_relaxed))
+			return 0;
+		if (atomic_load_explicit(&ring_at(timeline, at)->slot.turn, memory_order_acquire) !=
+		    at + 1)
 			break;
-		timeline_text_event(timeline, record);
-		timeline_more_free(record->more);
-		atomic_store_explicit(&record->turn, at + TIMELINE_RECORDS, memory_order_release);
-		atomic_store_explicit(&timeline->tail, ++at, memory_order_relaxed);
+		at += ring_read(timeline, at, &record);
+		atomic_store_explicit(&timeline->tail, at, memory_order_release);
+		timeline_text_event(timeline, &record);
+		timeline_more_free(record.more);
 	}
 	atomic_store_explicit(&timeline->crowded, 0, memory_order_relaxed);
 	if (lost)
 		timeline_text_sweep(timeline);
-}
-
-/* A signal between the thread's look and its sleep is lost; the thread then comes after TIMELINE_EVERY_MS. */
-static void ring_ask(struct timeline *timeline, uint64_t place, int now)
-{
-	if (!now && (place % TIMELINE_LOOK ||
-		     place - atomic_load_explicit(&timeline->tail, memory_order_relaxed) <
-			     TIMELINE_RECORDS / 2))
-		return;
-	if (!now)
-		atomic_store_explicit(&timeline->crowded, 1, memory_order_relaxed);
-	pthread_cond_signal(&timelines.wake);
+	return 1;
 }
 
 /* ------------------------------------------------------------------------ event() -- */
@@ -154,38 +203,61 @@ static struct timeline_more *event_more(const coll_observed_t *event)
 	return NULL;
 }
 
-static void event_fill(struct timeline_record *record, const coll_observed_t *event)
+/* The END of most calls and all of steps and waits do without. */
+static int event_has_details(const coll_observed_t *event)
 {
-	record->time_ns = event->time_ns;
-	record->comm = event->comm;
-	record->number = event->number;
-	record->collective = event->collective;
-	record->count = event->count;
-	record->bytes = event->bytes;
-	record->stream = event->stream;
-	record->peer = event->peer;
-	record->tag = event->tag;
-	record->code = event->code;
-	record->step = event->step;
-	record->index = event->index;
-	record->dtype = event->dtype;
-	record->op = event->op;
-	record->kind = (int16_t)event->kind;
-	record->what = (uint8_t)event->what;
-	record->phase = (uint8_t)event->phase;
-	record->send_memory = (uint8_t)event->send_memory;
-	record->recv_memory = (uint8_t)event->recv_memory;
-	record->thread = 0;
-	record->more = NULL;
-	record->algorithm = event->algorithm;
-	record->lane = (uint8_t)event->lane;
+	const uint32_t short_ones = COLL_OBSERVE_STEP | COLL_OBSERVE_COPY | COLL_OBSERVE_WAIT;
+	const int ends_well = event->phase == COLL_OBSERVED_END && event->begin_ns;
+
+	return event->code ||
+	       (!(event->what & short_ones) && !(event->what == COLL_OBSERVE_CALL && ends_well));
 }
 
-/* Later minors may tell of more; and while the ring is half full, steps and copies give way to calls. */
+static void event_fill(struct timeline_slot *slot, const coll_observed_t *event, int has_details)
+{
+	slot->time_ns = event->time_ns;
+	slot->comm = event->comm;
+	slot->number = event->number;
+	slot->collective = event->collective;
+	slot->bytes = event->what == COLL_OBSERVE_WAIT ? (uint64_t)(uintptr_t)pthread_self()
+						       : event->bytes;
+	slot->peer = event->peer;
+	slot->index = event->index;
+	slot->kind = (int16_t)event->kind;
+	slot->what = (uint8_t)event->what;
+	slot->phase = (uint8_t)event->phase;
+	slot->lane = (uint8_t)event->lane;
+	slot->step = (uint8_t)event->step;
+	slot->memory = (uint8_t)((event->send_memory & 15) << 4 | (event->recv_memory & 15));
+	slot->has_details = (uint8_t)has_details;
+}
+
+static void event_fill_details(struct timeline_details *details, const coll_observed_t *event)
+{
+	const int begins = event->phase == COLL_OBSERVED_BEGIN;
+	const int has_texts =
+		(event->what == COLL_OBSERVE_COMM && begins) || event->what == COLL_OBSERVE_FAILURE;
+	const int has_issued = event->what == COLL_OBSERVE_CALL && (begins || !event->begin_ns);
+
+	details->count = event->count;
+	details->stream = event->stream;
+	details->issued_ns = has_issued ? event->issued_ns : 0;
+	details->algorithm = event->algorithm;
+	details->more = has_texts ? event_more(event) : NULL;
+	details->tag = event->tag;
+	details->code = event->code;
+	details->dtype = event->dtype;
+	details->op = event->op;
+}
+
+/*
+ * The BEGIN of a call says when it was issued, and so does its END.  Later minors may tell of more; and while the ring is half
+ * full, steps and copies give way to calls.
+ */
 static int event_is_wanted(struct timeline *timeline, const coll_observed_t *event)
 {
-	if (event->what > COLL_OBSERVE_FAILURE || event->phase < COLL_OBSERVED_ISSUED ||
-	    event->phase > COLL_OBSERVED_END)
+	if (event->what > COLL_OBSERVE_FAILURE || (uint32_t)event->phase > COLL_OBSERVED_END ||
+	    (event->what == COLL_OBSERVE_CALL && event->phase == COLL_OBSERVED_ISSUED))
 		return 0;
 	if (!(event->what & (COLL_OBSERVE_STEP | COLL_OBSERVE_COPY)) ||
 	    !atomic_load_explicit(&timeline->crowded, memory_order_relaxed))
@@ -197,24 +269,24 @@ static int event_is_wanted(struct timeline *timeline, const coll_observed_t *eve
 static void timeline_event(void *state, const coll_observed_t *event)
 {
 	struct timeline *timeline = ((struct timeline_user *)state)->timeline;
-	struct timeline_record *record;
+	struct timeline_slot *slot;
 	uint64_t place;
+	int has_details;
 
 	if (!event_is_wanted(timeline, event))
 		return;
-	record = ring_take(timeline, &place);
-	if (!record) {
+	has_details = event_has_details(event);
+	if (!ring_take(timeline, has_details ? 2 : 1, &place)) {
 		atomic_fetch_add_explicit(&timeline->lost, 1, memory_order_relaxed);
 		return;
 	}
-	event_fill(record, event);
-	if (event->what == COLL_OBSERVE_WAIT)
-		record->thread = (uint64_t)(uintptr_t)pthread_self();
-	if ((event->what == COLL_OBSERVE_COMM && event->phase == COLL_OBSERVED_BEGIN) ||
-	    event->what == COLL_OBSERVE_FAILURE)
-		record->more = event_more(event);
-	atomic_store_explicit(&record->turn, place + 1, memory_order_release);
-	ring_ask(timeline, place, event->what == COLL_OBSERVE_FAILURE);
+	slot = &ring_at(timeline, place)->slot;
+	event_fill(slot, event, has_details);
+	if (has_details)
+		event_fill_details(&ring_at(timeline, place + 1)->details, event);
+	atomic_store_explicit(&slot->turn, place + 1, memory_order_release);
+	if (event->what == COLL_OBSERVE_FAILURE)
+		pthread_cond_signal(&timelines.wake);
 }
 
 /* ------------------------------------------------------------------------- the end -- */
@@ -230,7 +302,7 @@ static void timeline_release(struct timeline *timeline)
 
 static void timeline_end(struct timeline *timeline)
 {
-	ring_drain(timeline);
+	ring_drain(timeline, 1);
 	timeline_text_end(timeline);
 	timeline_file_write(timeline);
 	timeline_file_close(timeline);
@@ -263,19 +335,20 @@ static void timeline_leave(struct timeline_user *user)
 
 /* ---------------------------------------------------------------------- the thread -- */
 
-/* Returns 1 if a ring is half full again: then the thread does not sleep. */
-static int timelines_write(void)
+/* Returns how long the thread may sleep: not at all if a ring is half full again, but while others wait for the lock. */
+static int timelines_write(int every_ms)
 {
-	int crowded = 0;
+	int drained = 1;
 
 	for (struct timeline *timeline = timelines.first; timeline; timeline = timeline->next)
 		if (timeline->users) {
-			ring_drain(timeline);
+			drained &= ring_drain(timeline, 0);
 			timeline_file_write(timeline);
-			crowded |= atomic_load(&timeline->head) - atomic_load(&timeline->tail) >
-				   TIMELINE_RECORDS / 2;
+			if (atomic_load(&timeline->head) - atomic_load(&timeline->tail) >
+			    TIMELINE_SLOTS / 2)
+				every_ms = 0;
 		}
-	return crowded;
+	return drained ? every_ms : 1;
 }
 
 /* Ends the users that timelines_abandon has left.  If no user remains, no close() joins the thread, so it detaches itself. */
@@ -298,15 +371,15 @@ static void *timelines_run(void *arg)
 	const uint64_t number = (uintptr_t)arg;
 	int every_ms = TIMELINE_FIRST_MS;
 
+	(void)nice(TIMELINE_NICE); /* on Linux of the calling thread alone */
 	pthread_mutex_lock(&timelines.lock);
 	while (timelines.thread_number == number) {
-		const int crowded = timelines_write();
+		const int sleep_ms = timelines_write(every_ms);
 
 		timelines_reap();
 		if (timelines.thread_number != number)
 			break;
-		clock_cond_wait(&timelines.wake, &timelines.lock,
-				clock_deadline(crowded ? 0 : every_ms));
+		clock_cond_wait(&timelines.wake, &timelines.lock, clock_deadline(sleep_ms));
 		every_ms = every_ms * 2 < TIMELINE_EVERY_MS ? every_ms * 2 : TIMELINE_EVERY_MS;
 	}
 	pthread_mutex_unlock(&timelines.lock);
@@ -328,6 +401,7 @@ static void timelines_in_child(void)
 	timelines.hosts = fresh;
 	timelines.first = NULL;
 	timelines.users = 0;
+	timelines.callers = 0;
 	timelines.process = 0;
 	clock_cond_init(&timelines.wake);
 }
@@ -339,6 +413,17 @@ static void timelines_once(void)
 }
 
 /* --------------------------------------------------------------- open() and close() -- */
+
+/* Takes the lock, for which the thread that writes makes way.  Returns 0 if that hangs. */
+static int timelines_lock(void)
+{
+	int locked;
+
+	atomic_fetch_add(&timelines.callers, 1);
+	locked = clock_lock_within(&timelines.lock, TIMELINE_LOCK_MS);
+	atomic_fetch_sub(&timelines.callers, 1);
+	return locked;
+}
 
 /* Returns the timeline of the path, which an earlier communicator of this process may have begun. */
 static struct timeline *timelines_find(const char *path)
@@ -364,7 +449,7 @@ static coll_result_t timeline_begin(struct timeline *timeline, const coll_observ
 {
 	coll_result_t code;
 
-	timeline->ring = aligned_alloc(64, TIMELINE_RECORDS * sizeof(*timeline->ring));
+	timeline->ring = aligned_alloc(64, TIMELINE_SLOTS * sizeof(*timeline->ring));
 	timeline->text = malloc(TIMELINE_TEXT);
 	timeline->room = TIMELINE_TEXT;
 	timeline->rank = host->rank;
@@ -448,8 +533,10 @@ static coll_result_t timeline_open(const coll_observer_host_t *host, void **stat
 	if (!user)
 		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory for a timeline");
 	user->host = host;
+	if (!host->option_int(host, "steps") && host->abi_minor >= 1)
+		host->want(host, ~(uint32_t)COLL_OBSERVE_STEP);
 	pthread_once(&once, timelines_once);
-	if (clock_lock_within(&timelines.lock, TIMELINE_LOCK_MS)) {
+	if (timelines_lock()) {
 		code = timeline_join(user, path, err);
 		pthread_mutex_unlock(&timelines.lock);
 	} else {
@@ -490,7 +577,7 @@ static void timeline_close(void *state)
 	pthread_t thread;
 	int last;
 
-	if (!clock_lock_within(&timelines.lock, TIMELINE_LOCK_MS)) {
+	if (!timelines_lock()) {
 		timelines_abandon(state);
 		return;
 	}
@@ -507,8 +594,7 @@ static void timeline_close(void *state)
 /* A program that ends without coll_comm_destroy leaves whole files, too. */
 __attribute__((destructor)) static void timelines_exit(void)
 {
-	if (timelines.process != getpid() || !timelines.users ||
-	    !clock_lock_within(&timelines.lock, TIMELINE_LOCK_MS))
+	if (timelines.process != getpid() || !timelines.users || !timelines_lock())
 		return;
 	for (struct timeline *timeline = timelines.first; timeline; timeline = timeline->next)
 		if (timeline->users) {
@@ -534,6 +620,11 @@ static const coll_option_t timeline_options[] = {
 	 .min = 256 << 10,
 	 .max = INT64_C(1) << 50,
 	 .type = COLL_OPTION_BYTES},
+	{.key = "steps",
+	 .fallback = "yes",
+	 .unit = "",
+	 .help = "the steps of each call, too: most of what the timeline costs a short call",
+	 .type = COLL_OPTION_BOOL},
 };
 
 COLL_OBSERVER_EXPORT const coll_observer_t coll_observer_v1 = {
@@ -550,4 +641,5 @@ COLL_OBSERVER_EXPORT const coll_observer_t coll_observer_v1 = {
 	.open = timeline_open,
 	.event = timeline_event,
 	.close = timeline_close,
+	.flags = COLL_OBSERVER_UNCANCELLED,
 };

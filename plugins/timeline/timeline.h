@@ -3,10 +3,11 @@
  * timeline.h - the parts of the observer `timeline`: the records of events and the observer's table (timeline.c), their
  * text (timeline_text.c), the rows on which the text stands (timeline_rows.c), and the file (timeline_file.c).
  *
- * event() writes a record of fixed size into a ring, which takes no lock and no system call.  One thread of the process
- * turns the records of all ranks of the process into text every 50 ms, when a ring is half full, and after a failure.
- * While the thread is behind by half a ring, event() drops steps and copies, and behind by a whole ring all; it counts
- * them.
+ * event() writes one cache line or two into a ring, which takes no lock and no system call.  One thread of the process turns
+ * the records of all ranks of the process into text every 50 ms, when a ring is half full, and after a failure.  The thread
+ * has a lower priority, since a rank that is bound to a processor shares that with it: then the thread takes a tenth
+ * of the processor.  While the thread is behind by half a ring, event() drops steps and copies, and behind by a whole ring
+ * all; it counts them.
  *
  * A timeline needs 5 MiB of memory: the ring, 256 KiB of text, and what is under way.
  */
@@ -21,8 +22,8 @@
 #include <sys/types.h>
 
 enum {
-	TIMELINE_RECORDS = 1 << 15, /* of a ring; a power of 2 */
-	TIMELINE_TEXT = 256 << 10,  /* bytes of text that wait for the file */
+	TIMELINE_SLOTS = 1 << 16,  /* of a ring; a power of 2 */
+	TIMELINE_TEXT = 256 << 10, /* bytes of text that wait for the file */
 	TIMELINE_EVENT =
 		4 << 10, /* the longest text of an event but those that state their length */
 	TIMELINE_RESERVE =
@@ -38,17 +39,44 @@ struct timeline_more {
 	uint64_t job, parent;
 };
 
-/* What a record keeps of an event. */
-struct timeline_record {
-	_Atomic uint64_t turn; /* says whose turn it is: the producer's or the reader's */
+/* What the ring keeps of an event: a slot and, for some events, the details in the next slot.  Each is a cache line. */
+struct timeline_slot {
+	_Atomic uint64_t turn; /* its place and one more: the reader may have it */
 	int64_t time_ns;
+	uint64_t comm, number, collective;
+	uint64_t bytes; /* of a WAIT: the thread that waits */
+	int32_t peer, index;
+	int16_t kind;
+	uint8_t what, phase, lane, step,
+		memory; /* memory: that of the send, that of the receive buffer */
+	uint8_t has_details;
+};
+
+struct timeline_details {
+	uint64_t turn; /* stays: an older turn of the slot */
+	uint64_t count, stream;
+	int64_t issued_ns;
+	const char *algorithm; /* or NULL; the core keeps it */
+	struct timeline_more *more;
+	int32_t tag, code, dtype, op;
+};
+
+union timeline_place {
+	struct timeline_slot slot;
+	struct timeline_details details;
+};
+
+/* Both, for the reader. */
+struct timeline_record {
+	int64_t time_ns;
+	int64_t issued_ns; /* of a call: of its BEGIN, and of its END if it had no BEGIN */
 	uint64_t comm, number, collective, count, bytes, stream;
 	uint64_t thread; /* of a WAIT: the thread that waits */
 	struct timeline_more *more;
 	int32_t peer, tag, code, step, index, dtype, op;
 	int16_t kind;
 	uint8_t what, phase, send_memory, recv_memory, lane;
-	const char *algorithm; /* or NULL; the core keeps it */
+	const char *algorithm;
 };
 
 /* ------------------------------------------------------------------------- rows -- */
@@ -177,11 +205,13 @@ struct timeline_user {
 
 /* The file of a rank. */
 struct timeline {
-	_Atomic uint64_t head; /* of the ring: the next record that is written */
+	_Atomic uint64_t head; /* of the ring: the next slot that is written */
+	_Atomic uint64_t
+		look; /* up to this slot the ring has room, and event() need not look at the tail */
 	_Atomic uint64_t lost;
 	_Atomic int crowded; /* 1: the ring is half full, and the thread is told so */
-	_Alignas(64) _Atomic uint64_t tail; /* the next record that is read */
-	struct timeline_record *ring;
+	union timeline_place *ring;
+	_Alignas(64) _Atomic uint64_t tail; /* the next slot that is read */
 
 	/* What follows belongs to the thread that has the lock of timeline.c. */
 	struct timeline *next;

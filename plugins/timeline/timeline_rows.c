@@ -41,6 +41,7 @@ static struct row_open rows_key(const struct timeline_record *record)
 	return (struct row_open){.what = record->what,
 				 .lane_of = record->lane,
 				 .kind = record->kind,
+				 .issued_ns = record->issued_ns,
 				 .comm = record->comm,
 				 .number = record->what == COLL_OBSERVE_WAIT ? 0 : record->number,
 				 .index = rows_index(record),

@@ -44,8 +44,11 @@ enum { TEXT_DIGITS = 24, TEXT_FILE_END = 8, TEXT_RANK = 12, TEXT_STRINGS = 8 << 
 
 /* -------------------------------------------------------------------------- text -- */
 
+/* So that the lengths of constants are known to the compiler. */
+#define TEXT_INLINE __attribute__((always_inline)) static inline
+
 /* text_start has made room. */
-static void text_put(struct timeline *t, const char *text)
+TEXT_INLINE void text_put(struct timeline *t, const char *text)
 {
 	const size_t size = strlen(text);
 
@@ -53,7 +56,7 @@ static void text_put(struct timeline *t, const char *text)
 	t->used += size;
 }
 
-static void text_put_number(struct timeline *t, uint64_t number)
+static void text_put_digits(struct timeline *t, uint64_t number)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
 				    "25262728293031323334353637383940414243444546474849"
@@ -71,6 +74,14 @@ static void text_put_number(struct timeline *t, uint64_t number)
 	digits[--at] = number >= 10 ? pairs[number * 2] : (char)('0' + number);
 	memcpy(t->text + t->used, digits + at, sizeof(digits) - at);
 	t->used += sizeof(digits) - at;
+}
+
+static inline void text_put_number(struct timeline *t, uint64_t number)
+{
+	if (number < 10)
+		t->text[t->used++] = (char)('0' + number);
+	else
+		text_put_digits(t, number);
 }
 
 static void text_put_int(struct timeline *t, int64_t number)
@@ -108,7 +119,7 @@ static void text_put_quoted(struct timeline *t, const char *text, size_t most)
 	text_put(t, "\"");
 }
 
-static void text_member(struct timeline *t, const char *key, uint64_t number)
+TEXT_INLINE void text_member(struct timeline *t, const char *key, uint64_t number)
 {
 	text_put(t, key);
 	text_put_number(t, number);
@@ -132,7 +143,7 @@ static int text_reserve(struct timeline *t, size_t size)
 }
 
 /* Begins an event: the separator, its phase, the rank and the row. */
-static void text_start(struct timeline *t, const char *phase, int32_t tid)
+TEXT_INLINE void text_start(struct timeline *t, const char *phase, int32_t tid)
 {
 	text_put(t, ",\n{\"ph\":\"");
 	text_put(t, phase);
@@ -142,7 +153,7 @@ static void text_start(struct timeline *t, const char *phase, int32_t tid)
 	text_put_number(t, (uint64_t)tid);
 }
 
-static void text_time(struct timeline *t, const char *key, int64_t time_ns)
+TEXT_INLINE void text_time(struct timeline *t, const char *key, int64_t time_ns)
 {
 	const uint64_t ns = time_ns > 0 ? (uint64_t)time_ns : 0, part = ns % 1000;
 
@@ -293,7 +304,7 @@ static void text_name(struct timeline *t, const struct timeline_record *record)
 	}
 }
 
-static void text_put_word(struct timeline *t, const char *key, const char *word)
+TEXT_INLINE void text_put_word(struct timeline *t, const char *key, const char *word)
 {
 	if (!word[0])
 		return;
@@ -367,8 +378,8 @@ static void text_begin_event(struct timeline *t, const struct timeline_record *r
 	text_args(t, record);
 	if (record->what == COLL_OBSERVE_CALL || record->what == COLL_OBSERVE_MESSAGE)
 		text_call_args(t, record);
-	if (record->what == COLL_OBSERVE_CALL && open->issued_ns)
-		text_time(t, ",\"issued\":", open->issued_ns);
+	if (record->issued_ns)
+		text_time(t, ",\"issued\":", record->issued_ns);
 	if (record->what == COLL_OBSERVE_STEP || record->what == COLL_OBSERVE_COPY) {
 		text_put(t, ",\"index\":");
 		text_put_int(t, record->index);
@@ -425,56 +436,42 @@ static int text_place(struct timeline *t, const struct timeline_record *record,
 	return 0;
 }
 
-static void text_begin(struct timeline *t, const struct timeline_record *record)
+/* Returns the thing that has begun; NULL: there is no row for it, and it is counted as lost. */
+static struct row_open *text_begin(struct timeline *t, const struct timeline_record *record)
 {
 	struct row_open *open = rows_find(&t->rows, record);
 
-	if (open && open->group != ROW_NONE) { /* its END was lost */
+	if (open) { /* its END was lost */
 		text_end_event(t, open, record->time_ns, NULL);
 		rows_end(&t->rows, open);
-		open = NULL;
 	}
-	if (!open)
-		open = rows_begin(&t->rows, record);
-	if (!open) {
-		atomic_fetch_add(&t->lost, 1);
-		return;
+	open = rows_begin(&t->rows, record);
+	if (open && !text_place(t, record, open)) {
+		text_begin_event(t, record, open);
+		return open;
 	}
-	if (text_place(t, record, open)) {
+	if (open)
 		rows_end(&t->rows, open);
-		atomic_fetch_add(&t->lost, 1);
-		return;
-	}
-	text_begin_event(t, record, open);
+	atomic_fetch_add(&t->lost, 1);
+	return NULL;
 }
 
-/* Ends the thing.  A call that ended in its queue has no BEGIN: both are written then. */
 static void text_end(struct timeline *t, const struct timeline_record *record,
 		     struct row_open *open)
 {
-	if (open->group == ROW_NONE) {
-		text_begin(t, record);
-		open = rows_find(&t->rows, record);
-	}
-	if (!open)
-		return; /* text_begin has found no row, and has counted the call as lost */
 	text_end_event(t, open, record->time_ns, record);
 	if (record->what == COLL_OBSERVE_CALL)
 		rows_note_end(&t->rows, open);
 	rows_end(&t->rows, open);
 }
 
-static void text_issued(struct timeline *t, const struct timeline_record *record)
+/* A call that ended in its queue has no BEGIN: both are written then.  Else the BEGIN was lost. */
+static void text_end_alone(struct timeline *t, const struct timeline_record *record)
 {
-	struct row_open *open;
+	struct row_open *open = record->issued_ns ? text_begin(t, record) : NULL;
 
-	if (record->what == COLL_OBSERVE_MESSAGE) {
-		text_begin(t, record);
-		return;
-	}
-	open = rows_begin(&t->rows, record);
 	if (open)
-		open->issued_ns = record->time_ns;
+		text_end(t, record, open);
 }
 
 /* ------------------------------------------------------------------- lost events -- */
@@ -484,8 +481,6 @@ static int text_is_over(struct timeline *t, const struct row_open *open, uint64_
 {
 	if (ended_comm)
 		return open->what && open->what != COLL_OBSERVE_WAIT && open->comm == ended_comm;
-	if (open->group == ROW_NONE)
-		return 0;
 	switch (open->what) {
 	case COLL_OBSERVE_CALL: return rows_is_past(&t->rows, open);
 	case COLL_OBSERVE_STEP:
@@ -504,8 +499,7 @@ static void text_end_lost(struct timeline *t, uint64_t ended_comm, int64_t now_n
 		struct row_open *open = &t->rows.table.open[i];
 
 		while (text_is_over(t, open, ended_comm) && text_reserve(t, TIMELINE_EVENT)) {
-			if (open->group != ROW_NONE)
-				text_end_event(t, open, now_ns, NULL);
+			text_end_event(t, open, now_ns, NULL);
 			rows_end(&t->rows, open);
 		}
 	}
@@ -606,9 +600,9 @@ void timeline_text_event(struct timeline *t, const struct timeline_record *recor
 		text_comm(t, record);
 	else if (record->what == COLL_OBSERVE_FAILURE)
 		text_failure(t, record);
-	else if (record->phase == COLL_OBSERVED_ISSUED)
-		text_issued(t, record);
-	else if (record->phase == COLL_OBSERVED_BEGIN)
+	else if (ends)
+		text_end_alone(t, record);
+	else
 		text_begin(t, record);
 }
 
@@ -624,7 +618,7 @@ void timeline_text_end(struct timeline *t)
 	for (size_t i = 0; i < t->rows.table.size; i++) {
 		const struct row_open *open = &t->rows.table.open[i];
 
-		if (open->what && open->group != ROW_NONE && text_reserve(t, TIMELINE_EVENT))
+		if (open->what && text_reserve(t, TIMELINE_EVENT))
 			text_end_event(t, open, now, NULL);
 	}
 	rows_free(&t->rows);

@@ -18,7 +18,8 @@
  *    engine from progress.  Where the first call takes longer than two seconds, it is the only sample.  (It pays for the
  *    pages of the engine's memory: 0.3 s for a reduce of 128 MiB on 4 ranks that takes 0.06 s afterwards.)
  * 3. The time of a sample is the longest time of any rank; the row's time is the median of the samples.
- * 4. It checks the results of the last call, and rank 0 prints "OPERATION BYTES MICROSECONDS".  Before the row rank 0
+ * 4. It checks the results of the last call, and rank 0 prints "OPERATION BYTES MICROSECONDS MEAN", the time of the row and
+ *    the mean of the samples.  Before the row rank 0
  *    prints "OPERATION BYTES - begun", and "OPERATION none" if the engine has no such operation.
  *
  * Before each call a rank writes a byte in each cache line of its input, as a program has that computed it.  The time
@@ -415,6 +416,24 @@ static inline double bench_median(struct bench_rank *r, int samples)
 	return samples % 2 ? most[samples / 2] : (most[samples / 2 - 1] + most[samples / 2]) / 2;
 }
 
+/* The mean of the same, after bench_median. */
+static inline double bench_mean(const struct bench_rank *r, int samples)
+{
+	double sum = 0;
+
+	for (int i = 0; i < samples; i++)
+		sum += r->shared->us[0][i];
+	return sum / samples;
+}
+
+static inline void bench_print(struct bench_rank *r, const struct bench_call *call, size_t bytes,
+			       int samples)
+{
+	double median = bench_median(r, samples);
+
+	printf("%s %zu %.3f %.3f\n", bench_names[call->op], bytes, median, bench_mean(r, samples));
+}
+
 /* Reads what of the samples counts. */
 static inline void bench_set_samples(struct bench_rank *r)
 {
@@ -454,7 +473,7 @@ static inline void bench_row(struct bench_rank *r, struct bench_call *call, size
 	if (r->rank == 0 && p.samples == 0)
 		printf("%s %zu far\n", bench_names[call->op], bytes);
 	else if (r->rank == 0)
-		printf("%s %zu %.3f\n", bench_names[call->op], bytes, bench_median(r, p.samples));
+		bench_print(r, call, bytes, p.samples);
 	fflush(stdout);
 	bench_barrier(r);
 }

@@ -103,4 +103,17 @@ none "each engine has its memory by rank and by communicator" "$lacking"
 is "the rings of tcp count, and none without them" \
     "$(awk -F'|' '/^. 2 .*tcp/ { printf "%d ", ($11 > 200) }' "$dir/memory")" "1 0 "
 
+WATCHING_ROUNDS=1 WATCHING_COUNT=no BENCH_NS=any BENCH_MS=2 BENCH_SIZES="8 64K" BENCH_RESULTS=$dir/watching \
+    bash "${top_srcdir:-.}/tests/bench/watching.sh" >"$dir/out" 2>"$dir/err"
+is "the measurement of watchers runs" "$?" 0
+for watcher in 'nothing (`page' 'nothing, once' 'the page' '`counters' '`timeline` ' '`timeline`, without' '`log' 'observer `otlp'; do
+    is "$watcher...: a time of each size" "$(grep -F "| $watcher" "$dir/watching" | grep -c '|[^|]*| [0-9.]* (')" 2
+done
+
+# Hand-made rows of two rounds.
+printf '%s\n' 'nothing|1190|nothing' 'page|1200|the page' 'nothing|8|1|0.4|0.5' 'page|8|1|0.5|0.7' 'nothing|8|2|0.2|0.3' \
+    'page|8|2|0.4|0.6' | awk -F'|' -v sizes=8 -f "${top_srcdir:-.}/tests/bench/watching.awk" >"$dir/table"
+is "what a watcher costs more" "$(tail -n 1 "$dir/table")" \
+    "| the page | 0.450 (0.400 to 0.500) | 150 (125 to 175) | 250 (225 to 275) | 1200 |"
+
 done_testing

@@ -31,6 +31,7 @@
 set -u
 
 src=${top_srcdir:-.}
+. "$src/tests/bench/near.sh"
 build=$(cd "${top_builddir:-.}" && pwd)
 rounds=${BENCH_ROUNDS:-3}
 sizes=${BENCH_SIZES:-8 1K 64K 1M 16M 128M}
@@ -257,28 +258,9 @@ measure() {
     rm -f "$BENCH_SHARED"
 }
 
-# near SECONDS: looks how far the processors are from each other.  Prints the range of the most frequent time of a cache
-# line, a third around it, and its share of the looks.
-near() {
-    "$work/bare" distance 2 "$1" | awk '
-        { ns[NR] = $1 }
-        END {
-            for (i = 1; i <= NR; i++) {
-                n = 0
-                for (j = 1; j <= NR; j++)
-                    n += ns[j] >= ns[i] / 1.33 && ns[j] <= ns[i] * 1.33
-                if (n > most) {
-                    most = n
-                    center = ns[i]
-                }
-            }
-            printf "%.0f-%.0f %.0f\n", center / 1.33, center * 1.33, 100 * most / NR
-        }'
-}
-
 near_share=
 if [ -z "${BENCH_NS:-}" ] && [ "$(nproc)" -ge 2 ]; then
-    read -r BENCH_NS near_share <<<"$(near 10)"
+    read -r BENCH_NS near_share <<<"$(near "$work/bare" 10)"
     say "a cache line takes $BENCH_NS ns between the two processors at $near_share % of the looks"
 fi
 if [ "${BENCH_NS:-any}" = any ]; then

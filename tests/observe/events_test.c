@@ -189,6 +189,28 @@ static void events_two(void)
 	audit_forget(2);
 }
 
+/* One of two observers wants no steps when it opens. */
+static void events_narrowed(void)
+{
+	const struct ranks_job job = {
+		.backend = "tcp", .nranks = 2, .processes = 1, .fn = events_all};
+	int bad = 0;
+
+	audit_begin("audit,audit2");
+	setenv("COLL_AUDIT_STEPS", "no", 1);
+	ranks_ok(&job, "an observer that wants less when it opens");
+	unsetenv("COLL_AUDIT_STEPS");
+	audit_ok("audit", 2, "the observer that wants no steps");
+	audit_ok("audit2", 2, "the observer beside it");
+	for (int r = 0; r < 2; r++)
+		bad += audit_count("audit", r, "step_begin") != 0 ||
+		       audit_count("audit", r, "step_end") != 0 ||
+		       audit_count("audit2", r, "step_end") < 1 ||
+		       audit_count("audit", r, "call_end") != audit_count("audit2", r, "call_end");
+	ok(!bad, "it gets no steps, and the other observer does");
+	audit_forget(2);
+}
+
 /* The backend both sums by itself, and declines products, which are composed. */
 static void events_declined(struct rank *r)
 {
@@ -228,6 +250,7 @@ int main(void)
 	events_failing("tcp", 1, 3);
 	events_by_thread();
 	events_two();
+	events_narrowed();
 	events_of_both();
 	plugin_dir_end();
 	return done_testing();

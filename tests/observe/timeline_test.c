@@ -25,7 +25,8 @@ enum { THREADS = 4, CALLS = 2000, FLOOD = 200000, TURNS = 100, FIRST_OPENS = 2, 
 static const coll_observer_t *timeline;
 static char directory[256], file_option[300], last_warning[4096];
 static int64_t file_bytes = INT64_C(1) << 30;
-static int warnings;
+static int warnings, with_steps = 1;
+static uint32_t wanted;
 
 /* ---------------------------------------------------------------------- the core -- */
 
@@ -38,7 +39,15 @@ static const char *host_option(const coll_observer_host_t *host, const char *key
 static int64_t host_option_int(const coll_observer_host_t *host, const char *key)
 {
 	(void)host;
+	if (strcmp(key, "steps") == 0)
+		return with_steps;
 	return strcmp(key, "bytes") == 0 ? file_bytes : 0;
+}
+
+static void host_want(const coll_observer_host_t *host, uint32_t wants)
+{
+	(void)host;
+	wanted &= wants;
 }
 
 static void host_log(const coll_observer_host_t *host, int32_t level, const char *text)
@@ -58,6 +67,7 @@ static coll_result_t host_expand(const coll_observer_host_t *host, const char *p
 }
 
 static const coll_observer_host_t host = {.size = sizeof(host),
+					  .abi_minor = COLL_OBSERVER_ABI_MINOR,
 					  .rank = 0,
 					  .nranks = 1,
 					  .host_name = "ho\"st\\\n",
@@ -65,7 +75,8 @@ static const coll_observer_host_t host = {.size = sizeof(host),
 					  .option = host_option,
 					  .option_int = host_option_int,
 					  .log = host_log,
-					  .expand = host_expand};
+					  .expand = host_expand,
+					  .want = host_want};
 
 static coll_observer_host_t hosts[FIRST_OPENS];
 static _Atomic int first_open;
@@ -78,6 +89,25 @@ static int64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Of the thread's call: when it was issued, and when it began. */
+static _Thread_local int64_t issued_ns, begin_ns;
+
+/* As the core does, for one call of the thread at a time. */
+static void add_times(coll_observed_t *event)
+{
+	if (event->what != COLL_OBSERVE_CALL)
+		return;
+	if (event->phase == COLL_OBSERVED_ISSUED) {
+		issued_ns = event->time_ns;
+		return;
+	}
+	event->issued_ns = issued_ns;
+	event->begin_ns = event->phase == COLL_OBSERVED_END ? begin_ns : 0;
+	begin_ns = event->phase == COLL_OBSERVED_BEGIN ? event->time_ns : 0;
+	if (event->phase == COLL_OBSERVED_END)
+		issued_ns = 0;
 }
 
 static void tell(void *state, uint32_t what, int phase, uint64_t comm, uint64_t number)
@@ -101,6 +131,7 @@ static void tell(void *state, uint32_t what, int phase, uint64_t comm, uint64_t 
 				 .algorithm = "ring",
 				 .text = "a \"text\"\twith \xff bytes"};
 
+	add_times(&event);
 	timeline->event(state, &event);
 }
 
@@ -192,11 +223,53 @@ static void test_events(void)
 	is_whole("events");
 	is_int(count("\"cat\":\"call\",\"name\":\"allreduce\""), 3, "three calls");
 	is_int(count("\"name\":\"wait for allreduce\""), 1, "a wait for a call");
+	is_int(count("\"issued\":"), 2, "two of them say when they were issued");
 	is_int(count("\"unfinished\":1"), 1, "a call that has not ended");
 	is_int(count("\"name\":\"rank 0 (ho\\\"st\\\\ )\""), 1, "a host's name is escaped");
 	is_int(count("a \\\"text\\\" with \\ufffd bytes"), 1, "and a failure's text");
 	is_int(count("\"lost\":0"), 1, "nothing is lost");
 	is_int(warnings, 0, "no warning");
+}
+
+/* The niceness of the process's threads, added up: field 19 of their stat files. */
+static long niceness(void)
+{
+	FILE *list = popen("cat /proc/$PPID/task/*/stat", "r");
+	char line[1024];
+	long sum = 0;
+
+	while (list && fgets(line, sizeof(line), list)) {
+		const char *at = strrchr(line, ')');
+
+		for (int field = 2; at && field < 19; field++)
+			at = strchr(at + 1, ' ');
+		sum += at ? strtol(at, NULL, 10) : 0;
+	}
+	if (list)
+		pclose(list);
+	return sum;
+}
+
+static void test_options(void)
+{
+	const long before = niceness();
+	long now = before;
+	void *state;
+
+	wanted = timeline->wants;
+	state = begin("options");
+	for (int ms = 0; ms < 20000 && now == before; ms += 10) {
+		usleep(10000);
+		now = niceness();
+	}
+	is_int(wanted, timeline->wants, "a timeline wants all its events");
+	ok(now > before || before >= 19, "the thread that writes has a lower priority");
+	timeline->close(state);
+	with_steps = 0;
+	state = begin("options");
+	with_steps = 1;
+	is_int(wanted, timeline->wants & ~(uint32_t)COLL_OBSERVE_STEP, "or all but steps");
+	timeline->close(state);
 }
 
 static void *tell_calls(void *state)
@@ -519,6 +592,7 @@ int main(void)
 	if (!timeline || !mkdtemp(directory))
 		bail_out("%s: %s", path, dlerror());
 	test_events();
+	test_options();
 	test_threads();
 	test_flood();
 	test_lost_ends();

@@ -177,7 +177,8 @@ static void audit_call_event(struct audit *a, const coll_observed_t *e)
 	} else if (!call) {
 		audit_fault(a, e, "no ISSUED before");
 	} else if (e->phase == COLL_OBSERVED_BEGIN) {
-		if (call->begun++ || e->kind != call->kind || e->time_ns < call->issued_ns)
+		if (call->begun++ || e->kind != call->kind || e->time_ns < call->issued_ns ||
+		    e->issued_ns != call->issued_ns)
 			audit_fault(a, e, "a BEGIN that does not fit its ISSUED");
 		call->begin_ns = e->time_ns;
 	} else {
@@ -266,6 +267,8 @@ static coll_result_t audit_open(const coll_observer_host_t *host, void **state, 
 	if (!audit_expand_refuses(host))
 		snprintf(a->fault, sizeof(a->fault), "expand has taken a wrong argument");
 	snprintf(a->host_name, sizeof(a->host_name), "%s", host->host_name);
+	if (!host->option_int(host, "steps"))
+		host->want(host, ~(uint32_t)COLL_OBSERVE_STEP);
 	*state = a;
 	return COLL_SUCCESS;
 }
@@ -316,6 +319,7 @@ static void audit_close(void *state)
 
 static const coll_option_t audit_options[] = {
 	{.key = "file", .fallback = "/dev/null", .type = COLL_OPTION_STRING, .help = "the file"},
+	{.key = "steps", .fallback = "yes", .type = COLL_OPTION_BOOL, .help = "steps, too"},
 };
 
 COLL_OBSERVER_EXPORT const coll_observer_t coll_observer_v1 = {
@@ -326,7 +330,7 @@ COLL_OBSERVER_EXPORT const coll_observer_t coll_observer_v1 = {
 	.version = "1.0",
 	.description = "checks the events that observer.h promises",
 	.options = audit_options,
-	.option_count = 1,
+	.option_count = 2,
 	.option_size = sizeof(coll_option_t),
 	.open = audit_open,
 	.event = audit_event,

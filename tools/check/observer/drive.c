@@ -83,6 +83,14 @@ static coll_result_t drive_expand(const coll_observer_host_t *host, const char *
 	return COLL_ERR_INVALID_ARGUMENT;
 }
 
+/* The table is the kit's copy. */
+static void drive_want(const coll_observer_host_t *host, uint32_t wants)
+{
+	struct drive *d = (struct drive *)(uintptr_t)drive_of(host);
+
+	d->table.wants &= wants;
+}
+
 /* --------------------------------------------------------------------------- states -- */
 
 int drive_open(struct drive *d, struct check_case *c, int rank)
@@ -106,7 +114,8 @@ int drive_open(struct drive *d, struct check_case *c, int rank)
 					 .kind_name = coll_kind_name,
 					 .dtype_name = coll_dtype_name,
 					 .op_name = coll_op_name,
-					 .error_text = coll_error_string};
+					 .error_text = coll_error_string,
+					 .want = drive_want};
 	check_slot(c, 0, "open");
 	code = d->table.open(&d->host, &d->state, &err);
 	check_slot(c, 0, NULL);

@@ -129,8 +129,8 @@ _coll_dump() {
 _coll_metrics() {
     case $2 in
     --output) mapfile -t COMPREPLY < <(compgen -f -- "$1") ;;
-    --interval) ;;
-    *) _coll_jobs "$1" '--output --interval -h --help' ;;
+    --interval | --listen) ;;
+    *) _coll_jobs "$1" '--output --interval --listen -h --help' ;;
     esac
 }
 

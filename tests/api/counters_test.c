@@ -105,7 +105,7 @@ static void unexpected(struct rank *r)
 	enum { BYTES = 1000 };
 	static _Thread_local char bytes[MESSAGES][BYTES];
 	coll_request_t request[MESSAGES];
-	coll_status_t status;
+	coll_status_t status = {.size = sizeof(status)};
 	int32_t found;
 	coll_counters_t c;
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 _Static_assert((int)COLL_COUNTER_BUCKETS == (int)PAGE_BUCKETS, "the program sees all buckets");
+_Static_assert((int)PAGE_RANKS == 1024, "coll.h says of which ranks there are counters");
 
 /* Returns the first row of counters that `kind` asks for, or -1: it is no kind.  *last: becomes the last row. */
 static int counters_rows(int kind, int *last)
@@ -32,6 +33,17 @@ static void counters_add_row(coll_counters_t *sum, const struct page_kind *row)
 		sum->bucket[i] += row->bucket[i];
 }
 
+static void counters_add_peer(coll_counters_t *sum, struct lane *lane)
+{
+	const struct page_peer *peer = counts_peer(lane, sum->rank);
+
+	if (!peer)
+		return;
+	sum->last_waits += peer->last_waits;
+	sum->last_ns += peer->last_ns;
+	sum->behind += peer->behind;
+}
+
 /* The lock is held. */
 static void counters_add_lane(coll_counters_t *sum, struct lane *lane, int first, int last)
 {
@@ -42,9 +54,13 @@ static void counters_add_lane(coll_counters_t *sum, struct lane *lane, int first
 		counters_add_row(sum, &counts->kind[i]);
 	sum->stalls += counts->stalls;
 	sum->staged += counts->staged;
+	sum->staged_bytes += counts->staged_bytes;
 	sum->unexpected += counts->unexpected;
 	sum->unexpected_bytes += counts->unexpected_bytes;
 	sum->unexpected_now += counts->unexpected_now;
+	sum->unexpected_memory += counts->unexpected_memory;
+	sum->unexpected_memory_most += counts->unexpected_memory_most;
+	counters_add_peer(sum, lane);
 }
 
 static int counters_read(struct lane *lane, coll_counters_t *sum)
@@ -57,6 +73,11 @@ static int counters_read(struct lane *lane, coll_counters_t *sum)
 				 "coll_get_counters: out->kind is %d, which is neither COLL_KIND_* "
 				 "nor COLL_COUNT_*",
 				 sum->kind);
+	if (sum->rank < 0 || sum->rank >= lane->comm->nranks)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_get_counters: out->rank is %d, but the communicator has "
+				 "ranks 0 to %d",
+				 sum->rank, lane->comm->nranks - 1);
 	if (!lane->counts)
 		return error_set(COLL_ERR_UNSUPPORTED,
 				 "coll_get_counters: nothing is counted: set the option counters = "
@@ -92,6 +113,8 @@ coll_result_t coll_get_counters(coll_comm_t comm, coll_counters_t *out)
 				 "sizeof(coll_counters_t)");
 	size = out->size < sizeof(sum) ? out->size : sizeof(sum);
 	sum.kind = out->kind;
+	if (size >= offsetof(coll_counters_t, last_waits))
+		sum.rank = out->rank;
 	lane = comm_enter(comm, "coll_get_counters");
 	if (!lane)
 		return error_code();

@@ -75,10 +75,11 @@ static void counts_add_latency(struct lane *lane, int row, uint64_t ns)
 	kind->bucket[bits < PAGE_BUCKETS ? bits : PAGE_BUCKETS - 1]++;
 }
 
-void counts_ended(struct lane *lane, int kind, uint64_t stamp)
+void counts_ended(struct lane *lane, int kind, uint64_t stamp, int32_t last_peer)
 {
 	const int row = counts_row(kind);
 
+	lane->counts_own->last_peer[lane->finished % LOG_RECORDS] = last_peer;
 	if (row)
 		counts_add_latency(lane, row, stamp_ns(stamp, stamp_now()));
 }
@@ -92,6 +93,7 @@ void counts_ended_all(struct lane *lane, uint64_t before)
 		before = call_log_before(lane);
 	while (before++ < lane->finished) {
 		row = counts_row(call_log_slot(lane, before)->kind);
+		lane->counts_own->last_peer[before % LOG_RECORDS] = -1;
 		if (row)
 			counts_add_latency(
 				lane, row,
@@ -107,12 +109,27 @@ void counts_message(struct lane *lane, const struct record *message, uint64_t st
 	counts_add_latency(lane, row, stamp_ns(stamp, stamp_now()));
 }
 
+/* The wait for an operation is over, of which the log has the record. */
+static void counts_add_last(struct lane *lane, uint64_t number, uint64_t ns)
+{
+	const int32_t rank = lane->counts_own->last_peer[number % LOG_RECORDS];
+	struct page_peer *peer =
+		rank < 0 || lane->finished < number ? NULL : counts_peer(lane, rank);
+
+	if (!peer)
+		return;
+	peer->last_waits++;
+	peer->last_ns += ns;
+}
+
 void counts_waited(struct lane *lane, uint64_t number, int row, uint64_t stamp)
 {
 	const struct record *op = call_log_record(lane, number);
+	const uint64_t ns = stamp_ns(stamp, stamp_now());
 
-	lane->counts->kind[op ? counts_row(op->kind) : row].waited_ns +=
-		stamp_ns(stamp, stamp_now());
+	lane->counts->kind[op ? counts_row(op->kind) : row].waited_ns += ns;
+	if (op)
+		counts_add_last(lane, number, ns);
 	counts_refresh(lane);
 }
 
@@ -123,4 +140,6 @@ void counts_refresh(struct lane *lane)
 	lane->counts->unexpected = lane->traffic->match.unexpected_ever;
 	lane->counts->unexpected_bytes = lane->traffic->match.unexpected_bytes;
 	lane->counts->unexpected_now = lane->traffic->match.unexpected_count;
+	lane->counts->unexpected_memory = lane->traffic->match.held;
+	lane->counts->unexpected_memory_most = lane->traffic->match.held_most;
 }

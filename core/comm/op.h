@@ -98,10 +98,11 @@ struct op {
 	struct caller_stream stream;        /* of a call with a stream, over a transport */
 	struct offload *ordered;            /* orders such a call with its stream; else NULL */
 	struct offload *dependencies;       /* whose streams the call waits for before it starts */
-	struct offload *offload;         /* its memory for device buffers, or `ordered`, or NULL */
-	struct order_point awaited;      /* KIND_AWAIT: with a reference */
-	int64_t issued_ns, begin_ns;     /* for observers */
-	uint64_t counted;                /* for counters: the stamp of its issue */
+	struct offload *offload;     /* its memory for device buffers, or `ordered`, or NULL */
+	struct order_point awaited;  /* KIND_AWAIT: with a reference */
+	int64_t issued_ns, begin_ns; /* for observers */
+	uint64_t counted;            /* for counters: the stamp of its issue */
+	int32_t last_peer; /* for counters: of the message that came or left last, or -1 */
 	uint64_t awaited_progress_count; /* progress_count of its context at the last look */
 };
 

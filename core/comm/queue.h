@@ -31,8 +31,10 @@ static inline void queue_append(struct op *op, uint64_t group, int state)
 	op->engine = lane->engine[op->call.engine];
 	op->state = state;
 	*op->logged = op->record;
-	if (__builtin_expect(lane->counts != NULL, 0))
+	if (__builtin_expect(lane->counts != NULL, 0)) {
 		counts_issued(lane, &op->record, &op->counted);
+		op->last_peer = -1;
+	}
 	if (op->collective) {
 		op->seq = op->logged->seq_or_tag = lane->seq++;
 		lane->seen->collectives++;
@@ -65,7 +67,7 @@ static inline void queue_pop(struct op *op)
 	if (op->state == OP_DONE) {
 		lane->finished = op->number;
 		if (__builtin_expect(lane->counts != NULL, 0))
-			counts_ended(lane, op->record.kind, op->counted);
+			counts_ended(lane, op->record.kind, op->counted, op->last_peer);
 		if (lane->order)
 			lane->client->release(lane, op->number);
 		lane->context->sleepers_have_news = 1;

@@ -347,6 +347,8 @@ static void staging_copied(struct op *op, int i)
 {
 	const struct step *step = &op->sched.step[i];
 
+	if (op->lane->counts)
+		op->lane->counts->staged_bytes += step->len;
 	if (op->call.redop.premul_sum && step->kind == STEP_COPY_IN)
 		redop_scale(&op->call.redop, op->base[SCHED_SEND] + step->dst.off,
 			    op->offload->memory + step->dst.off, step->len / op->sched.elem);

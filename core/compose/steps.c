@@ -119,6 +119,7 @@ static int steps_received_rare(struct op *op, const struct recv *recv)
 void steps_received(struct recv *recv)
 {
 	struct op *op = recv->op;
+	int from;
 
 	if (!op) {
 		((struct unordered_recv *)recv)->received(recv);
@@ -126,7 +127,9 @@ void steps_received(struct recv *recv)
 	}
 	if ((recv->status | recv->numbered | op->rests) && !steps_received_rare(op, recv))
 		return;
-	watch_see(op->lane, op->lane->to_comm_rank[recv->peer], op->call.signature.meta, op->seq);
+	from = op->lane->to_comm_rank[recv->peer];
+	watch_see(op->lane, from, op->call.signature.meta, op->seq);
+	op->last_peer = from;
 	steps_finish_step(op, recv->step);
 }
 
@@ -307,6 +310,7 @@ static int steps_reap_sends(struct op *op)
 			continue;
 		}
 		moved = 1;
+		op->last_peer = op->sched.step[i].peer;
 		if (status)
 			op->failed_send = i;
 		else

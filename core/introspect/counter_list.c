@@ -7,11 +7,12 @@
 #include <stddef.h>
 #include <string.h>
 
-#define COUNTER(field, unit, of_kind, grows, text)                                                 \
+#define COUNTER_OF(field, unit, of_kind, of_rank, grows, text)                                     \
 	{                                                                                          \
 		sizeof(coll_counter_info_t), #field, unit, text,                                   \
-			(int32_t)offsetof(coll_counters_t, field), of_kind, grows, 0               \
+			(int32_t)offsetof(coll_counters_t, field), of_kind, grows, 0, of_rank, 0   \
 	}
+#define COUNTER(field, unit, of_kind, grows, text) COUNTER_OF(field, unit, of_kind, 0, grows, text)
 
 static const coll_counter_info_t counter_list[] = {
 	COUNTER(calls, "calls", 1, 1, "calls that were issued"),
@@ -27,6 +28,16 @@ static const coll_counter_info_t counter_list[] = {
 		"messages on the endpoint that came before their receive"),
 	COUNTER(unexpected_bytes, "bytes", 0, 1, "the bytes of these messages"),
 	COUNTER(unexpected_now, "messages", 0, 0, "how many of them wait for their receive now"),
+	COUNTER(unexpected_memory, "bytes", 0, 0, "of memory that hold such messages now"),
+	COUNTER(unexpected_memory_most, "bytes", 0, 1, "the most that there ever were"),
+	COUNTER(staged_bytes, "bytes", 0, 1, "copied between devices and host memory"),
+	COUNTER_OF(last_waits, "waits", 0, 1, 1,
+		   "waits for an operation whose last message came from the rank or left for it"),
+	COUNTER_OF(last_ns, "nanoseconds", 0, 1, 1, "of these waits"),
+	COUNTER_OF(
+		behind, "stalls", 0, 1, 1,
+		"in which the rank had called fewer collectives, or did not answer while its data "
+		"were missing"),
 };
 
 int32_t coll_counter_count(void)

@@ -182,6 +182,8 @@ static void message_copied(struct copy *copy, int code)
 	if (LANE_OBSERVED(m->task.lane, COLL_OBSERVE_COPY))
 		message_tell_copy(m, COLL_OBSERVED_END, code == COPY_LOST ? COLL_ERR_DEVICE : code);
 	m->offload->lost = code == COPY_LOST;
+	if (!code && m->task.lane->counts)
+		m->task.lane->counts->staged_bytes += m->offload->whole.n;
 	if (code)
 		message_end(m, code == COPY_LOST ? COLL_ERR_DEVICE : code, "%s: %s",
 			    comm_own_name(m->task.lane, &name), error_text());

@@ -33,17 +33,17 @@
 #define PAGE_MAGIC "collpage"
 
 enum {
-	PAGE_VERSION = 1,
+	PAGE_VERSION = 2,
 	PAGE_BLOCK = 4096,
 	PAGE_SLOTS = 64,
 	PAGE_AWAITED = 32,   /* ranks that a wait may name */
-	PAGE_RANKS = 1024,   /* ranks whose numbers in the job a slot can tell */
+	PAGE_RANKS = 1024,   /* ranks of which a slot has the number in the job, and counters */
 	PAGE_OBSERVERS = 16, /* observers whose names the head has */
 	PAGE_NAME = 64,
 	PAGE_TEXT = 1024 /* of a failure */
 };
 
-/* --- counters (coll_counters_t in coll/coll.h); all of them only grow, except unexpected_now */
+/* --- counters (coll_counters_t in coll/coll.h); all of them only grow, except unexpected_now and unexpected_memory */
 
 /*
  * Buckets of latencies: bucket b counts the calls that took less than 2^(b + PAGE_BUCKET_FIRST) ns, and no less than half of that
@@ -64,16 +64,29 @@ struct page_kind {
 	uint64_t bucket[PAGE_BUCKETS];
 };
 
+/* What this rank has seen of another rank of the communicator. */
+struct page_peer {
+	/*
+	 * Waits for an operation whose last message came from that rank, or left for that rank after the others had come; and
+	 * how long these waits took.
+	 */
+	uint64_t last_waits, last_ns;
+	uint64_t behind; /* stalls in which that rank was behind: see watch/stall.c */
+};
+
 struct page_counts {
-	uint64_t stalls; /* waits in which nothing moved for `stall_after` */
-	uint64_t staged; /* operations and messages copied through host memory */
+	uint64_t stalls;       /* waits in which nothing moved for `stall_after` */
+	uint64_t staged;       /* operations and messages copied through host memory */
+	uint64_t staged_bytes; /* bytes of these copies, between devices and host memory */
 	/*
 	 * Messages on the endpoint that came before this rank had posted their receive, and the bytes of these messages;
 	 * unexpected_now: how many of these messages still wait for their receive.
 	 */
 	uint64_t unexpected, unexpected_bytes, unexpected_now;
-	uint64_t spare[3];
+	/* Bytes of memory that hold such messages now, and the most that there ever were. */
+	uint64_t unexpected_memory, unexpected_memory_most;
 	struct page_kind kind[PAGE_KINDS];
+	struct page_peer peer[PAGE_RANKS];
 };
 
 /* --- a communicator */

@@ -38,6 +38,7 @@ struct page {
 	dev_t device;
 	ino_t inode;
 	struct page_map *map;
+	_Atomic uint32_t refused; /* communicators that have got no slot */
 	uint64_t
 		taken; /* a bit for each slot.  The slots themselves may be holes, which nobody may even read */
 	char path[PAGE_PATH + 128];
@@ -386,17 +387,20 @@ static struct page_comm *page_claim_slot(struct page *page, uint32_t parts)
 struct page_comm *page_take_slot(struct page *page, uint32_t parts)
 {
 	CANCEL_OFF;
-	struct page_comm *slot;
+	struct page_comm *slot = NULL;
 
-	if (!clock_lock_within(&pages.lock, PAGE_LOCK_MS)) {
+	if (clock_lock_within(&pages.lock, PAGE_LOCK_MS)) {
+		slot = page_claim_slot(page, parts);
+		pthread_mutex_unlock(&pages.lock);
+	} else {
 		error_set(COLL_ERR_SYSTEM, "another thread has left the library with the pages");
-		return NULL;
 	}
-	slot = page_claim_slot(page, parts);
-	pthread_mutex_unlock(&pages.lock);
-	if (!slot)
-		atomic_fetch_add(&page_head(page)->more, 1);
-	return slot;
+	if (slot)
+		return slot;
+	atomic_fetch_add(&page_head(page)->more, 1);
+	if (atomic_fetch_add(&page->refused, 1))
+		error_set(COLL_ERR_SYSTEM, "%s", "");
+	return NULL;
 }
 
 void page_publish_slot(struct page_comm *slot)

@@ -31,7 +31,7 @@ struct page_head *page_head(struct page *page);
 
 /*
  * Returns a slot, zeroed, with the blocks of these parts; NULL with error_text(): no slot is free, or the file system is full.
- * Readers pass over the slot until page_publish_slot.
+ * The text is "" if the page has refused a slot before.  Readers pass over the slot until page_publish_slot.
  */
 struct page_comm *page_take_slot(struct page *page, uint32_t parts);
 /* Shows readers the slot, which the caller has filled. */

@@ -38,10 +38,17 @@ void match_free(struct match *m)
 	unordered_free(&m->unordered_unexpected);
 }
 
+/* The memory that holds a message. */
+static uint64_t match_memory(const struct unexpected *e)
+{
+	return sizeof(*e) + e->header.len;
+}
+
 static void match_discard(struct match *m, struct unexpected *e)
 {
+	m->held -= match_memory(e);
 	free(e->unordered);
-	store_give(&m->store, e, sizeof(*e) + e->header.len);
+	store_give(&m->store, e, match_memory(e));
 }
 
 static inline void match_finish(struct match *m, struct recv *recv, int status)
@@ -422,8 +429,10 @@ struct unexpected *match_take(struct match *m, uint64_t tag)
 
 	while (e && (!e->complete || e->header.tag != tag))
 		e = e->next;
-	if (e)
-		match_unlink_unexpected(m, e);
+	if (!e)
+		return NULL;
+	match_unlink_unexpected(m, e);
+	m->held -= match_memory(e);
 	return e;
 }
 
@@ -439,6 +448,14 @@ static int match_index_unordered(struct match *m, struct unexpected *e)
 	return e->unordered != NULL;
 }
 
+/* The memory is held from now on. */
+static void match_hold(struct match *m, const struct unexpected *e)
+{
+	m->held += match_memory(e);
+	if (m->held > m->held_most)
+		m->held_most = m->held;
+}
+
 /* Stores an unexpected message. */
 static int match_store(struct match *m, uint32_t peer, const coll_header_t *h, coll_sink_t *sink)
 {
@@ -452,6 +469,7 @@ static int match_store(struct match *m, uint32_t peer, const coll_header_t *h, c
 		return m->no_memory(m->context, peer, h);
 	bucket = match_bucket(h->tag);
 	*e = (struct unexpected){.header = *h, .peer = peer, .prev = m->unexpected_last[bucket]};
+	match_hold(m, e);
 	if (match_is_unordered(h->tag) && !match_index_unordered(m, e)) {
 		match_discard(m, e);
 		return m->no_memory(m->context, peer, h);
@@ -508,6 +526,7 @@ static void match_refuse(struct match *m, uint32_t peer, coll_sink_t *sink)
 	if (!e)
 		return;
 	*e = (struct unexpected){.next = m->partial, .peer = peer, .dropped = 1};
+	match_hold(m, e);
 	m->partial = e;
 	sink->cookie = (uint64_t)(uintptr_t)e | COOKIE_UNEXPECTED;
 }

@@ -61,8 +61,10 @@ static void seen_take_slot(struct lane *lane)
 {
 	lane->slot = page_take_slot(lane->page, seen_has_own_numbers(lane) ? PAGE_PART_WORLD : 0);
 	if (!lane->slot) {
-		log_info("rank %d: a communicator has no place in the page for `coll top`: %s",
-			 lane->context->rank, error_text());
+		if (error_text()[0])
+			log_info("rank %d: a communicator has no place in the page for `coll "
+				 "top`: %s; of later ones the log says nothing",
+				 lane->context->rank, error_text());
 		return;
 	}
 	free(lane->seen);

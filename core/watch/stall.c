@@ -256,9 +256,33 @@ int64_t stall_slice(struct stall *stall, const struct lane *lane)
 	return until < 0 ? 0 : until < most ? until : most;
 }
 
+/*
+ * Counts the ranks that are behind: that have called fewer collectives by their answer, or that do not answer while their data
+ * are missing.
+ */
+static void stall_count_behind(struct lane *lane)
+{
+	uint8_t *awaited = calloc((size_t)lane->comm->nranks, 1);
+	struct page_peer *peer;
+
+	if (awaited)
+		(void)stall_mark_awaited(lane, awaited);
+	for (int r = 0; awaited && r < lane->comm->nranks; r++) {
+		const int silent = lane->watch->rank[r].answered == ANSWERED_NOT;
+
+		peer = counts_peer(lane, r);
+		if (peer && (silent && !lane->native ? awaited[r] : stall_is_behind(lane, r)))
+			peer->behind++;
+	}
+	free(awaited);
+}
+
 /* The answers have come, or are missing. */
 static int stall_conclude(struct stall *stall, struct lane *lane, int64_t idle)
 {
+	/* A stall counts once, however long it lasts. */
+	if (lane->counts && stall->next_us == stall_first_us(lane) && report_can_ask(lane))
+		stall_count_behind(lane);
 	if (idle >= lane->comm->timeout_us) {
 		stall_time_out(lane, idle);
 		return 1;

@@ -128,18 +128,23 @@ void stall_list_silent(const struct lane *lane, char *text, size_t size)
 	stall_list_ranks(lane, stall_is_silent, NULL, text, size);
 }
 
-static int stall_is_behind(const struct lane *lane, int rank, const uint8_t *marks)
+int stall_is_behind(const struct lane *lane, int rank)
 {
 	const struct report *report = watch_report(lane, rank);
 
-	(void)marks;
 	return rank != lane->comm->rank &&
 	       (!report || (int32_t)(report->here.number - lane->seq) < 0);
 }
 
+static int stall_lists_behind(const struct lane *lane, int rank, const uint8_t *marks)
+{
+	(void)marks;
+	return stall_is_behind(lane, rank);
+}
+
 void stall_list_behind(const struct lane *lane, char *text, size_t size)
 {
-	stall_list_ranks(lane, stall_is_behind, NULL, text, size);
+	stall_list_ranks(lane, stall_lists_behind, NULL, text, size);
 }
 
 void stall_describe_awaited(const struct lane *lane, char *text, size_t size)

@@ -22,6 +22,8 @@ int stall_mark_awaited(const struct lane *lane, uint8_t *from);
 void stall_list_silent(const struct lane *lane, char *text, size_t size);
 /* Writes the ranks for which an operation still waits: "rank 1, 4", "any rank" or "none". */
 void stall_describe_awaited(const struct lane *lane, char *text, size_t size);
+/* Has the rank called fewer collectives than this one, or not said how many? */
+int stall_is_behind(const struct lane *lane, int rank);
 /* Writes "rank 1, 4": the ranks without an answer, or behind this rank in collectives of the backend's own; or "none". */
 void stall_list_behind(const struct lane *lane, char *text, size_t size);
 /* Do both lanes take host memory?  Then the words name who does a call instead of the kind of memory. */

@@ -624,7 +624,7 @@ enum {
 
 enum { COLL_COUNTER_BUCKETS = 32 };
 
-/* Counters of a communicator on this rank.  The caller sets size and kind. */
+/* Counters of a communicator on this rank.  The caller sets size, kind and rank. */
 typedef struct coll_counters {
 	uint64_t size; /* sizeof(coll_counters_t) of the program */
 	int32_t kind; /* COLL_KIND_* or COLL_COUNT_*: the calls that the fields up to bucket count */
@@ -651,18 +651,50 @@ typedef struct coll_counters {
 
 	/* --- of the endpoint, which communicators share: messages that came before their receive */
 
-	uint64_t unexpected;       /* such messages */
-	uint64_t unexpected_bytes; /* their bytes */
-	uint64_t unexpected_now;   /* how many of them wait for their receive now */
+	uint64_t unexpected;             /* such messages */
+	uint64_t unexpected_bytes;       /* their bytes */
+	uint64_t unexpected_now;         /* how many of them wait for their receive now */
+	uint64_t unexpected_memory;      /* bytes of memory that hold such messages now */
+	uint64_t unexpected_memory_most; /* the most such bytes that there ever were */
+
+	/* --- of the communicator */
+
+	uint64_t staged_bytes; /* bytes that were copied between devices and host memory */
+
+	/* --- of the rank that the caller names */
+
+	int32_t rank; /* of the communicator; the caller sets it, 0 for the first rank */
+	int32_t reserved2;
+	uint64_t last_waits; /* waits that this rank ended as the last one: see coll_get_counters */
+	uint64_t last_ns;    /* nanoseconds of these waits */
+	uint64_t behind;     /* stalls in which this rank was behind: see coll_get_counters */
 } coll_counters_t;
 
 /*
  * Reads the counters of a communicator, with the option counters = yes (COLL_COUNTERS=yes).
  *
- * out       The caller sets size and kind; the library fills in the rest.  The counters begin at 0 with the
- *           communicator and only grow, but for unexpected_now.  introspect.h has their names and units.
+ * out       The caller sets size, kind and rank; the library fills in the rest.  The counters begin at 0 with
+ *           the communicator and only grow, but for unexpected_now and unexpected_memory.  introspect.h has
+ *           their names and units.
+ *
+ * last_waits and last_ns count the waits of this rank's threads for operations that libcoll composes of
+ * messages.  A wait counts for the rank of the message that came last for the operation, or that was sent
+ * last, if its bytes left after that.  In a ring or a tree that rank may itself have waited for another
+ * rank: a rank that comes late to its calls is the rank for which others waited long, and which has waited
+ * little itself.  Waits for operations that a backend does whole (nccl, mpi, ucc), and for coll_irecv, whose
+ * source the program names, count for no rank.
+ *
+ * behind counts, over all backends, what the ranks answer when they are asked after the time of the option
+ * stall_after: this rank has called fewer collectives than the rank that waits, or it does not answer and
+ * its data are missing.
+ *
+ * No counter is about retries, since libcoll retries nothing once the communicator is made: a connection
+ * that ends is a failure, and what TCP or UCX repeat below is in the counters of the system or of UCX.
+ *
+ * Limits    The first 1,024 ranks of a communicator have last_waits, last_ns and behind; they are 0 for the
+ *           others.
  * Threads   Any thread may call it, beside calls of other threads.  It does not block.
- * Errors    COLL_ERR_UNSUPPORTED: the option is off.  COLL_ERR_INVALID_ARGUMENT: size or kind is wrong.
+ * Errors    COLL_ERR_UNSUPPORTED: the option is off.  COLL_ERR_INVALID_ARGUMENT: size, kind or rank is wrong.
  */
 COLL_API coll_result_t coll_get_counters(coll_comm_t comm, coll_counters_t *out);
 

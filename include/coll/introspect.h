@@ -372,6 +372,8 @@ typedef struct coll_counter_info {
 	int32_t of_kind;  /* 1: of the calls of a kind; 0: of the communicator */
 	int32_t grows;    /* 1: it only grows; 0: it also falls */
 	int32_t reserved;
+	int32_t of_rank; /* 1: of the rank coll_counters_t.rank, as seen by this rank */
+	int32_t reserved2;
 } coll_counter_info_t;
 
 /* Returns the number of counters but the buckets. */

@@ -64,6 +64,79 @@ static void waits(struct rank *r)
 		rank_fail(r, "other waits %llu ns", (unsigned long long)c.waited_ns);
 }
 
+static coll_counters_t counters_of(struct rank *r, int rank)
+{
+	coll_counters_t c = {.size = sizeof(c), .rank = rank};
+
+	rank_did(r, coll_get_counters(r->comm, &c), "get_counters");
+	return c;
+}
+
+/* Rank 1 comes last to a call, and late enough to be asked where it is. */
+static void came_last(struct rank *r)
+{
+	const coll_counters_t before = counters_of(r, 1);
+	coll_counters_t c;
+	int32_t x = 1;
+
+	if (r->rank == 1)
+		ranks_sleep(0.4);
+	rank_did(r, coll_broadcast(&x, &x, 1, COLL_INT32, 1, r->comm, NULL), "broadcast");
+	rank_did(r, coll_sync(r->comm), "sync");
+	c = counters_of(r, 1);
+	if (r->rank == 0) {
+		if (c.last_waits <= before.last_waits || c.last_ns < before.last_ns + 200000000)
+			rank_fail(r, "rank 1 has ended %llu waits of %llu ns",
+				  (unsigned long long)(c.last_waits - before.last_waits),
+				  (unsigned long long)(c.last_ns - before.last_ns));
+		if (c.stalls <= before.stalls || c.behind <= before.behind)
+			rank_fail(r, "of %llu stalls rank 1 was behind in %llu",
+				  (unsigned long long)(c.stalls - before.stalls),
+				  (unsigned long long)(c.behind - before.behind));
+	}
+	c = counters_of(r, r->rank);
+	rank_has(r, c.last_waits, 0, "waits that this rank has ended itself");
+	rank_has(r, c.behind, 0, "stalls in which this rank was behind itself");
+}
+
+/* Rank 1 sends messages, and rank 0 posts no receive before they are here. */
+static void unexpected(struct rank *r)
+{
+	enum { BYTES = 1000 };
+	static _Thread_local char bytes[MESSAGES][BYTES];
+	coll_request_t request[MESSAGES];
+	coll_status_t status = {.size = sizeof(status)};
+	int32_t found;
+	coll_counters_t c;
+
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	c = counters(r, COLL_COUNT_ALL);
+	for (int i = 0; i < MESSAGES && r->rank == 1; i++)
+		rank_did(r, coll_isend(bytes[i], BYTES, COLL_INT8, 0, i, r->comm, &request[i]),
+			 "isend");
+	while (r->rank == 0 && c.unexpected_now < MESSAGES &&
+	       rank_did(r, coll_iprobe(1, MESSAGES - 1, r->comm, &found, &status), "iprobe"))
+		c = counters(r, COLL_COUNT_ALL);
+	if (r->rank == 0 &&
+	    (c.unexpected_memory < MESSAGES * BYTES || c.unexpected_memory > 2 * MESSAGES * BYTES ||
+	     c.unexpected_memory_most < c.unexpected_memory))
+		rank_fail(r, "%llu bytes hold %d messages, at most %llu",
+			  (unsigned long long)c.unexpected_memory, MESSAGES,
+			  (unsigned long long)c.unexpected_memory_most);
+	for (int i = 0; i < MESSAGES; i++) {
+		if (r->rank == 0)
+			rank_did(r,
+				 coll_irecv(bytes[i], BYTES, COLL_INT8, 1, i, r->comm, &request[i]),
+				 "irecv");
+		rank_did(r, coll_wait(request[i]), "wait");
+	}
+	c = counters(r, COLL_COUNT_ALL);
+	if (r->rank == 0 && c.unexpected_memory >= MESSAGES * BYTES)
+		rank_fail(r, "%llu bytes hold nothing", (unsigned long long)c.unexpected_memory);
+	if (r->rank == 0 && c.unexpected_memory_most < MESSAGES * BYTES)
+		rank_fail(r, "the most memory is forgotten");
+}
+
 static void messages(struct rank *r)
 {
 	coll_request_t request[2];
@@ -147,6 +220,11 @@ static void refused(struct rank *r)
 	rank_has(r, (uint64_t)coll_get_counters(r->comm, &c), COLL_ERR_INVALID_ARGUMENT,
 		 "another kind");
 	c.kind = COLL_COUNT_ALL;
+	for (int i = 0; i < 2; i++) {
+		c.rank = i ? 2 : -1;
+		rank_has(r, (uint64_t)coll_get_counters(r->comm, &c), COLL_ERR_INVALID_ARGUMENT,
+			 "a rank that is none");
+	}
 	c.size = 8;
 	rank_has(r, (uint64_t)coll_get_counters(r->comm, &c), COLL_ERR_INVALID_ARGUMENT,
 		 "a small size");
@@ -169,13 +247,17 @@ static void off(struct rank *r)
 static void test_names(void)
 {
 	coll_counter_info_t info = {.size = sizeof(info)};
-	int all = 1;
+	int all = 1, of_rank = 0;
 
-	for (int32_t i = 0; i < coll_counter_count(); i++)
+	for (int32_t i = 0; i < coll_counter_count(); i++) {
 		all &= coll_counter_describe(i, &info) == COLL_SUCCESS && info.name[0] &&
 		       info.unit[0] && info.help[0] && info.offset >= 16 &&
-		       (size_t)info.offset < sizeof(coll_counters_t);
+		       (size_t)info.offset < sizeof(coll_counters_t) &&
+		       !(info.of_rank && info.of_kind);
+		of_rank += info.of_rank;
+	}
 	ok(all, "each counter has a name, a unit and a place");
+	is_int(of_rank, 3, "three of them are about a rank");
 	is_int(coll_counter_describe(coll_counter_count(), &info), COLL_ERR_INVALID_ARGUMENT,
 	       "there are no others");
 }
@@ -191,6 +273,12 @@ int main(void)
 		ranks_ok(&job, "%s: calls are counted", backends[i]);
 		job.fn = waits;
 		ranks_ok(&job, "%s: waits count where they belong", backends[i]);
+		setenv("COLL_STALL_AFTER", "100ms", 1);
+		job.fn = came_last;
+		ranks_ok(&job, "%s: who came last", backends[i]);
+		unsetenv("COLL_STALL_AFTER");
+		job.fn = unexpected;
+		ranks_ok(&job, "%s: memory of unexpected messages", backends[i]);
 		job.fn = counted_again;
 		ranks_ok(&job, "%s: a second communicator begins at 0", backends[i]);
 		job.fn = refused;

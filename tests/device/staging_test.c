@@ -260,6 +260,44 @@ static void test_copies(void)
 			 tallies[i].what);
 }
 
+enum { COUNTED = 1000 };
+
+static coll_counters_t counters(struct rank *r)
+{
+	coll_counters_t c = {.size = sizeof(c)};
+
+	rank_did(r, coll_get_counters(r->comm, &c), "get_counters");
+	return c;
+}
+
+/* A call copies its input and its result, and a message its bytes. */
+static void count_bytes(struct rank *r)
+{
+	char *in = device_new(0, COUNTED, 0), *out = device_new(0, COUNTED, 0);
+	coll_counters_t before = counters(r), c;
+	coll_request_t request;
+
+	rank_did(r, coll_allreduce(in, out, COUNTED, COLL_UINT8, COLL_MAX, r->comm, NULL),
+		 "allreduce");
+	rank_did(r, coll_sync(r->comm), "sync");
+	c = counters(r);
+	if (c.staged != before.staged + 1 || c.staged_bytes != before.staged_bytes + 2 * COUNTED)
+		rank_fail(r, "an allreduce has staged %llu bytes",
+			  (unsigned long long)(c.staged_bytes - before.staged_bytes));
+	before = c;
+	rank_did(r,
+		 r->rank ? coll_isend(in, COUNTED, COLL_UINT8, 0, 1, r->comm, &request)
+			 : coll_irecv(out, COUNTED, COLL_UINT8, 1, 1, r->comm, &request),
+		 "a message");
+	rank_did(r, coll_wait(request), "wait");
+	c = counters(r);
+	if (c.staged != before.staged + 1 || c.staged_bytes != before.staged_bytes + COUNTED)
+		rank_fail(r, "a message has staged %llu bytes",
+			  (unsigned long long)(c.staged_bytes - before.staged_bytes));
+	device_free(0, in);
+	device_free(0, out);
+}
+
 /* ------------------------------------------------------------------------- gaps -- */
 
 /* The blocks lie in separate allocations, so that a copy across the gap between them fails. */
@@ -381,6 +419,9 @@ int main(void)
 	test_algorithms();
 	ranks_ok(&(struct ranks_job){"simulated", 3, 0, made_here, NULL}, "operations made here");
 	test_copies();
+	setenv("COLL_COUNTERS", "yes", 1);
+	ranks_ok(&(struct ranks_job){"simulated", 2, 0, count_bytes, NULL}, "bytes are counted");
+	unsetenv("COLL_COUNTERS");
 	ranks_ok(&(struct ranks_job){"simulated", 2, 0, far_apart, NULL}, "gaps");
 	ranks_ok(&(struct ranks_job){"simulated", 2, 0, with_context, NULL}, "contexts");
 	setenv("STANDIN_CUDA_DELAY_US", "40000", 1);

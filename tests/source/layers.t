@@ -124,6 +124,8 @@ shared="$shared lib/json.c:base/json_text.h oracle/call.c:base/tables.h oracle/f
 shared="$shared lib/kinds.c:base/tables.h check/observer/drive.c:base/path_pattern.h"
 # `coll top` and `coll dump` read pages as the core writes them.
 shared="$shared top/job.h:page/page_read.h top/source.h:page/page_read.h top/source.h:serve/fetch.h top/source.c:base/error.h top/metrics.c:base/json_text.h top/dump.c:page/rows.h top/dump.c:base/kind.h"
+# `coll metrics --listen` listens as the core does.
+shared="$shared top/listen.c:base/error.h top/listen.c:socket/socket.h"
 none "the folders of tools/ use each other in the order of tools/README.md" "$(folders_of tools "$shared")"
 
 # example LINE: prints the faults of a small tree in the right order, with one further line of

@@ -183,61 +183,6 @@ finish
 timeout 60 "$coll" top --once >"$dir/out" 2>"$dir/err"
 is "the next look removes the page of a job that is over" "$(ls "$pages")" ""
 
-# ---------------------------------------------------------------------------- metrics
-
-# format FILE: prints the lines that are not in the text format of Prometheus, families in two places, and buckets that fall.
-format() {
-    awk -F'[{ ]' '
-        /^# (HELP|TYPE) coll_[a-z_]+ / { if ($3 != family && $3 in seen) print "again: " $0; family = $3; seen[family]; next }
-        !/^coll_[a-z_]+\{([a-z]+="([^"\\]|\\.)*",?)+\} ([0-9.e+-]+|NaN)$/ { print "form: " $0; next }
-        { name = $1; sub(/_(bucket|sum|count)$/, "", name); if (name != family && $1 != family) print "family: " $0 }
-        /_bucket/ { series = $0; sub(/,le=.*/, "", series); if (series == last && $NF + 0 < value) print "falls: " $0
-            last = series; value = $NF + 0 }' "$1"
-}
-
-start env COLL_COUNTERS=yes "$coll" run -n 3 -b tcp "$rank" late "$dir/go"
-sees "a job with counters" '^\* +1 .* outside .* collective 100'
-timeout 60 "$coll" metrics >"$dir/metrics" 2>"$dir/err"
-is "coll metrics" $? 0
-none "in the text format of Prometheus" "$(format "$dir/metrics")"
-if command -v promtool >/dev/null; then
-    check "which promtool accepts" sh -c 'promtool check metrics <"$1"' sh "$dir/metrics"
-elif python3 -c 'import prometheus_client' 2>/dev/null; then
-    check "which its client library reads" python3 -c 'import sys
-from prometheus_client.parser import text_string_to_metric_families as parse
-assert len(list(parse(open(sys.argv[1]).read()))) > 5' "$dir/metrics"
-else
-    skip "which promtool accepts" "neither promtool nor prometheus_client"
-fi
-has "calls of a rank" "$dir/metrics" '^coll_calls_total\{job="[0-9a-f]{16}",program="top_rank",host=".*",rank="0",comm="0",backend="tcp",kind="allreduce"\} 101$'
-has "their bytes" "$dir/metrics" '^coll_bytes_total\{.*rank="1",.*kind="allreduce"\} 400$'
-has "the histogram" "$dir/metrics" '^coll_latency_seconds_bucket\{.*rank="2",.*kind="allreduce",le="\+Inf"\} 100$'
-has "the wait of a rank" "$dir/metrics" '^coll_waiting_seconds\{.*rank="0",.*\} [0-9.]*[1-9]'
-check "to a file" timeout 60 "$coll" metrics --output "$dir/coll.prom"
-none "the file has the format too" "$(format "$dir/coll.prom")"
-is "and nothing is left beside it" "$(ls "$dir" | grep -c tmp)" 0
-timeout 60 "$coll" metrics --output "$dir/none/coll.prom" >"$dir/out" 2>"$dir/err"
-is "a file that cannot be written" $? 1
-if [ -c /dev/full ]; then
-    timeout 60 "$coll" metrics >/dev/full 2>"$dir/err"
-    is "a full standard output" $? 1
-    has "is named" "$dir/err" "cannot write 'the standard output'"
-else
-    skip "a full standard output" "no /dev/full"
-fi
-timeout 60 "$coll" metrics --output "$dir/later/coll.prom" --interval 0.05 >"$dir/out" 2>"$dir/err" &
-metrics=$!
-tries=0
-while ! grep -q 'cannot write' "$dir/err" && [ $tries -lt 300 ]; do tries=$((tries + 1)); sleep 0.1; done
-mkdir "$dir/later"
-while [ ! -s "$dir/later/coll.prom" ] && [ $tries -lt 300 ]; do tries=$((tries + 1)); sleep 0.1; done
-check "with an interval a write that fails is tried again" [ -s "$dir/later/coll.prom" ]
-is "and has one message" "$(grep -c 'cannot write' "$dir/err")" 1
-kill "$metrics"
-wait "$metrics"
-is "a signal ends it, and leaves no file beside" "$(ls "$dir/later")" coll.prom
-finish
-
 # --------------------------------------------------------------------- a rank in an observer
 
 # The observer sleeps for seconds in each event.
@@ -264,21 +209,5 @@ start env COLL_PAGE=no "$coll" run -n 2 -b tcp "$rank" late "$dir/go"
 sleep 0.3
 is "with page = no there is none" "$(ls "$pages")" ""
 finish
-if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
-    touch "$dir/go"
-    check "a job runs where no directory can be made" unshare -m sh -c '
-        mount -t tmpfs -o ro none /dev/shm && mkdir -p /run/user/0 && mount -t tmpfs -o ro none /run/user &&
-        XDG_RUNTIME_DIR=/nowhere COLL_LOG=info "$@" >/tmp/coll-top.$$ 2>&1; status=$?
-        grep -q "keeps no page" /tmp/coll-top.$$ || status=1; rm -f /tmp/coll-top.$$; exit $status' \
-        sh "$coll" run -n 2 -b tcp "$rank" late /
-    check "and where the directory is full" unshare -m sh -c '
-        mount -t tmpfs -o ro none /dev/shm && mkdir -p /run/user/0 &&
-        mount -t tmpfs -o size=4k,mode=700 none /run/user &&
-        XDG_RUNTIME_DIR=/run/user COLL_LOG=info "$@" >/tmp/coll-top.$$ 2>&1; status=$?
-        grep -q "no place in the page.*No space left" /tmp/coll-top.$$ || status=1; rm -f /tmp/coll-top.$$; exit $status' \
-        sh "$coll" run -n 2 -b tcp "$rank" late /
-else
-    skip "a job runs where no directory can be made" "only root can mount"
-fi
 
 done_testing

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * top_rank.c - a rank of a job for top.t: makes calls, and then does what its first argument says.
+ * top_rank.c - a rank of a job for top.t and metrics.t: makes calls, and then does what its first argument says.
  *
  *   late FILE    rank 1 makes its next call when the file exists
  *   recv FILE    the same, and rank 0 waits for a message of rank 1 meanwhile
  *   poll FILE    late, and the others ask by coll_test whether their call is done
  *   some FILE    late, and rank 0 waits for a message of rank 1 in coll_wait_some
  *   messages FILE  ranks 0 and 2 exchange more messages than the log has records, then all are late
+ *   behind FILE  rank 1 is late for five further calls, half a second each; all ranks stay until the file exists
+ *   many FILE    late, after calls on many communicators
  *   fail FILE    rank 1 never makes it; all ranks stay until the file exists
  *   threads FILE late, with three ranks that are threads of this process
  */
@@ -18,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CALLS = 100, MESSAGES = 80, RANKS = 3, PATIENCE_S = 120 };
+enum { CALLS = 100, MESSAGES = 80, RANKS = 3, MANY = 30, BEHIND = 5, PATIENCE_S = 120 };
 
 static const char *mode, *file;
 static coll_comm_t comms[RANKS];
@@ -53,6 +55,35 @@ static int messages(coll_comm_t comm, int rank)
 		code = rank ? coll_recv(&x, 1, COLL_FLOAT64, 0, i, comm, NULL)
 			    : coll_send(&x, 1, COLL_FLOAT64, 2, i, comm, NULL);
 	return code ? code : coll_sync(comm);
+}
+
+static int behind(coll_comm_t comm, int rank)
+{
+	const struct timespec nap = {.tv_nsec = 500000000};
+	float x = 1, y;
+	int code = 0;
+
+	for (int i = 0; i < BEHIND && !code; i++) {
+		if (rank == 1)
+			nanosleep(&nap, NULL);
+		code = coll_allreduce(&x, &y, 1, COLL_FLOAT32, COLL_SUM, comm, NULL);
+		code = code ? code : coll_sync(comm);
+	}
+	return code;
+}
+
+/* The communicators end with the process. */
+static int many(coll_comm_t comm)
+{
+	coll_comm_t dup;
+	int code = 0;
+
+	for (int i = 0; i < MANY && !code; i++) {
+		code = coll_comm_dup(comm, &dup);
+		code = code ? code : calls(dup);
+		code = code ? code : coll_barrier(dup);
+	}
+	return code;
 }
 
 /* Rank 0 waits for one of two messages. */
@@ -116,7 +147,11 @@ static void *run_rank(void *arg)
 	code = code ? code : calls(comm);
 	if (!code && strcmp(mode, "messages") == 0)
 		code = messages(comm, rank);
-	if (!code && (rank == 1 || strcmp(mode, "messages") == 0))
+	if (!code && strcmp(mode, "behind") == 0)
+		code = behind(comm, rank);
+	if (!code && strcmp(mode, "many") == 0)
+		code = many(comm);
+	if (!code && (rank == 1 || strcmp(mode, "messages") == 0 || strcmp(mode, "behind") == 0))
 		await_file();
 	if (!code && (rank != 1 || strcmp(mode, "fail") != 0))
 		code = last_call(comm, rank);

@@ -38,6 +38,7 @@ wait
 job again env COLL_BACKEND=tcp "$coll" run -n 2 "$traced" again &
 job threads env COLL_BACKEND=tcp "$coll" run -n 2 "$traced" threads &
 job closed env COLL_BACKEND=tcp "$coll" run -n 2 "$traced" closed &
+job overlap env COLL_BACKEND=tcp "$coll" run -n 2 --no-prefix "$build/tests/examples/overlap" --host 1 --kib 1024 &
 job simulated env COLL_BACKEND=simulated "$coll" perf --in-process 4 -n 5 -w 1 -s 8,64K allreduce &
 wait
 
@@ -122,6 +123,16 @@ has "and the failure" report '^  rank 0, 2, 3 after [0-9.]+ s: rank 1 was lost: 
 has "also as JSON" report.json '"text": "rank 1 was lost: '
 is "which says who has not begun the last call" "$(get report.json first_not_done -1 missing)" 1
 has "and the rank without an end" err "timeline of rank 1 has no end"
+
+# ---- computation and communication at once ----
+take overlap
+cd "$dir/overlap" || exit 1
+is "the example of overlap ends well" "$status" 0
+check "its files are merged" "$coll" trace merge job.0.json job.1.json -o merged.json
+check "into a file in the format" look events merged.json
+check "which shows that data move while the program computes" look together merged.json 0.1
+check "a job whose ranks wait for each call" "$coll" trace merge "$dir"/late/job.?.json -o late.json
+check "shows no such thing" sh -c '! "$@" 2>/dev/null' sh python3 "$src/tests/tools/trace_check.py" together late.json 0.1
 
 # ---- other ends ----
 take exit

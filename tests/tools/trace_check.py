@@ -3,6 +3,7 @@
 
   events FILE...            the Trace Event Format, "Trace Event Format" of the Chromium project; --open: things may be under way
   rows FILE                 the names of the rows
+  together FILE SHARE       on each rank calls are under way while no thread waits, for this share of their time, and bytes move then
   goal FILE                 the grammar of LogGOPSim's txt2bin; each message has both ends, and the schedule runs to its end
   chakra FILE               nodes of et_def.proto in protobuf's JSON form
   shift FILE SECONDS OUT    the timeline as on a host whose clock is ahead
@@ -46,6 +47,8 @@ def check_event(e, last, rows, flows):
         need(e["s"] in ("g", "p", "t") and e["name"], "instant %s", e)
     else:
         need(rows.get(key) is not None, "an arrow without a slice: %s", e)
+        need(e["name"] and e["cat"] and isinstance(e["id"], str), "arrow %s", e)
+        need(e["ph"] == "s" or e["bp"] == "e", "an arrow to the next slice: %s", e)
         flows[e["id"]][e["ph"]] += 1
 
 
@@ -72,6 +75,30 @@ def rows(path):
         for e in json.load(f):
             if e["ph"] == "M" and e["name"] in ("thread_name", "process_name"):
                 print(e["args"]["name"])
+
+
+def together(path, share):
+    is_open, row, busy, free, moved = defaultdict(Counter), {}, Counter(), Counter(), Counter()
+    last = {}
+    with open(path) as f:
+        document = [e for e in json.load(f) if e["ph"] in "BE"]
+    for e in sorted(document, key=lambda e: e["ts"]):
+        rank, key = e["pid"], (e["pid"], e["tid"])
+        if is_open[rank]["call"]:
+            busy[rank] += e["ts"] - last[rank]
+            free[rank] += 0 if is_open[rank]["wait"] else e["ts"] - last[rank]
+        last[rank] = e["ts"]
+        if e["ph"] == "B":
+            row[key] = e
+            is_open[rank][e["cat"]] += 1
+            continue
+        begin = row.pop(key)
+        is_open[rank][begin["cat"]] -= 1
+        moved[rank] += begin["cat"] == "step" and begin["args"]["bytes"] > 0 and not is_open[rank]["wait"]
+    need(busy, "no calls")
+    for rank in busy:
+        need(free[rank] >= share * busy[rank] and moved[rank], "rank %d: in %.0f of %.0f us of its calls no thread waited, "
+             "and %d steps ended then", rank, free[rank], busy[rank], moved[rank])
 
 
 # ---- GOAL ----
@@ -211,6 +238,8 @@ def get(path, keys):
 what, rest = sys.argv[1], sys.argv[2:]
 if what == "events":
     events([p for p in rest if p != "--open"], "--open" in rest)
+elif what == "together":
+    together(rest[0], float(rest[1]))
 elif what == "shift":
     shift(rest[0], float(rest[1]), rest[2])
 elif what == "get":

@@ -134,8 +134,8 @@ _coll_dump() {
 _coll_metrics() {
     case $2 in
     --output | --key-file) mapfile -t COMPREPLY < <(compgen -f -- "$1") ;;
-    --interval | --job) ;;
-    *) _coll_jobs "$1" '--output --interval --job --key-file -h --help' ;;
+    --interval | --listen | --job) ;;
+    *) _coll_jobs "$1" '--output --interval --listen --job --key-file -h --help' ;;
     esac
 }
 

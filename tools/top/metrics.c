@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "base/json_text.h"
 #include "top/job.h"
+#include "top/listen.h"
 #include "top/show.h"
 #include "top/top.h"
 
@@ -27,50 +28,85 @@ static const char metrics_help[] =
 	"      --output FILE   write to a file, for node_exporter's textfile collector: to a\n"
 	"                      temporary name beside it, which is then renamed\n"
 	"      --interval S    with --output: write again each S seconds until a signal comes or\n"
-	"                      JOB ends\n" SOURCE_HELP
+	"                      JOB ends\n"
+	"      --listen [ADDRESS:]PORT\n"
+	"                      serve the text as http://ADDRESS:PORT/metrics until a signal\n"
+	"                      comes, at 127.0.0.1 unless ADDRESS is given.  Port 0: any free\n"
+	"                      port, which is printed.  Whoever reaches the port reads the\n"
+	"                      text, also other users of this host\n" SOURCE_HELP
 	"  -h, --help          show this help and exit\n"
 	"\n"
-	"Exit status: 0, or 1 if the job is not there or the file cannot be written, 2 if the\n"
-	"command line is wrong.\n";
+	"Exit status: 0, or 1 if the job is not there, the file cannot be written or the port is\n"
+	"taken, 2 if the command line is wrong.\n";
 
 static const struct option metrics_options[] = {{"output", required_argument, NULL, 'o'},
 						{"interval", required_argument, NULL, 'i'},
+						{"listen", required_argument, NULL, 'l'},
 						SOURCE_OPTIONS,
 						{"help", no_argument, NULL, 'h'},
 						{NULL, 0, NULL, 0}};
 
-/* A metric of each kind of call on each communicator. */
+/* A metric that is a counter of ranks with the option `counters`: a uint64_t of a struct of page/page.h. */
 struct metric {
 	const char *name, *type, *help;
-	double (*value)(const struct page_kind *kind);
+	size_t offset;
+	double unit;       /* the counter is so many times the metric's value */
+	const char *label; /* of another rank, which the metric is about; NULL: it is about none */
 };
 
-static double metric_calls(const struct page_kind *kind)
-{
-	return (double)kind->calls;
-}
-
-static double metric_bytes(const struct page_kind *kind)
-{
-	return (double)kind->bytes;
-}
-
-static double metric_waited(const struct page_kind *kind)
-{
-	return (double)kind->waited_ns / 1e9;
-}
-
+/* Of each kind of call on each communicator: struct page_kind. */
 static const struct metric metrics_of_kind[] = {
-	{"coll_calls_total", "counter", "Calls that were issued.", metric_calls},
-	{"coll_bytes_total", "counter", "Bytes of these calls.", metric_bytes},
+	{"coll_calls_total", "counter", "Calls that were issued.",
+	 offsetof(struct page_kind, calls), 1, NULL},
+	{"coll_bytes_total", "counter", "Bytes of these calls.", offsetof(struct page_kind, bytes),
+	 1, NULL},
 	{"coll_waited_seconds_total", "counter",
-	 "Time that threads of the program have waited in libcoll.", metric_waited},
+	 "Time that threads of the program have waited in libcoll.",
+	 offsetof(struct page_kind, waited_ns), 1e9, NULL},
 };
 
-/* A metric of each communicator; counted: the option `counters` must be on. */
+/* Of each communicator: struct page_counts. */
+static const struct metric metrics_of_counts[] = {
+	{"coll_stalls_total", "counter", "Waits in which nothing moved for stall_after.",
+	 offsetof(struct page_counts, stalls), 1, NULL},
+	{"coll_staged_total", "counter", "Operations and messages copied through host memory.",
+	 offsetof(struct page_counts, staged), 1, NULL},
+	{"coll_staged_bytes_total", "counter", "Bytes copied between devices and host memory.",
+	 offsetof(struct page_counts, staged_bytes), 1, NULL},
+	{"coll_unexpected_messages_total", "counter",
+	 "Messages on the endpoint that came before their receive.",
+	 offsetof(struct page_counts, unexpected), 1, NULL},
+	{"coll_unexpected_messages", "gauge", "Such messages that wait for their receive now.",
+	 offsetof(struct page_counts, unexpected_now), 1, NULL},
+	{"coll_unexpected_memory_bytes", "gauge", "Memory that holds such messages now.",
+	 offsetof(struct page_counts, unexpected_memory), 1, NULL},
+	{"coll_unexpected_memory_max_bytes", "gauge", "The most such memory that there ever was.",
+	 offsetof(struct page_counts, unexpected_memory_most), 1, NULL},
+};
+
+/* Of each other rank of each communicator: struct page_peer. */
+static const struct metric metrics_of_peer[] = {
+	{"coll_last_waits_total", "counter",
+	 "Waits for an operation whose last message came from a rank, or left for it.",
+	 offsetof(struct page_peer, last_waits), 1, "from"},
+	{"coll_last_seconds_total", "counter", "Time of these waits.",
+	 offsetof(struct page_peer, last_ns), 1e9, "from"},
+	{"coll_behind_total", "counter",
+	 "Stalls in which a rank had called fewer collectives, or did not answer.",
+	 offsetof(struct page_peer, behind), 1, "of"},
+};
+
+static double metric_value(const struct metric *metric, const void *counters)
+{
+	uint64_t value;
+
+	memcpy(&value, (const char *)counters + metric->offset, sizeof(value));
+	return (double)value / metric->unit;
+}
+
+/* A metric of each communicator, also without the option. */
 struct metric_of_comm {
 	const char *name, *type, *help;
-	int counted;
 	double (*value)(const struct job_rank *rank, const struct job_comm *c);
 };
 
@@ -97,37 +133,13 @@ static double metric_error(const struct job_rank *rank, const struct job_comm *c
 	return c->comm->failed;
 }
 
-static double metric_stalls(const struct job_rank *rank, const struct job_comm *c)
-{
-	(void)rank;
-	return (double)c->comm->counts.stalls;
-}
-
-static double metric_staged(const struct job_rank *rank, const struct job_comm *c)
-{
-	(void)rank;
-	return (double)c->comm->counts.staged;
-}
-
-static double metric_unexpected(const struct job_rank *rank, const struct job_comm *c)
-{
-	(void)rank;
-	return (double)c->comm->counts.unexpected;
-}
-
 static const struct metric_of_comm metrics_of_comm[] = {
-	{"coll_operations_total", "counter", "Operations that were issued.", 0, metric_operations},
+	{"coll_operations_total", "counter", "Operations that were issued.", metric_operations},
 	{"coll_collectives_total", "counter",
-	 "Collectives that were issued, a number that ranks can compare.", 0, metric_collectives},
-	{"coll_waiting_seconds", "gauge", "How long the rank waits in libcoll by now.", 0,
+	 "Collectives that were issued, a number that ranks can compare.", metric_collectives},
+	{"coll_waiting_seconds", "gauge", "How long the rank waits in libcoll by now.",
 	 metric_waiting},
-	{"coll_error_code", "gauge", "Code of the communicator's failure, or 0.", 0, metric_error},
-	{"coll_stalls_total", "counter", "Waits in which nothing moved for stall_after.", 1,
-	 metric_stalls},
-	{"coll_staged_total", "counter", "Operations and messages copied through host memory.", 1,
-	 metric_staged},
-	{"coll_unexpected_messages_total", "counter",
-	 "Messages on the endpoint that came before their receive.", 1, metric_unexpected},
+	{"coll_error_code", "gauge", "Code of the communicator's failure, or 0.", metric_error},
 };
 
 #define METRICS(table) (sizeof(table) / sizeof((table)[0]))
@@ -178,10 +190,28 @@ static void metrics_labels(const struct job_rank *rank, const struct job_comm *c
 struct metrics {
 	FILE *out;
 	const struct jobs *jobs;
-	const struct job *only; /* or NULL */
+	const struct job *only; /* NULL: all jobs that live */
 };
 
-/* Calls fn for each communicator of the jobs that live, or of one job. */
+/*
+ * Is another page of the same rank to be taken?  A rank whose process has ended may have a second process, and a reader refuses a
+ * text with two values of a metric.
+ */
+static int metrics_passes_over(const struct job *job, int rank)
+{
+	const struct page_view *own = job->rank[rank].view;
+
+	for (int r = 0; r < job->ranks; r++) {
+		const struct page_view *other = job->rank[r].view;
+		const int lives = (other->life != PAGE_GONE) - (own->life != PAGE_GONE);
+
+		if (other->head.rank == own->head.rank && (lives > 0 || (!lives && r < rank)))
+			return 1;
+	}
+	return 0;
+}
+
+/* Calls fn for each communicator of the jobs. */
 static void metrics_each(const struct metrics *m, const void *metric,
 			 void (*fn)(const struct metrics *m, const void *metric,
 				    const struct job_rank *rank, const struct job_comm *c))
@@ -191,9 +221,12 @@ static void metrics_each(const struct metrics *m, const void *metric,
 
 		if (m->only ? job != m->only : !job->lives)
 			continue;
-		for (int r = 0; r < job->ranks; r++)
+		for (int r = 0; r < job->ranks; r++) {
+			if (metrics_passes_over(job, r))
+				continue;
 			for (int i = 0; i < job->rank[r].comms; i++)
 				fn(m, metric, &job->rank[r], &job->rank[r].comm[i]);
+		}
 	}
 }
 
@@ -203,10 +236,22 @@ static void metrics_print_comm(const struct metrics *m, const void *metric,
 	const struct metric_of_comm *of = metric;
 	char labels[METRICS_LABELS];
 
-	if (of->counted && !(c->comm->parts & PAGE_PART_COUNTS))
-		return;
 	metrics_labels(rank, c, labels);
 	fprintf(m->out, "%s{%s} %.17g\n", of->name, labels, of->value(rank, c));
+}
+
+/* The functions below print nothing for ranks without the option `counters`. */
+
+static void metrics_print_counts(const struct metrics *m, const void *metric,
+				 const struct job_rank *rank, const struct job_comm *c)
+{
+	const struct metric *of = metric;
+	char labels[METRICS_LABELS];
+
+	if (!(c->comm->parts & PAGE_PART_COUNTS))
+		return;
+	metrics_labels(rank, c, labels);
+	fprintf(m->out, "%s{%s} %.17g\n", of->name, labels, metric_value(of, &c->comm->counts));
 }
 
 static void metrics_print_kinds(const struct metrics *m, const void *metric,
@@ -223,7 +268,26 @@ static void metrics_print_kinds(const struct metrics *m, const void *metric,
 
 		if (metrics_kind(k) && (kind->calls || kind->waited_ns))
 			fprintf(m->out, "%s{%s,kind=\"%s\"} %.17g\n", of->name, labels,
-				metrics_kind(k), of->value(kind));
+				metrics_kind(k), metric_value(of, kind));
+	}
+}
+
+/* Prints the ranks that are not 0: most pairs of ranks exchange no messages. */
+static void metrics_print_peers(const struct metrics *m, const void *metric,
+				const struct job_rank *rank, const struct job_comm *c)
+{
+	const struct metric *of = metric;
+	char labels[METRICS_LABELS];
+
+	if (!(c->comm->parts & PAGE_PART_COUNTS))
+		return;
+	metrics_labels(rank, c, labels);
+	for (int r = 0; r < PAGE_RANKS && r < c->comm->nranks; r++) {
+		const double value = metric_value(of, &c->comm->counts.peer[r]);
+
+		if (value > 0)
+			fprintf(m->out, "%s{%s,%s=\"%d\"} %.17g\n", of->name, labels, of->label,
+				page_world_rank(c->comm, r), value);
 	}
 }
 
@@ -268,6 +332,17 @@ static void metrics_head(FILE *out, const char *name, const char *type, const ch
 	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
+/* Prints families of samples. */
+static void metrics_print_all(const struct metrics *m, const struct metric *metric, size_t count,
+			      void (*fn)(const struct metrics *m, const void *metric,
+					 const struct job_rank *rank, const struct job_comm *c))
+{
+	for (size_t i = 0; i < count; i++) {
+		metrics_head(m->out, metric[i].name, metric[i].type, metric[i].help);
+		metrics_each(m, &metric[i], fn);
+	}
+}
+
 static void metrics_print(const struct metrics *m)
 {
 	for (size_t i = 0; i < METRICS(metrics_of_comm); i++) {
@@ -276,12 +351,9 @@ static void metrics_print(const struct metrics *m)
 		metrics_head(m->out, metric->name, metric->type, metric->help);
 		metrics_each(m, metric, metrics_print_comm);
 	}
-	for (size_t i = 0; i < METRICS(metrics_of_kind); i++) {
-		const struct metric *metric = &metrics_of_kind[i];
-
-		metrics_head(m->out, metric->name, metric->type, metric->help);
-		metrics_each(m, metric, metrics_print_kinds);
-	}
+	metrics_print_all(m, metrics_of_counts, METRICS(metrics_of_counts), metrics_print_counts);
+	metrics_print_all(m, metrics_of_kind, METRICS(metrics_of_kind), metrics_print_kinds);
+	metrics_print_all(m, metrics_of_peer, METRICS(metrics_of_peer), metrics_print_peers);
 	metrics_head(m->out, "coll_latency_seconds", "histogram",
 		     "Time from a call to its end on this rank.");
 	metrics_each(m, NULL, metrics_print_latencies);
@@ -377,22 +449,81 @@ static int metrics_repeat(struct source *source, const char *name, const char *p
 	return failed;
 }
 
+/* --------------------------------------------------------------------------- by HTTP -- */
+
+/* The job of --listen, which may end before the server does. */
+struct metrics_served {
+	struct source *source;
+	int one; /* 0: all jobs */
+	uint64_t job;
+};
+
+/* For listen_serve.  What is wrong with files in the directories of pages was said before the first request. */
+static int metrics_serve(FILE *out, void *user)
+{
+	static const struct jobs before;
+	static const struct job none;
+	const struct metrics_served *served = user;
+	struct jobs jobs;
+	struct metrics m = {.out = out, .jobs = &jobs};
+
+	if (jobs_read("metrics", served->source, &jobs, &before))
+		return 1;
+	m.only = served->one ? &none : NULL;
+	for (int i = 0; served->one && i < jobs.count; i++)
+		if (jobs.job[i].id == served->job)
+			m.only = &jobs.job[i];
+	metrics_print(&m);
+	jobs_free(&jobs);
+	return 0;
+}
+
+static int metrics_listen(struct source *source, const char *name, const char *where)
+{
+	struct metrics_served served = {.source = source, .one = name != NULL};
+	const struct job *job;
+	struct jobs jobs;
+
+	if (jobs_read("metrics", source, &jobs, NULL))
+		return 1;
+	job = name ? jobs_find("metrics", &jobs, name) : NULL;
+	served.job = job ? job->id : 0;
+	jobs_free(&jobs);
+	return name && !job ? 1 : listen_serve(where, metrics_serve, &served);
+}
+
+/* ------------------------------------------------------------------ the command line -- */
+
 /* What the command line asks for. */
 struct metrics_args {
 	struct source source;
-	const char *path;
+	const char *path, *where; /* of --output and --listen; NULL: none */
 	int64_t interval_ms;
 };
 
+/* Returns 0, or the exit status. */
+static int metrics_check(const struct metrics_args *args, int operands)
+{
+	if (operands > !args->source.at)
+		return tool_usage("metrics", "it takes one job%s, got %d",
+				  args->source.at ? ", which --job names" : "", operands);
+	if (args->interval_ms && !args->path)
+		return tool_usage("metrics", "--interval needs --output");
+	if (args->where && args->path)
+		return tool_usage("metrics", "it takes --listen or --output, not both");
+	return 0;
+}
+
 static int metrics_parse(int argc, char **argv, struct metrics_args *args)
 {
-	int answer;
+	int answer, status;
 
 	while ((answer = getopt_long(argc, argv, ":h", metrics_options, NULL)) != -1) {
 		if (source_take_option(&args->source, answer, optarg))
 			continue;
 		switch (answer) {
 		case 'o': args->path = optarg; break;
+		case 'l': args->where = optarg; break;
 		case 'i':
 			if (tool_parse_seconds(optarg, &args->interval_ms) ||
 			    args->interval_ms < 10)
@@ -404,12 +535,8 @@ static int metrics_parse(int argc, char **argv, struct metrics_args *args)
 		default: return tool_bad_option("metrics", answer, argv, metrics_options);
 		}
 	}
-	if (argc - optind > !args->source.at)
-		return tool_usage("metrics", "it takes one job%s, got %d",
-				  args->source.at ? ", which --job names" : "", argc - optind);
-	if (args->interval_ms && !args->path)
-		return tool_usage("metrics", "--interval needs --output");
-	return source_open("metrics", &args->source);
+	status = metrics_check(args, argc - optind);
+	return status ? status : source_open("metrics", &args->source);
 }
 
 static int metrics_main(int argc, char **argv)
@@ -420,8 +547,12 @@ static int metrics_main(int argc, char **argv)
 
 	if (status)
 		return status;
-	status = args.interval_ms ? metrics_repeat(&args.source, name, args.path, args.interval_ms)
-				  : metrics_once(&args.source, name, args.path, &said, &over);
+	if (args.where)
+		status = metrics_listen(&args.source, name, args.where);
+	else if (args.interval_ms)
+		status = metrics_repeat(&args.source, name, args.path, args.interval_ms);
+	else
+		status = metrics_once(&args.source, name, args.path, &said, &over);
 	source_close(&args.source);
 	return status;
 }

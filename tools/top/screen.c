@@ -63,6 +63,22 @@ void screen_clear(int *lines, int *columns)
 	fputs("\033[H\033[2J", stdout);
 }
 
+int screen_poll(struct pollfd *fds, int count, int64_t ms)
+{
+	const struct timespec limit = {.tv_sec = (time_t)(ms / 1000),
+				       .tv_nsec = (long)(ms % 1000) * 1000000};
+	sigset_t all, before;
+
+	/* A signal that comes between the test and the wait ends the wait. */
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	if (screen_signal || ppoll(fds, (nfds_t)count, ms < 0 ? NULL : &limit, &before) < 0)
+		for (int i = 0; i < count; i++)
+			fds[i].revents = 0;
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return screen_signal != 0;
+}
+
 int screen_sleep(int64_t ms)
 {
 	struct timespec left = {.tv_sec = (time_t)(ms / 1000),

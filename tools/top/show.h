@@ -3,6 +3,8 @@
 #ifndef TOOLS_TOP_SHOW_H
 #define TOOLS_TOP_SHOW_H
 
+#include <poll.h>
+
 #include "lib/json.h"
 #include "top/job.h"
 
@@ -22,5 +24,7 @@ void screen_end(void);
 void screen_clear(int *lines, int *columns);
 /* Sleeps for so long, or until a signal ends the program: returns 1. */
 int screen_sleep(int64_t ms);
+/* Waits for the descriptors as poll() does, ms -1: without a limit, or until a signal ends the program: returns 1. */
+int screen_poll(struct pollfd *fds, int count, int64_t ms);
 
 #endif

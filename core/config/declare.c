@@ -94,10 +94,11 @@ const coll_option_t config_core_options[] = {
 	 * The last rules of a list are for calls that pass over the rules before: operations that do not commute, then
 	 * reproducible ones.  tests/bench/README.md has the measurements and the model.
 	 */
-	RULES("allreduce", "linear -64K ranks 3- nodes 1 cpus few, "
-			   "linear -4K ranks 3- nodes 1 cpus shared, two_level -32K nodes 2-, "
-			   "recursive_doubling -32K, rabenseifner -128K, ring block 32K-, "
-			   "rabenseifner, gather_reduce -8K, scatter_reduce"),
+	RULES("allreduce",
+	      "linear -64K ranks 3- nodes 1 cpus few, "
+	      "linear -4K ranks 3- nodes 1 cpus shared, two_level -32K nodes 2-, "
+	      "recursive_doubling -32K, rabenseifner -128K, "
+	      "ring block 32K- ranks -32768, rabenseifner, gather_reduce -8K, scatter_reduce"),
 	RULES("broadcast", "linear ranks 3- nodes 1 cpus few, linear -2K ranks 3-8 nodes 1, "
 			   "linear -4K ranks 3-16 local 1, "
 			   "binomial -128K, scatter_allgather block 4K- ranks 5-, binomial"),

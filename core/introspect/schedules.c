@@ -76,7 +76,7 @@ static int schedule_check(const coll_schedule_args_t *a, const struct algo *algo
 		return schedule_wrong("rank must be 0 to nranks - 1");
 	if (a->root < 0 || a->root >= a->nranks)
 		return schedule_wrong("root must be 0 to nranks - 1");
-	if (a->elem < 1 || a->count > PTRDIFF_MAX / a->elem / (uint64_t)a->nranks)
+	if (a->elem < 1 || a->count > SCHED_BYTES_MAX / a->elem / (uint64_t)a->nranks)
 		return schedule_wrong("elem is 0, or count does not fit into memory");
 	if (a->in_place != 0 && a->in_place != 1)
 		return schedule_wrong("in_place must be 0 or 1");

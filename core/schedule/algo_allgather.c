@@ -49,7 +49,7 @@ void ring_pass(struct sched *s, const struct blocks *b, int mine, struct slice o
 /* This builder also serves allgatherv. */
 void ring_allgather(struct sched *s, const struct work *w)
 {
-	struct blocks b = blocks_of(s, w->count, w->recvcounts, w->recvdispls);
+	struct blocks b = blocks_of(w->count, w->recvcounts, w->recvdispls);
 	struct slice own = sched_slice(SCHED_SEND, 0);
 	struct slice place = sched_slice(SCHED_RECV, blocks_off(s, &b, s->rank));
 
@@ -143,7 +143,7 @@ void bruck_allgather_cost(const struct work *w, int nranks, size_t elem, struct 
 /* This builder also serves allgatherv. */
 void pairwise_allgather(struct sched *s, const struct work *w)
 {
-	struct blocks b = blocks_of(s, w->count, w->recvcounts, w->recvdispls);
+	struct blocks b = blocks_of(w->count, w->recvcounts, w->recvdispls);
 	struct slice own = sched_slice(SCHED_SEND, 0);
 	size_t len = blocks_len(s, &b, s->rank);
 

@@ -48,8 +48,8 @@ static void pairwise_recv(struct sched *s, const struct work *w, const struct bl
  */
 void pairwise_alltoall(struct sched *s, const struct work *w)
 {
-	struct blocks out = blocks_of(s, w->count, w->sendcounts, w->senddispls);
-	struct blocks in = blocks_of(s, w->count, w->recvcounts, w->recvdispls);
+	struct blocks out = blocks_of(w->count, w->sendcounts, w->senddispls);
+	struct blocks in = blocks_of(w->count, w->recvcounts, w->recvdispls);
 	int copied;
 
 	for (int d = 1; d < s->nranks; d++)
@@ -79,9 +79,9 @@ void pairwise_alltoall_cost(const struct work *w, int nranks, size_t elem, struc
 }
 
 /*
- * Bruck, Ho, Kipnis, Upfal and Weathersby, 1997: block i is for the rank at distance i.  In round k
- * a rank hands block i on over distance 2^k if i has bit k.  Each round packs its blocks into one
- * message, in the order of i.
+ * Bruck, Ho, Kipnis, Upfal and Weathersby, 1997: block i is for the rank i before this one.  In round k
+ * a rank hands block i back over distance 2^k if i has bit k.  Each round packs its blocks into one
+ * message, in the order of i.  Blocks go backwards so that those of a round come from ranks that follow one another.
  */
 struct bruck {
 	size_t len;    /* bytes of a block */
@@ -100,9 +100,9 @@ static int bruck_top(int bits, int *round)
 /* Returns the number of i < end with bit d: the blocks before block `end` in the message of distance d. */
 static size_t bruck_count(int end, int d)
 {
-	int rest = end % (2 * d) - d;
+	const int past = end & (2 * d - 1), rest = past - d;
 
-	return (size_t)(end / (2 * d) * d + (rest > 0 ? rest : 0));
+	return (size_t)((end - past) / 2 + (rest > 0 ? rest : 0));
 }
 
 /* Finds block i, which has travelled by `came` (the bits of i below the round's), and the step that received it. */
@@ -113,7 +113,7 @@ static struct slice bruck_find(const struct sched *s, const struct bruck *b, int
 
 	*got = -1;
 	if (!came)
-		return sched_slice(SCHED_SEND, (size_t)ring_rank(s, i) * b->len);
+		return sched_slice(SCHED_SEND, (size_t)ring_rank(s, -i) * b->len);
 	top = bruck_top(came, &round);
 	*got = b->got[round];
 	return sched_slice(SCHED_SCRATCH, b->in[round] + bruck_count(i, top) * b->len);
@@ -143,14 +143,36 @@ static void bruck_round(struct sched *s, struct bruck *b, int d, int round, int 
 	int packed = s->nsteps, sent;
 
 	bruck_pack(s, b, out, d);
-	sent = sched_send(s, ring_rank(s, d), sched_slice(SCHED_SCRATCH, out), len,
+	sent = sched_send(s, ring_rank(s, -d), sched_slice(SCHED_SCRATCH, out), len,
 			  in_place ? b->before : -1);
 	for (; packed < sent; packed++)
 		sched_after(s, sent, packed);
 	b->before = sent;
 	b->in[round] = sched_scratch(s, len);
 	b->got[round] =
-		sched_recv(s, ring_rank(s, -d), sched_slice(SCHED_SCRATCH, b->in[round]), len, -1);
+		sched_recv(s, ring_rank(s, d), sched_slice(SCHED_SCRATCH, b->in[round]), len, -1);
+}
+
+/*
+ * Copies the blocks that a round received for the last time, those of the ranks from distance d to before 2 d: they come first
+ * in its message.
+ */
+static void bruck_unpack(struct sched *s, const struct bruck *b, int d, int round, int in_place)
+{
+	const int from = ring_rank(s, d), n = s->nranks;
+	const int blocks = d < n - d ? d : n - d, high = blocks < n - from ? blocks : n - from;
+	const int after[2] = {b->got[round], in_place ? b->before : -1};
+	struct slice src = sched_slice(SCHED_SCRATCH, b->in[round]);
+	int step = sched_copy(s, sched_slice(SCHED_RECV, (size_t)from * b->len), src,
+			      (size_t)high * b->len, after[0]);
+
+	sched_after(s, step, after[1]);
+	if (high == blocks)
+		return;
+	src.off += (size_t)high * b->len;
+	step = sched_copy(s, sched_slice(SCHED_RECV, 0), src, (size_t)(blocks - high) * b->len,
+			  after[0]);
+	sched_after(s, step, after[1]);
 }
 
 void bruck_alltoall(struct sched *s, const struct work *w)
@@ -160,14 +182,8 @@ void bruck_alltoall(struct sched *s, const struct work *w)
 
 	for (int d = 1, round = 0; d < s->nranks; d *= 2, round++)
 		bruck_round(s, &b, d, round, w->in_place);
-	for (int i = 1; i < s->nranks; i++) {
-		size_t at = (size_t)ring_rank(s, -i) * b.len;
-		int got;
-		struct slice src = bruck_find(s, &b, i, i, &got);
-		int step = sched_copy(s, sched_slice(SCHED_RECV, at), src, b.len, got);
-
-		sched_after(s, step, w->in_place ? b.before : -1);
-	}
+	for (int d = 1, round = 0; d < s->nranks; d *= 2, round++)
+		bruck_unpack(s, &b, d, round, w->in_place);
 	sched_copy(s, sched_slice(SCHED_RECV, own), sched_slice(SCHED_SEND, own), b.len, -1);
 }
 

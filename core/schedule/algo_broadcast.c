@@ -92,7 +92,7 @@ static void broadcast_scatter(struct sched *s, const struct blocks *b, int root)
  */
 void scatter_allgather_broadcast(struct sched *s, const struct work *w)
 {
-	struct blocks b = {.total = w->count};
+	struct blocks b = blocks_cut(s, w->count);
 	int first = s->nsteps, mine = tree_distance(s, w->root);
 	uint32_t buf = mine ? SCHED_RECV : SCHED_SEND;
 

@@ -113,7 +113,7 @@ static void canonical_collect(struct sched *s, const struct blocks *b, struct sl
 /* This builder also serves reduce_scatterv. */
 void canonical_reduce_scatter(struct sched *s, const struct work *w)
 {
-	struct blocks b = blocks_of(s, w->count, w->recvcounts, w->recvdispls);
+	struct blocks b = blocks_of(w->count, w->recvcounts, w->recvdispls);
 
 	canonical_collect(s, &b, sched_slice(SCHED_RECV, 0));
 }
@@ -151,7 +151,7 @@ void linear_reduce_cost(const struct work *w, int nranks, size_t elem, struct co
 /* In place a block's sum arrives in the memory from which the block was sent, so the ring waits for the sends. */
 void canonical_scatter_allreduce(struct sched *s, const struct work *w)
 {
-	struct blocks b = {.total = w->count};
+	struct blocks b = blocks_cut(s, w->count);
 	struct slice own = sched_slice(SCHED_RECV, blocks_off(s, &b, s->rank));
 	int first = s->nsteps;
 

@@ -12,7 +12,7 @@ static void gather_own(struct sched *s, const struct blocks *b)
 /* This builder also serves gatherv. */
 void linear_gather(struct sched *s, const struct work *w)
 {
-	struct blocks b = blocks_of(s, w->count, w->recvcounts, w->recvdispls);
+	struct blocks b = blocks_of(w->count, w->recvcounts, w->recvdispls);
 
 	if (s->rank != w->root) {
 		segment_send(s, w->kind, w->root, sched_slice(SCHED_SEND, 0), w->count * s->elem,
@@ -81,7 +81,7 @@ static void gather_inner(struct sched *s, int root, int distance, size_t len)
 
 void tree_gather(struct sched *s, const struct work *w)
 {
-	struct blocks b = blocks_of(s, w->count, NULL, NULL);
+	struct blocks b = blocks_of(w->count, NULL, NULL);
 	int distance = tree_distance(s, w->root);
 	size_t len = w->count * s->elem;
 

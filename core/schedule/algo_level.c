@@ -30,7 +30,7 @@ static struct level_choice level_choose(const struct work *w, int leaders, size_
 static struct sched_part level_node(const struct sched *s, const struct nodes *nodes)
 {
 	int node = nodes->node[s->rank], first = nodes->first[node];
-	struct sched_part part = {.rank = nodes->local_rank[s->rank], .after = -1};
+	struct sched_part part = {.rank = nodes_local_rank(nodes, s->rank), .after = -1};
 
 	part.nranks = nodes->first[node + 1] - first;
 	part.ranks = nodes->member + first;

@@ -10,16 +10,6 @@
 #include "schedule/algo.h"
 #include "schedule/segment.h"
 
-static size_t ring_longest(const struct sched *s, const struct blocks *b)
-{
-	size_t longest = 0;
-
-	for (int r = 0; r < s->nranks; r++)
-		if (blocks_len(s, b, r) > longest)
-			longest = blocks_len(s, b, r);
-	return longest;
-}
-
 /* Return where segment g of block i begins, and its length. */
 static struct slice ring_part(const struct sched *s, uint32_t buf, const struct blocks *b, int i,
 			      int g)
@@ -73,8 +63,8 @@ static void ring_spread(struct sched *s, const struct blocks *b, int g, int read
 
 void ring_allreduce(struct sched *s, const struct work *w)
 {
-	struct blocks b = {.total = w->count};
-	int segments = sched_segments(s, ring_longest(s, &b));
+	struct blocks b = blocks_cut(s, w->count);
+	int segments = sched_segments(s, blocks_longest(s, &b));
 
 	for (int g = 0; g < segments; g++) {
 		int first = s->nsteps;
@@ -157,9 +147,9 @@ static void ring_collect(struct sched *s, const struct blocks *b,
 /* This builder also serves reduce_scatterv. */
 void ring_reduce_scatter(struct sched *s, const struct work *w)
 {
-	struct blocks b = blocks_of(s, w->count, w->recvcounts, w->recvdispls);
+	struct blocks b = blocks_of(w->count, w->recvcounts, w->recvdispls);
 	struct ring_buffers buffers = {.own = sched_slice(SCHED_RECV, 0),
-				       .longest = ring_longest(s, &b)};
+				       .longest = blocks_longest(s, &b)};
 
 	buffers.scratch = sched_scratch(s, s->nranks > 2 ? 2 * buffers.longest : 0);
 	ring_collect(s, &b, &buffers);
@@ -177,8 +167,8 @@ void ring_reduce_scatter_cost(const struct work *w, int nranks, size_t elem, str
  */
 void ring_reduce(struct sched *s, const struct work *w)
 {
-	struct blocks b = {.total = w->count};
-	struct ring_buffers buffers = {.longest = ring_longest(s, &b)};
+	struct blocks b = blocks_cut(s, w->count);
+	struct ring_buffers buffers = {.longest = blocks_longest(s, &b)};
 	int first = s->nsteps, done;
 
 	buffers.scratch = sched_scratch(s, 2 * buffers.longest);

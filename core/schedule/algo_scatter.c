@@ -13,7 +13,7 @@ static void scatter_own(struct sched *s, const struct blocks *b)
 /* This builder also serves scatterv. */
 void linear_scatter(struct sched *s, const struct work *w)
 {
-	struct blocks b = blocks_of(s, w->count, w->sendcounts, w->senddispls);
+	struct blocks b = blocks_of(w->count, w->sendcounts, w->senddispls);
 
 	if (s->rank != w->root) {
 		segment_recv(s, w->kind, w->root, sched_slice(SCHED_RECV, 0), w->count * s->elem,
@@ -82,7 +82,7 @@ static void scatter_inner(struct sched *s, int root, int distance, size_t len)
 
 void tree_scatter(struct sched *s, const struct work *w)
 {
-	struct blocks b = blocks_of(s, w->count, NULL, NULL);
+	struct blocks b = blocks_of(w->count, NULL, NULL);
 	int distance = tree_distance(s, w->root);
 	size_t len = w->count * s->elem;
 

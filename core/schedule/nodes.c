@@ -6,21 +6,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fills in *nodes except `first` and `member`.  first[i + 1] becomes the number of ranks on node i. */
+/* What names the node of rank r. */
+static int nodes_name(const int *node, const int *ranks, int r)
+{
+	return node[ranks ? ranks[r] : r];
+}
+
+/*
+ * Numbers the nodes and finds their leaders.  first[i + 2] becomes the number of ranks on node i.  Most often the ranks of
+ * a node follow one another, or the nodes take turns: the table is for all else, and costs more than everything else here.
+ */
 static int nodes_number(struct nodes *nodes, struct int_map *map, const int *node, const int *ranks,
 			int nranks)
 {
-	for (int r = 0; r < nranks; r++) {
-		int number = int_map_number(map, node[ranks ? ranks[r] : r]);
+	int number = 0;
 
+	for (int r = 0; r < nranks; r++) {
+		const int name = nodes_name(node, ranks, r);
+
+		if (!r || name != nodes_name(node, ranks, nodes->leader[number])) {
+			number = number + 1 < nodes->count ? number + 1 : 0;
+			if (!r || name != nodes_name(node, ranks, nodes->leader[number]))
+				number = int_map_number(map, name);
+		}
 		if (number < 0)
 			return -1;
 		if (number == nodes->count)
 			nodes->leader[nodes->count++] = r;
 		nodes->node[r] = number;
-		nodes->local_rank[r] = nodes->first[number + 1]++;
+		nodes->first[number + 2]++;
 	}
 	return 0;
+}
+
+/* Fills in `member`.  Until the end first[i + 1] is the place of the next rank of node i. */
+static void nodes_sort(struct nodes *nodes, int nranks)
+{
+	int *next = nodes->first + 1;
+
+	for (int i = 1; i < nodes->count; i++)
+		next[i] += next[i - 1];
+	for (int r = 0; r < nranks; r++)
+		nodes->member[next[nodes->node[r]]++] = r;
 }
 
 int nodes_make(struct nodes *nodes, const int *node, const int *ranks, int nranks)
@@ -29,11 +56,10 @@ int nodes_make(struct nodes *nodes, const int *node, const int *ranks, int nrank
 	struct int_map map = {0};
 	int code;
 
-	*nodes = (struct nodes){.node = calloc(5 * n + 1, sizeof(int))};
+	*nodes = (struct nodes){.node = calloc(4 * n + 2, sizeof(int))};
 	if (!nodes->node)
 		return -1;
-	nodes->local_rank = nodes->node + n;
-	nodes->leader = nodes->local_rank + n;
+	nodes->leader = nodes->node + n;
 	nodes->member = nodes->leader + n;
 	nodes->first = nodes->member + n;
 	code = nodes_number(nodes, &map, node, ranks, nranks);
@@ -42,11 +68,24 @@ int nodes_make(struct nodes *nodes, const int *node, const int *ranks, int nrank
 		nodes_free(nodes);
 		return -1;
 	}
-	for (int i = 0; i < nodes->count; i++)
-		nodes->first[i + 1] += nodes->first[i];
-	for (int r = 0; r < nranks; r++)
-		nodes->member[nodes->first[nodes->node[r]] + nodes->local_rank[r]] = r;
+	nodes_sort(nodes, nranks);
 	return 0;
+}
+
+int nodes_local_rank(const struct nodes *nodes, int rank)
+{
+	const int *member = nodes->member + nodes->first[nodes->node[rank]];
+	int low = 0, high = nodes->first[nodes->node[rank] + 1] - nodes->first[nodes->node[rank]];
+
+	while (low < high) {
+		const int middle = low + (high - low) / 2;
+
+		if (member[middle] < rank)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 void nodes_free(struct nodes *nodes)

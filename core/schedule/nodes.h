@@ -8,11 +8,10 @@
 
 struct nodes {
 	int count;
-	int *node; /* per rank: the number of its node; nodes are numbered by their lowest rank */
-	int *local_rank; /* per rank: its index among the ranks of its node */
-	int *leader;     /* per node: its lowest rank */
-	int *first;      /* per node, and one more: where its ranks begin in `member` */
-	int *member;     /* the ranks node by node, ascending within each node */
+	int *node;   /* per rank: the number of its node; nodes are numbered by their lowest rank */
+	int *leader; /* per node: its lowest rank */
+	int *first;  /* per node, and one more: where its ranks begin in `member` */
+	int *member; /* the ranks node by node, ascending within each node */
 };
 
 /*
@@ -21,5 +20,7 @@ struct nodes {
  */
 int nodes_make(struct nodes *nodes, const int *node, const int *ranks, int nranks);
 void nodes_free(struct nodes *nodes);
+/* Returns the rank's index among the ranks of its node. */
+int nodes_local_rank(const struct nodes *nodes, int rank);
 
 #endif

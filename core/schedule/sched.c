@@ -30,90 +30,126 @@ void sched_free(struct sched *s)
 	memset(s, 0, sizeof(*s));
 }
 
-struct slice sched_slice(uint32_t buf, size_t off)
-{
-	return (struct slice){.buf = buf, .off = off};
-}
-
 void sched_after(struct sched *s, int step, int earlier)
 {
-	struct sched_edge *edge, *e;
+	struct sched_edge *edge;
+	struct step *from;
 
 	if (s->error || step < 0 || earlier < 0)
 		return;
-	edge = array_grow(s->edge, s->nedges, &s->cap_edges, sizeof(*edge));
-	if (!edge) {
-		s->error = COLL_ERR_NO_MEMORY;
-		return;
+	if (s->nedges == s->cap_edges) {
+		edge = array_grow(s->edge, s->nedges, &s->cap_edges, sizeof(*edge));
+		if (!edge) {
+			s->error = COLL_ERR_NO_MEMORY;
+			return;
+		}
+		s->edge = edge;
 	}
-	s->edge = edge;
-	e = &edge[s->nedges];
-	e->later = step;
-	e->next = -1;
-	if (s->step[earlier].edge < 0)
-		s->step[earlier].edge = s->nedges;
+	from = &s->step[earlier];
+	s->edge[s->nedges] = (struct sched_edge){.later = step, .next = -1};
+	if (from->edge < 0)
+		from->edge = s->nedges;
 	else
-		s->edge[s->step[earlier].last_edge].next = s->nedges;
-	s->step[earlier].last_edge = s->nedges++;
+		s->edge[from->last_edge].next = s->nedges;
+	from->last_edge = s->nedges++;
 	s->step[step].earlier++;
 }
 
-static int sched_add(struct sched *s, struct step step, int after)
+/* Appends a step, whose slices the caller fills in where the step stays: a schedule may have hundreds of thousands. */
+static struct step *sched_add(struct sched *s, int kind, int peer, size_t len, int after)
 {
-	struct step *steps;
+	struct step *step = s->step;
 
 	if (s->error)
-		return -1;
-	steps = array_grow(s->step, s->nsteps, &s->cap_steps, sizeof(*steps));
-	if (!steps) {
-		s->error = COLL_ERR_NO_MEMORY;
-		return -1;
+		return NULL;
+	if (s->nsteps == s->cap_steps) {
+		step = array_grow(s->step, s->nsteps, &s->cap_steps, sizeof(*step));
+		if (!step) {
+			s->error = COLL_ERR_NO_MEMORY;
+			return NULL;
+		}
+		s->step = step;
 	}
-	s->step = steps;
-	step.edge = -1;
-	s->step[s->nsteps++] = step;
-	sched_after(s, s->nsteps - 1, after < 0 ? s->part.after : after);
-	return s->nsteps - 1;
+	step += s->nsteps++;
+	*step = (struct step){.kind = (int16_t)kind, .peer = peer, .edge = -1, .len = len};
+	if (after < 0)
+		after = s->part.after;
+	if (after >= 0)
+		sched_after(s, s->nsteps - 1, after);
+	return step;
 }
 
 int sched_send(struct sched *s, int peer, struct slice src, size_t len, int after)
 {
-	return sched_add(s, (struct step){STEP_SEND, peer, .src = src, .len = len}, after);
+	struct step *step = sched_add(s, STEP_SEND, peer, len, after);
+
+	if (!step)
+		return -1;
+	step->src = src;
+	return s->nsteps - 1;
 }
 
 int sched_recv(struct sched *s, int peer, struct slice dst, size_t len, int after)
 {
-	return sched_add(s, (struct step){STEP_RECV, peer, .dst = dst, .len = len}, after);
+	struct step *step = sched_add(s, STEP_RECV, peer, len, after);
+
+	if (!step)
+		return -1;
+	step->dst = dst;
+	return s->nsteps - 1;
 }
 
 int sched_recv_reduce(struct sched *s, int peer, struct slice dst, struct slice own, int swapped,
 		      size_t len, int after)
 {
-	return sched_add(s,
-			 (struct step){STEP_RECV_REDUCE, peer, .dst = dst, .src = own,
-				       .swapped = swapped, .len = len},
-			 after);
+	struct step *step = sched_add(s, STEP_RECV_REDUCE, peer, len, after);
+
+	if (!step)
+		return -1;
+	step->dst = dst;
+	step->src = own;
+	step->swapped = swapped != 0;
+	return s->nsteps - 1;
 }
 
 int sched_reduce(struct sched *s, struct slice dst, struct slice a, struct slice b, size_t len,
 		 int after)
 {
-	return sched_add(
-		s, (struct step){STEP_REDUCE, -1, .dst = dst, .src = a, .other = b, .len = len},
-		after);
+	struct step *step = sched_add(s, STEP_REDUCE, -1, len, after);
+
+	if (!step)
+		return -1;
+	step->dst = dst;
+	step->src = a;
+	step->other = b;
+	return s->nsteps - 1;
 }
 
 int sched_copy(struct sched *s, struct slice dst, struct slice src, size_t len, int after)
 {
-	return sched_add(s, (struct step){STEP_COPY, -1, .dst = dst, .src = src, .len = len},
-			 after);
+	struct step *step = sched_add(s, STEP_COPY, -1, len, after);
+
+	if (!step)
+		return -1;
+	step->dst = dst;
+	step->src = src;
+	return s->nsteps - 1;
+}
+
+/* Appends a step that has a destination only. */
+static int sched_add_to(struct sched *s, int kind, struct slice dst, size_t len, int after)
+{
+	struct step *step = sched_add(s, kind, -1, len, after);
+
+	if (!step)
+		return -1;
+	step->dst = dst;
+	return s->nsteps - 1;
 }
 
 int sched_finish(struct sched *s, struct slice dst, size_t len, int after)
 {
-	return s->finish
-		       ? sched_add(s, (struct step){STEP_FINISH, -1, .dst = dst, .len = len}, after)
-		       : after;
+	return s->finish ? sched_add_to(s, STEP_FINISH, dst, len, after) : after;
 }
 
 int sched_scales(const struct sched *s, struct slice src)
@@ -213,7 +249,7 @@ void sched_complete(struct sched *s)
 
 int sched_staging_copy(struct sched *s, int kind, uint32_t part, size_t off, size_t len)
 {
-	return sched_add(s, (struct step){kind, -1, .dst = sched_slice(part, off), .len = len}, -1);
+	return sched_add_to(s, kind, sched_slice(part, off), len, -1);
 }
 
 /* Turns a slice of a phase into a slice of the outer phase. */
@@ -276,36 +312,4 @@ size_t sched_scratch(struct sched *s, size_t bytes)
 
 	s->scratch = (at + bytes + 63) & ~(size_t)63;
 	return at;
-}
-
-int sched_segments(const struct sched *s, size_t len)
-{
-	return len ? (int)(len / s->segment + (len % s->segment != 0)) : 1;
-}
-
-size_t sched_segment_off(const struct sched *s, size_t len, int i)
-{
-	size_t off = (size_t)i * s->segment;
-
-	return off < len ? off : len;
-}
-
-size_t sched_segment_len(const struct sched *s, size_t len, int i)
-{
-	size_t rest = len - sched_segment_off(s, len, i);
-
-	return rest < s->segment ? rest : s->segment;
-}
-
-size_t sched_block_off(const struct sched *s, size_t count, int b)
-{
-	size_t n = (size_t)s->nranks;
-	size_t longer = count % n; /* the first blocks have one element more */
-
-	return ((size_t)b * (count / n) + ((size_t)b < longer ? (size_t)b : longer)) * s->elem;
-}
-
-size_t sched_block_len(const struct sched *s, size_t count, int b)
-{
-	return sched_block_off(s, count, b + 1) - sched_block_off(s, count, b);
 }

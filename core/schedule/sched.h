@@ -21,9 +21,13 @@ enum {
 	SCHED_SCRATCH = COLL_BUFFER_SCRATCH
 };
 
+/* The most bytes of all blocks of a buffer: no memory is longer, and every offset fits into a slice. */
+#define SCHED_BYTES_MAX (UINT64_C(1) << 60)
+
+/* In one word, because a schedule of many ranks has hundreds of thousands of steps with three slices each. */
 struct slice {
-	uint32_t buf;
-	size_t off; /* bytes */
+	uint64_t buf : 2;
+	uint64_t off : 62; /* bytes */
 };
 
 enum {
@@ -39,15 +43,15 @@ enum {
 };
 
 struct step {
-	int32_t kind;
-	int32_t peer; /* rank in the communicator */
+	int16_t kind;
+	int8_t swapped; /* 1: the incoming operand is the left one (STEP_REDUCE: other) */
+	int8_t unscaled; /* 1: the message is an input that the receiver scales, see sched_unscaled */
+	int32_t peer;    /* rank in the communicator */
 	/* Number of the message among all messages to this peer, or from it, in the operation: see sched_complete. */
 	uint32_t msg;
 	uint32_t earlier;  /* number of steps that this step waits for */
 	int32_t edge;      /* first edge to a step that waits for this step, or -1 */
 	int32_t last_edge; /* last such edge: released steps start in the order of the edges */
-	int32_t swapped;   /* 1: the incoming operand is the left one (STEP_REDUCE: other) */
-	int32_t unscaled; /* 1: the message is an input that the receiver scales, see sched_unscaled */
 	struct slice dst, src, other;
 	size_t len; /* bytes */
 };
@@ -91,7 +95,10 @@ struct sched {
 void sched_reset(struct sched *s, int rank, int nranks, size_t elem, size_t segment);
 void sched_free(struct sched *s);
 
-struct slice sched_slice(uint32_t buf, size_t off);
+static inline struct slice sched_slice(uint32_t buf, size_t off)
+{
+	return (struct slice){.buf = buf & 3, .off = off};
+}
 
 /*
  * Each function appends a step that may run once step `after` is complete (-1: at once), and returns the step's number.  The
@@ -151,11 +158,23 @@ int sched_join(struct sched *s, int first);
  * Cut len bytes into segments: return the number of segments (at least 1), the beginning and the length of the i-th.
  * Segments past the end are empty.
  */
-int sched_segments(const struct sched *s, size_t len);
-size_t sched_segment_off(const struct sched *s, size_t len, int i);
-size_t sched_segment_len(const struct sched *s, size_t len, int i);
-/* Cut `count` elements into nranks near-equal blocks: return the beginning and the length of block b, in bytes. */
-size_t sched_block_off(const struct sched *s, size_t count, int b);
-size_t sched_block_len(const struct sched *s, size_t count, int b);
+static inline int sched_segments(const struct sched *s, size_t len)
+{
+	return len <= s->segment ? 1 : (int)(len / s->segment + (len % s->segment != 0));
+}
+
+static inline size_t sched_segment_off(const struct sched *s, size_t len, int i)
+{
+	size_t off = (size_t)i * s->segment;
+
+	return off < len ? off : len;
+}
+
+static inline size_t sched_segment_len(const struct sched *s, size_t len, int i)
+{
+	size_t rest = len - sched_segment_off(s, len, i);
+
+	return rest < s->segment ? rest : s->segment;
+}
 
 #endif

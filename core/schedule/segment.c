@@ -3,20 +3,28 @@
 #include "schedule/segment.h"
 #include "base/kind.h"
 
-struct blocks blocks_of(const struct sched *s, size_t count, const size_t *counts,
-			const size_t *displs)
+struct blocks blocks_of(size_t count, const size_t *counts, const size_t *displs)
 {
-	return (struct blocks){count * (size_t)s->nranks, counts, displs};
+	return (struct blocks){.each = count, .counts = counts, .displs = displs};
 }
 
-size_t blocks_off(const struct sched *s, const struct blocks *b, int i)
+struct blocks blocks_cut(const struct sched *s, size_t total)
 {
-	return b->counts ? b->displs[i] * s->elem : sched_block_off(s, b->total, i);
+	const size_t n = (size_t)s->nranks;
+
+	return (struct blocks){.each = total / n, .longer = total % n};
 }
 
-size_t blocks_len(const struct sched *s, const struct blocks *b, int i)
+size_t blocks_longest(const struct sched *s, const struct blocks *b)
 {
-	return b->counts ? b->counts[i] * s->elem : sched_block_len(s, b->total, i);
+	size_t longest = 0;
+
+	if (!b->counts)
+		return blocks_len(s, b, 0);
+	for (int r = 0; r < s->nranks; r++)
+		if (b->counts[r] > longest)
+			longest = b->counts[r];
+	return longest * s->elem;
 }
 
 uint64_t blocks_others(const size_t *counts, size_t count, int nranks, int but)
@@ -31,19 +39,25 @@ uint64_t blocks_others(const size_t *counts, size_t count, int nranks, int but)
 
 int segment_count(const struct sched *s, int kind, size_t len)
 {
-	return kind_at(kind)->own_counts ? (int)(len / s->segment + 1) : sched_segments(s, len);
+	if (!kind_at(kind)->own_counts)
+		return sched_segments(s, len);
+	return len < s->segment ? 1 : (int)(len / s->segment + 1);
 }
 
 void segment_send(struct sched *s, int kind, int peer, struct slice src, size_t len, int after)
 {
-	for (int g = 0; g < segment_count(s, kind, len); g++)
+	const int n = segment_count(s, kind, len);
+
+	for (int g = 0; g < n; g++)
 		sched_send(s, peer, sched_slice(src.buf, src.off + sched_segment_off(s, len, g)),
 			   sched_segment_len(s, len, g), after);
 }
 
 void segment_recv(struct sched *s, int kind, int peer, struct slice dst, size_t len, int after)
 {
-	for (int g = 0; g < segment_count(s, kind, len); g++)
+	const int n = segment_count(s, kind, len);
+
+	for (int g = 0; g < n; g++)
 		sched_recv(s, peer, sched_slice(dst.buf, dst.off + sched_segment_off(s, len, g)),
 			   sched_segment_len(s, len, g), after);
 }
@@ -72,11 +86,6 @@ int tree_size(const struct sched *s, int distance)
 	int reach = tree_reach(s, distance), rest = s->nranks - distance;
 
 	return reach < rest ? reach : rest;
-}
-
-int ring_rank(const struct sched *s, int distance)
-{
-	return (s->rank + distance % s->nranks + s->nranks) % s->nranks;
 }
 
 struct fold fold_of(int rank, int nranks)

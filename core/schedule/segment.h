@@ -9,20 +9,36 @@
 #include "schedule/sched.h"
 
 /*
- * A buffer divided among the ranks: by counts and displacements or, if counts is NULL, into near-equal
- * blocks.
+ * A buffer divided among the ranks: by counts and displacements or, if counts is NULL, into blocks of `each` elements, of which
+ * the first `longer` have one element more.
  */
 struct blocks {
-	size_t total; /* elements of all blocks, if counts is NULL */
+	size_t each, longer;
 	const size_t *counts, *displs;
 };
 
-/* Return blocks of `count` elements each, or of `counts` elements if `counts` is not NULL. */
-struct blocks blocks_of(const struct sched *s, size_t count, const size_t *counts,
-			const size_t *displs);
+/* Returns blocks of `count` elements each, or of `counts` elements if `counts` is not NULL. */
+struct blocks blocks_of(size_t count, const size_t *counts, const size_t *displs);
+/* Cuts `total` elements into near-equal blocks. */
+struct blocks blocks_cut(const struct sched *s, size_t total);
+/* Returns the length of the longest block, in bytes. */
+size_t blocks_longest(const struct sched *s, const struct blocks *b);
+
 /* Return the offset and the length of block i, in bytes. */
-size_t blocks_off(const struct sched *s, const struct blocks *b, int i);
-size_t blocks_len(const struct sched *s, const struct blocks *b, int i);
+static inline size_t blocks_off(const struct sched *s, const struct blocks *b, int i)
+{
+	const size_t n = (size_t)i;
+
+	return s->elem * (b->counts ? b->displs[n] : n * b->each + (n < b->longer ? n : b->longer));
+}
+
+static inline size_t blocks_len(const struct sched *s, const struct blocks *b, int i)
+{
+	const size_t n = (size_t)i;
+
+	return s->elem * (b->counts ? b->counts[n] : b->each + (n < b->longer));
+}
+
 /* Returns the elements of all blocks except block `but`, for cost formulas. */
 uint64_t blocks_others(const size_t *counts, size_t count, int nranks, int but);
 
@@ -48,8 +64,13 @@ int tree_rank(const struct sched *s, int root, int distance);
 /* Returns the number of ranks in the subtree at `distance`. */
 int tree_size(const struct sched *s, int distance);
 
-/* Returns the rank that is `distance` further round the ring; negative: back. */
-int ring_rank(const struct sched *s, int distance);
+/* Returns the rank that is `distance` further round the ring, at most one round; negative: back. */
+static inline int ring_rank(const struct sched *s, int distance)
+{
+	const int rank = s->rank + distance;
+
+	return rank < 0 ? rank + s->nranks : rank < s->nranks ? rank : rank - s->nranks;
+}
 /*
  * Appends an allgather: after step `after` every block travels once round the ring, into the receive buffer.  Block `mine`
  * belongs to this rank and lies at `own`; the block of the previous rank is mine - 1.

@@ -5,8 +5,9 @@
  *   bench_ENGINE OPERATION BYTES... [OPERATION BYTES...]...
  *       BENCH_MS=150: milliseconds of a row.  BENCH_LIMIT=60: seconds after which SIGALRM ends the rank.
  *       BENCH_FRESH=0: the input stays as it is; else each call has a new one.
- *       BENCH_NS=18-40: samples count only while a cache line takes so many nanoseconds from one processor to another
- *       (near.h).  BENCH_PATIENCE=2000: the most milliseconds of a row then.
+ *       BENCH_NS=15-50,120-211: samples while a cache line takes so many nanoseconds from one processor to another, near or
+ *       far (near.h), count apart.  BENCH_AWAITED="near far": a row waits for these.  BENCH_PATIENCE=1000: the most
+ *       milliseconds of a row then.
  *
  * An engine is a program (bench_*.c) with one function, which makes one call of an operation and returns when
  * the call is complete on this rank.  bench_rank_run() does the rest, on every rank, for each size:
@@ -18,15 +19,17 @@
  *    engine from progress.  Where the first call takes longer than two seconds, it is the only sample.  (It pays for the
  *    pages of the engine's memory: 0.3 s for a reduce of 128 MiB on 4 ranks that takes 0.06 s afterwards.)
  * 3. The time of a sample is the longest time of any rank; the row's time is the median of the samples.
- * 4. It checks the results of the last call, and rank 0 prints "OPERATION BYTES MICROSECONDS MEAN", the time of the row and
- *    the mean of the samples.  Before the row rank 0
- *    prints "OPERATION BYTES - begun", and "OPERATION none" if the engine has no such operation.
+ * 4. It checks the results of the last call, and rank 0 prints "OPERATION BYTES any MICROSECONDS SAMPLES MEAN", where
+ *    MEAN is the mean of the samples.  Before the row rank 0 prints "OPERATION BYTES begun", and "OPERATION none" if the
+ *    engine has no such operation.
  *
  * Before each call a rank writes a byte in each cache line of its input, as a program has that computed it.  The time
  * counts.  Without it an engine that reads the sender's memory finds it in the cache of the receiver's processor, where the
  * last call has left it.
  *
- * With BENCH_NS the row goes on until samples of BENCH_MS milliseconds count.  "OPERATION BYTES far": none did.
+ * With BENCH_NS the row goes on until there are samples of BENCH_MS milliseconds of near and of far processors, and step 4
+ * prints a line with "near" and a line with "far"; 0 SAMPLES: there were none.  "OPERATION BYTES neither 0 SAMPLES 0" counts
+ * the samples that are of neither.
  *
  * Roots of successive calls differ, so that no root runs ahead.  Bytes are those of the longer buffer of a rank
  * (allgather: the result; alltoall, reduce_scatter: the input), as in NCCL's tests and `coll perf`.
@@ -69,8 +72,8 @@ enum {
 		20000 /* of ranks that wait for rank 0's word while others look how near they are */
 };
 
-/* What rank 0 says before each sample. */
-enum { BENCH_GO = 1, BENCH_COUNTS = 2 /* the sample before counts */ };
+/* What rank 0 says before each sample: whether there is one, plus BENCH_KIND * (1 + the kind of the sample before). */
+enum { BENCH_GO = 1, BENCH_KIND = 2, BENCH_ANSWERS = BENCH_KIND * (1 + NEAR_KINDS) };
 
 #define BENCH_SAMPLE_US 50.0
 #define BENCH_LONG_US   2e6 /* a first call of this length is the only sample */
@@ -86,9 +89,9 @@ struct bench_call {
 /* The memory that the ranks of a run share. */
 struct bench_shared {
 	struct near_shared near;
-	int32_t words[BENCH_WORDS]; /* by sample: its number times 4, and BENCH_GO, BENCH_COUNTS */
+	int32_t words[BENCH_WORDS]; /* by sample: its number times BENCH_ANSWERS, plus the answer */
 	int32_t batch[BENCH_BATCHES + 1]; /* by attempt: calls in the next sample, or 0: enough */
-	double us[BENCH_RANKS][BENCH_SAMPLES];
+	double us[NEAR_KINDS][BENCH_RANKS][BENCH_SAMPLES];
 };
 
 struct bench_rank {
@@ -325,8 +328,8 @@ static inline int bench_batch(struct bench_rank *r, struct bench_call *call, dou
 
 static inline void bench_say(struct bench_rank *r, int32_t word)
 {
-	__atomic_store_n(&r->shared->words[(r->words + 1) % BENCH_WORDS], 4 * (r->words + 1) + word,
-			 __ATOMIC_RELEASE);
+	__atomic_store_n(&r->shared->words[(r->words + 1) % BENCH_WORDS],
+			 BENCH_ANSWERS * (r->words + 1) + word, __ATOMIC_RELEASE);
 }
 
 /* A slow rank may still read the word before, which has an element of its own. */
@@ -337,8 +340,8 @@ static inline int32_t bench_hear(struct bench_rank *r)
 
 	for (;;) {
 		word = __atomic_load_n(&r->shared->words[number % BENCH_WORDS], __ATOMIC_ACQUIRE);
-		if (word / 4 == number)
-			return word % 4;
+		if (word / BENCH_ANSWERS == number)
+			return word % BENCH_ANSWERS;
 		if (r->near.binds)
 			nanosleep(&sleep, NULL);
 		else
@@ -349,46 +352,77 @@ static inline int32_t bench_hear(struct bench_rank *r)
 /* How far a row is; only rank 0 knows all of it. */
 struct bench_progress {
 	double ms, begin;
-	double ns;      /* the distance before the last sample */
-	double counted; /* microseconds of the samples that count */
-	int attempts, samples;
+	double ns; /* the distance before the last sample */
+	int attempts, neither;
+	int samples[NEAR_KINDS];
+	double counted[NEAR_KINDS]; /* microseconds of these samples */
 };
 
-/* Rank 0, after `us` of the last sample and with the distance since: does that sample count, and does the row go on? */
+/* Does the row need more samples of this kind?  `time`: milliseconds that went into those it has. */
+static inline int bench_lacks(const struct bench_progress *p, int kind, double time)
+{
+	const int samples = p->samples[kind];
+
+	return samples < 1 || (samples < 3 && time < 3 * p->ms) ||
+	       (samples < BENCH_SAMPLES && time < p->ms);
+}
+
+/* Does the row go on?  Where distances count, the time is that of the samples of a kind, else all time. */
+static inline int bench_goes_on(const struct bench_rank *r, const struct bench_progress *p)
+{
+	const double passed = (bench_now() - p->begin) / 1e3;
+
+	if (r->near.kinds == 1)
+		return bench_lacks(p, NEAR_NEAR, passed);
+	for (int kind = 0; kind < NEAR_KINDS && passed <= r->near.patience_ms; kind++)
+		if (r->near.awaited[kind] && bench_lacks(p, kind, p->counted[kind] / 1e3))
+			return 1;
+	return 0;
+}
+
+/*
+ * Rank 0, after `us` of the last sample and with the distance since: of which kind is that sample, and does the row go on?
+ * The other ranks count the sample when they hear the answer.
+ */
 static inline int32_t bench_decide(const struct bench_rank *r, struct bench_progress *p, double us,
 				   double ns)
 {
-	int counts = p->attempts++ > 0 && near_is_within(&r->near, p->ns) &&
-		     near_is_within(&r->near, ns);
-	int samples = p->samples + counts;
-	double passed = (bench_now() - p->begin) / 1e3, time = passed;
-	int go;
+	int kind = p->attempts ? near_kind_of(&r->near, p->ns, ns) : NEAR_NEITHER;
 
+	p->neither += p->attempts > 0 && kind == NEAR_NEITHER;
+	p->attempts++;
 	p->ns = ns;
-	p->counted += counts ? us : 0;
-	if (r->near.most > 0)
-		time = p->counted / 1e3;
-	go = samples < 1 || (samples < 3 && time < 3 * p->ms) ||
-	     (samples < BENCH_SAMPLES && time < p->ms);
-	if (r->near.most > 0 && passed > r->near.patience_ms)
-		go = 0;
-	return (counts ? BENCH_COUNTS : 0) | (go ? BENCH_GO : 0);
+	if (kind != NEAR_NEITHER && p->samples[kind] == BENCH_SAMPLES)
+		kind = NEAR_NEITHER; /* one too many, while the row waits for the other kind */
+	if (kind != NEAR_NEITHER) {
+		p->samples[kind]++;
+		p->counted[kind] += us;
+	}
+	return BENCH_KIND * (1 + kind) + bench_goes_on(r, p);
 }
 
-/* Lines the ranks up.  Returns rank 0's word about the sample of `us` before. */
+/* Notes the last sample, of a kind. */
+static inline void bench_keep(struct bench_rank *r, struct bench_progress *p, int kind, double us)
+{
+	if (r->rank != 0)
+		p->samples[kind]++;
+	r->shared->us[kind][r->rank][p->samples[kind] - 1] = us;
+}
+
+/* Lines the ranks up.  Returns rank 0's answer about the sample of `us` before. */
 static inline int32_t bench_between(struct bench_rank *r, struct bench_progress *p, double us)
 {
 	double ns = 0;
 	int32_t word;
 
 	/* The ranks leave the engine's barrier before they are measured: until then one may need the other's progress. */
-	if (r->near.most > 0) {
+	if (r->near.kinds > 1) {
 		bench_barrier(r);
 		ns = near_look(&r->near);
 	}
 	if (r->rank == 0)
 		bench_say(r, bench_decide(r, p, us, ns));
-	if (r->near.most == 0)
+	if (r->near.kinds == 1)
 		bench_barrier(r);
 	word = bench_hear(r);
 	/* Those that have slept come late. */
@@ -404,34 +438,16 @@ static inline int bench_order(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The median over the samples of the longest time of any rank. */
-static inline double bench_median(struct bench_rank *r, int samples)
+/* The median over the samples of a kind of the longest time of any rank. */
+static inline double bench_median(struct bench_rank *r, int kind, int samples)
 {
-	double *most = r->shared->us[0];
+	double(*us)[BENCH_SAMPLES] = r->shared->us[kind], *most = us[0];
 
 	for (int i = 0; i < samples; i++)
 		for (int k = 1; k < r->nranks; k++)
-			most[i] = r->shared->us[k][i] > most[i] ? r->shared->us[k][i] : most[i];
+			most[i] = us[k][i] > most[i] ? us[k][i] : most[i];
 	qsort(most, (size_t)samples, sizeof(*most), bench_order);
 	return samples % 2 ? most[samples / 2] : (most[samples / 2 - 1] + most[samples / 2]) / 2;
-}
-
-/* The mean of the same, after bench_median. */
-static inline double bench_mean(const struct bench_rank *r, int samples)
-{
-	double sum = 0;
-
-	for (int i = 0; i < samples; i++)
-		sum += r->shared->us[0][i];
-	return sum / samples;
-}
-
-static inline void bench_print(struct bench_rank *r, const struct bench_call *call, size_t bytes,
-			       int samples)
-{
-	double median = bench_median(r, samples);
-
-	printf("%s %zu %.3f %.3f\n", bench_names[call->op], bytes, median, bench_mean(r, samples));
 }
 
 /* Reads what of the samples counts. */
@@ -441,40 +457,79 @@ static inline void bench_set_samples(struct bench_rank *r)
 
 	r->fresh = !fresh || atoi(fresh) != 0;
 	if (!near_set(&r->near, &r->shared->near, r->rank, r->nranks))
-		bench_fail("BENCH_NS is no range LEAST-MOST of nanoseconds: ", getenv("BENCH_NS"));
+		bench_fail("BENCH_NS is not LEAST-MOST,LEAST-MOST, nanoseconds of near and of far "
+			   "processors: ",
+			   getenv("BENCH_NS"));
+}
+
+/* Rank 0 prints the row, when all ranks have their times in the shared memory. */
+/* The mean of the same, after bench_median. */
+static inline double bench_mean(const struct bench_rank *r, int kind, int samples)
+{
+	double sum = 0;
+
+	for (int i = 0; i < samples; i++)
+		sum += r->shared->us[kind][0][i];
+	return sum / samples;
+}
+
+static inline void bench_print(struct bench_rank *r, const struct bench_progress *p,
+			       enum bench_op op, size_t bytes)
+{
+	for (int kind = 0; kind < r->near.kinds; kind++) {
+		const int n = p->samples[kind];
+		const double median = n ? bench_median(r, kind, n) : 0;
+
+		printf("%s %zu %s %.3f %d %.3f\n", bench_names[op], bytes,
+		       near_name(&r->near, kind), median, n, n ? bench_mean(r, kind, n) : 0);
+	}
+	if (p->neither)
+		printf("%s %zu neither 0 %d 0\n", bench_names[op], bytes, p->neither);
+	fflush(stdout);
+}
+
+/* A call of more than two seconds is the row's only sample, of the kind that is nearest to the distance after it. */
+static inline void bench_take_only(struct bench_rank *r, struct bench_progress *p, double us)
+{
+	int kind = NEAR_NEAR;
+
+	bench_barrier(r);
+	if (r->near.kinds > 1 && near_look(&r->near) >= r->near.least[NEAR_FAR])
+		kind = NEAR_FAR;
+	if (r->rank == 0)
+		bench_say(r, BENCH_KIND * (1 + kind));
+	kind = bench_hear(r) / BENCH_KIND - 1;
+	p->samples[kind] = 1;
+	r->shared->us[kind][r->rank][0] = us;
+	bench_barrier(r);
 }
 
 static inline void bench_row(struct bench_rank *r, struct bench_call *call, size_t bytes, double ms)
 {
-	struct bench_progress p = {ms, 0, 0, 0, 0, 0};
+	struct bench_progress p = {ms, 0, 0, 0, 0, {0}, {0}};
 	double scale = call->op == BENCH_PING_PONG ? 2 : 1, us = 0;
-	int batch;
+	int32_t answer = BENCH_GO;
+	int batch, kind;
 
 	if (r->rank == 0)
-		printf("%s %zu - begun\n", bench_names[call->op], bytes);
+		printf("%s %zu begun\n", bench_names[call->op], bytes);
 	fflush(stdout);
 	batch = bench_batch(r, call, ms, &us);
 	p.begin = bench_now();
 	if (batch == 0)
-		r->shared->us[r->rank][p.samples++] = us / scale;
-	while (batch > 0) {
-		int32_t word = bench_between(r, &p, us);
-
-		p.samples += (word & BENCH_COUNTS) != 0;
-		if (!(word & BENCH_GO))
-			break;
-		us = bench_sample(r, call, batch);
-		if (p.samples < BENCH_SAMPLES)
-			r->shared->us[r->rank][p.samples] = us / batch / scale;
+		bench_take_only(r, &p, us / scale);
+	while (batch > 0 && answer & BENCH_GO) {
+		answer = bench_between(r, &p, us);
+		kind = answer / BENCH_KIND - 1;
+		if (kind >= 0)
+			bench_keep(r, &p, kind, us / batch / scale);
+		if (answer & BENCH_GO)
+			us = bench_sample(r, call, batch);
 	}
 	bench_verify(r, call);
-	if (batch == 0)
-		bench_barrier(r);
-	if (r->rank == 0 && p.samples == 0)
-		printf("%s %zu far\n", bench_names[call->op], bytes);
-	else if (r->rank == 0)
-		bench_print(r, call, bytes, p.samples);
-	fflush(stdout);
+	bench_barrier(r);
+	if (r->rank == 0)
+		bench_print(r, &p, call->op, bytes);
 	bench_barrier(r);
 }
 

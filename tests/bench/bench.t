@@ -10,7 +10,7 @@ engines="tcp simulated bare tcp-sockets bare-sockets"
 
 # run_bench ENGINES: a moment of each row, into $dir/rows and $dir/results.
 run_bench() {
-    BENCH_NS=any BENCH_ENGINES=$1 BENCH_SIZES="8 64K" BENCH_ROUNDS=1 BENCH_MS=2 BENCH_ROWS=$dir/rows BENCH_RESULTS=$dir/results \
+    BENCH_NS=${BENCH_NS:-any} BENCH_ENGINES=$1 BENCH_SIZES="8 64K" BENCH_ROUNDS=1 BENCH_MS=2 BENCH_ROWS=$dir/rows BENCH_RESULTS=$dir/results \
         bash "${top_srcdir:-.}/tests/bench/run.sh" >"$dir/out" 2>"$dir/err"
 }
 
@@ -54,14 +54,25 @@ fi
 # A program that neither ends nor fails is ended, and the rest goes on.
 mkdir -p "$dir/mpi/bin"
 printf '#!/bin/sh\nfor program; do :; done\ntouch "$program"\n' >"$dir/mpi/bin/mpicc"
-printf '#!/bin/sh\necho allreduce 8 5.0\necho allreduce 65536 -\nexec sleep 60\n' >"$dir/mpi/bin/mpirun"
+printf '#!/bin/sh\necho allreduce 8 any 5.0 3\necho allreduce 65536 begun\nexec sleep 60\n' >"$dir/mpi/bin/mpirun"
 printf '#!/bin/sh\necho no such thing >&2\nexit 3\n' >"$dir/mpi/bin/mpiexec"
 chmod +x "$dir/mpi/bin/"*
 BENCH_LIMIT=-1 BENCH_OPS="allreduce group" OPENMPI_DIR=$dir/mpi MPICH_DIR=$dir/mpi run_bench "openmpi mpich"
-for row in "allreduce|8|openmpi|1|5.0" "allreduce|65536|openmpi|1|longer than 1 s" "group|8|openmpi|1|not reached" \
+for row in "allreduce|8|openmpi|1|5.0|[^|]*|any|3" "allreduce|65536|openmpi|1|longer than 1 s" "group|8|openmpi|1|not reached" \
     "group|65536|mpich|1|failed: no such thing"; do
-    has "row $row" "$dir/rows" "^2\|${row//|/\\|}\|"
+    has "row $row" "$dir/rows" "^2\|${row//|/\\|}(\||$)"
 done
+
+# Every look falls into one of the two ranges, so each sample has its table.
+BENCH_NS=0-80,80-100000000 BENCH_PATIENCE=50 BENCH_OPS="allreduce barrier" run_bench bare
+is "each row has a line for near and one for far processors" \
+    "$(awk -F'|' '$4 == "bare" && $2 == "allreduce" { print $3, $8 }' "$dir/rows" | xargs)" "8 near 8 far 65536 near 65536 far"
+is "no sample is hidden" "$(awk -F'|' '$4 == "bare" && $2 == "allreduce" { n[$3] += $9; timed[$3] += $6 > 0 }
+    /neither/ { print "neither" } END { print (n[8] > 0 && timed[8]), (n[65536] > 0 && timed[65536]) }' "$dir/rows")" "1 1"
+has "the head names both" "$dir/results" 'near processors if a cache line takes 0-80 ns .* far processors if it takes 80-100000000 ns'
+has "and their shares of the samples" "$dir/results" 'Of [0-9]* samples [0-9]* % were of near processors, [0-9]* % of far ones'
+BENCH_NS=15-50 run_bench bare
+is "one range alone is refused" "$? $(grep -c 'BENCH_NS is .15-50., not' "$dir/err")" "2 1"
 
 # Hand-made rows whose ratios are known: tcp loses in both rounds, ucx in one.
 for round in 1 2; do
@@ -76,18 +87,29 @@ for round in 1 2; do
     echo "2|reduce|1048576|mpich|$round|16|c"
     echo "2|reduce|8|mpich-i|$round|1.75|c"
     echo "2|reduce|8|coll-mpich|$round|$((1 + round)).0|c"
+    echo "2|reduce|8|tcp|$round|1|c|far|7"
+    echo "2|reduce|8|mpich|$round|4|c|far|7"
+    echo "2|reduce|1048576|tcp|$round|60|c|far|7"
+    echo "2|reduce|1048576|mpich|$round|20|c|far|7"
+    echo "2|reduce|8|mpich|$round|0|c|neither|3"
 done >"$dir/made"
-printf '# reasons\nbarrier reduce|8-1K|*|tcp|Because.\n' >"$dir/reasons"
+printf '# reasons\nbarrier reduce|8-1K|*|tcp|near any|Because.\nreduce|*|2|tcp|far|Far.\n' >"$dir/reasons"
 awk -F'|' -v shm="tcp ucx openmpi mpich bare" -v net="tcp-sockets bare-sockets" -v over="mpich ucc" -v operations="$operations" \
     -f "${top_srcdir:-.}/tests/bench/table.awk" "$dir/reasons" "$dir/made" >"$dir/table"
 has "the best peer and the ratios" "$dir/table" \
     '^\| reduce \| 8 \| mpich \| \*\*2.00\*\* \| 6.00 \| 1.00 \(0.67-1.33\) \| 3.00'
 has "libcoll over a peer's library beside that library" "$dir/table" \
     '^\| reduce \| 8 \| mpich \| 2.50 \(2.00-3.00\) \| 1.50 \| 1.75 \| 1.67 \(1.33-2.00\) \| 1.43 \(1.14-1.71\) \| 750 \(250 to 1250\) \|'
-is "the rows within each goal are counted" "$(sed -n 's/^| [123] | .* | \(. of .\) |$/\1/p' "$dir/table" | xargs)" \
-    "0 of 1 2 of 2 1 of 1"
+is "the rows within each goal are counted, of each kind" \
+    "$(sed -n 's/^| [123] | [^|]* | \(. of .*\) |$/\1/p' "$dir/table" | xargs -d '\n')" \
+    "0 of 1 | 1 of 1 2 of 2 | 0 of 1 1 of 1 | 0 of 1"
 is "a lost row has its reason" "$(sed -n '/^## Lost/,/^## The/p' "$dir/table" | grep '^| 2 |')" \
-    "| 2 | tcp | 1 | reduce | 8 | mpich | 2.00 | 3.00 | 1.50 | Because. |"
+    "| 2 | any | tcp | 1 | reduce | 8 | mpich | 2.00 | 3.00 | 1.50 | Because. |
+| 2 | far | tcp | 2 | reduce | 1M | mpich | 3.00 | 60.0 | 20.0 | Far. |
+| 2 | far | tcp | 3 | reduce | 1M | mpich | 3.00 | 60.0 | 20.0 | Far. |"
+is "far processors have a table of their own" \
+    "$(sed -n '/^## 2 ranks, shared memory, far processors/,/^## 2 ranks, TCP/s/^| reduce | \([^ ]*\) | mpich | \([^|]*\) |.*/\1 \2/p' "$dir/table" | xargs)" \
+    "8 0.25 1M **3.00**"
 
 BENCH_RANKS=2 BENCH_COMMS=8 BENCH_ENGINES="tcp tcp-unix simulated" BENCH_RESULTS=$dir/memory \
     bash "${top_srcdir:-.}/tests/bench/memory.sh" >"$dir/out" 2>"$dir/err"

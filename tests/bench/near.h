@@ -4,7 +4,8 @@
  *
  * A virtual machine's processors wander: within seconds the time of a cache line between two of them changes from 25 to
  * 150 ns, and that of 64 KiB from 3 to 35 us.  Two engines can be compared only where that time was the same.  With
- * BENCH_NS ranks 0 and 1 pass a line to and fro before each sample and after it, and both times must be within the range.
+ * BENCH_NS, "15-50,120-211" in nanoseconds, ranks 0 and 1 pass a line to and fro before each sample and after it.  The sample is
+ * one of near processors if both times are within the first range, one of far processors if both are within the second.
  *
  * Two ranks are bound to a processor each.  Of more ranks, 0 and 1 bind themselves while they pass the line, and the others
  * sleep.
@@ -16,6 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum {
@@ -28,10 +30,16 @@ struct near_shared {
 	uint32_t line[64];
 };
 
+/* The kinds of samples.  Without BENCH_NS there is one kind, and every sample is of it. */
+enum near_kind { NEAR_NEITHER = -1, NEAR_NEAR, NEAR_FAR, NEAR_KINDS };
+
 /* What rank 0 or 1 knows. */
 struct near {
-	double least, most; /* BENCH_NS; most 0: every sample counts */
-	double patience_ms; /* BENCH_PATIENCE */
+	int kinds;                                  /* 1, or NEAR_KINDS: BENCH_NS is set */
+	double least[NEAR_KINDS], most[NEAR_KINDS]; /* BENCH_NS */
+	int awaited
+		[NEAR_KINDS]; /* BENCH_AWAITED: a row goes on until it has samples of this kind */
+	double patience_ms;   /* BENCH_PATIENCE */
 	int rank;
 	int binds;       /* ranks 0 and 1 bind themselves for a look, and the others sleep */
 	uint32_t number; /* of the line's last turn */
@@ -53,17 +61,29 @@ static inline double bench_now(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-/* Reads the settings: 0 if BENCH_NS is no range. */
+static inline const char *near_name(const struct near *near, int kind)
+{
+	static const char *const names[] = {"near", "far"};
+
+	return near->kinds == 1 ? "any" : names[kind];
+}
+
+/* Reads the settings: 0 if BENCH_NS is not two ranges. */
 static inline int near_set(struct near *near, struct near_shared *shared, int rank, int nranks)
 {
-	const char *range = getenv("BENCH_NS"), *patience = getenv("BENCH_PATIENCE");
-	const int set = !range || sscanf(range, "%lf-%lf", &near->least, &near->most) == 2;
+	const char *ranges = getenv("BENCH_NS"), *patience = getenv("BENCH_PATIENCE");
+	const char *awaited = getenv("BENCH_AWAITED");
 
 	near->shared = shared;
 	near->rank = rank;
-	near->binds = nranks > 2 && near->most > 0;
-	near->patience_ms = patience ? atof(patience) : 2000;
-	return set;
+	near->kinds = ranges ? NEAR_KINDS : 1;
+	near->binds = nranks > 2 && ranges;
+	near->patience_ms = patience ? atof(patience) : 1000;
+	for (int kind = 0; kind < near->kinds; kind++)
+		near->awaited[kind] = !awaited || strstr(awaited, near_name(near, kind)) != NULL;
+	return !ranges ||
+	       sscanf(ranges, "%lf-%lf,%lf-%lf", &near->least[NEAR_NEAR], &near->most[NEAR_NEAR],
+		      &near->least[NEAR_FAR], &near->most[NEAR_FAR]) == 4;
 }
 
 /* Binds the calling thread to the processor `number` of those that it may use; `before`: the processors until now. */
@@ -122,9 +142,16 @@ static inline double near_look(struct near *near)
 	return ns;
 }
 
-static inline int near_is_within(const struct near *near, double ns)
+/* The kind of a sample with these distances before and after it. */
+static inline enum near_kind near_kind_of(const struct near *near, double before, double after)
 {
-	return near->most == 0 || (ns >= near->least && ns <= near->most);
+	if (near->kinds == 1)
+		return NEAR_NEAR;
+	for (int kind = 0; kind < NEAR_KINDS; kind++)
+		if (before >= near->least[kind] && before <= near->most[kind] &&
+		    after >= near->least[kind] && after <= near->most[kind])
+			return (enum near_kind)kind;
+	return NEAR_NEITHER;
 }
 
 #endif

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # run.sh - measures libcoll beside its peers and beside bare loops, in one interleaved run:
 #
-#   make bench                                2 ranks, every operation, 8 B to 128 MiB; 10 to 15 minutes
+#   make bench                                2 ranks, every operation, 8 B to 128 MiB; 10 to 15 minutes, up to three
+#                                             times as long where the processors wander
 #   BENCH_RANKS="2 4 8 16" make bench         these numbers of ranks; BENCH_MINUTES=25 bounds the time
 #                                             from the first measurement on
 #   BENCH_OPS="allreduce group" make bench    these operations only, beside the rows of earlier runs
@@ -10,9 +11,10 @@
 #   BENCH_ENGINES="tcp bare" make bench       these engines only (the names below)
 #   BENCH_ROUNDS=3 BENCH_MS=100 make bench    rounds; milliseconds a row, engine and round
 #   BENCH_FRESH=0 make bench                  each call has the same input; else a new one
-#   BENCH_NS=18-40 make bench                 the time of a cache line between the processors, in nanoseconds, at
-#                                             which samples count; any; else the most frequent time
-#   BENCH_PATIENCE=2000                       milliseconds that a row waits for such samples at most
+#   BENCH_NS=15-50,120-211 make bench         the time of a cache line between the processors, in nanoseconds, of the samples
+#                                             in the table of near and in that of far processors; any: one table of all
+#                                             samples; else the most frequent times below 80 ns and from there on
+#   BENCH_PATIENCE=1000                       milliseconds that a row waits for both kinds of samples at most
 #   BENCH_LIMIT=20                            seconds after which a program is ended; one more for each rank
 #   OPENMPI_DIR=DIR MPICH_DIR=DIR UCC_DIR=DIR make bench
 #                                             peers that are installed there, not the system's; UCC's UCX: the same
@@ -48,7 +50,7 @@ results=${BENCH_RESULTS:-$build/tests/bench/RESULTS.md}
 mkdir -p "$build/tests/bench"
 commit=$(git -C "$src" rev-parse --short HEAD 2>/dev/null || echo unknown)
 limit=${BENCH_LIMIT:-20}
-export BENCH_MS=${BENCH_MS:-50} BENCH_PATIENCE=${BENCH_PATIENCE:-2000}
+export BENCH_MS=${BENCH_MS:-50} BENCH_PATIENCE=${BENCH_PATIENCE:-1000}
 
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -58,6 +60,14 @@ declare -A absent slow
 say() {
     echo "$*" >&2
 }
+
+case ${BENCH_NS:-any} in
+any | *[0-9]-[0-9]*,[0-9]*-[0-9]*) ;;
+*)
+    say "run.sh: BENCH_NS is '$BENCH_NS', not LEAST-MOST,LEAST-MOST, the nanoseconds of near and of far processors, or any"
+    exit 2
+    ;;
+esac
 
 # ---------------------------------------------------------------- programs --
 # compile NAME COMPILER ARGUMENT...: a program in $work; on failure its engines are absent, for the reason printed.
@@ -151,7 +161,7 @@ compile_c ucc "${TEST_CC:-cc}" bench_ucc.c ${UCC_DIR:+-I"$UCC_DIR/include" -L"$U
     no_peer "UCC's headers or library were not found (UCC_DIR)" ucc ucc-sockets coll-ucc
 
 # ---------------------------------------------------------------- measuring --
-# limit_of RANKS ARGUMENT...: the seconds of a program, longer by what its rows may wait for near processors.
+# limit_of RANKS ARGUMENT...: the seconds of a program, longer by what its rows may wait for both kinds of samples.
 limit_of() {
     local n=$1 waits=0
     shift
@@ -232,8 +242,9 @@ sizes_of() {
     done | uniq
 }
 
-# measure RANKS "OPERATION..." ROUND ENGINE: adds lines "ranks|operation|bytes|engine|round|us|commit"; us: a number, "none"
-# if the engine has no such operation, or the reason why there is no number.
+# measure RANKS "OPERATION..." ROUND ENGINE: adds lines "ranks|operation|bytes|engine|round|us|commit|kind|samples", one for
+# each kind of samples; us: a number, "none" if the engine has no such operation, "no sample" if there was none of that kind,
+# or the reason why there is no number.
 measure() {
     local list=() operation size status=0 reason begin=$SECONDS longest
     for operation in $2; do
@@ -249,22 +260,39 @@ measure() {
     [ $status != 124 ] && [ $status != 137 ] || reason="longer than $longest s"
     for size in "${list[@]}"; do
         case $size in [a-z]*) operation=$size && continue ;; esac
-        awk -v op="$operation" -v size="$size" -v reason="$reason" '
-            $1 == op && $2 == "none" { us = "none" }
-            $1 == op && $2 == size { us = $3 == "-" ? reason : $3 }
-            END { print us != "" ? us : reason ~ /^longer/ ? "not reached" : reason }' "$work/out" |
-            sed "s/^/$1|$operation|$size|$4|$3|/; s/$/|$commit/"
+        awk -v op="$operation" -v size="$size" -v reason="$reason" -v kinds="$kinds neither" \
+            -v row="$1|$operation|$size|$4|$3" -v commit="$commit" '
+            $1 == op && $2 == "none" { none = 1 }
+            $1 == op && $2 == size && $3 == "begun" { begun = 1 }
+            $1 == op && $2 == size && NF == 6 { us[$3] = $5 ? $4 : "no sample"; samples[$3] = $5 }
+            END {
+                lacking = none ? "none" : begun || reason !~ /^longer/ ? reason : "not reached"
+                n = split(kinds, kind, " ")
+                for (i = 1; i <= n; i++)
+                    if (kind[i] != "neither" || samples["neither"])
+                        print row "|" (kind[i] in us ? us[kind[i]] : lacking) "|" commit "|" kind[i] "|" samples[kind[i]] + 0
+            }' "$work/out"
     done >>"$rows"
     rm -f "$BENCH_SHARED"
 }
 
-near_share=
+kinds="near far"
+shares=
 if [ -z "${BENCH_NS:-}" ] && [ "$(nproc)" -ge 2 ]; then
-    read -r BENCH_NS near_share <<<"$(near "$work/bare" 10)"
-    say "a cache line takes $BENCH_NS ns between the two processors at $near_share % of the looks"
+    read -r near near_share far far_share <<<"$(distances "$work/bare" 10)"
+    BENCH_NS=$near,$far
+    shares=" (near: $near_share % of the looks in the ten seconds before the run, far: $far_share %)"
+    # No row waits for a kind that was not there.  If it comes, its samples count.
+    case $near_share,$far_share in
+    0,0) ;;
+    0,*) export BENCH_AWAITED=far ;;
+    *,0) export BENCH_AWAITED=near ;;
+    esac
+    say "a cache line takes ${near} ns between near processors and ${far} ns between far ones$shares"
 fi
 if [ "${BENCH_NS:-any}" = any ]; then
     unset BENCH_NS
+    kinds=any
 else
     export BENCH_NS
 fi
@@ -305,6 +333,19 @@ version() {
     "$@" 2>/dev/null | grep -o '[0-9][0-9.]*[0-9]' | head -n 1 | grep . || echo none
 }
 
+# How far the processors were, and how many samples are in which table.
+about_distances() {
+    echo "* A sample is in the table of near processors if a cache line takes ${BENCH_NS%,*} ns from one to the other before and" \
+        "after it, and in that of far processors if it takes ${BENCH_NS#*,} ns$shares."
+    awk -F'|' '{ samples[$8] += $9 }
+        END {
+            all = samples["near"] + samples["far"] + samples["neither"]
+            if (all)
+                printf "* Of %d samples %.0f %% were of near processors, %.0f %% of far ones, and %.0f %% of neither: these are in no table.\n",
+                    all, 100 * samples["near"] / all, 100 * samples["far"] / all, 100 * samples["neither"] / all
+        }' "$rows"
+}
+
 # The machine, the versions and the commands.
 about() {
     echo "* Machine: $(nproc) cores, $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(uname -sr | sed 's/-.*//')," \
@@ -319,8 +360,7 @@ about() {
     for engine in $memory_engines $socket_engines $over_engines; do
         [ -z "${absent[$engine]:-}" ] || echo "* $engine is not there: ${absent[$engine]}."
     done
-    [ -z "${BENCH_NS:-}" ] ||
-        echo "* Samples count while a cache line takes $BENCH_NS ns between the two processors${near_share:+ (at $near_share % of the looks before the run)}."
+    [ -z "${BENCH_NS:-}" ] || about_distances
     [ "${BENCH_FRESH:-1}" = 0 ] || echo "* Each call has a new input: a rank writes to each cache line of it before."
     [ -z "$over" ] ||
         echo "* The time (BENCH_MINUTES) was over before $over; what follows it was not measured."

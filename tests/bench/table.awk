@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# table.awk - RESULTS.md, from the lines of the file reasons and lines "ranks|operation|bytes|engine|round|us|commit".
+# table.awk - RESULTS.md, from the lines of the file reasons and lines "ranks|operation|bytes|engine|round|us|commit|kind|samples".
+# The kind of a row's samples is near, far or any; rows of different kinds stand in different tables.
 
 function sort(list, n,    i, j, t) {
 	for (i = 2; i <= n; i++)
@@ -64,7 +65,12 @@ function cell(row, a, b, mark) {
 
 function row_name(row,    part) {
 	split(row, part, SUBSEP)
-	return part[1] " ranks, " part[2] (part[2] == "barrier" ? "" : " " bytes(part[3]))
+	return part[1] " ranks, " part[2] (part[2] == "barrier" ? "" : " " bytes(part[3])) (part[4] == "any" ? "" : ", " part[4])
+}
+
+# "2 ranks, shared memory, near processors"
+function title(n_ranks, what, kind) {
+	return "\n## " n_ranks " ranks, " what (kind == "any" ? "" : ", " kind " processors") "\n"
 }
 
 # The peer of lowest median.
@@ -82,10 +88,10 @@ function is_ours(name) {
 	return name ~ /^(tcp|ucx|simulated|tcp-sockets)$/
 }
 
-function table(n_ranks, title, list,    names, n, i, k, row, peer, bare, part) {
+function table(n_ranks, kind, what, list,    names, n, i, k, row, peer, bare, part) {
 	n = split(list, names, " ")
 	bare = names[n]
-	printf "\n## %d ranks, %s\n\n| operation | bytes | best peer |", n_ranks, title
+	printf "%s\n| operation | bytes | best peer |", title(n_ranks, what, kind)
 	for (i = 1; i <= n; i++)
 		if (is_ours(names[i]))
 			printf " %s / best | %s / bare |", names[i], names[i]
@@ -98,7 +104,7 @@ function table(n_ranks, title, list,    names, n, i, k, row, peer, bare, part) {
 	for (k = 1; k <= nrows; k++) {
 		row = order[k]
 		split(row, part, SUBSEP)
-		if (part[1] != n_ranks)
+		if (part[1] != n_ranks || part[4] != kind)
 			continue
 		peer = best(row, names, n)
 		printf "| %s | %s | %s |", part[2], part[2] == "barrier" ? "" : bytes(part[3]), peer == "" ? "none" : peer
@@ -112,17 +118,17 @@ function table(n_ranks, title, list,    names, n, i, k, row, peer, bare, part) {
 }
 
 # libcoll over the libraries of peers, beside each library alone: a line for each row and library that was measured.
-function over_table(n_ranks, list,    names, n, i, k, row, part, mine, head) {
+function over_table(n_ranks, kind, list,    names, n, i, k, row, part, mine, head) {
 	n = split(list, names, " ")
 	for (k = 1; k <= nrows; k++) {
 		row = order[k]
 		split(row, part, SUBSEP)
-		for (i = 1; i <= n && part[1] == n_ranks; i++) {
+		for (i = 1; i <= n && part[1] == n_ranks && part[4] == kind; i++) {
 			mine = "coll-" names[i]
 			if (!over_rounds(row, mine, "") && !((row, mine) in why))
 				continue
 			if (!head++) {
-				printf "\n## %d ranks, libcoll over the library of a peer\n\n", n_ranks
+				print title(n_ranks, "libcoll over the library of a peer", kind)
 				print "| operation | bytes | library | libcoll | library | non-blocking | libcoll / library | libcoll / non-blocking | more than non-blocking, ns |"
 				print "|---|---|---|---|---|---|---|---|---|"
 			}
@@ -155,7 +161,8 @@ function reason(row, engine,    part, size, i) {
 	split(row, part, SUBSEP)
 	for (i = 1; i <= nreasons; i++) {
 		split(reason_sizes[i], size, "-")
-		if (in_list(part[2], reason_ops[i]) && in_list(part[1], reason_ranks[i]) && in_list(engine, reason_engine[i]) &&
+		if (in_list(part[2], reason_ops[i]) && in_list(part[1], reason_ranks[i]) &&
+		    in_list(engine, reason_engine[i]) && in_list(part[4], reason_kinds[i]) &&
 		    (size[1] == "*" || (part[3] >= to_bytes(size[1]) && part[3] <= to_bytes(size[2]))))
 			return reason_text[i]
 	}
@@ -165,15 +172,15 @@ function reason(row, engine,    part, size, i) {
 function lose(row, engine, goal, peer, ratio,    part, time) {
 	split(row, part, SUBSEP)
 	time = cell(row, engine, "", 0) " | " cell(row, peer, "", 0)
-	lost = lost sprintf("| %d | %s | %d | %s | %s | %s | %s | %s | %s |\n", part[1], engine, goal, part[2],
+	lost = lost sprintf("| %d | %s | %s | %d | %s | %s | %s | %s | %s | %s |\n", part[1], part[4], engine, goal, part[2],
 	    part[2] == "barrier" ? "" : bytes(part[3]), peer, ratio, time, reason(row, engine))
 }
 
 function count(row, engine, goal, peer, has, within,    part) {
 	split(row, part, SUBSEP)
-	of[goal, part[1]]++
+	of[goal, part[1], part[4]]++
 	if (has && within)
-		good[goal, part[1]]++
+		good[goal, part[1], part[4]]++
 	else
 		lose(row, engine, goal, peer, has ? range() : "no time")
 }
@@ -197,21 +204,25 @@ function judge(engine, list, host,    names, n, k, row, part, peer, has) {
 	}
 }
 
-function summary(    goal, i, text, line) {
+function summary(    goal, i, k, text, line) {
 	text[1] = "Within a host, up to 1 KiB: at most 1.3 times the best peer's time (`tcp`)"
 	text[2] = "All other rows: not slower than the best peer in every round (`tcp`, `tcp-sockets`)"
 	text[3] = "Within a host, 1 to 16 MiB: at least 1.5 times faster than the best peer (`tcp`)"
 	printf "Rows within the goal, of all rows that a peer has:\n\n| | goal |"
 	line = "|---|---|"
-	for (i = 1; i <= nranks; i++) {
-		printf " %d ranks |", ranks[i]
-		line = line "---|"
-	}
+	for (i = 1; i <= nranks; i++)
+		for (k = 1; k <= nkinds; k++)
+			if ((ranks[i], kinds[k]) in measured) {
+				printf " %d ranks%s |", ranks[i], kinds[k] == "any" ? "" : ", " kinds[k]
+				line = line "---|"
+			}
 	print "\n" line
 	for (goal = 1; goal <= 3; goal++) {
 		printf "| %d | %s |", goal, text[goal]
 		for (i = 1; i <= nranks; i++)
-			printf " %d of %d |", good[goal, ranks[i]], of[goal, ranks[i]]
+			for (k = 1; k <= nkinds; k++)
+				if ((ranks[i], kinds[k]) in measured)
+					printf " %d of %d |", good[goal, ranks[i], kinds[k]], of[goal, ranks[i], kinds[k]]
 		printf "\n"
 	}
 }
@@ -220,18 +231,29 @@ function summary(    goal, i, text, line) {
 	next
 }
 
-NF == 5 {
+NF == 6 {
 	nreasons++
 	reason_ops[nreasons] = $1
 	reason_sizes[nreasons] = $2
 	reason_ranks[nreasons] = $3
 	reason_engine[nreasons] = $4
-	reason_text[nreasons] = $5
+	reason_kinds[nreasons] = $5
+	reason_text[nreasons] = $6
+	next
+}
+
+$8 == "neither" {
 	next
 }
 
 {
-	row = $1 SUBSEP $2 SUBSEP $3
+	kind = $8 == "" ? "any" : $8
+	row = $1 SUBSEP $2 SUBSEP $3 SUBSEP kind
+	measured[$1, kind] = 1
+	if (!(kind in has_kind)) {
+		has_kind[kind] = 1
+		kinds[++nkinds] = kind
+	}
 	if (!(row in seen)) {
 		seen[row] = 1
 		order[++nrows] = row
@@ -262,8 +284,8 @@ END {
 	judge("tcp-sockets", net, 0)
 	summary()
 	print "\nIn the next table the column \"goal\" has the number of the goal that the row misses."
-	print "\n## Lost rows\n\n| ranks | libcoll | goal | operation | bytes | best peer | libcoll / peer | libcoll, us | peer, us | reason |"
-	print "|---|---|---|---|---|---|---|---|---|---|"
+	print "\n## Lost rows\n\n| ranks | processors | libcoll | goal | operation | bytes | best peer | libcoll / peer | libcoll, us | peer, us | reason |"
+	print "|---|---|---|---|---|---|---|---|---|---|---|"
 	printf "%s", lost
 	print "\n## The measurement\n\n`make bench` (run.sh) wrote this file; [README.md](README.md) explains the measurement.\n"
 	while ((getline line < about) > 0)
@@ -272,11 +294,14 @@ END {
 	print "of the longer buffer of a rank: allgather's result, the input of alltoall and reduce_scatter. Ratios are taken round by round;"
 	print "below 1: libcoll is faster. Bold: libcoll is slower than the best peer in every round. `tcp` is libcoll with no option set;"
 	print "the bare loops use no library."
-	for (i = 1; i <= nranks; i++) {
-		table(ranks[i], "shared memory", shm)
-		table(ranks[i], "TCP sockets", net)
-		over_table(ranks[i], over)
-	}
+	for (i = 1; i <= nranks; i++)
+		for (k = 1; k <= nkinds; k++) {
+			if (!((ranks[i], kinds[k]) in measured))
+				continue
+			table(ranks[i], kinds[k], "shared memory", shm)
+			table(ranks[i], kinds[k], "TCP sockets", net)
+			over_table(ranks[i], kinds[k], over)
+		}
 	print "\n## Failures\n"
 	n = split(over, library, " ")
 	for (i = 1; i <= n; i++)

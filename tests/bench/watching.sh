@@ -9,7 +9,9 @@
 #   WATCHING_COUNT=no                         does not count instructions (callgrind, half a minute)
 #   BENCH_SIZES="8 1M"                        sizes, in bytes
 #   BENCH_MS=100                              milliseconds a row
-#   BENCH_NS=18-40  BENCH_PATIENCE=500        as for run.sh
+#   BENCH_NS=any                              samples of near and of far processors count together; else those that are
+#                                             more frequent in the ten seconds before
+#   BENCH_PATIENCE=500                        as for run.sh
 #
 # A program in each turn measures both sizes by the loop of bench.h.  The difference to the turn without a watcher in the same
 # round is taken twice: of the median of the samples, which is what a call pays itself, and of their mean, which has a share of
@@ -100,7 +102,8 @@ turn() {
     # shellcheck disable=SC2086 # the sizes are a list
     run "$2" timeout -k 5 $((BENCH_LIMIT + 5)) "$build/coll" run --no-prefix --bind-to $bind -n 2 -- "$work/$program" allreduce $sizes \
         >"$work/out" 2>"$work/err" </dev/null || say "$2: $(tail -n 1 "$work/err")"
-    awk -v watcher="$2" -v round="$1" '$1 == "allreduce" && $4 > 0 { print watcher "|" $2 "|" round "|" $3 "|" $4 }' "$work/out" \
+    awk -v watcher="$2" -v round="$1" -v kind="$kind" \
+        '$1 == "allreduce" && $3 == kind && $5 { print watcher "|" $2 "|" round "|" $4 "|" $6 }' "$work/out" \
         >>"$work/rows"
     rm -rf "$BENCH_SHARED" "$work"/files/*
 }
@@ -118,14 +121,16 @@ instructions() {
     echo $(((counts[1] - counts[0]) / 2000))
 }
 
+# Samples count of the kind of processors that is more frequent, near or far.
+kind=any
 if [ -z "${BENCH_NS:-}" ] && [ "$(nproc)" -ge 2 ]; then
-    read -r BENCH_NS share <<<"$(near "$work/bare" 10)"
-    say "a cache line takes $BENCH_NS ns between the two processors at $share % of the looks"
-fi
-if [ "${BENCH_NS:-any}" = any ]; then
-    unset BENCH_NS
+    read -r near near_share far far_share <<<"$(distances "$work/bare" 10)"
+    kind=near share=$near_share ns=$near
+    [ "$near_share" -ge "$far_share" ] || { kind=far share=$far_share ns=$far; }
+    export BENCH_NS=$near,$far BENCH_AWAITED=$kind
+    say "a cache line takes $ns ns between the two processors at $share % of the looks"
 else
-    export BENCH_NS
+    unset BENCH_NS
 fi
 
 for round in $(seq "$rounds"); do
@@ -153,7 +158,7 @@ done >"$work/watchers"
     echo "* Machine: $(nproc) cores, $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(uname -sr | sed 's/-.*//');" \
         "load $(cut -d ' ' -f 1 /proc/loadavg) at the end; $(date -u +%Y-%m-%d)."
     echo "* Commit $(git -C "$src" rev-parse --short HEAD 2>/dev/null || echo unknown)." \
-        "${BENCH_NS:+Samples count while a cache line takes $BENCH_NS ns between the two processors${share:+ (at $share % of the looks before the run)}.}"
+        "${BENCH_NS:+Samples count while a cache line takes $ns ns between the two processors (at $share % of the looks before the run).}"
     echo "* Command: \`WATCHING_ROUNDS=$rounds BENCH_MS=$BENCH_MS ${WATCHING_BEFORE:+WATCHING_BEFORE=DIR }make bench-watching\`."
     # shellcheck disable=SC2086 # the sizes are a list
     awk -F'|' -v sizes="$(echo $sizes)" -f "$src/tests/bench/watching.awk" "$work/watchers" "$work/rows"

@@ -423,6 +423,8 @@ static void test_builtin(void)
 		{COLL_KIND_ALLREDUCE, 64, 8, 32 << 10, "two_level"},
 		{COLL_KIND_ALLREDUCE, 64, 8, (32 << 10) + 1, "rabenseifner"},
 		{COLL_KIND_ALLREDUCE, 64, 64, 32 << 10, "recursive_doubling"},
+		{COLL_KIND_ALLREDUCE, 32768, 4096, (uint64_t)4 << 30, "ring"},
+		{COLL_KIND_ALLREDUCE, 32769, 4096, (uint64_t)4 << 30, "rabenseifner"},
 		{COLL_KIND_ALLGATHER, 8, 1, 8, "pairwise"},
 		{COLL_KIND_ALLGATHER, 4, 1, 1 << 24, "pairwise"},
 		{COLL_KIND_ALLGATHER, 8, 1, 256 << 10, "pairwise"},

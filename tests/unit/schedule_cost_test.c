@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * schedule_cost_test.c - the schedule of one rank costs what its own steps cost, however many ranks there
- * are: the processor time per step of 65,536 ranks is compared with that of 1,024.
+ * are: the processor time per step of 65,536 ranks is compared with that of 1,024.  And no algorithm that the built-in rules
+ * choose for 65,536 ranks has more than three steps for each rank.
  */
 #include "../lib/tap.h"
 
+#include "algorithm/selection.h"
+#include "base/kind.h"
+#include "config/config.h"
 #include "schedule/algo.h"
 
 #include <coll/coll.h>
@@ -130,6 +134,56 @@ static void test_rebuild(const char *name)
 	   ns[0], FEW, ns[1], MANY);
 }
 
+/*
+ * What the rules choose for so many bytes: milliseconds are granted for each of the steps' hundred nanoseconds, since the
+ * test may share its processor (tests/bench/README.md has the times of a quiet one).
+ */
+static void test_chosen_for(const struct selection *selection, int kind, int nnodes, uint64_t bytes)
+{
+	const struct call_description call = {.kind = kind,
+					      .nranks = MANY,
+					      .nnodes = nnodes,
+					      .bytes = bytes,
+					      .memory = COLL_MEM_HOST};
+	const int id = choose_algorithm(selection, &call, 0);
+	coll_schedule_args_t a = call_of(id, MANY, 0);
+	int steps = 0;
+	double ns;
+
+	/* The nodes by turns: their table is the most work then. */
+	for (int r = 0; r < MANY; r++)
+		node[r] = nnodes < MANY ? r % nnodes : r;
+	a.elem = 1;
+	a.count = bytes;
+	a.segment = selection->segment;
+	ns = create_ns(&a, &steps);
+	ok(ns >= 0 && steps <= 3 * MANY + 64 && ns < 50e6,
+	   "%s of %llu bytes on %d nodes: %s has %d steps, in %.2f ms", kind_name(kind),
+	   (unsigned long long)bytes, nnodes, algo_at(id)->name, steps, ns / 1e6);
+}
+
+/* Collectives whose buffers are no longer than 1 GiB; broadcasts, reductions and the like also 64 GiB. */
+static void test_chosen(void)
+{
+	static struct selection selection;
+	struct config *config = NULL;
+
+	if (config_load(NULL, NULL, &config) || choose_compile(config, &selection))
+		abort();
+	for (int i = 0; i < RULES_KINDS; i++) {
+		const int kind = kind_from_index(i);
+		const struct kind *k = kind_at(kind);
+		const int parts = k->send == KIND_EACH || k->recv == KIND_EACH;
+		const uint64_t most = parts ? ((uint64_t)1 << 30) / MANY : (uint64_t)1 << 36;
+
+		for (uint64_t bytes = 8; bytes <= most && kind != COLL_KIND_BARRIER; bytes *= 64) {
+			test_chosen_for(&selection, kind, MANY / PER_NODE, bytes);
+			test_chosen_for(&selection, kind, MANY, bytes);
+		}
+	}
+	config_free(config);
+}
+
 int main(void)
 {
 	for (int r = 0; r < MANY; r++) {
@@ -142,5 +196,6 @@ int main(void)
 				       algo_at(i)->kind == COLL_KIND_REDUCE_SCATTERV);
 	test_rebuild("recursive_doubling");
 	test_rebuild("two_level");
+	test_chosen();
 	return done_testing();
 }

@@ -54,7 +54,7 @@ fi
 # A program that neither ends nor fails is ended, and the rest goes on.
 mkdir -p "$dir/mpi/bin"
 printf '#!/bin/sh\nfor program; do :; done\ntouch "$program"\n' >"$dir/mpi/bin/mpicc"
-printf '#!/bin/sh\necho allreduce 8 any 5.0 3\necho allreduce 65536 begun\nexec sleep 60\n' >"$dir/mpi/bin/mpirun"
+printf '#!/bin/sh\necho allreduce 8 any 5.0 3 5.0\necho allreduce 65536 begun\nexec sleep 60\n' >"$dir/mpi/bin/mpirun"
 printf '#!/bin/sh\necho no such thing >&2\nexit 3\n' >"$dir/mpi/bin/mpiexec"
 chmod +x "$dir/mpi/bin/"*
 BENCH_LIMIT=-1 BENCH_OPS="allreduce group" OPENMPI_DIR=$dir/mpi MPICH_DIR=$dir/mpi run_bench "openmpi mpich"

@@ -39,12 +39,10 @@ static const char metrics_help[] =
 	"Exit status: 0, or 1 if the job is not there, the file cannot be written or the port is\n"
 	"taken, 2 if the command line is wrong.\n";
 
-static const struct option metrics_options[] = {{"output", required_argument, NULL, 'o'},
-						{"interval", required_argument, NULL, 'i'},
-						{"listen", required_argument, NULL, 'l'},
-						SOURCE_OPTIONS,
-						{"help", no_argument, NULL, 'h'},
-						{NULL, 0, NULL, 0}};
+static const struct option metrics_options[] = {
+	{"output", required_argument, NULL, 'o'}, {"interval", required_argument, NULL, 'i'},
+	{"listen", required_argument, NULL, 'l'}, SOURCE_OPTIONS,
+	{"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
 
 /* A metric that is a counter of ranks with the option `counters`: a uint64_t of a struct of page/page.h. */
 struct metric {

@@ -55,13 +55,6 @@ int error_raise(const struct error_first *first)
 	return first->code ? error_set(first->code, "%s", first->text) : COLL_SUCCESS;
 }
 
-coll_error_t error_blank(void)
-{
-	coll_error_t err = {.size = sizeof(err)};
-
-	return err;
-}
-
 const char *error_remedy(int err)
 {
 	return err == EMFILE ? "; raise this process's limit of open files (ulimit -n)" : "";

@@ -35,9 +35,7 @@ int error_raise(const struct error_first *first);
 /* Fills *err, which may be NULL, and returns `code`: for functions that plugins call. */
 int error_fill(coll_error_t *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Returns an empty error to hand to a plugin. */
-coll_error_t error_blank(void);
-/* Empties an error in place.  It clears only the first byte of the text, since it runs for every message. */
+/* Makes an error empty, to hand it to a plugin.  Clears only the first byte of the text, since it runs for every message. */
 static inline void error_clear(coll_error_t *err)
 {
 	err->size = sizeof(*err);

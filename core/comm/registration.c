@@ -36,10 +36,11 @@ static int registration_begin(struct registration *r, void *buf, size_t bytes)
 {
 	const struct registration_slots slots = registration_slots(r->lane);
 	const struct context *context = r->lane->context;
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	uint32_t kind;
 	int code, device;
 
+	error_clear(&err);
 	if (!slots.add || !context->ep)
 		return COLL_SUCCESS;
 	kind = context_memory_kind(context, buf, &device);

@@ -194,10 +194,11 @@ static int context_open_end(struct context *context, int code, const coll_error_
 /* By the backend's open. */
 static int context_open_making(struct context *context, const struct context_making *making)
 {
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	const int is_first = plugin_open_begin(context->plugin);
 	int code;
 
+	error_clear(&err);
 	context_open_begin(context, making);
 	code = context->plugin->backend.open(&context->host, &context->ep, &err);
 	plugin_open_end(context->plugin, is_first);
@@ -228,9 +229,10 @@ int context_open_all(struct context *const *contexts, int n)
 {
 	const coll_host_t **hosts = calloc((size_t)n, sizeof(*hosts));
 	void **eps = calloc((size_t)n, sizeof(*eps));
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	int code, is_first;
 
+	error_clear(&err);
 	if (!hosts || !eps) {
 		free(hosts);
 		free(eps);
@@ -283,9 +285,10 @@ static int context_derive_native(struct context *context, const struct context_m
 {
 	const coll_native_t *native = context->plugin->backend.native;
 	void *parent = context->parent->ep;
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	int code;
 
+	error_clear(&err);
 	context_open_begin(context, making);
 	if (making->exclude)
 		code = native->shrink(parent, making->exclude, making->n, &context->host,
@@ -302,10 +305,11 @@ static int context_derive_native(struct context *context, const struct context_m
 int context_split_nothing(struct context *context, const struct context_making *making)
 {
 	const coll_native_t *native = context->plugin->backend.native;
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	void *none = NULL;
 	int code;
 
+	error_clear(&err);
 	if (!native->split)
 		return COLL_SUCCESS;
 	context_open_begin(context, making);
@@ -411,8 +415,9 @@ void context_shut(struct context *context)
 static int context_poll_last(void *user)
 {
 	const struct context *context = user;
-	coll_error_t err = error_blank();
+	coll_error_t err;
 
+	error_clear(&err);
 	if (context_rests(context))
 		(void)context->plugin->backend.native->query(context->ep, &err);
 	return COLL_SUCCESS;

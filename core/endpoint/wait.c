@@ -186,9 +186,10 @@ static int wait_in_backend(struct waiting *w)
 {
 	struct context *context = w->context;
 	const coll_backend_t *b = &context->plugin->backend;
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	int busy = context->client->busy(context);
 
+	error_clear(&err);
 	if (b->transport || !b->native || !b->native->sync || !context->ep)
 		return 0;
 	if (busy && !b->native->sync(context->ep, 1, &err)) /* query reports the same error */

@@ -27,9 +27,11 @@ static const coll_native_t *event_stream_slots(const struct event *e)
 static int event_stream_make(struct event *e, struct lane *lane)
 {
 	struct context *context = lane->context;
-	coll_error_t err = error_blank();
-	int code = context->plugin->backend.native->event_create(context->ep, &e->native, &err);
+	coll_error_t err;
+	int code;
 
+	error_clear(&err);
+	code = context->plugin->backend.native->event_create(context->ep, &e->native, &err);
 	if (code)
 		return error_take(code, &err);
 	e->context = context;
@@ -92,9 +94,10 @@ static int event_stream_record_host(struct event *e, struct lane *lane, coll_str
 
 static int event_stream_record(struct event *e, struct lane *lane, coll_stream_t stream)
 {
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	int code = event_stream_flush(lane), host_code = COLL_SUCCESS;
 
+	error_clear(&err);
 	if (code && !lane->error)
 		return code;
 	pthread_mutex_lock(&e->lock);
@@ -154,9 +157,10 @@ static int event_stream_wait_host(const struct event_at *at, struct lane *lane,
 static int event_stream_wait_at(struct event *e, const struct event_at *at, struct lane *lane,
 				coll_stream_t stream)
 {
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	int code = event_stream_flush(lane);
 
+	error_clear(&err);
 	if (!code && !stream)
 		code = event_stream_check_outcome(at, lane);
 	if (!code && !stream)
@@ -215,8 +219,9 @@ static int event_stream_complete(void *arg)
 	struct event *e = q->event;
 	struct context *own = e->context;
 	const int other = q->lane && q->lane->context != own;
-	coll_error_t err = error_blank();
+	coll_error_t err;
 
+	error_clear(&err);
 	if (other && !lock_try(&own->lock)) {
 		q->code = COLL_IN_PROGRESS;
 		return 0;
@@ -416,7 +421,7 @@ static void event_stream_poll_at(struct event_stream_query *q, int wait)
 static int event_stream_poll(coll_event_t handle, struct event *e, int wait)
 {
 	struct event_stream_query q = {
-		.event = e, .err = error_blank(), .timeout_us = e->context->timeout_us};
+		.event = e, .err.size = sizeof(coll_error_t), .timeout_us = e->context->timeout_us};
 
 	q.code = event_take(e, &q.at);
 	if (!q.code)

@@ -14,9 +14,10 @@ static int redop_api_make_native(struct lane *lane, const char *what, struct red
 {
 	const coll_backend_t *b = &lane->context->plugin->backend;
 	const coll_native_t *native = lane_native(lane);
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	int code;
 
+	error_clear(&err);
 	if (redop->premul_sum && native && native->op_create_pre_mul_sum && lane_native_ep(lane)) {
 		code = native->op_create_pre_mul_sum(lane_native_ep(lane), &redop->native, scalar,
 						     redop->dtype, residence, &err);
@@ -126,9 +127,10 @@ coll_result_t coll_red_op_create_user(coll_op_t *op, coll_user_op_fn fn, void *u
 static int redop_api_destroy_native(struct lane *lane, const struct redop *redop)
 {
 	const coll_native_t *native = lane->context->plugin->backend.native;
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	int code;
 
+	error_clear(&err);
 	if (!redop->made || !native->op_destroy || !lane_native_ep(lane))
 		return COLL_SUCCESS;
 	code = native->op_destroy(lane_native_ep(lane), redop->native, &err);

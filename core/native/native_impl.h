@@ -41,9 +41,10 @@ static inline const coll_native_t *native_slots(const struct lane *lane)
 static inline void native_group_begin(struct lane *lane, void *ep)
 {
 	const coll_native_t *native = lane_native(lane);
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	int code;
 
+	error_clear(&err);
 	if (!native->group_begin || !ep || lane->error)
 		return;
 	code = native->group_begin(ep, &err);
@@ -56,9 +57,10 @@ static inline void native_group_begin(struct lane *lane, void *ep)
 /* Ends it, also after a failure: the group belongs to the thread, not to the endpoint. */
 static inline void native_group_end(struct lane *lane, void *ep)
 {
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	int code;
 
+	error_clear(&err);
 	if (!lane->native_groups || !ep)
 		return;
 	code = lane_native(lane)->group_end(ep, &err);

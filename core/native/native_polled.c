@@ -11,9 +11,10 @@
 static enum engine_start polled_start(struct op *op)
 {
 	coll_args_t args = op->call.args;
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	int code;
 
+	error_clear(&err);
 	if (op->call.redop.made)
 		args.op = op->call.redop.native;
 	args.stream = NULL; /* the queue keeps the order with the stream */
@@ -35,9 +36,10 @@ static int polled_is_running(const struct op *op)
 static int polled_progress(struct lane *lane)
 {
 	const coll_native_t *native = lane_native(lane);
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	int code;
 
+	error_clear(&err);
 	if (!polled_is_running(lane->queue.head) || lane->deferred)
 		return 0;
 	code = native->query(lane_native_ep(lane), &err);

@@ -94,11 +94,12 @@ int native_takes_call(const struct lane *lane, const struct call *call)
 {
 	const struct context *context = lane->context;
 	const coll_backend_t *b = &context->plugin->backend;
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	coll_args_t args = call->args;
 	const char *name;
 	int code;
 
+	error_clear(&err);
 	if (b->transport || !b->native)
 		return COLL_SUCCESS;
 	if (call->kind && dtype_is_opaque(args.dtype))

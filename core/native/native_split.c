@@ -178,9 +178,10 @@ static void split_set_parent(struct native_split *own, struct lane *parent)
 /* Calls the backend's split, and returns its code, with a text.  The parent may have failed since the vote. */
 static int split_call(struct lane *parent, const struct split *split, struct native_split *own)
 {
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	int code;
 
+	error_clear(&err);
 	if (parent->error)
 		return comm_error(parent);
 	own->thread = pthread_self();

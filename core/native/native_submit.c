@@ -102,9 +102,11 @@ int native_join(struct lane *lane, void *later, void *earlier)
 {
 	const coll_native_t *slots = native_slots(lane);
 	void *ep = lane->context->ep, *event = NULL;
-	coll_error_t err = error_blank();
-	int code = slots->event_create(ep, &event, &err);
+	coll_error_t err;
+	int code;
 
+	error_clear(&err);
+	code = slots->event_create(ep, &event, &err);
 	if (!code)
 		code = slots->event_record(ep, event, earlier, &err);
 	if (!code)
@@ -117,9 +119,11 @@ int native_join(struct lane *lane, void *later, void *earlier)
 int native_order_stream(struct lane *lane, void *stream)
 {
 	const coll_native_t *slots = native_slots(lane);
-	coll_error_t err = error_blank();
-	int code = slots->take_place ? slots->take_place(lane->context->ep, stream, &err) : 0;
+	coll_error_t err;
+	int code;
 
+	error_clear(&err);
+	code = slots->take_place ? slots->take_place(lane->context->ep, stream, &err) : 0;
 	return native_refused(lane, code, &err);
 }
 
@@ -263,9 +267,10 @@ static int native_move(struct lane *lane)
 void native_check(struct lane *lane)
 {
 	const coll_native_t *native = lane_native(lane);
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	int code;
 
+	error_clear(&err);
 	if (!native || !native->async_error || !lane_native_ep(lane) || lane->error)
 		return;
 	code = native->async_error(lane_native_ep(lane), &err);

@@ -137,9 +137,10 @@ static struct observer *observer_open(const struct plugin *plugin, const struct 
 				      const struct observe_place *place)
 {
 	struct observer *observer = malloc(sizeof(*observer));
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	int code;
 
+	error_clear(&err);
 	if (!observer) {
 		observer_warn(config, plugin->name, "no memory");
 		return NULL;

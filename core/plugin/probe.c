@@ -61,10 +61,11 @@ static void host_probe_fill(struct host_probe *probe, const struct plugin *plugi
 
 void plugin_probe(struct plugin *plugin, const struct config *config)
 {
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	struct host_probe probe;
 	int code;
 
+	error_clear(&err);
 	if (plugin->code || !plugin->backend.probe)
 		return;
 	host_probe_fill(&probe, plugin, config);

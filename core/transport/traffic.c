@@ -87,8 +87,9 @@ void traffic_send_control(struct context *context, int peer, uint64_t tag,
 {
 	struct traffic *traffic = traffic_of(context);
 	struct control *n = calloc(1, sizeof(*n));
-	coll_error_t err = error_blank();
+	coll_error_t err;
 
+	error_clear(&err);
 	if (n)
 		n->body = malloc(sizeof(*n->body) + len);
 	if (!n || !n->body || !context->ep || context->failure[peer]) {

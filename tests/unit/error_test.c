@@ -48,8 +48,9 @@ static void test_threads(void)
 
 static void test_plugin_error(void)
 {
-	coll_error_t err = error_blank();
+	coll_error_t err;
 
+	error_clear(&err);
 	is_int(err.size, sizeof(err), "a blank error has its size");
 	is_int(error_take(COLL_ERR_DEVICE, &err), COLL_ERR_DEVICE, "taken: its code");
 	is_str(error_text(), coll_error_string(COLL_ERR_DEVICE), "no text: the code's sentence");

@@ -54,6 +54,9 @@ __attribute__((unused)) static void stub_event(void *state, const coll_observed_
 	puts("an event");
 	fflush(stdout);
 #endif
+#ifdef STUB_CANCELS
+	usleep(1);
+#endif
 #ifdef STUB_SLEEPS
 	sleep(STUB_SLEEPS);
 #endif
@@ -74,4 +77,7 @@ COLL_OBSERVER_EXPORT const coll_observer_t STUB_SYMBOL = {
 	.open = stub_open,
 	.event = STUB_EVENT,
 	.close = stub_close,
+#ifdef STUB_CANCELS
+	.flags = COLL_OBSERVER_UNCANCELLED,
+#endif
 };

@@ -262,6 +262,38 @@ static void observer_threads(struct check_case *c)
 	drive_close(&d);
 }
 
+/* A thread whose cancellation waits for the next function at which it acts. */
+static void *observer_talk_cancelled(void *arg)
+{
+	pthread_cancel(pthread_self());
+	observer_talk(arg);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	return NULL;
+}
+
+static void observer_uncancelled(struct check_case *c)
+{
+	void *result = NULL;
+	pthread_t thread;
+	struct drive d;
+
+	if (drive_open(&d, c, 0))
+		return;
+	if (!(d.table.flags & COLL_OBSERVER_UNCANCELLED))
+		check_note(c, "it promises no COLL_OBSERVER_UNCANCELLED: the core sees to it");
+	else if (pthread_create(&thread, NULL, observer_talk_cancelled, &d))
+		check_fail(c, "the kit cannot make a thread");
+	else
+		pthread_join(thread, &result);
+	if (result == PTHREAD_CANCELED)
+		check_fail(c,
+			   "pthread_cancel has ended a thread in event(), but the table promises "
+			   "COLL_OBSERVER_UNCANCELLED: call no function of the list in "
+			   "pthreads(7), or leave the flag out");
+	else
+		drive_close(&d);
+}
+
 /* ---------------------------------------------------------------------------- price -- */
 
 static double observer_cpu_us(void)
@@ -384,6 +416,11 @@ const struct check check_observer_event_checks[] = {
 	 .promise = "Threads",
 	 .group = CHECK_MESSAGES,
 	 .run = observer_threads},
+	{.name = "uncancelled",
+	 .says = "a thread is not cancelled in event(), if the table promises that",
+	 .promise = "coll_observer_t.flags",
+	 .group = CHECK_MESSAGES,
+	 .run = observer_uncancelled},
 	{.name = "failure",
 	 .says = "it takes failures, and calls that never began",
 	 .promise = "Order",

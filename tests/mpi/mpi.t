@@ -87,7 +87,7 @@ test_check() {
     ! is_long || sizes="2 3 4"
     for ranks in $sizes; do
         for native in copy no; do
-            mpi "$ranks" "$coll" check --launched --no-fork --quick --timeout 120 --option native=$native "$plugin"
+            mpi "$ranks" "$coll" check --launched --no-fork --quick --timeout 300 --option native=$native "$plugin"
             is "$name, $ranks ranks, native = $native: coll check passes" "$status" 0
             none "$name, $ranks ranks, native = $native: nothing fails" "$(grep -A 5 '^not ok' "$dir/out")"
             none "$name, $ranks ranks, native = $native: every check can use the plugin" \
@@ -96,7 +96,7 @@ test_check() {
         done
         # A check of faults leaves collectives behind, which would write to the memory of the next check.
         checks=$("$coll" check --list | sed -n 's/^\(\(coll\|value\|request\|group\)-[a-z-]*\).*/\1/p' | paste -sd,)
-        mpi "$ranks" "$coll" check --launched --no-fork --quick --timeout 120 --option native=direct --only "$checks" "$plugin"
+        mpi "$ranks" "$coll" check --launched --no-fork --quick --timeout 300 --option native=direct --only "$checks" "$plugin"
         is "$name, $ranks ranks, native = direct: the collectives are right" "$status" 0
     done
 }

@@ -173,8 +173,8 @@ static void program_apart(const char *joins)
 	const char *rank = getenv("PMI_RANK");
 	coll_comm_t comm;
 
+	program_start("multiple"); /* waits for all ranks of the job */
 	if (!rank || strcmp(rank, joins) != 0) {
-		program_start("multiple");
 		sleep(60);
 		return;
 	}

@@ -62,6 +62,11 @@ struct engine {
 	 * 0: the engine has done nothing.  Called of ENGINE_NATIVE only.
 	 */
 	int (*now)(struct lane *lane, const struct call *call);
+	/*
+	 * The same for arguments that nobody has checked, if they differ from those of the last call by `now` in their
+	 * buffers only, so that no check could fail.  Returns 0 for all other arguments.  Called of ENGINE_NATIVE only.
+	 */
+	int (*again)(struct lane *lane, const coll_args_t *args);
 
 	/*
 	 * Does the backend take the buffers of a checked call where they are?  Returns 0 if it may not.  Asked of

@@ -36,7 +36,7 @@ uint64_t choose_hash(const struct selection *selection)
 /* Hashes the table of algorithms: ranks with equal hashes use the same ids for the same algorithms. */
 static uint64_t choose_hash_table(void)
 {
-	uint64_t part[3] = {sizeof(struct selection), RULES_MAX, 0};
+	uint64_t part[3] = {sizeof(struct selection), RULES_MAX, ALGO_GENERATION};
 	const struct algo *algo;
 
 	for (int i = 0; i < algo_count(); i++) {

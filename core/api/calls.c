@@ -90,8 +90,8 @@ __attribute__((noinline)) static int call_queue_native(struct lane *lane, const 
 		    : call_queue(op, site, issued);
 }
 
-static int call_issue_native(struct lane *lane, const coll_args_t *args, const void *site,
-			     struct issued *issued)
+__attribute__((noinline)) static int call_issue_native(struct lane *lane, const coll_args_t *args,
+						       const void *site, struct issued *issued)
 {
 	struct call call;
 	int code = check_call(lane, args, &call);
@@ -123,8 +123,11 @@ inline int call_issue(struct lane *lane, const coll_args_t *args, const void *si
 		*issued = (struct issued){lane->index, lane->issued + 1};
 	if (lane->error)
 		return comm_error(lane);
-	if (lane->native)
+	if (lane->native) {
+		if (!group_current() && lane->engine[ENGINE_NATIVE]->again(lane, args))
+			return comm_error(lane);
 		return call_issue_native(lane, args, site, issued);
+	}
 	op = plan_again(lane, args);
 	if (!op) {
 		code = call_make(lane, args, &made);

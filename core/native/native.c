@@ -28,25 +28,12 @@ void native_free(struct lane *lane)
 
 /* ---------------------------------------------------------------------- buffers -- */
 
-static uintptr_t *native_set(struct native *n, uintptr_t address)
+int native_takes_new(struct lane *lane, const void *ptr)
 {
-	const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15); /* spreads the address bits */
-	uint64_t hash = (uint64_t)address * odd;
-
-	hash = (hash ^ hash >> 32) * odd;
-	return n->seen[hash >> 32 & (NATIVE_SETS - 1)];
-}
-
-/* Is the memory of a kind that the backend takes?  The cache has addresses of buffers, not ranges. */
-static int native_takes_at(struct lane *lane, const void *ptr)
-{
-	uintptr_t address = (uintptr_t)ptr, *set = native_set(lane->native, address);
+	uintptr_t *set = native_set(lane->native, (uintptr_t)ptr);
 	uint32_t kind = COLL_MEM_HOST;
 	int device = -1;
 
-	for (int i = 0; i < NATIVE_SET; i++)
-		if (set[i] == address)
-			return 1;
 	if (lane->context->devices)
 		kind = device_kind(ptr, &device);
 	if (!(kind & lane->context->memory) ||
@@ -54,7 +41,7 @@ static int native_takes_at(struct lane *lane, const void *ptr)
 	     device != lane->context->device))
 		return 0;
 	memmove(set + 1, set, (NATIVE_SET - 1) * sizeof(*set));
-	set[0] = address;
+	set[0] = (uintptr_t)ptr;
 	return 1;
 }
 

@@ -5,6 +5,7 @@
 
 #include "native/native.h"
 #include "base/error.h"
+#include "page/record.h"
 
 enum {
 	/* The cache of buffer addresses: so many sets, each of a cache line. */
@@ -19,7 +20,22 @@ struct native_marker {
 	uint64_t number;
 };
 
+/* The last call of native_now, and what is the same for a call that differs in its buffers only. */
+struct native_again {
+	coll_args_t args;
+	native_fn slot;
+	struct signature signature;
+	struct record record;
+	int collective;
+	/* A call may be like this one if it has two buffers.  0: none may. */
+	int both;
+	int in_place;
+	uintptr_t apart; /* from the send buffer to the receive buffer */
+	size_t longer;   /* bytes of the longer buffer */
+};
+
 struct native {
+	struct native_again again;
 	uint64_t submitted; /* all operations up to this one are handed over or complete */
 	int unpolled;       /* operations handed over since the last poll */
 	int marker_wanted;  /* a marker goes before the next operation */
@@ -31,6 +47,29 @@ struct native {
 		uint64_t count;
 	} last;
 };
+
+static inline uintptr_t *native_set(struct native *n, uintptr_t address)
+{
+	const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15); /* spreads the address bits */
+	uint64_t hash = (uint64_t)address * odd;
+
+	hash = (hash ^ hash >> 32) * odd;
+	return n->seen[hash >> 32 & (NATIVE_SETS - 1)];
+}
+
+/* Asks for the kind of memory, and remembers the address if the backend takes it. */
+int native_takes_new(struct lane *lane, const void *ptr);
+
+/* Is the memory of a kind that the backend takes?  The cache has addresses of buffers, not ranges. */
+static inline int native_takes_at(struct lane *lane, const void *ptr)
+{
+	const uintptr_t *set = native_set(lane->native, (uintptr_t)ptr);
+
+	for (int i = 0; i < NATIVE_SET; i++)
+		if (set[i] == (uintptr_t)ptr)
+			return 1;
+	return native_takes_new(lane, ptr);
+}
 
 static inline const coll_native_t *native_slots(const struct lane *lane)
 {

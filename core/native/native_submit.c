@@ -4,6 +4,7 @@
 #include "comm/task.h"
 #include "comm/comm_wait.h"
 #include "comm/op.h"
+#include "comm/span.h"
 #include "watch/report.h"
 #include "watch/stall.h"
 #include "transport/channel.h"
@@ -39,35 +40,6 @@ int native_refused(struct lane *lane, int code, const coll_error_t *err)
 		return code ? error_take(code, err) : COLL_SUCCESS;
 	native_fail(lane, code, err);
 	return comm_error(lane);
-}
-
-int native_now(struct lane *lane, const struct call *call)
-{
-	struct signature signature;
-	struct record record, *kept;
-	uint64_t stamp;
-
-	if (!lane->native || lane->queue.head || !call->slot ||
-	    (lane->context->classify && !native_takes(lane, call)))
-		return 0;
-	signature = signature_of(lane, call);
-	call_log_fill(&record, call, &signature);
-	if (kind_at(call->args.kind)->is_collective) {
-		record.seq_or_tag = lane->seq++;
-		lane->seen->collectives++;
-		report_native_call(lane, &signature);
-	}
-	record.issued_us = context_now(lane->context);
-	lane_set_busy(lane);
-	kept = call_log_next(lane);
-	*kept = record;
-	if (lane->counts)
-		counts_issued(lane, kept, &stamp);
-	if (LANE_OBSERVED(lane, COLL_OBSERVE_CALL))
-		observed_native_call(lane, call, record.seq_or_tag);
-	if (native_submit(lane, lane->issued, call->slot, &call->args))
-		kept->started_us = record.issued_us;
-	return 1;
 }
 
 /*
@@ -127,7 +99,9 @@ int native_order_stream(struct lane *lane, void *stream)
 	return native_refused(lane, code, &err);
 }
 
-int native_submit(struct lane *lane, uint64_t number, native_fn slot, const coll_args_t *args)
+/* Each call of a program comes by here, so this becomes a part of native_again. */
+__attribute__((always_inline)) static inline int native_put(struct lane *lane, uint64_t number,
+							    native_fn slot, const coll_args_t *args)
 {
 	struct native *n = lane->native;
 	coll_error_t err;
@@ -154,6 +128,98 @@ int native_submit(struct lane *lane, uint64_t number, native_fn slot, const coll
 		native_progress(lane);
 		n->marker_wanted = native_busy(lane);
 	}
+	return 1;
+}
+
+int native_submit(struct lane *lane, uint64_t number, native_fn slot, const coll_args_t *args)
+{
+	return native_put(lane, number, slot, args);
+}
+
+/* Notes a call that has been checked. */
+static void native_note(struct lane *lane, const struct call *call)
+{
+	const coll_args_t *a = &call->args;
+	const size_t *elements = call->elements;
+	struct native_again *again = &lane->native->again;
+
+	again->args = *a;
+	again->slot = call->slot;
+	again->signature = signature_of(lane, call);
+	call_log_fill(&again->record, call, &again->signature);
+	again->collective = call->kind->is_collective;
+	again->both = !call->kind->is_v && elements[COLL_BUFFER_SEND] && elements[COLL_BUFFER_RECV];
+	again->in_place = again->both && span_is_in_place(lane, a);
+	again->apart = (uintptr_t)a->recvbuf - (uintptr_t)a->sendbuf;
+	again->longer =
+		coll_dtype_size(a->dtype) * (elements[0] > elements[1] ? elements[0] : elements[1]);
+}
+
+/* Hands the noted call over, with these buffers.  call: for observers; NULL: there are none. */
+__attribute__((always_inline)) static inline void native_hand_over(struct lane *lane,
+								   const coll_args_t *args,
+								   const struct call *call)
+{
+	struct native_again *again = &lane->native->again;
+	const int64_t now = context_now(lane->context);
+	struct record *kept;
+	uint64_t stamp;
+
+	if (again->collective) {
+		again->record.seq_or_tag = lane->seq++;
+		lane->seen->collectives++;
+		report_native_call(lane, &again->signature);
+	}
+	again->record.issued_us = now;
+	lane_set_busy(lane);
+	kept = call_log_next(lane);
+	*kept = again->record;
+	if (lane->counts)
+		counts_issued(lane, kept, &stamp);
+	if (call)
+		observed_native_call(lane, call, kept->seq_or_tag);
+	if (native_put(lane, lane->issued, again->slot, args))
+		kept->started_us = now;
+}
+
+int native_now(struct lane *lane, const struct call *call)
+{
+	if (!lane->native || lane->queue.head || !call->slot ||
+	    (lane->context->classify && !native_takes(lane, call)))
+		return 0;
+	native_note(lane, call);
+	native_hand_over(lane, &call->args, LANE_OBSERVED(lane, COLL_OBSERVE_CALL) ? call : NULL);
+	return 1;
+}
+
+/* Would the check of the arguments find what it has found for the last call? */
+static int native_is_again(const struct native_again *again, const coll_args_t *a)
+{
+	const coll_args_t *last = &again->args;
+	const uintptr_t apart = (uintptr_t)a->recvbuf - (uintptr_t)a->sendbuf;
+
+	if (a->kind != last->kind || a->dtype != last->dtype || a->op != last->op ||
+	    a->root != last->root || a->count != last->count || a->tag != last->tag ||
+	    a->flags != last->flags || !a->stream != !last->stream)
+		return 0;
+	if (!again->both || !a->sendbuf || !a->recvbuf ||
+	    (uintptr_t)a->scalar | (uintptr_t)a->sendcounts | (uintptr_t)a->recvcounts)
+		return 0;
+	/* The buffers lie to each other as those of the last call, or neither overlaps the other, as there. */
+	return apart == again->apart ||
+	       (!again->in_place && apart >= again->longer && -apart >= again->longer);
+}
+
+int native_again(struct lane *lane, const coll_args_t *args)
+{
+	if (!native_is_again(&lane->native->again, args) || lane->queue.head ||
+	    LANE_OBSERVED(lane, COLL_OBSERVE_CALL))
+		return 0;
+	if (lane->context->classify &&
+	    (!native_takes_at(lane, args->sendbuf) ||
+	     (args->recvbuf != args->sendbuf && !native_takes_at(lane, args->recvbuf))))
+		return 0;
+	native_hand_over(lane, args, NULL);
 	return 1;
 }
 
@@ -290,6 +356,7 @@ static void native_end(struct lane *lane)
 
 const struct engine native_engine = {
 	.now = native_now,
+	.again = native_again,
 	.takes = native_takes,
 	.start = native_start,
 	.progress = native_move,

@@ -173,6 +173,12 @@ struct algo {
 ALGO_TABLE(ALGO_DECLARE)
 #undef ALGO_DECLARE
 
+/*
+ * Goes up when an algorithm exchanges other messages than before under the same name, so that ranks of two builds find out
+ * (algorithm/selection.c).
+ */
+enum { ALGO_GENERATION = 1 };
+
 /* Return the number of rows, and the i-th row or NULL. */
 int algo_count(void);
 const struct algo *algo_at(int i);

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/lock.h"
 #include "base/plugin_kit.h"
 #include "device/driver.h"
 #include <pthread.h>
@@ -131,7 +132,6 @@ enum { NCCL_LINK_SEND = 1, NCCL_LINK_RECV = 2, NCCL_LINK_BOTH = 3 };
 enum { NCCL_LINK_WANTED = 2, NCCL_LINK_EMPTY = 4 }; /* shifts of these bits */
 
 struct nccl_job;
-struct nccl_call;
 
 /* Device memory for copies of buffers.  The operations that use it follow one another in the order of its stream. */
 struct nccl_scratch {
@@ -150,6 +150,32 @@ struct nccl_making {
 };
 
 struct nccl_result; /* of a reduction, not yet copied to the caller's buffer */
+
+struct nccl;
+
+/* One operation.  The functions that run it read no member of *n, which may have ended meanwhile. */
+struct nccl_call {
+	struct nccl_call *next;
+	struct nccl *n;
+	nccl_comm_t comm;
+	uint32_t rank, nranks;
+	const coll_args_t *args;
+	const void *send; /* args->sendbuf, or a copy of what was there */
+	void *recv;       /* args->recvbuf, or where the result lies until nccl_copy_results */
+	void *stream;
+	void *barrier_scratch;
+	int type;      /* ncclDataType_t */
+	int op;        /* ncclRedOp_t */
+	size_t factor; /* elements of `type` in one element of the caller's */
+	size_t size;   /* bytes of one element of the caller's */
+};
+
+/* The last call that went to NCCL as it was, in the calling thread: a call with other buffers needs no more work. */
+struct nccl_again {
+	struct nccl_call call;
+	int32_t kind, dtype, op, root; /* kind 0: there is no such call */
+	uint64_t count;
+};
 
 struct nccl {
 	const coll_host_t *host;
@@ -170,7 +196,7 @@ struct nccl {
 	_Atomic(struct nccl_job *) interrupt;
 
 	/* Protects the members below, and calls into NCCL for comm. */
-	pthread_mutex_t lock;
+	struct lock lock;
 	nccl_comm_t comm; /* NULL: not made yet, or aborted */
 	nccl_comm_t base; /* while the endpoint is made: the non-blocking parent of comm */
 	struct nccl_making *making; /* where NCCL puts comm; or NULL */
@@ -186,6 +212,8 @@ struct nccl {
 	pthread_t group_thread;
 	struct nccl *next;    /* the next endpoint of the group */
 	int on_caller_stream; /* the group has work on a stream of the caller's */
+
+	struct nccl_again again; /* see nccl_launch.c */
 
 	/* The order of streams, see nccl_launch.c. */
 	void *last_stream;  /* of the last operation that is work for NCCL; NULL: there was none */
@@ -204,12 +232,43 @@ struct nccl_event {
 
 /* ----------------------------------------------------------------- nccl_device.c -- */
 
+/* What nccl_enter has done, in *pushed. */
+enum { NCCL_PUSHED = 1, NCCL_RELAXED = 2, NCCL_MODE = 4 };
+
 /*
  * Makes a context current.  Until nccl_leave(), which gets *pushed, the thread may make calls that CUDA forbids while
  * some thread captures a stream: without that, they would fail and end the application's capture.
  */
-int32_t nccl_enter(void *context, int *pushed, coll_error_t *err);
-void nccl_leave(int pushed);
+static inline int32_t nccl_enter(void *context, int *pushed, coll_error_t *err)
+{
+	int mode = CUDA_CAPTURE_RELAXED, result;
+	void *current = NULL;
+
+	*pushed = 0;
+	/* In a thread without a context the driver returns success and NULL. */
+	if (cuda_driver.cuCtxGetCurrent(&current) || current != context) {
+		result = cuda_driver.cuCtxPushCurrent(context);
+		if (result)
+			return nccl_cuda_refused(err, result, "cuCtxPushCurrent");
+		*pushed = NCCL_PUSHED;
+	}
+	if (cuda_driver.cuThreadExchangeStreamCaptureMode &&
+	    !cuda_driver.cuThreadExchangeStreamCaptureMode(&mode))
+		*pushed |= NCCL_RELAXED | mode * NCCL_MODE;
+	return COLL_SUCCESS;
+}
+
+static inline void nccl_leave(int pushed)
+{
+	int mode = pushed / NCCL_MODE;
+	void *context;
+
+	if (pushed & NCCL_RELAXED)
+		cuda_driver.cuThreadExchangeStreamCaptureMode(&mode);
+	if (pushed & NCCL_PUSHED)
+		cuda_driver.cuCtxPopCurrent(&context);
+}
+
 /* Is the stream being captured? */
 int nccl_is_captured(void *stream);
 /* cuStreamQuery: CUDA_OK, CUDA_NOT_READY (also if it is captured), or an error. */
@@ -243,23 +302,6 @@ int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_
 		    void **newep, coll_error_t *err);
 
 /* --------------------------------------------------- nccl_call.c nccl_grouped_p2p.c -- */
-
-/* One operation.  The functions that run it read no member of *n, which may have ended meanwhile. */
-struct nccl_call {
-	struct nccl_call *next;
-	struct nccl *n;
-	nccl_comm_t comm;
-	uint32_t rank, nranks;
-	const coll_args_t *args;
-	const void *send; /* args->sendbuf, or a copy of what was there */
-	void *recv;       /* args->recvbuf, or where the result lies until nccl_copy_results */
-	void *stream;
-	void *barrier_scratch;
-	int type;      /* ncclDataType_t */
-	int op;        /* ncclRedOp_t */
-	size_t factor; /* elements of `type` in one element of the caller's */
-	size_t size;   /* bytes of one element of the caller's */
-};
 
 /* Elements of the part of rank r: the call's count, or in the v-forms that of its array. */
 static inline size_t nccl_part_count(const coll_args_t *a, const size_t *counts, uint32_t r)
@@ -392,6 +434,12 @@ void nccl_abort(void *ep);
 void nccl_stop(struct nccl *n);
 /* Aborts NCCL's communicators and sets n->comm to NULL; waits for the abort until the time `deadline`. */
 void nccl_abort_comm(struct nccl *n, int64_t deadline);
+
+/* Is there anything about the last call that nccl_poll_call has to look at?  The lock is held. */
+static inline int nccl_call_is_open(const struct nccl *n)
+{
+	return n->job || n->failed || n->call_pending || n->base || !n->comm;
+}
 
 static inline int nccl_failed(int result)
 {

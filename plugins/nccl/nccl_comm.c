@@ -30,7 +30,6 @@ int32_t nccl_new(const coll_host_t *host, struct nccl **out, coll_error_t *err)
 	n->rank = host->rank;
 	n->nranks = host->nranks;
 	n->blocking = host->option_int(host, "blocking") != 0;
-	pthread_mutex_init(&n->lock, NULL);
 	code = nccl_links_open(n, err);
 	return code ? code : nccl_device_open(n, err);
 }
@@ -46,7 +45,6 @@ static void nccl_free(struct nccl *n, int64_t deadline)
 		nccl_leave(pushed);
 	}
 	nccl_links_close(n);
-	pthread_mutex_destroy(&n->lock);
 	free(n);
 }
 
@@ -212,9 +210,9 @@ int32_t nccl_open(const coll_host_t *host, void **ep, coll_error_t *err)
 		code = nccl_check_runtime(err);
 	code = nccl_exchange_infos(host, n, code, &id, err);
 	if (!code) {
-		pthread_mutex_lock(&n->lock);
+		lock_acquire(&n->lock);
 		code = nccl_make_comm(n, id, err);
-		pthread_mutex_unlock(&n->lock);
+		lock_release(&n->lock);
 	}
 	nccl_leave(pushed);
 	return code;
@@ -252,14 +250,14 @@ static int32_t nccl_wait_all(struct nccl *const *all, uint32_t count, int64_t de
 	int32_t code = COLL_SUCCESS;
 
 	for (uint32_t i = 0; !code && i < count; i++) {
-		pthread_mutex_lock(&all[i]->lock);
+		lock_acquire(&all[i]->lock);
 		if (all[i]->making) {
 			code = nccl_complete_comm(all[i], deadline, err);
 		} else {
 			all[i]->call_pending = 1;
 			code = nccl_wait_call(all[i], all[i]->host, clock_remaining(deadline), err);
 		}
-		pthread_mutex_unlock(&all[i]->lock);
+		lock_release(&all[i]->lock);
 	}
 	return code;
 }
@@ -335,7 +333,7 @@ static void nccl_end_comm(struct nccl *n, int64_t timeout_ms)
 {
 	enum nccl_ended ended = NCCL_END_ABORTED;
 
-	pthread_mutex_lock(&n->lock);
+	lock_acquire(&n->lock);
 	/* An abort has begun to revoke the communicator, and has not reached the endpoint. */
 	if (atomic_load(&n->interrupt))
 		nccl_stop(n);
@@ -353,7 +351,7 @@ static void nccl_end_comm(struct nccl *n, int64_t timeout_ms)
 	}
 	if (n->comm || n->base)
 		nccl_abort_comm(n, clock_now_ms() + NCCL_ABORT_MS);
-	pthread_mutex_unlock(&n->lock);
+	lock_release(&n->lock);
 	if (n->stream && ended == NCCL_END_ABORTED)
 		nccl_device_wait(n, NCCL_ABORT_MS);
 }

@@ -161,7 +161,7 @@ int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_
 	int pushed;
 
 	*newep = NULL;
-	pthread_mutex_lock(&n->lock);
+	lock_acquire(&n->lock);
 	code = nccl_enter(n->context, &pushed, err);
 	if (!code) {
 		/* NCCL shrinks only a communicator without pending calls; an abort may have begun to revoke it. */
@@ -175,6 +175,6 @@ int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_
 			code = nccl_shrink_to(n, child, exclude, count, err);
 		nccl_leave(pushed);
 	}
-	pthread_mutex_unlock(&n->lock);
+	lock_release(&n->lock);
 	return code;
 }

@@ -7,39 +7,6 @@
 
 /* ---------------------------------------------------------------------- contexts -- */
 
-/* What nccl_enter has done, in *pushed. */
-enum { NCCL_PUSHED = 1, NCCL_RELAXED = 2, NCCL_MODE = 4 };
-
-int32_t nccl_enter(void *context, int *pushed, coll_error_t *err)
-{
-	int mode = CUDA_CAPTURE_RELAXED, result;
-	void *current = NULL;
-
-	*pushed = 0;
-	/* In a thread without a context the driver returns success and NULL. */
-	if (cuda_driver.cuCtxGetCurrent(&current) || current != context) {
-		result = cuda_driver.cuCtxPushCurrent(context);
-		if (result)
-			return nccl_cuda_refused(err, result, "cuCtxPushCurrent");
-		*pushed = NCCL_PUSHED;
-	}
-	if (cuda_driver.cuThreadExchangeStreamCaptureMode &&
-	    !cuda_driver.cuThreadExchangeStreamCaptureMode(&mode))
-		*pushed |= NCCL_RELAXED | mode * NCCL_MODE;
-	return COLL_SUCCESS;
-}
-
-void nccl_leave(int pushed)
-{
-	int mode = pushed / NCCL_MODE;
-	void *context;
-
-	if (pushed & NCCL_RELAXED)
-		cuda_driver.cuThreadExchangeStreamCaptureMode(&mode);
-	if (pushed & NCCL_PUSHED)
-		cuda_driver.cuCtxPopCurrent(&context);
-}
-
 int nccl_is_captured(void *stream)
 {
 	int status = 0;

@@ -317,10 +317,10 @@ int32_t nccl_wait_call(struct nccl *n, const coll_host_t *host, int64_t timeout_
 					  "%.3g s (NCCL_DEBUG=INFO shows how far it came)",
 					  (double)timeout_ms / 1000);
 		/* An abort may take it, and the core, which moves other work in `aborted`. */
-		pthread_mutex_unlock(&n->lock);
+		lock_release(&n->lock);
 		aborted = host->aborted(host);
 		nccl_backoff(&round, deadline);
-		pthread_mutex_lock(&n->lock);
+		lock_acquire(&n->lock);
 		code = nccl_poll_call(n, err);
 	}
 	/* An abort that had the lock meanwhile may have revoked the endpoint. */
@@ -338,23 +338,23 @@ int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err)
 {
 	int32_t code;
 
-	pthread_mutex_lock(&n->lock);
+	lock_acquire(&n->lock);
 	/* An abort may end the work of the communicator without the lock: see nccl_abort. */
 	code = nccl_is_aborted(n) ? nccl_aborted(err) : nccl_enter(n->context, pushed, err);
-	if (!code) {
+	if (!code && nccl_call_is_open(n)) {
 		code = nccl_wait_call(n, n->host, n->host->timeout_ms, err);
 		if (code)
 			nccl_leave(*pushed);
 	}
 	if (code)
-		pthread_mutex_unlock(&n->lock);
+		lock_release(&n->lock);
 	return code;
 }
 
 void nccl_end(struct nccl *n, int pushed)
 {
 	nccl_leave(pushed);
-	pthread_mutex_unlock(&n->lock);
+	lock_release(&n->lock);
 }
 
 /* -------------------------------------------------------------------- completion -- */
@@ -379,13 +379,13 @@ int32_t nccl_query(void *ep, coll_error_t *err)
 	struct nccl *n = ep;
 	int32_t code;
 
-	pthread_mutex_lock(&n->lock);
+	lock_acquire(&n->lock);
 	/* Operations that an abort has dropped are not complete, although their work on the stream has ended. */
 	code = nccl_is_aborted(n) ? nccl_aborted(err) : nccl_poll_call(n, err);
 	/* Now NCCL has put all work on the stream. */
 	if (!code)
 		code = nccl_stream_state(n, err);
-	pthread_mutex_unlock(&n->lock);
+	lock_release(&n->lock);
 	return code;
 }
 
@@ -412,7 +412,7 @@ int32_t nccl_async_error(void *ep, coll_error_t *err)
 	int state = NCCL_SUCCESS, result;
 	int32_t code = COLL_SUCCESS;
 
-	pthread_mutex_lock(&n->lock);
+	lock_acquire(&n->lock);
 	result = n->failed;
 	if (n->comm && !n->revoked && !n->failed)
 		result = nccl_lib.ncclCommGetAsyncError(n->comm, &state);
@@ -420,7 +420,7 @@ int32_t nccl_async_error(void *ep, coll_error_t *err)
 		result = state;
 	if (result)
 		code = nccl_refused(err, result, "the communicator has failed", n->comm);
-	pthread_mutex_unlock(&n->lock);
+	lock_release(&n->lock);
 	return code;
 }
 
@@ -608,11 +608,11 @@ enum nccl_reached { NCCL_REACHED, NCCL_IN_CALL, NCCL_IN_GROUP };
 static enum nccl_reached nccl_reach(struct nccl *n, int64_t deadline)
 {
 	for (;;) {
-		if (!clock_lock_within(&n->lock, (int)clock_remaining(deadline)))
+		if (!lock_within(&n->lock, 1000 * clock_remaining(deadline)))
 			return NCCL_IN_CALL;
 		if (!n->in_group || pthread_equal(n->group_thread, pthread_self()))
 			return NCCL_REACHED;
-		pthread_mutex_unlock(&n->lock);
+		lock_release(&n->lock);
 		if (!clock_remaining(deadline))
 			return NCCL_IN_GROUP;
 		clock_nap(1000);
@@ -661,5 +661,5 @@ void nccl_abort(void *ep)
 		nccl_stop(n);
 		nccl_leave(pushed);
 	}
-	pthread_mutex_unlock(&n->lock);
+	lock_release(&n->lock);
 }

@@ -18,9 +18,13 @@ static _Thread_local struct {
 	struct nccl_call *calls, **last;
 } nccl_group;
 
+/* Threads with an open group: while there is none, no call looks at memory of its thread, which costs a function call. */
+static atomic_int nccl_group_threads;
+
 static int nccl_group_open(void)
 {
-	return nccl_group.depth > 0;
+	return atomic_load_explicit(&nccl_group_threads, memory_order_relaxed) &&
+	       nccl_group.depth > 0;
 }
 
 /* --------------------------------------------------- work on streams that is not NCCL's -- */
@@ -398,6 +402,65 @@ static int32_t nccl_issue_own_stream(struct nccl_call *c, coll_error_t *err)
 	return code ? code : nccl_stream_dependency(n, n->stream, CUDA_PER_THREAD_STREAM, err);
 }
 
+/* ----------------------------------------------------------------- one call as the last -- */
+
+/* May a call with other buffers go the way of this one?  Only if NCCL has taken its buffers, and as one call of its own. */
+static int nccl_may_repeat(const struct nccl_call *c)
+{
+	const coll_args_t *a = c->args;
+
+	return c->send == a->sendbuf && c->recv == a->recvbuf && a->kind != COLL_KIND_BARRIER &&
+	       (a->kind == COLL_KIND_ALLGATHER || a->kind == COLL_KIND_BROADCAST ||
+		(nccl_reduces(a->kind) && a->kind != COLL_KIND_REDUCE_SCATTERV));
+}
+
+static void nccl_note_call(struct nccl *n, const struct nccl_call *c)
+{
+	const coll_args_t *a = c->args;
+
+	n->again = (struct nccl_again){.call = *c,
+				       .kind = nccl_may_repeat(c) ? a->kind : 0,
+				       .dtype = a->dtype,
+				       .op = a->op,
+				       .root = a->root,
+				       .count = a->count};
+	n->again.call.args = NULL;
+}
+
+/*
+ * Does the call differ from the last one by its buffers only?  Then NCCL has its connections; and on the same stream, with
+ * no result that waits for its copy, it needs no order with other work.
+ */
+static int nccl_is_again(const struct nccl *n, const coll_args_t *a)
+{
+	const struct nccl_again *last = &n->again;
+	const uintptr_t odd = (uintptr_t)a->sendbuf | (uintptr_t)a->recvbuf;
+
+	return a->kind == last->kind && a->count == last->count && a->dtype == last->dtype &&
+	       a->op == last->op && a->root == last->root && !(odd & (last->call.size - 1)) &&
+	       n->last_stream == (a->stream ? a->stream : n->stream) && !n->last_unknown &&
+	       !n->results && !nccl_group_open();
+}
+
+static int32_t nccl_call_again(struct nccl *n, const coll_args_t *args, coll_error_t *err)
+{
+	struct nccl_call *c = &n->again.call;
+	int32_t code;
+
+	c->comm = n->comm;
+	c->args = args;
+	c->send = args->sendbuf;
+	c->recv = args->recvbuf;
+	c->stream = n->last_stream;
+	nccl_range_begin(args->kind);
+	code = nccl_launch(n, c, err);
+	nccl_range_end();
+	/* The caller's next work on its own stream must follow this operation. */
+	if (!code && n->call_pending && c->stream != n->stream)
+		code = nccl_wait_call(n, n->host, n->host->timeout_ms, err);
+	return code;
+}
+
 /* The lock is held, the context current. */
 static int32_t nccl_call_begun(struct nccl *n, const coll_args_t *args, coll_error_t *err)
 {
@@ -405,6 +468,12 @@ static int32_t nccl_call_begun(struct nccl *n, const coll_args_t *args, coll_err
 	int here, over_own;
 	int32_t code;
 
+	if (nccl_is_again(n, args))
+		return nccl_call_again(n, args, err);
+	code = nccl_takes(n, args, err);
+	if (code)
+		return code;
+	n->again.kind = 0;
 	nccl_call_init(&c, n, args);
 	here = nccl_group_open() ? 0 : nccl_links_exist(n, &c);
 	/* A capture knows the stream of this thread only, so the call then waits here. */
@@ -414,6 +483,8 @@ static int32_t nccl_call_begun(struct nccl *n, const coll_args_t *args, coll_err
 	nccl_range_begin(args->kind);
 	code = over_own ? nccl_issue_own_stream(&c, err) : nccl_issue(&c, here, err);
 	nccl_range_end();
+	if (!code && here)
+		nccl_note_call(n, &c);
 	return code;
 }
 
@@ -421,10 +492,8 @@ int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err)
 {
 	struct nccl *n = ep;
 	int pushed;
-	int32_t code = nccl_takes(ep, args, err);
+	int32_t code = nccl_begin(n, &pushed, err);
 
-	if (!code)
-		code = nccl_begin(n, &pushed, err);
 	if (code)
 		return code;
 	code = nccl_call_begun(n, args, err);
@@ -442,8 +511,10 @@ int32_t nccl_group_begin(void *ep, coll_error_t *err)
 
 	if (code)
 		return code;
-	if (!nccl_group.depth++)
+	if (!nccl_group.depth++) {
 		nccl_group.last = &nccl_group.calls;
+		atomic_fetch_add(&nccl_group_threads, 1);
+	}
 	n->in_group = 1;
 	n->group_thread = pthread_self();
 	n->on_caller_stream = 0;
@@ -521,7 +592,7 @@ static int32_t nccl_group_ended(struct nccl *n, int result, const char *what, st
 	int pushed;
 	int32_t code;
 
-	pthread_mutex_lock(&n->lock);
+	lock_acquire(&n->lock);
 	n->in_group = 0;
 	for (struct nccl_scratch *s = n->scratch; s; s = s->next)
 		s->in_group = 0;
@@ -529,7 +600,7 @@ static int32_t nccl_group_ended(struct nccl *n, int result, const char *what, st
 	if (job && n->comm && !code)
 		n->job = nccl_job_ref(job);
 	if (nccl_enter(n->context, &pushed, NULL)) {
-		pthread_mutex_unlock(&n->lock);
+		lock_release(&n->lock);
 		return code;
 	}
 	/* The caller's next work on its own stream must follow the group, and so must copies of its results. */
@@ -555,6 +626,7 @@ int32_t nccl_group_end(void *ep, coll_error_t *err)
 	(void)ep;
 	if (!nccl_group.depth || --nccl_group.depth)
 		return COLL_SUCCESS;
+	atomic_fetch_sub(&nccl_group_threads, 1);
 	nccl_group_drop_aborted(&nccl_group.calls);
 	if (nccl_group.calls)
 		result = nccl_group_run(&job, &what);

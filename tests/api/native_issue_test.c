@@ -319,7 +319,6 @@ static void test_timeout(void)
 	close_null(comm);
 }
 
-/* A call that once was right does not hide a wrong argument now. */
 /* Ends the operations one by one. */
 static void *end_slowly(void *arg)
 {
@@ -359,6 +358,35 @@ static void test_slow_queue(void)
 	unsetenv("COLL_TIMEOUT");
 }
 
+/* A call that differs by its buffers only from the last one, which was right, is not checked as a whole. */
+static void test_other_buffers(coll_comm_t comm)
+{
+	const int32_t wrong = COLL_ERR_INVALID_ARGUMENT;
+	static const struct {
+		int send, recv, count;
+		int right;
+		const char *what;
+	} calls[] = {
+		{0, COUNT, COUNT, 1, "two buffers"},
+		{COUNT, 2 * COUNT, COUNT, 1, "two others"},
+		{0, 3 * COUNT, COUNT, 1, "two others, farther from each other"},
+		{3 * COUNT, COUNT, COUNT, 1, "the other way round"},
+		{0, COUNT - 1, COUNT, 0, "they overlap"},
+		{COUNT - 1, 0, COUNT, 0, "they overlap the other way round"},
+		{0, COUNT, 2 * COUNT, 0, "more elements, with which they overlap"},
+		{0, 2 * COUNT, 2 * COUNT, 1, "more elements, and room for them"},
+		{0, 0, 2 * COUNT, 1, "the same buffer twice"},
+		{COUNT, COUNT, 2 * COUNT, 1, "another one twice"},
+		{COUNT, 0, 2 * COUNT, 0, "two that overlap after it"},
+	};
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		is_int(coll_allreduce(data + calls[i].send, data + calls[i].recv,
+				      (size_t)calls[i].count, COLL_FLOAT32, COLL_SUM, comm, NULL),
+		       calls[i].right ? 0 : wrong, "%s", calls[i].what);
+}
+
+/* A call that once was right does not hide a wrong argument now. */
 static void test_arguments(void)
 {
 	coll_comm_t comm;
@@ -386,6 +414,7 @@ static void test_arguments(void)
 	       "what the backend has not");
 	is_int(coll_allreduce(NULL, NULL, 0, COLL_FLOAT32, COLL_SUM, comm, NULL), 0,
 	       "nothing to reduce");
+	test_other_buffers(comm);
 	close_null(comm);
 }
 

@@ -8,6 +8,7 @@
 
 #include <coll/backend.h>
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -65,15 +66,22 @@ static void info_verdict_in_process(struct coll_info *info, int code)
 		 chosen->name, reason);
 }
 
-enum { INFO_NAME = sizeof(((struct plugin *)0)->name) };
+/* The backend for ranks that all run on one host, or in one process.  It stays valid when the list moves. */
+struct info_within {
+	int32_t priority;
+	char name[sizeof(((struct plugin *)0)->name)]; /* "": none can be chosen */
+};
 
-/* Names the backend for ranks that all run on one host, or in one process.  A name stays valid when the list moves. */
-static void info_choose_within(const struct coll_info *info, int in_process, char name[INFO_NAME])
+static struct info_within info_choose_within(const struct coll_info *info, int in_process)
 {
+	struct info_within within = {0};
 	const struct plugin *chosen;
 
-	if (!select_local(info->config, info->plugins, in_process, &chosen, NULL))
-		snprintf(name, INFO_NAME, "%s", chosen->name);
+	if (select_local(info->config, info->plugins, in_process, &chosen, NULL))
+		return within;
+	snprintf(within.name, sizeof(within.name), "%s", chosen->name);
+	within.priority = chosen->priority;
+	return within;
 }
 
 __attribute__((format(printf, 2, 3))) static void info_add(struct coll_info *info, const char *fmt,
@@ -87,19 +95,32 @@ __attribute__((format(printf, 2, 3))) static void info_add(struct coll_info *inf
 	va_end(args);
 }
 
+/* Adds to the verdict, and to the backend's own sentence, that it would be chosen `where`, and by which priority. */
+static void info_add_within(struct coll_info *info, const struct info_within *within,
+			    const char *where)
+{
+	char *why = info->why[plugins_find(info->plugins, within->name) - info->plugins->item];
+	const size_t used = strlen(why);
+
+	info_add(info, "; if all ranks %s: '%s' (priority %" PRId32 ")", where, within->name,
+		 within->priority);
+	snprintf(why + used, sizeof(*info->why) - used,
+		 "; if all ranks %s: chosen (priority %" PRId32 ")", where, within->priority);
+}
+
 /*
  * Chooses the backend of a communicator on several hosts.  The sentence also names the choice within one host and within one
  * process, where it is another backend.
  */
 static void info_choose(struct coll_info *info)
 {
-	char host[INFO_NAME] = "", process[INFO_NAME] = "";
+	struct info_within host, process;
 	const char *at;
 	int code;
 
 	plugins_place(info->plugins, info->config, 1);
-	info_choose_within(info, 0, host);
-	info_choose_within(info, 1, process);
+	host = info_choose_within(info, 0);
+	process = info_choose_within(info, 1);
 	plugins_place(info->plugins, info->config, 0);
 	code = select_local(info->config, info->plugins, 0, &info->chosen, info->why);
 	if (code) {
@@ -109,10 +130,10 @@ static void info_choose(struct coll_info *info)
 	at = strchr(info->why[info->chosen - info->plugins->item], ':');
 	snprintf(info->sentence, sizeof(info->sentence), "backend '%s' would be chosen%s",
 		 info->chosen->name, at ? at : "");
-	if (host[0] && strcmp(host, info->chosen->name))
-		info_add(info, "; if all ranks run on one host: '%s'", host);
-	if (process[0] && strcmp(process, host))
-		info_add(info, "; if all ranks live in one process: '%s'", process);
+	if (host.name[0] && strcmp(host.name, info->chosen->name))
+		info_add_within(info, &host, "run on one host");
+	if (process.name[0] && strcmp(process.name, host.name))
+		info_add_within(info, &process, "live in one process");
 }
 
 /* Notes a failure with its text, unless there is one already. */

@@ -45,6 +45,17 @@ has "the verdict" "$dir/out" "^  .*'tcp'"
 none "no colour where no terminal is" "$(grep -c "$(printf '\033')" "$dir/out" | grep -v '^0$')"
 none "nothing on stderr" "$(cat "$dir/err")"
 
+# A priority of 10 that is 60 within a host: what that means stands beside it.
+has "in one process: simulated" "$dir/out" \
+    '^      choice +passed over: only for .*; if all ranks live in one process: chosen \(priority 70\)$'
+mkdir "$dir/within"
+cp "$plugins"/*.so "${top_builddir:-.}/tests/plugins/.libs/coll_null.so" "$dir/within/"
+COLL_PLUGIN_PATH=$dir/within COLL_NULL_PRIORITY=30 info
+has "between hosts: another backend" "$dir/out" "^  backend 'null' would be chosen: highest priority \\(30, COLL_NULL_PRIORITY\\)"
+has "the verdict names tcp within one host" "$dir/out" "; if all ranks run on one host: 'tcp' \\(priority 60\\); if all"
+has "and tcp's own choice says so" "$dir/out" \
+    "^      choice +passed over: 'null' has a higher priority .*; if all ranks run on one host: chosen \\(priority 60\\)\$"
+
 COLL_TIMEOUT=7 info --option timeout
 is "one option: its value, unit, source and meaning" "$(cat "$dir/out")" \
     "$(printf '  %-24s 7 seconds  (COLL_TIMEOUT)\n%27s  longest time without progress in any wait' timeout '')"

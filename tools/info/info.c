@@ -112,9 +112,10 @@ static void info_print_legend(uint32_t bits)
 {
 	static const char priority[] =
 		"the highest wins; it holds for ranks on several hosts.  For ranks that all run on "
-		"one host, or live in one process, a plugin may have a higher one: then the "
-		"verdict "
-		"names that backend.  A priority that you set holds everywhere";
+		"one host, or live in one process, a plugin may have a higher one: if that "
+		"decides, "
+		"the backend's choice and the verdict name it.  A priority that you set holds "
+		"everywhere";
 
 	printf("  %-*s ", INFO_OPTION, "priority");
 	info_put_value(priority, 2 + INFO_OPTION + 1);

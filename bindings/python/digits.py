@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """digits.py - data-parallel training with numpy: tests/examples/digits.c in Python, with the same network and steps.
 
-    coll run -n 4 python3 digits.py [DIRECTORY OF THE TWO FILES]
+    coll run -n 4 python3 digits.py [DIRECTORY OF THE TWO FILES [STEPS]]
 
 Every rank holds the same network and computes the gradient on its share of each batch; one allreduce adds up the gradients.
 """
@@ -63,10 +63,10 @@ def backward(weights, images, labels):
     return gradient
 
 
-def train(comm, images, labels):
+def train(comm, images, labels, steps):
     weights = start()
     speed = np.zeros_like(weights)
-    for step in range(STEPS):
+    for step in range(steps):
         first = step * BATCH % TRAIN
         mine = slice(first + BATCH * comm.rank // comm.size, first + BATCH * (comm.rank + 1) // comm.size)
         gradient = backward(weights, images[mine], labels[mine])
@@ -78,9 +78,10 @@ def train(comm, images, labels):
 
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "../../tests/examples/data")
+    steps = int(sys.argv[2]) if len(sys.argv) > 2 else STEPS
     images, labels = read(folder)
     with coll.init() as comm:
-        weights = train(comm, images, labels)
+        weights = train(comm, images, labels, steps)
         mine = slice(TRAIN + comm.rank, DIGITS, comm.size)
         right = comm.allreduce(int(np.sum(forward(weights, images[mine])[1].argmax(axis=1) == labels[mine])))
         all_weights = comm.allgather(weights)

@@ -78,6 +78,28 @@ import coll
 END
 has "without libcoll the import says what to do" "$dir/out" 'ImportError: libcoll.so.1: .*install it where the loader looks'
 
+# README's commands: pip, which the test keeps from the network, in a virtual environment.
+mkdir -p "$dir/first/bindings" "$dir/first/bin" && cp -R "$dir/python" "$dir/first/bindings/"
+book_python "$dir/first" "$python"
+in_venv() {
+    (
+        cd "$dir/first" && unset PYTHONPATH LD_LIBRARY_PATH && export PIP_NO_INDEX=1 PIP_NO_BUILD_ISOLATION=0 CFLAGS=-O0
+        PATH=$dir/first/bin:$PATH
+        eval "$(sed -n '/^    python3 -m venv /,/^    pip install /s/^    //p' "$src/bindings/python/README.md")" || exit
+        cd / && python3 -c 'import coll; print("in", coll.__file__, coll.init().allreduce(4))'
+    ) >"$dir/out" 2>&1
+}
+if "$python" -c 'import ensurepip, venv, wheel' 2>/dev/null; then
+    in_venv
+    has "README's commands install it in a virtual environment" "$dir/out" "^in $dir/first/v/.*/coll/__init__.py 4\$"
+else
+    skip "README's commands install it in a virtual environment" "python3-venv or python3-wheel is not installed"
+fi
+none "each page that installs a package with pip does so in one" "$(cd "$src" && grep -rl 'pip install .*\./' --include=*.md \
+    --include=*.rst README.md docs bindings | while read -r page; do
+    grep -q 'python3 -m venv --system-site-packages v && \. v/bin/activate' "$page" || echo "$page"
+done)"
+
 # A package that carries the library and its plugins.
 bundle() {
     (cd "$dir/python" && COLL_BUNDLE=yes CFLAGS=-O0 "$python" setup.py build --build-base "$dir/bundle" \
@@ -119,6 +141,8 @@ if can ucx; then
     COLL_BACKEND=ucx job 2 all
     lines "2 processes over ucx"
 fi
+COLL_COUNTERS=yes job 2 counted
+lines "2 processes that count"
 COLL_PROGRESS=thread job 2 asyncio
 lines "2 processes with progress = thread"
 job 2 interrupted

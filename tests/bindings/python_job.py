@@ -471,7 +471,43 @@ def sentences(t):
     gone.destroy()
     gone.destroy()
     t.raises(wrong, "comm", gone.allreduce, x)
+    t.raises(wrong, "coll_get_counters: ", gone.counters)
+    t.raises(coll.Unsupported, "COLL_COUNTERS=yes", c.counters)
     t.ok(c.allreduce(1) == n, "the communicator stays usable")
+
+
+class Described(ctypes.Structure):
+    """coll_counter_info_t."""
+    _fields_ = [("size", ctypes.c_uint64), ("name", ctypes.c_char_p), ("unit", ctypes.c_char_p), ("help", ctypes.c_char_p),
+                ("offset", ctypes.c_int32), ("of_kind", ctypes.c_int32), ("grows", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+
+
+def counter_names():
+    """The names of the library's counters, as introspect.h tells them."""
+    library, row, names = ctypes.CDLL("libcoll.so.1"), Described(ctypes.sizeof(Described)), []
+    for index in range(library.coll_counter_count()):
+        assert not library.coll_counter_describe(index, ctypes.byref(row))
+        names.append(row.name.decode())
+    return names
+
+
+def counted(t):
+    c, n, me, names = t.comm, t.size, t.rank, counter_names()
+    t.equal([field for field in coll.Counters._fields if field != "bucket"], names, "a field for each counter")
+    t.ok(all(f"    {field} " in coll.Counters.__doc__ for field in coll.Counters._fields), "which the class explains")
+    for _ in range(3):
+        c.allreduce(np.ones(5, "f4"))
+    got = c.counters("allreduce")
+    t.ok((got.calls, got.bytes, got.ended, sum(got.bucket), len(got.bucket)) == (3, 60, 3, 3, 32), "calls and bytes", got)
+    t.ok(got.latency_ns > 0 and c.counters("scan") == c.counters("reduce") and c.counters("scan").calls == 0,
+         "of one kind", c.counters("scan"))
+    out = c.isend(bytes(7), (me + 1) % n, 9)
+    c.irecv(bytearray(7), (me - 1) % n, 9).wait()
+    out.wait()
+    t.ok([(k.calls, k.bytes) for k in (c.counters("isend"), c.counters("irecv"))] == [(1, 7), (1, 7)], "messages")
+    every = c.counters()
+    t.ok((every.calls, every.bytes) == (5, 74), "all kinds together", every)
+    t.raises(coll.InvalidArgument, "'nosuch' is not counted by itself; there are all, allgather", c.counters, "nosuch")
 
 
 def use_asyncio(t):
@@ -640,6 +676,7 @@ def device(t):
 CASES = {"all": [collectives, algorithms, v_forms, types, memory, messages, requests, refused, ends, kept_alive, derived,
                  operations, sentences, use_asyncio, use_threads],
          "asyncio": [use_asyncio, kept_alive, requests],
+         "counted": [counted],
          "interrupted": [interrupted],
          "device": [device]}
 

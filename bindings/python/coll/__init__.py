@@ -34,7 +34,7 @@ except ImportError as error:
 from . import _arrays, _errors
 from ._arrays import DTYPES, KINDS, OPS, view
 from ._calls import Calls
-from ._comm import ANY_SOURCE, ANY_TAG, Comm, Event, Group, LaunchInfo, Op, Registration, Using, make_op
+from ._comm import ANY_SOURCE, ANY_TAG, Comm, Counters, Event, Group, LaunchInfo, Op, Registration, Using, make_op
 from ._errors import (
     AbiError, Aborted, ConfigError, DeviceError, Error, InternalError, InvalidArgument, InvalidUsage, Mismatch, NoMemory,
     NotFound, PeerLost, PermissionDenied, PluginError, RemoteError, SystemCallError, TimedOut, Unsupported, VersionError)
@@ -42,7 +42,7 @@ from ._request import Request, Split, Status, wait_all, wait_some
 
 __all__ = [
     "init", "init_rank", "init_exchange", "init_all", "unique_id", "launch_info", "group", "op", "view", "reduce_local",
-    "wait_all", "wait_some", "info", "backend_available", "version", "Comm", "Calls", "Request", "Split", "Status", "Op",
+    "wait_all", "wait_some", "info", "backend_available", "version", "Comm", "Calls", "Counters", "Request", "Split", "Status", "Op",
     "Event", "Group", "Registration", "Using", "LaunchInfo", "Info", "Backend", "Option", "Rule", "ANY_SOURCE", "ANY_TAG",
     "DTYPES", "OPS", "KINDS", "Error", "AbiError", "Aborted", "ConfigError", "DeviceError", "InternalError", "InvalidArgument",
     "InvalidUsage", "Mismatch", "NoMemory", "NotFound", "PeerLost", "PermissionDenied", "PluginError", "RemoteError",

@@ -11,7 +11,7 @@ import warnings
 from typing import Any, Callable, NamedTuple, Sequence
 
 from . import _core
-from ._arrays import DTYPES, LETTERS, View, as_memory, typed
+from ._arrays import DTYPES, KINDS, LETTERS, View, as_memory, typed
 from ._calls import Array, Calls, Stream, Waiting
 from ._errors import CLASSES, Error, InvalidArgument, InvalidUsage
 from ._request import Request, Split, Status, _threaded, make_status
@@ -142,6 +142,48 @@ class Registration:
         self.deregister()
 
 
+# What comm.counters() counts: the numbers of coll_counters_t.kind by name.
+_COUNTS = {**KINDS, "all": _core.COUNT_ALL, "isend": _core.COUNT_ISEND, "irecv": _core.COUNT_IRECV,
+           "other": _core.COUNT_OTHER}
+
+
+class Counters(NamedTuple):
+    """What has been counted on this rank since the communicator was made; each but unexpected_now only grows.
+
+    Of the calls that comm.counters() was asked for:
+
+    calls               calls that were issued; of isend and irecv: that have ended
+    bytes               their bytes: elements times the size of their type
+    ended               calls whose end this rank has seen: the sum of the buckets
+    latency_ns          nanoseconds from the call to its end, of all that have ended
+    waited_ns           nanoseconds that threads waited in the library, but for the first looks
+    bucket              latencies: bucket[b] counts the calls that took less than 2**(b + 7) nanoseconds, and no less than
+                        half of that unless b is 0; the last bucket counts all that took longer
+
+    Of the communicator:
+
+    stalls              waits in which nothing moved for the time of the option stall_after
+    staged              operations and messages copied through host memory
+
+    Of messages that came before their receive, on connections which communicators share:
+
+    unexpected          such messages
+    unexpected_bytes    their bytes
+    unexpected_now      how many of them wait for their receive now
+    """
+    calls: int
+    bytes: int
+    ended: int
+    latency_ns: int
+    waited_ns: int
+    bucket: tuple[int, ...]
+    stalls: int
+    staged: int
+    unexpected: int
+    unexpected_bytes: int
+    unexpected_now: int
+
+
 class Using(Calls[Any], Waiting):
     """The calls of a communicator by one algorithm; made by comm.using()."""
 
@@ -246,6 +288,23 @@ class Comm(Calls[Any], Waiting):
     def failed_ranks(self) -> list[int]:
         """The ranks that are known to be lost."""
         return _core.failed(self.handle)
+
+    def counters(self, kind: str = "all") -> Counters:
+        """Reads the counters of this rank.  Needs the option counters; does not block, and any thread may call it.
+
+        kind: "all"; a collective, "send" or "recv", as "allreduce"; "isend" or "irecv"; or "other", whose waited_ns alone
+        counts: waits for events, probes, splits and shrinks.
+
+        >>> import coll
+        >>> with coll.init(counters=True) as comm:
+        ...     comm.allreduce(2.5)
+        ...     comm.counters("allreduce").bytes
+        2.5
+        8
+        """
+        if kind not in _COUNTS:
+            raise InvalidArgument(f"counters: '{kind}' is not counted by itself; there are {', '.join(sorted(_COUNTS))}")
+        return Counters(*_core.counters(self.handle, _COUNTS[kind]))
 
     def set_timeout(self, seconds: float) -> None:
         """Sets the longest time without progress in the waits of this communicator."""

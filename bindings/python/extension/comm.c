@@ -512,6 +512,40 @@ static PyObject *core_probe(PyObject *module, PyObject *args)
 	return Py_BuildValue("iiKi", s.source, s.tag, (unsigned long long)s.bytes, s.dtype);
 }
 
+static PyObject *buckets_tuple(const coll_counters_t *counters)
+{
+	PyObject *tuple = PyTuple_New(COLL_COUNTER_BUCKETS);
+
+	for (int i = 0; tuple && i < COLL_COUNTER_BUCKETS; i++) {
+		PyObject *calls = PyLong_FromUnsignedLongLong(counters->bucket[i]);
+
+		if (!calls || PyTuple_SetItem(tuple, i, calls))
+			Py_CLEAR(tuple);
+	}
+	return tuple;
+}
+
+/* counters(comm, kind): the fields of coll_counters_t from calls on, the buckets as a tuple. */
+static PyObject *core_counters(PyObject *module, PyObject *args)
+{
+	coll_counters_t c = {.size = sizeof(c)};
+	struct outcome outcome;
+	coll_comm_t comm;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "O&i", to_handle, &comm, &c.kind))
+		return NULL;
+	WITHOUT_GIL(&outcome, coll_get_counters(comm, &c));
+	if (outcome.code)
+		return outcome_raise(&outcome, NULL);
+	return Py_BuildValue(
+		"(KKKKKNKKKKK)", (unsigned long long)c.calls, (unsigned long long)c.bytes,
+		(unsigned long long)c.ended, (unsigned long long)c.latency_ns,
+		(unsigned long long)c.waited_ns, buckets_tuple(&c), (unsigned long long)c.stalls,
+		(unsigned long long)c.staged, (unsigned long long)c.unexpected,
+		(unsigned long long)c.unexpected_bytes, (unsigned long long)c.unexpected_now);
+}
+
 PyMethodDef comm_methods[] = {{"init_env", core_init_env, METH_O, NULL},
 			      {"init_rank", core_init_rank, METH_VARARGS, NULL},
 			      {"init_exchange", core_init_exchange, METH_VARARGS, NULL},
@@ -531,6 +565,7 @@ PyMethodDef comm_methods[] = {{"init_env", core_init_env, METH_O, NULL},
 			      {"set_timeout", core_set_timeout, METH_VARARGS, NULL},
 			      {"members", core_members, METH_O, NULL},
 			      {"describe", core_describe, METH_O, NULL},
+			      {"counters", core_counters, METH_VARARGS, NULL},
 			      {"probe", core_probe, METH_VARARGS, NULL},
 			      {0}};
 

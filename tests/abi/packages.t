@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# packages.t - the Debian packages are built, and lintian has no complaint; in a bare Debian they are installed, and
-# debian/tests/newcomer does there what a new user would do.  It takes about five minutes, so `make check-long` runs it.
+# packages.t - the Debian packages are built, and lintian has no complaint; each can be installed alone in a bare Debian, and
+# debian/tests run there.  It takes about five minutes, so `make check-long` runs it.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
 is_long || skip_all "it takes five minutes: make check-long, or TEST_LEVEL=long"
@@ -43,26 +43,63 @@ fi
 
 # ---- a bare Debian with nothing but the packages ----
 
-# bare: a chroot of the Debian that runs here, with what the packages depend on, a compiler and numpy.
+[ "$(id -u)" -eq 0 ] || { skip "the packages are installed" "needs root"; done_testing; }
+
+# bare DIR DEPENDS: a chroot of the Debian that runs here; its output in $dir/out, 77 if none can be made.
 bare() {
-    # shellcheck source=/dev/null
-    codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
-    timeout 600 debootstrap --variant=minbase \
-        --include=gcc,libc6-dev,libinih-dev,libjs-sphinxdoc,libltdl-dev,libsodium23,libucx0,make,pkgconf,python3,python3-numpy \
-        "$codename" "$dir/root" >"$dir/out" 2>&1
+    sh tests/abi/bare_root "$dir/$1" "$dir" "$2" >"$dir/out" 2>&1
 }
-newcomer() {
-    cp "$dir"/*.deb "$dir/root/tmp/" && cp debian/tests/newcomer "$dir/root/tmp/" && rm -f "$dir"/root/tmp/*-dbgsym_* &&
-        chroot "$dir/root" sh -c 'dpkg -i /tmp/*.deb && cd /tmp && env -i PATH="$PATH" HOME=/root sh /tmp/newcomer' >"$dir/out" 2>&1
+inside() {
+    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 chroot "$@"
 }
-if [ "$(id -u)" -ne 0 ] || ! command -v debootstrap >/dev/null; then
-    skip "a new user's first hour" "needs root and debootstrap"
-elif ! bare; then
-    skip "a new user's first hour" "no chroot can be made here: $(tail -n 1 "$dir/out")"
-else
-    check "they are installed, and hello in C and Python, the training and a backend of one's own run" newcomer
-    [ "$tap_status" -eq 0 ] || tail -n 50 "$dir/out" | sed 's/^/# /'
-    is "four ranks add up in Python" "$(grep -c 'the sum over all ranks is 10' "$dir/out")" 4
+
+# alone PACKAGE: prints what is wrong with a Debian that has this package and its dependencies only: files that are not there,
+# libraries that its programs, libraries and plugins lack, and what a user's first step says.
+alone() {
+    bare alone "$1" || { tail -n 20 "$dir/out"; return; }
+    # shellcheck disable=SC2016 # for the shell in the chroot
+    inside "$dir/alone" sh -c 'dpkg --audit; dpkg -L "$1" | while read -r file; do
+        [ -e "$file" ] || echo "$file is not there, or leads nowhere"
+        case $file in
+        *.so* | /usr/bin/*) ldd "$file" 2>/dev/null | sed -n "s,.*not found,$file needs &,p" ;;
+        esac
+    done' sh "$1"
+    case $1 in
+    coll) inside "$dir/alone" coll run -n 2 coll perf -e 1K allreduce ;;
+    python3-coll) inside "$dir/alone" python3 -c 'import coll; coll.init().allreduce(1)' ;;
+    esac >"$dir/out" 2>&1 || cat "$dir/out"
+}
+bare alone libcoll-common
+[ $? -ne 77 ] || { skip "the packages are installed" "$(tail -n 1 "$dir/out")"; done_testing; }
+rm -rf --one-file-system "$dir/alone"
+for package in $(cd "$dir" && ls ./*.deb | sed 's,^\./,,; s/_.*//' | grep -v -- -dbgsym); do
+    none "$package alone, with what it depends on, lacks nothing" "$(alone "$package")"
+    rm -rf --one-file-system "$dir/alone"
+done
+
+# autopkgtest NAME WORDS: a check, that the test in debian/tests passes with nothing but the packages that it asks for.
+autopkgtest() {
+    bare "$1" "$(awk -v name="$1" 'BEGIN { RS = ""; FS = "\n" } $1 == "Tests: " name' debian/tests/control |
+        sed -n '/^Depends:/,/^Restrictions:/p' | sed '1d; $d' | tr -d '\n')"
+    case $? in
+    0) ;;
+    77)
+        skip "$2" "$(tail -n 1 "$dir/out")"
+        return 1
+        ;;
+    *)
+        none "$2" "$(tail -n 20 "$dir/out")"
+        return 1
+        ;;
+    esac
+    mkdir "$dir/$1/source" && cp -R --parents debian/tests tests include/coll "$dir/$1/source/"
+    inside "$dir/$1" sh -c "cd /source && sh debian/tests/$1" >"$dir/out" 2>&1
+    none "$2" "$([ $? -eq 0 ] || { grep -A 12 '^not ok' "$dir/out" || tail -n 50 "$dir/out"; })"
+}
+if autopkgtest newcomer "a new user's first hour: README's programs, the training, a backend of one's own"; then
+    is "four ranks add up in C" "$(grep -c 'the sum over all ranks is 4$' "$dir/out")" 4
+    is "four ranks add up in Python" "$(grep -c 'the sum over all ranks is 10.0$' "$dir/out")" 4
 fi
+autopkgtest installcheck "installcheck on the packages"
 
 done_testing

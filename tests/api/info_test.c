@@ -121,7 +121,9 @@ static void test_in_process(void)
 	is_int(coll_info_verdict(info, &sentence), 0, "nothing said");
 	has_str(sentence, "if all ranks live in one process: 'simulated'", "both cases are told");
 	is_str(backend(info, "simulated").choice,
-	       "passed over: only for ranks that all live in one process", "simulated");
+	       "passed over: only for ranks that all live in one process; if all ranks live in one "
+	       "process: chosen (priority 70)",
+	       "simulated");
 	ok(backend(info, "simulated").capabilities & COLL_CAP_IN_PROCESS, "its capability");
 	coll_info_destroy(info);
 

@@ -507,6 +507,8 @@ def counted(t):
     t.ok([(k.calls, k.bytes) for k in (c.counters("isend"), c.counters("irecv"))] == [(1, 7), (1, 7)], "messages")
     every = c.counters()
     t.ok((every.calls, every.bytes) == (5, 74), "all kinds together", every)
+    t.ok(c.counters(rank=n - 1)[:9] == every[:9], "of another rank", c.counters(rank=n - 1))
+    t.raises(coll.InvalidArgument, "rank", c.counters, "all", n)
     t.raises(coll.InvalidArgument, "'nosuch' is not counted by itself; there are all, allgather", c.counters, "nosuch")
 
 

@@ -8,7 +8,7 @@
  *   some FILE    late, and rank 0 waits for a message of rank 1 in coll_wait_some
  *   messages FILE  ranks 0 and 2 exchange more messages than the log has records, then all are late
  *   behind FILE  rank 1 is late for five further calls, half a second each; all ranks stay until the file exists
- *   many FILE    late, after calls on many communicators
+ *   many FILE    late, after two calls on each of many communicators
  *   fail FILE    rank 1 never makes it; all ranks stay until the file exists
  *   threads FILE late, with three ranks that are threads of this process
  */
@@ -76,12 +76,14 @@ static int behind(coll_comm_t comm, int rank)
 static int many(coll_comm_t comm)
 {
 	coll_comm_t dup;
+	float x = 1, y;
 	int code = 0;
 
 	for (int i = 0; i < MANY && !code; i++) {
 		code = coll_comm_dup(comm, &dup);
-		code = code ? code : calls(dup);
 		code = code ? code : coll_barrier(dup);
+		code = code ? code : coll_allreduce(&x, &y, 1, COLL_FLOAT32, COLL_SUM, dup, NULL);
+		code = code ? code : coll_sync(dup);
 	}
 	return code;
 }

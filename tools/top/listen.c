@@ -8,13 +8,13 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 #include "base/error.h"
 #include "lib/tool.h"
 #include "socket/socket.h"
+#include "top/http.h"
 #include "top/listen.h"
 #include "top/show.h"
 
@@ -45,91 +45,6 @@ struct server {
 	void *user;
 	struct client client[LISTEN_CLIENTS];
 };
-
-/* ---------------------------------------------------------------------- a request -- */
-
-/* Cuts off the text up to the separator, or to the end. */
-static char *listen_cut(char **text, char separator)
-{
-	char *begin = *text, *end = strchr(begin, separator);
-
-	*text = end ? end + 1 : begin + strlen(begin);
-	if (end)
-		*end = '\0';
-	return begin;
-}
-
-static char *listen_line(char **text)
-{
-	char *line = listen_cut(text, '\n');
-	const size_t length = strlen(line);
-
-	if (length && line[length - 1] == '\r')
-		line[length - 1] = '\0';
-	return line;
-}
-
-/* A proxy names the host in the target too. */
-static int listen_is_metrics(const char *target)
-{
-	if (strncasecmp(target, "http://", 7) == 0)
-		target += 7 + strcspn(target + 7, "/?");
-	return strcspn(target, "?") == 8 && strncmp(target, "/metrics", 8) == 0;
-}
-
-/* Reads the fields.  Returns the number of hosts that they name, or -1: a line is no field. */
-static int listen_hosts(char *fields)
-{
-	int hosts = 0;
-
-	while (*fields) {
-		const char *line = listen_line(&fields);
-		const size_t name = strcspn(line, ": \t");
-
-		if (!name || line[name] != ':')
-			return -1;
-		hosts += name == 4 && strncasecmp(line, "host", 4) == 0;
-	}
-	return hosts;
-}
-
-/* The status that answers the head of a request, a text, which it cuts.  *method: its first word. */
-static int listen_judge(char *head, const char **method)
-{
-	char *line = listen_line(&head);
-	const char *target, *version;
-	int hosts;
-
-	*method = listen_cut(&line, ' ');
-	target = listen_cut(&line, ' ');
-	version = line;
-	if (!**method || !*target || strncmp(version, "HTTP/", 5) != 0)
-		return 400;
-	if (strcmp(version, "HTTP/1.1") != 0 && strcmp(version, "HTTP/1.0") != 0)
-		return 505;
-	hosts = listen_hosts(head);
-	if (hosts < 0 || hosts > 1 || (!hosts && version[7] == '1'))
-		return 400;
-	if (strcmp(*method, "GET") != 0 && strcmp(*method, "HEAD") != 0)
-		return 405;
-	return listen_is_metrics(target) ? 200 : 404;
-}
-
-/* The bytes up to the empty line, which it replaces by the end of a text; -1: it has not come. */
-static int listen_head(struct client *client)
-{
-	char *end = client->request;
-
-	client->request[client->asked] = '\0';
-	while ((end = memchr(end, '\n', client->asked - (size_t)(end - client->request)))) {
-		end++;
-		if (*end == '\n' || (*end == '\r' && end[1] == '\n')) {
-			*end = '\0';
-			return (int)(end - client->request);
-		}
-	}
-	return -1;
-}
 
 /* ---------------------------------------------------------------------- an answer -- */
 
@@ -224,17 +139,17 @@ static int client_ask(struct client *client, const struct server *server)
 {
 	const size_t room = LISTEN_REQUEST - client->asked;
 	const ssize_t n = socket_read(client->fd, client->request + client->asked, room);
-	const char *method = "";
-	int head, code = 400;
+	const char *method;
+	size_t head;
+	int code;
 
 	if (n < 0)
 		return -1;
 	client->asked += (size_t)n;
-	head = listen_head(client);
-	if (head < 0)
+	head = http_head(client->request, client->asked);
+	if (!head)
 		return client->asked < LISTEN_REQUEST ? 0 : client_answer(client, server, 431, 1);
-	if (strlen(client->request) == (size_t)head)
-		code = listen_judge(client->request, &method);
+	code = http_judge(client->request, head, &method);
 	return client_answer(client, server, code, strcmp(method, "HEAD") != 0);
 }
 

@@ -148,7 +148,9 @@ _COUNTS = {**KINDS, "all": _core.COUNT_ALL, "isend": _core.COUNT_ISEND, "irecv":
 
 
 class Counters(NamedTuple):
-    """What has been counted on this rank since the communicator was made; each but unexpected_now only grows.
+    """What has been counted on this rank since the communicator was made.
+
+    Each only grows, but for unexpected_now and unexpected_memory.
 
     Of the calls that comm.counters() was asked for:
 
@@ -170,6 +172,18 @@ class Counters(NamedTuple):
     unexpected          such messages
     unexpected_bytes    their bytes
     unexpected_now      how many of them wait for their receive now
+    unexpected_memory   bytes of memory that hold such messages now
+    unexpected_memory_most  the most such bytes that there ever were
+
+    Of the communicator:
+
+    staged_bytes        bytes that were copied between devices and host memory
+
+    Of the rank that comm.counters() was asked for, as coll_get_counters(3) says:
+
+    last_waits          waits of this process that the rank ended as the last one
+    last_ns             nanoseconds of these waits
+    behind              stalls in which the rank was behind
     """
     calls: int
     bytes: int
@@ -182,6 +196,12 @@ class Counters(NamedTuple):
     unexpected: int
     unexpected_bytes: int
     unexpected_now: int
+    unexpected_memory: int
+    unexpected_memory_most: int
+    staged_bytes: int
+    last_waits: int
+    last_ns: int
+    behind: int
 
 
 class Using(Calls[Any], Waiting):
@@ -289,11 +309,12 @@ class Comm(Calls[Any], Waiting):
         """The ranks that are known to be lost."""
         return _core.failed(self.handle)
 
-    def counters(self, kind: str = "all") -> Counters:
+    def counters(self, kind: str = "all", rank: int = 0) -> Counters:
         """Reads the counters of this rank.  Needs the option counters; does not block, and any thread may call it.
 
         kind: "all"; a collective, "send" or "recv", as "allreduce"; "isend" or "irecv"; or "other", whose waited_ns alone
         counts: waits for events, probes, splits and shrinks.
+        rank: the rank of the communicator that last_waits, last_ns and behind are about.
 
         >>> import coll
         >>> with coll.init(counters=True) as comm:
@@ -304,7 +325,7 @@ class Comm(Calls[Any], Waiting):
         """
         if kind not in _COUNTS:
             raise InvalidArgument(f"counters: '{kind}' is not counted by itself; there are {', '.join(sorted(_COUNTS))}")
-        return Counters(*_core.counters(self.handle, _COUNTS[kind]))
+        return Counters(*_core.counters(self.handle, _COUNTS[kind], rank))
 
     def set_timeout(self, seconds: float) -> None:
         """Sets the longest time without progress in the waits of this communicator."""

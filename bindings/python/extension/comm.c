@@ -525,7 +525,7 @@ static PyObject *buckets_tuple(const coll_counters_t *counters)
 	return tuple;
 }
 
-/* counters(comm, kind): the fields of coll_counters_t from calls on, the buckets as a tuple. */
+/* counters(comm, kind, rank): the counters of coll_counters_t in their order, the buckets as a tuple. */
 static PyObject *core_counters(PyObject *module, PyObject *args)
 {
 	coll_counters_t c = {.size = sizeof(c)};
@@ -533,17 +533,21 @@ static PyObject *core_counters(PyObject *module, PyObject *args)
 	coll_comm_t comm;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "O&i", to_handle, &comm, &c.kind))
+	if (!PyArg_ParseTuple(args, "O&ii", to_handle, &comm, &c.kind, &c.rank))
 		return NULL;
 	WITHOUT_GIL(&outcome, coll_get_counters(comm, &c));
 	if (outcome.code)
 		return outcome_raise(&outcome, NULL);
 	return Py_BuildValue(
-		"(KKKKKNKKKKK)", (unsigned long long)c.calls, (unsigned long long)c.bytes,
+		"(KKKKKNKKKKKKKKKKK)", (unsigned long long)c.calls, (unsigned long long)c.bytes,
 		(unsigned long long)c.ended, (unsigned long long)c.latency_ns,
 		(unsigned long long)c.waited_ns, buckets_tuple(&c), (unsigned long long)c.stalls,
 		(unsigned long long)c.staged, (unsigned long long)c.unexpected,
-		(unsigned long long)c.unexpected_bytes, (unsigned long long)c.unexpected_now);
+		(unsigned long long)c.unexpected_bytes, (unsigned long long)c.unexpected_now,
+		(unsigned long long)c.unexpected_memory,
+		(unsigned long long)c.unexpected_memory_most, (unsigned long long)c.staged_bytes,
+		(unsigned long long)c.last_waits, (unsigned long long)c.last_ns,
+		(unsigned long long)c.behind);
 }
 
 PyMethodDef comm_methods[] = {{"init_env", core_init_env, METH_O, NULL},

@@ -419,12 +419,6 @@ int32_t nccl_wait_call(struct nccl *n, const coll_host_t *host, int64_t timeout_
 		       coll_error_t *err);
 /* Records the result of a call to NCCL; `what` is the name of the call.  The lock is held. */
 int32_t nccl_record_result(struct nccl *n, int result, const char *what, coll_error_t *err);
-/*
- * Takes the lock, makes the context current and waits for NCCL.  On an error it releases the lock and restores
- * the context.
- */
-int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err);
-void nccl_end(struct nccl *n, int pushed);
 int32_t nccl_query(void *ep, coll_error_t *err);
 int32_t nccl_sync(void *ep, int64_t timeout_ms, coll_error_t *err);
 int32_t nccl_async_error(void *ep, coll_error_t *err);
@@ -450,6 +444,33 @@ static inline int nccl_failed(int result)
 static inline int nccl_is_aborted(const struct nccl *n)
 {
 	return n->revoked || atomic_load(&n->aborted);
+}
+
+/*
+ * Takes the lock, makes the context current and waits for NCCL.  On an error it releases the lock and restores
+ * the context.
+ */
+static inline int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err)
+{
+	int32_t code;
+
+	lock_acquire(&n->lock);
+	/* An abort may end the work of the communicator without the lock: see nccl_abort. */
+	code = nccl_is_aborted(n) ? nccl_aborted(err) : nccl_enter(n->context, pushed, err);
+	if (!code && nccl_call_is_open(n)) {
+		code = nccl_wait_call(n, n->host, n->host->timeout_ms, err);
+		if (code)
+			nccl_leave(*pushed);
+	}
+	if (code)
+		lock_release(&n->lock);
+	return code;
+}
+
+static inline void nccl_end(struct nccl *n, int pushed)
+{
+	nccl_leave(pushed);
+	lock_release(&n->lock);
 }
 
 /*

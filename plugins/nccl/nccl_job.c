@@ -334,29 +334,6 @@ int32_t nccl_record_result(struct nccl *n, int result, const char *what, coll_er
 	return nccl_failed(result) ? nccl_refused(err, result, what, n->comm) : COLL_SUCCESS;
 }
 
-int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err)
-{
-	int32_t code;
-
-	lock_acquire(&n->lock);
-	/* An abort may end the work of the communicator without the lock: see nccl_abort. */
-	code = nccl_is_aborted(n) ? nccl_aborted(err) : nccl_enter(n->context, pushed, err);
-	if (!code && nccl_call_is_open(n)) {
-		code = nccl_wait_call(n, n->host, n->host->timeout_ms, err);
-		if (code)
-			nccl_leave(*pushed);
-	}
-	if (code)
-		lock_release(&n->lock);
-	return code;
-}
-
-void nccl_end(struct nccl *n, int pushed)
-{
-	nccl_leave(pushed);
-	lock_release(&n->lock);
-}
-
 /* -------------------------------------------------------------------- completion -- */
 
 static int32_t nccl_stream_state(const struct nccl *n, coll_error_t *err)

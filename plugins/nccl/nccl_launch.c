@@ -462,15 +462,13 @@ static int32_t nccl_call_again(struct nccl *n, const coll_args_t *args, coll_err
 }
 
 /* The lock is held, the context current. */
-static int32_t nccl_call_begun(struct nccl *n, const coll_args_t *args, coll_error_t *err)
+__attribute__((noinline)) static int32_t nccl_call_begun(struct nccl *n, const coll_args_t *args,
+							 coll_error_t *err)
 {
 	struct nccl_call c;
 	int here, over_own;
-	int32_t code;
+	int32_t code = nccl_takes(n, args, err);
 
-	if (nccl_is_again(n, args))
-		return nccl_call_again(n, args, err);
-	code = nccl_takes(n, args, err);
 	if (code)
 		return code;
 	n->again.kind = 0;
@@ -496,7 +494,8 @@ int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err)
 
 	if (code)
 		return code;
-	code = nccl_call_begun(n, args, err);
+	code = nccl_is_again(n, args) ? nccl_call_again(n, args, err)
+				      : nccl_call_begun(n, args, err);
 	nccl_end(n, pushed);
 	return code;
 }

@@ -5,7 +5,7 @@
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
 # The limit is some twentieth above the instructions of gcc 12 -O2.
-most=620
+most=585
 few=500
 many=1500
 

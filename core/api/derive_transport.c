@@ -476,7 +476,7 @@ static int shrink_is_free(void *arg)
 static int shrink_take_turn(struct shrink *s)
 {
 	struct lane *lane = s->lane;
-	struct wait_told told = {NULL};
+	struct wait_told told = {0};
 	int code;
 
 	if (!shrink_is_free(s))

@@ -20,7 +20,7 @@ void event_drop(struct event_at *at)
 {
 	outcome_unref(at->outcome);
 	stream_event_unref(at->stream);
-	*at = (struct event_at){NULL};
+	*at = (struct event_at){0};
 }
 
 /* An event that is recorded after the failure carries the failure. */

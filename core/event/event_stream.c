@@ -324,7 +324,7 @@ static int event_stream_leaves_comm(void *arg)
 static void event_stream_poll_recorder(struct event_stream_query *q, int wait)
 {
 	struct lane *lane = q->lane;
-	struct wait_told told = {NULL};
+	struct wait_told told = {0};
 	int64_t left;
 	int leaves;
 

@@ -124,7 +124,7 @@ static const struct comm_part parts[] = {
 	{"traffic", .end = part_traffic_end},
 	{"messages", .failed = part_messages_failed, .end = part_messages_end},
 	{"watch", .begin = part_watch, .failed = part_watch_failed, .free = watch_free},
-	{NULL},
+	{0},
 };
 
 /* ---------------------------------------------------------------------- functions -- */

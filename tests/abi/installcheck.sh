@@ -306,7 +306,7 @@ newcomer() (
     # Below a DESTDIR the examples are elsewhere than pkg-config says.
     printf '#!/bin/sh\ncase $* in *examplesdir*) echo "%s" ;; *) exec %s "$@" ;; esac\n' "$examples" \
         "$(command -v "${PKG_CONFIG:-pkg-config}")" >"$scratch/newcomer/bin/pkg-config"
-    printf '#!/bin/sh\nexec %s $TEST_CFLAGS "$@"\n' "$CC" >"$scratch/newcomer/bin/cc"
+    book_cc "$scratch/newcomer/bin/cc"
     chmod +x "$scratch/newcomer/bin/pkg-config" "$scratch/newcomer/bin/cc"
     PATH=$scratch/newcomer/bin:$root$bindir:$PATH
     PKG_CONFIG_PATH=$root$libdir/pkgconfig

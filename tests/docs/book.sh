@@ -25,11 +25,21 @@
 # not meet.  A command without expected lines may print what it likes.
 # shellcheck shell=sh
 
+# book_cc FILE: makes a compiler of tests, which adds their flags.  It has the path of its program: FILE may be found as "cc".
+book_cc() {
+    book_file=$1
+    # shellcheck disable=SC2086 # the compiler may have options
+    set -- ${TEST_CC:-cc}
+    book_program=$(command -v "$1")
+    shift
+    printf '#!/bin/sh\nexec %s $TEST_CFLAGS "$@"\n' "$book_program${*:+ $*}" >"$book_file"
+}
+
 book_tree() {
     book_src=$(cd "${top_srcdir:-.}" && pwd)
     book_build=$(cd "${top_builddir:-.}" && pwd)
     mkdir -p "$1/bin" "$1/examples/data"
-    printf '#!/bin/sh\nexec %s $TEST_CFLAGS "$@"\n' "${TEST_CC:-cc}" >"$1/bin/cc"
+    book_cc "$1/bin/cc"
     printf '#!/bin/sh\nexec "%s/coll" "$@"\n' "$book_build" >"$1/bin/coll"
     printf '#!/bin/sh\nshift\nexec sh -c "$*"\n' >"$1/bin/ssh"
     chmod +x "$1/bin/cc" "$1/bin/coll" "$1/bin/ssh"

@@ -12,6 +12,14 @@ book_tree "$scratch/tree"
 TEST_CFLAGS="${TEST_CFLAGS-} -std=c11 -Wall -Wextra -Werror"
 export TEST_CFLAGS
 
+# The compiler of the pages is called cc, and so may be the compiler that it runs.
+named_cc() (
+    TEST_CC=cc
+    mkdir "$scratch/named" && book_cc "$scratch/named/cc" && chmod +x "$scratch/named/cc" &&
+        PATH=$scratch/named:$PATH timeout 60 cc --version
+)
+check "a compiler that is called cc does not run itself" named_cc
+
 # says NAME: runs README's command that begins so, in the folder of the programs.
 says() {
     (cd "$scratch" && eval "$(sed -n "s/^    \($1 .*\)/\1/p" "$book_src/README.md" | head -n 1)") >"$scratch/out" 2>&1

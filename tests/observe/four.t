@@ -90,7 +90,7 @@ processes() {
     late) hangs && says 'rank [02] waits in ' ;;
     stopped) hangs && kill -STOP "$(pid_of_1)" && sees '^\* +1 .* stopped ' && says 'is stopped' ;;
     killed) hangs && kill -KILL "$(pid_of_1)" && sees '^ +0 .* failed ' && sees '^ +2 .* failed ' && says 'the failure: ' ;;
-    wrong) sees "^ +0 .* failed " && sees "^ +1 .* failed " && sees "^ +2 .* failed " ;;
+    wrong) sees "^ +0 .* failed " && sees "^ +1 .* failed " && sees "^ +2 .* failed " && says "the failure: .*($both)" ;;
     esac
     look lives
     touch go
@@ -107,7 +107,7 @@ threads() {
     late) hangs && says 'rank [02] waits in ' ;;
     stopped) hangs && kill -STOP "$job" && sees '^\* +1 .* stopped ' ;;
     killed) hangs && kill -KILL "$job" && wait "$job" ;;
-    wrong) sees "^[* ] +1 .* failed .*($both)" ;;
+    wrong) sees "^[* ] +1 .* failed .*($both)" && says "the failure: .*($both)" ;;
     esac
     look "$([ "$1" = killed ] && echo over || echo lives)"
     touch go

@@ -10,9 +10,9 @@
 limits="allreduce 1215 1000
 broadcast 1115 1000
 reduce 1150 1000
-allgather 1295 1000
+allgather 1325 1000
 reduce_scatter 1230 1000
-alltoall 1295 1000
+alltoall 1350 1000
 message 1040 1000
 group 268000 20
 request 2830 1000"

@@ -90,7 +90,8 @@ __attribute__((noinline)) static int call_queue_native(struct lane *lane, const 
 		    : call_queue(op, site, issued);
 }
 
-__attribute__((noinline)) static int call_issue_native(struct lane *lane, const coll_args_t *args,
+/* A call that differs from the one before by more than its buffers, or that is in a group. */
+__attribute__((noinline)) static int call_check_native(struct lane *lane, const coll_args_t *args,
 						       const void *site, struct issued *issued)
 {
 	struct call call;
@@ -99,6 +100,15 @@ __attribute__((noinline)) static int call_issue_native(struct lane *lane, const 
 	if (!code && !group_current() && lane->engine[ENGINE_NATIVE]->now(lane, &call))
 		return comm_error(lane);
 	return call_queue_native(lane, &call, code, args, site, issued);
+}
+
+/* A function of its own, which calls over messages do not pay for. */
+__attribute__((noinline)) static int call_issue_native(struct lane *lane, const coll_args_t *args,
+						       const void *site, struct issued *issued)
+{
+	if (!group_current() && lane->engine[ENGINE_NATIVE]->again(lane, args))
+		return comm_error(lane);
+	return call_check_native(lane, args, site, issued);
 }
 
 /* Makes the operation of a call that is not the same as an earlier call. */
@@ -123,11 +133,8 @@ inline int call_issue(struct lane *lane, const coll_args_t *args, const void *si
 		*issued = (struct issued){lane->index, lane->issued + 1};
 	if (lane->error)
 		return comm_error(lane);
-	if (lane->native) {
-		if (!group_current() && lane->engine[ENGINE_NATIVE]->again(lane, args))
-			return comm_error(lane);
+	if (lane->native)
 		return call_issue_native(lane, args, site, issued);
-	}
 	op = plan_again(lane, args);
 	if (!op) {
 		code = call_make(lane, args, &made);

@@ -7,12 +7,12 @@
 # The operation, the most instructions, and how many calls one run has more than a shorter run.  The limits are some
 # twentieth above the instructions of gcc 12 -O2.  A message is a send and a recv, half of both; a request is half of an
 # isend, an irecv, and the coll_wait and coll_request_free of both.  A group has 100 allreduces.
-limits="allreduce 1215 1000
+limits="allreduce 1220 1000
 broadcast 1115 1000
 reduce 1150 1000
-allgather 1325 1000
-reduce_scatter 1230 1000
-alltoall 1350 1000
+allgather 1300 1000
+reduce_scatter 1220 1000
+alltoall 1305 1000
 message 1040 1000
 group 268000 20
 request 2830 1000"

@@ -13,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FETCH_THREADS = 16 };
+/* Hosts are asked for FETCH_TURNS times the limit of one host, however many do not answer. */
+enum { FETCH_THREADS = 16, FETCH_TURNS = 2 };
 
 /* A connection to a server. */
 struct fetch_link {
@@ -266,7 +267,8 @@ static void fetch_from_host(const struct fetch *fetch, struct fetch_host *host,
 struct fetch_work {
 	struct fetch *fetch;
 	const struct fetch_link *first;
-	int own; /* the host of that link, which has answered */
+	int own;          /* the host of that link, which has answered */
+	int64_t deadline; /* no other host is asked after it */
 	_Atomic int next;
 };
 
@@ -275,9 +277,17 @@ static void *fetch_run(void *arg)
 	struct fetch_work *work = arg;
 	int h;
 
-	while ((h = atomic_fetch_add(&work->next, 1)) < work->fetch->nhosts)
-		if (h != work->own)
-			fetch_from_host(work->fetch, &work->fetch->host[h], work->first);
+	while ((h = atomic_fetch_add(&work->next, 1)) < work->fetch->nhosts) {
+		struct fetch_host *host = &work->fetch->host[h];
+
+		if (h == work->own)
+			continue;
+		if (clock_remaining(work->deadline))
+			fetch_from_host(work->fetch, host, work->first);
+		else
+			fetch_note(host, error_set(COLL_ERR_TIMEOUT,
+						   "was not asked: other hosts do not answer"));
+	}
 	return NULL;
 }
 
@@ -321,6 +331,7 @@ int fetch_job(struct fetch *fetch, const struct address_list *at,
 		code = fetch_take_hosts(fetch, link.body, (size_t)link.stream.head.len);
 	if (!code) {
 		work.own = fetch_own_host(fetch, &link);
+		work.deadline = clock_deadline(FETCH_TURNS * timeout_ms);
 		if (work.own >= 0)
 			fetch_note(&fetch->host[work.own],
 				   fetch_pages(fetch, &fetch->host[work.own], &link));

@@ -29,7 +29,7 @@ struct fetch {
 
 /*
  * Asks the server at the addresses for the hosts of its job, and then all of these for their pages, several at a time.  Each host
- * has timeout_ms for the connection and for each answer.  Returns 0 if the first server has told the hosts, whatever the others
+ * has timeout_ms for the connection and for each answer; after twice that time no more hosts are asked.  Returns 0 if the first server has told the hosts, whatever the others
  * did; COLL_ERR_PERMISSION: it has another key; another code, with error_text().
  */
 int fetch_job(struct fetch *fetch, const struct address_list *at,

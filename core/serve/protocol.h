@@ -3,7 +3,8 @@
  * protocol.h - what a tool that looks at a job and the server of a host (serve.h) say to each other.
  *
  * Both ends of a connection prove the *look key* (socket/handshake.h), which follows from the job's key: who has the look key can
- * look at the job, but cannot join it, since the job's key cannot be found from it.  Then the tool sends requests, one at a
+ * look at the job, but cannot join it, since a random key of the job cannot be found from it (a word that somebody chose for COLL_KEY
+ * can be guessed).  Then the tool sends requests, one at a
  * time, and the server answers each with a frame (meet/tree_protocol.h, with both of its macs):
  *
  *   SERVE_HOSTS               struct serve_hosts, and a struct serve_host for each host

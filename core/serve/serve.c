@@ -64,8 +64,13 @@ struct server {
 _Static_assert(sizeof(((struct page_head *)0)->look_at) == ADDRESS_TEXT_SIZE,
 	       "it holds an address");
 
-/* Guards the list and, while they are not in poll(), the servers' threads, so that a fork finds the servers whole. */
+/* Guards the list of servers, their refs and `stop`.  Nobody holds it for longer than a moment. */
 static pthread_mutex_t serve_lock = PTHREAD_MUTEX_INITIALIZER;
+/*
+ * Held by a server's thread while it is not in poll(), so that a fork finds the servers whole, and guards `hosts` and `directory`.
+ * Taken after serve_lock, if both are.
+ */
+static pthread_mutex_t serve_work = PTHREAD_MUTEX_INITIALIZER;
 static struct server *servers;
 
 /* ------------------------------------------------------------------------- answers -- */
@@ -135,21 +140,23 @@ static int serve_prepare(struct server *s)
 
 	pthread_mutex_lock(&serve_lock);
 	goes_on = !s->stop;
+	pthread_mutex_unlock(&serve_lock);
+	pthread_mutex_lock(&serve_work);
 	poll_set_begin(&s->set, clock_deadline(SERVE_BEAT_MS));
 	poll_set_watch(&s->set, &s->wake_place, s->wake_fd, POLLIN);
 	acceptor_prepare(&s->acceptor, &s->set);
 	clients_prepare(&s->clients, &s->set);
-	pthread_mutex_unlock(&serve_lock);
+	pthread_mutex_unlock(&serve_work);
 	return goes_on;
 }
 
 static void serve_advance(struct server *s)
 {
-	pthread_mutex_lock(&serve_lock);
+	pthread_mutex_lock(&serve_work);
 	clients_advance(&s->clients, &s->set);
 	/* No rank of the job comes here, whose error this could be. */
 	(void)acceptor_advance(&s->acceptor, &s->set);
-	pthread_mutex_unlock(&serve_lock);
+	pthread_mutex_unlock(&serve_work);
 }
 
 static void *serve_run(void *arg)
@@ -343,10 +350,12 @@ static int serve_start(struct server *s, const struct context *job)
 static void serve_fork_lock(void)
 {
 	pthread_mutex_lock(&serve_lock);
+	pthread_mutex_lock(&serve_work);
 }
 
 static void serve_fork_unlock(void)
 {
+	pthread_mutex_unlock(&serve_work);
 	pthread_mutex_unlock(&serve_lock);
 }
 
@@ -386,7 +395,7 @@ static struct server *serve_find(const struct context *job)
 	const uint64_t number = context_job(job);
 	struct server *s = servers;
 
-	while (s && (s->job != number || s->served[0].rank != job->rank))
+	while (s && (s->stop || s->job != number || s->served[0].rank != job->rank))
 		s = s->next;
 	return s;
 }
@@ -500,7 +509,6 @@ void serve_free(struct lane *lane)
 	pthread_mutex_lock(&serve_lock);
 	over = !--s->refs;
 	if (over) {
-		serve_unlink(s);
 		s->stop = 1;
 		n = write(s->wake_fd, &one, sizeof(one));
 		(void)n; /* else the thread wakes within SERVE_BEAT_MS */
@@ -509,7 +517,11 @@ void serve_free(struct lane *lane)
 	if (!over)
 		return;
 	pthread_join(s->thread, NULL);
+	/* Until here the server is in the list, where a fork finds its sockets. */
+	pthread_mutex_lock(&serve_lock);
+	serve_unlink(s);
 	serve_close(s);
+	pthread_mutex_unlock(&serve_lock);
 }
 
 /* ------------------------------------------------------------------------ all ranks -- */
@@ -522,6 +534,7 @@ static void serve_learn(const struct context *job, const struct serve_share *sha
 	pthread_mutex_lock(&serve_lock);
 	s = serve_find(job);
 	hosts = s ? serve_list_hosts(s, job, shares) : NULL;
+	pthread_mutex_lock(&serve_work);
 	if (hosts) {
 		free(s->hosts);
 		s->hosts = hosts;
@@ -529,6 +542,7 @@ static void serve_learn(const struct context *job, const struct serve_share *sha
 	}
 	if (s) /* ranks of this host have made theirs by now */
 		serve_open_directories(s);
+	pthread_mutex_unlock(&serve_work);
 	pthread_mutex_unlock(&serve_lock);
 }
 

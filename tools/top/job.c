@@ -63,6 +63,8 @@ static void job_look_at_comm(struct job_comm *c, const struct page_comm *comm, i
 	/* Until the rank has noted the wait, the slot names the ranks of the wait before. */
 	if (!c->polls && (!comm->waiting || !comm->since_us))
 		return;
+	if (c->polls && c->open && comm->noted_us < c->open->issued_us)
+		return;
 	c->awaits = comm->awaited_count > 0 ? comm->awaited_count : 0;
 	for (int i = 0; i < c->awaits && i < PAGE_AWAITED; i++)
 		c->awaited[i] = page_world_rank(comm, comm->awaited_rank[i]);

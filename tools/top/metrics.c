@@ -433,16 +433,20 @@ static int metrics_once(struct source *source, const char *name, const char *pat
 	return failed;
 }
 
-/* A write that fails may succeed later. */
+/* A write that fails may succeed later, and so may a reading of the hosts of --job. */
 static int metrics_repeat(struct source *source, const char *name, const char *path,
 			  int64_t interval_ms)
 {
-	int failed, over, said = 0;
+	int failed, over, tries = 0, said = 0;
 
 	screen_catch();
-	do
+	do {
 		failed = metrics_once(source, name, path, &said, &over);
-	while (!over && !screen_sleep(interval_ms));
+		if (over)
+			tries--;
+		else
+			tries = source->at ? SOURCE_TRIES : 1;
+	} while ((!over || tries > 0) && !screen_sleep(interval_ms));
 	screen_raise();
 	return failed;
 }

@@ -141,14 +141,14 @@ void source_close(struct source *source)
 	source->nkeys = 0;
 }
 
-/* Tries one key after the other; the right one is the only one from then on. */
+/* Tries one key after the other; a key that has served is the only one from then on. */
 static int source_fetch(struct source *source, struct fetch *fetch)
 {
 	int code = COLL_ERR_PERMISSION;
 
-	for (int i = 0; i < source->nkeys && code == COLL_ERR_PERMISSION; i++) {
+	for (int i = 0; i < source->nkeys && code; i++) {
 		code = fetch_job(fetch, &source->addresses, source->key[i], SOURCE_TIMEOUT_MS);
-		if (code == COLL_ERR_PERMISSION)
+		if (code)
 			continue;
 		memmove(source->key[0], source->key[i], sizeof(source->key[0]));
 		source->nkeys = 1;

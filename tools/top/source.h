@@ -6,6 +6,8 @@
 #include "page/page_read.h"
 #include "serve/fetch.h"
 
+enum { SOURCE_TRIES = 3 /* readings in a row that fail before a command takes the job for over */ };
+
 struct source {
 	const char *at;       /* of --job; NULL: this host */
 	const char *key_file; /* of --key-file; NULL: the pages of this host have the key */

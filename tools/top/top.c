@@ -93,15 +93,21 @@ static int top_once(struct top *top)
 	return status;
 }
 
-/* One picture after the other until a signal comes or the job ends.  id: the job of the first picture, whatever starts later. */
+/*
+ * One picture after the other until a signal comes or the job ends.  id: the job of the first picture, whatever starts later.  The
+ * hosts of --job may not answer once: then the reason stands below the last picture.
+ */
 static int top_watch(struct top *top, const char *id)
 {
 	struct jobs before = {0}, jobs;
 	const struct job *job;
-	int lines, columns, status = 0;
+	int lines, columns, missed = 0, status = 0;
 
 	do {
 		status = jobs_read("top", &top->source, &jobs, before.count ? &before : NULL);
+		missed = status ? missed + 1 : 0;
+		if (missed && top->source.at && missed < SOURCE_TRIES)
+			continue;
 		if (status)
 			break;
 		job = jobs_find("top", &jobs, id);
@@ -196,7 +202,10 @@ static int top_run(struct top *top)
 	screen_begin();
 	status = top_watch(top, id);
 	screen_end();
-	if (status)
+	if (status && top->source.at)
+		fprintf(stderr, "coll top: the job has ended, or %s does not show it any more\n",
+			top->source.at);
+	else if (status)
 		fprintf(stderr, "coll top: the job has ended\n");
 	return status;
 }

@@ -64,7 +64,7 @@ struct engine {
 	int (*now)(struct lane *lane, const struct call *call);
 	/*
 	 * The same for arguments that nobody has checked, if they differ from those of the last call by `now` in their
-	 * buffers only, so that no check could fail.  Returns 0 for all other arguments.  Called of ENGINE_NATIVE only.
+	 * buffers and stream only, so that no check could fail.  Returns 0 for all other arguments.  Called of ENGINE_NATIVE only.
 	 */
 	int (*again)(struct lane *lane, const coll_args_t *args);
 

@@ -25,6 +25,7 @@ void native_fail(struct lane *lane, int code, const coll_error_t *err)
 	/* The backend may know a moment before the control channel that another rank has ended, but not why. */
 	if (code == COLL_ERR_REMOTE || code == COLL_ERR_SYSTEM || code == COLL_ERR_PEER_LOST)
 		channel_await(lane->context, NATIVE_AWAIT_MS);
+	channel_report_lost(lane->context);
 	if (code == COLL_ERR_TIMEOUT)
 		stall_name_behind(lane, behind, sizeof(behind));
 	error_take(code, err);

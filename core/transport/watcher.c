@@ -120,12 +120,25 @@ void channel_end(struct context *context)
 		channel_wake(traffic_of(context)->channel);
 }
 
+/* Is there a lost rank for channel_report_lost? */
+static int watcher_has_news(const struct context *context)
+{
+	const struct channel *c = traffic_of(context)->channel;
+	int r = 0;
+
+	if (!watcher_is_transport(context))
+		return 0;
+	while (r < context->nranks && atomic_load(&c->lost[r]) != CHANNEL_SILENT)
+		r++;
+	return r < context->nranks;
+}
+
 void channel_await(const struct context *context, int64_t timeout_ms)
 {
 	const int64_t deadline = clock_deadline(timeout_ms);
 
 	while (traffic_of(context)->channel && !atomic_load(&context->notice.ended) &&
-	       clock_remaining(deadline) > 0)
+	       !watcher_has_news(context) && clock_remaining(deadline) > 0)
 		clock_nap(1000);
 }
 
@@ -271,7 +284,8 @@ static int watcher_note_lost(struct channel *c)
 	for (int r = 0; r < c->control->nranks; r++)
 		if (c->control->failure[r] && !c->left[r] && !atomic_load(&c->lost[r])) {
 			atomic_store(&c->lost[r], CHANNEL_LOST);
-			c->grace = clock_deadline(WATCHER_GRACE_MS);
+			if (!c->grace)
+				c->grace = clock_deadline(WATCHER_GRACE_MS);
 			news = 1;
 		}
 	return news;

@@ -143,7 +143,7 @@ int32_t mpi_split(void *ep, int32_t color, int32_t key, const coll_host_t *newho
 	m.color = made ? color : MPI_UNDEFINED;
 	m.key = key;
 	if (!code) /* without memory too, since the other ranks wait */
-		code = split_make(parent, &m, newhost, deadline, err);
+		code = split_make(parent, &m, newhost, clock_deadline(newhost->timeout_ms), err);
 	if (code || color < 0) {
 		free(made);
 		return code;

@@ -454,6 +454,7 @@ static int32_t nccl_call_again(struct nccl *n, const coll_args_t *args, coll_err
 	c->stream = n->last_stream;
 	nccl_range_begin(args->kind);
 	code = nccl_launch(n, c, err);
+	c->args = NULL;
 	nccl_range_end();
 	/* The caller's next work on its own stream must follow this operation. */
 	if (!code && n->call_pending && c->stream != n->stream)

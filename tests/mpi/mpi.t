@@ -232,12 +232,15 @@ test_cuda() {
 
     printf 'int MPIX_Query_cuda_support(void);\nint MPIX_Query_cuda_support(void) { return 1; }\n' >"$dir/aware.c"
     ${TEST_CC:-cc} -shared -fPIC -Wl,--no-as-needed "$dir/aware.c" -o "$library" "$home/lib/libmpi_abi.so.1"
+    # Not the stand-in for UCX, which lies beside it: an MPI library may use UCX itself.
+    mkdir -p "$dir/cuda"
+    ln -sf "$build/tests/fakes/.libs/libcuda.so.1" "$dir/cuda"
     for what in "managed allreduce" "managed alltoallv" "cuda sendrecv"; do
-        library=$library COLL_ENABLE_GPU_FALLBACK=no COLL_MPI_NATIVE=direct fakes=$build/tests/fakes/.libs \
+        library=$library COLL_ENABLE_GPU_FALLBACK=no COLL_MPI_NATIVE=direct fakes=$dir/cuda \
             mpi 2 "$coll" perf -s 8,300K -n 5 -m $what
         is "$name, CUDA-aware, native = direct: $what" "$status $(grep -c '^# skipped' "$dir/out")" "0 0"
     done
-    library=$library COLL_MPI_NATIVE=copy fakes=$build/tests/fakes/.libs mpi 2 "$coll" perf -s 8 -n 5 -m managed allreduce
+    library=$library COLL_MPI_NATIVE=copy fakes=$dir/cuda mpi 2 "$coll" perf -s 8 -n 5 -m managed allreduce
     has "$name, CUDA-aware, native = copy: host memory only" "$dir/out" "which backend 'mpi' does not take"
 }
 

@@ -157,7 +157,7 @@ static void test_chosen_for(const struct selection *selection, int kind, int nno
 	a.count = bytes;
 	a.segment = selection->segment;
 	ns = create_ns(&a, &steps);
-	ok(ns >= 0 && steps <= 3 * MANY + 64 && ns < 50e6,
+	ok(ns >= 0 && steps <= 3 * MANY + 64 && ns < 500e6,
 	   "%s of %llu bytes on %d nodes: %s has %d steps, in %.2f ms", kind_name(kind),
 	   (unsigned long long)bytes, nnodes, algo_at(id)->name, steps, ns / 1e6);
 }

@@ -195,7 +195,7 @@ void lane_end(struct lane *lane, int first)
 	/* Without cancel the endpoint may be closed now: the other ranks must learn the cause before. */
 	if (tells || (transport && !transport->cancel))
 		comm_send_control(lane, CONTROL_FAIL, lane->error, outcome->text);
-	lane->client->failed(lane, tells);
+	lane->client->failed(lane, !outcome->is_remote);
 }
 
 void comm_fail(struct lane *lane, int quiet, int code, const char *fmt, ...)

@@ -93,7 +93,7 @@ struct comm_part {
 	const char *name;
 	/* The lane is new: makes the part.  The lock is held, as in the next two. */
 	int (*begin)(struct lane *lane);
-	/* The communicator has failed: the folder ends its work for it.  loud: this rank found the failure, in this lane. */
+	/* The communicator has failed: the folder ends its work for it.  loud: this rank found the failure, in whichever lane. */
 	void (*failed)(struct lane *lane, int loud);
 	/* The lane is freed next: it leaves its context.  Also after a begin that has failed. */
 	void (*end)(struct lane *lane);

@@ -48,6 +48,8 @@ check "pkg-config finds coll" pkg --exists
 # pkgconf puts the sysroot before variables too, the older pkg-config does not.
 check "pkg-config tells plugindir" sh -c 'test "$1" = "$3" || test "$1" = "$2$3"' \
     sh "$(pkg --variable=plugindir)" "$root" "$plugindir"
+check "pkg-config tells examplesdir" sh -c 'test "$1" = "$3" || test "$1" = "$2$3"' \
+    sh "$(pkg --variable=examplesdir)" "$root" "$examplesdir"
 check "pkg-config tells abi_major" \
     grep -q "COLL_BACKEND_ABI_MAJOR $(pkg --variable=abi_major)\$" \
     "${top_srcdir:-.}/include/coll/backend.h"

@@ -98,6 +98,15 @@ processes() {
     wait "$job"
 }
 
+# two BACKEND: rank 1 of two is killed, and the other may find that beside its calls, which are on host memory.
+two() {
+    begin "$1-two" "$coll" run --grace 60 -n 2 -b "$1" "$rank" late "$dir/$1-two/go" host
+    sees '^ +0 .* waits ' && sees '^\* +1 .* outside ' && kill -KILL "$(pid_of_1)" && sees '^ +0 .* failed ' && says 'the failure: '
+    look lives
+    touch go
+    wait "$job"
+}
+
 # threads FAULT: the same over the backend whose ranks are threads.  The system stops and kills all of them together.
 threads() {
     mode=late
@@ -141,12 +150,16 @@ for backend in tcp ucx; do
 done
 if [ -e "$build/.libs/coll_nccl.so" ] && [ -z "${TEST_SANITIZE-}" ]; then
     backends="$backends nccl"
-    for fault in late stopped killed wrong observer; do
+    for fault in late stopped killed two wrong observer; do
         (
             LD_LIBRARY_PATH=$build/tests/fakes/.libs
             STANDIN_CUDA_DEVICES=4
             export LD_LIBRARY_PATH STANDIN_CUDA_DEVICES
-            if [ $fault = observer ]; then observer nccl device; else processes nccl $fault device; fi
+            case $fault in
+            observer) observer nccl device ;;
+            two) two nccl ;;
+            *) processes nccl $fault device ;;
+            esac
         ) &
     done
 else
@@ -198,6 +211,15 @@ for backend in $backends; do
     view "coll explain too" explain 'rank.* called (broadcast|allreduce) .* as collective number 6, but rank.* called (broadcast|allreduce)'
     view "and the report" report "^  rank [012](, [12])* after [0-9.]+ s: .*($both)"
 done
+
+case " $backends " in
+*" nccl "*)
+    views nccl-two
+    view "top names the rank that is dead" top "^[* ] +1 .* dead .* after $sum, collective 5\$"
+    view "the log names the call and the rank" log 'watch warn: rank 0: .*number 6, .*; the failure: rank 1 was lost'
+    view "coll explain names the rank" explain '^rank 1 was lost: the process had ended when its page was read'
+    ;;
+esac
 
 for backend in tcp nccl; do
     case " $backends " in *" $backend "*) ;; *) continue ;; esac

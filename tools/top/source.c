@@ -186,12 +186,21 @@ static int source_check(const char *command, struct fetch *fetch, const struct p
 	return 1;
 }
 
+/* Most errors of a connection name the address themselves. */
+static void source_complain(const char *command, const struct source *source)
+{
+	if (strstr(error_text(), source->at))
+		fprintf(stderr, "coll %s: %s\n", command, error_text());
+	else
+		fprintf(stderr, "coll %s: %s: %s\n", command, source->at, error_text());
+}
+
 int source_read(const char *command, struct source *source, struct page_list *pages,
 		struct fetch *fetch)
 {
 	*fetch = (struct fetch){.nhosts = 0};
 	if (source->at && source_fetch(source, fetch)) {
-		fprintf(stderr, "coll %s: %s: %s\n", command, source->at, error_text());
+		source_complain(command, source);
 		return 1;
 	}
 	if (source->at ? !source_gather(fetch, pages) : !page_list_read(pages))

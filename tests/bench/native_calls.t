@@ -3,31 +3,16 @@
 # native_calls.t - the instructions of libcoll and its plugin from coll_allreduce to NCCL, in a call that differs from the last one
 # by its buffers: callgrind counts them over the tests' stand-ins for NCCL and the CUDA driver, whose own do not count.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
+. "${top_srcdir:-.}/tests/bench/callgrind.sh"
 
 # The limit is some twentieth above the instructions of gcc 12 -O2.
 most=585
 few=500
 many=1500
 
-command -v valgrind >/dev/null || skip_all "valgrind is not installed"
-[ -z "$TEST_SANITIZE" ] || skip_all "built with a sanitizer ($TEST_SANITIZE)"
-[ "$(uname -m)" = x86_64 ] || skip_all "the limit is for x86-64"
-case $(${TEST_CC:-cc} --version) in
-*"Free Software Foundation"*) ;;
-*) skip_all "the limit is for gcc" ;;
-esac
-case ${TEST_CFLAGS--O2} in
-*-O2* | *-O3*) ;;
-*) skip_all "the limit is for -O2, not for CFLAGS='$TEST_CFLAGS'" ;;
-esac
-
-build=$(cd "${top_builddir:-.}" && pwd)
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-
-# shellcheck disable=SC2086 # the compiler's flags are a list
-check "the program builds" ${TEST_CC:-cc} ${TEST_CFLAGS:-} -I"${top_srcdir:-.}/include" -o "$dir/native_calls" \
-    "${top_srcdir:-.}/tests/bench/native_calls.c" -L"$build/.libs" "-Wl,-rpath,$build/.libs" -lcoll -ldl
+callgrind_needed
+limits_hold
+build_counted native_calls -ldl
 
 # instructions LIBRARY CALLS: of that library within coll_allreduce, in a whole run.
 instructions() {

@@ -3,20 +3,13 @@
 # scaling.t - four times as many operations, communicators, requests and the like cost about four times as many
 # instructions, as callgrind counts them.  A cost that grows with the square would be sixteen times as much.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
+. "${top_srcdir:-.}/tests/bench/callgrind.sh"
 
 # The most tenths of a cost for four times as many; UCX's own work depends on how its queues fill.
 most=60
 
-command -v valgrind >/dev/null || skip_all "valgrind is not installed"
-[ -z "$TEST_SANITIZE" ] || skip_all "built with a sanitizer ($TEST_SANITIZE)"
-
-build=$(cd "${top_builddir:-.}" && pwd)
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-
-# shellcheck disable=SC2086 # the compiler's flags are a list
-check "the program builds" ${TEST_CC:-cc} ${TEST_CFLAGS:-} -I"${top_srcdir:-.}/include" -o "$dir/scaling" \
-    "${top_srcdir:-.}/tests/bench/scaling.c" -L"$build/.libs" "-Wl,-rpath,$build/.libs" -lcoll
+callgrind_needed
+build_counted scaling
 
 # costs FILE: prints "few_NAME COST" and "many_NAME COST", with all that these functions call.
 costs() {

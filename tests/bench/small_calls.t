@@ -3,6 +3,7 @@
 # small_calls.t - the instructions of 8-byte calls that repeat an earlier one, counted by callgrind on each rank, with the
 # coll_sync after each.  A count is no time: it is the same on every run, and tells when a small call grows.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
+. "${top_srcdir:-.}/tests/bench/callgrind.sh"
 
 # The operation, the most instructions, and how many calls one run has more than a shorter run.  The limits are some
 # twentieth above the instructions of gcc 12 -O2.  A message is a send and a recv, half of both; a request is half of an
@@ -17,25 +18,9 @@ message 1040 1000
 group 268000 20
 request 2830 1000"
 
-command -v valgrind >/dev/null || skip_all "valgrind is not installed"
-[ -z "$TEST_SANITIZE" ] || skip_all "built with a sanitizer ($TEST_SANITIZE)"
-[ "$(uname -m)" = x86_64 ] || skip_all "the limit is for x86-64"
-case $(${TEST_CC:-cc} --version) in
-*"Free Software Foundation"*) ;;
-*) skip_all "the limit is for gcc" ;;
-esac
-case ${TEST_CFLAGS--O2} in
-*-O2* | *-O3*) ;;
-*) skip_all "the limit is for -O2, not for CFLAGS='$TEST_CFLAGS'" ;;
-esac
-
-build=$(cd "${top_builddir:-.}" && pwd)
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-
-# shellcheck disable=SC2086 # the compiler's flags are a list
-check "the program builds" ${TEST_CC:-cc} ${TEST_CFLAGS:-} -I"${top_srcdir:-.}/include" -o "$dir/small_calls" \
-    "${top_srcdir:-.}/tests/bench/small_calls.c" -L"$build/.libs" "-Wl,-rpath,$build/.libs" -lcoll
+callgrind_needed
+limits_hold
+build_counted small_calls
 
 # instructions OPERATION CALLS: of a whole run.
 instructions() {

@@ -63,8 +63,8 @@ struct engine {
 	 */
 	int (*now)(struct lane *lane, const struct call *call);
 	/*
-	 * The same for arguments that nobody has checked, if they differ from those of the last call by `now` in their
-	 * buffers and stream only, so that no check could fail.  Returns 0 for all other arguments.  Called of ENGINE_NATIVE only.
+	 * Does for unchecked arguments what `now` does for a call.  The arguments must be those of the last call of `now`, but for
+	 * the buffers and the stream, so that no check could fail.  Returns 0 for other arguments.  Called of ENGINE_NATIVE only.
 	 */
 	int (*again)(struct lane *lane, const coll_args_t *args);
 

@@ -23,7 +23,10 @@ struct library {
 	int (*open_channel)(struct context *context, const struct plugin *plugin);
 	/* The first communicator of the context is made.  tag: of its control messages.  NULL: nobody wants to know. */
 	void (*made)(struct context *context, uint64_t tag);
-	/* Collective, after that: bootstrap_all_ok with what else the ranks exchange then.  NULL: nothing else. */
+	/*
+	 * Collective, after `made`: does what bootstrap_all_ok does, and the ranks exchange the addresses of their servers.  NULL:
+	 * bootstrap_all_ok alone.
+	 */
 	int (*all_ok)(struct context *context, int code, int64_t timeout_ms);
 };
 

@@ -45,7 +45,7 @@ static int rendezvous_go_without(const struct context *context, int by_name, int
 	return COLL_SUCCESS;
 }
 
-/* Opens the endpoints of the companion beside those of the backend. */
+/* Opens the companion's endpoints, beside the backend's endpoint. */
 static int rendezvous_open_channel(struct context *context, const struct context_parts *parts,
 				   const struct rendezvous *m, const struct companion_wish *wish)
 {
@@ -168,7 +168,7 @@ static int rendezvous_bootstrap(struct bootstrap **bootstrap, const struct rende
 	return m->bootstrap ? COLL_SUCCESS : m->meet(bootstrap, m, config, failed);
 }
 
-/* Meets the other ranks and opens the context.  code: what was wrong with the options, or 0.  Takes over parts->config. */
+/* Meets the other ranks and opens the context.  code: the error of the options, or 0.  Takes over parts->config. */
 static int rendezvous_go(struct context **context, const struct rendezvous *m,
 			 struct context_parts *parts, int code)
 {

@@ -20,8 +20,8 @@ enum {
 };
 
 /*
- * What a lane has told last, under its lock.  The next event of the same operation is this one with a few fields changed:
- * filling in all of them costs 20 ns.
+ * The event that a lane has told last, under the lane's lock.  The next event of the same operation is this event with a few
+ * fields changed: to fill in all fields costs 20 ns.
  */
 struct observed_lane {
 	const struct op *op; /* of `event`; NULL: none */

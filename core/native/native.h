@@ -37,7 +37,10 @@ void native_free(struct lane *lane);
  * the call, or the communicator has failed, or 0: the call must be queued.
  */
 int native_now(struct lane *lane, const struct call *call);
-/* The same for arguments that have not been checked, if those of the last call differ in buffers and stream only; else 0. */
+/*
+ * Does for unchecked arguments what native_now does for a call.  Returns 0 if the arguments differ from the arguments of the last
+ * call of native_now in more than buffers and stream.
+ */
 int native_again(struct lane *lane, const coll_args_t *args);
 /* Does the backend take the buffers of the call where they are?  0: perhaps not. */
 int native_takes(struct lane *lane, const struct call *call);

@@ -20,7 +20,7 @@ struct native_marker {
 	uint64_t number;
 };
 
-/* The last call of native_now, and what is the same for a call that differs in its buffers only. */
+/* The last call of native_now: its arguments, and the results of its check, which hold for a call with other buffers too. */
 struct native_again {
 	coll_args_t args;
 	native_fn slot;

@@ -193,7 +193,7 @@ int native_now(struct lane *lane, const struct call *call)
 	return 1;
 }
 
-/* Would the check of the arguments find what it has found for the last call? */
+/* Would check_call find the same for these arguments as for the arguments of the noted call? */
 static int native_is_again(const struct native_again *again, const coll_args_t *a)
 {
 	const coll_args_t *last = &again->args;
@@ -206,7 +206,7 @@ static int native_is_again(const struct native_again *again, const coll_args_t *
 	if (!again->both || !a->sendbuf || !a->recvbuf ||
 	    (uintptr_t)a->scalar | (uintptr_t)a->sendcounts | (uintptr_t)a->recvcounts)
 		return 0;
-	/* The buffers lie to each other as those of the last call, or neither overlaps the other, as there. */
+	/* Both calls have the same distance between their buffers, or neither call has buffers that overlap. */
 	return apart == again->apart ||
 	       (!again->in_place && apart >= again->longer && -apart >= again->longer);
 }

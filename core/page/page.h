@@ -43,7 +43,7 @@ enum {
 	PAGE_TEXT = 1024 /* of a failure */
 };
 
-/* --- counters (coll_counters_t in coll/coll.h); all of them only grow, except unexpected_now and unexpected_memory */
+/* --- counters (coll_counters_t in coll/coll.h); every counter only grows, except unexpected_now and unexpected_memory */
 
 /*
  * Buckets of latencies: bucket b counts the calls that took less than 2^(b + PAGE_BUCKET_FIRST) ns, and no less than half of that

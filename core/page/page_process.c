@@ -177,8 +177,8 @@ static void process_add_job(struct process_jobs *jobs, uint64_t job)
 }
 
 /*
- * Looks at the names of pages.  dead 0: notes the jobs of the pages whose process number is in use; dead 1: removes the other
- * pages, but those of a noted job.
+ * Looks at the names of pages.  dead 0: notes the jobs of the pages whose process number is in use; dead 1: removes each other
+ * page whose job was not noted.
  */
 static void process_clean_names(DIR *files, int directory, struct process_jobs *jobs, int dead)
 {

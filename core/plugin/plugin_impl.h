@@ -65,8 +65,9 @@ int plugin_missing(struct plugin *plugin, const char *member);
 /* Checks the name in the table. */
 int plugin_check_name(struct plugin *plugin, const char *name);
 /*
- * Checks the options of a table and copies them into plugin->options, an array of the core's own struct size.  Makes
- * *options and *size, the table's members, those of the copy; a table without options keeps its own.
+ * Checks the options of a table and copies them into plugin->options, an array of the core's own struct size.  Then
+ * *options, a member of the table, points to the copy, and *size is the size of the core's struct; a table without options keeps
+ * both members.
  */
 int plugin_take_options(struct plugin *plugin, const coll_option_t **options, uint32_t count,
 			uint32_t *size);

@@ -116,7 +116,7 @@ static int fetch_take_head(struct fetch_link *link)
 	return COLL_SUCCESS;
 }
 
-/* Reads what has come of the answer. */
+/* Reads the bytes of the answer that have come. */
 static int fetch_read(struct fetch_link *link, enum tree_event *event)
 {
 	size_t room;

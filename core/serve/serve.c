@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* serve.c - the server of a host, its thread, its life and what it tells: see serve.h. */
+/* serve.c - the server of a host: its answers, its thread, its beginning and its end: see serve.h. */
 #include "serve/serve.h"
 #include "base/cancel.h"
 #include "base/clock.h"
@@ -416,7 +416,7 @@ static int serve_add(struct server *s, const struct context *job)
 	return code;
 }
 
-/* What is wrong with the job that it cannot be looked at from elsewhere; NULL: nothing. */
+/* Returns why tools on other hosts cannot look at the job, or NULL: they can. */
 static const char *serve_objection(const struct lane *lane)
 {
 	if (!bootstrap_key_is_secret(lane->context->bootstrap))

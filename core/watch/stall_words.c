@@ -260,8 +260,8 @@ static void stall_describe_report(const struct lane *lane, const struct report *
 }
 
 /*
- * Behind what is known of a rank that has not answered: ": its process 4711 is stopped", if the process ids of this host tell;
- * or "".
+ * Writes the end of a sentence about a rank that has not answered: ": its process 4711 is stopped", if this rank can see that
+ * process and it is stopped; else "".
  */
 static void stall_describe_process(const struct lane *lane, int rank, char *text, size_t size)
 {
@@ -276,7 +276,7 @@ static void stall_describe_process(const struct lane *lane, int rank, char *text
 		snprintf(text, size, ": its process %d is stopped", pid);
 }
 
-/* What is known of a rank that is elsewhere. */
+/* Writes where another rank is in its calls: by its answer, or by its last message. */
 static void stall_describe_status(const struct lane *lane, int rank, char *text, size_t size)
 {
 	const struct rank_status *status = &lane->watch->rank[rank];

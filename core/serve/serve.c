@@ -232,19 +232,19 @@ static void serve_fill_host(const struct bootstrap *bootstrap, int rank,
 	snprintf(host->name, sizeof(host->name), "%s", bootstrap_peer(bootstrap, rank)->host);
 }
 
-/* The host of the rank, which is a new one if no rank before it shares one. */
-static int serve_find_host(const struct bootstrap *bootstrap, int rank, struct serve_hosts *hosts,
-			   const struct serve_share *shares)
+/* Adds the hosts of all ranks.  lowest: of bootstrap_hosts.  number: becomes the number of the host of each lowest rank. */
+static void serve_add_hosts(struct serve_hosts *hosts, const struct context *job, const int *lowest,
+			    int *number, const struct serve_share *shares)
 {
-	int h = 0;
-
-	while (h < hosts->nhosts && !serve_share_all(bootstrap, hosts->host[h].rank, rank))
-		h++;
-	if (h == hosts->nhosts && h < SERVE_HOSTS_MOST) {
-		serve_fill_host(bootstrap, rank, &shares[rank], &hosts->host[h]);
-		hosts->nhosts++;
+	for (int r = 0; r < job->nranks; r++) {
+		if (lowest[r] == r) {
+			number[r] = hosts->nhosts++;
+			serve_fill_host(job->bootstrap, r, &shares[r], &hosts->host[number[r]]);
+		}
+		hosts->host[number[lowest[r]]].ranks++;
 	}
-	return h;
+	if (hosts->nhosts > SERVE_HOSTS_MOST)
+		hosts->nhosts = SERVE_HOSTS_MOST;
 }
 
 /* The hosts of all ranks.  Returns NULL: there is no memory. */
@@ -253,17 +253,17 @@ static struct serve_hosts *serve_list_hosts(const struct server *s, const struct
 {
 	struct serve_hosts *hosts =
 		calloc(1, sizeof(*hosts) + (size_t)job->nranks * sizeof(hosts->host[0]));
-	int h;
+	int *lowest = calloc((size_t)job->nranks * 2, sizeof(*lowest));
 
-	if (!hosts)
+	if (!hosts || !lowest || bootstrap_hosts(job->bootstrap, SERVE_SHARES, lowest)) {
+		free(hosts);
+		free(lowest);
 		return NULL;
+	}
 	hosts->job = s->job;
 	hosts->nranks = job->nranks;
-	for (int r = 0; r < job->nranks; r++) {
-		h = serve_find_host(job->bootstrap, r, hosts, shares);
-		if (h < hosts->nhosts)
-			hosts->host[h].ranks++;
-	}
+	serve_add_hosts(hosts, job, lowest, lowest + job->nranks, shares);
+	free(lowest);
 	return hosts;
 }
 

@@ -46,8 +46,7 @@ struct server {
 	 * environment, which the program may change while the thread runs.
 	 */
 	int directory[PAGE_DIRECTORIES];
-	struct serve_hosts *hosts; /* NULL: not known yet */
-	size_t hosts_size;
+	struct serve_hosts *hosts;
 	struct serve_share share; /* where it listens */
 	struct serve_keys keys;
 	struct log_about about;
@@ -77,10 +76,11 @@ static struct server *servers;
 
 static uint8_t *serve_answer_hosts(const struct server *s, size_t room, size_t *size)
 {
-	uint8_t *memory = malloc(room + s->hosts_size);
+	uint8_t *memory;
 
-	*size = s->hosts_size;
-	return memory ? memcpy(memory + room, s->hosts, s->hosts_size) - room : NULL;
+	*size = sizeof(*s->hosts) + (size_t)s->hosts->nhosts * sizeof(s->hosts->host[0]);
+	memory = malloc(room + *size);
+	return memory ? memcpy(memory + room, s->hosts, *size) - room : NULL;
 }
 
 /* The page of the first rank from `from` on that has one, or NULL. */
@@ -225,6 +225,20 @@ static int serve_list_ranks(struct server *s, const struct context *job)
 	return COLL_SUCCESS;
 }
 
+/* A list of hosts with memory for `most`, and without a host.  Returns NULL: there is no memory. */
+static struct serve_hosts *serve_new_hosts(const struct server *s, const struct context *job,
+					   int most)
+{
+	struct serve_hosts *hosts =
+		calloc(1, sizeof(*hosts) + (size_t)most * sizeof(hosts->host[0]));
+
+	if (!hosts)
+		return NULL;
+	hosts->job = s->job;
+	hosts->nranks = job->nranks;
+	return hosts;
+}
+
 static void serve_fill_host(const struct bootstrap *bootstrap, int rank,
 			    const struct serve_share *share, struct serve_host *host)
 {
@@ -251,8 +265,7 @@ static void serve_add_hosts(struct serve_hosts *hosts, const struct context *job
 static struct serve_hosts *serve_list_hosts(const struct server *s, const struct context *job,
 					    const struct serve_share *shares)
 {
-	struct serve_hosts *hosts =
-		calloc(1, sizeof(*hosts) + (size_t)job->nranks * sizeof(hosts->host[0]));
+	struct serve_hosts *hosts = serve_new_hosts(s, job, job->nranks);
 	int *lowest = calloc((size_t)job->nranks * 2, sizeof(*lowest));
 
 	if (!hosts || !lowest || bootstrap_hosts(job->bootstrap, SERVE_SHARES, lowest)) {
@@ -260,8 +273,6 @@ static struct serve_hosts *serve_list_hosts(const struct server *s, const struct
 		free(lowest);
 		return NULL;
 	}
-	hosts->job = s->job;
-	hosts->nranks = job->nranks;
 	serve_add_hosts(hosts, job, lowest, lowest + job->nranks, shares);
 	free(lowest);
 	return hosts;
@@ -270,13 +281,10 @@ static struct serve_hosts *serve_list_hosts(const struct server *s, const struct
 /* Before the others' answers are known, the server knows of itself alone. */
 static int serve_know_itself(struct server *s, const struct context *job)
 {
-	s->hosts = calloc(1, sizeof(*s->hosts) + sizeof(s->hosts->host[0]));
+	s->hosts = serve_new_hosts(s, job, 1);
 	if (!s->hosts)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a list of hosts");
-	s->hosts->job = s->job;
-	s->hosts->nranks = job->nranks;
 	s->hosts->nhosts = 1;
-	s->hosts_size = sizeof(*s->hosts) + sizeof(s->hosts->host[0]);
 	serve_fill_host(job->bootstrap, job->rank, &s->share, s->hosts->host);
 	s->hosts->host[0].ranks = s->nserved;
 	return COLL_SUCCESS;
@@ -538,7 +546,6 @@ static void serve_learn(const struct context *job, const struct serve_share *sha
 	if (hosts) {
 		free(s->hosts);
 		s->hosts = hosts;
-		s->hosts_size = sizeof(*hosts) + (size_t)hosts->nhosts * sizeof(hosts->host[0]);
 	}
 	if (s) /* ranks of this host have made theirs by now */
 		serve_open_directories(s);

@@ -217,7 +217,6 @@ static int serve_list_ranks(struct server *s, const struct context *job)
 	s->served = calloc((size_t)job->nranks, sizeof(*s->served));
 	if (!s->served)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", job->nranks);
-	s->clients.rank = (uint32_t)job->rank;
 	for (int r = job->rank; r < job->nranks; r++)
 		if (serve_share_all(job->bootstrap, r, job->rank))
 			s->served[s->nserved++] =
@@ -323,6 +322,7 @@ static struct server *serve_new(const struct context *job)
 	s->acceptor.many = 1;
 	s->acceptor.connected = serve_connected;
 	s->acceptor.owner = s;
+	s->clients.rank = (uint32_t)job->rank;
 	s->clients.keys = &s->keys;
 	s->clients.answer = serve_answer;
 	s->clients.owner = s;

@@ -490,9 +490,8 @@ struct metrics_args {
 /* Returns 0, or the exit status. */
 static int metrics_check(const struct metrics_args *args, int operands)
 {
-	if (operands > !args->source.at)
-		return tool_usage("metrics", "it takes one job%s, got %d",
-				  args->source.at ? ", which --job names" : "", operands);
+	if (source_check_operands("metrics", &args->source, operands))
+		return TOOL_USAGE;
 	if (args->interval_ms && !args->path)
 		return tool_usage("metrics", "--interval needs --output");
 	if (args->where && args->path)

@@ -23,6 +23,14 @@ int source_take_option(struct source *source, int answer, const char *value)
 	return answer == SOURCE_OPT_JOB || answer == SOURCE_OPT_KEY_FILE;
 }
 
+int source_check_operands(const char *command, const struct source *source, int operands)
+{
+	if (operands <= !source->at)
+		return 0;
+	return tool_usage(command, "it takes one job%s, got %d",
+			  source->at ? ", which --job names" : "", operands);
+}
+
 /* ---------------------------------------------------------------------------- keys -- */
 
 static int source_has_key(const struct source *source, const uint8_t key[HANDSHAKE_KEY_SIZE])

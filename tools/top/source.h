@@ -32,6 +32,8 @@ enum { SOURCE_OPT_JOB = 512, SOURCE_OPT_KEY_FILE };
 
 /* Takes an answer of getopt_long.  Returns 1 if it was one of these options. */
 int source_take_option(struct source *source, int answer, const char *value);
+/* Returns 0, or TOOL_USAGE after a message: the operands are more than one job, or a job beside --job. */
+int source_check_operands(const char *command, const struct source *source, int operands);
 /* Resolves the address and finds keys.  Returns 0, or an exit status after a message in the name of `coll COMMAND`. */
 int source_open(const char *command, struct source *source);
 void source_close(struct source *source);

@@ -146,9 +146,8 @@ static int top_parse(int argc, char **argv, struct top *top)
 		default: return tool_bad_option("top", answer, argv, top_options);
 		}
 	}
-	if (argc - optind > !top->source.at)
-		return tool_usage("top", "it takes one job%s, got %d",
-				  top->source.at ? ", which --job names" : "", argc - optind);
+	if (source_check_operands("top", &top->source, argc - optind))
+		return TOOL_USAGE;
 	if (top->print_key && top->source.at)
 		return tool_usage("top",
 				  "--print-key finds the key on this host only, without --job");

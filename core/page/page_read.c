@@ -222,6 +222,13 @@ struct page_view *page_view_find(const int *directory, int n, const struct page_
 	return view;
 }
 
+int page_has_look_key(const struct page_view *view)
+{
+	static const uint8_t none[sizeof(view->head.look_key)];
+
+	return memcmp(view->head.look_key, none, sizeof(none)) != 0;
+}
+
 /* ----------------------------------------------------------------------- all pages -- */
 
 int page_list_add(struct page_list *list, struct page_view *view)

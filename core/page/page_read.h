@@ -29,6 +29,8 @@ struct page_view *page_view_read(int fd);
 void page_view_free(struct page_view *view);
 /* Reads the page of that name in the first of n open directories that has it (-1: no directory).  NULL: it is in none. */
 struct page_view *page_view_find(const int *directory, int n, const struct page_name *name);
+/* Does the rank of the page tell how to look at its job (option watch)? */
+int page_has_look_key(const struct page_view *view);
 
 /* Replaces the control characters of a text that others wrote. */
 void page_plain_text(char *text);

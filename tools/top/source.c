@@ -35,8 +35,7 @@ int source_check_operands(const char *command, const struct source *source, int 
 
 static int source_has_key(const struct source *source, const uint8_t key[HANDSHAKE_KEY_SIZE])
 {
-	static const uint8_t none[HANDSHAKE_KEY_SIZE];
-	int has = memcmp(key, none, sizeof(none)) == 0;
+	int has = 0;
 
 	for (int i = 0; i < source->nkeys; i++)
 		has |= memcmp(source->key[i], key, HANDSHAKE_KEY_SIZE) == 0;
@@ -54,7 +53,8 @@ static int source_find_keys(const char *command, struct source *source)
 		return 1;
 	}
 	for (int i = 0; i < pages.count; i++)
-		if (!source_has_key(source, pages.view[i]->head.look_key))
+		if (page_has_look_key(pages.view[i]) &&
+		    !source_has_key(source, pages.view[i]->head.look_key))
 			memcpy(source->key[source->nkeys++], pages.view[i]->head.look_key,
 			       HANDSHAKE_KEY_SIZE);
 	page_list_free(&pages);

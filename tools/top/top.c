@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include "top/show.h"
 #include "top/top.h"
@@ -155,29 +154,27 @@ static int top_parse(int argc, char **argv, struct top *top)
 	return source_open("top", &top->source);
 }
 
-/* The job's ranks on this host have its key. */
+/* Prints the key in the page of a rank of the job. */
 static int top_print_key(struct top *top)
 {
-	static const uint8_t none[HANDSHAKE_KEY_SIZE];
 	const struct job *job;
-	const uint8_t *key = none;
+	const uint8_t *key = NULL;
 	struct jobs jobs;
-	int status = jobs_read("top", &top->source, &jobs, NULL);
 
-	if (status)
-		return status;
+	if (jobs_read("top", &top->source, &jobs, NULL))
+		return 1;
 	job = jobs_find("top", &jobs, top->job);
-	for (int r = 0; job && r < job->ranks && !memcmp(key, none, sizeof(none)); r++)
-		key = job->rank[r].view->head.look_key;
-	status = !memcmp(key, none, sizeof(none));
-	if (job && status)
+	for (int r = 0; job && !key && r < job->ranks; r++)
+		if (page_has_look_key(job->rank[r].view))
+			key = job->rank[r].view->head.look_key;
+	if (job && !key)
 		fprintf(stderr,
 			"coll top: the job has no look key: its ranks run without the option "
 			"watch = yes, or without a secret key (COLL_KEY)\n");
-	for (int i = 0; !status && i < HANDSHAKE_KEY_SIZE; i++)
+	for (int i = 0; key && i < HANDSHAKE_KEY_SIZE; i++)
 		printf("%02x%s", key[i], i < HANDSHAKE_KEY_SIZE - 1 ? "" : "\n");
 	jobs_free(&jobs);
-	return status;
+	return key ? 0 : 1;
 }
 
 /* One picture after the other on the terminal. */

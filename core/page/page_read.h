@@ -34,6 +34,8 @@ int page_has_look_key(const struct page_view *view);
 
 /* Replaces the control characters of a text that others wrote. */
 void page_plain_text(char *text);
+/* Makes a bad time 0, so that differences and sums of two times are in range too. */
+void page_bound_time(int64_t *us);
 
 struct page_list {
 	int count, capacity;

@@ -374,6 +374,14 @@ uint64_t page_last_ended(const struct page_comm *comm)
 	return 0;
 }
 
+const struct record *page_message(const struct page_comm *comm, int i)
+{
+	const uint64_t count = comm->parts & PAGE_PART_MESSAGES ? comm->messages : 0;
+	const uint64_t number = (uint64_t)i + (count < LOG_RECORDS ? 0 : count - LOG_RECORDS);
+
+	return number < count ? &comm->message[number % LOG_RECORDS] : NULL;
+}
+
 int page_world_rank(const struct page_comm *comm, int rank)
 {
 	if (!(comm->parts & PAGE_PART_WORLD))

@@ -64,6 +64,8 @@ uint64_t page_record_before(const struct page_comm *comm);
 uint64_t page_oldest_open(const struct page_comm *comm);
 /* The number of the newest operation that has ended, or 0. */
 uint64_t page_last_ended(const struct page_comm *comm);
+/* Message i of the last messages outside the order, the oldest first, or NULL: there are no more. */
+const struct record *page_message(const struct page_comm *comm, int i);
 /* The rank's number in the job, or -1: not known. */
 int page_world_rank(const struct page_comm *comm, int rank);
 /* How texts name the ranks of the communicator. */

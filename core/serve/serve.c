@@ -154,7 +154,7 @@ static void serve_advance(struct server *s)
 {
 	pthread_mutex_lock(&serve_work);
 	clients_advance(&s->clients, &s->set);
-	/* No rank of the job comes here, whose error this could be. */
+	/* An error is about a rank of the job that dials; only tools dial a server. */
 	(void)acceptor_advance(&s->acceptor, &s->set);
 	pthread_mutex_unlock(&serve_work);
 }
@@ -173,7 +173,7 @@ static void *serve_run(void *arg)
 
 /* ----------------------------------------------------------------------- its parts -- */
 
-/* The thread does not run, or not in this process. */
+/* The thread has ended, was never started, or runs in the parent of this process. */
 static void serve_close(struct server *s)
 {
 	clients_end(&s->clients, &s->set);
@@ -211,7 +211,7 @@ static int serve_is_lowest(const struct context *job)
 	return 1;
 }
 
-/* The ranks whose pages are here. */
+/* Lists the ranks whose pages the server shows. */
 static int serve_list_ranks(struct server *s, const struct context *job)
 {
 	s->served = calloc((size_t)job->nranks, sizeof(*s->served));
@@ -277,7 +277,7 @@ static struct serve_hosts *serve_list_hosts(const struct server *s, const struct
 	return hosts;
 }
 
-/* Before the others' answers are known, the server knows of itself alone. */
+/* Until the ranks have told each other where the servers listen (serve_learn), the server's list has its own host alone. */
 static int serve_know_itself(struct server *s, const struct context *job)
 {
 	s->hosts = serve_new_hosts(s, job, 1);
@@ -397,7 +397,7 @@ static void serve_watch_forks(void)
 
 /* ---------------------------------------------------------------------- a rank's part -- */
 
-/* The server of the rank, or NULL.  The lock is held. */
+/* The server of the rank, or NULL.  The caller holds serve_lock. */
 static struct server *serve_find(const struct context *job)
 {
 	const uint64_t number = context_job(job);
@@ -492,7 +492,7 @@ int serve_begin(struct lane *lane)
 	return COLL_SUCCESS;
 }
 
-/* The lock is held. */
+/* The caller holds serve_lock. */
 static void serve_unlink(const struct server *s)
 {
 	struct server **at = &servers;
@@ -519,7 +519,7 @@ void serve_free(struct lane *lane)
 	if (over) {
 		s->stop = 1;
 		n = write(s->wake_fd, &one, sizeof(one));
-		(void)n; /* else the thread wakes within SERVE_BEAT_MS */
+		(void)n; /* if the write has failed, the thread wakes within SERVE_BEAT_MS */
 	}
 	pthread_mutex_unlock(&serve_lock);
 	if (!over)
@@ -547,7 +547,7 @@ static void serve_learn(const struct context *job, const struct serve_share *sha
 		free(s->hosts);
 		s->hosts = hosts;
 	}
-	if (s) /* ranks of this host have made theirs by now */
+	if (s) /* the other ranks of this host have made their directories by now */
 		serve_open_directories(s);
 	pthread_mutex_unlock(&serve_work);
 	pthread_mutex_unlock(&serve_lock);

@@ -340,7 +340,7 @@ const char *job_look_at(const struct job *job)
 	return NULL;
 }
 
-/* ------------------------------------------------------------------------- one of them -- */
+/* ------------------------------------------------------------------------- one job -- */
 
 static int job_matches(const struct job *job, const char *name)
 {

@@ -151,7 +151,7 @@ static const struct metric metrics_of_comm[] = {
 
 #define METRICS(table) (sizeof(table) / sizeof((table)[0]))
 
-/* The kinds of call that a row of counters is about; NULL: no calls. */
+/* The kind of call that a row of counters is about; NULL: no kind has the row. */
 static const char *metrics_kind(int row)
 {
 	if (row == PAGE_ISEND || row == PAGE_IRECV)

@@ -182,7 +182,7 @@ static int source_gather(struct fetch *fetch, struct page_list *pages)
 	return code;
 }
 
-/* A job of which no host shows a page is none that could be shown. */
+/* Returns 0, or 1 after a message: no host of the job shows a page. */
 static int source_check(const char *command, struct fetch *fetch, const struct page_list *pages)
 {
 	if (pages->count)

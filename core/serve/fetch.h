@@ -30,8 +30,8 @@ struct fetch {
 /*
  * Asks the server at the addresses for the hosts of its job, and then all these hosts for their pages, several at a time.  Each
  * host has timeout_ms for the connection and for each answer; after twice that time no more hosts are asked.  Returns 0 if the
- * first server has told the hosts, whether or not their pages came; COLL_ERR_PERMISSION if the first server has another key; else
- * another code; with error_text().
+ * first server has told the hosts, whether or not their pages came; else a code with error_text(): COLL_ERR_PERMISSION if the first
+ * server has another key.
  */
 int fetch_job(struct fetch *fetch, const struct address_list *at,
 	      const uint8_t look_key[HANDSHAKE_KEY_SIZE], int64_t timeout_ms);

@@ -180,7 +180,7 @@ static struct page_view *serve_view(const struct serve_page *page, const uint8_t
 		close(fd);
 	if (!view)
 		return NULL;
-	/* page_view_read has asked the clock and the processes of this host, but the page is of another. */
+	/* page_view_read has asked the clock and the processes of this host, but the page is of another host. */
 	view->now_us = page->now_us;
 	page_bound_time(&view->now_us);
 	view->life = page->life == PAGE_LIVES || page->life == PAGE_GONE

@@ -13,7 +13,7 @@ struct source {
 	const char *key_file; /* of --key-file; NULL: the pages of this host have the key */
 	/* Since source_open: */
 	struct address_list addresses;
-	int nkeys; /* that may be the job's: those of the jobs of this host */
+	int nkeys; /* keys that may be the job's: the file's, or those of all jobs of this host */
 	uint8_t (*key)[HANDSHAKE_KEY_SIZE];
 };
 
@@ -38,8 +38,8 @@ int source_check_operands(const char *command, const struct source *source, int 
 int source_open(const char *command, struct source *source);
 void source_close(struct source *source);
 /*
- * Reads the pages of all ranks, of the job if the source has one: *fetch then tells of the hosts, else it has none.  Returns 0, or
- * 1 after a message.
+ * Reads the pages of all ranks of the job; without --job those of this host.  *fetch: becomes the hosts of the job; without --job it
+ * has no hosts.  Returns 0, or 1 after a message.
  */
 int source_read(const char *command, struct source *source, struct page_list *pages,
 		struct fetch *fetch);

@@ -570,8 +570,7 @@ static struct serve_share serve_own_share(const struct context *job)
 int serve_all_ok(struct context *context, int code, int64_t timeout_ms)
 {
 	struct bootstrap *bootstrap = context->bootstrap;
-	const struct serve_share own = serve_own_share(context);
-	struct serve_share *all;
+	struct serve_share own, *all;
 
 	if (code || !traffic_of(context)->selection.watch)
 		return bootstrap_all_ok(bootstrap, code, timeout_ms);
@@ -579,6 +578,7 @@ int serve_all_ok(struct context *context, int code, int64_t timeout_ms)
 	if (!all)
 		return bootstrap_exchange_fail(bootstrap, COLL_ERR_NO_MEMORY,
 					       "no memory for a list of hosts", timeout_ms);
+	own = serve_own_share(context);
 	code = bootstrap_exchange(bootstrap, &own, all, sizeof(own), timeout_ms);
 	if (!code)
 		serve_learn(context, all);

@@ -24,8 +24,8 @@ struct selection {
 	int32_t reproducible; /* 1: results must depend on inputs and rank order only */
 	/* 1: send and receive are cut into segments, since ranks may stage them */
 	uint32_t cuts_messages;
-	uint32_t
-		watch; /* 1: the option `watch`, which has an exchange of all ranks (serve/serve.h) */
+	/* 1: the option `watch` is on, and the ranks tell each other where the servers listen (serve/serve.h) */
+	uint32_t watch;
 	struct rules rules[RULES_KINDS]; /* the rules of kind k are at [kind_at(k)->index] */
 };
 

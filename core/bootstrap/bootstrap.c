@@ -142,7 +142,7 @@ uint8_t bootstrap_shares(const struct bootstrap *bootstrap, int a, int b)
 }
 
 /* A hash table of the lowest ranks, 1 plus each; at most half of the slots are in use. */
-int bootstrap_hosts(const struct bootstrap *bootstrap, int *lowest)
+int bootstrap_hosts(const struct bootstrap *bootstrap, uint8_t things, int *lowest)
 {
 	int bits = 1;
 	int *slot;
@@ -157,7 +157,7 @@ int bootstrap_hosts(const struct bootstrap *bootstrap, int *lowest)
 		size_t at = (size_t)(hash >> (64 - bits));
 
 		while (slot[at] &&
-		       !(bootstrap_shares(bootstrap, slot[at] - 1, r) & COLL_SHARES_HOST))
+		       (bootstrap_shares(bootstrap, slot[at] - 1, r) & things) != things)
 			at = (at + 1) & (((size_t)1 << bits) - 1);
 		slot[at] = slot[at] ? slot[at] : r + 1;
 		lowest[r] = slot[at] - 1;

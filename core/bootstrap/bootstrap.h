@@ -71,8 +71,11 @@ int bootstrap_nranks(const struct bootstrap *bootstrap);
 const struct bootstrap_peer *bootstrap_peer(const struct bootstrap *bootstrap, int rank);
 /* The things that two ranks share, as bits COLL_SHARES_* of backend.h; all bits if a is b. */
 uint8_t bootstrap_shares(const struct bootstrap *bootstrap, int a, int b);
-/* Sets lowest[r] to the lowest rank on the host of rank r, for all ranks.  The work is linear in the ranks. */
-int bootstrap_hosts(const struct bootstrap *bootstrap, int *lowest);
+/*
+ * Sets lowest[r] to the lowest rank that shares all these things with rank r, for all ranks.  things: bits COLL_SHARES_*,
+ * COLL_SHARES_HOST among them.  The work is linear in the ranks.
+ */
+int bootstrap_hosts(const struct bootstrap *bootstrap, uint8_t things, int *lowest);
 /* Do all ranks live in this process? */
 int bootstrap_in_process(const struct bootstrap *bootstrap);
 /* The key of this bootstrap, equal on all ranks. */

@@ -68,7 +68,7 @@ static int context_number_nodes(struct context *context)
 	int size = context->node_size;
 
 	if (!size)
-		return bootstrap_hosts(context->bootstrap, context->node);
+		return bootstrap_hosts(context->bootstrap, COLL_SHARES_HOST, context->node);
 	for (int r = 0; r < context->nranks; r++)
 		context->node[r] = r - r % size;
 	return COLL_SUCCESS;

@@ -100,8 +100,7 @@ static int read_head(int fd, struct page_head *head)
 	return COLL_SUCCESS;
 }
 
-/* Makes a bad time 0, so that differences and sums of two times are in range too. */
-static void read_bound_time(int64_t *us)
+void page_bound_time(int64_t *us)
 {
 	if (*us < 0 || *us > READ_MOST_US)
 		*us = 0;
@@ -113,9 +112,9 @@ static void read_bound_records(struct record *record)
 	for (int i = 0; i < LOG_RECORDS; i++) {
 		if (record[i].kind < 0 || record[i].kind > KIND_AWAIT)
 			record[i].kind = 0;
-		read_bound_time(&record[i].issued_us);
-		read_bound_time(&record[i].started_us);
-		read_bound_time(&record[i].ended_us);
+		page_bound_time(&record[i].issued_us);
+		page_bound_time(&record[i].started_us);
+		page_bound_time(&record[i].ended_us);
 	}
 }
 
@@ -132,11 +131,11 @@ static int read_bound(struct page_comm *comm)
 	page_plain_text(comm->failure);
 	if (comm->awaited_count < 0)
 		comm->awaited_count = 0;
-	read_bound_time(&comm->since_us);
-	read_bound_time(&comm->made_us);
-	read_bound_time(&comm->noted_us);
-	read_bound_time(&comm->failed_us);
-	read_bound_time(&comm->polled_us);
+	page_bound_time(&comm->since_us);
+	page_bound_time(&comm->made_us);
+	page_bound_time(&comm->noted_us);
+	page_bound_time(&comm->failed_us);
+	page_bound_time(&comm->polled_us);
 	for (int i = 0; i < PAGE_AWAITED; i++)
 		if (comm->awaited_rank[i] < 0 || comm->awaited_rank[i] >= comm->nranks)
 			comm->awaited_rank[i] = 0;
@@ -220,6 +219,13 @@ struct page_view *page_view_find(const int *directory, int n, const struct page_
 		close(fd);
 	}
 	return view;
+}
+
+int page_has_look_key(const struct page_view *view)
+{
+	static const uint8_t none[sizeof(view->head.look_key)];
+
+	return memcmp(view->head.look_key, none, sizeof(none)) != 0;
 }
 
 /* ----------------------------------------------------------------------- all pages -- */
@@ -366,6 +372,14 @@ uint64_t page_last_ended(const struct page_comm *comm)
 		if (op->ended_us)
 			return n;
 	return 0;
+}
+
+const struct record *page_message(const struct page_comm *comm, int i)
+{
+	const uint64_t count = comm->parts & PAGE_PART_MESSAGES ? comm->messages : 0;
+	const uint64_t number = (uint64_t)i + (count < LOG_RECORDS ? 0 : count - LOG_RECORDS);
+
+	return number < count ? &comm->message[number % LOG_RECORDS] : NULL;
 }
 
 int page_world_rank(const struct page_comm *comm, int rank)

@@ -29,9 +29,13 @@ struct page_view *page_view_read(int fd);
 void page_view_free(struct page_view *view);
 /* Reads the page of that name in the first of n open directories that has it (-1: no directory).  NULL: it is in none. */
 struct page_view *page_view_find(const int *directory, int n, const struct page_name *name);
+/* Does the rank of the page tell how to look at its job (option watch)? */
+int page_has_look_key(const struct page_view *view);
 
 /* Replaces the control characters of a text that others wrote. */
 void page_plain_text(char *text);
+/* Makes a bad time 0, so that differences and sums of two times are in range too. */
+void page_bound_time(int64_t *us);
 
 struct page_list {
 	int count, capacity;
@@ -60,6 +64,8 @@ uint64_t page_record_before(const struct page_comm *comm);
 uint64_t page_oldest_open(const struct page_comm *comm);
 /* The number of the newest operation that has ended, or 0. */
 uint64_t page_last_ended(const struct page_comm *comm);
+/* Message i of the last messages outside the order, the oldest first, or NULL: there are no more. */
+const struct record *page_message(const struct page_comm *comm, int i);
 /* The rank's number in the job, or -1: not known. */
 int page_world_rank(const struct page_comm *comm, int rank);
 /* How texts name the ranks of the communicator. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* clients.h - the connections of a server: each reads a request, gets its answer, and may ask again. */
+/* clients.h - the clients of a server: each sends a request, gets its answer, and may ask again. */
 #ifndef CORE_SERVE_CLIENTS_H
 #define CORE_SERVE_CLIENTS_H
 
@@ -9,7 +9,7 @@
 enum {
 	SERVE_CLIENTS = 16,
 	SERVE_IDLE_MS = 5000, /* a client of which nothing comes or goes for so long is dropped */
-	SERVE_LIFE_MS = 60000 /* and one that has been there for so long */
+	SERVE_LIFE_MS = 60000 /* so is a client that has been connected for so long */
 };
 
 struct client {

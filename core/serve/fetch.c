@@ -89,7 +89,7 @@ static int fetch_send(struct fetch_link *link, uint32_t type, uint32_t from)
 
 	tree_seal_body(link->keys->body, &head, "");
 	tree_seal(&link->stream, &head);
-	/* So few bytes go at once, since the server has read all requests before. */
+	/* The socket takes so few bytes at once, since the server has read all earlier requests. */
 	if (socket_write(link->fd, &head, sizeof(head)) != (ssize_t)sizeof(head))
 		return fetch_lost(errno);
 	link->stream.sent++;
@@ -241,7 +241,7 @@ static void fetch_note(struct fetch_host *host, int code)
 		snprintf(host->why, sizeof(host->why), "%s", error_text());
 }
 
-/* A host that is not asked yet. */
+/* Connects to the server of a host and reads its pages.  The host notes how that ended. */
 static void fetch_from_host(const struct fetch *fetch, struct fetch_host *host,
 			    const struct fetch_link *first)
 {
@@ -263,7 +263,7 @@ static void fetch_from_host(const struct fetch *fetch, struct fetch_host *host,
 
 /* ----------------------------------------------------------------------- all hosts -- */
 
-/* The threads take one host after the other. */
+/* What the threads share: each thread takes one host after the other. */
 struct fetch_work {
 	struct fetch *fetch;
 	const struct fetch_link *first;

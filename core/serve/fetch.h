@@ -16,7 +16,7 @@ struct fetch_host {
 	int rank, ranks; /* the rank that serves; how many ranks the host has */
 	struct address_list addresses;
 	struct page_list pages; /* sorted by rank */
-	int code;               /* why it has not answered, with the text; 0: it has */
+	int code;               /* why the host has not answered, with the text; 0: it has */
 	char why[FETCH_WHY];
 };
 
@@ -28,9 +28,10 @@ struct fetch {
 };
 
 /*
- * Asks the server at the addresses for the hosts of its job, and then all of these for their pages, several at a time.  Each host
- * has timeout_ms for the connection and for each answer; after twice that time no more hosts are asked.  Returns 0 if the first server has told the hosts, whatever the others
- * did; COLL_ERR_PERMISSION: it has another key; another code, with error_text().
+ * Asks the server at the addresses for the hosts of its job, and then all these hosts for their pages, several at a time.  Each
+ * host has timeout_ms for the connection and for each answer; after twice that time no more hosts are asked.  Returns 0 if the
+ * first server has told the hosts, whether or not their pages came; else a code with error_text(): COLL_ERR_PERMISSION if the first
+ * server has another key.
  */
 int fetch_job(struct fetch *fetch, const struct address_list *at,
 	      const uint8_t look_key[HANDSHAKE_KEY_SIZE], int64_t timeout_ms);

@@ -180,8 +180,9 @@ static struct page_view *serve_view(const struct serve_page *page, const uint8_t
 		close(fd);
 	if (!view)
 		return NULL;
-	/* What this host's processes and clock say is about other processes, and by another clock. */
-	view->now_us = page->now_us > 0 && page->now_us < INT64_MAX / 4 ? page->now_us : 0;
+	/* page_view_read has asked the clock and the processes of this host, but the page is of another host. */
+	view->now_us = page->now_us;
+	page_bound_time(&view->now_us);
 	view->life = page->life == PAGE_LIVES || page->life == PAGE_GONE
 			     ? (enum page_life)page->life
 			     : PAGE_UNKNOWN;

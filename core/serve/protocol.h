@@ -2,17 +2,18 @@
 /*
  * protocol.h - what a tool that looks at a job and the server of a host (serve.h) say to each other.
  *
- * Both ends of a connection prove the *look key* (socket/handshake.h), which follows from the job's key: who has the look key can
- * look at the job, but cannot join it, since a random key of the job cannot be found from it (a word that somebody chose for COLL_KEY
- * can be guessed).  Then the tool sends requests, one at a
- * time, and the server answers each with a frame (meet/tree_protocol.h, with both of its macs):
+ * Both ends of a connection prove the *look key* (socket/handshake.h), which follows from the job's key.  Who has the look key can
+ * look at the job, but cannot join it: a random key of the job cannot be found from the look key (a word that somebody chose for
+ * COLL_KEY can be guessed).  Then the tool sends requests, one at a time, and the server answers each with a frame
+ * (meet/tree_protocol.h, with both of its macs):
  *
  *   SERVE_HOSTS               struct serve_hosts, and a struct serve_host for each host
  *   SERVE_PAGE, from a rank   struct serve_page, and a struct serve_block for each block of the page of the next such rank on
  *                             this host that has a page; or SERVE_END
  *
- * The head of each answer has the rank of the server.  A page travels as the server's copy of it (page/page_read.h), without the blocks that are zeros, and without the look key.  Numbers
- * are in the machines' byte order, which the handshake compares.  Nothing is encrypted.
+ * The head of each answer has the rank of the server.  A page travels as the server's copy of it (page/page_read.h), without the
+ * blocks that are zeros, and without the look key.  Numbers are in the machines' byte order, which the handshake compares.  Nothing
+ * is encrypted.
  */
 #ifndef CORE_SERVE_PROTOCOL_H
 #define CORE_SERVE_PROTOCOL_H
@@ -55,7 +56,7 @@ struct serve_share {
 /* A host: ranks that share a network and see the same pages. */
 struct serve_host {
 	char name[64];
-	int32_t rank, ranks; /* the lowest of its ranks, which serves; how many there are */
+	int32_t rank, ranks; /* the lowest of its ranks, which serves; how many ranks it has */
 	struct serve_share share;
 };
 
@@ -94,7 +95,7 @@ void serve_make_keys(const uint8_t look[HANDSHAKE_KEY_SIZE], struct serve_keys *
 /* Fills *hs for the end SERVE_SERVER or SERVE_TOOL, which logs nothing.  *keys must live as long as *hs. */
 void serve_handshake(struct handshake *hs, int end, const struct serve_keys *keys);
 
-/* A share has the loopback addresses of the list only if the list has no others. */
+/* A share has the loopback addresses of the list only if the list has no other addresses. */
 void serve_put_addresses(const struct address_list *list, struct serve_share *share);
 /* The share may have any bytes. */
 void serve_get_addresses(const struct serve_share *share, struct address_list *list);

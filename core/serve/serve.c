@@ -46,8 +46,7 @@ struct server {
 	 * environment, which the program may change while the thread runs.
 	 */
 	int directory[PAGE_DIRECTORIES];
-	struct serve_hosts *hosts; /* NULL: not known yet */
-	size_t hosts_size;
+	struct serve_hosts *hosts;
 	struct serve_share share; /* where it listens */
 	struct serve_keys keys;
 	struct log_about about;
@@ -77,10 +76,11 @@ static struct server *servers;
 
 static uint8_t *serve_answer_hosts(const struct server *s, size_t room, size_t *size)
 {
-	uint8_t *memory = malloc(room + s->hosts_size);
+	uint8_t *memory;
 
-	*size = s->hosts_size;
-	return memory ? memcpy(memory + room, s->hosts, s->hosts_size) - room : NULL;
+	*size = sizeof(*s->hosts) + (size_t)s->hosts->nhosts * sizeof(s->hosts->host[0]);
+	memory = malloc(room + *size);
+	return memory ? memcpy(memory + room, s->hosts, *size) - room : NULL;
 }
 
 /* The page of the first rank from `from` on that has one, or NULL. */
@@ -154,7 +154,7 @@ static void serve_advance(struct server *s)
 {
 	pthread_mutex_lock(&serve_work);
 	clients_advance(&s->clients, &s->set);
-	/* No rank of the job comes here, whose error this could be. */
+	/* An error is about a rank of the job that dials; only tools dial a server. */
 	(void)acceptor_advance(&s->acceptor, &s->set);
 	pthread_mutex_unlock(&serve_work);
 }
@@ -173,7 +173,7 @@ static void *serve_run(void *arg)
 
 /* ----------------------------------------------------------------------- its parts -- */
 
-/* The thread does not run, or not in this process. */
+/* The thread has ended, was never started, or runs in the parent of this process. */
 static void serve_close(struct server *s)
 {
 	clients_end(&s->clients, &s->set);
@@ -211,18 +211,31 @@ static int serve_is_lowest(const struct context *job)
 	return 1;
 }
 
-/* The ranks whose pages are here. */
+/* Lists the ranks whose pages the server shows. */
 static int serve_list_ranks(struct server *s, const struct context *job)
 {
 	s->served = calloc((size_t)job->nranks, sizeof(*s->served));
 	if (!s->served)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", job->nranks);
-	s->clients.rank = (uint32_t)job->rank;
 	for (int r = job->rank; r < job->nranks; r++)
 		if (serve_share_all(job->bootstrap, r, job->rank))
 			s->served[s->nserved++] =
 				(struct served){r, (long)bootstrap_peer(job->bootstrap, r)->pid};
 	return COLL_SUCCESS;
+}
+
+/* A list of hosts with memory for `most`, and without a host.  Returns NULL: there is no memory. */
+static struct serve_hosts *serve_new_hosts(const struct server *s, const struct context *job,
+					   int most)
+{
+	struct serve_hosts *hosts =
+		calloc(1, sizeof(*hosts) + (size_t)most * sizeof(hosts->host[0]));
+
+	if (!hosts)
+		return NULL;
+	hosts->job = s->job;
+	hosts->nranks = job->nranks;
+	return hosts;
 }
 
 static void serve_fill_host(const struct bootstrap *bootstrap, int rank,
@@ -232,51 +245,45 @@ static void serve_fill_host(const struct bootstrap *bootstrap, int rank,
 	snprintf(host->name, sizeof(host->name), "%s", bootstrap_peer(bootstrap, rank)->host);
 }
 
-/* The host of the rank, which is a new one if no rank before it shares one. */
-static int serve_find_host(const struct bootstrap *bootstrap, int rank, struct serve_hosts *hosts,
-			   const struct serve_share *shares)
+/* Adds the hosts of all ranks.  lowest: of bootstrap_hosts.  number: becomes the number of the host of each lowest rank. */
+static void serve_add_hosts(struct serve_hosts *hosts, const struct context *job, const int *lowest,
+			    int *number, const struct serve_share *shares)
 {
-	int h = 0;
-
-	while (h < hosts->nhosts && !serve_share_all(bootstrap, hosts->host[h].rank, rank))
-		h++;
-	if (h == hosts->nhosts && h < SERVE_HOSTS_MOST) {
-		serve_fill_host(bootstrap, rank, &shares[rank], &hosts->host[h]);
-		hosts->nhosts++;
+	for (int r = 0; r < job->nranks; r++) {
+		if (lowest[r] == r) {
+			number[r] = hosts->nhosts++;
+			serve_fill_host(job->bootstrap, r, &shares[r], &hosts->host[number[r]]);
+		}
+		hosts->host[number[lowest[r]]].ranks++;
 	}
-	return h;
+	if (hosts->nhosts > SERVE_HOSTS_MOST)
+		hosts->nhosts = SERVE_HOSTS_MOST;
 }
 
 /* The hosts of all ranks.  Returns NULL: there is no memory. */
 static struct serve_hosts *serve_list_hosts(const struct server *s, const struct context *job,
 					    const struct serve_share *shares)
 {
-	struct serve_hosts *hosts =
-		calloc(1, sizeof(*hosts) + (size_t)job->nranks * sizeof(hosts->host[0]));
-	int h;
+	struct serve_hosts *hosts = serve_new_hosts(s, job, job->nranks);
+	int *lowest = calloc((size_t)job->nranks * 2, sizeof(*lowest));
 
-	if (!hosts)
+	if (!hosts || !lowest || bootstrap_hosts(job->bootstrap, SERVE_SHARES, lowest)) {
+		free(hosts);
+		free(lowest);
 		return NULL;
-	hosts->job = s->job;
-	hosts->nranks = job->nranks;
-	for (int r = 0; r < job->nranks; r++) {
-		h = serve_find_host(job->bootstrap, r, hosts, shares);
-		if (h < hosts->nhosts)
-			hosts->host[h].ranks++;
 	}
+	serve_add_hosts(hosts, job, lowest, lowest + job->nranks, shares);
+	free(lowest);
 	return hosts;
 }
 
-/* Before the others' answers are known, the server knows of itself alone. */
+/* Until the ranks have told each other where the servers listen (serve_learn), the server's list has its own host alone. */
 static int serve_know_itself(struct server *s, const struct context *job)
 {
-	s->hosts = calloc(1, sizeof(*s->hosts) + sizeof(s->hosts->host[0]));
+	s->hosts = serve_new_hosts(s, job, 1);
 	if (!s->hosts)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a list of hosts");
-	s->hosts->job = s->job;
-	s->hosts->nranks = job->nranks;
 	s->hosts->nhosts = 1;
-	s->hosts_size = sizeof(*s->hosts) + sizeof(s->hosts->host[0]);
 	serve_fill_host(job->bootstrap, job->rank, &s->share, s->hosts->host);
 	s->hosts->host[0].ranks = s->nserved;
 	return COLL_SUCCESS;
@@ -315,6 +322,7 @@ static struct server *serve_new(const struct context *job)
 	s->acceptor.many = 1;
 	s->acceptor.connected = serve_connected;
 	s->acceptor.owner = s;
+	s->clients.rank = (uint32_t)job->rank;
 	s->clients.keys = &s->keys;
 	s->clients.answer = serve_answer;
 	s->clients.owner = s;
@@ -389,7 +397,7 @@ static void serve_watch_forks(void)
 
 /* ---------------------------------------------------------------------- a rank's part -- */
 
-/* The server of the rank, or NULL.  The lock is held. */
+/* The server of the rank, or NULL.  The caller holds serve_lock. */
 static struct server *serve_find(const struct context *job)
 {
 	const uint64_t number = context_job(job);
@@ -484,7 +492,7 @@ int serve_begin(struct lane *lane)
 	return COLL_SUCCESS;
 }
 
-/* The lock is held. */
+/* The caller holds serve_lock. */
 static void serve_unlink(const struct server *s)
 {
 	struct server **at = &servers;
@@ -511,7 +519,7 @@ void serve_free(struct lane *lane)
 	if (over) {
 		s->stop = 1;
 		n = write(s->wake_fd, &one, sizeof(one));
-		(void)n; /* else the thread wakes within SERVE_BEAT_MS */
+		(void)n; /* if the write has failed, the thread wakes within SERVE_BEAT_MS */
 	}
 	pthread_mutex_unlock(&serve_lock);
 	if (!over)
@@ -538,9 +546,8 @@ static void serve_learn(const struct context *job, const struct serve_share *sha
 	if (hosts) {
 		free(s->hosts);
 		s->hosts = hosts;
-		s->hosts_size = sizeof(*hosts) + (size_t)hosts->nhosts * sizeof(hosts->host[0]);
 	}
-	if (s) /* ranks of this host have made theirs by now */
+	if (s) /* the other ranks of this host have made their directories by now */
 		serve_open_directories(s);
 	pthread_mutex_unlock(&serve_work);
 	pthread_mutex_unlock(&serve_lock);
@@ -563,8 +570,7 @@ static struct serve_share serve_own_share(const struct context *job)
 int serve_all_ok(struct context *context, int code, int64_t timeout_ms)
 {
 	struct bootstrap *bootstrap = context->bootstrap;
-	const struct serve_share own = serve_own_share(context);
-	struct serve_share *all;
+	struct serve_share own, *all;
 
 	if (code || !traffic_of(context)->selection.watch)
 		return bootstrap_all_ok(bootstrap, code, timeout_ms);
@@ -572,6 +578,7 @@ int serve_all_ok(struct context *context, int code, int64_t timeout_ms)
 	if (!all)
 		return bootstrap_exchange_fail(bootstrap, COLL_ERR_NO_MEMORY,
 					       "no memory for a list of hosts", timeout_ms);
+	own = serve_own_share(context);
 	code = bootstrap_exchange(bootstrap, &own, all, sizeof(own), timeout_ms);
 	if (!code)
 		serve_learn(context, all);

@@ -4,8 +4,8 @@
  *
  * Rank 0's option holds for all ranks (struct selection).  Of the ranks that share a host, its network and its files the lowest
  * serves: it listens at the option `interface`, port `watch_port`, from the making of the job's first communicator to the end of
- * its last one.  The ranks tell each other where in the exchange that ends the making, so that a tool which knows one server
- * learns of all.  A rank that cannot serve says so in the log, and the job goes on without.
+ * its last one.  In the exchange that ends the making the ranks tell each other where the servers listen, so that a tool which
+ * knows one server learns of all.  A rank that cannot serve says so in the log, and the job goes on without its server.
  *
  * The thread blocks all signals, takes no lock of a communicator, and never waits for a client: it reads pages as tools do
  * (page/page_read.h), so that ranks which compute or hang are seen too.  While nobody asks it sleeps in poll().  A client has

@@ -461,7 +461,7 @@ void acceptor_prepare(struct acceptor *a, struct poll_set *set)
 		poll_set_wake(set, a->accept_after);
 }
 
-/* Drops connections that have stayed too long without a proof; of clients also those that do not confirm theirs. */
+/* Drops connections that have stayed too long without a proof.  With `many` also those whose dialler does not confirm the verdict. */
 static void acceptor_sweep(struct acceptor *a)
 {
 	const int64_t now = clock_now_ms();

@@ -86,7 +86,6 @@ static int fetch_is_whole(void)
 
 static void test_answer(void)
 {
-	static const uint8_t none[HANDSHAKE_KEY_SIZE];
 	struct fetch fetch;
 	const struct page_view *view;
 
@@ -101,8 +100,7 @@ static void test_answer(void)
 			   view->life == PAGE_LIVES && view->comms == 1 &&
 			   view->comm[0]->issued == 1,
 		   "as the rank has written it");
-		ok(!memcmp(view->head.look_key, none, sizeof(none)),
-		   "but without the key that it was asked with");
+		ok(!page_has_look_key(view), "but without the key that it was asked with");
 	}
 	fetch_free(&fetch);
 }
@@ -163,15 +161,18 @@ static void test_strangers(int before)
 }
 
 /* A client that has proved the key. */
-static int connect_client(struct tree_stream *stream, struct serve_keys *keys, struct handshake *hs)
+static int new_client(struct tree_stream *stream, struct serve_keys *keys)
 {
-	struct dial dial = {.hs = hs, .peer = SERVE_SERVER, .addresses = at};
+	struct handshake hs;
+	struct dial dial = {.hs = &hs, .peer = SERVE_SERVER, .addresses = at};
 	const int64_t deadline = clock_deadline(ASK_MS);
 	struct pollfd fds[ADDRESS_MAX];
 	struct poll_set set;
 	int code;
 
+	memset(stream, 0, sizeof(*stream));
 	serve_make_keys(look_key, keys);
+	serve_handshake(&hs, SERVE_TOOL, keys);
 	poll_set_init_small(&set, fds, ADDRESS_MAX);
 	code = dial_begin(&dial);
 	while (!code && dial.session.fd < 0 && clock_remaining(deadline) > 0)
@@ -180,23 +181,6 @@ static int connect_client(struct tree_stream *stream, struct serve_keys *keys, s
 		tree_stream_init(stream, 0, dial.session.key, keys->body);
 	dial_end(&dial);
 	return code ? -1 : dial.session.fd;
-}
-
-static void log_nothing(const void *user, int level, const char *text)
-{
-	(void)user;
-	(void)level;
-	(void)text;
-}
-
-static int new_client(struct tree_stream *stream, struct serve_keys *keys)
-{
-	struct handshake hs;
-
-	memset(stream, 0, sizeof(*stream));
-	serve_handshake(&hs, SERVE_TOOL, keys);
-	hs.log = log_nothing;
-	return connect_client(stream, keys, &hs);
 }
 
 /* Sends a frame with the right macs, and tells whether the server closes the connection for it. */
@@ -314,15 +298,15 @@ static void test_many_comms(coll_comm_t comm)
 static void test_stopped(int before)
 {
 	const struct tree_frame ask = {.type = SERVE_PAGE};
-	struct tree_stream stream[SERVE_CLIENTS];
-	struct serve_keys keys[SERVE_CLIENTS];
+	struct tree_stream stream;
+	struct serve_keys keys;
 	int fd[SERVE_CLIENTS], n = 0;
 	const int64_t deadline = clock_deadline(PATIENCE_MS);
 	struct fetch fetch;
 	int whole = 0;
 
 	for (int i = 0; i < SERVE_CLIENTS; i++) {
-		fd[i] = new_client(&stream[i], &keys[i]);
+		fd[i] = new_client(&stream, &keys);
 		n += fd[i] >= 0 && socket_write(fd[i], &ask, sizeof(ask) / 2) > 0;
 	}
 	is_int(n, SERVE_CLIENTS, "as many clients as there may be have asked half a question");

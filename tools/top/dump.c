@@ -41,10 +41,10 @@ static const char *dump_algorithm(const struct page_comm *comm, const struct rec
 static void dump_add_messages(struct rows *rows, const struct rank_words *ranks,
 			      const struct page_comm *comm)
 {
-	const uint64_t count = comm->parts & PAGE_PART_MESSAGES ? comm->messages : 0;
+	const struct record *message;
 
-	for (uint64_t n = count < LOG_RECORDS ? 0 : count - LOG_RECORDS; n < count; n++)
-		rows_add_message(rows, ranks, &comm->message[n % LOG_RECORDS]);
+	for (int i = 0; (message = page_message(comm, i)); i++)
+		rows_add_message(rows, ranks, message);
 }
 
 static void dump_fill(struct rows *rows, const struct page_view *view, const struct page_comm *comm)

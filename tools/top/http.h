@@ -10,7 +10,7 @@
  * the bytes of the head, which becomes a text, or 0: the end has not come.
  */
 size_t http_head(char *request, size_t bytes);
-/* Returns the status that answers a head, of so many bytes, which it cuts into words.  *method: becomes the first word, or "". */
+/* Returns the status for a request whose head has so many bytes.  Cuts the head into words; *method becomes the first, or "". */
 int http_judge(char *head, size_t bytes, const char **method);
 
 #endif

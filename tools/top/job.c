@@ -42,10 +42,10 @@ int64_t job_since(const struct job_comm *c)
 /* Is a message outside the order not done? */
 static int job_has_open_message(const struct page_comm *comm)
 {
-	const uint64_t count = comm->parts & PAGE_PART_MESSAGES ? comm->messages : 0;
+	const struct record *message;
 
-	for (uint64_t n = count < LOG_RECORDS ? 0 : count - LOG_RECORDS; n < count; n++)
-		if (!comm->message[n % LOG_RECORDS].ended_us)
+	for (int i = 0; (message = page_message(comm, i)); i++)
+		if (!message->ended_us)
 			return 1;
 	return 0;
 }
@@ -340,7 +340,7 @@ const char *job_look_at(const struct job *job)
 	return NULL;
 }
 
-/* ------------------------------------------------------------------------- one of them -- */
+/* ------------------------------------------------------------------------- one job -- */
 
 static int job_matches(const struct job *job, const char *name)
 {

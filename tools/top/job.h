@@ -20,8 +20,8 @@ enum job_state {
 struct job_comm {
 	const struct page_comm *comm;
 	uint64_t collectives; /* that it has called */
-	int behind; /* it has called fewer than another rank of this host, and none has called fewer */
-	uint64_t most; /* the most that a rank of this host has called */
+	int behind; /* it has called fewer than another rank in struct job, and no rank has called fewer */
+	uint64_t most; /* the most that a rank in struct job has called */
 	const struct record *open,
 		*ended; /* the oldest that has not ended, and the last that has; or NULL */
 	uint64_t open_number, ended_number;
@@ -72,7 +72,7 @@ const struct job *jobs_find(const char *command, const struct jobs *jobs, const 
 /* Removes the pages of jobs of which no process runs. */
 void jobs_clean(const struct jobs *jobs);
 
-/* Writes "NAME, rank 1 and 2 more: why it has not answered", of a host of the job; returns 0 if it has answered. */
+/* Writes "NAME, rank 1 and 2 more: why" of a host of the job that has not answered.  Returns 0 if the host has answered. */
 int job_describe_missing(const struct job *job, int host, char *text, size_t size);
 /* A message about each host that has not answered.  Returns 1 if there is one. */
 int job_warn_missing(const char *command, const struct job *job);

@@ -186,7 +186,8 @@ static void client_advance(struct client *client, const struct server *server)
 
 /* ---------------------------------------------------------------------- the server -- */
 
-static struct client *server_free(struct server *server)
+/* The place of a client that is not taken, or NULL. */
+static struct client *server_find_free(struct server *server)
 {
 	for (int i = 0; i < LISTEN_CLIENTS; i++)
 		if (server->client[i].fd < 0)
@@ -196,7 +197,7 @@ static struct client *server_free(struct server *server)
 
 static void server_accept(struct server *server)
 {
-	struct client *client = server_free(server);
+	struct client *client = server_find_free(server);
 	const int fd = client ? accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC) : -1;
 
 	if (fd >= 0) {
@@ -231,7 +232,7 @@ static int server_step(struct server *server)
 {
 	const int64_t wait_ms = server_deadline(server);
 	struct pollfd fds[LISTEN_CLIENTS + 1];
-	const int accepts = server_free(server) && server->pause_ms <= tool_now_ms();
+	const int accepts = server_find_free(server) && server->pause_ms <= tool_now_ms();
 
 	for (int i = 0; i < LISTEN_CLIENTS; i++)
 		fds[i] = (struct pollfd){

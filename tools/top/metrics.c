@@ -44,55 +44,66 @@ static const struct option metrics_options[] = {
 	{"listen", required_argument, NULL, 'l'}, SOURCE_OPTIONS,
 	{"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
 
-/* A metric that is a counter of ranks with the option `counters`: a uint64_t of a struct of page/page.h. */
 struct metric {
 	const char *name, *type, *help;
-	size_t offset;
+	/* NULL: the value is in a counter, which only ranks with the option `counters` have. */
+	double (*value)(const struct job_rank *rank, const struct job_comm *c);
+	size_t offset;     /* of the counter, a uint64_t, in a struct of page/page.h */
 	double unit;       /* the counter is so many times the metric's value */
 	const char *label; /* of another rank, which the metric is about; NULL: it is about none */
 };
 
+/* Prints the samples of a metric for a communicator. */
+typedef void (*metric_fn)(FILE *out, const char *labels, const struct metric *metric,
+			  const struct job_rank *rank, const struct job_comm *c);
+
 /* Of each kind of call on each communicator: struct page_kind. */
 static const struct metric metrics_of_kind[] = {
 	{"coll_calls_total", "counter", "Calls that were issued.",
-	 offsetof(struct page_kind, calls), 1, NULL},
-	{"coll_bytes_total", "counter", "Bytes of these calls.", offsetof(struct page_kind, bytes),
-	 1, NULL},
+	 .offset = offsetof(struct page_kind, calls), .unit = 1},
+	{"coll_bytes_total", "counter", "Bytes of these calls.",
+	 .offset = offsetof(struct page_kind, bytes), .unit = 1},
 	{"coll_waited_seconds_total", "counter",
 	 "Time that threads of the program have waited in libcoll.",
-	 offsetof(struct page_kind, waited_ns), 1e9, NULL},
+	 .offset = offsetof(struct page_kind, waited_ns), .unit = 1e9},
 };
 
 /* Of each communicator: struct page_counts. */
 static const struct metric metrics_of_counts[] = {
 	{"coll_stalls_total", "counter", "Waits in which nothing moved for stall_after.",
-	 offsetof(struct page_counts, stalls), 1, NULL},
+	 .offset = offsetof(struct page_counts, stalls), .unit = 1},
 	{"coll_staged_total", "counter", "Operations and messages copied through host memory.",
-	 offsetof(struct page_counts, staged), 1, NULL},
+	 .offset = offsetof(struct page_counts, staged), .unit = 1},
 	{"coll_staged_bytes_total", "counter", "Bytes copied between devices and host memory.",
-	 offsetof(struct page_counts, staged_bytes), 1, NULL},
+	 .offset = offsetof(struct page_counts, staged_bytes), .unit = 1},
 	{"coll_unexpected_messages_total", "counter",
 	 "Messages on the endpoint that came before their receive.",
-	 offsetof(struct page_counts, unexpected), 1, NULL},
+	 .offset = offsetof(struct page_counts, unexpected), .unit = 1},
 	{"coll_unexpected_messages", "gauge", "Such messages that wait for their receive now.",
-	 offsetof(struct page_counts, unexpected_now), 1, NULL},
+	 .offset = offsetof(struct page_counts, unexpected_now), .unit = 1},
 	{"coll_unexpected_memory_bytes", "gauge", "Memory that holds such messages now.",
-	 offsetof(struct page_counts, unexpected_memory), 1, NULL},
+	 .offset = offsetof(struct page_counts, unexpected_memory), .unit = 1},
 	{"coll_unexpected_memory_max_bytes", "gauge", "The most such memory that there ever was.",
-	 offsetof(struct page_counts, unexpected_memory_most), 1, NULL},
+	 .offset = offsetof(struct page_counts, unexpected_memory_most), .unit = 1},
 };
 
 /* Of each other rank of each communicator: struct page_peer. */
 static const struct metric metrics_of_peer[] = {
 	{"coll_last_waits_total", "counter",
 	 "Waits for an operation whose last message came from a rank, or left for it.",
-	 offsetof(struct page_peer, last_waits), 1, "from"},
+	 .offset = offsetof(struct page_peer, last_waits), .unit = 1, .label = "from"},
 	{"coll_last_seconds_total", "counter", "Time of these waits.",
-	 offsetof(struct page_peer, last_ns), 1e9, "from"},
+	 .offset = offsetof(struct page_peer, last_ns), .unit = 1e9, .label = "from"},
 	{"coll_behind_total", "counter",
 	 "Stalls in which a rank had called fewer collectives, or did not answer.",
-	 offsetof(struct page_peer, behind), 1, "of"},
+	 .offset = offsetof(struct page_peer, behind), .unit = 1, .label = "of"},
 };
+
+/* Of each kind of call on each communicator, with its buckets. */
+static const struct metric metrics_of_latency = {
+	.name = "coll_latency_seconds",
+	.type = "histogram",
+	.help = "Time from a call to its end on this rank."};
 
 static double metric_value(const struct metric *metric, const void *counters)
 {
@@ -101,12 +112,6 @@ static double metric_value(const struct metric *metric, const void *counters)
 	memcpy(&value, (const char *)counters + metric->offset, sizeof(value));
 	return (double)value / metric->unit;
 }
-
-/* A metric of each communicator, also without the option. */
-struct metric_of_comm {
-	const char *name, *type, *help;
-	double (*value)(const struct job_rank *rank, const struct job_comm *c);
-};
 
 static double metric_collectives(const struct job_rank *rank, const struct job_comm *c)
 {
@@ -131,18 +136,22 @@ static double metric_error(const struct job_rank *rank, const struct job_comm *c
 	return c->comm->failed;
 }
 
-static const struct metric_of_comm metrics_of_comm[] = {
-	{"coll_operations_total", "counter", "Operations that were issued.", metric_operations},
+/* Of each communicator, also without the option `counters`. */
+static const struct metric metrics_of_comm[] = {
+	{"coll_operations_total", "counter", "Operations that were issued.",
+	 .value = metric_operations},
 	{"coll_collectives_total", "counter",
-	 "Collectives that were issued, a number that ranks can compare.", metric_collectives},
+	 "Collectives that were issued, a number that ranks can compare.",
+	 .value = metric_collectives},
 	{"coll_waiting_seconds", "gauge", "How long the rank waits in libcoll by now.",
-	 metric_waiting},
-	{"coll_error_code", "gauge", "Code of the communicator's failure, or 0.", metric_error},
+	 .value = metric_waiting},
+	{"coll_error_code", "gauge", "Code of the communicator's failure, or 0.",
+	 .value = metric_error},
 };
 
 #define METRICS(table) (sizeof(table) / sizeof((table)[0]))
 
-/* The kinds of call that a row of counters is about; NULL: no calls. */
+/* The kind of call that a row of counters is about; NULL: no kind has the row. */
 static const char *metrics_kind(int row)
 {
 	if (row == PAGE_ISEND || row == PAGE_IRECV)
@@ -209,83 +218,74 @@ static int metrics_passes_over(const struct job *job, int rank)
 	return 0;
 }
 
-/* Calls fn for each communicator of the jobs. */
-static void metrics_each(const struct metrics *m, const void *metric,
-			 void (*fn)(const struct metrics *m, const void *metric,
-				    const struct job_rank *rank, const struct job_comm *c))
+/* Calls fn for each communicator of the rank that has the metric. */
+static void metrics_each_comm(FILE *out, const struct metric *metric, metric_fn fn,
+			      const struct job_rank *rank)
+{
+	char labels[METRICS_LABELS];
+
+	for (int i = 0; i < rank->comms; i++) {
+		const struct job_comm *c = &rank->comm[i];
+
+		if (!metric->value && !(c->comm->parts & PAGE_PART_COUNTS))
+			continue;
+		metrics_labels(rank, c, labels);
+		fn(out, labels, metric, rank, c);
+	}
+}
+
+/* Calls fn for each communicator of the jobs that has the metric. */
+static void metrics_each(const struct metrics *m, const struct metric *metric, metric_fn fn)
 {
 	for (int j = 0; j < m->jobs->count; j++) {
 		const struct job *job = &m->jobs->job[j];
 
 		if (m->only ? job != m->only : !job->lives)
 			continue;
-		for (int r = 0; r < job->ranks; r++) {
-			if (metrics_passes_over(job, r))
-				continue;
-			for (int i = 0; i < job->rank[r].comms; i++)
-				fn(m, metric, &job->rank[r], &job->rank[r].comm[i]);
-		}
+		for (int r = 0; r < job->ranks; r++)
+			if (!metrics_passes_over(job, r))
+				metrics_each_comm(m->out, metric, fn, &job->rank[r]);
 	}
 }
 
-static void metrics_print_comm(const struct metrics *m, const void *metric,
+static void metrics_print_comm(FILE *out, const char *labels, const struct metric *metric,
 			       const struct job_rank *rank, const struct job_comm *c)
 {
-	const struct metric_of_comm *of = metric;
-	char labels[METRICS_LABELS];
-
-	metrics_labels(rank, c, labels);
-	fprintf(m->out, "%s{%s} %.17g\n", of->name, labels, of->value(rank, c));
+	fprintf(out, "%s{%s} %.17g\n", metric->name, labels, metric->value(rank, c));
 }
 
-/* The functions below print nothing for ranks without the option `counters`. */
-
-static void metrics_print_counts(const struct metrics *m, const void *metric,
+static void metrics_print_counts(FILE *out, const char *labels, const struct metric *metric,
 				 const struct job_rank *rank, const struct job_comm *c)
 {
-	const struct metric *of = metric;
-	char labels[METRICS_LABELS];
-
-	if (!(c->comm->parts & PAGE_PART_COUNTS))
-		return;
-	metrics_labels(rank, c, labels);
-	fprintf(m->out, "%s{%s} %.17g\n", of->name, labels, metric_value(of, &c->comm->counts));
+	(void)rank;
+	fprintf(out, "%s{%s} %.17g\n", metric->name, labels,
+		metric_value(metric, &c->comm->counts));
 }
 
-static void metrics_print_kinds(const struct metrics *m, const void *metric,
+static void metrics_print_kinds(FILE *out, const char *labels, const struct metric *metric,
 				const struct job_rank *rank, const struct job_comm *c)
 {
-	const struct metric *of = metric;
-	char labels[METRICS_LABELS];
-
-	if (!(c->comm->parts & PAGE_PART_COUNTS))
-		return;
-	metrics_labels(rank, c, labels);
+	(void)rank;
 	for (int k = 0; k < PAGE_KINDS; k++) {
 		const struct page_kind *kind = &c->comm->counts.kind[k];
 
 		if (metrics_kind(k) && (kind->calls || kind->waited_ns))
-			fprintf(m->out, "%s{%s,kind=\"%s\"} %.17g\n", of->name, labels,
-				metrics_kind(k), metric_value(of, kind));
+			fprintf(out, "%s{%s,kind=\"%s\"} %.17g\n", metric->name, labels,
+				metrics_kind(k), metric_value(metric, kind));
 	}
 }
 
 /* Prints the ranks that are not 0: most pairs of ranks exchange no messages. */
-static void metrics_print_peers(const struct metrics *m, const void *metric,
+static void metrics_print_peers(FILE *out, const char *labels, const struct metric *metric,
 				const struct job_rank *rank, const struct job_comm *c)
 {
-	const struct metric *of = metric;
-	char labels[METRICS_LABELS];
-
-	if (!(c->comm->parts & PAGE_PART_COUNTS))
-		return;
-	metrics_labels(rank, c, labels);
+	(void)rank;
 	for (int r = 0; r < PAGE_RANKS && r < c->comm->nranks; r++) {
-		const double value = metric_value(of, &c->comm->counts.peer[r]);
+		const double value = metric_value(metric, &c->comm->counts.peer[r]);
 
 		if (value > 0)
-			fprintf(m->out, "%s{%s,%s=\"%d\"} %.17g\n", of->name, labels, of->label,
-				page_world_rank(c->comm, r), value);
+			fprintf(out, "%s{%s,%s=\"%d\"} %.17g\n", metric->name, labels,
+				metric->label, page_world_rank(c->comm, r), value);
 	}
 }
 
@@ -310,51 +310,35 @@ static void metrics_print_histogram(FILE *out, const char *labels, const char *n
 	fprintf(out, "coll_latency_seconds_count{%s,kind=\"%s\"} %" PRIu64 "\n", labels, name, sum);
 }
 
-static void metrics_print_latencies(const struct metrics *m, const void *metric,
+static void metrics_print_latencies(FILE *out, const char *labels, const struct metric *metric,
 				    const struct job_rank *rank, const struct job_comm *c)
 {
-	char labels[METRICS_LABELS];
-
 	(void)metric;
-	if (!(c->comm->parts & PAGE_PART_COUNTS))
-		return;
-	metrics_labels(rank, c, labels);
+	(void)rank;
 	for (int k = 0; k < PAGE_KINDS; k++)
 		if (metrics_kind(k) && c->comm->counts.kind[k].ended)
-			metrics_print_histogram(m->out, labels, metrics_kind(k),
+			metrics_print_histogram(out, labels, metrics_kind(k),
 						&c->comm->counts.kind[k]);
-}
-
-static void metrics_head(FILE *out, const char *name, const char *type, const char *help)
-{
-	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
 /* Prints families of samples. */
 static void metrics_print_all(const struct metrics *m, const struct metric *metric, size_t count,
-			      void (*fn)(const struct metrics *m, const void *metric,
-					 const struct job_rank *rank, const struct job_comm *c))
+			      metric_fn fn)
 {
-	for (size_t i = 0; i < count; i++) {
-		metrics_head(m->out, metric[i].name, metric[i].type, metric[i].help);
-		metrics_each(m, &metric[i], fn);
+	for (size_t i = 0; i < count; i++, metric++) {
+		fprintf(m->out, "# HELP %s %s\n# TYPE %s %s\n", metric->name, metric->help,
+			metric->name, metric->type);
+		metrics_each(m, metric, fn);
 	}
 }
 
 static void metrics_print(const struct metrics *m)
 {
-	for (size_t i = 0; i < METRICS(metrics_of_comm); i++) {
-		const struct metric_of_comm *metric = &metrics_of_comm[i];
-
-		metrics_head(m->out, metric->name, metric->type, metric->help);
-		metrics_each(m, metric, metrics_print_comm);
-	}
+	metrics_print_all(m, metrics_of_comm, METRICS(metrics_of_comm), metrics_print_comm);
 	metrics_print_all(m, metrics_of_counts, METRICS(metrics_of_counts), metrics_print_counts);
 	metrics_print_all(m, metrics_of_kind, METRICS(metrics_of_kind), metrics_print_kinds);
 	metrics_print_all(m, metrics_of_peer, METRICS(metrics_of_peer), metrics_print_peers);
-	metrics_head(m->out, "coll_latency_seconds", "histogram",
-		     "Time from a call to its end on this rank.");
-	metrics_each(m, NULL, metrics_print_latencies);
+	metrics_print_all(m, &metrics_of_latency, 1, metrics_print_latencies);
 }
 
 /* ------------------------------------------------------------------------ the output -- */
@@ -506,9 +490,8 @@ struct metrics_args {
 /* Returns 0, or the exit status. */
 static int metrics_check(const struct metrics_args *args, int operands)
 {
-	if (operands > !args->source.at)
-		return tool_usage("metrics", "it takes one job%s, got %d",
-				  args->source.at ? ", which --job names" : "", operands);
+	if (source_check_operands("metrics", &args->source, operands))
+		return TOOL_USAGE;
 	if (args->interval_ms && !args->path)
 		return tool_usage("metrics", "--interval needs --output");
 	if (args->where && args->path)

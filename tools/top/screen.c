@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* screen.c - the terminal of `coll top`: see show.h. */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,10 +80,5 @@ int screen_poll(struct pollfd *fds, int count, int64_t ms)
 
 int screen_sleep(int64_t ms)
 {
-	struct timespec left = {.tv_sec = (time_t)(ms / 1000),
-				.tv_nsec = (long)(ms % 1000) * 1000000};
-
-	while (!screen_signal && nanosleep(&left, &left) && errno == EINTR)
-		;
-	return screen_signal != 0;
+	return screen_poll(NULL, 0, ms);
 }

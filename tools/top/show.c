@@ -145,7 +145,7 @@ static int show_has_room(const struct job *job, int shown, int rank, int lines)
 static void show_head(const struct job *job)
 {
 	const struct page_head *head = &job->rank[0].view->head;
-	const char *at = job_look_at(job);
+	const char *at = job->ranks < head->nranks ? job_look_at(job) : NULL;
 
 	printf("job %016" PRIx64 ": %s on ", job->id, head->program);
 	if (job->fetch)
@@ -153,9 +153,8 @@ static void show_head(const struct job *job)
 		       job->fetch->nhosts > 1 ? "s" : "", job->ranks, head->nranks, head->backend);
 	else
 		printf("%s, %d of %d ranks here, backend %s%s%s\n", head->host, job->ranks,
-		       head->nranks, head->backend,
-		       at && job->ranks < head->nranks ? "; all: coll top --job " : "",
-		       at && job->ranks < head->nranks ? at : "");
+		       head->nranks, head->backend, at ? "; all: coll top --job " : "",
+		       at ? at : "");
 	printf("  RANK%s      PID  STATE       SINCE  CALLS/S  BYTES/S  OPERATION (*: the rank is "
 	       "behind)\n",
 	       job->fetch ? " HOST        " : "");

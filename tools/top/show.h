@@ -13,9 +13,9 @@ void show_job(const struct job *job, int lines, int columns);
 /* Writes the job as a member of an array. */
 void show_json(struct json *json, const struct job *job);
 
-/* From now on a signal ends screen_sleep, and then, by screen_raise, the program as it would have without this. */
+/* From now on a signal ends screen_sleep and screen_poll, and screen_raise then ends the program as the signal would have. */
 void screen_catch(void);
-/* SIGINT is how users end a command that repeats: it does nothing more. */
+/* Does nothing after SIGINT, by which users end a command that repeats. */
 void screen_raise(void);
 /* Makes room on the terminal, which the program leaves as it was when it ends, also by a signal. */
 void screen_begin(void);

@@ -23,12 +23,19 @@ int source_take_option(struct source *source, int answer, const char *value)
 	return answer == SOURCE_OPT_JOB || answer == SOURCE_OPT_KEY_FILE;
 }
 
+int source_check_operands(const char *command, const struct source *source, int operands)
+{
+	if (operands <= !source->at)
+		return 0;
+	return tool_usage(command, "it takes one job%s, got %d",
+			  source->at ? ", which --job names" : "", operands);
+}
+
 /* ---------------------------------------------------------------------------- keys -- */
 
 static int source_has_key(const struct source *source, const uint8_t key[HANDSHAKE_KEY_SIZE])
 {
-	static const uint8_t none[HANDSHAKE_KEY_SIZE];
-	int has = memcmp(key, none, sizeof(none)) == 0;
+	int has = 0;
 
 	for (int i = 0; i < source->nkeys; i++)
 		has |= memcmp(source->key[i], key, HANDSHAKE_KEY_SIZE) == 0;
@@ -46,7 +53,8 @@ static int source_find_keys(const char *command, struct source *source)
 		return 1;
 	}
 	for (int i = 0; i < pages.count; i++)
-		if (!source_has_key(source, pages.view[i]->head.look_key))
+		if (page_has_look_key(pages.view[i]) &&
+		    !source_has_key(source, pages.view[i]->head.look_key))
 			memcpy(source->key[source->nkeys++], pages.view[i]->head.look_key,
 			       HANDSHAKE_KEY_SIZE);
 	page_list_free(&pages);
@@ -174,7 +182,7 @@ static int source_gather(struct fetch *fetch, struct page_list *pages)
 	return code;
 }
 
-/* A job of which no host shows a page is none that could be shown. */
+/* Returns 0, or 1 after a message: no host of the job shows a page. */
 static int source_check(const char *command, struct fetch *fetch, const struct page_list *pages)
 {
 	if (pages->count)

@@ -13,7 +13,7 @@ struct source {
 	const char *key_file; /* of --key-file; NULL: the pages of this host have the key */
 	/* Since source_open: */
 	struct address_list addresses;
-	int nkeys; /* that may be the job's: those of the jobs of this host */
+	int nkeys; /* keys that may be the job's: the file's, or those of all jobs of this host */
 	uint8_t (*key)[HANDSHAKE_KEY_SIZE];
 };
 
@@ -32,12 +32,14 @@ enum { SOURCE_OPT_JOB = 512, SOURCE_OPT_KEY_FILE };
 
 /* Takes an answer of getopt_long.  Returns 1 if it was one of these options. */
 int source_take_option(struct source *source, int answer, const char *value);
+/* Returns 0, or TOOL_USAGE after a message: the operands are more than one job, or a job beside --job. */
+int source_check_operands(const char *command, const struct source *source, int operands);
 /* Resolves the address and finds keys.  Returns 0, or an exit status after a message in the name of `coll COMMAND`. */
 int source_open(const char *command, struct source *source);
 void source_close(struct source *source);
 /*
- * Reads the pages of all ranks, of the job if the source has one: *fetch then tells of the hosts, else it has none.  Returns 0, or
- * 1 after a message.
+ * Reads the pages of all ranks of the job; without --job those of this host.  *fetch: becomes the hosts of the job; without --job it
+ * has no hosts.  Returns 0, or 1 after a message.
  */
 int source_read(const char *command, struct source *source, struct page_list *pages,
 		struct fetch *fetch);

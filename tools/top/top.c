@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include "top/show.h"
 #include "top/top.h"
@@ -22,9 +21,10 @@ static const char top_help[] =
 	"have died.  JOB is the number of the job or its beginning; without it, the only job of\n"
 	"this user.  A rank marked * has called fewer collectives than others.\n"
 	"\n"
-	"States: waits (in libcoll), outside (the program is elsewhere), stopped (by a signal or\n"
-	"a debugger), failed (a communicator), observer (a thread is in an observer's function),\n"
-	"dead (the process has ended).\n"
+	"States: waits (in libcoll), polls (the program asks again and again whether a call is\n"
+	"done), outside (the program is elsewhere), stopped (by a signal or a debugger), failed\n"
+	"(a communicator), observer (a thread is in an observer's function), dead (the process\n"
+	"has ended).\n"
 	"\n"
 	"      --once          print once and exit, as without a terminal\n"
 	"      --json          print once, as one JSON document, all jobs unless JOB is given\n"
@@ -146,9 +146,8 @@ static int top_parse(int argc, char **argv, struct top *top)
 		default: return tool_bad_option("top", answer, argv, top_options);
 		}
 	}
-	if (argc - optind > !top->source.at)
-		return tool_usage("top", "it takes one job%s, got %d",
-				  top->source.at ? ", which --job names" : "", argc - optind);
+	if (source_check_operands("top", &top->source, argc - optind))
+		return TOOL_USAGE;
 	if (top->print_key && top->source.at)
 		return tool_usage("top",
 				  "--print-key finds the key on this host only, without --job");
@@ -156,29 +155,27 @@ static int top_parse(int argc, char **argv, struct top *top)
 	return source_open("top", &top->source);
 }
 
-/* The job's ranks on this host have its key. */
+/* Prints the key in the page of a rank of the job. */
 static int top_print_key(struct top *top)
 {
-	static const uint8_t none[HANDSHAKE_KEY_SIZE];
 	const struct job *job;
-	const uint8_t *key = none;
+	const uint8_t *key = NULL;
 	struct jobs jobs;
-	int status = jobs_read("top", &top->source, &jobs, NULL);
 
-	if (status)
-		return status;
+	if (jobs_read("top", &top->source, &jobs, NULL))
+		return 1;
 	job = jobs_find("top", &jobs, top->job);
-	for (int r = 0; job && r < job->ranks && !memcmp(key, none, sizeof(none)); r++)
-		key = job->rank[r].view->head.look_key;
-	status = !memcmp(key, none, sizeof(none));
-	if (job && status)
+	for (int r = 0; job && !key && r < job->ranks; r++)
+		if (page_has_look_key(job->rank[r].view))
+			key = job->rank[r].view->head.look_key;
+	if (job && !key)
 		fprintf(stderr,
 			"coll top: the job has no look key: its ranks run without the option "
 			"watch = yes, or without a secret key (COLL_KEY)\n");
-	for (int i = 0; !status && i < HANDSHAKE_KEY_SIZE; i++)
+	for (int i = 0; key && i < HANDSHAKE_KEY_SIZE; i++)
 		printf("%02x%s", key[i], i < HANDSHAKE_KEY_SIZE - 1 ? "" : "\n");
 	jobs_free(&jobs);
-	return status;
+	return key ? 0 : 1;
 }
 
 /* One picture after the other on the terminal. */

@@ -163,7 +163,7 @@ int rows_is_past(struct rows *rows, const struct row_open *call);
 int rows_thread(const struct rows *rows, const struct row_open *open);
 /* Returns the thing that has begun, or NULL. */
 struct row_open *rows_find(struct rows *rows, const struct timeline_record *record);
-/* Returns a new thing without a row, or NULL: memory ran out, or too many are open. */
+/* Returns a new thing without a row, or NULL: memory ran out, or too many are open.  rows_find has found no such thing. */
 struct row_open *rows_begin(struct rows *rows, const struct timeline_record *record);
 /* Gives the thing a row.  Returns 0, or -1 if there is none.  *is_new: the row has no name in the file yet. */
 int rows_place(struct rows *rows, struct row_open *open, enum row_class what, uint64_t of,

@@ -189,7 +189,7 @@ static const char *observed_algorithm(const struct op *op)
 	return lane->client->algorithm ? lane->client->algorithm(&op->call) : NULL;
 }
 
-/* An ISSUED of a call.  seq: of a collective its number, from 0. */
+/* Fills in ISSUED of a call.  seq: of a collective its number, from 0. */
 static void observed_call(coll_observed_t *event, const struct lane *lane, const struct call *call,
 			  uint64_t number, uint32_t seq, int64_t time_ns)
 {
@@ -230,8 +230,8 @@ __attribute__((noinline)) static void observed_renew(struct observed_lane *last,
 }
 
 /*
- * The event of the operation that was told last, or a new one.  What a call says of itself is known at its ISSUED, and all of
- * it at its BEGIN.
+ * Returns the event that the lane told last, if that is of the operation, or fills in a new event.  is_new: fills in a new one
+ * anyway, for ISSUED and BEGIN: some fields of the call are known at its BEGIN only.
  */
 static inline coll_observed_t *observed_of(const struct op *op, int is_new)
 {

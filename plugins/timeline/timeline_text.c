@@ -45,7 +45,7 @@ enum { TEXT_DIGITS = 24, TEXT_FILE_END = 8, TEXT_RANK = 12, TEXT_STRINGS = 8 << 
 
 /* -------------------------------------------------------------------------- text -- */
 
-/* So that the lengths of constants are known to the compiler. */
+/* Inlined, so that the compiler knows the lengths of constant texts. */
 #define TEXT_INLINE __attribute__((always_inline)) static inline
 
 /* text_start has made room. */
@@ -460,7 +460,10 @@ static void text_end(struct timeline *t, const struct timeline_record *record,
 	rows_end(&t->rows, open);
 }
 
-/* A call that ended in its queue has no BEGIN: both are written then.  Else the BEGIN was lost. */
+/*
+ * Nothing is open for this END.  A call that ended in its queue has no BEGIN, so this function writes both.  The BEGIN of
+ * anything else was lost, so this function writes nothing.
+ */
 static void text_end_alone(struct timeline *t, const struct timeline_record *record)
 {
 	struct row_open *open = record->issued_ns ? text_begin(t, record) : NULL;

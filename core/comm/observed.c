@@ -189,7 +189,7 @@ static const char *observed_algorithm(const struct op *op)
 	return lane->client->algorithm ? lane->client->algorithm(&op->call) : NULL;
 }
 
-/* An ISSUED of a call.  seq: of a collective its number, from 0. */
+/* Fills in ISSUED of a call.  seq: of a collective its number, from 0. */
 static void observed_call(coll_observed_t *event, const struct lane *lane, const struct call *call,
 			  uint64_t number, uint32_t seq, int64_t time_ns)
 {
@@ -230,8 +230,8 @@ __attribute__((noinline)) static void observed_renew(struct observed_lane *last,
 }
 
 /*
- * The event of the operation that was told last, or a new one.  What a call says of itself is known at its ISSUED, and all of
- * it at its BEGIN.
+ * Returns the event that the lane told last, if that is of the operation, or fills in a new event.  is_new: fills in a new one
+ * anyway, for ISSUED and BEGIN: some fields of the call are known at its BEGIN only.
  */
 static inline coll_observed_t *observed_of(const struct op *op, int is_new)
 {
@@ -328,8 +328,8 @@ static int observed_keep_more(struct lane *lane)
 	return 1;
 }
 
-/* Keeps what the END of the call will say. */
-static void observed_keep(struct lane *lane, const coll_observed_t *begin, int64_t issued_ns)
+/* Keeps the BEGIN of a call, from which observed_native_end makes the END. */
+static void observed_keep(struct lane *lane, const coll_observed_t *begin)
 {
 	struct observed_comm *observed = lane->comm->observed;
 	coll_observed_t *kept;
@@ -338,7 +338,6 @@ static void observed_keep(struct lane *lane, const coll_observed_t *begin, int64
 		return;
 	kept = &observed->kept[begin->number & observed->kept_mask];
 	*kept = *begin;
-	kept->issued_ns = issued_ns;
 	kept->begin_ns = begin->time_ns;
 }
 
@@ -351,7 +350,7 @@ void observed_native_call(struct lane *lane, const struct call *call, uint32_t s
 	event.algorithm = "native";
 	event.phase = COLL_OBSERVED_BEGIN;
 	event.issued_ns = event.time_ns;
-	observed_keep(lane, &event, event.time_ns);
+	observed_keep(lane, &event);
 	observed_tell(lane, &event);
 }
 
@@ -363,7 +362,7 @@ void observed_native_op(struct op *op)
 		return;
 	event = observed_op_event(op, COLL_OBSERVED_BEGIN, COLL_SUCCESS, OBSERVED_NOW);
 	event->algorithm = "native";
-	observed_keep(op->lane, event, op->issued_ns);
+	observed_keep(op->lane, event);
 	observed_tell(op->lane, event);
 }
 

@@ -154,17 +154,25 @@ static void seen_note_ranks(struct lane *lane, struct page_comm *slot)
 	free(from);
 }
 
+/* Writes for which ranks the communicator waits into the slot, and the counters that no call writes. */
+static void seen_note(struct lane *lane, int64_t now_us)
+{
+	counts_refresh(lane);
+	lane->slot->noted_us = now_us;
+	seen_note_ranks(lane, lane->slot);
+}
+
 void seen_note_wait(struct lane *lane, int64_t idle_us)
 {
 	struct page_comm *slot = lane->slot;
+	int64_t now;
 
 	if (!slot || !slot->waiting)
 		return;
-	counts_refresh(lane);
-	slot->noted_us = clock_tick_us();
+	now = clock_tick_us();
 	if (!slot->since_us)
-		slot->since_us = slot->noted_us - idle_us;
-	seen_note_ranks(lane, slot);
+		slot->since_us = now - idle_us;
+	seen_note(lane, now);
 }
 
 void seen_poll(struct lane *lane)
@@ -177,9 +185,6 @@ void seen_poll(struct lane *lane)
 	if (!slot || slot->waiting || slot->polled_us == now)
 		return;
 	slot->polled_us = now;
-	if (now - slot->noted_us < STALL_NOTED_US)
-		return;
-	slot->noted_us = now;
-	counts_refresh(lane);
-	seen_note_ranks(lane, slot);
+	if (now - slot->noted_us >= STALL_NOTED_US)
+		seen_note(lane, now);
 }

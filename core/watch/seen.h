@@ -16,7 +16,10 @@ void seen_free(struct lane *lane);
 /* A thread of the program waits, and nothing has moved for idle_us: notes in the slot since when and for which ranks it waits. */
 void seen_note_wait(struct lane *lane, int64_t idle_us);
 
-/* stall_poll, for a program that polls; notes in the slot when it polls, and now and then for which ranks. */
+/*
+ * A call of the program polls: calls stall_poll, and notes in the slot when that was, and every STALL_NOTED_US for which ranks
+ * the communicator waits.
+ */
 void seen_poll(struct lane *lane);
 
 #endif

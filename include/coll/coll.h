@@ -665,9 +665,9 @@ typedef struct coll_counters {
 
 	int32_t rank; /* of the communicator; the caller sets it, 0 for the first rank */
 	int32_t reserved2;
-	uint64_t last_waits; /* waits that this rank ended as the last one: see coll_get_counters */
+	uint64_t last_waits; /* waits that the rank ended as the last one: see coll_get_counters */
 	uint64_t last_ns;    /* nanoseconds of these waits */
-	uint64_t behind;     /* stalls in which this rank was behind: see coll_get_counters */
+	uint64_t behind;     /* stalls in which the rank was behind: see coll_get_counters */
 } coll_counters_t;
 
 /*
@@ -678,15 +678,15 @@ typedef struct coll_counters {
  *           their names and units.
  *
  * last_waits and last_ns count the waits of this rank's threads for operations that libcoll composes of
- * messages.  A wait counts for the rank of the message that came last for the operation, or that was sent
- * last, if its bytes left after that.  In a ring or a tree that rank may itself have waited for another
- * rank: a rank that comes late to its calls is the rank for which others waited long, and which has waited
- * little itself.  Waits for operations that a backend does whole (nccl, mpi, ucc), and for coll_irecv, whose
- * source the program names, count for no rank.
+ * messages.  A wait counts for the rank from which the last message of the operation came, or to which this
+ * rank sent a message, if the bytes of that message left later.  In a ring or a tree that rank may itself
+ * have waited for another rank: a rank that comes late to its calls is the rank for which others waited
+ * long, and which has waited little itself.  Waits for operations that a backend does whole (nccl, mpi,
+ * ucc), and for coll_irecv, whose source the program names, count for no rank.
  *
- * behind counts, over all backends, what the ranks answer when they are asked after the time of the option
- * stall_after: this rank has called fewer collectives than the rank that waits, or it does not answer and
- * its data are missing.
+ * behind counts, over all backends, the stalls of this rank in which the named rank was behind.  When nothing
+ * has moved for the time of the option stall_after, libcoll asks the ranks: the named rank is behind if it has
+ * called fewer collectives than this rank, or does not answer while its data are missing.
  *
  * No counter is about retries, since libcoll retries nothing once the communicator is made: a connection
  * that ends is a failure, and what TCP or UCX repeat below is in the counters of the system or of UCX.

@@ -204,8 +204,8 @@ typedef struct coll_observer_host {
 	const char *(*op_name)(int32_t op);
 	const char *(*error_text)(int32_t code);
 	/*
-	 * Of ABI 1.1: event() gets no more than these events of this state, COLL_OBSERVE_* bits of the table's `wants`;
-	 * other bits change nothing.  Only within open().
+	 * Of ABI 1.1: the core calls event() with this state for these events only, COLL_OBSERVE_* bits of the table's
+	 * `wants`; other bits change nothing.  open() may call it, and no other function.
 	 */
 	void (*want)(const struct coll_observer_host *host, uint32_t wants);
 } coll_observer_host_t;
@@ -213,8 +213,8 @@ typedef struct coll_observer_host {
 /* coll_observer_t.flags */
 enum {
 	/*
-	 * event() calls no function at which pthread_cancel ends a thread (pthreads(7)), so the core need not keep it from
-	 * doing so: some 5 ns an event.
+	 * event() calls no function at which pthread_cancel ends a thread (pthreads(7)), so the core does not turn
+	 * cancellation off around event(): that saves some 5 ns an event.
 	 */
 	COLL_OBSERVER_UNCANCELLED = 1
 };

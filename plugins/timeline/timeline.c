@@ -203,7 +203,10 @@ static struct timeline_more *event_more(const coll_observed_t *event)
 	return NULL;
 }
 
-/* The END of most calls and all of steps and waits do without. */
+/*
+ * Does the event need details?  Without an error, a step, a copy and a wait need none, and neither does the END of a call that
+ * has begun.
+ */
 static int event_has_details(const coll_observed_t *event)
 {
 	const uint32_t short_ones = COLL_OBSERVE_STEP | COLL_OBSERVE_COPY | COLL_OBSERVE_WAIT;
@@ -251,8 +254,8 @@ static void event_fill_details(struct timeline_details *details, const coll_obse
 }
 
 /*
- * The BEGIN of a call says when it was issued, and so does its END.  Later minors may tell of more; and while the ring is half
- * full, steps and copies give way to calls.
+ * Leaves out ISSUED of a call, since its BEGIN or END says when it was issued; events that a later minor of the ABI may add;
+ * and steps and copies while the ring is half full, so that there is room for calls.
  */
 static int event_is_wanted(struct timeline *timeline, const coll_observed_t *event)
 {
@@ -335,7 +338,10 @@ static void timeline_leave(struct timeline_user *user)
 
 /* ---------------------------------------------------------------------- the thread -- */
 
-/* Returns how long the thread may sleep: not at all if a ring is half full again, but while others wait for the lock. */
+/*
+ * Returns how many milliseconds the thread sleeps: every_ms; 0 if a ring is half full again; 1, in which a thread of the program
+ * that waits for the lock takes it.
+ */
 static int timelines_write(int every_ms)
 {
 	int drained = 1;
@@ -414,7 +420,7 @@ static void timelines_once(void)
 
 /* --------------------------------------------------------------- open() and close() -- */
 
-/* Takes the lock, for which the thread that writes makes way.  Returns 0 if that hangs. */
+/* Takes the lock.  The thread that writes gives way.  Returns 0 if the thread keeps the lock for TIMELINE_LOCK_MS. */
 static int timelines_lock(void)
 {
 	int locked;

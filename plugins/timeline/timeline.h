@@ -5,8 +5,8 @@
  *
  * event() writes one cache line or two into a ring, which takes no lock and no system call.  One thread of the process turns
  * the records of all ranks of the process into text every 50 ms, when a ring is half full, and after a failure.  The thread
- * has a lower priority, since a rank that is bound to a processor shares that with it: then the thread takes a tenth
- * of the processor.  While the thread is behind by half a ring, event() drops steps and copies, and behind by a whole ring
+ * has a lower priority: if a rank is bound to one processor, the thread shares that processor with the rank, and takes a
+ * tenth of it.  While the thread is behind by half a ring, event() drops steps and copies, and behind by a whole ring
  * all; it counts them.
  *
  * A timeline needs 5 MiB of memory: the ring, 256 KiB of text, and what is under way.
@@ -41,7 +41,7 @@ struct timeline_more {
 
 /* What the ring keeps of an event: a slot and, for some events, the details in the next slot.  Each is a cache line. */
 struct timeline_slot {
-	_Atomic uint64_t turn; /* its place and one more: the reader may have it */
+	_Atomic uint64_t turn; /* its place + 1 once it is filled in; else less */
 	int64_t time_ns;
 	uint64_t comm, number, collective;
 	uint64_t bytes; /* of a WAIT: the thread that waits */
@@ -66,7 +66,7 @@ union timeline_place {
 	struct timeline_details details;
 };
 
-/* Both, for the reader. */
+/* A slot and its details, for the thread that turns them into text. */
 struct timeline_record {
 	int64_t time_ns;
 	int64_t issued_ns; /* of a call: of its BEGIN, and of its END if it had no BEGIN */
@@ -163,7 +163,7 @@ int rows_is_past(struct rows *rows, const struct row_open *call);
 int rows_thread(const struct rows *rows, const struct row_open *open);
 /* Returns the thing that has begun, or NULL. */
 struct row_open *rows_find(struct rows *rows, const struct timeline_record *record);
-/* Returns a new thing without a row, or NULL: memory ran out, or too many are open. */
+/* Returns a new thing without a row, or NULL: memory ran out, or too many are open.  rows_find has found no such thing. */
 struct row_open *rows_begin(struct rows *rows, const struct timeline_record *record);
 /* Gives the thing a row.  Returns 0, or -1 if there is none.  *is_new: the row has no name in the file yet. */
 int rows_place(struct rows *rows, struct row_open *open, enum row_class what, uint64_t of,

@@ -119,8 +119,6 @@ struct row_open *rows_begin(struct rows *rows, const struct timeline_record *rec
 	if (rows_grow(&rows->table))
 		return NULL;
 	open = rows_at(&rows->table, &key);
-	if (open->what)
-		return NULL; /* its END was lost */
 	*open = key;
 	rows->table.used++;
 	return open;

@@ -9,6 +9,7 @@
  *   coll_timeline  at the end: how many events the file lacks
  */
 #include "timeline.h"
+#include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/tables.h"
 
@@ -44,7 +45,7 @@ enum { TEXT_DIGITS = 24, TEXT_FILE_END = 8, TEXT_RANK = 12, TEXT_STRINGS = 8 << 
 
 /* -------------------------------------------------------------------------- text -- */
 
-/* So that the lengths of constants are known to the compiler. */
+/* Inlined, so that the compiler knows the lengths of constant texts. */
 #define TEXT_INLINE __attribute__((always_inline)) static inline
 
 /* text_start has made room. */
@@ -166,22 +167,16 @@ TEXT_INLINE void text_time(struct timeline *t, const char *key, int64_t time_ns)
 
 /* ---------------------------------------------------------------------- metadata -- */
 
-static int64_t text_now(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static void text_clocks(struct timeline *t)
 {
-	const int64_t before = text_now(CLOCK_MONOTONIC);
-	const int64_t day = text_now(CLOCK_REALTIME);
-	const int64_t after = text_now(CLOCK_MONOTONIC);
+	const int64_t before = clock_now_ns();
+	struct timespec day;
+	int64_t after;
 
+	clock_gettime(CLOCK_REALTIME, &day);
+	after = clock_now_ns();
 	text_member(t, ",\"monotonic_ns\":", (uint64_t)(before + (after - before) / 2));
-	text_member(t, ",\"wall_ns\":", (uint64_t)day);
+	text_member(t, ",\"wall_ns\":", (uint64_t)day.tv_sec * 1000000000 + (uint64_t)day.tv_nsec);
 }
 
 /* Ranks with the same text share one CLOCK_MONOTONIC: the boot of the kernel, and the time namespace. */
@@ -465,7 +460,10 @@ static void text_end(struct timeline *t, const struct timeline_record *record,
 	rows_end(&t->rows, open);
 }
 
-/* A call that ended in its queue has no BEGIN: both are written then.  Else the BEGIN was lost. */
+/*
+ * Nothing is open for this END.  A call that ended in its queue has no BEGIN, so this function writes both.  The BEGIN of
+ * anything else was lost, so this function writes nothing.
+ */
 static void text_end_alone(struct timeline *t, const struct timeline_record *record)
 {
 	struct row_open *open = record->issued_ns ? text_begin(t, record) : NULL;
@@ -608,12 +606,12 @@ void timeline_text_event(struct timeline *t, const struct timeline_record *recor
 
 void timeline_text_sweep(struct timeline *t)
 {
-	text_end_lost(t, 0, text_now(CLOCK_MONOTONIC));
+	text_end_lost(t, 0, clock_now_ns());
 }
 
 void timeline_text_end(struct timeline *t)
 {
-	const int64_t now = text_now(CLOCK_MONOTONIC);
+	const int64_t now = clock_now_ns();
 
 	for (size_t i = 0; i < t->rows.table.size; i++) {
 		const struct row_open *open = &t->rows.table.open[i];

@@ -11,6 +11,7 @@
 #   take NAME                   then: its status in $status, its output in $dir/out and $dir/err
 #   only_backends DIR NAME...   copies those plugins into a new directory DIR, to be found there alone
 #   copy_source DIR             copies the source tree to a new directory DIR, for another build: a configured tree takes none
+#   retry TRIES COMMAND...      repeats COMMAND until it succeeds, every 0.1 s, so often at most
 #   is_long                     has `make check-long` started the script, with time for the whole depth?
 #   can NAME                    may that backend be used here?  If not, a check is skipped and says why
 #   done_testing                ends the script; fails if a check did
@@ -92,6 +93,16 @@ copy_source() {
     mkdir -p "$1" || return
     (cd "${top_srcdir:-.}" && tar cf - --exclude='*.o' --exclude='*.lo' --exclude='*.la' --exclude='.libs' --exclude='.git' \
         --exclude='./config.status' --exclude='./Makefile' --exclude='./config.h' .) | (cd "$1" && tar xf -)
+}
+
+retry() {
+    tap_tries=$1
+    shift
+    until "$@"; do
+        tap_tries=$((tap_tries - 1))
+        [ "$tap_tries" -gt 0 ] || return
+        sleep 0.1
+    done
 }
 
 is_long() {

@@ -23,28 +23,23 @@ number() {
     find run/coll -name '*.page' 2>/dev/null | sed -n '1s/.*coll-\([0-9a-f]*\)-rank.*/\1/p'
 }
 
-# sees PATTERN: `coll top --once` prints a line that matches, within 30 s.
-sees() {
-    tries=0
-    while [ $tries -lt 300 ]; do
-        number=$(number)
-        [ -z "$number" ] || timeout 60 "$coll" top --once "$number" >top 2>top.err
-        grep -qsE -- "$1" top && return
-        tries=$((tries + 1))
-        sleep 0.1
-    done
-    return 1
+# top_has PATTERN: `coll top --once` prints a line that matches now.
+top_has() {
+    number=$(number)
+    [ -z "$number" ] || timeout 60 "$coll" top --once "$number" >top 2>top.err
+    grep -qsE -- "$1" top
 }
-
-# says PATTERN: so does a log of the ranks.
+# logs_have PATTERN: a log of the ranks has a line that matches now.
+logs_have() {
+    cat log.* 2>/dev/null | grep -qE -- "$1"
+}
+# sees PATTERN: `coll top --once` comes to print a line that matches.
+sees() {
+    retry 300 top_has "$1"
+}
+# says PATTERN: a log of the ranks comes to have a line that matches.
 says() {
-    tries=0
-    while [ $tries -lt 300 ]; do
-        cat log.* 2>/dev/null | grep -qE -- "$1" && return
-        tries=$((tries + 1))
-        sleep 0.1
-    done
-    return 1
+    retry 300 logs_have "$1"
 }
 
 # The process of rank 1, as `coll top` has printed it.

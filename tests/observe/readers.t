@@ -34,16 +34,6 @@ start() {
     jobs="$jobs $!"
 }
 
-# comes COMMAND...: the command comes to succeed.
-comes() {
-    tries=0
-    until "$@" || [ $tries -ge 600 ]; do
-        tries=$((tries + 1))
-        sleep 0.1
-    done
-    [ $tries -lt 600 ]
-}
-
 count_pages() {
     [ "$(ls "$pages" 2>/dev/null | grep -c '\.page$')" -ge "$1" ]
 }
@@ -78,12 +68,12 @@ start simulated env COLL_BACKEND=simulated "$program" "$dir/go" threads
 start nccl env LD_LIBRARY_PATH="$build/tests/fakes/.libs" NCCL_STAND_INS="$build/tests/fakes/.libs" STANDIN_CUDA_DEVICES=4 \
     "$coll" run --no-prefix -n 3 -b nccl "$program" "$dir/go"
 ranks=$((ranks + 6))
-check "the ranks of all jobs have pages" comes count_pages $ranks
+check "the ranks of all jobs have pages" retry 600 count_pages $ranks
 
 # A reader that stops in the middle of its work.
 "$coll" metrics --output "$dir/stopped.prom" --interval 0.01 >"$dir/stopped" 2>&1 &
 reader=$!
-check "a reader works" comes test -s "$dir/stopped.prom"
+check "a reader works" retry 600 test -s "$dir/stopped.prom"
 kill -STOP $reader
 
 page=$(ls "$pages"/*.page | head -n 1)
@@ -161,7 +151,7 @@ is "ranks that end remove their pages" "$(ls "$pages")" ""
 
 # The directory goes while the ranks make communicators in it.
 start removed "$coll" run --no-prefix -n 2 -b tcp "$program" "$dir/go"
-check "two ranks have pages" comes count_pages 2
+check "two ranks have pages" retry 600 count_pages 2
 rm -rf "$pages"
 sleep 0.5
 finish

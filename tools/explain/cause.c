@@ -302,16 +302,13 @@ static void say_differs(struct explain_comm *comm)
 
 static void say_gone(struct explain_comm *comm)
 {
+	const struct explain_set *lost = comm->ended.n ? &comm->ended : &comm->gone;
 	char list[CAUSE_LIST];
 
-	if (comm->ended.n)
-		say(comm, "%s %s lost: the process had ended when its page was read",
-		    explain_set_text(&comm->ended, list, sizeof(list)),
-		    explain_set_count(&comm->ended) == 1 ? "was" : "were");
-	else
-		say(comm, "%s %s lost: other ranks say so, and there is no file",
-		    explain_set_text(&comm->gone, list, sizeof(list)),
-		    explain_set_count(&comm->gone) == 1 ? "was" : "were");
+	say(comm, "%s %s lost: %s", explain_set_text(lost, list, sizeof(list)),
+	    explain_set_count(lost) == 1 ? "was" : "were",
+	    comm->ended.n ? "the process had ended when its page was read"
+			  : "other ranks say so, and there is no file");
 	say_waiting(comm);
 }
 

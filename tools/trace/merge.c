@@ -18,7 +18,7 @@ static const char *merge_method(enum trace_method method)
 	}
 }
 
-/* Writes what is known of the clocks. */
+/* Writes how the times of each host were shifted, and how far they may be off. */
 static void merge_head(const struct trace_source *source, FILE *out)
 {
 	fprintf(out,

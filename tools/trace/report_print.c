@@ -87,8 +87,8 @@ static void print_insert(const struct report_call *list[REPORT_UNDONE], int n,
 }
 
 /*
- * A rank ends such a collective when all ranks have begun it.  A rank that was stopped or killed has not written its last
- * events.
+ * Is the call done, though a file lacks events of it?  A rank ends an allreduce, say, only when all ranks have begun it.
+ * A rank that was stopped or killed has not written its last events.
  */
 static int print_is_cut(const struct report_call *call)
 {
@@ -97,8 +97,8 @@ static int print_is_cut(const struct report_call *call)
 }
 
 /*
- * Finds the collectives that are not done.  Returns their number; the earliest REPORT_UNDONE are in the list.  *cut: those
- * that all ranks have begun, though a file lacks them.
+ * Finds the collectives that are not done.  Returns their number; the earliest REPORT_UNDONE are in the list.  *cut: the
+ * number of further collectives for which print_is_cut holds.
  */
 static int print_find_undone(const struct report *report,
 			     const struct report_call *list[REPORT_UNDONE], int *cut)
@@ -226,7 +226,7 @@ static void print_undone(const struct report *report)
 		       cut, cut == 1 ? "" : "s");
 }
 
-/* Returns the earliest failure of a rank that is not shown, or -1. */
+/* Returns the index of the rank with the earliest failure that is not shown, or -1. */
 static int print_next_failure(const struct trace_source *source, const uint8_t *shown)
 {
 	int next = -1;

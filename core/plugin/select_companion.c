@@ -32,7 +32,7 @@ static int companion_is_wanted(const coll_backend_t *backend, const struct compa
 	return !backend->transport || (wish->named && strcmp(wish->name, backend->name) != 0);
 }
 
-/* Takes rank 0's. */
+/* Collective: sets *wish, but not `wanted`, to the option `companion` as rank 0 has it, and warns on ranks that have another. */
 static int companion_ask(struct bootstrap *bootstrap, const struct config *config,
 			 struct companion_wish *wish)
 {

@@ -201,11 +201,11 @@ struct mpi_making {
 	int left;   /* 1: a thread is still inside the function of MPI, and may use `from` */
 };
 /*
- * Makes the communicator, with MPI's errors as error codes.  Returns COLL_ERR_TIMEOUT if the other ranks have not come by the
- * deadline, and COLL_ERR_ABORTED after a failure that the core knows.  COLL_SUCCESS: m->result is MPI's answer.  Frees m->ranks.
+ * Makes the communicator, with MPI's errors as error codes.  Returns COLL_ERR_TIMEOUT if the other ranks have not come within
+ * host->timeout_ms, and COLL_ERR_ABORTED after a failure that the core knows.  COLL_SUCCESS: m->result is MPI's answer.
+ * Frees m->ranks, or a thread that stays inside MPI does.
  */
-int32_t mpi_make_comm(struct mpi_making *m, const coll_host_t *host, int64_t deadline,
-		      coll_error_t *err);
+int32_t mpi_make_comm(struct mpi_making *m, const coll_host_t *host, coll_error_t *err);
 
 /* -------------------------------------------------------------------- endpoint -- */
 

@@ -184,9 +184,13 @@ int32_t mpi_meet(struct mpi_endpoint *ep, coll_error_t *err);
 
 /* -------------------------------------------------------------------- mpi_make.c -- */
 
-/* A communicator of MPI that is being made.  The caller fills the members up to `tag`, and leaves the other members zero. */
+/*
+ * A communicator of MPI that is being made.  The caller fills the members from `what` to `tag`, and leaves the other members
+ * zero.
+ */
 struct mpi_making {
-	const char *what; /* the function of MPI */
+	struct bounded call; /* first: mpi_make.c finds the rest by it */
+	const char *what;    /* the function of MPI */
 	/* Calls it, sets `comm`, and returns MPI's result. */
 	int (*make)(struct mpi_making *m);
 	MPI_Comm from;  /* of a split */
@@ -194,7 +198,6 @@ struct mpi_making {
 	int *ranks;     /* of the members in MPI_COMM_WORLD, on the heap; NULL: a split */
 	int nranks, tag;
 
-	struct bounded call;
 	MPI_Comm comm;
 	int result; /* of MPI */
 	int over;   /* 1: MPI was finalised before */

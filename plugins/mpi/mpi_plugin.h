@@ -324,8 +324,8 @@ struct mpi_endpoint {
 	int keeps; /* 1: all ranks work on copies, so that requests may be kept */
 	struct mpi_keep keep[MPI_KEEPS];
 	uint64_t keep_uses; /* counts the calls that have looked for an entry */
-	uint8_t *room;      /* memory for the copy of the next large call; NULL: none */
-	size_t room_bytes;
+	uint8_t *spare;     /* memory for the copy of the next large call; NULL: none */
+	size_t spare_bytes;
 	int left;           /* 1: a thread is inside MPI_Comm_split with `comm`, perhaps for ever */
 	int stopped;        /* 1: MPI has given up the oldest, since a rank has died */
 	atomic_int aborted; /* 1: the collectives under way are given up */
@@ -408,7 +408,7 @@ struct mpi_call {
 	struct mpi_keep *keep; /* where the request and the copy stay; NULL: nowhere */
 	struct mpi_buffer send, recv;
 	uint8_t *copy; /* memory of the plugin in the place of a buffer, or of both; NULL: none */
-	size_t copy_bytes; /* 0: the memory goes back to the system, not to the endpoint */
+	size_t copy_bytes; /* of this memory; 0: the endpoint does not keep it as spare memory */
 	void *result;      /* the program's buffer for a part of the copy; NULL: none */
 	size_t result_at, result_bytes; /* that part */
 	void *arrays;

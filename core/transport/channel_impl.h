@@ -43,6 +43,13 @@ static inline int channel_rank_of(const struct context *context, int channel)
 	return -1;
 }
 
+/* Is there a loss of that rank of the context to be reported (channel_report_lost)? */
+static inline int channel_is_silent(const struct channel *channel, const struct context *context,
+				    int rank)
+{
+	return atomic_load(&channel->lost[channel_rank(context, rank)]) == CHANNEL_SILENT;
+}
+
 /* Messages of the channel's own (watcher.c). */
 enum {
 	WATCHER_HELLO =

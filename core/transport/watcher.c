@@ -128,7 +128,7 @@ static int watcher_has_news(const struct context *context)
 
 	if (!watcher_is_transport(context))
 		return 0;
-	while (r < context->nranks && atomic_load(&c->lost[r]) != CHANNEL_SILENT)
+	while (r < context->nranks && !channel_is_silent(c, context, r))
 		r++;
 	return r < context->nranks;
 }

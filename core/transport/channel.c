@@ -185,7 +185,7 @@ void channel_leave(struct context *context, int64_t timeout_ms)
 {
 	struct channel *c = traffic_of(context)->channel;
 
-	if (!c || context->plugin->backend.transport) /* the context may have other communicators */
+	if (!c || context->plugin->backend.transport)
 		return;
 	channel_forget(context);
 	if (!watcher_watches(c)) /* so nobody misses the messages that the wait takes in */

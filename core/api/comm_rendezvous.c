@@ -17,13 +17,9 @@ static void rendezvous_free_parts(struct context_parts *parts)
 /* The ranks have met: do all ranks run on one host? */
 static void rendezvous_place(struct context_parts *parts)
 {
-	const int n = bootstrap_nranks(parts->bootstrap),
-		  things = COLL_SHARES_HOST | COLL_SHARES_NETWORK;
-	int r = 0;
-
-	while (r < n && (bootstrap_shares(parts->bootstrap, 0, r) & things) == things)
-		r++;
-	plugins_place(parts->plugins, parts->config, r == n);
+	plugins_place(
+		parts->plugins, parts->config,
+		bootstrap_all_share(parts->bootstrap, COLL_SHARES_HOST | COLL_SHARES_NETWORK));
 }
 
 static int rendezvous_choose(struct context_parts *parts, int code, int *by_name)

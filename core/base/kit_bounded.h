@@ -10,9 +10,10 @@
 
 /* The call, as the first member of a struct with its arguments and results. */
 struct bounded {
-	void (*run)(struct bounded *b);  /* makes the call, in the other thread */
-	void (*free)(struct bounded *b); /* the call that was left behind has ended */
-	int done, left;                  /* begin as 0 */
+	void (*run)(struct bounded *b); /* makes the call, in the other thread */
+	void (*free)(struct bounded *
+			     b); /* frees the struct after the end of a call that was left behind */
+	int done, left;          /* begin as 0 */
 };
 
 /* Starts the call.  Returns 0, or an errno if there is no thread for it. */
@@ -20,8 +21,8 @@ int bounded_start(struct bounded *b);
 /* Waits for the end of the call, until the deadline of clock_deadline.  Returns 1 if the call has ended. */
 int bounded_wait(struct bounded *b, int64_t deadline);
 /*
- * The caller waits no longer.  Returns 1 if the call has ended: then the caller has the struct.  Otherwise the other thread has
- * it, and passes it to `free` at the end of the call.
+ * The caller waits no longer.  Returns 1 if the call has ended: then the struct belongs to the caller.  Otherwise the struct
+ * belongs to the other thread, which passes it to `free` at the end of the call.
  */
 int bounded_leave(struct bounded *b);
 

@@ -141,6 +141,15 @@ uint8_t bootstrap_shares(const struct bootstrap *bootstrap, int a, int b)
 	return bits;
 }
 
+int bootstrap_all_share(const struct bootstrap *bootstrap, uint8_t things)
+{
+	int r = 0;
+
+	while (r < bootstrap->nranks && (bootstrap_shares(bootstrap, 0, r) & things) == things)
+		r++;
+	return r == bootstrap->nranks;
+}
+
 /* A hash table of the lowest ranks, 1 plus each; at most half of the slots are in use. */
 int bootstrap_hosts(const struct bootstrap *bootstrap, uint8_t things, int *lowest)
 {

@@ -71,6 +71,8 @@ int bootstrap_nranks(const struct bootstrap *bootstrap);
 const struct bootstrap_peer *bootstrap_peer(const struct bootstrap *bootstrap, int rank);
 /* The things that two ranks share, as bits COLL_SHARES_* of backend.h; all bits if a is b. */
 uint8_t bootstrap_shares(const struct bootstrap *bootstrap, int a, int b);
+/* Do all ranks share each of these things, bits COLL_SHARES_*?  All ranks get the same answer. */
+int bootstrap_all_share(const struct bootstrap *bootstrap, uint8_t things);
 /*
  * Sets lowest[r] to the lowest rank that shares all these things with rank r, for all ranks.  things: bits COLL_SHARES_*,
  * COLL_SHARES_HOST among them.  The work is linear in the ranks.

@@ -547,7 +547,7 @@ static void steps_start_many(struct op *op)
 	steps_run(op);
 }
 
-/* A step of few. */
+/* Starts step i of a schedule of few steps. */
 __attribute__((always_inline)) static inline void steps_start_one(struct op *op, int i)
 {
 	switch (op->sched.step[i].kind) {
@@ -573,7 +573,10 @@ __attribute__((always_inline)) static inline void steps_start_few(struct op *op)
 	}
 }
 
-/* The first step begins with the call, and a later one with the END of the step before if that has ended at once. */
+/*
+ * Tells of the BEGIN of each step without a new look at the clock where possible: the first step has the time of the call's
+ * BEGIN, and a step after one that has ended at once has the time of that END.
+ */
 OBSERVED_APART static void steps_start_few_observed(struct op *op)
 {
 	enum observed_when when =

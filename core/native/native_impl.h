@@ -27,8 +27,7 @@ struct native_again {
 	struct signature signature;
 	struct record record;
 	int collective;
-	/* A call may be like this one if it has two buffers.  0: none may. */
-	int both;
+	int both; /* 1: the call has two buffers, and no counts by rank; 0: no later call is like it */
 	int in_place;
 	uintptr_t apart; /* from the send buffer to the receive buffer */
 	size_t longer;   /* bytes of the longer buffer */

@@ -100,7 +100,7 @@ int native_order_stream(struct lane *lane, void *stream)
 	return native_refused(lane, code, &err);
 }
 
-/* Each call of a program comes by here, so this becomes a part of native_again. */
+/* Hands the call to the backend.  The compiler makes this a part of native_again, since each call of a program comes by here. */
 __attribute__((always_inline)) static inline int native_put(struct lane *lane, uint64_t number,
 							    native_fn slot, const coll_args_t *args)
 {
@@ -137,11 +137,12 @@ int native_submit(struct lane *lane, uint64_t number, native_fn slot, const coll
 	return native_put(lane, number, slot, args);
 }
 
-/* Notes a call that has been checked. */
+/* Notes a checked call for native_again. */
 static void native_note(struct lane *lane, const struct call *call)
 {
 	const coll_args_t *a = &call->args;
-	const size_t *elements = call->elements;
+	const size_t send = call->elements[COLL_BUFFER_SEND],
+		     recv = call->elements[COLL_BUFFER_RECV];
 	struct native_again *again = &lane->native->again;
 
 	again->args = *a;
@@ -149,11 +150,10 @@ static void native_note(struct lane *lane, const struct call *call)
 	again->signature = signature_of(lane, call);
 	call_log_fill(&again->record, call, &again->signature);
 	again->collective = call->kind->is_collective;
-	again->both = !call->kind->is_v && elements[COLL_BUFFER_SEND] && elements[COLL_BUFFER_RECV];
+	again->both = !call->kind->is_v && send && recv;
 	again->in_place = again->both && span_is_in_place(lane, a);
 	again->apart = (uintptr_t)a->recvbuf - (uintptr_t)a->sendbuf;
-	again->longer =
-		coll_dtype_size(a->dtype) * (elements[0] > elements[1] ? elements[0] : elements[1]);
+	again->longer = coll_dtype_size(a->dtype) * (send > recv ? send : recv);
 }
 
 /* Hands the noted call over, with these buffers.  call: for observers; NULL: there are none. */

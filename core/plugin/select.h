@@ -43,12 +43,12 @@ int select_agree(struct bootstrap *bootstrap, const struct config *config,
 struct companion_wish {
 	char name[16];
 	int32_t named; /* 1: the user has set it; then a companion that a rank cannot use is an error */
-	int32_t wanted; /* 1: the backend is to have it */
+	int32_t wanted; /* 1: the backend is to have the companion */
 };
 
 /*
- * Collective: the companion that all ranks use beside the backend, which is rank 0's.  To be called before an endpoint opens: a
- * plugin that was ruled out is opened now, and declares its options in config.
+ * Collective: sets *wish to the companion that all ranks are to use beside the backend of `plugin`, as rank 0 has the option.  To
+ * be called before an endpoint opens: a companion whose plugin was ruled out is opened now, and declares its options in config.
  */
 int select_companion_wish(struct bootstrap *bootstrap, struct config *config,
 			  struct plugin_list *list, const struct plugin *plugin,

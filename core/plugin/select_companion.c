@@ -26,24 +26,13 @@ static int companion_exchange(struct bootstrap *bootstrap, const struct config *
 	return bootstrap_exchange(bootstrap, own, all, size, timeout_ms);
 }
 
-/* Do all ranks see each other's processes?  All ranks get the same answer. */
-static int companion_is_near(const struct bootstrap *bootstrap)
-{
-	const int n = bootstrap_nranks(bootstrap);
-	int r = 0;
-
-	while (r < n && bootstrap_shares(bootstrap, 0, r) & COLL_SHARES_PIDS)
-		r++;
-	return r == n;
-}
-
 /* A transport gets a companion only if the user has named another transport. */
 static int companion_is_wanted(const coll_backend_t *backend, const struct companion_wish *wish)
 {
 	return !backend->transport || (wish->named && strcmp(wish->name, backend->name) != 0);
 }
 
-/* Takes rank 0's. */
+/* Collective: sets *wish, but not `wanted`, to the option `companion` as rank 0 has it, and warns on ranks that have another. */
 static int companion_ask(struct bootstrap *bootstrap, const struct config *config,
 			 struct companion_wish *wish)
 {
@@ -74,8 +63,9 @@ int select_companion_wish(struct bootstrap *bootstrap, struct config *config,
 	int code;
 
 	*wish = (struct companion_wish){.named = 0};
-	if (backend->transport &&
-	    (!(backend->flags & COLL_BACKEND_COMPANION) || companion_is_near(bootstrap)))
+	/* Where all ranks share their process ids, the backend hears of each death without a companion. */
+	if (backend->transport && (!(backend->flags & COLL_BACKEND_COMPANION) ||
+				   bootstrap_all_share(bootstrap, COLL_SHARES_PIDS)))
 		return COLL_SUCCESS;
 	code = companion_ask(bootstrap, config, wish);
 	wish->wanted = !code && companion_is_wanted(backend, wish);

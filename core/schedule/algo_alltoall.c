@@ -87,7 +87,7 @@ struct bruck {
 	size_t len;    /* bytes of a block */
 	size_t in[32]; /* offset in scratch of the blocks that each round received */
 	int got[32];   /* the step that received the message of each round */
-	int before;    /* the last send, or -1; in place each send waits for all earlier sends */
+	int before; /* in place the last send, for which the next one and all results wait; else -1 */
 };
 
 /* Returns the highest set bit, 2^k; *round becomes k. */
@@ -143,36 +143,39 @@ static void bruck_round(struct sched *s, struct bruck *b, int d, int round, int 
 	int packed = s->nsteps, sent;
 
 	bruck_pack(s, b, out, d);
-	sent = sched_send(s, ring_rank(s, -d), sched_slice(SCHED_SCRATCH, out), len,
-			  in_place ? b->before : -1);
+	sent = sched_send(s, ring_rank(s, -d), sched_slice(SCHED_SCRATCH, out), len, b->before);
 	for (; packed < sent; packed++)
 		sched_after(s, sent, packed);
-	b->before = sent;
+	b->before = in_place ? sent : -1;
 	b->in[round] = sched_scratch(s, len);
 	b->got[round] =
 		sched_recv(s, ring_rank(s, d), sched_slice(SCHED_SCRATCH, b->in[round]), len, -1);
+}
+
+/* Copies blocks that a round received, from `src` on, to the blocks of the result from that of `rank` on. */
+static void bruck_copy(struct sched *s, const struct bruck *b, int round, struct slice src,
+		       int rank, int blocks)
+{
+	int step = sched_copy(s, sched_slice(SCHED_RECV, (size_t)rank * b->len), src,
+			      (size_t)blocks * b->len, b->got[round]);
+
+	sched_after(s, step, b->before);
 }
 
 /*
  * Copies the blocks that a round received for the last time, those of the ranks from distance d to before 2 d: they come first
  * in its message.
  */
-static void bruck_unpack(struct sched *s, const struct bruck *b, int d, int round, int in_place)
+static void bruck_unpack(struct sched *s, const struct bruck *b, int d, int round)
 {
 	const int from = ring_rank(s, d), n = s->nranks;
 	const int blocks = d < n - d ? d : n - d, high = blocks < n - from ? blocks : n - from;
-	const int after[2] = {b->got[round], in_place ? b->before : -1};
 	struct slice src = sched_slice(SCHED_SCRATCH, b->in[round]);
-	int step = sched_copy(s, sched_slice(SCHED_RECV, (size_t)from * b->len), src,
-			      (size_t)high * b->len, after[0]);
 
-	sched_after(s, step, after[1]);
-	if (high == blocks)
-		return;
+	bruck_copy(s, b, round, src, from, high);
 	src.off += (size_t)high * b->len;
-	step = sched_copy(s, sched_slice(SCHED_RECV, 0), src, (size_t)(blocks - high) * b->len,
-			  after[0]);
-	sched_after(s, step, after[1]);
+	if (high < blocks)
+		bruck_copy(s, b, round, src, 0, blocks - high);
 }
 
 void bruck_alltoall(struct sched *s, const struct work *w)
@@ -183,7 +186,7 @@ void bruck_alltoall(struct sched *s, const struct work *w)
 	for (int d = 1, round = 0; d < s->nranks; d *= 2, round++)
 		bruck_round(s, &b, d, round, w->in_place);
 	for (int d = 1, round = 0; d < s->nranks; d *= 2, round++)
-		bruck_unpack(s, &b, d, round, w->in_place);
+		bruck_unpack(s, &b, d, round);
 	sched_copy(s, sched_slice(SCHED_RECV, own), sched_slice(SCHED_SEND, own), b.len, -1);
 }
 

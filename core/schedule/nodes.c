@@ -6,29 +6,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What names the node of rank r. */
+/* Returns the caller's number of the node of rank r. */
 static int nodes_name(const int *node, const int *ranks, int r)
 {
 	return node[ranks ? ranks[r] : r];
 }
 
 /*
- * Numbers the nodes and finds their leaders.  first[i + 2] becomes the number of ranks on node i.  Most often the ranks of
- * a node follow one another, or the nodes take turns: the table is for all else, and costs more than everything else here.
+ * Returns the number of the node of rank r, or -1 without memory.  `last` is the number of the node of rank r - 1.  Most often
+ * the ranks of a node follow one another, or the nodes take turns: the map is for all other ranks, since a look-up in it costs
+ * more than all else here.
  */
+static int nodes_find(const struct nodes *nodes, struct int_map *map, const int *node,
+		      const int *ranks, int r, int last)
+{
+	const int name = nodes_name(node, ranks, r), next = last + 1 < nodes->count ? last + 1 : 0;
+
+	if (r && name == nodes_name(node, ranks, nodes->leader[last]))
+		return last;
+	if (r && name == nodes_name(node, ranks, nodes->leader[next]))
+		return next;
+	return int_map_number(map, name);
+}
+
+/* Numbers the nodes and finds their leaders.  first[i + 2] becomes the number of ranks on node i. */
 static int nodes_number(struct nodes *nodes, struct int_map *map, const int *node, const int *ranks,
 			int nranks)
 {
 	int number = 0;
 
 	for (int r = 0; r < nranks; r++) {
-		const int name = nodes_name(node, ranks, r);
-
-		if (!r || name != nodes_name(node, ranks, nodes->leader[number])) {
-			number = number + 1 < nodes->count ? number + 1 : 0;
-			if (!r || name != nodes_name(node, ranks, nodes->leader[number]))
-				number = int_map_number(map, name);
-		}
+		number = nodes_find(nodes, map, node, ranks, r, number);
 		if (number < 0)
 			return -1;
 		if (number == nodes->count)

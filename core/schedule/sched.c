@@ -55,7 +55,10 @@ void sched_after(struct sched *s, int step, int earlier)
 	s->step[step].earlier++;
 }
 
-/* Appends a step, whose slices the caller fills in where the step stays: a schedule may have hundreds of thousands. */
+/*
+ * Appends a step without slices, or returns NULL after an error.  The caller fills the slices in, in place: a copy of each step
+ * takes time in a schedule of hundreds of thousands.
+ */
 static struct step *sched_add(struct sched *s, int kind, int peer, size_t len, int after)
 {
 	struct step *step = s->step;
@@ -79,6 +82,18 @@ static struct step *sched_add(struct sched *s, int kind, int peer, size_t len, i
 	return step;
 }
 
+/* Appends a step that has a destination only. */
+static int sched_add_to(struct sched *s, int kind, int peer, struct slice dst, size_t len,
+			int after)
+{
+	struct step *step = sched_add(s, kind, peer, len, after);
+
+	if (!step)
+		return -1;
+	step->dst = dst;
+	return s->nsteps - 1;
+}
+
 int sched_send(struct sched *s, int peer, struct slice src, size_t len, int after)
 {
 	struct step *step = sched_add(s, STEP_SEND, peer, len, after);
@@ -91,12 +106,7 @@ int sched_send(struct sched *s, int peer, struct slice src, size_t len, int afte
 
 int sched_recv(struct sched *s, int peer, struct slice dst, size_t len, int after)
 {
-	struct step *step = sched_add(s, STEP_RECV, peer, len, after);
-
-	if (!step)
-		return -1;
-	step->dst = dst;
-	return s->nsteps - 1;
+	return sched_add_to(s, STEP_RECV, peer, dst, len, after);
 }
 
 int sched_recv_reduce(struct sched *s, int peer, struct slice dst, struct slice own, int swapped,
@@ -136,20 +146,9 @@ int sched_copy(struct sched *s, struct slice dst, struct slice src, size_t len, 
 	return s->nsteps - 1;
 }
 
-/* Appends a step that has a destination only. */
-static int sched_add_to(struct sched *s, int kind, struct slice dst, size_t len, int after)
-{
-	struct step *step = sched_add(s, kind, -1, len, after);
-
-	if (!step)
-		return -1;
-	step->dst = dst;
-	return s->nsteps - 1;
-}
-
 int sched_finish(struct sched *s, struct slice dst, size_t len, int after)
 {
-	return s->finish ? sched_add_to(s, STEP_FINISH, dst, len, after) : after;
+	return s->finish ? sched_add_to(s, STEP_FINISH, -1, dst, len, after) : after;
 }
 
 int sched_scales(const struct sched *s, struct slice src)
@@ -249,7 +248,7 @@ void sched_complete(struct sched *s)
 
 int sched_staging_copy(struct sched *s, int kind, uint32_t part, size_t off, size_t len)
 {
-	return sched_add_to(s, kind, sched_slice(part, off), len, -1);
+	return sched_add_to(s, kind, -1, sched_slice(part, off), len, -1);
 }
 
 /* Turns a slice of a phase into a slice of the outer phase. */

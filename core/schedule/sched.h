@@ -24,7 +24,7 @@ enum {
 /* The most bytes of all blocks of a buffer: no memory is longer, and every offset fits into a slice. */
 #define SCHED_BYTES_MAX (UINT64_C(1) << 60)
 
-/* In one word, because a schedule of many ranks has hundreds of thousands of steps with three slices each. */
+/* A place in a buffer, in one word: a schedule of many ranks has hundreds of thousands of steps with three slices each. */
 struct slice {
 	uint64_t buf : 2;
 	uint64_t off : 62; /* bytes */

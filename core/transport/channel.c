@@ -185,7 +185,7 @@ void channel_leave(struct context *context, int64_t timeout_ms)
 {
 	struct channel *c = traffic_of(context)->channel;
 
-	if (!c || context->plugin->backend.transport) /* which has other communicators */
+	if (!c || context->plugin->backend.transport)
 		return;
 	channel_forget(context);
 	if (!watcher_watches(c)) /* so nobody misses the messages that the wait takes in */
@@ -211,9 +211,9 @@ void channel_report_lost(struct context *context)
 	if (!c || !context->plugin->backend.transport)
 		return;
 	for (int r = 0; r < context->nranks; r++)
-		if (atomic_load(&c->lost[r]) == CHANNEL_SILENT)
+		if (channel_is_silent(c, context, r))
 			context->host.peer_lost(&context->host, (uint32_t)r,
-						c->control->failure[r]);
+						c->control->failure[channel_rank(context, r)]);
 }
 
 int channel_derive_open(struct context *context, const struct context_making *making)

@@ -56,16 +56,17 @@ void channel_forget(struct context *context);
  */
 void channel_close(struct context *context, int64_t timeout_ms);
 
-/* ---- Of a native context; most of these are in watcher.c.  Without a control channel these functions do nothing. */
+/* ---- Of a context with a control channel; most of these are in watcher.c.  Without one these functions do nothing. */
 
 /*
- * From now on the watcher notes the loss of a rank in the failure notice of the context, and control messages with this tag
- * are for the context.
+ * From now on the watcher notes the loss of a rank, in the failure notice of a native context or for channel_report_lost, and
+ * control messages with this tag are for the context.
  */
 void channel_watch(struct context *context, uint64_t tag);
 /*
  * The communicator of the context is destroyed, though events may still hold the context: forgets the context, and
- * tells the other ranks that this rank leaves if it was the last that is watched.  The caller holds no lock.
+ * tells the other ranks that this rank leaves if it was the last that is watched.  Does nothing to a context with a transport,
+ * which may have other communicators.  The caller holds no lock.
  */
 void channel_leave(struct context *context, int64_t timeout_ms);
 

@@ -5,8 +5,11 @@
 
 #include "transport/channel.h"
 
-/* The connection to a rank has ended before the rank left; and its last messages by other ways have had time to come. */
-enum { CHANNEL_LOST = 1, CHANNEL_SILENT = 2 };
+enum {
+	CHANNEL_LOST = 1, /* the connection to the rank has ended before the rank left */
+	CHANNEL_SILENT =
+		2 /* and the last messages of the rank over another transport have had time to come */
+};
 
 /*
  * The lock of `control` is held for a moment only.  It guards the endpoint and the messages for the watched contexts, which
@@ -15,15 +18,15 @@ enum { CHANNEL_LOST = 1, CHANNEL_SILENT = 2 };
 struct channel {
 	struct channel *next;
 	struct context *control; /* the endpoint's own */
-	struct context *watched; /* the native contexts: a list by next_watched */
+	struct context *watched; /* the contexts beside the channel: a list by next_watched */
 	int wake_fd;             /* of the watcher */
 	int outside;             /* a program may wait outside the library, as of outside_us */
 	int64_t outside_us;
 	uint64_t seen; /* control_count of `control` when the watcher looked for messages last */
 	int has_left;  /* this rank has told the other ranks that it leaves */
 	uint8_t *left; /* per rank: it has left */
-	_Atomic uint8_t *lost; /* per rank: CHANNEL_*, or 0 */
-	int64_t grace;         /* when lost ranks become CHANNEL_SILENT; 0: there are none */
+	_Atomic uint8_t *lost; /* per rank: CHANNEL_*, or 0: not lost */
+	int64_t grace; /* when ranks that are CHANNEL_LOST become CHANNEL_SILENT; 0: no rank is */
 };
 
 /* The rank on the channel of a rank of the context, and back; -1: it is none of the context's. */
@@ -38,6 +41,13 @@ static inline int channel_rank_of(const struct context *context, int channel)
 		if (channel_rank(context, r) == channel)
 			return r;
 	return -1;
+}
+
+/* Is there a loss of that rank of the context to be reported (channel_report_lost)? */
+static inline int channel_is_silent(const struct channel *channel, const struct context *context,
+				    int rank)
+{
+	return atomic_load(&channel->lost[channel_rank(context, rank)]) == CHANNEL_SILENT;
 }
 
 /* Messages of the channel's own (watcher.c). */

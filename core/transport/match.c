@@ -38,7 +38,7 @@ void match_free(struct match *m)
 	unordered_free(&m->unordered_unexpected);
 }
 
-/* The memory that holds a message. */
+/* Returns the bytes of memory that hold a message. */
 static uint64_t match_memory(const struct unexpected *e)
 {
 	return sizeof(*e) + e->header.len;
@@ -448,7 +448,7 @@ static int match_index_unordered(struct match *m, struct unexpected *e)
 	return e->unordered != NULL;
 }
 
-/* The memory is held from now on. */
+/* Counts the memory of a message from now on, until match_discard or match_take. */
 static void match_hold(struct match *m, const struct unexpected *e)
 {
 	m->held += match_memory(e);

@@ -109,9 +109,10 @@ struct match {
 	uint64_t unexpected_count; /* messages in the lists above */
 	uint64_t unexpected_ever,
 		unexpected_bytes; /* messages ever put into these lists, and their bytes */
-	uint64_t held, held_most; /* bytes of memory of messages that are not freed, and the most */
-	int controls;             /* complete control messages among them */
-	uint64_t control[MATCH_CONTROLS_SEEN]; /* the tags of the first of these */
+	int controls;             /* complete control messages in these lists */
+	uint64_t control[MATCH_CONTROLS_SEEN]; /* the tags of the first of these control messages */
+	uint64_t held,
+		held_most; /* bytes of memory that hold messages now, and the most that ever did */
 	/* The functions of struct traffic_client that concern messages, and their context. */
 	int (*check_unexpected)(struct context *context, uint32_t peer,
 				const coll_header_t *header);

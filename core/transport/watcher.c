@@ -52,7 +52,7 @@ static struct context *watcher_next(const struct context *context)
 	return traffic_of(context)->next_watched;
 }
 
-/* Then the watcher only notes lost ranks: some transports let no other thread than the program's call them. */
+/* Has the backend a transport?  Then the watcher only notes lost ranks: some transports let only the program's threads call them. */
 static int watcher_is_transport(const struct context *context)
 {
 	return context->plugin->backend.transport != NULL;
@@ -120,7 +120,7 @@ void channel_end(struct context *context)
 		channel_wake(traffic_of(context)->channel);
 }
 
-/* Is there a lost rank for channel_report_lost? */
+/* Has channel_report_lost a rank to report? */
 static int watcher_has_news(const struct context *context)
 {
 	const struct channel *c = traffic_of(context)->channel;
@@ -128,7 +128,7 @@ static int watcher_has_news(const struct context *context)
 
 	if (!watcher_is_transport(context))
 		return 0;
-	while (r < context->nranks && atomic_load(&c->lost[r]) != CHANNEL_SILENT)
+	while (r < context->nranks && !channel_is_silent(c, context, r))
 		r++;
 	return r < context->nranks;
 }
@@ -363,8 +363,9 @@ static void watcher_raise_all(struct channel *c)
 }
 
 /*
- * A rank that fails tells why over its transport, and its process may end before that has come.  So contexts with a transport hear
- * of a lost rank later: the next call on such a context takes the news (channel_report_lost).  Returns 1 if they still have to.
+ * A rank that fails says why over its transport, and the channel may lose the rank before this message has come.  So contexts
+ * with a transport hear of a lost rank WATCHER_GRACE_MS later: the next call on such a context takes the news
+ * (channel_report_lost).  Returns 1 while lost ranks wait for that time.
  */
 static int watcher_tell_transports(struct channel *c)
 {

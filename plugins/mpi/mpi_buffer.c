@@ -120,36 +120,36 @@ int mpi_copy_part(const struct mpi_endpoint *ep, void *to, const void *from, siz
 }
 
 /*
- * Each new block of so many bytes comes from the system page by page, which takes longer than the copies.  So the endpoint keeps
- * the memory of its largest copy, up to a limit.
+ * malloc takes a block of SPARE_LEAST bytes and more from the system anew, page by page, which takes longer than the copies.
+ * So the endpoint keeps the memory of its largest copy, up to SPARE_MOST bytes.
  */
-enum { ROOM_LEAST = 128 << 10, ROOM_MOST = 128 << 20 };
+enum { SPARE_LEAST = 128 << 10, SPARE_MOST = 128 << 20 };
 
 static uint8_t *copy_new(struct mpi_endpoint *ep, struct mpi_call *call, size_t bytes)
 {
-	uint8_t *copy = ep->room;
+	uint8_t *copy = ep->spare;
 
-	if (bytes < ROOM_LEAST || bytes > ep->room_bytes) {
+	if (bytes < SPARE_LEAST || bytes > ep->spare_bytes) {
 		call->copy_bytes = bytes;
 		return malloc(bytes);
 	}
-	call->copy_bytes = ep->room_bytes;
-	ep->room = NULL;
-	ep->room_bytes = 0;
+	call->copy_bytes = ep->spare_bytes;
+	ep->spare = NULL;
+	ep->spare_bytes = 0;
 	return copy;
 }
 
 void mpi_copy_free(struct mpi_endpoint *ep, struct mpi_call *call)
 {
-	uint8_t *spare = call->copy;
+	uint8_t *unneeded = call->copy;
 
-	if (call->copy_bytes >= ROOM_LEAST && call->copy_bytes <= ROOM_MOST &&
-	    call->copy_bytes > ep->room_bytes) {
-		spare = ep->room;
-		ep->room = call->copy;
-		ep->room_bytes = call->copy_bytes;
+	if (call->copy_bytes >= SPARE_LEAST && call->copy_bytes <= SPARE_MOST &&
+	    call->copy_bytes > ep->spare_bytes) {
+		unneeded = ep->spare;
+		ep->spare = call->copy;
+		ep->spare_bytes = call->copy_bytes;
 	}
-	free(spare);
+	free(unneeded);
 }
 
 int mpi_copy_in(struct mpi_endpoint *ep, struct mpi_call *call, const void **send, void **recv)

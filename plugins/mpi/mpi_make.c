@@ -13,14 +13,9 @@
 
 enum { MAKE_LOOK_MS = 5 /* between two looks for a failure */ };
 
-static struct mpi_making *make_of(struct bounded *call)
-{
-	return (void *)((char *)call - offsetof(struct mpi_making, call));
-}
-
 static void make_run(struct bounded *call)
 {
-	struct mpi_making *m = make_of(call);
+	struct mpi_making *m = (void *)call;
 
 	m->over = !mpi_enter();
 	if (m->over)
@@ -33,7 +28,7 @@ static void make_run(struct bounded *call)
 
 static void make_free(struct bounded *call)
 {
-	struct mpi_making *m = make_of(call);
+	struct mpi_making *m = (void *)call;
 
 	free(m->ranks);
 	free(m);
@@ -69,9 +64,9 @@ static int32_t make_look(const struct mpi_making *m, const coll_host_t *host, in
 }
 
 /* Waits for the call.  After an error its thread has it, and may stay in MPI until the process ends. */
-static int32_t make_await(struct mpi_making *m, const coll_host_t *host, int64_t deadline,
-			  coll_error_t *err)
+static int32_t make_await(struct mpi_making *m, const coll_host_t *host, coll_error_t *err)
 {
+	const int64_t deadline = clock_deadline(host->timeout_ms);
 	int32_t code = COLL_SUCCESS;
 
 	while (!code && !bounded_wait(&m->call, clock_deadline(MAKE_LOOK_MS)))
@@ -79,8 +74,7 @@ static int32_t make_await(struct mpi_making *m, const coll_host_t *host, int64_t
 	return bounded_leave(&m->call) ? COLL_SUCCESS : code;
 }
 
-int32_t mpi_make_comm(struct mpi_making *m, const coll_host_t *host, int64_t deadline,
-		      coll_error_t *err)
+int32_t mpi_make_comm(struct mpi_making *m, const coll_host_t *host, coll_error_t *err)
 {
 	struct mpi_making *apart;
 	int32_t code = COLL_SUCCESS;
@@ -89,7 +83,7 @@ int32_t mpi_make_comm(struct mpi_making *m, const coll_host_t *host, int64_t dea
 	m->comm = MPI_COMM_NULL;
 	apart = make_start(m);
 	if (apart)
-		code = make_await(apart, host, deadline, err);
+		code = make_await(apart, host, err);
 	else
 		make_run(&m->call);
 	if (code) {

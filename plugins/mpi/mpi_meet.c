@@ -264,7 +264,7 @@ static int32_t meet_make(struct mpi_endpoint *ep, int *ranks, coll_error_t *err)
 			       .ranks = ranks,
 			       .nranks = (int)ep->nranks,
 			       .tag = meet_tag(host)};
-	const int32_t code = mpi_make_comm(&m, host, clock_deadline(host->timeout_ms), err);
+	const int32_t code = mpi_make_comm(&m, host, err);
 
 	ep->comm = m.comm;
 	return code || !m.result ? code : mpi_refused(err, m.result, m.what);

@@ -184,9 +184,13 @@ int32_t mpi_meet(struct mpi_endpoint *ep, coll_error_t *err);
 
 /* -------------------------------------------------------------------- mpi_make.c -- */
 
-/* A communicator of MPI that is being made.  The caller fills the members up to `tag`, and leaves the other members zero. */
+/*
+ * A communicator of MPI that is being made.  The caller fills the members from `what` to `tag`, and leaves the other members
+ * zero.
+ */
 struct mpi_making {
-	const char *what; /* the function of MPI */
+	struct bounded call; /* first: mpi_make.c finds the rest by it */
+	const char *what;    /* the function of MPI */
 	/* Calls it, sets `comm`, and returns MPI's result. */
 	int (*make)(struct mpi_making *m);
 	MPI_Comm from;  /* of a split */
@@ -194,18 +198,17 @@ struct mpi_making {
 	int *ranks;     /* of the members in MPI_COMM_WORLD, on the heap; NULL: a split */
 	int nranks, tag;
 
-	struct bounded call;
 	MPI_Comm comm;
 	int result; /* of MPI */
 	int over;   /* 1: MPI was finalised before */
 	int left;   /* 1: a thread is still inside the function of MPI, and may use `from` */
 };
 /*
- * Makes the communicator, with MPI's errors as error codes.  Returns COLL_ERR_TIMEOUT if the other ranks have not come by the
- * deadline, and COLL_ERR_ABORTED after a failure that the core knows.  COLL_SUCCESS: m->result is MPI's answer.  Frees m->ranks.
+ * Makes the communicator, with MPI's errors as error codes.  Returns COLL_ERR_TIMEOUT if the other ranks have not come within
+ * host->timeout_ms, and COLL_ERR_ABORTED after a failure that the core knows.  COLL_SUCCESS: m->result is MPI's answer.
+ * Frees m->ranks, or a thread that stays inside MPI does.
  */
-int32_t mpi_make_comm(struct mpi_making *m, const coll_host_t *host, int64_t deadline,
-		      coll_error_t *err);
+int32_t mpi_make_comm(struct mpi_making *m, const coll_host_t *host, coll_error_t *err);
 
 /* -------------------------------------------------------------------- endpoint -- */
 
@@ -321,8 +324,8 @@ struct mpi_endpoint {
 	int keeps; /* 1: all ranks work on copies, so that requests may be kept */
 	struct mpi_keep keep[MPI_KEEPS];
 	uint64_t keep_uses; /* counts the calls that have looked for an entry */
-	uint8_t *room;      /* memory for the copy of the next large call; NULL: none */
-	size_t room_bytes;
+	uint8_t *spare;     /* memory for the copy of the next large call; NULL: none */
+	size_t spare_bytes;
 	int left;           /* 1: a thread is inside MPI_Comm_split with `comm`, perhaps for ever */
 	int stopped;        /* 1: MPI has given up the oldest, since a rank has died */
 	atomic_int aborted; /* 1: the collectives under way are given up */
@@ -405,7 +408,7 @@ struct mpi_call {
 	struct mpi_keep *keep; /* where the request and the copy stay; NULL: nowhere */
 	struct mpi_buffer send, recv;
 	uint8_t *copy; /* memory of the plugin in the place of a buffer, or of both; NULL: none */
-	size_t copy_bytes; /* 0: the memory goes back to the system, not to the endpoint */
+	size_t copy_bytes; /* of this memory; 0: the endpoint does not keep it as spare memory */
 	void *result;      /* the program's buffer for a part of the copy; NULL: none */
 	size_t result_at, result_bytes; /* that part */
 	void *arrays;

@@ -54,9 +54,10 @@ static int32_t split_broken(struct mpi_endpoint *parent, const coll_host_t *host
  * Waits for the other ranks.  A rank that has come in time may have left since, after its time limit or an abort: so a rank
  * whom the barrier lets go looks for a failure once more.
  */
-static int32_t split_await(struct mpi_endpoint *parent, const coll_host_t *host, int64_t deadline,
+static int32_t split_await(struct mpi_endpoint *parent, const coll_host_t *host,
 			   MPI_Request *request, coll_error_t *err)
 {
+	const int64_t deadline = clock_deadline(host->timeout_ms);
 	int done = 0, late, result;
 	int32_t code;
 
@@ -80,7 +81,7 @@ static int32_t split_await(struct mpi_endpoint *parent, const coll_host_t *host,
 	}
 }
 
-static int32_t split_barrier(struct mpi_endpoint *parent, const coll_host_t *host, int64_t deadline,
+static int32_t split_barrier(struct mpi_endpoint *parent, const coll_host_t *host,
 			     coll_error_t *err)
 {
 	MPI_Request request;
@@ -91,16 +92,15 @@ static int32_t split_barrier(struct mpi_endpoint *parent, const coll_host_t *hos
 	result = mpi.ibarrier(parent->comm, &request);
 	mpi_leave();
 	return result ? split_broken(parent, host, result, err)
-		      : split_await(parent, host, deadline, &request, err);
+		      : split_await(parent, host, &request, err);
 }
 
-static int32_t split_meet(struct mpi_endpoint *parent, const coll_host_t *host, int64_t deadline,
-			  coll_error_t *err)
+static int32_t split_meet(struct mpi_endpoint *parent, const coll_host_t *host, coll_error_t *err)
 {
 	int32_t code = split_look(host, err);
 
 	if (!code)
-		code = split_barrier(parent, host, deadline, err);
+		code = split_barrier(parent, host, err);
 	if (code)
 		mpi_abort(parent); /* MPI cannot take the barrier back */
 	return code;
@@ -111,11 +111,11 @@ static int split_call(struct mpi_making *m)
 	return mpi.comm_split(m->from, m->color, m->key, &m->comm);
 }
 
-/* Makes the MPI communicator of the endpoint.  MPI cannot take that back either. */
+/* Makes the MPI communicator of the endpoint.  MPI cannot take MPI_Comm_split back either. */
 static int32_t split_make(struct mpi_endpoint *parent, struct mpi_making *m,
-			  const coll_host_t *host, int64_t deadline, coll_error_t *err)
+			  const coll_host_t *host, coll_error_t *err)
 {
-	const int32_t code = mpi_make_comm(m, host, deadline, err);
+	const int32_t code = mpi_make_comm(m, host, err);
 
 	parent->left |= m->left;
 	if (code)
@@ -128,7 +128,6 @@ int32_t mpi_split(void *ep, int32_t color, int32_t key, const coll_host_t *newho
 		  coll_error_t *err)
 {
 	CANCEL_OFF;
-	const int64_t deadline = clock_deadline(newhost->timeout_ms);
 	struct mpi_endpoint *parent = ep, *made;
 	struct mpi_making m = {.what = "MPI_Comm_split", .make = split_call, .from = parent->comm};
 	int32_t code;
@@ -138,12 +137,12 @@ int32_t mpi_split(void *ep, int32_t color, int32_t key, const coll_host_t *newho
 	if (parent->serial)
 		return error_fill(err, COLL_ERR_UNSUPPORTED,
 				  "a rank has initialised MPI below MPI_THREAD_MULTIPLE");
-	code = split_meet(parent, newhost, deadline, err);
+	code = split_meet(parent, newhost, err);
 	made = color < 0 || code ? NULL : calloc(1, sizeof(*made));
 	m.color = made ? color : MPI_UNDEFINED;
 	m.key = key;
 	if (!code) /* without memory too, since the other ranks wait */
-		code = split_make(parent, &m, newhost, clock_deadline(newhost->timeout_ms), err);
+		code = split_make(parent, &m, newhost, err);
 	if (code || color < 0) {
 		free(made);
 		return code;
@@ -189,6 +188,6 @@ void mpi_split_close(struct mpi_endpoint *ep)
 		mpi_free_comm(ep);
 		mpi_leave();
 	}
-	free(ep->room);
+	free(ep->spare);
 	free(ep);
 }

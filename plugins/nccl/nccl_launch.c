@@ -409,7 +409,7 @@ static int nccl_may_repeat(const struct nccl_call *c)
 {
 	const coll_args_t *a = c->args;
 
-	return c->send == a->sendbuf && c->recv == a->recvbuf && a->kind != COLL_KIND_BARRIER &&
+	return c->send == a->sendbuf && c->recv == a->recvbuf &&
 	       (a->kind == COLL_KIND_ALLGATHER || a->kind == COLL_KIND_BROADCAST ||
 		(nccl_reduces(a->kind) && a->kind != COLL_KIND_REDUCE_SCATTERV));
 }
@@ -434,10 +434,11 @@ static void nccl_note_call(struct nccl *n, const struct nccl_call *c)
 static int nccl_is_again(const struct nccl *n, const coll_args_t *a)
 {
 	const struct nccl_again *last = &n->again;
-	const uintptr_t odd = (uintptr_t)a->sendbuf | (uintptr_t)a->recvbuf;
 
 	return a->kind == last->kind && a->count == last->count && a->dtype == last->dtype &&
-	       a->op == last->op && a->root == last->root && !(odd & (last->call.size - 1)) &&
+	       a->op == last->op && a->root == last->root &&
+	       nccl_is_aligned(&last->call, a->sendbuf) &&
+	       nccl_is_aligned(&last->call, a->recvbuf) &&
 	       n->last_stream == (a->stream ? a->stream : n->stream) && !n->last_unknown &&
 	       !n->results && !nccl_group_open();
 }

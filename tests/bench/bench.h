@@ -353,12 +353,13 @@ static inline int32_t bench_hear(struct bench_rank *r)
 struct bench_progress {
 	double ms, begin;
 	double ns; /* the distance before the last sample */
-	int attempts, neither;
+	int attempts;
+	int neither; /* samples that are of neither kind */
 	int samples[NEAR_KINDS];
 	double counted[NEAR_KINDS]; /* microseconds of these samples */
 };
 
-/* Does the row need more samples of this kind?  `time`: milliseconds that went into those it has. */
+/* Does the row need more samples of this kind?  `time`: milliseconds that the samples of this kind have taken. */
 static inline int bench_lacks(const struct bench_progress *p, int kind, double time)
 {
 	const int samples = p->samples[kind];
@@ -401,7 +402,7 @@ static inline int32_t bench_decide(const struct bench_rank *r, struct bench_prog
 	return BENCH_KIND * (1 + kind) + bench_goes_on(r, p);
 }
 
-/* Notes the last sample, of a kind. */
+/* Notes the time of the last sample, which is of this kind.  On rank 0 bench_decide has counted it. */
 static inline void bench_keep(struct bench_rank *r, struct bench_progress *p, int kind, double us)
 {
 	if (r->rank != 0)
@@ -462,8 +463,7 @@ static inline void bench_set_samples(struct bench_rank *r)
 			   getenv("BENCH_NS"));
 }
 
-/* Rank 0 prints the row, when all ranks have their times in the shared memory. */
-/* The mean of the same, after bench_median. */
+/* The mean over the samples of a kind of the longest time of any rank.  To be called after bench_median, which collects them. */
 static inline double bench_mean(const struct bench_rank *r, int kind, int samples)
 {
 	double sum = 0;
@@ -473,6 +473,7 @@ static inline double bench_mean(const struct bench_rank *r, int kind, int sample
 	return sum / samples;
 }
 
+/* Rank 0 prints the row, when all ranks have their times in the shared memory. */
 static inline void bench_print(struct bench_rank *r, const struct bench_progress *p,
 			       enum bench_op op, size_t bytes)
 {
@@ -506,7 +507,7 @@ static inline void bench_take_only(struct bench_rank *r, struct bench_progress *
 
 static inline void bench_row(struct bench_rank *r, struct bench_call *call, size_t bytes, double ms)
 {
-	struct bench_progress p = {ms, 0, 0, 0, 0, {0}, {0}};
+	struct bench_progress p = {.ms = ms};
 	double scale = call->op == BENCH_PING_PONG ? 2 : 1, us = 0;
 	int32_t answer = BENCH_GO;
 	int batch, kind;

@@ -95,7 +95,7 @@ for round in 1 2; do
 done >"$dir/made"
 printf '# reasons\nbarrier reduce|8-1K|*|tcp|near any|Because.\nreduce|*|2|tcp|far|Far.\n' >"$dir/reasons"
 awk -F'|' -v shm="tcp ucx openmpi mpich bare" -v net="tcp-sockets bare-sockets" -v over="mpich ucc" -v operations="$operations" \
-    -f "${top_srcdir:-.}/tests/bench/table.awk" "$dir/reasons" "$dir/made" >"$dir/table"
+    -f "${top_srcdir:-.}/tests/bench/sort.awk" -f "${top_srcdir:-.}/tests/bench/table.awk" "$dir/reasons" "$dir/made" >"$dir/table"
 has "the best peer and the ratios" "$dir/table" \
     '^\| reduce \| 8 \| mpich \| \*\*2.00\*\* \| 6.00 \| 1.00 \(0.67-1.33\) \| 3.00'
 has "libcoll over a peer's library beside that library" "$dir/table" \
@@ -134,7 +134,8 @@ done
 
 # Hand-made rows of two rounds.
 printf '%s\n' 'nothing|1190|nothing' 'page|1200|the page' 'nothing|8|1|0.4|0.5' 'page|8|1|0.5|0.7' 'nothing|8|2|0.2|0.3' \
-    'page|8|2|0.4|0.6' | awk -F'|' -v sizes=8 -f "${top_srcdir:-.}/tests/bench/watching.awk" >"$dir/table"
+    'page|8|2|0.4|0.6' | awk -F'|' -v sizes=8 -f "${top_srcdir:-.}/tests/bench/sort.awk" \
+    -f "${top_srcdir:-.}/tests/bench/watching.awk" >"$dir/table"
 is "what a watcher costs more" "$(tail -n 1 "$dir/table")" \
     "| the page | 0.450 (0.400 to 0.500) | 150 (125 to 175) | 250 (225 to 275) | 1200 |"
 

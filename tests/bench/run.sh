@@ -372,6 +372,6 @@ about() {
 
 about >"$work/about"
 awk -F'|' -v shm="$memory_engines" -v net="$socket_engines" -v over="openmpi mpich ucc" -v operations="$operations" -v about="$work/about" \
-    -f "$src/tests/bench/table.awk" "$src/tests/bench/reasons" "$rows" >"$results.new" &&
+    -f "$src/tests/bench/sort.awk" -f "$src/tests/bench/table.awk" "$src/tests/bench/reasons" "$rows" >"$results.new" &&
     mv "$results.new" "$results"
 cat "$results"

@@ -2,15 +2,6 @@
 # table.awk - RESULTS.md, from the lines of the file reasons and lines "ranks|operation|bytes|engine|round|us|commit|kind|samples".
 # The kind of a row's samples is near, far or any; rows of different kinds stand in different tables.
 
-function sort(list, n,    i, j, t) {
-	for (i = 2; i <= n; i++)
-		for (j = i; j > 1 && list[j] < list[j - 1]; j--) {
-			t = list[j]
-			list[j] = list[j - 1]
-			list[j - 1] = t
-		}
-}
-
 function number(x) {
 	return sprintf(x < 0.1 ? "%.3f" : x < 10 ? "%.2f" : x < 100 ? "%.1f" : "%.0f", x)
 }

@@ -2,23 +2,13 @@
 # watching.awk - the table of watching.sh: reads its lines "watcher|instructions|title", then its rows
 # "watcher|bytes|round|median|mean".
 
-# Sorts list[1..n].
-function sort(list, n, i, j, x) {
-    for (i = 2; i <= n; i++) {
-        x = list[i]
-        for (j = i - 1; j > 0 && list[j] > x; j--)
-            list[j + 1] = list[j]
-        list[j + 1] = x
-    }
-}
-
 # The value below which this part of a sorted list lies.
-function part(list, n, share, at) {
+function part(list, n, share,    at) {
     at = 1 + (n - 1) * share
     return list[int(at)] + (at - int(at)) * (list[int(at) + (at > int(at))] - list[int(at)])
 }
 
-function times(watcher, bytes, round, n, list) {
+function times(watcher, bytes,    round, n, list) {
     for (round = 1; round <= rounds; round++)
         if ((watcher, bytes, round) in median)
             list[++n] = median[watcher, bytes, round]
@@ -26,7 +16,7 @@ function times(watcher, bytes, round, n, list) {
     return n ? sprintf("%.3f (%.3f to %.3f)", part(list, n, 0.5), list[1], list[n]) : "not measured"
 }
 
-function more(watcher, bytes, values, round, n, list) {
+function more(watcher, bytes, values,    round, n, list) {
     for (round = 1; round <= rounds; round++)
         if ((watcher, bytes, round) in values && ("nothing", bytes, round) in values)
             list[++n] = 1000 * (values[watcher, bytes, round] - values["nothing", bytes, round])

@@ -160,5 +160,5 @@ done >"$work/watchers"
     echo "* Commit $(git -C "$src" rev-parse --short HEAD 2>/dev/null || echo unknown)." \
         "${BENCH_NS:+Samples count while a cache line takes $ns ns between the two processors (at $share % of the looks before the run).}"
     echo "* Command: \`WATCHING_ROUNDS=$rounds BENCH_MS=$BENCH_MS ${WATCHING_BEFORE:+WATCHING_BEFORE=DIR }make bench-watching\`."
-    awk -F'|' -v sizes="${sizes//$'\n'/ }" -f "$src/tests/bench/watching.awk" "$work/watchers" "$work/rows"
+    awk -F'|' -v sizes="${sizes//$'\n'/ }" -f "$src/tests/bench/sort.awk" -f "$src/tests/bench/watching.awk" "$work/watchers" "$work/rows"
 } | tee "${BENCH_RESULTS:-/dev/null}"

@@ -127,15 +127,15 @@ enum { SPARE_LEAST = 128 << 10, SPARE_MOST = 128 << 20 };
 
 static uint8_t *copy_new(struct mpi_endpoint *ep, struct mpi_call *call, size_t bytes)
 {
-	uint8_t *copy = ep->spare;
+	uint8_t *copy = ep->spare_copy;
 
-	if (bytes < SPARE_LEAST || bytes > ep->spare_bytes) {
+	if (bytes < SPARE_LEAST || bytes > ep->spare_copy_bytes) {
 		call->copy_bytes = bytes;
 		return malloc(bytes);
 	}
-	call->copy_bytes = ep->spare_bytes;
-	ep->spare = NULL;
-	ep->spare_bytes = 0;
+	call->copy_bytes = ep->spare_copy_bytes;
+	ep->spare_copy = NULL;
+	ep->spare_copy_bytes = 0;
 	return copy;
 }
 
@@ -144,10 +144,10 @@ void mpi_copy_free(struct mpi_endpoint *ep, struct mpi_call *call)
 	uint8_t *unneeded = call->copy;
 
 	if (call->copy_bytes >= SPARE_LEAST && call->copy_bytes <= SPARE_MOST &&
-	    call->copy_bytes > ep->spare_bytes) {
-		unneeded = ep->spare;
-		ep->spare = call->copy;
-		ep->spare_bytes = call->copy_bytes;
+	    call->copy_bytes > ep->spare_copy_bytes) {
+		unneeded = ep->spare_copy;
+		ep->spare_copy = call->copy;
+		ep->spare_copy_bytes = call->copy_bytes;
 	}
 	free(unneeded);
 }

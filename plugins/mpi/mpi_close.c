@@ -134,7 +134,7 @@ static void close_free(struct mpi_endpoint *ep)
 		next = frame->next;
 		free(frame);
 	}
-	free(ep->spare);
+	free(ep->spare_copy);
 	free(ep->peer);
 	free(ep);
 }

@@ -323,9 +323,9 @@ struct mpi_endpoint {
 	struct mpi_call *call, **call_end; /* collectives, oldest first, which MPI may have */
 	int keeps; /* 1: all ranks work on copies, so that requests may be kept */
 	struct mpi_keep keep[MPI_KEEPS];
-	uint64_t keep_uses; /* counts the calls that have looked for an entry */
-	uint8_t *spare;     /* memory for the copy of the next large call; NULL: none */
-	size_t spare_bytes;
+	uint64_t keep_uses;  /* counts the calls that have looked for an entry */
+	uint8_t *spare_copy; /* memory for the copy of the next large call; NULL: none */
+	size_t spare_copy_bytes;
 	int left;           /* 1: a thread is inside MPI_Comm_split with `comm`, perhaps for ever */
 	int stopped;        /* 1: MPI has given up the oldest, since a rank has died */
 	atomic_int aborted; /* 1: the collectives under way are given up */

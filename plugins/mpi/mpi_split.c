@@ -188,6 +188,6 @@ void mpi_split_close(struct mpi_endpoint *ep)
 		mpi_free_comm(ep);
 		mpi_leave();
 	}
-	free(ep->spare);
+	free(ep->spare_copy);
 	free(ep);
 }

@@ -8,6 +8,7 @@
 #include "comm/lane.h"
 #include "comm/lane_log.h"
 #include "comm/op.h"
+#include "comm/run.h"
 #include "device/offload.h"
 
 #include <stdio.h>
@@ -29,6 +30,7 @@ struct observed_lane {
 	uint64_t count, bytes; /* of the call; its steps have others */
 	int32_t peer;
 	int64_t time_ns; /* of the last event of all */
+	int at_once;     /* nothing that takes time has been done since time_ns */
 };
 
 /* What all events of a communicator say. */
@@ -60,6 +62,7 @@ static inline int64_t observed_time(const struct lane *lane, enum observed_when 
 
 	if (when == OBSERVED_NOW)
 		last->time_ns = clock_now_ns();
+	last->at_once = 0;
 	return last->time_ns;
 }
 
@@ -89,7 +92,14 @@ void observed_event(coll_observed_t *event, const struct lane *lane, uint32_t wh
 
 void observed_tell(const struct lane *lane, const coll_observed_t *event)
 {
-	observers_tell(lane->context->observers, &lane->seen->inside, event);
+	observers_tell(lane->context->observers, &lane->seen->inside, event, 0);
+}
+
+/* Another event makes up for this one. */
+static void observed_tell_all(const struct lane *lane, const coll_observed_t *event)
+{
+	if (LANE_OBSERVED(lane, OBSERVE_ALL))
+		observers_tell(lane->context->observers, &lane->seen->inside, event, OBSERVE_ALL);
 }
 
 /* Returns NULL: memory has run out. */
@@ -282,13 +292,16 @@ void observed_op_at_once(struct op *op)
 	if (!observed_has_call(op))
 		return;
 	event = observed_op_event(op, COLL_OBSERVED_ISSUED, COLL_SUCCESS, OBSERVED_NOW);
-	observed_tell(op->lane, event);
-	if (op->stage < PLAN_PLACED)
+	if (op->stage < PLAN_PLACED) {
+		observed_tell(op->lane, event);
 		return;
+	}
+	observed_tell_all(op->lane, event);
 	event->phase = COLL_OBSERVED_BEGIN;
 	event->algorithm = observed_algorithm(op);
 	event->issued_ns = op->begin_ns = event->time_ns;
 	observed_tell(op->lane, event);
+	observed_last(op->lane)->at_once = 1;
 }
 
 void observed_op_done(struct op *op)
@@ -346,7 +359,7 @@ void observed_native_call(struct lane *lane, const struct call *call, uint32_t s
 	coll_observed_t event;
 
 	observed_call(&event, lane, call, lane->issued, seq, observed_time(lane, OBSERVED_NOW));
-	observed_tell(lane, &event);
+	observed_tell_all(lane, &event);
 	event.algorithm = "native";
 	event.phase = COLL_OBSERVED_BEGIN;
 	event.issued_ns = event.time_ns;
@@ -387,18 +400,19 @@ void observed_native_end(struct lane *lane, uint64_t before, uint64_t last, int 
 
 /* ----------------------------------------------------------------------------- steps -- */
 
-void observed_step(const struct op *op, int i, int phase, enum observed_when when)
+static int observed_is_copy(const struct step *step)
+{
+	return step->kind >= STEP_COPY_IN;
+}
+
+/* Returns the event of the step, without its times. */
+static coll_observed_t *observed_step_event(const struct op *op, int i, int phase)
 {
 	const struct step *step = &op->sched.step[i];
-	const int copies = step->kind >= STEP_COPY_IN;
+	const int copies = observed_is_copy(step);
 	const uint32_t what = copies ? COLL_OBSERVE_COPY : COLL_OBSERVE_STEP;
-	coll_observed_t *event;
+	coll_observed_t *event = observed_of(op, 0);
 
-	/* A stream of the program copies, and nobody here sees when. */
-	if (!LANE_OBSERVED(op->lane, what) || !op->call.kind || (copies && op->offload->on_stream))
-		return;
-	event = observed_of(op, 0);
-	event->time_ns = observed_time(op->lane, when);
 	if (event->what != what || event->bytes != step->len) /* a division takes long */
 		event->count = step->len / op->sched.elem;
 	event->what = what;
@@ -411,7 +425,46 @@ void observed_step(const struct op *op, int i, int phase, enum observed_when whe
 	event->index = i;
 	event->code = COLL_SUCCESS;
 	event->issued_ns = event->begin_ns = 0;
+	return event;
+}
+
+/* A stream of the program copies, and nobody here sees when. */
+static int observed_has_step(const struct op *op, int i)
+{
+	const int copies = observed_is_copy(&op->sched.step[i]);
+
+	return LANE_OBSERVED(op->lane, copies ? COLL_OBSERVE_COPY : COLL_OBSERVE_STEP) &&
+	       op->call.kind && !(copies && op->offload->on_stream);
+}
+
+void observed_step(const struct op *op, int i, int phase)
+{
+	const int ends = phase == COLL_OBSERVED_END;
+	coll_observed_t *event;
+
+	if (!observed_has_step(op, i))
+		return;
+	event = observed_step_event(op, i, phase);
+	event->time_ns = observed_time(op->lane, OBSERVED_NOW);
+	if (ends)
+		event->begin_ns = op->run[i].begin_ns;
+	else
+		op->run[i].begin_ns = event->time_ns;
 	observed_tell(op->lane, event);
+	observed_last(op->lane)->at_once = ends;
+}
+
+void observed_short_step(const struct op *op, int i)
+{
+	const int at_once = observed_last(op->lane)->at_once;
+	coll_observed_t *event;
+
+	op->run[i].begin_ns = observed_time(op->lane, at_once ? OBSERVED_THEN : OBSERVED_NOW);
+	if (!LANE_OBSERVED(op->lane, OBSERVE_ALL) || !observed_has_step(op, i))
+		return;
+	event = observed_step_event(op, i, COLL_OBSERVED_BEGIN);
+	event->time_ns = op->run[i].begin_ns;
+	observed_tell_all(op->lane, event);
 }
 
 /* ----------------------------------------------------------------------------- waits -- */

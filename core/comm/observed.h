@@ -60,8 +60,12 @@ enum observed_when {
 };
 
 /* A step of an operation begins or ends.  A step that stages a buffer is a COPY. */
-OBSERVED_APART void observed_step(const struct op *op, int step, int phase,
-				  enum observed_when when);
+OBSERVED_APART void observed_step(const struct op *op, int step, int phase);
+/*
+ * A short step begins.  A short step after one that has ended at once begins at the time of that END, and the first one at the
+ * time of the call's BEGIN.
+ */
+OBSERVED_APART void observed_short_step(const struct op *op, int step);
 
 /* A thread of the program waits, for operation `number` unless that is 0.  *since: when it began. */
 OBSERVED_APART void observed_wait(const struct lane *lane, uint64_t number, int phase,

@@ -8,6 +8,7 @@
 
 struct run {
 	uint32_t earlier; /* number of steps that this step still waits for */
+	int64_t begin_ns; /* for observers of steps: when the step began */
 	union {
 		coll_send_t send;
 		struct recv recv;

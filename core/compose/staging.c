@@ -387,7 +387,7 @@ void staging_copy(struct op *op, int i)
 			      .src = in ? user : own,
 			      .n = step->len};
 	if (LANE_OBSERVED(op->lane, COLL_OBSERVE_COPY))
-		observed_step(op, i, COLL_OBSERVED_BEGIN, OBSERVED_NOW);
+		observed_step(op, i, COLL_OBSERVED_BEGIN);
 	copies_add(&op->lane->traffic->copies, &op->offload->way[in ? COPY_IN : COPY_OUT], copy);
 }
 

@@ -31,7 +31,7 @@ enum {
 static inline void steps_tell(const struct op *op, int i)
 {
 	if (LANE_OBSERVED(op->lane, COLL_OBSERVE_STEP))
-		observed_step(op, i, COLL_OBSERVED_BEGIN, OBSERVED_NOW);
+		observed_step(op, i, COLL_OBSERVED_BEGIN);
 }
 
 static char *steps_at(const struct op *op, struct slice slice)
@@ -68,7 +68,7 @@ static inline void steps_finish_step(struct op *op, int step)
 	op->steps_left--;
 	op->lane->steps++;
 	if (LANE_OBSERVED(op->lane, STEPS_OBSERVED))
-		observed_step(op, step, COLL_OBSERVED_END, OBSERVED_NOW);
+		observed_step(op, step, COLL_OBSERVED_END);
 	for (int e = s->step[step].edge; e >= 0; e = s->edge[e].next) {
 		int later = s->edge[e].later;
 
@@ -547,70 +547,37 @@ static void steps_start_many(struct op *op)
 	steps_run(op);
 }
 
-/* Starts step i of a schedule of few steps. */
-__attribute__((always_inline)) static inline void steps_start_one(struct op *op, int i)
-{
-	switch (op->sched.step[i].kind) {
-	case STEP_SEND: steps_send(op, i, 0); break;
-	case STEP_RECV:
-	case STEP_RECV_REDUCE: steps_recv(op, i, 0); break;
-	default: steps_local(op, i); break;
-	}
-}
-
 /*
  * Few steps start in the order in which the algorithm has appended them: a step that completes at once has released the
  * later steps when their turn comes.  steps_finish_step releases the steps that must wait, as in any schedule.
  */
-__attribute__((always_inline)) static inline void steps_start_few(struct op *op)
-{
-	const int n = op->sched.nsteps;
-
-	for (int i = 0; i < n; i++) {
-		op->started = i + 1;
-		if (!op->run[i].earlier)
-			steps_start_one(op, i);
-	}
-}
-
-/*
- * Tells of the BEGIN of each step without a new look at the clock where possible: the first step has the time of the call's
- * BEGIN, and a step after one that has ended at once has the time of that END.
- */
-OBSERVED_APART static void steps_start_few_observed(struct op *op)
-{
-	enum observed_when when =
-		LANE_OBSERVED(op->lane, COLL_OBSERVE_CALL) ? OBSERVED_THEN : OBSERVED_NOW;
-	const int n = op->sched.nsteps;
-
-	for (int i = 0; i < n; i++) {
-		const int left = op->steps_left;
-
-		op->started = i + 1;
-		if (op->run[i].earlier)
-			continue;
-		observed_step(op, i, COLL_OBSERVED_BEGIN, when);
-		steps_start_one(op, i);
-		when = op->steps_left < left ? OBSERVED_THEN : OBSERVED_NOW;
-	}
-}
-
 void steps_start(struct op *op)
 {
 	const struct sched *s = &op->sched;
-	const int n = s->nsteps;
+	const int n = s->nsteps, observed = LANE_OBSERVED(op->lane, COLL_OBSERVE_STEP);
 
 	op->tag = op->collective ? tag_collective(op->lane, op->seq, 0)
 				 : tag_user(op->lane, op->call.args.tag);
 	op->steps_left = n;
 	for (int i = 0; s->nedges && i < n; i++) /* the last run has counted down */
 		op->run[i].earlier = s->step[i].earlier;
-	if (!op->few)
+	if (!op->few) {
 		steps_start_many(op);
-	else if (LANE_OBSERVED(op->lane, COLL_OBSERVE_STEP))
-		steps_start_few_observed(op);
-	else
-		steps_start_few(op);
+		return;
+	}
+	for (int i = 0; i < n; i++) {
+		op->started = i + 1;
+		if (op->run[i].earlier)
+			continue;
+		if (observed)
+			observed_short_step(op, i);
+		switch (s->step[i].kind) {
+		case STEP_SEND: steps_send(op, i, 0); break;
+		case STEP_RECV:
+		case STEP_RECV_REDUCE: steps_recv(op, i, 0); break;
+		default: steps_local(op, i); break;
+		}
+	}
 }
 
 /* ------------------------------------------------------------------ cancelling -- */

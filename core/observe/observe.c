@@ -177,6 +177,8 @@ static struct observer *observer_open(const struct plugin *plugin, const struct 
 
 static void observe_add(struct observers *observers, struct observer *observer)
 {
+	if (!(observer->table->flags & COLL_OBSERVER_TERSE))
+		observer->wants |= OBSERVE_ALL;
 	observers->item[observers->count++] = observer;
 	observers->wanted |= observer->wants;
 }
@@ -277,16 +279,18 @@ __attribute__((noinline)) static void observer_tell_safely(const struct observer
 }
 
 void observers_tell(const struct observers *observers, _Atomic uint32_t *inside,
-		    const coll_observed_t *event)
+		    const coll_observed_t *event, uint32_t more)
 {
-	const int before = errno;
+	const uint32_t bits = event->what | more;
+	int *const error = &errno; /* the address costs a call */
+	const int before = *error;
 
 	if (observers->forks != observe_forks)
 		return;
 	for (uint32_t i = 0; i < observers->count; i++) {
 		const struct observer *observer = observers->item[i];
 
-		if (!(observer->wants & event->what))
+		if ((observer->wants & bits) != bits)
 			continue;
 		atomic_store_explicit(inside, i + 1, memory_order_relaxed);
 		if (observer->table->flags & COLL_OBSERVER_UNCANCELLED)
@@ -295,5 +299,5 @@ void observers_tell(const struct observers *observers, _Atomic uint32_t *inside,
 			observer_tell_safely(observer, event);
 		atomic_store_explicit(inside, 0, memory_order_relaxed);
 	}
-	errno = before;
+	*error = before;
 }

@@ -169,8 +169,8 @@ typedef struct coll_observed {
 	/*
 	 * --- END of CALL, MESSAGE and WAIT: time_ns of ISSUED and BEGIN of the same call, message or wait; 0: there was
 	 * none, or its time is unknown.  Of the fields of a call, its END may have `number` and `code` only, so `kind` 0: if
-	 * memory has run out, or the call came when the backend had 16384 others in its hands.  BEGIN of CALL, of ABI 1.1:
-	 * issued_ns.
+	 * memory has run out, or the call came when the backend had 16384 others in its hands.  Of ABI 1.1: BEGIN of CALL has
+	 * issued_ns, and END of STEP and of COPY begin_ns.
 	 */
 	int64_t issued_ns, begin_ns;
 } coll_observed_t;
@@ -216,7 +216,13 @@ enum {
 	 * event() calls no function at which pthread_cancel ends a thread (pthreads(7)), so the core does not turn
 	 * cancellation off around event(): that saves some 5 ns an event.
 	 */
-	COLL_OBSERVER_UNCANCELLED = 1
+	COLL_OBSERVER_UNCANCELLED = 1,
+	/*
+	 * The core leaves out events that a later one makes up for: ISSUED of a CALL that begins at once, since its BEGIN
+	 * has issued_ns, and BEGIN of a step of a call of few short ones, since its END has begin_ns.  Such a call of two steps
+	 * then has four events instead of seven.  A short step that does not end leaves no event.
+	 */
+	COLL_OBSERVER_TERSE = 2
 };
 
 typedef struct coll_observer {

@@ -111,11 +111,13 @@ static uint64_t ring_read(const struct timeline *timeline, uint64_t place,
 	const struct timeline_slot *slot = &ring_at(timeline, place)->slot;
 	const struct timeline_details *details = &ring_at(timeline, place + 1)->details;
 	const int waits = slot->what == COLL_OBSERVE_WAIT;
+	const int ends_step = slot->what == COLL_OBSERVE_STEP && slot->phase == COLL_OBSERVED_END;
 
 	*record = (struct timeline_record){.time_ns = slot->time_ns,
 					   .comm = slot->comm,
 					   .number = slot->number,
-					   .collective = slot->collective,
+					   .collective = ends_step ? 0 : slot->collective,
+					   .begin_ns = ends_step ? (int64_t)slot->collective : 0,
 					   .bytes = waits ? 0 : slot->bytes,
 					   .thread = waits ? slot->bytes : 0,
 					   .peer = slot->peer,
@@ -221,7 +223,9 @@ static void event_fill(struct timeline_slot *slot, const coll_observed_t *event,
 	slot->time_ns = event->time_ns;
 	slot->comm = event->comm;
 	slot->number = event->number;
-	slot->collective = event->collective;
+	slot->collective = event->what == COLL_OBSERVE_STEP && event->phase == COLL_OBSERVED_END
+				   ? (uint64_t)event->begin_ns
+				   : event->collective;
 	slot->bytes = event->what == COLL_OBSERVE_WAIT ? (uint64_t)(uintptr_t)pthread_self()
 						       : event->bytes;
 	slot->peer = event->peer;
@@ -647,5 +651,5 @@ COLL_OBSERVER_EXPORT const coll_observer_t coll_observer_v1 = {
 	.open = timeline_open,
 	.event = timeline_event,
 	.close = timeline_close,
-	.flags = COLL_OBSERVER_UNCANCELLED,
+	.flags = COLL_OBSERVER_UNCANCELLED | COLL_OBSERVER_TERSE,
 };

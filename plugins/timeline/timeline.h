@@ -43,8 +43,9 @@ struct timeline_more {
 struct timeline_slot {
 	_Atomic uint64_t turn; /* its place + 1 once it is filled in; else less */
 	int64_t time_ns;
-	uint64_t comm, number, collective;
-	uint64_t bytes; /* of a WAIT: the thread that waits */
+	uint64_t comm, number;
+	uint64_t collective; /* of END of a STEP: begin_ns */
+	uint64_t bytes;      /* of a WAIT: the thread that waits */
 	int32_t peer, index;
 	int16_t kind;
 	uint8_t what, phase, lane, step,
@@ -70,6 +71,7 @@ union timeline_place {
 struct timeline_record {
 	int64_t time_ns;
 	int64_t issued_ns; /* of a call: of its BEGIN, and of its END if it had no BEGIN */
+	int64_t begin_ns;  /* of END of a STEP */
 	uint64_t comm, number, collective, count, bytes, stream;
 	uint64_t thread; /* of a WAIT: the thread that waits */
 	struct timeline_more *more;
@@ -102,8 +104,9 @@ struct row_open {
 	uint8_t what;    /* COLL_OBSERVE_*; 0: free */
 	uint8_t lane_of; /* coll_observed_t.lane */
 	int32_t group, lane;
-	int64_t issued_ns; /* of a call */
-	int16_t kind;      /* of a call: COLL_KIND_* */
+	int64_t issued_ns;   /* of a call */
+	uint64_t collective; /* of a call */
+	int16_t kind;        /* of a call: COLL_KIND_* */
 };
 
 /* A communicator whose events are in the file. */
@@ -150,6 +153,8 @@ struct rows {
 
 /* The kind of the call that the thread waits for; 0: it is not known. */
 int16_t rows_awaited(struct rows *rows, const struct timeline_record *wait);
+/* The number of the call of the step among the collectives; 0: it is none, or it is not known. */
+uint64_t rows_collective(struct rows *rows, const struct timeline_record *step);
 /* Is the call of this step or copy still under way? */
 int rows_has_call(struct rows *rows, const struct row_open *open);
 /* Takes note of a call that ends. */
@@ -165,9 +170,12 @@ int rows_thread(const struct rows *rows, const struct row_open *open);
 struct row_open *rows_find(struct rows *rows, const struct timeline_record *record);
 /* Returns a new thing without a row, or NULL: memory ran out, or too many are open.  rows_find has found no such thing. */
 struct row_open *rows_begin(struct rows *rows, const struct timeline_record *record);
-/* Gives the thing a row.  Returns 0, or -1 if there is none.  *is_new: the row has no name in the file yet. */
+/*
+ * Gives the thing, which begins at begin_ns, a row where nothing is later if there is one.  Returns 0, or -1 if there is no row.
+ * *is_new: the row has no name in the file yet.
+ */
 int rows_place(struct rows *rows, struct row_open *open, enum row_class what, uint64_t of,
-	       int *is_new);
+	       int64_t begin_ns, int *is_new);
 int32_t rows_tid(const struct rows *rows, const struct row_open *open);
 /* Returns the time, or that of the last event on the row if threads have told of the two in the other order. */
 int64_t rows_time(struct rows *rows, const struct row_open *open, int64_t time_ns);

@@ -42,6 +42,7 @@ static struct row_open rows_key(const struct timeline_record *record)
 				 .lane_of = record->lane,
 				 .kind = record->kind,
 				 .issued_ns = record->issued_ns,
+				 .collective = record->collective,
 				 .comm = record->comm,
 				 .number = record->what == COLL_OBSERVE_WAIT ? 0 : record->number,
 				 .index = rows_index(record),
@@ -84,6 +85,13 @@ int16_t rows_awaited(struct rows *rows, const struct timeline_record *wait)
 	const struct row_open *open = rows_call(rows, wait->comm, wait->lane, wait->number);
 
 	return open ? open->kind : 0;
+}
+
+uint64_t rows_collective(struct rows *rows, const struct timeline_record *step)
+{
+	const struct row_open *open = rows_call(rows, step->comm, step->lane, step->number);
+
+	return open ? open->collective : 0;
 }
 
 int rows_has_call(struct rows *rows, const struct row_open *open)
@@ -192,20 +200,28 @@ static int rows_group(struct rows *rows, enum row_class what, uint64_t of)
 	return rows->groups++;
 }
 
-static int rows_free_lane(const struct row_group *group)
+/* The END of a step that has no BEGIN may come after the END of a step that began later. */
+static int rows_free_lane(const struct row_group *group, int64_t begin_ns)
 {
-	for (int word = 0; word < ROW_LANES / WORD; word++)
-		if (~group->busy[word])
-			return word * WORD + __builtin_ctzll(~group->busy[word]);
-	return ROW_NONE;
+	int later = ROW_NONE;
+
+	for (int i = 0; i < ROW_LANES; i++) {
+		if (group->busy[i / WORD] >> i % WORD & 1)
+			continue;
+		if (group->last[i] <= begin_ns)
+			return i;
+		if (later == ROW_NONE)
+			later = i;
+	}
+	return later;
 }
 
 int rows_place(struct rows *rows, struct row_open *open, enum row_class what, uint64_t of,
-	       int *is_new)
+	       int64_t begin_ns, int *is_new)
 {
 	const int number = rows_group(rows, what, of);
 	struct row_group *group = number == ROW_NONE ? NULL : &rows->group[number];
-	const int lane = group ? rows_free_lane(group) : ROW_NONE;
+	const int lane = group ? rows_free_lane(group, begin_ns) : ROW_NONE;
 
 	if (lane == ROW_NONE)
 		return -1;

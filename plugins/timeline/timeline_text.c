@@ -424,7 +424,7 @@ static int text_place(struct timeline *t, const struct timeline_record *record,
 			of = record->stream;
 		}
 	}
-	if (rows_place(&t->rows, open, what, of, &is_new))
+	if (rows_place(&t->rows, open, what, of, record->time_ns, &is_new))
 		return -1;
 	if (is_new)
 		text_row(t, open);
@@ -461,13 +461,20 @@ static void text_end(struct timeline *t, const struct timeline_record *record,
 }
 
 /*
- * Nothing is open for this END.  A call that ended in its queue has no BEGIN, so this function writes both.  The BEGIN of
- * anything else was lost, so this function writes nothing.
+ * Nothing is open for this END.  A call that ended in its queue has no BEGIN, and neither has a short step, so this function
+ * writes both.  The BEGIN of anything else was lost, so this function writes nothing.
  */
 static void text_end_alone(struct timeline *t, const struct timeline_record *record)
 {
-	struct row_open *open = record->issued_ns ? text_begin(t, record) : NULL;
+	struct timeline_record begin = *record;
+	struct row_open *open = NULL;
 
+	if (record->begin_ns) {
+		begin.time_ns = record->begin_ns;
+		begin.collective = rows_collective(&t->rows, record);
+	}
+	if (record->begin_ns || record->issued_ns)
+		open = text_begin(t, &begin);
 	if (open)
 		text_end(t, record, open);
 }

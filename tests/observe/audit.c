@@ -2,7 +2,9 @@
 /* audit.c - reads the files of the observer audit: see audit.h. */
 #include "audit.h"
 
-static const char *const audit_names[] = {"audit", "audit2"};
+enum { AUDIT_NAMES = 3 };
+
+static const char *const audit_names[AUDIT_NAMES] = {"audit", "audit2", "terse"};
 
 static void audit_path(char path[128], const char *observer, int rank)
 {
@@ -11,12 +13,14 @@ static void audit_path(char path[128], const char *observer, int rank)
 
 void audit_begin(const char *names)
 {
+	static const char *const variables[] = {"COLL_AUDIT_FILE", "COLL_AUDIT2_FILE",
+						"COLL_TERSE_FILE"};
 	char pattern[128];
 
-	snprintf(pattern, sizeof(pattern), "%s/audit.%%r", dir);
-	setenv("COLL_AUDIT_FILE", pattern, 1);
-	snprintf(pattern, sizeof(pattern), "%s/audit2.%%r", dir);
-	setenv("COLL_AUDIT2_FILE", pattern, 1);
+	for (int i = 0; i < AUDIT_NAMES; i++) {
+		snprintf(pattern, sizeof(pattern), "%s/%s.%%r", dir, audit_names[i]);
+		setenv(variables[i], pattern, 1);
+	}
 	setenv("COLL_OBSERVERS", names, 1);
 }
 
@@ -76,7 +80,7 @@ void audit_forget(int nranks)
 	char path[128];
 
 	for (int r = 0; r < nranks; r++)
-		for (int i = 0; i < 2; i++) {
+		for (int i = 0; i < AUDIT_NAMES; i++) {
 			audit_path(path, audit_names[i], r);
 			unlink(path);
 		}

@@ -7,7 +7,7 @@
 
 #include <malloc.h>
 
-enum { EVENTS_COUNT = 1000, EVENTS_GROUP = 5, EVENTS_REPEATS = 3 };
+enum { EVENTS_COUNT = 1000, EVENTS_GROUP = 5, EVENTS_REPEATS = 3, EVENTS_SHORT = 50 };
 
 static int64_t events_sum(int nranks)
 {
@@ -211,6 +211,46 @@ static void events_narrowed(void)
 	audit_forget(2);
 }
 
+static void events_short(struct rank *r)
+{
+	int32_t x = 1;
+
+	events_all(r);
+	for (int i = 0; i < EVENTS_SHORT; i++) {
+		rank_did(r, coll_allreduce(&x, &x, 1, COLL_INT32, COLL_MAX, r->comm, NULL),
+			 "allreduce");
+		rank_did(r, coll_sync(r->comm), "sync");
+	}
+}
+
+/* The terse observer gets fewer events than the observer beside it, and learns the same from them. */
+static void events_terse(void)
+{
+	const struct ranks_job job = {
+		.backend = "tcp", .nranks = 2, .processes = 1, .fn = events_short};
+	int bad = 0;
+
+	audit_begin("audit,terse");
+	ranks_ok(&job, "a terse observer");
+	audit_ok("audit", 2, "the observer beside the terse one");
+	audit_ok("terse", 2, "the terse observer");
+	for (int r = 0; r < 2; r++) {
+		const long steps = audit_count("audit", r, "step_end");
+
+		bad += audit_count("audit", r, "step_begin") != steps ||
+		       audit_count("terse", r, "step_end") != steps ||
+		       audit_count("terse", r, "step_begin") > steps - 2 * EVENTS_SHORT ||
+		       audit_count("terse", r, "call_issued") >
+			       audit_count("audit", r, "call_issued") - EVENTS_SHORT + 1 ||
+		       audit_count("terse", r, "call_begin") !=
+			       audit_count("audit", r, "call_begin") ||
+		       audit_count("terse", r, "call_end") != audit_count("audit", r, "call_end");
+	}
+	ok(!bad, "it gets each BEGIN and END but those of short steps, and no ISSUED of calls that "
+		 "begin at once");
+	audit_forget(2);
+}
+
 /* The backend both sums by itself, and declines products, which are composed. */
 static void events_declined(struct rank *r)
 {
@@ -251,6 +291,7 @@ int main(void)
 	events_by_thread();
 	events_two();
 	events_narrowed();
+	events_terse();
 	events_of_both();
 	plugin_dir_end();
 	return done_testing();

@@ -18,6 +18,11 @@ enum { AUDIT_COMMS = 256, AUDIT_CALLS = 1 << 14, AUDIT_WHATS = 7, AUDIT_PHASES =
 #ifndef AUDIT_NAME
 #define AUDIT_NAME "audit"
 #endif
+#ifndef AUDIT_FLAGS
+#define AUDIT_FLAGS 0
+#endif
+
+enum { AUDIT_TERSE = (AUDIT_FLAGS & COLL_OBSERVER_TERSE) != 0 };
 
 /* A call or message that has no END yet. */
 struct audit_call {
@@ -146,7 +151,7 @@ static void audit_issued(struct audit *a, const coll_observed_t *e)
 						  .issued_ns = e->time_ns};
 	if (!strcmp(a->host->kind_name(e->kind), "?"))
 		audit_fault(a, e, "a kind without a name");
-	if (e->algorithm)
+	if (e->algorithm && e->phase == COLL_OBSERVED_ISSUED)
 		audit_fault(a, e, "an algorithm before the BEGIN");
 }
 
@@ -172,6 +177,10 @@ static void audit_call_event(struct audit *a, const coll_observed_t *e)
 {
 	struct audit_call *call = audit_find(a, e, e->what);
 
+	if (AUDIT_TERSE && !call && e->phase == COLL_OBSERVED_BEGIN && e->issued_ns == e->time_ns) {
+		audit_issued(a, e);
+		call = audit_find(a, e, e->what);
+	}
 	if (e->phase == COLL_OBSERVED_ISSUED) {
 		audit_issued(a, e);
 	} else if (!call) {
@@ -194,7 +203,14 @@ static void audit_step_event(struct audit *a, const coll_observed_t *e)
 
 	if (!call || (of == COLL_OBSERVE_CALL && !call->begun))
 		audit_fault(a, e, "a step outside its call");
-	else if ((call->steps += e->phase == COLL_OBSERVED_BEGIN ? 1 : -1) < 0)
+	else if (e->phase == COLL_OBSERVED_BEGIN)
+		call->steps++;
+	else if (of == COLL_OBSERVE_CALL &&
+		 (e->begin_ns < call->begin_ns || e->begin_ns > e->time_ns))
+		audit_fault(a, e, "a step that does not end after its begin");
+	else if (call->steps > 0)
+		call->steps--;
+	else if (!AUDIT_TERSE)
 		audit_fault(a, e, "a step ends that has not begun");
 	a->staged += e->what == COLL_OBSERVE_COPY && e->phase == COLL_OBSERVED_END;
 }
@@ -335,4 +351,5 @@ COLL_OBSERVER_EXPORT const coll_observer_t coll_observer_v1 = {
 	.open = audit_open,
 	.event = audit_event,
 	.close = audit_close,
+	.flags = AUDIT_FLAGS,
 };

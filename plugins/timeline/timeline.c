@@ -633,7 +633,8 @@ static const coll_option_t timeline_options[] = {
 	{.key = "steps",
 	 .fallback = "yes",
 	 .unit = "",
-	 .help = "the steps of each call, too: most of what the timeline costs a short call",
+	 .help = "the steps of each call, too, short ones when they have ended: most of what the "
+		 "timeline costs a short call",
 	 .type = COLL_OPTION_BOOL},
 };
 

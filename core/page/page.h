@@ -152,7 +152,12 @@ struct page_head {
 	uint32_t version, head_bytes, slot_bytes, slots;
 	uint64_t job; /* context_job */
 	int32_t rank, nranks;
-	int32_t pid, spare;
+	int32_t pid;
+	/*
+	 * 1: the memory of the page keeps a lock (F_OFD_SETLK) on its file.  The lock is free once the process and its forked
+	 * children have ended, which a reader in another namespace of process ids sees too.
+	 */
+	int32_t locked;
 	uint64_t start;      /* of the process: field 22 of /proc/PID/stat */
 	uint64_t namespace_; /* of process ids: the inode of /proc/self/ns/pid */
 	int64_t made_us;     /* by the clock of the records, CLOCK_MONOTONIC_COARSE */

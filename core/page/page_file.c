@@ -204,6 +204,7 @@ static int page_map_file(struct page *page, int fd)
 	if (map == MAP_FAILED)
 		return error_set(COLL_ERR_SYSTEM, "%s", strerror(errno));
 	page->map = map;
+	page_head(page)->locked = page_process_lock(fd) == 0;
 	page->inode = st.st_ino;
 	page->device = st.st_dev;
 	return COLL_SUCCESS;

@@ -112,7 +112,22 @@ int page_process_is_stopped(int pid)
 	       page_state_is_stopped(state);
 }
 
-enum page_life page_process_look(const struct page_head *head, char *state)
+int page_process_lock(int fd)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+	return fcntl(fd, F_OFD_SETLK, &lock);
+}
+
+/* Has each process that had the memory of the page ended?  0 also if the page was not locked. */
+static int process_has_let_go(int fd, const struct page_head *head)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+	return head->locked && !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type == F_UNLCK;
+}
+
+enum page_life page_process_look(int fd, const struct page_head *head, char *state)
 {
 	char boot[40];
 	uint64_t own, namespace_, start;
@@ -123,7 +138,7 @@ enum page_life page_process_look(const struct page_head *head, char *state)
 	if (head->boot[0] && boot[0] && strcmp(head->boot, boot) != 0)
 		return PAGE_GONE;
 	if (!own || head->namespace_ != namespace_ || head->pid <= 0)
-		return PAGE_UNKNOWN;
+		return process_has_let_go(fd, head) ? PAGE_GONE : PAGE_UNKNOWN;
 	if (kill(head->pid, 0) && errno == ESRCH)
 		return PAGE_GONE;
 	if (process_look(head->pid, state, &threads, &start))
@@ -134,22 +149,53 @@ enum page_life page_process_look(const struct page_head *head, char *state)
 	return start == head->start && *state != 'Z' && *state != 'X' ? PAGE_LIVES : PAGE_GONE;
 }
 
-/* The process number in the file's name is not in use here.  The head tells whether the page was made here. */
-static void process_clean_one(int directory, const char *name)
+/* Returns the open page, and its head; or -1. */
+static int process_open_page(int directory, const char *name, struct page_head *head)
 {
 	const int fd = page_directory_file(directory, name, O_RDONLY);
+
+	if (fd < 0)
+		return -1;
+	if (pread(fd, head, sizeof(*head), 0) == (ssize_t)sizeof(*head) &&
+	    memcmp(head->magic, PAGE_MAGIC, sizeof(head->magic)) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/*
+ * Is the process that the page names in use?  A number that is in use here may be that of a process in another container, which
+ * has ended.
+ */
+static int process_is_in_use(int directory, const char *name, pid_t pid)
+{
 	struct page_head head;
+	int fd, gone;
+
+	if (kill(pid, 0) && errno == ESRCH)
+		return 0;
+	fd = process_open_page(directory, name, &head);
+	if (fd < 0)
+		return 1;
+	gone = process_has_let_go(fd, &head);
+	close(fd);
+	return !gone;
+}
+
+/* The process of the page is not in use.  The head tells whether the page was made here. */
+static void process_clean_one(int directory, const char *name)
+{
+	struct page_head head;
+	const int fd = process_open_page(directory, name, &head);
+	enum page_life life;
 	char state;
-	ssize_t n;
 
 	if (fd < 0)
 		return;
-	n = pread(fd, &head, sizeof(head), 0);
-	close(fd);
-	if (n != (ssize_t)sizeof(head) || memcmp(head.magic, PAGE_MAGIC, sizeof(head.magic)) != 0)
-		return;
 	head.boot[sizeof(head.boot) - 1] = '\0';
-	if (page_process_look(&head, &state) == PAGE_GONE)
+	life = page_process_look(fd, &head, &state);
+	close(fd);
+	if (life == PAGE_GONE)
 		(void)unlinkat(directory, name, 0);
 }
 
@@ -177,8 +223,8 @@ static void process_add_job(struct process_jobs *jobs, uint64_t job)
 }
 
 /*
- * Looks at the names of pages.  dead 0: notes the jobs of the pages whose process number is in use; dead 1: removes each other
- * page whose job was not noted.
+ * Looks at the names of pages.  dead 0: notes the jobs of the pages whose process is in use; dead 1: removes each other page
+ * whose job was not noted.
  */
 static void process_clean_names(DIR *files, int directory, struct process_jobs *jobs, int dead)
 {
@@ -188,7 +234,7 @@ static void process_clean_names(DIR *files, int directory, struct process_jobs *
 	for (int n = 0; n < CLEAN_NAMES && (entry = readdir(files)); n++) {
 		if (page_name_read(entry->d_name, &page))
 			continue;
-		if (dead != (kill((pid_t)page.pid, 0) && errno == ESRCH))
+		if (dead == process_is_in_use(directory, entry->d_name, (pid_t)page.pid))
 			continue;
 		if (!dead)
 			process_add_job(jobs, page.job);

@@ -17,8 +17,11 @@ enum page_life {
 	PAGE_UNKNOWN /* the process is in another container, whose process ids say nothing here */
 };
 
-/* state: becomes the letter of /proc/PID/stat, or '?'. */
-enum page_life page_process_look(const struct page_head *head, char *state);
+/* fd: of the page.  state: becomes the letter of /proc/PID/stat, or '?'. */
+enum page_life page_process_look(int fd, const struct page_head *head, char *state);
+
+/* Locks the file of the page until the memory that it maps is unmapped: see page_head.locked.  Returns 0, or -1. */
+int page_process_lock(int fd);
 
 /* Does the letter say that the process is stopped, by a signal or a debugger? */
 static inline int page_state_is_stopped(char state)

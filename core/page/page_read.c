@@ -193,7 +193,7 @@ struct page_view *page_view_read(int fd)
 			free(comm);
 	}
 	view->now_us = clock_tick_us();
-	view->life = page_process_look(&view->head, &view->state);
+	view->life = page_process_look(fd, &view->head, &view->state);
 	return view;
 }
 

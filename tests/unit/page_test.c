@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* page_test.c - the page of a rank: who writes it, who reads it, what is left of it, and what may be wrong with its directory. */
+#include "../lib/namespaces.h"
 #include "../lib/tap.h"
 #include "page/page_directory.h"
 #include "page/page_file.h"
@@ -9,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -364,6 +366,86 @@ static void test_cleaned(void)
 	}
 }
 
+/* Runs in another namespace of process ids: writes its process number there, or 0 without a page, and lives on. */
+static void live_elsewhere(int out)
+{
+	const int pid = page_take(&of) ? (int)getpid() : 0;
+
+	(void)!write(out, &pid, sizeof(pid));
+	for (;;)
+		pause();
+}
+
+/* Returns the process that has a page in another namespace of process ids, or -1.  *number: its number there. */
+static pid_t start_elsewhere(int *number)
+{
+	int told[2], process[2];
+	pid_t child, elsewhere = -1;
+
+	if (pipe(told) || pipe(process))
+		bail_out("no pipe");
+	child = fork();
+	if (!child) {
+		elsewhere = namespaces_enter(CLONE_NEWPID) ? -1 : fork();
+		if (!elsewhere)
+			live_elsewhere(told[1]);
+		(void)!write(process[1], &elsewhere, sizeof(elsewhere));
+		_exit(0);
+	}
+	close(told[1]);
+	close(process[1]);
+	(void)!read(process[0], &elsewhere, sizeof(elsewhere));
+	waitpid(child, NULL, 0);
+	if (elsewhere > 0 && read(told[0], number, sizeof(*number)) != sizeof(*number))
+		*number = 0;
+	close(told[0]);
+	close(process[0]);
+	return elsewhere;
+}
+
+/* Reads the page until its process has this life, at most 10 s. */
+static int comes_to(enum page_life life)
+{
+	struct page_list list;
+	int same = 0;
+
+	for (int i = 0; i < 1000 && !same; i++) {
+		if (i)
+			usleep(10000);
+		same = read_all(&list) == 1 && only(&list)->life == life;
+		page_list_free(&list);
+	}
+	return same;
+}
+
+/* A process number of another namespace is in use here, by another process: the lock tells. */
+static void test_elsewhere(void)
+{
+	const struct page_of other = {.job = JOB + 1, .rank = 5, .nranks = 9, .is_first = 1};
+	int number = 0;
+	const pid_t elsewhere = start_elsewhere(&number);
+	struct page *page;
+	char name[128];
+
+	if (elsewhere < 0) {
+		skip(5, "no namespace of process ids can be made here");
+		return;
+	}
+	ok(number == 1, "a rank in another namespace of process ids has a page");
+	ok(comes_to(PAGE_UNKNOWN), "a reader does not know whether the rank is stopped");
+	page_name_write(&(struct page_name){JOB, of.rank, 1}, name);
+	page = page_take(&other);
+	ok(page && access(in_coll(name), F_OK) == 0, "another job leaves the page");
+	if (page)
+		page_drop(page);
+	kill(elsewhere, SIGKILL);
+	ok(comes_to(PAGE_GONE), "a reader knows that the rank is gone once it is killed");
+	page = page_take(&other);
+	ok(page && access(in_coll(name), F_OK) != 0, "and the next job removes the page");
+	if (page)
+		page_drop(page);
+}
+
 static void test_exit(void)
 {
 	int status;
@@ -518,6 +600,7 @@ int main(void)
 	test_killed();
 	test_no_main_thread();
 	test_cleaned();
+	test_elsewhere();
 	test_exit();
 	test_bad();
 	test_cut();

@@ -126,6 +126,8 @@ enum context_deriving { CONTEXT_SPLITS = 1, CONTEXT_SHRINKS = 2 };
 struct context_waits {
 	int64_t poll_us, yield_us; /* the options: so long a wait polls, and then yields */
 	int64_t polls_us; /* how long a wait polls now: poll_us, or less on a processor that ranks share */
+	/* Another program keeps the processor: waits sleep instead of yielding, until then, and for so long. */
+	int64_t crowded_until_us, crowded_for_us;
 	int64_t rested_us,
 		rested_at_us;       /* idle_us with the waits right before it, and when it ended */
 	int wake_fd;                /* an eventfd, written to end the sleeps of all threads */

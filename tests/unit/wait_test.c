@@ -110,15 +110,51 @@ static void test_callers(void)
 
 static _Atomic int64_t
 	yield_us; /* another thread runs so long at each yield; 0: none, or a real one */
+static _Atomic int yields;
 
 /* In place of the C library's. */
 int sched_yield(void)
 {
 	int64_t begin = clock_now_us(), us = atomic_load(&yield_us);
 
+	atomic_fetch_add(&yields, 1);
 	while (clock_now_us() - begin < us)
 		;
 	return us ? 0 : (int)syscall(SYS_sched_yield);
+}
+
+/* Waits for so long, and returns how often the wait has yielded. */
+static int yields_in(struct context *context, int64_t wait_us)
+{
+	const int before = atomic_load(&yields);
+
+	context_wait(context, never, NULL, wait_us);
+	return atomic_load(&yields) - before;
+}
+
+/* A wait beside a program that computes sleeps instead of yielding, and looks again after a while. */
+static void test_crowded_processor(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	struct context_waits *waits = &rig->context->waits;
+	int64_t begin = clock_now_ms();
+	int often;
+
+	waits->poll_us = waits->polls_us = 0;
+	waits->yield_us = FAR_US;
+	atomic_store(&yield_us, 4000);
+	is_int(yields_in(rig->context, SHORT_US / 4), 1,
+	       "a yield of a tick: a thread computes there, so the wait sleeps after it");
+	is_int((int)waits->crowded_for_us, 50000, "and will not yield for 50 ms");
+	is_int(yields_in(rig->context, SHORT_US), 1, "one more yield finds that it still computes");
+	is_int((int)waits->crowded_for_us, 100000, "and the next one comes later");
+	atomic_store(&yield_us, 1);
+	do
+		often = yields_in(rig->context, SHORT_US);
+	while (often <= 1 && clock_now_ms() - begin < LATE_MS);
+	ok(often > 1, "yields that end at once: the processor is free, and waits yield again");
+	atomic_store(&yield_us, 0);
+	rig_free(rig);
 }
 
 /* Ends a wait with this polling time, if each yield takes `us` microseconds?  On a busy machine not each wait does. */
@@ -456,6 +492,7 @@ int main(void)
 	test_progress_thread();
 	test_callers();
 	test_shared_processor();
+	test_crowded_processor();
 	test_contexts();
 	test_flush();
 	test_own_message();

@@ -83,11 +83,19 @@ static void wait_until_due(const struct context *context, struct wait_set *set)
 		set->longest_us = left;
 }
 
+/* The context has no descriptor that ends a sleep. */
+static int wait_is_blind(const struct context *context)
+{
+	const coll_transport_t *t = context->plugin->backend.transport;
+
+	return !context->ep || !t || !t->wait_fd;
+}
+
 /* Adds the descriptor of a context to the set.  Returns 0 if the context has work, so that nobody may sleep. */
 static int wait_arm(struct context *context, struct wait_set *set)
 {
 	const coll_transport_t *t = context->plugin->backend.transport;
-	int blind = !context->ep || !t || !t->wait_fd;
+	const int blind = wait_is_blind(context);
 
 	if (blind && (context->busy || context->resting) &&
 	    context->plugin->backend.flags & COLL_BACKEND_POLL)
@@ -250,7 +258,8 @@ static void wait_yield(struct waiting *w)
 	if (w->lost)
 		return;
 	context->waits.polls_us = wait_adapt(context, now - begin);
-	wait_note_crowd(&context->waits, now - begin, now);
+	if (!wait_is_blind(context))
+		wait_note_crowd(&context->waits, now - begin, now);
 }
 
 /*

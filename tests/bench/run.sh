@@ -15,6 +15,8 @@
 #                                             in the table of near and in that of far processors; any: one table of all
 #                                             samples; else the most frequent times below 80 ns and from there on
 #   BENCH_PATIENCE=1000                       milliseconds that a row waits for both kinds of samples at most
+#   BENCH_NEIGHBOURS=2                        so many other programs spin meanwhile: one table of all samples, and the time of a
+#                                             round is their mean, since few calls pay for the turns of the other programs
 #   BENCH_LIMIT=20                            seconds after which a program is ended; one more for each rank
 #   OPENMPI_DIR=DIR MPICH_DIR=DIR UCC_DIR=DIR make bench
 #                                             peers that are installed there, not the system's; UCC's UCX: the same
@@ -52,8 +54,9 @@ commit=$(git -C "$src" rev-parse --short HEAD 2>/dev/null || echo unknown)
 limit=${BENCH_LIMIT:-20}
 export BENCH_MS=${BENCH_MS:-50} BENCH_PATIENCE=${BENCH_PATIENCE:-1000}
 
+neighbours=()
 work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+trap 'kill "${neighbours[@]}" 2>/dev/null; rm -rf "$work"' EXIT
 export BENCH_SHARED=$work/shared BENCH_GLOO=$work/gloo-store BENCH_UCC=$work/ucc-file
 declare -A absent slow
 
@@ -61,6 +64,11 @@ say() {
     echo "$*" >&2
 }
 
+if [ "${BENCH_NEIGHBOURS:-0}" -gt 0 ]; then
+    column=6 BENCH_NS=any # of bench.h's rows: the mean
+else
+    column=4              # the median
+fi
 case ${BENCH_NS:-any} in
 any | *[0-9]-[0-9]*,[0-9]*-[0-9]*) ;;
 *)
@@ -261,10 +269,10 @@ measure() {
     for size in "${list[@]}"; do
         case $size in [a-z]*) operation=$size && continue ;; esac
         awk -v op="$operation" -v size="$size" -v reason="$reason" -v kinds="$kinds neither" \
-            -v row="$1|$operation|$size|$4|$3" -v commit="$commit" '
+            -v row="$1|$operation|$size|$4|$3" -v commit="$commit" -v column="$column" '
             $1 == op && $2 == "none" { none = 1 }
             $1 == op && $2 == size && $3 == "begun" { begun = 1 }
-            $1 == op && $2 == size && NF == 6 { us[$3] = $5 ? $4 : "no sample"; samples[$3] = $5 }
+            $1 == op && $2 == size && NF == 6 { us[$3] = $5 ? $column : "no sample"; samples[$3] = $5 }
             END {
                 lacking = none ? "none" : begun || reason !~ /^longer/ ? reason : "not reached"
                 n = split(kinds, kind, " ")
@@ -308,6 +316,10 @@ for operation in $wanted; do
         sed -i "/^$ranks|$operation|/d" "$rows"
     done
 done
+for ((i = 0; i < ${BENCH_NEIGHBOURS:-0}; i++)); do
+    sh -c 'while :; do :; done' &
+    neighbours+=($!)
+done
 begin=$SECONDS over=
 for round in $(seq "$rounds"); do
     for ranks in ${BENCH_RANKS:-2}; do
@@ -326,6 +338,8 @@ for round in $(seq "$rounds"); do
     done
 done
 
+[ -z "${neighbours[*]}" ] || kill "${neighbours[@]}"
+neighbours=()
 [ -z "$over" ] || say "BENCH_MINUTES=$BENCH_MINUTES were over before $over; what follows is not measured"
 
 # ------------------------------------------------------------------ results --
@@ -361,13 +375,15 @@ about() {
         [ -z "${absent[$engine]:-}" ] || echo "* $engine is not there: ${absent[$engine]}."
     done
     [ -z "${BENCH_NS:-}" ] || about_distances
+    [ "${BENCH_NEIGHBOURS:-0}" -eq 0 ] ||
+        echo "* Beside $BENCH_NEIGHBOURS programs that spin.  The time of a round is the mean of its samples."
     [ "${BENCH_FRESH:-1}" = 0 ] || echo "* Each call has a new input: a rank writes to each cache line of it before."
     [ -z "$over" ] ||
         echo "* The time (BENCH_MINUTES) was over before $over; what follows it was not measured."
     echo "* Command: \`BENCH_RANKS=\"${BENCH_RANKS:-2}\" BENCH_OPS=\"$wanted\" BENCH_SIZES=\"$sizes\"" \
         "${BENCH_ENGINES:+BENCH_ENGINES=\"$BENCH_ENGINES\" }BENCH_ROUNDS=$rounds BENCH_MS=$BENCH_MS BENCH_LIMIT=$limit" \
         "BENCH_PATIENCE=$BENCH_PATIENCE BENCH_NS=${BENCH_NS:-any}${BENCH_FRESH:+ BENCH_FRESH=$BENCH_FRESH}" \
-        "${BENCH_NATIVE:+BENCH_NATIVE=$BENCH_NATIVE }${BENCH_MINUTES:+BENCH_MINUTES=$BENCH_MINUTES }${OPENMPI_DIR:+OPENMPI_DIR=DIR }${MPICH_DIR:+MPICH_DIR=DIR }${UCC_DIR:+UCC_DIR=DIR }make bench\`."
+        "${BENCH_NATIVE:+BENCH_NATIVE=$BENCH_NATIVE }${BENCH_NEIGHBOURS:+BENCH_NEIGHBOURS=$BENCH_NEIGHBOURS }${BENCH_MINUTES:+BENCH_MINUTES=$BENCH_MINUTES }${OPENMPI_DIR:+OPENMPI_DIR=DIR }${MPICH_DIR:+MPICH_DIR=DIR }${UCC_DIR:+UCC_DIR=DIR }make bench\`."
 }
 
 about >"$work/about"

@@ -305,6 +305,15 @@ void page_list_sort(struct page_list *list)
 		qsort(list->view, (size_t)list->count, sizeof(*list->view), list_compare);
 }
 
+struct page_view *page_list_find(const struct page_list *list, const struct page_view *like)
+{
+	struct page_view **found = list->count ? bsearch(&like, list->view, (size_t)list->count,
+							 sizeof(*list->view), list_compare)
+					       : NULL;
+
+	return found ? *found : NULL;
+}
+
 int page_list_read(struct page_list *list)
 {
 	int code = COLL_SUCCESS;

@@ -53,6 +53,8 @@ void page_list_free(struct page_list *list);
 /* Adds a view, which the list owns then, at the end.  COLL_ERR_NO_MEMORY with error_text(). */
 int page_list_add(struct page_list *list, struct page_view *view);
 void page_list_sort(struct page_list *list);
+/* Returns the page of the same job, rank and process in the sorted list, or NULL. */
+struct page_view *page_list_find(const struct page_list *list, const struct page_view *like);
 /* Removes the file of a page whose process is gone. */
 void page_view_remove(const struct page_view *view);
 

@@ -75,54 +75,82 @@ static int job_is_same_comm(const struct page_comm *a, const struct page_comm *b
 	return a->lane == b->lane && a->nranks == b->nranks && strcmp(a->id, b->id) == 0;
 }
 
-/* Calls fn for each view that the ranks of the job have of the communicator. */
-static void job_each_same(struct job *job, const struct page_comm *comm,
-			  void (*fn)(struct job_rank *rank, struct job_comm *c, void *user),
-			  void *user)
-{
-	for (int r = 0; r < job->ranks; r++)
-		for (int i = 0; i < job->rank[r].comms; i++)
-			if (job_is_same_comm(job->rank[r].comm[i].comm, comm))
-				fn(&job->rank[r], &job->rank[r].comm[i], user);
-}
-
-struct job_bounds {
-	uint64_t least, most;
+/* What a rank does on a communicator, among those of all ranks. */
+struct job_view {
+	struct job_rank *rank;
+	struct job_comm *c;
 };
 
-static void job_widen(struct job_rank *rank, struct job_comm *c, void *user)
+/* By communicator, and then by the collectives that the rank has called. */
+static int job_compare_views(const void *a, const void *b)
 {
-	struct job_bounds *bounds = user;
+	const struct job_view *left = a, *right = b;
+	const struct page_comm *l = left->c->comm, *r = right->c->comm;
+	const int by_id = strcmp(l->id, r->id);
 
-	(void)rank;
-	if (c->collectives < bounds->least)
-		bounds->least = c->collectives;
-	if (c->collectives > bounds->most)
-		bounds->most = c->collectives;
+	if (by_id)
+		return by_id;
+	if (l->nranks != r->nranks)
+		return l->nranks < r->nranks ? -1 : 1;
+	if (l->lane != r->lane)
+		return l->lane < r->lane ? -1 : 1;
+	if (left->c->collectives != right->c->collectives)
+		return left->c->collectives < right->c->collectives ? -1 : 1;
+	return left->rank < right->rank ? -1 : left->rank > right->rank;
 }
 
-/* A rank that has called fewer collectives, for a rank that waits and does not know for whom. */
-static void job_add_late(struct job_rank *rank, struct job_comm *c, void *user)
+/* The ranks that have called fewer collectives, for a rank that waits and does not know for whom. */
+static void job_add_late(struct job_comm *c, const struct job_view *view, int late)
 {
-	struct job_comm *waits = user;
-
-	if (c->collectives >= waits->collectives)
+	if ((!c->comm->waiting && !c->polls) || c->awaits)
 		return;
-	if (waits->awaits < PAGE_AWAITED)
-		waits->awaited[waits->awaits] = rank->view->head.rank;
-	waits->awaits++;
+	c->awaits = late;
+	for (int i = 0; i < late && i < PAGE_AWAITED; i++)
+		c->awaited[i] = view[i].rank->view->head.rank;
 }
 
-static void job_compare(struct job *job, struct job_rank *rank, struct job_comm *c)
+/* Compares the n views of one communicator, sorted by collectives. */
+static void job_compare_same(const struct job_view *view, int n)
 {
-	struct job_bounds bounds = {UINT64_MAX, 0};
+	const uint64_t least = view[0].c->collectives, most = view[n - 1].c->collectives;
+	int late = 0;
 
-	job_each_same(job, c->comm, job_widen, &bounds);
-	c->most = bounds.most;
-	c->behind = c->collectives == bounds.least && bounds.least < bounds.most;
-	rank->behind |= c->behind;
-	if ((c->comm->waiting || c->polls) && !c->awaits)
-		job_each_same(job, c->comm, job_add_late, c);
+	for (int i = 0; i < n; i++) {
+		struct job_comm *c = view[i].c;
+
+		if (view[late].c->collectives < c->collectives)
+			late = i;
+		c->most = most;
+		c->behind = c->collectives == least && least < most;
+		view[i].rank->behind |= c->behind;
+		job_add_late(c, view, late);
+	}
+}
+
+/* Returns 0, or -1: memory has run out. */
+static int job_compare(struct job *job)
+{
+	struct job_view *view;
+	int n = 0, end;
+
+	for (int r = 0; r < job->ranks; r++)
+		n += job->rank[r].comms;
+	view = calloc((size_t)n + 1, sizeof(*view));
+	if (!view)
+		return -1;
+	n = 0;
+	for (int r = 0; r < job->ranks; r++)
+		for (int i = 0; i < job->rank[r].comms; i++)
+			view[n++] = (struct job_view){&job->rank[r], &job->rank[r].comm[i]};
+	qsort(view, (size_t)n, sizeof(*view), job_compare_views);
+	for (int i = 0; i < n; i = end) {
+		end = i + 1;
+		while (end < n && job_is_same_comm(view[end].c->comm, view[i].c->comm))
+			end++;
+		job_compare_same(view + i, end - i);
+	}
+	free(view);
+	return 0;
 }
 
 /* ----------------------------------------------------------------------------- a rank -- */
@@ -215,32 +243,21 @@ static void job_rate(struct job_rank *rank, const struct page_view *before)
 	rank->bytes_per_s = bytes / s;
 }
 
-static const struct page_view *jobs_earlier(const struct jobs *before, const struct page_view *now)
-{
-	for (int i = 0; before && i < before->pages.count; i++) {
-		const struct page_head *head = &before->pages.view[i]->head;
-
-		if (head->job == now->head.job && head->rank == now->head.rank &&
-		    head->pid == now->head.pid)
-			return before->pages.view[i];
-	}
-	return NULL;
-}
-
 /* --------------------------------------------------------------------------- all jobs -- */
 
-static void job_fill(struct job *job, const struct jobs *before)
+/* Returns 0, or -1: memory has run out. */
+static int job_fill(struct job *job, const struct jobs *before)
 {
 	for (int r = 0; r < job->ranks; r++) {
 		struct job_rank *rank = &job->rank[r];
-		const struct page_view *earlier = jobs_earlier(before, rank->view);
+		const struct page_view *earlier =
+			before ? page_list_find(&before->pages, rank->view) : NULL;
 
 		job->lives |= rank->view->life != PAGE_GONE;
 		if (earlier)
 			job_rate(rank, earlier);
-		for (int i = 0; i < rank->comms; i++)
-			job_compare(job, rank, &rank->comm[i]);
 	}
+	return job_compare(job);
 }
 
 /* The pages of the first `count` jobs are sorted by job. */
@@ -267,16 +284,19 @@ static int jobs_group(struct jobs *jobs)
 int jobs_read(const char *command, struct source *source, struct jobs *jobs,
 	      const struct jobs *before)
 {
+	int lacks_memory;
+
 	*jobs = (struct jobs){0};
 	if (source_read(command, source, &jobs->pages, &jobs->fetch))
 		return 1;
-	if (jobs_group(jobs)) {
+	lacks_memory = jobs_group(jobs);
+	for (int i = 0; !lacks_memory && i < jobs->count; i++)
+		lacks_memory = job_fill(&jobs->job[i], before);
+	if (lacks_memory) {
 		fprintf(stderr, "coll %s: no memory for the jobs\n", command);
 		jobs_free(jobs);
 		return 1;
 	}
-	for (int i = 0; i < jobs->count; i++)
-		job_fill(&jobs->job[i], before);
 	if (jobs->pages.bad && !before)
 		fprintf(stderr,
 			"coll %s: passes over %d file%s that %s no page of this version: %s\n",

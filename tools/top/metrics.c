@@ -201,18 +201,20 @@ struct metrics {
 };
 
 /*
- * Is another page of the same rank to be taken?  A rank whose process has ended may have a second process, and a reader refuses a
+ * Is another page of the same rank, which stands beside it, to be taken?  A rank whose process has ended may have a second process, and a reader refuses a
  * text with two values of a metric.
  */
 static int metrics_passes_over(const struct job *job, int rank)
 {
 	const struct page_view *own = job->rank[rank].view;
+	int first = rank;
 
-	for (int r = 0; r < job->ranks; r++) {
-		const struct page_view *other = job->rank[r].view;
-		const int lives = (other->life != PAGE_GONE) - (own->life != PAGE_GONE);
+	while (first > 0 && job->rank[first - 1].view->head.rank == own->head.rank)
+		first--;
+	for (int r = first; r < job->ranks && job->rank[r].view->head.rank == own->head.rank; r++) {
+		const int lives = (job->rank[r].view->life != PAGE_GONE) - (own->life != PAGE_GONE);
 
-		if (other->head.rank == own->head.rank && (lives > 0 || (!lives && r < rank)))
+		if (lives > 0 || (!lives && r < rank))
 			return 1;
 	}
 	return 0;

@@ -214,6 +214,30 @@ static size_t call_log_name(const struct lane *lane, const struct record *op, ui
 				op->started_us && !op->ended_us ? ";" : " ago;");
 }
 
+static int call_log_is_done(const struct lane *lane)
+{
+	const struct record *op;
+
+	for (uint64_t n = call_log_before(lane) + 1; (op = call_log_record(lane, n)); n++)
+		if (!op->ended_us)
+			return 0;
+	return 1;
+}
+
+/* The call that finds a failure may return it, before it becomes an operation: then no lane has an operation to name. */
+static void call_log_warn_alone(struct lane *lane)
+{
+	struct rank_name name;
+
+	for (int i = 0; i < LANES; i++)
+		if (lane->comm->lane[i] && !call_log_is_done(lane->comm->lane[i]))
+			return;
+	lane_log(
+		lane, COLL_LOG_WARN,
+		"%s: the communicator has failed, and all its operations are done; the failure: %s",
+		comm_own_name(lane, &name), comm_failure(lane));
+}
+
 static void call_log_warn(struct lane *lane, int loud)
 {
 	const int64_t now = clock_now_us();
@@ -230,6 +254,8 @@ static void call_log_warn(struct lane *lane, int loud)
 			done = n;
 		} else if (undone++ < LOG_NAMED)
 			at += call_log_name(lane, op, n, now, text + at, sizeof(text) - at);
+	if (!undone && loud && lane->index == LANE_FIRST)
+		call_log_warn_alone(lane);
 	if (!undone)
 		return;
 	if (undone > LOG_NAMED)

@@ -202,7 +202,7 @@ for backend in $backends; do
 
     views "$backend-wrong"
     view "top shows both calls" top "^[* ] +1 .* failed .*($both)"
-    view "the log too" log "watch warn: rank [012]: .*number 6, .*; the failure: .*($both)"
+    view "the log too" log "watch warn: rank [012]: .*(number 6, .*|all its operations are done); the failure: .*($both)"
     view "coll explain too" explain 'rank.* called (broadcast|allreduce) .* as collective number 6, but rank.* called (broadcast|allreduce)'
     view "and the report" report "^  rank [012](, [12])* after [0-9.]+ s: .*($both)"
 done
@@ -238,7 +238,7 @@ view "coll explain says so" explain '^ranks 0-2 were lost: the process had ended
 view "the timeline lacks the call of rank 1" report ', begun by 2 of 3 ranks, not by rank 1$'
 views simulated-wrong
 view "top shows both calls" top "^[* ] +1 .* failed .*($both)"
-view "the log too" log "watch warn: rank [012]: .*number 6, .*; the failure: .*($both)"
+view "the log too" log "watch warn: rank [012]: .*(number 6, .*|all its operations are done); the failure: .*($both)"
 view "coll explain too" explain 'rank.* called (broadcast|allreduce) .* as collective number 6, but rank.* called (broadcast|allreduce)'
 view "and the report" report "^  rank [012](, [12])* after [0-9.]+ s: .*($both)"
 cd / || exit 1

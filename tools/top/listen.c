@@ -210,21 +210,16 @@ static void server_accept(struct server *server)
 	}
 }
 
-/* Drops the clients whose time is over.  Returns the milliseconds until the next deadline; -1: there is none. */
-static int64_t server_deadline(struct server *server)
+/* Returns the milliseconds until the next deadline, 0 if it is over; -1: there is none. */
+static int64_t server_deadline(const struct server *server)
 {
 	const int64_t now = tool_now_ms();
 	int64_t next = server->pause_ms > now ? server->pause_ms : INT64_MAX;
 
-	for (int i = 0; i < LISTEN_CLIENTS; i++) {
-		struct client *client = &server->client[i];
-
-		if (client->fd >= 0 && client->deadline_ms <= now)
-			client_drop(client);
-		if (client->fd >= 0 && client->deadline_ms < next)
-			next = client->deadline_ms;
-	}
-	return next == INT64_MAX ? -1 : next - now;
+	for (int i = 0; i < LISTEN_CLIENTS; i++)
+		if (server->client[i].fd >= 0 && server->client[i].deadline_ms < next)
+			next = server->client[i].deadline_ms;
+	return next == INT64_MAX ? -1 : next > now ? next - now : 0;
 }
 
 /* Waits once.  Returns 1 if the program is to end. */
@@ -233,6 +228,7 @@ static int server_step(struct server *server)
 	const int64_t wait_ms = server_deadline(server);
 	struct pollfd fds[LISTEN_CLIENTS + 1];
 	const int accepts = server_find_free(server) && server->pause_ms <= tool_now_ms();
+	int64_t now;
 
 	for (int i = 0; i < LISTEN_CLIENTS; i++)
 		fds[i] = (struct pollfd){
@@ -241,9 +237,14 @@ static int server_step(struct server *server)
 	fds[LISTEN_CLIENTS] = (struct pollfd){.fd = accepts ? server->fd : -1, .events = POLLIN};
 	if (screen_poll(fds, LISTEN_CLIENTS + 1, wait_ms))
 		return 1;
-	for (int i = 0; i < LISTEN_CLIENTS; i++)
+	/* An answer may take seconds.  Each client first takes its turn with what it has sent meanwhile; a turn sets new deadlines. */
+	now = tool_now_ms();
+	for (int i = 0; i < LISTEN_CLIENTS; i++) {
 		if (fds[i].revents)
 			client_advance(&server->client[i], server);
+		if (server->client[i].fd >= 0 && server->client[i].deadline_ms <= now)
+			client_drop(&server->client[i]);
+	}
 	if (fds[LISTEN_CLIENTS].revents)
 		server_accept(server);
 	return 0;

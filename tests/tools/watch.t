@@ -131,6 +131,7 @@ is "coll dump writes the files of all ranks" "$? $(ls "$dir/dump" | wc -l)" "0 3
 has "with the host of each" "$(ls "$dir"/dump/*-rank-2-*)" '^# job .* host node-a '
 on b "$coll" metrics --job "$at" >"$dir/out" 2>"$dir/err"
 is "coll metrics prints those of all ranks" "$? $(grep -c '^coll_calls_total{.*kind="allreduce"' "$dir/out")" "0 3"
+is "and that both hosts have answered" "$(grep -c '^coll_host_up{.*host="node-[ab]".*} 1$' "$dir/out")" 2
 
 # ------------------------------------------------------------------------------- keys
 
@@ -170,6 +171,8 @@ has "beside the ranks of the others" "$dir/out" '^ +0 node-a .* waits '
 on a "$coll" dump --job "$at" "$dir/none" >"$dir/out" 2>"$dir/err"
 is "its ranks are missing in a dump" "$? $(ls "$dir/none" | grep -c '^coll-.*txt')" "1 2"
 has "which says so" "$dir/err" '^coll dump: node-b, rank 1: .*nobody answers'
+on a "$coll" metrics --job "$at" >"$dir/out" 2>"$dir/err"
+has "and coll metrics has a metric for it" "$dir/out" '^coll_host_up{.*host="node-b",first_rank="1"} 0$'
 kill -CONT "$pid_b"
 looks "until it goes on" '^\* +1 node-b .* outside ' a --job "$at"
 

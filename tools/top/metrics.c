@@ -334,8 +334,26 @@ static void metrics_print_all(const struct metrics *m, const struct metric *metr
 	}
 }
 
+/* Of a job that is looked at over its hosts. */
+static void metrics_print_hosts(const struct metrics *m, const struct fetch *fetch)
+{
+	char host[METRICS_TEXT];
+
+	fprintf(m->out,
+		"# HELP coll_host_up 1 if the host of the job has told of its ranks, or 0.\n"
+		"# TYPE coll_host_up gauge\n");
+	for (int h = 0; h < fetch->nhosts; h++) {
+		metrics_quote(fetch->host[h].name, host);
+		fprintf(m->out,
+			"coll_host_up{job=\"%016" PRIx64 "\",host=\"%s\",first_rank=\"%d\"} %d\n",
+			fetch->job, host, fetch->host[h].rank, !fetch->host[h].code);
+	}
+}
+
 static void metrics_print(const struct metrics *m)
 {
+	if (m->jobs->fetch.nhosts)
+		metrics_print_hosts(m, &m->jobs->fetch);
 	metrics_print_all(m, metrics_of_comm, METRICS(metrics_of_comm), metrics_print_comm);
 	metrics_print_all(m, metrics_of_counts, METRICS(metrics_of_counts), metrics_print_counts);
 	metrics_print_all(m, metrics_of_kind, METRICS(metrics_of_kind), metrics_print_kinds);

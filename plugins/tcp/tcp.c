@@ -159,6 +159,8 @@ static int32_t tcp_prepare(const coll_host_t *host, struct tcp **t, struct liste
 	struct tcp_record own;
 	int32_t code = tcp_new(host, t, err);
 
+	if (!code)
+		code = tcp_far_read(*t, err);
 	memset(&own, 0, sizeof(own));
 	if (!code && !records)
 		code = error_fill(err, COLL_ERR_NO_MEMORY, "out of memory for %u addresses",
@@ -252,6 +254,12 @@ static const coll_option_t tcp_options[] = {
 	 .help = "most shared memory that a process makes; further ranks use local sockets",
 	 .max = (int64_t)1 << 40,
 	 .type = COLL_OPTION_BYTES},
+	{.key = "non_temporal",
+	 .fallback = "auto",
+	 .unit = "auto|yes|no",
+	 .help = "write long messages to shared memory past the caches; auto: where the processors "
+		 "are far from each other",
+	 .type = COLL_OPTION_STRING},
 	{.key = "user_timeout",
 	 .fallback = "0",
 	 .unit = "seconds",

@@ -7,7 +7,7 @@
  * tcp_send.c and tcp_io.c move messages, with tcp_copy.c; tcp_close.c sends the last bytes.  tcp_security.c reads the
  * option tcp.security, tcp_record.c protects the streams with tcp_cipher.c.  tcp_paths.c serves the option tcp.multipath.
  * tcp_ring.c and tcp_ring_offer.c carry the
- * stream between ranks of one host in shared memory.
+ * stream between ranks of one host in shared memory; tcp_far.c chooses the stores by which they write there.
  * In the stream a message is its 32-byte coll_header_t followed by the payload.  Between two messages an AF_UNIX
  * socket may carry a frame of tcp_ring_offer.c, a coll_header_t with the length TCP_FRAME.
  */
@@ -41,9 +41,11 @@
 #define TCP_RING_SHORT ((size_t)1024) /* payload of a message that is written to a ring at once */
 /* Payload from which on a message stays in the ring until its receive is posted. */
 #define TCP_RING_BLOCKED ((size_t)4 << 10)
-#define TCP_PAST         ((size_t)4 << 20) /* payload from which on copies go past the caches */
-#define TCP_FRAME        UINT64_MAX        /* length of no message */
-#define TCP_UNIX_BUFFER  (4 << 20) /* SO_SNDBUF of AF_UNIX sockets; the kernel may clip it */
+#define TCP_PAST         ((size_t)4 << 20) /* payload from which on a reader's copies go past the caches */
+/* Payload from which on a writer's copies to the ring of a far processor do. */
+#define TCP_PAST_FAR    ((size_t)4 << 10)
+#define TCP_FRAME       UINT64_MAX /* length of no message */
+#define TCP_UNIX_BUFFER (4 << 20)  /* SO_SNDBUF of AF_UNIX sockets; the kernel may clip it */
 
 enum {
 	TCP_DIRECT =
@@ -117,6 +119,7 @@ struct tcp_conn {
 	int has_sent;           /* a message of the peer has come */
 	int offered;            /* 1: this rank has tried to make `in` */
 	int offering, offer_fd; /* 1: the descriptor of `in` must still be sent */
+	int far;                /* tcp_far_note */
 
 	/* The message that is being received, or the beginning of its header. */
 	int receiving;
@@ -126,6 +129,9 @@ struct tcp_conn {
 	uint32_t header_got; /* bytes of an incomplete header */
 	uint8_t header[sizeof(coll_header_t)];
 };
+
+/* The option non_temporal. */
+enum tcp_past { TCP_PAST_AUTO, TCP_PAST_NEVER, TCP_PAST_ALWAYS };
 
 struct tcp {
 	const coll_host_t *host;
@@ -142,6 +148,10 @@ struct tcp {
 	int aes;                    /* all ranks' processors have AES-256-GCM */
 	struct listeners paths;     /* tcp_paths_keep */
 	uint64_t ring_size;         /* of one direction; 0: no rings */
+	int turns;                  /* ranks of this host share processors */
+	int64_t clock_ns;           /* what a read of the clock takes */
+	enum tcp_past past;         /* the option non_temporal */
+	int learns;                 /* this rank measures how far its writers are */
 	uint64_t ring_memory;       /* most bytes of the rings that this process makes */
 	uint32_t rings;             /* connections with in_on */
 	uint32_t *ring_peers;       /* their ranks, in any order */
@@ -332,10 +342,14 @@ size_t tcp_ring_write(struct tcp *t, struct tcp_conn *conn, const struct msghdr 
  * tcp_start.
  */
 int32_t tcp_ring_send(struct tcp *t, struct tcp_conn *conn, coll_send_t *send, coll_error_t *err);
-/* Handles at most TCP_RING_PIECE bytes; returns 1 if more may be there. */
+/* Handles a piece, about TCP_RING_PIECE bytes; returns 1 if more may be there. */
 int tcp_ring_pull(struct tcp *t, struct tcp_conn *conn);
 /* Handles the bytes of all rings, each ring with its share of the budget. */
 void tcp_ring_pull_all(struct tcp *t);
+/* Reads the option non_temporal; after tcp_ring_init. */
+int32_t tcp_far_read(struct tcp *t, coll_error_t *err);
+/* Tells the writer of conn->in this reader's position, measures that, and tells the writer by which stores to write. */
+void tcp_far_tell(struct tcp *t, struct tcp_conn *conn);
 /* Called at the end of progress(): takes messages that have been blocked too long. */
 void tcp_ring_patience(struct tcp *t);
 /* Reads the bytes that woke this rank from the socket, and notes the end of the socket. */

@@ -5,16 +5,16 @@
 #include <string.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
-#endif
 
-#ifdef __SSE2__
-/* Copies the whole lines among n bytes and returns their bytes.  `to` is aligned for such stores. */
+enum { TCP_LINE = 64 };
+
+/* Copies the whole lines among n bytes and returns their bytes.  `to` is the beginning of a line. */
 static size_t tcp_copy_lines(uint8_t *to, const uint8_t *from, size_t n)
 {
-	enum { WORDS = 4 };
+	enum { WORDS = TCP_LINE / sizeof(__m128i) };
 	size_t done = 0;
 
-	for (; n - done >= WORDS * sizeof(__m128i); done += WORDS * sizeof(__m128i)) {
+	for (; n - done >= TCP_LINE; done += TCP_LINE) {
 		const __m128i *in = (const __m128i *)(const void *)(from + done);
 		__m128i *out = (__m128i *)(void *)(to + done), word[WORDS];
 
@@ -30,7 +30,7 @@ static size_t tcp_copy_lines(uint8_t *to, const uint8_t *from, size_t n)
 
 void tcp_copy_past(uint8_t *to, const uint8_t *from, size_t n)
 {
-	const size_t first = tcp_min(n, -(uintptr_t)to % sizeof(__m128i));
+	const size_t first = tcp_min(n, -(uintptr_t)to % TCP_LINE);
 	size_t done;
 
 	memcpy(to, from, first);

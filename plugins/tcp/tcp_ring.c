@@ -30,7 +30,7 @@ static void tcp_prefetch_write(const void *at)
 static int tcp_ring_look(struct tcp *t, struct tcp_conn *conn)
 {
 	struct tcp_ring *ring = &conn->out;
-	uint64_t taken = atomic_load_explicit(&ring->control->taken, memory_order_acquire);
+	const uint64_t taken = atomic_load_explicit(&ring->control->taken, memory_order_acquire);
 
 	if (taken - ring->seen > ring->own - ring->seen) {
 		tcp_break(t, conn, TCP_BAD_POSITION);
@@ -50,10 +50,28 @@ static inline void tcp_ring_publish(struct tcp *t, struct tcp_conn *conn)
 		tcp_ring_wake(t, conn);
 }
 
-/* Copies one piece of memory.  Publishes each TCP_RING_PIECE bytes, so that the reader runs beside the writer. */
+/*
+ * Returns the bytes of the next piece, which begins at the place `at` of a ring.  It ends with a line, since the reader may fetch
+ * that line before the writer goes on.
+ */
+static inline size_t tcp_ring_piece(uint64_t at)
+{
+	return TCP_RING_PIECE + TCP_RING_LINE - (size_t)(at % TCP_RING_LINE);
+}
+
+/* Do long messages go past the caches? */
+static int tcp_ring_writes_past(const struct tcp *t, const struct tcp_ring *ring)
+{
+	if (t->past != TCP_PAST_AUTO)
+		return t->past == TCP_PAST_ALWAYS;
+	return atomic_load_explicit(&ring->control->far, memory_order_relaxed) != 0;
+}
+
+/* Copies one piece of memory.  Publishes it in pieces, so that the reader runs beside the writer. */
 static size_t tcp_ring_copy(struct tcp *t, struct tcp_conn *conn, const uint8_t *from, size_t n)
 {
 	struct tcp_ring *ring = &conn->out;
+	const int past = n >= TCP_PAST_FAR && tcp_ring_writes_past(t, ring);
 	size_t done = 0;
 
 	while (done < n) {
@@ -63,10 +81,14 @@ static size_t tcp_ring_copy(struct tcp *t, struct tcp_conn *conn, const uint8_t 
 		if (ring->own - ring->seen == ring->size && !tcp_ring_look(t, conn))
 			break;
 		space = ring->size - (ring->own - ring->seen);
-		part = tcp_min(tcp_min(n - done, TCP_RING_PIECE), tcp_min(space, ring->size - at));
+		part = tcp_min(tcp_min(n - done, tcp_ring_piece(at)),
+			       tcp_min(space, ring->size - at));
 		if (!part)
 			break;
-		memcpy(ring->data + at, from + done, part);
+		if (past)
+			tcp_copy_past(ring->data + at, from + done, part);
+		else
+			memcpy(ring->data + at, from + done, part);
 		ring->own += part;
 		done += part;
 		if (done < n)
@@ -184,7 +206,10 @@ static void tcp_ring_tell(struct tcp *t, struct tcp_conn *conn, uint64_t left)
 	struct tcp_ring_control *control = conn->in.control;
 
 	conn->in.seen = conn->in.own;
-	atomic_store(&control->taken, conn->in.own);
+	if (t->learns)
+		tcp_far_tell(t, conn);
+	else
+		atomic_store(&control->taken, conn->in.own);
 	if (left <= conn->in.size / 2 && atomic_load(&control->writer_sleeps) &&
 	    atomic_exchange(&control->writer_sleeps, 0) && !conn->send_errno)
 		tcp_ring_wake(t, conn);
@@ -309,7 +334,7 @@ static __attribute__((noinline)) int tcp_ring_read(struct tcp *t, struct tcp_con
 {
 	struct tcp_ring *ring = &conn->in;
 	uint64_t left = written - ring->own, at = ring->own & (ring->size - 1);
-	size_t n = tcp_min(tcp_min(left, TCP_RING_PIECE), ring->size - at);
+	size_t n = tcp_min(tcp_min(left, tcp_ring_piece(at)), ring->size - at);
 	const uint8_t *from = ring->data + at;
 
 	if (left > ring->size) {

@@ -32,6 +32,7 @@ struct tcp_ring_control {
 	_Atomic uint64_t last[TCP_RING_LAST];
 	_Alignas(TCP_RING_LINE) _Atomic uint64_t taken; /* the reader's position */
 	_Atomic uint32_t reader_sleeps;                 /* 1: until there are bytes */
+	_Atomic uint32_t far; /* 1: the reader's processor is far from the writer's */
 };
 
 /* Wakes a peer that sleeps.  Within a message it sends nothing: more bytes follow on the socket and wake the peer. */

@@ -277,6 +277,15 @@ int tcp_ring_frame(struct tcp *t, struct tcp_conn *conn, const coll_header_t *fr
 
 /* ---------------------------------------------------------- beginning and end -- */
 
+static int tcp_ring_takes_turns(const struct tcp *t)
+{
+	for (uint32_t i = 0; i < t->nranks; i++)
+		if (i != t->rank && tcp_is_local(t->host, i) &&
+		    kit_shares(t->host, i, COLL_SHARES_PROCESSORS))
+			return 1;
+	return 0;
+}
+
 /*
  * Returns the most bytes of a ring, so that all ranks of the host may have one.  Ranks that share a processor find a
  * short ring in its cache.  Between two processors the lines of a long ring have left both caches by the time they
@@ -286,13 +295,10 @@ static uint64_t tcp_ring_most(const struct tcp *t)
 {
 	uint64_t peers = 0, most = TCP_RING_MANY;
 
-	for (uint32_t i = 0; i < t->nranks; i++) {
-		if (i == t->rank || !tcp_is_local(t->host, i))
-			continue;
-		if (kit_shares(t->host, i, COLL_SHARES_PROCESSORS))
-			return TCP_RING_TURNS;
-		peers++;
-	}
+	if (t->turns)
+		return TCP_RING_TURNS;
+	for (uint32_t i = 0; i < t->nranks; i++)
+		peers += i != t->rank && tcp_is_local(t->host, i);
 	while (peers && 2 * most <= t->ring_memory / peers)
 		most *= 2;
 	return most;
@@ -303,6 +309,7 @@ void tcp_ring_init(struct tcp *t)
 	uint64_t wanted = (uint64_t)t->host->option_int(t->host, "ring"), most;
 
 	t->ring_memory = (uint64_t)t->host->option_int(t->host, "ring_memory");
+	t->turns = tcp_ring_takes_turns(t);
 	most = tcp_min(wanted, tcp_ring_most(t));
 	t->ring_size = wanted ? TCP_RING_LEAST : 0;
 	while (wanted && t->ring_size < most)

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { MOST = 300, ROOM = MOST + 64 };
+enum { MOST = 300, ROOM = MOST + 80 };
 
 static uint8_t from[ROOM], to[ROOM], want[ROOM];
 
@@ -24,7 +24,7 @@ int main(void)
 
 	for (size_t i = 0; i < sizeof(from); i++)
 		from[i] = (uint8_t)(i * 7 + 1);
-	for (size_t at = 0; at < 18; at++)
+	for (size_t at = 0; at < 66; at++)
 		for (size_t skew = 0; skew < 18; skew++)
 			for (size_t n = 0; n <= MOST; n++)
 				bad += (size_t)differs(at, skew, n);

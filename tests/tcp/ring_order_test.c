@@ -119,18 +119,21 @@ static void test_read_between_stores(uint64_t len)
 		ok(got[i][0] == i + 1 && got[i][1] == i + 1, "message %d is whole", (int)i + 1);
 }
 
-static void test_stream_between_stores(void)
+static void test_stream_between_stores(enum tcp_past past)
 {
 	static uint8_t bytes[STREAM];
 
+	memset(stream, 0, sizeof(stream));
 	for (size_t i = 0; i < STREAM; i++)
 		bytes[i] = (uint8_t)(i % 251 + 1);
 	begin();
 	as_stream = 1;
+	writer.past = past;
 	reader.budget = writer.budget = STREAM;
 	when_written = read_all;
 	is_int((int64_t)write_stream(bytes, STREAM), STREAM,
-	       "a reader that looks after each store makes room for three rings");
+	       "a reader that looks after each store makes room for three rings%s",
+	       past == TCP_PAST_ALWAYS ? " that are written past the caches" : "");
 	when_written = NULL;
 	tcp_ring_pull_all(&reader);
 	ok(nstream == STREAM && !memcmp(stream, bytes, STREAM), "and every byte is right");
@@ -153,6 +156,40 @@ static void test_round(void)
 	}
 	is_int(written, sizeof(bytes), "4 times 3000 bytes go round the end of the ring");
 	ok(nstream == sizeof(bytes) && !memcmp(stream, bytes, sizeof(bytes)), "and stay right");
+}
+
+/* Writes a ring of bytes and reads it; returns how often the reader has measured its writer's distance. */
+static int measure(int learns)
+{
+	fill();
+	reader.learns = learns;
+	for (int i = 0; i < 3; i++)
+		tcp_ring_pull_all(&reader);
+	is_int((int64_t)nstream, SIZE, "a reader that %s reads a ring",
+	       learns ? "learns" : "does not learn");
+	return measured;
+}
+
+static void test_measured(void)
+{
+	ok(measure(1) > 0, "it measures how long it takes to tell its position");
+	ok(control.taken == SIZE, "which it tells");
+	is_int(measure(0), 0, "it does not measure");
+	ok(control.taken == SIZE, "and tells its position");
+}
+
+/* Which messages a writer writes past the caches.  The test cannot see that, only that the writer may. */
+static void test_past(void)
+{
+	begin();
+	ok(!tcp_ring_writes_past(&writer, &writer_conn.out), "auto: a near reader");
+	control.far = 1;
+	ok(tcp_ring_writes_past(&writer, &writer_conn.out), "auto: a far one");
+	writer.past = TCP_PAST_NEVER;
+	ok(!tcp_ring_writes_past(&writer, &writer_conn.out), "no: a far one, too");
+	control.far = 0;
+	writer.past = TCP_PAST_ALWAYS;
+	ok(tcp_ring_writes_past(&writer, &writer_conn.out), "yes: a near one, too");
 }
 
 /* A message that does not fit behind the others, up to the ring's end, is not written at once. */
@@ -283,8 +320,11 @@ int main(void)
 	test_overwritten();
 	test_read_between_stores(sizeof(uint64_t));
 	test_read_between_stores(LONG);
-	test_stream_between_stores();
+	test_stream_between_stores(TCP_PAST_NEVER);
+	test_stream_between_stores(TCP_PAST_ALWAYS);
 	test_round();
+	test_measured();
+	test_past();
 	test_no_room();
 	test_sleep_while_written();
 	test_writer_sleeps();

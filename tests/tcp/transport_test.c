@@ -9,9 +9,10 @@
 
 static const coll_backend_t *test_backend;
 
-/* The local connections: shared memory, shared memory that is always full, and the sockets alone. */
+/* The local connections: shared memory, shared memory that is always full, or written past the caches, the sockets alone. */
 static const char *const test_ring[] = {"ring", "2M", NULL};
 static const char *const test_small_ring[] = {"ring", "4K", NULL};
+static const char *const test_past[] = {"ring", "64K", "non_temporal", "yes", NULL};
 static const char *const test_no_ring[] = {"ring", "0", NULL};
 
 static const struct {
@@ -19,6 +20,7 @@ static const struct {
 	const char *name;
 } test_local[] = {{test_ring, "shared memory"},
 		  {test_small_ring, "small shared memory"},
+		  {test_past, "shared memory, past the caches"},
 		  {test_no_ring, "local sockets"}};
 enum { TEST_LOCAL = sizeof(test_local) / sizeof(test_local[0]) };
 

@@ -36,13 +36,12 @@ static inline void thread_pause(void)
 /* Returns a number that no other living thread of the process has. */
 static inline uintptr_t thread_number(void)
 {
-#if defined(__x86_64__) && defined(__has_builtin)
-#if __has_builtin(__builtin_thread_pointer)
-	return (uintptr_t)
-		__builtin_thread_pointer(); /* one instruction; a call of a function of libc's is five */
-#endif
-#endif
+#if defined(__x86_64__) && !defined(__clang__) && __GNUC__ >= 11
+	/* One instruction, where a function of libc's takes five.  Not every clang that has it can compile it. */
+	return (uintptr_t)__builtin_thread_pointer();
+#else
 	return (uintptr_t)pthread_self();
+#endif
 }
 
 #endif

@@ -8,7 +8,7 @@
 #include "page/record.h"
 
 enum {
-	/* The cache of buffer addresses: so many sets, each of a cache line. */
+	/* The cache of buffer addresses: so many sets, whose numbers have so many bits, each of a cache line. */
 	NATIVE_SET_BITS = 6,
 	NATIVE_SETS = 1 << NATIVE_SET_BITS,
 	NATIVE_SET = 8,

@@ -116,6 +116,13 @@ static inline int native_ready(struct lane *lane, const struct native *n)
 	return !(n->marker_wanted | lane->error) || native_ready_slowly(lane);
 }
 
+/* The backend has not taken the operation: the record of native_hand_over says that it has. */
+static void native_not_started(struct lane *lane, uint64_t number)
+{
+	if (call_log_record(lane, number))
+		call_log_slot(lane, number)->started_us = 0;
+}
+
 /*
  * Hands a call to the backend, after native_ready.  Returns 0 if the communicator has failed.  The compiler makes this a part
  * of native_again, since each call of a program comes by here.
@@ -130,7 +137,7 @@ __attribute__((always_inline)) static inline int native_put(struct lane *lane, s
 	error_clear(&err);
 	code = slot(ep, args, &err);
 	if (code) {
-		call_log_slot(lane, number)->started_us = 0;
+		native_not_started(lane, number);
 		native_fail(lane, code, &err);
 		return 0;
 	}

@@ -102,9 +102,9 @@ __attribute__((noinline)) static int call_check_native(struct lane *lane, const 
 	return call_queue_native(lane, &call, code, args, site, issued);
 }
 
-/* A function of its own, which calls over messages do not pay for. */
-__attribute__((noinline)) static int call_issue_native(struct lane *lane, const coll_args_t *args,
-						       const void *site, struct issued *issued)
+/* Each call of a program over such a backend comes by here, so that a call which repeats the last one takes the shortest way. */
+static inline int call_issue_native(struct lane *lane, const coll_args_t *args, const void *site,
+				    struct issued *issued)
 {
 	if (!group_current() && lane->engine[ENGINE_NATIVE]->again(lane, args))
 		return comm_error(lane);
@@ -121,8 +121,11 @@ __attribute__((noinline)) static int call_make(struct lane *lane, const coll_arg
 	return code ? code : op_make(lane, &call, op);
 }
 
-inline int call_issue(struct lane *lane, const coll_args_t *args, const void *site,
-		      struct issued *issued)
+/* A part of each function of the program's, since each of their calls comes by here. */
+__attribute__((always_inline)) static inline int call_issue_here(struct lane *lane,
+								 const coll_args_t *args,
+								 const void *site,
+								 struct issued *issued)
 {
 	int (*at_once)(struct op * op);
 	struct op *op, *made;
@@ -154,6 +157,11 @@ inline int call_issue(struct lane *lane, const coll_args_t *args, const void *si
 	return comm_error(lane);
 }
 
+int call_issue(struct lane *lane, const coll_args_t *args, const void *site, struct issued *issued)
+{
+	return call_issue_here(lane, args, site, issued);
+}
+
 /* Sets each member, since to clear the struct first takes longer. */
 static inline coll_args_t call_args(int kind, const void *sendbuf, void *recvbuf, size_t count,
 				    coll_dtype_t dtype, coll_stream_t stream)
@@ -180,16 +188,18 @@ void coll_set_call_site(const void *site)
 	staging_set_site(site);
 }
 
-static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_t *args,
-			  const void *site)
+__attribute__((always_inline)) static inline coll_result_t call(coll_comm_t handle,
+								const char *what,
+								const coll_args_t *args,
+								const void *site)
 {
-	struct lane *lane = comm_enter(handle, what);
+	struct lane *lane = comm_enter_here(handle, LANE_FIRST, what);
 	int code;
 
 	if (!lane)
 		return error_code();
-	code = call_issue(lane, args, site, NULL);
-	comm_leave(lane);
+	code = call_issue_here(lane, args, site, NULL);
+	comm_leave_here(lane);
 	return code;
 }
 

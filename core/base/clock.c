@@ -22,14 +22,6 @@ int64_t clock_now_ns(void)
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-int64_t clock_tick_us(void)
-{
-	struct timespec tick;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &tick);
-	return (int64_t)tick.tv_sec * 1000000 + tick.tv_nsec / 1000;
-}
-
 int64_t clock_now_ms(void)
 {
 	return clock_now_us() / 1000;

@@ -5,11 +5,19 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <time.h>
 
 int64_t clock_now_us(void);
 int64_t clock_now_ns(void);
 /* Returns the clock's value at the kernel's last tick, at most 10 ms ago.  A read takes 5 ns instead of 25. */
-int64_t clock_tick_us(void);
+static inline int64_t clock_tick_us(void)
+{
+	struct timespec tick;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &tick);
+	/* Every call of a program comes by here, and a division of 32 bits without sign takes a third of the instructions. */
+	return (int64_t)tick.tv_sec * 1000000 + (uint32_t)tick.tv_nsec / 1000;
+}
 int64_t clock_now_ms(void);
 /* Returns the time of day: the microseconds since 1970. */
 int64_t clock_day_us(void);

@@ -42,8 +42,12 @@ struct handle_slot {
 	uint32_t next_free; /* the slot's number plus one; 0: none */
 };
 
-/* For the functions of this header only. */
-extern struct handle_slot *_Atomic handle_chunks[HANDLE_CHUNKS];
+/*
+ * For the functions of this header only.  Every call of the program reads these variables: what is declared hidden needs no look
+ * into the table of addresses that other libraries may replace.
+ */
+extern struct handle_slot *_Atomic handle_chunks[HANDLE_CHUNKS]
+	__attribute__((visibility("hidden")));
 
 static inline int handle_type(uint64_t state)
 {
@@ -60,7 +64,8 @@ static inline struct handle_slot *handle_find(uint32_t number)
 	return chunk ? &chunk[number % HANDLE_CHUNK] : NULL;
 }
 
-extern _Atomic int handle_bars; /* threads between handle_bar and handle_unbar */
+/* Threads between handle_bar and handle_unbar. */
+extern _Atomic int handle_bars __attribute__((visibility("hidden")));
 int handle_is_barred(void);
 
 /*
@@ -100,13 +105,24 @@ static inline void *handle_object(void *handle)
 	return handle_find((uint32_t)(uintptr_t)handle - 1)->object;
 }
 
+/* Returns the slot of a valid handle, which stays where it is. */
+static inline struct handle_slot *handle_slot_of(void *handle)
+{
+	const uint32_t number = (uint32_t)(uintptr_t)handle - 1;
+
+	return &atomic_load(&handle_chunks[number / HANDLE_CHUNK])[number % HANDLE_CHUNK];
+}
+
+/* The caller has pinned the handle of this slot. */
+static inline void handle_unpin_slot(struct handle_slot *slot)
+{
+	atomic_fetch_sub(&slot->state, 1);
+}
+
 /* The caller has pinned the handle, so that its slot is there. */
 static inline void handle_unpin(void *handle)
 {
-	const uint32_t number = (uint32_t)(uintptr_t)handle - 1;
-	struct handle_slot *chunk = atomic_load(&handle_chunks[number / HANDLE_CHUNK]);
-
-	atomic_fetch_sub(&chunk[number % HANDLE_CHUNK].state, 1);
+	handle_unpin_slot(handle_slot_of(handle));
 }
 
 /* The result of a handle_retire after which another thread still has the handle pinned. */

@@ -4,6 +4,7 @@
 #define CORE_BASE_THREAD_H
 
 #include <pthread.h>
+#include <stdint.h>
 
 /*
  * Starts a thread that blocks all signals.  The application's handlers are for its own threads, and one of these may wait
@@ -29,6 +30,17 @@ static inline void thread_pause(void)
 	__builtin_ia32_pause();
 #elif defined(__aarch64__)
 	__asm__ volatile("yield");
+#endif
+}
+
+/* Returns a number that no other living thread of the process has. */
+static inline uintptr_t thread_number(void)
+{
+#if defined(__x86_64__) && !defined(__clang__) && __GNUC__ >= 11
+	/* One instruction, where a function of libc's takes five.  Not every clang that has it can compile it. */
+	return (uintptr_t)__builtin_thread_pointer();
+#else
+	return (uintptr_t)pthread_self();
 #endif
 }
 

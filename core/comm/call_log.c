@@ -79,6 +79,7 @@ uint64_t call_log_mark(const struct lane *lane, uint32_t number)
 int call_log_find_hash(const struct lane *lane, uint32_t number, uint64_t *hash)
 {
 	const uint32_t age = lane->seq - number, past = number % LOG_MARK_EVERY;
+	struct signature hashed;
 
 	if (age / LOG_MARK_EVERY + 1 >= LOG_MARKS)
 		return 0;
@@ -89,8 +90,10 @@ int call_log_find_hash(const struct lane *lane, uint32_t number, uint64_t *hash)
 	*hash = call_log_mark(lane, number);
 	if (past && age + past > LOG_HASHED_CALLS)
 		return 0;
-	for (uint32_t seq = number - past; seq < number; seq++)
-		*hash = call_log_hash(*hash, &lane->log->call[seq & lane->log->mask]);
+	for (uint32_t seq = number - past; seq < number; seq++) {
+		hashed = call_log_hashed(&lane->log->call[seq & lane->log->mask]);
+		*hash = call_log_hash(*hash, &hashed);
+	}
 	return 1;
 }
 

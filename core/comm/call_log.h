@@ -68,16 +68,22 @@ static inline struct signature call_log_plain(const struct signature *call)
 }
 
 /*
- * The hash with one more call.  Where each rank has counts of its own a rank without elements may name another type
+ * What the hash has of a call.  Where each rank has counts of its own a rank without elements may name another type
  * than the other ranks, so the hash leaves out the types of these calls.
  */
-static inline uint64_t call_log_hash(uint64_t hash, const struct signature *call)
+static inline struct signature call_log_hashed(const struct signature *call)
 {
 	const int kind = signature_kind(call->meta);
 	const int own_counts = kind >= COLL_KIND_ALLTOALLV && kind <= COLL_KIND_SCATTERV;
 	const uint64_t unused = SIGNATURE_ALGORITHM | (own_counts ? MATCH_TYPE_BITS : 0);
 
-	return signature_hash(signature_hash(hash, call->meta[0] & ~unused), call->meta[1]);
+	return (struct signature){{call->meta[0] & ~unused, call->meta[1]}};
+}
+
+/* The hash with one more call, of which call_log_hashed has made `hashed`. */
+static inline uint64_t call_log_hash(uint64_t hash, const struct signature *hashed)
+{
+	return signature_hash(signature_hash(hash, hashed->meta[0]), hashed->meta[1]);
 }
 
 /* The slot for the signature of collective lane->seq - 1, the newest one. */
@@ -87,14 +93,14 @@ static inline struct signature *call_log_newest_call(const struct lane *lane)
 }
 
 /*
- * Adds the newest collective to the hash, which exists.  Returns 1 if the number of collectives is a multiple of
- * LOG_MARK_EVERY.
+ * Adds the newest collective to the hash, which exists; `hashed` is what call_log_hashed has made of it.  Returns 1 if the
+ * number of collectives is a multiple of LOG_MARK_EVERY.
  */
-static inline int call_log_add_hash(struct lane *lane, const struct signature *call)
+static inline int call_log_add_hash(struct lane *lane, const struct signature *hashed)
 {
 	struct call_hash *hash = lane->log->hash;
 
-	hash->now = call_log_hash(hash->now, call);
+	hash->now = call_log_hash(hash->now, hashed);
 	if (lane->seq % LOG_MARK_EVERY)
 		return 0;
 	hash->mark[lane->seq / LOG_MARK_EVERY % LOG_MARKS] = hash->now;

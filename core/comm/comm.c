@@ -343,7 +343,7 @@ int comm_leave_lost(const struct lane *lane)
 	return code;
 }
 
-static void *comm_unknown(coll_comm_t handle, const char *what)
+void *comm_unknown(coll_comm_t handle, const char *what)
 {
 	error_set(COLL_ERR_INVALID_ARGUMENT, "%s: comm is %s", what, handle_trouble(handle));
 	return NULL;
@@ -363,8 +363,7 @@ struct comm *comm_pin(coll_comm_t handle, const char *what)
 	return comm ? comm : comm_unknown(handle, what);
 }
 
-/* Another thread has the lock.  NULL, with the pin ended: it has kept the lock for longer than any wait lasts. */
-static __attribute__((noinline)) struct lane *comm_enter_slowly(struct lane *lane)
+struct lane *comm_enter_slowly(struct lane *lane)
 {
 	if (context_await_lock(lane->context, lane->comm->timeout_us)) {
 		context_entered(lane->context);
@@ -375,39 +374,19 @@ static __attribute__((noinline)) struct lane *comm_enter_slowly(struct lane *lan
 	return NULL;
 }
 
-/* Pins by itself: every call of a program comes by here, and comm_pin costs 25 instructions (tests/bench/small_calls.t). */
-static inline struct lane *comm_enter_at(coll_comm_t handle, int lane_index, const char *what)
-{
-	const struct handle_slot *slot = handle_pin_slot(HANDLE_COMM, handle);
-	struct context *context;
-	struct lane *lane;
-
-	if (!slot)
-		return comm_unknown(handle, what);
-	lane = ((struct comm *)slot->object)->lane[lane_index];
-	context = lane->context;
-	if (!lock_try(&context->lock))
-		return comm_enter_slowly(lane);
-	context_entered(context);
-	return lane;
-}
-
 struct lane *comm_enter(coll_comm_t handle, const char *what)
 {
-	return comm_enter_at(handle, LANE_FIRST, what);
+	return comm_enter_here(handle, LANE_FIRST, what);
 }
 
 struct lane *comm_enter_lane(coll_comm_t handle, int lane_index, const char *what)
 {
-	return comm_enter_at(handle, lane_index, what);
+	return comm_enter_here(handle, lane_index, what);
 }
 
 void comm_leave(struct lane *lane)
 {
-	coll_comm_t handle = lane->comm->handle;
-
-	lock_release(&lane->context->lock);
-	handle_unpin(handle);
+	comm_leave_here(lane);
 }
 
 _Atomic int group_threads;

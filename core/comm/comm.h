@@ -5,6 +5,7 @@
 
 #include "endpoint/context.h"
 #include "engine.h"
+#include "base/handle.h"
 #include "base/kind.h"
 #include "comm/outcome.h"
 #include "comm/scratch.h"
@@ -184,7 +185,8 @@ struct comm_client {
  * names the lock that guards it.  A field that names no lock is constant from the communicator's making to its end.
  */
 struct comm {
-	coll_comm_t handle; /* both locks, until comm_publish */
+	coll_comm_t handle;       /* both locks, until comm_publish */
+	struct handle_slot *slot; /* of the handle: every call of a program ends there */
 	/*
 	 * NULL: there is no such lane.  The host lane's is cleared under the first lane's lock, when the handle is not valid any
 	 * more: who has a pin reads it without a lock.
@@ -491,6 +493,42 @@ struct lane *comm_enter(coll_comm_t handle, const char *what);
 /* The same for its lane LANE_*. */
 struct lane *comm_enter_lane(coll_comm_t handle, int lane_index, const char *what);
 void comm_leave(struct lane *lane);
+
+/* For comm_enter_here.  The handle is not valid: sets the error and returns NULL. */
+void *comm_unknown(coll_comm_t handle, const char *what);
+/*
+ * Another thread has the lock.  Returns the lane, or NULL, with the pin ended: the thread has kept the lock for longer than any
+ * wait lasts.
+ */
+struct lane *comm_enter_slowly(struct lane *lane);
+
+/*
+ * comm_enter_lane and comm_leave as parts of their caller, for the calls that a program makes most often.  comm_enter_here pins by
+ * itself, since comm_pin costs 25 instructions (tests/bench/small_calls.t).
+ */
+static inline struct lane *comm_enter_here(coll_comm_t handle, int lane_index, const char *what)
+{
+	const struct handle_slot *slot = handle_pin_slot(HANDLE_COMM, handle);
+	struct context *context;
+	struct lane *lane;
+
+	if (!slot)
+		return (struct lane *)comm_unknown(handle, what);
+	lane = ((struct comm *)slot->object)->lane[lane_index];
+	context = lane->context;
+	if (!lock_try(&context->lock))
+		return comm_enter_slowly(lane);
+	context_entered(context);
+	return lane;
+}
+
+static inline void comm_leave_here(struct lane *lane)
+{
+	struct handle_slot *slot = lane->comm->slot;
+
+	lock_release(&lane->context->lock);
+	handle_unpin_slot(slot);
+}
 /*
  * The error of a thread that could not get the lock: COLL_ERR_TIMEOUT or COLL_ERR_ABORTED.  comm_leave_lost ends the
  * thread's pin too.
@@ -498,7 +536,7 @@ void comm_leave(struct lane *lane);
 int comm_lost(const struct lane *lane);
 int comm_leave_lost(const struct lane *lane);
 /* Threads with an open group: without one, no call looks for the memory of its thread. */
-extern _Atomic int group_threads;
+extern _Atomic int group_threads __attribute__((visibility("hidden")));
 uint64_t group_of_thread(void);
 /* The number of the group that the calling thread has open, or 0. */
 static inline uint64_t group_current(void)

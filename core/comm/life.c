@@ -142,6 +142,8 @@ int comm_publish(struct comm *comm)
 	if (host)
 		context_lock(host->context);
 	comm->handle = comm->outcome->comm = handle_new(HANDLE_COMM, comm);
+	if (comm->handle)
+		comm->slot = handle_slot_of(comm->handle);
 	if (comm->handle && comm->lane[LANE_FIRST]->context->observed)
 		observed_comm_made(comm);
 	if (host)

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/thread.h"
 #include "bootstrap/bootstrap.h"
 #include "base/error.h"
 #include "observe/observe.h"
@@ -339,8 +340,7 @@ int context_await_lock(struct context *context, int64_t patience_us);
 static inline void context_entered(struct context *context)
 {
 	context->now_is_recent = 0;
-	atomic_store_explicit(&context->progress_owner, (uintptr_t)pthread_self(),
-			      memory_order_relaxed);
+	atomic_store_explicit(&context->progress_owner, thread_number(), memory_order_relaxed);
 }
 
 /* Takes the lock, as context_lock and context_entered do. */

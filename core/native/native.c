@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* native.c - the state of a backend without a transport: the buffers that it takes, the operations that it has not ended. */
 #include "native/native_impl.h"
+#include "comm/call_log.h"
 #include "device/device.h"
 #include "transport/channel.h"
 #include "base/error.h"
@@ -12,7 +13,10 @@
 int native_new(struct native **out)
 {
 	*out = calloc(1, sizeof(**out));
-	return *out ? COLL_SUCCESS : error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+	if (!*out)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+	(*out)->until_poll = NATIVE_POLL_EACH;
+	return COLL_SUCCESS;
 }
 
 void native_free(struct lane *lane)
@@ -34,6 +38,9 @@ int native_takes_new(struct lane *lane, const void *ptr)
 	uint32_t kind = COLL_MEM_HOST;
 	int device = -1;
 
+	for (int i = 1; i < NATIVE_SET; i++)
+		if (set[i] == (uintptr_t)ptr)
+			return 1;
 	if (lane->context->devices)
 		kind = device_kind(ptr, &device);
 	if (!(kind & lane->context->memory) ||
@@ -80,14 +87,17 @@ void native_want_marker(struct lane *lane)
 
 void native_describe(const struct lane *lane, char *text, size_t size)
 {
-	const struct native *n = lane->native;
-	unsigned long long under_way = n->submitted - lane->finished;
+	const uint64_t last = lane->native->submitted, under_way = last - lane->finished;
+	const struct record *op = call_log_record(lane, last);
+	size_t used;
 
-	snprintf(text, size,
-		 "%llu operation%s in the hands of backend '%s', the last %s of %llu %s", under_way,
-		 under_way == 1 ? "" : "s", lane->context->plugin->backend.name,
-		 kind_name(n->last.kind), (unsigned long long)n->last.count,
-		 coll_dtype_name(n->last.dtype));
+	used = (size_t)snprintf(text, size, "%llu operation%s in the hands of backend '%s'",
+				(unsigned long long)under_way, under_way == 1 ? "" : "s",
+				lane->context->plugin->backend.name);
+	if (!op || used + sizeof(", the last ") > size)
+		return;
+	used += (size_t)snprintf(text + used, size - used, ", the last ");
+	call_log_describe(lane, op, text + used, size - used);
 }
 
 void native_abort(struct lane *lane)

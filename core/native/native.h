@@ -80,7 +80,7 @@ void native_check(struct lane *lane);
 /* The communicator has failed: ends the work of the backend, if it can. */
 void native_abort(struct lane *lane);
 
-/* Writes "3 operations in the hands of backend 'nccl', the last allreduce of 10 float32". */
+/* Writes "3 operations in the hands of backend 'nccl', the last allreduce of 10 float32 (sum)". */
 void native_describe(const struct lane *lane, char *text, size_t size);
 /* Fails the communicator with the error of the backend. */
 void native_fail(struct lane *lane, int code, const coll_error_t *err);

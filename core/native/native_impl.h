@@ -8,10 +8,12 @@
 #include "page/record.h"
 
 enum {
-	/* The cache of buffer addresses: so many sets, each of a cache line. */
-	NATIVE_SETS = 64,
+	/* The cache of buffer addresses: so many sets, whose numbers have so many bits, each of a cache line. */
+	NATIVE_SET_BITS = 6,
+	NATIVE_SETS = 1 << NATIVE_SET_BITS,
 	NATIVE_SET = 8,
-	NATIVE_MARKERS = 16 /* most completion markers in flight */
+	NATIVE_MARKERS = 16,   /* most completion markers in flight */
+	NATIVE_POLL_EACH = 256 /* operations after which a program that never waits polls */
 };
 
 /* A completion marker: a backend's event behind operation `number`. */
@@ -22,12 +24,11 @@ struct native_marker {
 
 /* The last call of native_now: its arguments, and the results of its check, which hold for a call with other buffers too. */
 struct native_again {
-	coll_args_t args;
+	coll_args_t args; /* of kind 0: no later call is like it */
 	native_fn slot;
-	struct signature signature;
+	struct signature signature, hashed; /* hashed: see call_log_hashed */
 	struct record record;
 	int collective;
-	int both; /* 1: the call has two buffers, and no counts by rank; 0: no later call is like it */
 	int in_place;
 	uintptr_t apart; /* from the send buffer to the receive buffer */
 	size_t longer;   /* bytes of the longer buffer */
@@ -36,38 +37,29 @@ struct native_again {
 struct native {
 	struct native_again again;
 	uint64_t submitted; /* all operations up to this one are handed over or complete */
-	int unpolled;       /* operations handed over since the last poll */
+	int until_poll;     /* operations that may follow before the next poll */
 	int marker_wanted;  /* a marker goes before the next operation */
 	uintptr_t seen[NATIVE_SETS][NATIVE_SET]; /* the newest first; 0: none */
 	struct native_marker marker[NATIVE_MARKERS];
 	unsigned first_marker, markers; /* the markers in order, in a ring */
-	struct {
-		int32_t kind, dtype;
-		uint64_t count;
-	} last;
 };
 
 static inline uintptr_t *native_set(struct native *n, uintptr_t address)
 {
-	const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15); /* spreads the address bits */
-	uint64_t hash = (uint64_t)address * odd;
+	/* Spreads addresses at equal distances, of 256 bytes to 2 GiB, evenly over the sets: the upper bits tell the set. */
+	const uint64_t odd = UINT64_C(0xcd613e30d8f16adf);
 
-	hash = (hash ^ hash >> 32) * odd;
-	return n->seen[hash >> 32 & (NATIVE_SETS - 1)];
+	return n->seen[(uint64_t)address * odd >> (64 - NATIVE_SET_BITS)];
 }
 
-/* Asks for the kind of memory, and remembers the address if the backend takes it. */
+/* The address is not the newest of its set: looks at the others, then asks for the kind of memory, and remembers the address. */
 int native_takes_new(struct lane *lane, const void *ptr);
 
 /* Is the memory of a kind that the backend takes?  The cache has addresses of buffers, not ranges. */
 static inline int native_takes_at(struct lane *lane, const void *ptr)
 {
-	const uintptr_t *set = native_set(lane->native, (uintptr_t)ptr);
-
-	for (int i = 0; i < NATIVE_SET; i++)
-		if (set[i] == (uintptr_t)ptr)
-			return 1;
-	return native_takes_new(lane, ptr);
+	return *native_set(lane->native, (uintptr_t)ptr) == (uintptr_t)ptr ||
+	       native_takes_new(lane, ptr);
 }
 
 static inline const coll_native_t *native_slots(const struct lane *lane)

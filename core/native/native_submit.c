@@ -12,10 +12,7 @@
 
 #include <stdio.h>
 
-enum {
-	NATIVE_AWAIT_MS = 200, /* wait for the control channel to name the cause of a failure */
-	NATIVE_POLL_EACH = 256 /* operations after which a program that never waits polls */
-};
+enum { NATIVE_AWAIT_MS = 200 /* wait for the control channel to name the cause of a failure */ };
 
 void native_fail(struct lane *lane, int code, const coll_error_t *err)
 {
@@ -100,32 +97,52 @@ int native_order_stream(struct lane *lane, void *stream)
 	return native_refused(lane, code, &err);
 }
 
-/* Hands the call to the backend.  The compiler makes this a part of native_again, since each call of a program comes by here. */
-__attribute__((always_inline)) static inline int native_put(struct lane *lane, uint64_t number,
-							    native_fn slot, const coll_args_t *args)
+/* The communicator has failed, or a marker goes before the next operation. */
+__attribute__((noinline)) static int native_ready_slowly(struct lane *lane)
 {
-	struct native *n = lane->native;
-	coll_error_t err;
-	int code;
+	const struct native *n = lane->native;
 
-	error_clear(&err);
 	if (n->marker_wanted && !lane->deferred) {
 		if (n->markers == NATIVE_MARKERS)
 			native_progress(lane);
 		native_add_marker(lane);
 	}
-	if (lane->error)
-		return 0;
-	code = slot(lane->context->ep, args, &err);
+	return !lane->error;
+}
+
+/* Before an operation: adds the marker that is wanted.  Returns 1, or 0: the communicator has failed. */
+static inline int native_ready(struct lane *lane, const struct native *n)
+{
+	return !(n->marker_wanted | lane->error) || native_ready_slowly(lane);
+}
+
+/* The backend has not taken the operation: the record of native_hand_over says that it has. */
+static void native_not_started(struct lane *lane, uint64_t number)
+{
+	if (call_log_record(lane, number))
+		call_log_slot(lane, number)->started_us = 0;
+}
+
+/*
+ * Hands a call to the backend, after native_ready.  Returns 0 if the communicator has failed.  The compiler makes this a part
+ * of native_again, since each call of a program comes by here.
+ */
+__attribute__((always_inline)) static inline int native_put(struct lane *lane, struct native *n,
+							    void *ep, uint64_t number,
+							    native_fn slot, const coll_args_t *args)
+{
+	coll_error_t err;
+	int code;
+
+	error_clear(&err);
+	code = slot(ep, args, &err);
 	if (code) {
+		native_not_started(lane, number);
 		native_fail(lane, code, &err);
 		return 0;
 	}
 	n->submitted = number;
-	n->last.kind = args->kind;
-	n->last.dtype = args->dtype;
-	n->last.count = args->count;
-	if (++n->unpolled >= NATIVE_POLL_EACH && !lane->deferred) {
+	if (--n->until_poll <= 0 && !lane->deferred) {
 		native_progress(lane);
 		n->marker_wanted = native_busy(lane);
 	}
@@ -134,7 +151,9 @@ __attribute__((always_inline)) static inline int native_put(struct lane *lane, u
 
 int native_submit(struct lane *lane, uint64_t number, native_fn slot, const coll_args_t *args)
 {
-	return native_put(lane, number, slot, args);
+	struct native *n = lane->native;
+
+	return native_ready(lane, n) && native_put(lane, n, lane->context->ep, number, slot, args);
 }
 
 /* Notes a checked call for native_again. */
@@ -148,39 +167,51 @@ static void native_note(struct lane *lane, const struct call *call)
 	again->args = *a;
 	again->slot = call->slot;
 	again->signature = signature_of(lane, call);
+	again->hashed = call_log_hashed(&again->signature);
 	call_log_fill(&again->record, call, &again->signature);
 	again->collective = call->kind->is_collective;
-	again->both = !call->kind->is_v && send && recv;
-	again->in_place = again->both && span_is_in_place(lane, a);
+	if (call->kind->is_v || !send || !recv)
+		again->args.kind = 0;
+	else
+		again->in_place = span_is_in_place(lane, a);
 	again->apart = (uintptr_t)a->recvbuf - (uintptr_t)a->sendbuf;
 	again->longer = coll_dtype_size(a->dtype) * (send > recv ? send : recv);
 }
 
 /* Hands the noted call over, with these buffers.  call: for observers; NULL: there are none. */
 __attribute__((always_inline)) static inline void native_hand_over(struct lane *lane,
+								   struct context *context,
 								   const coll_args_t *args,
 								   const struct call *call)
 {
-	struct native_again *again = &lane->native->again;
-	const int64_t now = context_now(lane->context);
+	struct native *n = lane->native;
+	const struct native_again *again = &n->again;
+	const int64_t now = context_now(context);
+	uint32_t seq_or_tag;
 	struct record *kept;
 	uint64_t stamp;
+	int ready;
 
 	if (again->collective) {
-		again->record.seq_or_tag = lane->seq++;
+		seq_or_tag = lane->seq++;
 		lane->seen->collectives++;
-		report_native_call(lane, &again->signature);
+		report_native_call(lane, &again->signature, &again->hashed);
+	} else {
+		seq_or_tag = again->record.seq_or_tag;
 	}
-	again->record.issued_us = now;
+	ready = native_ready(lane, n);
 	lane_set_busy(lane);
 	kept = call_log_next(lane);
 	*kept = again->record;
+	kept->seq_or_tag = seq_or_tag;
+	kept->issued_us = now;
+	kept->started_us = ready ? now : 0;
 	if (lane->counts)
 		counts_issued(lane, kept, &stamp);
 	if (call)
-		observed_native_call(lane, call, kept->seq_or_tag);
-	if (native_put(lane, lane->issued, again->slot, args))
-		kept->started_us = now;
+		observed_native_call(lane, call, seq_or_tag);
+	if (ready)
+		(void)native_put(lane, n, context->ep, lane->issued, again->slot, args);
 }
 
 int native_now(struct lane *lane, const struct call *call)
@@ -189,7 +220,8 @@ int native_now(struct lane *lane, const struct call *call)
 	    (lane->context->classify && !native_takes(lane, call)))
 		return 0;
 	native_note(lane, call);
-	native_hand_over(lane, &call->args, LANE_OBSERVED(lane, COLL_OBSERVE_CALL) ? call : NULL);
+	native_hand_over(lane, lane->context, &call->args,
+			 LANE_OBSERVED(lane, COLL_OBSERVE_CALL) ? call : NULL);
 	return 1;
 }
 
@@ -201,9 +233,9 @@ static int native_is_again(const struct native_again *again, const coll_args_t *
 
 	if (a->kind != last->kind || a->dtype != last->dtype || a->op != last->op ||
 	    a->root != last->root || a->count != last->count || a->tag != last->tag ||
-	    a->flags != last->flags || !a->stream != !last->stream)
+	    a->flags != last->flags || (a->stream != last->stream && (!a->stream || !last->stream)))
 		return 0;
-	if (!again->both || !a->sendbuf || !a->recvbuf ||
+	if (!a->sendbuf || !a->recvbuf ||
 	    (uintptr_t)a->scalar | (uintptr_t)a->sendcounts | (uintptr_t)a->recvcounts)
 		return 0;
 	/* Both calls have the same distance between their buffers, or neither call has buffers that overlap. */
@@ -213,14 +245,16 @@ static int native_is_again(const struct native_again *again, const coll_args_t *
 
 int native_again(struct lane *lane, const coll_args_t *args)
 {
+	struct context *context = lane->context;
+
 	if (!native_is_again(&lane->native->again, args) || lane->queue.head ||
 	    LANE_OBSERVED(lane, COLL_OBSERVE_CALL))
 		return 0;
-	if (lane->context->classify &&
+	if (context->classify &&
 	    (!native_takes_at(lane, args->sendbuf) ||
 	     (args->recvbuf != args->sendbuf && !native_takes_at(lane, args->recvbuf))))
 		return 0;
-	native_hand_over(lane, args, NULL);
+	native_hand_over(lane, context, args, NULL);
 	return 1;
 }
 
@@ -268,7 +302,7 @@ int native_progress(struct lane *lane)
 	if (lane->deferred)
 		return 0;
 	error_clear(&err);
-	n->unpolled = 0;
+	n->until_poll = NATIVE_POLL_EACH;
 	code = slots->query(lane->context->ep, &err);
 	if (!code) {
 		lane->finished = n->submitted;

@@ -284,8 +284,13 @@ static void report_compare_unexpected(void *user, const struct unexpected *e)
 /* Messages for the newest collective that came before it was issued must have the same signature. */
 void report_compare_newest(struct lane *lane)
 {
-	if (lane->log->hash && call_log_add_hash(lane, call_log_newest_call(lane)))
-		report_mark(lane);
+	struct signature hashed;
+
+	if (lane->log->hash) {
+		hashed = call_log_hashed(call_log_newest_call(lane));
+		if (call_log_add_hash(lane, &hashed))
+			report_mark(lane);
+	}
 	if (!lane->traffic->match.unexpected_count || report_is_ambiguous(lane))
 		return;
 	call_index_each(&lane->traffic->match.calls, tag_collective(lane, lane->seq - 1, 0),

@@ -106,13 +106,17 @@ void report_mark(struct lane *lane);
 /* For comm_client: compares the newest collective with the messages that came for it, and adds it to the hashes. */
 void report_compare_newest(struct lane *lane);
 
-/* The newest collective (lane->seq - 1), of a backend without a transport: adds it to the log if the ranks compare hashes. */
-static inline void report_native_call(struct lane *lane, const struct signature *call)
+/*
+ * The newest collective (lane->seq - 1), of a backend without a transport: adds it to the log if the ranks compare hashes.
+ * hashed: what call_log_hashed has made of the call.
+ */
+static inline void report_native_call(struct lane *lane, const struct signature *call,
+				      const struct signature *hashed)
 {
 	if (!lane->log->hash)
 		return;
 	*call_log_newest_call(lane) = *call;
-	if (call_log_add_hash(lane, call))
+	if (call_log_add_hash(lane, hashed))
 		report_mark(lane);
 }
 

@@ -172,9 +172,11 @@ struct nccl_call {
 
 /* The last call that went to NCCL as it was, in the calling thread: a call with other buffers needs no more work. */
 struct nccl_again {
-	struct nccl_call call;
-	int32_t kind, dtype, op, root; /* kind 0: there is no such call */
+	struct nccl_call call;         /* its args are of the call under way */
+	int32_t kind, dtype, op, root; /* as in coll_args_t; kind 0: there is no such call */
 	uint64_t count;
+	void *stream;
+	uintptr_t odd; /* the bits that are 0 in the addresses of aligned buffers */
 };
 
 struct nccl {
@@ -232,8 +234,8 @@ struct nccl_event {
 
 /* ----------------------------------------------------------------- nccl_device.c -- */
 
-/* What nccl_enter has done, in *pushed. */
-enum { NCCL_PUSHED = 1, NCCL_RELAXED = 2, NCCL_MODE = 4 };
+/* What nccl_enter has done, in *pushed.  NCCL_MODE is times 1 more than the mode before, or 0: the mode is as it was. */
+enum { NCCL_PUSHED = 1, NCCL_MODE = 2 };
 
 /*
  * Makes a context current.  Until nccl_leave(), which gets *pushed, the thread may make calls that CUDA forbids while
@@ -254,16 +256,16 @@ static inline int32_t nccl_enter(void *context, int *pushed, coll_error_t *err)
 	}
 	if (cuda_driver.cuThreadExchangeStreamCaptureMode &&
 	    !cuda_driver.cuThreadExchangeStreamCaptureMode(&mode))
-		*pushed |= NCCL_RELAXED | mode * NCCL_MODE;
+		*pushed |= (mode + 1) * NCCL_MODE;
 	return COLL_SUCCESS;
 }
 
 static inline void nccl_leave(int pushed)
 {
-	int mode = pushed / NCCL_MODE;
+	int mode = (int)((unsigned)pushed / NCCL_MODE) - 1;
 	void *context;
 
-	if (pushed & NCCL_RELAXED)
+	if (mode >= 0)
 		cuda_driver.cuThreadExchangeStreamCaptureMode(&mode);
 	if (pushed & NCCL_PUSHED)
 		cuda_driver.cuCtxPopCurrent(&context);
@@ -309,6 +311,13 @@ static inline size_t nccl_part_count(const coll_args_t *a, const size_t *counts,
 	return counts ? counts[r] : a->count;
 }
 
+/* An allreduce of nccl_run_call, as a part of its caller. */
+static inline int nccl_run_allreduce(const struct nccl_call *c, const char **what)
+{
+	*what = "ncclAllReduce";
+	return nccl_lib.ncclAllReduce(c->send, c->recv, c->args->count * c->factor, c->type, c->op,
+				      c->comm, c->stream);
+}
 /* Calls NCCL and returns its result; *what becomes the name of the called function. */
 int nccl_run_call(const struct nccl_call *c, const char **what);
 /* The same for a group of several operations. */
@@ -443,18 +452,17 @@ static inline int nccl_failed(int result)
 /* Has an abort begun?  It may have ended the work while it still waits for the lock.  The lock is held. */
 static inline int nccl_is_aborted(const struct nccl *n)
 {
-	return n->revoked || atomic_load(&n->aborted);
+	return n->revoked | atomic_load(&n->aborted);
 }
 
 /*
- * Takes the lock, makes the context current and waits for NCCL.  On an error it releases the lock and restores
- * the context.
+ * Makes the context current and waits for NCCL.  The lock is held.  On an error it releases the lock and restores the
+ * context.
  */
-static inline int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err)
+static inline int32_t nccl_begin_locked(struct nccl *n, int *pushed, coll_error_t *err)
 {
 	int32_t code;
 
-	lock_acquire(&n->lock);
 	/* An abort may end the work of the communicator without the lock: see nccl_abort. */
 	code = nccl_is_aborted(n) ? nccl_aborted(err) : nccl_enter(n->context, pushed, err);
 	if (!code && nccl_call_is_open(n)) {
@@ -465,6 +473,13 @@ static inline int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err)
 	if (code)
 		lock_release(&n->lock);
 	return code;
+}
+
+/* The same, but takes the lock. */
+static inline int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err)
+{
+	lock_acquire(&n->lock);
+	return nccl_begin_locked(n, pushed, err);
 }
 
 static inline void nccl_end(struct nccl *n, int pushed)

@@ -180,9 +180,7 @@ int nccl_run_call(const struct nccl_call *c, const char **what)
 	const size_t count = a->count * c->factor;
 
 	switch (a->kind) {
-	case COLL_KIND_ALLREDUCE:
-		*what = "ncclAllReduce";
-		return lib->ncclAllReduce(c->send, c->recv, count, c->type, c->op, comm, c->stream);
+	case COLL_KIND_ALLREDUCE: return nccl_run_allreduce(c, what);
 	case COLL_KIND_BROADCAST:
 		*what = "ncclBroadcast";
 		return lib->ncclBroadcast(a->sendbuf, a->recvbuf, count, c->type, a->root, comm,

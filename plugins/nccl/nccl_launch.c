@@ -114,6 +114,15 @@ void nccl_scratch_close(struct nccl *n, int64_t deadline)
 
 /* --------------------------------------------------- its order with NCCL's operations -- */
 
+/* The last operation was on this stream; unknown: as last_unknown.  A call as n->again follows it only on the same stream. */
+static void nccl_note_stream(struct nccl *n, void *stream, int unknown)
+{
+	if (unknown || stream != n->last_stream)
+		n->again.kind = 0;
+	n->last_stream = stream;
+	n->last_unknown = unknown;
+}
+
 /*
  * NCCL executes the operations of a communicator one after the other, whatever their streams.  The stream of an earlier
  * operation may be the caller's, who may have destroyed it.  So no event is recorded there later: a fence, an operation of
@@ -137,8 +146,7 @@ static int32_t nccl_fence(struct nccl *n, void *stream, coll_error_t *err)
 		result = nccl_failed(result) ? result : end;
 	}
 	nccl_enqueue_end(n);
-	n->last_stream = stream;
-	n->last_unknown = 0;
+	nccl_note_stream(n, stream, 0);
 	return nccl_record_result(n, result, "a send to this rank", err);
 }
 
@@ -194,8 +202,7 @@ static int32_t nccl_order_call(struct nccl *n, const struct nccl_call *c, coll_e
 	int32_t code = nccl_order_copies(n, c->stream, err);
 
 	/* A group begins later, in an order of its own. */
-	n->last_unknown = nccl_group_open() || !nccl_is_work(c);
-	n->last_stream = c->stream;
+	nccl_note_stream(n, c->stream, nccl_group_open() || !nccl_is_work(c));
 	return code;
 }
 
@@ -351,17 +358,23 @@ static int32_t nccl_launch_job(struct nccl *n, const struct nccl_call *c, coll_e
 	return code;
 }
 
-static int32_t nccl_launch(struct nccl *n, const struct nccl_call *c, coll_error_t *err)
+/* The compiler makes this a part of nccl_call_again, since most calls of a program come by there. */
+__attribute__((always_inline)) static inline int32_t nccl_launch(struct nccl *n,
+								 const struct nccl_call *c,
+								 coll_error_t *err)
 {
+	const int32_t kind = c->args->kind;
 	const char *what;
 	int32_t code = nccl_enqueue_begin(n, err);
 	int result;
 
 	if (code)
 		return code;
-	result = nccl_run_call(c, &what);
+	/* Most calls of most programs are of one kind, which takes no jump through the table of all kinds. */
+	result = kind == COLL_KIND_ALLREDUCE ? nccl_run_allreduce(c, &what)
+					     : nccl_run_call(c, &what);
 	nccl_enqueue_end(n);
-	return nccl_record_result(n, result, what, err);
+	return result == NCCL_SUCCESS ? COLL_SUCCESS : nccl_record_result(n, result, what, err);
 }
 
 /* The calling thread makes the call, or, if not `here`, a job.  In an open group the call waits for the group's end. */
@@ -419,12 +432,21 @@ static void nccl_note_call(struct nccl *n, const struct nccl_call *c)
 	const coll_args_t *a = c->args;
 
 	n->again = (struct nccl_again){.call = *c,
-				       .kind = nccl_may_repeat(c) ? a->kind : 0,
+				       .kind = nccl_may_repeat(c) && !n->last_unknown ? a->kind : 0,
 				       .dtype = a->dtype,
 				       .op = a->op,
 				       .root = a->root,
-				       .count = a->count};
+				       .count = a->count,
+				       .stream = a->stream,
+				       .odd = c->size - 1};
 	n->again.call.args = NULL;
+}
+
+/* Has the endpoint nothing open that a call has to look at or to wait for, but an abort?  As nccl_call_is_open, in one look. */
+static int nccl_is_clear(const struct nccl *n)
+{
+	return !((uintptr_t)n->job | (uintptr_t)n->base | (uintptr_t)n->results |
+		 (unsigned)(n->failed | n->call_pending));
 }
 
 /*
@@ -435,31 +457,31 @@ static int nccl_is_again(const struct nccl *n, const coll_args_t *a)
 {
 	const struct nccl_again *last = &n->again;
 
-	return a->kind == last->kind && a->count == last->count && a->dtype == last->dtype &&
-	       a->op == last->op && a->root == last->root &&
-	       nccl_is_aligned(&last->call, a->sendbuf) &&
-	       nccl_is_aligned(&last->call, a->recvbuf) &&
-	       n->last_stream == (a->stream ? a->stream : n->stream) && !n->last_unknown &&
-	       !n->results && !nccl_group_open();
+	return a->kind == last->kind && a->dtype == last->dtype && a->op == last->op &&
+	       a->root == last->root && a->count == last->count && a->stream == last->stream &&
+	       !(((uintptr_t)a->sendbuf | (uintptr_t)a->recvbuf) & last->odd) &&
+	       n->comm == last->call.comm && nccl_is_clear(n) && !nccl_group_open();
 }
 
+/* The lock is held. */
 static int32_t nccl_call_again(struct nccl *n, const coll_args_t *args, coll_error_t *err)
 {
 	struct nccl_call *c = &n->again.call;
-	int32_t code;
+	int pushed;
+	int32_t code = nccl_enter(n->context, &pushed, err);
 
-	c->comm = n->comm;
+	if (code)
+		return code;
 	c->args = args;
 	c->send = args->sendbuf;
 	c->recv = args->recvbuf;
-	c->stream = n->last_stream;
 	nccl_range_begin(args->kind);
 	code = nccl_launch(n, c, err);
-	c->args = NULL;
 	nccl_range_end();
 	/* The caller's next work on its own stream must follow this operation. */
 	if (!code && n->call_pending && c->stream != n->stream)
 		code = nccl_wait_call(n, n->host, n->host->timeout_ms, err);
+	nccl_leave(pushed);
 	return code;
 }
 
@@ -492,12 +514,18 @@ int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err)
 {
 	struct nccl *n = ep;
 	int pushed;
-	int32_t code = nccl_begin(n, &pushed, err);
+	int32_t code;
 
+	lock_acquire(&n->lock);
+	if (nccl_is_again(n, args)) {
+		code = nccl_call_again(n, args, err);
+		lock_release(&n->lock);
+		return code;
+	}
+	code = nccl_begin_locked(n, &pushed, err);
 	if (code)
 		return code;
-	code = nccl_is_again(n, args) ? nccl_call_again(n, args, err)
-				      : nccl_call_begun(n, args, err);
+	code = nccl_call_begun(n, args, err);
 	nccl_end(n, pushed);
 	return code;
 }

@@ -6,7 +6,7 @@
 . "${top_srcdir:-.}/tests/bench/callgrind.sh"
 
 # The limit is some twentieth above the instructions of gcc 12 -O2.
-most=585
+most=420
 few=500
 many=1500
 

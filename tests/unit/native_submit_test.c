@@ -138,7 +138,8 @@ static void test_submit(void)
 	   "none is kept");
 	is_int(native_progress(rig->lane), 0, "the backend is at it");
 	native_describe(rig->lane, text, sizeof(text));
-	is_str(text, "3 operations in the hands of backend 'fake', the last allreduce of 3 int32",
+	is_str(text,
+	       "3 operations in the hands of backend 'fake', the last allreduce of 3 int32 (sum)",
 	       "in words");
 	ok(is_recorded(rig, 1, 1, 0) && is_recorded(rig, 3, 3, 0), "the log has them");
 	rig->fake.query_code = COLL_SUCCESS;

@@ -424,7 +424,7 @@ static int call_wait_all(struct lane *lane)
 
 coll_result_t coll_sync(coll_comm_t handle)
 {
-	struct lane *lane = comm_enter(handle, "coll_sync");
+	struct lane *lane = comm_enter_here(handle, LANE_FIRST, "coll_sync");
 	int code;
 
 	if (!lane)
@@ -432,7 +432,7 @@ coll_result_t coll_sync(coll_comm_t handle)
 	code = call_wait_all(lane);
 	if (code == CONTEXT_LOST)
 		return comm_leave_lost(lane);
-	comm_leave(lane);
+	comm_leave_here(lane);
 	return code;
 }
 

@@ -113,16 +113,10 @@ static inline struct handle_slot *handle_slot_of(void *handle)
 	return &atomic_load(&handle_chunks[number / HANDLE_CHUNK])[number % HANDLE_CHUNK];
 }
 
-/* The caller has pinned the handle of this slot. */
-static inline void handle_unpin_slot(struct handle_slot *slot)
-{
-	atomic_fetch_sub(&slot->state, 1);
-}
-
 /* The caller has pinned the handle, so that its slot is there. */
 static inline void handle_unpin(void *handle)
 {
-	handle_unpin_slot(handle_slot_of(handle));
+	atomic_fetch_sub(&handle_slot_of(handle)->state, 1);
 }
 
 /* The result of a handle_retire after which another thread still has the handle pinned. */

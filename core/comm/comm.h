@@ -527,7 +527,7 @@ static inline void comm_leave_here(struct lane *lane)
 	struct handle_slot *slot = lane->comm->slot;
 
 	lock_release(&lane->context->lock);
-	handle_unpin_slot(slot);
+	atomic_fetch_sub(&slot->state, 1); /* as handle_unpin, without a search for the slot */
 }
 /*
  * The error of a thread that could not get the lock: COLL_ERR_TIMEOUT or COLL_ERR_ABORTED.  comm_leave_lost ends the

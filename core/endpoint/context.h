@@ -340,7 +340,7 @@ int context_await_lock(struct context *context, int64_t patience_us);
 static inline void context_entered(struct context *context)
 {
 	context->now_is_recent = 0;
-	atomic_store_explicit(&context->progress_owner, thread_number(), memory_order_relaxed);
+	atomic_store_explicit(&context->progress_owner, THREAD_NUMBER, memory_order_relaxed);
 }
 
 /* Takes the lock, as context_lock and context_entered do. */

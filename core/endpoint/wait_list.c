@@ -161,7 +161,7 @@ void wait_watch_forks(void)
 static int wait_is_mine(struct context *context)
 {
 	return atomic_load_explicit(&context->progress_owner, memory_order_relaxed) ==
-	       thread_number();
+	       THREAD_NUMBER;
 }
 
 /*

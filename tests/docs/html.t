@@ -3,6 +3,7 @@
 # html.t - the HTML reference: Sphinx makes it without a warning, its links lead to its pages, the search finds a function.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
+[ -z "$TEST_SANITIZE" ] || skip_all "it runs nothing that is built with the sanitizer ($TEST_SANITIZE)"
 src=${top_srcdir:-.}
 for tool in python3 sphinx-build; do
     command -v $tool >/dev/null || skip_all "$tool is not here"

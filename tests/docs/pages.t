@@ -145,6 +145,10 @@ none "and each of its algorithms is one of the library" \
 
 # ----------------------------------------------------------- well-formed --
 
+if [ -n "$TEST_SANITIZE" ]; then
+    skip "man and mandoc have no warning" "they are not built with the sanitizer ($TEST_SANITIZE)"
+    done_testing
+fi
 if man --help 2>/dev/null | grep -q -e --warnings; then
     ln -s "$(cd "$pages" && pwd)" "$dir/man3"
     none "man has no warning" "$(cd "$dir" && LC_ALL=C man --warnings -l man3/*.[357] 2>&1 >/dev/null </dev/null)"

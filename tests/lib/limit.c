@@ -5,6 +5,7 @@
  * A test may hang, and a process of an ended test may live on with the test's output open: make would wait for that process
  * for ever.  So this program adopts every process that loses its parent, and kills all processes of the test when the test
  * has ended or its time is over.  Exits with the test's status, 128 and the number of its signal, or 99 if the time was over.
+ * The last line of the output says how long the test took, and how much processor time all its processes used.
  */
 #include <errno.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -49,6 +51,24 @@ static void limit_end_all(void)
 		limit_kill_children();
 		nanosleep(&pause, NULL);
 	}
+}
+
+static double limit_seconds(const struct timeval *time)
+{
+	return (double)time->tv_sec + (double)time->tv_usec / 1e6;
+}
+
+/* A comment of TAP, so that the logs of a run tell which tests are slow, and which of them only wait. */
+static void limit_print_times(const struct timespec *start)
+{
+	struct timespec now;
+	struct rusage used;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	getrusage(RUSAGE_CHILDREN, &used);
+	printf("# took %.2f s, %.2f s of processor time\n",
+	       (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9,
+	       limit_seconds(&used.ru_utime) + limit_seconds(&used.ru_stime));
 }
 
 static int limit_status(int status)
@@ -93,6 +113,7 @@ static void limit_run(char **argv, const sigset_t *mask)
 int main(int argc, char **argv)
 {
 	const long seconds = argc > 2 ? strtol(argv[1], NULL, 10) : 0;
+	struct timespec start;
 	sigset_t child, mask;
 	pid_t test;
 	int status;
@@ -101,6 +122,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: limit SECONDS PROGRAM [ARGUMENT...]\n");
 		return LIMIT_CANNOT_RUN;
 	}
+	clock_gettime(CLOCK_MONOTONIC, &start);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
@@ -119,5 +141,6 @@ int main(int argc, char **argv)
 		fflush(stdout);
 	}
 	limit_end_all();
+	limit_print_times(&start);
 	return status < 0 ? LIMIT_OVER : status;
 }

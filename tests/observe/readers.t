@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# readers.t - jobs that are looked at go on undisturbed: a thousand readers, one that stops, files that are no pages, another
-# user, and directories for pages that are full, missing, limited, or another user's.
+# readers.t - jobs that are looked at go on undisturbed: 200 readers, in `make check-long` a thousand, one that stops,
+# files that are no pages, another user, and directories for pages that are full, missing, limited, or another user's.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
 build=$(cd "${top_builddir:-.}" && pwd) || exit 1
@@ -43,10 +43,11 @@ right() {
     is "$1: all results are right, and nothing else is said" "$(sed 's/^[0-9]* rounds/N rounds/' "$dir/$1")" "N rounds were right"
 }
 
-# ------------------------------------------------------------- a thousand readers, and files that are no pages
+# ------------------------------------------------------------- many readers, and files that are no pages
 
 # A reader must end well, whatever lies in the directory.  Each reads all pages of all jobs.
-READERS=1000 AT_ONCE=4
+READERS=200 AT_ONCE=4
+if is_long; then READERS=1000; fi
 look() {
     i=0
     while [ $i -lt $((READERS / AT_ONCE)) ]; do

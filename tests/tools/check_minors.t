@@ -11,8 +11,8 @@ frozen=$build/tests/plugins/frozen/.libs
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 
-# Sanitizers slow the checks down.
-limit=20
+# A busy machine slows the checks down, a sanitizer too.
+limit=40
 [ -z "$TEST_SANITIZE" ] || limit=60
 
 # run NAME ARG...: runs `coll check --quick ARG...`; `take NAME` reads the output.

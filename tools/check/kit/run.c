@@ -2,6 +2,7 @@
 /* run.c - runs each case of a check in a process of its own and decides how that process ended. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,18 +10,20 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "check/kit/launched.h"
 #include "check/kit/trace.h"
 #include "lib/tool.h"
 
-enum { RUN_SLEEP_US = 500, RUN_OUTPUT = 16384 };
+enum { RUN_SLEEP_US = 500, RUN_SLEEP_MS = 1000, RUN_OUTPUT = 16384 };
 
 /* A running case and its process. */
 struct run {
 	struct check_case c;
 	pid_t pid;       /* 0: a thread of this process runs the case (run_here) */
+	int end_fd;      /* can be read when the process has ended; -1: there is none */
 	atomic_int over; /* 1: that thread has ended */
 	int output_fd;
 	int hung;
@@ -185,22 +188,47 @@ static void run_reap(struct run *run)
 		;
 }
 
+/* Opens end_fd, unless a thread runs the case, or the kit has more to wait for, or the kernel is older than Linux 5.3. */
+static void run_open_end(struct run *run)
+{
+	run->end_fd = -1;
+#ifdef SYS_pidfd_open
+	if (run->pid && !run->c.options->launch)
+		run->end_fd = (int)syscall(SYS_pidfd_open, run->pid, 0); /* is close-on-exec */
+#endif
+}
+
+/* Sleeps until the process has ended, so many milliseconds or a second at most, or, without end_fd, for a moment. */
+static void run_sleep(const struct run *run, int64_t ms)
+{
+	struct pollfd end = {.fd = run->end_fd, .events = POLLIN};
+
+	if (run->end_fd < 0)
+		usleep(RUN_SLEEP_US);
+	else
+		(void)poll(&end, 1, (int)(ms < RUN_SLEEP_MS ? ms : RUN_SLEEP_MS));
+}
+
 /* Waits until the case has ended or its time is over. */
 static void run_watch(struct run *run)
 {
 	static struct launched_relay relay;
-	int64_t deadline = run->begin + run->c.options->timeout_ms;
+	const int64_t deadline = run->begin + run->c.options->timeout_ms;
 
 	relay = (struct launched_relay){.launch = run->c.options->launch, .c = &run->c};
-
+	run_open_end(run);
 	while (!run_is_over(run)) {
-		if (tool_now_ms() > deadline) {
+		const int64_t left = deadline - tool_now_ms();
+
+		if (left < 0) {
 			run->hung = 1;
 			break;
 		}
 		run_relay(&relay, 0);
-		usleep(RUN_SLEEP_US);
+		run_sleep(run, left + 1);
 	}
+	if (run->end_fd >= 0)
+		close(run->end_fd);
 	if (run->pid)
 		run_reap(run);
 	run_relay(&relay, 1);

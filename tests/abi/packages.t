@@ -14,6 +14,7 @@ copy_source "$dir/libcoll" || exit 1
 cd "$dir/libcoll" || exit 1
 # What a build in the tree left there.
 rm -rf docs/build config.log libtool coll
+find . -name .dirstamp -delete
 lacking=$(dpkg-checkbuilddeps 2>&1) || skip_all "${lacking##*: error: }"
 
 # ---- the packages ----

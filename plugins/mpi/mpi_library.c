@@ -163,6 +163,7 @@ static void mpi_note_path(void *library, const char *name, struct mpi_library *l
 
 #ifdef MPI_OWN_HEADER
 #define MPI_LIBRARY_KIND ""
+#define MPI_OTHER_KINDS  ""
 /* The handles of Open MPI are data of the library; no other library has them. */
 static int32_t mpi_check_abi(void *library, const struct mpi_library *lib, coll_error_t *err)
 {
@@ -184,6 +185,9 @@ static int32_t mpi_check_abi(void *library, const struct mpi_library *lib, coll_
 }
 #else
 #define MPI_LIBRARY_KIND " with the MPI-5 ABI"
+#define MPI_OTHER_KINDS                                                                            \
+	"; for another MPI build libcoll with --with-mpi (Debian: libcoll-openmpi-backend, "       \
+	"libcoll-mpich-backend)"
 /* Only a library with the ABI has this function, and its handles are the numbers of mpi_abi.h. */
 static int32_t mpi_check_abi(void *library, const struct mpi_library *lib, coll_error_t *err)
 {
@@ -246,8 +250,8 @@ static int32_t mpi_load(const char *name, coll_error_t *err)
 		return error_fill(
 			err, COLL_ERR_PLUGIN,
 			"no MPI library%s is installed, or not where the loader or the option "
-			"mpi.library looks: %s",
-			MPI_LIBRARY_KIND, dlerror());
+			"mpi.library looks: %s%s",
+			MPI_LIBRARY_KIND, dlerror(), MPI_OTHER_KINDS);
 	mpi_note_path(library, name, &lib);
 	code = mpi_check_abi(library, &lib, err);
 	if (!code)

@@ -31,6 +31,7 @@ struct observed_lane {
 	int32_t peer;
 	int64_t time_ns; /* of the last event of all */
 	int at_once;     /* nothing that takes time has been done since time_ns */
+	int begins;      /* the number of the short step that begins now, from 1; or 0 */
 };
 
 /* What all events of a communicator say. */
@@ -62,7 +63,7 @@ static inline int64_t observed_time(const struct lane *lane, enum observed_when 
 
 	if (when == OBSERVED_NOW)
 		last->time_ns = clock_now_ns();
-	last->at_once = 0;
+	last->at_once = last->begins = 0;
 	return last->time_ns;
 }
 
@@ -229,9 +230,24 @@ static int observed_has_call(const struct op *op)
 	return op->call.kind != NULL;
 }
 
+/* The event is of an earlier call of the same plan, which differs by its number, buffers and stream. */
+static inline void observed_repeat(coll_observed_t *event, const struct op *op)
+{
+	event->number = op->number;
+	event->collective = op->call.kind->is_collective ? (uint64_t)op->seq + 1 : 0;
+	event->send_memory = op->call.memory[COLL_BUFFER_SEND];
+	event->recv_memory = op->call.memory[COLL_BUFFER_RECV];
+	event->stream = (uint64_t)(uintptr_t)op->call.args.stream;
+	event->algorithm = NULL;
+}
+
 __attribute__((noinline)) static void observed_renew(struct observed_lane *last,
 						     const struct op *op)
 {
+	if (last->op == op && last->event.number != op->number && op->stage == PLAN_PLACED) {
+		observed_repeat(&last->event, op);
+		return;
+	}
 	observed_call(&last->event, op->lane, &op->call, op->number, op->seq, last->time_ns);
 	last->op = op;
 	last->count = last->event.count;
@@ -306,8 +322,9 @@ void observed_op_at_once(struct op *op)
 
 void observed_op_done(struct op *op)
 {
-	const int ends_with_step =
-		op->sched.nsteps && !op->call.staged && LANE_OBSERVED(op->lane, COLL_OBSERVE_STEP);
+	const int ends_with_step = op->sched.nsteps && !op->call.staged &&
+				   LANE_OBSERVED(op->lane, COLL_OBSERVE_STEP) &&
+				   observed_last(op->lane)->time_ns > op->begin_ns;
 
 	if (observed_has_call(op))
 		observed_tell(op->lane,
@@ -445,7 +462,8 @@ void observed_step(const struct op *op, int i, int phase)
 	if (!observed_has_step(op, i))
 		return;
 	event = observed_step_event(op, i, phase);
-	event->time_ns = observed_time(op->lane, OBSERVED_NOW);
+	event->time_ns = observed_time(
+		op->lane, observed_last(op->lane)->begins == i + 1 ? OBSERVED_THEN : OBSERVED_NOW);
 	if (ends)
 		event->begin_ns = op->run[i].begin_ns;
 	else
@@ -460,11 +478,17 @@ void observed_short_step(const struct op *op, int i)
 	coll_observed_t *event;
 
 	op->run[i].begin_ns = observed_time(op->lane, at_once ? OBSERVED_THEN : OBSERVED_NOW);
-	if (!LANE_OBSERVED(op->lane, OBSERVE_ALL) || !observed_has_step(op, i))
-		return;
-	event = observed_step_event(op, i, COLL_OBSERVED_BEGIN);
-	event->time_ns = op->run[i].begin_ns;
-	observed_tell_all(op->lane, event);
+	if (LANE_OBSERVED(op->lane, OBSERVE_ALL) && observed_has_step(op, i)) {
+		event = observed_step_event(op, i, COLL_OBSERVED_BEGIN);
+		event->time_ns = op->run[i].begin_ns;
+		observed_tell_all(op->lane, event);
+	}
+	observed_last(op->lane)->begins = i + 1;
+}
+
+void observed_short_steps_begun(const struct op *op)
+{
+	observed_last(op->lane)->begins = 0;
 }
 
 /* ----------------------------------------------------------------------------- waits -- */

@@ -66,6 +66,8 @@ OBSERVED_APART void observed_step(const struct op *op, int step, int phase);
  * time of the call's BEGIN.
  */
 OBSERVED_APART void observed_short_step(const struct op *op, int step);
+/* All short steps of the operation have begun that could.  A step that has ended while it began has taken no time. */
+OBSERVED_APART void observed_short_steps_begun(const struct op *op);
 
 /* A thread of the program waits, for operation `number` unless that is 0.  *since: when it began. */
 OBSERVED_APART void observed_wait(const struct lane *lane, uint64_t number, int phase,

@@ -578,6 +578,8 @@ void steps_start(struct op *op)
 		default: steps_local(op, i); break;
 		}
 	}
+	if (observed)
+		observed_short_steps_begun(op);
 }
 
 /* ------------------------------------------------------------------ cancelling -- */

@@ -15,6 +15,7 @@
 #include "../../../plugins/tcp/tcp_cipher_none.c"
 #include "../../../plugins/tcp/tcp_close.c"
 #include "../../../plugins/tcp/tcp_copy.c"
+#include "../../../plugins/tcp/tcp_far.c"
 #include "../../../plugins/tcp/tcp_io.c"
 #include "../../../plugins/tcp/tcp_paths.c"
 #include "../../../plugins/tcp/tcp_record.c"

@@ -98,6 +98,7 @@ static int context_prepare(struct context *context, const struct context_parts *
 	context->waits.poll_us = context->oversubscribed ? 0 : config_int(parts->config, "poll");
 	context->waits.polls_us = context->waits.poll_us;
 	context->waits.yield_us = config_int(parts->config, "yield");
+	context->waits.yields_anyway = config_is_set(parts->config, "yield");
 	context->timeout_us = config_int(parts->config, "timeout");
 	context->stall_us = config_int(parts->config, "stall_after");
 	context->check_buffers = config_int(parts->config, "check_buffers") != 0;

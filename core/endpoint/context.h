@@ -126,6 +126,7 @@ enum context_deriving { CONTEXT_SPLITS = 1, CONTEXT_SHRINKS = 2 };
 /* How a context waits: of wait.c, context_lock.c and progress.c, but for the options, which context.c reads. */
 struct context_waits {
 	int64_t poll_us, yield_us; /* the options: so long a wait polls, and then yields */
+	int yields_anyway;         /* the user has set the option `yield` */
 	int64_t polls_us; /* how long a wait polls now: poll_us, or less on a processor that ranks share */
 	/* Another program keeps the processor: waits sleep instead of yielding, until then, and for so long. */
 	int64_t crowded_until_us, crowded_for_us;

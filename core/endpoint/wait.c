@@ -258,7 +258,7 @@ static void wait_yield(struct waiting *w)
 	if (w->lost)
 		return;
 	context->waits.polls_us = wait_adapt(context, now - begin);
-	if (!wait_is_blind(context))
+	if (!wait_is_blind(context) && !context->waits.yields_anyway)
 		wait_note_crowd(&context->waits, now - begin, now);
 }
 

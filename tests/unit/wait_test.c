@@ -169,6 +169,10 @@ static void test_crowded_processor(void)
 		often = yields_in(rig->context, SHORT_US);
 	while (often <= 1 && clock_now_ms() - begin < LATE_MS);
 	ok(often > 1, "yields that end at once: the processor is free, and waits yield again");
+	waits->yields_anyway = 1;
+	atomic_store(&yield_us, 4000);
+	ok(yields_in(rig->context, SHORT_US) > 1,
+	   "if the user has set how long, waits yield anyway");
 	atomic_store(&yield_us, 0);
 	rig_free(rig);
 }

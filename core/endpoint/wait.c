@@ -258,7 +258,8 @@ static void wait_yield(struct waiting *w)
 	if (w->lost)
 		return;
 	context->waits.polls_us = wait_adapt(context, now - begin);
-	if (!wait_is_blind(context) && !context->waits.yields_anyway)
+	/* Beside a thread of the library the caller's threads yield to it, for the lock. */
+	if (!wait_is_blind(context) && !context->waits.yields_anyway && !context->progress.started)
 		wait_note_crowd(&context->waits, now - begin, now);
 }
 

@@ -57,6 +57,12 @@ static struct observed_lane *observed_last(const struct lane *lane)
 	return &lane->comm->observed->lane[lane->index];
 }
 
+/* When an event happens.  Reading the clock takes as long as all else that the core does for an event. */
+enum observed_when {
+	OBSERVED_NOW,
+	OBSERVED_THEN /* with the last event of the lane: nothing that takes time has been done since */
+};
+
 static inline int64_t observed_time(const struct lane *lane, enum observed_when when)
 {
 	struct observed_lane *last = observed_last(lane);
@@ -244,10 +250,6 @@ static inline void observed_repeat(coll_observed_t *event, const struct op *op)
 __attribute__((noinline)) static void observed_renew(struct observed_lane *last,
 						     const struct op *op)
 {
-	if (last->op == op && last->event.number != op->number && op->stage == PLAN_PLACED) {
-		observed_repeat(&last->event, op);
-		return;
-	}
 	observed_call(&last->event, op->lane, &op->call, op->number, op->seq, last->time_ns);
 	last->op = op;
 	last->count = last->event.count;
@@ -262,8 +264,12 @@ __attribute__((noinline)) static void observed_renew(struct observed_lane *last,
 static inline coll_observed_t *observed_of(const struct op *op, int is_new)
 {
 	struct observed_lane *last = observed_last(op->lane);
+	const int is_same = last->op == op && last->event.number == op->number;
 
-	if (is_new || last->op != op || last->event.number != op->number)
+	/* The plan of an operation that is issued is whole if the call is the same as the operation's call before. */
+	if (is_new && !is_same && last->op == op && op->stage == PLAN_PLACED)
+		observed_repeat(&last->event, op);
+	else if (is_new || !is_same)
 		observed_renew(last, op);
 	return &last->event;
 }

@@ -53,12 +53,6 @@ OBSERVED_APART void observed_native_op(struct op *op);
 OBSERVED_APART void observed_native_end(struct lane *lane, uint64_t before, uint64_t last,
 					int code);
 
-/* When an event happens.  Reading the clock takes as long as all else that the core does for an event. */
-enum observed_when {
-	OBSERVED_NOW,
-	OBSERVED_THEN /* with the last event of the lane: nothing that takes time has been done since */
-};
-
 /* A step of an operation begins or ends.  A step that stages a buffer is a COPY. */
 OBSERVED_APART void observed_step(const struct op *op, int step, int phase);
 /*

@@ -215,8 +215,6 @@ static int process_job_runs(const struct process_jobs *jobs, uint64_t job)
 
 static void process_add_job(struct process_jobs *jobs, uint64_t job)
 {
-	if (process_job_runs(jobs, job))
-		return;
 	jobs->full |= jobs->count == CLEAN_JOBS;
 	if (!jobs->full)
 		jobs->job[jobs->count++] = job;
@@ -232,13 +230,13 @@ static void process_clean_names(DIR *files, int directory, struct process_jobs *
 	struct dirent *entry;
 
 	for (int n = 0; n < CLEAN_NAMES && (entry = readdir(files)); n++) {
-		if (page_name_read(entry->d_name, &page))
+		if (page_name_read(entry->d_name, &page) || process_job_runs(jobs, page.job))
 			continue;
 		if (dead == process_is_in_use(directory, entry->d_name, (pid_t)page.pid))
 			continue;
 		if (!dead)
 			process_add_job(jobs, page.job);
-		else if (!process_job_runs(jobs, page.job))
+		else
 			process_clean_one(directory, entry->d_name);
 	}
 }

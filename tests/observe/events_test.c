@@ -211,6 +211,36 @@ static void events_narrowed(void)
 	audit_forget(2);
 }
 
+/* So many calls that differ that the plan of one call serves another, of another type. */
+static void events_mixed(struct rank *r)
+{
+	int64_t x[EVENTS_SHORT] = {0};
+
+	for (int i = 0; i < EVENTS_SHORT; i++) {
+		rank_did(r,
+			 coll_allreduce(x, x, (size_t)i + 1, i % 3 ? COLL_INT64 : COLL_INT32,
+					COLL_MAX, r->comm, NULL),
+			 "allreduce");
+		rank_did(r, coll_sync(r->comm), "sync");
+	}
+}
+
+static void events_steps_alone(void)
+{
+	const struct ranks_job job = {
+		.backend = "tcp", .nranks = 2, .processes = 1, .fn = events_mixed};
+
+	audit_begin("audit");
+	setenv("COLL_AUDIT_CALLS", "no", 1);
+	ranks_ok(&job, "an observer that wants steps alone");
+	unsetenv("COLL_AUDIT_CALLS");
+	audit_ok("audit", 2, "steps alone");
+	ok(audit_count("audit", 0, "step_end") >= EVENTS_SHORT &&
+		   audit_count("audit", 0, "call_issued") == 0,
+	   "it gets the steps of each call, and no call");
+	audit_forget(2);
+}
+
 static void events_short(struct rank *r)
 {
 	int32_t x = 1;
@@ -291,6 +321,7 @@ int main(void)
 	events_by_thread();
 	events_two();
 	events_narrowed();
+	events_steps_alone();
 	events_terse();
 	events_of_both();
 	plugin_dir_end();

@@ -45,7 +45,7 @@ struct audit {
 	struct audit_comm comm[AUDIT_COMMS];
 	int comms;
 	struct audit_call call[AUDIT_CALLS];
-	int calls;
+	int calls, has_calls;
 	long count[AUDIT_WHATS][AUDIT_PHASES], failed_calls, staged, derived, native, bytes;
 };
 
@@ -195,6 +195,16 @@ static void audit_call_event(struct audit *a, const coll_observed_t *e)
 	}
 }
 
+/* A step of a call that nobody has told of. */
+static void audit_step_alone(struct audit *a, const coll_observed_t *e)
+{
+	const uint64_t size = e->dtype == COLL_INT64 ? 8 : e->dtype == COLL_INT32 ? 4 : 0;
+
+	if (size && e->count * size != e->bytes)
+		audit_fault(a, e, "%" PRIu64 " elements of %" PRIu64 " bytes in a step of %" PRIu64,
+			    e->count, size, e->bytes);
+}
+
 static void audit_step_event(struct audit *a, const coll_observed_t *e)
 {
 	const uint32_t of = e->what == COLL_OBSERVE_COPY && e->index < 0 ? COLL_OBSERVE_MESSAGE
@@ -243,6 +253,8 @@ static void audit_event(void *state, const coll_observed_t *e)
 		audit_comm_event(a, e);
 	else if (e->what == COLL_OBSERVE_CALL || e->what == COLL_OBSERVE_MESSAGE)
 		audit_call_event(a, e);
+	else if (!a->has_calls)
+		audit_step_alone(a, e);
 	else if (e->what == COLL_OBSERVE_STEP || e->what == COLL_OBSERVE_COPY)
 		audit_step_event(a, e);
 	else if (e->what == COLL_OBSERVE_WAIT || e->what == COLL_OBSERVE_FAILURE)
@@ -283,8 +295,11 @@ static coll_result_t audit_open(const coll_observer_host_t *host, void **state, 
 	if (!audit_expand_refuses(host))
 		snprintf(a->fault, sizeof(a->fault), "expand has taken a wrong argument");
 	snprintf(a->host_name, sizeof(a->host_name), "%s", host->host_name);
+	a->has_calls = host->option_int(host, "calls") != 0;
 	if (!host->option_int(host, "steps"))
 		host->want(host, ~(uint32_t)COLL_OBSERVE_STEP);
+	if (!a->has_calls)
+		host->want(host, COLL_OBSERVE_COMM | COLL_OBSERVE_STEP);
 	*state = a;
 	return COLL_SUCCESS;
 }
@@ -336,6 +351,7 @@ static void audit_close(void *state)
 static const coll_option_t audit_options[] = {
 	{.key = "file", .fallback = "/dev/null", .type = COLL_OPTION_STRING, .help = "the file"},
 	{.key = "steps", .fallback = "yes", .type = COLL_OPTION_BOOL, .help = "steps, too"},
+	{.key = "calls", .fallback = "yes", .type = COLL_OPTION_BOOL, .help = "no: steps alone"},
 };
 
 COLL_OBSERVER_EXPORT const coll_observer_t coll_observer_v1 = {
@@ -346,7 +362,7 @@ COLL_OBSERVER_EXPORT const coll_observer_t coll_observer_v1 = {
 	.version = "1.0",
 	.description = "checks the events that observer.h promises",
 	.options = audit_options,
-	.option_count = 2,
+	.option_count = 3,
 	.option_size = sizeof(coll_option_t),
 	.open = audit_open,
 	.event = audit_event,

@@ -43,8 +43,8 @@ struct handle_slot {
 };
 
 /*
- * For the functions of this header only.  Every call of the program reads these variables: what is declared hidden needs no look
- * into the table of addresses that other libraries may replace.
+ * For the functions of this header only.  Every call of the program reads handle_chunks and handle_bars.  The compiler reads a
+ * hidden variable without the table of addresses that other libraries may replace.
  */
 extern struct handle_slot *_Atomic handle_chunks[HANDLE_CHUNKS]
 	__attribute__((visibility("hidden")));

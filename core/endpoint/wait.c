@@ -38,7 +38,7 @@ enum {
 	 * A yield of so many microseconds has let another program compute until the end of its turn.  A thread that sleeps and
 	 * is woken is preferred to that program, a thread that yields is not: 2 ranks beside 2 programs that spin take 16 us for
 	 * an allreduce of 4 KiB, with yields 170 us.  Waits do without yields for a time that doubles with each such yield in
-	 * succession, between these bounds, so that one yield in a while finds out whether the program still runs.
+	 * succession, between these bounds, so that one yield in a while finds out whether the other program still runs.
 	 */
 	WAIT_CROWDED_LEAST_US = 1000,
 	WAIT_CROWDED_FOR_US = 50 * 1000,

@@ -19,7 +19,7 @@ enum {
 	TCP_FAR_NS = 80,    /* from so many nanoseconds a line on, two processors share no cache */
 	TCP_FAR_CLOCK = 60, /* a clock that takes longer to read tells nothing of a line */
 	TCP_FAR_TRIES = 8,  /* reads of the clock; the shortest counts */
-	/* Stores that took long less those that did not; the flag changes at the third. */
+	/* The stores that took long less the stores that did not: the far flag changes at these numbers. */
 	TCP_FAR_MOST = 4,
 	TCP_FAR_ON = 3,
 	TCP_FAR_OFF = 1

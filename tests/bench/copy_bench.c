@@ -51,7 +51,7 @@ static const size_t copy_sizes[] = {1 << 10,   4 << 10,    16 << 10, 64 << 10,
 				    256 << 10, 1024 << 10, 4 << 20,  16 << 20};
 enum { COPY_SIZES = sizeof(copy_sizes) / sizeof(copy_sizes[0]) };
 
-/* What one rank sends the other. */
+/* The ring and the positions by which a rank sends its messages to the other rank. */
 struct copy_ring {
 	_Alignas(128) _Atomic uint64_t written;
 	_Alignas(128) _Atomic uint64_t taken;

@@ -58,7 +58,7 @@ static double limit_seconds(const struct timeval *time)
 	return (double)time->tv_sec + (double)time->tv_usec / 1e6;
 }
 
-/* A comment of TAP, so that the logs of a run tell which tests are slow, and which of them only wait. */
+/* Prints a comment of TAP, so that the logs of a run tell which tests are slow, and which slow tests only wait. */
 static void limit_print_times(const struct timespec *start)
 {
 	struct timespec now;

@@ -75,7 +75,7 @@ static int job_is_same_comm(const struct page_comm *a, const struct page_comm *b
 	return a->lane == b->lane && a->nranks == b->nranks && strcmp(a->id, b->id) == 0;
 }
 
-/* What a rank does on a communicator, among those of all ranks. */
+/* A rank, and what it does on a communicator: an entry in a list of all ranks. */
 struct job_view {
 	struct job_rank *rank;
 	struct job_comm *c;

@@ -237,7 +237,10 @@ static int server_step(struct server *server)
 	fds[LISTEN_CLIENTS] = (struct pollfd){.fd = accepts ? server->fd : -1, .events = POLLIN};
 	if (screen_poll(fds, LISTEN_CLIENTS + 1, wait_ms))
 		return 1;
-	/* An answer may take seconds.  Each client first takes its turn with what it has sent meanwhile; a turn sets new deadlines. */
+	/*
+	 * client_advance may make an answer for seconds.  The server first reads what each client has sent meanwhile, and an
+	 * answer sets the client's new deadline.
+	 */
 	now = tool_now_ms();
 	for (int i = 0; i < LISTEN_CLIENTS; i++) {
 		if (fds[i].revents)

@@ -73,6 +73,7 @@ static int plugin_check_transport(struct plugin *plugin)
 	if (PLUGIN_LACKS(transport, send) || PLUGIN_LACKS(transport, progress) ||
 	    PLUGIN_HALF(transport, cancel, drop) || PLUGIN_HALF(transport, wait_fd, arm) ||
 	    PLUGIN_HALF(transport, mem_register, mem_deregister) ||
+	    PLUGIN_HALF(transport, mem_alloc, mem_free) ||
 	    PLUGIN_HALF(transport, send_more, flush))
 		return plugin->code;
 	return COLL_SUCCESS;
@@ -98,6 +99,7 @@ static int plugin_check_native(struct plugin *plugin)
 {
 	if (PLUGIN_LACKS(native, query) || PLUGIN_HALF(native, group_begin, group_end) ||
 	    PLUGIN_HALF(native, mem_register, mem_deregister) ||
+	    PLUGIN_HALF(native, mem_alloc, mem_free) ||
 	    PLUGIN_HALF(native, op_create_pre_mul_sum, op_destroy))
 		return plugin->code;
 	return plugin_check_events(plugin);

@@ -77,7 +77,7 @@ extern "C" {
 
 /* The major is part of the symbol's name.  The minor counts additions to the structs. */
 #define COLL_BACKEND_ABI_MAJOR 1
-#define COLL_BACKEND_ABI_MINOR 5
+#define COLL_BACKEND_ABI_MINOR 6
 #define COLL_BACKEND_SYMBOL    "coll_backend_v1"
 
 /* The text of a returned code.  The caller of a function owns the struct; the function fills it. */
@@ -528,6 +528,22 @@ typedef struct coll_transport {
 	 * coll_comm_describe returns it.
 	 */
 	void (*describe)(void *ep, char *buf, uint64_t size);
+
+	/*
+	 * Optional, both or none, since minor 6: memory for the program (coll_mem_alloc), in which the
+	 * buffers of messages are fastest.
+	 *
+	 * mem_alloc  Sets *ptr to `bytes` bytes of host memory, at least one.  May block as long as the
+	 *            system looks for the pages.  Where the plugin has nothing better than ordinary
+	 *            memory it returns COLL_ERR_UNSUPPORTED, and the core allocates ordinary memory.
+	 * mem_free   Frees the memory, in any thread, perhaps while functions of endpoints run, and
+	 *            perhaps after close.  No message uses the memory any more, but of cancelled
+	 *            messages the plugin may still have a note.
+	 *
+	 * The memory belongs to the process: messages of every endpoint of the plugin may lie in it.
+	 */
+	int32_t (*mem_alloc)(void *ep, uint64_t bytes, void **ptr, coll_error_t *err);
+	void (*mem_free)(void *ptr);
 } coll_transport_t;
 
 /* ------------------------------------------------------------------- native -- */
@@ -747,6 +763,14 @@ typedef struct coll_native {
 	/* Since minor 5.  Rank 0 of an exscan leaves its recvbuf as it is, which may be NULL there. */
 	int32_t (*scan)(void *ep, const coll_args_t *args, coll_error_t *err);
 	int32_t (*exscan)(void *ep, const coll_args_t *args, coll_error_t *err);
+
+	/*
+	 * Optional, both or none, since minor 6: as in coll_transport_t, but the memory is of the kind
+	 * that the slots take, on the endpoint's device.  The core uses them only for backends without
+	 * a transport.
+	 */
+	int32_t (*mem_alloc)(void *ep, uint64_t bytes, void **ptr, coll_error_t *err);
+	void (*mem_free)(void *ptr);
 } coll_native_t;
 
 /* Bits of coll_args_t.flags in the calls of the function `takes` (coll_native_t), since minor 4. */

@@ -1548,6 +1548,38 @@ COLL_API coll_result_t coll_comm_register(coll_comm_t comm, void *buf, size_t by
 /* Ends a registration.  `handle` may be NULL. */
 COLL_API coll_result_t coll_comm_deregister(coll_comm_t comm, void *handle);
 
+/*
+ * Allocates memory in which the buffers of operations are fastest, as ncclMemAlloc and MPI_Alloc_mem do.
+ * Correctness never needs it, the ranks need not agree about it, and one buffer of a call may lie in it
+ * and the other elsewhere.
+ *
+ * tcp       Host memory that the ranks of a host share: a receiver reads a long message where it lies,
+ *           one copy instead of two.
+ * nccl      Device memory of the communicator's device, by ncclMemAlloc, which NCCL can register with
+ *           its transports.
+ * others    Ordinary host memory, on huge pages where possible.
+ *
+ * bytes     Becomes available at least; 0: *ptr becomes NULL.
+ * ptr       Becomes the memory, aligned to 64 bytes at least.  Its content is undefined.
+ * Lifetime  The memory belongs to the process.  It outlives the communicator, and operations of every
+ *           communicator may use it, until coll_mem_free().
+ * Sharing   Other ranks of the host may read all of the memory, also what no operation sends.
+ * Forks     A child process may not touch it.
+ * Blocks    As long as the system looks for the pages; no other rank takes part.
+ * Errors    COLL_ERR_NO_MEMORY.
+ */
+COLL_API coll_result_t coll_mem_alloc(coll_comm_t comm, size_t bytes, void **ptr);
+
+/*
+ * Frees memory of coll_mem_alloc().
+ *
+ * ptr       The address that coll_mem_alloc() has returned, or NULL.  No operation may use the memory
+ *           any more.  The system gets shared memory back when the other ranks have called the library
+ *           since.
+ * Errors    COLL_ERR_INVALID_ARGUMENT: another address, also in a child process for memory of its parent.
+ */
+COLL_API coll_result_t coll_mem_free(void *ptr);
+
 /* ---------------------------------------------------------- installed backends -- */
 
 /*

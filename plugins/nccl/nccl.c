@@ -114,6 +114,29 @@ static void nccl_mem_deregister(void *ep, void *handle)
 	nccl_end(n, pushed);
 }
 
+static int32_t nccl_mem_alloc(void *ep, uint64_t bytes, void **ptr, coll_error_t *err)
+{
+	const struct nccl *n = ep;
+	int pushed, result;
+	int32_t code;
+
+	if (!nccl_lib.ncclMemAlloc || !nccl_lib.ncclMemFree)
+		return error_fill(err, COLL_ERR_UNSUPPORTED,
+				  "NCCL allocates memory since 2.19: install a newer NCCL, or use "
+				  "memory of the CUDA driver");
+	code = nccl_enter(n->context, &pushed, err);
+	if (code)
+		return code;
+	result = nccl_lib.ncclMemAlloc(ptr, bytes);
+	nccl_leave(pushed);
+	return result ? nccl_refused(err, result, "ncclMemAlloc", n->comm) : COLL_SUCCESS;
+}
+
+static void nccl_mem_free(void *ptr)
+{
+	nccl_lib.ncclMemFree(ptr);
+}
+
 static int32_t nccl_device(void *ep)
 {
 	const struct nccl *n = ep;
@@ -183,6 +206,8 @@ static const coll_native_t nccl_native = {
 	.device = nccl_device,
 	.takes = nccl_takes,
 	.take_place = nccl_take_place,
+	.mem_alloc = nccl_mem_alloc,
+	.mem_free = nccl_mem_free,
 };
 
 COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {

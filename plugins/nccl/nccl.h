@@ -71,6 +71,8 @@ struct nccl_lib {
 	/* NULL in a library that is too old. */
 	int (*ncclCommRegister)(nccl_comm_t comm, void *ptr, size_t bytes, void **handle);
 	int (*ncclCommDeregister)(nccl_comm_t comm, void *handle);
+	int (*ncclMemAlloc)(void **ptr, size_t bytes);
+	int (*ncclMemFree)(void *ptr);
 	int (*ncclCommShrink)(nccl_comm_t comm, int *exclude, int n, nccl_comm_t *newcomm,
 			      nccl_config_t *config, int flags);
 	int (*ncclCommRevoke)(nccl_comm_t comm, int flags);

@@ -42,6 +42,8 @@ static const struct nccl_symbol nccl_symbols[] = {
 	{"ncclGroupEnd", offsetof(struct nccl_lib, ncclGroupEnd), 0},
 	{"ncclCommRegister", offsetof(struct nccl_lib, ncclCommRegister), NCCL_2_19},
 	{"ncclCommDeregister", offsetof(struct nccl_lib, ncclCommDeregister), NCCL_2_19},
+	{"ncclMemAlloc", offsetof(struct nccl_lib, ncclMemAlloc), NCCL_2_19},
+	{"ncclMemFree", offsetof(struct nccl_lib, ncclMemFree), NCCL_2_19},
 	{"ncclCommShrink", offsetof(struct nccl_lib, ncclCommShrink), NCCL_2_27},
 	{"ncclCommRevoke", offsetof(struct nccl_lib, ncclCommRevoke), NCCL_2_28},
 	{"ncclAlltoAll", offsetof(struct nccl_lib, ncclAlltoAll), NCCL_2_28},

@@ -280,13 +280,15 @@ static const coll_transport_t tcp_transport = {
 	.send_more = tcp_send_more,
 	.flush = tcp_flush_deferred,
 	.describe = tcp_describe,
+	.mem_alloc = tcp_mem_alloc,
+	.mem_free = tcp_mem_free,
 };
 
 COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.size = sizeof(coll_backend_t),
 	.abi_minor = COLL_BACKEND_ABI_MINOR,
 	.name = "tcp",
-	.version = "1.2",
+	.version = "1.3",
 	.description = "TCP between hosts, shared memory within one; works anywhere",
 	.priority = 10,
 	.memory = COLL_MEM_HOST,

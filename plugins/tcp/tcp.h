@@ -7,7 +7,8 @@
  * tcp_send.c and tcp_io.c move messages, with tcp_copy.c; tcp_close.c sends the last bytes.  tcp_security.c reads the
  * option tcp.security, tcp_record.c protects the streams with tcp_cipher.c.  tcp_paths.c serves the option tcp.multipath.
  * tcp_ring.c and tcp_ring_offer.c carry the
- * stream between ranks of one host in shared memory; tcp_far.c chooses the stores by which they write there.
+ * stream between ranks of one host in shared memory; tcp_far.c chooses the stores by which they write there.  tcp_memory.c
+ * allocates memory from which tcp_lend.c sends payload that tcp_borrow.c reads in place.
  * In the stream a message is its 32-byte coll_header_t followed by the payload.  Between two messages an AF_UNIX
  * socket may carry a frame of tcp_ring_offer.c, a coll_header_t with the length TCP_FRAME.
  */
@@ -43,9 +44,12 @@
 #define TCP_RING_BLOCKED ((size_t)4 << 10)
 #define TCP_PAST         ((size_t)4 << 20) /* payload from which on a reader's copies go past the caches */
 /* Payload from which on a writer's copies to the ring of a far processor do. */
-#define TCP_PAST_FAR    ((size_t)4 << 10)
-#define TCP_FRAME       UINT64_MAX /* length of no message */
-#define TCP_UNIX_BUFFER (4 << 20)  /* SO_SNDBUF of AF_UNIX sockets; the kernel may clip it */
+#define TCP_PAST_FAR ((size_t)4 << 10)
+/* Payload from which on a message is lent (tcp_lend.c). */
+#define TCP_LENT_LEAST  ((size_t)16 << 10)
+#define TCP_LENT_BYTES  (2 * sizeof(coll_header_t)) /* of a lent message in the ring */
+#define TCP_FRAME       UINT64_MAX                  /* length of no message */
+#define TCP_UNIX_BUFFER (4 << 20) /* SO_SNDBUF of AF_UNIX sockets; the kernel may clip it */
 
 enum {
 	TCP_DIRECT =
@@ -72,8 +76,19 @@ enum {
 	TCP_BLOCK_PENALTY = 1024 /* most messages that are not blocked after that */
 };
 
-/* Frames: tcp_ring_offer.c. */
-enum { TCP_FRAME_NOTE, TCP_FRAME_SWITCH };
+/*
+ * Frames: tcp_ring_offer.c; TCP_FRAME_LENT, before the header of a lent message, in a ring only.  On a socket whose stream has
+ * left it, byte TCP_FRAME_SLOT + i comes with memory for slot i.
+ */
+enum { TCP_FRAME_NOTE, TCP_FRAME_SWITCH, TCP_FRAME_LENT, TCP_FRAME_SLOT };
+
+enum {
+	TCP_LENT_SLOTS = 32, /* pieces of memory from which a rank lends to a peer */
+	/* Words of coll_send_t.plugin of a lent message; word 0 links the queue. */
+	TCP_SEND_END = 1,   /* the position behind it */
+	TCP_SEND_FRAME = 2, /* its frame */
+	TCP_SEND_LENT = 5   /* the length of the frame: TCP_FRAME */
+};
 
 /* Failures of a connection that errno does not have. */
 enum { TCP_CLOSED = -1, TCP_BAD_POSITION = -2 };
@@ -91,6 +106,24 @@ struct tcp_ring {
 	/* Of a writer: the reader's position as last read.  Of a reader: its own position as last told. */
 	uint64_t seen;
 };
+
+/* Memory of coll_mem_alloc, here or as another rank has lent it. */
+struct tcp_memory {
+	uint8_t *at;
+	uint64_t size; /* bytes */
+	uint64_t id;   /* of this process's memory; never 0 */
+	int fd;
+};
+
+static inline int tcp_memory_has(const struct tcp_memory *memory, const void *buf, uint64_t len)
+{
+	const uint64_t off = (uintptr_t)buf - (uintptr_t)memory->at;
+
+	return off <= memory->size && len <= memory->size - off;
+}
+
+struct tcp_lender;
+struct tcp_borrower;
 
 /* The stream to and from one rank.  The connection to the own rank has no socket: its messages pass through memory. */
 struct tcp_conn {
@@ -121,6 +154,13 @@ struct tcp_conn {
 	int offering, offer_fd; /* 1: the descriptor of `in` must still be sent */
 	int far;                /* tcp_far_note */
 
+	struct tcp_lender *lender;     /* tcp_lend.c; NULL: nothing is offered */
+	struct tcp_borrower *borrower; /* tcp_borrow.c; NULL: nothing is mapped */
+	struct send_queue lent;        /* messages that the peer has not read yet */
+	struct tcp_conn
+		*next_lending; /* the next connection in the list of those with such messages */
+	int is_lending;
+
 	/* The message that is being received, or the beginning of its header. */
 	int receiving;
 	int dropped; /* the core has dropped this message: its payload is discarded */
@@ -141,6 +181,8 @@ struct tcp {
 	uint32_t sending;   /* other ranks' connections with bytes left to send */
 	uint32_t failing;   /* connections with a send_errno that progress() has not reported yet */
 	struct tcp_conn *deferred;  /* list of connections with deferred messages */
+	struct tcp_conn *lending;   /* list of connections with lent messages */
+	int lends;                  /* a connection has a lender or a borrower */
 	uint32_t write_watches;     /* connections registered for EPOLLOUT */
 	size_t budget;              /* bytes that this progress() may still move */
 	int moved;                  /* this progress() has moved bytes */
@@ -184,7 +226,7 @@ struct tcp_address {
 	uint8_t loopback;
 };
 
-enum { TCP_VERSION = 5 }; /* of the record, the handshake and the frames */
+enum { TCP_VERSION = 6 }; /* of the record, the handshake and the frames */
 
 /* A rank sends this record to all other ranks by host->exchange. */
 struct tcp_record {
@@ -301,6 +343,10 @@ void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why);
  * keep their content.
  */
 void tcp_copy_past(uint8_t *to, const uint8_t *from, size_t n);
+/* Begins a message.  Returns -1 if it had to close the connection. */
+int tcp_begin(struct tcp *t, struct tcp_conn *conn, const coll_header_t *header);
+/* Takes n bytes of payload. */
+void tcp_take_payload(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n);
 /* Counts n delivered bytes of the payload.  Completes the receive after the last byte. */
 void tcp_delivered(struct tcp *t, struct tcp_conn *conn, size_t n);
 
@@ -331,8 +377,10 @@ void tcp_ring_forked(void);
 void tcp_ring_offer(struct tcp *t, struct tcp_conn *conn);
 /* Sends the offer and the switch that have waited for the end of a message. */
 void tcp_ring_settle(struct tcp *t, struct tcp_conn *conn);
-/* Maps the ring if one came with a received message.  Returns -1 if it had to close the connection. */
-int tcp_ring_take(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg);
+/*
+ * Maps the ring or the memory that came with a received message of n bytes.  Returns -1 if it had to close the connection.
+ */
+int tcp_ring_take(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg, size_t n);
 /* Handles a frame.  Returns 1 if the stream goes on in the ring, 0 if on the socket, -1 if the frame is invalid. */
 int tcp_ring_frame(struct tcp *t, struct tcp_conn *conn, const coll_header_t *frame);
 /* Writes to the ring as tcp_sendmsg to the socket. */
@@ -363,6 +411,43 @@ int tcp_ring_arm(struct tcp *t);
 int tcp_ring_arm_space(struct tcp *t, const struct tcp_conn *conn);
 /* Clears the sleep flags after a sleep. */
 void tcp_ring_disarm(struct tcp *t);
+
+/* ---------------------------------------------------------- memory that ranks share -- */
+
+/* The table of this process: tcp_memory.c.  Is there any memory? */
+int tcp_memory_any(void);
+/* Returns a number that grows when memory is freed. */
+uint64_t tcp_memory_frees(void);
+/* Finds the memory that has the `len` bytes at buf.  Returns 0, or 1: the caller closes memory->fd. */
+int tcp_memory_find(const void *buf, uint64_t len, struct tcp_memory *memory);
+int tcp_memory_is_there(uint64_t id);
+/* In a forked child, which has none of the memory. */
+void tcp_memory_forked(void);
+
+static inline int tcp_is_lent(const coll_send_t *send)
+{
+	return send->plugin[TCP_SEND_LENT] == TCP_FRAME;
+}
+
+/* Makes the message a lent one, if its payload lies in memory that the peer has mapped. */
+void tcp_lend(struct tcp *t, struct tcp_conn *conn, coll_send_t *send);
+/* A lent message ends at the position `end` of the ring, sent whole or to be sent. */
+void tcp_lend_note(struct tcp_conn *conn, const coll_send_t *send, uint64_t end);
+/* It is in the ring: it is complete once the peer has read it. */
+void tcp_lend_await(struct tcp *t, struct tcp_conn *conn, coll_send_t *send, uint64_t end);
+/* Completes the lent messages that have been read. */
+void tcp_lend_reap(struct tcp *t);
+/* Before a sleep, for a connection with lent messages: returns 1 if one has been read. */
+int tcp_lend_arm(struct tcp *t, const struct tcp_conn *conn);
+/* Looks for memory that is free again: of this rank, and of its peers. */
+void tcp_lend_look(struct tcp *t);
+void tcp_borrow_look(struct tcp *t);
+void tcp_lender_free(struct tcp_conn *conn);
+void tcp_borrower_free(struct tcp_conn *conn);
+/* Maps memory that the peer offers.  Returns why the offer is invalid, or NULL. */
+const char *tcp_borrow_take(struct tcp *t, struct tcp_conn *conn, int fd, int slot);
+/* This rank cannot map the peer's memory. */
+void tcp_borrow_refuse(struct tcp *t, struct tcp_conn *conn, const char *why);
 
 /* ------------------------------------------------------------------- security -- */
 
@@ -408,6 +493,8 @@ static inline int tcp_hand_message(struct tcp *t, struct tcp_conn *conn,
 {
 	return t->message(t->host, conn->peer, header, payload) ? tcp_refused(t, conn) : 0;
 }
+int32_t tcp_mem_alloc(void *ep, uint64_t bytes, void **ptr, coll_error_t *err);
+void tcp_mem_free(void *ptr);
 int32_t tcp_progress(void *ep);
 int32_t tcp_wait_fd(void *ep);
 int32_t tcp_arm(void *ep);

@@ -40,12 +40,15 @@ void tcp_flush(struct tcp *t, int64_t timeout_ms)
 		t->budget = TCP_BUDGET;
 		if (t->sending)
 			tcp_send_all(t);
-		if (t->sending)
+		if (t->lending)
+			tcp_lend_reap(t);
+		if (t->sending || t->lending)
 			tcp_ring_watch(t);
 		for (uint32_t i = 0; i < t->nranks && t->failing; i++)
 			if (t->conn[i].send_errno)
 				tcp_fail_sends(t, &t->conn[i], COLL_ERR_PEER_LOST);
-		if ((!t->sending && tcp_acknowledged(t)) || clock_now_ms() >= deadline)
+		if ((!t->sending && !t->lending && tcp_acknowledged(t)) ||
+		    clock_now_ms() >= deadline)
 			return;
 		poll(NULL, 0, 1);
 	}
@@ -56,6 +59,7 @@ void tcp_forked(void *ep)
 	const struct tcp *t = ep;
 
 	tcp_ring_forked();
+	tcp_memory_forked();
 	for (uint32_t i = 0; i < t->nranks; i++) {
 		if (t->conn[i].fd >= 0)
 			close(t->conn[i].fd);

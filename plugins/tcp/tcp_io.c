@@ -91,7 +91,7 @@ size_t tcp_recvmsg(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg)
 			tcp_end(t, conn, n ? errno : 0);
 		return 0;
 	}
-	if (msg->msg_control && tcp_ring_take(t, conn, msg))
+	if (msg->msg_control && tcp_ring_take(t, conn, msg, (size_t)n))
 		return 0;
 	tcp_spend(t, (size_t)n);
 	return (size_t)n;
@@ -147,8 +147,7 @@ int tcp_refused(struct tcp *t, struct tcp_conn *conn)
 	return -1;
 }
 
-/* Begins a message.  Returns -1 if it had to close the connection. */
-static int tcp_begin(struct tcp *t, struct tcp_conn *conn, const coll_header_t *header)
+int tcp_begin(struct tcp *t, struct tcp_conn *conn, const coll_header_t *header)
 {
 	tcp_note_message(t, conn);
 	memset(&conn->sink, 0, sizeof(conn->sink));
@@ -189,8 +188,7 @@ static ssize_t tcp_take_header(struct tcp *t, struct tcp_conn *conn, const uint8
 	return (ssize_t)take;
 }
 
-/* Takes n bytes of payload. */
-static void tcp_take_payload(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n)
+void tcp_take_payload(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n)
 {
 	if (conn->sink.buf && conn->len >= TCP_PAST)
 		tcp_copy_past((uint8_t *)conn->sink.buf + conn->got, bytes, n);
@@ -341,6 +339,10 @@ static __attribute__((noinline)) void tcp_look_at_sockets(struct tcp *t)
 	tcp_receive_sockets(t);
 	if (t->armed)
 		tcp_ring_disarm(t);
+	if (t->lends) {
+		tcp_lend_look(t);
+		tcp_borrow_look(t);
+	}
 }
 
 /* ------------------------------------------------------------------- progress -- */
@@ -399,6 +401,8 @@ static __attribute__((noinline)) void tcp_reap_failed(struct tcp *t)
 /* The part of progress() that most calls do not need. */
 static __attribute__((noinline)) void tcp_progress_rest(struct tcp *t)
 {
+	if (t->lending)
+		tcp_lend_reap(t);
 	if (t->sending)
 		tcp_send_all(t);
 	if (tcp_has_work(t->own))
@@ -433,7 +437,7 @@ int32_t tcp_progress(void *ep)
 	tcp_ring_pull_all(t);
 	if (t->moved && t->put_off)
 		tcp_put_off_look(t);
-	if (t->sending || t->blocked || t->blocked_polls || tcp_has_work(t->own))
+	if (t->sending || t->lending || t->blocked || t->blocked_polls || tcp_has_work(t->own))
 		tcp_progress_rest(t);
 	return t->moved;
 }
@@ -453,12 +457,14 @@ int32_t tcp_arm(void *ep)
 
 	if (t->failing || tcp_has_work(&t->conn[t->rank]))
 		return 1;
-	for (uint32_t i = 0; i < t->nranks && (t->sending || t->write_watches); i++) {
+	for (uint32_t i = 0; i < t->nranks && (t->sending || t->write_watches || t->lending); i++) {
 		struct tcp_conn *conn = &t->conn[i];
 		struct epoll_event event = {.data.u32 = i};
 		int waiting = tcp_has_work(conn);
 
 		if (waiting && conn->out_on && tcp_ring_arm_space(t, conn))
+			return 1;
+		if (conn->lent.first && conn->out_on && tcp_lend_arm(t, conn))
 			return 1;
 		event.events = EPOLLIN | (waiting && !conn->out_on ? EPOLLOUT : 0);
 		if (conn->fd < 0 || event.events == conn->events)

@@ -26,8 +26,7 @@ static void tcp_prefetch_write(const void *at)
 #endif
 }
 
-/* Updates the free space of the ring.  Returns 0 if the peer has written nonsense; then the connection breaks. */
-static int tcp_ring_look(struct tcp *t, struct tcp_conn *conn)
+int tcp_ring_look(struct tcp *t, struct tcp_conn *conn)
 {
 	struct tcp_ring *ring = &conn->out;
 	const uint64_t taken = atomic_load_explicit(&ring->control->taken, memory_order_acquire);
@@ -201,7 +200,7 @@ int32_t tcp_ring_send(struct tcp *t, struct tcp_conn *conn, coll_send_t *send, c
  * next quarter.  The reader wakes the writer once half of the ring is free, so that a full ring does not wake it for each
  * piece.
  */
-static void tcp_ring_tell(struct tcp *t, struct tcp_conn *conn, uint64_t left)
+void tcp_ring_tell(struct tcp *t, struct tcp_conn *conn, uint64_t left)
 {
 	struct tcp_ring_control *control = conn->in.control;
 
@@ -235,10 +234,10 @@ static void tcp_ring_fetch(const uint8_t *at, size_t n)
 }
 
 /*
- * Does the message stay in the ring for now?  The core would copy it to memory, and once more to its receive buffer, which
- * the next operation is likely to post soon.  Its sender waits for space meanwhile.
+ * The core would copy the message to memory, and once more to its receive buffer, which the next operation is likely to post
+ * soon.  Its sender waits meanwhile, for space or until a lent message is read.
  */
-static int tcp_ring_blocks(struct tcp *t, const struct tcp_conn *conn, const coll_header_t *header)
+int tcp_ring_blocks(struct tcp *t, const struct tcp_conn *conn, const coll_header_t *header)
 {
 	if (header->len < TCP_RING_BLOCKED || header->len == TCP_FRAME || !t->posted ||
 	    conn->send_errno)
@@ -254,7 +253,19 @@ static int tcp_ring_blocks(struct tcp *t, const struct tcp_conn *conn, const col
 	return 0;
 }
 
-/* Returns how many of the next n bytes come before a message that stays in the ring. */
+void tcp_ring_peek(const struct tcp_ring *ring, void *to, size_t n)
+{
+	const uint64_t at = ring->own & (ring->size - 1);
+	const size_t first = tcp_min(n, ring->size - at);
+
+	memcpy(to, ring->data + at, first);
+	memcpy((uint8_t *)to + first, ring->data, n - first);
+}
+
+/*
+ * Returns how many of the next n bytes come before a message that stays in the ring, or is lent.  If a lent message may come,
+ * the bytes end with a header or before it, so that tcp_feed gets no frame.
+ */
 static size_t tcp_ring_before_blocked(struct tcp *t, const struct tcp_conn *conn,
 				      const uint8_t *from, size_t n)
 {
@@ -262,15 +273,16 @@ static size_t tcp_ring_before_blocked(struct tcp *t, const struct tcp_conn *conn
 	coll_header_t header;
 
 	if (conn->header_got)
-		return n;
+		return conn->borrower ? tcp_min(n, sizeof(header) - conn->header_got) : n;
 	for (; n - at >= sizeof(header); at += sizeof(header) + (size_t)header.len) {
 		memcpy(&header, from + at, sizeof(header));
-		if (tcp_ring_blocks(t, conn, &header))
+		if ((conn->borrower && header.len == TCP_FRAME) ||
+		    tcp_ring_blocks(t, conn, &header))
 			return at;
 		if (header.len > n - at - sizeof(header))
-			break;
+			return n;
 	}
-	return n;
+	return conn->borrower && at ? at : n;
 }
 
 /*
@@ -340,6 +352,12 @@ static __attribute__((noinline)) int tcp_ring_read(struct tcp *t, struct tcp_con
 	if (left > ring->size) {
 		tcp_lose(t, conn, tcp_why(TCP_BAD_POSITION));
 		return 0;
+	}
+	if (conn->borrower) {
+		const int more = tcp_borrow(t, conn, left);
+
+		if (more != TCP_NOT_LENT)
+			return more;
 	}
 	if (n <= TCP_RING_SHORT)
 		tcp_ring_fetch(from, n);
@@ -421,7 +439,8 @@ void tcp_ring_watch(struct tcp *t)
 		struct tcp_conn *conn = &t->conn[i];
 		struct pollfd end = {.fd = conn->fd, .events = POLLRDHUP};
 
-		if (conn->out_on && tcp_has_work(conn) && !conn->send_errno && poll(&end, 1, 0) > 0)
+		if (conn->out_on && (tcp_has_work(conn) || conn->lent.first) && !conn->send_errno &&
+		    poll(&end, 1, 0) > 0)
 			tcp_break(t, conn, TCP_CLOSED);
 	}
 }

@@ -27,8 +27,6 @@ enum {
 	TCP_RING_TRIES = 16 /* of an allocation that signals interrupt */
 };
 
-static const int tcp_ring_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
 static _Atomic uint64_t tcp_ring_bytes; /* of all rings that this process has made */
 
 static void tcp_ring_close(int fd)
@@ -86,14 +84,12 @@ static int tcp_ring_is_between(const struct tcp_conn *conn)
 	return !conn->done && !conn->rest.bytes;
 }
 
-/*
- * Sends a frame, or a single byte once the stream has left the socket; with the descriptor if it is not -1.  Returns 1 if
- * it is sent, 0 if the socket is full or has failed.  Only reading finds the end of a socket.
- */
-static int tcp_ring_signal(struct tcp *t, struct tcp_conn *conn, uint64_t kind, int fd)
+int tcp_ring_signal(struct tcp *t, struct tcp_conn *conn, uint64_t kind, int fd)
 {
 	coll_header_t frame = {.tag = kind, .len = TCP_FRAME};
-	struct iovec iov = {&frame, conn->out_on ? 1 : sizeof(frame)};
+	uint8_t byte = (uint8_t)kind;
+	struct iovec iov = {conn->out_on ? (void *)&byte : &frame,
+			    conn->out_on ? 1 : sizeof(frame)};
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(int))];
@@ -159,7 +155,7 @@ static int tcp_ring_file(uint64_t size)
 	/* Without the allocation a lack of memory would be a SIGBUS later. */
 	for (int i = 0; i < TCP_RING_TRIES && reason == EINTR; i++)
 		reason = posix_fallocate(fd, 0, (off_t)(TCP_RING_CONTROL + size));
-	if (!reason && !fcntl(fd, F_ADD_SEALS, tcp_ring_seals))
+	if (!reason && !fcntl(fd, F_ADD_SEALS, TCP_SEALS))
 		return fd;
 	reason = reason ? reason : errno;
 	close(fd);
@@ -199,7 +195,7 @@ static const char *tcp_ring_check(int fd, int seals, uint64_t *size)
 {
 	struct stat st;
 
-	if ((seals & tcp_ring_seals) != tcp_ring_seals)
+	if ((seals & TCP_SEALS) != TCP_SEALS)
 		return "it offered shared memory without the seals against a change of its size";
 	if (fstat(fd, &st) || st.st_size < TCP_RING_CONTROL + TCP_RING_LEAST ||
 	    st.st_size > (off_t)TCP_RING_CONTROL + TCP_RING_MOST)
@@ -242,17 +238,36 @@ static const char *tcp_ring_accept(struct tcp *t, struct tcp_conn *conn, int fd)
 	return fault;
 }
 
-int tcp_ring_take(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg)
+/*
+ * Returns the slot of the memory that came with n received bytes; -1: they are of a ring's offer.  A system call of the
+ * receiver ends with the bytes that a descriptor came with.
+ */
+static int tcp_ring_slot_of(const struct msghdr *msg, size_t n)
 {
-	int fd = tcp_ring_fd_of(msg);
+	size_t i = 0;
+	int byte;
+
+	for (; n > msg->msg_iov[i].iov_len; i++)
+		n -= msg->msg_iov[i].iov_len;
+	byte = ((const uint8_t *)msg->msg_iov[i].iov_base)[n - 1];
+	return byte >= TCP_FRAME_SLOT && byte < TCP_FRAME_SLOT + TCP_LENT_SLOTS
+		       ? byte - TCP_FRAME_SLOT
+		       : -1;
+}
+
+int tcp_ring_take(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg, size_t n)
+{
+	const int fd = tcp_ring_fd_of(msg), none = fd < 0 && msg->msg_flags & MSG_CTRUNC;
+	const int slot = fd >= 0 || none ? tcp_ring_slot_of(msg, n) : -1;
 	const char *fault;
 
-	if (fd < 0) {
-		if (msg->msg_flags & MSG_CTRUNC)
-			tcp_ring_offer_tell(t, "the process has no free file descriptor");
+	if (none && slot < 0)
+		tcp_ring_offer_tell(t, "the process has no free file descriptor");
+	if (none && slot >= 0 && conn->in.control)
+		tcp_borrow_refuse(t, conn, "the process has no free file descriptor");
+	if (fd < 0)
 		return 0;
-	}
-	fault = tcp_ring_accept(t, conn, fd);
+	fault = slot < 0 ? tcp_ring_accept(t, conn, fd) : tcp_borrow_take(t, conn, fd, slot);
 	tcp_ring_close(fd);
 	if (!fault) {
 		tcp_ring_settle(t, conn);
@@ -331,6 +346,8 @@ void tcp_ring_free(struct tcp *t, struct tcp_conn *conn)
 			t->ring_peers[i] = t->ring_peers[--t->rings];
 			break;
 		}
+	tcp_lender_free(conn);
+	tcp_borrower_free(conn);
 	tcp_ring_unmap(&conn->in);
 	tcp_ring_unmap(&conn->out);
 	conn->offering = conn->in_on = conn->out_on = 0;

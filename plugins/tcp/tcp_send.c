@@ -11,9 +11,10 @@ enum {
 	TCP_FLAT = 1024 /* most bytes to copy together rather than pass to the kernel in pieces */
 };
 
+/* Bytes of the message in the stream. */
 static uint64_t tcp_size(const coll_send_t *send)
 {
-	return sizeof(send->header) + send->header.len;
+	return tcp_is_lent(send) ? TCP_LENT_BYTES : sizeof(send->header) + send->header.len;
 }
 
 static void tcp_enqueue(struct tcp *t, struct tcp_conn *conn, coll_send_t *send)
@@ -45,7 +46,11 @@ void tcp_advance(struct tcp *t, struct tcp_conn *conn, uint64_t n)
 	while (conn->queue.first && conn->done >= tcp_size(conn->queue.first)) {
 		uint64_t over = conn->done - tcp_size(conn->queue.first);
 
-		tcp_finish_first(conn, COLL_SUCCESS);
+		if (tcp_is_lent(conn->queue.first))
+			tcp_lend_await(t, conn, send_queue_take(&conn->queue),
+				       conn->out.own - over);
+		else
+			tcp_finish_first(conn, COLL_SUCCESS);
 		conn->done = over;
 	}
 }
@@ -66,6 +71,21 @@ static size_t tcp_gather_one(struct iovec *iov, int *n, const void *base, uint64
 	return take;
 }
 
+/* Adds a message, as tcp_gather_one. */
+static size_t tcp_gather_message(struct iovec *iov, int *n, const coll_send_t *send, uint64_t *skip,
+				 size_t limit)
+{
+	size_t bytes = 0;
+
+	if (tcp_is_lent(send))
+		bytes = tcp_gather_one(iov, n, &send->plugin[TCP_SEND_FRAME], sizeof(coll_header_t),
+				       skip, limit);
+	bytes += tcp_gather_one(iov, n, &send->header, sizeof(send->header), skip, limit - bytes);
+	if (!tcp_is_lent(send))
+		bytes += tcp_gather_one(iov, n, send->buf, send->header.len, skip, limit - bytes);
+	return bytes;
+}
+
 size_t tcp_gather(const struct tcp_conn *conn, struct iovec iov[2 * TCP_GATHER + 1], int *n)
 {
 	uint64_t skip = conn->rest.done;
@@ -78,10 +98,7 @@ size_t tcp_gather(const struct tcp_conn *conn, struct iovec iov[2 * TCP_GATHER +
 	skip = conn->done;
 	for (const coll_send_t *send = conn->queue.first;
 	     send && messages < TCP_GATHER && bytes < TCP_PIECE; messages++) {
-		bytes += tcp_gather_one(iov, n, &send->header, sizeof(send->header), &skip,
-					TCP_PIECE - bytes);
-		bytes += tcp_gather_one(iov, n, send->buf, send->header.len, &skip,
-					TCP_PIECE - bytes);
+		bytes += tcp_gather_message(iov, n, send, &skip, TCP_PIECE - bytes);
 		send = send_queue_next(send);
 	}
 	return bytes;
@@ -94,6 +111,8 @@ void tcp_fail_sends(struct tcp *t, struct tcp_conn *conn, int32_t status)
 	conn->sealed = 0;
 	while (conn->queue.first)
 		tcp_finish_first(conn, status);
+	while (conn->lent.first)
+		send_queue_take(&conn->lent)->status = status;
 }
 
 /* -------------------------------------------------------------------- sending -- */
@@ -178,6 +197,9 @@ int32_t tcp_start(struct tcp *t, coll_send_t *send, int more, coll_error_t *err)
 		return error_fill(err, COLL_ERR_PEER_LOST,
 				  "the connection to rank %u has been lost", send->peer);
 	idle = !tcp_has_work(conn) || conn->deferred;
+	if (send->header.len >= TCP_LENT_LEAST && conn->out_on && !conn->send_errno &&
+	    tcp_memory_any())
+		tcp_lend(t, conn, send);
 	tcp_enqueue(t, conn, send);
 	if (!idle || conn->send_errno || send->peer == t->rank)
 		return COLL_SUCCESS;
@@ -236,8 +258,9 @@ static void tcp_keep_rest(struct tcp *t, struct tcp_conn *conn)
 		tcp_break(t, conn, ENOMEM);
 		return;
 	}
-	tcp_gather_one(iov, &n, &send->header, sizeof(send->header), &skip, SIZE_MAX);
-	tcp_gather_one(iov, &n, send->buf, send->header.len, &skip, SIZE_MAX);
+	tcp_gather_message(iov, &n, send, &skip, SIZE_MAX);
+	if (tcp_is_lent(send))
+		tcp_lend_note(conn, send, conn->out.own + size);
 	for (int i = 0; i < n; i++) {
 		memcpy(to, iov[i].iov_base, iov[i].iov_len);
 		to += iov[i].iov_len;
@@ -255,5 +278,7 @@ void tcp_cancel(void *ep, coll_send_t *send)
 		conn->done = 0;
 	}
 	send_queue_remove(&conn->queue, send);
+	if (conn->lent.first)
+		send_queue_remove(&conn->lent, send);
 	t->sending -= conn->peer != t->rank && !tcp_has_work(conn);
 }

@@ -71,7 +71,7 @@ static void test_picture(void)
 	is_int(b.priority, 90, "priority");
 	is_str(b.choice, "passed over: it cannot be used", "choice");
 	b = backend(info, "newer");
-	is_int(b.abi_minor, 12, "minor of coll_newer.c: 7 above that of backend.h, 1.5");
+	is_int(b.abi_minor, 13, "minor of coll_newer.c: 7 above that of backend.h, 1.6");
 	has_str(b.choice, "'good' has a higher priority", "choice");
 	b = backend(info, "broken");
 	is_str(b.version, "", "a refused file has no version");

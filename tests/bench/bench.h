@@ -102,6 +102,9 @@ struct bench_rank {
 	int32_t words;
 	/* Makes the call; returns 0 if the engine has no such operation. */
 	int (*call)(struct bench_rank *r, const struct bench_call *call);
+	/* Allocate and free the buffers; NULL: aligned_alloc and free. */
+	void *(*alloc)(struct bench_rank *r, size_t bytes);
+	void (*release)(void *buffer);
 	void *engine;
 };
 
@@ -190,14 +193,14 @@ static inline void bench_fill(float *x, size_t bytes, enum bench_op op, int rank
 }
 
 /* Touches all pages before the clock starts. */
-static inline float *bench_buffer(size_t bytes, int rank)
+static inline float *bench_buffer(struct bench_rank *r, size_t bytes)
 {
-	float *x = (float *)aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+	void *x = r->alloc ? r->alloc(r, bytes) : aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
 
 	if (!x)
 		bench_fail("no memory", "");
-	bench_fill(x, bytes, BENCH_ALLREDUCE, rank);
-	return x;
+	bench_fill((float *)x, bytes, BENCH_ALLREDUCE, r->rank);
+	return (float *)x;
 }
 
 /* The expected element i of the result of `call` on this rank. */
@@ -573,8 +576,8 @@ static inline void bench_rank_run(struct bench_rank *r, int argc, char **argv)
 		bench_fail("usage: OPERATION BYTES..., on 2 to 64 ranks", "");
 	bench_set_samples(r);
 	bench_longest(r->nranks, argc, argv, longest);
-	call.in = in = bench_buffer(longest[0], r->rank);
-	call.out = bench_buffer(longest[1], r->rank);
+	call.in = in = bench_buffer(r, longest[0]);
+	call.out = bench_buffer(r, longest[1]);
 	for (int i = 1; i < argc; i++) {
 		enum bench_op op = bench_op_named(argv[i]);
 		size_t bytes = strtoull(argv[i], NULL, 10);
@@ -595,8 +598,8 @@ static inline void bench_rank_run(struct bench_rank *r, int argc, char **argv)
 		}
 	}
 	fflush(stdout);
-	free(in);
-	free(call.out);
+	(r->release ? r->release : free)(in);
+	(r->release ? r->release : free)(call.out);
 }
 
 #endif

@@ -3,6 +3,7 @@
  * bench_coll.c - libcoll, over the backend that COLL_BACKEND names.
  *
  *   coll run -n 2 -- bench_coll allreduce 8 1024
+ *   coll run -n 2 -- bench_coll -m allreduce 64 the buffers are memory of coll_mem_alloc
  *   bench_coll -t 2 allreduce 8 1024            the ranks are threads of one process (simulated)
  */
 #include <pthread.h>
@@ -84,6 +85,19 @@ static int call(struct bench_rank *r, const struct bench_call *c)
 	return 1;
 }
 
+static void *memory_new(struct bench_rank *r, size_t bytes)
+{
+	void *memory;
+
+	check(coll_mem_alloc(r->engine, bytes, &memory));
+	return memory;
+}
+
+static void memory_free(void *memory)
+{
+	check(coll_mem_free(memory));
+}
+
 static void *thread_run(void *arg)
 {
 	struct coll_thread *t = arg;
@@ -121,6 +135,7 @@ static void threads_run(int n, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct bench_rank r = {.call = call};
+	const int shares = argc > 1 && strcmp(argv[1], "-m") == 0;
 	coll_comm_t comm;
 
 	if (argc > 2 && strcmp(argv[1], "-t") == 0) {
@@ -132,7 +147,11 @@ int main(int argc, char **argv)
 	check(coll_comm_user_rank(comm, &r.rank));
 	check(coll_comm_count(comm, &r.nranks));
 	r.engine = comm;
-	bench_rank_run(&r, argc, argv);
+	if (shares) {
+		r.alloc = memory_new;
+		r.release = memory_free;
+	}
+	bench_rank_run(&r, argc - shares, argv + shares);
 	check(coll_comm_destroy(comm));
 	return 0;
 }

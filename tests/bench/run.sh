@@ -42,7 +42,7 @@ sizes=${BENCH_SIZES:-8 1K 64K 1M 16M 128M}
 operations="allreduce allgather broadcast reduce_scatter alltoall reduce barrier ping_pong group"
 operations="$operations allreduce_f16 allreduce_bf16"
 wanted=${BENCH_OPS:-$operations}
-memory_engines="tcp ucx simulated openmpi openmpi-ucx mpich ucc bare"
+memory_engines="tcp tcp-mem ucx simulated openmpi openmpi-ucx mpich ucc bare"
 socket_engines="tcp-sockets openmpi-sockets openmpi-ucx-sockets mpich-sockets ucc-sockets gloo bare-sockets"
 # libcoll over the library of a peer, and the peer's non-blocking calls.
 over_engines="openmpi-i coll-openmpi mpich-i coll-mpich coll-ucc"
@@ -215,6 +215,7 @@ start() {
     esac
     case $engine in
     tcp) COLL_BACKEND=tcp $coll "$work/coll" "$@" ;;
+    tcp-mem) COLL_BACKEND=tcp $coll "$work/coll" -m "$@" ;;
     tcp-sockets) COLL_BACKEND=tcp COLL_TCP_UNIX=no $coll "$work/coll" "$@" ;;
     ucx) COLL_BACKEND=ucx $coll "$work/coll" "$@" ;;
     simulated) COLL_BACKEND=simulated $end "$work/coll" -t "$n" "$@" ;;

@@ -67,7 +67,7 @@ function title(n_ranks, what, kind) {
 # The peer of lowest median.
 function best(row, names, n,    i, lowest, name) {
 	for (i = 1; i <= n; i++)
-		if (names[i] !~ /^(tcp|ucx|simulated|tcp-sockets|bare.*)$/ && over_rounds(row, names[i], "") &&
+		if (names[i] !~ /^(tcp|tcp-mem|ucx|simulated|tcp-sockets|bare.*)$/ && over_rounds(row, names[i], "") &&
 		    (name == "" || median < lowest)) {
 			lowest = median
 			name = names[i]
@@ -76,7 +76,7 @@ function best(row, names, n,    i, lowest, name) {
 }
 
 function is_ours(name) {
-	return name ~ /^(tcp|ucx|simulated|tcp-sockets)$/
+	return name ~ /^(tcp|tcp-mem|ucx|simulated|tcp-sockets)$/
 }
 
 function table(n_ranks, kind, what, list,    names, n, i, k, row, peer, bare, part) {

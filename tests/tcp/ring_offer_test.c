@@ -28,6 +28,36 @@ void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why)
 	snprintf(lost, sizeof(lost), "%s", why);
 }
 
+static int memory_slot = -1; /* of the memory that the peer has offered */
+static int refusals;         /* memory that came without a descriptor */
+
+const char *tcp_borrow_take(struct tcp *t, struct tcp_conn *conn, int fd, int slot)
+{
+	(void)t;
+	(void)conn;
+	(void)fd;
+	memory_slot = slot;
+	return NULL;
+}
+
+void tcp_borrow_refuse(struct tcp *t, struct tcp_conn *conn, const char *why)
+{
+	(void)t;
+	(void)conn;
+	(void)why;
+	refusals++;
+}
+
+void tcp_lender_free(struct tcp_conn *conn)
+{
+	(void)conn;
+}
+
+void tcp_borrower_free(struct tcp_conn *conn)
+{
+	(void)conn;
+}
+
 static int64_t option_int(const coll_host_t *host, const char *key)
 {
 	(void)host;
@@ -127,14 +157,13 @@ static void test_frames(void)
 
 /* -------------------------------------------------------------------- offers of a peer -- */
 
-/* The peer sends memory of the size, and the rank takes it. */
-static int take_offer(off_t size)
+/* The peer sends memory of the size with a byte, and the rank takes it. */
+static int take_byte(off_t size, char byte)
 {
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} control = {.bytes = {0}};
-	char byte = 0;
 	struct iovec iov = {&byte, 1};
 	struct msghdr msg = {.msg_iov = &iov,
 			     .msg_iovlen = 1,
@@ -145,7 +174,12 @@ static int take_offer(off_t size)
 		bail_out("cannot offer memory: %s", strerror(errno));
 	if (recvmsg(ends[0], &msg, MSG_CMSG_CLOEXEC) != 1)
 		bail_out("the offer does not come: %s", strerror(errno));
-	return tcp_ring_take(&tcp, &conns[PEER], &msg);
+	return tcp_ring_take(&tcp, &conns[PEER], &msg, 1);
+}
+
+static int take_offer(off_t size)
+{
+	return take_byte(size, 0);
 }
 
 static void test_offers(void)
@@ -174,6 +208,12 @@ static void test_offers(void)
 	is_int(take_offer(TCP_RING_CONTROL + LEAST), -1, "memory that is offered twice is refused");
 	is_str(lost, "it offered shared memory twice", "the peer is lost for it");
 	is_int(open_files(), files, "its descriptor is closed too");
+	is_int(take_byte(LEAST, TCP_FRAME_SLOT), 0, "memory of coll_mem_alloc is taken");
+	is_int(memory_slot, 0, "for the first slot");
+	is_int(take_byte(LEAST, TCP_FRAME_SLOT + TCP_LENT_SLOTS - 1), 0, "other such memory");
+	is_int(memory_slot, TCP_LENT_SLOTS - 1, "for the last slot");
+	is_int(take_byte(LEAST, TCP_FRAME_SLOT + TCP_LENT_SLOTS), -1, "there are no further slots");
+	is_int(open_files(), files, "their descriptors are closed");
 	end();
 }
 

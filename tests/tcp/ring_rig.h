@@ -102,6 +102,14 @@ size_t tcp_recvmsg(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg)
 	return 0;
 }
 
+int tcp_borrow(struct tcp *t, struct tcp_conn *conn, uint64_t left)
+{
+	(void)t;
+	(void)conn;
+	(void)left;
+	return TCP_NOT_LENT;
+}
+
 static int measured; /* positions that a reader has told and measured */
 
 void tcp_far_tell(struct tcp *t, struct tcp_conn *conn)

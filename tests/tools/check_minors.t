@@ -39,7 +39,7 @@ minor=$(sed -n 's/^#define COLL_BACKEND_ABI_MINOR *//p' "$src/include/coll/backe
 
 # Three runs at a time, because most of a run is waiting.
 for share in 0 1 2; do
-    for name in uds0 uds1 uds2 uds3 uds4 uds5 frozen; do echo $name; done |
+    for name in uds0 uds1 uds2 uds3 uds4 uds5 uds6 frozen; do echo $name; done |
         awk "NR % 3 == $share" | while read -r name; do
         run "$name" --timeout $limit "$frozen/coll_$name.so"
     done &

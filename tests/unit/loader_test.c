@@ -386,6 +386,11 @@ static int32_t fake_split(void *ep, int32_t color, int32_t key, const coll_host_
 	return 0;
 }
 
+static void fake_free(void *ptr)
+{
+	(void)ptr;
+}
+
 static void fake_drop(void *ep, void *handle)
 {
 	(void)ep;
@@ -472,6 +477,8 @@ static void test_groups(void)
 	take("transport->cancel but leaves transport->drop NULL", "cancel without drop");
 	transport.mem_deregister = fake_drop;
 	take("transport->mem_register", "half of registration");
+	transport.mem_free = fake_free;
+	take("transport->mem_free but leaves transport->mem_alloc NULL", "mem_free alone");
 
 	table.native = &native;
 	native.query = NULL;
@@ -482,6 +489,9 @@ static void test_groups(void)
 	table.native = &native;
 	native.group_begin = fake_step;
 	take("native->group_end", "group_begin alone");
+	table.native = &native;
+	native.mem_free = fake_free;
+	take("native->mem_free but leaves native->mem_alloc NULL", "mem_free alone");
 	table.native = &native;
 	native.event_create = fake_event;
 	take("1 of the 6 native->event_*", "some events");

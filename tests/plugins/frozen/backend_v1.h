@@ -266,6 +266,10 @@ typedef struct coll_transport {
 #if FROZEN_MINOR >= 5
 	void (*describe)(void *ep, char *buf, uint64_t size);
 #endif
+#if FROZEN_MINOR >= 6
+	int32_t (*mem_alloc)(void *ep, uint64_t bytes, void **ptr, coll_error_t *err);
+	void (*mem_free)(void *ptr);
+#endif
 } coll_transport_t;
 typedef struct coll_native {
 	uint64_t size;
@@ -318,6 +322,10 @@ typedef struct coll_native {
 #if FROZEN_MINOR >= 5
 	int32_t (*scan)(void *ep, const coll_args_t *args, coll_error_t *err);
 	int32_t (*exscan)(void *ep, const coll_args_t *args, coll_error_t *err);
+#endif
+#if FROZEN_MINOR >= 6
+	int32_t (*mem_alloc)(void *ep, uint64_t bytes, void **ptr, coll_error_t *err);
+	void (*mem_free)(void *ptr);
 #endif
 } coll_native_t;
 enum { COLL_BACKEND_IN_PROCESS = 1, COLL_BACKEND_BY_NAME = 2 };

@@ -100,12 +100,16 @@ static void table_pairs(struct check_case *c)
 	table_pair(c, t->wait_fd != NULL, t->arm != NULL, "transport->wait_fd", "transport->arm");
 	table_pair(c, t->mem_register != NULL, t->mem_deregister != NULL, "transport->mem_register",
 		   "transport->mem_deregister");
+	table_pair(c, t->mem_alloc != NULL, t->mem_free != NULL, "transport->mem_alloc",
+		   "transport->mem_free");
 	table_pair(c, t->send_more != NULL, t->flush != NULL, "transport->send_more",
 		   "transport->flush");
 	table_pair(c, n->group_begin != NULL, n->group_end != NULL, "native->group_begin",
 		   "native->group_end");
 	table_pair(c, n->mem_register != NULL, n->mem_deregister != NULL, "native->mem_register",
 		   "native->mem_deregister");
+	table_pair(c, n->mem_alloc != NULL, n->mem_free != NULL, "native->mem_alloc",
+		   "native->mem_free");
 	table_pair(c, n->op_create_pre_mul_sum != NULL, n->op_destroy != NULL,
 		   "native->op_create_pre_mul_sum", "native->op_destroy");
 	if (events && events != 6)

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tcp_borrow.c - the receiver of the messages of tcp_lend.c: maps the memory of another rank, and reads payload there.
+ *
+ * The frame and the header of such a message stay in the ring until the whole payload is delivered, so that the position that
+ * this rank tells the sender means that it reads the memory no more.
+ */
+#include "tcp_ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+struct tcp_borrower {
+	struct tcp_memory slot[TCP_LENT_SLOTS]; /* at NULL: nothing is mapped */
+	const uint8_t *from;                    /* the payload under way; NULL: none */
+	uint32_t from_slot;
+};
+
+static void tcp_borrow_unmap(struct tcp_conn *conn, int slot)
+{
+	struct tcp_memory *memory = &conn->borrower->slot[slot];
+
+	munmap(memory->at, memory->size);
+	memory->at = NULL;
+}
+
+void tcp_borrower_free(struct tcp_conn *conn)
+{
+	for (int i = 0; conn->borrower && i < TCP_LENT_SLOTS; i++)
+		if (conn->borrower->slot[i].at)
+			tcp_borrow_unmap(conn, i);
+	free(conn->borrower);
+	conn->borrower = NULL;
+}
+
+/* ---------------------------------------------------------------- the memory -- */
+
+/* Maps the file.  Returns 0 or an errno. */
+static int tcp_borrow_map(struct tcp_memory *memory, int fd)
+{
+	struct stat st;
+	void *at;
+
+	if (fstat(fd, &st))
+		return errno;
+	at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		return errno;
+	madvise(at, (size_t)st.st_size, MADV_HUGEPAGE);
+	if (madvise(at, (size_t)st.st_size, MADV_DONTFORK)) {
+		const int reason = errno;
+
+		munmap(at, (size_t)st.st_size);
+		return reason;
+	}
+	memory->at = at;
+	memory->size = (uint64_t)st.st_size;
+	return 0;
+}
+
+static int tcp_borrow_new(struct tcp *t, struct tcp_conn *conn)
+{
+	if (!conn->borrower)
+		conn->borrower = calloc(1, sizeof(*conn->borrower));
+	t->lends |= conn->borrower != NULL;
+	return conn->borrower != NULL;
+}
+
+void tcp_borrow_refuse(struct tcp *t, struct tcp_conn *conn, const char *why)
+{
+	atomic_fetch_or(&conn->in.control->borrowed, TCP_BORROWS_NO_MORE);
+	kit_log(t->host, COLL_LOG_INFO,
+		"rank %u has offered memory of coll_mem_alloc, which this rank cannot map: %s; the "
+		"messages of that "
+		"rank go through the ring",
+		conn->peer, why);
+}
+
+const char *tcp_borrow_take(struct tcp *t, struct tcp_conn *conn, int fd, int slot)
+{
+	const int seals = fcntl(fd, F_GET_SEALS);
+	int reason = seals < 0 ? errno : 0;
+
+	if (!conn->in.control)
+		return "it offered memory without a ring";
+	if (!reason && (seals & TCP_SEALS) != TCP_SEALS)
+		return "it offered memory without the seals against a change of its size";
+	if (!reason && !tcp_borrow_new(t, conn))
+		reason = ENOMEM;
+	if (!reason && conn->borrower->slot[slot].at)
+		return "it offered memory twice";
+	if (!reason)
+		reason = tcp_borrow_map(&conn->borrower->slot[slot], fd);
+	if (reason)
+		tcp_borrow_refuse(t, conn, strerror(reason));
+	else
+		atomic_fetch_or(&conn->in.control->borrowed, UINT64_C(1) << slot);
+	return NULL;
+}
+
+/* Unmaps what the sender has withdrawn. */
+static void tcp_borrow_update(struct tcp_conn *conn)
+{
+	const struct tcp_borrower *borrower = conn->borrower;
+	const uint64_t lent = atomic_load(&conn->in.control->lent);
+
+	for (int i = 0; i < TCP_LENT_SLOTS; i++) {
+		if (!borrower->slot[i].at || lent >> i & 1 ||
+		    (borrower->from && borrower->from_slot == (uint32_t)i))
+			continue;
+		tcp_borrow_unmap(conn, i);
+		atomic_fetch_and(&conn->in.control->borrowed, ~(UINT64_C(1) << i));
+	}
+}
+
+void tcp_borrow_look(struct tcp *t)
+{
+	for (uint32_t i = 0; i < t->nranks; i++)
+		if (t->conn[i].borrower)
+			tcp_borrow_update(&t->conn[i]);
+}
+
+/* --------------------------------------------------------------- the messages -- */
+
+/* Begins a lent message.  Returns -1 if it had to close the connection. */
+static int tcp_borrow_begin(struct tcp *t, struct tcp_conn *conn, const coll_header_t *frame,
+			    const coll_header_t *header)
+{
+	struct tcp_borrower *borrower = conn->borrower;
+	const uint64_t slot = frame->meta[0], off = frame->meta[1], len = header->len;
+	const struct tcp_memory *memory;
+
+	if (frame->tag != TCP_FRAME_LENT || slot >= TCP_LENT_SLOTS || !len || len == TCP_FRAME)
+		return tcp_refused(t, conn);
+	memory = &borrower->slot[slot];
+	if (!memory->at || off > memory->size || len > memory->size - off)
+		return tcp_refused(t, conn);
+	borrower->from = memory->at + off;
+	borrower->from_slot = (uint32_t)slot;
+	return tcp_begin(t, conn, header);
+}
+
+/* Delivers a piece of the payload.  Returns 1 if more may be there. */
+static int tcp_borrow_piece(struct tcp *t, struct tcp_conn *conn, uint64_t left)
+{
+	const size_t n = tcp_min(conn->len - conn->got, TCP_SCRATCH);
+
+	tcp_take_payload(t, conn, conn->borrower->from + conn->got, n);
+	tcp_spend(t, n);
+	if (conn->receiving)
+		return 1;
+	conn->borrower->from = NULL;
+	conn->in.own += TCP_LENT_BYTES;
+	tcp_ring_tell(t, conn, 0);
+	return left > TCP_LENT_BYTES;
+}
+
+int tcp_borrow(struct tcp *t, struct tcp_conn *conn, uint64_t left)
+{
+	coll_header_t head[2]; /* the frame and the header */
+
+	if (conn->borrower->from)
+		return tcp_borrow_piece(t, conn, left);
+	if (conn->receiving || conn->header_got)
+		return TCP_NOT_LENT;
+	/* A header in two parts comes whole in a moment. */
+	if (left < sizeof(*head))
+		return 0;
+	tcp_ring_peek(&conn->in, head, tcp_min(left, sizeof(head)));
+	if (head->len != TCP_FRAME)
+		return TCP_NOT_LENT;
+	if (left < sizeof(head) || tcp_ring_blocks(t, conn, &head[1]) ||
+	    tcp_borrow_begin(t, conn, &head[0], &head[1]))
+		return 0;
+	return tcp_borrow_piece(t, conn, left);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tcp_lend.c - messages whose payload stays where it is: this rank lends it, and the receiver reads it there.
+ *
+ * A long message whose payload lies in memory of coll_mem_alloc need not go through the ring to a rank of the same host.
+ * Instead of the payload the ring gets a frame, which says where the payload lies, before the header.  The receiver copies or
+ * reduces straight from this memory: one copy instead of two (tcp_borrow.c).  The message is complete for its sender when the
+ * receiver has told a position behind its header.
+ *
+ * The receiver maps the memory once.  The first message from it hands over the descriptor, beside a byte that names one of
+ * TCP_LENT_SLOTS slots, and goes through the ring itself, as all messages do until the receiver has set the slot's bit in
+ * `borrowed` of the ring.  A receiver that cannot map the memory says so there, and messages go through the ring for ever.
+ *
+ * When the program has freed the memory, the sender takes the slot's bit out of `lent` once no lent message is left in the
+ * ring; the receiver unmaps the memory and takes the bit out of `borrowed`, and the slot is free again.
+ */
+#include "tcp_ring.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct tcp_lent {
+	struct tcp_memory memory; /* id 0: the slot is free */
+	uint64_t end;             /* the position behind the last message that has lent it */
+	int freed;                /* the program has freed it */
+};
+
+/* What this rank has offered to a peer. */
+struct tcp_lender {
+	struct tcp_lent slot[TCP_LENT_SLOTS];
+	uint64_t frees; /* tcp_memory_frees() when this rank last looked for freed memory */
+	int freed;      /* slots whose memory is freed */
+};
+
+void tcp_lender_free(struct tcp_conn *conn)
+{
+	free(conn->lender);
+	conn->lender = NULL;
+}
+
+/* ---------------------------------------------------------------- the memory -- */
+
+/* Withdraws the freed memory from which no message is in the ring. */
+static void tcp_lend_withdraw(struct tcp *t, struct tcp_conn *conn)
+{
+	struct tcp_lender *lender = conn->lender;
+	const uint64_t borrowed = atomic_load(&conn->out.control->borrowed);
+
+	if (!tcp_ring_look(t, conn))
+		return;
+	for (int i = 0; i < TCP_LENT_SLOTS; i++) {
+		struct tcp_lent *lent = &lender->slot[i];
+
+		/* The peer may not have found the offer in the socket yet. */
+		if (!lent->freed || !(borrowed >> i & 1) ||
+		    conn->out.own - conn->out.seen > conn->out.own - lent->end)
+			continue;
+		*lent = (struct tcp_lent){.end = 0};
+		lender->freed--;
+		atomic_fetch_and(&conn->out.control->lent, ~(UINT64_C(1) << i));
+	}
+}
+
+static void tcp_lend_update(struct tcp *t, struct tcp_conn *conn)
+{
+	struct tcp_lender *lender = conn->lender;
+	const uint64_t frees = tcp_memory_frees();
+
+	for (int i = 0; frees != lender->frees && i < TCP_LENT_SLOTS; i++) {
+		struct tcp_lent *lent = &lender->slot[i];
+
+		if (!lent->memory.id || lent->freed || tcp_memory_is_there(lent->memory.id))
+			continue;
+		lent->freed = 1;
+		lender->freed++;
+	}
+	lender->frees = frees;
+	if (lender->freed)
+		tcp_lend_withdraw(t, conn);
+}
+
+void tcp_lend_look(struct tcp *t)
+{
+	for (uint32_t i = 0; i < t->nranks; i++)
+		if (t->conn[i].lender && t->conn[i].out_on)
+			tcp_lend_update(t, &t->conn[i]);
+}
+
+/* Offers the memory to the peer.  Returns its slot, or -1. */
+static int tcp_lend_offer(struct tcp *t, struct tcp_conn *conn, const void *buf, uint64_t len)
+{
+	const uint64_t borrowed = atomic_load(&conn->out.control->borrowed);
+	struct tcp_memory memory;
+	int slot = 0, sent;
+
+	while (slot < TCP_LENT_SLOTS &&
+	       (conn->lender->slot[slot].memory.id || borrowed >> slot & 1))
+		slot++;
+	if (slot == TCP_LENT_SLOTS || borrowed & TCP_BORROWS_NO_MORE ||
+	    !tcp_memory_find(buf, len, &memory))
+		return -1;
+	atomic_fetch_or(&conn->out.control->lent, UINT64_C(1) << slot);
+	sent = tcp_ring_signal(t, conn, TCP_FRAME_SLOT + (uint64_t)slot, memory.fd);
+	close(memory.fd);
+	if (!sent) {
+		atomic_fetch_and(&conn->out.control->lent, ~(UINT64_C(1) << slot));
+		return -1;
+	}
+	conn->lender->slot[slot] = (struct tcp_lent){.memory = memory, .end = conn->out.own};
+	return slot;
+}
+
+/* Returns the slot of the memory in which the payload lies, or -1. */
+static int tcp_lend_slot(struct tcp *t, struct tcp_conn *conn, const void *buf, uint64_t len)
+{
+	if (!conn->lender) {
+		conn->lender = calloc(1, sizeof(*conn->lender));
+		if (!conn->lender)
+			return -1;
+		conn->lender->frees = tcp_memory_frees();
+		t->lends = 1;
+	}
+	if (conn->lender->frees != tcp_memory_frees() || conn->lender->freed)
+		tcp_lend_update(t, conn);
+	for (int i = 0; i < TCP_LENT_SLOTS; i++) {
+		const struct tcp_lent *lent = &conn->lender->slot[i];
+
+		if (lent->memory.id && !lent->freed && tcp_memory_has(&lent->memory, buf, len))
+			return i;
+	}
+	return tcp_lend_offer(t, conn, buf, len);
+}
+
+/* --------------------------------------------------------------- the messages -- */
+
+void tcp_lend(struct tcp *t, struct tcp_conn *conn, coll_send_t *send)
+{
+	const int cancels = cancel_disable();
+	const int slot = tcp_lend_slot(t, conn, send->buf, send->header.len);
+	coll_header_t frame = {.tag = TCP_FRAME_LENT, .len = TCP_FRAME};
+
+	cancel_restore(cancels);
+	if (slot < 0 || !(atomic_load(&conn->out.control->borrowed) >> slot & 1))
+		return;
+	frame.meta[0] = (uint64_t)slot;
+	frame.meta[1] = (uint64_t)((const uint8_t *)send->buf - conn->lender->slot[slot].memory.at);
+	memcpy(&send->plugin[TCP_SEND_FRAME], &frame, sizeof(frame));
+}
+
+void tcp_lend_note(struct tcp_conn *conn, const coll_send_t *send, uint64_t end)
+{
+	coll_header_t frame;
+
+	memcpy(&frame, &send->plugin[TCP_SEND_FRAME], sizeof(frame));
+	if (conn->lender)
+		conn->lender->slot[frame.meta[0]].end = end;
+}
+
+void tcp_lend_await(struct tcp *t, struct tcp_conn *conn, coll_send_t *send, uint64_t end)
+{
+	tcp_lend_note(conn, send, end);
+	send->plugin[TCP_SEND_END] = end;
+	send_queue_append(&conn->lent, send);
+	if (conn->is_lending)
+		return;
+	conn->is_lending = 1;
+	conn->next_lending = t->lending;
+	t->lending = conn;
+}
+
+/* Has the receiver told a position behind the message? */
+static int tcp_lend_is_read(const struct tcp_conn *conn, const coll_send_t *send, uint64_t taken)
+{
+	return conn->out.own - taken <= conn->out.own - send->plugin[TCP_SEND_END];
+}
+
+void tcp_lend_reap(struct tcp *t)
+{
+	struct tcp_conn **at = &t->lending;
+
+	while (*at) {
+		struct tcp_conn *conn = *at;
+
+		if (conn->lent.first && conn->out.control && !conn->send_errno &&
+		    tcp_ring_look(t, conn))
+			while (conn->lent.first &&
+			       tcp_lend_is_read(conn, conn->lent.first, conn->out.seen)) {
+				send_queue_take(&conn->lent)->status = COLL_SUCCESS;
+				t->moved = 1;
+			}
+		if (conn->lent.first) {
+			at = &conn->next_lending;
+			continue;
+		}
+		conn->is_lending = 0;
+		*at = conn->next_lending;
+	}
+}
+
+int tcp_lend_arm(struct tcp *t, const struct tcp_conn *conn)
+{
+	(void)tcp_ring_arm_space(t, conn);
+	return tcp_lend_is_read(conn, conn->lent.first, atomic_load(&conn->out.control->taken));
+}

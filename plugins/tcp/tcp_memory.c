@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tcp_memory.c - memory that the program allocates with coll_mem_alloc: a sealed memfd, which the other ranks of the host can
+ * map (tcp_lend.c, tcp_borrow.c).
+ *
+ * The memory belongs to the process, not to an endpoint.  A table has all of it.  The number of an entry is never used again, so
+ * that an endpoint can tell whether memory that it knows is still there.
+ */
+#include "tcp_ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
+#endif
+
+enum { TCP_MEMORY_TRIES = 16 /* of an allocation that signals interrupt */ };
+
+static pthread_mutex_t tcp_memory_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tcp_memory *tcp_memory_table; /* the lock guards these */
+static uint32_t tcp_memory_room;
+static uint64_t tcp_memory_last;
+static pid_t tcp_memory_process;
+static _Atomic uint32_t tcp_memory_count;
+static _Atomic uint64_t tcp_memory_ended;
+
+/* Closes the descriptors of the parent's memory, which a forked child does not have. */
+static void tcp_memory_forget(void)
+{
+	const uint32_t n = atomic_exchange(&tcp_memory_count, 0);
+
+	for (uint32_t i = 0; i < n; i++)
+		close(tcp_memory_table[i].fd);
+}
+
+void tcp_memory_forked(void)
+{
+	pthread_mutex_init(&tcp_memory_lock, NULL);
+	tcp_memory_forget();
+}
+
+static void tcp_memory_enter(void)
+{
+	const pid_t process = getpid();
+
+	pthread_mutex_lock(&tcp_memory_lock);
+	if (tcp_memory_process != process)
+		tcp_memory_forget();
+	tcp_memory_process = process;
+}
+
+int tcp_memory_any(void)
+{
+	return atomic_load_explicit(&tcp_memory_count, memory_order_acquire) != 0;
+}
+
+uint64_t tcp_memory_frees(void)
+{
+	return atomic_load_explicit(&tcp_memory_ended, memory_order_acquire);
+}
+
+int tcp_memory_find(const void *buf, uint64_t len, struct tcp_memory *memory)
+{
+	CANCEL_OFF;
+	int found = 0;
+
+	tcp_memory_enter();
+	for (uint32_t i = 0; i < tcp_memory_count && !found; i++)
+		if (tcp_memory_has(&tcp_memory_table[i], buf, len)) {
+			*memory = tcp_memory_table[i];
+			memory->fd = fcntl(memory->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+			found = 1;
+		}
+	pthread_mutex_unlock(&tcp_memory_lock);
+	return found && memory->fd >= 0;
+}
+
+int tcp_memory_is_there(uint64_t id)
+{
+	CANCEL_OFF;
+	int found = 0;
+
+	tcp_memory_enter();
+	for (uint32_t i = 0; i < tcp_memory_count && !found; i++)
+		found = tcp_memory_table[i].id == id;
+	pthread_mutex_unlock(&tcp_memory_lock);
+	return found;
+}
+
+/* ------------------------------------------------------------------ allocation -- */
+
+/* Gives the memory its pages, since a lack of memory would be a SIGBUS later.  Returns 0 or an errno. */
+static int tcp_memory_populate(int fd, void *at, uint64_t size)
+{
+	int reason = EINTR;
+
+	if (!madvise(at, size, MADV_POPULATE_WRITE))
+		return 0;
+	if (errno != EINVAL)
+		return errno == EFAULT ? ENOMEM : errno;
+	for (int i = 0; i < TCP_MEMORY_TRIES && reason == EINTR; i++)
+		reason = posix_fallocate(fd, 0, (off_t)size);
+	return reason;
+}
+
+/* Maps the file for this process alone, not for its children.  Returns 0 or an errno. */
+static int tcp_memory_map(struct tcp_memory *memory)
+{
+	void *at = mmap(NULL, memory->size, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+	int reason;
+
+	if (at == MAP_FAILED)
+		return errno;
+	madvise(at, memory->size, MADV_HUGEPAGE); /* a hint: a refusal does no harm */
+	reason = madvise(at, memory->size, MADV_DONTFORK)
+			 ? errno
+			 : tcp_memory_populate(memory->fd, at, memory->size);
+	if (reason)
+		munmap(at, memory->size);
+	memory->at = at;
+	return reason;
+}
+
+/* From now on nobody can resize the file, nor write to it but by this mapping.  Returns 0 or an errno. */
+static int tcp_memory_seal(int fd)
+{
+	return fcntl(fd, F_ADD_SEALS, TCP_SEALS | F_SEAL_FUTURE_WRITE) &&
+			       (errno != EINVAL || fcntl(fd, F_ADD_SEALS, TCP_SEALS))
+		       ? errno
+		       : 0;
+}
+
+/* Makes a file and maps it.  Returns 0 or an errno. */
+static int tcp_memory_make(struct tcp_memory *memory, uint64_t bytes)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	int reason;
+
+	memory->size = (bytes + page - 1) / page * page;
+	if (!descriptor_may_grow(memory->size))
+		return EFBIG;
+	memory->fd = descriptor_lift(memfd_create("coll-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	if (memory->fd < 0)
+		return errno;
+	reason = ftruncate(memory->fd, (off_t)memory->size) ? errno : tcp_memory_map(memory);
+	if (!reason) {
+		reason = tcp_memory_seal(memory->fd);
+		if (reason)
+			munmap(memory->at, memory->size);
+	}
+	if (reason)
+		close(memory->fd);
+	return reason;
+}
+
+/* Appends the memory to the table.  Returns 0 without memory for that. */
+static int tcp_memory_add(struct tcp_memory *memory)
+{
+	const uint32_t n = tcp_memory_count,
+		       room = n < tcp_memory_room ? tcp_memory_room : 2 * n + 8;
+	struct tcp_memory *table = tcp_memory_table;
+
+	if (room != tcp_memory_room)
+		table = realloc(table, room * sizeof(*table));
+	if (!table)
+		return 0;
+	tcp_memory_table = table;
+	tcp_memory_room = room;
+	memory->id = ++tcp_memory_last;
+	table[n] = *memory;
+	atomic_store_explicit(&tcp_memory_count, n + 1, memory_order_release);
+	return 1;
+}
+
+/* Has another rank of the host a ring, in which it could be told of the memory? */
+static int tcp_memory_serves(const struct tcp *t)
+{
+	for (uint32_t i = 0; i < t->nranks && t->ring_size; i++)
+		if (i != t->rank && t->conn[i].fd >= 0 && !t->conn[i].inet)
+			return 1;
+	return 0;
+}
+
+int32_t tcp_mem_alloc(void *ep, uint64_t bytes, void **ptr, coll_error_t *err)
+{
+	CANCEL_OFF;
+	struct tcp_memory memory = {.fd = -1};
+	int reason, added;
+
+	if (!tcp_memory_serves(ep))
+		return error_fill(err, COLL_ERR_UNSUPPORTED,
+				  "no other rank of this host is connected over shared memory");
+	reason = tcp_memory_make(&memory, bytes);
+	if (reason)
+		return error_fill(err,
+				  reason == ENOMEM || reason == ENOSPC ? COLL_ERR_NO_MEMORY
+								       : COLL_ERR_UNSUPPORTED,
+				  "cannot make %llu bytes of memory that ranks share: %s%s",
+				  (unsigned long long)bytes, strerror(reason),
+				  error_remedy(reason));
+	tcp_memory_enter();
+	added = tcp_memory_add(&memory);
+	pthread_mutex_unlock(&tcp_memory_lock);
+	*ptr = memory.at;
+	if (added)
+		return COLL_SUCCESS;
+	munmap(memory.at, memory.size);
+	close(memory.fd);
+	return error_fill(err, COLL_ERR_NO_MEMORY, "out of memory");
+}
+
+void tcp_mem_free(void *ptr)
+{
+	CANCEL_OFF;
+	struct tcp_memory memory = {.fd = -1};
+	uint32_t n, i = 0;
+
+	tcp_memory_enter();
+	n = tcp_memory_count;
+	while (i < n && tcp_memory_table[i].at != ptr)
+		i++;
+	if (i < n) {
+		memory = tcp_memory_table[i];
+		tcp_memory_table[i] = tcp_memory_table[n - 1];
+		atomic_store(&tcp_memory_count, n - 1);
+		atomic_fetch_add(&tcp_memory_ended, 1);
+	}
+	pthread_mutex_unlock(&tcp_memory_lock);
+	if (memory.fd < 0)
+		return;
+	munmap(memory.at, memory.size);
+	close(memory.fd);
+}

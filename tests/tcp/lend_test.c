@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lend_test.c - operations over tcp whose buffers lie in memory of coll_mem_alloc: the results, what each rank maps, and what
+ * becomes of the memory when it is freed, when a rank dies or waits too long, and where a rank cannot map it.
+ */
+#include "../lib/ranks.h"
+
+#include <sys/resource.h>
+
+enum { RANKS = 3, MOST = 5 << 20, TURNS = 6, MANY = 40, PIECE = 64 << 10 };
+
+/* Returns how many pieces of memory of coll_mem_alloc this process has mapped, its own and those of other ranks. */
+static int mapped(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[400];
+	int n = 0;
+
+	while (maps && fgets(line, sizeof(line), maps))
+		n += strstr(line, "memfd:coll-memory") != NULL;
+	if (maps)
+		fclose(maps);
+	return n;
+}
+
+static int32_t *memory_of(struct rank *r, size_t bytes)
+{
+	void *at = NULL;
+
+	rank_did(r, coll_mem_alloc(r->comm, bytes, &at), "coll_mem_alloc");
+	return at;
+}
+
+/* One allreduce of n elements; `turn` makes the values differ. */
+static int sums(struct rank *r, const int32_t *in, int32_t *out, size_t n)
+{
+	if (!rank_did(r, coll_allreduce(in, out, n, COLL_INT32, COLL_SUM, r->comm, NULL),
+		      "allreduce") ||
+	    !rank_did(r, coll_sync(r->comm), "coll_sync"))
+		return 0;
+	return 1;
+}
+
+static int sums_right(struct rank *r, int32_t *in, int32_t *out, size_t n, int turn)
+{
+	int32_t all = r->nranks * (r->nranks - 1) / 2;
+
+	for (size_t i = 0; i < n; i++)
+		in[i] = (int32_t)(i % 1000) + r->rank + turn;
+	if (!sums(r, in, out, n))
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (out[i] != r->nranks * ((int32_t)(i % 1000) + turn) + all)
+			return rank_fail(r, "element %zu of %zu is %d in turn %d", i, n, out[i],
+					 turn);
+	return 1;
+}
+
+/* Moves messages until this process has mapped n pieces, a minute at most. */
+static int comes_to_map(struct rank *r, int n)
+{
+	const double end = ranks_now() + 60;
+	int32_t stop = 0, stopped = 0;
+
+	/* All ranks go on until all have come there. */
+	while (!stopped) {
+		stop = mapped() == n || ranks_now() > end;
+		if (!rank_did(
+			    r,
+			    coll_allreduce(&stop, &stopped, 1, COLL_INT32, COLL_MIN, r->comm, NULL),
+			    "min") ||
+		    !rank_did(r, coll_sync(r->comm), "coll_sync"))
+			return 0;
+	}
+	return rank_is(r, mapped(), n, "pieces of memory that are mapped");
+}
+
+/* ----------------------------------------------------------------- the results -- */
+
+static void run_sizes(struct rank *r)
+{
+	static const size_t sizes[] = {1, 4096, 5000, 65536, 262144, MOST / 4};
+	int32_t *in = memory_of(r, MOST), *out = memory_of(r, MOST);
+
+	for (int turn = 0; in && out && turn < TURNS; turn++)
+		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+			if (!sums_right(r, in, out, sizes[i], turn))
+				return;
+	/* Ranks map what others lend them: with three ranks each has its own two pieces, and pieces of the others. */
+	if (mapped() <= 2)
+		rank_fail(r, "no memory of another rank is mapped");
+	/* In place, and one buffer elsewhere. */
+	for (size_t i = 0; i < MOST / 4; i++)
+		in[i] = r->rank;
+	if (sums(r, in, in, MOST / 4))
+		rank_is(r, in[MOST / 4 - 1], RANKS * (RANKS - 1) / 2, "the last element in place");
+	rank_did(r, coll_mem_free(in), "coll_mem_free");
+	rank_did(r, coll_mem_free(out), "coll_mem_free");
+	comes_to_map(r, 0);
+}
+
+/* Many messages from pieces of one memory, to each rank, with receives in another order. */
+static void run_messages(struct rank *r)
+{
+	enum { MESSAGES = 24, ELEMENTS = PIECE / 4 };
+	int32_t *out = memory_of(r, (size_t)MESSAGES * PIECE),
+		*in = malloc((size_t)RANKS * MESSAGES * PIECE);
+	coll_request_t sends[RANKS * MESSAGES], recvs[RANKS * MESSAGES];
+	int n = 0, bad = 0;
+
+	for (int turn = 0; out && in && turn < TURNS; turn++) {
+		for (size_t i = 0; i < (size_t)MESSAGES * ELEMENTS; i++)
+			out[i] = (int32_t)i + r->rank + turn;
+		n = 0;
+		for (int peer = 0; peer < r->nranks; peer++)
+			for (int m = 0; m < MESSAGES; m++) {
+				int32_t *to = in + ((size_t)peer * MESSAGES + (size_t)m) * ELEMENTS;
+
+				sends[n] = rank_isend(r, out + (size_t)m * ELEMENTS, ELEMENTS, peer,
+						      m);
+				recvs[n++] = rank_irecv(r, to, ELEMENTS, peer, MESSAGES - 1 - m);
+			}
+		for (int i = 0; i < n; i++)
+			if (!rank_ends(r, recvs[i], COLL_SUCCESS, "a receive"))
+				return;
+		for (int i = 0; i < n; i++)
+			if (!rank_ends(r, sends[i], COLL_SUCCESS, "a send"))
+				return;
+		for (int peer = 0; peer < r->nranks; peer++)
+			for (int m = 0; m < MESSAGES; m++)
+				for (size_t i = 0; i < ELEMENTS; i++)
+					bad += in[((size_t)peer * MESSAGES + (size_t)m) * ELEMENTS +
+						  i] !=
+					       (int32_t)((size_t)(MESSAGES - 1 - m) * ELEMENTS +
+							 i) +
+						       peer + turn;
+	}
+	rank_is(r, bad, 0, "wrong elements");
+	free(in);
+	rank_did(r, coll_mem_free(out), "coll_mem_free");
+}
+
+/* --------------------------------------------------------- memory comes and goes -- */
+
+static void run_many(struct rank *r)
+{
+	int32_t *in[MANY], out[PIECE / 4];
+
+	for (int i = 0; i < MANY; i++)
+		in[i] = memory_of(r, PIECE);
+	for (int turn = 0; turn < TURNS; turn++)
+		for (int i = 0; i < MANY; i++)
+			if (!in[i] || !sums_right(r, in[i], out, PIECE / 4, turn + i))
+				return;
+	for (int i = 0; i < MANY; i++)
+		rank_did(r, coll_mem_free(in[i]), "coll_mem_free");
+	if (!comes_to_map(r, 0))
+		return;
+	for (int turn = 0; turn < 3 * MANY; turn++) {
+		int32_t *one = memory_of(r, PIECE);
+
+		for (int again = 0; again < 3; again++)
+			if (!one || !sums_right(r, one, out, PIECE / 4, turn + again))
+				return;
+		rank_did(r, coll_mem_free(one), "coll_mem_free");
+	}
+	comes_to_map(r, 0);
+}
+
+/* ------------------------------------------------------------------ what goes wrong -- */
+
+/* The last rank dies while others read its memory. */
+static void run_death(struct rank *r)
+{
+	int32_t *in = memory_of(r, MOST), *out = memory_of(r, MOST);
+	int code = COLL_SUCCESS;
+
+	for (int turn = 0; in && out && !code && turn < 1000; turn++) {
+		if (r->rank == RANKS - 1 && turn == 20) {
+			raise(SIGKILL);
+		}
+		code = coll_allreduce(in, out, MOST / 4, COLL_INT32, COLL_SUM, r->comm, NULL);
+		if (!code)
+			code = coll_sync(r->comm);
+	}
+	rank_is(r, code, COLL_ERR_PEER_LOST, "the code after the death");
+	rank_did(r, coll_mem_free(in), "coll_mem_free");
+	rank_did(r, coll_mem_free(out), "coll_mem_free");
+}
+
+/* A send that nobody receives times out; its memory is freed, and the other communicator of the connections goes on. */
+static void run_timeout(struct rank *r)
+{
+	int32_t *in = memory_of(r, MOST), out[64];
+	coll_comm_t other;
+
+	if (!in || !rank_did(r, coll_comm_dup(r->comm, &other), "coll_comm_dup") ||
+	    !sums_right(r, in, in + MOST / 8, MOST / 8, 1))
+		return;
+	rank_did(r, coll_comm_set_timeout(other, 300), "coll_comm_set_timeout");
+	if (r->rank == 0) {
+		coll_send(in, MOST / 4, COLL_INT32, 1, 5, other, NULL);
+		rank_is(r, coll_sync(other), COLL_ERR_TIMEOUT, "a send without a receive");
+	}
+	/* The other ranks leave the communicator to rank 0 until then. */
+	if (!sums_right(r, out, out + 32, 32, 0))
+		return;
+	rank_did(r, coll_comm_abort(other), "coll_comm_abort");
+	rank_did(r, coll_mem_free(in), "coll_mem_free");
+	for (int turn = 0; turn < 200; turn++)
+		if (!sums_right(r, out, out + 32, 32, turn))
+			return;
+	comes_to_map(r, 0);
+}
+
+/* The middle rank has no free descriptor when memory is offered. */
+static void run_no_descriptor(struct rank *r)
+{
+	struct rlimit limit = {3, 3};
+	int32_t *in = memory_of(r, MOST), *out = memory_of(r, MOST);
+
+	if (r->rank == 1)
+		setrlimit(RLIMIT_NOFILE, &limit);
+	for (int turn = 0; in && out && turn < TURNS; turn++)
+		if (!sums_right(r, in, out, MOST / 4, turn))
+			return;
+	rank_did(r, coll_mem_free(in), "coll_mem_free");
+	rank_did(r, coll_mem_free(out), "coll_mem_free");
+}
+
+int main(void)
+{
+	static const struct {
+		const char *what;
+		void (*fn)(struct rank *r);
+	} tests[] = {
+		{"sums of 4 B to 5 MiB are right, memory is mapped, and unmapped when it is freed",
+		 run_sizes},
+		{"messages of 64 KiB in any order", run_messages},
+		{"more pieces of memory than slots, and again and again new ones", run_many},
+		{"a send times out, and its memory is freed", run_timeout},
+		{"a rank without a free descriptor", run_no_descriptor},
+	};
+
+	ranks_plugins(".libs", NULL);
+	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+		struct ranks_job job = {
+			.backend = "tcp", .nranks = RANKS, .processes = 1, .fn = tests[i].fn};
+
+		ranks_ok(&job, "%s", tests[i].what);
+	}
+	{
+		struct ranks_job job = {.backend = "tcp", .nranks = RANKS, .fn = run_messages};
+
+		ranks_ok(&job, "messages between threads");
+	}
+	{
+		struct ranks_shared *shared = ranks_memory(sizeof(*shared));
+		struct ranks_job job = {
+			.backend = "tcp", .nranks = RANKS, .processes = 1, .fn = run_death};
+
+		ranks_run_processes(&job, shared);
+		is_str(shared->failure[0], "",
+		       "rank 0 is told of a rank that dies while its memory is read");
+		is_str(shared->failure[1], "", "and rank 1");
+		has_str(shared->failure[RANKS - 1], "9", "which was killed");
+	}
+	return done_testing();
+}

@@ -45,8 +45,13 @@
 #define TCP_PAST         ((size_t)4 << 20) /* payload from which on a reader's copies go past the caches */
 /* Payload from which on a writer's copies to the ring of a far processor do. */
 #define TCP_PAST_FAR ((size_t)4 << 10)
-/* Payload from which on a message is lent (tcp_lend.c). */
-#define TCP_LENT_LEAST  ((size_t)16 << 10)
+/*
+ * Payload from which on a message may be lent (tcp_lend.c): between ranks that take turns on processors, and between ranks beside
+ * each other; to a far processor if messages of so many bytes wait already.
+ */
+#define TCP_LENT_TURNS  ((size_t)32 << 10)
+#define TCP_LENT_BESIDE ((size_t)256 << 10)
+#define TCP_LENT_QUEUE  ((size_t)3 << 20)
 #define TCP_LENT_BYTES  (2 * sizeof(coll_header_t)) /* of a lent message in the ring */
 #define TCP_FRAME       UINT64_MAX                  /* length of no message */
 #define TCP_UNIX_BUFFER (4 << 20) /* SO_SNDBUF of AF_UNIX sockets; the kernel may clip it */
@@ -160,6 +165,7 @@ struct tcp_conn {
 	struct tcp_conn
 		*next_lending; /* the next connection in the list of those with such messages */
 	int is_lending;
+	int tells; /* this rank tells its position as soon as it can */
 
 	/* The message that is being received, or the beginning of its header. */
 	int receiving;
@@ -180,9 +186,12 @@ struct tcp {
 	uint32_t next_peer; /* round robin: the peer that tcp_send_all has begun with */
 	uint32_t sending;   /* other ranks' connections with bytes left to send */
 	uint32_t failing;   /* connections with a send_errno that progress() has not reported yet */
-	struct tcp_conn *deferred;  /* list of connections with deferred messages */
-	struct tcp_conn *lending;   /* list of connections with lent messages */
-	int lends;                  /* a connection has a lender or a borrower */
+	struct tcp_conn *deferred; /* list of connections with deferred messages */
+	struct tcp_conn *lending;  /* list of connections with lent messages */
+	int lends;                 /* a connection has a lender or a borrower */
+	/* tcp_lend.c: where the last long message went, whether it passed another when it was sent, or the last one that came did */
+	struct tcp_conn *last_long;
+	int sent_across, exchanges;
 	uint32_t write_watches;     /* connections registered for EPOLLOUT */
 	size_t budget;              /* bytes that this progress() may still move */
 	int moved;                  /* this progress() has moved bytes */
@@ -429,7 +438,9 @@ static inline int tcp_is_lent(const coll_send_t *send)
 	return send->plugin[TCP_SEND_LENT] == TCP_FRAME;
 }
 
-/* Makes the message a lent one, if its payload lies in memory that the peer has mapped. */
+/* A long message of the peer begins. */
+void tcp_lend_see(struct tcp *t);
+/* Makes a long message a lent one, if that is faster and its payload lies in memory that the peer has mapped. */
 void tcp_lend(struct tcp *t, struct tcp_conn *conn, coll_send_t *send);
 /* A lent message ends at the position `end` of the ring, sent whole or to be sent. */
 void tcp_lend_note(struct tcp_conn *conn, const coll_send_t *send, uint64_t end);

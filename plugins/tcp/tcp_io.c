@@ -103,6 +103,7 @@ void tcp_delivered(struct tcp *t, struct tcp_conn *conn, size_t n)
 	if (conn->got < conn->len)
 		return;
 	conn->receiving = 0;
+	conn->tells = conn->len >= TCP_LENT_BESIDE && tcp_memory_any();
 	if (!conn->dropped)
 		t->host->arrived(t->host, conn->sink.cookie, COLL_SUCCESS);
 }
@@ -157,6 +158,8 @@ int tcp_begin(struct tcp *t, struct tcp_conn *conn, const coll_header_t *header)
 	conn->dropped = 0;
 	conn->got = 0;
 	conn->len = header->len;
+	if (header->len >= TCP_LENT_BESIDE && tcp_memory_any())
+		tcp_lend_see(t);
 	return 0;
 }
 

@@ -132,12 +132,86 @@ static int tcp_lend_slot(struct tcp *t, struct tcp_conn *conn, const void *buf, 
 	return tcp_lend_offer(t, conn, buf, len);
 }
 
+/* --------------------------------------------------------------- which messages -- */
+
+/* Has the receiver told a position behind the message? */
+static int tcp_lend_is_read(const struct tcp_conn *conn, const coll_send_t *send, uint64_t taken)
+{
+	return conn->out.own - taken <= conn->out.own - send->plugin[TCP_SEND_END];
+}
+
+/* Has the peer still to read a long message of this rank? */
+static int tcp_lend_is_under_way(const struct tcp_conn *conn)
+{
+	const uint64_t taken =
+		atomic_load_explicit(&conn->out.control->taken, memory_order_relaxed);
+
+	return tcp_has_work(conn) || conn->out.own - taken > TCP_RING_PIECE ||
+	       (conn->lent.first && !tcp_lend_is_read(conn, conn->lent.last, taken));
+}
+
+/*
+ * Ranks that exchange messages send before they receive.  Of two messages that pass each other, the later one is sent before its
+ * sender has read the earlier one.  Its sender learns so when it sends, the other rank when the message comes.  In a
+ * ring of ranks the two messages go to and come from different ranks.
+ */
+void tcp_lend_see(struct tcp *t)
+{
+	const struct tcp_conn *last = t->last_long;
+
+	t->exchanges = t->sent_across || (last && last->out_on && tcp_lend_is_under_way(last));
+}
+
+static int tcp_lend_exchanges(struct tcp *t, struct tcp_conn *conn)
+{
+	t->last_long = conn;
+	t->sent_across = 0;
+	for (uint32_t i = 0; i < t->rings && !t->sent_across; i++) {
+		const struct tcp_ring *in = &t->conn[t->ring_peers[i]].in;
+
+		t->sent_across = atomic_load_explicit(&in->control->written, memory_order_relaxed) -
+					 in->own >=
+				 TCP_LENT_BYTES;
+	}
+	return t->sent_across || t->exchanges;
+}
+
+/* Do messages of TCP_LENT_QUEUE bytes wait for the peer? */
+static int tcp_lend_has_queue(const struct tcp_conn *conn)
+{
+	uint64_t bytes = 0;
+
+	for (const coll_send_t *send = conn->lent.first; send && bytes < TCP_LENT_QUEUE;
+	     send = send_queue_next(send))
+		bytes += send->header.len;
+	for (const coll_send_t *send = conn->queue.first; send && bytes < TCP_LENT_QUEUE;
+	     send = send_queue_next(send))
+		bytes += send->header.len;
+	return bytes >= TCP_LENT_QUEUE;
+}
+
+/*
+ * Is it faster to lend the message?  Where ranks take turns on processors each copy costs a turn.  Else the sender's processor
+ * copies to the ring while the receiver's reads there, unless each of them has both to do.  A far processor fetches
+ * lines from the sender's cache slowly, but the sender's cache does not hold a long queue.
+ */
+static int tcp_lend_pays(struct tcp *t, struct tcp_conn *conn, uint64_t len)
+{
+	if (t->turns)
+		return 1;
+	if (len < TCP_LENT_BESIDE || !tcp_lend_exchanges(t, conn))
+		return 0;
+	return !atomic_load_explicit(&conn->out.control->far, memory_order_relaxed) ||
+	       tcp_lend_has_queue(conn);
+}
+
 /* --------------------------------------------------------------- the messages -- */
 
 void tcp_lend(struct tcp *t, struct tcp_conn *conn, coll_send_t *send)
 {
 	const int cancels = cancel_disable();
-	const int slot = tcp_lend_slot(t, conn, send->buf, send->header.len);
+	const int pays = tcp_lend_pays(t, conn, send->header.len);
+	const int slot = pays ? tcp_lend_slot(t, conn, send->buf, send->header.len) : -1;
 	coll_header_t frame = {.tag = TCP_FRAME_LENT, .len = TCP_FRAME};
 
 	cancel_restore(cancels);
@@ -167,12 +241,6 @@ void tcp_lend_await(struct tcp *t, struct tcp_conn *conn, coll_send_t *send, uin
 	conn->is_lending = 1;
 	conn->next_lending = t->lending;
 	t->lending = conn;
-}
-
-/* Has the receiver told a position behind the message? */
-static int tcp_lend_is_read(const struct tcp_conn *conn, const coll_send_t *send, uint64_t taken)
-{
-	return conn->out.own - taken <= conn->out.own - send->plugin[TCP_SEND_END];
 }
 
 void tcp_lend_reap(struct tcp *t)

@@ -205,6 +205,7 @@ void tcp_ring_tell(struct tcp *t, struct tcp_conn *conn, uint64_t left)
 	struct tcp_ring_control *control = conn->in.control;
 
 	conn->in.seen = conn->in.own;
+	conn->tells = 0;
 	if (t->learns)
 		tcp_far_tell(t, conn);
 	else
@@ -216,7 +217,7 @@ void tcp_ring_tell(struct tcp *t, struct tcp_conn *conn, uint64_t left)
 
 static inline void tcp_ring_release(struct tcp *t, struct tcp_conn *conn, uint64_t left)
 {
-	if (conn->in.own - conn->in.seen >= conn->in.size / 4 ||
+	if (conn->in.own - conn->in.seen >= conn->in.size / 4 || conn->tells ||
 	    atomic_load_explicit(&conn->in.control->writer_sleeps, memory_order_relaxed))
 		tcp_ring_tell(t, conn, left);
 }

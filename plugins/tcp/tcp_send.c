@@ -197,7 +197,7 @@ int32_t tcp_start(struct tcp *t, coll_send_t *send, int more, coll_error_t *err)
 		return error_fill(err, COLL_ERR_PEER_LOST,
 				  "the connection to rank %u has been lost", send->peer);
 	idle = !tcp_has_work(conn) || conn->deferred;
-	if (send->header.len >= TCP_LENT_LEAST && conn->out_on && !conn->send_errno &&
+	if (send->header.len >= TCP_LENT_TURNS && conn->out_on && !conn->send_errno &&
 	    tcp_memory_any())
 		tcp_lend(t, conn, send);
 	tcp_enqueue(t, conn, send);

@@ -73,8 +73,7 @@ static int plugin_check_transport(struct plugin *plugin)
 	if (PLUGIN_LACKS(transport, send) || PLUGIN_LACKS(transport, progress) ||
 	    PLUGIN_HALF(transport, cancel, drop) || PLUGIN_HALF(transport, wait_fd, arm) ||
 	    PLUGIN_HALF(transport, mem_register, mem_deregister) ||
-	    PLUGIN_HALF(transport, mem_alloc, mem_free) ||
-	    PLUGIN_HALF(transport, send_more, flush))
+	    PLUGIN_HALF(transport, mem_alloc, mem_free) || PLUGIN_HALF(transport, send_more, flush))
 		return plugin->code;
 	return COLL_SUCCESS;
 }

@@ -103,12 +103,16 @@ coll_transport_t.arm was at 48, is at 40: slots may only be appended"
 last=$(sed -n 's/.*native_t.exscan at \([0-9]*\) .*/\1/p' "$abi/layout-1.5.txt")
 planted "a slot between others" backend.h 's/.*(\*exscan)(void \*ep, /void (*early)(void); &/' \
     "coll_native_t.exscan was at $last, is at $((last + 8)): slots may only be appended
+coll_native_t.mem_alloc was at $((last + 8)), is at $((last + 16)): slots may only be appended
+coll_native_t.mem_free was at $((last + 16)), is at $((last + 24)): slots may only be appended
 coll_native_t.early is new, not yet in the table: run tests/abi/update"
 planted "a slot at the end: new, and nothing else" backend.h \
-    's/.*(\*exscan)(void \*ep, .*;/& void (*late)(void);/' \
+    '/^} coll_native_t;/i void (*late)(void);' \
     "coll_native_t.late is new, not yet in the table: run tests/abi/update"
 planted "a slot that is taken away" backend.h '/(\*describe)(/d' \
-    "coll_transport_t.describe is gone: what was released stays, even if nobody should use it"
+    "coll_transport_t.describe is gone: what was released stays, even if nobody should use it
+coll_transport_t.mem_alloc was at 112, is at 104: slots may only be appended
+coll_transport_t.mem_free was at 120, is at 112: slots may only be appended"
 planted "a slot of another type" backend.h 's/int32_t (\*progress)(/int64_t (*progress)(/' \
     "coll_transport_t.progress was 'int32_t (*)(void *)', is 'int64_t (*)(void *)': a field never\
  changes its type"
@@ -140,7 +144,7 @@ coll_extra_t is new, not yet in the table: run tests/abi/update"
 COLL_PLUGIN_PATH=${top_builddir:-.}/tests/plugins/.libs "${top_builddir:-.}/coll" info \
     >"$scratch/info"
 check "coll info shows who needs a newer libcoll, with both versions" \
-    grep -q 'why not .*backend ABI 1\.14, but this one has 1\.5' "$scratch/info"
+    grep -q 'why not .*backend ABI 1\.15, but this one has 1\.6' "$scratch/info"
 
 # ----------------------------------------------------------------- a second opinion --
 

@@ -21,13 +21,21 @@ function summarize(list, n) {
 	return n
 }
 
-# Summarizes a / b (b "": a) over the rounds in which both have a time.
-function over_rounds(row, a, b,    list, n, r) {
+# Summarizes a / b (b "": a) over the rounds in which both have a time; without such a round, a's median over b's: "~".
+function over_rounds(row, a, b,    list, n, r, of_b) {
 	n = 0
+	about = ""
 	for (r = 1; r <= rounds; r++)
 		if (us[row, a, r] > 0 && (b == "" || us[row, b, r] > 0))
 			list[++n] = us[row, a, r] / (b == "" ? 1 : us[row, b, r])
-	return summarize(list, n)
+	if (n || b == "" || !over_rounds(row, b, ""))
+		return summarize(list, n)
+	of_b = median
+	if (!over_rounds(row, a, ""))
+		return 0
+	about = "~"
+	median = least = most = median / of_b
+	return 1
 }
 
 # The nanoseconds that a takes more than b, in each round.
@@ -40,7 +48,7 @@ function beyond(row, a, b,    list, n, r) {
 }
 
 function range() {
-	return number(median) (least == most ? "" : " (" number(least) "-" number(most) ")")
+	return about number(median) (least == most ? "" : " (" number(least) "-" number(most) ")")
 }
 
 function cell(row, a, b, mark) {
@@ -169,6 +177,11 @@ function lose(row, engine, goal, peer, ratio,    part, time) {
 
 function count(row, engine, goal, peer, has, within,    part) {
 	split(row, part, SUBSEP)
+	# No processors of this kind while libcoll ran: neither won nor lost.  What failed is lost.
+	if (!has && why[row, engine] == "no sample") {
+		missing[goal, part[1], part[4]]++
+		return
+	}
 	of[goal, part[1], part[4]]++
 	if (has && within)
 		good[goal, part[1], part[4]]++
@@ -199,7 +212,7 @@ function summary(    goal, i, k, text, line) {
 	text[1] = "Within a host, up to 1 KiB: at most 1.3 times the best peer's time (`tcp`)"
 	text[2] = "All other rows: not slower than the best peer in every round (`tcp`, `tcp-sockets`)"
 	text[3] = "Within a host, 1 to 16 MiB: at least 1.5 times faster than the best peer (`tcp`)"
-	printf "Rows within the goal, of all rows that a peer has:\n\n| | goal |"
+	printf "Rows within the goal, of all rows that a peer has (and rows for which libcoll met no processors of the kind):\n\n| | goal |"
 	line = "|---|---|"
 	for (i = 1; i <= nranks; i++)
 		for (k = 1; k <= nkinds; k++)
@@ -213,7 +226,8 @@ function summary(    goal, i, k, text, line) {
 		for (i = 1; i <= nranks; i++)
 			for (k = 1; k <= nkinds; k++)
 				if ((ranks[i], kinds[k]) in measured)
-					printf " %d of %d |", good[goal, ranks[i], kinds[k]], of[goal, ranks[i], kinds[k]]
+					printf " %d of %d%s |", good[goal, ranks[i], kinds[k]], of[goal, ranks[i], kinds[k]],
+					    (goal, ranks[i], kinds[k]) in missing ? " (" missing[goal, ranks[i], kinds[k]] ")" : ""
 		printf "\n"
 	}
 }
@@ -282,8 +296,8 @@ END {
 	while ((getline line < about) > 0)
 		print line
 	print "\nTimes are microseconds of a call: the median of the rounds (least-most of them). group: of 100 allreduces. Bytes are those"
-	print "of the longer buffer of a rank: allgather's result, the input of alltoall and reduce_scatter. Ratios are taken round by round;"
-	print "below 1: libcoll is faster. Bold: libcoll is slower than the best peer in every round. `tcp` is libcoll with no option set;"
+	print "of the longer buffer of a rank: allgather's result, the input of alltoall and reduce_scatter. Ratios are taken round by round,"
+	print "or (\"~\") between the medians where no round has both; below 1: libcoll is faster. Bold: libcoll is slower than the best peer in every round. `tcp` is libcoll with no option set;"
 	print "the bare loops use no library."
 	for (i = 1; i <= nranks; i++)
 		for (k = 1; k <= nkinds; k++) {

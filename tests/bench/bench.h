@@ -193,14 +193,26 @@ static inline void bench_fill(float *x, size_t bytes, enum bench_op op, int rank
 }
 
 /* Touches all pages before the clock starts. */
-static inline float *bench_buffer(struct bench_rank *r, size_t bytes)
+static inline float *bench_buffer(size_t bytes, int rank)
 {
-	void *x = r->alloc ? r->alloc(r, bytes) : aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+	float *x = (float *)aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
 
 	if (!x)
 		bench_fail("no memory", "");
-	bench_fill((float *)x, bytes, BENCH_ALLREDUCE, r->rank);
-	return (float *)x;
+	bench_fill(x, bytes, BENCH_ALLREDUCE, rank);
+	return x;
+}
+
+/* The same in the engine's own memory, if it has any. */
+static inline float *bench_engine_buffer(struct bench_rank *r, size_t bytes)
+{
+	float *x;
+
+	if (!r->alloc)
+		return bench_buffer(bytes, r->rank);
+	x = (float *)r->alloc(r, bytes);
+	bench_fill(x, bytes, BENCH_ALLREDUCE, r->rank);
+	return x;
 }
 
 /* The expected element i of the result of `call` on this rank. */
@@ -576,8 +588,8 @@ static inline void bench_rank_run(struct bench_rank *r, int argc, char **argv)
 		bench_fail("usage: OPERATION BYTES..., on 2 to 64 ranks", "");
 	bench_set_samples(r);
 	bench_longest(r->nranks, argc, argv, longest);
-	call.in = in = bench_buffer(r, longest[0]);
-	call.out = bench_buffer(r, longest[1]);
+	call.in = in = bench_engine_buffer(r, longest[0]);
+	call.out = bench_engine_buffer(r, longest[1]);
 	for (int i = 1; i < argc; i++) {
 		enum bench_op op = bench_op_named(argv[i]);
 		size_t bytes = strtoull(argv[i], NULL, 10);

@@ -24,7 +24,7 @@ function summarize(list, n) {
 # Summarizes a / b (b "": a) over the rounds in which both have a time; without such a round, a's median over b's: "~".
 function over_rounds(row, a, b,    list, n, r, of_b) {
 	n = 0
-	about = ""
+	approximately = ""
 	for (r = 1; r <= rounds; r++)
 		if (us[row, a, r] > 0 && (b == "" || us[row, b, r] > 0))
 			list[++n] = us[row, a, r] / (b == "" ? 1 : us[row, b, r])
@@ -33,7 +33,7 @@ function over_rounds(row, a, b,    list, n, r, of_b) {
 	of_b = median
 	if (!over_rounds(row, a, ""))
 		return 0
-	about = "~"
+	approximately = "~"
 	median = least = most = median / of_b
 	return 1
 }
@@ -48,7 +48,7 @@ function beyond(row, a, b,    list, n, r) {
 }
 
 function range() {
-	return about number(median) (least == most ? "" : " (" number(least) "-" number(most) ")")
+	return approximately number(median) (least == most ? "" : " (" number(least) "-" number(most) ")")
 }
 
 function cell(row, a, b, mark) {

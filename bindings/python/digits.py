@@ -65,7 +65,7 @@ def backward(weights, images, labels, gradient):
 def train(comm, images, labels, steps):
     weights = start()
     speed = np.zeros_like(weights)
-    gradient = comm.empty(weights.shape, weights.dtype)  # memory from which the ranks of a host send without a copy
+    gradient = comm.empty(weights.shape, weights.dtype)  # memory from which the ranks send fastest
     for step in range(steps):
         first = step * BATCH % TRAIN
         mine = slice(first + BATCH * comm.rank // comm.size, first + BATCH * (comm.rank + 1) // comm.size)

@@ -445,8 +445,9 @@ class Comm(Calls[Any], Waiting):
     def empty(self, shape: int | Sequence[int], dtype: Any = "float64") -> Any:
         """Makes an array in memory from which this communicator sends fastest, as coll_mem_alloc allocates it.
 
-        Its elements are undefined.  The memory is freed with the last array that shows it, also after the communicator.
-        A child process may not touch it.
+        Its elements are undefined.  The memory is freed with the last array that shows it, also after the communicator;
+        memory on a device at once, so the program waits for the streams that use it before it drops that array.  A child
+        process may not touch the memory.
 
         dtype: a name of coll.DTYPES, or a type of numpy.
 

@@ -48,7 +48,8 @@ def empty(*size, dtype=None, device=None, group=None):
 
     Over tcp the memory is host memory that the ranks of a host share: they read a long message where it lies.  Over nccl
     it is NCCL's own memory, on the group's device.  The device is that of the memory unless `device` names it.  The
-    memory is freed with the last tensor that shows it, also after the group.  A child of fork may not touch it.
+    memory is freed with the last tensor that shows it, also after the group; over nccl the program waits for the streams
+    that use it before it drops that tensor.  A child of fork may not touch the memory.
 
     size: numbers, or one sequence of numbers.  group: a process group of the backend "coll"; None: the default group.
     """

@@ -167,7 +167,8 @@ const struct check check_memory_checks[] = {
 	 .promise = "coll_transport_t.mem_alloc",
 	 .group = CHECK_FAULTS,
 	 .needs = CHECK_TRANSPORT | CHECK_ALLOCATE,
-	 .bare = "the engine's calls in memory of native->mem_alloc: see coll-memory",
+	 .bare = "the engine's memory is that of native->mem_alloc, which coll-memory allocates "
+		 "and frees",
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 3,

@@ -2,6 +2,7 @@
 /* comm.c - NCCL's functions that make, end and describe communicators. */
 #include "dropin.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,9 +48,52 @@ void comm_unref(struct ncclComm *comm)
 	free(comm);
 }
 
+static pthread_mutex_t over_nccl_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ncclComm
+	*over_nccl; /* the communicators over the backend nccl; the lock guards the list */
+
+static void over_nccl_add(struct ncclComm *comm)
+{
+	const char *backend = "";
+
+	if (coll_comm_backend(comm->coll, &backend) || strcmp(backend, "nccl"))
+		return;
+	pthread_mutex_lock(&over_nccl_lock);
+	comm->next = over_nccl;
+	over_nccl = comm;
+	pthread_mutex_unlock(&over_nccl_lock);
+}
+
+static void over_nccl_remove(const struct ncclComm *comm)
+{
+	struct ncclComm **link = &over_nccl;
+
+	pthread_mutex_lock(&over_nccl_lock);
+	while (*link && *link != comm)
+		link = &(*link)->next;
+	if (*link)
+		*link = comm->next;
+	pthread_mutex_unlock(&over_nccl_lock);
+}
+
+struct ncclComm *comm_over_nccl(int device)
+{
+	struct ncclComm *comm;
+
+	pthread_mutex_lock(&over_nccl_lock);
+	comm = over_nccl;
+	while (comm && comm->device != device)
+		comm = comm->next;
+	if (comm)
+		comm_ref(comm);
+	pthread_mutex_unlock(&over_nccl_lock);
+	return comm;
+}
+
 /* Gives up the program's reference. */
 static void comm_end(struct ncclComm *comm)
 {
+	over_nccl_remove(comm);
 	comm->magic = 0;
 	comm_unref(comm);
 }
@@ -445,8 +489,10 @@ static ncclResult_t job_made(struct job *job, ncclResult_t code)
 		coll_comm_destroy(comm->coll);
 		comm->coll = NULL;
 	}
-	if (comm->coll)
+	if (comm->coll) {
+		over_nccl_add(comm);
 		return ncclSuccess;
+	}
 	job_drop_comm(job);
 	return code;
 }

@@ -242,22 +242,27 @@ ncclResult_t cuda_record(void *event, void *stream)
 
 /* ----------------------------------------------------------------------- memory -- */
 
-ncclResult_t ncclMemAlloc(void **ptr, size_t size)
+/* Has NVIDIA's NCCL allocate the memory, through a communicator of the device; NULL if there is none, or if that fails. */
+static void *memory_of_nccl(int device, size_t size)
+{
+	struct ncclComm *comm = comm_over_nccl(device);
+	void *memory = NULL;
+
+	if (!comm)
+		return NULL;
+	coll_mem_alloc(comm->coll, size, &memory);
+	comm_unref(comm);
+	return memory;
+}
+
+static ncclResult_t memory_of_cuda(int device, size_t size, void **ptr)
 {
 	unsigned long long address = 0;
 	struct cuda_pushed pushed;
 	void *context = NULL;
-	int device, result;
-	ncclResult_t code;
+	ncclResult_t code = cuda_retain(device, &context);
+	int result;
 
-	if (!ptr)
-		return fail(ncclInvalidArgument, "ncclMemAlloc: ptr is NULL");
-	*ptr = NULL;
-	if (!size)
-		return ncclSuccess;
-	code = cuda_current_device(&device);
-	if (!code)
-		code = cuda_retain(device, &context);
 	if (code)
 		return code;
 	code = cuda_push(&pushed, context);
@@ -272,6 +277,23 @@ ncclResult_t ncclMemAlloc(void **ptr, size_t size)
 		cuda_release(device);
 	return code;
 }
+
+ncclResult_t ncclMemAlloc(void **ptr, size_t size)
+{
+	ncclResult_t code;
+	int device;
+
+	if (!ptr)
+		return fail(ncclInvalidArgument, "ncclMemAlloc: ptr is NULL");
+	*ptr = NULL;
+	if (!size)
+		return ncclSuccess;
+	code = cuda_current_device(&device);
+	if (code)
+		return code;
+	*ptr = memory_of_nccl(device, size);
+	return *ptr ? ncclSuccess : memory_of_cuda(device, size, ptr);
+}
 NCCL_ALSO(ncclMemAlloc);
 
 ncclResult_t ncclMemFree(void *ptr)
@@ -281,7 +303,7 @@ ncclResult_t ncclMemFree(void *ptr)
 	int result, device = 0;
 	ncclResult_t code;
 
-	if (!ptr)
+	if (!coll_mem_free(ptr))
 		return ncclSuccess;
 	code = cuda_open();
 	if (code)

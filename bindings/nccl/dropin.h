@@ -83,12 +83,15 @@ struct ncclComm {
 	int finalized, revoked;
 	int encrypts;              /* the program's wish when it was made, or that of its parent */
 	struct cuda_bridge bridge; /* its context is the device's, retained */
+	struct ncclComm *next;     /* in the list of those over the backend nccl */
 };
 
 /* Fails unless `comm` is a communicator, which is ready. */
 ncclResult_t comm_check(const struct ncclComm *comm, const char *function);
 /* Also fails after ncclCommFinalize or ncclCommRevoke. */
 ncclResult_t comm_check_usable(const struct ncclComm *comm, const char *function);
+/* Takes a reference to a communicator over the backend nccl on the device; NULL if there is none. */
+struct ncclComm *comm_over_nccl(int device);
 /* The thread that gives up the last reference frees the communicator. */
 void comm_ref(struct ncclComm *comm);
 void comm_unref(struct ncclComm *comm);

@@ -49,9 +49,9 @@ def forward(weights, images):
     return hidden, score / score.sum(axis=1, keepdims=True)
 
 
-def backward(weights, images, labels):
+def backward(weights, images, labels, gradient):
     """The gradient on some pictures."""
-    gradient = np.zeros_like(weights)
+    gradient[:] = 0
     w1, b1, w2, b2 = parts(gradient)
     hidden, delta = forward(weights, images)
     delta[np.arange(len(labels)), labels] -= 1
@@ -60,16 +60,16 @@ def backward(weights, images, labels):
     b1 += d.sum(axis=0)
     w2 += delta.T @ hidden
     b2 += delta.sum(axis=0)
-    return gradient
 
 
 def train(comm, images, labels, steps):
     weights = start()
     speed = np.zeros_like(weights)
+    gradient = comm.empty(weights.shape, weights.dtype)  # memory from which the ranks send fastest
     for step in range(steps):
         first = step * BATCH % TRAIN
         mine = slice(first + BATCH * comm.rank // comm.size, first + BATCH * (comm.rank + 1) // comm.size)
-        gradient = backward(weights, images[mine], labels[mine])
+        backward(weights, images[mine], labels[mine], gradient)
         comm.allreduce(gradient, out=gradient)
         speed = np.float32(0.9) * speed - np.float32(0.3 / BATCH) * gradient
         weights += speed

@@ -22,7 +22,7 @@ except ImportError:  # setuptools before 70: the package wheel, if it is there
         bdist_wheel = None
 
 BUNDLE = os.environ.get("COLL_BUNDLE") == "yes"
-FILES = ("array", "call", "comm", "error", "event", "info", "module", "op", "request")
+FILES = ("array", "call", "comm", "error", "event", "info", "memory", "module", "op", "request")
 
 
 def pkg_config(*flags):

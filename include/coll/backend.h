@@ -533,8 +533,8 @@ typedef struct coll_transport {
 	 * Optional, both or none, since minor 6: memory for the program (coll_mem_alloc), in which the
 	 * buffers of messages are fastest.
 	 *
-	 * mem_alloc  Sets *ptr to `bytes` bytes of host memory, at least one.  May block as long as the
-	 *            system looks for the pages.  Where the plugin has nothing better than ordinary
+	 * mem_alloc  Sets *ptr to `bytes` bytes of host memory, at least one, aligned to 64 bytes.  May
+	 *            block until the system has the pages.  Where the plugin has nothing but ordinary
 	 *            memory it returns COLL_ERR_UNSUPPORTED, and the core allocates ordinary memory.
 	 * mem_free   Frees the memory, in any thread, perhaps while functions of endpoints run, and
 	 *            perhaps after close.  No message uses the memory any more, but of cancelled

@@ -235,7 +235,7 @@ for library in libnccl.so.2 "$fakes/libnccl.so.2"; do
         skip "NCCL beside it" "sanitizers cannot open a library apart from the program's"
         continue
     fi
-    run LD_LIBRARY_PATH="$dropin:$fakes" COLL_NCCL_LIBRARY="$library"
+    run LD_LIBRARY_PATH="$dropin:$fakes" COLL_NCCL_LIBRARY="$library" STANDIN_NCCL_LIBRARY="$fakes/libnccl.so.2"
     none "the backend opens NCCL beside it as ${library##*/fakes/}, and the program runs" \
         "$(failures)"
 done

@@ -13,6 +13,7 @@
 #include "../fakes/cuda.h"
 #include "../lib/tap.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -553,6 +554,62 @@ static void test_memory(void)
 	set_device(0);
 	good(ncclMemFree(ptr), "ncclMemFree on another device");
 	good(ncclMemFree(NULL), "ncclMemFree(NULL)");
+	good(ncclMemAlloc(&ptr, 0), "ncclMemAlloc of nothing");
+	ok(!ptr, "it is NULL");
+	ok(ncclMemAlloc(&ptr, (size_t)1 << 60) != ncclSuccess && !ptr, "more than there is");
+}
+
+/* Returns how often the stand-in for NVIDIA's library was called; -1 if it is not loaded. */
+static long calls_of_nccl(const char *function)
+{
+	const char *path = getenv("STANDIN_NCCL_LIBRARY");
+	void *library = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
+	long (*calls)(const char *function) = NULL;
+
+	if (library)
+		*(void **)&calls = dlsym(library, "standin_nccl_calls");
+	return calls ? calls(function) : -1;
+}
+
+/* Over the backend nccl the memory is NCCL's, and outlives the communicators; without communicators it is CUDA's. */
+static void test_memory_of_nccl(void)
+{
+	const int over = !strcmp(getenv("COLL_BACKEND"), "nccl");
+	const long made = over ? calls_of_nccl("ncclMemAlloc") : 0;
+	const long freed = over ? calls_of_nccl("ncclMemFree") : 0;
+	ncclComm_t comms[2];
+	void *ptr = NULL;
+
+	must(ncclCommInitAll(comms, 2, NULL), "ncclCommInitAll");
+	set_device(1);
+	good(ncclMemAlloc(&ptr, 8192), "ncclMemAlloc beside a communicator");
+	if (over)
+		is_int(calls_of_nccl("ncclMemAlloc"), made + 1, "NCCL allocates the memory");
+	for (int r = 0; r < 2; r++)
+		must(ncclCommDestroy(comms[r]), "ncclCommDestroy");
+	device_set(ptr, 16, 3, 1);
+	ok(device_has(ptr, 16, 3, 1), "it outlives the communicators");
+	good(ncclMemFree(ptr), "ncclMemFree after the communicators");
+	if (over)
+		is_int(calls_of_nccl("ncclMemFree"), freed + 1, "NCCL frees it");
+}
+
+/* Without a communicator CUDA allocates, and frees after one was made. */
+static void test_memory_of_cuda(void)
+{
+	const int over = !strcmp(getenv("COLL_BACKEND"), "nccl");
+	const long before = over ? calls_of_nccl("ncclMemFree") : 0;
+	ncclComm_t comms[2];
+	void *ptr = NULL;
+
+	set_device(1);
+	good(ncclMemAlloc(&ptr, 8192), "ncclMemAlloc without a communicator");
+	must(ncclCommInitAll(comms, 2, NULL), "ncclCommInitAll");
+	good(ncclMemFree(ptr), "ncclMemFree beside one");
+	if (over)
+		is_int(calls_of_nccl("ncclMemFree"), before, "CUDA frees the memory");
+	for (int r = 0; r < 2; r++)
+		must(ncclCommDestroy(comms[r]), "ncclCommDestroy");
 }
 
 /* ------------------------------------------------------------------------ errors -- */
@@ -1055,6 +1112,10 @@ static void ranks_end(void)
 		failed |= ncclCommDestroy(ranks[r].comm);
 	}
 	ok(!failed, "one thread ends the ranks one after the other");
+}
+
+static void devices_end(void)
+{
 	for (int r = 0; r < N; r++) {
 		set_device(r);
 		must(cuMemFree_v2((uintptr_t)ranks[r].in), "cuMemFree");
@@ -1111,5 +1172,8 @@ int main(void)
 	test_wrong_call_in_group();
 	test_absent();
 	ranks_end();
+	test_memory_of_cuda();
+	test_memory_of_nccl();
+	devices_end();
 	return done_testing();
 }

@@ -184,7 +184,7 @@ program() {
         >"$dir/out" 2>&1
     status=$?
 }
-for name in left circle leaves daemon child; do
+for name in left circle leaves made daemon child; do
     for progress in caller thread; do
         COLL_PROGRESS=$progress program 2 $name
         is "$name, progress = $progress: it ends" "$status" 0

@@ -55,6 +55,27 @@ def leaves():
         sys.exit(0)
 
 
+def made():
+    """Memory of comm.empty() that outlives its communicator and ends with the interpreter."""
+    global kept
+    with coll.init() as comm:
+        kept = comm.empty((2, 500))
+        assert (kept.shape, kept.format, comm.empty(0, "int8").nbytes) == ((2, 500), "d", 0)
+        half = comm.empty(3, "float16")
+        with memoryview(half.object).cast("H") as numbers:
+            numbers[0] = numbers[1] = numbers[2] = 0x3c00  # 1
+        comm.allreduce(half, out=half)
+        assert half.object and memoryview(half.object).cast("H").tolist() == [0x4000] * 3
+        for i in range(500):
+            kept[0, i] = kept[1, i] = 1.0
+        comm.allreduce(kept, out=kept)
+        try:
+            comm.empty(2, "nosuch")
+        except coll.InvalidArgument as error:
+            assert "empty: 'nosuch' is no type of elements; there are bfloat16, " in str(error), error
+    say(kept[1, 499])
+
+
 def raises():
     """An exception outside of a block: the other rank hears of it at once."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # which `coll run` sends after it

@@ -179,6 +179,58 @@ class Watched(np.ndarray):
     """An array that a weak reference can follow."""
 
 
+def shared():
+    """How many pieces of memory of comm.empty() this process has over tcp; those of other ranks it may only read."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        return sum("coll-memory" in line and "rw-s" in line for line in maps)
+
+
+def made(t):
+    """Arrays of comm.empty(), and when their memory is freed."""
+    c, n = t.comm, t.size
+    over_tcp, before = c.backend == "tcp", shared()
+    x = c.empty((3, 5000), "f4")
+    t.ok(x.shape == (3, 5000) and x.dtype == np.float32 and x.flags.writeable, "an array of comm.empty", x.dtype)
+    x[:] = t.rank + 1
+    t.ok(np.all(c.allreduce(x, out=x) == n * (n + 1) / 2), "allreduce in place in it")
+    y = x[1:]
+    del x
+    t.ok(not over_tcp or shared() == before + 1, "a view keeps its memory, which is shared over tcp")
+    t.equal(y[0, :2], [n * (n + 1) / 2] * 2, "which the view shows")
+    del y
+    t.ok(shared() == before, "the last view frees it")
+    dup = c.dup()
+    z = dup.empty(20000, "int64")
+    dup.destroy()
+    z[:] = 7
+    t.equal(c.allreduce(z)[-1], 7 * n, "it outlives its communicator")
+    request = c.isend(z, t.rank, 9)
+    del z
+    got = np.zeros(20000, "int64")
+    c.irecv(got, t.rank, 9).wait()
+    request.wait()
+    t.ok(np.all(got == 7), "a request holds it")
+    del request
+    t.ok(shared() == before, "and then it is freed")
+    t.ok(c.empty((0, 3)).shape == (0, 3) and c.empty((), "u1").size == 1, "no elements, and no axes")
+    t.equal(c.empty(3, "float64_int32").dtype.names, ("value", "index"), "a type of libcoll's")
+    held = [c.empty(1000)]
+
+    def drop(left, inout):
+        held.clear()
+        inout += left
+
+    t.equal(c.allreduce(np.ones(2), c.op(drop)), [n, n], "an operation of the program may drop it")
+    held.clear()  # on ranks where no function ran
+    c.barrier()
+    t.ok(shared() == before, "and the next call frees it")
+    t.raises(coll.InvalidArgument, "negative", c.empty, (2, -1))
+    t.raises(coll.InvalidArgument, "references", c.empty, 2, object)
+    t.raises(TypeError, "nosuch", c.empty, 2, "nosuch")
+    t.raises(TypeError, "not iterable", c.empty, 2.5)
+    t.raises(coll.NoMemory, "", c.empty, 2**58)
+
+
 def messages(t):
     c, n, me = t.comm, t.size, t.rank
     after, before = (me + 1) % n, (me - 1) % n
@@ -667,6 +719,8 @@ def device(t):
     t.equal(got, 7 * x, "a message is sent after the work that fills its memory")
     t.raises(coll.InvalidArgument, "not contiguous", c.allreduce, Device(x, strides=(8,)), out=a)
     t.raises(coll.InvalidArgument, "pass out=", c.allreduce, a)
+    if c.backend == "nccl":
+        made_on_device(t)
     try:
         import torch
     except ImportError:
@@ -675,8 +729,52 @@ def device(t):
     t.ok(np.array_equal(c.allreduce(Exporter(tensor), out=np.empty(5, "f4")), want), "page-locked memory by DLPack")
 
 
-CASES = {"all": [collectives, algorithms, v_forms, types, memory, messages, requests, refused, ends, kept_alive, derived,
-                 operations, sentences, use_asyncio, use_threads],
+class CuPy:
+    """What comm.empty() needs of the package cupy: arrays on a device whose types are numpy's."""
+
+    dtype = np.dtype
+
+    class Array:
+        def __init__(self, memory):
+            self.memory, self.made = memory, []
+            self.__cuda_array_interface__ = memory.__cuda_array_interface__
+
+        def view(self, kind):
+            size = self.__cuda_array_interface__["shape"][0] // kind.itemsize
+            self.__cuda_array_interface__.update(shape=(size,), typestr=kind.str)
+            return self
+
+        def reshape(self, shape):
+            self.__cuda_array_interface__["shape"] = shape
+            return self
+
+    asarray = Array
+
+
+def made_on_device(t):
+    """Memory of comm.empty() over nccl: NCCL's own, on the communicator's device."""
+    c, x = t.comm, np.arange(6, dtype="f4") + t.rank
+    want = sum(np.arange(6, dtype="f4") + r for r in range(t.size))
+    y = c.empty((2, 3), "float32")
+    t.ok(type(y).__name__ == "View" and y.dtype == coll.DTYPES["float32"],
+         "memory on a device is a coll.view without CuPy", y)
+    t.raises(BufferError, "on a device", memoryview, y.object)
+    Device(x).copy(y.object.__cuda_array_interface__["data"][0], x.ctypes.data)
+    b = Device(np.zeros(6, "f4"))
+    c.allreduce(y, out=b)
+    t.equal(b.get(), want, "whose bytes NCCL sends")
+    sys.modules["cupy"] = CuPy
+    z = c.empty((2, 3), "f4")
+    del sys.modules["cupy"]
+    t.ok(z.__cuda_array_interface__["shape"] == (2, 3) and z.__cuda_array_interface__["typestr"] == "<f4",
+         "an array of CuPy's", z.__cuda_array_interface__)
+    c.allreduce(Device(x), out=z)
+    b.copy(b.host.ctypes.data, z.__cuda_array_interface__["data"][0])
+    t.equal(b.host, want, "which holds the memory")
+
+
+CASES = {"all": [collectives, algorithms, v_forms, types, memory, made, messages, requests, refused, ends, kept_alive,
+                 derived, operations, sentences, use_asyncio, use_threads],
          "asyncio": [use_asyncio, kept_alive, requests],
          "counted": [counted],
          "interrupted": [interrupted],

@@ -198,6 +198,21 @@ def streams():
     check("the same on another stream", other_stream)
 
 
+def made():
+    """Memory of the library: over nccl on the device, else in host memory."""
+
+    def gathers():
+        x = coll_torch.empty(5 * SIZE)
+        if x.is_cuda != (os.environ["COLL_BACKEND"] == "nccl"):
+            return f"it is on {x.device}"
+        place = there if x.is_cuda else lambda tensor: tensor
+        dist._all_gather_base(x, place(data(5)))  # pylint: disable=protected-access
+        want = torch.cat([data(5, rank) for rank in range(SIZE)])
+        return equal(x, want) if x.is_cuda else None if torch.equal(x, want) else f"{x}"
+
+    check("all_gather into memory of the library", gathers)
+
+
 # ---------------------------------------------------------------------- arguments, faults
 
 
@@ -239,6 +254,7 @@ dist.init_process_group("coll", init_method="file://" + STORE, rank=RANK, world_
                         timeout=datetime.timedelta(seconds=60))
 collectives()
 streams()
+made()
 arguments()
 if os.environ["COLL_BACKEND"] != "nccl":  # whose ranks compare their calls rarely
     check("after a mismatch a call raises", mismatch)

@@ -362,6 +362,50 @@ def objects():
     return None if [o["rank"] for o in everything] == list(range(SIZE)) and some == ["x", 1] else f"{some}"
 
 
+def pieces():
+    """How many pieces of memory of coll_torch.empty this process has over tcp; those of other ranks it may only read."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        return sum("coll-memory" in line and "rw-s" in line for line in maps)
+
+
+def made():
+    """Tensors of coll_torch.empty, and when their memory is freed."""
+
+    def reduces():
+        before = pieces()
+        x = coll_torch.empty(3, 5000)
+        if pieces() != before + 1:
+            return "it does not lie in memory of the library"
+        if (x.shape, x.dtype, x.device.type) != ((3, 5000), torch.float32, "cpu"):
+            return f"{x.shape} {x.dtype} {x.device}"
+        x.fill_(RANK + 1)
+        dist.all_reduce(x)
+        row = x[2]
+        del x
+        if not torch.equal(row, torch.full((5000,), SIZE * (SIZE + 1) / 2)):
+            return f"{row}"
+        row = None
+        dist.barrier()  # the group may keep the tensors of a call until the next one
+        return None if pieces() == before else "the last view does not free it"
+
+    holds("all_reduce in memory of the library", reduces)
+
+    def outlives():
+        group = dist.new_group(list(range(SIZE)), backend="coll")
+        x = coll_torch.empty((70_000,), dtype=torch.int64, group=group)
+        dist.destroy_process_group(group)
+        x.fill_(7)
+        dist.all_reduce(x)
+        return None if torch.equal(x, torch.full((70_000,), 7 * SIZE)) else f"{x}"
+
+    holds("it outlives its group", outlives)
+    holds("it may be empty", lambda: None if coll_torch.empty(0, 3).shape == (0, 3) else "another shape")
+    raises("a shape below 0", "no tensor has this shape", lambda: coll_torch.empty(2, -1))
+    raises("more memory than there is", "coll:empty: ", lambda: coll_torch.empty(2**58))
+    raises("memory of another device", "allocates no memory of the device", lambda: coll_torch.empty(2, device="meta"))
+    raises("a group of another backend", "not \"coll\"", lambda: coll_torch.empty(2, group=GLOO[0]))
+
+
 def trains():
     """A small model with DistributedDataParallel has the same parameters, bit for bit, with Gloo."""
     def train(group):
@@ -787,6 +831,7 @@ if CASE == "all":
         splits()
     wrong_arguments()
     monitored()
+    made()
     trains()
     hooks()
     dist.destroy_process_group()

@@ -62,6 +62,7 @@ CONTRIBUTING.md           reason: .ci/run builds and tests so
 bindings/README.md        tests/bindings/fortran.t tests/bindings/nccl.t tests/bindings/rust.t tests/bindings/torch.t
 bindings/python/README.md tests/bindings/python.t
 docs/INSTALL.md           reason: .ci/run builds and tests so
+docs/coll-memory.rst      reason: the calls of tests/tcp/lend_test.c, in six lines
 docs/coll-select.rst      tests/docs/commands.t
 plugins/mpi/README.md     reason: its commands start tests/mpi/matrix.t
 plugins/nccl/README.md    reason: measurements, with GPUs

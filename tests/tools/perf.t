@@ -51,6 +51,13 @@ for backend in $real; do
     done
 done
 
+COLL_BACKEND=tcp job 2 -s 8,300000 -n 2 -w 1 -m library all
+is "memory of coll_mem_alloc: status 0" $status 0
+has "memory of coll_mem_alloc: nothing wrong" "$dir/out" '^# Out of bounds values : 0 OK$'
+has "memory of coll_mem_alloc: the heading names it" "$dir/out" '^# .*, library memory,'
+perf -t 2 -s 1048576G -m library
+is "more of it than there is: status 1" $status 1
+has "more of it than there is: the reason" "$dir/err" 'no memory \(library\) for two buffers of .*: coll_mem_alloc: '
 perf -t 8 -s 8 -n 1 -w 0 -d all --csv allgather
 is "elements larger than a rank's part of the size: status 0" $status 0
 is "elements larger than a rank's part of the size: one of them for each rank" \
@@ -225,7 +232,7 @@ has "no device: says so" "$dir/err" '^coll perf: --memory cuda: no CUDA device c
 
 export COLL_BACKEND=nccl
 if [ -e "${top_builddir:-.}/.libs/coll_nccl.so" ]; then
-    for kind in cuda managed; do
+    for kind in cuda managed library; do
         on_devices 2 job 2 -s 64,30000 -n 2 -w 1 -m $kind all
         is "nccl, $kind memory: status 0" $status 0
         has "nccl, $kind memory: nothing wrong" "$dir/out" '^# Out of bounds values : 0 OK$'
@@ -311,7 +318,7 @@ wrong "a step that never ends" "--stepfactor 1: expected a number from 2" -f 1
 wrong "no call in a group" "--group 0: expected a number from 1" -g 0
 wrong "no iterations" "--iters 0: expected a number from 1" -n 0
 wrong "a root that does not exist" "--root 2: there are only 2 ranks" -t 2 -r 2
-wrong "no kind of memory" "--memory hots: expected host, cuda or managed" -m hots
+wrong "no kind of memory" "--memory hots: expected host, cuda, managed or library" -m hots
 wrong "a chart without a file" "--svg needs a file, not '--json'" --svg --json
 wrong "--compare of one file" "--compare takes two files of --json, got 1" --compare a.json
 wrong "two collectives" "one collective, not 'reduce' and 'broadcast'" reduce broadcast

@@ -52,7 +52,7 @@ _coll_perf() {
         ;;
     -c | --check) _coll_words 'yes no' "$1" ;;
     --svg | --compare) mapfile -t COMPREPLY < <(compgen -f -- "$1") ;;
-    -m | --memory) _coll_words 'host cuda managed' "$1" ;;
+    -m | --memory) _coll_words 'host cuda managed library' "$1" ;;
     -[befsnwrtg] | --minbytes | --maxbytes | --stepfactor | --sizes | --iters | --warmup | --root | \
         --in-process | --group) ;;
     *)

@@ -44,7 +44,7 @@ complete -c coll -n '__coll_is perf' -f -a '(__coll_perf_words)'
 complete -c coll -n '__coll_is perf' -x -s d -l datatype -a '(__coll_perf_words --datatype)'
 complete -c coll -n '__coll_is perf' -x -s o -l op -a '(__coll_perf_words --op)'
 complete -c coll -n '__coll_is perf' -x -s c -l check -a 'yes no'
-complete -c coll -n '__coll_is perf' -x -s m -l memory -a 'host cuda managed'
+complete -c coll -n '__coll_is perf' -x -s m -l memory -a 'host cuda managed library'
 complete -c coll -n '__coll_is explain' -F
 complete -c coll -n '__coll_is explain' -x -l schedule -a '(__coll_perf_words)'
 complete -c coll -n '__coll_is run' -a '(__fish_complete_command)'

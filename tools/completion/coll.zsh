@@ -29,7 +29,7 @@ _coll_value() {
     explain/--schedule) _coll_perf_words ;;
     perf/-o | perf/--op) _coll_perf_words --op ;;
     perf/-c | perf/--check) compadd yes no ;;
-    perf/-m | perf/--memory) compadd host cuda managed ;;
+    perf/-m | perf/--memory) compadd host cuda managed library ;;
     run/-b | run/--backend) _coll_info_names backends options ;;
     run/--bind-to) compadd share core none ;;
     run/--stdin) compadd 0 none ;;

@@ -29,8 +29,9 @@ const char perf_help[] =
 	"  -r, --root RANK       for broadcast, reduce, gather, scatter (default 0)\n"
 	"  -c, --check yes|no    compare each result with the right result (default yes); 1, 0\n"
 	"  -t, --in-process N    N ranks as threads of this process\n"
-	"  -m, --memory KIND     host, cuda or managed (default: host if the backend takes it,\n"
-	"                        else cuda); ranks take the devices round robin\n"
+	"  -m, --memory KIND     host, cuda, managed, or library for memory of coll_mem_alloc\n"
+	"                        (default: host if the backend takes it, else cuda); ranks\n"
+	"                        take the devices round robin\n"
 	"  -g, --group N         N calls in one group, each with buffers of its own; a time\n"
 	"                        is the time of the whole group (default 1: no group)\n"
 	"  -p, --persistent      start persistent requests, which are made beforehand\n"
@@ -203,12 +204,12 @@ static int args_check(struct perf_options *o, const char *text)
 
 static int args_memory(struct perf_options *o, const char *text)
 {
-	for (int kind = MEMORY_HOST; kind <= MEMORY_MANAGED; kind++)
+	for (int kind = MEMORY_HOST; kind <= PERF_MEMORY_LIBRARY; kind++)
 		if (strcmp(text, perf_memory_name(kind)) == 0) {
 			o->memory = kind;
 			return 0;
 		}
-	return tool_usage("perf", "--memory %s: expected host, cuda or managed", text);
+	return tool_usage("perf", "--memory %s: expected host, cuda, managed or library", text);
 }
 
 static int args_set(struct args_state *s, int c, char **argv)

@@ -5,8 +5,16 @@
 #include <string.h>
 #include "perf/perf.h"
 
-static const char *const memory_names[] = {
-	[MEMORY_HOST] = "host", [MEMORY_CUDA] = "cuda", [MEMORY_MANAGED] = "managed"};
+static const char *const memory_names[] = {[MEMORY_HOST] = "host",
+					   [MEMORY_CUDA] = "cuda",
+					   [MEMORY_MANAGED] = "managed",
+					   [PERF_MEMORY_LIBRARY] = "library"};
+
+/* Does the user leave it to the backend where the memory lies? */
+static int memory_is_any(const struct perf_options *o)
+{
+	return o->memory == PERF_MEMORY_ANY || o->memory == PERF_MEMORY_LIBRARY;
+}
 
 const char *perf_memory_name(int kind)
 {
@@ -42,16 +50,35 @@ int perf_local_rank(void)
 int perf_devices(const struct perf_options *o, int *devices)
 {
 	*devices = 0;
-	if (o->memory == MEMORY_HOST || (o->memory == PERF_MEMORY_ANY && memory_takes_host(NULL)))
+	if (o->memory == MEMORY_HOST || (memory_is_any(o) && memory_takes_host(NULL)))
 		return 0;
 	*devices = memory_devices();
-	if (*devices > 0 || o->memory == PERF_MEMORY_ANY)
+	if (*devices > 0 || memory_is_any(o))
 		return 0;
 	fprintf(stderr, "coll perf: --memory %s: %s\n", memory_names[o->memory], memory_error());
 	return -1;
 }
 
 /* ------------------------------------------------------------------- buffers -- */
+
+/* Allocates one of the two buffers; an error is the thread's last one of the library, or memory_error(). */
+static char *buffer_new(const struct perf_buffers *b, coll_comm_t comm, uint64_t bytes)
+{
+	void *memory = NULL;
+
+	if (b->memory != PERF_MEMORY_LIBRARY)
+		return memory_new(b->kind, b->device, bytes);
+	coll_mem_alloc(comm, bytes > 0 ? bytes : 1, &memory);
+	return memory;
+}
+
+static void buffer_free(const struct perf_buffers *b, char *buffer)
+{
+	if (b->memory != PERF_MEMORY_LIBRARY)
+		memory_free(b->kind, b->device, buffer);
+	else
+		coll_mem_free(buffer);
+}
 
 int perf_buffers_open(struct perf_buffers *b, const struct perf_options *o, coll_comm_t comm,
 		      uint64_t bytes, char *text, size_t size)
@@ -64,11 +91,12 @@ int perf_buffers_open(struct perf_buffers *b, const struct perf_options *o, coll
 	coll_comm_backend(comm, &backend);
 	takes_host = memory_takes_host(backend);
 	b->kind = (enum memory_kind)o->memory;
-	if (o->memory == PERF_MEMORY_ANY)
+	if (memory_is_any(o))
 		b->kind = takes_host ? MEMORY_HOST : MEMORY_CUDA;
+	b->memory = o->memory == PERF_MEMORY_LIBRARY ? PERF_MEMORY_LIBRARY : (int)b->kind;
 	b->device = device < 0 ? 0 : device;
-	b->send = memory_new(b->kind, b->device, bytes);
-	b->recv = memory_new(b->kind, b->device, bytes);
+	b->send = buffer_new(b, comm, bytes);
+	b->recv = b->send != NULL ? buffer_new(b, comm, bytes) : NULL;
 	b->share = takes_host ? NULL : memory_new(b->kind, b->device, PERF_SHARE_MAX);
 	b->staging = b->kind == MEMORY_CUDA ? malloc(bytes) : NULL;
 	if (b->send != NULL && b->recv != NULL && (b->share != NULL || takes_host) &&
@@ -76,14 +104,15 @@ int perf_buffers_open(struct perf_buffers *b, const struct perf_options *o, coll
 		return 0;
 	snprintf(text, size,
 		 "no memory (%s) for two buffers of %llu bytes: %s; -e sets the largest",
-		 memory_names[b->kind], (unsigned long long)bytes, memory_error());
+		 memory_names[b->memory], (unsigned long long)bytes,
+		 b->memory == PERF_MEMORY_LIBRARY ? coll_get_last_error(NULL) : memory_error());
 	return -1;
 }
 
 void perf_buffers_close(struct perf_buffers *b)
 {
-	memory_free(b->kind, b->device, b->send);
-	memory_free(b->kind, b->device, b->recv);
+	buffer_free(b, b->send);
+	buffer_free(b, b->recv);
 	memory_free(b->kind, b->device, b->share);
 	free(b->staging);
 }

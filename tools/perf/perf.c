@@ -170,7 +170,7 @@ static int perf_rank(struct perf_worker *w)
 	}
 	c.displs = c.counts + c.nranks;
 	opened = perf_open_buffers(w, c.nranks, text, sizeof(text)) == 0;
-	perf_report_begin(&w->report, w->options, &c, w->buffers.kind);
+	perf_report_begin(&w->report, w->options, &c, w->buffers.memory);
 	if (!opened)
 		perf_broken(w, &c, text);
 	else if (perf_all_kinds(w, &c) == 0)

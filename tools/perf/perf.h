@@ -52,8 +52,8 @@ enum { PERF_KINDS_MAX = 24, PERF_DTYPES_MAX = 24, PERF_OPS_MAX = 16, PERF_RANKS_
 
 enum perf_format { PERF_TABLE, PERF_JSON, PERF_CSV };
 
-/* In addition to enum memory_kind: host memory if the backend takes it, else device memory. */
-enum { PERF_MEMORY_ANY = -1 };
+/* In addition to enum memory_kind: host memory if the backend takes it, else device memory; and memory of coll_mem_alloc. */
+enum { PERF_MEMORY_ANY = -1, PERF_MEMORY_LIBRARY = MEMORY_MANAGED + 1 };
 
 struct perf_options {
 	const struct perf_kind *kind; /* NULL: all */
@@ -67,7 +67,7 @@ struct perf_options {
 	int in_process; /* number of ranks as threads of this process; 0: from the environment */
 	/* 1: the user asked for "all" collectives, types or operations, so skip unsupported cases */
 	int several;
-	int memory;      /* an enum memory_kind, or PERF_MEMORY_ANY */
+	int memory;      /* an enum memory_kind, or PERF_MEMORY_* */
 	int issue;       /* 1: also measure how long a call takes to return */
 	int group;       /* calls that are issued together in a group; 1: no group */
 	int persistent;  /* 1: start persistent requests, which are made before the timed calls */
@@ -82,7 +82,8 @@ struct perf_options {
 enum { PERF_SHARE_MAX = 128 };
 
 struct perf_buffers {
-	enum memory_kind kind;
+	int memory;            /* as the options have it, but for PERF_MEMORY_ANY */
+	enum memory_kind kind; /* where the memory lies */
 	int device;
 	char *send, *recv;
 	/* host memory as long as one buffer; NULL if the host may touch the buffers */

@@ -37,9 +37,7 @@ def view(x: Any, dtype: str | int) -> Any:
     ...     y = comm.allreduce(coll.view(x, "bfloat16"))
     """
     if isinstance(dtype, str):
-        if dtype not in DTYPES:
-            raise InvalidArgument(f"'{dtype}' is no type of elements; there are {', '.join(sorted(DTYPES))}")
-        return View(x, DTYPES[dtype])
+        return View(x, _named(dtype, ""))
     return View(x, _core.dtype_opaque(dtype))
 
 
@@ -106,23 +104,60 @@ def box(x: Any) -> tuple[Any, Callable[[Any], Any]]:
     return array.array("q" if isinstance(x, int) else "d", [x]), list
 
 
+def numpy_type(numpy: Any, dtype: int) -> Any:
+    """The type of numpy for a number of DTYPES."""
+    name, size = _core.dtype_name(dtype), _core.dtype_size(dtype)
+    kinds = {"bfloat16": "bfloat16", "float8e4m3": "float8_e4m3fn", "float8e5m2": "float8_e5m2"}
+    if name in kinds:
+        names = sys.modules.get("ml_dtypes")
+        return numpy.dtype(getattr(names, kinds[name]) if names else f"u{size}")
+    if name in PAIRS:
+        return numpy.dtype([("value", PAIRS[name]), ("index", "i4")], align=True)
+    if name.startswith("opaque"):
+        return numpy.dtype((numpy.void, size))
+    return numpy.dtype(name)
+
+
 def typed(memory: memoryview, dtype: int) -> Any:
     """Memory as a numpy array if numpy is loaded, else as a memoryview of the type."""
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return memory.cast(LETTERS.get(dtype, "B"))  # type: ignore[call-overload]
-    name, size = _core.dtype_name(dtype), _core.dtype_size(dtype)
-    kinds = {"bfloat16": "bfloat16", "float8e4m3": "float8_e4m3fn", "float8e5m2": "float8_e5m2"}
-    if name in kinds:
-        names = sys.modules.get("ml_dtypes")
-        kind = getattr(names, kinds[name]) if names else numpy.dtype(f"u{size}")
-    elif name in PAIRS:
-        kind = numpy.dtype([("value", PAIRS[name]), ("index", "i4")], align=True)
-    elif name.startswith("opaque"):
-        kind = numpy.dtype((numpy.void, size))
-    else:
-        kind = numpy.dtype(name)
-    return numpy.frombuffer(memory, kind)
+    return numpy.frombuffer(memory, numpy_type(numpy, dtype))
+
+
+def _named(dtype: Any, what: str) -> int:
+    """The number of a type that has a name here."""
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise InvalidArgument(f"{what}{dtype!r} is no type of elements; there are {', '.join(sorted(DTYPES))}")
+    return DTYPES[dtype]
+
+
+def _type_of_module(module: Any, dtype: Any) -> Any:
+    """The type of numpy or CuPy for what an application passes as dtype."""
+    kind = numpy_type(module, DTYPES[dtype]) if isinstance(dtype, str) and dtype in DTYPES else module.dtype(dtype)
+    if kind.hasobject:
+        raise InvalidArgument(f"empty: elements of the type {kind} are references, which no other process can follow")
+    return kind
+
+
+def empty(comm: int, shape: tuple[int, ...], dtype: Any, on_device: bool) -> Any:
+    """A new array in memory of coll_mem_alloc."""
+    if any(n < 0 for n in shape):
+        raise InvalidArgument(f"empty: the shape {shape} has a negative number")
+    module = sys.modules.get("cupy" if on_device else "numpy")
+    kind = _type_of_module(module, dtype) if module else _named(dtype, "empty: ")
+    size = _core.dtype_size(kind) if module is None else kind.itemsize
+    count = math.prod(shape)
+    memory = _core.Memory(comm, count * size, on_device)
+    if module is not None and on_device:
+        return module.asarray(memory).view(kind).reshape(shape)
+    if module is not None:
+        return module.ndarray(shape, kind, memory)
+    letter = None if on_device else LETTERS.get(kind)
+    if letter is None:
+        return View(memory, kind)
+    return memoryview(memory).cast(letter, shape) if count else memoryview(memory).cast(letter)
 
 
 def as_memory(values: Any, letter: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import atexit
+import operator
 import os
 import struct
 import sys
@@ -11,7 +12,7 @@ import warnings
 from typing import Any, Callable, NamedTuple, Sequence
 
 from . import _core
-from ._arrays import DTYPES, KINDS, LETTERS, View, as_memory, typed
+from ._arrays import DTYPES, KINDS, LETTERS, View, as_memory, empty, typed
 from ._calls import Array, Calls, Stream, Waiting
 from ._errors import CLASSES, Error, InvalidArgument, InvalidUsage
 from ._request import Request, Split, Status, _threaded, make_status
@@ -440,6 +441,32 @@ class Comm(Calls[Any], Waiting):
     def event(self) -> Event:
         """Makes an event, which orders this communicator's stream and others."""
         return Event(self)
+
+    def empty(self, shape: int | Sequence[int], dtype: Any = "float64") -> Any:
+        """Makes an array in memory from which this communicator sends fastest, as coll_mem_alloc allocates it.
+
+        Its elements are undefined.  The memory is freed with the last array that shows it, also after the communicator;
+        memory on a device at once, so the program waits for the streams that use it before it drops that array.  A child
+        process may not touch the memory.
+
+        dtype: a name of coll.DTYPES, or a type of numpy.
+
+        The result is an array of numpy if the program has imported numpy, else a memoryview; of types that a memoryview
+        has not, a coll.view of the memory.  Over the backend nccl the memory lies on the device, and the result is an
+        array of CuPy if the program has imported CuPy, else a coll.view.
+
+        >>> import coll
+        >>> with coll.init() as comm:
+        ...     x = comm.empty((2, 3), "float32")
+        ...     x[0, 0] = 2.5
+        ...     x.shape, x[0, 0] == 2.5
+        ((2, 3), True)
+        """
+        try:
+            sizes: tuple[int, ...] = (operator.index(shape),)  # type: ignore[arg-type]
+        except TypeError:
+            sizes = tuple(map(operator.index, shape))  # type: ignore[arg-type]
+        return empty(self.handle, sizes, dtype, self.backend == "nccl")
 
     def register(self, x: Array) -> Registration:
         """Announces memory that the program will use often; `with comm.register(x):` ends that with the block."""

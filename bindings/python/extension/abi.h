@@ -32,6 +32,8 @@ typedef struct {
 
 PyAPI_FUNC(int) PyObject_GetBuffer(PyObject *object, Py_buffer *view, int flags);
 PyAPI_FUNC(void) PyBuffer_Release(Py_buffer *view);
+PyAPI_FUNC(int) PyBuffer_FillInfo(Py_buffer *view, PyObject *object, void *data, Py_ssize_t bytes,
+				  int readonly, int flags);
 
 enum {
 	PyBUF_WRITABLE = 0x1,
@@ -44,6 +46,9 @@ enum {
 #ifndef PyBUF_READ
 #define PyBUF_READ  0x100
 #define PyBUF_WRITE 0x200
+#endif
+#ifndef Py_bf_getbuffer
+#define Py_bf_getbuffer 1 /* a slot of PyType_FromSpec */
 #endif
 #ifndef METH_FASTCALL
 #define METH_FASTCALL 0x80

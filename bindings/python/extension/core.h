@@ -9,6 +9,7 @@
  *   request.c   requests, and memory that lives until its operation is complete
  *   comm.c      communicators: making, asking, ending; the exchange function of a Python program
  *   op.c        reductions of a Python program
+ *   memory.c    memory of coll_mem_alloc
  *   event.c     events, groups and registered memory
  *   info.c      the picture of backends, options and rules
  *
@@ -18,7 +19,7 @@
  *            may hold a lock of the library while it takes the GIL for a reduction of the program; a thread that waits for
  *            that lock must not have the GIL.
  * Callbacks  Inside a function that libcoll calls (core_inside is not 0) nothing calls libcoll.  The garbage collector may
- *            run there and free a request: its handle then waits in a list until the next call.
+ *            run there and free a request or memory: that then waits in a list until the next call.
  */
 #ifndef COLL_PYTHON_CORE_H
 #define COLL_PYTHON_CORE_H
@@ -182,6 +183,14 @@ enum { WAIT_SLICE_MS = 100 };
 PyObject *request_type_make(void);
 extern PyObject *request_class; /* coll.Request */
 extern PyMethodDef request_methods[];
+
+/* Frees memory of coll_mem_alloc; inside a callback, where nothing may call libcoll, later. */
+void request_free_memory(void *data);
+
+/* ---- memory.c ---- */
+
+/* coll._core.Memory: memory of coll_mem_alloc, which is freed with the object. */
+PyObject *memory_type_make(void);
 
 /* ---- call.c, event.c, info.c ---- */
 

@@ -75,7 +75,8 @@ static int fill(PyObject *module)
 			return -1;
 	return add(module, "Comm", comm_type_make()) || add(module, "Op", op_type_make()) ||
 			       add(module, "Request", request_type_make()) ||
-			       add(module, "View", view_type_make())
+			       add(module, "View", view_type_make()) ||
+			       add(module, "Memory", memory_type_make())
 		       ? -1
 		       : 0;
 }

@@ -29,10 +29,11 @@ struct node {
 	PyObject *object;
 	coll_request_t handle; /* in `deferred`: to be freed */
 	int idle;              /* in `deferred`: no operation is under way */
+	void *memory;          /* in `deferred`, instead of a handle: memory of coll_mem_alloc */
 };
 
 static _Atomic(struct node *) finished; /* operations that are over: their memory */
-static _Atomic(struct node *) deferred; /* requests dropped inside a callback */
+static _Atomic(struct node *) deferred; /* requests and memory dropped inside a callback */
 static _Atomic(struct node *) watched;  /* operations that are over: their Requests */
 static atomic_int wake_fd = -1;         /* becomes readable when `watched` is not empty */
 
@@ -152,6 +153,24 @@ void request_abandon(coll_request_t handle, struct kept *kept)
 		node_settle(node_make(kept), handle);
 }
 
+void request_free_memory(void *data)
+{
+	PyThreadState *state;
+	struct node *node;
+
+	if (!core_inside) {
+		state = PyEval_SaveThread();
+		(void)coll_mem_free(data); /* a child process has not the memory of its parent */
+		PyEval_RestoreThread(state);
+		return;
+	}
+	node = calloc(1, sizeof(*node));
+	if (!node)
+		return; /* the memory stays, which is safe */
+	node->memory = data;
+	push(&deferred, node);
+}
+
 static void reap_deferred(void)
 {
 	struct node *node = take_all(&deferred);
@@ -159,8 +178,11 @@ static void reap_deferred(void)
 	while (node) {
 		struct node *next = node->next;
 
-		node_settle(node->idle ? NULL : node, node->handle);
-		if (node->idle)
+		if (node->memory)
+			request_free_memory(node->memory);
+		else
+			node_settle(node->idle ? NULL : node, node->handle);
+		if (node->memory || node->idle)
 			push(&finished, node);
 		node = next;
 	}

@@ -138,6 +138,26 @@ inline bool overlap(const at::Tensor &one, const at::Tensor &other)
 	return a < b + other.nbytes() && b < a + one.nbytes();
 }
 
+// A tensor in memory of coll_mem_alloc, which the tensor's last storage frees.
+inline at::Tensor library_tensor(coll_comm_t comm, at::IntArrayRef sizes,
+				 const at::TensorOptions &options)
+{
+	size_t bytes = options.dtype().itemsize();
+	void *data = NULL;
+
+	for (int64_t size : sizes)
+		if (size < 0 || __builtin_mul_overflow(bytes, static_cast<size_t>(size), &bytes))
+			throw std::runtime_error("coll: no tensor has this shape");
+	check_result(coll_mem_alloc(comm, bytes, &data), "coll:empty");
+	if (!data)
+		return at::empty(sizes, options);
+	return at::for_blob(data, sizes)
+		.deleter([](void *memory) { coll_mem_free(memory); })
+		.options(options)
+		.target_device(options.device())
+		.make_tensor();
+}
+
 // The input, or a copy if it lies in the output's memory.
 inline at::Tensor apart(const at::Tensor &input, const at::Tensor &output)
 {

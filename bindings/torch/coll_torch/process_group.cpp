@@ -87,6 +87,15 @@ class ProcessGroupColl : public BackendBase
 	GroupPtr merge(const Store &, const OptionsPtr &, const int &rank,
 		       const int &size) override;
 #endif
+	// DistributedDataParallel asks for its buckets here.
+	virtual bool supportsTensorAlloc(c10::DeviceIndex device)
+	{
+		return device == memory_device();
+	}
+	virtual at::Tensor allocateTensor(long size, at::TensorOptions options = {})
+	{
+		return empty({size}, options);
+	}
 	virtual void abort();
 	virtual void shutdown()
 	{
@@ -97,6 +106,11 @@ class ProcessGroupColl : public BackendBase
 
 	// The ranks that died, as coll_comm_get_failed.
 	std::vector<int32_t> failed_ranks();
+
+	// The CUDA device on which coll_mem_alloc has its memory; -1: the host.
+	c10::DeviceIndex memory_device() const;
+	// A tensor in such memory.
+	at::Tensor empty(const std::vector<int64_t> &sizes, const at::TensorOptions &options);
 
       private:
 	WorkRef begin(OpType type, const char *title, const Tensors &inputs);
@@ -934,6 +948,27 @@ std::vector<int32_t> ProcessGroupColl::failed_ranks()
 	return ranks;
 }
 
+c10::DeviceIndex ProcessGroupColl::memory_device() const
+{
+	const char *backend = "";
+	int32_t device = -1;
+
+	check_result(coll_comm_backend(comm_->handle, &backend), "coll:empty");
+	check_result(coll_comm_device(comm_->handle, &device), "coll:empty");
+	return static_cast<c10::DeviceIndex>(strcmp(backend, "nccl") ? -1 : device);
+}
+
+at::Tensor ProcessGroupColl::empty(const std::vector<int64_t> &sizes,
+				   const at::TensorOptions &options)
+{
+	const c10::Device device = options.device();
+
+	if (!(device.is_cpu() || device.is_cuda()) || device.index() != memory_device())
+		invalid("empty",
+			"the backend of libcoll allocates no memory of the device " + device.str());
+	return library_tensor(comm_->handle, sizes, options);
+}
+
 #if COLL_TORCH_AT_LEAST(2, 15)
 // NULL on a rank that has no part.
 ProcessGroupColl::GroupPtr ProcessGroupColl::split(const Store &store,
@@ -977,6 +1012,15 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
 		.def("abort", &ProcessGroupColl::abort, no_gil())
 		.def("failed_ranks", &ProcessGroupColl::failed_ranks, no_gil())
 		.def("set_timeout", &ProcessGroupColl::setTimeout, no_gil())
+		.def("memory_device", &ProcessGroupColl::memory_device, no_gil())
+		.def(
+			"empty",
+			[](ProcessGroupColl &group, const std::vector<int64_t> &sizes,
+			   const at::Tensor &like, const std::string &device) {
+				return group.empty(sizes,
+						   like.options().device(c10::Device(device)));
+			},
+			no_gil())
 		// For ranks outside of a group that PyTorch makes of a part of this one.
 		.def("perform_nocolor_split", [](ProcessGroupColl &, const py::object &) {});
 	module.def("close_all", &Communicator::close_all, no_gil());

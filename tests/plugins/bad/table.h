@@ -111,6 +111,10 @@ static const coll_transport_t bad_transport = {
 #ifdef BAD_MEMORY
 	.memory = BAD_MEMORY,
 #endif
+#ifdef BAD_MEM_ALLOC
+	.mem_alloc = BAD_MEM_ALLOC,
+	.mem_free = BAD_MEM_FREE,
+#endif
 #ifdef BAD_DESCRIBE
 	.describe = BAD_DESCRIBE,
 #endif

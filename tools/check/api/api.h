@@ -30,6 +30,7 @@ struct api_rank {
 	enum memory_kind memory; /* the kind of memory of all buffers */
 	struct api_arena *arena;
 	void *context;   /* the thread's current context when the rank started */
+	int library;     /* 1: the calls are on memory of coll_mem_alloc */
 	int tolerant;    /* 1: bear errors about functions that a backend without transport lacks */
 	char lacks[200]; /* the error text of the first such function */
 };
@@ -122,7 +123,9 @@ void api_arena_free(struct api_rank *r);
 struct api_call {
 	struct api_rank *r;
 	struct oracle_call o;
-	void *area[ORACLE_AREAS];
+	void *area[ORACLE_AREAS]; /* memory that the kit may read and write */
+	void *place
+		[ORACLE_AREAS]; /* where the call has its buffers: there, or memory of coll_mem_alloc */
 };
 
 /*

@@ -63,6 +63,23 @@ static void coll_large(struct api_rank *r)
 	}
 }
 
+/* Has the buffers in memory of coll_mem_alloc, which each call allocates and frees. */
+static void coll_memory(struct api_rank *r)
+{
+	const size_t counts[] = {1, r->c->quick ? 9000 : 70000};
+	struct oracle_case c = {.dtype = COLL_FLOAT32, .op = COLL_SUM};
+
+	r->library = 1;
+	r->tolerant = api_may_lack(r);
+	for (int k = 0; k < ORACLE_KINDS; k++)
+		for (int i = 0; i < 2; i++) {
+			c.kind = oracle_kinds[k];
+			c.count = counts[i];
+			if (!oracle_places(&c, r->nranks, coll_try, r))
+				return;
+		}
+}
+
 /* Tries random calls beyond the table: the kinds alternate, and no two calls are alike. */
 static void coll_random(struct api_rank *r)
 {
@@ -149,6 +166,7 @@ static const struct api_plan coll_plans[] = {
 	[COLL_KIND_EXSCAN] = {coll_kind, .options = coll_short_pieces, .kind = COLL_KIND_EXSCAN},
 };
 static const struct api_plan coll_lists_plan = {.rank = coll_lists, .options = coll_short_pieces};
+static const struct api_plan coll_memory_plan = {.rank = coll_memory};
 static const struct api_plan coll_random_plan = {.rank = coll_random, .options = coll_short_pieces};
 static const struct api_plan coll_large_plan = {.rank = coll_large};
 static const struct api_plan coll_barriers_plan = {.rank = coll_barriers};
@@ -207,6 +225,9 @@ const struct check check_api_coll[] = {
 	{"coll-lists", "the collectives with lists of buffers agree with the reference",
 	 "coll.h, coll_allgather_list", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
 	 .plan = &coll_lists_plan},
+	{"coll-memory", "collectives in memory of coll_mem_alloc agree with the reference",
+	 "coll.h, coll_mem_alloc", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &coll_memory_plan},
 	{"coll-random", "calls drawn from seeds agree with the reference", "coll.h, Order",
 	 CHECK_API, .ways = CHECK_EITHER, .run = api_run, .plan = &coll_random_plan},
 	{"coll-large", "allreduce and broadcast of megabytes agree with the reference",

@@ -156,6 +156,7 @@ static int load_has(const struct check_plugin *plugin, unsigned need)
 	case CHECK_SPLIT: return n->split != NULL;
 	case CHECK_MEMORY: return t->memory != NULL;
 	case CHECK_TOGETHER: return t->send_more && t->flush;
+	case CHECK_ALLOCATE: return t->mem_alloc && t->mem_free;
 	case CHECK_SURVIVES:
 		return !plugin->backend.transport || t->cancel || plugin->backend.abi_minor >= 4;
 	default: return 1;
@@ -175,6 +176,7 @@ static const struct {
 		  {CHECK_SPLIT, "native->split"},
 		  {CHECK_MEMORY, "transport->memory"},
 		  {CHECK_TOGETHER, "transport->send_more and flush"},
+		  {CHECK_ALLOCATE, "transport->mem_alloc"},
 		  {CHECK_SURVIVES,
 		   "transport->cancel, and is older than ABI 1.4: the core closes its "
 		   "endpoint if a send to a lost rank has no status"}};

@@ -70,7 +70,8 @@ enum check_need {
 	 * The endpoint outlives the loss of a rank: the plugin has cancel, or sets the status of the sends to that rank,
 	 * as ABI 1.4 promises.
 	 */
-	CHECK_SURVIVES = 32768
+	CHECK_SURVIVES = 32768,
+	CHECK_ALLOCATE = 65536 /* mem_alloc and mem_free of the transport */
 };
 
 /* How the ranks of a check run. */

@@ -12,6 +12,7 @@ extern const struct check check_status_checks[];   /* the sender's side of a mes
 extern const struct check check_receive_checks[];  /* the receiver's side of a message */
 extern const struct check check_progress_checks[]; /* progress, threads, several endpoints */
 extern const struct check check_sleep_checks[];    /* wait_fd, arm, mem_register */
+extern const struct check check_memory_checks[];   /* mem_alloc and mem_free */
 extern const struct check check_close_checks[];    /* close in every state */
 
 struct check_ep;

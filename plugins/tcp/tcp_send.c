@@ -247,7 +247,7 @@ void tcp_flush_deferred(void *ep)
 /* Copies the rest of the first message: the peer has its beginning and must get the whole. */
 static void tcp_keep_rest(struct tcp *t, struct tcp_conn *conn)
 {
-	const coll_send_t *send = conn->queue.first;
+	coll_send_t *send = conn->queue.first;
 	uint64_t skip = conn->done, size = tcp_size(send) - skip;
 	struct iovec iov[2];
 	uint8_t *to = send_rest_new(&conn->rest, t->host, size);
@@ -289,4 +289,6 @@ void tcp_cancel(void *ep, coll_send_t *send)
 		send_queue_remove(&conn->lent, send);
 	else
 		tcp_unqueue(t, conn, send);
+	if (tcp_is_lent(send))
+		tcp_lend_give_up(conn, send);
 }

@@ -422,8 +422,6 @@ uint64_t tcp_memory_frees(void);
 /* Finds the memory that has the `len` bytes at buf.  Returns 0, or 1: the caller closes memory->fd. */
 int tcp_memory_find(const void *buf, uint64_t len, struct tcp_memory *memory);
 int tcp_memory_is_there(uint64_t id);
-/* In a forked child, which has none of the memory. */
-void tcp_memory_forked(void);
 
 static inline int tcp_is_lent(const coll_send_t *send)
 {

@@ -602,16 +602,22 @@ static void match_unexpected_arrived(struct match *m, struct unexpected *e, int 
 	}
 	if (recv && !status)
 		match_fill(m, recv, e->data, e->header.len);
-	if (recv)
-		match_finish(m, recv, status);
 	match_unlink_ended(m, e);
 	match_discard(m, e);
+	if (recv && status == COLL_ERR_ABORTED)
+		match_post(m, recv);
+	else if (recv)
+		match_finish(m, recv, status);
 }
 
 void match_arrived(struct match *m, uint64_t cookie, int32_t status)
 {
-	if ((cookie & COOKIE_MARK) == COOKIE_RECV)
-		match_finish(m, match_cookie(cookie), status);
+	struct recv *recv = match_cookie(cookie);
+
+	if ((cookie & COOKIE_MARK) == COOKIE_RECV && status == COLL_ERR_ABORTED)
+		match_post(m, recv);
+	else if ((cookie & COOKIE_MARK) == COOKIE_RECV)
+		match_finish(m, recv, status);
 	else if ((cookie & COOKIE_MARK) == COOKIE_UNEXPECTED)
 		match_unexpected_arrived(m, match_cookie(cookie), status);
 }

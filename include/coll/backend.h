@@ -320,7 +320,9 @@ struct coll_host {
 	void (*data)(const coll_host_t *host, uint64_t cookie, const void *bytes, uint64_t n);
 	/*
 	 * Completes a receive.  status COLL_SUCCESS: the transport has delivered all `len` bytes
-	 * (also if len is 0).  A code: the message has failed.  The transport calls it exactly once
+	 * (also if len is 0).  A code: the message has failed.  COLL_ERR_ABORTED, since minor 6: the
+	 * sender has given the message up (coll_transport_t.cancel), so its bytes may be any, and the
+	 * receive waits on as if no message had come.  The transport calls it exactly once
 	 * for each arrive that returned 0, unless the core calls close first.
 	 */
 	void (*arrived)(const coll_host_t *host, uint64_t cookie, int32_t status);

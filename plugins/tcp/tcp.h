@@ -88,9 +88,10 @@ enum {
 enum { TCP_FRAME_NOTE, TCP_FRAME_SWITCH, TCP_FRAME_LENT, TCP_FRAME_SLOT };
 
 enum {
-	TCP_LENT_SLOTS = 32, /* pieces of memory from which a rank lends to a peer */
+	TCP_LENT_SLOTS = 32,    /* pieces of memory from which a rank lends to a peer */
+	TCP_LENT_MESSAGES = 64, /* lent messages to a peer at a time: their numbers */
 	/* Words of coll_send_t.plugin of a lent message; word 0 links the queue. */
-	TCP_SEND_END = 1,   /* the position behind it */
+	TCP_SEND_END = 1,   /* the position behind it; 0: nothing of it is in the ring */
 	TCP_SEND_FRAME = 2, /* its frame */
 	TCP_SEND_LENT = 5   /* the length of the frame: TCP_FRAME */
 };
@@ -354,8 +355,8 @@ void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why);
 void tcp_copy_past(uint8_t *to, const uint8_t *from, size_t n);
 /* Begins a message.  Returns -1 if it had to close the connection. */
 int tcp_begin(struct tcp *t, struct tcp_conn *conn, const coll_header_t *header);
-/* Takes n bytes of payload. */
-void tcp_take_payload(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n);
+/* Copies or reduces the next n bytes of payload. */
+void tcp_hand_payload(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n);
 /* Counts n delivered bytes of the payload.  Completes the receive after the last byte. */
 void tcp_delivered(struct tcp *t, struct tcp_conn *conn, size_t n);
 
@@ -430,8 +431,6 @@ uint64_t tcp_memory_frees(void);
 /* Finds the memory that has the `len` bytes at buf.  Returns 0, or 1: the caller closes memory->fd. */
 int tcp_memory_find(const void *buf, uint64_t len, struct tcp_memory *memory);
 int tcp_memory_is_there(uint64_t id);
-/* In a forked child, which has none of the memory. */
-void tcp_memory_forked(void);
 
 static inline int tcp_is_lent(const coll_send_t *send)
 {
@@ -443,10 +442,14 @@ void tcp_lend_see(struct tcp *t);
 /* Makes a long message a lent one, if that is faster and its payload lies in memory that the peer has mapped. */
 void tcp_lend(struct tcp *t, struct tcp_conn *conn, coll_send_t *send);
 /* A lent message ends at the position `end` of the ring, sent whole or to be sent. */
-void tcp_lend_note(struct tcp_conn *conn, const coll_send_t *send, uint64_t end);
+void tcp_lend_note(struct tcp_conn *conn, coll_send_t *send, uint64_t end);
+/* The core gives up a lent message. */
+void tcp_lend_give_up(struct tcp_conn *conn, const coll_send_t *send);
 /* It is in the ring: it is complete once the peer has read it. */
 void tcp_lend_await(struct tcp *t, struct tcp_conn *conn, coll_send_t *send, uint64_t end);
-/* Completes the lent messages that have been read. */
+/* Completes the lent messages that the peer has read, also a peer that has ended since. */
+void tcp_lend_complete(struct tcp *t, struct tcp_conn *conn);
+/* The same for all peers. */
 void tcp_lend_reap(struct tcp *t);
 /* Before a sleep, for a connection with lent messages: returns 1 if one has been read. */
 int tcp_lend_arm(struct tcp *t, const struct tcp_conn *conn);

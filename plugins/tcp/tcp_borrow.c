@@ -17,7 +17,7 @@
 struct tcp_borrower {
 	struct tcp_memory slot[TCP_LENT_SLOTS]; /* at NULL: nothing is mapped */
 	const uint8_t *from;                    /* the payload under way; NULL: none */
-	uint32_t from_slot;
+	uint32_t from_slot, from_number;
 };
 
 static void tcp_borrow_unmap(struct tcp_conn *conn, int slot)
@@ -126,22 +126,55 @@ void tcp_borrow_look(struct tcp *t)
 
 /* --------------------------------------------------------------- the messages -- */
 
-/* Begins a lent message.  Returns -1 if it had to close the connection. */
-static int tcp_borrow_begin(struct tcp *t, struct tcp_conn *conn, const coll_header_t *frame,
-			    const coll_header_t *header)
+/* Has the sender given up the message?  Then the bytes of its payload may be any. */
+static int tcp_borrow_is_given_up(const struct tcp_conn *conn)
+{
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load(&conn->in.control->given_up) >> conn->borrower->from_number & 1;
+}
+
+/* The message is read, or given up: tells the sender.  Returns 1 if more may be there. */
+static int tcp_borrow_pass(struct tcp *t, struct tcp_conn *conn, uint64_t left)
+{
+	conn->borrower->from = NULL;
+	conn->in.own += TCP_LENT_BYTES;
+	tcp_ring_tell(t, conn, 0);
+	return left > TCP_LENT_BYTES;
+}
+
+/* Returns the payload of the lent message, or NULL if it had to close the connection. */
+static const uint8_t *tcp_borrow_find(struct tcp *t, struct tcp_conn *conn,
+				      const coll_header_t *frame, const coll_header_t *header)
 {
 	struct tcp_borrower *borrower = conn->borrower;
-	const uint64_t slot = frame->meta[0], off = frame->meta[1], len = header->len;
+	const uint64_t slot = frame->meta[0] % TCP_LENT_SLOTS,
+		       number = frame->meta[0] / TCP_LENT_SLOTS;
+	const uint64_t off = frame->meta[1], len = header->len;
 	const struct tcp_memory *memory;
 
-	if (frame->tag != TCP_FRAME_LENT || slot >= TCP_LENT_SLOTS || !len || len == TCP_FRAME)
-		return tcp_refused(t, conn);
 	memory = &borrower->slot[slot];
-	if (!memory->at || off > memory->size || len > memory->size - off)
-		return tcp_refused(t, conn);
-	borrower->from = memory->at + off;
+	if (frame->tag != TCP_FRAME_LENT || number >= TCP_LENT_MESSAGES || !len ||
+	    len == TCP_FRAME || !memory->at || off > memory->size || len > memory->size - off) {
+		tcp_refused(t, conn);
+		return NULL;
+	}
 	borrower->from_slot = (uint32_t)slot;
-	return tcp_begin(t, conn, header);
+	borrower->from_number = (uint32_t)number;
+	return memory->at + off;
+}
+
+/* Counts the last n bytes of the payload, and completes the receive. */
+static void tcp_borrow_end(struct tcp *t, struct tcp_conn *conn, size_t n)
+{
+	const coll_host_t *host = t->host;
+
+	if (!tcp_borrow_is_given_up(conn)) {
+		tcp_delivered(t, conn, n);
+		return;
+	}
+	conn->receiving = 0;
+	if (!conn->dropped)
+		host->arrived(host, conn->sink.cookie, COLL_ERR_ABORTED);
 }
 
 /* Delivers a piece of the payload.  Returns 1 if more may be there. */
@@ -149,19 +182,20 @@ static int tcp_borrow_piece(struct tcp *t, struct tcp_conn *conn, uint64_t left)
 {
 	const size_t n = tcp_min(conn->len - conn->got, TCP_SCRATCH);
 
-	tcp_take_payload(t, conn, conn->borrower->from + conn->got, n);
+	tcp_hand_payload(t, conn, conn->borrower->from + conn->got, n);
 	tcp_spend(t, n);
-	if (conn->receiving)
+	if (conn->len - conn->got > n) {
+		tcp_delivered(t, conn, n);
 		return 1;
-	conn->borrower->from = NULL;
-	conn->in.own += TCP_LENT_BYTES;
-	tcp_ring_tell(t, conn, 0);
-	return left > TCP_LENT_BYTES;
+	}
+	tcp_borrow_end(t, conn, n);
+	return tcp_borrow_pass(t, conn, left);
 }
 
 int tcp_borrow(struct tcp *t, struct tcp_conn *conn, uint64_t left)
 {
 	coll_header_t head[2]; /* the frame and the header */
+	const uint8_t *payload;
 
 	if (conn->borrower->from)
 		return tcp_borrow_piece(t, conn, left);
@@ -173,8 +207,15 @@ int tcp_borrow(struct tcp *t, struct tcp_conn *conn, uint64_t left)
 	tcp_ring_peek(&conn->in, head, tcp_min(left, sizeof(head)));
 	if (head->len != TCP_FRAME)
 		return TCP_NOT_LENT;
-	if (left < sizeof(head) || tcp_ring_blocks(t, conn, &head[1]) ||
-	    tcp_borrow_begin(t, conn, &head[0], &head[1]))
+	if (left < sizeof(head))
 		return 0;
+	payload = tcp_borrow_find(t, conn, &head[0], &head[1]);
+	if (!payload)
+		return 0;
+	if (tcp_borrow_is_given_up(conn))
+		return tcp_borrow_pass(t, conn, left);
+	if (tcp_ring_blocks(t, conn, &head[1]) || tcp_begin(t, conn, &head[1]))
+		return 0;
+	conn->borrower->from = payload;
 	return tcp_borrow_piece(t, conn, left);
 }

@@ -59,7 +59,6 @@ void tcp_forked(void *ep)
 	const struct tcp *t = ep;
 
 	tcp_ring_forked();
-	tcp_memory_forked();
 	for (uint32_t i = 0; i < t->nranks; i++) {
 		if (t->conn[i].fd >= 0)
 			close(t->conn[i].fd);

@@ -25,6 +25,7 @@ void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why)
 	CANCEL_OFF;
 	const coll_host_t *host = t->host;
 
+	tcp_lend_complete(t, conn);
 	t->failing -= conn->send_errno != 0;
 	t->write_watches -= (conn->events & EPOLLOUT) != 0;
 	t->moved = 1;
@@ -191,7 +192,7 @@ static ssize_t tcp_take_header(struct tcp *t, struct tcp_conn *conn, const uint8
 	return (ssize_t)take;
 }
 
-void tcp_take_payload(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n)
+void tcp_hand_payload(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n)
 {
 	if (conn->sink.buf && conn->len >= TCP_PAST)
 		tcp_copy_past((uint8_t *)conn->sink.buf + conn->got, bytes, n);
@@ -199,6 +200,11 @@ void tcp_take_payload(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes
 		memcpy((uint8_t *)conn->sink.buf + conn->got, bytes, n);
 	else if (!conn->dropped)
 		t->host->data(t->host, conn->sink.cookie, bytes, (uint64_t)n);
+}
+
+static void tcp_take_payload(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n)
+{
+	tcp_hand_payload(t, conn, bytes, n);
 	tcp_delivered(t, conn, n);
 }
 

@@ -11,6 +11,10 @@
  * TCP_LENT_SLOTS slots, and goes through the ring itself, as all messages do until the receiver has set the slot's bit in
  * `borrowed` of the ring.  A receiver that cannot map the memory says so there, and messages go through the ring for ever.
  *
+ * The core may give up a message that is in the ring already, and the program may then write to its memory.  So each message has
+ * one of TCP_LENT_MESSAGES numbers, and the sender sets the number's bit in `given_up` of the ring before it lets the program
+ * go on.  The receiver looks at the bit behind the copy: it never completes a receive with bytes that came later.
+ *
  * When the program has freed the memory, the sender takes the slot's bit out of `lent` once no lent message is left in the
  * ring; the receiver unmaps the memory and takes the bit out of `borrowed`, and the slot is free again.
  */
@@ -29,6 +33,9 @@ struct tcp_lent {
 /* What this rank has offered to a peer. */
 struct tcp_lender {
 	struct tcp_lent slot[TCP_LENT_SLOTS];
+	uint64_t numbers;                /* that messages under way have, as bits */
+	uint64_t given_up;               /* those of messages that the core has given up */
+	uint64_t end[TCP_LENT_MESSAGES]; /* the positions behind these */
 	uint64_t frees; /* tcp_memory_frees() when this rank last looked for freed memory */
 	int freed;      /* slots whose memory is freed */
 };
@@ -37,6 +44,12 @@ void tcp_lender_free(struct tcp_conn *conn)
 {
 	free(conn->lender);
 	conn->lender = NULL;
+}
+
+/* Has the receiver, which has told the position `taken`, read the message that ends at `end`? */
+static int tcp_lend_is_read(const struct tcp_conn *conn, uint64_t end, uint64_t taken)
+{
+	return conn->out.own - taken <= conn->out.own - end;
 }
 
 /* ---------------------------------------------------------------- the memory -- */
@@ -54,7 +67,7 @@ static void tcp_lend_withdraw(struct tcp *t, struct tcp_conn *conn)
 
 		/* The peer may not have found the offer in the socket yet. */
 		if (!lent->freed || !(borrowed >> i & 1) ||
-		    conn->out.own - conn->out.seen > conn->out.own - lent->end)
+		    !tcp_lend_is_read(conn, lent->end, conn->out.seen))
 			continue;
 		*lent = (struct tcp_lent){.end = 0};
 		lender->freed--;
@@ -134,12 +147,6 @@ static int tcp_lend_slot(struct tcp *t, struct tcp_conn *conn, const void *buf, 
 
 /* --------------------------------------------------------------- which messages -- */
 
-/* Has the receiver told a position behind the message? */
-static int tcp_lend_is_read(const struct tcp_conn *conn, const coll_send_t *send, uint64_t taken)
-{
-	return conn->out.own - taken <= conn->out.own - send->plugin[TCP_SEND_END];
-}
-
 /* Has the peer still to read a long message of this rank? */
 static int tcp_lend_is_under_way(const struct tcp_conn *conn)
 {
@@ -147,7 +154,8 @@ static int tcp_lend_is_under_way(const struct tcp_conn *conn)
 		atomic_load_explicit(&conn->out.control->taken, memory_order_relaxed);
 
 	return tcp_has_work(conn) || conn->out.own - taken > TCP_RING_PIECE ||
-	       (conn->lent.first && !tcp_lend_is_read(conn, conn->lent.last, taken));
+	       (conn->lent.first &&
+		!tcp_lend_is_read(conn, conn->lent.last->plugin[TCP_SEND_END], taken));
 }
 
 /*
@@ -207,40 +215,104 @@ static int tcp_lend_pays(struct tcp *t, struct tcp_conn *conn, uint64_t len)
 
 /* --------------------------------------------------------------- the messages -- */
 
+static coll_header_t tcp_lend_frame(const coll_send_t *send)
+{
+	coll_header_t frame;
+
+	memcpy(&frame, &send->plugin[TCP_SEND_FRAME], sizeof(frame));
+	return frame;
+}
+
+/* Takes the numbers back of given up messages that the receiver has passed. */
+static void tcp_lend_take_back(struct tcp *t, struct tcp_conn *conn)
+{
+	struct tcp_lender *lender = conn->lender;
+	uint64_t passed = 0;
+
+	if (!tcp_ring_look(t, conn))
+		return;
+	for (int i = 0; i < TCP_LENT_MESSAGES; i++)
+		if (lender->given_up >> i & 1 &&
+		    tcp_lend_is_read(conn, lender->end[i], conn->out.seen))
+			passed |= UINT64_C(1) << i;
+	lender->given_up &= ~passed;
+	lender->numbers &= ~passed;
+	atomic_fetch_and(&conn->out.control->given_up, ~passed);
+}
+
 void tcp_lend(struct tcp *t, struct tcp_conn *conn, coll_send_t *send)
 {
 	const int cancels = cancel_disable();
 	const int pays = tcp_lend_pays(t, conn, send->header.len);
 	const int slot = pays ? tcp_lend_slot(t, conn, send->buf, send->header.len) : -1;
 	coll_header_t frame = {.tag = TCP_FRAME_LENT, .len = TCP_FRAME};
+	struct tcp_lender *lender = conn->lender;
+	int number;
 
 	cancel_restore(cancels);
 	if (slot < 0 || !(atomic_load(&conn->out.control->borrowed) >> slot & 1))
 		return;
-	frame.meta[0] = (uint64_t)slot;
-	frame.meta[1] = (uint64_t)((const uint8_t *)send->buf - conn->lender->slot[slot].memory.at);
+	if (lender->given_up)
+		tcp_lend_take_back(t, conn);
+	if (!~lender->numbers)
+		return;
+	number = __builtin_ctzll(~lender->numbers);
+	lender->numbers |= UINT64_C(1) << number;
+	frame.meta[0] = (uint64_t)slot + (uint64_t)number * TCP_LENT_SLOTS;
+	frame.meta[1] = (uint64_t)((const uint8_t *)send->buf - lender->slot[slot].memory.at);
 	memcpy(&send->plugin[TCP_SEND_FRAME], &frame, sizeof(frame));
 }
 
-void tcp_lend_note(struct tcp_conn *conn, const coll_send_t *send, uint64_t end)
+void tcp_lend_note(struct tcp_conn *conn, coll_send_t *send, uint64_t end)
 {
-	coll_header_t frame;
-
-	memcpy(&frame, &send->plugin[TCP_SEND_FRAME], sizeof(frame));
+	send->plugin[TCP_SEND_END] = end;
 	if (conn->lender)
-		conn->lender->slot[frame.meta[0]].end = end;
+		conn->lender->slot[tcp_lend_frame(send).meta[0] % TCP_LENT_SLOTS].end = end;
+}
+
+void tcp_lend_give_up(struct tcp_conn *conn, const coll_send_t *send)
+{
+	const uint64_t number = tcp_lend_frame(send).meta[0] / TCP_LENT_SLOTS;
+	struct tcp_lender *lender = conn->lender;
+
+	if (!lender)
+		return;
+	if (!send->plugin[TCP_SEND_END]) {
+		lender->numbers &= ~(UINT64_C(1) << number);
+		return;
+	}
+	lender->given_up |= UINT64_C(1) << number;
+	lender->end[number] = send->plugin[TCP_SEND_END];
+	atomic_fetch_or(&conn->out.control->given_up, UINT64_C(1) << number);
+	/* The receiver finds the bit before it finds what the program writes from now on. */
+	atomic_thread_fence(memory_order_release);
 }
 
 void tcp_lend_await(struct tcp *t, struct tcp_conn *conn, coll_send_t *send, uint64_t end)
 {
 	tcp_lend_note(conn, send, end);
-	send->plugin[TCP_SEND_END] = end;
 	send_queue_append(&conn->lent, send);
 	if (conn->is_lending)
 		return;
 	conn->is_lending = 1;
 	conn->next_lending = t->lending;
 	t->lending = conn;
+}
+
+void tcp_lend_complete(struct tcp *t, struct tcp_conn *conn)
+{
+	coll_send_t *send;
+
+	if (!conn->lent.first || !conn->out.control || !tcp_ring_look(t, conn))
+		return;
+	while ((send = conn->lent.first) &&
+	       tcp_lend_is_read(conn, send->plugin[TCP_SEND_END], conn->out.seen)) {
+		send_queue_take(&conn->lent);
+		conn->lender->numbers &=
+			~(UINT64_C(1) << tcp_lend_frame(send).meta[0] / TCP_LENT_SLOTS);
+		send->status = COLL_SUCCESS;
+		t->moved = 1;
+	}
 }
 
 void tcp_lend_reap(struct tcp *t)
@@ -250,13 +322,7 @@ void tcp_lend_reap(struct tcp *t)
 	while (*at) {
 		struct tcp_conn *conn = *at;
 
-		if (conn->lent.first && conn->out.control && !conn->send_errno &&
-		    tcp_ring_look(t, conn))
-			while (conn->lent.first &&
-			       tcp_lend_is_read(conn, conn->lent.first, conn->out.seen)) {
-				send_queue_take(&conn->lent)->status = COLL_SUCCESS;
-				t->moved = 1;
-			}
+		tcp_lend_complete(t, conn);
 		if (conn->lent.first) {
 			at = &conn->next_lending;
 			continue;
@@ -269,5 +335,6 @@ void tcp_lend_reap(struct tcp *t)
 int tcp_lend_arm(struct tcp *t, const struct tcp_conn *conn)
 {
 	(void)tcp_ring_arm_space(t, conn);
-	return tcp_lend_is_read(conn, conn->lent.first, atomic_load(&conn->out.control->taken));
+	return tcp_lend_is_read(conn, conn->lent.first->plugin[TCP_SEND_END],
+				atomic_load(&conn->out.control->taken));
 }

@@ -27,37 +27,35 @@
 enum { TCP_MEMORY_TRIES = 16 /* of an allocation that signals interrupt */ };
 
 static pthread_mutex_t tcp_memory_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tcp_memory *tcp_memory_table; /* the lock guards these */
+static struct tcp_memory *_Atomic tcp_memory_table; /* the lock guards these */
 static uint32_t tcp_memory_room;
 static uint64_t tcp_memory_last;
-static pid_t tcp_memory_process;
 static _Atomic uint32_t tcp_memory_count;
 static _Atomic uint64_t tcp_memory_ended;
 
-/* Closes the descriptors of the parent's memory, which a forked child does not have. */
-static void tcp_memory_forget(void)
+/* ------------------------------------------------------------------------ forks -- */
+
+/*
+ * Closes the descriptors of the parent's memory, which the child does not have: they would keep the memory when it is freed.
+ * Another thread of the parent may have had the lock; the table is whole at any moment.
+ */
+static void tcp_memory_forked(void)
 {
 	const uint32_t n = atomic_exchange(&tcp_memory_count, 0);
+	const struct tcp_memory *table = atomic_load(&tcp_memory_table);
 
-	for (uint32_t i = 0; i < n; i++)
-		close(tcp_memory_table[i].fd);
-}
-
-void tcp_memory_forked(void)
-{
 	pthread_mutex_init(&tcp_memory_lock, NULL);
-	tcp_memory_forget();
+	for (uint32_t i = 0; i < n; i++)
+		close(table[i].fd);
 }
 
-static void tcp_memory_enter(void)
+/* The memory may outlive all endpoints, so that the slot `forked` is not enough. */
+static void tcp_memory_watch_forks(void)
 {
-	const pid_t process = getpid();
-
-	pthread_mutex_lock(&tcp_memory_lock);
-	if (tcp_memory_process != process)
-		tcp_memory_forget();
-	tcp_memory_process = process;
+	pthread_atfork(NULL, NULL, tcp_memory_forked);
 }
+
+/* -------------------------------------------------------------------- the table -- */
 
 int tcp_memory_any(void)
 {
@@ -74,7 +72,7 @@ int tcp_memory_find(const void *buf, uint64_t len, struct tcp_memory *memory)
 	CANCEL_OFF;
 	int found = 0;
 
-	tcp_memory_enter();
+	pthread_mutex_lock(&tcp_memory_lock);
 	for (uint32_t i = 0; i < tcp_memory_count && !found; i++)
 		if (tcp_memory_has(&tcp_memory_table[i], buf, len)) {
 			*memory = tcp_memory_table[i];
@@ -90,7 +88,7 @@ int tcp_memory_is_there(uint64_t id)
 	CANCEL_OFF;
 	int found = 0;
 
-	tcp_memory_enter();
+	pthread_mutex_lock(&tcp_memory_lock);
 	for (uint32_t i = 0; i < tcp_memory_count && !found; i++)
 		found = tcp_memory_table[i].id == id;
 	pthread_mutex_unlock(&tcp_memory_lock);
@@ -163,21 +161,34 @@ static int tcp_memory_make(struct tcp_memory *memory, uint64_t bytes)
 	return reason;
 }
 
+/* Makes room for one more entry in a new table, since a fork may come at any moment.  Returns 0 without memory for it. */
+static int tcp_memory_grow(uint32_t n)
+{
+	const uint32_t room = 2 * n + 8;
+	struct tcp_memory *old = tcp_memory_table, *table;
+
+	if (n < tcp_memory_room)
+		return 1;
+	table = calloc(room, sizeof(*table));
+	if (!table)
+		return 0;
+	if (n)
+		memcpy(table, old, n * sizeof(*table));
+	atomic_store(&tcp_memory_table, table);
+	tcp_memory_room = room;
+	free(old);
+	return 1;
+}
+
 /* Appends the memory to the table.  Returns 0 without memory for that. */
 static int tcp_memory_add(struct tcp_memory *memory)
 {
-	const uint32_t n = tcp_memory_count,
-		       room = n < tcp_memory_room ? tcp_memory_room : 2 * n + 8;
-	struct tcp_memory *table = tcp_memory_table;
+	const uint32_t n = tcp_memory_count;
 
-	if (room != tcp_memory_room)
-		table = realloc(table, room * sizeof(*table));
-	if (!table)
+	if (!tcp_memory_grow(n))
 		return 0;
-	tcp_memory_table = table;
-	tcp_memory_room = room;
 	memory->id = ++tcp_memory_last;
-	table[n] = *memory;
+	tcp_memory_table[n] = *memory;
 	atomic_store_explicit(&tcp_memory_count, n + 1, memory_order_release);
 	return 1;
 }
@@ -194,9 +205,11 @@ static int tcp_memory_serves(const struct tcp *t)
 int32_t tcp_mem_alloc(void *ep, uint64_t bytes, void **ptr, coll_error_t *err)
 {
 	CANCEL_OFF;
+	static pthread_once_t forks = PTHREAD_ONCE_INIT;
 	struct tcp_memory memory = {.fd = -1};
 	int reason, added;
 
+	pthread_once(&forks, tcp_memory_watch_forks);
 	if (!tcp_memory_serves(ep))
 		return error_fill(err, COLL_ERR_UNSUPPORTED,
 				  "no other rank of this host is connected over shared memory");
@@ -208,7 +221,7 @@ int32_t tcp_mem_alloc(void *ep, uint64_t bytes, void **ptr, coll_error_t *err)
 				  "cannot make %llu bytes of memory that ranks share: %s%s",
 				  (unsigned long long)bytes, strerror(reason),
 				  error_remedy(reason));
-	tcp_memory_enter();
+	pthread_mutex_lock(&tcp_memory_lock);
 	added = tcp_memory_add(&memory);
 	pthread_mutex_unlock(&tcp_memory_lock);
 	*ptr = memory.at;
@@ -225,7 +238,7 @@ void tcp_mem_free(void *ptr)
 	struct tcp_memory memory = {.fd = -1};
 	uint32_t n, i = 0;
 
-	tcp_memory_enter();
+	pthread_mutex_lock(&tcp_memory_lock);
 	n = tcp_memory_count;
 	while (i < n && tcp_memory_table[i].at != ptr)
 		i++;

@@ -44,6 +44,8 @@ struct tcp_ring_control {
 		borrowed; /* the slots whose memory the reader has mapped, as bits (tcp_lend.c) */
 	_Alignas(TCP_RING_LINE) _Atomic uint64_t
 		lent; /* the slots that the writer has not withdrawn */
+	_Atomic uint64_t
+		given_up; /* the numbers of lent messages that the writer has given up, as bits */
 };
 
 /* Wakes a peer that sleeps.  Within a message it sends nothing: more bytes follow on the socket and wake the peer. */

@@ -247,7 +247,7 @@ void tcp_flush_deferred(void *ep)
 /* Copies the rest of the first message: the peer has its beginning and must get the whole. */
 static void tcp_keep_rest(struct tcp *t, struct tcp_conn *conn)
 {
-	const coll_send_t *send = conn->queue.first;
+	coll_send_t *send = conn->queue.first;
 	uint64_t skip = conn->done, size = tcp_size(send) - skip;
 	struct iovec iov[2];
 	uint8_t *to = send_rest_new(&conn->rest, t->host, size);
@@ -267,18 +267,28 @@ static void tcp_keep_rest(struct tcp *t, struct tcp_conn *conn)
 	}
 }
 
-void tcp_cancel(void *ep, coll_send_t *send)
+/* Takes the message out of the queue. */
+static void tcp_unqueue(struct tcp *t, struct tcp_conn *conn, coll_send_t *send)
 {
-	struct tcp *t = ep;
-	struct tcp_conn *conn = &t->conn[send->peer];
-
 	if (conn->queue.first == send) {
 		if (conn->done)
 			tcp_keep_rest(t, conn);
 		conn->done = 0;
 	}
 	send_queue_remove(&conn->queue, send);
-	if (conn->lent.first)
-		send_queue_remove(&conn->lent, send);
 	t->sending -= conn->peer != t->rank && !tcp_has_work(conn);
+}
+
+void tcp_cancel(void *ep, coll_send_t *send)
+{
+	struct tcp *t = ep;
+	struct tcp_conn *conn = &t->conn[send->peer];
+
+	/* A lent message that has an end is in the ring, and waits for its reader. */
+	if (tcp_is_lent(send) && send->plugin[TCP_SEND_END])
+		send_queue_remove(&conn->lent, send);
+	else
+		tcp_unqueue(t, conn, send);
+	if (tcp_is_lent(send))
+		tcp_lend_give_up(conn, send);
 }

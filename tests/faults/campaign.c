@@ -14,6 +14,9 @@
  *   init      the communicator is made
  *   destroy   the communicator is destroyed
  *   abort     4 KiB allreduces of threads, of which one is aborted instead
+ *   lent      256 KiB allreduces in memory of coll_mem_alloc; then as survive, in new memory
+ *   lent-dup  the same in communicators of which each is aborted by a rank; then as lent
+ *   lent-abort  256 KiB allreduces of threads in such memory, of which one is aborted instead
  * or strangers-start, strangers-run: processes outside the job connect to its ports while it starts or runs.
  * TRIALS is the number of strangers, else of jobs of 4 ranks, each with one death.
  *
@@ -289,8 +292,8 @@ static int usage(void)
 	fprintf(stderr,
 		"usage: campaign [-s SEED] BACKEND SCENE TRIALS\n"
 		"BACKEND: tcp, tcp-sockets, ucx, ucx-ports, simulated (abort only)\n"
-		"SCENE: kill, survive, split, dup, shrink, init, destroy, abort, strangers-start, "
-		"strangers-run\n");
+		"SCENE: kill, survive, split, dup, shrink, init, destroy, abort, lent, lent-dup, "
+		"lent-abort, strangers-start, strangers-run\n");
 	return 2;
 }
 

@@ -54,9 +54,16 @@ extern const struct scene campaign_scenes[]; /* ends with a NULL name */
 void campaign_report(struct report *report, coll_result_t code);
 /* Makes the communicator; returns 0 if that failed, with the failure reported. */
 int campaign_init(struct rank *r, struct trial *trial, struct report *report);
+/* Counts a completed iteration of the loop. */
+void campaign_looped(struct report *report);
 /* 4 KiB allreduces, with their sums compared, until one fails. */
 coll_result_t campaign_sums(struct rank *r, coll_comm_t comm, int nranks, struct report *report,
 			    const _Atomic int *stop);
+
+/* campaign_lent.c: the parts of a rank in scenes with memory of coll_mem_alloc. */
+void campaign_act_lent(struct rank *r, struct trial *trial, struct report *report);
+void campaign_act_lent_dup(struct rank *r, struct trial *trial, struct report *report);
+void campaign_act_lent_abort(struct rank *r, struct trial *trial, struct report *report);
 
 /* The process of one rank; never returns. */
 void campaign_rank(const struct scene *scene, struct trial *trial, const char *plugin, int rank);

@@ -39,6 +39,9 @@ for scene in kill survive split dup shrink; do
     try tcp $scene $trials
     try tcp-sockets $scene $trials
 done
+for scene in lent lent-dup lent-abort; do
+    try tcp $scene $trials
+done
 try simulated abort $trials
 try tcp strangers-start 2000
 try tcp strangers-run 2000

@@ -26,7 +26,7 @@ int campaign_init(struct rank *r, struct trial *trial, struct report *report)
 	return !code;
 }
 
-static void scene_looped(struct report *report)
+void campaign_looped(struct report *report)
 {
 	if (atomic_fetch_add(&report->rounds, 1) == 1)
 		atomic_store(&report->phase, PHASE_LOOPING);
@@ -54,7 +54,7 @@ coll_result_t campaign_sums(struct rank *r, coll_comm_t comm, int nranks, struct
 				snprintf(report->wrong, RANKS_TEXT,
 					 "rank %d, allreduce %d: element %d is %d, not %d", r->rank,
 					 round, i, y[i], nranks * x[i]);
-		scene_looped(report);
+		campaign_looped(report);
 		if (y[0])
 			return COLL_SUCCESS;
 	}
@@ -121,7 +121,7 @@ static void scene_derive(struct rank *r, struct trial *trial, struct report *rep
 		if (code)
 			campaign_report(report, code);
 		else
-			scene_looped(report);
+			campaign_looped(report);
 		if (part)
 			coll_comm_destroy(part);
 	}
@@ -159,7 +159,7 @@ static void act_shrink(struct rank *r, struct trial *trial, struct report *repor
 		if (code)
 			campaign_report(report, code);
 		else
-			scene_looped(report);
+			campaign_looped(report);
 		if (rest)
 			coll_comm_destroy(rest);
 	}
@@ -177,7 +177,7 @@ static void act_destroy(struct rank *r, struct trial *trial, struct report *repo
 	     i++) { /* long enough for the death to be aimed at the end */
 		code = scene_use(r->comm, NRANKS, report);
 		if (!code)
-			scene_looped(report);
+			campaign_looped(report);
 	}
 	code = coll_comm_destroy(r->comm);
 	r->comm = NULL;
@@ -217,6 +217,22 @@ const struct scene campaign_scenes[] = {
 	 .may_succeed = 1},
 	{.name = "abort",
 	 .act = act_sums,
+	 .phase = PHASE_LOOPING,
+	 .delay = 0.005,
+	 .limit_ms = 5000,
+	 .threads = 1},
+	{.name = "lent",
+	 .act = campaign_act_lent,
+	 .phase = PHASE_LOOPING,
+	 .delay = 0.005,
+	 .limit_ms = 5000},
+	{.name = "lent-dup",
+	 .act = campaign_act_lent_dup,
+	 .phase = PHASE_LOOPING,
+	 .delay = 0.02,
+	 .limit_ms = 5000},
+	{.name = "lent-abort",
+	 .act = campaign_act_lent_abort,
 	 .phase = PHASE_LOOPING,
 	 .delay = 0.005,
 	 .limit_ms = 5000,

@@ -20,7 +20,8 @@ trials=${FAULTS_TRIALS:-1000}
 strangers=${FAULTS_STRANGERS:-100000}
 nccl_trials=${FAULTS_NCCL_TRIALS:-20}
 nccl_scenes="kill exit stop missing count kind root op type order fewer group"
-scenes=${FAULTS_SCENES:-kill survive split dup shrink init destroy abort strangers-start strangers-run
+scenes=${FAULTS_SCENES:-kill survive split dup shrink init destroy abort lent lent-dup lent-abort
+    strangers-start strangers-run
     exit stop missing count kind root op type order fewer group calm}
 wanted=${FAULTS_BACKENDS:-tcp tcp-sockets ucx ucx-ports simulated nccl}
 seed=${FAULTS_SEED:-20261122}
@@ -40,6 +41,8 @@ fits() {
     strangers-*:simulated) return 1 ;; # no ports
     strangers-*:*) ;;
     *:ucx-ports) return 1 ;;
+    lent*:tcp) ;; # elsewhere coll_mem_alloc returns ordinary memory
+    lent*:*) return 1 ;;
     abort:*) ;;
     *:simulated) return 1 ;; # its ranks are threads of one process
     esac
@@ -81,6 +84,9 @@ promise() {
     init:*) echo "killed in init: an error, at the latest after \`init_timeout\` (4 s here)" ;;
     destroy:*) echo "killed in destroy: it returns, at the latest after \`destroy_timeout\` (5 s)" ;;
     abort:*) echo "a rank aborts in 4 KiB allreduces (ranks are threads): an error that names it" ;;
+    lent:*) echo "killed in 256 KiB allreduces in memory of coll_mem_alloc: the same; then shrink, and add" ;;
+    lent-dup:*) echo "the same while ranks abort communicators amid their calls" ;;
+    lent-abort:*) echo "a rank aborts in 256 KiB allreduces in such memory (ranks are threads): an error that names it" ;;
     exit:*) echo "a rank ends: an error that names it" ;;
     stop:*) echo "stopped by SIGSTOP: after \`timeout\`, 1 s here, an error that names it" ;;
     missing:*) echo "a rank makes no further call: the same, with its last call" ;;
@@ -127,7 +133,7 @@ results() {
     echo
     echo "| backend | promise | deaths | survivors | median | 99.9 % | maximum | hangs | misses | commit |"
     echo "|---|---|---|---|---|---|---|---|---|---|"
-    for scene in kill survive split dup shrink init destroy abort; do
+    for scene in kill survive split dup shrink init destroy abort lent lent-dup lent-abort; do
         cells $scene
     done
     echo

@@ -1,30 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tcp_fuzz.c - the stream of one peer of the tcp backend, and the messages that the core takes from it, with and
- * without option tcp.security; the records in which the ranks exchange their addresses.
+ * without option tcp.security; a ring to which the peer writes anything, with messages that it lends; the records in which the
+ * ranks exchange their addresses.
  *
  * The cipher is one of this file: a tag is wrong if its first byte is 255.  So the fuzzer reaches the code
  * behind the tags.
  *
- * Input: whether the stream is cut into sealed records; then operations, each a byte: receives that are posted,
- * withdrawn or dropped, and pieces of the stream.
+ * Input: whether the stream is cut into sealed records or goes through a ring; then operations, each a byte: receives that are
+ * posted, withdrawn or dropped, and pieces of the stream.
  */
 #include "fuzz.h"
+#include <sys/mman.h>
 #include <unistd.h>
-#include "tcp.h"
+#include "tcp_ring.h"
 #include "transport/match.h"
 
 const char *const fuzz_name = "tcp";
 const long fuzz_runs = 60000;
 
 enum { RECEIVES = 8, LENGTH_MOST = 512, TAGS = 4, PEER = 1 };
+enum { PLAIN, SEALED, IN_RING };                            /* the kinds of streams */
+enum { RING = 4096, PULLS = 32, SLOTS = 2, MEMORY = 4096 }; /* of rings */
 
 static struct {
 	struct match match;
 	struct recv recv[RECEIVES];
 	char *memory[RECEIVES], *own[RECEIVES];
 	int lost;
-	int fd;        /* the peer's end of a sealed stream; -1: the stream is not sealed */
+	int fd;           /* the peer's end of a sealed stream; -1: the stream is not sealed */
+	int rings;        /* the stream goes through a ring */
+	uint64_t written; /* there */
 	int displaced; /* a record had other lengths or was cut: the next is not where it should be */
 } core;
 
@@ -128,6 +134,19 @@ static void host_peer_lost(const coll_host_t *host, uint32_t peer, const char *t
 	core.lost = 1;
 }
 
+static int32_t host_posted(const coll_host_t *host, uint32_t peer, const coll_header_t *header)
+{
+	(void)host;
+	return match_posted(&core.match, peer, header);
+}
+
+static void host_log(const coll_host_t *host, int32_t level, const char *text)
+{
+	(void)host;
+	(void)level;
+	(void)text;
+}
+
 static const char *host_option_string(const coll_host_t *host, const char *key)
 {
 	(void)host;
@@ -220,10 +239,99 @@ static void pass_sealed(struct tcp *t, struct fuzz_input *in, const uint8_t *byt
 	core.displaced |= (faults & (OTHER_LENGTHS | CUT)) != 0;
 }
 
+/* Reads what the ring has, and a little more often than that needs. */
+static void pull(struct tcp *t)
+{
+	t->budget = TCP_BUDGET;
+	for (int i = 0; i < PULLS && !core.lost; i++)
+		tcp_ring_pull(t, &t->conn[PEER]);
+}
+
+/* Writes n bytes to the ring. */
+static void pass_ring(struct tcp *t, const uint8_t *bytes, size_t n)
+{
+	const struct tcp_ring *ring = &t->conn[PEER].in;
+
+	for (size_t i = 0; i < n; i++)
+		ring->data[(core.written + i) % ring->size] = bytes[i];
+	core.written += n;
+	atomic_store(&ring->control->written, core.written);
+	pull(t);
+}
+
+/* A lent message of a slot that may be free, from a place that may be outside. */
+static void pass_lent(struct tcp *t, struct fuzz_input *in)
+{
+	const uint64_t slot = fuzz_up_to(in, SLOTS), number = fuzz_up_to(in, TCP_LENT_MESSAGES);
+	const struct tcp_conn *conn = &t->conn[PEER];
+	const int begins = conn->borrower && !conn->receiving && !conn->header_got &&
+			   conn->in.own == core.written;
+	coll_header_t head[2] = {{.tag = TCP_FRAME_LENT, .len = TCP_FRAME},
+				 {.tag = fuzz_up_to(in, TAGS + 1)}};
+
+	head[0].meta[0] = slot + number * TCP_LENT_SLOTS;
+	fuzz_take(in, &head[0].meta[1], fuzz_up_to(in, 3));
+	if (fuzz_up_to(in, 3) == 3) /* near the end */
+		head[0].meta[1] = MEMORY - fuzz_byte(in);
+	head[1].len = fuzz_byte(in);
+	head[1].len += (uint64_t)256 * fuzz_up_to(in, 1);
+	if (fuzz_byte(in) == 255)
+		fuzz_take(in, &head[1].len, sizeof(head[1].len));
+	pass_ring(t, (const uint8_t *)head, sizeof(head));
+	if (begins && (head[0].meta[1] > MEMORY || head[1].len > MEMORY - head[0].meta[1]))
+		fuzz_promise(core.lost, "a lent message from elsewhere costs the connection");
+}
+
+/* Memory for a slot, perhaps without the seals or of no size. */
+static void offer(struct tcp *t, struct fuzz_input *in)
+{
+	static const off_t sizes[] = {MEMORY, 900, 1, 0};
+	const int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	const int slot = (int)fuzz_up_to(in, SLOTS), sealed = fuzz_byte(in) < 250;
+	struct tcp_conn *conn = &t->conn[PEER];
+	const char *fault;
+
+	if (fd < 0 || ftruncate(fd, sizes[fuzz_up_to(in, 3)]) ||
+	    (sealed && fcntl(fd, F_ADD_SEALS, TCP_SEALS)))
+		exit(2);
+	fault = tcp_borrow_take(t, conn, fd, slot);
+	close(fd);
+	if (fault)
+		tcp_lose(t, conn, fault);
+	else
+		atomic_fetch_or(&conn->in.control->lent, UINT64_C(1) << slot);
+}
+
+/* The peer writes something where this rank reads its words: the positions, `lent`, `given_up`. */
+static void spoil(struct tcp *t, struct fuzz_input *in)
+{
+	struct tcp_ring_control *control = t->conn[PEER].in.control;
+	uint8_t *at = (uint8_t *)control + fuzz_byte(in) * sizeof(uint64_t) % sizeof(*control);
+
+	fuzz_take(in, at, 1 + fuzz_up_to(in, 7));
+	core.written = atomic_load(&control->written);
+	pull(t);
+}
+
+static void operate_ring(struct tcp *t, struct fuzz_input *in)
+{
+	switch (fuzz_up_to(in, 7)) {
+	case 0: spoil(t, in); break;
+	case 1: tcp_borrow_look(t); break;
+	case 2:
+	case 3: offer(t, in); break;
+	default: pass_lent(t, in); break;
+	}
+}
+
 static void pass(struct tcp *t, struct fuzz_input *in, const uint8_t *bytes, size_t n)
 {
 	int end;
 
+	if (core.rings) {
+		pass_ring(t, bytes, n);
+		return;
+	}
 	if (core.fd >= 0) {
 		pass_sealed(t, in, bytes, n);
 		return;
@@ -268,14 +376,32 @@ static void check_record(const coll_host_t *host, struct fuzz_input in)
 	free(record);
 }
 
-/* The peer's connection: a socket with sealed records, or none. */
-static void open_stream(struct tcp *t, int sealed)
+static void open_ring(struct tcp *t)
+{
+	void *at = mmap(NULL, TCP_RING_CONTROL + RING, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct tcp_conn *conn = &t->conn[PEER];
+
+	if (at == MAP_FAILED)
+		exit(2);
+	conn->in = (struct tcp_ring){
+		.control = at, .data = (uint8_t *)at + TCP_RING_CONTROL, .size = RING};
+	conn->in_on = conn->has_sent = conn->offered = 1;
+	t->ring_peers[0] = PEER;
+	t->rings = 1;
+}
+
+/* The peer's connection: a socket with sealed records, a ring, or none. */
+static void open_stream(struct tcp *t, unsigned kind)
 {
 	static const uint8_t session[TCP_SESSION_KEY];
 	int fds[2];
 
 	core.fd = -1;
-	if (!sealed)
+	core.rings = kind == IN_RING;
+	if (core.rings)
+		open_ring(t);
+	if (kind != SEALED)
 		return;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) ||
 	    tcp_records_new(t, &t->conn[PEER], session))
@@ -286,6 +412,9 @@ static void open_stream(struct tcp *t, int sealed)
 
 static void close_stream(struct tcp *t)
 {
+	if (core.rings && !core.lost)
+		tcp_lose(t, &t->conn[PEER], "the end");
+	reap();
 	if (core.fd < 0)
 		return;
 	close(core.fd);
@@ -298,6 +427,11 @@ static void close_stream(struct tcp *t)
 
 static void operate(struct tcp *t, struct fuzz_input *in)
 {
+	if (core.rings && fuzz_up_to(in, 1)) {
+		operate_ring(t, in);
+		reap();
+		return;
+	}
 	switch (fuzz_up_to(in, 7)) {
 	case 0: withdraw(t, in); break;
 	case 1: match_forget(&core.match, TAGS - 1, fuzz_up_to(in, TAGS - 1)); break;
@@ -320,15 +454,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				  .arrive = host_arrive,
 				  .data = host_data,
 				  .arrived = host_arrived,
+				  .log = host_log,
 				  .peer_lost = host_peer_lost};
 	struct tcp_conn conns[2] = {{.fd = -1}, {.fd = -1, .peer = PEER}};
-	struct tcp t = {
-		.host = &host, .nranks = 2, .epoll_fd = -1, .scratch = scratch, .conn = conns};
+	uint32_t peers[1];
+	struct tcp t = {.host = &host,
+			.nranks = 2,
+			.epoll_fd = -1,
+			.scratch = scratch,
+			.conn = conns,
+			.ring_peers = peers};
 	struct fuzz_input in = {data, size};
 
 	t.message = size % 2 ? host_message : NULL; /* NULL: of an older core */
 	memset(&core, 0, sizeof(core));
-	open_stream(&t, (int)fuzz_up_to(&in, 1));
+	t.posted = size % 4 < 2 ? host_posted : NULL;
+	open_stream(&t, fuzz_up_to(&in, IN_RING));
 	check_record(&host, in);
 	match_init(&core.match);
 	core.match.check_unexpected = keep_all;

@@ -241,7 +241,8 @@ static void ranks_process(const struct ranks_job *job, struct ranks_shared *shar
 	ranks_config(&config, job->backend);
 	if (ranks_init(&r, shared, &config)) {
 		job->fn(&r);
-		rank_did(&r, coll_comm_destroy(r.comm), "destroy");
+		if (r.comm)
+			rank_did(&r, coll_comm_destroy(r.comm), "destroy");
 	}
 	exit(0);
 }

@@ -25,7 +25,7 @@
 enum { RANKS_MAX = 16 };
 
 struct rank {
-	coll_comm_t comm;
+	coll_comm_t comm; /* NULL: a rank that is a process has destroyed it */
 	int rank, nranks;
 	void *user;    /* user data of the job */
 	char *failure; /* the first fault on this rank, or "" */

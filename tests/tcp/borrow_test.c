@@ -13,13 +13,15 @@
 #include <errno.h>
 #include <unistd.h>
 
-enum { SIZE = 4096, MEMORY = 1 << 20, SLOT = 3 };
+enum { SIZE = 4096, MEMORY = 1 << 20, SLOT = 3, NUMBER = 5 };
 
 static struct tcp_ring_control control;
 static uint8_t ring[SIZE], payload[MEMORY], got[MEMORY];
 static struct tcp_conn conn;
 static struct tcp tcp;
 static int refused, blocks, begun;
+static int gives_up;    /* the peer gives up the message while this rank copies its last bytes */
+static int ended, code; /* receives that have ended, and the last one's code */
 static uint64_t told;
 
 /* ------------------------------------------------------------- the rest of the plugin -- */
@@ -42,12 +44,20 @@ int tcp_begin(struct tcp *t, struct tcp_conn *c, const coll_header_t *header)
 	return 0;
 }
 
-void tcp_take_payload(struct tcp *t, struct tcp_conn *c, const uint8_t *bytes, size_t n)
+void tcp_hand_payload(struct tcp *t, struct tcp_conn *c, const uint8_t *bytes, size_t n)
 {
 	(void)t;
 	memcpy(got + c->got, bytes, n);
+	if (gives_up && c->got + n == c->len)
+		control.given_up = UINT64_C(1) << NUMBER;
+}
+
+void tcp_delivered(struct tcp *t, struct tcp_conn *c, size_t n)
+{
 	c->got += n;
 	c->receiving = c->got < c->len;
+	if (!c->receiving)
+		t->host->arrived(t->host, 0, COLL_SUCCESS);
 }
 
 int tcp_ring_blocks(struct tcp *t, const struct tcp_conn *c, const coll_header_t *header)
@@ -78,7 +88,7 @@ static void begin(uint64_t at)
 	memset(&control, 0, sizeof(control));
 	memset(&conn, 0, sizeof(conn));
 	conn.in = (struct tcp_ring){.control = &control, .data = ring, .size = SIZE, .own = at};
-	refused = blocks = begun = 0;
+	refused = blocks = begun = gives_up = ended = 0;
 	told = 0;
 	tcp.budget = TCP_BUDGET;
 }
@@ -107,8 +117,9 @@ static const char *offer(int slot, int seals)
 /* Writes a lent message to the ring, and handles it.  Returns the result of tcp_borrow. */
 static int lent(uint64_t kind, uint64_t slot, uint64_t off, uint64_t len, uint64_t left)
 {
-	const coll_header_t head[2] = {{.tag = kind, .meta = {slot, off}, .len = TCP_FRAME},
-				       {.tag = 1, .len = len}};
+	const coll_header_t head[2] = {
+		{.tag = kind, .meta = {slot + NUMBER * TCP_LENT_SLOTS, off}, .len = TCP_FRAME},
+		{.tag = 1, .len = len}};
 
 	for (size_t i = 0; i < sizeof(head); i++)
 		ring[(conn.in.own + i) % SIZE] = ((const uint8_t *)head)[i];
@@ -140,8 +151,10 @@ static void test_bad_messages(void)
 	} bad[] = {
 		{"of another frame", TCP_FRAME_SWITCH, SLOT, 0, 8},
 		{"from a slot without memory", TCP_FRAME_LENT, SLOT + 1, 0, 8},
-		{"from no slot", TCP_FRAME_LENT, TCP_LENT_SLOTS, 0, 8},
-		{"from a slot beyond all", TCP_FRAME_LENT, UINT64_MAX, 0, 8},
+		{"of a number beyond the last", TCP_FRAME_LENT,
+		 SLOT + (TCP_LENT_MESSAGES - NUMBER) * TCP_LENT_SLOTS, 0, 8},
+		{"of a number beyond all", TCP_FRAME_LENT, UINT64_MAX - NUMBER * TCP_LENT_SLOTS, 0,
+		 8},
 		{"that begins behind the memory", TCP_FRAME_LENT, SLOT, MEMORY + 1, 1},
 		{"that ends behind the memory", TCP_FRAME_LENT, SLOT, MEMORY - 7, 8},
 		{"whose end overflows", TCP_FRAME_LENT, SLOT, 8, UINT64_MAX - 1},
@@ -188,10 +201,42 @@ static void test_messages(void)
 	tcp_borrower_free(&conn);
 }
 
+static void test_given_up(void)
+{
+	begin(0);
+	offer(SLOT, TCP_SEALS);
+	blocks = 1;
+	control.given_up = UINT64_C(1) << NUMBER;
+	is_int(lent(TCP_FRAME_LENT, SLOT, 0, MEMORY, TCP_LENT_BYTES + 1), 1,
+	       "what is behind a message that the sender has given up comes at once");
+	ok(!begun && told == TCP_LENT_BYTES, "and the message has never come");
+	blocks = 0;
+	control.given_up = UINT64_C(1) << (NUMBER + 1);
+	gives_up = 1;
+	lent(TCP_FRAME_LENT, SLOT, 0, MEMORY, TCP_LENT_BYTES);
+	while (conn.receiving)
+		tcp_borrow(&tcp, &conn, TCP_LENT_BYTES);
+	ok(begun == 1 && ended == 1 && code == COLL_ERR_ABORTED,
+	   "a message that the sender gives up while this rank reads it is no message");
+	is_int((int64_t)told, 2 * TCP_LENT_BYTES, "the sender is told");
+	control.given_up = 0;
+	gives_up = 0;
+	lent(TCP_FRAME_LENT, SLOT, 0, 8, TCP_LENT_BYTES);
+	ok(ended == 2 && !code, "the next message comes");
+	control.given_up = 0;
+	gives_up = 1;
+	lent(TCP_FRAME_LENT, SLOT, 0, MEMORY, TCP_LENT_BYTES);
+	conn.dropped = 1;
+	while (conn.receiving)
+		tcp_borrow(&tcp, &conn, TCP_LENT_BYTES);
+	is_int(ended, 2, "of a message that this rank has dropped the core hears nothing");
+	tcp_borrower_free(&conn);
+}
+
 static void test_unmap(void)
 {
 	begin(0);
-	tcp = (struct tcp){.nranks = 1, .conn = &conn, .budget = TCP_BUDGET};
+	tcp = (struct tcp){.host = tcp.host, .nranks = 1, .conn = &conn, .budget = TCP_BUDGET};
 	offer(SLOT, TCP_SEALS);
 	offer(SLOT + 1, TCP_SEALS);
 	lent(TCP_FRAME_LENT, SLOT, 0, MEMORY, TCP_LENT_BYTES);
@@ -218,9 +263,18 @@ static void host_log(const coll_host_t *host, int32_t level, const char *text)
 	logged++;
 }
 
+static void host_arrived(const coll_host_t *host, uint64_t cookie, int32_t status)
+{
+	(void)host;
+	(void)cookie;
+	ended++;
+	code = status;
+}
+
 int main(void)
 {
-	static const coll_host_t host = {.size = sizeof(host), .log = host_log};
+	static const coll_host_t host = {
+		.size = sizeof(host), .log = host_log, .arrived = host_arrived};
 	int files;
 
 	for (size_t i = 0; i < sizeof(payload); i++)
@@ -230,6 +284,7 @@ int main(void)
 	test_offers();
 	test_bad_messages();
 	test_messages();
+	test_given_up();
 	begin(0);
 	tcp_borrow_refuse(&tcp, &conn, "no descriptor");
 	ok(control.borrowed == TCP_BORROWS_NO_MORE && logged == 1,

@@ -167,6 +167,48 @@ static void run_many(struct rank *r)
 	comes_to_map(r, 0);
 }
 
+/* Returns how many descriptors of such memory this process has open. */
+static int opened(void)
+{
+	char path[32], link[64];
+	int n = 0;
+
+	for (int fd = 0; fd < 256; fd++) {
+		ssize_t len;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		len = readlink(path, link, sizeof(link) - 1);
+		link[len > 0 ? len : 0] = '\0';
+		n += strstr(link, "memfd:coll-memory") != NULL;
+	}
+	return n;
+}
+
+/* A child keeps no memory of its parent, whose communicator is gone, and which has more memory than the first table holds. */
+static void run_fork(struct rank *r)
+{
+	int32_t *in[MANY];
+	int status = 0;
+	pid_t child;
+
+	for (int i = 0; i < MANY; i++)
+		in[i] = memory_of(r, PIECE);
+	rank_did(r, coll_comm_destroy(r->comm), "coll_comm_destroy");
+	r->comm = NULL;
+	rank_is(r, opened(), MANY, "descriptors of memory in the parent");
+	child = fork();
+	if (child == 0)
+		_exit(opened() + mapped());
+	if (!ranks_reap(child, ranks_now() + 60, &status))
+		rank_fail(r, "the child has not ended");
+	rank_is(r, WEXITSTATUS(status), 0, "descriptors and mappings in the child");
+	for (int i = 0; i < MANY; i++) {
+		in[i][PIECE / 4 - 1] = i;
+		rank_did(r, coll_mem_free(in[i]), "coll_mem_free");
+	}
+	rank_is(r, opened(), 0, "descriptors when the memory is freed");
+}
+
 /* ------------------------------------------------------------------ what goes wrong -- */
 
 /* The last rank dies while others read its memory. */
@@ -239,6 +281,7 @@ int main(void)
 		 run_sizes},
 		{"messages of 64 KiB in any order", run_messages},
 		{"more pieces of memory than slots, and again and again new ones", run_many},
+		{"a forked child has nothing of the memory", run_fork},
 		{"a send times out, and its memory is freed", run_timeout},
 		{"a rank without a free descriptor", run_no_descriptor},
 	};

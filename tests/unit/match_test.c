@@ -44,6 +44,36 @@ static void test_any_source(int unexpected)
 	match_free(&m);
 }
 
+/* The sender gives up the message, which began before (early) or after the receive was posted; then it sends another. */
+static void test_given_up(int unexpected)
+{
+	const coll_header_t header = {.tag = 5, .len = LENGTH};
+	struct recv recv = {.tag = 5, .len = LENGTH, .peer = SENDER};
+	char dst[LENGTH], bytes[LENGTH] = "another";
+	struct match m;
+	coll_sink_t sink;
+
+	recv.dst = dst;
+	match_init(&m);
+	m.check_unexpected = keep_all;
+	if (!unexpected)
+		match_post(&m, &recv);
+	match_arrive(&m, SENDER, &header, &sink);
+	if (unexpected)
+		match_post(&m, &recv);
+	match_arrived(&m, sink.cookie, COLL_ERR_ABORTED);
+	ok(!match_next_done(&m) && recv.state == RECV_POSTED,
+	   "a receive waits on when its message is given up, posted %s",
+	   unexpected ? "after the message began" : "before");
+	match_message(&m, SENDER, &header, bytes);
+	ok(match_next_done(&m) == &recv && !recv.status && !memcmp(dst, bytes, LENGTH),
+	   "and gets the next message");
+	match_arrive(&m, SENDER, &header, &sink);
+	match_arrived(&m, sink.cookie, COLL_ERR_ABORTED);
+	ok(!m.held && !m.unexpected_count, "a message without a receive is gone");
+	match_free(&m);
+}
+
 /* Adds the bytes of the elements. */
 static void add(void *user, const void *left, void *inout, size_t count, coll_dtype_t dtype)
 {
@@ -299,6 +329,8 @@ int main(void)
 	test_freed();
 	test_any_source(0);
 	test_any_source(1);
+	test_given_up(0);
+	test_given_up(1);
 	test_pieces(24, 7);
 	test_pieces(17, 40);
 	test_pieces(16, 3);

@@ -35,9 +35,10 @@ struct position {
 	uint64_t meta[2];    /* the operation's signature */
 	uint32_t number;     /* of collectives issued */
 	uint32_t seq_or_tag; /* the operation's number, if it is a collective; else its tag */
-	int32_t kind;     /* COLL_KIND_* or POSITION_*; POSITION_NONE: the rank has no operation */
-	int32_t peer;     /* of a send or recv */
-	uint32_t stalled; /* STALLED_*: of operations that are not known to be complete */
+	int32_t kind;      /* COLL_KIND_* or POSITION_*; POSITION_NONE: the rank has no operation */
+	int32_t peer;      /* of a send or recv */
+	uint32_t stalled;  /* STALLED_*: of operations that are not known to be complete */
+	uint32_t reserved; /* 0: without it the message has bytes that nobody sets */
 };
 
 enum {

@@ -381,7 +381,7 @@ static void *timelines_run(void *arg)
 	const uint64_t number = (uintptr_t)arg;
 	int every_ms = TIMELINE_FIRST_MS;
 
-	(void)nice(TIMELINE_NICE); /* on Linux of the calling thread alone */
+	(void)!nice(TIMELINE_NICE); /* on Linux of the calling thread alone */
 	pthread_mutex_lock(&timelines.lock);
 	while (timelines.thread_number == number) {
 		const int sleep_ms = timelines_write(every_ms);

@@ -81,6 +81,18 @@ static void ucx_log_text(const coll_host_t *host, ucs_log_level_t level, const c
 		text);
 }
 
+/* Joins the lines of a message, since the host's log takes one line.  UCX 1.18 has messages of two lines. */
+static void ucx_join_lines(char *text)
+{
+	size_t length = strlen(text);
+
+	while (length && text[length - 1] == '\n')
+		text[--length] = '\0';
+	for (; *text; text++)
+		if (*text == '\n')
+			*text = ' ';
+}
+
 /* Passes UCX's messages to the host's log.  If the user set UCX_LOG_LEVEL, UCX prints them itself. */
 static int ucx_handle_log(const char *file, unsigned line, const char *function,
 			  ucs_log_level_t level, const void *component, const char *message,
@@ -96,6 +108,7 @@ static int ucx_handle_log(const char *file, unsigned line, const char *function,
 	if (level == UCS_LOG_LEVEL_FATAL || level > UCS_LOG_LEVEL_INFO)
 		return 1;
 	vsnprintf(text, sizeof(text), message, args);
+	ucx_join_lines(text);
 	if (level <= UCS_LOG_LEVEL_WARN)
 		snprintf(ucx_last_warning, sizeof(ucx_last_warning), "%.199s", text);
 	if (ucx_log_host) {

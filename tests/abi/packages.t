@@ -20,7 +20,7 @@ lacking=$(dpkg-checkbuilddeps 2>&1) || skip_all "${lacking##*: error: }"
 # ---- the packages ----
 
 build() {
-    (unset MAKEFLAGS MFLAGS MAKELEVEL && DEB_BUILD_OPTIONS=nocheck dpkg-buildpackage -us -uc -b) >"$dir/out" 2>&1
+    (unset MAKEFLAGS MFLAGS MAKELEVEL && DEB_BUILD_OPTIONS=nocheck nice -n 10 dpkg-buildpackage -us -uc -b) >"$dir/out" 2>&1
 }
 check "dpkg-buildpackage makes the packages" build
 if [ "$tap_status" -ne 0 ]; then

@@ -267,8 +267,10 @@ static void test_backend(const char *backend, struct test *test)
 {
 	static const int full[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 0};
 	static const int few[] = {1, 2, 3, 4, 7, 0};
+	/* The library chooses and builds the same schedules over every backend, so that few numbers of ranks do over ucx. */
+	const int is_few = test->small || !strcmp(backend, "ucx");
 
-	for (const int *n = test->small ? few : full; *n; n++) {
+	for (const int *n = is_few ? few : full; *n; n++) {
 		struct ranks_job job = {.backend = backend, .nranks = *n, .user = test};
 
 		if (strcmp(backend, "simulated") && (*n == 3 || *n == 4)) {

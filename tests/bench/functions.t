@@ -22,7 +22,7 @@ build() {
     copy_source "$dir/source" && mkdir "$dir/build" || return
     cd "$dir/build" || return
     "$dir/source/configure" -q CC="${TEST_CC:-cc}" CFLAGS='-O0 -finstrument-functions' >/dev/null || return
-    make -s libcoll.la coll_tcp.la >/dev/null || return
+    nice -n 10 make -s libcoll.la coll_tcp.la >/dev/null || return
     ${TEST_CC:-cc} -D_GNU_SOURCE -I"$source/include" -rdynamic -o functions "$source/tests/bench/functions.c" -L.libs \
         "-Wl,-rpath,$dir/build/.libs" -lcoll -ldl
 }

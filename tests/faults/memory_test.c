@@ -36,7 +36,7 @@ enum {
 	COUNT = 40, /* number of elements of a rank */
 	WORKERS = 2,
 	FAULTS = 4, /* number of faults printed for a case */
-	RUN_S = 20  /* a run that takes longer counts as hung */
+	RUN_S = 60  /* a run that takes longer counts as hung */
 };
 
 /* Results that the children write for the parent. */

@@ -16,6 +16,7 @@ enum { ROOM = 16 }; /* pieces of work that a stream takes */
 /* Of rank 0, whose abort gives up, to the other rank. */
 struct stage {
 	_Atomic int over;
+	_Atomic int making;     /* number of ranks whose communicators NCCL makes */
 	_Atomic int records;    /* of events, begun by rank 0 */
 	struct nccl_gate *gate; /* of rank 0 */
 	int old;                /* NCCL has no ncclCommRevoke */
@@ -281,10 +282,30 @@ static void blocking_told(struct rank *r)
 
 /* ------------------------------------------------------------------------- a busy device -- */
 
-static void *abort_soon(void *arg)
+struct split {
+	struct rank *r;
+	long before; /* number of calls of NCCL that had begun to make communicators */
+};
+
+static long making_calls(void)
 {
+	return nccl_calls("ncclCommInitRankConfig") + nccl_calls("ncclCommSplit");
+}
+
+/* Aborts when NCCL makes the communicators of both ranks: before, the ranks still meet, and an abort of one fails the other's. */
+static void *abort_making(void *arg)
+{
+	const struct split *split = arg;
+	struct stage *s = split->r->user;
+	const double end = ranks_now() + SOON;
+
+	while (making_calls() == split->before && ranks_now() < end)
+		ranks_sleep(0.001);
+	atomic_fetch_add(&s->making, 1);
+	while (atomic_load(&s->making) < split->r->nranks && ranks_now() < end)
+		ranks_sleep(0.001);
 	ranks_sleep(0.2);
-	coll_comm_abort(arg);
+	coll_comm_abort(split->r->comm);
 	return NULL;
 }
 
@@ -296,17 +317,19 @@ static void split_beside_work(struct rank *r)
 {
 	void *stream = nccl_stream(r->rank);
 	struct nccl_gate gate = {0};
+	struct split split = {.r = r};
 	coll_comm_t half = NULL;
 	pthread_t thread;
 	double begin;
 
 	nccl_works(r);
+	split.before = making_calls();
 	log_begin();
 	nccl_gate(&gate, r->rank, stream);
 	setenv("STANDIN_CUDA_FREE", "wait", 1);
 	setenv("STANDIN_NCCL_INIT_HANG", "1", 1);
 	begin = ranks_now();
-	if (pthread_create(&thread, NULL, abort_soon, r->comm))
+	if (pthread_create(&thread, NULL, abort_making, &split))
 		bail_out("cannot start a thread");
 	nccl_fails(r, coll_comm_split(r->comm, 0, 0, &half, NULL), COLL_ERR_ABORTED, "", "split");
 	pthread_join(thread, NULL);

@@ -403,21 +403,19 @@ own_passes() {
     grep '^# .*median' "$dir/out"
 }
 
-# Two runs at a time, because much of a run is waiting.  tools/check.t has the kit over UCX's own choice of transports.
+# Two runs at a time, because much of a run is waiting.  tools/check.t has the kit over UCX's own choice of transports, and
+# api/collectives_test has the collectives; within a host that choice is shared memory.
 # A short receive queue is full more often, and is made sooner.
 kits=("UCX_TLS=tcp,self, zcopy=65536" "mesh=0")
 collectives=()
 if is_long; then
-    kits+=("UCX_TLS=tcp,self" "UCX_TLS=shm,self" "zcopy=65536")
-    collectives=(tcp,self shm,self)
-    [ -z "$TEST_SANITIZE" ] || collectives=(shm,self)
+    kits+=("UCX_TLS=tcp,self" "zcopy=65536")
+    [ -n "$TEST_SANITIZE" ] || collectives=(tcp,self)
 fi
 {
     UCX_TLS=tcp,self kit "UCX_TLS=tcp,self, zcopy=65536" --option zcopy=65536
     if is_long; then
-        UCX_TLS=shm,self kit "UCX_TLS=shm,self"
         UCX_POSIX_FIFO_SIZE=64 UCX_SYSV_FIFO_SIZE=64 kit "zcopy=65536" --option zcopy=65536
-        UCX_TLS=shm,self own "shm,self" api/collectives_test
     fi
 } &
 {

@@ -327,7 +327,6 @@ static void test_fails(void)
 int main(void)
 {
 	device_begin();
-	alarm(120);
 	device_init();
 	setenv("COLL_LOG", "error", 1);
 	if (!device_open())

@@ -127,7 +127,6 @@ int main(void)
 		0, 1, INT32_MAX, INT64_C(1) << 31, UINT32_MAX, INT64_C(1) << 32, INT64_C(1) << 40};
 
 	device_begin();
-	alarm(60);
 	device_init();
 	setenv("COLL_LOG", "error", 1);
 	context_begin(0);

@@ -508,7 +508,6 @@ int main(void)
 {
 	setenv("COLL_PROGRESS", "thread", 1);
 	setenv("COLL_LOG", "error", 1);
-	alarm(60);
 	test_progress_thread();
 	test_callers();
 	test_shared_processor();

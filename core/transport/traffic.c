@@ -33,7 +33,13 @@ static void host_data(const coll_host_t *host, uint64_t cookie, const void *byte
 
 static void host_arrived(const coll_host_t *host, uint64_t cookie, int32_t status)
 {
-	match_arrived(&traffic_of(host->core)->match, cookie, status);
+	enum { GIVEN_UP_MINOR = 6 };
+	struct context *context = host->core;
+
+	/* A plugin of an older minor means that the message has failed. */
+	if (status == COLL_ERR_ABORTED && context->plugin->backend.abi_minor < GIVEN_UP_MINOR)
+		status = COLL_ERR_REMOTE;
+	match_arrived(&traffic_of(context)->match, cookie, status);
 }
 
 static int32_t host_message(const coll_host_t *host, uint32_t peer, const coll_header_t *header,

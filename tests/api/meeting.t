@@ -99,7 +99,7 @@ met "white space around torchrun's variables" newline0 newline1
 web=
 port=$((port + 10))
 if command -v python3 >/dev/null; then
-    python3 -m http.server --bind 127.0.0.1 $port >"$dir/web" 2>&1 &
+    python3 -u -m http.server --bind 127.0.0.1 $port >"$dir/web" 2>&1 &
     web=$!
     until grep -q Serving "$dir/web" || ! kill -0 $web 2>/dev/null; do sleep 0.05; done
 fi

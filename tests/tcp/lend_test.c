@@ -259,14 +259,17 @@ static void run_timeout(struct rank *r)
 /* The middle rank has no free descriptor when memory is offered. */
 static void run_no_descriptor(struct rank *r)
 {
-	struct rlimit limit = {3, 3};
+	struct rlimit before, limit;
 	int32_t *in = memory_of(r, MOST), *out = memory_of(r, MOST);
 
+	getrlimit(RLIMIT_NOFILE, &before);
+	limit = (struct rlimit){3, before.rlim_max};
 	if (r->rank == 1)
 		setrlimit(RLIMIT_NOFILE, &limit);
 	for (int turn = 0; in && out && turn < TURNS; turn++)
 		if (!sums_right(r, in, out, MOST / 4, turn))
-			return;
+			break;
+	setrlimit(RLIMIT_NOFILE, &before);
 	rank_did(r, coll_mem_free(in), "coll_mem_free");
 	rank_did(r, coll_mem_free(out), "coll_mem_free");
 }

@@ -60,16 +60,15 @@ static int memory_make(struct lane *lane, size_t bytes, struct memory *memory)
 	struct context *context = lane->context;
 	const coll_backend_t *b = &context->plugin->backend;
 	const coll_transport_t *t = b->transport;
+	int32_t (*alloc)(void *ep, uint64_t bytes, void **ptr, coll_error_t *err) =
+		t ? t->mem_alloc : b->native->mem_alloc;
 	void *ep = t ? context->ep : lane_native_ep(lane);
 	coll_error_t err;
-	int code = COLL_ERR_UNSUPPORTED;
+	int code;
 
 	error_clear(&err);
 	memory->end = t ? t->mem_free : b->native->mem_free;
-	if (ep && t && t->mem_alloc)
-		code = t->mem_alloc(ep, bytes, &memory->at, &err);
-	else if (ep && !t && b->native->mem_alloc)
-		code = b->native->mem_alloc(ep, bytes, &memory->at, &err);
+	code = alloc && ep ? alloc(ep, bytes, &memory->at, &err) : COLL_ERR_UNSUPPORTED;
 	if (!code)
 		return COLL_SUCCESS;
 	if (code != COLL_ERR_UNSUPPORTED)
@@ -156,7 +155,6 @@ coll_result_t coll_mem_free(void *ptr)
 		return COLL_SUCCESS;
 	return error_set(COLL_ERR_INVALID_ARGUMENT,
 			 "coll_mem_free: %p is no memory that coll_mem_alloc has returned in this "
-			 "process, or "
-			 "the program has freed it already",
+			 "process, or the program has freed it already",
 			 ptr);
 }

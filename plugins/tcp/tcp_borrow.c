@@ -47,16 +47,10 @@ static int tcp_borrow_map(struct tcp_memory *memory, int fd)
 
 	if (fstat(fd, &st))
 		return errno;
-	at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-	if (at == MAP_FAILED)
+	at = tcp_map(fd, (uint64_t)st.st_size, PROT_READ);
+	if (!at)
 		return errno;
 	madvise(at, (size_t)st.st_size, MADV_HUGEPAGE);
-	if (madvise(at, (size_t)st.st_size, MADV_DONTFORK)) {
-		const int reason = errno;
-
-		munmap(at, (size_t)st.st_size);
-		return reason;
-	}
 	memory->at = at;
 	memory->size = (uint64_t)st.st_size;
 	return 0;
@@ -75,8 +69,7 @@ void tcp_borrow_refuse(struct tcp *t, struct tcp_conn *conn, const char *why)
 	atomic_fetch_or(&conn->in.control->borrowed, TCP_BORROWS_NO_MORE);
 	kit_log(t->host, COLL_LOG_INFO,
 		"rank %u has offered memory of coll_mem_alloc, which this rank cannot map: %s; the "
-		"messages of that "
-		"rank go through the ring",
+		"messages of that rank go through the ring",
 		conn->peer, why);
 }
 
@@ -150,9 +143,8 @@ static const uint8_t *tcp_borrow_find(struct tcp *t, struct tcp_conn *conn,
 	const uint64_t slot = frame->meta[0] % TCP_LENT_SLOTS,
 		       number = frame->meta[0] / TCP_LENT_SLOTS;
 	const uint64_t off = frame->meta[1], len = header->len;
-	const struct tcp_memory *memory;
+	const struct tcp_memory *memory = &borrower->slot[slot];
 
-	memory = &borrower->slot[slot];
 	if (frame->tag != TCP_FRAME_LENT || number >= TCP_LENT_MESSAGES || !len ||
 	    len == TCP_FRAME || !memory->at || off > memory->size || len > memory->size - off) {
 		tcp_refused(t, conn);

@@ -33,9 +33,9 @@ struct tcp_lent {
 /* What this rank has offered to a peer. */
 struct tcp_lender {
 	struct tcp_lent slot[TCP_LENT_SLOTS];
-	uint64_t numbers;                /* that messages under way have, as bits */
-	uint64_t given_up;               /* those of messages that the core has given up */
-	uint64_t end[TCP_LENT_MESSAGES]; /* the positions behind these */
+	uint64_t numbers;                /* the numbers of messages under way, as bits */
+	uint64_t given_up;               /* the numbers of messages that the core has given up */
+	uint64_t end[TCP_LENT_MESSAGES]; /* the positions behind given up messages */
 	uint64_t frees; /* tcp_memory_frees() when this rank last looked for freed memory */
 	int freed;      /* slots whose memory is freed */
 };
@@ -184,23 +184,20 @@ static int tcp_lend_exchanges(struct tcp *t, struct tcp_conn *conn)
 	return t->sent_across || t->exchanges;
 }
 
-/* Do messages of TCP_LENT_QUEUE bytes wait for the peer? */
-static int tcp_lend_has_queue(const struct tcp_conn *conn)
+/* Returns the bytes of the queue's messages, but looks at no more messages once it has counted TCP_LENT_QUEUE bytes. */
+static uint64_t tcp_lend_bytes(const struct send_queue *queue)
 {
 	uint64_t bytes = 0;
 
-	for (const coll_send_t *send = conn->lent.first; send && bytes < TCP_LENT_QUEUE;
+	for (const coll_send_t *send = queue->first; send && bytes < TCP_LENT_QUEUE;
 	     send = send_queue_next(send))
 		bytes += send->header.len;
-	for (const coll_send_t *send = conn->queue.first; send && bytes < TCP_LENT_QUEUE;
-	     send = send_queue_next(send))
-		bytes += send->header.len;
-	return bytes >= TCP_LENT_QUEUE;
+	return bytes;
 }
 
 /*
  * Is it faster to lend the message?  Where ranks take turns on processors each copy costs a turn.  Else the sender's processor
- * copies to the ring while the receiver's reads there, unless each of them has both to do.  A far processor fetches
+ * copies to the ring while the receiver's reads there, unless both processors have messages to send and to receive.  A far processor fetches
  * lines from the sender's cache slowly, but the sender's cache does not hold a long queue.
  */
 static int tcp_lend_pays(struct tcp *t, struct tcp_conn *conn, uint64_t len)
@@ -210,7 +207,7 @@ static int tcp_lend_pays(struct tcp *t, struct tcp_conn *conn, uint64_t len)
 	if (len < TCP_LENT_BESIDE || !tcp_lend_exchanges(t, conn))
 		return 0;
 	return !atomic_load_explicit(&conn->out.control->far, memory_order_relaxed) ||
-	       tcp_lend_has_queue(conn);
+	       tcp_lend_bytes(&conn->lent) + tcp_lend_bytes(&conn->queue) >= TCP_LENT_QUEUE;
 }
 
 /* --------------------------------------------------------------- the messages -- */

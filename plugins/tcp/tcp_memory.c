@@ -24,8 +24,6 @@
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
 #endif
 
-enum { TCP_MEMORY_TRIES = 16 /* of an allocation that signals interrupt */ };
-
 static pthread_mutex_t tcp_memory_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tcp_memory *_Atomic tcp_memory_table; /* the lock guards these */
 static uint32_t tcp_memory_room;
@@ -97,35 +95,28 @@ int tcp_memory_is_there(uint64_t id)
 
 /* ------------------------------------------------------------------ allocation -- */
 
-/* Gives the memory its pages, since a lack of memory would be a SIGBUS later.  Returns 0 or an errno. */
+/* Gives the memory its pages, huge pages where the kernel can.  Returns 0 or an errno. */
 static int tcp_memory_populate(int fd, void *at, uint64_t size)
 {
-	int reason = EINTR;
-
 	if (!madvise(at, size, MADV_POPULATE_WRITE))
 		return 0;
 	if (errno != EINVAL)
 		return errno == EFAULT ? ENOMEM : errno;
-	for (int i = 0; i < TCP_MEMORY_TRIES && reason == EINTR; i++)
-		reason = posix_fallocate(fd, 0, (off_t)size);
-	return reason;
+	return tcp_map_fill(fd, size);
 }
 
-/* Maps the file for this process alone, not for its children.  Returns 0 or an errno. */
+/* Maps the file.  Returns 0 or an errno. */
 static int tcp_memory_map(struct tcp_memory *memory)
 {
-	void *at = mmap(NULL, memory->size, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
 	int reason;
 
-	if (at == MAP_FAILED)
+	memory->at = tcp_map(memory->fd, memory->size, PROT_READ | PROT_WRITE);
+	if (!memory->at)
 		return errno;
-	madvise(at, memory->size, MADV_HUGEPAGE); /* a hint: a refusal does no harm */
-	reason = madvise(at, memory->size, MADV_DONTFORK)
-			 ? errno
-			 : tcp_memory_populate(memory->fd, at, memory->size);
+	madvise(memory->at, memory->size, MADV_HUGEPAGE); /* a hint: a refusal does no harm */
+	reason = tcp_memory_populate(memory->fd, memory->at, memory->size);
 	if (reason)
-		munmap(at, memory->size);
-	memory->at = at;
+		munmap(memory->at, memory->size);
 	return reason;
 }
 

@@ -7,8 +7,8 @@
 #define TCP_RING_H
 
 #include "tcp.h"
+#include "tcp_map.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
 
 enum {
@@ -16,9 +16,7 @@ enum {
 	TCP_RING_LINE = 128,     /* two cache lines: processors fetch pairs */
 	TCP_RING_HEADER = 4,     /* words of a header */
 	TCP_RING_LAST = 13,      /* words of a message that fit behind the writer's position */
-	/* Of memory that ranks share: nobody changes its size. */
-	TCP_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
-	TCP_NOT_LENT = -1 /* tcp_borrow */
+	TCP_NOT_LENT = -1        /* tcp_borrow */
 };
 
 /* In `borrowed`: the reader maps no further memory. */

@@ -21,11 +21,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum {
-	TCP_RING_LEAST = 4096,
-	TCP_RING_MOST = 1 << 30,
-	TCP_RING_TRIES = 16 /* of an allocation that signals interrupt */
-};
+enum { TCP_RING_LEAST = 4096, TCP_RING_MOST = 1 << 30 };
 
 static _Atomic uint64_t tcp_ring_bytes; /* of all rings that this process has made */
 
@@ -46,18 +42,11 @@ static void tcp_ring_unmap(struct tcp_ring *ring)
 /* Returns 0, or -1 with errno. */
 static int tcp_ring_map(struct tcp_ring *ring, int fd, uint64_t size)
 {
-	void *at = mmap(NULL, TCP_RING_CONTROL + size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	/* A forked child must not share the positions: tcp_map. */
+	void *at = tcp_map(fd, TCP_RING_CONTROL + size, PROT_READ | PROT_WRITE);
 
-	if (at == MAP_FAILED)
+	if (!at)
 		return -1;
-	/* A forked child must not share the positions. */
-	if (madvise(at, TCP_RING_CONTROL + size, MADV_DONTFORK)) {
-		int reason = errno;
-
-		munmap(at, TCP_RING_CONTROL + size);
-		errno = reason;
-		return -1;
-	}
 	*ring = (struct tcp_ring){
 		.control = at, .data = (uint8_t *)at + TCP_RING_CONTROL, .size = size};
 	return 0;
@@ -143,7 +132,7 @@ void tcp_ring_settle(struct tcp *t, struct tcp_conn *conn)
 static int tcp_ring_file(uint64_t size)
 {
 	CANCEL_OFF;
-	int reason = EINTR, fd;
+	int reason, fd;
 
 	if (!descriptor_may_grow(TCP_RING_CONTROL + size)) {
 		errno = EFBIG;
@@ -152,9 +141,7 @@ static int tcp_ring_file(uint64_t size)
 	fd = descriptor_lift(memfd_create("coll-tcp", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (fd < 0)
 		return -1;
-	/* Without the allocation a lack of memory would be a SIGBUS later. */
-	for (int i = 0; i < TCP_RING_TRIES && reason == EINTR; i++)
-		reason = posix_fallocate(fd, 0, (off_t)(TCP_RING_CONTROL + size));
+	reason = tcp_map_fill(fd, TCP_RING_CONTROL + size);
 	if (!reason && !fcntl(fd, F_ADD_SEALS, TCP_SEALS))
 		return fd;
 	reason = reason ? reason : errno;

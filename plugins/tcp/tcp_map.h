@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tcp_map.h - files in memory that ranks share: the rings, and memory of coll_mem_alloc. */
+#ifndef TCP_MAP_H
+#define TCP_MAP_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+enum {
+	TCP_MAP_TRIES = 16, /* of an allocation that signals interrupt */
+	/* Nobody changes the size of a shared file. */
+	TCP_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL
+};
+
+/* Maps the file for this process alone, not for its children.  Returns NULL with errno on a failure. */
+static inline void *tcp_map(int fd, uint64_t size, int protection)
+{
+	void *at = mmap(NULL, size, protection, MAP_SHARED, fd, 0);
+	int reason;
+
+	if (at == MAP_FAILED)
+		return NULL;
+	if (!madvise(at, size, MADV_DONTFORK))
+		return at;
+	reason = errno;
+	munmap(at, size);
+	errno = reason;
+	return NULL;
+}
+
+/* Gives the file its pages, since a lack of memory would be a SIGBUS later.  Returns 0 or an errno. */
+static inline int tcp_map_fill(int fd, uint64_t size)
+{
+	int reason = EINTR;
+
+	for (int i = 0; i < TCP_MAP_TRIES && reason == EINTR; i++)
+		reason = posix_fallocate(fd, 0, (off_t)size);
+	return reason;
+}
+
+#endif

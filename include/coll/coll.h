@@ -1563,7 +1563,7 @@ COLL_API coll_result_t coll_comm_deregister(coll_comm_t comm, void *handle);
  * ptr       Becomes the memory, aligned to 64 bytes at least.  Its content is undefined.
  * Lifetime  The memory belongs to the process.  It outlives the communicator, and operations of every
  *           communicator may use it, until coll_mem_free().
- * Sharing   Other ranks of the host may read all of the memory, also what no operation sends.
+ * Sharing   Other ranks of the host may read every byte of the memory, also bytes that no operation sends.
  * Forks     A child process may not touch it.
  * Blocks    As long as the system looks for the pages; no other rank takes part.
  * Errors    COLL_ERR_NO_MEMORY.

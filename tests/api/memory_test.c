@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory_test.c - coll_mem_alloc and coll_mem_free: arguments, alignment, memory that outlives its communicator, what is freed twice
- * or elsewhere, and a forked child.
+ * memory_test.c - coll_mem_alloc and coll_mem_free: arguments, alignment, memory that outlives its communicator, memory
+ * that is freed twice or that coll_mem_alloc has not returned, and a forked child.
  */
 #include "../lib/ranks.h"
 

@@ -9,7 +9,7 @@
 
 enum { RANKS = 3, MOST = 5 << 20, TURNS = 6, MANY = 40, PIECE = 64 << 10 };
 
-/* Returns how many pieces of memory of coll_mem_alloc this process has mapped, its own and those of other ranks. */
+/* Returns how many pieces of memory of coll_mem_alloc this process has mapped: its own pieces, and pieces of other ranks. */
 static int mapped(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -74,7 +74,7 @@ static int comes_to_map(struct rank *r, int n)
 		    !rank_did(r, coll_sync(r->comm), "coll_sync"))
 			return 0;
 	}
-	/* A rank may map once more what it finds in a socket only now, until it looks again. */
+	/* A rank may find an offer in its socket only now: it maps that memory until it looks again. */
 	return rank_is(r, pieces, n, "pieces of memory that are mapped");
 }
 

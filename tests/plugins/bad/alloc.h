@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* alloc.h - memory of mem_alloc, for bad plugins that use it wrongly.  What is freed cannot be touched any more. */
+/* alloc.h - memory of mem_alloc, for bad plugins that use it wrongly.  A touch of freed memory ends the process. */
 #ifndef BAD_ALLOC_H
 #define BAD_ALLOC_H
 

@@ -225,7 +225,8 @@ static void acceptor_refuse(struct acceptor *a, int i, int code)
 
 	address_format(&a->pending[i].peer, address);
 	snprintf(a->note, sizeof(a->note), "turned away %s: %.220s", address, error_text());
-	acceptor_send(a, &a->pending[i], HANDSHAKE_REFUSED, code, error_text());
+	if (!a->pending[i].conn.brief)
+		acceptor_send(a, &a->pending[i], HANDSHAKE_REFUSED, code, error_text());
 	acceptor_drop(a, i, a->note, 1);
 }
 
@@ -308,13 +309,13 @@ static void acceptor_prove(struct acceptor *a, int i, uint32_t rank)
 		acceptor_drop(a, i, "too many ranks are connecting", 0);
 		return;
 	}
-	if (acceptor_send(a, p, HANDSHAKE_ACCEPTED, 0, "") != 0) {
-		acceptor_drop(a, i, "it does not take the verdict", 0);
-		return;
-	}
 	p->rank = rank;
 	if (p->conn.brief) {
 		acceptor_connected(a, i);
+		return;
+	}
+	if (acceptor_send(a, p, HANDSHAKE_ACCEPTED, 0, "") != 0) {
+		acceptor_drop(a, i, "it does not take the verdict", 0);
 		return;
 	}
 	connection_await(&p->conn, HANDSHAKE_CONFIRM);

@@ -326,6 +326,16 @@ static int dial_family(const struct dial *dial, const struct dial_attempt *y)
 	return dial_address(dial, y)->sa.ss_family;
 }
 
+/* This attempt becomes the connection. */
+static void dial_finish(struct dial *dial, struct dial_attempt *y)
+{
+	connection_finish(dial->hs, &y->conn, dial->set, le32toh(y->conn.messages.answer.to),
+			  dial_address(dial, y), &dial->session);
+	if (dial->session.family != AF_UNIX)
+		socket_keep_alive(dial->session.fd, 0);
+	dial_close_all(dial);
+}
+
 static int dial_answer(struct dial *dial, struct dial_attempt *y)
 {
 	const struct handshake *hs = dial->hs;
@@ -345,6 +355,8 @@ static int dial_answer(struct dial *dial, struct dial_attempt *y)
 	connection_await(&y->conn, HANDSHAKE_VERDICT);
 	if (connection_send(hs, &y->conn, HANDSHAKE_ANSWER))
 		dial_retry(dial, y, errno, 0);
+	else if (y->conn.brief)
+		dial_finish(dial, y);
 	return 0;
 }
 
@@ -473,22 +485,18 @@ static int dial_recv_challenge(struct dial *dial, struct dial_attempt *y)
 /* The listener has proved the key and accepts: this attempt becomes the connection. */
 static void dial_confirm(struct dial *dial, struct dial_attempt *y)
 {
-	if (!y->conn.brief && connection_send(dial->hs, &y->conn, HANDSHAKE_CONFIRM)) {
+	if (connection_send(dial->hs, &y->conn, HANDSHAKE_CONFIRM)) {
 		dial_retry(dial, y, errno, 0);
 		return;
 	}
 	memcpy(dial->salt, y->conn.messages.verdict.salt, sizeof(dial->salt));
-	connection_finish(dial->hs, &y->conn, dial->set, le32toh(y->conn.messages.answer.to),
-			  dial_address(dial, y), &dial->session);
-	if (dial->session.family != AF_UNIX)
-		socket_keep_alive(dial->session.fd, 0);
-	dial_close_all(dial);
+	dial_finish(dial, y);
 }
 
-/* Has the listener said that it is the peer?  In a brief handshake it says no rank. */
+/* Has the listener said that it is the peer? */
 static int dial_is_at_peer(const struct dial_attempt *y)
 {
-	return !y->conn.brief && y->conn.messages.challenge.rank == y->conn.messages.answer.to;
+	return y->conn.messages.challenge.rank == y->conn.messages.answer.to;
 }
 
 /* The listener, which has the key, has accepted or refused this rank. */
@@ -568,8 +576,10 @@ int dial_prepare(struct dial *dial, struct poll_set *set)
 	int code = 0, left = 0;
 
 	dial->set = set;
-	for (int i = 0; code == 0 && i < dial->addresses.count; i++)
+	for (int i = 0; code == 0 && dial->session.fd < 0 && i < dial->addresses.count; i++)
 		code = dial_turn(dial, &dial->attempts[i], now);
+	if (dial->session.fd >= 0)
+		return 0;
 	for (int i = 0; code == 0 && i < dial->addresses.count; i++) {
 		left += !dial->attempts[i].given_up;
 		dial_watch(dial, &dial->attempts[i], set);

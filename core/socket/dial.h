@@ -71,7 +71,8 @@ struct dial {
 int dial_begin(struct dial *dial);
 /*
  * Starts the attempts that are due and adds their sockets to the set.  Returns a code, with the error text,
- * if no address leads to the peer.  All calls for one dial have the same set.
+ * if no address leads to the peer.  All calls for one dial have the same set.  A brief handshake may end here:
+ * dial->session.fd is the connection then.
  */
 int dial_prepare(struct dial *dial, struct poll_set *set);
 /* Handles the events of the set; returns codes like dial_prepare. */

@@ -139,7 +139,9 @@ void connection_finish(const struct handshake *hs, struct connection *c, struct 
 	session->fd = connection_release(c, set);
 	session->family = address->sa.ss_family;
 	address_format(address, session->address);
-	handshake_session_key(hs, &c->messages, session->key);
+	memset(session->key, 0, sizeof(session->key));
+	if (!c->brief)
+		handshake_session_key(hs, &c->messages, session->key);
 }
 
 enum handshake_event connection_receive(const struct handshake *hs, struct connection *c)

@@ -12,8 +12,9 @@
  * is accepted; an attempt that it gives up is never taken for a connection.
  *
  * Between processes of one host that know a random number of each other already (`brief`), an answer to a challenge of
- * zeros and the verdict are all: one message each way.  The dialler has no other attempt under way then, and the
- * connection counts for the listener once it has sent its verdict.
+ * zeros is all.  The dialler has no other attempt under way then.  The connection counts for the dialler once it has sent
+ * the answer, for the listener once the answer has come; a listener that refuses it hangs up.  The dialler's owner must
+ * learn by another way that the listener is connected.
  *
  * Both ends then have a session key: a mac of all four messages, so of both nonces.
  *
@@ -45,8 +46,8 @@ struct handshake {
 	uint32_t rank, nranks;
 	int any_order; /* lower ranks may dial higher ones too */
 	/*
-	 * Local sockets need neither challenge nor confirm: `mac` covers random numbers of both ends' processes, new for
-	 * this mesh, so that no message of another mesh or of another pair of ranks fits.
+	 * Local sockets carry the answer alone: `mac` covers random numbers of both ends' processes, new for this mesh, so
+	 * that no message of another mesh or of another pair of ranks fits.  The sessions have no key.
 	 */
 	int brief;
 	/* Computes the mac of data under the job's key. */
@@ -118,7 +119,7 @@ enum handshake_step {
 struct connection {
 	int fd;    /* -1: none */
 	int place; /* in the poll set; -1: not in the set */
-	int brief; /* an answer and a verdict are all */
+	int brief; /* an answer is all */
 	enum handshake_step awaits;
 	int64_t since; /* when the state began */
 	size_t got;    /* bytes of the message that comes */
@@ -140,7 +141,7 @@ struct session {
 	int fd;                          /* -1: none */
 	int family;                      /* of the socket */
 	char address[ADDRESS_TEXT_SIZE]; /* of the peer */
-	uint8_t key[HANDSHAKE_KEY_SIZE]; /* no other connection has the same */
+	uint8_t key[HANDSHAKE_KEY_SIZE]; /* no other connection has the same; zeros: a brief handshake */
 };
 
 /* Begins over a socket of that family, which is in no poll set yet. */

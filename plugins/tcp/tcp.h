@@ -236,7 +236,7 @@ struct tcp_address {
 	uint8_t loopback;
 };
 
-enum { TCP_VERSION = 6 }; /* of the record, the handshake and the frames */
+enum { TCP_VERSION = 7 }; /* of the record, the handshake and the frames */
 
 /* A rank sends this record to all other ranks by host->exchange. */
 struct tcp_record {

@@ -3,7 +3,8 @@
  * tcp_mesh.c - connects every rank with every other rank.
  *
  * Rank j dials each rank i < j at all addresses of rank i, with the handshake of socket/handshake.h under host->key.
- * Within the host the handshake is the brief form: every mac covers the nonces of all records.  All sockets are
+ * Within the host the handshake is the brief form: every mac covers the nonces of all records.  A rank has dialled when
+ * its answer is sent; the core opens the endpoint only once all ranks have said that they are connected.  All sockets are
  * non-blocking, in one loop with one deadline.  A finished connection moves from the loop's poll set to the endpoint's
  * epoll descriptor, which is itself in the poll set.  So a turn of the loop costs as much as its events, also among
  * many ranks.
@@ -121,6 +122,19 @@ static void tcp_mesh_watch(struct tcp_mesh *mesh, struct tcp_conn *conn, int ope
 			      strerror(errno));
 }
 
+/*
+ * Sets the options of a connection again.  The system copies only some options from the listener, the handshake has changed the
+ * keepalive, and a socket of Multipath TCP refuses some options that it takes now if it has become TCP.
+ */
+static void tcp_mesh_retune(const struct tcp_mesh *mesh, const struct session *session)
+{
+	const int dialled = session->rank < mesh->t->rank;
+
+	if (session->family != AF_UNIX || !dialled)
+		tcp_tune(&mesh->options, session->fd, session->family,
+			 tcp_is_local(mesh->t->host, session->rank));
+}
+
 /* Takes the connection to a rank. */
 static void tcp_mesh_take(struct tcp_mesh *mesh, const struct session *session)
 {
@@ -129,12 +143,7 @@ static void tcp_mesh_take(struct tcp_mesh *mesh, const struct session *session)
 	conn->inet = session->family != AF_UNIX;
 	conn->fd = session->fd;
 	mesh->connected++;
-	/*
-	 * The system copies only some options from the listener, the handshake has changed the keepalive, and a socket of
-	 * Multipath TCP refuses some options that it takes now if it has become TCP.
-	 */
-	tcp_tune(&mesh->options, session->fd, session->family,
-		 tcp_is_local(mesh->t->host, session->rank));
+	tcp_mesh_retune(mesh, session);
 	tcp_mesh_watch(mesh, conn, EPOLL_CTL_ADD, EPOLLIN);
 	/* Within the host only root and the same user can read or change the messages. */
 	if (conn->inet && mesh->t->security != TCP_SECURITY_NONE &&
@@ -246,15 +255,21 @@ static void tcp_mesh_dial_begin(struct tcp_mesh *mesh, uint32_t peer)
 		tcp_mesh_dial_failed(mesh, peer, code);
 }
 
-static void tcp_mesh_dial_advance(struct tcp_mesh *mesh, uint32_t peer)
+/* A turn of the dial of the rank has ended with that code. */
+static void tcp_mesh_dialled(struct tcp_mesh *mesh, uint32_t peer, int code)
 {
-	struct dial *dial = &mesh->dials[peer];
-	int code = dial_advance(dial, &mesh->polls);
+	const struct dial *dial = &mesh->dials[peer];
 
 	if (code)
 		tcp_mesh_dial_failed(mesh, peer, code);
 	else if (dial->session.fd >= 0)
 		tcp_mesh_take(mesh, &dial->session);
+}
+
+/* Is this lower rank to be dialled still? */
+static int tcp_mesh_dials(const struct tcp_mesh *mesh, uint32_t peer)
+{
+	return !mesh->code && mesh->t->conn[peer].fd < 0 && !mesh->peers[peer].unreachable;
 }
 
 /* ------------------------------------------------------------------- the loop -- */
@@ -316,18 +331,11 @@ static void tcp_mesh_timers(struct tcp_mesh *mesh)
 /* Adds the new sockets to the poll set. */
 static void tcp_mesh_prepare(struct tcp_mesh *mesh)
 {
-	const struct tcp *t = mesh->t;
-
 	poll_set_begin(&mesh->polls, clock_now_ms() + TCP_ABORT_POLL_MS);
 	poll_set_wake(&mesh->polls, mesh->deadline);
-	for (uint32_t i = 0; i < t->rank && !mesh->code; i++) {
-		int code = 0;
-
-		if (t->conn[i].fd < 0 && !mesh->peers[i].unreachable)
-			code = dial_prepare(&mesh->dials[i], &mesh->polls);
-		if (code)
-			tcp_mesh_dial_failed(mesh, i, code);
-	}
+	for (uint32_t i = 0; i < mesh->t->rank; i++)
+		if (tcp_mesh_dials(mesh, i))
+			tcp_mesh_dialled(mesh, i, dial_prepare(&mesh->dials[i], &mesh->polls));
 	acceptor_prepare(&mesh->acceptor, &mesh->polls);
 }
 
@@ -356,13 +364,11 @@ static void tcp_mesh_hangups(struct tcp_mesh *mesh)
 
 static void tcp_mesh_advance(struct tcp_mesh *mesh)
 {
-	const struct tcp *t = mesh->t;
-
 	if (poll_set_events(&mesh->polls, mesh->poll_index))
 		tcp_mesh_hangups(mesh);
-	for (uint32_t i = 0; i < t->rank && !mesh->code; i++)
-		if (t->conn[i].fd < 0 && !mesh->peers[i].unreachable)
-			tcp_mesh_dial_advance(mesh, i);
+	for (uint32_t i = 0; i < mesh->t->rank; i++)
+		if (tcp_mesh_dials(mesh, i))
+			tcp_mesh_dialled(mesh, i, dial_advance(&mesh->dials[i], &mesh->polls));
 	if (!mesh->code && acceptor_advance(&mesh->acceptor, &mesh->polls))
 		tcp_mesh_fail(mesh, COLL_ERR_REMOTE, "%s", error_text());
 	if (mesh->acceptor.no_descriptor)
@@ -376,7 +382,7 @@ static void tcp_mesh_loop(struct tcp_mesh *mesh)
 		if (mesh->code)
 			return;
 		tcp_mesh_prepare(mesh);
-		if (mesh->code)
+		if (mesh->code || mesh->connected == mesh->t->nranks - 1)
 			return;
 		poll_set_wait(&mesh->polls);
 		tcp_mesh_advance(mesh);

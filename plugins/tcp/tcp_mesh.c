@@ -23,7 +23,8 @@
 
 enum {
 	TCP_ABORT_POLL_MS = 100, /* interval of checks for an abort of the communicator */
-	TCP_PROBE_MS = 500,  /* interval of liveness probes of higher ranks that have not dialled */
+	TCP_PROBE_MS =
+		500, /* time without a new connection until a liveness probe of the higher ranks that have not dialled */
 	TCP_GRACE_MS = 1000, /* time to find the failed rank that makes another rank unreachable */
 	TCP_HANGUPS = 64     /* most connections of one look for hang-ups */
 };
@@ -143,6 +144,8 @@ static void tcp_mesh_take(struct tcp_mesh *mesh, const struct session *session)
 	conn->inet = session->family != AF_UNIX;
 	conn->fd = session->fd;
 	mesh->connected++;
+	/* Ranks that share processors come one after the other. */
+	mesh->probe = clock_now_ms() + TCP_PROBE_MS;
 	tcp_mesh_retune(mesh, session);
 	tcp_mesh_watch(mesh, conn, EPOLL_CTL_ADD, EPOLLIN);
 	/* Within the host only root and the same user can read or change the messages. */

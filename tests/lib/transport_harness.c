@@ -10,6 +10,24 @@ int64_t harness_now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+void harness_await_end(const struct harness *h, uint32_t rank)
+{
+	const int64_t end = harness_now_ms() + HARNESS_WAIT_MS;
+	int ended = 0;
+
+	while (!ended && harness_now_ms() < end) {
+		char path[64], line[256] = "";
+		FILE *stat;
+
+		snprintf(path, sizeof(path), "/proc/%d/stat", h->job->shared->pid[rank]);
+		stat = fopen(path, "r");
+		ended = !stat || !fgets(line, sizeof(line), stat) || strstr(line, ") Z ");
+		if (stat)
+			fclose(stat);
+		usleep(1000);
+	}
+}
+
 int harness_fail(struct harness *h, const char *fmt, ...)
 {
 	va_list args;

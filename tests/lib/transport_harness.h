@@ -114,6 +114,8 @@ struct harness {
 };
 
 int64_t harness_now_ms(void);
+/* Waits until the process of the rank has ended.  Its sockets are closed then; its parent may wait for it later. */
+void harness_await_end(const struct harness *h, uint32_t rank);
 
 /* Ends the rank's function with a message: return harness_fail(h, ...). */
 __attribute__((format(printf, 2, 3))) int harness_fail(struct harness *h, const char *fmt, ...);

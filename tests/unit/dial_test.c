@@ -539,7 +539,8 @@ static void test_brief(void)
 	ok(code == 0 && dial.session.fd >= 0 && dial.session.family == AF_UNIX,
 	   "a brief handshake connects");
 	ok(!memcmp(&confirmed, &none, sizeof(none)), "without a confirm");
-	ok(!memcmp(dial.session.key, no_key, sizeof(dial.session.key)), "and without a session key");
+	ok(!memcmp(dial.session.key, no_key, sizeof(dial.session.key)),
+	   "and without a session key");
 	close(dial.session.fd);
 	site_close(&site);
 	if (poll_set_init(&set, acceptor_poll_size(&site.hs)))

@@ -175,7 +175,8 @@ static int rendezvous_go(struct context **context, const struct rendezvous *m,
 	if (!code && library->choose)
 		code = library->choose(parts->config, &parts->selection);
 	if (!code)
-		code = plugins_load(parts->config, PLUGINS_ALLOWED, m->uses_cuda, &parts->plugins);
+		code = plugins_load(parts->config, PLUGINS_ALLOWED | PLUGINS_UNPROBED, m->uses_cuda,
+				    &parts->plugins);
 	if (!code && m->check)
 		code = m->check(parts->config);
 	/* A rank with a bad configuration still meets the other ranks, so that they learn of its failure. */

@@ -95,6 +95,9 @@ static void plugin_log(const struct plugin_list *list)
 
 		if (p->code)
 			log_info("plugin '%s' cannot be used: %s", p->path, p->reason);
+		else if (p->unprobed)
+			log_debug("plugin '%s' is open and not probed: priority %d, set by %s",
+				  p->path, p->priority, p->priority_source);
 		else
 			log_debug("plugin '%s' can be used: priority %d, set by %s", p->path,
 				  p->priority, p->priority_source);
@@ -113,12 +116,14 @@ const char *plugin_idle(const struct plugin_list *list, const struct plugin *plu
 static void plugin_ask(const struct plugin_search *search, struct plugin *plugin)
 {
 	const char *idle = plugin_idle(search->list, plugin);
+	const int named = filter_wants(search->config, plugin->name) != PLUGIN_BY_PRIORITY;
 
 	if (plugin->code)
 		return;
-	if (idle && !(search->how & PLUGINS_IDLE) &&
-	    filter_wants(search->config, plugin->name) == PLUGIN_BY_PRIORITY)
+	if (idle && !(search->how & PLUGINS_IDLE) && !named)
 		plugin_refuse(plugin, COLL_ERR_UNSUPPORTED, "%s", idle);
+	else if (search->how & PLUGINS_UNPROBED && !named)
+		plugin->unprobed = plugin->backend.probe != NULL;
 	else
 		plugin_probe(plugin, search->config);
 }
@@ -291,7 +296,11 @@ const struct plugin *plugins_probe(struct plugin_list *list, const struct config
 
 	if (plugin && plugin->unwanted && plugin_is_loaded(plugin))
 		plugin_want(plugin);
-	if (plugin && !plugin->code)
-		plugin_probe(plugin, config);
+	if (!plugin || plugin->code)
+		return plugin;
+	plugin_probe(plugin, config);
+	if (plugin->unprobed && plugin->code)
+		log_info("plugin '%s' cannot be used: %s", plugin->path, plugin->reason);
+	plugin->unprobed = 0;
 	return plugin;
 }

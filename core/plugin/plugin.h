@@ -36,6 +36,7 @@ struct plugin {
 		options; /* NULL, or the copy to which backend.options or observer.options points */
 	int code;        /* COLL_SUCCESS, or the code of its refusal or of its probe */
 	int unwanted;    /* plugins_load ruled it out and did not open it, or did not probe it */
+	int unprobed;    /* PLUGINS_UNPROBED: only its probe can tell whether it is usable */
 	char reason[768]; /* the message of code */
 	char unsafe[700]; /* "", or why no ranks on several hosts use it (option `security`) */
 	int32_t priority; /* the priority in force */
@@ -68,7 +69,12 @@ enum {
 	 * Opens and probes each plugin in a child process, and asks for its info.  The tables have no functions to call
 	 * then: this is for a process with one thread that only looks.
 	 */
-	PLUGINS_IN_CHILDREN = 4
+	PLUGINS_IN_CHILDREN = 4,
+	/*
+	 * Leaves the probes of plugins that no list names to plugins_probe: a probe opens the libraries of its vendor, which takes
+	 * milliseconds, and only a plugin that the ranks may choose needs it.
+	 */
+	PLUGINS_UNPROBED = 8
 };
 
 /*

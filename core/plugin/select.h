@@ -5,6 +5,9 @@
  * Each rank finds the first thing that keeps it from each backend (select_objection).  The ranks exchange these answers,
  * and every rank computes the same choice from them: the first backend that all given lists name, which every rank must
  * be able to use; without a list the first by rank 0's priorities to which no rank objects.
+ *
+ * Without a list a rank probes its backends by priority until one is usable, and tells which backends it has not probed.  If
+ * the ranks choose such a backend, they probe it and choose again.
  */
 #ifndef CORE_PLUGIN_SELECT_H
 #define CORE_PLUGIN_SELECT_H
@@ -29,15 +32,14 @@ int select_excludes_unknown(const struct config *config, const struct plugin_lis
 int select_unknown(const struct plugin_list *list, const char *name);
 
 /*
- * Collective over the bootstrap: chooses the best backend that every rank can use.  local_code is
+ * Collective over the bootstrap: chooses the best backend that every rank can use, and probes what may be chosen.  local_code is
  * COLL_SUCCESS, or, with error_text(), the earlier failure of this rank (a bad configuration, say), which
  * takes part so that all ranks learn of the failure.  Every rank returns the same backend, or an error
  * that names rank and reason.  A backend that any rank named and cannot use is an error on all ranks.
  * *by_name: 1 if a rank named the backend, 0 if its priority decided.
  */
-int select_agree(struct bootstrap *bootstrap, const struct config *config,
-		 const struct plugin_list *list, int in_process, int local_code,
-		 const struct plugin **chosen, int *by_name);
+int select_agree(struct bootstrap *bootstrap, const struct config *config, struct plugin_list *list,
+		 int in_process, int local_code, const struct plugin **chosen, int *by_name);
 
 /* The option `companion`: the transport beside a backend that has none, or that asks for one (COLL_BACKEND_COMPANION). */
 struct companion_wish {

@@ -43,9 +43,26 @@ struct agreement {
 	struct capabilities *caps; /* of all ranks */
 };
 
+/* Probes the backends by priority until one is usable, unless all are probed. */
+static void agree_probe(const struct config *config, struct plugin_list *list,
+			const struct filter *filter, const char *elsewhere)
+{
+	for (int i = 0; i < list->count; i++) {
+		const struct plugin *plugin = &list->item[i];
+
+		if (plugins_find(list, plugin->name) != plugin ||
+		    select_objection(list, plugin, filter, elsewhere).kind != SELECT_MAY)
+			continue;
+		if (plugin->unprobed)
+			plugins_probe(list, config, plugin->name);
+		if (!plugin->code)
+			return;
+	}
+}
+
 /* Packs this rank's capabilities. */
-static int agree_pack(struct agreement *a, const struct config *config,
-		      const struct plugin_list *list, int in_process)
+static int agree_pack(struct agreement *a, const struct config *config, struct plugin_list *list,
+		      int in_process)
 {
 	char elsewhere[320], unknown[768];
 	struct filter filter;
@@ -56,6 +73,7 @@ static int agree_pack(struct agreement *a, const struct config *config,
 		if (!bootstrap_rank(a->bootstrap) &&
 		    select_excludes_unknown(config, list, unknown, sizeof(unknown)))
 			log_warn("%s", unknown);
+		agree_probe(config, list, &filter, elsewhere);
 		a->own_table = capabilities_pack(list, &filter, elsewhere, &a->own);
 		code = a->own_table ? COLL_SUCCESS : COLL_ERR_NO_MEMORY;
 	}
@@ -137,28 +155,50 @@ static int agree_choose(struct agreement *a, const struct plugin_list *list,
 			 name, bootstrap_rank(a->bootstrap));
 }
 
-int select_agree(struct bootstrap *bootstrap, const struct config *config,
-		 const struct plugin_list *list, int in_process, int local_code,
-		 const struct plugin **chosen, int *by_name)
+/* Has a rank not probed the backend yet? */
+static int agree_is_unprobed(const struct agreement *a, const char *name)
 {
-	struct agreement a = {.bootstrap = bootstrap,
-			      .deadline =
-				      clock_deadline(config_int(config, "init_timeout") / 1000)};
-	int code = local_code ? local_code : agree_pack(&a, config, list, in_process);
+	for (int r = 0; r < bootstrap_nranks(a->bootstrap); r++)
+		if (capabilities_find(&a->caps[r], name)->unprobed)
+			return 1;
+	return 0;
+}
+
+/* One choice.  Sets *again if a rank must probe the chosen backend first, which this rank does if it has to. */
+static int agree_once(struct agreement *a, const struct config *config, struct plugin_list *list,
+		      int code, const struct plugin **chosen, int *by_name, int *again)
+{
+	code = code ? agree_fail(a, code, error_text()) : agree_exchange_heads(a);
+	if (!code)
+		code = agree_exchange_tables(a);
+	if (!code)
+		code = agree_choose(a, list, chosen, by_name);
+	*again = !code && agree_is_unprobed(a, (*chosen)->name);
+	if (*again && (*chosen)->unprobed)
+		plugins_probe(list, config, (*chosen)->name);
+	for (int r = 0; a->caps && r < bootstrap_nranks(a->bootstrap); r++)
+		capabilities_free(&a->caps[r]);
+	free(a->caps);
+	free(a->heads);
+	free(a->tables);
+	free(a->own_table);
+	return code;
+}
+
+int select_agree(struct bootstrap *bootstrap, const struct config *config, struct plugin_list *list,
+		 int in_process, int local_code, const struct plugin **chosen, int *by_name)
+{
+	const int64_t deadline = clock_deadline(config_int(config, "init_timeout") / 1000);
+	int code, again;
 
 	*chosen = NULL;
 	*by_name = 0;
-	code = code ? agree_fail(&a, code, error_text()) : agree_exchange_heads(&a);
-	if (!code)
-		code = agree_exchange_tables(&a);
-	if (!code)
-		code = agree_choose(&a, list, chosen, by_name);
-	for (int r = 0; a.caps && r < bootstrap_nranks(bootstrap); r++)
-		capabilities_free(&a.caps[r]);
-	free(a.caps);
-	free(a.heads);
-	free(a.tables);
-	free(a.own_table);
+	do {
+		struct agreement a = {.bootstrap = bootstrap, .deadline = deadline};
+
+		code = local_code ? local_code : agree_pack(&a, config, list, in_process);
+		code = agree_once(&a, config, list, code, chosen, by_name, &again);
+	} while (again);
 	return code;
 }
 

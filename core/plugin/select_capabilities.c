@@ -16,7 +16,7 @@
 
 enum {
 	/* Increase it with every change that all ranks must share, also in message headers. */
-	CAPABILITIES_PROTOCOL = 9,
+	CAPABILITIES_PROTOCOL = 10,
 	CAPABILITIES_LONGEST = 700,      /* bytes of a string: there may be thousands of ranks */
 	CAPABILITIES_SMALLEST = 4 + 3,   /* bytes of a table without entries, with empty strings */
 	CAPABILITIES_LARGEST = 256 << 10 /* bytes of a table */
@@ -25,7 +25,7 @@ enum {
 static const char capabilities_magic[8] = "libcoll";
 
 struct table_entry {
-	int32_t code, priority, automatic;
+	int32_t code, priority, automatic, unprobed;
 };
 
 /* --------------------------------------------------------------- one backend -- */
@@ -77,7 +77,8 @@ static void capabilities_put_entry(FILE *out, const struct plugin_list *list,
 	const struct select_objection objection = select_objection(list, plugin, filter, elsewhere);
 	const struct table_entry entry = {.code = objection.code,
 					  .priority = plugin->priority,
-					  .automatic = objection.kind != SELECT_BY_NAME};
+					  .automatic = objection.kind != SELECT_BY_NAME,
+					  .unprobed = plugin->unprobed};
 
 	fwrite(&entry, sizeof(entry), 1, out);
 	capabilities_put(out, "", plugin->name);
@@ -204,8 +205,10 @@ static const char *capabilities_take_entry(struct reader *in, struct capability 
 	struct table_entry entry = {.code = 0};
 
 	capabilities_take(in, &entry, sizeof(entry));
-	*c = (struct capability){
-		.code = entry.code, .priority = entry.priority, .automatic = entry.automatic};
+	*c = (struct capability){.code = entry.code,
+				 .priority = entry.priority,
+				 .automatic = entry.automatic,
+				 .unprobed = entry.unprobed};
 	c->name = capabilities_take_string(in);
 	c->version = capabilities_take_string(in);
 	c->reason = capabilities_take_string(in);
@@ -213,7 +216,7 @@ static const char *capabilities_take_entry(struct reader *in, struct capability 
 		return capabilities_counts_fault;
 	if (entry.code < 0 || entry.code > COLL_ERR_PERMISSION)
 		return "a result code does not exist";
-	if (entry.automatic != 0 && entry.automatic != 1)
+	if ((entry.automatic | entry.unprobed) & ~1)
 		return "a flag is neither 0 nor 1";
 	return NULL;
 }

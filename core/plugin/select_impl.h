@@ -42,6 +42,7 @@ struct capability {
 	const char *reason; /* the message of the code, or why the backend is not automatic */
 	int32_t priority;
 	int automatic; /* may be chosen without being named */
+	int unprobed;  /* the rank has not asked it yet, so the code may change */
 };
 
 /* A table that was checked; the strings lie in the table. */

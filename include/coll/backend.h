@@ -22,8 +22,8 @@
  * group can do an operation, the user gets COLL_ERR_UNSUPPORTED.  To write a backend, copy the
  * folder backend of the installed examples (`pkg-config --variable=examplesdir coll`).
  *
- * A backend lives as follows.  The core loads the file once and calls probe(), which says whether
- * this process can use the backend.  The file's name is the backend's name, so the core does not open
+ * A backend lives as follows.  The core loads the file once.  When the ranks have met and may choose the
+ * backend, the core calls probe(), which says whether this process can use it.  The file's name is the backend's name, so the core does not open
  * a file that the user's option `backend` rules out, except the companion of another backend
  * (option `companion`).  When all ranks have agreed on the backend, the core calls
  * open() on every rank; open() makes the rank's endpoint (`ep`).  The core passes the endpoint to

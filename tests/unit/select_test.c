@@ -5,6 +5,7 @@
 #include "../lib/plugin_dir.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* ---------------------------------------------------------------------- helpers -- */
 
@@ -270,6 +271,90 @@ static void agree(struct world *w, int in_process, int code, const char *name, c
 
 static struct world worlds[RANKS];
 
+/* ------------------------------------------------------------------------- probes -- */
+
+static _Atomic int probes_of_ucx, probes_of_tcp, probes_that_fail;
+
+static int32_t probe_ucx(const coll_host_t *host, coll_error_t *err)
+{
+	(void)host;
+	if (atomic_fetch_add(&probes_of_ucx, 1) >= atomic_load(&probes_that_fail))
+		return COLL_SUCCESS;
+	snprintf(err->text, sizeof(err->text), "no such device");
+	return COLL_ERR_DEVICE;
+}
+
+static int32_t probe_tcp(const coll_host_t *host, coll_error_t *err)
+{
+	(void)host;
+	(void)err;
+	atomic_fetch_add(&probes_of_tcp, 1);
+	return COLL_SUCCESS;
+}
+
+/* No plugin of any rank is probed yet; of the next probes of ucx so many fail. */
+static void make_unprobed(int that_fail)
+{
+	make_worlds(worlds);
+	for (int r = 0; r < RANKS; r++)
+		for (int i = 0; i < worlds[r].list.count; i++)
+			worlds[r].item[i].unprobed = 1;
+	for (int r = 0; r < RANKS; r++) {
+		worlds[r].item[0].backend.probe = probe_ucx;
+		worlds[r].item[2].backend.probe = probe_tcp;
+	}
+	atomic_store(&probes_of_ucx, 0);
+	atomic_store(&probes_of_tcp, 0);
+	atomic_store(&probes_that_fail, that_fail);
+}
+
+static void probed(int ucx, int tcp, const char *what)
+{
+	is_int(atomic_load(&probes_of_ucx), ucx, "%s: probes of ucx", what);
+	is_int(atomic_load(&probes_of_tcp), tcp, "%s: probes of tcp", what);
+}
+
+/* A rank probes only what may be chosen. */
+static void test_probes(void)
+{
+	make_unprobed(0);
+	agree(worlds, 0, 0, "ucx", "", "the first is usable");
+	probed(RANKS, 0, "the first is usable");
+
+	make_unprobed(RANKS);
+	agree(worlds, 0, 0, "tcp", "", "the first is usable nowhere");
+	probed(RANKS, RANKS, "the first is usable nowhere");
+
+	make_unprobed(1);
+	agree(worlds, 0, 0, "tcp", "", "the first is not usable on one rank");
+	probed(RANKS, RANKS, "the first is not usable on one rank");
+
+	make_unprobed(0);
+	worlds[1].backend = "^ucx";
+	agree(worlds, 0, 0, "tcp", "", "the first is excluded on one rank");
+	probed(RANKS - 1, RANKS, "the first is excluded on one rank");
+
+	/* Rank 1 prefers tcp, which no other rank can use. */
+	make_unprobed(0);
+	for (int r = 0; r < RANKS; r++)
+		if (r != 1)
+			refuse(&worlds[r], "tcp", COLL_ERR_PLUGIN, "missing");
+	worlds[1].item[1] = worlds[1].item[2];
+	worlds[1].item[2] = worlds[1].item[0];
+	worlds[1].list.item = &worlds[1].item[1];
+	worlds[1].list.count = 2;
+	agree(worlds, 0, 0, "ucx", "", "one rank has probed another one");
+	probed(RANKS, 1, "one rank has probed another one");
+
+	make_unprobed(RANKS);
+	for (int r = 0; r < RANKS; r++)
+		refuse(&worlds[r], "tcp", COLL_ERR_PLUGIN, "missing");
+	agree(worlds, 0, COLL_ERR_NOT_FOUND, "", "'ucx': rank 0: no such device",
+	      "nothing is usable");
+}
+
+/* --------------------------------------------------------------------- the choice -- */
+
 static void test_agree(void)
 {
 	make_worlds(worlds);
@@ -479,7 +564,7 @@ static void test_agree_versions(void)
 	head.protocol++;
 	snprintf(head.version, sizeof(head.version), "9.9.9");
 	is_int(capabilities_check_head(&head, 7), COLL_ERR_VERSION, "another libcoll");
-	has_str(error_text(), "rank 7 runs libcoll 9.9.9 (protocol 10)", "is named");
+	has_str(error_text(), "rank 7 runs libcoll 9.9.9 (protocol 11)", "is named");
 	has_str(error_text(), coll_version_string(), "and this one");
 	memset(head.version, 'x', sizeof(head.version));
 	is_int(capabilities_check_head(&head, 7), COLL_ERR_VERSION, "a version without an end");
@@ -860,6 +945,7 @@ int main(void)
 	test_lists();
 	test_wrong_lists();
 	test_exclusions();
+	test_probes();
 	test_agree();
 	test_agree_errors();
 	test_agree_lists();

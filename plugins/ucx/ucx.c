@@ -32,9 +32,9 @@ static void ucx_free(struct ucx *u)
 	/* UCX completes its last frames while it destroys the worker, so it needs their type until then. */
 	if (u->frame_type)
 		ucx_lib.ucp_dt_destroy(u->frame_type);
+	ucx_zcopy_free(u);
 	if (u->context)
 		ucx_lib.ucp_cleanup(u->context);
-	ucx_zcopy_free(u);
 	ucx_free_deferred(u);
 	ucx_gap_close(u);
 	ucx_calls_close(u);
@@ -146,6 +146,7 @@ static int32_t ucx_start(struct ucx *u, coll_error_t *err)
 	if (code)
 		return code;
 	u->memory = ucx_context_memory(u->context);
+	u->registers = ucx_lacks_registrations();
 	code = ucx_open_worker(u, err);
 	return code ? code : ucx_wait_open(u, err);
 }
@@ -232,8 +233,8 @@ static uint32_t ucx_memory(void *ep)
 }
 
 /* Registers the memory with UCX, which keeps it in its cache of registrations. */
-static int32_t ucx_mem_register(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
-				coll_error_t *err)
+int32_t ucx_mem_register(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
+			 coll_error_t *err)
 {
 	const coll_host_t *before;
 	struct ucx *u = ep;
@@ -256,7 +257,7 @@ static int32_t ucx_mem_register(void *ep, void *ptr, uint64_t bytes, uint32_t me
 	return COLL_SUCCESS;
 }
 
-static void ucx_mem_deregister(void *ep, void *handle)
+void ucx_mem_deregister(void *ep, void *handle)
 {
 	struct ucx *u = ep;
 

@@ -205,6 +205,7 @@ struct ucx {
 	uint32_t memory;     /* COLL_MEM_* bits of the memory that UCX reaches on all ranks */
 	uint64_t packed;     /* most payload bytes that UCX sends in one piece over any transport */
 	uint64_t zcopy;      /* the option zcopy */
+	int registers;       /* 1: ucx_zcopy_register registers memory */
 	uint32_t mesh;       /* the option mesh */
 	int inside;          /* 1: progress() is running, so the plugin may call the core */
 	int closing;         /* 1: close() is running, and frames are ignored */
@@ -246,6 +247,13 @@ struct ucx {
 	struct ucx_queue queue[UCX_QUEUES];
 	int queues;
 };
+
+/* ------------------------------------------------------------------------- ucx.c -- */
+
+/* The plugin's slots mem_register and mem_deregister (backend.h); ep is the struct ucx. */
+int32_t ucx_mem_register(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
+			 coll_error_t *err);
+void ucx_mem_deregister(void *ep, void *handle);
 
 /* ----------------------------------------------------------------- ucx_library.c -- */
 
@@ -337,6 +345,8 @@ int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, int one_host,
 			 ucp_context_h *context, coll_error_t *err);
 /* Returns the COLL_MEM_* bits of the memory that the context can move. */
 uint32_t ucx_context_memory(ucp_context_h context);
+/* 1: the caller of UCX has to register the memory of each rendezvous; 0: UCX does it. */
+int ucx_lacks_registrations(void);
 /* Returns UCX's memory type for one COLL_MEM_* bit. */
 ucs_memory_type_t ucx_memory_type(uint32_t memory);
 int32_t ucx_info(const coll_host_t *host, char *buf, uint64_t size);

@@ -335,6 +335,22 @@ uint32_t ucx_context_memory(ucp_context_h context)
 	return memory;
 }
 
+/*
+ * Without its cache of registrations UCX 1.16 to 1.21 crash when a peer dies during a rendezvous, unless the memory was
+ * registered by UCX's caller (openucx/ucx pull request 11485).  UCX has no cache if it may not watch the C library's
+ * functions, or if the user turns the cache off.
+ */
+int ucx_lacks_registrations(void)
+{
+	const char *hooks = secure_getenv("UCX_MEM_MMAP_HOOK_MODE");
+	const char *cache = secure_getenv("UCX_RCACHE_ENABLE");
+	unsigned major, minor, release;
+
+	ucx_lib.ucp_get_version(&major, &minor, &release);
+	return minor >= 16 && minor <= 21 &&
+	       ((hooks && !strcasecmp(hooks, "none")) || (cache && strchr("nN0", cache[0])));
+}
+
 ucs_memory_type_t ucx_memory_type(uint32_t memory)
 {
 	return memory == COLL_MEM_CUDA           ? UCS_MEMORY_TYPE_CUDA

@@ -24,6 +24,7 @@ struct ucx_transfer {
 	uint64_t len;
 	void *request; /* NULL once complete */
 	ucs_status_t status;
+	void *registration; /* of ucx_zcopy_register, or NULL */
 
 	coll_send_t *send; /* NULL once cancelled */
 	uint8_t *copy;     /* copy of a cancelled send's payload, or NULL */
@@ -78,10 +79,18 @@ static struct ucx_transfer *ucx_transfer_new(struct ucx *u, struct ucx_peer *pee
 	return z;
 }
 
+static void ucx_zcopy_deregister(struct ucx *u, struct ucx_transfer *z)
+{
+	if (z->registration)
+		ucx_mem_deregister(u, z->registration);
+	z->registration = NULL;
+}
+
 static void ucx_transfer_free(struct ucx *u, struct ucx_transfer *z)
 {
 	uint8_t *memory = z->receives ? z->staging : z->copy;
 
+	ucx_zcopy_deregister(u, z);
 	if (z->list)
 		ucx_unlist(z);
 	if (memory)
@@ -123,6 +132,23 @@ static void ucx_request_begin(void *answer, void **request, ucs_status_t *status
 	*status = UCS_PTR_IS_PTR(answer) ? UCS_INPROGRESS : UCS_PTR_STATUS(answer);
 }
 
+/*
+ * Says in param which memory the rendezvous uses, and registers the memory where UCX does not
+ * (ucx_lacks_registrations).  Without a registration UCX moves the message all the same.
+ */
+static void ucx_zcopy_register(struct ucx *u, struct ucx_transfer *z, void *buf, uint32_t memory,
+			       ucp_request_param_t *param)
+{
+	coll_error_t ignored = {.size = sizeof(ignored)};
+
+	param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+	param->memory_type = ucx_memory_type(memory);
+	if (!u->registers || ucx_mem_register(u, buf, z->len, memory, &z->registration, &ignored))
+		return;
+	param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+	param->memh = z->registration;
+}
+
 /* ---------------------------------------------------------------------- sending -- */
 
 int ucx_zcopy_offer(struct ucx *u, struct ucx_peer *peer, coll_send_t *send)
@@ -142,11 +168,11 @@ int ucx_zcopy_offer(struct ucx *u, struct ucx_peer *peer, coll_send_t *send)
 void ucx_zcopy_accepted(struct ucx *u, struct ucx_peer *peer, uint32_t number)
 {
 	ucp_request_param_t param = {
-		.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE |
-				UCP_OP_ATTR_FLAG_MULTI_SEND,
+		.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_MULTI_SEND,
 		.flags = UCP_AM_SEND_FLAG_RNDV,
 	};
 	struct ucx_transfer *z = ucx_find_number(&peer->offered, number);
+	void *buf;
 
 	if (peer->failure)
 		return; /* this rank may have given up its offers */
@@ -155,9 +181,10 @@ void ucx_zcopy_accepted(struct ucx *u, struct ucx_peer *peer, uint32_t number)
 		return;
 	}
 	ucx_list(z, &u->sending);
-	param.memory_type = ucx_memory_type(z->copy ? COLL_MEM_HOST : z->send->memory);
+	buf = z->copy ? z->copy : (void *)(uintptr_t)z->send->buf;
+	ucx_zcopy_register(u, z, buf, z->copy ? COLL_MEM_HOST : z->send->memory, &param);
 	ucx_request_begin(ucx_lib.ucp_am_send_nbx(peer->ep, UCX_AM_DATA, &z->from, sizeof(z->from),
-						  z->copy ? z->copy : z->send->buf, z->len, &param),
+						  buf, z->len, &param),
 			  &z->request, &z->status);
 }
 
@@ -208,7 +235,7 @@ static void ucx_zcopy_accept(struct ucx *u, struct ucx_transfer *z)
 ucs_status_t ucx_zcopy_data(struct ucx *u, struct ucx_peer *peer, uint32_t number, void *desc,
 			    uint64_t len)
 {
-	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE};
+	ucp_request_param_t param = {.op_attr_mask = 0};
 	struct ucx_transfer *z = ucx_find_number(&peer->awaited, number);
 	void *target;
 
@@ -228,7 +255,7 @@ ucs_status_t ucx_zcopy_data(struct ucx *u, struct ucx_peer *peer, uint32_t numbe
 		z->status = UCS_ERR_NO_MEMORY;
 		return UCS_ERR_NO_MEMORY; /* UCX passes it to the sender */
 	}
-	param.memory_type = ucx_memory_type(z->sink.buf ? z->sink.memory : COLL_MEM_HOST);
+	ucx_zcopy_register(u, z, target, z->sink.buf ? z->sink.memory : COLL_MEM_HOST, &param);
 	ucx_request_begin(ucx_lib.ucp_am_recv_data_nbx(u->worker, desc, target, len, &param),
 			  &z->request, &z->status);
 	return UCS_OK;
@@ -286,6 +313,7 @@ static void ucx_receive_end(struct ucx *u, struct ucx_transfer *z)
 
 static void ucx_transfer_end(struct ucx *u, struct ucx_transfer *z)
 {
+	ucx_zcopy_deregister(u, z);
 	if (z->receives)
 		ucx_receive_end(u, z);
 	else

@@ -183,7 +183,10 @@ static void run(enum fault kind, long n)
 	}
 	for (int r = 0; r < nranks; r++) {
 		waitpid(pid[r], &status, 0);
-		report->crashed += status && !(kind == FAULT_DEATH && r == nranks - 1);
+		if (!status || (kind == FAULT_DEATH && r == nranks - 1))
+			continue;
+		report->crashed++;
+		diag("rank %d ended with status %#x in case %ld", r, (unsigned)status, n);
 	}
 }
 

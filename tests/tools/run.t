@@ -440,9 +440,9 @@ if ${TEST_CC:-cc} -o "$dir/chain" "$dir/chain.c" 2>"$dir/err"; then
     wait
     for i in 1 2 3 4; do
         take chain$i
-        # A look may find a process of the chain and the next one.
+        # A look at a busy machine may find several processes of the chain, one after the other.
         is "the last of a chain of processes does not hold up the job" \
-            "$status $(sed -E 's/ending [12] process(es)? that/ending the last that/' "$dir/err")" \
+            "$status $(sed -E 's/ending [0-9]+ process(es)? that/ending the last that/' "$dir/err")" \
             "0 coll run: ending the last that the ranks left behind"
     done
 else

@@ -130,9 +130,9 @@ cd "$dir/overlap" || exit 1
 is "the example of overlap ends well" "$status" 0
 check "its files are merged" "$coll" trace merge job.0.json job.1.json -o merged.json
 check "into a file in the format" look events merged.json
-check "which shows that data move while the program computes" look together merged.json 0.1
+check "which shows that data move while the program computes" look together merged.json 0.03
 check "a job whose ranks wait for each call" "$coll" trace merge "$dir"/late/job.?.json -o late.json
-check "shows no such thing" sh -c '! "$@" 2>/dev/null' sh python3 "$src/tests/tools/trace_check.py" together late.json 0.1
+check "shows no such thing" sh -c '! "$@" 2>/dev/null' sh python3 "$src/tests/tools/trace_check.py" together late.json 0.03
 
 # ---- other ends ----
 take exit

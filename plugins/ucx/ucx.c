@@ -232,38 +232,6 @@ static uint32_t ucx_memory(void *ep)
 	return u->memory;
 }
 
-/* Registers the memory with UCX, which keeps it in its cache of registrations. */
-int32_t ucx_mem_register(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
-			 coll_error_t *err)
-{
-	const coll_host_t *before;
-	struct ucx *u = ep;
-	ucp_mem_map_params_t params = {
-		.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
-			      UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
-		.address = ptr,
-		.length = bytes,
-		.memory_type = ucx_memory_type(memory),
-	};
-	ucp_mem_h memh;
-	ucs_status_t status;
-
-	before = ucx_log_begin(u->host);
-	status = ucx_lib.ucp_mem_map(u->context, &params, &memh);
-	ucx_log_end(before);
-	if (status != UCS_OK)
-		return ucx_refused(err, status, "cannot register memory");
-	*handle = memh;
-	return COLL_SUCCESS;
-}
-
-void ucx_mem_deregister(void *ep, void *handle)
-{
-	struct ucx *u = ep;
-
-	ucx_lib.ucp_mem_unmap(u->context, handle);
-}
-
 static const coll_option_t ucx_options[] = {
 	{.key = "interface",
 	 .unit = "",

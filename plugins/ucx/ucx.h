@@ -248,13 +248,6 @@ struct ucx {
 	int queues;
 };
 
-/* ------------------------------------------------------------------------- ucx.c -- */
-
-/* The plugin's slots mem_register and mem_deregister (backend.h); ep is the struct ucx. */
-int32_t ucx_mem_register(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
-			 coll_error_t *err);
-void ucx_mem_deregister(void *ep, void *handle);
-
 /* ----------------------------------------------------------------- ucx_library.c -- */
 
 /*
@@ -505,6 +498,11 @@ int ucx_zcopy_pending(struct ucx *u, struct ucx_peer *peer);
 /* Are all offered messages sent, except to failed peers? */
 int ucx_zcopy_sent(const struct ucx *u);
 void ucx_zcopy_free(struct ucx *u);
+
+/* The plugin's slots mem_register and mem_deregister (backend.h); ep is the struct ucx. */
+int32_t ucx_mem_register(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
+			 coll_error_t *err);
+void ucx_mem_deregister(void *ep, void *handle);
 
 /* -------------------------------------------------------------------- ucx_gap.c -- */
 

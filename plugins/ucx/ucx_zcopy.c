@@ -79,12 +79,65 @@ static struct ucx_transfer *ucx_transfer_new(struct ucx *u, struct ucx_peer *pee
 	return z;
 }
 
+/* ------------------------------------------------------------------ registrations -- */
+
+/* Registers the memory with UCX, which keeps it in its cache of registrations. */
+int32_t ucx_mem_register(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
+			 coll_error_t *err)
+{
+	const coll_host_t *before;
+	struct ucx *u = ep;
+	ucp_mem_map_params_t params = {
+		.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+			      UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
+		.address = ptr,
+		.length = bytes,
+		.memory_type = ucx_memory_type(memory),
+	};
+	ucp_mem_h memh;
+	ucs_status_t status;
+
+	before = ucx_log_begin(u->host);
+	status = ucx_lib.ucp_mem_map(u->context, &params, &memh);
+	ucx_log_end(before);
+	if (status != UCS_OK)
+		return ucx_refused(err, status, "cannot register memory");
+	*handle = memh;
+	return COLL_SUCCESS;
+}
+
+void ucx_mem_deregister(void *ep, void *handle)
+{
+	struct ucx *u = ep;
+
+	ucx_lib.ucp_mem_unmap(u->context, handle);
+}
+
 static void ucx_zcopy_deregister(struct ucx *u, struct ucx_transfer *z)
 {
 	if (z->registration)
 		ucx_mem_deregister(u, z->registration);
 	z->registration = NULL;
 }
+
+/*
+ * Says in param which memory the rendezvous uses, and registers the memory where UCX does not
+ * (ucx_lacks_registrations).  Without a registration UCX moves the message all the same.
+ */
+static void ucx_zcopy_register(struct ucx *u, struct ucx_transfer *z, void *buf, uint32_t memory,
+			       ucp_request_param_t *param)
+{
+	coll_error_t ignored = {.size = sizeof(ignored)};
+
+	param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+	param->memory_type = ucx_memory_type(memory);
+	if (!u->registers || ucx_mem_register(u, buf, z->len, memory, &z->registration, &ignored))
+		return;
+	param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+	param->memh = z->registration;
+}
+
+/* ---------------------------------------------------------------------- transfers -- */
 
 static void ucx_transfer_free(struct ucx *u, struct ucx_transfer *z)
 {
@@ -130,23 +183,6 @@ static void ucx_request_begin(void *answer, void **request, ucs_status_t *status
 {
 	*request = UCS_PTR_IS_PTR(answer) ? answer : NULL;
 	*status = UCS_PTR_IS_PTR(answer) ? UCS_INPROGRESS : UCS_PTR_STATUS(answer);
-}
-
-/*
- * Says in param which memory the rendezvous uses, and registers the memory where UCX does not
- * (ucx_lacks_registrations).  Without a registration UCX moves the message all the same.
- */
-static void ucx_zcopy_register(struct ucx *u, struct ucx_transfer *z, void *buf, uint32_t memory,
-			       ucp_request_param_t *param)
-{
-	coll_error_t ignored = {.size = sizeof(ignored)};
-
-	param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-	param->memory_type = ucx_memory_type(memory);
-	if (!u->registers || ucx_mem_register(u, buf, z->len, memory, &z->registration, &ignored))
-		return;
-	param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
-	param->memh = z->registration;
 }
 
 /* ---------------------------------------------------------------------- sending -- */

@@ -16,7 +16,10 @@ static void *frame_arg[UCX_AM_END];
 static int closing;               /* the request of a forced close; 0: complete */
 static void (*when_driven)(void); /* ucp_worker_progress calls this once */
 static ucs_status_t data_status;  /* with which UCX answers a DATA frame */
-static char told[256];            /* what the core was told */
+static ucs_status_t map_status;   /* with which UCX answers a registration */
+static int registered;            /* registrations of the payload */
+static void *sent_with; /* the registration with which the last DATA frame went, or NULL */
+static char told[256];  /* what the core was told */
 
 /* ------------------------------------------------------------------------------- UCX -- */
 
@@ -60,8 +63,28 @@ static ucs_status_ptr_t am_send(ucp_ep_h ep, unsigned id, const void *header, si
 	(void)header_length;
 	(void)buffer;
 	(void)count;
-	(void)param;
-	return id == UCX_AM_DATA ? UCS_STATUS_PTR(data_status) : NULL;
+	if (id != UCX_AM_DATA)
+		return NULL;
+	sent_with = param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMH ? param->memh : NULL;
+	return UCS_STATUS_PTR(data_status);
+}
+
+static ucs_status_t mem_map(ucp_context_h context, const ucp_mem_map_params_t *params,
+			    ucp_mem_h *memh)
+{
+	(void)context;
+	if (map_status != UCS_OK)
+		return map_status;
+	registered++;
+	*memh = params->address;
+	return UCS_OK;
+}
+
+static ucs_status_t mem_unmap(ucp_context_h context, ucp_mem_h memh)
+{
+	(void)context;
+	registered -= memh == (ucp_mem_h)payload;
+	return UCS_OK;
 }
 
 static unsigned worker_progress(ucp_worker_h worker)
@@ -96,6 +119,8 @@ struct ucx_lib ucx_lib = {
 	.ucp_ep_close_nbx = ep_close,
 	.ucp_ep_create = ep_create,
 	.ucp_ep_print_info = ep_print,
+	.ucp_mem_map = mem_map,
+	.ucp_mem_unmap = mem_unmap,
 	.ucp_request_check_status = request_status,
 	.ucp_request_free = request_free,
 	.ucp_worker_progress = worker_progress,
@@ -356,9 +381,45 @@ static void test_no_memory(void)
 	is_str(told, "2: UCX could not send to it: out of memory; ", "the core hears why");
 }
 
+/* ------------------------------------------------------- memory that UCX does not register -- */
+
+/* Sends a message without frames.  Returns the registration that UCX gets, or NULL. */
+static void *sent(int registers, ucs_status_t may_map, const char *what)
+{
+	coll_send_t send = {.header = {.tag = 1, .len = LENGTH},
+			    .buf = payload,
+			    .memory = COLL_MEM_HOST,
+			    .peer = SECOND,
+			    .status = COLL_IN_PROGRESS};
+	coll_error_t err = {.size = sizeof(err)};
+
+	begin();
+	u.inside = 1;
+	u.registers = registers;
+	peers[SECOND].zcopy = LENGTH;
+	map_status = may_map;
+	data_status = UCS_OK;
+	sent_with = NULL;
+	is_int(ucx_send(&u, &send, &err), COLL_SUCCESS, "%s: offered", what);
+	frame(SECOND, UCX_AM_ACCEPT, 0);
+	is_int(registered, registers && may_map == UCS_OK, "%s: registered", what);
+	ucx_zcopy_advance(&u);
+	is_int(send.status, COLL_SUCCESS, "%s: sent", what);
+	is_int(registered, 0, "%s: registered no more", what);
+	return sent_with;
+}
+
+static void test_registers(void)
+{
+	ok(!sent(0, UCS_OK, "UCX has its cache"), "UCX registers the memory");
+	ok(sent(1, UCS_OK, "UCX has none") == payload, "UCX gets the registration");
+	ok(!sent(1, UCS_ERR_NO_MEMORY, "no registration"), "UCX gets none, and moves the message");
+}
+
 int main(void)
 {
 	test_reap();
 	test_no_memory();
+	test_registers();
 	return done_testing();
 }

@@ -348,7 +348,7 @@ int ucx_lacks_registrations(void)
 
 	ucx_lib.ucp_get_version(&major, &minor, &release);
 	return minor >= 16 && minor <= 21 &&
-	       ((hooks && !strcasecmp(hooks, "none")) || (cache && strchr("nN0", cache[0])));
+	       ((hooks && !strcasecmp(hooks, "none")) || (cache && strpbrk(cache, "nN0") == cache));
 }
 
 ucs_memory_type_t ucx_memory_type(uint32_t memory)

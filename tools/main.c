@@ -116,6 +116,8 @@ int main(int argc, char **argv)
 	 * variable.
 	 */
 	setenv("UCX_MEM_BISTRO_GRACE_DURATION", "0", 0);
+	/* Else UCX, once it is loaded, has a thread that waits for UCX's daemon of a file system. */
+	setenv("UCX_VFS_ENABLE", "n", 0);
 	status = main_dispatch(argc, argv);
 
 	/* Output that did not reach its file counts as a failure, even if the command succeeded. */

@@ -200,6 +200,10 @@ export UCX_MEM_BISTRO_GRACE_DURATION=7ms
 job --no-prefix -n 1 sh -c 'echo "$UCX_MEM_BISTRO_GRACE_DURATION"'
 is "unless the user wants it" "$(cat "$dir/out")" "7ms"
 unset UCX_MEM_BISTRO_GRACE_DURATION
+job --no-prefix -n 1 sh -c 'echo "$UCX_VFS_ENABLE"'
+is "nor has a thread for its file system" "$(cat "$dir/out")" "n"
+UCX_VFS_ENABLE=y job --no-prefix -n 1 sh -c 'echo "$UCX_VFS_ENABLE"'
+is "unless the user wants one" "$(cat "$dir/out")" "y"
 job --no-prefix -n 1 sh -c 'echo "$UCX_MEM_MMAP_HOOK_MODE"'
 is "nor changes the C library beside threads" "$(cat "$dir/out")" "none"
 UCX_MEM_MMAP_HOOK_MODE=reloc job --no-prefix -n 1 sh -c 'echo "$UCX_MEM_MMAP_HOOK_MODE"'

@@ -158,25 +158,43 @@ static int rules_memory(const struct word *word, void *field)
 	return bits ? 0 : -1;
 }
 
-static int rules_cpus(const struct word *word, void *field)
-{
-	static const struct {
-		const char *name;
-		uint16_t bits;
-	} cpus[] = {{"own", RULE_OWN_CPUS}, {"shared", RULE_SHARED_CPUS}, {"few", RULE_FEW_CPUS}};
+/* A word that stands for bits of a field of one byte. */
+struct rules_word_bits {
+	const char *name;
+	uint8_t bits;
+};
 
-	for (size_t i = 0; i < sizeof(cpus) / sizeof(cpus[0]); i++)
-		if (rules_word_is(word, cpus[i].name)) {
-			memcpy(field, &cpus[i].bits, sizeof(cpus[i].bits));
+static int rules_bits(const struct word *word, const struct rules_word_bits *words, int count,
+		      void *field)
+{
+	for (int i = 0; i < count; i++)
+		if (rules_word_is(word, words[i].name)) {
+			memcpy(field, &words[i].bits, sizeof(words[i].bits));
 			return 0;
 		}
 	return -1;
 }
 
+static int rules_cpus(const struct word *word, void *field)
+{
+	static const struct rules_word_bits words[] = {
+		{"own", RULE_OWN_CPUS}, {"shared", RULE_SHARED_CPUS}, {"few", RULE_FEW_CPUS}};
+
+	return rules_bits(word, words, 3, field);
+}
+
+static int rules_power(const struct word *word, void *field)
+{
+	static const struct rules_word_bits words[] = {{"two", RULE_POWER_TWO},
+						       {"other", RULE_POWER_OTHER}};
+
+	return rules_bits(word, words, 2, field);
+}
+
 #define RULES_NO_BYTES                                                                             \
 	"is no range of bytes: expected a range such as 0-64K, 64K-1M, 1M- or -8K, without blanks"
 
-enum { ON_BYTES, ON_BLOCK, ON_RANKS, ON_NODES, ON_LOCAL, ON_MEMORY, ON_CPUS, CONDITIONS };
+enum { ON_BYTES, ON_BLOCK, ON_RANKS, ON_NODES, ON_LOCAL, ON_MEMORY, ON_CPUS, ON_POWER, CONDITIONS };
 
 static const struct {
 	const char *name;
@@ -199,6 +217,8 @@ static const struct {
 		       "is no memory: expected host or cuda"},
 	[ON_CPUS] = {"cpus", rules_cpus, offsetof(struct rule, cpus),
 		     "says nothing of processors: expected own, shared or few"},
+	[ON_POWER] = {"power", rules_power, offsetof(struct rule, power),
+		      "says nothing of powers: expected two or other"},
 };
 
 /* Refuses a condition on bytes that calls of the kind cannot have. */
@@ -231,8 +251,8 @@ static int rules_no_condition(struct reader *r, const struct word *word)
 	for (int c = 0; c < CONDITIONS; c++)
 		suggest_try(&guess, rules_conditions[c].name);
 	return rules_wrong(r, word,
-			   "is no condition: expected bytes, block, ranks, nodes, local, memory or "
-			   "cpus, or a comma before the next rule",
+			   "is no condition: expected bytes, block, ranks, nodes, local, memory, "
+			   "cpus or power, or a comma before the next rule",
 			   suggest_text(&guess));
 }
 
@@ -294,7 +314,8 @@ static int rules_one(struct reader *r, struct rule *rule)
 			      .local_min = 1,
 			      .local_max = INT32_MAX,
 			      .memory = COLL_MEM_HOST | COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED,
-			      .cpus = RULE_OWN_CPUS | RULE_SHARED_CPUS};
+			      .cpus = RULE_OWN_CPUS | RULE_SHARED_CPUS,
+			      .power = RULE_POWER_TWO | RULE_POWER_OTHER};
 	rule->algorithm = word.len < sizeof(word.text) ? algo_find(r->kind, word.text) : -1;
 	if (rule->algorithm < 0)
 		return rules_no_algorithm(r, &word);
@@ -342,12 +363,18 @@ int rules_check_option(const char *key, const char *value, char *why, size_t siz
 
 /* ---------------------------------------------------------------------- matching -- */
 
+int rules_power_of(int nranks)
+{
+	return nranks & (nranks - 1) ? RULE_POWER_OTHER : RULE_POWER_TWO;
+}
+
 int rule_matches(const struct rule *rule, const struct call_description *call)
 {
 	return call->bytes >= rule->bytes_min && call->bytes <= rule->bytes_max &&
 	       call->nranks >= rule->ranks_min && call->nranks <= rule->ranks_max &&
 	       call->nnodes >= rule->nodes_min && call->nnodes <= rule->nodes_max &&
 	       (call->memory & rule->memory) && rule->cpus >> call->cpus & 1 &&
+	       rules_power_of(call->nranks) & rule->power &&
 	       call->bytes / (uint64_t)call->nranks >= rule->block_min &&
 	       call->bytes / (uint64_t)call->nranks <= rule->block_max &&
 	       call->nranks / call->nnodes >= rule->local_min &&

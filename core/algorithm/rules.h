@@ -12,6 +12,7 @@
  *   block A-B           of each rank's part: these bytes divided by the ranks, rounded down (allreduce,
  *                       broadcast and reduce only: other kinds count the bytes of a part already)
  *   ranks A-B           of the communicator
+ *   power two|other     two: their number is a power of two; other: it is none
  *   nodes A-B           that they live on
  *   local A-B           of these ranks for each node: ranks divided by nodes, rounded down
  *   memory host|cuda    that the buffers are in
@@ -40,8 +41,12 @@ struct rule {
 	int32_t local_min, local_max; /* ranks / nodes */
 	int32_t algorithm;            /* its id: the index in the table of algorithms */
 	uint16_t memory;              /* COLL_MEM_* bits that match */
-	uint16_t cpus;                /* RULE_*_CPUS bits that match */
+	uint8_t cpus;                 /* RULE_*_CPUS bits that match */
+	uint8_t power;                /* RULE_POWER_* bits that match */
 };
+
+/* Bits of rule.power. */
+enum { RULE_POWER_TWO = 1, RULE_POWER_OTHER = 2 };
 
 /* Values of call_description.cpus.  CPUS_FEW: shared, and at most CPUS_FEW_MOST processors. */
 enum { CPUS_OWN, CPUS_SHARED, CPUS_FEW, CPUS_KINDS };
@@ -80,6 +85,8 @@ void rules_option(int kind, char name[48]);
 int rules_take_bytes(int kind);
 /* May they have the condition `block`? */
 int rules_take_block(int kind);
+/* The RULE_POWER_* bit of a number of ranks. */
+int rules_power_of(int nranks);
 int rule_matches(const struct rule *rule, const struct call_description *call);
 
 #endif

@@ -10,7 +10,8 @@ enum { MS = 1000, S = 1000000 };
 #define LONGEST (INT64_C(1) * CONFIG_LONGEST_SECONDS * S)
 #define RULES_HELP                                                                                 \
 	"algorithms and when, the first that matches: NAME [bytes A-B] [block A-B] [ranks A-B] "   \
-	"[nodes A-B] [local A-B] [memory host|cuda] [cpus own|shared|few], NAME ..."
+	"[nodes A-B] [local A-B] [memory host|cuda] [cpus own|shared|few] [power two|other], "     \
+	"NAME ..."
 
 #define OPTION(type, key, fallback, unit, min, max, help)                                          \
 	{                                                                                          \

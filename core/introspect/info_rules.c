@@ -68,6 +68,8 @@ int info_rule_describe(const struct config *config, const struct selection *sele
 		.local_min = rule->local_min,
 		.local_max = rule->local_max,
 	};
+	own.power |= rule->power & RULE_POWER_TWO ? COLL_RULE_POWER_TWO : 0;
+	own.power |= rule->power & RULE_POWER_OTHER ? COLL_RULE_POWER_OTHER : 0;
 	own.memory |= rule->memory & COLL_MEM_HOST ? COLL_RULE_HOST_MEMORY : 0;
 	own.memory |= rule->memory & COLL_MEM_CUDA ? COLL_RULE_CUDA_MEMORY : 0;
 	own.cpus |= rule->cpus & RULE_OWN_CPUS ? COLL_RULE_OWN_CPUS : 0;
@@ -182,7 +184,8 @@ static const char *reachable_why_not(const struct reachability *r, int nnodes)
 	if ((algo->flags & r->requirements & COLL_ALGORITHM_CANONICAL) !=
 	    (r->requirements & COLL_ALGORITHM_CANONICAL))
 		return "its results are not reproducible";
-	if (nranks < rule->ranks_min || nranks > rule->ranks_max)
+	if (nranks < rule->ranks_min || nranks > rule->ranks_max ||
+	    !(rules_power_of(nranks) & rule->power))
 		return "the rule is for other numbers of ranks";
 	if (!reachable_has_size(r, rule))
 		return "no size is in both bytes and block on so many ranks";

@@ -272,6 +272,9 @@ enum { COLL_RULE_HOST_MEMORY = 1, COLL_RULE_CUDA_MEMORY = 2 };
  */
 enum { COLL_RULE_OWN_CPUS = 1, COLL_RULE_SHARED_CPUS = 2, COLL_RULE_FEW_CPUS = 4 };
 
+/* Values of coll_rule_info_t.power, as bits: the number of ranks is a power of two, or it is none. */
+enum { COLL_RULE_POWER_TWO = 1, COLL_RULE_POWER_OTHER = 2 };
+
 /*
  * One rule of the table from which the library chooses an algorithm where it composes a collective
  * from messages.  Of the rules of a kind, the first rule decides that matches the call, whose
@@ -298,6 +301,8 @@ typedef struct coll_rule_info {
 	int32_t local_max;  /* INT32_MAX: no upper end */
 	uint32_t cpus;      /* COLL_RULE_*_CPUS bits: the processors on which the ranks run */
 	uint32_t reserved;
+	uint32_t power; /* COLL_RULE_POWER_* bits: the numbers of ranks; since ABI 1.6, before 0 */
+	uint32_t reserved2;
 } coll_rule_info_t;
 
 /* Calls that select a rule ("reachable" rules): values of coll_info_rule_reach. */

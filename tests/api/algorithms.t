@@ -32,9 +32,9 @@ none "a rule for every collective" "$(
             echo "$kind has none"
     done)"
 
-COLL_ALLREDUCE_ALGORITHM='ring bytes 3-1M block -64K ranks 4- nodes 2-7 memory host cpus own' info
+COLL_ALLREDUCE_ALGORITHM='ring bytes 3-1M block -64K ranks 4- power two nodes 2-7 memory host cpus own' info
 has "a rule of the user, in words" "$dir/out" \
-    '^     1  ring +3 to 1M bytes, up to 64K bytes a rank, 4 ranks or more, 2 to 7 nodes, host memory, own processors  \(COLL_ALLREDUCE_ALGORITHM\)$'
+    '^     1  ring +3 to 1M bytes, up to 64K bytes a rank, 4 ranks or more, a power of two of ranks, 2 to 7 nodes, host memory, own processors  \(COLL_ALLREDUCE_ALGORITHM\)$'
 has "then the built-in ones" "$dir/out" '^     2  '
 
 info --ranks 6
@@ -42,6 +42,9 @@ has "six ranks are no power of two" "$dir/out" 'never: the number of ranks is no
 has "some rules are for odd operations" "$dir/out" 'only operations that do not commute reach the rule'
 info --ranks 8
 none "eight are" "$(grep 'power of two$' "$dir/out" | grep never)"
+COLL_BROADCAST_ALGORITHM='chain power other, binomial power two' info --ranks 6
+has "a rule for powers of two on six ranks" "$dir/out" 'binomial +a power of two of ranks .*never: the rule is for other numbers of ranks'
+none "and one for all others" "$(grep 'chain .*COLL_BROADCAST_ALGORITHM.*never' "$dir/out")"
 COLL_BROADCAST_ALGORITHM='binomial, chain' info --ranks 4
 has "a rule behind one for every call" "$dir/out" 'chain +every call .*never: earlier rules take'
 COLL_ALLREDUCE_ALGORITHM='two_level' info --ranks 4 --nodes 1
@@ -71,13 +74,13 @@ if command -v python3 >/dev/null; then
 d = json.load(open(sys.argv[1], encoding="utf-8"))
 print(eval(sys.argv[2]))' "$dir/out" "$1" 2>&1
     }
-    COLL_ALLREDUCE_ALGORITHM='ring bytes 4K- block -64K local 2-8 memory cuda cpus shared, recursive_doubling ranks -4' \
+    COLL_ALLREDUCE_ALGORITHM='ring bytes 4K- block -64K local 2-8 memory cuda cpus shared power two, recursive_doubling ranks -4' \
         info --json --ranks 4
     is "JSON: members" "$(json '" ".join(d)')" "rules algorithms"
     is "JSON: the first rule" "$(json '" ".join(str(v) for v in d["rules"][0].values())')" \
-        "allreduce 1 ring 4096 None 0 65536 1 None 1 None 2 8 ['cuda'] ['shared', 'few'] COLL_ALLREDUCE_ALGORITHM calls "
-    is "JSON: the second" "$(json '(d["rules"][1]["ranks_max"], d["rules"][1]["memory"], d["rules"][1]["cpus"])')" \
-        "(4, ['host', 'cuda'], ['own', 'shared', 'few'])"
+        "allreduce 1 ring 4096 None 0 65536 1 None 1 None 2 8 ['two'] ['cuda'] ['shared', 'few'] COLL_ALLREDUCE_ALGORITHM calls "
+    is "JSON: the second" "$(json '(d["rules"][1]["ranks_max"], d["rules"][1]["memory"], d["rules"][1]["cpus"], d["rules"][1]["power"])')" \
+        "(4, ['host', 'cuda'], ['own', 'shared', 'few'], ['two', 'other'])"
     is "JSON: built-in" "$(json 'd["rules"][2]["source"]')" default
     is "JSON: flags" \
         "$(json '[a["flags"] for a in d["algorithms"] if a["name"] == "recursive_doubling"][0]')" \

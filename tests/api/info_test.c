@@ -294,6 +294,7 @@ static void test_rules(void)
 	is_int(rule.memory, COLL_RULE_HOST_MEMORY | COLL_RULE_CUDA_MEMORY, "any memory");
 	is_int(rule.cpus, COLL_RULE_OWN_CPUS | COLL_RULE_SHARED_CPUS | COLL_RULE_FEW_CPUS,
 	       "any processors");
+	is_int(rule.power, COLL_RULE_POWER_TWO | COLL_RULE_POWER_OTHER, "any number");
 	is_int(coll_info_rule_reach(info, 0, 2, 0, &reach, &why), 0, "its reach");
 	ok(reach >= COLL_REACH_NONE && reach <= COLL_REACH_ORDERED && why, "is said");
 	is_int(coll_info_rule_reach(info, 0, 2, 0, NULL, NULL), COLL_ERR_INVALID_ARGUMENT, "NULL");

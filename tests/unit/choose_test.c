@@ -71,6 +71,24 @@ static void test_cpus(void)
 	   "one or two: shared and few");
 }
 
+/* Numbers of ranks that are powers of two. */
+static void test_power(void)
+{
+	static const struct {
+		int nranks, two;
+	} numbers[] = {{1, 1}, {2, 1}, {3, 0}, {4, 1}, {6, 0}, {12, 0}, {64, 1}, {1 << 30, 1}};
+	struct rules r = parse(COLL_KIND_ALLREDUCE, "ring power two, ring power other, ring");
+	struct call_description s = {COLL_KIND_ALLREDUCE, 0, 1, 0, COLL_MEM_HOST, 0};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		s.nranks = numbers[i].nranks;
+		ok(rule_matches(&r.rule[0], &s) == numbers[i].two &&
+			   rule_matches(&r.rule[1], &s) != numbers[i].two &&
+			   rule_matches(&r.rule[2], &s),
+		   "%d ranks: %s", s.nranks, numbers[i].two ? "two" : "other");
+	}
+}
+
 static void test_matches(void)
 {
 	struct rules r = parse(COLL_KIND_ALLREDUCE, "ring bytes 64-128 ranks 2-4 memory host");
@@ -146,7 +164,10 @@ static void test_refused(void)
 		 "dissemination"},
 		{COLL_KIND_ALLREDUCE, "ring, ring byts 4",
 		 "rule 2: 'byts' is no condition: "
-		 "expected bytes, block, ranks, nodes, local, memory or cpus"},
+		 "expected bytes, block, ranks, nodes, local, memory, cpus or power"},
+		{COLL_KIND_ALLREDUCE, "ring power 2",
+		 "'2' says nothing of powers: expected two or other"},
+		{COLL_KIND_ALLREDUCE, "ring power", "rule 1 says nothing of powers"},
 		{COLL_KIND_ALLREDUCE, "ring ring", "'ring' is no condition"},
 		{COLL_KIND_ALLREDUCE, "ring bytes", "rule 1 is no range of bytes"},
 		{COLL_KIND_ALLREDUCE, "ring bytes -", "'-' is no range of bytes"},
@@ -617,6 +638,8 @@ static void fuzz_rules(int kind, char *text, size_t size)
 			fuzz_add(text, size, fuzz_random(2) ? " memory host" : " memory cuda");
 		if (fuzz_random(6) == 0)
 			fuzz_add(text, size, cpus[fuzz_random(3)]);
+		if (fuzz_random(4) == 0)
+			fuzz_add(text, size, fuzz_random(2) ? " power two" : " power other");
 	}
 }
 
@@ -627,6 +650,15 @@ static int fuzz_has(int row, uint32_t requirements)
 	if (flags & COLL_ALGORITHM_CANONICAL)
 		flags |= COLL_ALGORITHM_ORDERED;
 	return (flags & requirements) == requirements;
+}
+
+static int fuzz_is_power(int nranks)
+{
+	int power = 1;
+
+	while (power < nranks)
+		power *= 2;
+	return power == nranks;
 }
 
 /* Does the choice agree with the definition in rules.h and selection.h? */
@@ -652,6 +684,7 @@ static int fuzz_right(const struct selection *t, const struct call_description *
 			      s->nnodes >= rule->nodes_min && s->nnodes <= rule->nodes_max &&
 			      s->nranks / s->nnodes >= rule->local_min &&
 			      s->nranks / s->nnodes <= rule->local_max &&
+			      rule->power >> !fuzz_is_power(s->nranks) & 1 &&
 			      (s->memory & rule->memory) == s->memory && rule->cpus & 1 << s->cpus))
 			return row == candidate;
 	}
@@ -883,6 +916,7 @@ int main(void)
 	test_block();
 	test_local();
 	test_cpus();
+	test_power();
 	test_refused();
 	test_bytes_refused();
 	test_options();

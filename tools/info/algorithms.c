@@ -118,6 +118,10 @@ static void info_conditions(const coll_rule_info_t *r, char *line, size_t size)
 	info_range(line, size, r->block_min > 0 || r->block_max == 0 ? low : NULL,
 		   r->block_max < UINT64_MAX ? high : NULL, "bytes a rank");
 	info_count_range(line, size, r->ranks_min, r->ranks_max, "ranks");
+	len = strlen(line);
+	if (r->power == COLL_RULE_POWER_TWO || r->power == COLL_RULE_POWER_OTHER)
+		snprintf(line + len, size - len, "%s%s power of two of ranks", len ? ", " : "",
+			 r->power == COLL_RULE_POWER_TWO ? "a" : "no");
 	info_count_range(line, size, r->nodes_min, r->nodes_max, "nodes");
 	info_count_range(line, size, r->local_min, r->local_max, "ranks a node");
 	len = strlen(line);
@@ -216,6 +220,21 @@ static void info_json_end_of_range(struct json *json, const char *key, int has_e
 		json_null(json, key);
 }
 
+/* Writes the words, which stand for the bits from the lowest on, of the bits that are set. */
+static void info_json_bits(struct json *json, const char *key, uint32_t bits, const char *words)
+{
+	char word[16];
+
+	json_array(json, key);
+	for (int len; *words; words += len + (words[len] == ','), bits >>= 1) {
+		len = (int)strcspn(words, ",");
+		snprintf(word, sizeof(word), "%.*s", len, words);
+		if (bits & 1)
+			json_string(json, NULL, word);
+	}
+	json_array_end(json);
+}
+
 static void info_json_rule(struct json *json, const struct info_rule *r)
 {
 	const coll_rule_info_t *rule = &r->rule;
@@ -237,20 +256,9 @@ static void info_json_rule(struct json *json, const struct info_rule *r)
 	json_int(json, "local_min", rule->local_min);
 	info_json_end_of_range(json, "local_max", rule->local_max < INT32_MAX,
 			       (uint64_t)rule->local_max);
-	json_array(json, "memory");
-	if (rule->memory & COLL_RULE_HOST_MEMORY)
-		json_string(json, NULL, "host");
-	if (rule->memory & COLL_RULE_CUDA_MEMORY)
-		json_string(json, NULL, "cuda");
-	json_array_end(json);
-	json_array(json, "cpus");
-	if (rule->cpus & COLL_RULE_OWN_CPUS)
-		json_string(json, NULL, "own");
-	if (rule->cpus & COLL_RULE_SHARED_CPUS)
-		json_string(json, NULL, "shared");
-	if (rule->cpus & COLL_RULE_FEW_CPUS)
-		json_string(json, NULL, "few");
-	json_array_end(json);
+	info_json_bits(json, "power", rule->power, "two,other");
+	info_json_bits(json, "memory", rule->memory, "host,cuda");
+	info_json_bits(json, "cpus", rule->cpus, "own,shared,few");
 	json_string(json, "source", rule->source);
 	if (r->reach >= 0) {
 		json_string(json, "reach", info_reach[r->reach]);

@@ -6,6 +6,8 @@ static int rule_fits(const coll_rule_info_t *rule, const struct model_call *call
 {
 	uint64_t block = call->bytes / (uint64_t)call->nranks;
 	int local = call->nranks / call->nnodes;
+	uint32_t power =
+		call->nranks & (call->nranks - 1) ? COLL_RULE_POWER_OTHER : COLL_RULE_POWER_TWO;
 	coll_algorithm_info_t algorithm = {.size = sizeof(algorithm)};
 
 	if (rule->kind != call->kind || !(rule->memory & COLL_RULE_HOST_MEMORY) ||
@@ -13,7 +15,7 @@ static int rule_fits(const coll_rule_info_t *rule, const struct model_call *call
 	    call->bytes > rule->bytes_max || block < rule->block_min || block > rule->block_max ||
 	    call->nranks < rule->ranks_min || call->nranks > rule->ranks_max ||
 	    call->nnodes < rule->nodes_min || call->nnodes > rule->nodes_max ||
-	    local < rule->local_min || local > rule->local_max)
+	    local < rule->local_min || local > rule->local_max || !(rule->power & power))
 		return 0;
 	return coll_algorithm(rule->algorithm, &algorithm) == COLL_SUCCESS &&
 	       model_fits(&algorithm, call);

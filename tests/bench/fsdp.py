@@ -31,7 +31,7 @@ def fsdp(group):
     torch.manual_seed(1)
     layers = (torch.nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS))
     net = FullyShardedDataParallel(torch.nn.Sequential(*layers), process_group=group,
-                                   auto_wrap_policy=ModuleWrapPolicy({torch.nn.Linear}))
+                                   device_id=torch.device("cpu"), auto_wrap_policy=ModuleWrapPolicy({torch.nn.Linear}))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     samples = torch.full((16, WIDTH), 1.0 + dist.get_rank())
 

@@ -99,13 +99,19 @@ const coll_option_t config_core_options[] = {
 	      "linear -64K ranks 3- nodes 1 cpus few, "
 	      "linear -4K ranks 3- nodes 1 cpus shared, two_level -32K nodes 2-, "
 	      "recursive_doubling -32K, rabenseifner -128K, "
+	      "rabenseifner block -256K ranks 4- local 1 power two, "
+	      "ring block 8K- ranks -32768 nodes 2- local 4- power other, "
+	      "ring block 16K- ranks -32768 nodes 3- local 8-, "
 	      "ring block 32K- ranks -32768, rabenseifner, gather_reduce -8K, scatter_reduce"),
 	RULES("broadcast", "linear ranks 3- nodes 1 cpus few, linear -2K ranks 3-8 nodes 1, "
 			   "linear -4K ranks 3-16 local 1, "
-			   "binomial -128K, scatter_allgather block 4K- ranks 5-, binomial"),
+			   "binomial -128K, chain block 2M- ranks 3- nodes 2-, "
+			   "scatter_allgather block 4K- ranks 5-, "
+			   "scatter_allgather 512K- ranks 3-4 local 1, binomial"),
 	RULES("reduce", "linear -64K ranks 3- nodes 1 cpus few, linear -1K ranks 3-8 nodes 1, "
 			"linear -4K ranks 3-16 local 1, "
-			"binomial -64K, scatter_gather block 4K- ranks 5-, binomial, "
+			"binomial -64K, scatter_gather block 4K- ranks 5-, "
+			"scatter_gather 256K- ranks 3-4 local 1, binomial, "
 			"binomial_ordered"),
 	RULES("allgather", "linear -8K ranks 5- nodes 1 cpus few, "
 			   "linear -512 ranks 5- nodes 1 cpus shared, pairwise ranks -4 nodes 1, "
@@ -115,6 +121,7 @@ const coll_option_t config_core_options[] = {
 	RULES("reduce_scatter",
 	      "linear -8K ranks 5- nodes 1 cpus few, "
 	      "linear -512 ranks 3- nodes 1 cpus shared, "
+	      "pairwise -16K ranks 3-7 local 1, pairwise 4K-16K ranks 8 local 1, "
 	      "ring 4K- nodes 2- local 4-, ring 2K- nodes 2- local 8-, "
 	      "ring 1K- nodes 2- local 16-, recursive_halving -4K, ring, pairwise"),
 	RULES("alltoall", "pairwise ranks -8 nodes 1 cpus shared, bruck -2K ranks 4-, pairwise"),

@@ -8,7 +8,7 @@
 #   BENCH_RANKS="2 4"                         numbers of ranks
 #   BENCH_ROUNDS=9                            rounds, in each of which both backends take turns
 #   BENCH_STEPS=30                            measured steps of a turn
-#   BENCH_LIMIT=900                           seconds after which a job is ended, and the programs beside it
+#   BENCH_LIMIT=1800                          seconds after which a job is ended, and the programs beside it
 #
 # No rank is bound to a processor, as under torchrun.  Prints the table, in which the rows end where a job fails.  The status is
 # that of the last job that failed, or 0.
@@ -17,7 +17,7 @@ set -u
 src=${top_srcdir:-.}
 build=$(cd "${top_builddir:-.}" && pwd)
 python=${BENCH_PYTHON:-python3}
-limit=${BENCH_LIMIT:-900}
+limit=${BENCH_LIMIT:-1800}
 # The libcoll of this build, also where coll_torch was linked with an installed one.
 export LD_LIBRARY_PATH=$build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export COLL_BACKEND=tcp OMP_NUM_THREADS=1

@@ -46,10 +46,13 @@ void tcp_lender_free(struct tcp_conn *conn)
 	conn->lender = NULL;
 }
 
-/* Has the receiver, which has told the position `taken`, read the message that ends at `end`? */
-static int tcp_lend_is_read(const struct tcp_conn *conn, uint64_t end, uint64_t taken)
+/*
+ * Has the receiver, which has told the position `taken`, read the message that ends at `end`?  A given up message may end behind
+ * the writer's position, since its rest follows later.
+ */
+static int tcp_lend_is_read(uint64_t end, uint64_t taken)
 {
-	return conn->out.own - taken <= conn->out.own - end;
+	return (int64_t)(taken - end) >= 0;
 }
 
 /* ---------------------------------------------------------------- the memory -- */
@@ -67,7 +70,7 @@ static void tcp_lend_withdraw(struct tcp *t, struct tcp_conn *conn)
 
 		/* The peer may not have found the offer in the socket yet. */
 		if (!lent->freed || !(borrowed >> i & 1) ||
-		    !tcp_lend_is_read(conn, lent->end, conn->out.seen))
+		    !tcp_lend_is_read(lent->end, conn->out.seen))
 			continue;
 		*lent = (struct tcp_lent){.end = 0};
 		lender->freed--;
@@ -155,7 +158,7 @@ static int tcp_lend_is_under_way(const struct tcp_conn *conn)
 
 	return tcp_has_work(conn) || conn->out.own - taken > TCP_RING_PIECE ||
 	       (conn->lent.first &&
-		!tcp_lend_is_read(conn, conn->lent.last->plugin[TCP_SEND_END], taken));
+		!tcp_lend_is_read(conn->lent.last->plugin[TCP_SEND_END], taken));
 }
 
 /*
@@ -229,8 +232,7 @@ static void tcp_lend_take_back(struct tcp *t, struct tcp_conn *conn)
 	if (!tcp_ring_look(t, conn))
 		return;
 	for (int i = 0; i < TCP_LENT_MESSAGES; i++)
-		if (lender->given_up >> i & 1 &&
-		    tcp_lend_is_read(conn, lender->end[i], conn->out.seen))
+		if (lender->given_up >> i & 1 && tcp_lend_is_read(lender->end[i], conn->out.seen))
 			passed |= UINT64_C(1) << i;
 	lender->given_up &= ~passed;
 	lender->numbers &= ~passed;
@@ -303,7 +305,7 @@ void tcp_lend_complete(struct tcp *t, struct tcp_conn *conn)
 	if (!conn->lent.first || !conn->out.control || !tcp_ring_look(t, conn))
 		return;
 	while ((send = conn->lent.first) &&
-	       tcp_lend_is_read(conn, send->plugin[TCP_SEND_END], conn->out.seen)) {
+	       tcp_lend_is_read(send->plugin[TCP_SEND_END], conn->out.seen)) {
 		send_queue_take(&conn->lent);
 		conn->lender->numbers &=
 			~(UINT64_C(1) << tcp_lend_frame(send).meta[0] / TCP_LENT_SLOTS);
@@ -332,6 +334,6 @@ void tcp_lend_reap(struct tcp *t)
 int tcp_lend_arm(struct tcp *t, const struct tcp_conn *conn)
 {
 	(void)tcp_ring_arm_space(t, conn);
-	return tcp_lend_is_read(conn, conn->lent.first->plugin[TCP_SEND_END],
+	return tcp_lend_is_read(conn->lent.first->plugin[TCP_SEND_END],
 				atomic_load(&conn->out.control->taken));
 }

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
@@ -129,6 +130,14 @@ static int tcp_memory_seal(int fd)
 		       : 0;
 }
 
+/* Is it more than all memory of the machine?  The kernel would end processes, this one too, until it has no more pages to give. */
+static int tcp_memory_exceeds(uint64_t size)
+{
+	struct sysinfo info;
+
+	return !sysinfo(&info) && size / info.mem_unit > (uint64_t)info.totalram + info.totalswap;
+}
+
 /* Makes a file and maps it.  Returns 0 or an errno. */
 static int tcp_memory_make(struct tcp_memory *memory, uint64_t bytes)
 {
@@ -136,6 +145,8 @@ static int tcp_memory_make(struct tcp_memory *memory, uint64_t bytes)
 	int reason;
 
 	memory->size = (bytes + page - 1) / page * page;
+	if (tcp_memory_exceeds(memory->size))
+		return ENOMEM;
 	if (!descriptor_may_grow(memory->size))
 		return EFBIG;
 	memory->fd = descriptor_lift(memfd_create("coll-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING));

@@ -5,6 +5,7 @@
  * The memory belongs to the process and may outlive its communicator, so a table has all of it.
  */
 #include "comm/comm.h"
+#include "endpoint/context_log.h"
 #include "base/array.h"
 #include "base/cancel.h"
 #include "base/error.h"
@@ -54,6 +55,15 @@ static void memory_watch_forks(void)
 
 /* ------------------------------------------------------------------- allocation -- */
 
+/* Tells the user once why operations on the memory take a copy more than the backend's own memory would. */
+static void memory_tell(struct context *context, const char *why)
+{
+	if (!why[0] || context->memory_told)
+		return;
+	context->memory_told = 1;
+	context_log(context, COLL_LOG_INFO, "coll_mem_alloc allocates ordinary memory: %s", why);
+}
+
 /* Allocates the memory.  Without a function of the backend, or if the backend has nothing better, it is ordinary memory. */
 static int memory_make(struct lane *lane, size_t bytes, struct memory *memory)
 {
@@ -79,6 +89,7 @@ static int memory_make(struct lane *lane, size_t bytes, struct memory *memory)
 					       "coll_mem_alloc: backend '%s' allocates no device "
 					       "memory; allocate it with CUDA",
 					       b->name);
+	memory_tell(context, err.text);
 	memory->end = free;
 	memory->at = context->host.alloc(&context->host, bytes);
 	if (!memory->at)

@@ -169,6 +169,7 @@ struct context {
 	int classify;      /* the memory kinds of buffers must be looked up */
 	int fallback;      /* the option: buffers that the endpoint does not take are staged */
 	int check_buffers; /* the option */
+	int memory_told;   /* 1: the user knows that coll_mem_alloc gives ordinary memory */
 
 	/* --- its ranks */
 	int rank, nranks;

@@ -1554,7 +1554,8 @@ COLL_API coll_result_t coll_comm_deregister(coll_comm_t comm, void *handle);
  * and the other elsewhere.
  *
  * tcp       Host memory that the ranks of a host share: a receiver reads a long message where it lies,
- *           one copy instead of two.
+ *           one copy instead of two.  Where the system refuses such memory it is ordinary memory, and a
+ *           line at level info says why.
  * nccl      Device memory of the communicator's device, by ncclMemAlloc, which NCCL can register with
  *           its transports.
  * others    Ordinary host memory, on huge pages where possible.

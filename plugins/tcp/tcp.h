@@ -220,8 +220,9 @@ struct tcp {
 	/* Calls of progress() since a message blocked; calls, and wishes to sleep, since data moved. */
 	uint32_t blocked_polls, blocked_idle, blocked_sleeps;
 	uint32_t penalty; /* the last start value of `owed` */
-	uint32_t owed; /* so many long messages must be posted before a message may block again */
-	int ring_told; /* 1: the user knows that some pairs have no ring */
+	uint32_t owed;   /* so many long messages must be posted before a message may block again */
+	int ring_told;   /* 1: the user knows that some pairs have no ring */
+	int borrow_told; /* 1: the user knows that this rank cannot map some memory */
 	uint8_t *scratch;      /* TCP_SCRATCH bytes */
 	struct tcp_conn *conn; /* nranks */
 	struct tcp_conn *own;  /* the connection to the own rank */

@@ -67,9 +67,13 @@ static int tcp_borrow_new(struct tcp *t, struct tcp_conn *conn)
 void tcp_borrow_refuse(struct tcp *t, struct tcp_conn *conn, const char *why)
 {
 	atomic_fetch_or(&conn->in.control->borrowed, TCP_BORROWS_NO_MORE);
+	if (t->borrow_told)
+		return;
+	t->borrow_told = 1;
 	kit_log(t->host, COLL_LOG_INFO,
-		"rank %u has offered memory of coll_mem_alloc, which this rank cannot map: %s; the "
-		"messages of that rank go through the ring",
+		"this rank cannot map memory of coll_mem_alloc that rank %u has offered: %s; "
+		"messages "
+		"from memory that it cannot map go through the ring",
 		conn->peer, why);
 }
 

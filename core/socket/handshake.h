@@ -141,8 +141,7 @@ struct session {
 	int fd;                          /* -1: none */
 	int family;                      /* of the socket */
 	char address[ADDRESS_TEXT_SIZE]; /* of the peer */
-	uint8_t key
-		[HANDSHAKE_KEY_SIZE]; /* no other connection has the same; zeros: a brief handshake */
+	uint8_t key[HANDSHAKE_KEY_SIZE]; /* of this connection alone; zeros: a brief handshake */
 };
 
 /* Begins over a socket of that family, which is in no poll set yet. */

@@ -23,8 +23,7 @@
 
 enum {
 	TCP_ABORT_POLL_MS = 100, /* interval of checks for an abort of the communicator */
-	TCP_PROBE_MS =
-		500, /* time without a new connection until a liveness probe of the higher ranks that have not dialled */
+	TCP_PROBE_MS = 500,      /* without a new connection; then silent higher ranks are probed */
 	TCP_GRACE_MS = 1000, /* time to find the failed rank that makes another rank unreachable */
 	TCP_HANGUPS = 64     /* most connections of one look for hang-ups */
 };

@@ -435,13 +435,13 @@ done
 
 # ------------------------------------------------------------------ ranks that die
 
-# Lists shared memory that no process has mapped.
+# Lists shared memory that no process has mapped.  Folders in /dev/shm are of other tests, which may run at the same time.
 unused() {
     local file
 
     ipcs -m | awk '$6 == 0 && $2 ~ /^[0-9]+$/ { print "segment", $2 }'
     for file in /dev/shm/*; do
-        [ ! -e "$file" ] || grep -qsF "$file" /proc/[0-9]*/maps || echo "$file"
+        [ ! -f "$file" ] || grep -qsF "$file" /proc/[0-9]*/maps || echo "$file"
     done
 }
 

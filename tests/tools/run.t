@@ -480,7 +480,7 @@ check "when the launcher is killed, so are ranks and their children" all_gone "$
 
 # ------------------------------------------------------------------- terminal
 
-if command -v python3 >/dev/null; then
+if python3 -c 'import pty; pty.openpty()' 2>/dev/null; then
     cat >"$dir/terminal.py" <<'END'
 import os, pty, select, sys, time
 
@@ -515,9 +515,9 @@ END
         "$(timeout 120 python3 "$dir/terminal.py" "$coll" type)" "True
 0"
 else
-    skip "Ctrl-C on a terminal ends the job" "no python3"
-    skip "also if the ranks ignore it" "no python3"
-    skip "what is typed reaches rank 0, until Ctrl-D" "no python3"
+    skip "Ctrl-C on a terminal ends the job" "no python3, or no /dev/pts"
+    skip "also if the ranks ignore it" "no python3, or no /dev/pts"
+    skip "what is typed reaches rank 0, until Ctrl-D" "no python3, or no /dev/pts"
 fi
 
 # ----------------------------------------------------------------- wrong usage

@@ -333,7 +333,7 @@ static void select_found_here(const struct plugin_list *list, const char *name, 
 	int n = 0;
 
 	for (int i = 0; names && i < list->count; i++)
-		if (plugins_find(list, list->item[i].name) == &list->item[i])
+		if (select_counts(list, i))
 			names[n++] = list->item[i].name;
 	select_found(names, n, name, text, size);
 	free(names);

@@ -32,10 +32,10 @@ int select_excludes_unknown(const struct config *config, const struct plugin_lis
 int select_unknown(const struct plugin_list *list, const char *name);
 
 /*
- * Collective over the bootstrap: chooses the best backend that every rank can use, and probes what may be chosen.  local_code is
- * COLL_SUCCESS, or, with error_text(), the earlier failure of this rank (a bad configuration, say), which
- * takes part so that all ranks learn of the failure.  Every rank returns the same backend, or an error
- * that names rank and reason.  A backend that any rank named and cannot use is an error on all ranks.
+ * Collective over the bootstrap: the ranks probe the backends that they may choose, and choose the best one that every
+ * rank can use.  local_code is COLL_SUCCESS, or, with error_text(), the earlier failure of this rank (a bad
+ * configuration, say), which takes part so that all ranks learn of the failure.  Every rank returns the same backend, or
+ * an error that names rank and reason.  A backend that any rank named and cannot use is an error on all ranks.
  * *by_name: 1 if a rank named the backend, 0 if its priority decided.
  */
 int select_agree(struct bootstrap *bootstrap, const struct config *config, struct plugin_list *list,

@@ -50,7 +50,7 @@ static void agree_probe(const struct config *config, struct plugin_list *list,
 	for (int i = 0; i < list->count; i++) {
 		const struct plugin *plugin = &list->item[i];
 
-		if (plugins_find(list, plugin->name) != plugin ||
+		if (!select_counts(list, i) ||
 		    select_objection(list, plugin, filter, elsewhere).kind != SELECT_MAY)
 			continue;
 		if (plugin->unprobed)
@@ -64,15 +64,12 @@ static void agree_probe(const struct config *config, struct plugin_list *list,
 static int agree_pack(struct agreement *a, const struct config *config, struct plugin_list *list,
 		      int in_process)
 {
-	char elsewhere[320], unknown[768];
+	char elsewhere[320];
 	struct filter filter;
 	int code = filter_parse(config, &filter);
 
 	if (!code) {
 		agree_elsewhere(a->bootstrap, in_process, elsewhere, sizeof(elsewhere));
-		if (!bootstrap_rank(a->bootstrap) &&
-		    select_excludes_unknown(config, list, unknown, sizeof(unknown)))
-			log_warn("%s", unknown);
 		agree_probe(config, list, &filter, elsewhere);
 		a->own_table = capabilities_pack(list, &filter, elsewhere, &a->own);
 		code = a->own_table ? COLL_SUCCESS : COLL_ERR_NO_MEMORY;
@@ -155,6 +152,17 @@ static int agree_choose(struct agreement *a, const struct plugin_list *list,
 			 name, bootstrap_rank(a->bootstrap));
 }
 
+/* Warns of a name that the option `backend` excludes and no plugin has.  Ranks that probe and choose again do not warn again. */
+static void agree_warn(const struct bootstrap *bootstrap, const struct config *config,
+		       const struct plugin_list *list)
+{
+	char unknown[768];
+
+	if (!bootstrap_rank(bootstrap) &&
+	    select_excludes_unknown(config, list, unknown, sizeof(unknown)))
+		log_warn("%s", unknown);
+}
+
 /* Has a rank not probed the backend yet? */
 static int agree_is_unprobed(const struct agreement *a, const char *name)
 {
@@ -193,6 +201,8 @@ int select_agree(struct bootstrap *bootstrap, const struct config *config, struc
 
 	*chosen = NULL;
 	*by_name = 0;
+	if (!local_code)
+		agree_warn(bootstrap, config, list);
 	do {
 		struct agreement a = {.bootstrap = bootstrap, .deadline = deadline};
 

@@ -87,8 +87,7 @@ static void capabilities_put_entry(FILE *out, const struct plugin_list *list,
 			 objection.reason);
 }
 
-/* Among plugins with the same name only the first counts. */
-static int capabilities_counts(const struct plugin_list *list, int i)
+int select_counts(const struct plugin_list *list, int i)
 {
 	return plugins_find(list, list->item[i].name) == &list->item[i];
 }
@@ -99,10 +98,10 @@ static void capabilities_fill(FILE *out, const struct plugin_list *list,
 	uint32_t n = 0;
 
 	for (int i = 0; i < list->count; i++)
-		n += capabilities_counts(list, i);
+		n += select_counts(list, i);
 	fwrite(&n, sizeof(n), 1, out);
 	for (int i = 0; i < list->count; i++)
-		if (capabilities_counts(list, i))
+		if (select_counts(list, i))
 			capabilities_put_entry(out, list, &list->item[i], filter, elsewhere);
 	/* The ranks compare the list name by name, so that no name may be cut; the table has a limit. */
 	capabilities_write(out, filter->takes ? filter->list : "", INT_MAX);

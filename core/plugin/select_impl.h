@@ -27,6 +27,9 @@ struct select_objection select_objection(const struct plugin_list *list,
 					 const struct plugin *plugin, const struct filter *filter,
 					 const char *elsewhere);
 
+/* Does entry i of the list count?  Among plugins with the same name only the first does. */
+int select_counts(const struct plugin_list *list, int i);
+
 /* The ranks exchange this head first.  It begins alike in every version of libcoll. */
 struct capabilities_head {
 	char magic[8];

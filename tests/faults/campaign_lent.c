@@ -127,7 +127,7 @@ void campaign_act_lent_abort(struct rank *r, struct trial *trial, struct report 
 		lent_loop(r, report);
 }
 
-/* The ranks add in a communicator that one rank aborts during a sum. */
+/* The ranks sum in a communicator; one rank aborts the communicator during a sum. */
 static void lent_use(const struct rank *r, coll_comm_t part, int round, struct report *report,
 		     const struct lent *lent)
 {

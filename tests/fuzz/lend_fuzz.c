@@ -192,7 +192,7 @@ static void take(struct tcp *t, struct fuzz_input *in)
 		     ring->seen + (part < 250 ? unread * (part % 201) / 200 : unread + part));
 }
 
-/* The peer maps what is offered, or says that it does. */
+/* The peer maps the memory that the lender offers, or says so without having mapped it. */
 static void map(struct tcp *t, struct fuzz_input *in)
 {
 	uint64_t borrowed = atomic_load(&t->conn[PEER].out.control->lent);
@@ -339,7 +339,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	tcp_lend_reap(&t);
 	fuzz_promise(!t.lending, "no list has the connection");
 	close(core.fd);
-	/* The plugin has unmapped what is between the pages. */
+	/* The plugin has unmapped the ring, which lies between these guard pages. */
 	munmap(ring, GUARD);
 	munmap(ring + GUARD + TCP_RING_CONTROL + RING, GUARD);
 	return 0;

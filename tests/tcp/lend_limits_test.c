@@ -13,7 +13,7 @@
 
 enum { RANKS = 3, BYTES = 1 << 20, ELEMENTS = BYTES / 4, TURNS = 5, OTHER_USER = 65533 };
 
-/* What one rank, or each with rank -1, does to itself, before its memory is allocated or after. */
+/* A limit that a rank, or with rank -1 each rank, sets on its own process before or after it allocates its memory. */
 struct limit {
 	const char *what;
 	int rank, after;

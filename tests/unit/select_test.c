@@ -314,7 +314,7 @@ static void probed(int ucx, int tcp, const char *what)
 	is_int(atomic_load(&probes_of_tcp), tcp, "%s: probes of tcp", what);
 }
 
-/* A rank probes only what may be chosen. */
+/* A rank probes only backends that the ranks may choose. */
 static void test_probes(void)
 {
 	make_unprobed(0);

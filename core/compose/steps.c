@@ -6,6 +6,7 @@
 #include "watch/watch.h"
 #include "compose/staging.h"
 #include "device/device.h"
+#include "base/copy.h"
 #include "base/error.h"
 #include "transport/traffic.h"
 
@@ -288,7 +289,7 @@ static void steps_local(struct op *op, int i)
 			     op->lane->comm->nranks);
 	} else if (step->kind == STEP_COPY && step->len && dst != src) {
 		if ((op->where[step->dst.buf] | op->where[step->src.buf]) == COLL_MEM_HOST)
-			memcpy(dst, src, step->len);
+			copy_payload(dst, src, step->len);
 		else if (steps_copy(op->lane, dst, src, step->len))
 			return;
 	}

@@ -2,6 +2,7 @@
 /* device.c - kinds of memory, contexts and copies, by the CUDA driver. */
 #include "device/device.h"
 #include "device/device_impl.h"
+#include "base/copy.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -309,7 +310,7 @@ int device_copy(void *dst, const void *src, size_t n)
 	if (n && device_is_host(dst, &result)) {
 		theirs = src;
 		if (device_is_host(src, &result)) {
-			memcpy(dst, src, n);
+			copy_payload(dst, src, n);
 			return COLL_SUCCESS;
 		}
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* match.c - posted receives, unexpected messages, and the bytes between them. */
 #include "transport/match.h"
+#include "base/copy.h"
 #include "reduce/redop.h"
 
 #include <stdlib.h>
@@ -114,7 +115,7 @@ static void match_fill(const struct match *m, struct recv *recv, const char *byt
 		return;
 	}
 	if (!recv->own) {
-		memcpy(recv->dst + at, bytes, n);
+		copy_payload(recv->dst + at, bytes, n);
 		return;
 	}
 	while (n) {
@@ -148,7 +149,7 @@ static inline void match_fill_whole(const struct match *m, struct recv *recv, co
 	}
 	recv->got = n;
 	if (!recv->kernel) {
-		memcpy(recv->dst, bytes, n);
+		copy_payload(recv->dst, bytes, n);
 		return;
 	}
 	reduce_run(recv->kernel, recv->dst, recv->swapped ? bytes : recv->own,
@@ -578,7 +579,7 @@ void match_data(struct match *m, uint64_t cookie, const void *bytes, uint64_t n)
 		if (n > e->header.len - e->got)
 			n = e->header.len - e->got;
 		if (n)
-			memcpy(e->data + e->got, bytes, n);
+			copy_payload(e->data + e->got, bytes, n);
 		e->got += n;
 	}
 }

@@ -19,6 +19,7 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/copy.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/interrupt.h"

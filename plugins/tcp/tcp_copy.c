@@ -40,6 +40,6 @@ void tcp_copy_past(uint8_t *to, const uint8_t *from, size_t n)
 #else
 void tcp_copy_past(uint8_t *to, const uint8_t *from, size_t n)
 {
-	memcpy(to, from, n);
+	copy_payload(to, from, n);
 }
 #endif

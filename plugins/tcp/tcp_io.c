@@ -197,7 +197,7 @@ void tcp_hand_payload(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes
 	if (conn->sink.buf && conn->len >= TCP_PAST)
 		tcp_copy_past((uint8_t *)conn->sink.buf + conn->got, bytes, n);
 	else if (conn->sink.buf)
-		memcpy((uint8_t *)conn->sink.buf + conn->got, bytes, n);
+		copy_payload((uint8_t *)conn->sink.buf + conn->got, bytes, n);
 	else if (!conn->dropped)
 		t->host->data(t->host, conn->sink.cookie, bytes, (uint64_t)n);
 }

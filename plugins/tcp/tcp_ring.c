@@ -87,7 +87,7 @@ static size_t tcp_ring_copy(struct tcp *t, struct tcp_conn *conn, const uint8_t 
 		if (past)
 			tcp_copy_past(ring->data + at, from + done, part);
 		else
-			memcpy(ring->data + at, from + done, part);
+			copy_payload(ring->data + at, from + done, part);
 		ring->own += part;
 		done += part;
 		if (done < n)

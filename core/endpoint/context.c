@@ -364,6 +364,7 @@ static void context_free(struct context *context)
 	free(context->node);
 	free(context->origin);
 	free(context->shares);
+	free(context->waits.crowd);
 	if (context->plugins) /* before the bootstrap, where the observers read the host's name until they are closed */
 		observers_close(context->observers);
 	bootstrap_close(context->bootstrap);

@@ -123,6 +123,8 @@ struct failure_notice {
 /* context_derive_open runs.  A shrink may follow a failure of the parent, which ends a split. */
 enum context_deriving { CONTEXT_SPLITS = 1, CONTEXT_SHRINKS = 2 };
 
+struct crowd;
+
 /* How a context waits: of wait.c, context_lock.c and progress.c, but for the options, which context.c reads. */
 struct context_waits {
 	int64_t poll_us, yield_us; /* the options: so long a wait polls, and then yields */
@@ -130,6 +132,7 @@ struct context_waits {
 	int64_t polls_us; /* how long a wait polls now: poll_us, or less on a processor that ranks share */
 	/* Another program keeps the processor: waits sleep instead of yielding, until then, and for so long. */
 	int64_t crowded_until_us, crowded_for_us;
+	struct crowd *crowd; /* crowd.c; NULL before its first look */
 	int64_t rested_us,
 		rested_at_us;       /* idle_us with the waits right before it, and when it ended */
 	int wake_fd;                /* an eventfd, written to end the sleeps of all threads */

@@ -230,9 +230,15 @@ static int64_t wait_adapt(const struct context *context, int64_t took)
 }
 
 /* A yield that ended `now` took so long: shall the next waits do without? */
-static void wait_note_crowd(struct context_waits *waits, int64_t took, int64_t now)
+static void wait_note_crowd(struct context *context, int64_t took, int64_t now)
 {
+	struct context_waits *waits = &context->waits;
+
 	if (took < WAIT_CROWDED_LEAST_US) {
+		waits->crowded_for_us = 0;
+		return;
+	}
+	if (context->oversubscribed && crowd_is_ours(context, now)) {
 		waits->crowded_for_us = 0;
 		return;
 	}
@@ -260,7 +266,7 @@ static void wait_yield(struct waiting *w)
 	context->waits.polls_us = wait_adapt(context, now - begin);
 	/* Beside a thread of the library the caller's threads yield to it, for the lock. */
 	if (!wait_is_blind(context) && !context->waits.yields_anyway && !context->progress.started)
-		wait_note_crowd(&context->waits, now - begin, now);
+		wait_note_crowd(context, now - begin, now);
 }
 
 /*

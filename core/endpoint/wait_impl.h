@@ -14,4 +14,10 @@ int wait_sweep(struct context *context);
  */
 int wait_each(struct context *context, int (*look)(struct context *other, void *user), void *user);
 
+/*
+ * Called when another thread has kept the processor for long.  Have the ranks of this host had the processors of this rank alone
+ * lately?  Returns 1 also while that is not known.
+ */
+int crowd_is_ours(struct context *context, int64_t now);
+
 #endif

@@ -26,6 +26,7 @@ static void tcp_free(struct tcp *t)
 		tcp_records_free(conn);
 		tcp_ring_free(t, conn);
 	}
+	tcp_bounce_free(t);
 	free(t->conn);
 	free(t->ring_peers);
 	if (t->scratch)
@@ -251,7 +252,8 @@ static const coll_option_t tcp_options[] = {
 	{.key = "ring_memory",
 	 .fallback = "16M",
 	 .unit = "bytes",
-	 .help = "most shared memory that a process makes; further ranks use local sockets",
+	 .help = "most shared memory that a process makes for its rings and buffers; further ranks "
+		 "use local sockets",
 	 .max = (int64_t)1 << 40,
 	 .type = COLL_OPTION_BYTES},
 	{.key = "non_temporal",

@@ -8,7 +8,7 @@
  * option tcp.security, tcp_record.c protects the streams with tcp_cipher.c.  tcp_paths.c serves the option tcp.multipath.
  * tcp_ring.c and tcp_ring_offer.c carry the
  * stream between ranks of one host in shared memory; tcp_far.c chooses the stores by which they write there.  tcp_memory.c
- * allocates memory from which tcp_lend.c sends payload that tcp_borrow.c reads in place.
+ * allocates memory from which tcp_lend.c sends payload that tcp_borrow.c reads in place; tcp_bounce.c copies payload there.
  * In the stream a message is its 32-byte coll_header_t followed by the payload.  Between two messages an AF_UNIX
  * socket may carry a frame of tcp_ring_offer.c, a coll_header_t with the length TCP_FRAME.
  */
@@ -37,7 +37,7 @@
 #define TCP_BUDGET     ((size_t)4 << 20)   /* bytes of one progress(): about a millisecond */
 #define TCP_RING_PIECE ((size_t)16 << 10)  /* bytes of a ring that are published or freed at once */
 /* Most bytes of a ring between ranks that share processors. */
-#define TCP_RING_TURNS ((size_t)256 << 10)
+#define TCP_RING_TURNS ((size_t)128 << 10)
 /* Least bytes of a ring, however many ranks the host has. */
 #define TCP_RING_MANY  ((size_t)64 << 10)
 #define TCP_RING_SHORT ((size_t)1024) /* payload of a message that is written to a ring at once */
@@ -53,9 +53,12 @@
 #define TCP_LENT_TURNS  ((size_t)32 << 10)
 #define TCP_LENT_BESIDE ((size_t)256 << 10)
 #define TCP_LENT_QUEUE  ((size_t)3 << 20)
-#define TCP_LENT_BYTES  (2 * sizeof(coll_header_t)) /* of a lent message in the ring */
-#define TCP_FRAME       UINT64_MAX                  /* length of no message */
-#define TCP_UNIX_BUFFER (4 << 20) /* SO_SNDBUF of AF_UNIX sockets; the kernel may clip it */
+/* Most bytes of a message that takes a bounce buffer for itself, and of all bounce buffers of an endpoint. */
+#define TCP_BOUNCE_MOST  ((size_t)256 << 10)
+#define TCP_BOUNCE_BYTES ((size_t)4 << 20)
+#define TCP_LENT_BYTES   (2 * sizeof(coll_header_t)) /* of a lent message in the ring */
+#define TCP_FRAME        UINT64_MAX                  /* length of no message */
+#define TCP_UNIX_BUFFER  (4 << 20) /* SO_SNDBUF of AF_UNIX sockets; the kernel may clip it */
 
 enum {
 	TCP_DIRECT =
@@ -114,7 +117,7 @@ struct tcp_ring {
 	uint64_t seen;
 };
 
-/* Memory of coll_mem_alloc, here or as another rank has lent it. */
+/* Memory of coll_mem_alloc or of bounce buffers, here or as another rank has lent it. */
 struct tcp_memory {
 	uint8_t *at;
 	uint64_t size; /* bytes */
@@ -129,6 +132,7 @@ static inline int tcp_memory_has(const struct tcp_memory *memory, const void *bu
 	return off <= memory->size && len <= memory->size - off;
 }
 
+struct tcp_bounce;
 struct tcp_lender;
 struct tcp_borrower;
 
@@ -205,11 +209,17 @@ struct tcp {
 	int64_t clock_ns;           /* what a read of the clock takes */
 	enum tcp_past past;         /* the option non_temporal */
 	int learns;                 /* this rank measures how far its writers are */
-	uint64_t ring_memory;       /* most bytes of the rings that this process makes */
-	uint32_t rings;             /* connections with in_on */
-	uint32_t *ring_peers;       /* their ranks, in any order */
-	uint32_t next_ring;  /* round robin: the ring with which the next progress() begins */
-	uint32_t polls_left; /* calls of progress() until a call looks at the sockets */
+	uint64_t ring_memory; /* most bytes that this process makes for rings and bounce buffers */
+	struct tcp_bounce *bounce; /* tcp_bounce.c; NULL: none is made */
+	int bounce_failed;         /* none can be made */
+	/* tcp_lend.c: the payload of the last message that might take one, and its peer */
+	const void *bounce_buf;
+	uint64_t bounce_len;
+	const struct tcp_conn *bounce_conn;
+	uint32_t rings;       /* connections with in_on */
+	uint32_t *ring_peers; /* their ranks, in any order */
+	uint32_t next_ring;   /* round robin: the ring with which the next progress() begins */
+	uint32_t polls_left;  /* calls of progress() until a call looks at the sockets */
 	uint32_t put_off; /* most calls by which bytes in the rings may still put off that look */
 	int armed;        /* 1: sleep flags may be set in the rings */
 	/* host->message; NULL in an older core. */
@@ -385,6 +395,9 @@ void tcp_ring_init(struct tcp *t);
 void tcp_ring_free(struct tcp *t, struct tcp_conn *conn);
 /* In a forked child, which has no ring mapped: counts no memory of rings. */
 void tcp_ring_forked(void);
+/* Counts bytes of shared memory.  Returns 0 if this process would have more than `most` bytes of it. */
+int tcp_ring_memory_take(uint64_t bytes, uint64_t most);
+void tcp_ring_memory_return(uint64_t bytes);
 /* Makes the ring from the peer and offers it. */
 void tcp_ring_offer(struct tcp *t, struct tcp_conn *conn);
 /* Sends the offer and the switch that have waited for the end of a message. */
@@ -433,6 +446,25 @@ uint64_t tcp_memory_frees(void);
 /* Finds the memory that has the `len` bytes at buf.  Returns 0, or 1: the caller closes memory->fd. */
 int tcp_memory_find(const void *buf, uint64_t len, struct tcp_memory *memory);
 int tcp_memory_is_there(uint64_t id);
+/* Makes memory of `bytes` bytes without pages, which tcp_mem_free frees.  Returns 0 or an errno. */
+int tcp_memory_open(struct tcp_memory *memory, uint64_t bytes);
+/* Gives the `bytes` bytes from `begin` on their pages.  Returns 0 or an errno. */
+int tcp_memory_populate(const struct tcp_memory *memory, uint64_t begin, uint64_t bytes);
+
+/* Returns the most bytes of the endpoint's bounce buffers. */
+uint64_t tcp_bounce_most(const struct tcp *t);
+/* Returns the memory of all bounce buffers, which the first call makes; or NULL. */
+const struct tcp_memory *tcp_bounce_memory(struct tcp *t);
+void tcp_bounce_free(struct tcp *t);
+/* Is the payload in the buffer that was filled last?  Nobody may change it while a message with it is incomplete. */
+int tcp_bounce_has(const struct tcp *t, const void *buf, uint64_t len);
+/* Copies the payload of a message to a bounce buffer, unless one has it.  Returns the buffer, or -1 if there is no room. */
+int tcp_bounce(struct tcp *t, const void *buf, uint64_t len);
+uint8_t *tcp_bounce_at(const struct tcp *t, int buffer);
+/* The core has given up a message of the buffer: the payload may change, so no further message shares the buffer. */
+void tcp_bounce_give_up(struct tcp *t, int buffer);
+/* The receiver of a message has read the buffer, or never will. */
+void tcp_bounce_release(struct tcp *t, int buffer);
 
 static inline int tcp_is_lent(const coll_send_t *send)
 {
@@ -441,12 +473,14 @@ static inline int tcp_is_lent(const coll_send_t *send)
 
 /* A long message of the peer begins. */
 void tcp_lend_see(struct tcp *t);
-/* Makes a long message a lent one, if that is faster and its payload lies in memory that the peer has mapped. */
+/*
+ * Makes a long message a lent one, if that is faster and its payload lies in memory that the peer has mapped, or is copied there.
+ */
 void tcp_lend(struct tcp *t, struct tcp_conn *conn, coll_send_t *send);
 /* A lent message ends at the position `end` of the ring, sent whole or to be sent. */
 void tcp_lend_note(struct tcp_conn *conn, coll_send_t *send, uint64_t end);
 /* The core gives up a lent message. */
-void tcp_lend_give_up(struct tcp_conn *conn, const coll_send_t *send);
+void tcp_lend_give_up(struct tcp *t, struct tcp_conn *conn, const coll_send_t *send);
 /* It is in the ring: it is complete once the peer has read it. */
 void tcp_lend_await(struct tcp *t, struct tcp_conn *conn, coll_send_t *send, uint64_t end);
 /* Completes the lent messages that the peer has read, also a peer that has ended since. */
@@ -458,7 +492,7 @@ int tcp_lend_arm(struct tcp *t, const struct tcp_conn *conn);
 /* Looks for memory that is free again: of this rank, and of its peers. */
 void tcp_lend_look(struct tcp *t);
 void tcp_borrow_look(struct tcp *t);
-void tcp_lender_free(struct tcp_conn *conn);
+void tcp_lender_free(struct tcp *t, struct tcp_conn *conn);
 void tcp_borrower_free(struct tcp_conn *conn);
 /* Maps memory that the peer offers.  Returns why the offer is invalid, or NULL. */
 const char *tcp_borrow_take(struct tcp *t, struct tcp_conn *conn, int fd, int slot);

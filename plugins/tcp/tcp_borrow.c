@@ -71,9 +71,8 @@ void tcp_borrow_refuse(struct tcp *t, struct tcp_conn *conn, const char *why)
 		return;
 	t->borrow_told = 1;
 	kit_log(t->host, COLL_LOG_INFO,
-		"this rank cannot map memory of coll_mem_alloc that rank %u has offered: %s; "
-		"messages "
-		"from memory that it cannot map go through the ring",
+		"this rank cannot map memory that rank %u has offered: %s; messages from memory "
+		"that it cannot map go through the ring",
 		conn->peer, why);
 }
 

@@ -15,6 +15,9 @@
  * one of TCP_LENT_MESSAGES numbers, and the sender sets the number's bit in `given_up` of the ring before it lets the program
  * go on.  The receiver looks at the bit behind the copy: it never completes a receive with bytes that came later.
  *
+ * Where ranks take turns on processors, a message from ordinary memory may be copied to a bounce buffer and lent from there
+ * (tcp_bounce.c).
+ *
  * When the program has freed the memory, the sender takes the slot's bit out of `lent` once no lent message is left in the
  * ring; the receiver unmaps the memory and takes the bit out of `borrowed`, and the slot is free again.
  */
@@ -36,13 +39,33 @@ struct tcp_lender {
 	uint64_t numbers;                /* the numbers of messages under way, as bits */
 	uint64_t given_up;               /* the numbers of messages that the core has given up */
 	uint64_t end[TCP_LENT_MESSAGES]; /* the positions behind given up messages */
+	int bounce[TCP_LENT_MESSAGES];   /* the messages' bounce buffers; -1: none */
 	uint64_t frees; /* tcp_memory_frees() when this rank last looked for freed memory */
 	int freed;      /* slots whose memory is freed */
 };
 
-void tcp_lender_free(struct tcp_conn *conn)
+/* The receiver has read the message of that number, or never will: the number is free again. */
+static void tcp_lend_end(struct tcp *t, struct tcp_lender *lender, uint64_t number)
 {
-	free(conn->lender);
+	lender->numbers &= ~(UINT64_C(1) << number);
+	if (lender->bounce[number] >= 0)
+		tcp_bounce_release(t, lender->bounce[number]);
+}
+
+void tcp_lender_free(struct tcp *t, struct tcp_conn *conn)
+{
+	struct tcp_lender *lender = conn->lender;
+
+	if (!lender)
+		return;
+	/* The receiver may still read the ring, and the payload of these messages may change from now on. */
+	if (conn->out.control)
+		atomic_fetch_or(&conn->out.control->given_up, lender->numbers);
+	atomic_thread_fence(memory_order_release);
+	for (uint64_t i = 0; i < TCP_LENT_MESSAGES; i++)
+		if (lender->numbers >> i & 1)
+			tcp_lend_end(t, lender, i);
+	free(lender);
 	conn->lender = NULL;
 }
 
@@ -96,11 +119,36 @@ static void tcp_lend_update(struct tcp *t, struct tcp_conn *conn)
 		tcp_lend_withdraw(t, conn);
 }
 
+/* Takes the numbers back of given up messages that the receiver has passed. */
+static void tcp_lend_take_back(struct tcp *t, struct tcp_conn *conn)
+{
+	struct tcp_lender *lender = conn->lender;
+	uint64_t passed = 0;
+
+	if (!tcp_ring_look(t, conn))
+		return;
+	for (uint64_t i = 0; i < TCP_LENT_MESSAGES; i++) {
+		if (!(lender->given_up >> i & 1) ||
+		    !tcp_lend_is_read(lender->end[i], conn->out.seen))
+			continue;
+		passed |= UINT64_C(1) << i;
+		tcp_lend_end(t, lender, i);
+	}
+	lender->given_up &= ~passed;
+	atomic_fetch_and(&conn->out.control->given_up, ~passed);
+}
+
 void tcp_lend_look(struct tcp *t)
 {
-	for (uint32_t i = 0; i < t->nranks; i++)
-		if (t->conn[i].lender && t->conn[i].out_on)
-			tcp_lend_update(t, &t->conn[i]);
+	for (uint32_t i = 0; i < t->nranks; i++) {
+		struct tcp_conn *conn = &t->conn[i];
+
+		if (!conn->lender || !conn->out_on)
+			continue;
+		tcp_lend_update(t, conn);
+		if (conn->lender->given_up)
+			tcp_lend_take_back(t, conn);
+	}
 }
 
 /* Offers the memory to the peer.  Returns its slot, or -1. */
@@ -223,43 +271,84 @@ static coll_header_t tcp_lend_frame(const coll_send_t *send)
 	return frame;
 }
 
-/* Takes the numbers back of given up messages that the receiver has passed. */
-static void tcp_lend_take_back(struct tcp *t, struct tcp_conn *conn)
+/* Does the ring take the message as a whole now? */
+static int tcp_lend_fits(struct tcp *t, struct tcp_conn *conn, uint64_t len)
 {
-	struct tcp_lender *lender = conn->lender;
-	uint64_t passed = 0;
+	return !tcp_has_work(conn) && tcp_ring_look(t, conn) &&
+	       conn->out.size - (conn->out.own - conn->out.seen) >= sizeof(coll_header_t) + len;
+}
 
-	if (!tcp_ring_look(t, conn))
-		return;
-	for (int i = 0; i < TCP_LENT_MESSAGES; i++)
-		if (lender->given_up >> i & 1 && tcp_lend_is_read(lender->end[i], conn->out.seen))
-			passed |= UINT64_C(1) << i;
-	lender->given_up &= ~passed;
-	lender->numbers &= ~passed;
-	atomic_fetch_and(&conn->out.control->given_up, ~passed);
+/*
+ * Is a bounce buffer faster than the ring, for ordinary memory?  A longer payload has left the caches when it is read from there, so
+ * that it must go to several ranks.
+ */
+static int tcp_lend_bounces(struct tcp *t, struct tcp_conn *conn, const void *buf, uint64_t len)
+{
+	const int again = t->bounce_buf == buf && t->bounce_len == len && t->bounce_conn != conn;
+
+	t->bounce_buf = buf;
+	t->bounce_len = len;
+	t->bounce_conn = conn;
+	if (tcp_bounce_has(t, buf, len))
+		return 1;
+	return t->turns && (again || len <= TCP_BOUNCE_MOST) && !tcp_lend_fits(t, conn, len);
+}
+
+/* Returns the slot of the memory of the bounce buffers, or -1. */
+static int tcp_lend_bounce_slot(struct tcp *t, struct tcp_conn *conn)
+{
+	const struct tcp_memory *memory = tcp_bounce_memory(t);
+
+	return memory ? tcp_lend_slot(t, conn, memory->at, memory->size) : -1;
+}
+
+/* Has the peer mapped the memory of the slot? */
+static int tcp_lend_is_mapped(const struct tcp_conn *conn, int slot)
+{
+	return slot >= 0 && atomic_load(&conn->out.control->borrowed) >> slot & 1;
+}
+
+/* Gives the message a free number and writes its frame. */
+static void tcp_lend_number(struct tcp_lender *lender, coll_send_t *send, int slot, int bounce,
+			    const uint8_t *payload)
+{
+	const int number = __builtin_ctzll(~lender->numbers);
+	const coll_header_t frame = {.tag = TCP_FRAME_LENT,
+				     .meta = {(uint64_t)slot + (uint64_t)number * TCP_LENT_SLOTS,
+					      (uint64_t)(payload - lender->slot[slot].memory.at)},
+				     .len = TCP_FRAME};
+
+	lender->numbers |= UINT64_C(1) << number;
+	lender->bounce[number] = bounce;
+	memcpy(&send->plugin[TCP_SEND_FRAME], &frame, sizeof(frame));
 }
 
 void tcp_lend(struct tcp *t, struct tcp_conn *conn, coll_send_t *send)
 {
-	const int cancels = cancel_disable();
-	const int pays = tcp_lend_pays(t, conn, send->header.len);
-	const int slot = pays ? tcp_lend_slot(t, conn, send->buf, send->header.len) : -1;
-	coll_header_t frame = {.tag = TCP_FRAME_LENT, .len = TCP_FRAME};
-	struct tcp_lender *lender = conn->lender;
-	int number;
+	CANCEL_OFF;
+	const uint64_t len = send->header.len;
+	const uint8_t *payload = send->buf;
+	int slot, bounces, bounce = -1;
 
-	cancel_restore(cancels);
-	if (slot < 0 || !(atomic_load(&conn->out.control->borrowed) >> slot & 1))
+	if (!tcp_lend_pays(t, conn, len))
 		return;
-	if (lender->given_up)
+	slot = tcp_lend_slot(t, conn, payload, len);
+	bounces = slot < 0 && tcp_lend_bounces(t, conn, payload, len);
+	if (bounces)
+		slot = tcp_lend_bounce_slot(t, conn);
+	if (!tcp_lend_is_mapped(conn, slot))
+		return;
+	if (conn->lender->given_up)
 		tcp_lend_take_back(t, conn);
-	if (!~lender->numbers)
+	if (!~conn->lender->numbers)
 		return;
-	number = __builtin_ctzll(~lender->numbers);
-	lender->numbers |= UINT64_C(1) << number;
-	frame.meta[0] = (uint64_t)slot + (uint64_t)number * TCP_LENT_SLOTS;
-	frame.meta[1] = (uint64_t)((const uint8_t *)send->buf - lender->slot[slot].memory.at);
-	memcpy(&send->plugin[TCP_SEND_FRAME], &frame, sizeof(frame));
+	if (bounces) {
+		bounce = tcp_bounce(t, payload, len);
+		if (bounce < 0)
+			return;
+		payload = tcp_bounce_at(t, bounce);
+	}
+	tcp_lend_number(conn->lender, send, slot, bounce, payload);
 }
 
 void tcp_lend_note(struct tcp_conn *conn, coll_send_t *send, uint64_t end)
@@ -269,15 +358,17 @@ void tcp_lend_note(struct tcp_conn *conn, coll_send_t *send, uint64_t end)
 		conn->lender->slot[tcp_lend_frame(send).meta[0] % TCP_LENT_SLOTS].end = end;
 }
 
-void tcp_lend_give_up(struct tcp_conn *conn, const coll_send_t *send)
+void tcp_lend_give_up(struct tcp *t, struct tcp_conn *conn, const coll_send_t *send)
 {
 	const uint64_t number = tcp_lend_frame(send).meta[0] / TCP_LENT_SLOTS;
 	struct tcp_lender *lender = conn->lender;
 
 	if (!lender)
 		return;
+	if (lender->bounce[number] >= 0)
+		tcp_bounce_give_up(t, lender->bounce[number]);
 	if (!send->plugin[TCP_SEND_END]) {
-		lender->numbers &= ~(UINT64_C(1) << number);
+		tcp_lend_end(t, lender, number);
 		return;
 	}
 	lender->given_up |= UINT64_C(1) << number;
@@ -307,8 +398,7 @@ void tcp_lend_complete(struct tcp *t, struct tcp_conn *conn)
 	while ((send = conn->lent.first) &&
 	       tcp_lend_is_read(send->plugin[TCP_SEND_END], conn->out.seen)) {
 		send_queue_take(&conn->lent);
-		conn->lender->numbers &=
-			~(UINT64_C(1) << tcp_lend_frame(send).meta[0] / TCP_LENT_SLOTS);
+		tcp_lend_end(t, conn->lender, tcp_lend_frame(send).meta[0] / TCP_LENT_SLOTS);
 		send->status = COLL_SUCCESS;
 		t->moved = 1;
 	}

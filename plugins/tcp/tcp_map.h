@@ -30,13 +30,13 @@ static inline void *tcp_map(int fd, uint64_t size, int protection)
 	return NULL;
 }
 
-/* Gives the file its pages, since a lack of memory would be a SIGBUS later.  Returns 0 or an errno. */
-static inline int tcp_map_fill(int fd, uint64_t size)
+/* Gives a part of the file its pages, since a lack of memory would be a SIGBUS later.  Returns 0 or an errno. */
+static inline int tcp_map_fill(int fd, uint64_t begin, uint64_t bytes)
 {
 	int reason = EINTR;
 
 	for (int i = 0; i < TCP_MAP_TRIES && reason == EINTR; i++)
-		reason = posix_fallocate(fd, 0, (off_t)size);
+		reason = posix_fallocate(fd, (off_t)begin, (off_t)bytes);
 	return reason;
 }
 

@@ -96,26 +96,27 @@ int tcp_memory_is_there(uint64_t id)
 
 /* ------------------------------------------------------------------ allocation -- */
 
-/* Gives the memory its pages, huge pages where the kernel can.  Returns 0 or an errno. */
-static int tcp_memory_populate(int fd, void *at, uint64_t size)
+int tcp_memory_populate(const struct tcp_memory *memory, uint64_t begin, uint64_t bytes)
 {
-	if (!madvise(at, size, MADV_POPULATE_WRITE))
+	if (!madvise(memory->at + begin, bytes, MADV_POPULATE_WRITE))
 		return 0;
 	if (errno != EINVAL)
 		return errno == EFAULT ? ENOMEM : errno;
-	return tcp_map_fill(fd, size);
+	return tcp_map_fill(memory->fd, begin, bytes);
 }
 
-/* Maps the file.  Returns 0 or an errno. */
-static int tcp_memory_map(struct tcp_memory *memory)
+/* Maps the file; fill: gives it its pages, huge pages where the kernel can.  Returns 0 or an errno. */
+static int tcp_memory_map(struct tcp_memory *memory, int fill)
 {
 	int reason;
 
 	memory->at = tcp_map(memory->fd, memory->size, PROT_READ | PROT_WRITE);
 	if (!memory->at)
 		return errno;
+	if (!fill)
+		return 0;
 	madvise(memory->at, memory->size, MADV_HUGEPAGE); /* a hint: a refusal does no harm */
-	reason = tcp_memory_populate(memory->fd, memory->at, memory->size);
+	reason = tcp_memory_populate(memory, 0, memory->size);
 	if (reason)
 		munmap(memory->at, memory->size);
 	return reason;
@@ -138,8 +139,8 @@ static int tcp_memory_exceeds(uint64_t size)
 	return !sysinfo(&info) && size / info.mem_unit > (uint64_t)info.totalram + info.totalswap;
 }
 
-/* Makes a file and maps it.  Returns 0 or an errno. */
-static int tcp_memory_make(struct tcp_memory *memory, uint64_t bytes)
+/* Makes a file of that name and maps it as tcp_memory_map.  Returns 0 or an errno. */
+static int tcp_memory_make(struct tcp_memory *memory, const char *name, uint64_t bytes, int fill)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	int reason;
@@ -149,10 +150,10 @@ static int tcp_memory_make(struct tcp_memory *memory, uint64_t bytes)
 		return ENOMEM;
 	if (!descriptor_may_grow(memory->size))
 		return EFBIG;
-	memory->fd = descriptor_lift(memfd_create("coll-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	memory->fd = descriptor_lift(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (memory->fd < 0)
 		return errno;
-	reason = ftruncate(memory->fd, (off_t)memory->size) ? errno : tcp_memory_map(memory);
+	reason = ftruncate(memory->fd, (off_t)memory->size) ? errno : tcp_memory_map(memory, fill);
 	if (!reason) {
 		reason = tcp_memory_seal(memory->fd);
 		if (reason)
@@ -204,18 +205,43 @@ static int tcp_memory_serves(const struct tcp *t)
 	return 0;
 }
 
-int32_t tcp_mem_alloc(void *ep, uint64_t bytes, void **ptr, coll_error_t *err)
+/* Makes memory and enters it into the table.  Returns 0 or an errno. */
+static int tcp_memory_new(struct tcp_memory *memory, const char *name, uint64_t bytes, int fill)
 {
-	CANCEL_OFF;
 	static pthread_once_t forks = PTHREAD_ONCE_INIT;
-	struct tcp_memory memory = {.fd = -1};
 	int reason, added;
 
 	pthread_once(&forks, tcp_memory_watch_forks);
+	reason = tcp_memory_make(memory, name, bytes, fill);
+	if (reason)
+		return reason;
+	pthread_mutex_lock(&tcp_memory_lock);
+	added = tcp_memory_add(memory);
+	pthread_mutex_unlock(&tcp_memory_lock);
+	if (added)
+		return 0;
+	munmap(memory->at, memory->size);
+	close(memory->fd);
+	return ENOMEM;
+}
+
+int tcp_memory_open(struct tcp_memory *memory, uint64_t bytes)
+{
+	CANCEL_OFF;
+
+	return tcp_memory_new(memory, "coll-bounce", bytes, 0);
+}
+
+int32_t tcp_mem_alloc(void *ep, uint64_t bytes, void **ptr, coll_error_t *err)
+{
+	CANCEL_OFF;
+	struct tcp_memory memory = {.fd = -1};
+	int reason;
+
 	if (!tcp_memory_serves(ep))
 		return error_fill(err, COLL_ERR_UNSUPPORTED,
 				  "no other rank of this host is connected over shared memory");
-	reason = tcp_memory_make(&memory, bytes);
+	reason = tcp_memory_new(&memory, "coll-memory", bytes, 1);
 	if (reason)
 		return error_fill(err,
 				  reason == ENOMEM || reason == ENOSPC ? COLL_ERR_NO_MEMORY
@@ -223,15 +249,8 @@ int32_t tcp_mem_alloc(void *ep, uint64_t bytes, void **ptr, coll_error_t *err)
 				  "cannot make %llu bytes of memory that ranks share: %s%s",
 				  (unsigned long long)bytes, strerror(reason),
 				  error_remedy(reason));
-	pthread_mutex_lock(&tcp_memory_lock);
-	added = tcp_memory_add(&memory);
-	pthread_mutex_unlock(&tcp_memory_lock);
 	*ptr = memory.at;
-	if (added)
-		return COLL_SUCCESS;
-	munmap(memory.at, memory.size);
-	close(memory.fd);
-	return error_fill(err, COLL_ERR_NO_MEMORY, "out of memory");
+	return COLL_SUCCESS;
 }
 
 void tcp_mem_free(void *ptr)

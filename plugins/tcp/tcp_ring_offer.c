@@ -23,7 +23,8 @@
 
 enum { TCP_RING_LEAST = 4096, TCP_RING_MOST = 1 << 30 };
 
-static _Atomic uint64_t tcp_ring_bytes; /* of all rings that this process has made */
+static _Atomic uint64_t
+	tcp_ring_bytes; /* of all rings and bounce buffers that this process has made */
 
 static void tcp_ring_close(int fd)
 {
@@ -141,7 +142,7 @@ static int tcp_ring_file(uint64_t size)
 	fd = descriptor_lift(memfd_create("coll-tcp", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (fd < 0)
 		return -1;
-	reason = tcp_map_fill(fd, TCP_RING_CONTROL + size);
+	reason = tcp_map_fill(fd, 0, TCP_RING_CONTROL + size);
 	if (!reason && !fcntl(fd, F_ADD_SEALS, TCP_SEALS))
 		return fd;
 	reason = reason ? reason : errno;
@@ -150,22 +151,36 @@ static int tcp_ring_file(uint64_t size)
 	return -1;
 }
 
+int tcp_ring_memory_take(uint64_t bytes, uint64_t most)
+{
+	uint64_t used = atomic_load(&tcp_ring_bytes);
+
+	do {
+		if (used + bytes > most)
+			return 0;
+	} while (!atomic_compare_exchange_weak(&tcp_ring_bytes, &used, used + bytes));
+	return 1;
+}
+
+void tcp_ring_memory_return(uint64_t bytes)
+{
+	atomic_fetch_sub(&tcp_ring_bytes, bytes);
+}
+
 void tcp_ring_offer(struct tcp *t, struct tcp_conn *conn)
 {
-	uint64_t size = t->ring_size, used;
+	const uint64_t size = t->ring_size;
 	int fd;
 
 	conn->offered = 1;
-	used = atomic_fetch_add(&tcp_ring_bytes, size);
-	if (used + size > t->ring_memory) {
-		atomic_fetch_sub(&tcp_ring_bytes, size);
+	if (!tcp_ring_memory_take(size, t->ring_memory)) {
 		tcp_ring_offer_tell(t, "the memory of option tcp.ring_memory is spent");
 		return;
 	}
 	fd = tcp_ring_file(size);
 	if (fd < 0 || tcp_ring_map(&conn->in, fd, size)) {
 		tcp_ring_offer_tell(t, strerror(errno));
-		atomic_fetch_sub(&tcp_ring_bytes, size);
+		tcp_ring_memory_return(size);
 		if (fd >= 0)
 			tcp_ring_close(fd);
 		return;
@@ -295,13 +310,12 @@ static int tcp_ring_takes_turns(const struct tcp *t)
  */
 static uint64_t tcp_ring_most(const struct tcp *t)
 {
+	const uint64_t memory = t->ring_memory - (t->turns ? tcp_bounce_most(t) : 0);
 	uint64_t peers = 0, most = TCP_RING_MANY;
 
-	if (t->turns)
-		return TCP_RING_TURNS;
 	for (uint32_t i = 0; i < t->nranks; i++)
 		peers += i != t->rank && tcp_is_local(t->host, i);
-	while (peers && 2 * most <= t->ring_memory / peers)
+	while (peers && 2 * most <= memory / peers && !(t->turns && most >= TCP_RING_TURNS))
 		most *= 2;
 	return most;
 }
@@ -325,7 +339,7 @@ void tcp_ring_init(struct tcp *t)
 void tcp_ring_free(struct tcp *t, struct tcp_conn *conn)
 {
 	if (conn->in.control)
-		atomic_fetch_sub(&tcp_ring_bytes, conn->in.size);
+		tcp_ring_memory_return(conn->in.size);
 	if (conn->offering)
 		tcp_ring_close(conn->offer_fd);
 	for (uint32_t i = 0; conn->in_on && i < t->rings; i++)
@@ -333,7 +347,7 @@ void tcp_ring_free(struct tcp *t, struct tcp_conn *conn)
 			t->ring_peers[i] = t->ring_peers[--t->rings];
 			break;
 		}
-	tcp_lender_free(conn);
+	tcp_lender_free(t, conn);
 	tcp_borrower_free(conn);
 	tcp_ring_unmap(&conn->in);
 	tcp_ring_unmap(&conn->out);

@@ -1,34 +1,53 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * lend_test.c - operations over tcp whose buffers lie in memory of coll_mem_alloc: the results, what each rank maps, and what
- * becomes of the memory when it is freed, when a rank dies or waits too long, and where a rank cannot map it.
+ * becomes of the memory when it is freed, when a rank dies or waits too long, and where a rank cannot map it.  The same with
+ * ordinary memory where ranks take turns on a processor, and long messages take bounce buffers.
  */
 #include "../lib/ranks.h"
 
+#include <sched.h>
 #include <sys/resource.h>
 
 enum { RANKS = 3, MOST = 5 << 20, TURNS = 6, MANY = 40, PIECE = 64 << 10 };
 
-/* Returns how many pieces of memory of coll_mem_alloc this process has mapped: its own pieces, and pieces of other ranks. */
-static int mapped(void)
+static int ordinary; /* the buffers lie in memory of malloc() */
+
+/* Returns how many pieces of memory of that name this process has mapped: its own pieces, and pieces of other ranks. */
+static int mapped_as(const char *name)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
 	char line[400];
 	int n = 0;
 
 	while (maps && fgets(line, sizeof(line), maps))
-		n += strstr(line, "memfd:coll-memory") != NULL;
+		n += strstr(line, name) != NULL;
 	if (maps)
 		fclose(maps);
 	return n;
+}
+
+static int mapped(void)
+{
+	return mapped_as("memfd:coll-memory");
 }
 
 static int32_t *memory_of(struct rank *r, size_t bytes)
 {
 	void *at = NULL;
 
+	if (ordinary)
+		return malloc(bytes);
 	rank_did(r, coll_mem_alloc(r->comm, bytes, &at), "coll_mem_alloc");
 	return at;
+}
+
+static void memory_end(struct rank *r, void *at)
+{
+	if (ordinary)
+		free(at);
+	else
+		rank_did(r, coll_mem_free(at), "coll_mem_free");
 }
 
 /* One allreduce of n elements; `turn` makes the values differ. */
@@ -90,15 +109,15 @@ static void run_sizes(struct rank *r)
 			if (!sums_right(r, in, out, sizes[i], turn))
 				return;
 	/* Ranks map what others lend them: with three ranks each has its own two pieces, and pieces of the others. */
-	if (mapped() <= 2)
+	if (ordinary ? mapped_as("memfd:coll-bounce") <= 1 : mapped() <= 2)
 		rank_fail(r, "no memory of another rank is mapped");
 	/* In place, and one buffer elsewhere. */
 	for (size_t i = 0; i < MOST / 4; i++)
 		in[i] = r->rank;
 	if (sums(r, in, in, MOST / 4))
 		rank_is(r, in[MOST / 4 - 1], RANKS * (RANKS - 1) / 2, "the last element in place");
-	rank_did(r, coll_mem_free(in), "coll_mem_free");
-	rank_did(r, coll_mem_free(out), "coll_mem_free");
+	memory_end(r, in);
+	memory_end(r, out);
 	comes_to_map(r, 0);
 }
 
@@ -140,7 +159,7 @@ static void run_messages(struct rank *r)
 	}
 	rank_is(r, bad, 0, "wrong elements");
 	free(in);
-	rank_did(r, coll_mem_free(out), "coll_mem_free");
+	memory_end(r, out);
 }
 
 /* --------------------------------------------------------- memory comes and goes -- */
@@ -212,6 +231,34 @@ static void run_fork(struct rank *r)
 	rank_is(r, opened(), 0, "descriptors when the memory is freed");
 }
 
+/* Broadcasts, whose messages share a bounce buffer, with a new payload at the same address each time. */
+static void run_broadcasts(struct rank *r)
+{
+	static const size_t sizes[] = {20000, 65536, 262144, MOST / 4};
+	int32_t *buf = memory_of(r, MOST);
+
+	for (int turn = 0; buf && turn < 5 * TURNS; turn++)
+		for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+			const int root = turn % r->nranks;
+
+			for (size_t i = 0; i < sizes[s]; i++)
+				buf[i] = r->rank == root ? (int32_t)i + turn : -1;
+			if (!rank_did(r,
+				      coll_broadcast(buf, buf, sizes[s], COLL_INT32, root, r->comm,
+						     NULL),
+				      "broadcast") ||
+			    !rank_did(r, coll_sync(r->comm), "coll_sync"))
+				return;
+			for (size_t i = 0; i < sizes[s]; i++)
+				if (buf[i] != (int32_t)i + turn) {
+					rank_fail(r, "element %zu of %zu is %d in turn %d", i,
+						  sizes[s], buf[i], turn);
+					return;
+				}
+		}
+	memory_end(r, buf);
+}
+
 /* ------------------------------------------------------------------ what goes wrong -- */
 
 /* The last rank dies while others read its memory. */
@@ -229,8 +276,8 @@ static void run_death(struct rank *r)
 			code = coll_sync(r->comm);
 	}
 	rank_is(r, code, COLL_ERR_PEER_LOST, "the code after the death");
-	rank_did(r, coll_mem_free(in), "coll_mem_free");
-	rank_did(r, coll_mem_free(out), "coll_mem_free");
+	memory_end(r, in);
+	memory_end(r, out);
 }
 
 /* A send that nobody receives times out; its memory is freed, and the other communicator of the connections goes on. */
@@ -254,7 +301,7 @@ static void run_timeout(struct rank *r)
 	}
 	rank_reaches(r, timed_out, 1, 0);
 	rank_did(r, coll_comm_abort(other), "coll_comm_abort");
-	rank_did(r, coll_mem_free(in), "coll_mem_free");
+	memory_end(r, in);
 	for (int turn = 0; turn < 200; turn++)
 		if (!sums_right(r, out, out + 32, 32, turn))
 			return;
@@ -275,27 +322,18 @@ static void run_no_descriptor(struct rank *r)
 		if (!sums_right(r, in, out, MOST / 4, turn))
 			break;
 	setrlimit(RLIMIT_NOFILE, &before);
-	rank_did(r, coll_mem_free(in), "coll_mem_free");
-	rank_did(r, coll_mem_free(out), "coll_mem_free");
+	memory_end(r, in);
+	memory_end(r, out);
 }
 
-int main(void)
-{
-	static const struct {
-		const char *what;
-		void (*fn)(struct rank *r);
-	} tests[] = {
-		{"sums of 4 B to 5 MiB are right, memory is mapped, and unmapped when it is freed",
-		 run_sizes},
-		{"messages of 64 KiB in any order", run_messages},
-		{"more pieces of memory than slots, and again and again new ones", run_many},
-		{"a forked child has nothing of the memory", run_fork},
-		{"a send times out, and its memory is freed", run_timeout},
-		{"a rank without a free descriptor", run_no_descriptor},
-	};
+struct test {
+	const char *what;
+	void (*fn)(struct rank *r);
+};
 
-	ranks_plugins(".libs", NULL);
-	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+static void run_tests(const struct test *tests, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
 		struct ranks_job job = {.backend = "tcp",
 					.nranks = RANKS,
 					.processes = 1,
@@ -304,21 +342,66 @@ int main(void)
 
 		ranks_ok(&job, "%s", tests[i].what);
 	}
-	{
-		struct ranks_job job = {.backend = "tcp", .nranks = RANKS, .fn = run_messages};
+}
 
-		ranks_ok(&job, "messages between threads");
-	}
-	{
-		struct ranks_shared *shared = ranks_memory(sizeof(*shared));
-		struct ranks_job job = {
-			.backend = "tcp", .nranks = RANKS, .processes = 1, .fn = run_death};
+static void test_death(void)
+{
+	struct ranks_shared *shared = ranks_memory(sizeof(*shared));
+	struct ranks_job job = {.backend = "tcp", .nranks = RANKS, .processes = 1, .fn = run_death};
 
-		ranks_run_processes(&job, shared);
-		is_str(shared->failure[0], "",
-		       "rank 0 is told of a rank that dies while its memory is read");
-		is_str(shared->failure[1], "", "and rank 1");
-		has_str(shared->failure[RANKS - 1], "9", "which was killed");
+	ranks_run_processes(&job, shared);
+	is_str(shared->failure[0], "",
+	       "rank 0 is told of a rank that dies while its memory is read");
+	is_str(shared->failure[1], "", "and rank 1");
+	has_str(shared->failure[RANKS - 1], "9", "which was killed");
+}
+
+static void test_memory(void)
+{
+	static const struct test tests[] = {
+		{"sums of 4 B to 5 MiB are right, memory is mapped, and unmapped when it is freed",
+		 run_sizes},
+		{"messages of 64 KiB in any order", run_messages},
+		{"broadcasts", run_broadcasts},
+		{"more pieces of memory than slots, and again and again new ones", run_many},
+		{"a forked child has nothing of the memory", run_fork},
+		{"a send times out, and its memory is freed", run_timeout},
+		{"a rank without a free descriptor", run_no_descriptor},
+	};
+	struct ranks_job threads = {.backend = "tcp", .nranks = RANKS, .fn = run_messages};
+
+	run_tests(tests, sizeof(tests) / sizeof(tests[0]));
+	ranks_ok(&threads, "messages between threads");
+	test_death();
+}
+
+/* All ranks share this thread's processor. */
+static void test_bounce_buffers(void)
+{
+	static const struct test tests[] = {
+		{"one processor: sums of ordinary memory are right, by bounce buffers", run_sizes},
+		{"messages of 64 KiB in any order", run_messages},
+		{"broadcasts, whose messages share a bounce buffer", run_broadcasts},
+		{"a send times out, and its memory is freed", run_timeout},
+		{"a rank without a free descriptor", run_no_descriptor},
+	};
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	if (sched_setaffinity(0, sizeof(one), &one)) {
+		skip(1, "this process may not choose its processor");
+		return;
 	}
+	ordinary = 1;
+	run_tests(tests, sizeof(tests) / sizeof(tests[0]));
+	test_death();
+}
+
+int main(void)
+{
+	ranks_plugins(".libs", NULL);
+	test_memory();
+	test_bounce_buffers();
 	return done_testing();
 }

@@ -48,9 +48,15 @@ void tcp_borrow_refuse(struct tcp *t, struct tcp_conn *conn, const char *why)
 	refusals++;
 }
 
-void tcp_lender_free(struct tcp_conn *conn)
+void tcp_lender_free(struct tcp *t, struct tcp_conn *conn)
 {
+	(void)t;
 	(void)conn;
+}
+
+uint64_t tcp_bounce_most(const struct tcp *t)
+{
+	return t->ring_memory / 4;
 }
 
 void tcp_borrower_free(struct tcp_conn *conn)

@@ -201,8 +201,8 @@ static void test_memory(const struct rule *rule)
 	log_end();
 	is_int(log_lines("coll_mem_alloc allocates ordinary memory: cannot make"),
 	       rule->lent == BEFORE ? ranks : 0, "each rank whose memory is ordinary says so once");
-	is_int(log_lines("this rank cannot map memory that rank"),
-	       rule->lent == AFTER ? ranks : 0, "each rank that cannot map memory says so once");
+	is_int(log_lines("this rank cannot map memory that rank"), rule->lent == AFTER ? ranks : 0,
+	       "each rank that cannot map memory says so once");
 }
 
 /* ------------------------------------------------------------------------------ main -- */

@@ -13,22 +13,32 @@
 
 enum { COPY_PAGE = 4096, COPY_SLOW = 32, COPY_PIECE = 2048 };
 
+/* Is this the slow case? */
+static inline int copy_is_slow(const void *to, const void *from, size_t n)
+{
+	const size_t ahead = ((uintptr_t)to - (uintptr_t)from) % COPY_PAGE;
+
+	return n > COPY_PIECE && ahead && ahead < COPY_SLOW;
+}
+
 /* Copies as memcpy. */
 static inline void copy_payload(void *to, const void *from, size_t n)
 {
-	const size_t ahead = ((uintptr_t)to - (uintptr_t)from) % COPY_PAGE;
-	size_t piece = COPY_PIECE;
 	uint8_t *out = to;
 	const uint8_t *in = from;
+	size_t piece = COPY_PIECE;
 
+	if (!copy_is_slow(to, from, n)) {
+		memcpy(to, from, n);
+		return;
+	}
 	/* The compiler would copy a length that it knows by "rep movs" too. */
 	__asm__("" : "+r"(piece));
-	if (ahead && ahead < COPY_SLOW)
-		for (; n > piece; n -= piece) {
-			memcpy(out, in, piece);
-			out += piece;
-			in += piece;
-		}
+	for (; n > piece; n -= piece) {
+		memcpy(out, in, piece);
+		out += piece;
+		in += piece;
+	}
 	memcpy(out, in, n);
 }
 

@@ -10,6 +10,9 @@
 #include <sys/resource.h>
 
 enum { RANKS = 3, MOST = 5 << 20, TURNS = 6, MANY = 40, PIECE = 64 << 10 };
+enum {
+	SHARED = 64 << 10
+}; /* elements of a message, long enough for a bounce buffer that others share */
 
 static int ordinary; /* the buffers lie in memory of malloc() */
 
@@ -75,6 +78,36 @@ static int sums_right(struct rank *r, int32_t *in, int32_t *out, size_t n, int t
 	return 1;
 }
 
+static int has_pattern(struct rank *r, const int32_t *buf, size_t n, int turn)
+{
+	for (size_t i = 0; i < n; i++)
+		if (buf[i] != (int32_t)i + turn)
+			return rank_fail(r, "element %zu of %zu is %d in turn %d", i, n, buf[i],
+					 turn);
+	return 1;
+}
+
+static void write_pattern(int32_t *buf, size_t n, int turn)
+{
+	for (size_t i = 0; i < n; i++)
+		buf[i] = (int32_t)i + turn;
+}
+
+/* One broadcast.  Returns its code; if that is COLL_SUCCESS, each rank must have the pattern of the turn. */
+static coll_result_t broadcast(struct rank *r, coll_comm_t comm, int32_t *buf, size_t n, int root,
+			       int turn)
+{
+	coll_result_t code;
+
+	write_pattern(buf, n, r->rank == root ? turn : -1);
+	code = coll_broadcast(buf, buf, n, COLL_INT32, root, comm, NULL);
+	if (!code)
+		code = coll_sync(comm);
+	if (!code)
+		has_pattern(r, buf, n, turn);
+	return code;
+}
+
 /* Moves messages until this process has mapped n pieces, a minute at most. */
 static int comes_to_map(struct rank *r, int n)
 {
@@ -101,7 +134,7 @@ static int comes_to_map(struct rank *r, int n)
 
 static void run_sizes(struct rank *r)
 {
-	static const size_t sizes[] = {1, 4096, 5000, 65536, 262144, MOST / 4};
+	static const size_t sizes[] = {1, 4096, 5000, 65536, 131072, 262144, MOST / 4};
 	int32_t *in = memory_of(r, MOST), *out = memory_of(r, MOST);
 
 	for (int turn = 0; in && out && turn < TURNS; turn++)
@@ -234,28 +267,15 @@ static void run_fork(struct rank *r)
 /* Broadcasts, whose messages share a bounce buffer, with a new payload at the same address each time. */
 static void run_broadcasts(struct rank *r)
 {
-	static const size_t sizes[] = {20000, 65536, 262144, MOST / 4};
+	static const size_t sizes[] = {20000, SHARED, 262144, MOST / 4};
 	int32_t *buf = memory_of(r, MOST);
 
 	for (int turn = 0; buf && turn < 5 * TURNS; turn++)
-		for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
-			const int root = turn % r->nranks;
-
-			for (size_t i = 0; i < sizes[s]; i++)
-				buf[i] = r->rank == root ? (int32_t)i + turn : -1;
+		for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
 			if (!rank_did(r,
-				      coll_broadcast(buf, buf, sizes[s], COLL_INT32, root, r->comm,
-						     NULL),
-				      "broadcast") ||
-			    !rank_did(r, coll_sync(r->comm), "coll_sync"))
+				      broadcast(r, r->comm, buf, sizes[s], turn % r->nranks, turn),
+				      "broadcast"))
 				return;
-			for (size_t i = 0; i < sizes[s]; i++)
-				if (buf[i] != (int32_t)i + turn) {
-					rank_fail(r, "element %zu of %zu is %d in turn %d", i,
-						  sizes[s], buf[i], turn);
-					return;
-				}
-		}
 	memory_end(r, buf);
 }
 
@@ -308,6 +328,157 @@ static void run_timeout(struct rank *r)
 	comes_to_map(r, 0);
 }
 
+/* Rank 0 sends messages until all others have mapped its bounce buffers, a minute at most. */
+static int comes_to_bounce(struct rank *r, int32_t *buf)
+{
+	const double end = ranks_now() + 60;
+	int64_t have = 0;
+
+	while (have < r->nranks && ranks_now() < end) {
+		const int64_t has = !r->rank || mapped_as("memfd:coll-bounce") > 0;
+
+		if (!rank_did(r, broadcast(r, r->comm, buf, SHARED, 0, 0), "broadcast") ||
+		    !rank_did(r,
+			      coll_allreduce(&has, &have, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+			      "allreduce") ||
+		    !rank_did(r, coll_sync(r->comm), "coll_sync"))
+			return 0;
+	}
+	return rank_is(r, have, r->nranks, "ranks that have or have mapped the buffers");
+}
+
+enum { FIRST = 1, LATER, GIVEN_UP_MS = 1000 }; /* tags, and turns of the pattern */
+
+static coll_request_t send_on(struct rank *r, coll_comm_t comm, const int32_t *buf, int peer)
+{
+	coll_request_t request = NULL;
+
+	rank_did(r, coll_isend(buf, SHARED, COLL_INT32, peer, FIRST, comm, &request), "isend");
+	return request;
+}
+
+/* Rank 0 sends its payload to both, gives up the message to rank 2, and sends a changed payload from the same place. */
+static void send_and_change(struct rank *r, coll_comm_t other, int32_t *buf)
+{
+	_Atomic int *ready = r->user, *sent = ready + 1;
+	coll_request_t to[RANKS];
+
+	if (!rank_reaches(r, ready, RANKS - 1, 1))
+		return;
+	write_pattern(buf, SHARED, FIRST);
+	for (int peer = 1; peer < RANKS; peer++)
+		to[peer] = send_on(r, other, buf, peer);
+	rank_ends(r, to[1], COLL_SUCCESS, "the send that is received");
+	rank_ends(r, to[2], COLL_ERR_TIMEOUT, "the send that is not");
+	write_pattern(buf, SHARED, LATER);
+	for (int peer = 1; peer < RANKS; peer++)
+		to[peer] = rank_isend(r, buf, SHARED, peer, LATER);
+	atomic_fetch_add(sent, 1);
+	for (int peer = 1; peer < RANKS; peer++)
+		rank_ends(r, to[peer], COLL_SUCCESS, "a later send");
+}
+
+static void receive(struct rank *r, int32_t *buf, int tag)
+{
+	if (rank_ends(r, rank_irecv(r, buf, SHARED, 0, tag), COLL_SUCCESS, "a receive"))
+		has_pattern(r, buf, SHARED, tag);
+}
+
+/* Receives the first message; a rank that comes `late` finds it given up. */
+static void receive_first(struct rank *r, coll_comm_t other, int32_t *buf, int late)
+{
+	coll_request_t request = NULL;
+	_Atomic int *ready = r->user, *sent = ready + 1;
+	coll_result_t code;
+
+	atomic_fetch_add(ready, 1);
+	/* The late rank does not call the library meanwhile: it would take the message. */
+	if (late && !rank_reaches(r, sent, 1, 0))
+		return;
+	code = coll_irecv(buf, SHARED, COLL_INT32, 0, FIRST, other, &request);
+	if (!code)
+		code = coll_wait(request);
+	if (!code)
+		has_pattern(r, buf, SHARED, FIRST);
+	rank_is(r, code != COLL_SUCCESS, late, "the first receive fails");
+	coll_request_free(request);
+}
+
+/* Rank 0 sends a payload to both and, before rank 2 takes it, another payload to rank 1. */
+static void run_late(struct rank *r)
+{
+	int32_t *buf = memory_of(r, MOST), *next = buf + SHARED;
+	_Atomic int *ready = r->user, *sent = ready + 1;
+	coll_request_t late;
+
+	if (!buf || !comes_to_bounce(r, buf))
+		return;
+	if (r->rank) {
+		atomic_fetch_add(ready, 1);
+		if (r->rank == 2 && !rank_reaches(r, sent, 1, 0))
+			return;
+		receive(r, buf, FIRST);
+		if (r->rank == 1)
+			receive(r, next, LATER);
+	} else if (rank_reaches(r, ready, RANKS - 1, 1)) {
+		write_pattern(buf, SHARED, FIRST);
+		write_pattern(next, SHARED, LATER);
+		late = rank_isend(r, buf, SHARED, 2, FIRST);
+		rank_ends(r, rank_isend(r, buf, SHARED, 1, FIRST), COLL_SUCCESS, "a send");
+		rank_ends(r, rank_isend(r, next, SHARED, 1, LATER), COLL_SUCCESS, "another send");
+		atomic_fetch_add(sent, 1);
+		rank_ends(r, late, COLL_SUCCESS, "the send that is received late");
+	}
+	rank_did(r, coll_barrier(r->comm), "coll_barrier");
+	memory_end(r, buf);
+}
+
+static void run_given_up(struct rank *r)
+{
+	int32_t *buf = memory_of(r, MOST);
+	coll_comm_t other;
+
+	if (!buf || !rank_did(r, coll_comm_dup(r->comm, &other), "coll_comm_dup") ||
+	    !comes_to_bounce(r, buf))
+		return;
+	if (!r->rank) {
+		rank_did(r, coll_comm_set_timeout(other, GIVEN_UP_MS), "coll_comm_set_timeout");
+		send_and_change(r, other, buf);
+	} else {
+		receive_first(r, other, buf, r->rank == 2);
+		receive(r, buf, LATER);
+	}
+	for (int turn = 0; turn < TURNS; turn++)
+		rank_did(r, broadcast(r, r->comm, buf, SHARED, 0, turn), "broadcast");
+	rank_did(r, coll_comm_abort(other), "coll_comm_abort");
+	rank_did(r, coll_comm_destroy(other), "coll_comm_destroy");
+	memory_end(r, buf);
+}
+
+/* The last rank dies amid broadcasts of rank 0; the others go on without it. */
+static void run_death_of_sharer(struct rank *r)
+{
+	const int32_t last = r->nranks - 1;
+	int32_t *buf = memory_of(r, MOST);
+	coll_comm_t rest;
+	int code = COLL_SUCCESS;
+
+	for (int turn = 0; buf && !code && turn < 1000; turn++) {
+		if (r->rank == last && turn == 20)
+			raise(SIGKILL);
+		code = broadcast(r, r->comm, buf, turn % 2 ? SHARED : 4 * SHARED, 0, turn);
+	}
+	rank_is(r, code == COLL_ERR_PEER_LOST || code == COLL_ERR_REMOTE, 1,
+		"the broadcast after the death fails");
+	if (!rank_did(r, coll_comm_shrink(r->comm, &last, 1, &rest, NULL, 0), "coll_comm_shrink"))
+		return;
+	for (int turn = 0; turn < 20; turn++)
+		rank_did(r, broadcast(r, rest, buf, turn % 2 ? SHARED : 4 * SHARED, 0, turn),
+			 "a broadcast of the rest");
+	rank_did(r, coll_comm_destroy(rest), "coll_comm_destroy");
+	memory_end(r, buf);
+}
+
 /* The middle rank has no free descriptor when memory is offered. */
 static void run_no_descriptor(struct rank *r)
 {
@@ -344,16 +515,21 @@ static void run_tests(const struct test *tests, size_t n)
 	}
 }
 
-static void test_death(void)
+static void run_deaths(void (*fn)(struct rank *), int nranks, const char *what)
 {
 	struct ranks_shared *shared = ranks_memory(sizeof(*shared));
-	struct ranks_job job = {.backend = "tcp", .nranks = RANKS, .processes = 1, .fn = run_death};
+	struct ranks_job job = {.backend = "tcp", .nranks = nranks, .processes = 1, .fn = fn};
 
 	ranks_run_processes(&job, shared);
-	is_str(shared->failure[0], "",
-	       "rank 0 is told of a rank that dies while its memory is read");
-	is_str(shared->failure[1], "", "and rank 1");
-	has_str(shared->failure[RANKS - 1], "9", "which was killed");
+	for (int i = 0; i < nranks - 1; i++)
+		is_str(shared->failure[i], "", "%s: rank %d is told and goes on", what, i);
+	has_str(shared->failure[nranks - 1], "9", "the last rank was killed");
+}
+
+static void test_deaths(void)
+{
+	run_deaths(run_death, RANKS, "a rank dies while its memory is read");
+	run_deaths(run_death_of_sharer, RANKS + 1, "a rank dies amid broadcasts");
 }
 
 static void test_memory(void)
@@ -372,7 +548,7 @@ static void test_memory(void)
 
 	run_tests(tests, sizeof(tests) / sizeof(tests[0]));
 	ranks_ok(&threads, "messages between threads");
-	test_death();
+	test_deaths();
 }
 
 /* All ranks share this thread's processor. */
@@ -383,6 +559,8 @@ static void test_bounce_buffers(void)
 		{"messages of 64 KiB in any order", run_messages},
 		{"broadcasts, whose messages share a bounce buffer", run_broadcasts},
 		{"a send times out, and its memory is freed", run_timeout},
+		{"one of two receivers of a payload comes late", run_late},
+		{"one of two sends of a payload times out, and the payload changes", run_given_up},
 		{"a rank without a free descriptor", run_no_descriptor},
 	};
 	cpu_set_t one;
@@ -395,7 +573,7 @@ static void test_bounce_buffers(void)
 	}
 	ordinary = 1;
 	run_tests(tests, sizeof(tests) / sizeof(tests[0]));
-	test_death();
+	test_deaths();
 }
 
 int main(void)

@@ -182,6 +182,24 @@ static void test_crowded_processor(void)
 	rig_free(rig);
 }
 
+/* Where ranks share processors, who had them is not known after one yield: crowd_test.c has what follows. */
+static void test_own_crowd(void)
+{
+	struct rig *rig = rig_new(idle_transport);
+	struct context_waits *waits = &rig->context->waits;
+
+	waits->poll_us = waits->polls_us = 0;
+	waits->yield_us = FAR_US;
+	rig->context->oversubscribed = 1;
+	atomic_store(&yield_us, 4000);
+	ok(yields_in(rig->context, SHORT_US) > 1,
+	   "ranks share the processor: one yield of a tick tells nothing, waits yield on");
+	waits->crowded_until_us = clock_now_us() + FAR_US;
+	is_int(yields_in(rig->context, SHORT_US), 0, "until others are there");
+	atomic_store(&yield_us, 0);
+	rig_free(rig);
+}
+
 /* Ends a wait with this polling time, if each yield takes `us` microseconds?  On a busy machine not each wait does. */
 static int polls_become(struct context *context, int64_t us, int64_t polls)
 {
@@ -517,6 +535,7 @@ int main(void)
 	test_callers();
 	test_shared_processor();
 	test_crowded_processor();
+	test_own_crowd();
 	test_contexts();
 	test_flush();
 	test_own_message();

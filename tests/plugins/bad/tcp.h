@@ -13,6 +13,7 @@
 #include "../../../plugins/tcp/tcp_addr.c"
 #include "../../../plugins/tcp/tcp_mesh.c"
 #include "../../../plugins/tcp/tcp_borrow.c"
+#include "../../../plugins/tcp/tcp_bounce.c"
 #include "../../../plugins/tcp/tcp_cipher_none.c"
 #include "../../../plugins/tcp/tcp_close.c"
 #include "../../../plugins/tcp/tcp_copy.c"

@@ -37,9 +37,9 @@
 #define TCP_BUDGET     ((size_t)4 << 20)   /* bytes of one progress(): about a millisecond */
 #define TCP_RING_PIECE ((size_t)16 << 10)  /* bytes of a ring that are published or freed at once */
 /* Most bytes of a ring between ranks that share processors. */
-#define TCP_RING_TURNS ((size_t)128 << 10)
+#define TCP_RING_TURNS ((size_t)256 << 10)
 /* Least bytes of a ring, however many ranks the host has. */
-#define TCP_RING_MANY  ((size_t)64 << 10)
+#define TCP_RING_MANY ((size_t)64 << 10)
 #define TCP_RING_SHORT ((size_t)1024) /* payload of a message that is written to a ring at once */
 /* Payload from which on a message stays in the ring until its receive is posted. */
 #define TCP_RING_BLOCKED ((size_t)4 << 10)
@@ -53,7 +53,11 @@
 #define TCP_LENT_TURNS  ((size_t)32 << 10)
 #define TCP_LENT_BESIDE ((size_t)256 << 10)
 #define TCP_LENT_QUEUE  ((size_t)3 << 20)
-/* Most bytes of a message that takes a bounce buffer for itself, and of all bounce buffers of an endpoint. */
+/*
+ * Payload from which on a message takes a bounce buffer, the most payload of a message that takes one for itself, and the most bytes
+ * of all bounce buffers of an endpoint.
+ */
+#define TCP_BOUNCE_LEAST ((size_t)128 << 10)
 #define TCP_BOUNCE_MOST  ((size_t)256 << 10)
 #define TCP_BOUNCE_BYTES ((size_t)4 << 20)
 #define TCP_LENT_BYTES   (2 * sizeof(coll_header_t)) /* of a lent message in the ring */

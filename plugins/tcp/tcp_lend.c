@@ -271,18 +271,12 @@ static coll_header_t tcp_lend_frame(const coll_send_t *send)
 	return frame;
 }
 
-/* Does the ring take the message as a whole now? */
-static int tcp_lend_fits(struct tcp *t, struct tcp_conn *conn, uint64_t len)
-{
-	return !tcp_has_work(conn) && tcp_ring_look(t, conn) &&
-	       conn->out.size - (conn->out.own - conn->out.seen) >= sizeof(coll_header_t) + len;
-}
-
 /*
- * Is a bounce buffer faster than the ring, for ordinary memory?  A longer payload has left the caches when it is read from there, so
- * that it must go to several ranks.
+ * Is a bounce buffer faster than the ring, for ordinary memory?  The ring takes two shorter messages at once, too.  A longer payload has
+ * left the caches when it is read from there, so that it must go to several ranks.
  */
-static int tcp_lend_bounces(struct tcp *t, struct tcp_conn *conn, const void *buf, uint64_t len)
+static int tcp_lend_bounces(struct tcp *t, const struct tcp_conn *conn, const void *buf,
+			    uint64_t len)
 {
 	const int again = t->bounce_buf == buf && t->bounce_len == len && t->bounce_conn != conn;
 
@@ -291,7 +285,7 @@ static int tcp_lend_bounces(struct tcp *t, struct tcp_conn *conn, const void *bu
 	t->bounce_conn = conn;
 	if (tcp_bounce_has(t, buf, len))
 		return 1;
-	return t->turns && (again || len <= TCP_BOUNCE_MOST) && !tcp_lend_fits(t, conn, len);
+	return t->turns && len >= TCP_BOUNCE_LEAST && (again || len <= TCP_BOUNCE_MOST);
 }
 
 /* Returns the slot of the memory of the bounce buffers, or -1. */

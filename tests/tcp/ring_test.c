@@ -551,8 +551,8 @@ static void test_lengths(void)
 
 	test_run(&job, "two ranks have rings of 2 MiB");
 	job.turns = 1;
-	job.user = &(uint64_t){128 << 10};
-	test_run(&job, "of 128 KiB if they take turns on processors");
+	job.user = &(uint64_t){256 << 10};
+	test_run(&job, "of 256 KiB if they take turns on processors");
 	job.options = test_ring;
 	job.user = &(uint64_t){64 << 10};
 	test_run(&job, "and of no more than the option says");

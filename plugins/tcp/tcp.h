@@ -40,7 +40,9 @@
 #define TCP_RING_TURNS ((size_t)256 << 10)
 /* Least bytes of a ring, however many ranks the host has. */
 #define TCP_RING_MANY ((size_t)64 << 10)
-#define TCP_RING_SHORT ((size_t)1024) /* payload of a message that is written to a ring at once */
+/* Bytes of a ring whose pages a process maps at once, when a long message comes there. */
+#define TCP_RING_MAPPED ((size_t)128 << 10)
+#define TCP_RING_SHORT  ((size_t)1024) /* payload of a message that is written to a ring at once */
 /* Payload from which on a message stays in the ring until its receive is posted. */
 #define TCP_RING_BLOCKED ((size_t)4 << 10)
 #define TCP_PAST         ((size_t)4 << 20) /* payload from which on a reader's copies go past the caches */
@@ -119,6 +121,7 @@ struct tcp_ring {
 	uint64_t own;  /* this side's position: the peer can change the copy in the ring */
 	/* Of a writer: the reader's position as last read.  Of a reader: its own position as last told. */
 	uint64_t seen;
+	uint64_t mapped; /* bytes of `data` whose pages this process has in its page table */
 };
 
 /* Memory of coll_mem_alloc or of bounce buffers, here or as another rank has lent it. */

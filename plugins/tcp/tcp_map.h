@@ -8,6 +8,10 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
 enum {
 	TCP_MAP_TRIES = 16, /* of an allocation that signals interrupt */
 	/* Nobody changes the size of a shared file. */

@@ -58,6 +58,18 @@ static inline size_t tcp_ring_piece(uint64_t at)
 	return TCP_RING_PIECE + TCP_RING_LINE - (size_t)(at % TCP_RING_LINE);
 }
 
+/*
+ * Maps the pages of the ring up to `end` and some more, since a fault for each page would take longer.  A system that cannot do so
+ * maps each page when it is used.
+ */
+static __attribute__((noinline)) void tcp_ring_map_pages(struct tcp_ring *ring, uint64_t end)
+{
+	const uint64_t begin = ring->mapped;
+
+	ring->mapped = tcp_min(ring->size, (end / TCP_RING_MAPPED + 1) * TCP_RING_MAPPED);
+	madvise(ring->data + begin, ring->mapped - begin, MADV_POPULATE_WRITE);
+}
+
 /* Do long messages go past the caches? */
 static int tcp_ring_writes_past(const struct tcp *t, const struct tcp_ring *ring)
 {
@@ -84,6 +96,8 @@ static size_t tcp_ring_copy(struct tcp *t, struct tcp_conn *conn, const uint8_t 
 			       tcp_min(space, ring->size - at));
 		if (!part)
 			break;
+		if (n >= TCP_RING_BLOCKED && at + part > ring->mapped)
+			tcp_ring_map_pages(ring, at + part);
 		if (past)
 			tcp_copy_past(ring->data + at, from + done, part);
 		else
@@ -362,6 +376,8 @@ static __attribute__((noinline)) int tcp_ring_read(struct tcp *t, struct tcp_con
 	}
 	if (n <= TCP_RING_SHORT)
 		tcp_ring_fetch(from, n);
+	else if (left >= TCP_RING_BLOCKED && at + n > ring->mapped)
+		tcp_ring_map_pages(ring, at + n);
 	/* Headers are copied before they are read; only payload is handed on within the ring. */
 	n = tcp_ring_before_blocked(t, conn, from, n);
 	if (tcp_feed(t, conn, from, n) || !n)

@@ -70,9 +70,16 @@ static rlim_t address_space(void)
 	return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The limit leaves room for small things of the library, but not for memory of BYTES. */
+/*
+ * The limit leaves room for small things of the library, but not for memory of BYTES.  AddressSanitizer takes more, and waits for
+ * ever once it gets none.
+ */
 static int no_address_space(void)
 {
+	if (ranks_sanitized()) {
+		errno = ENOTSUP;
+		return -1;
+	}
 	return set_limit(RLIMIT_AS, address_space() + BYTES / 2);
 }
 

@@ -133,6 +133,7 @@ struct context_waits {
 	/* Another program keeps the processor: waits sleep instead of yielding, until then, and for so long. */
 	int64_t crowded_until_us, crowded_for_us;
 	struct crowd *crowd; /* crowd.c; NULL before its first look */
+	int crowd_looks;     /* before so many yields crowd_begin is to be called */
 	int64_t rested_us,
 		rested_at_us;       /* idle_us with the waits right before it, and when it ended */
 	int wake_fd;                /* an eventfd, written to end the sleeps of all threads */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crowd.c - who has the processors of this host while a rank waits: the job's ranks alone, or other programs too.  The kernel counts
+ * crowd.c - who has the processors of this host while a rank yields: the job's ranks alone, or other programs too.  The kernel counts
  * the processor time of each process, with all its threads; the ranks that may run on the processors of this rank have them alone if
- * their times grow as fast as that many processors can.
+ * their times grow as fast as that many processors can.  Only yields count that let others run for long: beside them a processor may
+ * be idle.
  */
 #include "endpoint/wait_impl.h"
 
@@ -11,22 +12,26 @@
 
 enum {
 	/* The kernel may count the time of a process that runs on another processor at its next tick, 1 to 10 ms later. */
-	CROWD_LEAST_US = 50 * 1000,
-	CROWD_MOST_US = 500 * 1000, /* an older look says nothing of the present */
-	CROWD_AGAIN_US =
+	CROWD_LEAST_US = 20 * 1000,
+	CROWD_OURS_US = 500 * 1000, /* so long the ranks count as alone */
+	CROWD_OTHERS_US =
 		2000 * 1000, /* so long other programs count as there: to find out costs yields */
-	CROWD_PERCENT = 80   /* of the processors' time: the kernel's own work takes a part too */
+	CROWD_LOOKS = 8, /* yields after a long one: the next long one is likely to be among them */
+	CROWD_PERCENT = 80 /* of the processors' time: the kernel's own work takes a part too */
 };
 
 struct crowd_process {
 	clockid_t clock;
-	int64_t used_us; /* at the last look; 0: the process was not there */
+	int64_t used_us; /* when the yield began; 0: the process was not there */
 };
 
 struct crowd {
 	int n, cpus;
-	int64_t seen_us;         /* the last look */
-	int64_t others_until_us; /* other programs count as there until then */
+	uint32_t looks;          /* calls of crowd_begin */
+	int64_t took_us;         /* yields since the last judgement */
+	int64_t used_us;         /* and the processes' time in these */
+	int64_t ours_until_us;   /* the ranks count as alone until then, */
+	int64_t others_until_us; /* or other programs as there */
 	struct crowd_process process[];
 };
 
@@ -70,7 +75,7 @@ static struct crowd *crowd_new(const struct context *context)
 	return crowd;
 }
 
-/* Returns the processor time of the processes since the last look, of those that were there then. */
+/* Reads the clocks.  Returns how much they have grown, of the processes that were there before. */
 static int64_t crowd_look(struct crowd *crowd)
 {
 	struct timespec clock;
@@ -89,22 +94,47 @@ static int64_t crowd_look(struct crowd *crowd)
 	return sum;
 }
 
-int crowd_is_ours(struct context *context, int64_t now)
+uint32_t crowd_begin(struct context *context)
 {
 	struct crowd *crowd = context->waits.crowd;
-	int64_t took, used;
+
+	(void)crowd_look(crowd);
+	crowd->looks += crowd->looks == UINT32_MAX ? 2 : 1;
+	return crowd->looks;
+}
+
+/* Judges by the yields since the last judgement. */
+static int crowd_judge(struct crowd *crowd, int64_t now)
+{
+	const int ours = crowd->used_us * 100 >= crowd->took_us * crowd->cpus * CROWD_PERCENT;
+
+	crowd->took_us = crowd->used_us = 0;
+	if (ours)
+		crowd->ours_until_us = now + CROWD_OURS_US;
+	else
+		crowd->others_until_us = now + CROWD_OTHERS_US;
+	return ours;
+}
+
+int crowd_is_ours(struct context *context, uint32_t look, int64_t took, int64_t now)
+{
+	struct crowd *crowd = context->waits.crowd;
 
 	if (!crowd)
 		crowd = context->waits.crowd = crowd_new(context);
-	if (!crowd || now < crowd->others_until_us)
+	if (!crowd)
 		return 0;
-	took = now - crowd->seen_us;
-	if (crowd->seen_us && took < CROWD_LEAST_US)
+	/* Another thread may have begun a yield meanwhile. */
+	if (look && look == crowd->looks) {
+		crowd->used_us += crowd_look(crowd);
+		crowd->took_us += took;
+	}
+	context->waits.crowd_looks = 0;
+	if (now < crowd->ours_until_us || now < crowd->others_until_us)
+		return now < crowd->ours_until_us;
+	context->waits.crowd_looks = CROWD_LOOKS;
+	if (crowd->took_us < CROWD_LEAST_US)
 		return 1;
-	used = crowd_look(crowd);
-	crowd->seen_us = now;
-	if (took > CROWD_MOST_US || used * 100 >= took * crowd->cpus * CROWD_PERCENT)
-		return 1;
-	crowd->others_until_us = now + CROWD_AGAIN_US;
-	return 0;
+	context->waits.crowd_looks = 0;
+	return crowd_judge(crowd, now);
 }

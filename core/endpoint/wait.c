@@ -230,15 +230,16 @@ static int64_t wait_adapt(const struct context *context, int64_t took)
 }
 
 /* A yield that ended `now` took so long: shall the next waits do without? */
-static void wait_note_crowd(struct context *context, int64_t took, int64_t now)
+static void wait_note_crowd(struct context *context, uint32_t look, int64_t took, int64_t now)
 {
 	struct context_waits *waits = &context->waits;
 
 	if (took < WAIT_CROWDED_LEAST_US) {
 		waits->crowded_for_us = 0;
+		waits->crowd_looks -= waits->crowd_looks > 0;
 		return;
 	}
-	if (context->oversubscribed && crowd_is_ours(context, now)) {
+	if (context->oversubscribed && crowd_is_ours(context, look, took, now)) {
 		waits->crowded_for_us = 0;
 		return;
 	}
@@ -254,6 +255,7 @@ static void wait_note_crowd(struct context *context, int64_t took, int64_t now)
 static void wait_yield(struct waiting *w)
 {
 	struct context *context = w->context;
+	const uint32_t look = context->waits.crowd_looks ? crowd_begin(context) : 0;
 	int64_t begin, now;
 
 	lock_release(&context->lock);
@@ -266,7 +268,7 @@ static void wait_yield(struct waiting *w)
 	context->waits.polls_us = wait_adapt(context, now - begin);
 	/* Beside a thread of the library the caller's threads yield to it, for the lock. */
 	if (!wait_is_blind(context) && !context->waits.yields_anyway && !context->progress.started)
-		wait_note_crowd(context, now - begin, now);
+		wait_note_crowd(context, look, now - begin, now);
 }
 
 /*

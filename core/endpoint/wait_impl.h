@@ -15,9 +15,12 @@ int wait_sweep(struct context *context);
 int wait_each(struct context *context, int (*look)(struct context *other, void *user), void *user);
 
 /*
- * Called when another thread has kept the processor for long.  Have the ranks of this host had the processors of this rank alone
- * lately?  Returns 1 also while that is not known.
+ * Called after a yield of `took` microseconds that has let another thread run for long.  Have the ranks of this host had the
+ * processors of this rank alone in such yields lately?  Returns 1 also while that is not known; then waits.crowd_looks is set.
+ * look: what crowd_begin has returned, or 0.
  */
-int crowd_is_ours(struct context *context, int64_t now);
+int crowd_is_ours(struct context *context, uint32_t look, int64_t took, int64_t now);
+/* Called before a yield while waits.crowd_looks is set.  Never returns 0. */
+uint32_t crowd_begin(struct context *context);
 
 #endif

@@ -40,8 +40,9 @@
 #define TCP_RING_TURNS ((size_t)256 << 10)
 /* Least bytes of a ring, however many ranks the host has. */
 #define TCP_RING_MANY ((size_t)64 << 10)
-/* Bytes of a ring whose pages a process maps at once, when a long message comes there. */
+/* Where ranks take turns, bytes of a ring whose pages a process maps at once, when a long message comes there. */
 #define TCP_RING_MAPPED ((size_t)128 << 10)
+#define TCP_RING_PAGE   ((size_t)4 << 10)
 #define TCP_RING_SHORT  ((size_t)1024) /* payload of a message that is written to a ring at once */
 /* Payload from which on a message stays in the ring until its receive is posted. */
 #define TCP_RING_BLOCKED ((size_t)4 << 10)

@@ -59,14 +59,15 @@ static inline size_t tcp_ring_piece(uint64_t at)
 }
 
 /*
- * Maps the pages of the ring up to `end` and some more, since a fault for each page would take longer.  A system that cannot do so
- * maps each page when it is used.
+ * Maps the pages of the ring up to `end`, since a fault for each page would take longer; where ranks take turns, and rings are short,
+ * some more for the messages that follow.  A system that cannot do so maps each page when it is used.
  */
-static __attribute__((noinline)) void tcp_ring_map_pages(struct tcp_ring *ring, uint64_t end)
+static __attribute__((noinline)) void tcp_ring_map_pages(const struct tcp *t, struct tcp_ring *ring,
+							 uint64_t end)
 {
-	const uint64_t begin = ring->mapped;
+	const uint64_t begin = ring->mapped, unit = t->turns ? TCP_RING_MAPPED : TCP_RING_PAGE;
 
-	ring->mapped = tcp_min(ring->size, (end / TCP_RING_MAPPED + 1) * TCP_RING_MAPPED);
+	ring->mapped = tcp_min(ring->size, (end + unit - 1) / unit * unit);
 	madvise(ring->data + begin, ring->mapped - begin, MADV_POPULATE_WRITE);
 }
 
@@ -97,7 +98,7 @@ static size_t tcp_ring_copy(struct tcp *t, struct tcp_conn *conn, const uint8_t 
 		if (!part)
 			break;
 		if (n >= TCP_RING_BLOCKED && at + part > ring->mapped)
-			tcp_ring_map_pages(ring, at + part);
+			tcp_ring_map_pages(t, ring, at + tcp_min(n - done, space));
 		if (past)
 			tcp_copy_past(ring->data + at, from + done, part);
 		else
@@ -377,7 +378,7 @@ static __attribute__((noinline)) int tcp_ring_read(struct tcp *t, struct tcp_con
 	if (n <= TCP_RING_SHORT)
 		tcp_ring_fetch(from, n);
 	else if (left >= TCP_RING_BLOCKED && at + n > ring->mapped)
-		tcp_ring_map_pages(ring, at + n);
+		tcp_ring_map_pages(t, ring, at + left);
 	/* Headers are copied before they are read; only payload is handed on within the ring. */
 	n = tcp_ring_before_blocked(t, conn, from, n);
 	if (tcp_feed(t, conn, from, n) || !n)

@@ -272,20 +272,20 @@ static coll_header_t tcp_lend_frame(const coll_send_t *send)
 }
 
 /*
- * Is a bounce buffer faster than the ring, for ordinary memory?  The ring takes two shorter messages at once, too.  A longer payload has
- * left the caches when it is read from there, so that it must go to several ranks.
+ * Is a bounce buffer faster than the ring, for ordinary memory?  The ring takes two messages of less than TCP_BOUNCE_LEAST at once, too.
+ * A payload of more than TCP_BOUNCE_MOST has left the caches when a receiver reads it in the buffer, so that it must go to several ranks.
  */
 static int tcp_lend_bounces(struct tcp *t, const struct tcp_conn *conn, const void *buf,
 			    uint64_t len)
 {
 	const int again = t->bounce_buf == buf && t->bounce_len == len && t->bounce_conn != conn;
 
+	if (!t->turns || len < TCP_BOUNCE_LEAST)
+		return 0;
 	t->bounce_buf = buf;
 	t->bounce_len = len;
 	t->bounce_conn = conn;
-	if (tcp_bounce_has(t, buf, len))
-		return 1;
-	return t->turns && len >= TCP_BOUNCE_LEAST && (again || len <= TCP_BOUNCE_MOST);
+	return again || len <= TCP_BOUNCE_MOST || tcp_bounce_has(t, buf, len);
 }
 
 /* Returns the slot of the memory of the bounce buffers, or -1. */

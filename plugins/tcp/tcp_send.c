@@ -198,7 +198,7 @@ int32_t tcp_start(struct tcp *t, coll_send_t *send, int more, coll_error_t *err)
 				  "the connection to rank %u has been lost", send->peer);
 	idle = !tcp_has_work(conn) || conn->deferred;
 	if (send->header.len >= TCP_LENT_TURNS && conn->out_on && !conn->send_errno &&
-	    (t->turns || tcp_memory_any()))
+	    (tcp_memory_any() || (t->turns && send->header.len >= TCP_BOUNCE_LEAST)))
 		tcp_lend(t, conn, send);
 	tcp_enqueue(t, conn, send);
 	if (!idle || conn->send_errno || send->peer == t->rank)

@@ -4,6 +4,7 @@
  * becomes of the memory when it is freed, when a rank dies or waits too long, and where a rank cannot map it.  The same with
  * ordinary memory where ranks take turns on a processor, and long messages take bounce buffers.
  */
+#include "../lib/open_files.h"
 #include "../lib/ranks.h"
 
 #include <sched.h>
@@ -16,23 +17,10 @@ enum {
 
 static int ordinary; /* the buffers lie in memory of malloc() */
 
-/* Returns how many pieces of memory of that name this process has mapped: its own pieces, and pieces of other ranks. */
-static int mapped_as(const char *name)
-{
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char line[400];
-	int n = 0;
-
-	while (maps && fgets(line, sizeof(line), maps))
-		n += strstr(line, name) != NULL;
-	if (maps)
-		fclose(maps);
-	return n;
-}
-
+/* Returns how many pieces of memory of coll_mem_alloc this process has mapped: its own pieces, and pieces of other ranks. */
 static int mapped(void)
 {
-	return mapped_as("memfd:coll-memory");
+	return mapped_files("memfd:coll-memory");
 }
 
 static int32_t *memory_of(struct rank *r, size_t bytes)
@@ -142,7 +130,7 @@ static void run_sizes(struct rank *r)
 			if (!sums_right(r, in, out, sizes[i], turn))
 				return;
 	/* Ranks map what others lend them: with three ranks each has its own two pieces, and pieces of the others. */
-	if (ordinary ? mapped_as("memfd:coll-bounce") <= 1 : mapped() <= 2)
+	if (ordinary ? mapped_files("memfd:coll-bounce") <= 1 : mapped() <= 2)
 		rank_fail(r, "no memory of another rank is mapped");
 	/* In place, and one buffer elsewhere. */
 	for (size_t i = 0; i < MOST / 4; i++)
@@ -335,7 +323,7 @@ static int comes_to_bounce(struct rank *r, int32_t *buf)
 	int64_t have = 0;
 
 	while (have < r->nranks && ranks_now() < end) {
-		const int64_t has = !r->rank || mapped_as("memfd:coll-bounce") > 0;
+		const int64_t has = !r->rank || mapped_files("memfd:coll-bounce") > 0;
 
 		if (!rank_did(r, broadcast(r, r->comm, buf, SHARED, 0, 0), "broadcast") ||
 		    !rank_did(r,

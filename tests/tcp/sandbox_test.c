@@ -5,6 +5,7 @@
  * coll_mem_alloc: they get ordinary memory, or their messages go through the ring.
  */
 #include "../lib/log_capture.h"
+#include "../lib/open_files.h"
 #include "../lib/ranks.h"
 
 #include <fcntl.h>
@@ -154,15 +155,7 @@ static void *memory_of(struct rank *r)
 /* Has this process mapped a ring from and a ring to each other rank? */
 static int has_rings(void)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char line[400];
-	int n = 0;
-
-	while (maps && fgets(line, sizeof(line), maps))
-		n += strstr(line, "memfd:coll-tcp") != NULL;
-	if (maps)
-		fclose(maps);
-	return n == 2 * (LENT_RANKS - 1);
+	return mapped_files("memfd:coll-tcp") == 2 * (LENT_RANKS - 1);
 }
 
 /* Moves messages between all ranks until they have their rings, a minute at most. */

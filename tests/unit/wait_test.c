@@ -182,7 +182,7 @@ static void test_crowded_processor(void)
 	rig_free(rig);
 }
 
-/* Where ranks share processors, who had them is not known after one yield: crowd_test.c has what follows. */
+/* Ranks share processors: after one long yield the wait does not know yet who had the processors.  crowd_test.c tests the judgement. */
 static void test_own_crowd(void)
 {
 	struct rig *rig = rig_new(idle_transport);

@@ -13,6 +13,9 @@
 
 enum { RANKS = 3, BYTES = 1 << 20, ELEMENTS = BYTES / 4, TURNS = 5, OTHER_USER = 65533 };
 
+/* The bytes that a rank allocates, and what a rank without address space still has for messages and for the library. */
+enum { MEMORY = 16 * BYTES, ROOM = 4 * BYTES };
+
 /* A limit that a rank, or with rank -1 each rank, sets on its own process before or after it allocates its memory. */
 struct limit {
 	const char *what;
@@ -71,8 +74,8 @@ static rlim_t address_space(void)
 }
 
 /*
- * The limit leaves room for small things of the library, but not for memory of BYTES.  AddressSanitizer takes more, and waits for
- * ever once it gets none.
+ * The limit leaves room for the messages of an operation and for the library, but not for MEMORY bytes.  AddressSanitizer takes
+ * more, and waits for ever once it gets none.
  */
 static int no_address_space(void)
 {
@@ -80,7 +83,7 @@ static int no_address_space(void)
 		errno = ENOTSUP;
 		return -1;
 	}
-	return set_limit(RLIMIT_AS, address_space() + BYTES / 2);
+	return set_limit(RLIMIT_AS, address_space() + ROOM);
 }
 
 static int no_locked_memory(void)
@@ -118,7 +121,7 @@ static int32_t *memory_of(struct rank *r, int32_t *own, int *allocated)
 {
 	const struct limit *limit = r->user;
 	void *at = NULL;
-	coll_result_t code = coll_mem_alloc(r->comm, BYTES, &at);
+	coll_result_t code = coll_mem_alloc(r->comm, MEMORY, &at);
 
 	*allocated = !code;
 	if (!code)

@@ -255,13 +255,15 @@ int plugin_take(struct plugin *plugin, const void *exported)
 
 /*
  * Judges the path without links, by which the file is opened.  Then judges the path with the directory as its
- * option names it: another user's symbolic link there could lead to any directory.
+ * option names it, unless that is the same: another user's symbolic link there could lead to any directory.
  */
 static int plugin_check_path(const struct plugin *plugin, struct trust *trust)
 {
 	const int code = trust_check(plugin->path, 1, trust);
 
-	return code ? code : trust_check(plugin->written, 1, trust);
+	return code || !strcmp(plugin->path, plugin->written)
+		       ? code
+		       : trust_check(plugin->written, 1, trust);
 }
 
 int plugin_check_safe(struct plugin_search *search, struct plugin *plugin, struct trust *trust)

@@ -24,6 +24,8 @@ int composed_new(struct lane *lane)
 					  lane->to_context_rank, lane->comm->nranks))
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
 	lane->composed->cpus = context_cpus(context, lane->to_context_rank[0]);
+	lane->composed->takes_turns =
+		lane->composed->nodes.count == 1 && lane->composed->cpus != CPUS_OWN;
 	return COLL_SUCCESS;
 }
 
@@ -50,6 +52,12 @@ static uint64_t composed_mean_bytes(const struct lane *lane, const struct call *
 	for (int r = 0; r < lane->comm->nranks; r++)
 		sum += call->args.recvcounts[r];
 	return sum * coll_dtype_size(call->args.dtype) / (uint64_t)lane->comm->nranks;
+}
+
+static uint64_t composed_bytes(const struct lane *lane, const struct call *call)
+{
+	return call->kind->is_v ? composed_mean_bytes(lane, call)
+				: call->args.count * coll_dtype_size(call->args.dtype);
 }
 
 /* Takes the algorithm that the program has named for this call, or fails. */
@@ -85,10 +93,8 @@ int composed_choose(const struct lane *lane, struct call *call)
 					       .nnodes = lane->composed->nodes.count,
 					       .memory = COLL_MEM_HOST,
 					       .cpus = lane->composed->cpus,
-					       .bytes = a->count * coll_dtype_size(a->dtype)};
+					       .bytes = composed_bytes(lane, call)};
 
-	if (call->kind->is_v)
-		description.bytes = composed_mean_bytes(lane, call);
 	if (kinds & ~(uint32_t)COLL_MEM_HOST)
 		description.memory = kinds & COLL_MEM_CUDA ? COLL_MEM_CUDA : COLL_MEM_CUDA_MANAGED;
 	if (a->flags >> COLL_ARGS_ALGORITHM)
@@ -124,6 +130,30 @@ static int composed_would_overtake(const struct lane *lane, const struct op *op)
 	return 0;
 }
 
+/*
+ * Ranks that share processors run one after the other.  The messages of many operations that run beside each other fill the
+ * rings to ranks that do not run, and the buffers leave the caches.  So the collectives of a group begin in their order, as
+ * long as fewer than COMPOSED_BESIDE run or all that run have at most so many bytes together.  Shorter ones do not count.
+ */
+enum { COMPOSED_BESIDE = 2, COMPOSED_BESIDE_BYTES = 256 << 10, COMPOSED_SHORT = 1 << 10 };
+
+static int composed_is_crowded(const struct lane *lane, const struct op *op)
+{
+	uint64_t bytes = composed_bytes(lane, &op->call);
+	int beside = 0;
+
+	if (bytes < COMPOSED_SHORT)
+		return 0;
+	for (const struct op *e = lane->queue.head; e != op; e = e->next) {
+		if (!e->collective || e->state != OP_RUNNING)
+			continue;
+		bytes += composed_bytes(lane, &e->call);
+		if (++beside >= COMPOSED_BESIDE && bytes > COMPOSED_BESIDE_BYTES)
+			return 1;
+	}
+	return 0;
+}
+
 /* An operation runs only once all its arrays exist, so that a failure before needs no cancellation. */
 static int composed_prepare(struct op *op)
 {
@@ -154,6 +184,8 @@ static int composed_prepare(struct op *op)
 static enum engine_start composed_start(struct op *op)
 {
 	if (op->lane->stages_sends && composed_would_overtake(op->lane, op))
+		return ENGINE_BLOCKED;
+	if (op->collective && op->lane->composed->takes_turns && composed_is_crowded(op->lane, op))
 		return ENGINE_BLOCKED;
 	if (op->stage < PLAN_PLACED && composed_prepare(op))
 		return ENGINE_STARTED;

@@ -19,6 +19,7 @@ struct context;
 struct composed {
 	struct nodes nodes;           /* on which the ranks run */
 	int cpus;                     /* CPUS_* of the host of rank 0, for rules */
+	int takes_turns;              /* all ranks are on one host, and share processors */
 	uint32_t cut_messages;        /* messages ever sent in pieces */
 	struct offload_pool offloads; /* memory that stands in for device buffers */
 };

@@ -6,8 +6,10 @@
 #include "audit.h"
 
 #include <malloc.h>
+#include <sched.h>
 
 enum { EVENTS_COUNT = 1000, EVENTS_GROUP = 5, EVENTS_REPEATS = 3, EVENTS_SHORT = 50 };
+enum { EVENTS_MANY = 40, EVENTS_LONG = 16 << 10 }; /* calls, and their elements of 4 bytes */
 
 static int64_t events_sum(int nranks)
 {
@@ -309,6 +311,78 @@ static void events_of_both(void)
 	audit_forget(2);
 }
 
+/*
+ * A group of allreduces of user[0] elements, with a message from rank 0 to rank 1, which rank 0 sends behind nearly all of them
+ * and rank 1 receives before them.
+ */
+static void events_many(struct rank *r)
+{
+	static int32_t x[EVENTS_MANY][EVENTS_LONG], y[EVENTS_MANY][EVENTS_LONG];
+	const int n = *(const int *)r->user;
+	int32_t message = r->rank ? 0 : 7;
+
+	rank_did(r, coll_group_start(), "group_start");
+	if (r->rank == 1)
+		rank_did(r, coll_recv(&message, 1, COLL_INT32, 0, 0, r->comm, NULL), "recv");
+	for (int i = 0; i < EVENTS_MANY; i++) {
+		if (r->rank == 0 && i == EVENTS_MANY - 1)
+			rank_did(r, coll_send(&message, 1, COLL_INT32, 1, 0, r->comm, NULL),
+				 "send");
+		for (int e = 0; e < n; e++)
+			x[i][e] = r->rank + i + e;
+		rank_did(r,
+			 coll_allreduce(x[i], y[i], (size_t)n, COLL_INT32, COLL_SUM, r->comm, NULL),
+			 "allreduce");
+	}
+	rank_did(r, coll_group_end(), "group_end");
+	rank_did(r, coll_sync(r->comm), "sync");
+	for (int i = 0; i < EVENTS_MANY; i++)
+		for (int e = 0; e < n; e += 100)
+			rank_is(r, y[i][e], r->nranks * (i + e) + 3, "sum");
+	rank_is(r, r->rank < 2 ? message : 7, 7, "message");
+}
+
+/* Returns the most calls that any rank had under way at a time. */
+static long events_beside(int elements)
+{
+	const struct ranks_job job = {.backend = "tcp",
+				      .nranks = 3,
+				      .processes = 1,
+				      .fn = events_many,
+				      .user = &elements};
+	long most = 0;
+
+	ranks_ok(&job, "a group of calls of %d elements", elements);
+	audit_ok("audit", job.nranks, "the calls of a group");
+	for (int r = 0; r < job.nranks; r++)
+		if (audit_count("audit", r, "beside") > most)
+			most = audit_count("audit", r, "beside");
+	audit_forget(job.nranks);
+	return most;
+}
+
+/* Four calls of 64 KiB have 256 KiB; the message of rank 1 is under way, too. */
+static void events_in_turns(void)
+{
+	cpu_set_t one, before;
+	long most;
+
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	if (sched_getaffinity(0, sizeof(before), &before) ||
+	    sched_setaffinity(0, sizeof(one), &one)) {
+		skip(1, "this process may not choose its processor");
+		return;
+	}
+	audit_begin("audit");
+	most = events_beside(EVENTS_LONG);
+	ok(most >= 2 && most <= 5,
+	   "ranks that take turns on a processor run few long calls at once: %ld", most);
+	most = events_beside(1);
+	ok(most > EVENTS_MANY / 2, "and any number of short ones: %ld", most);
+	sched_setaffinity(0, sizeof(before), &before);
+}
+
 int main(void)
 {
 	mallopt(M_PERTURB, 85); /* who reads memory that was freed does not find what was there */
@@ -324,6 +398,7 @@ int main(void)
 	events_steps_alone();
 	events_terse();
 	events_of_both();
+	events_in_turns();
 	plugin_dir_end();
 	return done_testing();
 }

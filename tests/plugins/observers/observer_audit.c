@@ -47,6 +47,7 @@ struct audit {
 	struct audit_call call[AUDIT_CALLS];
 	int calls, has_calls;
 	long count[AUDIT_WHATS][AUDIT_PHASES], failed_calls, staged, derived, native, bytes;
+	long running, beside; /* calls that have begun and not ended; the most at a time */
 };
 
 __attribute__((format(printf, 3, 4))) static void audit_fault(struct audit *a,
@@ -168,6 +169,7 @@ static void audit_end(struct audit *a, const coll_observed_t *e, struct audit_ca
 			    call->steps);
 	if (e->kind != call->kind)
 		audit_fault(a, e, "the END is of another kind, %d", call->kind);
+	a->running -= call->begun;
 	a->failed_calls += is_call && e->code;
 	a->native += is_call && e->algorithm && !strcmp(e->algorithm, "native");
 	*call = a->call[--a->calls];
@@ -190,6 +192,7 @@ static void audit_call_event(struct audit *a, const coll_observed_t *e)
 		    e->issued_ns != call->issued_ns)
 			audit_fault(a, e, "a BEGIN that does not fit its ISSUED");
 		call->begin_ns = e->time_ns;
+		a->beside = ++a->running > a->beside ? a->running : a->beside;
 	} else {
 		audit_end(a, e, call);
 	}
@@ -337,11 +340,10 @@ static void audit_close(void *state)
 			for (int p = 0; p < AUDIT_PHASES; p++)
 				fprintf(out, "%s_%s %ld\n", names[w], phases[p], a->count[w][p]);
 		fprintf(out,
-			"failed_calls %ld\nstaged %ld\nderived %ld\nnative %ld\nbytes %ld\npid "
-			"%ld\n"
-			"fault %s\n",
-			a->failed_calls, a->staged, a->derived, a->native, a->bytes, (long)getpid(),
-			a->fault);
+			"failed_calls %ld\nstaged %ld\nderived %ld\nnative %ld\nbytes %ld\n"
+			"beside %ld\npid %ld\nfault %s\n",
+			a->failed_calls, a->staged, a->derived, a->native, a->bytes, a->beside,
+			(long)getpid(), a->fault);
 		fclose(out);
 	}
 	pthread_mutex_destroy(&a->lock);

@@ -54,7 +54,7 @@ static uint64_t composed_mean_bytes(const struct lane *lane, const struct call *
 	return sum * coll_dtype_size(call->args.dtype) / (uint64_t)lane->comm->nranks;
 }
 
-static uint64_t composed_bytes(const struct lane *lane, const struct call *call)
+static inline uint64_t composed_bytes(const struct lane *lane, const struct call *call)
 {
 	return call->kind->is_v ? composed_mean_bytes(lane, call)
 				: call->args.count * coll_dtype_size(call->args.dtype);
@@ -137,12 +137,13 @@ static int composed_would_overtake(const struct lane *lane, const struct op *op)
  */
 enum { COMPOSED_BESIDE = 2, COMPOSED_BESIDE_BYTES = 256 << 10, COMPOSED_SHORT = 1 << 10 };
 
-static int composed_is_crowded(const struct lane *lane, const struct op *op)
+__attribute__((noinline)) static int composed_is_crowded(const struct lane *lane,
+							 const struct op *op)
 {
 	uint64_t bytes = composed_bytes(lane, &op->call);
 	int beside = 0;
 
-	if (bytes < COMPOSED_SHORT)
+	if (!op->collective || bytes < COMPOSED_SHORT)
 		return 0;
 	for (const struct op *e = lane->queue.head; e != op; e = e->next) {
 		if (!e->collective || e->state != OP_RUNNING)
@@ -185,7 +186,7 @@ static enum engine_start composed_start(struct op *op)
 {
 	if (op->lane->stages_sends && composed_would_overtake(op->lane, op))
 		return ENGINE_BLOCKED;
-	if (op->collective && op->lane->composed->takes_turns && composed_is_crowded(op->lane, op))
+	if (op->lane->composed->takes_turns && composed_is_crowded(op->lane, op))
 		return ENGINE_BLOCKED;
 	if (op->stage < PLAN_PLACED && composed_prepare(op))
 		return ENGINE_STARTED;

@@ -15,7 +15,7 @@ allgather 1300 1000
 reduce_scatter 1220 1000
 alltoall 1305 1000
 message 1040 1000
-group 268000 20
+group 272000 20
 request 2830 1000"
 
 callgrind_needed

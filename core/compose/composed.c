@@ -131,9 +131,10 @@ static int composed_would_overtake(const struct lane *lane, const struct op *op)
 }
 
 /*
- * Ranks that share processors run one after the other.  The messages of many operations that run beside each other fill the
- * rings to ranks that do not run, and the buffers leave the caches.  So the collectives of a group begin in their order, as
- * long as fewer than COMPOSED_BESIDE run or all that run have at most so many bytes together.  Shorter ones do not count.
+ * Ranks that share processors run one after the other.  If many operations ran beside each other, their messages would fill
+ * the rings to ranks that do not run, and their buffers would leave the caches.  So the collectives of a group begin in their
+ * order, and each waits until fewer than COMPOSED_BESIDE run or all that run, itself too, have at most so many bytes together.
+ * The first that is not complete never waits.  Short ones do not wait, so that a group of many starts fast.
  */
 enum { COMPOSED_BESIDE = 2, COMPOSED_BESIDE_BYTES = 256 << 10, COMPOSED_SHORT = 1 << 10 };
 

@@ -108,7 +108,7 @@ if command -v python3 >/dev/null; then
         check "coll info: $case" test "$(one "$name" "${rest%% *}")" = "${rest#* }"
     done
 else
-    skip 13 "python3 is not installed"
+    skip "coll info: observers as JSON" "python3 is not installed"
 fi
 COLL_OBSERVERS=lines "$book_build/coll" info >"$dir/info"
 check "as text: the observer that is named" grep -q '^  \* lines 1.0: named$' "$dir/info"

@@ -41,18 +41,34 @@ static int32_t word(int from, int to, int i)
 	return 1000003 * from + 10007 * to + i;
 }
 
-/* Allocates a buffer far below the ones before, and writes the words to it.  The hole between them stays. */
+static const size_t gap = (size_t)1 << 36;
+static _Thread_local void *holes[2 * RANKS_MAX + 1];
+static _Thread_local int nholes;
+
+/* Allocates a buffer far below the ones before, and writes the words to it.  The hole between them stays until far_end. */
 static int32_t *far_new(const int32_t *words)
 {
-	const size_t gap = (size_t)1 << 36;
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 	int32_t *there;
 
-	if (mmap(NULL, gap, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) ==
-	    MAP_FAILED)
+	holes[nholes] = mmap(NULL, gap, PROT_NONE, flags, -1, 0);
+	if (holes[nholes++] == MAP_FAILED)
 		bail_out("no hole of %zu bytes", gap);
 	there = device_new(0, WORDS * sizeof(*there), 0);
 	device_move(0, there, words, WORDS * sizeof(*words));
 	return there;
+}
+
+/* Frees the buffers.  Unmaps the holes, since under ThreadSanitizer a process has addresses for few of them. */
+static void far_end(void *const *in, void *const *out, int n)
+{
+	for (int p = 0; p < n; p++) {
+		device_free(0, in[p]);
+		device_free(0, out[p]);
+	}
+	device_free(0, out[n]);
+	while (nholes > 0)
+		munmap(holes[--nholes], gap);
 }
 
 static void holds(struct rank *r, const char *what, const int32_t *there, int from, int to,
@@ -118,11 +134,7 @@ static void far_apart(struct rank *r)
 		if (x[i] != want)
 			rank_fail(r, "scaled: word %d is %d, not %d", i, x[i], want);
 	}
-	for (int p = 0; p < n; p++) {
-		device_free(0, in[p]);
-		device_free(0, out[p]);
-	}
-	device_free(0, out[n]);
+	far_end(in, out, n);
 }
 
 static void test_far_apart(const char *backend, int nranks)

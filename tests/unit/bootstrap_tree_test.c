@@ -11,6 +11,7 @@
 #include "meet/tree.h"
 #include "base/error.h"
 #include "../lib/log_capture.h"
+#include "../lib/ranks.h"
 #include "bootstrap_harness.h"
 
 /* -------------------------------------------------------------------------- the shape -- */
@@ -386,7 +387,7 @@ static int kill_one(int victim, int after_ms)
 	int bad = 0, none = -1;
 	struct rank_args args = {.root = root,
 				 .nranks = FEW,
-				 .timeout_ms = MEET_MS,
+				 .timeout_ms = ranks_sanitized() ? 3 * MEET_MS : MEET_MS,
 				 .work = work_exchange_and_die,
 				 .arg = &none};
 
@@ -665,7 +666,7 @@ int main(void)
 	test_silent(4, 6);
 	for (int victim = 0; victim < FEW; victim++)
 		test_death(victim);
-	test_killed(30);
+	test_killed(ranks_sanitized() ? 10 : 30);
 	test_both_ends_at_once();
 	test_asked_midway();
 	test_broken_off();

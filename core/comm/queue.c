@@ -197,6 +197,8 @@ static void queue_append_waiting(struct op *op, uint64_t group)
 		observed_op(op, COLL_OBSERVED_ISSUED, COLL_SUCCESS);
 	if (op->collective)
 		op->lane->client->issued(op->lane);
+	else if (group)
+		queue->message_number = op->number;
 	if (!queue->waiting)
 		queue->waiting = op;
 	if (op->state == OP_DEFERRED && !queue->deferred)

@@ -134,7 +134,8 @@ static int composed_would_overtake(const struct lane *lane, const struct op *op)
  * Ranks that share processors run one after the other.  If many operations ran beside each other, their messages would fill
  * the rings to ranks that do not run, and their buffers would leave the caches.  So the collectives of a group begin in their
  * order, and each waits until fewer than COMPOSED_BESIDE run or all that run, itself too, have at most so many bytes together.
- * The first that is not complete never waits.  Short ones do not wait, so that a group of many starts fast.
+ * The first that is not complete never waits.  Short ones do not wait, so that a group of many starts fast.  None waits before a
+ * send or receive, which would wait with it: the peer's may be of no group, and the peer's collectives come after it.
  */
 enum { COMPOSED_BESIDE = 2, COMPOSED_BESIDE_BYTES = 256 << 10, COMPOSED_SHORT = 1 << 10 };
 
@@ -144,7 +145,7 @@ __attribute__((noinline)) static int composed_is_crowded(const struct lane *lane
 	uint64_t bytes = composed_bytes(lane, &op->call);
 	int beside = 0;
 
-	if (!op->collective || bytes < COMPOSED_SHORT)
+	if (!op->collective || bytes < COMPOSED_SHORT || op->number < lane->queue.message_number)
 		return 0;
 	for (const struct op *e = lane->queue.head; e != op; e = e->next) {
 		if (!e->collective || e->state != OP_RUNNING)

@@ -311,29 +311,41 @@ static void events_of_both(void)
 	audit_forget(2);
 }
 
-/*
- * A group of allreduces of user[0] elements, with a message from rank 0 to rank 1, which rank 0 sends behind nearly all of them
- * and rank 1 receives before them.
- */
+/* A group of allreduces, and a message from rank 0 to rank 1. */
+struct events_many {
+	int elements; /* of each allreduce */
+	int behind; /* rank 0 sends behind the allreduces, and rank 1 receives before its group; else both begin the group so */
+};
+
+static void events_message(struct rank *r, int32_t *message)
+{
+	if (r->rank == 0)
+		rank_did(r, coll_send(message, 1, COLL_INT32, 1, 0, r->comm, NULL), "send");
+	else if (r->rank == 1)
+		rank_did(r, coll_recv(message, 1, COLL_INT32, 0, 0, r->comm, NULL), "recv");
+}
+
 static void events_many(struct rank *r)
 {
 	static int32_t x[EVENTS_MANY][EVENTS_LONG], y[EVENTS_MANY][EVENTS_LONG];
-	const int n = *(const int *)r->user;
+	const struct events_many *many = r->user;
+	const int n = many->elements;
 	int32_t message = r->rank ? 0 : 7;
 
+	if (many->behind && r->rank == 1)
+		events_message(r, &message);
 	rank_did(r, coll_group_start(), "group_start");
-	if (r->rank == 1)
-		rank_did(r, coll_recv(&message, 1, COLL_INT32, 0, 0, r->comm, NULL), "recv");
+	if (!many->behind)
+		events_message(r, &message);
 	for (int i = 0; i < EVENTS_MANY; i++) {
-		if (r->rank == 0 && i == EVENTS_MANY - 1)
-			rank_did(r, coll_send(&message, 1, COLL_INT32, 1, 0, r->comm, NULL),
-				 "send");
 		for (int e = 0; e < n; e++)
 			x[i][e] = r->rank + i + e;
 		rank_did(r,
 			 coll_allreduce(x[i], y[i], (size_t)n, COLL_INT32, COLL_SUM, r->comm, NULL),
 			 "allreduce");
 	}
+	if (many->behind && r->rank == 0)
+		events_message(r, &message);
 	rank_did(r, coll_group_end(), "group_end");
 	rank_did(r, coll_sync(r->comm), "sync");
 	for (int i = 0; i < EVENTS_MANY; i++)
@@ -343,16 +355,15 @@ static void events_many(struct rank *r)
 }
 
 /* Returns the most calls that any rank had under way at a time. */
-static long events_beside(int elements)
+static long events_beside(int elements, int behind)
 {
-	const struct ranks_job job = {.backend = "tcp",
-				      .nranks = 3,
-				      .processes = 1,
-				      .fn = events_many,
-				      .user = &elements};
+	struct events_many many = {.elements = elements, .behind = behind};
+	const struct ranks_job job = {
+		.backend = "tcp", .nranks = 3, .processes = 1, .fn = events_many, .user = &many};
 	long most = 0;
 
-	ranks_ok(&job, "a group of calls of %d elements", elements);
+	ranks_ok(&job, "a group of calls of %d elements%s", elements,
+		 behind ? ", and a message behind them for a rank that receives it before" : "");
 	audit_ok("audit", job.nranks, "the calls of a group");
 	for (int r = 0; r < job.nranks; r++)
 		if (audit_count("audit", r, "beside") > most)
@@ -375,11 +386,12 @@ static void events_in_turns(void)
 		return;
 	}
 	audit_begin("audit");
-	most = events_beside(EVENTS_LONG);
+	most = events_beside(EVENTS_LONG, 0);
 	ok(most >= 2 && most <= 5,
 	   "ranks that take turns on a processor run few long calls at once: %ld", most);
-	most = events_beside(1);
+	most = events_beside(1, 0);
 	ok(most > EVENTS_MANY / 2, "and any number of short ones: %ld", most);
+	events_beside(EVENTS_LONG, 1);
 	sched_setaffinity(0, sizeof(before), &before);
 }
 

@@ -1173,7 +1173,8 @@ COLL_API coll_result_t coll_iprobe(int32_t peer, int32_t tag, coll_comm_t comm, 
  * at the same time (where ranks share processors, long collectives behind the group's last send or
  * receive in their order, a few at a time), so their buffers must not overlap where an operation
  * writes: with the option check_buffers = yes a call that breaks this rule returns
- * COLL_ERR_INVALID_USAGE and names both operations, else the data is wrong.  Groups may be nested; the outermost end counts.
+ * COLL_ERR_INVALID_USAGE and names both operations, else the data is wrong.  Groups may be nested;
+ * the outermost end counts.
  */
 COLL_API coll_result_t coll_group_start(void);
 

@@ -54,7 +54,7 @@ struct queue {
 	struct op_list woken, in_turn; /* the running ones to be looked at: see moving.h */
 	struct op *collective;         /* no older collective runs, unless this one has left */
 	uint64_t collective_number;    /* its number */
-	uint64_t message_number;       /* of the youngest send or receive of a group, or 0 */
+	uint64_t message_number;       /* of a group's youngest operation that is no collective */
 	struct op *plans[KIND_AWAIT +
 			 1]; /* per kind: finished operations, which calls repeat (plan.h) */
 	int left_awaited; /* a receive waits for a rank that has left, as check_left has not seen yet */

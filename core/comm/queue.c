@@ -43,23 +43,28 @@ static int queue_start(struct op *op)
 	return code == ENGINE_STARTED;
 }
 
-/*
- * The operations of a group run beside each other, also beside the barriers that op_enqueue has put between them.  A
- * collective waits until the collective TAG_SEQ_APART before it has ended, so that the barriers do their work.
- */
-static int queue_is_ahead(struct lane *lane, const struct op *op)
+const struct op *queue_oldest_collective(struct lane *lane, const struct op *op)
 {
 	struct op *oldest = lane->queue.head;
 
-	if (op->number - oldest->number < TAG_SEQ_APART || !op->collective)
-		return 0;
 	if (lane->queue.collective && lane->queue.collective_number > oldest->number)
 		oldest = lane->queue.collective;
 	while (oldest != op && (oldest->state == OP_DONE || !oldest->collective))
 		oldest = oldest->next;
 	lane->queue.collective = oldest;
 	lane->queue.collective_number = oldest->number;
-	return op->seq - oldest->seq >= TAG_SEQ_APART;
+	return oldest;
+}
+
+/*
+ * The operations of a group run beside each other, also beside the barriers that op_enqueue has put between them.  A
+ * collective waits until the collective TAG_SEQ_APART before it has ended, so that the barriers do their work.
+ */
+static int queue_is_ahead(struct lane *lane, const struct op *op)
+{
+	if (op->number - lane->queue.head->number < TAG_SEQ_APART || !op->collective)
+		return 0;
+	return op->seq - queue_oldest_collective(lane, op)->seq >= TAG_SEQ_APART;
 }
 
 /* May `op` run beside the operations before it? */

@@ -74,6 +74,8 @@ static inline void queue_pop(struct op *op)
 	}
 	op_retire(op);
 }
+/* Returns the oldest collective before `op`, the next operation to start, that is not complete; or `op`. */
+const struct op *queue_oldest_collective(struct lane *lane, const struct op *op);
 /* Ends every operation of the lane. */
 void queue_cancel(struct lane *lane);
 

@@ -134,20 +134,19 @@ static int composed_would_overtake(const struct lane *lane, const struct op *op)
  * Ranks that share processors run one after the other.  If many operations ran beside each other, their messages would fill
  * the rings to ranks that do not run, and their buffers would leave the caches.  So the collectives of a group begin in their
  * order, and each waits until fewer than COMPOSED_BESIDE run or all that run, itself too, have at most so many bytes together.
- * The first that is not complete never waits.  Short ones do not wait, so that a group of many starts fast.  None waits before a
- * send or receive, which would wait with it: the peer's may be of no group, and the peer's collectives come after it.
+ * The first that is not complete never waits.  Short ones do not wait, so that a group of many starts fast.  No collective waits
+ * before a send or receive of its group, which would wait too: the peer's receive may stand before the peer's group.
  */
 enum { COMPOSED_BESIDE = 2, COMPOSED_BESIDE_BYTES = 256 << 10, COMPOSED_SHORT = 1 << 10 };
 
-__attribute__((noinline)) static int composed_is_crowded(const struct lane *lane,
-							 const struct op *op)
+__attribute__((noinline)) static int composed_is_crowded(struct lane *lane, const struct op *op)
 {
 	uint64_t bytes = composed_bytes(lane, &op->call);
 	int beside = 0;
 
 	if (!op->collective || bytes < COMPOSED_SHORT || op->number < lane->queue.message_number)
 		return 0;
-	for (const struct op *e = lane->queue.head; e != op; e = e->next) {
+	for (const struct op *e = queue_oldest_collective(lane, op); e != op; e = e->next) {
 		if (!e->collective || e->state != OP_RUNNING)
 			continue;
 		bytes += composed_bytes(lane, &e->call);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* open_files.c - asks for the flags of each descriptor, and reads the list of mappings. */
 #include "open_files.h"
+#include "lines.h"
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 
 int open_files(void)
 {
@@ -17,13 +16,5 @@ int open_files(void)
 
 int mapped_files(const char *text)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char line[400];
-	int n = 0;
-
-	while (maps && fgets(line, sizeof(line), maps))
-		n += strstr(line, text) != NULL;
-	if (maps)
-		fclose(maps);
-	return n;
+	return lines_with("/proc/self/maps", text);
 }

@@ -3,6 +3,8 @@
 #include "ranks.h"
 #include "crash.h"
 
+#include <sched.h>
+
 int ranks_maker;
 
 double ranks_now(void)
@@ -31,6 +33,18 @@ int ranks_small(void)
 	const char *level = getenv("TEST_LEVEL");
 
 	return !level || strcmp(level, "long") != 0;
+}
+
+int ranks_on_one_processor(void)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	if (!sched_setaffinity(0, sizeof(one), &one))
+		return 1;
+	skip(1, "this process may not choose its processor");
+	return 0;
 }
 
 int ranks_sanitized(void)

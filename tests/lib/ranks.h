@@ -65,6 +65,11 @@ __attribute__((noreturn)) void ranks_vanish(void);
 /* Must the test save time?  `make check` does; `make check-long` sets TEST_LEVEL=long and has the full depth. */
 int ranks_small(void);
 
+/*
+ * From now on this process, and the ranks that it starts, share the processor on which it runs.  Returns 0, after a skipped
+ * check, if the process may not choose.
+ */
+int ranks_on_one_processor(void);
 /* Is the program built with a sanitizer, which makes it several times slower? */
 int ranks_sanitized(void);
 

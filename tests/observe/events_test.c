@@ -6,7 +6,6 @@
 #include "audit.h"
 
 #include <malloc.h>
-#include <sched.h>
 
 enum { EVENTS_COUNT = 1000, EVENTS_GROUP = 5, EVENTS_REPEATS = 3, EVENTS_SHORT = 50 };
 enum { EVENTS_MANY = 40, EVENTS_LONG = 16 << 10 }; /* calls, and their elements of 4 bytes */
@@ -375,16 +374,10 @@ static long events_beside(int elements, int behind)
 /* Four calls of 64 KiB have 256 KiB; the message of rank 1 is under way, too. */
 static void events_in_turns(void)
 {
-	cpu_set_t one, before;
 	long most;
 
-	CPU_ZERO(&one);
-	CPU_SET((size_t)sched_getcpu(), &one);
-	if (sched_getaffinity(0, sizeof(before), &before) ||
-	    sched_setaffinity(0, sizeof(one), &one)) {
-		skip(1, "this process may not choose its processor");
+	if (!ranks_on_one_processor())
 		return;
-	}
 	audit_begin("audit");
 	most = events_beside(EVENTS_LONG, 0);
 	ok(most >= 2 && most <= 5,
@@ -392,7 +385,6 @@ static void events_in_turns(void)
 	most = events_beside(1, 0);
 	ok(most > EVENTS_MANY / 2, "and any number of short ones: %ld", most);
 	events_beside(EVENTS_LONG, 1);
-	sched_setaffinity(0, sizeof(before), &before);
 }
 
 int main(void)

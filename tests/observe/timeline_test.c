@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../lib/lines.h"
 #include "../lib/tap.h"
 #include "../lib/thread_sanitizer.h"
 
@@ -181,18 +182,10 @@ static void is_whole(const char *what)
 		ok(system(command) == 0, "%s: the file is in the format", what);
 }
 
-/* How often the text is in the file. */
+/* How many lines of the observer's file have the text. */
 static long count(const char *text)
 {
-	FILE *file = fopen(file_option, "r");
-	char line[8192];
-	long n = 0;
-
-	while (file && fgets(line, sizeof(line), file))
-		n += strstr(line, text) != NULL;
-	if (file)
-		fclose(file);
-	return n;
+	return lines_with(file_option, text);
 }
 
 /* -------------------------------------------------------------------------- tests -- */

@@ -7,7 +7,6 @@
 #include "../lib/open_files.h"
 #include "../lib/ranks.h"
 
-#include <sched.h>
 #include <sys/resource.h>
 
 enum { RANKS = 3, MOST = 5 << 20, TURNS = 6, MANY = 40, PIECE = 64 << 10 };
@@ -551,14 +550,9 @@ static void test_bounce_buffers(void)
 		{"one of two sends of a payload times out, and the payload changes", run_given_up},
 		{"a rank without a free descriptor", run_no_descriptor},
 	};
-	cpu_set_t one;
 
-	CPU_ZERO(&one);
-	CPU_SET((size_t)sched_getcpu(), &one);
-	if (sched_setaffinity(0, sizeof(one), &one)) {
-		skip(1, "this process may not choose its processor");
+	if (!ranks_on_one_processor())
 		return;
-	}
 	ordinary = 1;
 	run_tests(tests, sizeof(tests) / sizeof(tests[0]));
 	test_deaths();

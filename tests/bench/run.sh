@@ -380,7 +380,7 @@ about() {
         echo "* Beside $BENCH_NEIGHBOURS programs that spin.  The time of a round is the mean of its samples."
     [ "${BENCH_FRESH:-1}" = 0 ] || echo "* Each call has a new input: a rank writes to each cache line of it before."
     [ -z "$over" ] ||
-        echo "* The time (BENCH_MINUTES) was over before $over; what follows it was not measured."
+        echo "* run.sh stopped measuring when BENCH_MINUTES were over, before $over: the engines and operations behind it lack that round."
     echo "* Command: \`BENCH_RANKS=\"${BENCH_RANKS:-2}\" BENCH_OPS=\"$wanted\" BENCH_SIZES=\"$sizes\"" \
         "${BENCH_ENGINES:+BENCH_ENGINES=\"$BENCH_ENGINES\" }BENCH_ROUNDS=$rounds BENCH_MS=$BENCH_MS BENCH_LIMIT=$limit" \
         "BENCH_PATIENCE=$BENCH_PATIENCE BENCH_NS=${BENCH_NS:-any}${BENCH_FRESH:+ BENCH_FRESH=$BENCH_FRESH}" \

@@ -59,7 +59,7 @@ static int32_t *far_new(const int32_t *words)
 	return there;
 }
 
-/* Frees the buffers.  Unmaps the holes, since under ThreadSanitizer a process has addresses for few of them. */
+/* Frees the buffers, and unmaps the holes: under ThreadSanitizer a process has addresses for few holes. */
 static void far_end(void *const *in, void *const *out, int n)
 {
 	for (int p = 0; p < n; p++) {
